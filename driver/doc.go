@@ -1,0 +1,34 @@
+// Package driver is the port between holdfast and a Redis client.
+//
+// An adapter wraps a client that the program already has and promises three
+// things: to run a script once and to say honestly whether it may have run, to
+// say which publish command the server's topology calls for, and to keep a set
+// of channels subscribed for as long as it is wanted.
+//
+// # What an adapter must promise
+//
+// Eval sends the call to the primary that owns the keys, and sends it once.
+// The client's own retries are switched off for it, because a repeated call is
+// decided on in one place, and that place is not the adapter. Two repetitions
+// are allowed, since both happen only after the server has said that it did
+// nothing: EVAL after NOSCRIPT, and the same call to another node after MOVED
+// or ASK. Eval never returns a reply that belongs to another call. It may
+// return late: the caller stops waiting on its own clock and is prepared for an
+// answer that nobody waits for any more.
+//
+// An error from Eval is an [*Error]. MayHaveRun is false only when it is
+// certain that the script did not run; a lost reply is never certain.
+//
+// A Listener holds wishes, not steps. Subscribe and Unsubscribe write down what
+// is wanted and return at once; the adapter's own goroutines make it so, again
+// after every lost connection, for as long as the wish stands. Each
+// confirmation by the server is delivered as a Subscribed event, the first one
+// and every later one, since a message may have been lost in between. Events of
+// one channel arrive in the server's order. The sink must not block.
+//
+// # Goroutines
+//
+// Eval starts none that outlives the client's own timeouts. A Listener owns
+// the goroutines it starts; Close stops them and waits until they are gone.
+// The wrapped client is never closed by an adapter.
+package driver

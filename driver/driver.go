@@ -1,0 +1,90 @@
+package driver
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; nothing here relies on it for security.
+	"encoding/hex"
+)
+
+// Script is a Lua script that servers may cache. It is immutable and shared.
+type Script struct {
+	name   string
+	source string
+	sha    string
+}
+
+// NewScript returns a script with the given name, which appears in errors and
+// nowhere on the wire.
+func NewScript(name, source string) *Script {
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
+	return &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// Name returns the script's name, for messages to people.
+func (s *Script) Name() string { return s.name }
+
+// Source returns the Lua text.
+func (s *Script) Source() string { return s.source }
+
+// SHA returns the SHA-1 of the source as lower-case hex, as EVALSHA wants it.
+func (s *Script) SHA() string { return s.sha }
+
+// Call is one execution of a script. All keys lie in one cluster slot.
+type Call struct {
+	Script *Script
+	Keys   []string
+	Args   []string
+}
+
+// Driver is what holdfast needs of a Redis client. The package comment says
+// what an implementation must promise. All methods are safe for concurrent use.
+type Driver interface {
+	// Eval runs the call once and returns its reply as nil, int64, string or
+	// []any of these. The context bounds it where the client can be bounded.
+	Eval(ctx context.Context, call Call) (any, error)
+
+	// Slotted reports whether the keys of one call must share a cluster slot.
+	// It does no I/O and never changes.
+	Slotted() bool
+
+	// PublishCommand returns the command that releases are announced with:
+	// "SPUBLISH" on a cluster with sharded pub/sub, as Redisson chooses it, and
+	// "PUBLISH" everywhere else. It may ask the server once.
+	PublishCommand(ctx context.Context) (string, error)
+
+	// Listen returns a new listener that delivers to sink. It does no I/O until
+	// the first Subscribe.
+	Listen(sink func(Event)) Listener
+}
+
+// Listener keeps channels subscribed. It listens in the way that matches
+// [Driver.PublishCommand].
+type Listener interface {
+	// Subscribe wishes for a channel; Unsubscribe takes the wish back. Neither
+	// blocks, and doing either twice is doing it once. After Close both do
+	// nothing.
+	Subscribe(channel string)
+	Unsubscribe(channel string)
+
+	// Close ends all subscriptions, stops the listener's goroutines and waits
+	// for them. No event is delivered after it returns.
+	Close()
+}
+
+// EventKind says what an [Event] tells.
+type EventKind int
+
+const (
+	// Subscribed tells that the server has confirmed the subscription, for the
+	// first time or again after a lost connection.
+	Subscribed EventKind = iota + 1
+	// Message tells that a message came.
+	Message
+)
+
+// Event is something that happened on a channel.
+type Event struct {
+	Kind    EventKind
+	Channel string
+	Payload string
+}

@@ -1,0 +1,45 @@
+package driver
+
+import "strings"
+
+// Error is a call that brought no reply from the script.
+type Error struct {
+	// MayHaveRun is false only if the script certainly did not run.
+	MayHaveRun bool
+	// Transient is true if the same call may well succeed a little later: the
+	// server is away, loading, busy, or handing over to another.
+	Transient bool
+	// Err is the client's error. It carries no credential.
+	Err error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ServerError turns an error reply into an [*Error]. message is the reply
+// without its leading dash; err is what the client made of it.
+func ServerError(message string, err error) *Error {
+	word, _, _ := strings.Cut(message, " ")
+	switch word {
+	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK":
+		// Said before the script starts.
+		return &Error{Transient: true, Err: err}
+	case "READONLY", "NOREPLICAS", "MISCONF", "OOM", "UNKILLABLE":
+		// Said by the first command that writes, or before the script starts.
+		// Our scripts write nothing before they may be told so.
+		return &Error{Transient: true, Err: err}
+	case "NOAUTH", "WRONGPASS", "CROSSSLOT", "NOSCRIPT":
+		return &Error{Err: err}
+	default:
+		// ERR, WRONGTYPE, NOPERM and the like may come from inside the script,
+		// and Redis does not roll back.
+		return &Error{MayHaveRun: true, Err: err}
+	}
+}
+
+// ConnectionError turns a failure to get any reply into an [*Error].
+// notSent says that the request certainly never left.
+func ConnectionError(err error, notSent bool) *Error {
+	return &Error{MayHaveRun: !notSent, Transient: true, Err: err}
+}
