@@ -1,0 +1,165 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/line"
+	"github.com/holdfast-go/holdfast/internal/servertime"
+	"github.com/holdfast-go/holdfast/internal/tasks"
+	"github.com/holdfast-go/holdfast/internal/wakeup"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// listenAfter is how long a hold lasts before its holder listens for a forced
+// unlock: shorter holds would pay more for the subscription than it can tell
+// them.
+const listenAfter = time.Second
+
+// Client makes locks that share a driver, a watchdog and a subscription. Use
+// [New]. All methods are safe for concurrent use. Redisson: RedissonClient.
+type Client struct {
+	driver driver.Driver
+	config config
+	id     string // the UUID in front of every owner's number
+
+	dog   *watchdog.Dog
+	hub   *wakeup.Hub
+	lines *line.Lines
+	clock servertime.Clock
+	tasks tasks.Group // calls of users, and the goroutines of the client
+
+	// closing ends when Close begins: nothing new is started, and nobody waits
+	// any longer. life ends when Close has ended: nothing goes on after it.
+	closing, life context.Context
+	close, die    context.CancelFunc
+	numbers       atomic.Int64 // the last owner's
+	mu            sync.Mutex
+	tenures       map[tenureKey]*tenure // guarded by mu
+	publish       atomic.Pointer[string]
+}
+
+// New returns a client on a driver, for example goredisdriver.New(rdb). It does
+// no I/O and starts no goroutine. An error matches [ErrInvalidOption] or
+// [ErrInvalidLease]. Redisson: Redisson.create.
+func New(d driver.Driver, options ...ClientOption) (*Client, error) {
+	if d == nil {
+		return nil, fmt.Errorf("holdfast: %w: the driver is nil", ErrInvalidOption)
+	}
+	c := &Client{
+		driver:  d,
+		config:  config{lease: DefaultLease, timeout: DefaultTimeout},
+		id:      newUUID(),
+		tenures: map[tenureKey]*tenure{},
+	}
+	for _, option := range options {
+		if option == nil {
+			return nil, fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)
+		}
+		if err := option(&c.config); err != nil {
+			return nil, err
+		}
+	}
+	if c.config.maxHold > 0 {
+		c.config.lease = min(c.config.lease, c.config.maxHold)
+	}
+	if c.config.margin >= c.config.lease/2 {
+		return nil, fmt.Errorf("holdfast: %w: a margin of %v leaves too little of a lease of %v",
+			ErrInvalidOption, c.config.margin, c.config.lease)
+	}
+	c.closing, c.close = context.WithCancel(context.Background())
+	c.life, c.die = context.WithCancel(context.Background())
+	c.dog = watchdog.New(watchdog.Config{
+		Renew: c.renew, Lost: lost, Mature: mature, MatureAfter: listenAfter,
+		Timeout: c.config.timeout / 3, Margin: c.config.margin,
+	})
+	c.hub = wakeup.New(d.Listen)
+	c.lines = line.New(func(channel string, ring func()) func() { return c.hub.Join(channel, ring).Leave })
+	return c, nil
+}
+
+// ID returns the client's UUID, which stands in front of the number of each of
+// its owners. Redisson: RedissonClient.getId.
+func (c *Client) ID() string { return c.id }
+
+// NewOwner returns an owner that nobody else has.
+func (c *Client) NewOwner() Owner {
+	return Owner{client: c.id, number: c.numbers.Add(1)}
+}
+
+// Close gives back every hold, ends every call that waits with [ErrClosed],
+// cancels the contexts of the holds with that cause, stops every goroutine and
+// waits for them. It does not close the Redis client that the driver wraps.
+//
+// It returns nil once nothing is left. If ctx ends first, it returns the
+// context's error; what has not been given back then ends with its lease, and
+// goroutines that wait for Redis end when the Redis client's timeouts let them.
+// Closing twice is closing once. Redisson: RedissonClient.shutdown, which keeps
+// its locks.
+func (c *Client) Close(ctx context.Context) error {
+	c.close()
+	c.mu.Lock()
+	held := make([]*tenure, 0, len(c.tenures))
+	for _, t := range c.tenures {
+		held = append(held, t)
+	}
+	c.mu.Unlock()
+	for _, t := range held {
+		t.evict()
+	}
+	err := c.tasks.Wait(ctx)
+	c.die()
+	c.dog.Stop()
+	c.hub.Close()
+	return err
+}
+
+// begin counts a user's call, or refuses it.
+func (c *Client) begin(ctx context.Context, name string) error {
+	if ctx.Err() != nil {
+		return gaveUp(ctx, name)
+	}
+	if c.closing.Err() != nil || !c.tasks.Begin() {
+		return problem(name, "", ErrClosed)
+	}
+	return nil
+}
+
+// gaveUp is the error of a call whose own context ended. It matches ctx.Err()
+// and the context's cause.
+func gaveUp(ctx context.Context, name string) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return problem(name, "", cause)
+	}
+	return problem(name, "", ctx.Err(), cause)
+}
+
+// untilClosing returns a context that also ends when the client is closed.
+func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// publishCommand asks the driver once how releases are announced.
+func (c *Client) publishCommand(ctx context.Context) (string, error) {
+	if known := c.publish.Load(); known != nil {
+		return *known, nil
+	}
+	command, err := c.driver.PublishCommand(ctx)
+	if err == nil {
+		c.publish.Store(&command)
+	}
+	return command, err
+}
+
+// failed tells the hooks about a failure in the background.
+func (c *Client) failed(name string, owner Owner, err error) {
+	c.config.hooks.failed(Event{Name: name, Owner: owner, Err: err})
+}

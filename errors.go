@@ -1,0 +1,118 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// Sentinels for [errors.Is]. Somebody else has it, Redis is down, and you gave
+// up are never the same error: the first is ErrLocked, the second a
+// [*BackendError], and the third matches the context's own error.
+var (
+	// ErrLocked: another owner holds the lock. [*LockedError] says which.
+	ErrLocked = errors.New("held by another owner")
+
+	// ErrLost: the lock was held and is not any more, or cannot be trusted any
+	// more. It is the cause of the context of a lost hold, unwrapped.
+	ErrLost = errors.New("the lock was lost")
+
+	// ErrNotHeld: the owner does not hold the lock. An Unlock that finds the
+	// lock gone matches both ErrLost and ErrNotHeld, a second Unlock of one hold
+	// only ErrNotHeld.
+	ErrNotHeld = errors.New("not held by this owner")
+
+	// ErrClosed: the client is closed, or was closed during the call.
+	ErrClosed = errors.New("the client is closed")
+
+	// ErrInvalidName: a lock's name is empty, too long, or has braces that form
+	// no hash tag. Nothing was sent.
+	ErrInvalidName = errors.New("invalid name")
+
+	// ErrInvalidLease: a lease is out of bounds. Nothing was sent.
+	ErrInvalidLease = errors.New("invalid lease")
+
+	// ErrInvalidOwner: an owner is the zero Owner or cannot be read. Nothing was
+	// sent.
+	ErrInvalidOwner = errors.New("invalid owner")
+
+	// ErrInvalidOption: an option has no sense, alone or beside the others.
+	// Nothing was sent.
+	ErrInvalidOption = errors.New("invalid option")
+)
+
+// LockedError says who holds a lock that was not acquired. It matches
+// [ErrLocked]. What it says was true at the last answer from Redis.
+type LockedError struct {
+	// Name is the lock's name.
+	Name string
+	// Holder is the owner that holds it, as it stands in Redis. It is empty if
+	// it is not known: other waiters of this process were ahead, and Redis has
+	// not been asked yet.
+	Holder string
+	// TTL is how long the lock lives unless it is renewed; -1 if it does not
+	// expire, and 0 if it is not known.
+	TTL time.Duration
+}
+
+func (e *LockedError) Error() string {
+	switch {
+	case e.Holder == "":
+		return fmt.Sprintf("holdfast: lock %q: %v", e.Name, ErrLocked)
+	case e.TTL < 0:
+		return fmt.Sprintf("holdfast: lock %q: %v: %s, without expiry", e.Name, ErrLocked, e.Holder)
+	default:
+		return fmt.Sprintf("holdfast: lock %q: %v: %s, for %v more", e.Name, ErrLocked, e.Holder, e.TTL)
+	}
+}
+
+// Is reports whether target is [ErrLocked].
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// BackendError is a call that Redis did not answer, or refused.
+type BackendError struct {
+	// Op is what was asked for: acquire, release, renew, force or inspect.
+	Op string
+	// Name is the lock's name.
+	Name string
+	// MayHaveRun is false only if the call certainly had no effect. When it is
+	// true after an acquire, the effect is undone in the background; after a
+	// release, the release is repeated there until the lock has gone.
+	MayHaveRun bool
+	// Err is the client's error.
+	Err error
+}
+
+func (e *BackendError) Error() string {
+	ran := "it had no effect"
+	if e.MayHaveRun {
+		ran = "it may have had its effect"
+	}
+	return fmt.Sprintf("holdfast: %s of lock %q failed (%s): %v", e.Op, e.Name, ran, e.Err)
+}
+
+func (e *BackendError) Unwrap() error { return e.Err }
+
+// transient reports whether the same call may well succeed later.
+func transient(err error) bool {
+	var failed *driver.Error
+	return errors.As(err, &failed) && failed.Transient
+}
+
+// problem puts the lock's name and a sentence around errors for errors.Is.
+func problem(name, sentence string, causes ...error) error {
+	if sentence != "" {
+		sentence = ": " + sentence
+	}
+	return &namedError{fmt.Sprintf("holdfast: lock %q: %v%s", name, causes[0], sentence), causes}
+}
+
+type namedError struct {
+	text   string
+	causes []error
+}
+
+func (e *namedError) Error() string   { return e.text }
+func (e *namedError) Unwrap() []error { return e.causes }

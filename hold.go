@@ -1,0 +1,200 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+)
+
+// Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the
+// watchdog moves it for as long as Redis acknowledges the renewals. All methods
+// are safe for concurrent use.
+type Hold struct {
+	tenure  *tenure
+	ctx     context.Context //nolint:containedctx // a hold is a context: that is how it tells its loss
+	cancel  context.CancelCauseFunc
+	since   time.Time
+	renewed bool // the watchdog renews for it
+	hooks   hookList
+	ended   error // why the hold is no more, other than loss; guarded by tenure.mu
+}
+
+// Name returns the lock's name.
+func (h *Hold) Name() string { return h.tenure.kind.name }
+
+// Owner returns who holds the lock.
+func (h *Hold) Owner() Owner { return h.tenure.owner }
+
+// Context returns the context to do the work under. It is derived from the one
+// that Lock was called with and carries the owner, so Lock under it is
+// reentrant. It ends with cause [ErrLost] when the hold is lost, before the lock
+// can be somebody else's; with [ErrClosed] when the client is closed; and with
+// [context.Canceled] at Unlock.
+func (h *Hold) Context() context.Context { return h.ctx }
+
+// Deadline returns until when the hold may be trusted as things stand. The
+// watchdog moves it; at the deadline the hold is lost. All holds of one owner at
+// one lock share one deadline. After Unlock it is the zero time.
+func (h *Hold) Deadline() time.Time {
+	t := h.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry == nil {
+		return time.Time{}
+	}
+	return t.kind.client.dog.Deadline(t.entry)
+}
+
+// Extend makes the lock live for at least d from now, and moves the deadline
+// accordingly. It never shortens anything. It returns an error that matches
+// [ErrLost] if the lock is gone, [ErrNotHeld] after Unlock, [ErrInvalidLease]
+// if d is out of bounds or beyond [WithMaxHold], and a [*BackendError] if Redis
+// does not answer; the hold then stands as it was, or longer. Redisson:
+// RLock.expire, which does not ask whose lock it is.
+func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	t := h.tenure
+	c := t.kind.client
+	d, err := checkLease(d)
+	if err != nil {
+		return err
+	}
+	if err := h.refuseBeyondMaxHold(d); err != nil {
+		return err
+	}
+	if err := c.begin(ctx, t.kind.name); err != nil {
+		return err
+	}
+	defer c.tasks.End()
+	if err := h.alive(); err != nil {
+		return err
+	}
+	o := c.order(ctx, t.kind.askRenew(t.owner, d))
+	switch {
+	case o.err != nil && ctx.Err() != nil:
+		return gaveUp(ctx, t.kind.name)
+	case o.err != nil:
+		return o.backendError("renew", t.kind.name)
+	}
+	return h.extended(o, d)
+}
+
+// extended puts the answer to Extend into effect.
+func (h *Hold) extended(o outcome, d time.Duration) error {
+	t := h.tenure
+	count, err := o.answer.Int(0)
+	if err != nil {
+		return &BackendError{Op: "renew", Name: t.kind.name, MayHaveRun: true, Err: err}
+	}
+	if count == 0 {
+		t.lose("the server says that it is not held")
+		return h.alive()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry != nil {
+		dog := t.kind.client.dog
+		dog.Acknowledge(t.entry, dog.Trust(o.sent, time.Now(), d))
+	}
+	return h.state()
+}
+
+func (h *Hold) refuseBeyondMaxHold(d time.Duration) error {
+	bound := h.tenure.kind.client.config.maxHold
+	if bound > 0 && time.Since(h.since)+d > bound {
+		return problem(h.Name(), "the longest hold is "+bound.String(), ErrInvalidLease)
+	}
+	return nil
+}
+
+// alive returns why the hold is no more, or nil.
+func (h *Hold) alive() error {
+	h.tenure.mu.Lock()
+	defer h.tenure.mu.Unlock()
+	return h.state()
+}
+
+// state is alive with tenure.mu held.
+func (h *Hold) state() error {
+	if h.ended != nil {
+		return h.ended
+	}
+	return h.tenure.lost
+}
+
+// Unlock gives the hold back. It takes no context on purpose: a release that a
+// cancelled context could stop would leave the lock to its lease. It returns
+// within the client's timeout ([WithTimeout]).
+//
+// The hold's context ends first, and renewal stops before Redis is asked. When
+// the owner's last hold goes, the lock is free and the release announced. The
+// error matches
+//   - [ErrLost] and [ErrNotHeld] if the lock was lost before; what may be left of
+//     it in Redis is removed in the background;
+//   - [ErrNotHeld] if this hold was unlocked before;
+//   - [ErrClosed] if the client gave it back when it was closed;
+//   - [*BackendError] if Redis did not answer in time; the release is then
+//     repeated in the background until the lease has ended.
+//
+// Redisson: RLock.unlock.
+func (h *Hold) Unlock() error {
+	t := h.tenure
+	c := t.kind.client
+	lost, err := h.leave()
+	if err != nil {
+		return err
+	}
+	defer t.unref()
+	if !c.tasks.Begin() {
+		return problem(t.kind.name, "", ErrClosed)
+	}
+	defer c.tasks.End()
+	ctx, cancel := context.WithTimeout(c.life, c.config.timeout)
+	defer cancel()
+	if t.takeOp(ctx) != nil {
+		// An earlier change of this owner is not settled yet; this one follows it.
+		c.releaseLater(t)
+		return &BackendError{Op: "release", Name: t.kind.name, MayHaveRun: true, Err: errNoAnswer}
+	}
+	if lost != nil {
+		c.settle(t, nil, true)
+		return lost
+	}
+	if err := t.giveBack(ctx); err != nil {
+		return err
+	}
+	h.hooks.released(Event{Name: t.kind.name, Owner: t.owner, Held: time.Since(h.since)})
+	return nil
+}
+
+// leave takes the hold off its tenure, and returns why it was lost if it was.
+// After the last one has left, nothing is renewed any more.
+func (h *Hold) leave() (lost, err error) {
+	t := h.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h.ended != nil {
+		return nil, h.ended
+	}
+	h.ended = problem(t.kind.name, "this hold was unlocked before", ErrNotHeld)
+	delete(t.holds, h)
+	switch {
+	case t.lost != nil:
+	case len(t.holds) > 0:
+		t.kind.client.dog.Renewing(t.entry, t.wantsRenewal())
+	case !t.endWatch():
+		// The deadline has passed, and the watchdog is about to say so.
+		t.lost = problem(t.kind.name, "its deadline has passed", ErrLost, ErrNotHeld)
+		h.cancel(ErrLost)
+	}
+	h.cancel(nil) // no effect if it was cancelled with a cause before
+	return t.lost, nil
+}
+
+// wantsRenewal reports whether any hold is to be renewed. t.mu is held.
+func (t *tenure) wantsRenewal() bool {
+	for h := range t.holds {
+		if h.renewed {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+package holdfast
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// Inspection is how a lock stands in Redis.
+type Inspection struct {
+	// Name is the lock's name.
+	Name string
+	// Holders are who holds it; none if it is free.
+	Holders []Holder
+	// TTL is how long it lives unless renewed: 0 if it is free, -1 if it does
+	// not expire, which neither holdfast nor Redisson would leave behind.
+	TTL time.Duration
+}
+
+// Holder is one owner that holds a lock.
+type Holder struct {
+	// Owner is the holder as it stands in Redis, here or in any other client.
+	Owner string
+	// Count is how often it holds the lock.
+	Count int
+}
+
+// countOf asks how often an owner holds a lock.
+func (c *Client) countOf(ctx context.Context, k *kind, owner Owner) (int, error) {
+	o := c.order(ctx, k.askRenew(owner, 0))
+	if o.err != nil {
+		return 0, o.err
+	}
+	count, err := o.answer.Int(0)
+	return int(count), err
+}
+
+// look asks how a lock stands.
+func (c *Client) look(ctx context.Context, k *kind) (Inspection, error) {
+	o, err := c.ask(ctx, k, "inspect", k.askInspect())
+	if err != nil {
+		return Inspection{}, err
+	}
+	found, err := readInspection(k.name, o.answer)
+	if err != nil {
+		return Inspection{}, &BackendError{Op: "inspect", Name: k.name, Err: err}
+	}
+	return found, nil
+}
+
+func readInspection(name string, answer script.Answer) (Inspection, error) {
+	found := Inspection{Name: name}
+	pttl, err := answer.Int(0)
+	if err != nil || pttl == -2 {
+		return found, err
+	}
+	found.TTL = max(-1, time.Duration(pttl)*time.Millisecond)
+	for i := 1; i < len(answer.Rest); i += 2 {
+		owner, err := answer.Text(i)
+		if err != nil {
+			return found, err
+		}
+		text, err := answer.Text(i + 1)
+		if err != nil {
+			return found, err
+		}
+		count, err := strconv.Atoi(text)
+		if err != nil {
+			return found, err
+		}
+		found.Holders = append(found.Holders, Holder{Owner: owner, Count: count})
+	}
+	return found, nil
+}
+
+// force takes a lock from whoever holds it, and reports whether anybody did.
+func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
+	o, err := c.ask(ctx, k, "force", k.askForce())
+	if err != nil {
+		return false, err
+	}
+	c.pokeHolders(k)
+	// If a send was lost, the one that was answered may have found its work done.
+	return o.answer.Code == script.Done || len(o.unknown) > 0, nil
+}
+
+// pokeHolders makes this client's own holders of a lock look whether they still
+// hold it.
+func (c *Client) pokeHolders(k *kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, t := range c.tenures {
+		if key.name != k.name {
+			continue
+		}
+		t.mu.Lock()
+		if t.entry != nil {
+			c.dog.Poke(t.entry)
+		}
+		t.mu.Unlock()
+	}
+}
+
+// ask is one order of a user's, from the checks to the errors.
+func (c *Client) ask(ctx context.Context, k *kind, op string, ask request) (outcome, error) {
+	if k.invalid != nil {
+		return outcome{}, k.invalid
+	}
+	if err := c.begin(ctx, k.name); err != nil {
+		return outcome{}, err
+	}
+	defer c.tasks.End()
+	open, stop := c.untilClosing(ctx)
+	defer stop()
+	o := c.order(open, ask)
+	switch {
+	case o.err == nil:
+		return o, nil
+	case ctx.Err() != nil:
+		return o, gaveUp(ctx, k.name)
+	case c.closing.Err() != nil:
+		return o, problem(k.name, "", ErrClosed)
+	default:
+		return o, o.backendError(op, k.name)
+	}
+}

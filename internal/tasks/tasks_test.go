@@ -1,0 +1,49 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+func TestWaitAwaitsTasksOfTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Group
+		first, second := make(chan struct{}), make(chan struct{})
+		g.Go(func() {
+			<-first
+			g.Go(func() { <-second })
+		})
+		waited := make(chan error, 1)
+		go func() { waited <- g.Wait(context.Background()) }()
+		for _, gate := range []chan struct{}{first, second} {
+			synctest.Wait()
+			select {
+			case <-waited:
+				t.Fatal("Wait returned while a task was running")
+			default:
+			}
+			close(gate)
+		}
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		if g.Begin() || g.Go(func() {}) {
+			t.Fatal("a task began after Wait")
+		}
+	})
+}
+
+func TestWaitIsBounded(t *testing.T) {
+	var g Group
+	g.Begin()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := g.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if !g.Begin() {
+		t.Fatal("an unfinished group refuses tasks")
+	}
+}

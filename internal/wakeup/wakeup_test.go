@@ -1,0 +1,51 @@
+package wakeup
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// wishes is a listener that writes down what it is asked for.
+type wishes struct {
+	log  []string
+	sink func(driver.Event)
+}
+
+func (w *wishes) Subscribe(channel string)   { w.log = append(w.log, "+"+channel) }
+func (w *wishes) Unsubscribe(channel string) { w.log = append(w.log, "-"+channel) }
+func (w *wishes) Close()                     {}
+
+func newHub() (*Hub, *wishes) {
+	w := &wishes{}
+	h := New(func(sink func(driver.Event)) driver.Listener { w.sink = sink; return w })
+	return h, w
+}
+
+func TestChannelsAreCounted(t *testing.T) {
+	h, w := newHub()
+	a, b := h.Join("x", func() {}), h.Join("x", func() {})
+	a.Leave()
+	a.Leave()
+	b.Leave()
+	if want := []string{"+x", "-x"}; !slices.Equal(w.log, want) {
+		t.Errorf("asked for %v, want %v", w.log, want)
+	}
+}
+
+func TestMessagesAndConfirmationsRing(t *testing.T) {
+	h, w := newHub()
+	var a, b int
+	first := h.Join("x", func() { a++ })
+	w.sink(driver.Event{Kind: driver.Subscribed, Channel: "x"})
+	h.Join("x", func() { b++ }) // rung at once: the channel is subscribed
+	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: "0"})
+	w.sink(driver.Event{Kind: driver.Message, Channel: "y", Payload: "0"})
+	w.sink(driver.Event{Kind: driver.Subscribed, Channel: "x"})
+	first.Leave()
+	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: "0"})
+	if a != 3 || b != 4 {
+		t.Errorf("rung %d and %d times, want 3 and 4", a, b)
+	}
+}

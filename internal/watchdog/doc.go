@@ -1,0 +1,46 @@
+// Package watchdog keeps holds alive, and says so when it cannot.
+//
+// # An entry's life
+//
+//	          Watch                  deadline passed, or "not held"
+//	(nothing) ─────▶ watched ───────────────────────────────────▶ lost
+//	                   │ ▲ renewal acknowledged: deadline moves
+//	                   │ └──────
+//	                   │ Remove
+//	                   ▼
+//	                removed
+//
+// A watched entry has a deadline, until which its holder may trust it. Only an
+// acknowledged acquire or renewal moves it, and it counts from the moment at
+// which that call was sent. At the deadline the entry is lost, whatever call is
+// under way. Lost and removed are final: an answer that comes later changes
+// nothing, so a renewal can neither outlive its hold nor end the next one.
+//
+// # Goroutines
+//
+// The dog has one goroutine, which starts with the first entry and owns the
+// heap's timer. It never does I/O: each batch of renewals is sent from a
+// goroutine of its own, which ends with its answer or its timeout, so a server
+// that does not answer delays nobody else's renewals. An entry has at most one
+// renewal under way. Stop ends and awaits all of them.
+//
+// # Locks
+//
+// Dog.mu guards the heap and every field of every entry. Lost and Mature are
+// called from the dog's goroutines without it, and must not block.
+//
+// # Failures
+//
+// An error leaves the deadline where it is and the renewal is repeated soon,
+// until the deadline. "Not held" ends the entry at once. An answer after the
+// timeout is ignored. Stop leaves the entries as they are: nobody renews them
+// any more, and nobody is told.
+//
+// # Time
+//
+// Deadlines are on the monotonic clock, which stands still while the host is
+// suspended. The dog therefore wakes a few times a second while it has entries,
+// and when the wall clock has run ahead it takes the difference off every
+// deadline. A wall clock that is set forward looks the same, and costs at worst
+// a hold that might have lasted.
+package watchdog

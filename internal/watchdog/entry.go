@@ -1,0 +1,94 @@
+package watchdog
+
+import (
+	"container/heap"
+	"time"
+)
+
+type state int
+
+const (
+	watched state = iota + 1
+	lost
+	removed
+)
+
+// Entry is one watched hold. Its exported fields are set before Watch and do
+// not change.
+type Entry struct {
+	// Ward is what the callbacks are told about.
+	Ward any
+	// Group is comparable; entries of one group may be renewed in one call.
+	Group any
+	// Lease is the time to live that a renewal asks for.
+	Lease time.Duration
+	// Until, if set, is the end of the longest time that renewals may reach.
+	Until time.Time
+
+	// Guarded by Dog.mu.
+	state    state
+	deadline time.Time
+	renewing bool      // renewed, not only checked when poked
+	renewAt  time.Time // when to send the next renewal or check; zero: never
+	matureAt time.Time // zero once it has been told
+	inFlight bool
+	poked    bool // poked while a call was in flight: ask again after it
+	index    int  // in the heap; -1 outside
+}
+
+// next is when the dog must look at the entry.
+func (e *Entry) next() time.Time {
+	at := e.deadline
+	if !e.inFlight && !e.renewAt.IsZero() && e.renewAt.Before(at) {
+		at = e.renewAt
+	}
+	if !e.matureAt.IsZero() && e.matureAt.Before(at) {
+		at = e.matureAt
+	}
+	return at
+}
+
+// renewalDue reports whether to send a renewal or a check, or one so soon that
+// it may as well go with the next batch.
+func (e *Entry) renewalDue(now time.Time) bool {
+	ahead := min(tick, e.Lease/20)
+	return !e.inFlight && !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead))
+}
+
+// ttl is what a renewal sent now asks for; 0 only asks whether it is held.
+func (e *Entry) ttl(now time.Time) time.Duration {
+	if !e.renewing {
+		return 0
+	}
+	if e.Until.IsZero() {
+		return e.Lease
+	}
+	return max(0, min(e.Lease, e.Until.Sub(now)).Truncate(time.Millisecond))
+}
+
+type entries []*Entry
+
+var _ heap.Interface = (*entries)(nil)
+
+func (h entries) Len() int           { return len(h) }
+func (h entries) Less(i, j int) bool { return h[i].next().Before(h[j].next()) }
+
+func (h entries) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *entries) Push(x any) {
+	e := x.(*Entry) //nolint:forcetypeassert // heap.Push is called in one place, with an *Entry
+	e.index = len(*h)
+	*h = append(*h, e)
+}
+
+func (h *entries) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	e.index = -1
+	return e
+}

@@ -1,0 +1,167 @@
+package watchdog
+
+import (
+	"container/heap"
+	"context"
+	"time"
+)
+
+// run is the dog's goroutine.
+func (d *Dog) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-d.wake:
+		case <-timer.C:
+		}
+		now := time.Now()
+		if ahead := d.skew(last, now); ahead > jump {
+			d.awoke(now, ahead)
+		}
+		last = now
+		if wait, any := d.look(now); any {
+			timer.Reset(wait)
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// awoke takes the time for which the host was suspended off every deadline, and
+// asks for every renewal at once.
+func (d *Dog) awoke(now time.Time, asleep time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.heap {
+		e.deadline = e.deadline.Add(-asleep)
+		if e.renewing {
+			e.renewAt = now
+		}
+	}
+	heap.Init(&d.heap)
+}
+
+// look deals with every entry that is due, and returns how long to sleep.
+func (d *Dog) look(now time.Time) (wait time.Duration, any bool) {
+	due := d.collect(now)
+	for _, e := range due.lost {
+		d.config.Lost(e.Ward, Unanswered)
+	}
+	for _, e := range due.mature {
+		d.config.Mature(e.Ward)
+	}
+	for group, members := range due.renew {
+		for len(members) > 0 {
+			n := min(len(members), batchSize)
+			d.send(group, members[:n], now)
+			members = members[n:]
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.heap) == 0 {
+		return 0, false
+	}
+	return max(0, min(tick, time.Until(d.heap[0].next()))), true
+}
+
+type due struct {
+	lost, mature []*Entry
+	renew        map[any][]*Entry
+}
+
+// collect takes what is due off the entries: their state says afterwards that
+// it has been dealt with.
+func (d *Dog) collect(now time.Time) due {
+	found := due{renew: map[any][]*Entry{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.heap) > 0 {
+		e := d.heap[0]
+		switch {
+		case !e.deadline.After(now):
+			d.finish(e, lost)
+			found.lost = append(found.lost, e)
+		case !e.matureAt.IsZero() && !e.matureAt.After(now):
+			e.matureAt = time.Time{}
+			heap.Fix(&d.heap, e.index)
+			found.mature = append(found.mature, e)
+		case e.renewalDue(now):
+			e.inFlight = true
+			heap.Fix(&d.heap, e.index)
+			found.renew[e.Group] = append(found.renew[e.Group], e)
+		default:
+			return found
+		}
+	}
+	return found
+}
+
+// send renews one batch, in a goroutine of its own.
+func (d *Dog) send(group any, members []*Entry, now time.Time) {
+	batch := make([]Renewal, len(members))
+	timeout := d.config.Timeout
+	for i, e := range members {
+		batch[i] = Renewal{Ward: e.Ward, TTL: e.ttl(now)}
+		// A quarter of the lease leaves time to ask again.
+		timeout = min(timeout, max(e.Lease/4, time.Millisecond))
+	}
+	d.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(d.ctx, timeout)
+		defer cancel()
+		sent := time.Now()
+		held, err := d.config.Renew(ctx, group, batch)
+		d.answered(members, batch, sent, held, err)
+	})
+}
+
+// answered puts the answer to a batch into effect.
+func (d *Dog) answered(members []*Entry, batch []Renewal, sent time.Time, held []bool, err error) {
+	now := time.Now()
+	var gone []*Entry
+	d.mu.Lock()
+	for i, e := range members {
+		e.inFlight = false
+		switch {
+		case e.state != watched:
+			continue
+		case err != nil:
+			e.renewAt = now.Add(pause(e.Lease))
+		case !held[i]:
+			d.finish(e, lost)
+			gone = append(gone, e)
+			continue
+		default:
+			d.acknowledged(e, sent, now, batch[i].TTL)
+		}
+		if e.poked {
+			e.poked, e.renewAt = false, now
+		}
+		heap.Fix(&d.heap, e.index)
+	}
+	d.signal()
+	d.mu.Unlock()
+	for _, e := range gone {
+		d.config.Lost(e.Ward, NotHeld)
+	}
+}
+
+// acknowledged moves the deadline of an entry that was renewed for ttl.
+func (d *Dog) acknowledged(e *Entry, sent, now time.Time, ttl time.Duration) {
+	if deadline := d.Trust(sent, now, ttl); ttl > 0 && deadline.After(e.deadline) {
+		e.deadline = deadline
+	}
+	e.renewAt = time.Time{}
+	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease).Before(e.Until)) {
+		e.renewAt = sent.Add(e.Lease / 3)
+	}
+}
+
+// pause is how long to wait before a failed renewal is repeated.
+func pause(lease time.Duration) time.Duration {
+	return max(5*time.Millisecond, min(lease/30, time.Second))
+}

@@ -1,0 +1,195 @@
+package watchdog
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// batchSize is how many entries are renewed in one call, as in Redisson.
+	batchSize = 100
+	// tick is how often the wall clock is looked at, and at most how far
+	// ahead renewals are gathered into one batch.
+	tick = 50 * time.Millisecond
+	// jump is by how much the wall clock must run ahead between two looks to
+	// count as a suspended host and not as a clock being slewed.
+	jump = 10 * time.Millisecond
+)
+
+// Reason says why an entry was lost.
+type Reason int
+
+const (
+	// Unanswered: its deadline passed without an acknowledged renewal.
+	Unanswered Reason = iota + 1
+	// NotHeld: the server said that the owner does not hold the lock.
+	NotHeld
+)
+
+func (r Reason) String() string {
+	if r == NotHeld {
+		return "the server says that it is not held"
+	}
+	return "no renewal was acknowledged in time"
+}
+
+// Renewal is one entry's part of a batch.
+type Renewal struct {
+	Ward any
+	// TTL is the time to live to ask for; 0 asks only whether the lock is held.
+	TTL time.Duration
+}
+
+// Config is what a [Dog] works with. All fields are required.
+type Config struct {
+	// Renew sends one batch of one group, and returns for each renewal whether
+	// the lock is held. It returns when ctx ends.
+	Renew func(ctx context.Context, group any, batch []Renewal) ([]bool, error)
+	// Lost is told once for each entry that is lost.
+	Lost func(ward any, reason Reason)
+	// Mature is told once for each entry that has been watched for MatureAfter.
+	Mature func(ward any)
+	// MatureAfter is when an entry counts as a long hold.
+	MatureAfter time.Duration
+	// Timeout is how long an answer to a renewal is waited for, at most.
+	Timeout time.Duration
+	// Margin is subtracted from every deadline.
+	Margin time.Duration
+}
+
+// Dog watches entries. Use [New].
+type Dog struct {
+	config Config
+	skew   func(from, to time.Time) time.Duration // replaced by tests
+
+	mu      sync.Mutex
+	heap    entries
+	started bool
+	stopped bool
+
+	wake chan struct{} // capacity 1: look at the heap again
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// New returns a dog without entries and without a goroutine.
+func New(config Config) *Dog {
+	ctx, stop := context.WithCancel(context.Background())
+	return &Dog{config: config, skew: wallSkew, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
+}
+
+// wallSkew is by how much the wall clock went further than the monotonic one.
+func wallSkew(from, to time.Time) time.Duration {
+	return to.Round(0).Sub(from.Round(0)) - to.Sub(from)
+}
+
+// Trust is the deadline that follows from a call which was sent at sent, has
+// been acknowledged by now, and gave the lock a time to live of ttl. Redis'
+// clock may run 1 % faster than ours and expires keys by the millisecond.
+func (d *Dog) Trust(sent, now time.Time, ttl time.Duration) time.Time {
+	deadline := sent.Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
+	if ahead := d.skew(sent, now); ahead > jump {
+		deadline = deadline.Add(-ahead)
+	}
+	return deadline
+}
+
+// Watch begins to watch an entry whose hold was acknowledged with the given
+// deadline. sent is when that call was sent; renewing says whether to renew.
+func (d *Dog) Watch(e *Entry, sent, deadline time.Time, renewing bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.state, e.deadline, e.renewing = watched, deadline, renewing
+	e.matureAt = sent.Add(d.config.MatureAfter)
+	if renewing {
+		e.renewAt = sent.Add(e.Lease / 3)
+	}
+	heap.Push(&d.heap, e)
+	if !d.started && !d.stopped {
+		d.started = true
+		d.wg.Go(d.run)
+	}
+	d.signal()
+}
+
+// Remove ends the watch, and reports whether the entry was still watched.
+// After it returns true, Lost is not called for the entry.
+func (d *Dog) Remove(e *Entry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.finish(e, removed)
+}
+
+// Acknowledge moves the deadline after a call other than the dog's own.
+func (d *Dog) Acknowledge(e *Entry, deadline time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.state == watched && deadline.After(e.deadline) {
+		e.deadline = deadline
+		heap.Fix(&d.heap, e.index)
+	}
+}
+
+// Renewing switches renewal on or off.
+func (d *Dog) Renewing(e *Entry, on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.state != watched || e.renewing == on {
+		return
+	}
+	e.renewing, e.renewAt = on, time.Time{}
+	if on {
+		e.renewAt = time.Now()
+	}
+	heap.Fix(&d.heap, e.index)
+	d.signal()
+}
+
+// Poke asks the server now whether the entry's lock is still held.
+func (d *Dog) Poke(e *Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.state != watched {
+		return
+	}
+	e.poked = e.inFlight
+	e.renewAt = time.Now()
+	heap.Fix(&d.heap, e.index)
+	d.signal()
+}
+
+// Deadline returns until when the entry may be trusted.
+func (d *Dog) Deadline(e *Entry) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return e.deadline
+}
+
+// Stop ends the goroutines and waits for them. No callback runs afterwards.
+func (d *Dog) Stop() {
+	d.mu.Lock()
+	d.stopped = true
+	d.mu.Unlock()
+	d.stop()
+	d.wg.Wait()
+}
+
+// finish takes a watched entry off the heap for good. d.mu is held.
+func (d *Dog) finish(e *Entry, s state) bool {
+	if e.state != watched {
+		return false
+	}
+	e.state = s
+	heap.Remove(&d.heap, e.index)
+	return true
+}
+
+func (d *Dog) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,271 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// server stands for Redis: it answers renewals as the test says.
+type server struct {
+	mu     sync.Mutex
+	calls  []time.Duration // when each renewal arrived, since the start
+	wards  []any
+	answer func(ctx context.Context, batch []Renewal) ([]bool, error)
+	lost   []string
+	mature int
+	start  time.Time
+}
+
+func allHeld(_ context.Context, batch []Renewal) ([]bool, error) {
+	return slices.Repeat([]bool{true}, len(batch)), nil
+}
+
+func newDog(t *testing.T, s *server) *Dog {
+	t.Helper()
+	s.start = time.Now()
+	d := New(Config{
+		Renew: func(ctx context.Context, _ any, batch []Renewal) ([]bool, error) {
+			s.mu.Lock()
+			s.calls = append(s.calls, time.Since(s.start))
+			for _, r := range batch {
+				s.wards = append(s.wards, r.Ward)
+			}
+			answer := s.answer
+			s.mu.Unlock()
+			return answer(ctx, batch)
+		},
+		Lost: func(ward any, reason Reason) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.lost = append(s.lost, fmt.Sprintf("%v %v: %v", time.Since(s.start), ward, reason))
+		},
+		Mature:      func(any) { s.mu.Lock(); s.mature++; s.mu.Unlock() },
+		MatureAfter: time.Second,
+		Timeout:     2 * time.Second,
+		Margin:      0,
+	})
+	t.Cleanup(d.Stop)
+	return d
+}
+
+func watch(d *Dog, name string, group any, lease time.Duration, renewing bool) *Entry {
+	now := time.Now()
+	e := &Entry{Ward: name, Group: group, Lease: lease}
+	d.Watch(e, now, d.Trust(now, now, lease), renewing)
+	return e
+}
+
+func TestRenewsAtAThirdOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newDog(t, s)
+		e := watch(d, "a", 0, 30*time.Second, true)
+		time.Sleep(35 * time.Second)
+		synctest.Wait()
+		d.Remove(e)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(s.calls) != 3 || len(s.lost) != 0 || s.mature != 1 {
+			t.Fatalf("calls %v, lost %v, mature %d", s.calls, s.lost, s.mature)
+		}
+		for i, at := range s.calls {
+			if want := time.Duration(i+1) * 10 * time.Second; at > want || at < want-time.Duration(i+1)*tick {
+				t.Errorf("renewal %d came at %v, want about %v", i, at, want)
+			}
+		}
+	})
+}
+
+func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: func(ctx context.Context, _ []Renewal) ([]bool, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		d := newDog(t, s)
+		watch(d, "a", 0, 30*time.Second, true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []string{"29.698s a: " + Unanswered.String()}
+		if !slices.Equal(s.lost, want) {
+			t.Fatalf("lost %v, want %v", s.lost, want)
+		}
+		if len(s.calls) < 3 {
+			t.Errorf("only %d renewals were tried while trust lasted", len(s.calls))
+		}
+	})
+}
+
+func TestTransientErrorsAreBorne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		s.answer = func(ctx context.Context, batch []Renewal) ([]bool, error) {
+			if since := time.Since(s.start); since > 9*time.Second && since < 25*time.Second {
+				return nil, errors.New("away")
+			}
+			return allHeld(ctx, batch)
+		}
+		d := newDog(t, s)
+		e := watch(d, "a", 0, 30*time.Second, true)
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		if len(s.lost) != 0 {
+			t.Fatalf("lost %v", s.lost)
+		}
+		d.Remove(e)
+	})
+}
+
+func TestNotHeldEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: func(_ context.Context, batch []Renewal) ([]bool, error) {
+			return make([]bool, len(batch)), nil
+		}}
+		d := newDog(t, s)
+		fixed := watch(d, "fixed", 0, time.Hour, false)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		d.Poke(fixed)
+		synctest.Wait()
+		if want := []string{"5s fixed: " + NotHeld.String()}; !slices.Equal(s.lost, want) {
+			t.Fatalf("lost %v, want %v", s.lost, want)
+		}
+	})
+}
+
+// S25: an answer that was under way when its entry was removed must not touch
+// the entry that came after it.
+func TestS25_LateAnswerTouchesNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		s := &server{answer: func(_ context.Context, batch []Renewal) ([]bool, error) {
+			<-release
+			return make([]bool, len(batch)), nil // not held
+		}}
+		d := newDog(t, s)
+		first := watch(d, "first", 0, 30*time.Second, true)
+		time.Sleep(11 * time.Second) // its renewal is under way
+		synctest.Wait()
+		if !d.Remove(first) {
+			t.Fatal("first was not watched")
+		}
+		second := watch(d, "second", 0, 30*time.Second, true)
+		close(release)
+		synctest.Wait()
+		if len(s.lost) != 0 || !d.Remove(second) {
+			t.Fatalf("lost %v", s.lost)
+		}
+	})
+}
+
+// S26: an entry is renewed for itself, whatever else its client holds or held.
+func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newDog(t, s)
+		for range 3 {
+			watch(d, "stale", 0, 30*time.Second, true)
+		}
+		watch(d, "fresh", 0, 30*time.Second, true)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !slices.Contains(s.wards, any("fresh")) {
+			t.Fatalf("the first pass renewed only %v", s.wards)
+		}
+	})
+}
+
+// S11, S12: a group that is not answered delays no other.
+func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
+			if batch[0].Ward == "dead" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return allHeld(ctx, batch)
+		}}
+		d := newDog(t, s)
+		for range 10 * batchSize {
+			watch(d, "dead", "dead", 30*time.Second, true)
+		}
+		for i := range 10000 {
+			watch(d, "alive", i, 30*time.Second, true) // each in a group of its own
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		for _, line := range s.lost {
+			if line != "29.698s dead: "+Unanswered.String() {
+				t.Fatalf("lost %s", line)
+			}
+		}
+		if len(s.lost) != 10*batchSize {
+			t.Fatalf("%d lost, want the dead group only", len(s.lost))
+		}
+	})
+}
+
+// P5: storms of short holds start one goroutine and leave no renewal behind.
+func TestP5_StormsLeaveNoRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newDog(t, s)
+		for range 10000 {
+			d.Remove(watch(d, "a", 0, 30*time.Second, true))
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(s.calls) != 0 {
+			t.Fatalf("%d renewals of holds that are gone", len(s.calls))
+		}
+	})
+}
+
+// A host that was suspended finds out at the next look at the clock.
+func TestSuspendedHostLosesItsHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: func(ctx context.Context, _ []Renewal) ([]bool, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		d := newDog(t, s)
+		var asleep sync.Once
+		wake := time.Now().Add(5 * time.Second)
+		d.skew = func(from, to time.Time) (ahead time.Duration) {
+			if from.Before(wake) && !to.Before(wake) {
+				asleep.Do(func() { ahead = 25 * time.Second })
+			}
+			return ahead
+		}
+		watch(d, "a", 0, 30*time.Second, true)
+		time.Sleep(5*time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		if len(s.lost) != 1 {
+			t.Fatal("the hold outlived a suspension longer than its lease")
+		}
+	})
+}
+
+func TestUntilBoundsRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newDog(t, s)
+		now := time.Now()
+		e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Until: now.Add(time.Minute)}
+		d.Watch(e, now, d.Trust(now, now, e.Lease), true)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(s.lost) != 1 {
+			t.Fatalf("lost %v", s.lost)
+		}
+		if at := d.Deadline(e).Sub(now); at > time.Minute || at < 59*time.Second {
+			t.Errorf("lost at %v, want just under a minute", at)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+// The golden names, as Redisson spells them.
+func TestGoldenNames(t *testing.T) {
+	for _, row := range []struct{ name, channel string }{
+		{"myLock", "redisson_lock__channel:{myLock}"},
+		{"orders:42", "redisson_lock__channel:{orders:42}"},
+		{"{test}:abc:key", "redisson_lock__channel:{test}:abc:key"},
+		{"a:{b}:c", "redisson_lock__channel:a:{b}:c"},
+		{"{a}{b}", "redisson_lock__channel:{a}{b}"},
+		{"später\x00\r\n\"'", "redisson_lock__channel:{später\x00\r\n\"'}"},
+	} {
+		if got := LockChannel(row.name); got != row.channel {
+			t.Errorf("LockChannel(%q) = %q, want %q", row.name, got, row.channel)
+		}
+		if err := CheckName(row.name); err != nil {
+			t.Errorf("CheckName(%q): %v", row.name, err)
+		}
+	}
+	if Released != "0" {
+		t.Errorf("Released = %q, want 0", Released)
+	}
+}
+
+// A10: Redisson accepts names whose derived keys lie in another slot.
+func TestA10_HostileBracesAreRefused(t *testing.T) {
+	for _, name := range []string{
+		"", "{", "}", "{}", "{}a", "a{}b", "a{}", "a}b", "a{", "{a", "}a{b}", "a{b", "}{", "}}", "{{", "{}{a}",
+		strings.Repeat("x", MaxName+1),
+	} {
+		if CheckName(name) == nil {
+			t.Errorf("CheckName(%.20q) accepts it", name)
+		}
+	}
+}
+
+func TestSlot(t *testing.T) {
+	// As CLUSTER KEYSLOT answers.
+	for key, want := range map[string]int{
+		"":                  0,
+		"123456789":         12739,
+		"foo":               12182,
+		"{user1000}.follow": 3443,
+		"user1000":          3443,
+		"foo{}{bar}":        8363,
+		"foo{{bar}}zap":     4015,
+		"foo{bar}{zap}":     5061,
+	} {
+		if got := Slot(key); got != want {
+			t.Errorf("Slot(%q) = %d, want %d", key, got, want)
+		}
+	}
+}
+
+// Whatever name is accepted, its keys share a slot.
+func FuzzAcceptedNamesShareASlot(f *testing.F) {
+	for _, seed := range []string{"a", "{a}", "a{b}c", "{a}b}", "a}b", "{{a}", "}{a}", "x{y}{z}"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if CheckName(name) != nil {
+			return
+		}
+		if a, b := Slot(name), Slot(LockChannel(name)); a != b {
+			t.Errorf("%q is in slot %d, its channel in %d", name, a, b)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// kind is what sets one kind of lock apart from the others: its keys, its
+// channel and its scripts. Everything else is the same for all.
+type kind struct {
+	client  *Client
+	name    string
+	channel string
+	invalid error // why the name cannot be used, or nil
+
+	acquire, release, renew, force, inspect *driver.Script
+}
+
+// newMutexKind is the plain lock.
+func newMutexKind(c *Client, name string) *kind {
+	k := &kind{
+		client: c, name: name, channel: wire.LockChannel(name),
+		acquire: script.Acquire, release: script.Release, renew: script.Renew,
+		force: script.Force, inspect: script.Inspect,
+	}
+	if err := wire.CheckName(name); err != nil {
+		k.invalid = fmt.Errorf("holdfast: %w: %.80q: %w", ErrInvalidName, name, err)
+	}
+	return k
+}
+
+// askAcquire asks that owner holds the lock count times.
+func (k *kind) askAcquire(owner Owner, lease time.Duration, count int) request {
+	return func(_ context.Context, limit string) (driver.Call, error) {
+		return driver.Call{
+			Script: k.acquire,
+			Keys:   []string{k.name},
+			Args:   []string{millis(lease), owner.String(), strconv.Itoa(count), limit},
+		}, nil
+	}
+}
+
+// askRelease asks that owner holds the lock at most count times.
+func (k *kind) askRelease(owner Owner, count int) request {
+	return func(ctx context.Context, limit string) (driver.Call, error) {
+		publish, err := k.client.publishCommand(ctx)
+		return driver.Call{
+			Script: k.release,
+			Keys:   []string{k.name, k.channel},
+			Args:   []string{owner.String(), strconv.Itoa(count), publish, wire.Released, limit},
+		}, err
+	}
+}
+
+// askRenew asks that the lock lives for at least ttl if owner holds it, and how
+// often owner holds it. A ttl of 0 only asks.
+func (k *kind) askRenew(owner Owner, ttl time.Duration) request {
+	return func(_ context.Context, limit string) (driver.Call, error) {
+		return driver.Call{
+			Script: k.renew,
+			Keys:   []string{k.name},
+			Args:   []string{limit, owner.String(), millis(ttl)},
+		}, nil
+	}
+}
+
+// askForce asks that nobody holds the lock.
+func (k *kind) askForce() request {
+	return func(ctx context.Context, limit string) (driver.Call, error) {
+		publish, err := k.client.publishCommand(ctx)
+		return driver.Call{
+			Script: k.force,
+			Keys:   []string{k.name, k.channel},
+			Args:   []string{publish, wire.Released, limit},
+		}, err
+	}
+}
+
+// askInspect asks how things stand.
+func (k *kind) askInspect() request {
+	return func(context.Context, string) (driver.Call, error) {
+		return driver.Call{Script: k.inspect, Keys: []string{k.name}}, nil
+	}
+}
+
+// millis writes a duration as whole milliseconds.
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -1,0 +1,23 @@
+// Package memdriver runs holdfast on a Redis inside the process, for tests: of
+// holdfast itself, and of programs that use it.
+//
+// A [Server] executes the real Lua scripts. It opens no socket and takes the
+// time from the time package, so it runs inside testing/synctest, where a lease
+// of an hour ends in no time. Each [Driver] on it is one client; give drivers of
+// one server to several holdfast clients and they contend for the same locks.
+//
+// Faults are what the package is for: [Driver.SetFaults] decides for each call
+// whether its request or its reply is lost, late or repeated, and
+// [Driver.LoseMessages] cuts the subscriptions off. What is lost stays lost the
+// way a network loses it: the caller learns nothing, and a late request is still
+// executed.
+//
+// It is no database. Nothing is persisted, nothing is replicated, and it is
+// slower than a Redis server.
+//
+// # Goroutines
+//
+// A listener has two: one makes wishes come true, one passes messages on. Close
+// stops both and waits. A call that a fault has delayed beyond its context goes
+// on in a goroutine of the driver's; [Server.Close] waits for those.
+package memdriver

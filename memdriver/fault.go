@@ -1,0 +1,99 @@
+package memdriver
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// Fault is what happens to one call. The zero Fault is none.
+type Fault struct {
+	// Refuse, if set, is returned at once; nothing is sent.
+	Refuse error
+	// LoseRequest: the server never gets it.
+	LoseRequest bool
+	// DelayRequest is how long it takes to the server. It is executed even if
+	// the caller has gone by then.
+	DelayRequest time.Duration
+	// Repeat: the server gets it once more, RepeatAfter later; that reply goes
+	// nowhere.
+	Repeat      bool
+	RepeatAfter time.Duration
+	// LoseReply: it is executed, and the caller learns nothing.
+	LoseReply bool
+	// DelayReply is how long the reply takes to the caller.
+	DelayReply time.Duration
+}
+
+// SetFaults has f decide what happens to each later call; nil ends all faults.
+func (d *Driver) SetFaults(f func(driver.Call) Fault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = f
+}
+
+// answer is what the server said.
+type answer struct {
+	reply any
+	err   error
+}
+
+// suffer runs a call with a fault.
+func (d *Driver) suffer(ctx context.Context, call driver.Call, f Fault) (any, error) {
+	switch {
+	case f.Refuse != nil:
+		return nil, driver.ConnectionError(f.Refuse, true)
+	case f.LoseRequest:
+		return nil, lost(ctx)
+	}
+	arrived := make(chan answer, 1)
+	d.server.wg.Go(func() { d.deliver(call, f, arrived) })
+	if f.LoseReply {
+		return nil, lost(ctx)
+	}
+	select {
+	case a := <-arrived:
+		return a.reply, a.err
+	case <-ctx.Done():
+		return nil, lost(ctx)
+	}
+}
+
+// deliver is the way of a request through the network and back. It does not end
+// with the caller, only with the server.
+func (d *Driver) deliver(call driver.Call, f Fault, arrived chan<- answer) {
+	if !pause(d.server.ctx, f.DelayRequest) {
+		return
+	}
+	var a answer
+	a.reply, a.err = d.execute(call)
+	if f.Repeat {
+		d.server.wg.Go(func() {
+			if pause(d.server.ctx, f.RepeatAfter) {
+				_, _ = d.execute(call) // its reply goes nowhere
+			}
+		})
+	}
+	if pause(d.server.ctx, f.DelayReply) {
+		arrived <- a
+	}
+}
+
+// LoseMessages cuts the driver's listeners off from every message, or ends that.
+// When it ends, the listeners are told that they are subscribed anew, as after a
+// lost connection.
+func (d *Driver) LoseMessages(on bool) {
+	d.mu.Lock()
+	d.deaf = on
+	listeners := slices.Collect(maps.Keys(d.listeners))
+	d.mu.Unlock()
+	if on {
+		return
+	}
+	for _, l := range listeners {
+		l.again()
+	}
+}

@@ -1,0 +1,162 @@
+package memdriver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// Server is a Redis inside the process. Use [NewServer].
+type Server struct {
+	mini *miniredis.Miniredis
+
+	ctx  context.Context //nolint:containedctx // ends with Close
+	stop context.CancelFunc
+	wg   sync.WaitGroup // calls that faults have delayed beyond their contexts
+}
+
+// NewServer returns an empty server. Close it when done.
+func NewServer() (*Server, error) {
+	mini := miniredis.NewMiniRedis()
+	mini.ClockTTL(true)
+	conn, err := mini.Dial() // starts it without a listener
+	if err != nil {
+		return nil, fmt.Errorf("memdriver: %w", err)
+	}
+	if err := conn.Close(); err != nil {
+		return nil, fmt.Errorf("memdriver: %w", err)
+	}
+	s := &Server{mini: mini}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close stops the server and waits for everything that is under way in it.
+func (s *Server) Close() {
+	s.stop()
+	s.wg.Wait()
+	s.mini.Close()
+}
+
+// Do executes one command as another client would, and returns its reply as
+// nil, int64, string or []any. An error reply becomes an error.
+func (s *Server) Do(args ...string) (any, error) {
+	var buffer bytes.Buffer
+	w := bufio.NewWriter(&buffer)
+	peer := server.NewPeer(w)
+	s.mini.Server().Dispatch(peer, args)
+	peer.Flush()
+	reply, err := server.ParseReply(bufio.NewReader(&buffer))
+	if err != nil {
+		return nil, err
+	}
+	return plain(reply)
+}
+
+// plain turns miniredis's reply types into the port's.
+func plain(reply any) (any, error) {
+	switch r := reply.(type) {
+	case nil, int64, string:
+		return r, nil
+	case int:
+		return int64(r), nil
+	case []byte:
+		return string(r), nil
+	case server.Simple:
+		return string(r), nil
+	case error:
+		return nil, r
+	case []any:
+		items := make([]any, len(r))
+		for i, item := range r {
+			var err error
+			if items[i], err = plain(item); err != nil {
+				return nil, err
+			}
+		}
+		return items, nil
+	default:
+		return nil, fmt.Errorf("memdriver: reply of type %T", reply)
+	}
+}
+
+// Driver is one client of a server.
+type Driver struct {
+	server *Server
+
+	mu        sync.Mutex
+	faults    func(driver.Call) Fault // nil: none
+	listeners map[*listener]struct{}
+	deaf      bool // messages are lost
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// Driver returns a new client of the server.
+func (s *Server) Driver() *Driver {
+	return &Driver{server: s, listeners: map[*listener]struct{}{}}
+}
+
+// Slotted reports false: there is one node.
+func (d *Driver) Slotted() bool { return false }
+
+// PublishCommand returns PUBLISH.
+func (d *Driver) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
+
+// Eval runs a script, subject to the faults.
+func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
+	d.mu.Lock()
+	faults := d.faults
+	d.mu.Unlock()
+	if faults == nil {
+		return d.execute(call)
+	}
+	return d.suffer(ctx, call, faults(call))
+}
+
+// execute runs a script without faults.
+func (d *Driver) execute(call driver.Call) (any, error) {
+	tail := append([]string{strconv.Itoa(len(call.Keys))}, append(call.Keys, call.Args...)...)
+	reply, err := d.server.Do(append([]string{"EVALSHA", call.Script.SHA()}, tail...)...)
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		reply, err = d.server.Do(append([]string{"EVAL", call.Script.Source()}, tail...)...)
+	}
+	if err != nil {
+		return nil, driver.ServerError(err.Error(), err)
+	}
+	return reply, nil
+}
+
+var errLost = errors.New("memdriver: the answer was lost")
+
+// lost waits like a client to which nothing comes.
+func lost(ctx context.Context) error {
+	<-ctx.Done()
+	return driver.ConnectionError(errors.Join(errLost, ctx.Err()), false)
+}
+
+// pause waits for d, or reports false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,159 @@
+package holdfast
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// Bounds and defaults.
+const (
+	// DefaultLease is the lease that the watchdog renews, as Redisson's
+	// lockWatchdogTimeout.
+	DefaultLease = 30 * time.Second
+	// DefaultTimeout bounds one order to Redis, repetitions included.
+	DefaultTimeout = 6 * time.Second
+	// MinLease and MaxLease bound every lease. Leases have whole milliseconds;
+	// what is below is cut off.
+	MinLease = time.Millisecond
+	MaxLease = script.MaxLeaseMillis * time.Millisecond
+)
+
+// config is what the options of a client amount to.
+type config struct {
+	lease   time.Duration
+	maxHold time.Duration // 0: unbounded
+	margin  time.Duration
+	timeout time.Duration
+	hooks   hookList
+}
+
+// ClientOption sets something for a whole [Client].
+type ClientOption func(*config) error
+
+// WithLease sets the lease of holds that the watchdog renews: how long a crashed
+// holder still blocks others. The watchdog renews at a third of it. The default
+// is [DefaultLease]. Redisson: Config.setLockWatchdogTimeout.
+func WithLease(d time.Duration) ClientOption {
+	return func(c *config) (err error) {
+		c.lease, err = checkLease(d)
+		return err
+	}
+}
+
+// WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
+// acquire it is lost, like a hold that was not renewed. The default is no bound.
+// Longer fixed leases are refused with [ErrInvalidLease].
+func WithMaxHold(d time.Duration) ClientOption {
+	return func(c *config) (err error) {
+		c.maxHold, err = checkLease(d)
+		return err
+	}
+}
+
+// WithMargin makes every hold's deadline earlier by d: time for the work to
+// notice the end of its context before the lock can be somebody else's. The
+// default is 0, beyond the 1 % of the lease plus 2 ms that are always kept.
+func WithMargin(d time.Duration) ClientOption {
+	return func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("holdfast: %w: WithMargin(%v) is negative", ErrInvalidOption, d)
+		}
+		c.margin = d
+		return nil
+	}
+}
+
+// WithTimeout bounds one order to Redis, repetitions included: TryLock, Unlock,
+// ForceUnlock and the questions return within it. A single send is waited for
+// a third of it, then repeated. A Lock that has been told once that the lock is
+// held bears an outage of ten times d before it gives up. The default is
+// [DefaultTimeout], the minimum 10 ms.
+func WithTimeout(d time.Duration) ClientOption {
+	return func(c *config) error {
+		if d < 10*time.Millisecond || d > time.Hour {
+			return fmt.Errorf("holdfast: %w: WithTimeout(%v) is not between 10ms and 1h", ErrInvalidOption, d)
+		}
+		c.timeout = d
+		return nil
+	}
+}
+
+// WithHooks adds hooks that are told of every hold of the client.
+func WithHooks(h Hooks) ClientOption {
+	return func(c *config) error {
+		c.hooks = append(c.hooks, h)
+		return nil
+	}
+}
+
+// lockConfig is what the options of one acquire amount to.
+type lockConfig struct {
+	lease   time.Duration // 0: the watchdog's
+	wait    time.Duration
+	bounded bool // wait counts
+	hooks   hookList
+}
+
+// LockOption sets something for one acquire.
+type LockOption func(*lockConfig) error
+
+// Lease gives the hold a fixed lease: it is not renewed, and is lost when the
+// lease has run out. Without it the watchdog renews. A lease outside
+// [MinLease] and [MaxLease] is refused with [ErrInvalidLease]. Redisson:
+// the leaseTime of lock and tryLock.
+func Lease(d time.Duration) LockOption {
+	return func(c *lockConfig) (err error) {
+		c.lease, err = checkLease(d)
+		return err
+	}
+}
+
+// Wait bounds how long Lock waits; 0 makes it one try. When it runs out, Lock
+// returns an error that matches [ErrLocked], or a [*BackendError] if Redis did
+// not answer. The bound holds when Redis is down, too. Without it only the
+// context bounds the wait. Redisson: the waitTime of tryLock.
+func Wait(d time.Duration) LockOption {
+	return func(c *lockConfig) error {
+		if d < 0 {
+			return fmt.Errorf("holdfast: %w: Wait(%v) is negative", ErrInvalidOption, d)
+		}
+		c.wait, c.bounded = d, true
+		return nil
+	}
+}
+
+// Observe adds hooks that are told of this one hold, after the client's.
+func Observe(h Hooks) LockOption {
+	return func(c *lockConfig) error {
+		c.hooks = append(c.hooks, h)
+		return nil
+	}
+}
+
+// lockOptions applies options over the client's defaults.
+func (c *Client) lockOptions(options []LockOption) (lockConfig, error) {
+	cfg := lockConfig{hooks: c.config.hooks[:len(c.config.hooks):len(c.config.hooks)]}
+	for _, option := range options {
+		if option == nil {
+			return cfg, fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)
+		}
+		if err := option(&cfg); err != nil {
+			return cfg, err
+		}
+	}
+	if c.config.maxHold > 0 && cfg.lease > c.config.maxHold {
+		return cfg, fmt.Errorf("holdfast: %w: %v is longer than the longest hold, %v",
+			ErrInvalidLease, cfg.lease, c.config.maxHold)
+	}
+	return cfg, nil
+}
+
+// checkLease refuses leases out of bounds and cuts to whole milliseconds.
+func checkLease(d time.Duration) (time.Duration, error) {
+	if d < MinLease || d > MaxLease {
+		return 0, fmt.Errorf("holdfast: %w: %v is not between %v and %v", ErrInvalidLease, d, MinLease, MaxLease)
+	}
+	return d.Truncate(time.Millisecond), nil
+}

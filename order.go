@@ -1,0 +1,182 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/servertime"
+)
+
+// This file holds the retry policy, the only one there is. Scripts set a state,
+// so an order may be sent again until it is answered.
+
+const (
+	firstPause   = 20 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+	// lateAnswers is how often in a row a server may call a fresh order late:
+	// once corrects our guess of its clock, more means a clock gone wild.
+	lateAnswers = 5
+)
+
+var (
+	errNoAnswer = errors.New("no answer in time")
+	errLate     = errors.New("the server keeps finding the call too late: its clock jumps")
+)
+
+// request makes a script call that does nothing after limit. It runs on the
+// flight's goroutine and may ask the driver something first.
+type request func(ctx context.Context, limit string) (driver.Call, error)
+
+// flight is one script on its way to the server and back. Its goroutine ends
+// with the driver's answer, for which nobody may be waiting any more.
+type flight struct {
+	sent time.Time
+	// over is when the script can have no more effect.
+	over time.Time
+	// done is closed when answer and err are set.
+	done   chan struct{}
+	answer script.Answer
+	err    error
+}
+
+// launch sends a request. The server does nothing with it after timeout.
+func (c *Client) launch(ask request, timeout time.Duration) *flight {
+	limit, now := c.clock.Limit(timeout), time.Now()
+	f := &flight{sent: now, over: now.Add(timeout + 2*servertime.Slack), done: make(chan struct{})}
+	started := c.tasks.Go(func() {
+		ctx, cancel := context.WithDeadline(c.life, now.Add(timeout))
+		defer cancel()
+		defer close(f.done)
+		f.answer, f.err = c.fly(ctx, ask, limit, now)
+	})
+	if !started {
+		f.err = ErrClosed
+		close(f.done)
+	}
+	return f
+}
+
+// fly is the flight's goroutine.
+func (c *Client) fly(ctx context.Context, ask request, limit string, sent time.Time) (script.Answer, error) {
+	call, err := ask(ctx, limit)
+	if err != nil {
+		return script.Answer{}, err
+	}
+	reply, err := c.driver.Eval(ctx, call)
+	if err != nil {
+		return script.Answer{}, err
+	}
+	answer, err := script.Parse(reply)
+	if err == nil {
+		c.clock.Learn(answer.Now, sent, answer.Code == script.Late)
+	}
+	return answer, err
+}
+
+// inTheAir reports whether the driver has not answered yet.
+func (f *flight) inTheAir() bool {
+	select {
+	case <-f.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// loose reports whether the flight may have had, or may still have, an effect
+// that nobody knows of.
+func (f *flight) loose() bool {
+	return f.inTheAir() || mayHaveRun(f.err)
+}
+
+// mayHaveRun takes an error of unknown kind for the worse case.
+func mayHaveRun(err error) bool {
+	if err == nil || errors.Is(err, ErrClosed) {
+		return false
+	}
+	var failed *driver.Error
+	return !errors.As(err, &failed) || failed.MayHaveRun
+}
+
+// outcome is what came of an order.
+type outcome struct {
+	answer script.Answer
+	sent   time.Time // when the answered flight was sent
+	err    error     // of the last flight, or of the context
+	// unknown are flights other than the answered one that may yet have an
+	// effect, or have had one.
+	unknown []*flight
+}
+
+// order sends a request until it is answered, the context ends, the error is
+// not one that passes, or the client's timeout has run out.
+func (c *Client) order(ctx context.Context, ask request) outcome {
+	var o outcome
+	end := time.Now().Add(c.config.timeout)
+	pause, lates := firstPause, 0
+	for {
+		f := c.launch(ask, c.config.timeout/3)
+		ended := f.await(ctx, c.config.timeout/3)
+		if f.loose() {
+			o.unknown = append(o.unknown, f)
+		}
+		switch {
+		case ended != nil:
+			o.err = ended
+			if ctx.Err() != nil || !o.worthRepeating() || time.Now().Add(pause).After(end) {
+				return o
+			}
+			if !errors.Is(ended, errNoAnswer) { // else it has waited already
+				sleep(ctx, pause)
+				pause = min(2*pause, longestPause)
+			}
+		case f.answer.Code == script.Late && lates < lateAnswers:
+			lates++
+		case f.answer.Code == script.Late:
+			o.err = errLate
+			return o
+		default:
+			o.answer, o.sent, o.err = f.answer, f.sent, nil
+			return o
+		}
+	}
+}
+
+// worthRepeating reports whether the error is one that passes.
+func (o *outcome) worthRepeating() bool {
+	return errors.Is(o.err, errNoAnswer) || transient(o.err)
+}
+
+// await waits for a flight to end, and returns its error, the context's cause,
+// or errNoAnswer after the timeout.
+func (f *flight) await(ctx context.Context, timeout time.Duration) error {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return errNoAnswer
+	}
+}
+
+// backendError tells a user about an order that was not answered.
+func (o *outcome) backendError(op, name string) error {
+	ran := len(o.unknown) > 0
+	return &BackendError{Op: op, Name: name, MayHaveRun: ran, Err: o.err}
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

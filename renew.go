@@ -1,0 +1,63 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// group is what the renewals of one call have in common.
+type group struct {
+	script *driver.Script
+	slot   int
+}
+
+// group returns the renewal group of a lock: its script and, where the server
+// asks for it, its slot.
+func (c *Client) group(k *kind) group {
+	g := group{script: k.renew}
+	if c.driver.Slotted() {
+		g.slot = wire.Slot(k.name)
+	}
+	return g
+}
+
+// renew sends one batch for the watchdog. It returns when ctx ends; what arrives
+// after that does nothing.
+func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]bool, error) {
+	call := driver.Call{Script: g.(group).script} //nolint:forcetypeassert // the watchdog's groups are groups
+	for _, r := range batch {
+		t := r.Ward.(*tenure) //nolint:forcetypeassert // the watchdog's wards are tenures
+		call.Keys = append(call.Keys, t.kind.name)
+		call.Args = append(call.Args, t.owner.String(), millis(r.TTL))
+	}
+	deadline, _ := ctx.Deadline()
+	timeout := time.Until(deadline)
+	f := c.launch(func(_ context.Context, limit string) (driver.Call, error) {
+		call.Args = append([]string{limit}, call.Args...)
+		return call, nil
+	}, timeout)
+	if err := f.await(ctx, timeout); err != nil {
+		return nil, err
+	}
+	if f.answer.Code == script.Late {
+		return nil, errLate
+	}
+	if len(f.answer.Rest) != len(batch) {
+		return nil, fmt.Errorf("%d answers to %d renewals", len(f.answer.Rest), len(batch))
+	}
+	held := make([]bool, len(batch))
+	for i := range batch {
+		count, err := f.answer.Int(i)
+		if err != nil {
+			return nil, err
+		}
+		held[i] = count > 0
+	}
+	return held, nil
+}
