@@ -267,17 +267,17 @@ func (a *acquisition) bears(ctx context.Context, place *line.Place, o *outcome, 
 func (a *acquisition) conclude(ctx context.Context, o outcome, count int) (*Hold, error) {
 	switch {
 	case o.err != nil:
-		a.client.undo(a.tenure, a.unknown)
+		a.client.settle(a.tenure, a.unknown, false)
 		return nil, a.failure(ctx, o.err)
 	case o.answer.Code == script.Done:
 		return a.granted(o, count)
 	case o.answer.Code == script.Gone:
 		const reason = "the hold that this one was to be nested in is gone"
 		a.tenure.lose(reason)
-		a.client.undo(a.tenure, a.unknown)
+		a.client.settle(a.tenure, a.unknown, false)
 		return nil, problem(a.kind.name, reason, ErrLost)
 	default:
-		a.client.undo(a.tenure, a.unknown)
+		a.client.settle(a.tenure, a.unknown, false)
 		return nil, a.lockedError(o)
 	}
 }
@@ -300,22 +300,18 @@ func (a *acquisition) failure(ctx context.Context, err error) error {
 	return o.backendError("acquire", a.kind.name)
 }
 
-// granted makes the hold. Op is held, and freed.
+// granted makes the hold. Op is held, and freed once no earlier send can still
+// change the count.
 func (a *acquisition) granted(o outcome, count int) (*Hold, error) {
 	t, c := a.tenure, a.client
 	now := time.Now()
 	deadline := c.dog.Trust(o.sent, now, a.lease)
 	t.mu.Lock()
 	t.onServer = count
-	for _, f := range a.unknown {
-		if f.over.After(t.unsettled) {
-			t.unsettled = f.over
-		}
-	}
 	err := a.untrusted(deadline, now)
 	if err != nil {
 		t.mu.Unlock()
-		c.settle(t, nil, true)
+		c.settle(t, a.unknown, true)
 		return nil, err
 	}
 	h := a.hold()
@@ -332,7 +328,7 @@ func (a *acquisition) granted(o outcome, count int) (*Hold, error) {
 	}
 	t.mu.Unlock()
 	t.ref() // the hold's
-	t.freeOp()
+	c.settle(t, a.unknown, false)
 	h.hooks.acquired(Event{Name: a.kind.name, Owner: t.owner, Waited: now.Sub(a.started)})
 	return h, nil
 }

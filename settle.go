@@ -52,16 +52,14 @@ func (c *Client) releaseLater(t *tenure) {
 }
 
 // settle frees op once nothing that was asked for earlier can take effect any
-// more. unknown are calls whose outcome nobody knows; release says to bring the
-// count down to what is wanted whatever came of them.
+// more. unknown are sends whose outcome nobody knows: an acquire that was given
+// up, or one before the send that was answered. What they may have done beyond
+// what is wanted is undone. release says to do so whatever came of them.
 //
 // It returns at once; what there is to wait for is waited for in the background,
 // and bounded: by the calls' own limits, and by the lease if Redis is away.
 func (c *Client) settle(t *tenure, unknown []*flight, release bool) {
-	t.mu.Lock()
-	unsettled := t.unsettled
-	t.mu.Unlock()
-	if len(unknown) == 0 && !release && !time.Now().Before(unsettled) {
+	if len(unknown) == 0 && !release {
 		t.freeOp()
 		return
 	}
@@ -69,21 +67,16 @@ func (c *Client) settle(t *tenure, unknown []*flight, release bool) {
 	if !c.tasks.Go(func() {
 		defer t.unref()
 		defer t.freeOp()
-		c.settling(t, unknown, unsettled, release)
+		c.settling(t, unknown, release)
 	}) {
 		t.freeOp()
 		t.unref()
 	}
 }
 
-// undo is settle for an acquire that its caller has given up: whatever it may
-// have taken is given back.
-func (c *Client) undo(t *tenure, unknown []*flight) {
-	c.settle(t, unknown, false)
-}
-
 // settling is settle's goroutine.
-func (c *Client) settling(t *tenure, unknown []*flight, until time.Time, release bool) {
+func (c *Client) settling(t *tenure, unknown []*flight, release bool) {
+	var until time.Time
 	for _, f := range unknown {
 		ran, over := c.outcomeOf(f)
 		release = release || ran

@@ -33,9 +33,6 @@ type tenure struct {
 	lost     error           // why the holds are lost; nil while they are not
 	entry    *watchdog.Entry // nil before the first hold and after the last
 	seat     *wakeup.Seat    // where a long hold listens for a forced unlock
-	// unsettled is until when an acquire that was answered on a later try may
-	// take effect once more.
-	unsettled time.Time
 }
 
 type tenureKey struct {
@@ -117,7 +114,8 @@ func (t *tenure) lose(reason string) {
 		t.mu.Unlock()
 		return
 	}
-	t.lost, t.onServer = problem(t.kind.name, reason, ErrLost, ErrNotHeld), 0
+	why := problem(t.kind.name, reason, ErrLost, ErrNotHeld)
+	t.lost, t.onServer = why, 0
 	t.endWatch()
 	holds := make([]*Hold, 0, len(t.holds))
 	for h := range t.holds {
@@ -128,7 +126,7 @@ func (t *tenure) lose(reason string) {
 	now := time.Now()
 	t.kind.client.tasks.Go(func() {
 		for _, h := range holds {
-			h.hooks.lost(Event{Name: t.kind.name, Owner: t.owner, Held: now.Sub(h.since), Err: t.lost})
+			h.hooks.lost(Event{Name: t.kind.name, Owner: t.owner, Held: now.Sub(h.since), Err: why})
 		}
 	})
 }

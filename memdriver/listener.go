@@ -120,13 +120,27 @@ func (l *listener) apply() {
 		for channel, wanted := range wished {
 			switch {
 			case !wanted:
-				l.subscriber.Unsubscribe(channel)
+				l.unsubscribe(channel)
 			case fresh[channel]:
-				l.subscriber.Subscribe(channel)
+				l.subscribe(channel)
 				l.deliver(driver.Event{Kind: driver.Subscribed, Channel: channel})
 			}
 		}
 	}
+}
+
+// subscribe and unsubscribe hold miniredis's lock, as its own connections do:
+// PUBSUB reads the subscribers' channels under that lock alone.
+func (l *listener) subscribe(channel string) {
+	l.driver.server.mini.Lock()
+	defer l.driver.server.mini.Unlock()
+	l.subscriber.Subscribe(channel)
+}
+
+func (l *listener) unsubscribe(channel string) {
+	l.driver.server.mini.Lock()
+	defer l.driver.server.mini.Unlock()
+	l.subscriber.Unsubscribe(channel)
 }
 
 // read passes messages on.
@@ -167,7 +181,7 @@ func (l *listener) Close() {
 	// The reader goes last: until nothing is subscribed, publishers wait for it.
 	l.applied.end()
 	for _, channel := range l.subscriber.Channels() {
-		l.subscriber.Unsubscribe(channel)
+		l.unsubscribe(channel)
 	}
 	l.heard.end()
 }

@@ -161,7 +161,9 @@ func (d *Dog) acknowledged(e *Entry, sent, now time.Time, ttl time.Duration) {
 	}
 }
 
-// pause is how long to wait before a failed renewal is repeated.
+// pause is how long to wait before a failed renewal is repeated. It is longer
+// than renewals are gathered ahead of their time, or they would follow each
+// other without a pause.
 func pause(lease time.Duration) time.Duration {
-	return max(5*time.Millisecond, min(lease/30, time.Second))
+	return max(5*time.Millisecond, min(lease/10, time.Second))
 }

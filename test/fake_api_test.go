@@ -1,0 +1,142 @@
+package test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Bad input is refused with a typed error, and nothing is sent.
+func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		seen := count(d)
+		good := c.NewMutex("x")
+		for _, name := range []string{
+			"", "{", "}", "{}", "{}a", "a{}b", "a}b", "a{", "{a", "}a{b}", "a{b", strings.Repeat("x", 1025),
+		} {
+			mu := c.NewMutex(name)
+			_, err := mu.Lock(background)
+			wantError(t, err, holdfast.ErrInvalidName)
+			_, err = mu.TryLock(background)
+			wantError(t, err, holdfast.ErrInvalidName)
+			_, err = mu.Inspect(background)
+			wantError(t, err, holdfast.ErrInvalidName)
+			_, err = mu.ForceUnlock(background)
+			wantError(t, err, holdfast.ErrInvalidName)
+			_, err = mu.Adopt(background, c.NewOwner())
+			wantError(t, err, holdfast.ErrInvalidName)
+		}
+		for _, lease := range []time.Duration{0, -1, 100 * time.Nanosecond, holdfast.MaxLease + 1, math.MaxInt64, math.MinInt64} {
+			_, err := good.Lock(background, holdfast.Lease(lease))
+			wantError(t, err, holdfast.ErrInvalidLease)
+			_, err = holdfast.New(d, holdfast.WithLease(lease))
+			wantError(t, err, holdfast.ErrInvalidLease)
+		}
+		for _, option := range []holdfast.LockOption{nil, holdfast.Wait(-1)} {
+			_, err := good.Lock(background, option)
+			wantError(t, err, holdfast.ErrInvalidOption)
+		}
+		_, err := good.TryLock(background, holdfast.Wait(time.Second))
+		wantError(t, err, holdfast.ErrInvalidOption)
+		_, err = good.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
+		wantError(t, err, holdfast.ErrInvalidOwner)
+		_, err = good.Adopt(background, holdfast.Owner{})
+		wantError(t, err, holdfast.ErrInvalidOwner)
+		for _, option := range []holdfast.ClientOption{
+			nil, holdfast.WithMargin(-1), holdfast.WithMargin(time.Hour), holdfast.WithTimeout(0), holdfast.WithTimeout(2 * time.Hour),
+		} {
+			_, err := holdfast.New(d, option)
+			wantError(t, err, holdfast.ErrInvalidOption)
+		}
+		_, err = holdfast.New(nil)
+		wantError(t, err, holdfast.ErrInvalidOption)
+		if n := seen.all(); n != 0 {
+			t.Errorf("%d calls were sent", n)
+		}
+	})
+}
+
+func TestOwnersCanBeReadBack(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		owner := c.NewOwner()
+		again, err := holdfast.ParseOwner(owner.String())
+		if err != nil || again != owner {
+			t.Errorf("ParseOwner(%q) = %v, %v", owner, again, err)
+		}
+		if !strings.HasPrefix(owner.String(), c.ID()+":") {
+			t.Errorf("owner %q of client %q", owner, c.ID())
+		}
+		for _, s := range []string{"", ":", "a", "a:", ":1", "a:b", "a:1.5", "a:01", "a:+1", "a: 1", "a:99999999999999999999"} {
+			if _, err := holdfast.ParseOwner(s); !errors.Is(err, holdfast.ErrInvalidOwner) {
+				t.Errorf("ParseOwner(%q): %v", s, err)
+			}
+		}
+	})
+}
+
+// A16: a hold is given back by itself alone. An owner that is used again, or
+// somebody else with the same owner, cannot take it along.
+func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		first := must(t)(c.NewMutex("x").Lock(ctx))
+		second := must(t)(c.NewMutex("x").Lock(ctx))
+		unlock(t, first) // in any order
+		wantError(t, first.Unlock(), holdfast.ErrNotHeld)
+		wantError(t, first.Unlock(), holdfast.ErrNotHeld)
+		w.wantCount("x", second.Owner(), 1)
+		unlock(t, second)
+		w.wantCount("x", second.Owner(), 0)
+	})
+}
+
+// An owner that another process made is reentrant with what it holds there.
+func TestOwnerOfAnotherProcess(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		there := must(t)(a.NewMutex("x").Lock(background))
+		owner, err := holdfast.ParseOwner(there.Owner().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		here := must(t)(b.NewMutex("x").Lock(holdfast.WithOwner(background, owner)))
+		w.wantCount("x", owner, 2)
+		again := must(t)(b.NewMutex("x").Lock(here.Context()))
+		w.wantCount("x", owner, 3)
+		unlock(t, here)
+		unlock(t, again)
+		w.wantCount("x", owner, 1)
+		unlock(t, there)
+		// Free: the foreign owner takes it like any other.
+		unlock(t, must(t)(b.NewMutex("x").Lock(holdfast.WithOwner(background, owner))))
+	})
+}
+
+func TestAdopt(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		_, err := b.NewMutex("x").Adopt(background, a.NewOwner())
+		wantError(t, err, holdfast.ErrNotHeld)
+		mu := a.NewMutex("x")
+		h := must(t)(mu.Lock(background, holdfast.Lease(20*time.Second)))
+		_, err = b.NewMutex("x").Adopt(background, a.NewOwner())
+		wantError(t, err, holdfast.ErrNotHeld) // a stranger
+		adopted := must(t)(b.NewMutex("x").Adopt(background, h.Owner()))
+		_, err = b.NewMutex("x").Adopt(background, h.Owner())
+		wantError(t, err, holdfast.ErrInvalidOwner)
+		lostAt(t, h, time.Now()) // its fixed lease is over here ...
+		time.Sleep(time.Hour)    // ... but b renews it
+		w.wantCount("x", h.Owner(), 1)
+		unlock(t, adopted)
+		w.wantCount("x", h.Owner(), 0)
+	})
+}

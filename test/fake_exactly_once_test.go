@@ -1,0 +1,240 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// Each call has its effect exactly once, whatever happens to its messages.
+
+// faults are what can happen to the first send of a call, beyond the timeout of
+// a send (2 s) where that matters.
+var faults = map[string]memdriver.Fault{
+	"request lost":                       {LoseRequest: true},
+	"request late":                       {DelayRequest: 2100 * time.Millisecond},
+	"request very late":                  {DelayRequest: 10 * time.Second},
+	"reply lost":                         {LoseReply: true},
+	"reply late":                         {DelayReply: 3 * time.Second},
+	"reply very late":                    {DelayReply: 20 * time.Second},
+	"request delivered twice":            {Repeat: true},
+	"request delivered twice, far apart": {Repeat: true, RepeatAfter: 4 * time.Second},
+	"delivered twice, reply lost":        {Repeat: true, RepeatAfter: time.Second, LoseReply: true},
+	"refused":                            {Refuse: errors.New("connection refused")},
+}
+
+// once makes a fault happen to the next call of a script.
+func once(d *memdriver.Driver, script string, f memdriver.Fault) {
+	var hit atomic.Bool
+	d.SetFaults(func(c driver.Call) memdriver.Fault {
+		if c.Script.Name() != script || hit.Swap(true) {
+			return memdriver.Fault{}
+		}
+		return f
+	})
+}
+
+// TestS13_FaultsHaveNoSecondEffect runs lock, lock, unlock, unlock with each
+// fault at each of the four, and checks the count after each.
+func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
+	for name, fault := range faults {
+		for step := range 4 {
+			t.Run(fmt.Sprintf("%s/step %d", name, step), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					c, d := w.client()
+					fourSteps(t, w, c, func(i int) {
+						d.SetFaults(nil)
+						if i == step {
+							once(d, []string{"acquire", "acquire", "release", "release"}[i], fault)
+						}
+					})
+					time.Sleep(time.Minute) // whatever is late has come by now
+					w.wantCount("x", holdfast.Owner{}, 0)
+					seen := count(d)
+					time.Sleep(time.Hour)
+					if n := seen.all(); n != 0 {
+						t.Errorf("%d calls after the last unlock", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// fourSteps takes a lock twice and gives it back twice, and checks the count
+// after each step, at once and a while later.
+func fourSteps(t *testing.T, w *world, c *holdfast.Client, before func(step int)) {
+	t.Helper()
+	mu := c.NewMutex("x")
+	before(0)
+	outer := must(t)(mu.Lock(background))
+	w.wantCount("x", outer.Owner(), 1)
+	before(1)
+	inner := must(t)(mu.Lock(outer.Context()))
+	w.wantCount("x", outer.Owner(), 2)
+	time.Sleep(15 * time.Second)
+	w.wantCount("x", outer.Owner(), 2)
+	before(2)
+	unlock(t, inner)
+	w.wantCount("x", outer.Owner(), 1)
+	time.Sleep(15 * time.Second)
+	w.wantCount("x", outer.Owner(), 1)
+	if err := outer.Context().Err(); err != nil {
+		t.Errorf("the outer hold's context: %v", context.Cause(outer.Context()))
+	}
+	before(3)
+	unlock(t, outer)
+	w.wantCount("x", outer.Owner(), 0)
+}
+
+// A caller that is cancelled leaves what stood before, at whichever moment.
+func TestS27_CancelledCallersLeaveNothing(t *testing.T) {
+	slow := memdriver.Fault{DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond}
+	kinds := map[string]memdriver.Fault{
+		"slow":       slow,
+		"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
+		"very late":  {DelayRequest: 2200 * time.Millisecond},
+		"repeated":   {DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond, Repeat: true, RepeatAfter: 5 * time.Millisecond},
+	}
+	for name, fault := range kinds {
+		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 19 * time.Millisecond} {
+			for _, nested := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/cancelled after %v/nested %v", name, after, nested), func(t *testing.T) {
+					fake(t, func(t *testing.T, w *world) { cancelled(t, w, fault, after, nested) })
+				})
+			}
+		}
+	}
+}
+
+func cancelled(t *testing.T, w *world, fault memdriver.Fault, after time.Duration, nested bool) {
+	c, d := w.client()
+	mu := c.NewMutex("x")
+	outer, stands := (*holdfast.Hold)(nil), 0
+	parent := background
+	if nested {
+		outer, stands = must(t)(mu.Lock(background)), 1
+		parent = outer.Context()
+	}
+	once(d, "acquire", fault)
+	why := errors.New("changed my mind")
+	ctx, cancel := context.WithCancelCause(parent)
+	time.AfterFunc(after, func() { cancel(why) })
+	start := time.Now()
+	_, err := mu.Lock(ctx)
+	wantError(t, err, context.Canceled, why)
+	if took := time.Since(start); took != after {
+		t.Errorf("returned %v after the start, want %v", took, after)
+	}
+	if errors.Is(err, holdfast.ErrLocked) {
+		t.Errorf("giving up and being refused are the same error: %v", err)
+	}
+	time.Sleep(5 * time.Second)
+	if nested {
+		w.wantCount("x", outer.Owner(), stands)
+		unlock(t, outer)
+	}
+	w.wantCount("x", holdfast.Owner{}, 0)
+}
+
+// A lock that was abandoned is free for the next at once, not after its lease.
+func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		once(d, "acquire", memdriver.Fault{DelayReply: 100 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+		defer cancel()
+		_, err := c.NewMutex("x").Lock(ctx)
+		wantError(t, err, context.DeadlineExceeded)
+		start := time.Now()
+		other, _ := w.client()
+		unlock(t, must(t)(other.NewMutex("x").Lock(background)))
+		if took := time.Since(start); took > 60*time.Millisecond {
+			t.Errorf("the next owner waited %v", took)
+		}
+	})
+}
+
+// An owner may lock again while its last unlock is still on its way: the old
+// release must not take the new hold away.
+func TestLateReleaseDoesNotHitTheNextHold(t *testing.T) {
+	for _, delay := range []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2400 * time.Millisecond, time.Minute} {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			mu := c.NewMutex("x")
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			first := must(t)(mu.Lock(ctx))
+			once(d, "release", memdriver.Fault{DelayRequest: delay})
+			unlock(t, first)
+			d.SetFaults(nil)
+			second := must(t)(mu.Lock(ctx))
+			time.Sleep(2 * time.Minute)
+			w.wantCount("x", second.Owner(), 1)
+			if err := second.Context().Err(); err != nil {
+				t.Errorf("delay %v: the second hold: %v", delay, context.Cause(second.Context()))
+			}
+			unlock(t, second)
+		})
+	}
+}
+
+// Redis is away for good: calls end within their bounds, and what they left
+// unsaid is said when it is back.
+func TestUnlockWithoutRedisIsBoundedAndMadeUpFor(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		h := must(t)(c.NewMutex("x").Lock(background))
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+		start := time.Now()
+		err := h.Unlock()
+		var failed *holdfast.BackendError
+		if !errors.As(err, &failed) || !failed.MayHaveRun || errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("Unlock: %v", err)
+		}
+		if took := time.Since(start); took > holdfast.DefaultTimeout {
+			t.Errorf("Unlock took %v", took)
+		}
+		wantError(t, h.Unlock(), holdfast.ErrNotHeld)
+		time.Sleep(time.Second)
+		d.SetFaults(nil)
+		time.Sleep(3 * time.Second)
+		w.wantCount("x", h.Owner(), 0)
+	})
+}
+
+// The watchdog of a hold ends with it: no renewal comes after Unlock was called,
+// at whatever moment of a renewal that is.
+func TestNoRenewalAfterUnlock(t *testing.T) {
+	for at := 9900 * time.Millisecond; at < 10200*time.Millisecond; at += 7 * time.Millisecond {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			var late atomic.Int32
+			var over atomic.Bool
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				if over.Load() && call.Script.Name() == "renew" {
+					late.Add(1)
+				}
+				return memdriver.Fault{DelayRequest: 60 * time.Millisecond, DelayReply: 60 * time.Millisecond}
+			})
+			h := must(t)(c.NewMutex("x").Lock(background))
+			time.Sleep(at)
+			synctest.Wait()
+			over.Store(true)
+			unlock(t, h)
+			w.wantCount("x", h.Owner(), 0)
+			time.Sleep(time.Hour)
+			w.wantCount("x", h.Owner(), 0)
+			if n := late.Load(); n > 0 {
+				t.Errorf("unlocked at %v: %d renewals after it", at, n)
+			}
+		})
+	}
+}

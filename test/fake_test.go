@@ -1,0 +1,175 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// world is a server in memory and its clients, under fake time.
+type world struct {
+	t      *testing.T
+	server *memdriver.Server
+}
+
+// fake runs f under fake time. At the end every client is closed, and nothing
+// may be left: no key, no subscription, and no goroutine, which synctest sees to.
+func fake(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := memdriver.NewServer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		w := &world{t: t, server: server}
+		t.Cleanup(func() {
+			w.wantReply("", "KEYS", "*")
+			w.wantReply("", "PUBSUB", "CHANNELS")
+		})
+		f(t, w)
+	})
+}
+
+// client returns a client with a driver of its own.
+func (w *world) client(options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver) {
+	w.t.Helper()
+	d := w.server.Driver()
+	c, err := holdfast.New(d, options...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		d.SetFaults(nil)
+		if err := c.Close(context.Background()); err != nil {
+			w.t.Errorf("Close: %v", err)
+		}
+	})
+	return c, d
+}
+
+// do executes a command and returns its reply as text.
+func (w *world) do(args ...string) string {
+	w.t.Helper()
+	reply, err := w.server.Do(args...)
+	if err != nil {
+		w.t.Fatalf("%v: %v", args, err)
+	}
+	return strings.Trim(fmt.Sprint(reply), "[]")
+}
+
+func (w *world) wantReply(want string, args ...string) {
+	w.t.Helper()
+	if got := w.do(args...); got != want {
+		w.t.Errorf("%v = %q, want %q", args, got, want)
+	}
+}
+
+// wantCount checks what stands in Redis: one owner, so many times; 0 is nothing.
+func (w *world) wantCount(name string, owner holdfast.Owner, count int) {
+	w.t.Helper()
+	want := ""
+	if count > 0 {
+		want = fmt.Sprintf("%v %d", owner, count)
+	}
+	w.wantReply(want, "HGETALL", name)
+}
+
+// pttl returns the time to live of a key.
+func (w *world) pttl(name string) time.Duration {
+	w.t.Helper()
+	reply, err := w.server.Do("PTTL", name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ms, ok := reply.(int64)
+	if !ok {
+		w.t.Fatalf("PTTL: %T", reply)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// calls counts the scripts that a driver sends, by name.
+type calls struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+// count makes a driver count, and returns the counter.
+func count(d *memdriver.Driver) *calls {
+	c := &calls{n: map[string]int{}}
+	d.SetFaults(func(call driver.Call) memdriver.Fault {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.n[call.Script.Name()]++
+		return memdriver.Fault{}
+	})
+	return c
+}
+
+func (c *calls) of(script string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[script]
+}
+
+func (c *calls) all() (sum int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.n {
+		sum += n
+	}
+	return sum
+}
+
+// must returns the hold of a Lock that has to succeed.
+func must(t *testing.T) func(*holdfast.Hold, error) *holdfast.Hold {
+	return func(h *holdfast.Hold, err error) *holdfast.Hold {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+}
+
+func unlock(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	if err := h.Unlock(); err != nil {
+		t.Errorf("Unlock: %v", err)
+	}
+}
+
+func wantError(t *testing.T, err error, targets ...error) {
+	t.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("error %v does not match %v", err, target)
+		}
+	}
+}
+
+// lostAt returns when the hold was lost, since start; it fails if it is not.
+func lostAt(t *testing.T, h *holdfast.Hold, start time.Time) time.Duration {
+	t.Helper()
+	select {
+	case <-h.Context().Done():
+	case <-time.After(time.Hour):
+		t.Fatal("the hold was never lost")
+	}
+	if cause := context.Cause(h.Context()); cause != holdfast.ErrLost { //nolint:errorlint // unwrapped, as documented
+		t.Fatalf("cause %v, want ErrLost", cause)
+	}
+	return time.Since(start)
+}
+
+var background = context.Background()

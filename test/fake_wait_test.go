@@ -1,0 +1,406 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// Waiting: no polling while messages flow, no wake-up lost for long, one try and
+// one subscription a process, first come first served.
+
+// waiters starts n goroutines that lock one after another in order, and returns
+// the order in which they got it.
+func waiters(t *testing.T, c *holdfast.Client, name string, n int, hold time.Duration) (order func() []int) {
+	t.Helper()
+	var mu sync.Mutex
+	var got []int
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			h, err := c.NewMutex(name).Lock(background)
+			if err != nil {
+				t.Errorf("waiter %d: %v", i, err)
+				return
+			}
+			mu.Lock()
+			got = append(got, i)
+			mu.Unlock()
+			time.Sleep(hold)
+			if err := h.Unlock(); err != nil {
+				t.Errorf("waiter %d: %v", i, err)
+			}
+		})
+		synctest.Wait() // it stands in line
+	}
+	return func() []int { wg.Wait(); return got }
+}
+
+func TestOneTryOneSubscriptionFirstComeFirstServed(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		h := must(t)(other.NewMutex("x").Lock(background))
+		c, d := w.client()
+		var underWay, most, tries atomic.Int32
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "acquire" {
+				tries.Add(1)
+				if n := underWay.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				time.AfterFunc(8*time.Millisecond, func() { underWay.Add(-1) })
+			}
+			return memdriver.Fault{DelayRequest: 5 * time.Millisecond, DelayReply: 4 * time.Millisecond}
+		})
+		const n = 50
+		order := waiters(t, c, "x", n, time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
+		w.wantReply("redisson_lock__channel:{x} 1", "PUBSUB", "NUMSUB", "redisson_lock__channel:{x}")
+		time.Sleep(time.Second)
+		unlock(t, h)
+		got := order()
+		if !slices.IsSorted(got) || len(got) != n {
+			t.Errorf("served in the order %v", got)
+		}
+		if most.Load() != 1 {
+			t.Errorf("%d tries under way at once", most.Load())
+		}
+		if tries.Load() > 2*n+4 {
+			t.Errorf("%d tries for %d holds", tries.Load(), n)
+		}
+	})
+}
+
+// P3: releases of others are not added up into tries.
+func TestP3_RingsAreCoalesced(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		h := must(t)(other.NewMutex("x").Lock(background))
+		c, d := w.client()
+		order := waiters(t, c, "x", 1, 0)
+		time.Sleep(10 * time.Millisecond)
+		seen := count(d)
+		d.SetFaults(func(driver.Call) memdriver.Fault {
+			seen.mu.Lock()
+			defer seen.mu.Unlock()
+			seen.n["acquire"]++
+			return memdriver.Fault{DelayRequest: 10 * time.Millisecond}
+		})
+		for range 1000 {
+			w.do("PUBLISH", "redisson_lock__channel:{x}", "0")
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n := seen.of("acquire"); n > 2 {
+			t.Errorf("%d tries after 1000 messages in a row", n)
+		}
+		unlock(t, h)
+		order()
+	})
+}
+
+func TestNoPollingWhileMessagesFlow(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		h := must(t)(other.NewMutex("x").Lock(background))
+		c, d := w.client()
+		seen := count(d)
+		order := waiters(t, c, "x", 20, 0)
+		time.Sleep(time.Minute)
+		if n := seen.of("acquire"); n > 2+60/3 {
+			t.Errorf("%d tries in a minute of waiting", n)
+		}
+		start := time.Now()
+		unlock(t, h)
+		order()
+		if took := time.Since(start); took > 0 {
+			t.Errorf("the waiters needed %v of no network time", took)
+		}
+	})
+}
+
+// L1: a message that nobody heard costs at most the longest sleep, whatever the
+// lease is; and nothing once the subscription stands again.
+func TestL1_LostMessageCostsLittle(t *testing.T) {
+	for _, back := range []time.Duration{0, 500 * time.Millisecond} {
+		fake(t, func(t *testing.T, w *world) {
+			other, _ := w.client()
+			h := must(t)(other.NewMutex("x").Lock(background, holdfast.Lease(time.Hour)))
+			c, d := w.client()
+			order := waiters(t, c, "x", 3, 0)
+			time.Sleep(100 * time.Millisecond)
+			d.LoseMessages(true)
+			start := time.Now()
+			unlock(t, h)
+			if back > 0 {
+				time.AfterFunc(back, func() { d.LoseMessages(false) })
+			}
+			order()
+			bound := 9 * time.Second // three waiters, three sleeps
+			if back > 0 {
+				bound = back
+			}
+			if took := time.Since(start); took > bound {
+				t.Errorf("messages back after %v: waited %v", back, took)
+			}
+		})
+	}
+}
+
+// A key without expiry, or one that expires without a word, is waited for no
+// longer than it lasts.
+func TestWaitsNoLongerThanTheKeyLasts(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		w.do("HSET", "x", "ffffffff-0000-4000-8000-000000000000:1", "1")
+		time.AfterFunc(10*time.Second, func() { w.do("DEL", "x") })
+		start := time.Now()
+		unlock(t, must(t)(c.NewMutex("x").Lock(background)))
+		if took := time.Since(start); took > 13*time.Second {
+			t.Errorf("waited %v for a key that was deleted after 10s", took)
+		}
+		w.do("HSET", "x", "ffffffff-0000-4000-8000-000000000000:1", "1")
+		w.do("PEXPIRE", "x", "10500")
+		start = time.Now()
+		unlock(t, must(t)(c.NewMutex("x").Lock(background)))
+		if took := time.Since(start); took > 10505*time.Millisecond {
+			t.Errorf("waited %v for a key that lived 10.5s", took)
+		}
+	})
+}
+
+// L3: a waiter whose time is up takes no wake-up with it.
+func TestL3_LeavingWaiterTakesNoWakeUpWithIt(t *testing.T) {
+	for offset := -2 * time.Millisecond; offset <= 12*time.Millisecond; offset += time.Millisecond {
+		fake(t, func(t *testing.T, w *world) {
+			other, _ := w.client()
+			h := must(t)(other.NewMutex("x").Lock(background))
+			c, d := w.client()
+			silent(d, memdriver.Fault{DelayRequest: 5 * time.Millisecond, DelayReply: 5 * time.Millisecond})
+			const wait = time.Second
+			var leaver sync.WaitGroup
+			leaver.Go(func() {
+				h, err := c.NewMutex("x").Lock(background, holdfast.Wait(wait))
+				if err == nil {
+					unlock(t, h)
+				} else {
+					wantError(t, err, holdfast.ErrLocked)
+				}
+			})
+			synctest.Wait()
+			order := waiters(t, c, "x", 1, 0)
+			start := time.Now()
+			time.AfterFunc(wait-offset, func() { unlock(t, h) })
+			order()
+			leaver.Wait()
+			if took := time.Since(start); took > wait+50*time.Millisecond {
+				t.Errorf("released %v before the first waiter left: the second got it after %v", offset, took)
+			}
+		})
+	}
+}
+
+// L12, L13: a subscription that does not come about fails nobody, and the one
+// who asked for it first may leave without taking it along.
+func TestL12_L13_SlowSubscriptionFailsNobody(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		h := must(t)(other.NewMutex("x").Lock(background))
+		c, d := w.client()
+		d.LoseMessages(true) // no confirmation, no message
+		var leaver sync.WaitGroup
+		leaver.Go(func() {
+			_, err := c.NewMutex("x").Lock(background, holdfast.Wait(5*time.Millisecond))
+			wantError(t, err, holdfast.ErrLocked)
+		})
+		synctest.Wait()
+		order := waiters(t, c, "x", 3, 0)
+		leaver.Wait()
+		time.Sleep(time.Second)
+		unlock(t, h)
+		order()
+		synctest.Wait()
+		w.wantReply("redisson_lock__channel:{x} 0", "PUBSUB", "NUMSUB", "redisson_lock__channel:{x}")
+	})
+}
+
+// L13, L21: whichever way waiters leave, no subscription stays and nobody goes
+// on waiting for them.
+func TestL13_L21_LeavingWaitersLeaveNothing(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		h := must(t)(other.NewMutex("x").Lock(background, holdfast.Lease(time.Hour)))
+		c, d := w.client()
+		silent(d, memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond})
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(background, time.Duration(i)*333*time.Microsecond)
+				defer cancel()
+				_, err := c.NewMutex("x").Lock(ctx)
+				wantError(t, err, context.DeadlineExceeded)
+				_, err = c.NewMutex("x").Lock(background, holdfast.Wait(time.Duration(i)*333*time.Microsecond))
+				if !errors.Is(err, holdfast.ErrLocked) {
+					var failed *holdfast.BackendError // too short for any answer
+					if !errors.As(err, &failed) {
+						t.Errorf("waiter %d: %v", i, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(time.Second)
+		seen := count(d)
+		time.Sleep(time.Minute)
+		if n := seen.all(); n != 0 {
+			t.Errorf("%d calls after the last waiter left", n)
+		}
+		// The holder listens, for a forced unlock; nobody else does.
+		w.wantReply("redisson_lock__channel:{x} 1", "PUBSUB", "NUMSUB", "redisson_lock__channel:{x}")
+		w.wantCount("x", h.Owner(), 1)
+		unlock(t, h)
+		synctest.Wait()
+		w.wantReply("redisson_lock__channel:{x} 0", "PUBSUB", "NUMSUB", "redisson_lock__channel:{x}")
+	})
+}
+
+// A13: a cancelled waiter ends at once, with the context's own error.
+func TestA13_CancelledWaiterEndsAtOnce(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		h := must(t)(other.NewMutex("x").Lock(background))
+		c, _ := w.client()
+		why := errors.New("shutting down")
+		ctx, cancel := context.WithCancelCause(background)
+		time.AfterFunc(7*time.Second, func() { cancel(why) })
+		start := time.Now()
+		_, err := c.NewMutex("x").Lock(ctx)
+		wantError(t, err, context.Canceled, why)
+		if took := time.Since(start); took != 7*time.Second {
+			t.Errorf("ended after %v", took)
+		}
+		unlock(t, h)
+	})
+}
+
+// The bounds hold when Redis is away, and the errors say what is the matter.
+func TestBoundsHoldWithoutRedis(t *testing.T) {
+	for name, fault := range map[string]memdriver.Fault{
+		"silent":  {LoseRequest: true},
+		"refused": {Refuse: errors.New("connection refused")},
+	} {
+		for _, wait := range []time.Duration{0, 100 * time.Millisecond, time.Second, 5 * time.Second, time.Minute} {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				silent(d, fault)
+				start := time.Now()
+				_, err := c.NewMutex("x").Lock(background, holdfast.Wait(wait))
+				var failed *holdfast.BackendError
+				if !errors.As(err, &failed) || errors.Is(err, holdfast.ErrLocked) {
+					t.Errorf("%s: Wait(%v): %v", name, wait, err)
+				}
+				bound := wait
+				if wait == 0 || wait > holdfast.DefaultTimeout {
+					bound = holdfast.DefaultTimeout // never in touch: a wrong address, for all we know
+				}
+				if took := time.Since(start); took > bound {
+					t.Errorf("%s: Wait(%v) took %v", name, wait, took)
+				}
+			})
+		}
+	}
+}
+
+// One who stands in line bears an outage of ten timeouts, and gets the lock when
+// Redis is back; a longer one ends the wait with an error.
+func TestWaitersBearAnOutage(t *testing.T) {
+	for _, outage := range []time.Duration{20 * time.Second, 50 * time.Second, 5 * time.Minute} {
+		fake(t, func(t *testing.T, w *world) {
+			other, _ := w.client()
+			must(t)(other.NewMutex("x").Lock(background, holdfast.Lease(time.Second)))
+			c, d := w.client()
+			time.AfterFunc(100*time.Millisecond, func() { silent(d, memdriver.Fault{LoseRequest: true}) })
+			time.AfterFunc(outage, func() { d.SetFaults(nil) })
+			h, err := c.NewMutex("x").Lock(background)
+			if outage > 70*time.Second {
+				var failed *holdfast.BackendError
+				if !errors.As(err, &failed) {
+					t.Errorf("outage of %v: %v", outage, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("outage of %v: %v", outage, err)
+			}
+			unlock(t, h)
+		})
+	}
+}
+
+// Close ends waiters, gives back holds, and leaves nothing.
+func TestCloseEndsEverything(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var c, _ = w.client()
+		holds := make([]*holdfast.Hold, 20)
+		for i := range holds {
+			holds[i] = must(t)(c.NewMutex(fmt.Sprint("x", i)).Lock(background))
+		}
+		nested := must(t)(c.NewMutex("x0").Lock(holds[0].Context()))
+		var wg sync.WaitGroup
+		for i := range holds {
+			wg.Go(func() {
+				_, err := c.NewMutex(fmt.Sprint("x", i)).Lock(background)
+				wantError(t, err, holdfast.ErrClosed)
+			})
+		}
+		time.Sleep(5 * time.Second)
+		if err := c.Close(background); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		for _, h := range append(holds, nested) {
+			wantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
+			wantError(t, h.Unlock(), holdfast.ErrClosed)
+		}
+		w.wantReply("", "KEYS", "*")
+		_, err := c.NewMutex("x").Lock(background)
+		wantError(t, err, holdfast.ErrClosed)
+		_, err = c.NewMutex("x").TryLock(background)
+		wantError(t, err, holdfast.ErrClosed)
+		_, err = c.NewMutex("x").Inspect(background)
+		wantError(t, err, holdfast.ErrClosed)
+	})
+}
+
+// Close is bounded by its context when Redis is away.
+func TestCloseIsBounded(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		d := w.server.Driver()
+		c, err := holdfast.New(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Second)))
+		silent(d, memdriver.Fault{LoseRequest: true})
+		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		wantError(t, c.Close(ctx), context.DeadlineExceeded)
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("Close took %v", took)
+		}
+		if err := c.Close(background); err != nil {
+			t.Errorf("the second Close: %v", err)
+		}
+		time.Sleep(time.Second) // the lease
+	})
+}
