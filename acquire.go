@@ -179,6 +179,7 @@ func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
 		a.last = last
 	}
 	if !at.IsZero() {
+		place.Listen() // before every sleep: the one before may have had no need to
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		select {
@@ -216,11 +217,10 @@ func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) o
 	return o
 }
 
-// refused notes who holds the lock, and makes sure that somebody wakes us.
+// refused notes who holds the lock, and when to ask again at the latest.
 func (a *acquisition) refused(place *line.Place, o outcome) {
 	refusal := a.lockedError(o)
 	a.last = refusal
-	place.Listen()
 	nap := longestSleep
 	if refusal.TTL >= 0 {
 		nap = min(nap, refusal.TTL+time.Millisecond)

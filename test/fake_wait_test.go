@@ -81,6 +81,22 @@ func TestOneTryOneSubscriptionFirstComeFirstServed(t *testing.T) {
 	})
 }
 
+// One who stands behind a head that got the lock at its first try hears of the
+// release like any other.
+func TestWaiterBehindALuckyHead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		silent(d, memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond})
+		start := time.Now()
+		if got := waiters(t, c, "x", 5, 10*time.Millisecond)(); !slices.IsSorted(got) {
+			t.Errorf("served in the order %v", got)
+		}
+		if took := time.Since(start); took > 200*time.Millisecond {
+			t.Errorf("five short holds took %v", took)
+		}
+	})
+}
+
 // P3: releases of others are not added up into tries.
 func TestP3_RingsAreCoalesced(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {

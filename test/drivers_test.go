@@ -1,0 +1,125 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/memdriver"
+	"github.com/holdfast-go/holdfast/rueidisdriver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// place is a server, or several, as one adapter reaches it.
+type place struct {
+	name string
+	// open returns a driver with a connection of its own.
+	open func(t *testing.T) driver.Driver
+	// do executes a command where the key lives, and returns the reply's lines.
+	do func(t *testing.T, key string, args ...string) []string
+}
+
+// client returns a client on a driver of its own.
+func (p *place) client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(p.open(t), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// cli is a place's do on a server that holds every key.
+func cli(s *redistest.Server) func(*testing.T, string, ...string) []string {
+	return func(t *testing.T, _ string, args ...string) []string {
+		t.Helper()
+		return lines(s.Cli(t, args...))
+	}
+}
+
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// memory is the memory driver, in real time.
+func memory(t *testing.T) *place {
+	t.Helper()
+	server, err := memdriver.NewServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return &place{
+		name: "memory",
+		open: func(*testing.T) driver.Driver { return server.Driver() },
+		do: func(t *testing.T, _ string, args ...string) []string {
+			t.Helper()
+			reply, err := server.Do(args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if items, ok := reply.([]any); ok {
+				return strings.Fields(strings.Trim(fmt.Sprint(items), "[]"))
+			}
+			return lines(fmt.Sprint(reply))
+		},
+	}
+}
+
+// goRedis reaches servers through go-redis. The options are those of a
+// UniversalClient, which decides by them what kind of client it is.
+func goRedis(name string, options redis.UniversalOptions, do func(*testing.T, string, ...string) []string) *place {
+	return &place{name: name + "/go-redis", do: do, open: func(t *testing.T) driver.Driver {
+		t.Helper()
+		rdb := redis.NewUniversalClient(&options)
+		t.Cleanup(func() {
+			if err := rdb.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+				t.Errorf("go-redis: %v", err)
+			}
+		})
+		return goredisdriver.New(rdb)
+	}}
+}
+
+// rueidisAt reaches servers through rueidis.
+func rueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, string, ...string) []string) *place {
+	return &place{name: name + "/rueidis", do: do, open: func(t *testing.T) driver.Driver {
+		t.Helper()
+		client, err := rueidis.NewClient(option)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		return rueidisdriver.New(client)
+	}}
+}
+
+// standalone returns every driver: the memory one, and the others on one server.
+func standalone(t *testing.T) []*place {
+	t.Helper()
+	s := redistest.Start(t)
+	return []*place{
+		memory(t),
+		goRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s)),
+		rueidisAt("standalone", rueidis.ClientOption{InitAddress: []string{s.Addr()}}, cli(s)),
+	}
+}
