@@ -28,7 +28,7 @@ type acquisition struct {
 	kind    *kind
 	client  *Client
 	tenure  *tenure
-	caller  context.Context //nolint:containedctx // lives as long as the call
+	caller  context.Context // lives as long as the call
 	config  lockConfig
 	lease   time.Duration // to ask for
 	oneTry  bool

@@ -10,7 +10,7 @@ import (
 // are safe for concurrent use.
 type Hold struct {
 	tenure  *tenure
-	ctx     context.Context //nolint:containedctx // a hold is a context: that is how it tells its loss
+	ctx     context.Context // a hold is a context: that is how it tells its loss
 	cancel  context.CancelCauseFunc
 	since   time.Time
 	renewed bool // the watchdog renews for it

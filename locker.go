@@ -44,13 +44,14 @@ func SyncLocker(ctx context.Context, l Locker) sync.Locker {
 }
 
 type syncLocker struct {
-	ctx    context.Context //nolint:containedctx // sync.Locker's methods take none
+	ctx    context.Context // sync.Locker's methods take none
 	locker Locker
 
 	mu   sync.Mutex
 	hold *Hold // guarded by mu
 }
 
+// Lock acquires the lock, or panics.
 func (s *syncLocker) Lock() {
 	hold, err := s.locker.Lock(s.ctx)
 	if err != nil {
@@ -61,6 +62,7 @@ func (s *syncLocker) Lock() {
 	s.hold = hold
 }
 
+// Unlock gives the lock back, or panics.
 func (s *syncLocker) Unlock() {
 	s.mu.Lock()
 	hold := s.hold

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -134,7 +135,7 @@ func Observe(h Hooks) LockOption {
 
 // lockOptions applies options over the client's defaults.
 func (c *Client) lockOptions(options []LockOption) (lockConfig, error) {
-	cfg := lockConfig{hooks: c.config.hooks[:len(c.config.hooks):len(c.config.hooks)]}
+	cfg := lockConfig{hooks: slices.Clip(c.config.hooks)}
 	for _, option := range options {
 		if option == nil {
 			return cfg, fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)

@@ -21,7 +21,7 @@ import (
 type Server struct {
 	mini *miniredis.Miniredis
 
-	ctx  context.Context //nolint:containedctx // ends with Close
+	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 	wg   sync.WaitGroup // calls that faults have delayed beyond their contexts
 }

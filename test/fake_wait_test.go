@@ -365,7 +365,7 @@ func TestWaitersBearAnOutage(t *testing.T) {
 // Close ends waiters, gives back holds, and leaves nothing.
 func TestCloseEndsEverything(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		var c, _ = w.client()
+		c, _ := w.client()
 		holds := make([]*holdfast.Hold, 20)
 		for i := range holds {
 			holds[i] = must(t)(c.NewMutex(fmt.Sprint("x", i)).Lock(background))

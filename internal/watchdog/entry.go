@@ -66,7 +66,8 @@ func (e *Entry) ttl(now time.Time) time.Duration {
 	return max(0, min(e.Lease, e.Until.Sub(now)).Truncate(time.Millisecond))
 }
 
-type entries []*Entry
+// entries is the heap: what is due first comes first.
+type entries []*Entry //nolint:recvcheck // heap.Interface wants both kinds of receivers
 
 var _ heap.Interface = (*entries)(nil)
 
@@ -78,12 +79,14 @@ func (h entries) Swap(i, j int) {
 	h[i].index, h[j].index = i, j
 }
 
+// Push is heap.Push's part.
 func (h *entries) Push(x any) {
 	e := x.(*Entry) //nolint:forcetypeassert // heap.Push is called in one place, with an *Entry
 	e.index = len(*h)
 	*h = append(*h, e)
 }
 
+// Pop is heap.Pop's part.
 func (h *entries) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]

@@ -23,7 +23,7 @@ func (d *Dog) run() {
 			d.awoke(now, ahead)
 		}
 		last = now
-		if wait, any := d.look(now); any {
+		if wait, more := d.look(now); more {
 			timer.Reset(wait)
 		} else {
 			timer.Stop()
@@ -46,7 +46,7 @@ func (d *Dog) awoke(now time.Time, asleep time.Duration) {
 }
 
 // look deals with every entry that is due, and returns how long to sleep.
-func (d *Dog) look(now time.Time) (wait time.Duration, any bool) {
+func (d *Dog) look(now time.Time) (wait time.Duration, more bool) {
 	due := d.collect(now)
 	for _, e := range due.lost {
 		d.config.Lost(e.Ward, Unanswered)

@@ -22,9 +22,9 @@ const (
 type Reason int
 
 const (
-	// Unanswered: its deadline passed without an acknowledged renewal.
+	// Unanswered says that its deadline passed without an acknowledged renewal.
 	Unanswered Reason = iota + 1
-	// NotHeld: the server said that the owner does not hold the lock.
+	// NotHeld says that the server said that the owner does not hold the lock.
 	NotHeld
 )
 
@@ -69,8 +69,8 @@ type Dog struct {
 	started bool
 	stopped bool
 
-	wake chan struct{} // capacity 1: look at the heap again
-	ctx  context.Context
+	wake chan struct{}   // capacity 1: look at the heap again
+	ctx  context.Context // ends with Stop
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 }

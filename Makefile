@@ -1,0 +1,68 @@
+# Every target works from the root of a fresh clone, with Go alone; what else it
+# needs it installs, or says what to install.
+
+GO            ?= go
+GOLANGCI      := v2.15.0
+BIN           := $(CURDIR)/.bin
+MODULES       := . goredisdriver rueidisdriver memdriver cmd/holdfast bench test
+EVERYTHING    := github.com/holdfast-go/holdfast/...
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: need-redis ## run all tests, with the race detector, on real servers
+	$(GO) test -race -timeout 10m $(EVERYTHING)
+
+.PHONY: fmt
+fmt: $(BIN)/golangci-lint-$(GOLANGCI) ## format the code
+	@for m in $(MODULES); do (cd $$m && $< fmt ./...) || exit 1; done
+
+.PHONY: fmt-check
+fmt-check: $(BIN)/golangci-lint-$(GOLANGCI) ## fail if anything is not formatted
+	@for m in $(MODULES); do (cd $$m && $< fmt --diff ./...) || exit 1; done
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint-$(GOLANGCI) ## run the linters in every module
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $< run ./...) || exit 1; done
+
+.PHONY: mod-check
+mod-check: ## fail if a module does not build on its own, or its go.mod is not tidy
+	@for m in $(MODULES); do echo "mod $$m"; \
+		(cd $$m && GOWORK=off $(GO) mod tidy -diff && GOWORK=off $(GO) vet ./...) || exit 1; done
+	@if [ -n "$$(sed -n '/^require/p' go.mod)" ]; then echo "the root module must require nothing"; exit 1; fi
+
+.PHONY: bench
+bench: need-redis ## compare with other libraries on one server (a few minutes)
+	$(GO) run ./bench
+
+.PHONY: bench-smoke
+bench-smoke: need-redis ## see that every benchmark runs
+	$(GO) run ./bench --quick
+
+.PHONY: demo
+demo: ## show what it does, without a Redis server
+	$(GO) run ./cmd/holdfast demo
+
+.PHONY: ci
+ci: fmt-check mod-check lint test bench-smoke ## everything that must pass before a change lands
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities; needs the internet
+	@for m in $(MODULES); do (cd $$m && $(GO) run golang.org/x/vuln/cmd/govulncheck@latest ./...) || exit 1; done
+
+.PHONY: need-redis
+need-redis:
+	@tools/need-redis
+
+$(BIN)/golangci-lint-$(GOLANGCI):
+	@echo "installing golangci-lint $(GOLANGCI)"
+	@GOBIN=$(BIN) GOWORK=off $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	@mv $(BIN)/golangci-lint $@
+
+.PHONY: clean
+clean: ## remove what make has installed here
+	rm -rf $(BIN)

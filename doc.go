@@ -1,0 +1,88 @@
+// Package holdfast gives Go programs distributed locks on Redis, on the same
+// keys as Redisson, so that a Go service and a Java service can share one.
+//
+//	client, err := holdfast.New(goredisdriver.New(rdb))
+//	if err != nil { ... }
+//	defer client.Close(ctx)
+//
+//	hold, err := client.NewMutex("orders:42").Lock(ctx)
+//	if err != nil { ... }
+//	defer hold.Unlock()
+//	work(hold.Context()) // ends with cause ErrLost if the lock is lost
+//
+// A [Hold] has a deadline, which a watchdog moves for as long as Redis
+// acknowledges renewals. Before the lock can be somebody else's, the hold's
+// context ends with cause [ErrLost]. Every call has its effect exactly once,
+// whatever happens to its messages.
+//
+// # Parts
+//
+//	Mutex, ...   what sets one kind of lock apart: a kind (kind.go), its scripts
+//	acquire.go   the one acquire loop
+//	hold.go      a hold, and giving it back
+//	tenure.go    what is known here of one owner at one lock
+//	settle.go    bringing Redis to what is wanted, in the background too
+//	order.go     sending scripts: the one retry policy
+//	internal/    watchdog, wakeup, line, servertime, tasks, script, wire
+//
+// # A tenure
+//
+// A tenure is one owner at one lock in this process. Its state is how many holds
+// it has handed out, and whether they are lost:
+//
+//	        granted            nested
+//	free ───────────▶ held ⟲ ────────
+//	  ▲                │ │
+//	  │ last Unlock    │ │ deadline, "not held", forced
+//	  ├────────────────┘ ▼
+//	  └──────────────── lost      holds are cancelled, and wait for their Unlock
+//	    last Unlock
+//
+// Whoever asks Redis for a change on behalf of a tenure takes its op first, and
+// keeps it until nothing that was sent can take effect any more. So a late
+// acquire cannot follow its release, nor a late release hit the next hold. While
+// nothing goes wrong, op is free as soon as Redis has answered. If a send was
+// not answered, op passes to a goroutine that settles the matter: it waits until
+// the send is answered or has passed its limit, and has Redis at what is wanted.
+//
+// The limit is part of every script's arguments: after it, by the server's own
+// clock, the script does nothing. That is what makes waiting for it an end.
+// The promise is good for requests that are lost or late. It does not cover one
+// that is delivered again after it was answered; TCP does not do that, and the
+// drivers see to it that clients do not.
+//
+// # Goroutines
+//
+//	user's       Lock and Unlock run on the caller's. Whatever they wait for is
+//	             bounded by the context, by Wait, by the timeout, and by Close.
+//	flight       one a send (order.go), until the driver has answered; counted by
+//	             Client.tasks. Its sender may have given up by then.
+//	settle       one a matter to settle (settle.go), counted by Client.tasks;
+//	             bounded by the sends' limits, and by the lease if Redis is away.
+//	hook         one a loss, for the hooks; counted by Client.tasks.
+//	watchdog     one, and one a batch of renewals, from the first hold to Close;
+//	             see internal/watchdog.
+//	listener     the driver's, from the first wait or long hold to Close.
+//
+// Close ends all of them and waits.
+//
+// # Locks
+//
+//	Client.mu    the map of tenures, and their reference counts
+//	tenure.op    the right to change things in Redis for the tenure; held during I/O
+//	tenure.mu    the tenure's other fields, and every Hold.ended; never during I/O
+//
+// They are taken in the order op, Client.mu, tenure.mu, then the internal ones:
+// line, wakeup's hub, watchdog. A reference count keeps a tenure in the map: each
+// call under way has one, each hold, and each goroutine that settles.
+//
+// # When calls fail
+//
+// Lock, cancelled or timed out: the place in line is left, what rang is passed
+// on, and a send under way keeps the line's token and the tenure's op until it is
+// over; what it has taken is given back. Lock, refused for good: nothing was
+// taken. Unlock, unanswered: the hold is over for the caller, nothing renews it,
+// and the release is repeated in the background until Redis answers or the lease
+// has ended. A renewal that is answered late, or after its hold has ended,
+// changes nothing. A loss is told once, to every hold of the tenure.
+package holdfast

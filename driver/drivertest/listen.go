@@ -1,0 +1,262 @@
+package drivertest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var publish = driver.NewScript("publish", "return redis.call(ARGV[1], ARGV[2], ARGV[3])")
+
+// announce publishes as a release of a lock does, from within a script.
+func announce(t testing.TB, d driver.Driver, channel, payload string) {
+	t.Helper()
+	command, err := d.PublishCommand(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := driver.Call{Script: publish, Keys: []string{channel}, Args: []string{command, channel, payload}}
+	if _, err := d.Eval(testContext(t), call); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listen opens a driver and a listener on it, closed in a cleanup.
+func listen(t testing.TB, target Target) (driver.Driver, driver.Listener, *recorder) {
+	t.Helper()
+	d, r := target.Open(t), newRecorder()
+	l := d.Listen(r.sink)
+	t.Cleanup(l.Close)
+	return d, l, r
+}
+
+func (r *recorder) awaitSubscribed(t testing.TB, channel string, times int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s subscribed %d times", channel, times), func() bool {
+		return r.subscriptions(channel) >= times
+	})
+}
+
+func (r *recorder) awaitMessage(t testing.TB, channel, payload string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%.40q on %s", payload, channel), func() bool {
+		return slices.Contains(r.payloads(channel), payload)
+	})
+}
+
+func awaitSubscribers(t testing.TB, target Target, channel string, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d subscribers of %s", want, channel), func() bool {
+		return target.Subscribers(t, channel) == want
+	})
+}
+
+func testMessages(t *testing.T, target Target) {
+	d, l, r := listen(t, target)
+	channel := unique("messages") + ":\x00 odd"
+	l.Subscribe(channel)
+	r.awaitSubscribed(t, channel, 1)
+	for _, payload := range []string{"0", "", "a\x00b\r\n\xff"} {
+		announce(t, d, channel, payload)
+		r.awaitMessage(t, channel, payload)
+	}
+	if got := r.payloads(channel); len(got) != 3 {
+		t.Errorf("got %q, want each message once", got)
+	}
+}
+
+// testOrder also shows that nothing is lost once the subscription is confirmed.
+func testOrder(t *testing.T, target Target) {
+	d, l, r := listen(t, target)
+	channel := unique("order")
+	l.Subscribe(channel)
+	r.awaitSubscribed(t, channel, 1)
+	const n = 300
+	for i := range n {
+		announce(t, d, channel, fmt.Sprint(i))
+	}
+	r.awaitMessage(t, channel, fmt.Sprint(n-1))
+	for i, payload := range r.payloads(channel) {
+		if payload != fmt.Sprint(i) {
+			t.Fatalf("message %d is %s", i, payload)
+		}
+	}
+}
+
+func testTwice(t *testing.T, target Target) {
+	d, l, r := listen(t, target)
+	channel := unique("twice")
+	l.Unsubscribe(channel)
+	l.Subscribe(channel)
+	l.Subscribe(channel)
+	r.awaitSubscribed(t, channel, 1)
+	l.Subscribe(channel)
+	announce(t, d, channel, "once")
+	r.awaitMessage(t, channel, "once")
+	if got := len(r.payloads(channel)); got != 1 {
+		t.Errorf("the message came %d times", got)
+	}
+	awaitSubscribers(t, target, channel, 1)
+	l.Unsubscribe(channel)
+	l.Unsubscribe(channel)
+	awaitSubscribers(t, target, channel, 0)
+}
+
+func testUnsubscribe(t *testing.T, target Target) {
+	d, l, r := listen(t, target)
+	gone, kept := unique("gone"), unique("kept")
+	l.Subscribe(gone)
+	l.Subscribe(kept)
+	r.awaitSubscribed(t, gone, 1)
+	r.awaitSubscribed(t, kept, 1)
+	l.Unsubscribe(gone)
+	awaitSubscribers(t, target, gone, 0)
+	announce(t, d, gone, "late")
+	announce(t, d, kept, "in time")
+	r.awaitMessage(t, kept, "in time")
+	if got := r.payloads(gone); len(got) != 0 {
+		t.Errorf("got %q after Unsubscribe", got)
+	}
+}
+
+func testSubscribeAgain(t *testing.T, target Target) {
+	d, l, r := listen(t, target)
+	channel := unique("again")
+	for i := 1; i <= 10; i++ {
+		l.Subscribe(channel)
+		r.awaitSubscribed(t, channel, i)
+		announce(t, d, channel, fmt.Sprint(i))
+		r.awaitMessage(t, channel, fmt.Sprint(i))
+		l.Unsubscribe(channel)
+	}
+	awaitSubscribers(t, target, channel, 0)
+}
+
+func testFlapping(t *testing.T, target Target) {
+	d, l, r := listen(t, target)
+	channel := unique("flapping")
+	for range 200 {
+		l.Subscribe(channel)
+		l.Unsubscribe(channel)
+	}
+	l.Subscribe(channel)
+	r.awaitSubscribed(t, channel, 1)
+	awaitDelivery(t, d, r, channel)
+	awaitSubscribers(t, target, channel, 1)
+	for range 200 {
+		l.Unsubscribe(channel)
+		l.Subscribe(channel)
+	}
+	l.Unsubscribe(channel)
+	awaitSubscribers(t, target, channel, 0)
+}
+
+// awaitDelivery publishes until a message arrives. It is for situations in which
+// a subscription may have been confirmed that is just being ended.
+func awaitDelivery(t testing.TB, d driver.Driver, r *recorder, channel string) {
+	t.Helper()
+	payload := unique("delivery")
+	eventually(t, "a message on "+channel, func() bool {
+		announce(t, d, channel, payload)
+		return slices.Contains(r.payloads(channel), payload)
+	})
+}
+
+func testManyChannels(t *testing.T, target Target) {
+	d, l, r := listen(t, target)
+	channels := make([]string, 500)
+	for i := range channels {
+		channels[i] = unique("many")
+		l.Subscribe(channels[i])
+	}
+	for _, channel := range channels {
+		r.awaitSubscribed(t, channel, 1)
+		announce(t, d, channel, "for "+channel)
+	}
+	for _, channel := range channels {
+		r.awaitMessage(t, channel, "for "+channel)
+		l.Unsubscribe(channel)
+	}
+	awaitSubscribers(t, target, channels[0], 0)
+	awaitSubscribers(t, target, channels[len(channels)-1], 0)
+}
+
+func testTwoListeners(t *testing.T, target Target) {
+	d, first, r1 := listen(t, target)
+	r2 := newRecorder()
+	second := d.Listen(r2.sink)
+	defer second.Close()
+	channel := unique("two")
+	first.Subscribe(channel)
+	second.Subscribe(channel)
+	r1.awaitSubscribed(t, channel, 1)
+	r2.awaitSubscribed(t, channel, 1)
+	announce(t, d, channel, "both")
+	r1.awaitMessage(t, channel, "both")
+	r2.awaitMessage(t, channel, "both")
+	first.Close()
+	awaitDelivery(t, d, r2, channel)
+	second.Close()
+	awaitSubscribers(t, target, channel, 0)
+}
+
+// testFromSink changes the wishes from within the sink, which must not deadlock.
+func testFromSink(t *testing.T, target Target) {
+	d, r := target.Open(t), newRecorder()
+	a, b := unique("from-sink"), unique("from-sink")
+	ready := make(chan struct{})
+	var l driver.Listener
+	l = d.Listen(func(event driver.Event) {
+		<-ready
+		if event.Channel == a && event.Kind == driver.Subscribed {
+			l.Subscribe(b)
+			l.Unsubscribe(a)
+		}
+		r.sink(event)
+	})
+	close(ready)
+	defer l.Close()
+	l.Subscribe(a)
+	r.awaitSubscribed(t, b, 1)
+	awaitSubscribers(t, target, a, 0)
+}
+
+// testConcurrent lets many goroutines wish for and give up the same channels,
+// and checks that what stands in the end is what was wished last.
+func testConcurrent(t *testing.T, target Target) {
+	d, l, r := listen(t, target)
+	channels := make([]string, 20)
+	for i := range channels {
+		channels[i] = unique("concurrent")
+	}
+	var workers sync.WaitGroup
+	for worker := range 8 {
+		workers.Go(func() {
+			for i := range 200 {
+				channel := channels[(i*7+worker)%len(channels)]
+				if (i+worker)%2 == 0 {
+					l.Subscribe(channel)
+				} else {
+					l.Unsubscribe(channel)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	for i, channel := range channels {
+		if i%2 == 0 {
+			l.Subscribe(channel)
+		} else {
+			l.Unsubscribe(channel)
+		}
+	}
+	for i, channel := range channels {
+		awaitSubscribers(t, target, channel, (i+1)%2)
+		if i%2 == 0 {
+			awaitDelivery(t, d, r, channel)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package goredisdriver
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver/drivertest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestSingle(t *testing.T) {
+	server := redistest.Start(t)
+	for name, protocol := range map[string]int{"RESP2": 2, "RESP3": 3} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.Exercise(t, target([]*redistest.Server{server}, false, func() redis.UniversalClient {
+				return redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: protocol})
+			}))
+		})
+	}
+}
+
+func TestSingleSharded(t *testing.T) {
+	server := redistest.Start(t)
+	drivertest.Exercise(t, target([]*redistest.Server{server}, true, func() redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: server.Addr()})
+	}, WithShardedPubSub(true)))
+}
+
+func TestTLSAndPassword(t *testing.T) {
+	server := redistest.Start(t, redistest.WithTLS(), redistest.WithPassword("secret"))
+	drivertest.Exercise(t, target([]*redistest.Server{server}, false, func() redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: server.Addr(), TLSConfig: server.TLSConfig(), Password: "secret"})
+	}))
+}
+
+func TestSentinel(t *testing.T) {
+	sentinel := redistest.StartSentinel(t, 1, 3)
+	drivertest.Exercise(t, target([]*redistest.Server{sentinel.Primary(t)}, false, func() redis.UniversalClient {
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: sentinel.MasterName(), SentinelAddrs: sentinel.Addrs(),
+		})
+	}))
+}
+
+func TestCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	connect := func() redis.UniversalClient {
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	}
+	t.Run("sharded", func(t *testing.T) {
+		drivertest.Exercise(t, target(cluster.Nodes, true, connect))
+	})
+	t.Run("classic", func(t *testing.T) {
+		drivertest.Exercise(t, target(cluster.Nodes, false, connect, WithShardedPubSub(false)))
+	})
+	t.Run("embedded", func(t *testing.T) {
+		type wrapper struct{ *redis.ClusterClient }
+		rdb := opened(t, wrapper{connect().(*redis.ClusterClient)})
+		if d := New(rdb); !d.Slotted() {
+			t.Error("a wrapper of a cluster client is not recognised")
+		}
+	})
+}

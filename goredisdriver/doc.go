@@ -1,0 +1,51 @@
+// Package goredisdriver lets holdfast use a go-redis client that the program
+// already has: a *redis.Client, a failover client, a *redis.ClusterClient, or a
+// wrapper around one of them.
+//
+//	client, err := holdfast.New(goredisdriver.New(rdb))
+//
+// # Scripts
+//
+// [Driver.Eval] sends EVALSHA, and EVAL after NOSCRIPT. go-redis repeats a
+// command whose reply was lost, up to three times by default. Here it does not:
+// each call is a command that forbids it (NoRetry), whatever the client's
+// settings are, so no option of the client needs to be changed. What go-redis
+// still repeats on a cluster are calls that a server has refused with MOVED,
+// ASK or READONLY. Hooks of the client see the calls as they see any command.
+//
+// A context that ends before the call is sent keeps it from being sent. One
+// that ends while the reply is awaited does not cut the wait short unless the
+// client has ContextTimeoutEnabled; the client's ReadTimeout does. After a
+// connection has failed, a cluster client is told to look up its nodes again,
+// which it does in the background. Eval starts no goroutine of its own.
+//
+// # Listening
+//
+// A [driver.Listener] is written down in three places: the wishes, of which the
+// listener has one per channel, the links, of which it has one per node, and
+// the orders that a link has still to send. One mutex, the listener's, guards
+// all of them. It is never held during I/O, nor while the sink is called.
+//
+// These goroutines are owned by the listener, and Close waits for them:
+//
+//   - the placer, one a listener. It gives every wish without a link the link
+//     of the node in charge: on a cluster with sharded pub/sub the primary of
+//     the channel's slot, and everywhere else one node for all.
+//   - the writer of each link. It dials, sends the orders and a PING when
+//     nothing came for a while, and closes the connection in the end.
+//   - the reader of each link. It waits for what the server says and calls the
+//     sink. So the sink is called by one goroutine a node.
+//
+// A link that fails in any way, or that leaves a PING unanswered for 1.5 s, is
+// closed; so a silent connection is given up after 3 to 4.5 s. Its wishes go back
+// to the placer, which looks up the node again, after 50 ms at first and 1 s at
+// most. So does a single wish that a server refuses (no permission, or the slot
+// has moved) or drops by itself. No failure is reported: what there is to see is
+// the Subscribed event that follows when it is over.
+//
+// PubSub.Channel is not used, since it does not notice that pongs stay away.
+//
+// Close interrupts whatever waits for a message or for a TCP connection. It
+// cannot interrupt go-redis during a TLS handshake or a HELLO that the server
+// does not answer; these end by the client's DialTimeout and ReadTimeout.
+package goredisdriver

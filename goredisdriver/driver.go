@@ -1,0 +1,108 @@
+package goredisdriver
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// Driver is a [driver.Driver] on a go-redis client. Make one with [New].
+type Driver struct {
+	rdb     redis.UniversalClient
+	cluster clusterClient // nil unless rdb is, or embeds, a ClusterClient
+	publish atomic.Pointer[string]
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// clusterClient is what only a *redis.ClusterClient and its wrappers have.
+type clusterClient interface {
+	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	ReloadState(ctx context.Context)
+}
+
+// Publish commands, as scripts are told them.
+const (
+	publish  = "PUBLISH"
+	spublish = "SPUBLISH"
+)
+
+// ErrRing is in the error of every call on a driver that was made from a
+// *redis.Ring. When a shard stops answering, each ring sends its keys to other
+// shards on its own judgement, so two programs would hold one lock on two
+// servers.
+var ErrRing = errors.New("goredisdriver: a redis.Ring cannot carry locks: it moves keys to another shard when one fails")
+
+// Option changes how a [Driver] works.
+type Option func(*Driver)
+
+// WithShardedPubSub decides whether releases are announced with SPUBLISH (true)
+// or PUBLISH (false). Without it the server is asked, as Redisson does in its
+// mode AUTO: SPUBLISH on a cluster that knows PUBSUB SHARDNUMSUB, else PUBLISH.
+// Every program that shares locks must come to the same answer.
+func WithShardedPubSub(sharded bool) Option {
+	return func(d *Driver) { d.remember(sharded) }
+}
+
+// New returns a driver that uses rdb. It does no I/O, and never closes rdb.
+//
+// A wrapper of a *redis.ClusterClient is recognised as a cluster if it has the
+// methods MasterForKey and ReloadState, as it does when it embeds the client.
+// Without them it would be taken for a single server.
+func New(rdb redis.UniversalClient, options ...Option) *Driver {
+	d := &Driver{rdb: rdb}
+	d.cluster, _ = rdb.(clusterClient)
+	for _, option := range options {
+		option(d)
+	}
+	return d
+}
+
+// Slotted reports whether the client is a cluster client.
+func (d *Driver) Slotted() bool { return d.cluster != nil }
+
+// PublishCommand returns "SPUBLISH" or "PUBLISH", see [WithShardedPubSub]. On a
+// cluster it asks a node until one has answered, and remembers the answer. An
+// error is a [*driver.Error], and the next call asks again.
+func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
+	if known := d.publish.Load(); known != nil {
+		return *known, nil
+	}
+	if err := d.usable(); err != nil {
+		return "", err
+	}
+	if d.cluster == nil {
+		return d.remember(false), nil
+	}
+	err := d.rdb.Do(ctx, "pubsub", "shardnumsub").Err()
+	if err == nil {
+		return d.remember(true), nil
+	}
+	// Like Redisson, take a refusal for an old server. A server that is busy or
+	// wants a password has not refused.
+	if failure := classify(err, true); isReply(err) && failure.MayHaveRun {
+		return d.remember(false), nil
+	}
+	return "", classify(err, false)
+}
+
+func (d *Driver) remember(sharded bool) string {
+	command := publish
+	if sharded {
+		command = spublish
+	}
+	d.publish.Store(&command)
+	return command
+}
+
+// usable returns an error if the client can never be right.
+func (d *Driver) usable() error {
+	if _, ring := d.rdb.(*redis.Ring); ring {
+		return &driver.Error{Err: ErrRing}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package goredisdriver
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// Eval runs the script once; the package comment says what may be repeated.
+// All errors are [*driver.Error]. A context that has ended already is one with
+// MayHaveRun false.
+func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	reply, err := d.send(ctx, "evalsha", call.Script.SHA(), call)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = d.send(ctx, "eval", call.Script.Source(), call)
+	}
+	if err != nil && d.cluster != nil && !isReply(err) {
+		// The node may have been replaced. go-redis finds out when it repeats
+		// a command, and otherwise not before ten seconds have passed.
+		d.cluster.ReloadState(ctx) // returns at once
+	}
+	return reply, err
+}
+
+func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, driver.ConnectionError(err, true)
+	}
+	body := &scriptText{text: text}
+	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
+	args = append(args, name, body, len(call.Keys))
+	for _, key := range call.Keys {
+		args = append(args, key)
+	}
+	for _, arg := range call.Args {
+		args = append(args, arg)
+	}
+	cmd := onceCmd{redis.NewCmd(ctx, args...)}
+	cmd.SetFirstKeyPos(3)
+	if err := d.rdb.Process(ctx, cmd); err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped, and so do its hooks
+		return nil, nil //nolint:nilnil // nil is what the script replied
+	} else if err != nil {
+		return nil, classify(err, body.written.Load())
+	}
+	return normalise(cmd.Val())
+}
+
+// onceCmd is a command that go-redis does not repeat.
+type onceCmd struct{ *redis.Cmd }
+
+// NoRetry keeps go-redis from repeating a call whose reply was lost.
+func (onceCmd) NoRetry() bool { return true }
+
+// Clone keeps the copies that a cluster client may make unrepeatable as well.
+func (c onceCmd) Clone() redis.Cmder {
+	clone, ok := c.Cmd.Clone().(*redis.Cmd)
+	if !ok {
+		return c.Cmd.Clone()
+	}
+	return onceCmd{clone}
+}
+
+// scriptText is the script argument of a call. go-redis encodes it with
+// MarshalBinary when it writes the command, and in no other place, so it knows
+// whether the call can have reached a server at all.
+type scriptText struct {
+	text    string
+	written atomic.Bool
+}
+
+// MarshalBinary returns the argument as it is sent.
+func (s *scriptText) MarshalBinary() ([]byte, error) {
+	s.written.Store(true)
+	return []byte(s.text), nil
+}
+
+// String returns the argument for hooks that print commands.
+func (s *scriptText) String() string { return s.text }
+
+// normalise turns what go-redis makes of a reply into what the port promises.
+func normalise(reply any) (any, error) {
+	switch reply := reply.(type) {
+	case nil, int64, string:
+		return reply, nil
+	case []any:
+		list := make([]any, len(reply))
+		for i, element := range reply {
+			var err error
+			if list[i], err = normalise(element); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case error:
+		// An error inside an array. The script has made it itself.
+		return nil, &driver.Error{MayHaveRun: true, Err: reply}
+	default:
+		// Only a script that asks for RESP3 replies can come here.
+		return nil, &driver.Error{MayHaveRun: true, Err: fmt.Errorf("goredisdriver: reply of type %T", reply)}
+	}
+}

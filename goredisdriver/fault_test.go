@@ -1,0 +1,213 @@
+package goredisdriver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// noticed is how long a subscriber may take to replace a silent connection.
+const noticed = 7 * time.Second
+
+func TestBlackHole(t *testing.T) {
+	server := redistest.Start(t)
+	for name, direction := range map[string]redistest.Direction{
+		"both": redistest.Both, "to the server": redistest.ToServer, "to the client": redistest.ToClient,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy := redistest.NewProxy(t, server.Addr())
+			// The first connection leads into the hole, later ones do not.
+			var first sync.Once
+			rdb := redis.NewClient(&redis.Options{
+				Addr: server.Addr(),
+				Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					first.Do(func() { addr = proxy.Addr() })
+					return new(net.Dialer).DialContext(ctx, network, addr)
+				},
+			})
+			d := New(opened(t, rdb))
+			l := listenTo(t, d)
+			l.Subscribe(name)
+			l.await(t, driver.Subscribed, name, noticed)
+			proxy.BlackHole(direction, true)
+			l.await(t, driver.Subscribed, name, noticed)
+			deliver(t, d, l, name)
+		})
+	}
+}
+
+// TestQuiet checks that a connection without messages is not given up.
+func TestQuiet(t *testing.T) {
+	server := redistest.Start(t)
+	d := New(opened(t, redis.NewClient(&redis.Options{Addr: server.Addr()})))
+	l := listenTo(t, d)
+	l.Subscribe("quiet")
+	l.await(t, driver.Subscribed, "quiet", noticed)
+	select {
+	case event := <-l.events:
+		t.Errorf("got %v", event)
+	case <-time.After(4 * pulse): // what is observed is that nothing happens
+	}
+}
+
+func TestRestart(t *testing.T) {
+	server := redistest.Start(t)
+	d := New(opened(t, redis.NewClient(&redis.Options{Addr: server.Addr()})))
+	l := listenTo(t, d)
+	l.Subscribe("before")
+	l.await(t, driver.Subscribed, "before", noticed)
+	server.Kill()
+	l.Subscribe("while down")
+	server.Restart()
+	l.await(t, driver.Subscribed, "while down", noticed)
+	deliver(t, d, l, "before")
+	deliver(t, d, l, "while down")
+}
+
+// TestCloseWhileDialling closes a listener whose server does not accept.
+func TestCloseWhileDialling(t *testing.T) {
+	dialling := make(chan struct{})
+	var once sync.Once
+	rdb := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:1",
+		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			once.Do(func() { close(dialling) })
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	l := New(opened(t, rdb)).Listen(func(driver.Event) {})
+	l.Subscribe("hanging")
+	<-dialling
+	start := time.Now()
+	l.Close()
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+// TestForbiddenChannel checks that a channel that may not be subscribed does
+// not keep the others from it, also not after a reconnection.
+func TestForbiddenChannel(t *testing.T) {
+	server := redistest.Start(t)
+	server.Cli(t, "ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all", "resetchannels", "&good*")
+	d := New(opened(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "limited", Password: "pw"})))
+	l := listenTo(t, d)
+	l.Subscribe("bad")
+	for i := range 5 {
+		l.Subscribe(fmt.Sprintf("good%d", i))
+	}
+	for round := range 2 {
+		if round > 0 {
+			server.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		for i := range 5 {
+			deliver(t, d, l, fmt.Sprintf("good%d", i))
+		}
+	}
+	server.Cli(t, "ACL", "SETUSER", "limited", "&bad")
+	deliver(t, d, l, "bad")
+}
+
+func TestSentinelFailover(t *testing.T) {
+	sentinel := redistest.StartSentinel(t, 1, 3)
+	d := New(opened(t, redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: sentinel.MasterName(), SentinelAddrs: sentinel.Addrs(),
+	})))
+	l := listenTo(t, d)
+	l.Subscribe("channel")
+	deliver(t, d, l, "channel")
+	sentinel.KillPrimary(t)
+	deliver(t, d, l, "channel")
+}
+
+func TestClusterFailover(t *testing.T) {
+	for name, sharded := range map[string]bool{"sharded": true, "classic": false} {
+		t.Run(name, func(t *testing.T) {
+			cluster := redistest.StartCluster(t, 3, 1)
+			d := New(opened(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})), WithShardedPubSub(sharded))
+			l := listenTo(t, d)
+			for i := range 10 {
+				l.Subscribe(fmt.Sprint(i))
+				deliver(t, d, l, fmt.Sprint(i))
+			}
+			old := cluster.NodeFor(t, "0")
+			old.Kill()
+			cluster.WaitNewNodeFor(t, "0", old)
+			for i := range 10 {
+				deliver(t, d, l, fmt.Sprint(i))
+			}
+		})
+	}
+}
+
+// TestDeadNode checks that channels of other nodes are not held up by one that
+// does not answer.
+func TestDeadNode(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	d := New(opened(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})))
+	l := listenTo(t, d)
+	dead := cluster.NodeFor(t, "0")
+	var late []string
+	for i := range 20 {
+		channel := fmt.Sprint(i)
+		l.Subscribe(channel)
+		deliver(t, d, l, channel)
+		if cluster.NodeFor(t, "late"+channel) != dead {
+			late = append(late, "late"+channel)
+		}
+	}
+	dead.Stop()
+	for i := range 20 {
+		l.Subscribe(fmt.Sprintf("dead%d{0}", i))
+	}
+	for _, channel := range late {
+		l.Subscribe(channel)
+		l.await(t, driver.Subscribed, channel, time.Second)
+	}
+	dead.Cont()
+	deliver(t, d, l, "dead0{0}")
+}
+
+// TestSlotMoved checks that a channel follows its slot.
+func TestSlotMoved(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	d := New(opened(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})))
+	l := listenTo(t, d)
+	for _, channel := range []string{"{moving}", "{staying}"} {
+		l.Subscribe(channel)
+		deliver(t, d, l, channel)
+	}
+	moveSlot(t, cluster, "{moving}")
+	l.await(t, driver.Subscribed, "{moving}", noticed)
+	deliver(t, d, l, "{moving}")
+	deliver(t, d, l, "{staying}")
+	l.Unsubscribe("{moving}")
+	for _, node := range cluster.Nodes {
+		eventually(t, func() bool { return subscribers(t, node, true, "{moving}") == 0 })
+	}
+}
+
+// moveSlot gives the slot of a key, which must be empty, to another node.
+func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) {
+	t.Helper()
+	from := cluster.NodeFor(t, key)
+	to := cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+	slot, id := from.Cli(t, "CLUSTER", "KEYSLOT", key), to.Cli(t, "CLUSTER", "MYID")
+	to.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
+	for _, node := range cluster.Nodes {
+		node.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
+	}
+}

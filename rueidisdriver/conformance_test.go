@@ -1,0 +1,60 @@
+package rueidisdriver
+
+import (
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/driver/drivertest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestSingle(t *testing.T) {
+	server := redistest.Start(t)
+	for name, option := range map[string]rueidis.ClientOption{
+		"RESP3":             {},
+		"RESP2":             {AlwaysRESP2: true, DisableCache: true},
+		"several pipelines": {PipelineMultiplex: 2},
+		"no pipelining":     {DisableAutoPipelining: true},
+	} {
+		option.InitAddress = []string{server.Addr()}
+		t.Run(name, func(t *testing.T) {
+			target := target([]*redistest.Server{server}, false, option)
+			if option.AlwaysRESP2 {
+				target.KillSubscribers = nil // rueidis does not reconnect, see the package comment
+			}
+			drivertest.Exercise(t, target)
+		})
+	}
+}
+
+func TestSingleSharded(t *testing.T) {
+	server := redistest.Start(t)
+	drivertest.Exercise(t, target([]*redistest.Server{server}, true,
+		rueidis.ClientOption{InitAddress: []string{server.Addr()}}, WithShardedPubSub(true)))
+}
+
+func TestTLSAndPassword(t *testing.T) {
+	server := redistest.Start(t, redistest.WithTLS(), redistest.WithPassword("secret"))
+	drivertest.Exercise(t, target([]*redistest.Server{server}, false, rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, TLSConfig: server.TLSConfig(), Password: "secret",
+	}))
+}
+
+func TestSentinel(t *testing.T) {
+	sentinel := redistest.StartSentinel(t, 1, 3)
+	drivertest.Exercise(t, target([]*redistest.Server{sentinel.Primary(t)}, false, rueidis.ClientOption{
+		InitAddress: sentinel.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: sentinel.MasterName()},
+	}))
+}
+
+func TestCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	option := rueidis.ClientOption{InitAddress: cluster.Addrs()}
+	t.Run("sharded", func(t *testing.T) {
+		drivertest.Exercise(t, target(cluster.Nodes, true, option))
+	})
+	t.Run("classic", func(t *testing.T) {
+		drivertest.Exercise(t, target(cluster.Nodes, false, option, WithShardedPubSub(false)))
+	})
+}

@@ -1,0 +1,59 @@
+// Package rueidisdriver lets holdfast use a rueidis client that the program
+// already has, for a single server, behind Sentinel, or of a cluster.
+//
+//	client, err := holdfast.New(rueidisdriver.New(rc))
+//
+// # Scripts
+//
+// [Driver.Eval] sends EVALSHA, and EVAL after NOSCRIPT. rueidis repeats only
+// commands that it takes to be read-only, so it does not repeat these, and
+// DisableRetry need not be set. On a cluster it follows MOVED and ASK. Several
+// calls may wait for one connection to be made; if the one that makes it is
+// cancelled rueidis fails them all, and then Eval tries again, up to ten times,
+// since nothing was sent.
+//
+// ClientOption.ConnLifetime must stay unset, which is the default: rueidis
+// repeats any command, ours too, whose connection fails while it is being
+// retired, whether the command has run or not.
+//
+// A context that ends makes Eval return, whatever the server does. Without a
+// deadline it may wait for ClientOption.ConnWriteTimeout. Eval starts no
+// goroutine.
+//
+// # Listening
+//
+// rueidis subscribes on the connection that carries the commands, and so does a
+// [driver.Listener]. It has one seat per channel: what is wished of it, and the
+// goroutine that sees to it. The goroutine begins with the first Subscribe,
+// calls Client.Receive again and again while the wish stands, and ends once it
+// is taken back; a wish that returns meanwhile is served by the same goroutine,
+// so that the end of one subscription cannot overtake the start of the next.
+// Close ends all of them and waits.
+//
+// The listener's mutex guards the seats. It is never held during I/O, nor while
+// the sink is called. The sink is called by the goroutine of the channel with
+// messages, and by rueidis's reading goroutine with confirmations. So a message
+// from before a lost connection may be delivered a little after the Subscribed
+// event that follows it; one that comes later is never delivered ahead of it.
+//
+// When a subscription ends, UNSUBSCRIBE is sent on the connection that it was
+// made on, and waited for, at most for one second; a connection that does not
+// answer that long keeps the subscription until it is closed. The server then
+// ends the subscription of every other Receive on that channel as well, such as
+// another listener's on the same client, and they subscribe again.
+//
+// When Receive fails, it is called again after 50 ms at first and 1 s at most.
+// No failure is reported: what there is to see is the Subscribed event that
+// follows when it is over. rueidis itself notices a connection that has gone
+// silent, by a PING after Dialer.KeepAlive (1 s by default) that is not answered
+// within ConnWriteTimeout (10 s by default). Set ConnWriteTimeout to 2 s or so
+// if eleven seconds are too long. If Dialer.KeepAlive or ConnWriteTimeout is
+// negative, a silent connection is not noticed.
+//
+// With RESP2 (ClientOption.AlwaysRESP2, or a server before Redis 6) rueidis
+// subscribes on a second connection, which it does not replace when it is lost,
+// at least up to v1.0.79. Waiters then have to do without messages.
+//
+// Close does not interrupt a connection attempt that some other call waits for
+// as well; that ends by Dialer.Timeout.
+package rueidisdriver

@@ -1,0 +1,83 @@
+package rueidisdriver
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// Driver is a [driver.Driver] on a rueidis client. Make one with [New].
+type Driver struct {
+	client  rueidis.Client
+	slotted bool
+	publish atomic.Pointer[string]
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// Publish commands, as scripts are told them.
+const (
+	publish  = "PUBLISH"
+	spublish = "SPUBLISH"
+)
+
+// Option changes how a [Driver] works.
+type Option func(*Driver)
+
+// WithShardedPubSub decides whether releases are announced with SPUBLISH (true)
+// or PUBLISH (false). Without it the server is asked, as Redisson does in its
+// mode AUTO: SPUBLISH on a cluster that knows PUBSUB SHARDNUMSUB, else PUBLISH.
+// Every program that shares locks must come to the same answer.
+func WithShardedPubSub(sharded bool) Option {
+	return func(d *Driver) { d.remember(sharded) }
+}
+
+// New returns a driver that uses client. It does no I/O, and never closes
+// client. Whether it is a cluster is what [rueidis.Client.Mode] says.
+func New(client rueidis.Client, options ...Option) *Driver {
+	d := &Driver{client: client, slotted: client.Mode() == rueidis.ClientModeCluster}
+	for _, option := range options {
+		option(d)
+	}
+	return d
+}
+
+// Slotted reports whether the client is a cluster client.
+func (d *Driver) Slotted() bool { return d.slotted }
+
+// PublishCommand returns "SPUBLISH" or "PUBLISH", see [WithShardedPubSub]. On a
+// cluster it asks a node until one has answered, and remembers the answer. An
+// error is a [*driver.Error], and the next call asks again.
+func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
+	if known := d.publish.Load(); known != nil {
+		return *known, nil
+	}
+	if !d.slotted {
+		return d.remember(false), nil
+	}
+	ask := d.client.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()
+	err := d.client.Do(ctx, ask).Error()
+	if err == nil {
+		return d.remember(true), nil
+	}
+	// Like Redisson, take a refusal for an old server. A server that is busy or
+	// wants a password has not refused.
+	failure := classify(ctx, err)
+	if _, reply := rueidis.IsRedisErr(err); reply && failure.MayHaveRun {
+		return d.remember(false), nil
+	}
+	failure.MayHaveRun = false // no script has
+	return "", failure
+}
+
+func (d *Driver) remember(sharded bool) string {
+	command := publish
+	if sharded {
+		command = spublish
+	}
+	d.publish.Store(&command)
+	return command
+}

@@ -1,0 +1,94 @@
+package rueidisdriver
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+const (
+	firstPause = 50 * time.Millisecond // after a failed attempt to subscribe
+	lastPause  = time.Second           // after many
+	leaveLimit = time.Second           // for the answer to UNSUBSCRIBE
+)
+
+// keep is the goroutine of a channel. Each round is one Receive.
+func (l *listener) keep(channel string, s *seat) {
+	for failures := 0; ; {
+		ctx, ok := l.begin(channel, s)
+		if !ok {
+			return
+		}
+		l.receive(ctx, channel, s)
+		if l.confirmed(s) {
+			failures = 0 // and subscribe again at once
+		} else {
+			pause(ctx, failures)
+			failures++
+		}
+		s.stop()
+	}
+}
+
+// receive subscribes and delivers events until the context or the connection
+// ends, or until somebody else ends the subscription.
+func (l *listener) receive(ctx context.Context, channel string, s *seat) {
+	command, err := l.driver.PublishCommand(ctx)
+	if err != nil {
+		return // the next round asks again
+	}
+	client := l.driver.client
+	subscribe := client.B().Subscribe().Channel(channel).Build()
+	if command == spublish {
+		subscribe = client.B().Ssubscribe().Channel(channel).Build()
+	}
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(event rueidis.PubSubSubscription) {
+		joined := event.Kind == "subscribe" || event.Kind == "ssubscribe"
+		if joined && l.confirm(s) {
+			l.sink(driver.Event{Kind: driver.Subscribed, Channel: channel})
+		}
+	})
+	var wire rueidis.CommandClient // the connection of the subscription
+	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, used rueidis.CommandClient) error {
+		wire = used
+		return err
+	})
+	// How it ended does not matter: the wish tells what is next.
+	_ = client.Receive(hooked, subscribe, func(message rueidis.PubSubMessage) {
+		if l.wants(s) {
+			l.sink(driver.Event{Kind: driver.Message, Channel: channel, Payload: message.Message})
+		}
+	})
+	// Not in the hook: until Receive has returned, nobody takes the messages
+	// that the connection delivers ahead of the answer, and it would stall.
+	if ctx.Err() != nil && wire != nil {
+		leave(wire, command, channel)
+	}
+}
+
+// leave ends the subscription on the connection that it was made on.
+func leave(wire rueidis.CommandClient, command, channel string) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	unsubscribe := wire.B().Unsubscribe().Channel(channel).Build()
+	if command == spublish {
+		unsubscribe = wire.B().Sunsubscribe().Channel(channel).Build()
+	}
+	// On a connection that fails the subscription ends by itself.
+	_ = wire.Do(ctx, unsubscribe).Error()
+}
+
+// pause waits before the next attempt, the longer the more have failed.
+func pause(ctx context.Context, failures int) {
+	longest := min(firstPause<<min(failures, 10), lastPause)
+	timer := time.NewTimer(longest/2 + rand.N(longest/2)) //nolint:gosec // spreads reconnections, guards nothing
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
