@@ -116,6 +116,9 @@ func (d *Driver) PublishCommand(context.Context) (string, error) { return "PUBLI
 
 // Eval runs a script, subject to the faults.
 func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, driver.ConnectionError(err, true)
+	}
 	d.mu.Lock()
 	faults := d.faults
 	d.mu.Unlock()

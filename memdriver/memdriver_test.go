@@ -1,0 +1,175 @@
+package memdriver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newServer(t *testing.T) *Server {
+	t.Helper()
+	s, err := NewServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	s := newServer(t)
+	var drivers []*Driver
+	drivertest.Exercise(t, drivertest.Target{
+		Open: func(testing.TB) driver.Driver {
+			d := s.Driver()
+			drivers = append(drivers, d)
+			return d
+		},
+		FlushScripts: func(t testing.TB) {
+			if _, err := s.Do("SCRIPT", "FLUSH"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Subscribers: func(t testing.TB, channel string) int {
+			reply, err := s.Do("PUBSUB", "NUMSUB", channel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(reply.([]any)[1].(int64))
+		},
+		KillSubscribers: func(testing.TB) {
+			for _, d := range drivers {
+				d.LoseMessages(true)
+				d.LoseMessages(false)
+			}
+		},
+	})
+}
+
+var counting = driver.NewScript("count", `return redis.call('INCR', KEYS[1])`)
+
+// Each fault does to the server and to the caller what it says.
+func TestFaults(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault    Fault
+		runs     string // how often the script has run when the caller returns
+		later    string // ... and ten seconds later
+		took     time.Duration
+		answered bool
+		mayRun   bool
+	}{
+		"none":          {runs: "1", later: "1", answered: true},
+		"refused":       {fault: Fault{Refuse: errors.New("no")}, runs: "0", later: "0"},
+		"request lost":  {fault: Fault{LoseRequest: true}, runs: "0", later: "0", took: time.Second, mayRun: true},
+		"request late":  {fault: Fault{DelayRequest: 2 * time.Second}, runs: "0", later: "1", took: time.Second, mayRun: true},
+		"reply lost":    {fault: Fault{LoseReply: true}, runs: "1", later: "1", took: time.Second, mayRun: true},
+		"reply delayed": {fault: Fault{DelayReply: 500 * time.Millisecond}, runs: "1", later: "1", took: 500 * time.Millisecond, answered: true},
+		"reply late":    {fault: Fault{DelayReply: 2 * time.Second}, runs: "1", later: "1", took: time.Second, mayRun: true},
+		"repeated":      {fault: Fault{Repeat: true, RepeatAfter: 2 * time.Second}, runs: "1", later: "2", answered: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				d := s.Driver()
+				d.SetFaults(func(driver.Call) Fault { return test.fault })
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				start := time.Now()
+				reply, err := d.Eval(ctx, driver.Call{Script: counting, Keys: []string{"n"}})
+				if took := time.Since(start); took != test.took {
+					t.Errorf("took %v, want %v", took, test.took)
+				}
+				var failed *driver.Error
+				switch {
+				case test.answered && (err != nil || reply != int64(1)):
+					t.Errorf("reply %v, %v", reply, err)
+				case !test.answered && (!errors.As(err, &failed) || failed.MayHaveRun != test.mayRun):
+					t.Errorf("error %v, may have run: want %v", err, test.mayRun)
+				}
+				synctest.Wait()
+				wantRuns(t, s, test.runs)
+				time.Sleep(10 * time.Second)
+				wantRuns(t, s, test.later)
+			})
+		})
+	}
+}
+
+func wantRuns(t *testing.T, s *Server, want string) {
+	t.Helper()
+	reply, err := s.Do("GET", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := reply.(string)
+	if got == "" {
+		got = "0"
+	}
+	if got != want {
+		t.Errorf("the script has run %s times, want %s", got, want)
+	}
+}
+
+// Keys expire with the bubble's clock, and TIME follows it.
+func TestFakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		do := func(args ...string) any {
+			reply, err := s.Do(args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reply
+		}
+		do("SET", "k", "v", "PX", "3600000")
+		before := do("TIME").([]any)[0]
+		time.Sleep(time.Hour - time.Millisecond)
+		if do("EXISTS", "k") != int64(1) {
+			t.Error("expired early")
+		}
+		time.Sleep(time.Millisecond)
+		if do("EXISTS", "k") != int64(0) {
+			t.Error("did not expire")
+		}
+		if before == do("TIME").([]any)[0] {
+			t.Error("TIME stands still")
+		}
+	})
+}
+
+func TestLoseMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		d := s.Driver()
+		var events []string
+		l := d.Listen(func(e driver.Event) { events = append(events, e.Channel+e.Payload) })
+		defer l.Close()
+		publish := func() {
+			if _, err := s.Do("PUBLISH", "c", "!"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		l.Subscribe("c")
+		synctest.Wait()
+		publish()
+		d.LoseMessages(true)
+		publish()
+		d.LoseMessages(false)
+		synctest.Wait()
+		publish()
+		if got := strings.Join(events, " "); got != "c c! c c!" {
+			t.Errorf("heard %q", got)
+		}
+	})
+}
