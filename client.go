@@ -114,9 +114,18 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	err := c.tasks.Wait(ctx)
 	c.die()
-	c.dog.Stop()
-	c.hub.Close()
-	return err
+	stopped := make(chan struct{})
+	go func() { // owned by this call; outlives it only if ctx ends
+		defer close(stopped)
+		c.dog.Stop()
+		c.hub.Close()
+	}()
+	select {
+	case <-stopped:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // begin counts a user's call, or refuses it.

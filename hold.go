@@ -60,19 +60,12 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err := h.refuseBeyondMaxHold(d); err != nil {
 		return err
 	}
-	if err := c.begin(ctx, t.kind.name); err != nil {
-		return err
-	}
-	defer c.tasks.End()
 	if err := h.alive(); err != nil {
 		return err
 	}
-	o := c.order(ctx, t.kind.askRenew(t.owner, d))
-	switch {
-	case o.err != nil && ctx.Err() != nil:
-		return gaveUp(ctx, t.kind.name)
-	case o.err != nil:
-		return o.backendError("renew", t.kind.name)
+	o, err := c.ask(ctx, t.kind, "renew", t.kind.askRenew(t.owner, d))
+	if err != nil {
+		return err
 	}
 	return h.extended(o, d)
 }

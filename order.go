@@ -86,10 +86,11 @@ func (f *flight) inTheAir() bool {
 	}
 }
 
-// loose reports whether the flight may have had, or may still have, an effect
-// that nobody knows of.
+// loose reports, of a flight whose answer is not used, whether it may have had,
+// or may still have, an effect. It may well have been answered at the very
+// moment at which its caller stopped waiting.
 func (f *flight) loose() bool {
-	return f.inTheAir() || mayHaveRun(f.err)
+	return f.inTheAir() || f.err == nil || mayHaveRun(f.err)
 }
 
 // mayHaveRun takes an error of unknown kind for the worse case.
@@ -120,12 +121,12 @@ func (c *Client) order(ctx context.Context, ask request) outcome {
 	for {
 		f := c.launch(ask, c.config.timeout/3)
 		ended := f.await(ctx, c.config.timeout/3)
-		if f.loose() {
-			o.unknown = append(o.unknown, f)
-		}
 		switch {
 		case ended != nil:
 			o.err = ended
+			if f.loose() {
+				o.unknown = append(o.unknown, f)
+			}
 			if ctx.Err() != nil || !o.worthRepeating() || time.Now().Add(pause).After(end) {
 				return o
 			}

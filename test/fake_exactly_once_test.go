@@ -145,6 +145,26 @@ func cancelled(t *testing.T, w *world, fault memdriver.Fault, after time.Duratio
 	w.wantCount("x", holdfast.Owner{}, 0)
 }
 
+// The answer and the cancellation come at the very same moment: the caller gets
+// the hold or the error, and with the error nothing stays.
+func TestS27_CancelledAtTheMomentOfTheAnswer(t *testing.T) {
+	for range 40 {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			silent(d, memdriver.Fault{DelayReply: 10 * time.Millisecond})
+			ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+			defer cancel()
+			if h, err := c.NewMutex("x").Lock(ctx); err == nil {
+				unlock(t, h)
+			} else {
+				wantError(t, err, context.DeadlineExceeded)
+			}
+			time.Sleep(time.Second)
+			w.wantCount("x", holdfast.Owner{}, 0)
+		})
+	}
+}
+
 // A lock that was abandoned is free for the next at once, not after its lease.
 func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
