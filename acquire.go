@@ -6,22 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/line"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
-
-const (
-	// longestSleep is how long the head of a line sleeps between two tries when
-	// nothing rings: what a lost message can cost.
-	longestSleep = 3 * time.Second
-	// outage times the client's timeout is how long a waiter that has been in
-	// touch with Redis bears its absence.
-	outage = 10
-)
-
-// errWaitOver is the cause of a waiting context whose Wait has run out.
-var errWaitOver = errors.New("the wait is over")
 
 // acquisition is one call of Lock or TryLock.
 type acquisition struct {
@@ -42,24 +29,41 @@ type acquisition struct {
 
 // acquire is Lock and TryLock of every kind. It is the only acquire loop.
 func (c *Client) acquire(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*Hold, error) {
-	a := &acquisition{kind: k, client: c, caller: ctx, oneTry: oneTry, started: time.Now()}
-	owner, err := a.check(options)
+	a, waiting, leave, err := c.enter(ctx, k, oneTry, options)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.begin(ctx, k.name); err != nil {
-		return nil, err
-	}
-	defer c.tasks.End()
-	waiting, stop := a.waiting()
-	defer stop()
-	a.tenure = c.tenure(k, owner)
-	defer a.tenure.unref()
-	if err := a.tenure.takeOp(waiting); err != nil {
-		return nil, a.failure(waiting, err)
-	}
+	defer leave()
 	o, count := a.run(waiting)
 	return a.conclude(waiting, o, count)
+}
+
+// enter begins an acquisition: it checks what it was given, counts the call, and
+// takes the tenure's op. It returns the context that bounds the call, and what
+// to call at its end.
+func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (
+	a *acquisition, waiting context.Context, leave func(), err error,
+) {
+	a = &acquisition{kind: k, client: c, caller: ctx, oneTry: oneTry, started: time.Now()}
+	owner, err := a.check(options)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := c.begin(ctx, k.name); err != nil {
+		return nil, nil, nil, err
+	}
+	waiting, stop := a.waiting()
+	a.tenure = c.tenure(k, owner)
+	leave = func() {
+		a.tenure.unref()
+		stop()
+		c.tasks.End()
+	}
+	if err := a.tenure.takeOp(waiting); err != nil {
+		defer leave()
+		return nil, nil, nil, a.failure(waiting, err)
+	}
+	return a, waiting, leave, nil
 }
 
 // check refuses what cannot work, before anything is sent.
@@ -138,130 +142,6 @@ func (a *acquisition) standing(ctx context.Context) (int, error) {
 	return base, err
 }
 
-// standInLine waits behind those of this process who came before, and then asks
-// until the lock is acquired.
-func (a *acquisition) standInLine(ctx context.Context, ask request) outcome {
-	place := a.client.lines.Enter(a.kind.channel)
-	defer place.Leave()
-	select {
-	case <-place.Head():
-	case <-ctx.Done():
-		_, a.last = place.Next()
-		return outcome{err: context.Cause(ctx)}
-	}
-	var away time.Time // since when Redis has not answered; zero if it did
-	for {
-		if !a.awaitTurn(ctx, place) {
-			return outcome{err: context.Cause(ctx)}
-		}
-		o := a.try(ctx, place, ask)
-		switch {
-		case o.err == nil && o.answer.Code == script.Refused:
-			away = time.Time{}
-			a.refused(place, o)
-		case o.err == nil:
-			place.AskAt(time.Now().Add(min(a.lease, longestSleep)), nil)
-			return o
-		case a.bears(ctx, place, &o, &away):
-			place.AskAt(time.Now().Add(longestPause), a.last)
-		default:
-			place.Ring() // for the next in line: this try has learnt nothing
-			return o
-		}
-	}
-}
-
-// awaitTurn waits until the line's head should ask: nobody has asked yet, the
-// bell has rung, or the time has come. It reports false if ctx ends first.
-func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
-	at, last := place.Next()
-	if last != nil {
-		a.last = last
-	}
-	if !at.IsZero() {
-		place.Listen() // before every sleep: the one before may have had no need to
-		timer := time.NewTimer(time.Until(at))
-		defer timer.Stop()
-		select {
-		case <-place.Bell():
-		case <-timer.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	select {
-	case place.Token() <- struct{}{}:
-		place.Taken()
-		return true
-	case <-ctx.Done():
-		place.Ring() // the ring that brought us here
-		return false
-	}
-}
-
-// try asks once, with the line's token, which stays with a send that is given up
-// until that is over.
-func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) outcome {
-	o := a.client.order(ctx, ask)
-	a.unknown = append(a.unknown, o.unknown...)
-	if n := len(o.unknown); n > 0 && o.unknown[n-1].inTheAir() {
-		f := o.unknown[n-1]
-		if a.client.tasks.Go(func() {
-			defer place.Done()
-			a.client.outcomeOf(f)
-		}) {
-			return o
-		}
-	}
-	place.Done()
-	return o
-}
-
-// refused notes who holds the lock, and when to ask again at the latest.
-func (a *acquisition) refused(place *line.Place, o outcome) {
-	refusal := a.lockedError(o)
-	a.last = refusal
-	nap := longestSleep
-	if refusal.TTL >= 0 {
-		nap = min(nap, refusal.TTL+time.Millisecond)
-	}
-	place.AskAt(time.Now().Add(nap), refusal)
-}
-
-func (a *acquisition) lockedError(o outcome) *LockedError {
-	refusal := &LockedError{Name: a.kind.name}
-	if pttl, err := o.answer.Int(0); err == nil {
-		refusal.TTL = time.Duration(pttl) * time.Millisecond
-		if pttl < 0 {
-			refusal.TTL = -1
-		}
-	}
-	if holder, err := o.answer.Text(1); err == nil {
-		refusal.Holder = holder
-	}
-	return refusal
-}
-
-// bears reports whether to go on after an order that failed. Only one who has
-// been in touch with Redis bears its absence: for others it may be a wrong
-// address.
-func (a *acquisition) bears(ctx context.Context, place *line.Place, o *outcome, away *time.Time) bool {
-	_, last := place.Next()
-	if last != nil {
-		a.last = last
-	}
-	if ctx.Err() != nil || !o.worthRepeating() {
-		return false
-	}
-	inTouch := a.last != nil
-	a.last = o.backendError("acquire", a.kind.name)
-	now := time.Now()
-	if away.IsZero() {
-		*away = now
-	}
-	return inTouch && now.Sub(*away) < outage*a.client.config.timeout
-}
-
 // conclude makes of the last answer what the caller gets. Op is held, and freed
 // or passed on.
 func (a *acquisition) conclude(ctx context.Context, o outcome, count int) (*Hold, error) {
@@ -280,6 +160,21 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, count int) (*Hold
 		a.client.settle(a.tenure, a.unknown, false)
 		return nil, a.lockedError(o)
 	}
+}
+
+// lockedError says who holds the lock.
+func (a *acquisition) lockedError(o outcome) *LockedError {
+	refusal := &LockedError{Name: a.kind.name}
+	if pttl, err := o.answer.Int(0); err == nil {
+		refusal.TTL = time.Duration(pttl) * time.Millisecond
+		if pttl < 0 {
+			refusal.TTL = -1
+		}
+	}
+	if holder, err := o.answer.Text(1); err == nil {
+		refusal.Holder = holder
+	}
+	return refusal
 }
 
 // failure is the error for a call that ended without an answer.

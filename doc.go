@@ -18,7 +18,7 @@
 // # Parts
 //
 //	Mutex, ...   what sets one kind of lock apart: a kind (kind.go), its scripts
-//	acquire.go   the one acquire loop
+//	acquire.go   acquiring, and the one loop that waits for it (wait.go)
 //	hold.go      a hold, and giving it back
 //	tenure.go    what is known here of one owner at one lock
 //	settle.go    bringing Redis to what is wanted, in the background too

@@ -3,8 +3,6 @@ package holdfast
 import (
 	"context"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // Mutex is a reentrant lock: one owner holds it, as often as it likes. Get one
@@ -115,59 +113,4 @@ func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
 // Redisson: forceUnlock.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return m.kind.client.force(ctx, m.kind)
-}
-
-// adopt is Adopt of every kind.
-func (c *Client) adopt(ctx context.Context, k *kind, options []LockOption) (*Hold, error) {
-	a := &acquisition{kind: k, client: c, caller: ctx, oneTry: true, started: time.Now()}
-	owner, err := a.check(options)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.begin(ctx, k.name); err != nil {
-		return nil, err
-	}
-	defer c.tasks.End()
-	waiting, stop := a.waiting()
-	defer stop()
-	a.tenure = c.tenure(k, owner)
-	defer a.tenure.unref()
-	if err := a.tenure.takeOp(waiting); err != nil {
-		return nil, a.failure(waiting, err)
-	}
-	o := c.order(waiting, k.askRenew(owner, a.lease))
-	if o.err != nil {
-		a.tenure.freeOp()
-		return nil, a.failure(waiting, o.err)
-	}
-	return a.adopted(o)
-}
-
-// adopted makes the hold of what stands in Redis. Op is held, and freed.
-func (a *acquisition) adopted(o outcome) (*Hold, error) {
-	t := a.tenure
-	count, err := o.answer.Int(0)
-	if err != nil {
-		t.freeOp()
-		return nil, &BackendError{Op: "acquire", Name: a.kind.name, MayHaveRun: true, Err: err}
-	}
-	t.mu.Lock()
-	here := len(t.holds)
-	if here == 0 {
-		t.lost = nil
-	}
-	if int(count) > here {
-		t.base = int(count) - here - 1
-	}
-	t.mu.Unlock()
-	switch {
-	case count == 0:
-		t.lose(watchdog.NotHeld.String())
-		t.freeOp()
-		return nil, problem(a.kind.name, "there is nothing to adopt", ErrNotHeld)
-	case int(count) <= here:
-		t.freeOp()
-		return nil, problem(a.kind.name, "each of its holds is handed out here already", ErrInvalidOwner)
-	}
-	return a.granted(o, int(count))
 }

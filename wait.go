@@ -1,0 +1,132 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/line"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+const (
+	// longestSleep is how long the head of a line sleeps between two tries when
+	// nothing rings: what a lost message can cost.
+	longestSleep = 3 * time.Second
+	// outage times the client's timeout is how long a waiter that has been in
+	// touch with Redis bears its absence.
+	outage = 10
+)
+
+// errWaitOver is the cause of a waiting context whose Wait has run out.
+var errWaitOver = errors.New("the wait is over")
+
+// standInLine waits behind those of this process who came before, and then asks
+// until the lock is acquired.
+func (a *acquisition) standInLine(ctx context.Context, ask request) outcome {
+	place := a.client.lines.Enter(a.kind.channel)
+	defer place.Leave()
+	select {
+	case <-place.Head():
+	case <-ctx.Done():
+		_, a.last = place.Next()
+		return outcome{err: context.Cause(ctx)}
+	}
+	var away time.Time // since when Redis has not answered; zero if it did
+	for {
+		if !a.awaitTurn(ctx, place) {
+			return outcome{err: context.Cause(ctx)}
+		}
+		o := a.try(ctx, place, ask)
+		switch {
+		case o.err == nil && o.answer.Code == script.Refused:
+			away = time.Time{}
+			a.refused(place, o)
+		case o.err == nil:
+			place.AskAt(time.Now().Add(min(a.lease, longestSleep)), nil)
+			return o
+		case a.bears(ctx, place, &o, &away):
+			place.AskAt(time.Now().Add(longestPause), a.last)
+		default:
+			place.Ring() // for the next in line: this try has learnt nothing
+			return o
+		}
+	}
+}
+
+// awaitTurn waits until the line's head should ask: nobody has asked yet, the
+// bell has rung, or the time has come. It reports false if ctx ends first.
+func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
+	at, last := place.Next()
+	if last != nil {
+		a.last = last
+	}
+	if !at.IsZero() {
+		place.Listen() // before every sleep: the one before may have had no need to
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		select {
+		case <-place.Bell():
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	select {
+	case place.Token() <- struct{}{}:
+		place.Taken()
+		return true
+	case <-ctx.Done():
+		place.Ring() // the ring that brought us here
+		return false
+	}
+}
+
+// try asks once, with the line's token, which stays with a send that is given up
+// until that is over.
+func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) outcome {
+	o := a.client.order(ctx, ask)
+	a.unknown = append(a.unknown, o.unknown...)
+	if n := len(o.unknown); n > 0 && o.unknown[n-1].inTheAir() {
+		f := o.unknown[n-1]
+		if a.client.tasks.Go(func() {
+			defer place.Done()
+			a.client.outcomeOf(f)
+		}) {
+			return o
+		}
+	}
+	place.Done()
+	return o
+}
+
+// refused notes who holds the lock, and when to ask again at the latest.
+func (a *acquisition) refused(place *line.Place, o outcome) {
+	refusal := a.lockedError(o)
+	a.last = refusal
+	nap := longestSleep
+	if refusal.TTL >= 0 {
+		nap = min(nap, refusal.TTL+time.Millisecond)
+	}
+	place.AskAt(time.Now().Add(nap), refusal)
+}
+
+// bears reports whether to go on after an order that failed. Only one who has
+// been in touch with Redis bears its absence: for others it may be a wrong
+// address.
+func (a *acquisition) bears(ctx context.Context, place *line.Place, o *outcome, away *time.Time) bool {
+	_, last := place.Next()
+	if last != nil {
+		a.last = last
+	}
+	if ctx.Err() != nil || !o.worthRepeating() {
+		return false
+	}
+	inTouch := a.last != nil
+	a.last = o.backendError("acquire", a.kind.name)
+	now := time.Now()
+	if away.IsZero() {
+		*away = now
+	}
+	return inTouch && now.Sub(*away) < outage*a.client.config.timeout
+}
