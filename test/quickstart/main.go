@@ -14,29 +14,33 @@ import (
 )
 
 func main() {
-	ctx := context.Background()
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL")) // redis://localhost:6379
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	client, err := holdfast.New(goredisdriver.New(redis.NewClient(options)))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer client.Close(ctx) // gives back what is held, stops every goroutine
 
 	mu := client.NewMutex("orders:42") // the same lock as Redisson's getLock("orders:42")
 	hold, err := mu.Lock(ctx, holdfast.Wait(5*time.Second))
 	if errors.Is(err, holdfast.ErrLocked) {
-		log.Fatal("somebody else has it: ", err) // says who, and for how long
-	} else if err != nil {
-		log.Fatal(err)
+		log.Print("somebody else has it") // err says who, and for how long
+	}
+	if err != nil {
+		return err
 	}
 	defer hold.Unlock()
 
-	if err := work(hold.Context()); err != nil { // ends with cause ErrLost if the lock is lost
-		log.Print(err)
-	}
+	return work(hold.Context()) // ends with cause ErrLost if the lock is lost
 }
 
 func work(ctx context.Context) error {
