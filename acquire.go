@@ -61,7 +61,7 @@ func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []Lock
 	}
 	if err := a.tenure.takeOp(waiting); err != nil {
 		defer leave()
-		return nil, nil, nil, a.failure(waiting, err)
+		return nil, nil, nil, a.failure(waiting, outcome{err: err})
 	}
 	return a, waiting, leave, nil
 }
@@ -148,14 +148,14 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, count int) (*Hold
 	switch {
 	case o.err != nil:
 		a.client.settle(a.tenure, a.unknown, false)
-		return nil, a.failure(ctx, o.err)
+		return nil, a.failure(ctx, o)
 	case o.answer.Code == script.Done:
 		return a.granted(o, count)
 	case o.answer.Code == script.Gone:
 		const reason = "the hold that this one was to be nested in is gone"
 		a.tenure.lose(reason)
 		a.client.settle(a.tenure, a.unknown, false)
-		return nil, problem(a.kind.name, reason, ErrLost)
+		return nil, &LostError{Name: a.kind.name, Reason: reason}
 	default:
 		a.client.settle(a.tenure, a.unknown, false)
 		return nil, a.lockedError(o)
@@ -178,8 +178,9 @@ func (a *acquisition) lockedError(o outcome) *LockedError {
 }
 
 // failure is the error for a call that ended without an answer.
-func (a *acquisition) failure(ctx context.Context, err error) error {
-	o := outcome{err: err, unknown: a.unknown}
+func (a *acquisition) failure(ctx context.Context, o outcome) error {
+	err := o.err
+	o.unknown = a.unknown
 	switch {
 	case a.caller.Err() != nil:
 		return gaveUp(a.caller, a.kind.name)
@@ -189,6 +190,8 @@ func (a *acquisition) failure(ctx context.Context, err error) error {
 		return err
 	case errors.Is(err, errWaitOver) && a.last != nil:
 		return a.last
+	case errors.Is(err, errWaitOver) && o.trouble != nil:
+		o.err = o.trouble
 	case errors.Is(err, errWaitOver):
 		o.err = errNoAnswer
 	}
@@ -236,7 +239,7 @@ func (a *acquisition) untrusted(deadline, now time.Time) error {
 	case a.tenure.lost != nil:
 		return a.tenure.lost
 	case !deadline.After(now):
-		return problem(a.kind.name, "its lease ran out before the answer came", ErrLost)
+		return &LostError{Name: a.kind.name, Reason: "its lease ran out before the answer came"}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func (c *Client) adopt(ctx context.Context, k *kind, options []LockOption) (*Hol
 	o := c.order(waiting, k.askRenew(a.tenure.owner, a.lease))
 	if o.err != nil {
 		a.tenure.freeOp()
-		return nil, a.failure(waiting, o.err)
+		return nil, a.failure(waiting, o)
 	}
 	return a.adopted(o)
 }

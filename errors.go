@@ -16,7 +16,8 @@ var (
 	ErrLocked = errors.New("held by another owner")
 
 	// ErrLost: the lock was held and is not any more, or cannot be trusted any
-	// more. It is the cause of the context of a lost hold, unwrapped.
+	// more. [*LostError] says why. It is the cause of the context of a lost hold,
+	// unwrapped.
 	ErrLost = errors.New("the lock was lost")
 
 	// ErrNotHeld: the owner does not hold the lock. An Unlock that finds the
@@ -70,6 +71,22 @@ func (e *LockedError) Error() string {
 
 // Is reports whether target is [ErrLocked].
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// LostError says why a hold is lost. It matches [ErrLost] and [ErrNotHeld].
+type LostError struct {
+	// Name is the lock's name.
+	Name string
+	// Reason is a clause for people, such as "no renewal was acknowledged in
+	// time".
+	Reason string
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("holdfast: lock %q: %v: %s", e.Name, ErrLost, e.Reason)
+}
+
+// Is reports whether target is [ErrLost] or [ErrNotHeld].
+func (e *LostError) Is(target error) bool { return target == ErrLost || target == ErrNotHeld }
 
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {

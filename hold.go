@@ -33,13 +33,17 @@ func (h *Hold) Context() context.Context { return h.ctx }
 
 // Deadline returns until when the hold may be trusted as things stand. The
 // watchdog moves it; at the deadline the hold is lost. All holds of one owner at
-// one lock share one deadline. After Unlock it is the zero time.
+// one lock share one deadline. Of a lost hold it is the last one; after Unlock it
+// is the zero time.
 func (h *Hold) Deadline() time.Time {
 	t := h.tenure
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry == nil {
+	switch {
+	case h.ended != nil:
 		return time.Time{}
+	case t.entry == nil:
+		return t.deadline
 	}
 	return t.kind.client.dog.Deadline(t.entry)
 }
@@ -175,7 +179,7 @@ func (h *Hold) leave() (lost, err error) {
 		t.kind.client.dog.Renewing(t.entry, t.wantsRenewal())
 	case !t.endWatch():
 		// The deadline has passed, and the watchdog is about to say so.
-		t.lost = problem(t.kind.name, "its deadline has passed", ErrLost, ErrNotHeld)
+		t.lost = &LostError{Name: t.kind.name, Reason: "its deadline has passed"}
 		h.cancel(ErrLost)
 	}
 	h.cancel(nil) // no effect if it was cancelled with a cause before

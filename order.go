@@ -107,6 +107,8 @@ type outcome struct {
 	answer script.Answer
 	sent   time.Time // when the answered flight was sent
 	err    error     // of the last flight, or of the context
+	// trouble is the last error of a flight, also if the context ended later.
+	trouble error
 	// unknown are flights other than the answered one that may yet have an
 	// effect, or have had one.
 	unknown []*flight
@@ -119,15 +121,22 @@ func (c *Client) order(ctx context.Context, ask request) outcome {
 	end := time.Now().Add(c.config.timeout)
 	pause, lates := firstPause, 0
 	for {
+		if ctx.Err() != nil {
+			o.err = context.Cause(ctx)
+			return o
+		}
 		f := c.launch(ask, c.config.timeout/3)
 		ended := f.await(ctx, c.config.timeout/3)
 		switch {
 		case ended != nil:
 			o.err = ended
+			if ctx.Err() == nil {
+				o.trouble = ended
+			}
 			if f.loose() {
 				o.unknown = append(o.unknown, f)
 			}
-			if ctx.Err() != nil || !o.worthRepeating() || time.Now().Add(pause).After(end) {
+			if !o.worthRepeating() || time.Now().Add(pause).After(end) {
 				return o
 			}
 			if !errors.Is(ended, errNoAnswer) { // else it has waited already

@@ -30,7 +30,7 @@ func (t *tenure) giveBack(ctx context.Context) error {
 		// Nobody but us could have released it, and we have not.
 		const reason = "the server says that it was not held any more"
 		t.lose(reason)
-		return problem(t.kind.name, reason, ErrLost, ErrNotHeld)
+		return &LostError{Name: t.kind.name, Reason: reason}
 	}
 	t.mu.Lock()
 	t.onServer = count
@@ -106,10 +106,14 @@ func (c *Client) outcomeOf(f *flight) (ran bool, over time.Time) {
 	case <-c.life.Done():
 		return true, f.over
 	}
-	if f.err != nil {
-		return mayHaveRun(f.err), f.over
+	switch {
+	case f.err == nil:
+		return f.answer.Code == script.Done, time.Time{}
+	case mayHaveRun(f.err):
+		return true, f.over
+	default:
+		return false, time.Time{}
 	}
-	return f.answer.Code == script.Done, time.Time{}
 }
 
 // insist asks for the wanted count until Redis answers or nothing can be left

@@ -32,7 +32,9 @@ type tenure struct {
 	onServer int
 	lost     error           // why the holds are lost; nil while they are not
 	entry    *watchdog.Entry // nil before the first hold and after the last
-	seat     *wakeup.Seat    // where a long hold listens for a forced unlock
+	// deadline is the last one that entry had, once it is nil again.
+	deadline time.Time
+	seat     *wakeup.Seat // where a long hold listens for a forced unlock
 }
 
 type tenureKey struct {
@@ -114,7 +116,7 @@ func (t *tenure) lose(reason string) {
 		t.mu.Unlock()
 		return
 	}
-	why := problem(t.kind.name, reason, ErrLost, ErrNotHeld)
+	why := &LostError{Name: t.kind.name, Reason: reason}
 	t.lost, t.onServer = why, 0
 	t.endWatch()
 	holds := make([]*Hold, 0, len(t.holds))
@@ -151,7 +153,9 @@ func (t *tenure) endWatch() bool {
 	if t.entry == nil {
 		return false
 	}
-	trusted := t.kind.client.dog.Remove(t.entry)
+	dog := t.kind.client.dog
+	trusted := dog.Remove(t.entry)
+	t.deadline = dog.Deadline(t.entry)
 	t.entry = nil
 	return trusted
 }

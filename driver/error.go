@@ -1,6 +1,10 @@
 package driver
 
-import "strings"
+import (
+	"crypto/tls"
+	"errors"
+	"strings"
+)
 
 // Error is a call that brought no reply from the script.
 type Error struct {
@@ -41,5 +45,10 @@ func ServerError(message string, err error) *Error {
 // ConnectionError turns a failure to get any reply into an [*Error].
 // notSent says that the request certainly never left.
 func ConnectionError(err error, notSent bool) *Error {
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		// The server is not who it should be, and will not be a little later.
+		return &Error{Err: err}
+	}
 	return &Error{MayHaveRun: !notSent, Transient: true, Err: err}
 }

@@ -44,7 +44,15 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 						t.Errorf("lost after %v, with the key good for %v", took, lease)
 					}
 					d.SetFaults(nil)
-					wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+					if deadline := h.Deadline().Sub(start); deadline != took {
+						t.Errorf("deadline after %v, lost after %v", deadline, took)
+					}
+					err := h.Unlock()
+					wantError(t, err, holdfast.ErrLost, holdfast.ErrNotHeld)
+					var lost *holdfast.LostError
+					if !errors.As(err, &lost) || lost.Name != "x" || lost.Reason == "" {
+						t.Errorf("Unlock: %#v", err)
+					}
 				})
 			})
 		}

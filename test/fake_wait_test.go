@@ -323,6 +323,8 @@ func TestBoundsHoldWithoutRedis(t *testing.T) {
 				var failed *holdfast.BackendError
 				if !errors.As(err, &failed) || errors.Is(err, holdfast.ErrLocked) {
 					t.Errorf("%s: Wait(%v): %v", name, wait, err)
+				} else if failed.MayHaveRun != (fault.Refuse == nil) || fault.Refuse != nil && !errors.Is(err, fault.Refuse) {
+					t.Errorf("%s: Wait(%v): may have run: %v: %v", name, wait, failed.MayHaveRun, err)
 				}
 				bound := wait
 				if wait == 0 || wait > holdfast.DefaultTimeout {
@@ -330,6 +332,14 @@ func TestBoundsHoldWithoutRedis(t *testing.T) {
 				}
 				if took := time.Since(start); took > bound {
 					t.Errorf("%s: Wait(%v) took %v", name, wait, took)
+				}
+				closing := time.Now()
+				d.SetFaults(nil)
+				if err := c.Close(background); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(closing); took > 0 && fault.Refuse != nil {
+					t.Errorf("Close took %v, with nothing to wait for", took)
 				}
 			})
 		}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// limit is what the demo promises. The embedded one is built on the way.
+const limit = 20 * time.Second
+
+var measured = []*regexp.Regexp{
+	regexp.MustCompile(`Contention: \d+ stays by 5 workers, 0 overlaps\.`),
+	regexp.MustCompile(`Lock again: [0-9a-f-]{36}:1 -> 2`),
+	regexp.MustCompile(`Reentrancy: one hash field, count 1, 2, 1, then no key\.`),
+	regexp.MustCompile(`Watchdog: a lease of 1\.5 s was held for 4\.[5-9] s\.`),
+	regexp.MustCompile(`Crash: taken over \d\.\d s after the kill`),
+	regexp.MustCompile(`Forced unlock: the holder knew after [\d.]+ ms\.`),
+	regexp.MustCompile(`Network cut: the holder knew [1-9]\d* ms before its key could expire\.`),
+	regexp.MustCompile(`6 keys used, 0 left behind`),
+}
+
+// TestDemo plays the demo as the README says, from the root, and on a server.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		build := exec.Command("go", "build", "-o", t.TempDir()+"/holdfast", "./cmd/holdfast")
+		build.Dir = "../.."
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/holdfast", "demo")
+		cmd.Dir = "../.."
+		play(t, cmd)
+	})
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t, redistest.WithPassword("s3cret"))
+		cmd := holdfast(t, "", "demo", "--redis", "redis://:s3cret@"+server.Addr())
+		if out := play(t, cmd); strings.Contains(out, "s3cret") {
+			t.Error("the password is shown")
+		}
+		if left := server.Cli(t, "DBSIZE"); left != "0" {
+			t.Errorf("keys left behind: %s", server.Cli(t, "KEYS", "*"))
+		}
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := redistest.StartCluster(t, 3, 0)
+		play(t, holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ","), "demo"))
+	})
+}
+
+func play(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	took := time.Since(began)
+	t.Logf("after %v:\n%s", took, out)
+	if err != nil || took > limit {
+		t.Errorf("%v after %v", err, took)
+	}
+	for _, line := range measured {
+		if !line.Match(out) {
+			t.Errorf("it does not say %v", line)
+		}
+	}
+	return string(out)
+}
+
+// TestDemoInterrupted ends it early, in its middle: it cleans up.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cmd := holdfast(t, "redis://"+server.Addr(), "demo")
+	start(t, cmd)
+	eventually(t, "a lock is held", func() bool { return strings.Contains(server.Cli(t, "KEYS", "*"), "renewed") })
+	send(t, cmd, syscall.SIGINT)
+	if got := code(t, cmd.Wait()); got != 130 {
+		t.Errorf("exit code %d", got)
+	}
+	if left := server.Cli(t, "KEYS", "*"); left != "" {
+		t.Errorf("keys left behind: %s", left)
+	}
+}
+
+// TestDemoFails deletes a lock in the middle: the demo says that it is not as it
+// should be.
+func TestDemoFails(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cmd := holdfast(t, "redis://"+server.Addr(), "demo")
+	out := start(t, cmd)
+	key := ""
+	eventually(t, "a lock is held", func() bool {
+		key = server.Cli(t, "KEYS", "*:renewed")
+		return key != ""
+	})
+	server.Cli(t, "DEL", key)
+	if got := code(t, cmd.Wait()); got != 1 || !strings.Contains(out.String(), "holdfast: not as promised: scene 3: ") {
+		t.Errorf("exit code %d: %s", got, out)
+	}
+	if left := server.Cli(t, "KEYS", "*"); left != "" {
+		t.Errorf("keys left behind: %s", left)
+	}
+}
+
+// TestDemoWithoutServer says so and exits with 69.
+func TestDemoWithoutServer(t *testing.T) {
+	t.Parallel()
+	out, err := holdfast(t, "redis://127.0.0.1:1", "demo").CombinedOutput()
+	if got := code(t, err); got != 69 || !strings.HasPrefix(string(out), "holdfast: Redis (127.0.0.1:1) cannot be used: ") {
+		t.Errorf("exit code %d: %s", got, out)
+	}
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+)
+
+const description = `Runs commands under locks that live in Redis, and shows what such locks do.
+
+Exit codes: 64 bad usage, 69 Redis not reachable, 75 lock not acquired in time, ` +
+	`76 lock lost while the command ran, 124 command stopped by --max-run, 126 and 127 command that cannot be run ` +
+	`or found, 128+n end by signal n; otherwise the command's own.`
+
+// grammar is what can be written on the command line.
+type grammar struct {
+	redisFlags
+
+	Demo    demoCommand    `cmd:"" help:"Show in 20 seconds what the locks do. Without --redis it brings its own server."`
+	Run     runCommand     `cmd:"" help:"Run a command while holding a lock."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
+}
+
+// redisFlags say which Redis to use. They are good for every command.
+type redisFlags struct {
+	Redis              string `env:"HOLDFAST_REDIS" placeholder:"URL" help:"The Redis to use: ${forms}. A password in it is hidden from other users only if it comes from the environment."`
+	PasswordFile       string `placeholder:"FILE" help:"File with the Redis password in its first line. Without it the password is taken from the environment variable HOLDFAST_REDIS_PASSWORD, else from the URL."`
+	TLSCA              string `name:"tls-ca" placeholder:"FILE" help:"PEM file with the authorities to trust instead of the system's."`
+	InsecureSkipVerify bool   `help:"Allow skip_verify=true in the URL, which switches the checks of the server's certificate off."`
+}
+
+func (f redisFlags) options() connect.Options {
+	return connect.Options{
+		URL: f.Redis, Password: os.Getenv("HOLDFAST_REDIS_PASSWORD"), PasswordFile: f.PasswordFile,
+		CAFile: f.TLSCA, InsecureSkipVerify: f.InsecureSkipVerify,
+	}
+}
+
+// target resolves the flags. The URL must be given.
+func (f redisFlags) target() (*connect.Target, error) {
+	if f.Redis == "" {
+		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS")
+	}
+	t, err := f.options().Resolve()
+	if err != nil {
+		return nil, &exit.Error{Code: exit.Usage, Err: err}
+	}
+	return t, nil
+}
+
+// streams are where a command writes to.
+type streams struct {
+	stdout, stderr io.Writer
+}
+
+// say writes one sentence to standard error. Nobody could be told of a failure.
+func (s streams) sayf(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.stderr, "holdfast: "+format+"\n", args...)
+}
+
+// helped stops kong where it would end the program: after it has shown the help.
+type helped struct{}
+
+// Main runs the tool and returns its exit code.
+func Main(args []string, stdout, stderr io.Writer) (code int) {
+	connect.Quiet()
+	s := streams{stdout, stderr}
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(helped); !ok {
+				panic(r)
+			}
+		}
+	}()
+	var g grammar
+	parser := kong.Must(&g,
+		kong.Name("holdfast"), kong.Description(description), kong.Writers(stdout, stderr),
+		kong.Vars{"forms": connect.Forms}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(func(int) { panic(helped{}) }),
+	)
+	command, err := parser.Parse(args)
+	if err != nil {
+		s.sayf("%s; see holdfast --help", conceal(err.Error(), args))
+		return exit.Usage
+	}
+	return s.settle(command.Run(s, g.redisFlags))
+}
+
+// settle says what there is to say about an error, and returns its exit code.
+func (s streams) settle(err error) int {
+	if err == nil {
+		return exit.OK
+	}
+	var e *exit.Error
+	if !errors.As(err, &e) {
+		s.sayf("%v", err)
+		return exit.Failed
+	}
+	if e.Err != nil {
+		s.sayf("%v", e.Err)
+	}
+	return e.Code
+}
+
+// conceal takes arguments that may hold a credential out of a text: a URL that
+// is put in the wrong place must not end up in a log.
+func conceal(text string, args []string) string {
+	for _, arg := range args {
+		_, value, assigned := strings.Cut(arg, "=")
+		if !assigned {
+			value = arg
+		}
+		if !strings.Contains(arg, "@") && !strings.Contains(arg, "://") {
+			continue
+		}
+		for _, secret := range []string{strconv.Quote(arg), arg, strconv.Quote(value), value} {
+			if len(secret) > 2 {
+				text = strings.ReplaceAll(text, secret, "(not shown)")
+			}
+		}
+	}
+	return text
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+)
+
+type demoCommand struct {
+	Plain bool `help:"Print plain lines also on a terminal. So does a NO_COLOR in the environment, TERM=dumb, and output to a file or pipe."`
+}
+
+// Run is called by kong.
+func (c *demoCommand) Run(s streams, redis redisFlags) error {
+	cfg, done, err := setting(redis)
+	if err != nil {
+		return err
+	}
+	defer done()
+	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
+	defer stop()
+	play := func(ctx context.Context, stage demo.Stage) error {
+		cfg.Stage = stage
+		return demo.Run(ctx, cfg)
+	}
+	if width, ok := c.livePicture(s); ok {
+		err = demo.OnTerminal(ctx, s.stdout, width, play)
+	} else {
+		err = play(ctx, demo.NewPlain(s.stdout))
+	}
+	switch {
+	case untilTerm.Err() != nil:
+		return exit.Silently(exit.Signal + int(syscall.SIGTERM))
+	case ctx.Err() != nil || errors.Is(err, demo.ErrInterrupted):
+		return exit.Silently(exit.Signal + int(syscall.SIGINT))
+	}
+	return err
+}
+
+// livePicture says whether standard output is a terminal that can show one, and
+// how wide it is.
+func (c *demoCommand) livePicture(s streams) (width int, ok bool) {
+	out, isFile := s.stdout.(*os.File)
+	if c.Plain || !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !term.IsTerminal(out.Fd()) {
+		return 0, false
+	}
+	width, _, err := term.GetSize(out.Fd())
+	return width, err == nil
+}
+
+// setting is where the demo plays: on the Redis of the flags, or on a server of
+// its own.
+func setting(redis redisFlags) (cfg demo.Config, done func(), err error) {
+	if redis.Redis != "" {
+		target, err := redis.target()
+		if err != nil {
+			return cfg, nil, err
+		}
+		return demo.Config{Target: target, Server: "the Redis at " + target.String(), Holder: redis.holder(target)}, func() {}, nil
+	}
+	server, err := demo.StartServer()
+	if err != nil {
+		return cfg, nil, err
+	}
+	redis.Redis = server.URL()
+	target, err := server.Target()
+	if err != nil {
+		server.Close()
+		return cfg, nil, err
+	}
+	return demo.Config{
+		Target: target, Server: "a Redis server inside this process", Holder: redis.holder(target),
+	}, server.Close, nil
+}
+
+// holder starts this program once more, to hold a lock and be killed. It gets
+// what is secret through its environment.
+func (f redisFlags) holder(target *connect.Target) func(context.Context, string, time.Duration) (*demo.Holder, error) {
+	return func(ctx context.Context, name string, lease time.Duration) (*demo.Holder, error) {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("this program does not find itself: %w", err)
+		}
+		args := []string{"demo-holder", name, lease.String()}
+		if f.TLSCA != "" {
+			args = append(args, "--tls-ca", f.TLSCA)
+		}
+		if f.InsecureSkipVerify {
+			args = append(args, "--insecure-skip-verify")
+		}
+		command := exec.CommandContext(ctx, self, args...) //nolint:gosec // it runs itself
+		command.Args[0] = "holdfast"
+		command.Env = append(os.Environ(), "HOLDFAST_REDIS="+f.Redis, "HOLDFAST_REDIS_PASSWORD="+target.Password())
+		command.Stderr = os.Stderr
+		return demo.StartHolder(command)
+	}
+}
+
+// holderCommand is the process that the demo kills.
+type holderCommand struct {
+	Name  string        `arg:""`
+	Lease time.Duration `arg:""`
+}
+
+// Run is called by kong.
+func (c *holderCommand) Run(s streams, redis redisFlags) error {
+	target, err := redis.target()
+	if err != nil {
+		return err
+	}
+	signal.Ignore(os.Interrupt) // Ctrl-C is for the process that shows the demo
+	rdb := target.Client(target.Dial)
+	return errors.Join(demo.Hold(context.Background(), rdb, c.Name, c.Lease, os.Stdin, s.stdout), rdb.Close())
+}

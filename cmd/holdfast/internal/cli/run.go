@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+)
+
+type runCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+	Kind    string         `default:"mutex" enum:"mutex" placeholder:"KIND" help:"Kind of the lock; there is one: ${default}."`
+	Wait    *time.Duration `placeholder:"TIME" help:"Longest wait for the lock, such as 500ms, 10s or 1h30m; 0 is one try. The default is to wait for ever."`
+	Try     bool           `help:"Do not wait: exit with 75 at once if another has the lock."`
+	Lease   time.Duration  `default:"30s" placeholder:"TIME" help:"How long a runner that crashed still blocks others; while it lives it renews the lock three times as often. The default is ${default}, the least 100ms."`
+	OnLost  string         `default:"term" enum:"term,kill,ignore" placeholder:"WHAT" help:"What becomes of the command if the lock is lost: term (SIGTERM, and SIGKILL after the grace), kill (SIGKILL at once) or ignore. The default is ${default}. The exit code is 76 in any case."`
+	Grace   *time.Duration `placeholder:"TIME" help:"Time from SIGTERM to SIGKILL. The default is 5s, or a quarter of the lease if that is less. It counts before the lease ends, so it must be under half of it."`
+	MaxRun  time.Duration  `placeholder:"TIME" help:"Stop the command after so long, as with --on-lost term, and exit with 124. The default is never."`
+	MinHold time.Duration  `placeholder:"TIME" help:"Keep the lock at least so long, even if the command ends sooner. The default is 0s."`
+
+	Name    string   `arg:"" help:"Name of the lock: the Redis key, of 1 to 1024 bytes."`
+	Command []string `arg:"" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
+}
+
+// Help is shown by kong below the usage.
+func (runCommand) Help() string {
+	return `Form: holdfast run [flags] NAME -- COMMAND ARG...
+
+For example, a nightly job that starts on every host and runs on one:
+  holdfast run --try --min-hold 1m nightly -- /usr/local/bin/report --full`
+}
+
+// Run is called by kong.
+func (c *runCommand) Run(s streams, redis redisFlags) error {
+	if c.Try && c.Wait != nil {
+		return exit.Because(exit.Usage, "--try and --wait exclude each other")
+	}
+	if c.Try {
+		c.Wait = new(time.Duration)
+	}
+	target, err := redis.target()
+	if err != nil {
+		return err
+	}
+	rdb := target.Client(target.Dial)
+	err = runner.Run(runner.Config{
+		Name: c.Name, Command: c.Command, Wait: c.Wait, Lease: c.Lease,
+		OnLost: runner.OnLost(c.OnLost), Grace: c.Grace, MaxRun: c.MaxRun, MinHold: c.MinHold,
+		Server: target.String(), Log: s.sayf,
+	}, goredisdriver.New(rdb))
+	_ = rdb.Close() // the program ends with it
+	return err
+}

@@ -1,0 +1,156 @@
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// ioTimeout bounds one dial, one write and one read.
+const ioTimeout = 3 * time.Second
+
+// Options say which Redis to use and how.
+type Options struct {
+	// URL is one of [Forms].
+	URL string
+	// Password, if not empty, is used instead of the URL's. It comes from the
+	// environment.
+	Password string
+	// PasswordFile, if not empty, is a file with the password in its first
+	// line. It comes before all other passwords.
+	PasswordFile string
+	// CAFile, if not empty, is a PEM file with the authorities to trust.
+	CAFile string
+	// InsecureSkipVerify allows the URL to switch the checks of the server's
+	// certificate off.
+	InsecureSkipVerify bool
+}
+
+// Target is a Redis to connect to.
+type Target struct {
+	address
+	tlsConfig *tls.Config // nil without TLS
+}
+
+// Dial opens a connection.
+type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Resolve checks options and reads the files that they name. It does not touch
+// Redis. No error repeats a credential.
+func (o Options) Resolve() (*Target, error) {
+	a, err := parse(o.URL)
+	if err != nil {
+		return nil, firstOf(err)
+	}
+	if a.password, err = o.password(a.password); err != nil {
+		return nil, err
+	}
+	t := &Target{address: a}
+	switch {
+	case a.skipVerify && !o.InsecureSkipVerify:
+		return nil, errors.New("skip_verify in the Redis URL gives up the protection of TLS; " +
+			"it is refused without --insecure-skip-verify")
+	case !a.tls && (o.CAFile != "" || a.skipVerify):
+		return nil, errors.New("the Redis URL does not use TLS, so the TLS options make no sense; TLS is rediss://")
+	case a.tls:
+		t.tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: a.skipVerify} //nolint:gosec // only on request
+		t.tlsConfig.RootCAs, err = o.authorities()
+	}
+	return t, err
+}
+
+// firstOf is the first of joined errors: one sentence is enough.
+func firstOf(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()[0]
+	}
+	return err
+}
+
+func (o Options) password(ofURL string) (string, error) {
+	switch {
+	case o.PasswordFile != "":
+		text, err := os.ReadFile(o.PasswordFile)
+		if err != nil {
+			return "", fmt.Errorf("the password file cannot be read: %w", err)
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		return strings.TrimSuffix(line, "\r"), nil
+	case o.Password != "":
+		return o.Password, nil
+	default:
+		return ofURL, nil
+	}
+}
+
+// authorities returns nil, the system's, if no file is named.
+func (o Options) authorities() (*x509.CertPool, error) {
+	if o.CAFile == "" {
+		return nil, nil //nolint:nilnil // nil is the system's pool
+	}
+	text, err := os.ReadFile(o.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("the CA file cannot be read: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("the CA file %s has no PEM certificate", o.CAFile)
+	}
+	return pool, nil
+}
+
+// String names the hosts, without any credential.
+func (t *Target) String() string {
+	hosts := strings.Join(t.hosts, ", ")
+	switch {
+	case t.master != "":
+		return fmt.Sprintf("master %s of the sentinels %s", t.master, hosts)
+	case t.cluster:
+		return "cluster " + hosts
+	default:
+		return hosts
+	}
+}
+
+// Password is the password that was settled on.
+func (t *Target) Password() string { return t.password }
+
+// Dial opens a connection as [Target.Client] does unless told otherwise.
+func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: ioTimeout}
+	if t.tlsConfig == nil {
+		return dialer.DialContext(ctx, network, addr)
+	}
+	return (&tls.Dialer{NetDialer: dialer, Config: t.tlsConfig}).DialContext(ctx, network, addr)
+}
+
+// Client returns a client. It does no I/O yet. dial is [Target.Dial], or a
+// wrapper around it.
+func (t *Target) Client(dial Dial) redis.UniversalClient {
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: t.hosts, MasterName: t.master, IsClusterMode: t.cluster, DB: t.db,
+		Username: t.user, Password: t.password,
+		Dialer: dial, TLSConfig: t.tlsConfig, DialerRetries: 1,
+		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
+		ContextTimeoutEnabled:    true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// Quiet keeps the Redis client from writing log lines to standard error. What
+// there is to say comes in the errors of calls.
+func Quiet() { redis.SetLogger(silence{}) }
+
+type silence struct{}
+
+// Printf drops the line.
+func (silence) Printf(context.Context, string, ...any) {}

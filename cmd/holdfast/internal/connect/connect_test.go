@@ -1,0 +1,73 @@
+package connect
+
+import (
+	"crypto/tls"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]address{
+		"redis://h":                       {hosts: []string{"h:6379"}},
+		"redis://h:1/":                    {hosts: []string{"h:1"}},
+		"redis://10.0.0.1:1/15":           {hosts: []string{"10.0.0.1:1"}, db: 15},
+		"redis://[::1]":                   {hosts: []string{"[::1]:6379"}},
+		"redis://[fe80::1]:1/2":           {hosts: []string{"[fe80::1]:1"}, db: 2},
+		"redis://:p%40s%2Fs@h":            {hosts: []string{"h:6379"}, password: "p@s/s"},
+		"redis://us%3Aer:p:w@h":           {hosts: []string{"h:6379"}, user: "us:er", password: "p:w"},
+		"rediss://h":                      {hosts: []string{"h:6379"}, tls: true},
+		"rediss://h?skip_verify=true":     {hosts: []string{"h:6379"}, tls: true, skipVerify: true},
+		"redis://a,b:2,c":                 {hosts: []string{"a:6379", "b:2", "c:6379"}, cluster: true},
+		"redis://u:p@a:1,b:2/":            {hosts: []string{"a:1", "b:2"}, cluster: true, user: "u", password: "p"},
+		"redis://h:1/?cluster=true":       {hosts: []string{"h:1"}, cluster: true},
+		"redis+sentinel://a,b:2/m":        {hosts: []string{"a:26379", "b:2"}, master: "m"},
+		"rediss+sentinel://:p@a/my-m_1/3": {hosts: []string{"a:26379"}, master: "my-m_1", db: 3, password: "p", tls: true},
+	} {
+		got, err := parse(text)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+}
+
+// FuzzParse looks for credentials in what is shown of a URL, understood or not.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"redis://u:%s@h:1/2", "%s", "redis://%s", "redis://h/%s", "redis://h?%s", "redis://h?cluster=%s",
+		"redis+sentinel://:%s@h,i/m", "rediss://u:%s@[::1]", "redis://u:%s@h h", "redis://h#%s", "\x00redis://%s@",
+	} {
+		f.Add(seed)
+	}
+	const secret = "s3cr3tW0rd"
+	f.Fuzz(func(t *testing.T, form string) {
+		// Where a host or a master stands is no place for a secret.
+		text := strings.ReplaceAll(form, "%s", ":"+secret+"@")
+		target, err := Options{URL: text}.Resolve()
+		shown := ""
+		if err != nil {
+			shown = err.Error()
+		} else if !strings.Contains(target.master, secret) {
+			shown = target.String()
+		}
+		if strings.Contains(shown, secret) {
+			t.Errorf("%q shows %q", text, shown)
+		}
+	})
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	target, err := Options{URL: "rediss://h"}.Resolve()
+	if err != nil || target.tlsConfig.MinVersion != tls.VersionTLS12 || target.tlsConfig.InsecureSkipVerify {
+		t.Errorf("%+v, %v", target, err)
+	}
+	if _, err := (Options{URL: "rediss://h?skip_verify=1"}).Resolve(); err == nil {
+		t.Error("skip_verify was accepted")
+	}
+	target, err = Options{URL: "rediss://h?skip_verify=1", InsecureSkipVerify: true}.Resolve()
+	if err != nil || !target.tlsConfig.InsecureSkipVerify {
+		t.Errorf("%+v, %v", target, err)
+	}
+}

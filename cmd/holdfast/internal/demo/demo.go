@@ -1,0 +1,170 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+)
+
+const (
+	// limit is how long the whole demo may take, sweep is kept for cleaning up.
+	limit = 20 * time.Second
+	sweep = 2 * time.Second
+)
+
+// Config says where the demo plays.
+type Config struct {
+	// Target is the Redis to use.
+	Target *connect.Target
+	// Server describes it to the reader.
+	Server string
+	// Holder starts a process that holds a lock until it is killed, given the
+	// lock's name and lease. It says so by one line on standard output.
+	Holder func(ctx context.Context, name string, lease time.Duration) (*Holder, error)
+	// Stage is where it is shown.
+	Stage Stage
+}
+
+// show is one run of the demo.
+type show struct {
+	Config
+
+	rdb     redis.UniversalClient
+	prefix  string
+	keys    []string // that the scenes have used
+	summary []string
+}
+
+type scene struct {
+	title string
+	play  func(*show, context.Context) error
+}
+
+var scenes = []scene{
+	{"One lock, several workers, nobody overlaps", (*show).contention},
+	{"The same owner may lock again", (*show).reentrancy},
+	{"Work that takes longer than the lease", (*show).renewal},
+	{"The holder crashes", (*show).crash},
+	{"A holder that loses its lock is told", (*show).loss},
+}
+
+// Run plays the demo. It returns an [exit.Error] if anything was not as it
+// should be, and the context's cause if ctx ended.
+func Run(ctx context.Context, cfg Config) error {
+	started := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit-sweep,
+		exit.Because(exit.Failed, "the demo was not over after %v", limit-sweep))
+	defer cancel()
+	s := &show{Config: cfg, rdb: cfg.Target.Client(cfg.Target.Dial), prefix: "holdfast-demo:" + strings.ToLower(rand.Text()[:8])}
+	defer s.rdb.Close() //nolint:errcheck // nothing depends on it any more
+	if err := s.rdb.Ping(ctx).Err(); err != nil {
+		return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %v", cfg.Target, err)
+	}
+	s.Stage.Say("Everything below happens live on " + cfg.Server + ". A lock there is one key, which expires when its lease ends, " +
+		"so that a crashed holder cannot block others for ever.")
+	err := s.play(ctx)
+	if swept := s.sweep(); err == nil {
+		err = swept
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	if err != nil {
+		return exit.Because(exit.Failed, "not as promised: %w", err)
+	}
+	s.Stage.Title("Measured in this run")
+	for _, line := range s.summary {
+		s.Stage.Point(line)
+	}
+	s.Stage.Point(fmt.Sprintf("%d keys used, 0 left behind; %s in all.", len(s.keys), seconds(time.Since(started))))
+	return nil
+}
+
+func (s *show) play(ctx context.Context) error {
+	for i, scene := range scenes {
+		s.Stage.Title(fmt.Sprintf("%d of %d: %s", i+1, len(scenes), scene.title))
+		if err := scene.play(s, ctx); err != nil {
+			return fmt.Errorf("scene %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// measured adds a line to the summary.
+func (s *show) measuredf(format string, args ...any) {
+	s.summary = append(s.summary, fmt.Sprintf(format, args...))
+}
+
+// key names the lock of a scene.
+func (s *show) key(name string) string {
+	key := s.prefix + ":" + name
+	s.keys = append(s.keys, key)
+	return key
+}
+
+// sweep removes what the scenes have left, which is nothing unless one failed or
+// was interrupted, and makes sure.
+func (s *show) sweep() error {
+	ctx, cancel := context.WithTimeout(context.Background(), sweep/2)
+	defer cancel()
+	var left []string
+	for _, key := range s.keys {
+		n, err := s.rdb.Del(ctx, key).Result()
+		if err != nil {
+			return fmt.Errorf("cleaning up: %w", err)
+		}
+		if n > 0 {
+			left = append(left, key)
+		}
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("the keys %s were left behind, and have been removed", strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// client returns a client of its own, as another process would have, and what
+// closes it. dial is nil, or how it connects.
+func (s *show) client(dial connect.Dial, options ...holdfast.ClientOption) (*holdfast.Client, func(), error) {
+	if dial == nil {
+		dial = s.Target.Dial
+	}
+	rdb := s.Target.Client(dial)
+	client, err := holdfast.New(goredisdriver.New(rdb), options...)
+	if err != nil {
+		return nil, nil, errors.Join(err, rdb.Close())
+	}
+	return client, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), sweep/4)
+		defer cancel()
+		_ = client.Close(ctx) // what it cannot clean up, sweep finds
+		_ = rdb.Close()
+	}, nil
+}
+
+// pttl reads a key's time to live from the server: 0 if there is no such key.
+func (s *show) pttl(ctx context.Context, key string) (time.Duration, error) {
+	d, err := s.rdb.PTTL(ctx, key).Result()
+	return max(0, d), err
+}
+
+// seconds writes a duration for readers.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// millis writes a short duration for readers.
+func millis(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}

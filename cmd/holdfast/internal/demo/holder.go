@@ -1,0 +1,77 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+)
+
+// Holder is a process that holds a lock.
+type Holder struct {
+	// Owner is who it is in Redis.
+	Owner string
+
+	command *exec.Cmd
+	stdin   io.Closer
+}
+
+// StartHolder starts a command that runs [Hold], and returns when it holds.
+func StartHolder(command *exec.Cmd) (*Holder, error) {
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	h := &Holder{command: command, stdin: stdin}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the process that was to hold the lock does not: %w", err), h.Kill())
+	}
+	h.Owner = strings.TrimSpace(line)
+	return h, nil
+}
+
+// Pid is the process's number.
+func (h *Holder) Pid() int { return h.command.Process.Pid }
+
+// Kill ends the process as a crash would, and returns when it is gone.
+func (h *Holder) Kill() error {
+	err := h.command.Process.Kill()
+	_ = h.command.Wait() // it says that the process was killed
+	_ = h.stdin.Close()
+	return err
+}
+
+// Hold is the process's part: it holds the lock until it is killed, or until in
+// ends, because the process that started it has.
+func Hold(ctx context.Context, rdb redis.UniversalClient, name string, lease time.Duration, in io.Reader, out io.Writer) error {
+	client, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(lease))
+	if err != nil {
+		return err
+	}
+	hold, err := client.NewMutex(name).Lock(ctx, holdfast.Wait(limit))
+	if err != nil {
+		return errors.Join(err, client.Close(ctx))
+	}
+	if _, err := fmt.Fprintln(out, hold.Owner()); err != nil {
+		return errors.Join(err, client.Close(ctx))
+	}
+	_, err = io.Copy(io.Discard, in)
+	return errors.Join(err, client.Close(ctx))
+}

@@ -1,0 +1,90 @@
+//go:build unix
+
+package runner
+
+import (
+	"errors"
+	"io/fs"
+	"os/exec"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+)
+
+// find looks a command up as a shell does, before anybody waits for the lock.
+func find(command string) (string, *exit.Error) {
+	path, err := exec.LookPath(command)
+	if err != nil {
+		return "", cannotRun(command, err)
+	}
+	return path, nil
+}
+
+// cannotRun tells the two ways in which a command cannot be run apart.
+func cannotRun(command string, err error) *exit.Error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return exit.Because(exit.NotFound, "the command %q was not found", command)
+	}
+	var detail *exec.Error
+	if errors.As(err, &detail) {
+		err = detail.Err
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return exit.Because(exit.CannotRun, "the command %q cannot be run: %v", command, err)
+}
+
+type acquired struct {
+	hold *holdfast.Hold
+	err  error
+}
+
+// acquire waits for the lock. A signal that would end a program ends the wait.
+func (r *run) acquire() *exit.Error {
+	var options []holdfast.LockOption
+	if r.Wait != nil {
+		options = append(options, holdfast.Wait(*r.Wait))
+	}
+	got := make(chan acquired, 1)
+	go func() {
+		hold, err := r.client.NewMutex(r.Name).Lock(r.waiting, options...)
+		got <- acquired{hold, err}
+	}()
+	for {
+		select {
+		case a := <-got:
+			if a.err != nil {
+				return r.refused(a.err)
+			}
+			r.hold, r.since = a.hold, time.Now()
+			return r.interrupted()
+		case s := <-r.signals:
+			if !ends(s) {
+				continue
+			}
+			r.giveUp()
+			if a := <-got; a.hold != nil {
+				r.hold = a.hold
+				return r.giveBack(s)
+			}
+			return exit.Silently(signalCode(s))
+		}
+	}
+}
+
+// interrupted gives the lock back if a signal came together with it.
+func (r *run) interrupted() *exit.Error {
+	for {
+		select {
+		case s := <-r.signals:
+			if ends(s) {
+				return r.giveBack(s)
+			}
+		default:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// OnLost says what becomes of the command when the lock is lost.
+type OnLost string
+
+// What becomes of the command when the lock is lost.
+const (
+	Term   OnLost = "term"   // SIGTERM, after the grace SIGKILL
+	Kill   OnLost = "kill"   // SIGKILL at once
+	Ignore OnLost = "ignore" // nothing
+)
+
+const (
+	// MinLease is the shortest lease for a runner: it takes time to end a
+	// process.
+	MinLease = 100 * time.Millisecond
+	// DefaultGrace is the grace, where the lease has room for it.
+	DefaultGrace = 5 * time.Second
+	// longestReserve is the most time that is kept for reaping.
+	longestReserve = time.Second
+)
+
+// Config says what to run, and how.
+type Config struct {
+	// Name is the lock's name.
+	Name string
+	// Command is the program and its arguments.
+	Command []string
+	// Wait bounds the wait for the lock; nil: for ever, 0: one try.
+	Wait *time.Duration
+	// Lease is the lease that the watchdog renews.
+	Lease time.Duration
+	// OnLost says what becomes of the command when the lock is lost.
+	OnLost OnLost
+	// Grace is the time between SIGTERM and SIGKILL; nil: [DefaultGrace], or a
+	// quarter of the lease if that is less.
+	Grace *time.Duration
+	// MaxRun stops the command after so long; 0: never.
+	MaxRun time.Duration
+	// MinHold keeps the lock at least so long.
+	MinHold time.Duration
+	// Server names the Redis, for errors.
+	Server string
+	// Log gets one sentence at a time.
+	Log func(format string, args ...any)
+}
+
+// check refuses what cannot work, and settles the grace.
+func (c *Config) check() error {
+	switch {
+	case c.Lease < MinLease:
+		return fmt.Errorf("a lease of %v is too short: it takes a while to stop a command, so the least is %v", c.Lease, MinLease)
+	case c.Wait != nil && *c.Wait < 0:
+		return fmt.Errorf("a wait of %v is negative", *c.Wait)
+	case c.MaxRun < 0:
+		return fmt.Errorf("a longest run of %v is negative", c.MaxRun)
+	case c.MinHold < 0:
+		return fmt.Errorf("a shortest hold of %v is negative", c.MinHold)
+	case len(c.Command) == 0 || c.Command[0] == "":
+		return errors.New("there is no command to run")
+	}
+	if c.Grace == nil {
+		grace := min(DefaultGrace, c.Lease/4)
+		c.Grace = &grace
+	}
+	longest := c.Lease/2 - c.reserve() - time.Millisecond
+	if *c.Grace < 0 || *c.Grace > longest {
+		return fmt.Errorf("a grace of %v does not fit into a lease of %v: the command must be dead before the lock "+
+			"can be somebody else's; it may be from 0 to %v", *c.Grace, c.Lease, longest)
+	}
+	return nil
+}
+
+// reserve is the time kept between SIGKILL and the end of the lock.
+func (c *Config) reserve() time.Duration { return min(longestReserve, c.Lease/10) }
+
+// margin is how long before the end of the lock its loss must be known.
+func (c *Config) margin() time.Duration {
+	switch c.OnLost {
+	case Ignore:
+		return 0
+	case Kill:
+		return c.reserve()
+	default:
+		return *c.Grace + c.reserve()
+	}
+}

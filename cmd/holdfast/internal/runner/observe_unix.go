@@ -1,0 +1,21 @@
+//go:build unix && !linux
+
+package runner
+
+import (
+	"errors"
+	"syscall"
+)
+
+// dieWithParent has no counterpart here.
+func dieWithParent(*syscall.SysProcAttr) {}
+
+// observe collects the command when it has ended. That it is suspended goes
+// unnoticed here.
+func (c *child) observe() {
+	defer close(c.exited)
+	for !c.reaped {
+		_, err := syscall.Wait4(c.process.Pid, &c.status, 0, nil)
+		c.reaped = !errors.Is(err, syscall.EINTR)
+	}
+}

@@ -1,0 +1,158 @@
+//go:build unix
+
+package runner
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+)
+
+// result is what came of the command.
+type result struct {
+	started bool
+	lost    bool        // the lock was lost while it ran
+	end     string      // how it ended, in words
+	failure *exit.Error // nil if it ended with 0
+}
+
+// watch is the command while it runs under the lock.
+type watch struct {
+	*run
+	child *child
+
+	trusted  time.Time // until when the lock could be trusted when we last looked
+	lost     bool
+	timedOut bool
+	stopping bool
+	killAt   time.Time
+	kill     *time.Timer
+}
+
+// protect runs the command for as long as the lock is held.
+func (r *run) protect(path string) result {
+	c, err := start(path, r.Command, r.environment())
+	if err != nil {
+		return result{failure: cannotRun(r.Command[0], err)}
+	}
+	w := &watch{run: r, child: c, trusted: r.hold.Deadline(), kill: time.NewTimer(time.Hour)}
+	w.kill.Stop()
+	defer w.kill.Stop()
+	w.untilExit()
+	status := c.reap(w.stopping, w.reserve()/2)
+	return w.result(status)
+}
+
+// environment is ours, with what the command may want to know of this lock, and
+// nothing of one that we run under ourselves.
+func (r *run) environment() []string {
+	ours := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == "HOLDFAST_LOCK" || name == "HOLDFAST_OWNER" || name == "HOLDFAST_TOKEN"
+	})
+	return append(ours, "HOLDFAST_LOCK="+r.Name, "HOLDFAST_OWNER="+r.hold.Owner().String())
+}
+
+// untilExit returns when the command has ended.
+func (w *watch) untilExit() {
+	var limit <-chan time.Time
+	if w.MaxRun > 0 {
+		timer := time.NewTimer(w.MaxRun)
+		defer timer.Stop()
+		limit = timer.C
+	}
+	// The deadline moves with each renewal, three times a lease.
+	look := time.NewTicker(max(w.Lease/20, time.Millisecond))
+	defer look.Stop()
+	lost := w.hold.Context().Done()
+	for {
+		select {
+		case <-w.child.exited:
+			return
+		case s := <-w.signals:
+			w.child.signal(s.(syscall.Signal)) //nolint:forcetypeassert // every signal of a Unix is one
+		case <-w.child.stopped:
+			w.suspended()
+		case <-look.C:
+			if deadline := w.hold.Deadline(); !deadline.IsZero() {
+				w.trusted = deadline
+			}
+		case <-limit:
+			w.timedOut = true
+			w.stop(*w.Grace)
+		case <-lost:
+			lost = nil
+			w.lose()
+		case <-w.kill.C:
+			w.child.signal(syscall.SIGKILL)
+		}
+	}
+}
+
+// lose does what is to be done when the lock is lost.
+func (w *watch) lose() {
+	w.lost = true
+	switch w.OnLost {
+	case Ignore:
+	case Kill:
+		w.stop(0)
+	default:
+		w.stop(min(*w.Grace, w.left()-w.reserve()))
+	}
+}
+
+// left is the time until the lock can be somebody else's. After a suspension
+// the clocks differ; the worse one counts.
+func (w *watch) left() time.Duration {
+	now, end := time.Now(), w.trusted.Add(w.margin())
+	return min(end.Sub(now), end.Round(0).Sub(now.Round(0)))
+}
+
+// stop ends the command: with SIGTERM, and after the grace with SIGKILL. If it
+// is being stopped already, the shorter grace counts.
+func (w *watch) stop(grace time.Duration) {
+	killAt := time.Now().Add(grace)
+	if w.stopping && w.killAt.Before(killAt) {
+		return
+	}
+	if !w.stopping && grace > 0 {
+		w.child.signal(syscall.SIGTERM)
+		w.child.signal(syscall.SIGCONT) // one that is suspended could not act on it
+	}
+	w.stopping, w.killAt = true, killAt
+	w.kill.Reset(max(0, grace))
+}
+
+// suspended deals with a command that a signal has suspended. In the foreground
+// of a terminal it goes on: its lock is renewed, so it would block the others
+// for as long as it sleeps, and our shell would not notice that it is its turn.
+func (w *watch) suspended() {
+	if w.child.foreground {
+		w.Log("a command that holds a lock cannot be suspended from the terminal, so it goes on")
+		w.child.signal(syscall.SIGCONT)
+		return
+	}
+	w.Log("the command has been suspended; the lock %q is kept meanwhile", w.Name)
+}
+
+// result puts into words and a code how the command ended.
+func (w *watch) result(status syscall.WaitStatus) result {
+	r := result{started: true, lost: w.lost, end: fmt.Sprintf("the command ended with exit code %d", status.ExitStatus())}
+	code := status.ExitStatus()
+	if status.Signaled() {
+		code = exit.Signal + int(status.Signal())
+		r.end = fmt.Sprintf("the command ended by signal %d (%v)", int(status.Signal()), status.Signal())
+	}
+	switch {
+	case w.timedOut:
+		r.failure = exit.Because(exit.TimedOut, "the command was stopped because it ran for %v; %s", w.MaxRun, r.end)
+	case code != 0:
+		r.failure = exit.Silently(code)
+	}
+	return r
+}

@@ -1,0 +1,124 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// closeLimit bounds the cleaning up behind the last answer, silentLimit that
+// behind a Redis that has not answered: the wait is over, and what may be left
+// there ends with its lease.
+const (
+	closeLimit  = time.Second
+	silentLimit = 200 * time.Millisecond
+)
+
+// run is one call of [Run].
+type run struct {
+	Config
+
+	client  *holdfast.Client
+	signals <-chan os.Signal
+	hold    *holdfast.Hold
+	since   time.Time // when the lock was acquired
+
+	// waiting is what Lock is called with, so the hold's context comes from it:
+	// giveUp is called while waiting, or when all is over.
+	waiting context.Context // lives as long as the run
+	giveUp  context.CancelFunc
+}
+
+// Run waits for the lock, runs the command and gives the lock back. It returns
+// nil if the command ended with 0, and an [exit.Error] otherwise.
+func Run(cfg Config, d driver.Driver) error {
+	runtime.LockOSThread() // see doc.go
+	defer runtime.UnlockOSThread()
+	if err := cfg.check(); err != nil {
+		return &exit.Error{Code: exit.Usage, Err: err}
+	}
+	client, err := holdfast.New(d, holdfast.WithLease(cfg.Lease), holdfast.WithMargin(cfg.margin()))
+	if err != nil {
+		return &exit.Error{Code: exit.Usage, Err: plain(err)}
+	}
+	signals, stop := listen()
+	defer stop()
+	r := &run{Config: cfg, client: client, signals: signals}
+	r.waiting, r.giveUp = context.WithCancel(context.Background())
+	defer r.giveUp()
+	failure := r.all()
+	r.close(failure)
+	if failure == nil {
+		return nil
+	}
+	return failure
+}
+
+func (r *run) close(failure *exit.Error) {
+	limit := closeLimit
+	if failure != nil && failure.Code == exit.Unavailable {
+		limit = silentLimit
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := r.client.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		r.Log("the client was not closed: %v", plain(err))
+	}
+}
+
+// all does everything between the start and the end of the client.
+func (r *run) all() *exit.Error {
+	path, failure := find(r.Command[0])
+	if failure != nil {
+		return failure
+	}
+	if failure := r.acquire(); failure != nil {
+		return failure
+	}
+	result := r.protect(path)
+	if result.started && !result.lost {
+		if failure := r.holdOn(); failure != nil {
+			result.failure = failure
+		}
+	}
+	return r.release(result)
+}
+
+// holdOn keeps the lock until its shortest hold is over. A signal, or the loss
+// of the lock, ends that.
+func (r *run) holdOn() *exit.Error {
+	rest := time.NewTimer(time.Until(r.since.Add(r.MinHold)))
+	defer rest.Stop()
+	for {
+		select {
+		case <-rest.C:
+			return nil
+		case <-r.hold.Context().Done():
+			return nil
+		case s := <-r.signals:
+			if ends(s) {
+				return exit.Silently(signalCode(s))
+			}
+		}
+	}
+}
+
+// release gives the lock back, and settles the exit code.
+func (r *run) release(result result) *exit.Error {
+	err := r.hold.Unlock()
+	switch {
+	case errors.Is(err, holdfast.ErrLost) && result.started:
+		return exit.Because(exit.Lost, "the lock %q was lost (%v); %s", r.Name, r.reason(err), result.end)
+	case err != nil && !errors.Is(err, holdfast.ErrLost):
+		r.Log("the lock %q could not be given back, so it ends with its lease within %v: %v", r.Name, r.Lease, plain(err))
+	}
+	return result.failure
+}

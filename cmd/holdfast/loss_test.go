@@ -1,0 +1,224 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// heartbeat is a command that ignores SIGTERM, tells when it got it, and writes
+// down the time as long as it lives, as does a process that it has started.
+const heartbeat = `trap "date +%s%N >$0/term" TERM
+	(trap "" TERM; while :; do date +%s%N >>$0/alive; sleep 0.005; done) &
+	while :; do date +%s%N >>$0/alive; sleep 0.005; done`
+
+// TestLost cuts the runner off from Redis, in several ways. Its command must be
+// dead before the key expires, and before another has the lock.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]func(p *redistest.Proxy){
+		"black hole":     func(p *redistest.Proxy) { p.BlackHole(redistest.Both, true) },
+		"replies lost":   func(p *redistest.Proxy) { p.BlackHole(redistest.ToClient, true) },
+		"cut and closed": func(p *redistest.Proxy) { p.Refuse(true); p.Cut() },
+	} {
+		for _, onLost := range []string{"term", "kill"} {
+			t.Run(name+"/"+onLost, func(t *testing.T) {
+				t.Parallel()
+				testLost(t, cut, onLost)
+			})
+		}
+	}
+}
+
+func testLost(t *testing.T, cut func(*redistest.Proxy), onLost string) {
+	t.Helper()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	dir := t.TempDir()
+	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--lease", "2s", "--grace", "500ms", "--on-lost", onLost,
+		"job", "--", "sh", "-c", heartbeat, dir)
+	out := start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })
+	other := holdfast(t, "redis://"+server.Addr(), "run", "job", "--", "date", "+%s%N")
+	otherOut := start(t, other)
+	cut(proxy)
+	expiry := expiryOf(t, server, "job")
+	if got := code(t, cmd.Wait()); got != 76 {
+		t.Errorf("exit code %d, want 76", got)
+	}
+	if err := other.Wait(); err != nil {
+		t.Fatalf("the other did not get the lock: %v: %s", err, otherOut)
+	}
+	last := lastTime(t, filepath.Join(dir, "alive"))
+	next := parse(t, otherOut.String())
+	t.Logf("the command was dead %v before the key's end, %v before the next holder",
+		time.Duration(expiry-last), time.Duration(next-last))
+	if last >= expiry || last >= next {
+		t.Errorf("the command lived at %d; the key ended at %d; the next holder began at %d", last, expiry, next)
+	}
+	if termed := exists(filepath.Join(dir, "term")); termed != (onLost == "term") {
+		t.Errorf("SIGTERM came: %v", termed)
+	}
+	// The shell says on its own how its sleep ended.
+	if said := strings.TrimPrefix(out.String(), "Terminated\n"); !strings.HasPrefix(said, `holdfast: the lock "job" was lost (`) ||
+		strings.Count(said, "\n") != 1 {
+		t.Errorf("output: %q", out)
+	}
+}
+
+// expiryOf returns when a key expires, in ns; rather earlier than later.
+func expiryOf(t *testing.T, server *redistest.Server, key string) int64 {
+	t.Helper()
+	before := time.Now()
+	left, err := strconv.ParseInt(server.Cli(t, "PTTL", key), 10, 64)
+	if err != nil || left <= 0 {
+		t.Fatalf("PTTL %d, %v", left, err)
+	}
+	return before.UnixNano() + left*int64(time.Millisecond)
+}
+
+// TestShortBlips resets all connections, again and again: as long as renewals get
+// through in between, the command is left alone.
+func TestShortBlips(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	dir := t.TempDir()
+	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--lease", "2s", "job", "--",
+		"sh", "-c", `trap "exit 1" TERM; echo >$0/ready; until test -e $0/end; do sleep 0.01; done; exit 5`, dir)
+	out := start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "ready")) })
+	for range 4 {
+		proxy.Cut()
+		end := expiryOf(t, server, "job")
+		eventually(t, "a renewal after the cut", func() bool { return expiryOf(t, server, "job") > end+int64(100*time.Millisecond) })
+	}
+	write(t, filepath.Join(dir, "end"), "")
+	if got := code(t, cmd.Wait()); got != 5 || out.Len() > 0 {
+		t.Errorf("exit code %d, output %q", got, out)
+	}
+}
+
+// TestForcedUnlock deletes the lock: the command is stopped at once.
+func TestForcedUnlock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ready := filepath.Join(t.TempDir(), "ready")
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "2s", "job", "--", "sh", "-c", "echo >"+ready+"; exec sleep 60")
+	out := start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(ready) })
+	server.Cli(t, "DEL", "job")
+	if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "ended by signal 15") {
+		t.Errorf("exit code %d, output %q", got, out)
+	}
+}
+
+// TestLossIgnored lets the command end by itself.
+func TestLossIgnored(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	dir := t.TempDir()
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "300ms", "--on-lost", "ignore", "job", "--",
+		"sh", "-c", `trap "exit 1" TERM; echo >$0/ready; until test -e $0/end; do sleep 0.01; done; exit 5`, dir)
+	out := start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "ready")) })
+	server.Cli(t, "HSET", "job", "another:1", "1")
+	server.Cli(t, "EVAL", "for _, f in ipairs(redis.call('HKEYS', 'job')) do if f ~= 'another:1' then redis.call('HDEL', 'job', f) end end", "0")
+	before := expiryOf(t, server, "job")
+	eventually(t, "renewal has ended", func() bool { return time.Now().UnixNano() > before })
+	write(t, filepath.Join(dir, "end"), "")
+	if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "exit code 5") {
+		t.Errorf("exit code %d, output %q", got, out)
+	}
+}
+
+// TestSuspendedRunner suspends the runner until its lock has gone. When it goes
+// on, there is no time for a grace.
+func TestSuspendedRunner(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	dir := t.TempDir()
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "6s", "--grace", "2s", "job", "--", "sh", "-c", heartbeat, dir)
+	start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })
+	send(t, cmd, syscall.SIGSTOP)
+	end := expiryOf(t, server, "job")
+	eventually(t, "the lock has ended", func() bool { return time.Now().UnixNano() > end && server.Cli(t, "EXISTS", "job") == "0" })
+	goesOn := time.Now()
+	send(t, cmd, syscall.SIGCONT)
+	got := code(t, cmd.Wait())
+	if took := lastTime(t, filepath.Join(dir, "alive")) - goesOn.UnixNano(); got != 76 || took > int64(time.Second) {
+		t.Errorf("exit code %d; the command lived for %v more", got, time.Duration(took))
+	}
+}
+
+// TestKilledRunner kills the runner: the command must not go on unprotected.
+func TestKilledRunner(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "job", "--", "sh", "-c", pidTo(pidFile)+"exec sleep 60")
+	if err := cmd.Start(); err != nil { // without pipes, which the command would keep open
+		t.Fatal(err)
+	}
+	eventually(t, "the command runs", func() bool { return exists(pidFile) })
+	send(t, cmd, syscall.SIGKILL)
+	_ = cmd.Wait()
+	eventually(t, "the command is dead", func() bool { return dead(t, pidFile) })
+}
+
+// TestGroupKilled stops a command that ends at once, but has left a process that
+// does not: it is dead before the lock is given back.
+func TestGroupKilled(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--max-run", "200ms", "job", "--",
+		"sh", "-c", `sh -c 'trap "" TERM; `+pidTo(pidFile)+`while :; do sleep 0.01; done' & wait`)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if got := code(t, cmd.Wait()); got != 124 || !exists(pidFile) || !dead(t, pidFile) {
+		t.Errorf("exit code %d, or the process lives", got)
+	}
+}
+
+// pidTo is a shell command that writes the shell's number to a file.
+func pidTo(file string) string {
+	return "echo $$ >" + file + ".new; mv " + file + ".new " + file + "; "
+}
+
+// dead reports whether a process has ended; who inherited it may not collect it.
+func dead(t *testing.T, pidFile string) bool {
+	t.Helper()
+	state, err := exec.Command("ps", "-o", "state=", "-p", strings.TrimSpace(read(t, pidFile))).Output()
+	return err != nil || strings.HasPrefix(string(state), "Z")
+}
+
+// lastTime is the last complete line of a file of times.
+func lastTime(t *testing.T, path string) int64 {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(read(t, path), "\n"), "\n")
+	var last int64
+	for _, line := range lines {
+		if len(line) == len(lines[0]) { // else it was cut off by the kill
+			last = max(last, parse(t, line))
+		}
+	}
+	return last
+}
+
+func parse(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,16 @@
+// Command holdfast runs commands under locks that live in Redis, and shows what
+// such locks do. They are the locks of the holdfast library, and of Redisson.
+//
+//	holdfast demo
+//	holdfast run --redis redis://localhost:6379 nightly-report -- ./report.sh --full
+package main
+
+import (
+	"os"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// quickExit keeps the race detector from sleeping for a second at each exit.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
+// TestMain makes the test binary a holdfast when it is called by that name.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"holdfast": main})
+}
+
+// TestScripts runs each script with a Redis server of its own.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			testscript.Run(t, testscript.Params{
+				Files: []string{file},
+				Setup: func(env *testscript.Env) error {
+					_, port, err := net.SplitHostPort(server.Addr())
+					env.Setenv("HOLDFAST_REDIS", "redis://"+server.Addr())
+					env.Setenv("PORT", port)
+					env.Setenv("GORACE", strings.TrimPrefix(quickExit, "GORACE="))
+					return err
+				},
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+			})
+		})
+	}
+}
+
+// exits runs a command and checks its exit code: exits 75 holdfast run ....
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits code command [arg…]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// holdfast returns a command that runs the tool against a URL.
+func holdfast(t *testing.T, url string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Args[0] = "holdfast"
+	cmd.Env = append(os.Environ(), "HOLDFAST_REDIS="+url, "HOLDFAST_REDIS_PASSWORD=", quickExit)
+	return cmd
+}
+
+// code is the exit code that an ended command has left.
+func code(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("the command did not run: %v", err)
+	}
+	if err == nil {
+		return 0
+	}
+	return exit.ExitCode()
+}

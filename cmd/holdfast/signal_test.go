@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var forwarded = map[string]syscall.Signal{
+	"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
+	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH,
+}
+
+// TestSignalsWhileRunning sends each signal to the runner and has the command
+// tell which one it got. The lock is free afterwards.
+func TestSignalsWhileRunning(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, sig := range forwarded {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ready := filepath.Join(t.TempDir(), "ready")
+			script := fmt.Sprintf(`trap 'echo got %s; exit 9' %s; echo >%s; while :; do sleep 0.01; done`, name, name, ready)
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "job-"+name, "--", "sh", "-c", script)
+			out := start(t, cmd)
+			eventually(t, "the command runs", func() bool { return exists(ready) })
+			send(t, cmd, sig)
+			// The shell may say on its own how its sleep ended.
+			if got := code(t, cmd.Wait()); got != 9 || !strings.HasSuffix(out.String(), "got "+name+"\n") {
+				t.Errorf("exit code %d, output %q", got, out)
+			}
+			if left := server.Cli(t, "EXISTS", "job-"+name); left != "0" {
+				t.Errorf("the lock was not given back")
+			}
+		})
+	}
+}
+
+// TestSignalReachesGroup sends a signal that the command and the commands that
+// it has started must all get.
+func TestSignalReachesGroup(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	dir := t.TempDir()
+	script := `sh -c 'trap "echo grandchild >>$0/got; exit" TERM; echo >$0/ready; while :; do sleep 0.01; done' ` + dir + ` & wait; wait`
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "job", "--", "sh", "-c", "trap : TERM; "+script)
+	start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "ready")) })
+	send(t, cmd, syscall.SIGTERM)
+	if got := code(t, cmd.Wait()); got != 0 || !exists(filepath.Join(dir, "got")) {
+		t.Errorf("exit code %d, or the grandchild got nothing", got)
+	}
+}
+
+// TestSignalsWhileWaiting sends each signal to a runner that waits. It ends with
+// 128+n, unless the signal is one that nobody ends by, and leaves nothing.
+func TestSignalsWhileWaiting(t *testing.T) {
+	t.Parallel()
+	for name, sig := range forwarded {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			server.Cli(t, "HSET", "job", "somebody:1", "1")
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "job", "--", "echo", "not run")
+			out := start(t, cmd)
+			listens := func() bool {
+				return strings.HasSuffix(server.Cli(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{job}"), "\n1")
+			}
+			eventually(t, "the runner waits", listens)
+			send(t, cmd, sig)
+			want := 128 + int(sig)
+			if sig == syscall.SIGWINCH {
+				// Only a signal that comes after it can show that it was survived.
+				send(t, cmd, syscall.SIGTERM)
+				want = 128 + int(syscall.SIGTERM)
+			}
+			if got := code(t, cmd.Wait()); got != want || out.Len() > 0 {
+				t.Errorf("exit code %d, want %d; output %q", got, want, out)
+			}
+			if holders := server.Cli(t, "HKEYS", "job"); holders != "somebody:1" {
+				t.Errorf("the lock is held by %q", holders)
+			}
+			eventually(t, "nobody listens", func() bool { return !listens() })
+		})
+	}
+}
+
+// TestIgnoredSignal starts the runner as nohup does: the command is not to be
+// ended by the signal either.
+func TestIgnoredSignal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	dir := t.TempDir()
+	cmd := holdfast(t, "redis://"+server.Addr())
+	cmd.Env = append(cmd.Env, "PATH="+toolDir(t)+":"+os.Getenv("PATH"))
+	cmd.Path = "/bin/sh"
+	cmd.Args = []string{"sh", "-c", `trap "" HUP; exec holdfast run job -- sh -c 'echo >$0/ready; until test -e $0/end; do sleep 0.01; done; echo lives' ` + dir}
+	out := start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "ready")) })
+	send(t, cmd, syscall.SIGHUP)
+	write(t, filepath.Join(dir, "end"), "")
+	if got := code(t, cmd.Wait()); got != 0 || out.String() != "lives\n" {
+		t.Errorf("exit code %d, output %q", got, out)
+	}
+}
+
+// start starts a command whose output is collected, and has it killed if the
+// test ends early.
+func start(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+func send(t *testing.T, cmd *exec.Cmd, sig os.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/creack/pty"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// console is a terminal with a command on it.
+type console struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	tty *os.File
+
+	mu  sync.Mutex
+	out strings.Builder // what is on the screen
+}
+
+func onTerminal(t *testing.T, cmd *exec.Cmd) *console {
+	t.Helper()
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &console{t: t, cmd: cmd, tty: tty}
+	var reader sync.WaitGroup
+	reader.Go(func() { _, _ = io.Copy(c, tty) }) // ends with an error when the terminal goes
+	t.Cleanup(func() { _ = tty.Close(); reader.Wait() })
+	return c
+}
+
+// Write adds to the screen.
+func (c *console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Write(p)
+}
+
+func (c *console) screen() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.String()
+}
+
+func (c *console) shows(text string) {
+	c.t.Helper()
+	eventually(c.t, text+" on the screen", func() bool { return strings.Contains(c.screen(), text) })
+}
+
+func (c *console) types(text string) {
+	c.t.Helper()
+	if _, err := c.tty.WriteString(text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestTerminal runs a command that reads from the terminal, is told to suspend
+// itself, and is interrupted. A shell around it goes on to use the terminal.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cmd := holdfast(t, "redis://"+server.Addr())
+	cmd.Env = append(cmd.Env, "PATH="+toolDir(t)+":"+os.Getenv("PATH"))
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `
+		holdfast run job -- sh -c 'echo ask; read answer; echo "got $answer"; trap "echo interrupted; exit 3" INT; while :; do sleep 0.01; done'
+		echo "code $?"; read answer; echo "shell got $answer"`}
+	c := onTerminal(t, cmd)
+	c.shows("ask")
+	c.types("yes\n")
+	c.shows("got yes")
+	c.types("\x1a") // Ctrl-Z
+	c.shows("cannot be suspended")
+	c.types("\x03") // Ctrl-C
+	c.shows("interrupted")
+	c.shows("code 3")
+	c.types("more\n")
+	c.shows("shell got more")
+	if got := code(t, cmd.Wait()); got != 0 {
+		t.Errorf("exit code %d", got)
+	}
+}
+
+// TestDemoOnTerminal interrupts the live demo, and then looks whether the
+// terminal is as it was.
+func TestDemoOnTerminal(t *testing.T) {
+	t.Parallel()
+	cmd := holdfast(t, "")
+	cmd.Env = append(cmd.Env, "PATH="+toolDir(t)+":"+os.Getenv("PATH"), "TERM=xterm-256color", "NO_COLOR=")
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `stty -a >$0/before; holdfast demo; echo "code $?"; stty -a >$0/after; cmp $0/before $0/after && echo same`, t.TempDir()}
+	c := onTerminal(t, cmd)
+	c.shows("HOLDS")
+	c.types("\x03")
+	c.shows("code 130")
+	c.shows("same")
+	if got := code(t, cmd.Wait()); got != 0 {
+		t.Errorf("exit code %d", got)
+	}
+}

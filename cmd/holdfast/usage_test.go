@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"testing"
+)
+
+// TestBadUsage calls the tool in ways that cannot work: exit code 64, one
+// sentence on standard error, nothing on standard output, no credential, and
+// no connection to Redis.
+func TestBadUsage(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	touched := make(chan struct{})
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			_ = conn.Close()
+			close(touched)
+		}
+	}()
+	good := "redis://:s3cret@" + listener.Addr().String()
+	run := func(flags ...string) []string { return append(append([]string{"run"}, flags...), "job", "--", "true") }
+	for name, c := range map[string]struct {
+		url  string
+		args []string
+		says string
+	}{
+		"nothing":            {good, nil, "expected one of"},
+		"unknown command":    {good, []string{"walk"}, "unexpected argument walk"},
+		"unknown flag":       {good, run("--lose"), "unknown flag --lose"},
+		"flag after name":    {good, []string{"run", "job", "--bogus", "--", "true"}, "unknown flag --bogus"},
+		"no name":            {good, []string{"run"}, "expected"},
+		"no command":         {good, []string{"run", "job"}, "expected"},
+		"no command after":   {good, []string{"run", "job", "--"}, "expected"},
+		"empty command":      {good, []string{"run", "job", "--", ""}, "no command"},
+		"empty name":         {good, []string{"run", "", "--", "true"}, "it is empty"},
+		"long name":          {good, []string{"run", strings.Repeat("x", 1025), "--", "true"}, "longer than 1024"},
+		"brace":              {good, []string{"run", "a}b", "--", "true"}, "braces"},
+		"open brace":         {good, []string{"run", "{a", "--", "true"}, "braces"},
+		"empty braces":       {good, []string{"run", "{}", "--", "true"}, "braces"},
+		"kind":               {good, run("--kind", "fair"), "--kind must be one of"},
+		"on lost":            {good, run("--on-lost", "panic"), "--on-lost must be one of"},
+		"lease 0":            {good, run("--lease", "0"), "lease"},
+		"lease -1":           {good, run("--lease=-1"), "lease"},
+		"lease -1s":          {good, run("--lease=-1s"), "lease"},
+		"lease 100ns":        {good, run("--lease", "100ns"), "lease"},
+		"lease 300 years":    {good, run("--lease", "2628000h"), "lease"},
+		"lease 290 years":    {good, run("--lease", "2540400h"), "lease"},
+		"lease words":        {good, run("--lease", "long"), "lease"},
+		"wait without unit":  {good, run("--wait", "5"), "missing unit"},
+		"wait negative":      {good, run("--wait=-5s"), "negative"},
+		"wait and try":       {good, run("--try", "--wait", "1s"), "exclude"},
+		"max run negative":   {good, run("--max-run=-5s"), "negative"},
+		"min hold negative":  {good, run("--min-hold=-5s"), "negative"},
+		"grace too long":     {good, run("--lease", "2s", "--grace", "1s"), "does not fit"},
+		"grace negative":     {good, run("--grace=-1s"), "does not fit"},
+		"no redis":           {"", run(), "--redis"},
+		"no password file":   {good, run("--password-file", "/nonexistent/file"), "password file"},
+		"no ca file":         {"rediss://:s3cret@h", run("--tls-ca", "/nonexistent/file"), "CA file"},
+		"ca without tls":     {good, run("--tls-ca", "/etc/hostname"), "does not use TLS"},
+		"skip verify":        {"rediss://:s3cret@h?skip_verify=true", run(), "--insecure-skip-verify"},
+		"url without scheme": {":s3cret@h:1", run(), "must be redis://"},
+		"url scheme":         {"http://:s3cret@h", run(), "must be redis://"},
+		"url port":           {"redis://:s3cret@h:port", run(), "host"},
+		"url space":          {"redis://:s3cret@h h", run(), "host"},
+		"url control":        {"redis://:s3cret@h\x7f", run(), "host"},
+		"url percent":        {"redis://:s3cret%zz@h", run(), "percent"},
+		"url slash":          {"redis://u:s3cret/x@h", run(), "host"},
+		"url database":       {"redis://:s3cret@h/s3cret", run(), "database"},
+		"url parameter":      {"redis://h?password=s3cret", run(), "parameter"},
+		"url sentinel":       {"redis+sentinel://:s3cret@h", run(), "master"},
+		"url cluster db":     {"redis://:s3cret@h,i/3", run(), "cluster"},
+		"url as command":     {good, []string{"redis://u:s3cret@h"}, "unexpected argument"},
+		"url as argument":    {good, []string{"demo", "redis://u:s3cret@h"}, "unexpected argument"},
+		"url to wrong flag":  {good, run("--lease=redis://u:s3cret@h"), "lease"},
+		"url to other flag":  {good, run("--kind", "redis://u:s3cret@h"), "kind"},
+		"url to no flag":     {good, run("--redi=redis://u:s3cret@h"), "unknown flag"},
+		"demo with bad url":  {"redis://:s3cret@h h", []string{"demo"}, "host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := holdfast(t, c.url, c.args...)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if got := code(t, cmd.Run()); got != 64 {
+				t.Errorf("exit code %d, want 64", got)
+			}
+			said := stderr.String()
+			if !strings.HasPrefix(said, "holdfast: ") || strings.Count(said, "\n") != 1 || !strings.Contains(said, c.says) {
+				t.Errorf("standard error is not one sentence with %q: %q", c.says, said)
+			}
+			if strings.Contains(said, "s3cret") {
+				t.Errorf("a credential is shown: %q", said)
+			}
+			if stdout.Len() > 0 {
+				t.Errorf("on standard output: %q", &stdout)
+			}
+		})
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-touched:
+		t.Error("somebody connected to Redis")
+	default:
+	}
+}
