@@ -120,16 +120,22 @@ func transient(err error) bool {
 
 // problem puts the lock's name and a sentence around errors for errors.Is.
 func problem(name, sentence string, causes ...error) error {
-	if sentence != "" {
-		sentence = ": " + sentence
-	}
-	return &namedError{fmt.Sprintf("holdfast: lock %q: %v%s", name, causes[0], sentence), causes}
+	return &namedError{name: name, sentence: sentence, causes: causes}
 }
 
+// namedError puts its text together when it is read: every Unlock makes one that
+// hardly ever is.
 type namedError struct {
-	text   string
-	causes []error
+	name, sentence string
+	causes         []error // one or more
 }
 
-func (e *namedError) Error() string   { return e.text }
+func (e *namedError) Error() string {
+	text := fmt.Sprintf("holdfast: lock %q: %v", e.name, e.causes[0])
+	if e.sentence != "" {
+		text += ": " + e.sentence
+	}
+	return text
+}
+
 func (e *namedError) Unwrap() []error { return e.causes }

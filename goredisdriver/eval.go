@@ -18,7 +18,7 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 		return nil, err
 	}
 	reply, err := d.send(ctx, "evalsha", call.Script.SHA(), call)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = d.send(ctx, "eval", call.Script.Source(), call)
 	}
 	if err != nil && d.cluster != nil && !isReply(err) {

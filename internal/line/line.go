@@ -6,6 +6,13 @@ import (
 	"time"
 )
 
+// atHead is the head channel of those who find no line before them.
+var atHead = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 // Lines are all lines of one client. Use [New].
 type Lines struct {
 	// listen subscribes to a lock's channel until the returned function is
@@ -49,11 +56,11 @@ func (ls *Lines) Enter(channel string) *Place {
 		l = &line{bell: make(chan struct{}, 1), token: make(chan struct{}, 1)}
 		ls.lines[channel] = l
 	}
-	p := &Place{lines: ls, channel: channel, line: l, head: make(chan struct{})}
-	p.element = l.places.PushBack(p)
-	if l.places.Front() == p.element {
-		close(p.head)
+	p := &Place{lines: ls, channel: channel, line: l, head: atHead}
+	if l.places.Len() > 0 {
+		p.head = make(chan struct{})
 	}
+	p.element = l.places.PushBack(p)
 	return p
 }
 

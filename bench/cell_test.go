@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fakeSession is a contender of the tests' own.
+type fakeSession func(name string) pair
+
+func (f fakeSession) pair(name string) pair { return f(name) }
+func (f fakeSession) close() error          { return nil }
+
+var crowd = workload{id: "crowd", title: "4 on one", goroutines: 4, shared: true}
+
+// fake runs a cell under fake time, with one pair for all of its goroutines.
+func fake(t *testing.T, w workload, p pair) (f figures) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := cell{
+			workload: w, session: fakeSession(func(string) pair { return p }),
+			prefix: "x", window: 10 * time.Second, limit: time.Second,
+		}
+		f = c.run(t.Context())
+		time.Sleep(time.Hour) // goroutines that were given up end as well
+	})
+	return f
+}
+
+func work(ctx context.Context, d time.Duration) error {
+	pause(ctx, d)
+	return ctx.Err()
+}
+
+func TestCellCounts(t *testing.T) {
+	f := fake(t, workload{goroutines: 2}, func(ctx context.Context, critical func()) error {
+		critical()
+		return work(ctx, 300*time.Millisecond)
+	})
+	if f.Pairs != 2*33 || f.Fewest != 33 || f.Most != 33 || f.PerSecond != 6.6 {
+		t.Errorf("%+v", f)
+	}
+	if f.P50 != 300*time.Millisecond || f.P99 != f.P50 || f.Max != f.P50 || f.remark() != "" {
+		t.Errorf("%+v: %s", f, f.remark())
+	}
+}
+
+// A lock that excludes nobody is found out.
+func TestCellSeesOverlap(t *testing.T) {
+	f := fake(t, crowd, func(ctx context.Context, critical func()) error {
+		critical()
+		return work(ctx, time.Millisecond)
+	})
+	if f.Overlaps == 0 {
+		t.Errorf("no overlap seen: %+v", f)
+	}
+}
+
+func TestCellStandsStill(t *testing.T) {
+	var mu sync.Mutex
+	left := 5
+	f := fake(t, crowd, func(ctx context.Context, _ func()) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if left == 0 {
+			mu.Unlock()
+			defer mu.Lock()
+			return work(ctx, time.Hour)
+		}
+		left--
+		return nil
+	})
+	if !f.StoodStill || f.Pairs != 5 || f.Stuck != 0 || f.Errors != 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// One that starves among others is cut short, and the others go on.
+func TestCellCutsOneShort(t *testing.T) {
+	var first sync.Once
+	f := fake(t, crowd, func(ctx context.Context, _ func()) error {
+		wait := 100 * time.Millisecond
+		first.Do(func() { wait = time.Hour })
+		return work(ctx, wait)
+	})
+	if f.StoodStill || f.Timeouts != 1 || f.Pairs < 3*99 || f.Errors != 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A library that ignores its context does not hang the run.
+func TestCellGivesUpTheDeaf(t *testing.T) {
+	f := fake(t, crowd, func(context.Context, func()) error {
+		time.Sleep(time.Minute) // what a deaf library does
+		return nil
+	})
+	if !f.StoodStill || f.Stuck != 4 || f.measured() {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestCellCountsErrors(t *testing.T) {
+	f := fake(t, workload{goroutines: 1}, func(ctx context.Context, _ func()) error {
+		if err := work(ctx, 99*time.Millisecond); err != nil {
+			return err
+		}
+		return errors.New("no luck")
+	})
+	// Nothing but errors is a standstill, too.
+	if !f.StoodStill || f.Errors == 0 || f.Error != "no luck" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	hundred := make([]time.Duration, 100)
+	for i := range hundred {
+		hundred[i] = time.Duration(i + 1)
+	}
+	for _, c := range []struct {
+		of      []time.Duration
+		p, want int
+	}{{hundred, 50, 50}, {hundred, 99, 99}, {hundred, 100, 100}, {hundred[:1], 50, 1}, {hundred[:3], 50, 2}, {nil, 50, 0}} {
+		if got := percentile(c.of, c.p); got != time.Duration(c.want) {
+			t.Errorf("percentile %d of %d: %d, want %d", c.p, len(c.of), got, c.want)
+		}
+	}
+}
+
+func TestTableIsAligned(t *testing.T) {
+	table := &table{}
+	table.add("a", "µs")
+	table.add("long", "1,000")
+	want := "" +
+		"| a    |    µs |\n" +
+		"|------|------:|\n" +
+		"| long | 1,000 |\n"
+	if got := table.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

@@ -1,0 +1,26 @@
+// Bench compares holdfast with other lock libraries on one Redis server.
+//
+//	go run ./bench                     from the root: some three minutes
+//	go run ./bench --quick             a smoke run of a few seconds
+//	go run ./bench --json figures.json raw figures of every round as well
+//
+// It starts a redis-server of its own unless --redis names one. Every library
+// runs every workload on that server, in the same run and in turns (A B C D,
+// A B C D, ...), so that a machine which gets slower or faster does so for all
+// of them. The table shows the median over the rounds, the slowest and the
+// fastest round.
+//
+// A contender is a library on a client; a workload is a number of goroutines on
+// locks of their own or on one lock; a cell is one contender under one workload
+// in one round. Whoever is inside a lock checks that nobody else is. A lock and
+// unlock pair that takes too long is cut short, and a cell in which nothing
+// moves any more is ended and reported as such, so no contender can hang the
+// run.
+//
+// # Goroutines
+//
+// The goroutine that runs a cell owns the cell's workers and waits for them. If
+// a library ignores the end of its context, its workers are given up after a
+// bound, the session that they use is closed, and they are reported. The server
+// owns the goroutine that waits for the process; stop ends both.
+package main

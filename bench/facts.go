@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// facts are about the machine and the programs, all of them looked up.
+type facts struct {
+	Time       string            `json:"time"`
+	CPU        string            `json:"cpu"`
+	Cores      int               `json:"cores"`
+	GoMaxProcs int               `json:"gomaxprocs"`
+	System     string            `json:"system"`
+	Go         string            `json:"go"`
+	Redis      string            `json:"redis"`
+	Load       string            `json:"load"` // of the minute before the run
+	Libraries  map[string]string `json:"libraries"`
+	order      []string          // of the libraries
+}
+
+// libraries are the modules whose versions are shown.
+var libraries = []string{
+	"github.com/holdfast-go/holdfast",
+	"github.com/redis/go-redis/v9",
+	"github.com/redis/rueidis",
+	"github.com/bsm/redislock",
+	"github.com/go-redsync/redsync/v4",
+}
+
+func lookUp(ctx context.Context, addr string) (facts, error) {
+	version, err := redisVersion(ctx, addr)
+	if err != nil {
+		return facts{}, err
+	}
+	return facts{
+		Time:  time.Now().UTC().Format(time.RFC3339),
+		CPU:   cpuModel(ctx),
+		Cores: runtime.NumCPU(), GoMaxProcs: runtime.GOMAXPROCS(0),
+		System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		Redis: version, Load: load(),
+		Libraries: versions(), order: libraries,
+	}, nil
+}
+
+// String lists the facts as Markdown.
+func (f facts) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- %s, %d cores, GOMAXPROCS %d, %s; load before the run: %s\n", f.CPU, f.Cores, f.GoMaxProcs, f.System, f.Load)
+	fmt.Fprintf(&b, "- %s, Redis %s, %s\n", f.Go, f.Redis, f.Time)
+	for _, path := range f.order {
+		fmt.Fprintf(&b, "- %s %s\n", path, f.Libraries[path])
+	}
+	return b.String()
+}
+
+// versions returns what this program was built with.
+func versions() map[string]string {
+	found := map[string]string{}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return found
+	}
+	for _, path := range libraries {
+		found[path] = unknown
+	}
+	for _, m := range info.Deps {
+		if _, shown := found[m.Path]; !shown {
+			continue
+		}
+		found[m.Path] = m.Version
+		if m.Replace != nil { // by a directory beside this one
+			found[m.Path] = "(devel)"
+		}
+	}
+	return found
+}
+
+const unknown = "unknown"
+
+func redisVersion(ctx context.Context, addr string) (string, error) {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	info, err := rdb.InfoMap(ctx, "server").Result()
+	if closed := rdb.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return "", fmt.Errorf("asking %s for its version: %w", addr, err)
+	}
+	return info["Server"]["redis_version"], nil
+}
+
+// cpuModel asks the system for the processor's name.
+func cpuModel(ctx context.Context) string {
+	if runtime.GOOS == "darwin" {
+		if out, err := exec.CommandContext(ctx, "sysctl", "-n", "machdep.cpu.brand_string").Output(); err == nil {
+			return strings.TrimSpace(string(out))
+		}
+		return unknown
+	}
+	file, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return unknown
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return unknown
+}
+
+// load returns the load average of the last minute, where there is such a thing.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return unknown
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/rueidisdriver"
+)
+
+const holdfastNotes = "Lock and Unlock with the default options, on one client and one Mutex per goroutine. " +
+	"The watchdog watches every hold. Waiters are woken by messages."
+
+func holdfastOnGoRedis() contender {
+	return contender{
+		name: "holdfast", client: goRedis, notes: holdfastNotes, ours: true,
+		open: func(s setup) (session, error) {
+			rdb := newGoRedis(s)
+			return newHoldfast(s, goredisdriver.New(rdb), rdb.Close)
+		},
+	}
+}
+
+func holdfastOnRueidis() contender {
+	return contender{
+		name: "holdfast", client: rueidisLib, notes: holdfastNotes, ours: true,
+		open: func(s setup) (session, error) {
+			client, err := rueidis.NewClient(rueidisOptions(s))
+			if err != nil {
+				return nil, err
+			}
+			return newHoldfast(s, rueidisdriver.New(client), func() error { client.Close(); return nil })
+		},
+	}
+}
+
+// holdfastSession owns the client and the connections under it.
+type holdfastSession struct {
+	client     *holdfast.Client
+	disconnect func() error
+}
+
+func newHoldfast(s setup, d driver.Driver, disconnect func() error) (session, error) {
+	client, err := holdfast.New(d, holdfast.WithLease(s.lease))
+	if err != nil {
+		return nil, errors.Join(err, disconnect())
+	}
+	return holdfastSession{client, disconnect}, nil
+}
+
+func (s holdfastSession) pair(name string) pair {
+	mu := s.client.NewMutex(name)
+	return func(ctx context.Context, critical func()) error {
+		hold, err := mu.Lock(ctx)
+		if err != nil {
+			return fmt.Errorf("lock: %w", err)
+		}
+		critical()
+		if err := hold.Unlock(); err != nil {
+			return fmt.Errorf("unlock: %w", err)
+		}
+		return nil
+	}
+}
+
+func (s holdfastSession) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(s.client.Close(ctx), s.disconnect())
+}
