@@ -61,12 +61,23 @@ func (d *Dog) look(now time.Time) (wait time.Duration, more bool) {
 			members = members[n:]
 		}
 	}
+	return d.rest()
+}
+
+// rest says how long to sleep until the next look, or to sleep until woken.
+func (d *Dog) rest() (wait time.Duration, more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.heap) == 0 {
+	wait = tick
+	if len(d.heap) > 0 {
+		d.idle = 0
+		wait = max(0, min(wait, time.Until(d.heap[0].next())))
+	} else if d.idle++; d.idle > linger {
+		d.idle, d.lookAt = 0, time.Time{}
 		return 0, false
 	}
-	return max(0, min(tick, time.Until(d.heap[0].next()))), true
+	d.lookAt = time.Now().Add(wait)
+	return wait, true
 }
 
 type due struct {

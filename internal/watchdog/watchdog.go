@@ -13,6 +13,9 @@ const (
 	// tick is how often the wall clock is looked at, and at most how far
 	// ahead renewals are gathered into one batch.
 	tick = 50 * time.Millisecond
+	// linger is how many looks find nothing before the goroutine sleeps until it
+	// is woken: waking it costs more than a short hold does.
+	linger = 20
 	// jump is by how much the wall clock must run ahead between two looks to
 	// count as a suspended host and not as a clock being slewed.
 	jump = 10 * time.Millisecond
@@ -68,6 +71,8 @@ type Dog struct {
 	heap    entries
 	started bool
 	stopped bool
+	lookAt  time.Time // when the goroutine will look next; zero: when it is woken
+	idle    int       // how many looks in a row have found no entry
 
 	wake chan struct{}   // capacity 1: look at the heap again
 	ctx  context.Context // ends with Stop
@@ -112,7 +117,9 @@ func (d *Dog) Watch(e *Entry, sent, deadline time.Time, renewing bool) {
 		d.started = true
 		d.wg.Go(d.run)
 	}
-	d.signal()
+	if d.lookAt.IsZero() || e.next().Before(d.lookAt) {
+		d.signal()
+	}
 }
 
 // Remove ends the watch, and reports whether the entry was still watched.
