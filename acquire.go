@@ -12,14 +12,15 @@ import (
 
 // acquisition is one call of Lock or TryLock.
 type acquisition struct {
-	kind    *kind
-	client  *Client
-	tenure  *tenure
-	caller  context.Context // lives as long as the call
-	config  lockConfig
-	lease   time.Duration // to ask for
-	oneTry  bool
-	started time.Time
+	kind     *kind
+	client   *Client
+	tenure   *tenure
+	caller   context.Context // lives as long as the call
+	config   lockConfig
+	lease    time.Duration // to ask for
+	oneTry   bool
+	started  time.Time
+	adopting bool // what stands in Redis already, without asking for more
 	// unknown are sends whose effect is not known.
 	unknown []*flight
 	// last is what Redis, or the lack of it, said last: the error to return when
@@ -34,8 +35,8 @@ func (c *Client) acquire(ctx context.Context, k *kind, oneTry bool, options []Lo
 		return nil, err
 	}
 	defer leave()
-	o, count := a.run(waiting)
-	return a.conclude(waiting, o, count)
+	o, ch := a.run(waiting)
+	return a.conclude(waiting, o, ch)
 }
 
 // enter begins an acquisition: it checks what it was given, counts the call, and
@@ -53,14 +54,15 @@ func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []Lock
 		return nil, nil, nil, err
 	}
 	waiting, stop := a.waiting()
-	a.tenure = c.tenure(k, owner)
+	t := c.tenure(k, owner)
+	a.tenure = t
 	leave = func() {
-		a.tenure.unref()
+		t.unref()
 		stop()
 		c.tasks.End()
 	}
-	if err := a.tenure.takeOp(waiting); err != nil {
-		defer leave()
+	if err := t.takeOp(waiting); err != nil {
+		leave()
 		return nil, nil, nil, a.failure(waiting, outcome{err: err})
 	}
 	return a, waiting, leave, nil
@@ -97,69 +99,83 @@ func (a *acquisition) check(options []LockOption) (Owner, error) {
 func (a *acquisition) waiting() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(a.caller)
 	stopClosing := context.AfterFunc(a.client.closing, func() { cancel(ErrClosed) })
+	bound := a.config.wait
+	if a.oneTry {
+		bound = a.client.config.timeout
+	}
 	stopTimer := func() bool { return false }
-	if a.config.wait > 0 {
-		stopTimer = time.AfterFunc(a.config.wait, func() { cancel(errWaitOver) }).Stop
+	if bound > 0 {
+		stopTimer = time.AfterFunc(bound, func() { cancel(errWaitOver) }).Stop
 	}
 	return ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
 }
 
 // run asks Redis until there is an answer to return: nested and single tries
-// directly, the others standing in line. count is what was asked for. Op is held.
-func (a *acquisition) run(ctx context.Context) (o outcome, count int) {
-	base, err := a.standing(ctx)
-	if err != nil {
-		return outcome{err: err}, 0
+// directly, the others standing in line. It returns the change that was asked
+// for. Op is held.
+func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
+	t := a.tenure
+	t.awaitStale(ctx)
+	for range 10 {
+		if ch, o.err = t.oneMore(); o.err != nil {
+			return o, ch
+		}
+		if o.err = a.fitLease(); o.err != nil {
+			return o, ch
+		}
+		t.lives(a.lease + a.client.config.timeout)
+		ask := a.kind.askAcquire(t.owner, a.lease, ch.from, ch.to)
+		if ch.from == 0 && !a.oneTry {
+			o = a.standInLine(ctx, ask)
+		} else {
+			o = a.client.order(ctx, ask, false)
+			a.unknown = append(a.unknown, o.unknown...)
+		}
+		if o.err != nil || o.answer.Code != script.Changed {
+			return o, ch
+		}
+		// Another process has the owner, too, and holds the lock.
+		if !t.relearn(o) {
+			return outcome{err: t.whyLost()}, ch
+		}
 	}
-	count = base + 1
-	ask := a.kind.askAcquire(a.tenure.owner, a.lease, count)
-	if count == 1 && !a.oneTry {
-		return a.standInLine(ctx, ask), count
-	}
-	o = a.client.order(ctx, ask)
-	a.unknown = append(a.unknown, o.unknown...)
-	return o, count
+	return outcome{err: errChanging}, ch
 }
 
-// standing returns how many holds the owner has at the lock. For an owner that
-// another client made, Redis is asked: it may hold the lock there.
-func (a *acquisition) standing(ctx context.Context) (int, error) {
+var errChanging = errors.New("another process keeps changing the count of this owner")
+
+// fitLease keeps the lease within what is left of the longest hold.
+func (a *acquisition) fitLease() error {
 	t := a.tenure
 	t.mu.Lock()
-	if len(t.holds) > 0 {
-		defer t.mu.Unlock()
-		return t.base + len(t.holds), t.lost
-	}
-	t.lost, t.base = nil, 0
-	t.mu.Unlock()
-	if t.owner.client == a.client.id {
-		return 0, nil
-	}
-	base, err := a.client.countOf(ctx, a.kind, t.owner)
-	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.base = base
-	return base, err
+	if len(t.holds) == 0 || t.until.IsZero() {
+		return nil
+	}
+	left := time.Until(t.until).Truncate(time.Millisecond)
+	switch {
+	case left >= a.lease:
+		return nil
+	case a.config.lease > 0:
+		return a.client.beyondMaxHold(a.kind.name)
+	case left < MinLease:
+		return &LostError{Name: a.kind.name, Reason: "the longest hold is over"}
+	}
+	a.lease = left
+	return nil
 }
 
 // conclude makes of the last answer what the caller gets. Op is held, and freed
 // or passed on.
-func (a *acquisition) conclude(ctx context.Context, o outcome, count int) (*Hold, error) {
-	switch {
-	case o.err != nil:
-		a.client.settle(a.tenure, a.unknown, false)
-		return nil, a.failure(ctx, o)
-	case o.answer.Code == script.Done:
-		return a.granted(o, count)
-	case o.answer.Code == script.Gone:
-		const reason = "the hold that this one was to be nested in is gone"
-		a.tenure.lose(reason)
-		a.client.settle(a.tenure, a.unknown, false)
-		return nil, &LostError{Name: a.kind.name, Reason: reason}
-	default:
-		a.client.settle(a.tenure, a.unknown, false)
-		return nil, a.lockedError(o)
+func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold, error) {
+	if o.err == nil && o.answer.Code == script.Done {
+		return a.granted(o, ch)
 	}
+	a.client.settle(a.tenure, a.unknown, ch.ours(), false)
+	if o.err != nil {
+		return nil, a.failure(ctx, o)
+	}
+	return nil, a.lockedError(o)
 }
 
 // lockedError says who holds the lock.
@@ -186,7 +202,7 @@ func (a *acquisition) failure(ctx context.Context, o outcome) error {
 		return gaveUp(a.caller, a.kind.name)
 	case errors.Is(err, ErrClosed) || errors.Is(context.Cause(ctx), ErrClosed):
 		return problem(a.kind.name, "", ErrClosed)
-	case errors.Is(err, ErrLost):
+	case errors.Is(err, ErrLost) || errors.Is(err, ErrInvalidLease):
 		return err
 	case errors.Is(err, errWaitOver) && a.last != nil:
 		return a.last
@@ -198,37 +214,48 @@ func (a *acquisition) failure(ctx context.Context, o outcome) error {
 	return o.backendError("acquire", a.kind.name)
 }
 
-// granted makes the hold. Op is held, and freed once no earlier send can still
-// change the count.
-func (a *acquisition) granted(o outcome, count int) (*Hold, error) {
+// granted makes the hold. Op is held, and freed.
+func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	t, c := a.tenure, a.client
 	now := time.Now()
 	deadline := c.dog.Trust(o.sent, now, a.lease)
 	t.mu.Lock()
-	t.onServer = count
-	err := a.untrusted(deadline, now)
-	if err != nil {
+	if err := a.untrusted(deadline, now); err != nil && a.adopting {
 		t.mu.Unlock()
-		c.settle(t, a.unknown, true)
+		t.freeOp() // it stays with the process that it was to be taken over from
+		return nil, err
+	} else if err != nil {
+		t.ours = max(t.ours, ch.ours())
+		t.mu.Unlock()
+		c.settle(t, a.unknown, ch.ours(), true)
 		return nil, err
 	}
+	t.base, t.ours, t.unsure = ch.base, ch.ours(), false
 	h := a.hold()
 	t.holds[h] = struct{}{}
 	if t.entry == nil {
-		t.entry = &watchdog.Entry{Ward: t, Group: c.group(a.kind), Lease: c.config.lease}
-		if c.config.maxHold > 0 {
-			t.entry.Until = o.sent.Add(c.config.maxHold)
-		}
-		c.dog.Watch(t.entry, o.sent, deadline, h.renewed)
+		a.watch(h, o.sent, deadline)
 	} else {
 		c.dog.Acknowledge(t.entry, deadline)
 		c.dog.Renewing(t.entry, t.wantsRenewal())
 	}
 	t.mu.Unlock()
 	t.ref() // the hold's
-	c.settle(t, a.unknown, false)
+	t.postpone(a.unknown, ch.ours())
+	t.freeOp()
 	h.hooks.acquired(Event{Name: a.kind.name, Owner: t.owner, Waited: now.Sub(a.started)})
 	return h, nil
+}
+
+// watch begins to watch a new run of holds. t.mu is held.
+func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
+	t, c := a.tenure, a.client
+	t.until = time.Time{}
+	if c.config.maxHold > 0 {
+		t.until = sent.Add(c.config.maxHold)
+	}
+	t.entry = &watchdog.Entry{Ward: t, Group: c.group(a.kind), Lease: c.config.lease, Until: t.until}
+	c.dog.Watch(t.entry, sent, deadline, h.renewed)
 }
 
 // untrusted says why a grant is not handed out. t.mu is held.

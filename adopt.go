@@ -2,8 +2,6 @@ package holdfast
 
 import (
 	"context"
-
-	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // adopt is Adopt of every kind.
@@ -13,9 +11,11 @@ func (c *Client) adopt(ctx context.Context, k *kind, options []LockOption) (*Hol
 		return nil, err
 	}
 	defer leave()
-	o := c.order(waiting, k.askRenew(a.tenure.owner, a.lease))
+	t := a.tenure
+	t.lives(a.lease + c.config.timeout)
+	o := c.order(waiting, k.askRenew(t.owner, a.lease), false)
 	if o.err != nil {
-		a.tenure.freeOp()
+		t.freeOp() // what was asked for is harmless, whenever it takes effect
 		return nil, a.failure(waiting, o)
 	}
 	return a.adopted(o)
@@ -27,25 +27,29 @@ func (a *acquisition) adopted(o outcome) (*Hold, error) {
 	count, err := o.answer.Int(0)
 	if err != nil {
 		t.freeOp()
-		return nil, &BackendError{Op: "acquire", Name: a.kind.name, MayHaveRun: true, Err: err}
+		return nil, &BackendError{Op: "renew", Name: a.kind.name, MayHaveRun: true, Err: err}
 	}
-	t.mu.Lock()
-	here := len(t.holds)
-	if here == 0 {
-		t.lost = nil
-	}
-	if int(count) > here {
-		t.base = int(count) - here - 1
-	}
-	t.mu.Unlock()
-	switch {
-	case count == 0:
-		t.lose(watchdog.NotHeld.String())
+	if count == 0 {
+		t.vanished()
 		t.freeOp()
 		return nil, problem(a.kind.name, "there is nothing to adopt", ErrNotHeld)
-	case int(count) <= here:
+	}
+	ch, ok := t.oneOfTheirs(int(count))
+	if !ok {
 		t.freeOp()
 		return nil, problem(a.kind.name, "each of its holds is handed out here already", ErrInvalidOwner)
 	}
-	return a.granted(o, int(count))
+	a.adopting = true
+	return a.granted(o, ch)
+}
+
+// oneOfTheirs is the change that takes over a count which is another process's:
+// in Redis there is none. It reports false if all are ours.
+func (t *tenure) oneOfTheirs(count int) (change, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.holds) == 0 {
+		t.lost = nil
+	}
+	return change{from: count, to: count, base: count - t.ours - 1}, count > t.ours
 }

@@ -68,7 +68,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	if c.config.maxHold > 0 {
 		c.config.lease = min(c.config.lease, c.config.maxHold)
 	}
-	if c.config.margin >= c.config.lease/2 {
+	if c.config.margin > 0 && c.config.margin >= c.config.lease/2 || !c.config.usable(c.config.lease) {
 		return nil, fmt.Errorf("holdfast: %w: a margin of %v leaves too little of a lease of %v",
 			ErrInvalidOption, c.config.margin, c.config.lease)
 	}
@@ -166,6 +166,11 @@ func (c *Client) publishCommand(ctx context.Context) (string, error) {
 		c.publish.Store(&command)
 	}
 	return command, err
+}
+
+// beyondMaxHold is the error for a lease that reaches beyond the longest hold.
+func (c *Client) beyondMaxHold(name string) error {
+	return problem(name, "the longest hold is "+c.config.maxHold.String(), ErrInvalidLease)
 }
 
 // failed tells the hooks about a failure in the background.

@@ -2,7 +2,11 @@ package holdfast
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the
@@ -15,7 +19,8 @@ type Hold struct {
 	since   time.Time
 	renewed bool // the watchdog renews for it
 	hooks   hookList
-	ended   error // why the hold is no more, other than loss; guarded by tenure.mu
+	ended   error       // why the hold is no more, other than loss; guarded by tenure.mu
+	told    atomic.Bool // the hooks know of its loss
 }
 
 // Name returns the lock's name.
@@ -61,45 +66,43 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := h.refuseBeyondMaxHold(d); err != nil {
+	entry, err := h.extendable(d)
+	if err != nil {
 		return err
 	}
-	if err := h.alive(); err != nil {
-		return err
-	}
+	t.lives(d + c.config.timeout)
 	o, err := c.ask(ctx, t.kind, "renew", t.kind.askRenew(t.owner, d))
 	if err != nil {
 		return err
 	}
-	return h.extended(o, d)
-}
-
-// extended puts the answer to Extend into effect.
-func (h *Hold) extended(o outcome, d time.Duration) error {
-	t := h.tenure
 	count, err := o.answer.Int(0)
 	if err != nil {
 		return &BackendError{Op: "renew", Name: t.kind.name, MayHaveRun: true, Err: err}
 	}
 	if count == 0 {
-		t.lose("the server says that it is not held")
+		t.lose(entry, watchdog.NotHeld.String())
 		return h.alive()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry != nil {
-		dog := t.kind.client.dog
-		dog.Acknowledge(t.entry, dog.Trust(o.sent, time.Now(), d))
+	if t.entry == entry { // else the answer is about holds that have ended
+		c.dog.Acknowledge(entry, c.dog.Trust(o.sent, time.Now(), d))
 	}
 	return h.state()
 }
 
-func (h *Hold) refuseBeyondMaxHold(d time.Duration) error {
-	bound := h.tenure.kind.client.config.maxHold
-	if bound > 0 && time.Since(h.since)+d > bound {
-		return problem(h.Name(), "the longest hold is "+bound.String(), ErrInvalidLease)
+// extendable returns what is watched for the hold, or why it cannot be extended.
+func (h *Hold) extendable(d time.Duration) (*watchdog.Entry, error) {
+	t := h.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := h.state(); err != nil {
+		return nil, err
 	}
-	return nil
+	if !t.until.IsZero() && time.Now().Add(d).After(t.until) {
+		return nil, t.kind.client.beyondMaxHold(t.kind.name)
+	}
+	return t.entry, nil
 }
 
 // alive returns why the hold is no more, or nil.
@@ -135,15 +138,20 @@ func (h *Hold) state() error {
 func (h *Hold) Unlock() error {
 	t := h.tenure
 	c := t.kind.client
-	lost, err := h.leave()
+	if !c.tasks.Begin() { // Close has given it back
+		return h.alive()
+	}
+	defer c.tasks.End()
+	deadline, lost, err := h.leave()
 	if err != nil {
 		return err
 	}
 	defer t.unref()
-	if !c.tasks.Begin() {
-		return problem(t.kind.name, "", ErrClosed)
+	if lost != nil {
+		h.tellLoss(lost)
+		c.releaseLater(t)
+		return lost
 	}
-	defer c.tasks.End()
 	ctx, cancel := context.WithTimeout(c.life, c.config.timeout)
 	defer cancel()
 	if t.takeOp(ctx) != nil {
@@ -151,39 +159,51 @@ func (h *Hold) Unlock() error {
 		c.releaseLater(t)
 		return &BackendError{Op: "release", Name: t.kind.name, MayHaveRun: true, Err: errNoAnswer}
 	}
-	if lost != nil {
-		c.settle(t, nil, true)
-		return lost
-	}
-	if err := t.giveBack(ctx); err != nil {
+	switch err := t.giveBack(ctx, deadline); {
+	case errors.Is(err, ErrLost):
+		h.tellLoss(err)
+		return err
+	case err != nil:
 		return err
 	}
 	h.hooks.released(Event{Name: t.kind.name, Owner: t.owner, Held: time.Since(h.since)})
 	return nil
 }
 
-// leave takes the hold off its tenure, and returns why it was lost if it was.
-// After the last one has left, nothing is renewed any more.
-func (h *Hold) leave() (lost, err error) {
+// leave takes the hold off its tenure, and returns until when it could have been
+// trusted, and why it was lost if it was. After the last one has left, nothing
+// is renewed any more.
+func (h *Hold) leave() (deadline time.Time, lost, err error) {
 	t := h.tenure
+	dog := t.kind.client.dog
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h.ended != nil {
-		return nil, h.ended
+		return time.Time{}, nil, h.ended
 	}
 	h.ended = problem(t.kind.name, "this hold was unlocked before", ErrNotHeld)
 	delete(t.holds, h)
 	switch {
 	case t.lost != nil:
 	case len(t.holds) > 0:
-		t.kind.client.dog.Renewing(t.entry, t.wantsRenewal())
+		deadline = dog.Deadline(t.entry)
+		dog.Renewing(t.entry, t.wantsRenewal())
 	case !t.endWatch():
 		// The deadline has passed, and the watchdog is about to say so.
 		t.lost = &LostError{Name: t.kind.name, Reason: "its deadline has passed"}
 		h.cancel(ErrLost)
+	default:
+		deadline = t.deadline
 	}
 	h.cancel(nil) // no effect if it was cancelled with a cause before
-	return t.lost, nil
+	return deadline, t.lost, nil
+}
+
+// tellLoss tells the hooks that the hold was lost, once.
+func (h *Hold) tellLoss(why error) {
+	if !h.told.Swap(true) {
+		h.hooks.lost(Event{Name: h.Name(), Owner: h.Owner(), Held: time.Since(h.since), Err: why})
+	}
 }
 
 // wantsRenewal reports whether any hold is to be renewed. t.mu is held.

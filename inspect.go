@@ -27,16 +27,6 @@ type Holder struct {
 	Count int
 }
 
-// countOf asks how often an owner holds a lock.
-func (c *Client) countOf(ctx context.Context, k *kind, owner Owner) (int, error) {
-	o := c.order(ctx, k.askRenew(owner, 0))
-	if o.err != nil {
-		return 0, o.err
-	}
-	count, err := o.answer.Int(0)
-	return int(count), err
-}
-
 // look asks how a lock stands.
 func (c *Client) look(ctx context.Context, k *kind) (Inspection, error) {
 	o, err := c.ask(ctx, k, "inspect", k.askInspect())
@@ -75,15 +65,29 @@ func readInspection(name string, answer script.Answer) (Inspection, error) {
 	return found, nil
 }
 
-// force takes a lock from whoever holds it, and reports whether anybody did.
+// force takes a lock from whoever holds it, and reports whether anybody did. It
+// asks who that is first, so that a send that comes late does not hit the next.
 func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
-	o, err := c.ask(ctx, k, "force", k.askForce())
-	if err != nil {
-		return false, err
+	for range 20 {
+		found, err := c.look(ctx, k)
+		if err != nil || len(found.Holders) == 0 {
+			return false, err
+		}
+		o, err := c.ask(ctx, k, "force", k.askForce(found.Holders[0].Owner))
+		if err != nil {
+			return false, err
+		}
+		c.pokeHolders(k)
+		// One that is still on its way could hit the same owner's next hold.
+		_, over := c.outcomesOf(o.unknown)
+		sleep(ctx, time.Until(over))
+		// If a send was lost, the one that was answered may have found its work
+		// done. Otherwise the holder has left by itself; another may have come.
+		if o.answer.Code == script.Done || len(o.unknown) > 0 {
+			return true, nil
+		}
 	}
-	c.pokeHolders(k)
-	// If a send was lost, the one that was answered may have found its work done.
-	return o.answer.Code == script.Done || len(o.unknown) > 0, nil
+	return false, problem(k.name, "it changes hands faster than it can be taken away", ErrLocked)
 }
 
 // pokeHolders makes this client's own holders of a lock look whether they still
@@ -114,7 +118,7 @@ func (c *Client) ask(ctx context.Context, k *kind, op string, ask request) (outc
 	defer c.tasks.End()
 	open, stop := c.untilClosing(ctx)
 	defer stop()
-	o := c.order(open, ask)
+	o := c.order(open, ask, false)
 	switch {
 	case o.err == nil:
 		return o, nil

@@ -35,25 +35,27 @@ func newMutexKind(c *Client, name string) *kind {
 	return k
 }
 
-// askAcquire asks that owner holds the lock count times.
-func (k *kind) askAcquire(owner Owner, lease time.Duration, count int) request {
-	return func(_ context.Context, limit string) (driver.Call, error) {
+// askAcquire asks that owner, who holds the lock from times, holds it to times.
+func (k *kind) askAcquire(owner Owner, lease time.Duration, from, to int) request {
+	return func(_ context.Context, s sending) (driver.Call, error) {
 		return driver.Call{
 			Script: k.acquire,
 			Keys:   []string{k.name},
-			Args:   []string{millis(lease), owner.String(), strconv.Itoa(count), limit},
+			Args:   []string{millis(lease), owner.String(), strconv.Itoa(from), strconv.Itoa(to), s.again, s.limit},
 		}, nil
 	}
 }
 
-// askRelease asks that owner holds the lock at most count times.
-func (k *kind) askRelease(owner Owner, count int) request {
-	return func(ctx context.Context, limit string) (driver.Call, error) {
+// askRelease asks that owner, who holds the lock from times, holds it to times.
+func (k *kind) askRelease(owner Owner, from, to int) request {
+	return func(ctx context.Context, s sending) (driver.Call, error) {
 		publish, err := k.client.publishCommand(ctx)
 		return driver.Call{
 			Script: k.release,
 			Keys:   []string{k.name, k.channel},
-			Args:   []string{owner.String(), strconv.Itoa(count), publish, wire.Released, limit},
+			Args: []string{
+				owner.String(), strconv.Itoa(from), strconv.Itoa(to), s.again, publish, wire.Released, s.limit,
+			},
 		}, err
 	}
 }
@@ -61,30 +63,30 @@ func (k *kind) askRelease(owner Owner, count int) request {
 // askRenew asks that the lock lives for at least ttl if owner holds it, and how
 // often owner holds it. A ttl of 0 only asks.
 func (k *kind) askRenew(owner Owner, ttl time.Duration) request {
-	return func(_ context.Context, limit string) (driver.Call, error) {
+	return func(_ context.Context, s sending) (driver.Call, error) {
 		return driver.Call{
 			Script: k.renew,
 			Keys:   []string{k.name},
-			Args:   []string{limit, owner.String(), millis(ttl)},
+			Args:   []string{s.limit, owner.String(), millis(ttl)},
 		}, nil
 	}
 }
 
-// askForce asks that nobody holds the lock.
-func (k *kind) askForce() request {
-	return func(ctx context.Context, limit string) (driver.Call, error) {
+// askForce asks that owner, in the wire's text, does not hold the lock.
+func (k *kind) askForce(owner string) request {
+	return func(ctx context.Context, s sending) (driver.Call, error) {
 		publish, err := k.client.publishCommand(ctx)
 		return driver.Call{
 			Script: k.force,
 			Keys:   []string{k.name, k.channel},
-			Args:   []string{publish, wire.Released, limit},
+			Args:   []string{owner, publish, wire.Released, s.limit},
 		}, err
 	}
 }
 
 // askInspect asks how things stand.
 func (k *kind) askInspect() request {
-	return func(context.Context, string) (driver.Call, error) {
+	return func(context.Context, sending) (driver.Call, error) {
 		return driver.Call{Script: k.inspect, Keys: []string{k.name}}, nil
 	}
 }

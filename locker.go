@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 )
 
@@ -37,41 +36,44 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context) error, option
 // SyncLocker returns a [sync.Locker] for code that wants one. Such code cannot
 // be told of errors, so Lock panics if the lock is not acquired, because ctx
 // ended or Redis failed, and Unlock panics if it was not held any more: going on
-// in silence would be going on unprotected. An owner that ctx carries is not
-// used, because a sync.Locker is not reentrant. Prefer [Do].
+// in silence would be going on unprotected. Its users exclude each other from
+// Lock to Unlock even if the lock is lost in between. An owner that ctx carries
+// is not used, because a sync.Locker is not reentrant. Prefer [Do].
 func SyncLocker(ctx context.Context, l Locker) sync.Locker {
-	return &syncLocker{ctx: withoutOwner(ctx), locker: l}
+	return &syncLocker{ctx: withoutOwner(ctx), locker: l, holds: make(chan *Hold, 1), gate: make(chan struct{}, 1)}
 }
 
 type syncLocker struct {
-	ctx    context.Context // sync.Locker's methods take none
+	ctx    context.Context
 	locker Locker
-
-	mu   sync.Mutex
-	hold *Hold // guarded by mu
+	gate   chan struct{} // taken from Lock to Unlock
+	holds  chan *Hold    // the one that is held, if any
 }
 
 // Lock acquires the lock, or panics.
 func (s *syncLocker) Lock() {
+	select {
+	case s.gate <- struct{}{}:
+	case <-s.ctx.Done():
+		panic(gaveUp(s.ctx, s.locker.Name()))
+	}
 	hold, err := s.locker.Lock(s.ctx)
 	if err != nil {
+		<-s.gate
 		panic(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hold = hold
+	s.holds <- hold
 }
 
 // Unlock gives the lock back, or panics.
 func (s *syncLocker) Unlock() {
-	s.mu.Lock()
-	hold := s.hold
-	s.hold = nil
-	s.mu.Unlock()
-	if hold == nil {
-		panic(fmt.Errorf("holdfast: lock %q: %w", s.locker.Name(), ErrNotHeld))
-	}
-	if err := hold.Unlock(); err != nil {
-		panic(err)
+	select {
+	case hold := <-s.holds:
+		defer func() { <-s.gate }()
+		if err := hold.Unlock(); err != nil {
+			panic(err)
+		}
+	default:
+		panic(problem(s.locker.Name(), "unlocked without having been locked", ErrNotHeld))
 	}
 }

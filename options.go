@@ -101,9 +101,10 @@ type lockConfig struct {
 type LockOption func(*lockConfig) error
 
 // Lease gives the hold a fixed lease: it is not renewed, and is lost when the
-// lease has run out. Without it the watchdog renews. A lease outside
-// [MinLease] and [MaxLease] is refused with [ErrInvalidLease]. Redisson:
-// the leaseTime of lock and tryLock.
+// lease has run out. Without it the watchdog renews. A lease outside [MinLease]
+// and [MaxLease], or one of which nothing is left beside the 1 % plus 2 ms and
+// the margin that are kept, is refused with [ErrInvalidLease]. Redisson: the
+// leaseTime of lock and tryLock.
 func Lease(d time.Duration) LockOption {
 	return func(c *lockConfig) (err error) {
 		c.lease, err = checkLease(d)
@@ -144,11 +145,20 @@ func (c *Client) lockOptions(options []LockOption) (lockConfig, error) {
 			return cfg, err
 		}
 	}
+	if cfg.lease > 0 && !c.config.usable(cfg.lease) {
+		return cfg, fmt.Errorf("holdfast: %w: %v leaves nothing beside the margin of %v",
+			ErrInvalidLease, cfg.lease, c.config.margin)
+	}
 	if c.config.maxHold > 0 && cfg.lease > c.config.maxHold {
 		return cfg, fmt.Errorf("holdfast: %w: %v is longer than the longest hold, %v",
 			ErrInvalidLease, cfg.lease, c.config.maxHold)
 	}
 	return cfg, nil
+}
+
+// usable reports whether a lease can be trusted for any time at all.
+func (c *config) usable(lease time.Duration) bool {
+	return lease-lease/100-2*time.Millisecond-c.margin > 0
 }
 
 // checkLease refuses leases out of bounds and cuts to whole milliseconds.

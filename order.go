@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/servertime"
 )
 
 // This file holds the retry policy, the only one there is. Scripts set a state,
@@ -26,9 +25,15 @@ var (
 	errLate     = errors.New("the server keeps finding the call too late: its clock jumps")
 )
 
-// request makes a script call that does nothing after limit. It runs on the
-// flight's goroutine and may ask the driver something first.
-type request func(ctx context.Context, limit string) (driver.Call, error)
+// sending is what each send of an order has for itself.
+type sending struct {
+	limit string // the server's time after which it does nothing
+	again string // 1 if an earlier send may have had its effect, else 0
+}
+
+// request makes a script call. It runs on the flight's goroutine and may ask the
+// driver something first.
+type request func(ctx context.Context, s sending) (driver.Call, error)
 
 // flight is one script on its way to the server and back. Its goroutine ends
 // with the driver's answer, for which nobody may be waiting any more.
@@ -43,14 +48,19 @@ type flight struct {
 }
 
 // launch sends a request. The server does nothing with it after timeout.
-func (c *Client) launch(ask request, timeout time.Duration) *flight {
-	limit, now := c.clock.Limit(timeout), time.Now()
-	f := &flight{sent: now, over: now.Add(timeout + 2*servertime.Slack), done: make(chan struct{})}
+func (c *Client) launch(ask request, timeout time.Duration, again bool) *flight {
+	now := time.Now()
+	limit, doubt := c.clock.Limit(now, timeout)
+	s := sending{limit: limit, again: "0"}
+	if again {
+		s.again = "1"
+	}
+	f := &flight{sent: now, over: now.Add(timeout + doubt), done: make(chan struct{})}
 	started := c.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(c.life, now.Add(timeout))
 		defer cancel()
 		defer close(f.done)
-		f.answer, f.err = c.fly(ctx, ask, limit, now)
+		f.answer, f.err = c.fly(ctx, ask, s, now)
 	})
 	if !started {
 		f.err = ErrClosed
@@ -60,8 +70,8 @@ func (c *Client) launch(ask request, timeout time.Duration) *flight {
 }
 
 // fly is the flight's goroutine.
-func (c *Client) fly(ctx context.Context, ask request, limit string, sent time.Time) (script.Answer, error) {
-	call, err := ask(ctx, limit)
+func (c *Client) fly(ctx context.Context, ask request, s sending, sent time.Time) (script.Answer, error) {
+	call, err := ask(ctx, s)
 	if err != nil {
 		return script.Answer{}, err
 	}
@@ -115,8 +125,9 @@ type outcome struct {
 }
 
 // order sends a request until it is answered, the context ends, the error is
-// not one that passes, or the client's timeout has run out.
-func (c *Client) order(ctx context.Context, ask request) outcome {
+// not one that passes, or the client's timeout has run out. again says that the
+// same was ordered before, without an answer.
+func (c *Client) order(ctx context.Context, ask request, again bool) outcome {
 	var o outcome
 	end := time.Now().Add(c.config.timeout)
 	pause, lates := firstPause, 0
@@ -125,7 +136,7 @@ func (c *Client) order(ctx context.Context, ask request) outcome {
 			o.err = context.Cause(ctx)
 			return o
 		}
-		f := c.launch(ask, c.config.timeout/3)
+		f := c.launch(ask, c.config.timeout/3, again || len(o.unknown) > 0)
 		ended := f.await(ctx, c.config.timeout/3)
 		switch {
 		case ended != nil:
@@ -183,6 +194,9 @@ func (o *outcome) backendError(op, name string) error {
 
 // sleep waits for d or the end of ctx.
 func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -38,10 +38,10 @@ func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 	}
 	deadline, _ := ctx.Deadline()
 	timeout := time.Until(deadline)
-	f := c.launch(func(_ context.Context, limit string) (driver.Call, error) {
-		call.Args = append([]string{limit}, call.Args...)
+	f := c.launch(func(_ context.Context, s sending) (driver.Call, error) {
+		call.Args = append([]string{s.limit}, call.Args...)
 		return call, nil
-	}, timeout)
+	}, timeout, false)
 	if err := f.await(ctx, timeout); err != nil {
 		return nil, err
 	}

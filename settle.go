@@ -9,42 +9,86 @@ import (
 
 // This file brings Redis to the state that is wanted: at Unlock, and in the
 // background after a call whose outcome is unknown. What is wanted is always
-// the same, as many holds as are handed out, so it can be asked for at any time.
+// the same, as many counts as holds are handed out, so it can be asked for at
+// any time.
 
-// giveBack brings the count in Redis down to what is wanted. The caller has
-// taken op; giveBack frees it, now or once nothing old can interfere any more.
-func (t *tenure) giveBack(ctx context.Context) error {
+// giveBack gives back what is not handed out. The caller has taken op; giveBack
+// frees it, now or once nothing old can interfere any more. A lock that is found
+// gone was lost, unless its deadline has passed since the hold ended.
+func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 	c := t.kind.client
-	count, onServer := t.wanted()
-	if onServer <= count {
-		c.settle(t, nil, false) // another Unlock of this owner has done it
-		return nil
+	if t.whyLost() != nil {
+		c.settle(t, nil, 0, true)
+		return t.lostBefore(deadline)
 	}
-	o := c.order(ctx, t.kind.askRelease(t.owner, count))
-	if o.err != nil {
-		c.settle(t, o.unknown, true)
-		return o.backendError("release", t.kind.name)
+	var unknown []*flight
+	for {
+		ch, found := t.surplus()
+		if !found { // another Unlock of this owner, or a Lock, has seen to it
+			c.settle(t, unknown, 0, false)
+			return nil
+		}
+		o := c.order(ctx, t.kind.askRelease(t.owner, ch.from, ch.to), false)
+		unknown = append(unknown, o.unknown...)
+		if o.err != nil {
+			t.doubt()
+			c.settle(t, unknown, 0, true)
+			return o.backendError("release", t.kind.name)
+		}
+		switch o.answer.Code {
+		case script.Changed:
+			if t.relearn(o) {
+				continue
+			}
+		case script.Refused:
+			if len(o.unknown) > 0 && ch.to == 0 {
+				t.settled(0)
+			} else {
+				t.vanished() // nobody but us could have released it, and we have not
+			}
+		default:
+			t.settled(ch.ours())
+		}
+		err := t.lostBefore(deadline)
+		if t.leaveStale(unknown) {
+			t.freeOp()
+		} else {
+			c.settle(t, unknown, 0, false)
+		}
+		return err
 	}
-	defer c.settle(t, o.unknown, false)
-	if o.answer.Code == script.Refused && len(o.unknown) == 0 {
-		// Nobody but us could have released it, and we have not.
-		const reason = "the server says that it was not held any more"
-		t.lose(reason)
-		return &LostError{Name: t.kind.name, Reason: reason}
-	}
-	t.mu.Lock()
-	t.onServer = count
-	t.mu.Unlock()
-	return nil
 }
 
-// releaseLater gives back in the background what is not wanted, once op is free.
+// lostBefore returns why the holds are lost, if they were before the deadline of
+// one that has been unlocked. After it, its lease may simply have run out, and
+// that is no loss to a hold which has ended.
+func (t *tenure) lostBefore(deadline time.Time) error {
+	if !time.Now().Before(deadline) {
+		return nil
+	}
+	return t.whyLost()
+}
+
+// fewer reports whether the count of an answer is below the change's.
+func (o *outcome) fewer(ch change) bool {
+	count, err := o.answer.Int(0)
+	return err == nil && int(count) < ch.from
+}
+
+// relearn is learn with the count of an answer.
+func (t *tenure) relearn(o outcome) bool {
+	count, err := o.answer.Int(0)
+	return err == nil && t.learn(int(count))
+}
+
+// releaseLater gives back in the background what is not handed out, once op is
+// free.
 func (c *Client) releaseLater(t *tenure) {
 	t.ref()
 	if !c.tasks.Go(func() {
 		defer t.unref()
 		if t.takeOp(c.life) == nil {
-			c.settle(t, nil, true)
+			c.settle(t, nil, 0, true)
 		}
 	}) {
 		t.unref()
@@ -52,13 +96,16 @@ func (c *Client) releaseLater(t *tenure) {
 }
 
 // settle frees op once nothing that was asked for earlier can take effect any
-// more. unknown are sends whose outcome nobody knows: an acquire that was given
-// up, or one before the send that was answered. What they may have done beyond
-// what is wanted is undone. release says to do so whatever came of them.
+// more. unknown are sends whose outcome nobody knows, beside those that were
+// postponed until now. stood is how many counts are
+// ours if they took effect; what that is beyond what is handed out is given
+// back. release says to give back what is not handed out in any case.
 //
 // It returns at once; what there is to wait for is waited for in the background,
-// and bounded: by the calls' own limits, and by the lease if Redis is away.
-func (c *Client) settle(t *tenure, unknown []*flight, release bool) {
+// and bounded: by the sends' own limits, and by the key's end if Redis is away.
+func (c *Client) settle(t *tenure, unknown []*flight, stood int, release bool) {
+	pending, more := t.postponed()
+	unknown, stood = append(unknown, pending...), max(stood, more)
 	if len(unknown) == 0 && !release {
 		t.freeOp()
 		return
@@ -67,7 +114,7 @@ func (c *Client) settle(t *tenure, unknown []*flight, release bool) {
 	if !c.tasks.Go(func() {
 		defer t.unref()
 		defer t.freeOp()
-		c.settling(t, unknown, release)
+		c.settling(t, unknown, stood, release)
 	}) {
 		t.freeOp()
 		t.unref()
@@ -75,23 +122,35 @@ func (c *Client) settle(t *tenure, unknown []*flight, release bool) {
 }
 
 // settling is settle's goroutine.
-func (c *Client) settling(t *tenure, unknown []*flight, release bool) {
-	var until time.Time
-	for _, f := range unknown {
-		ran, over := c.outcomeOf(f)
-		release = release || ran
-		if over.After(until) {
-			until = over
+func (c *Client) settling(t *tenure, unknown []*flight, stood int, release bool) {
+	ran, over := c.outcomesOf(unknown)
+	for ran || release {
+		if ran {
+			t.mayHave(stood)
+		}
+		if asked := c.insist(t, release); !ran || !asked.Before(over) {
+			return
+		}
+		// A send that was held up may still arrive. Only after its limit is it
+		// certain that what is asked for then is the last word.
+		sleep(c.life, time.Until(over))
+		if c.life.Err() != nil {
+			return
 		}
 	}
-	if release {
-		c.insist(t)
+}
+
+// outcomesOf waits until it is known what came of each flight, and returns
+// whether any may have had an effect, and until when one may have it still.
+func (c *Client) outcomesOf(flights []*flight) (ran bool, over time.Time) {
+	for _, f := range flights {
+		fRan, fOver := c.outcomeOf(f)
+		ran = ran || fRan
+		if fOver.After(over) {
+			over = fOver
+		}
 	}
-	if wait := time.Until(until); wait > 0 {
-		// A call that was held up may still arrive; only then is it certain.
-		sleep(c.life, wait)
-		c.insist(t)
-	}
+	return ran, over
 }
 
 // outcomeOf waits until it is known what came of a flight: whether it may have
@@ -116,24 +175,49 @@ func (c *Client) outcomeOf(f *flight) (ran bool, over time.Time) {
 	}
 }
 
-// insist asks for the wanted count until Redis answers or nothing can be left
-// there: the lease has ended. Op is held.
-func (c *Client) insist(t *tenure) {
-	end := time.Now().Add(c.config.lease + c.config.timeout)
+// insist asks for what is wanted until Redis answers or nothing can be left
+// there. It returns when the answered send was sent, and only after no other
+// send of its own can have an effect. Op is held. sure says that the surplus
+// surely stands there; else it may, and is given back only if it is found.
+func (c *Client) insist(t *tenure, sure bool) (asked time.Time) {
+	var unknown []*flight
+	defer func() {
+		_, over := c.outcomesOf(unknown)
+		sleep(c.life, time.Until(over))
+	}()
+	end := t.gone()
 	for {
-		count, _ := t.wanted()
-		o := c.order(c.life, t.kind.askRelease(t.owner, count))
-		if o.err == nil {
-			t.mu.Lock()
-			t.onServer = min(t.onServer, count)
-			t.mu.Unlock()
-			return
+		ch, found := t.surplus()
+		if !found {
+			return time.Now()
 		}
-		if !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
+		o := c.order(c.life, t.kind.askRelease(t.owner, ch.from, ch.to), true)
+		unknown = append(unknown, o.unknown...)
+		if o.err != nil {
+			t.doubt()
+		}
+		switch {
+		case o.err == nil && t.answered(o, ch, sure):
+			return o.sent
+		case o.err != nil && (!o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end)):
 			c.failed(t.kind.name, t.owner, o.backendError("release", t.kind.name))
-			return
+			return time.Now()
 		}
 	}
+}
+
+// answered puts the answer to a release of insist's into effect, and reports
+// whether it was the last word.
+func (t *tenure) answered(o outcome, ch change, sure bool) bool {
+	switch {
+	case o.answer.Code == script.Changed && (sure || o.fewer(ch)) && t.relearn(o):
+		return false
+	case o.answer.Code == script.Refused && ch.to > 0:
+		t.vanished()
+	default:
+		t.settled(ch.ours())
+	}
+	return true
 }
 
 // evict gives back every hold of the tenure because the client closes.
@@ -150,8 +234,7 @@ func (t *tenure) evict() {
 	if evicted == 0 {
 		return
 	}
-	c := t.kind.client
-	c.releaseLater(t)
+	t.kind.client.releaseLater(t)
 	for range evicted {
 		t.unref() // each hold had one
 	}

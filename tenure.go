@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,16 +26,32 @@ type tenure struct {
 
 	mu    sync.Mutex
 	holds map[*Hold]struct{} // handed out, and not unlocked yet
-	// base is how many holds of this owner stand in Redis beside ours: another
-	// process's, if it handed the owner to us.
+	// ours is how many counts in Redis are ours, as far as we know: as many as
+	// there are holds, or more while one is being given back.
+	ours int
+	// unsure says that there may be fewer: a release was not answered, or an
+	// acquire was given up.
+	unsure bool
+	// base is how many more stand there: another process's, which has the owner
+	// too.
 	base int
-	// onServer is the count that Redis has acknowledged last.
-	onServer int
-	lost     error           // why the holds are lost; nil while they are not
-	entry    *watchdog.Entry // nil before the first hold and after the last
-	// deadline is the last one that entry had, once it is nil again.
-	deadline time.Time
-	seat     *wakeup.Seat // where a long hold listens for a forced unlock
+	// pending are sends of granted acquires that were not answered. While the
+	// hold lasts they find another count and do nothing; once it has been given
+	// back they might take it again, so that must be settled then. stood is how
+	// many counts would be ours.
+	pending []*flight
+	stood   int
+	// stale are sends of partial releases that were not answered. They do nothing
+	// until the count is again what it was before: the next acquire waits.
+	stale []*flight
+	lost  error        // why the holds are lost; nil while they are not
+	seat  *wakeup.Seat // where a long hold listens for a forced unlock
+	// entry is watched from the first hold to the last. Each run of holds has one
+	// of its own: whoever brings news of an older one is recognised by it.
+	entry    *watchdog.Entry
+	deadline time.Time // of the last entry, when it was ended
+	until    time.Time // no renewal reaches beyond this; zero: no bound
+	keyEnd   time.Time // when the key will have expired whatever is under way
 }
 
 type tenureKey struct {
@@ -91,33 +108,176 @@ func (t *tenure) takeOp(ctx context.Context) error {
 
 func (t *tenure) freeOp() { <-t.op }
 
-// wanted returns how many holds of the owner should stand in Redis, and how many
-// stood there at the last answer.
-func (t *tenure) wanted() (count, onServer int) {
+// change is one to ask Redis for: the count of the owner before and after, and
+// how much of it is another process's.
+type change struct{ from, to, base int }
+
+// ours is how many counts are ours after the change.
+func (ch change) ours() int { return ch.to - ch.base }
+
+// oneMore is the change that one hold more needs. If a hold that was unlocked
+// has not been given back yet, its count is kept for the new one.
+func (t *tenure) oneMore() (change, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.base + len(t.holds), t.onServer
+	if len(t.holds) == 0 {
+		t.lost = nil
+	}
+	return change{from: t.base + t.ours, to: t.base + len(t.holds) + 1, base: t.base}, t.lost
+}
+
+// surplus is the change that gives back what is not handed out, if there is any.
+func (t *tenure) surplus() (change, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return change{from: t.base + t.ours, to: t.base + len(t.holds), base: t.base}, t.ours > len(t.holds)
+}
+
+// learn takes note that Redis has another count than we thought. What is beyond
+// ours is another process's. It reports false if less is there than ours, and
+// has then lost the holds.
+func (t *tenure) learn(count int) bool {
+	t.mu.Lock()
+	if mine := count - t.base; t.unsure && mine >= len(t.holds) && mine < t.ours {
+		t.ours = mine
+		t.mu.Unlock()
+		return true
+	}
+	if count >= t.ours {
+		t.base = count - t.ours
+		t.mu.Unlock()
+		return true
+	}
+	t.mu.Unlock()
+	t.vanished()
+	return false
+}
+
+// settled takes note of the counts that are ours now.
+func (t *tenure) settled(ours int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ours, t.unsure = ours, false
+}
+
+// doubt takes note that a release was not answered.
+func (t *tenure) doubt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unsure = true
+}
+
+// mayHave takes note that so many counts may be ours, and no fewer.
+func (t *tenure) mayHave(ours int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ours > t.ours {
+		t.ours, t.unsure = ours, true
+	}
+}
+
+// postpone keeps sends to be settled when a hold is given back.
+func (t *tenure) postpone(unknown []*flight, stood int) {
+	if len(unknown) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pending = append(t.pending, unknown...)
+	t.stood = max(t.stood, stood)
+}
+
+// postponed returns what was postponed, and forgets it.
+func (t *tenure) postponed() (unknown []*flight, stood int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	unknown, stood = slices.Concat(t.pending, t.stale), t.stood
+	t.pending, t.stale, t.stood = nil, nil, 0
+	return unknown, stood
+}
+
+// leaveStale keeps unanswered sends of a release for the next acquire to wait
+// for. It reports false if they have to be settled now: if the release was the
+// last one, or an acquire is still to be settled.
+func (t *tenure) leaveStale(unknown []*flight) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.holds) == 0 || len(t.pending) > 0 {
+		return false
+	}
+	t.stale = append(t.stale, unknown...)
+	return true
+}
+
+// awaitStale waits until nothing that is stale can have an effect any more.
+func (t *tenure) awaitStale(ctx context.Context) {
+	t.mu.Lock()
+	stale := t.stale
+	t.stale = nil
+	t.mu.Unlock()
+	_, over := t.kind.client.outcomesOf(stale)
+	sleep(ctx, time.Until(over))
+	if ctx.Err() != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.stale = append(t.stale, stale...)
+	}
+}
+
+// whyLost returns why the holds are lost, or nil.
+func (t *tenure) whyLost() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lost
+}
+
+// gone is when the key will have expired even if nobody releases it.
+func (t *tenure) gone() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	end := time.Now().Add(t.kind.client.config.lease)
+	if t.keyEnd.After(end) {
+		end = t.keyEnd
+	}
+	return end
+}
+
+// vanished takes note that Redis has none of our counts any more.
+func (t *tenure) vanished() {
+	t.lose(nil, watchdog.NotHeld.String())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ours, t.base, t.unsure = 0, 0, false
+}
+
+// lives takes note that the key may live for ttl from now on.
+func (t *tenure) lives(ttl time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if end := time.Now().Add(ttl); end.After(t.keyEnd) {
+		t.keyEnd = end
+	}
 }
 
 // lost and mature are called by the watchdog.
-func lost(ward any, reason watchdog.Reason) {
-	t := ward.(*tenure) //nolint:forcetypeassert // the watchdog's wards are tenures
-	t.lose(reason.String())
+func lost(e *watchdog.Entry, reason watchdog.Reason) {
+	e.Ward.(*tenure).lose(e, reason.String()) //nolint:forcetypeassert // the watchdog's wards are tenures
 }
 
-func mature(ward any) {
-	ward.(*tenure).listen() //nolint:forcetypeassert // see lost
+func mature(e *watchdog.Entry) {
+	e.Ward.(*tenure).listen(e) //nolint:forcetypeassert // see lost
 }
 
-// lose ends every hold of the tenure, once.
-func (t *tenure) lose(reason string) {
+// lose ends every hold of the tenure, once. entry says which run of holds the
+// news is of; nil means the present one.
+func (t *tenure) lose(entry *watchdog.Entry, reason string) {
 	t.mu.Lock()
-	if t.lost != nil || len(t.holds) == 0 {
+	if t.lost != nil || entry != nil && entry != t.entry {
 		t.mu.Unlock()
 		return
 	}
-	why := &LostError{Name: t.kind.name, Reason: reason}
-	t.lost, t.onServer = why, 0
+	t.lost = &LostError{Name: t.kind.name, Reason: reason}
+	why := t.lost
 	t.endWatch()
 	holds := make([]*Hold, 0, len(t.holds))
 	for h := range t.holds {
@@ -125,19 +285,20 @@ func (t *tenure) lose(reason string) {
 		holds = append(holds, h)
 	}
 	t.mu.Unlock()
-	now := time.Now()
-	t.kind.client.tasks.Go(func() {
-		for _, h := range holds {
-			h.hooks.lost(Event{Name: t.kind.name, Owner: t.owner, Held: now.Sub(h.since), Err: why})
-		}
-	})
+	if len(holds) > 0 {
+		t.kind.client.tasks.Go(func() {
+			for _, h := range holds {
+				h.tellLoss(why)
+			}
+		})
+	}
 }
 
 // listen makes a long hold hear of a forced unlock.
-func (t *tenure) listen() {
+func (t *tenure) listen(entry *watchdog.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if entry := t.entry; entry != nil && t.seat == nil {
+	if t.entry == entry && t.seat == nil {
 		dog := t.kind.client.dog
 		t.seat = t.kind.client.hub.Join(t.kind.channel, func() { dog.Poke(entry) })
 	}

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/line"
@@ -42,6 +43,9 @@ func (a *acquisition) standInLine(ctx context.Context, ask request) outcome {
 		case o.err == nil && o.answer.Code == script.Refused:
 			away = time.Time{}
 			a.refused(place, o)
+		case o.err == nil && o.answer.Code == script.Changed:
+			place.Ring() // this owner waits no longer, but the next one does
+			return o
 		case o.err == nil:
 			place.AskAt(time.Now().Add(min(a.lease, longestSleep)), nil)
 			return o
@@ -85,7 +89,7 @@ func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
 // try asks once, with the line's token, which stays with a send that is given up
 // until that is over.
 func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) outcome {
-	o := a.client.order(ctx, ask)
+	o := a.client.order(ctx, ask, len(a.unknown) > 0)
 	a.unknown = append(a.unknown, o.unknown...)
 	if n := len(o.unknown); n > 0 && o.unknown[n-1].inTheAir() {
 		f := o.unknown[n-1]
@@ -102,6 +106,8 @@ func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) o
 
 // refused notes who holds the lock, and when to ask again at the latest.
 func (a *acquisition) refused(place *line.Place, o outcome) {
+	// What has passed its limit without an effect so far will have none.
+	a.unknown = slices.DeleteFunc(a.unknown, func(f *flight) bool { return f.over.Before(o.sent) })
 	refusal := a.lockedError(o)
 	a.last = refusal
 	nap := longestSleep

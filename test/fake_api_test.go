@@ -97,8 +97,9 @@ func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
 	})
 }
 
-// An owner that another process made is reentrant with what it holds there.
-func TestOwnerOfAnotherProcess(t *testing.T) {
+// An owner that two processes have is reentrant with what it holds in either, in
+// whichever order they lock and unlock.
+func TestOwnerOfTwoProcesses(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, _ := w.client()
@@ -107,16 +108,22 @@ func TestOwnerOfAnotherProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		here := must(t)(b.NewMutex("x").Lock(holdfast.WithOwner(background, owner)))
+		ctx := holdfast.WithOwner(background, owner)
+		here := must(t)(b.NewMutex("x").Lock(ctx))
 		w.wantCount("x", owner, 2)
 		again := must(t)(b.NewMutex("x").Lock(here.Context()))
 		w.wantCount("x", owner, 3)
+		unlock(t, there) // the first to lock is the first to go
+		w.wantCount("x", owner, 2)
 		unlock(t, here)
+		there = must(t)(a.NewMutex("x").Lock(ctx)) // the owner's maker joins in
+		w.wantCount("x", owner, 2)
+		time.Sleep(time.Minute)
 		unlock(t, again)
 		w.wantCount("x", owner, 1)
 		unlock(t, there)
-		// Free: the foreign owner takes it like any other.
-		unlock(t, must(t)(b.NewMutex("x").Lock(holdfast.WithOwner(background, owner))))
+		w.wantCount("x", owner, 0)
+		unlock(t, must(t)(b.NewMutex("x").Lock(ctx))) // free: like any other
 	})
 }
 

@@ -55,7 +55,7 @@ func TestS13_SwallowedReplies(t *testing.T) {
 		for _, then := range []redistest.Aftermath{redistest.ThenSilence, redistest.ThenReset} {
 			t.Run(p.name+"/"+strconv.Itoa(int(then)), func(t *testing.T) {
 				name := fresh()
-				c := p.client(t, holdfast.WithTimeout(time.Second))
+				c := p.client(t, holdfast.WithTimeout(3*time.Second))
 				unlock(t, must(t)(c.NewMutex(name).Lock(background))) // scripts are loaded
 				swallow := func(what string) {
 					proxy.SwallowNextReply(sends(what), then)

@@ -1,8 +1,9 @@
 // Package script holds the Lua scripts, one file an operation. Each file's
 // header is its contract: keys, arguments, replies.
 //
-// Scripts set the state that the caller wants (this owner, count n) and never
-// add to one, so that a call whose reply was lost can be asked again. They
+// Scripts take the lock from one state to another (this owner, from count n to
+// n + 1) and never add to one, so that a call whose reply was lost can be asked
+// again, and one that arrives late finds another state and does nothing. They
 // check their arguments before they write, since Redis does not roll back.
 package script
 
@@ -18,8 +19,8 @@ import (
 const MaxLeaseMillis = 999_999_999_999
 
 var (
-	//go:embed clock.lua
-	clock string
+	//go:embed common.lua
+	common string
 	//go:embed acquire.lua
 	acquire string
 	//go:embed release.lua
@@ -34,11 +35,11 @@ var (
 
 // The scripts of the plain lock.
 var (
-	Acquire = driver.NewScript("acquire", clock+acquire)
-	Release = driver.NewScript("release", clock+release)
-	Renew   = driver.NewScript("renew", clock+renew)
-	Force   = driver.NewScript("force", clock+force)
-	Inspect = driver.NewScript("inspect", clock+inspect)
+	Acquire = driver.NewScript("acquire", common+acquire)
+	Release = driver.NewScript("release", common+release)
+	Renew   = driver.NewScript("renew", common+renew)
+	Force   = driver.NewScript("force", common+force)
+	Inspect = driver.NewScript("inspect", common+inspect)
 )
 
 // Code is the first element of every reply.
@@ -49,7 +50,7 @@ const (
 	Done    Code = 1
 	Refused Code = 0
 	Late    Code = -1
-	Gone    Code = -2
+	Changed Code = -2
 )
 
 // Answer is a script's reply, taken apart.

@@ -6,7 +6,8 @@
 // caller, does nothing when it arrives after all. A wrong guess cannot break a
 // lock. If the server is ahead of the guess, it refuses a call that is in time,
 // its answer corrects the guess, and the call is repeated; if it is behind, a
-// call that was given up may take effect for that much longer.
+// call that was given up may take effect for that much longer. How far it may be
+// behind is known from how long the answer took, and callers wait for it.
 package servertime
 
 import (
@@ -15,10 +16,11 @@ import (
 	"time"
 )
 
-// Slack is what a limit allows for the error of the guess.
-const Slack = 250 * time.Millisecond
+// slack is what a limit allows beyond the known error of the guess, for clocks
+// that drift and for rounding.
+const slack = 250 * time.Millisecond
 
-// young is for how long a guess is not replaced by the next one.
+// young is for how long a guess is kept although a new one is as good.
 const young = time.Second
 
 // Clock is a guess. The zero Clock takes the server's clock for the same as
@@ -27,29 +29,34 @@ type Clock struct {
 	guess atomic.Pointer[reading]
 }
 
-// reading is the server's time, and ours when it was read.
+// reading is the server's time, ours when it was read, and by how much that may
+// be wrong in either direction.
 type reading struct {
 	server int64 // ms since the epoch
 	at     time.Time
+	doubt  time.Duration
 }
 
 // Learn takes note of the time that an answer carried, to a call that was sent
-// at sent. A wrong guess is replaced at once, a good one from time to time.
+// at sent. A guess that was found wrong is replaced at once; another one by a
+// better one, and from time to time by one that is good enough.
 func (c *Clock) Learn(server int64, sent time.Time, wrong bool) {
 	now := time.Now()
-	if old := c.guess.Load(); old != nil && !wrong && now.Sub(old.at) < young {
-		return
+	half := now.Sub(sent) / 2
+	old := c.guess.Load()
+	replace := old == nil || wrong || half < old.doubt/2 ||
+		now.Sub(old.at) > young && half <= max(slack, old.doubt)
+	if replace {
+		c.guess.Store(&reading{server: server, at: sent.Add(half), doubt: half})
 	}
-	c.guess.Store(&reading{server: server, at: sent.Add(now.Sub(sent) / 2)})
 }
 
-// Limit returns the server's time at d from now, plus [Slack], in ms since the
-// epoch, as scripts take it.
-func (c *Clock) Limit(d time.Duration) string {
-	now := time.Now()
-	ms := now.UnixMilli()
+// Limit returns the server's time at d after now, with a margin, in ms since the
+// epoch, as scripts take it; and by how much later than d after now it may be.
+func (c *Clock) Limit(now time.Time, d time.Duration) (limit string, doubt time.Duration) {
+	ms, doubt := now.UnixMilli(), time.Duration(0)
 	if r := c.guess.Load(); r != nil {
-		ms = r.server + now.Sub(r.at).Milliseconds()
+		ms, doubt = r.server+now.Sub(r.at).Milliseconds(), r.doubt
 	}
-	return strconv.FormatInt(ms+(d+Slack).Milliseconds(), 10)
+	return strconv.FormatInt(ms+(d+slack).Milliseconds(), 10), doubt + 2*slack
 }

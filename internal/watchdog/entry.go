@@ -28,17 +28,22 @@ type Entry struct {
 	// Guarded by Dog.mu.
 	state    state
 	deadline time.Time
+	setAt    time.Time // when the deadline was last reckoned
 	renewing bool      // renewed, not only checked when poked
-	renewAt  time.Time // when to send the next renewal or check; zero: never
+	renewAt  time.Time // when to send the next renewal; zero: never
 	matureAt time.Time // zero once it has been told
 	inFlight bool
-	poked    bool // poked while a call was in flight: ask again after it
-	index    int  // in the heap; -1 outside
+	asked    time.Duration // the time to live that the renewal in flight asks for
+	poked    bool          // to be asked about at once
+	index    int           // in the heap; -1 outside
 }
 
 // next is when the dog must look at the entry.
 func (e *Entry) next() time.Time {
 	at := e.deadline
+	if !e.inFlight && e.poked {
+		return time.Time{}
+	}
 	if !e.inFlight && !e.renewAt.IsZero() && e.renewAt.Before(at) {
 		at = e.renewAt
 	}
@@ -52,7 +57,7 @@ func (e *Entry) next() time.Time {
 // it may as well go with the next batch.
 func (e *Entry) renewalDue(now time.Time) bool {
 	ahead := min(tick, e.Lease/20)
-	return !e.inFlight && !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead))
+	return !e.inFlight && (e.poked || !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead)))
 }
 
 // ttl is what a renewal sent now asks for; 0 only asks whether it is held.

@@ -11,6 +11,7 @@ func (d *Dog) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := time.Now()
+	watching := true // else nothing was watched since last
 	for {
 		select {
 		case <-d.ctx.Done():
@@ -19,11 +20,12 @@ func (d *Dog) run() {
 		case <-timer.C:
 		}
 		now := time.Now()
-		if ahead := d.skew(last, now); ahead > jump {
-			d.awoke(now, ahead)
+		if watching && d.skew(last, now) > jump {
+			d.awoke(now)
 		}
 		last = now
-		if wait, more := d.look(now); more {
+		var wait time.Duration
+		if wait, watching = d.look(now); watching {
 			timer.Reset(wait)
 		} else {
 			timer.Stop()
@@ -31,13 +33,14 @@ func (d *Dog) run() {
 	}
 }
 
-// awoke takes the time for which the host was suspended off every deadline, and
-// asks for every renewal at once.
-func (d *Dog) awoke(now time.Time, asleep time.Duration) {
+// awoke takes the time for which the host was suspended off every deadline that
+// was reckoned before, and asks for every renewal at once.
+func (d *Dog) awoke(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.heap {
-		e.deadline = e.deadline.Add(-asleep)
+		e.deadline = e.deadline.Add(-max(0, d.skew(e.setAt, now)))
+		e.setAt = now
 		if e.renewing {
 			e.renewAt = now
 		}
@@ -49,15 +52,15 @@ func (d *Dog) awoke(now time.Time, asleep time.Duration) {
 func (d *Dog) look(now time.Time) (wait time.Duration, more bool) {
 	due := d.collect(now)
 	for _, e := range due.lost {
-		d.config.Lost(e.Ward, Unanswered)
+		d.config.Lost(e, Unanswered)
 	}
 	for _, e := range due.mature {
-		d.config.Mature(e.Ward)
+		d.config.Mature(e)
 	}
 	for group, members := range due.renew {
 		for len(members) > 0 {
 			n := min(len(members), batchSize)
-			d.send(group, members[:n], now)
+			d.send(group, members[:n])
 			members = members[n:]
 		}
 	}
@@ -102,7 +105,7 @@ func (d *Dog) collect(now time.Time) due {
 			heap.Fix(&d.heap, e.index)
 			found.mature = append(found.mature, e)
 		case e.renewalDue(now):
-			e.inFlight = true
+			e.inFlight, e.poked, e.asked = true, false, e.ttl(now)
 			heap.Fix(&d.heap, e.index)
 			found.renew[e.Group] = append(found.renew[e.Group], e)
 		default:
@@ -113,11 +116,12 @@ func (d *Dog) collect(now time.Time) due {
 }
 
 // send renews one batch, in a goroutine of its own.
-func (d *Dog) send(group any, members []*Entry, now time.Time) {
+func (d *Dog) send(group any, members []*Entry) {
+	// What an entry asks for does not change while it is in flight.
 	batch := make([]Renewal, len(members))
 	timeout := d.config.Timeout
 	for i, e := range members {
-		batch[i] = Renewal{Ward: e.Ward, TTL: e.ttl(now)}
+		batch[i] = Renewal{Ward: e.Ward, TTL: e.asked}
 		// A quarter of the lease leaves time to ask again.
 		timeout = min(timeout, max(e.Lease/4, time.Millisecond))
 	}
@@ -149,22 +153,19 @@ func (d *Dog) answered(members []*Entry, batch []Renewal, sent time.Time, held [
 		default:
 			d.acknowledged(e, sent, now, batch[i].TTL)
 		}
-		if e.poked {
-			e.poked, e.renewAt = false, now
-		}
 		heap.Fix(&d.heap, e.index)
 	}
 	d.signal()
 	d.mu.Unlock()
 	for _, e := range gone {
-		d.config.Lost(e.Ward, NotHeld)
+		d.config.Lost(e, NotHeld)
 	}
 }
 
 // acknowledged moves the deadline of an entry that was renewed for ttl.
 func (d *Dog) acknowledged(e *Entry, sent, now time.Time, ttl time.Duration) {
 	if deadline := d.Trust(sent, now, ttl); ttl > 0 && deadline.After(e.deadline) {
-		e.deadline = deadline
+		e.deadline, e.setAt = deadline, now
 	}
 	e.renewAt = time.Time{}
 	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease).Before(e.Until)) {

@@ -51,9 +51,9 @@ type Config struct {
 	// the lock is held. It returns when ctx ends.
 	Renew func(ctx context.Context, group any, batch []Renewal) ([]bool, error)
 	// Lost is told once for each entry that is lost.
-	Lost func(ward any, reason Reason)
+	Lost func(e *Entry, reason Reason)
 	// Mature is told once for each entry that has been watched for MatureAfter.
-	Mature func(ward any)
+	Mature func(e *Entry)
 	// MatureAfter is when an entry counts as a long hold.
 	MatureAfter time.Duration
 	// Timeout is how long an answer to a renewal is waited for, at most.
@@ -107,7 +107,7 @@ func (d *Dog) Trust(sent, now time.Time, ttl time.Duration) time.Time {
 func (d *Dog) Watch(e *Entry, sent, deadline time.Time, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e.state, e.deadline, e.renewing = watched, deadline, renewing
+	e.state, e.deadline, e.setAt, e.renewing = watched, deadline, time.Now(), renewing
 	e.matureAt = sent.Add(d.config.MatureAfter)
 	if renewing {
 		e.renewAt = sent.Add(e.Lease / 3)
@@ -135,7 +135,7 @@ func (d *Dog) Acknowledge(e *Entry, deadline time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state == watched && deadline.After(e.deadline) {
-		e.deadline = deadline
+		e.deadline, e.setAt = deadline, time.Now()
 		heap.Fix(&d.heap, e.index)
 	}
 }
@@ -162,8 +162,7 @@ func (d *Dog) Poke(e *Entry) {
 	if e.state != watched {
 		return
 	}
-	e.poked = e.inFlight
-	e.renewAt = time.Now()
+	e.poked = true
 	heap.Fix(&d.heap, e.index)
 	d.signal()
 }

@@ -40,12 +40,12 @@ func newDog(t *testing.T, s *server) *Dog {
 			s.mu.Unlock()
 			return answer(ctx, batch)
 		},
-		Lost: func(ward any, reason Reason) {
+		Lost: func(e *Entry, reason Reason) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.lost = append(s.lost, fmt.Sprintf("%v %v: %v", time.Since(s.start), ward, reason))
+			s.lost = append(s.lost, fmt.Sprintf("%v %v: %v", time.Since(s.start), e.Ward, reason))
 		},
-		Mature:      func(any) { s.mu.Lock(); s.mature++; s.mu.Unlock() },
+		Mature:      func(*Entry) { s.mu.Lock(); s.mature++; s.mu.Unlock() },
 		MatureAfter: time.Second,
 		Timeout:     2 * time.Second,
 		Margin:      0,
@@ -235,14 +235,14 @@ func TestSuspendedHostLosesItsHolds(t *testing.T) {
 			return nil, ctx.Err()
 		}}
 		d := newDog(t, s)
-		var asleep sync.Once
 		wake := time.Now().Add(5 * time.Second)
-		d.skew = func(from, to time.Time) (ahead time.Duration) {
-			if from.Before(wake) && !to.Before(wake) {
-				asleep.Do(func() { ahead = 25 * time.Second })
+		wall := func(at time.Time) time.Duration {
+			if at.Before(wake) {
+				return 0
 			}
-			return ahead
+			return 25 * time.Second
 		}
+		d.skew = func(from, to time.Time) time.Duration { return wall(to) - wall(from) }
 		watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(5*time.Second + 100*time.Millisecond)
 		synctest.Wait()
@@ -268,4 +268,94 @@ func TestUntilBoundsRenewal(t *testing.T) {
 			t.Errorf("lost at %v, want just under a minute", at)
 		}
 	})
+}
+
+// A host that was suspended, or whose clock was slewed, while nothing was held
+// does not lose the first hold after that.
+func TestSuspendWhileIdleDoesNotHitTheNextHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newDog(t, s)
+		start := time.Now()
+		// Between 10 s and 20 s of monotonic time, the wall clock runs an hour ahead.
+		wall := func(at time.Time) time.Duration {
+			if at.Sub(start) > 15*time.Second {
+				return time.Hour
+			}
+			return 0
+		}
+		d.skew = func(from, to time.Time) time.Duration { return wall(to) - wall(from) }
+		e := watch(d, "a", 0, 30*time.Second, true)
+		time.Sleep(time.Second)
+		d.Remove(e)
+		time.Sleep(30 * time.Second) // idle; suspended in the middle
+		e = watch(d, "b", 0, 30*time.Second, true)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(s.lost) > 0 {
+			t.Errorf("lost: %v", s.lost)
+		}
+		d.Remove(e)
+	})
+}
+
+// An acquire under way during a suspension is charged for it once.
+func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newDog(t, s)
+		start := time.Now()
+		wall := func(at time.Time) time.Duration {
+			if at.Sub(start) > 1010*time.Millisecond {
+				return 20 * time.Second
+			}
+			return 0
+		}
+		d.skew = func(from, to time.Time) time.Duration { return wall(to) - wall(from) }
+		keep := watch(d, "a", 0, time.Hour, false) // the dog ticks
+		time.Sleep(time.Second)
+		sent := time.Now()
+		time.Sleep(20 * time.Millisecond) // suspended for 20 s meanwhile
+		now := time.Now()
+		e := &Entry{Ward: "b", Group: 0, Lease: 30 * time.Second}
+		d.Watch(e, sent, d.Trust(sent, now, 30*time.Second), true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(s.lost) > 0 {
+			t.Errorf("lost: %v", s.lost)
+		}
+		d.Remove(e)
+		d.Remove(keep)
+	})
+}
+
+// A check that a poke has asked for survives the end of renewal.
+func TestPokeSurvivesRenewingOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newDog(t, s)
+		e := watch(d, "a", 0, 30*time.Second, true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		d.Poke(e)
+		d.Renewing(e, false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(s.calls) != 1 {
+			t.Error("the poke was dropped")
+		}
+		d.Remove(e)
+	})
+}
+
+// W4 (run with -race): send reads Entry.renewing without Dog.mu.
+func TestRenewingRacesWithSend(t *testing.T) {
+	s := &server{answer: allHeld}
+	d := newDog(t, s)
+	e := watch(d, "a", 0, 50*time.Millisecond, true)
+	for i := range 20000 {
+		d.Poke(e)
+		d.Renewing(e, i%2 == 0)
+	}
+	d.Remove(e)
 }

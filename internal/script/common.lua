@@ -11,3 +11,8 @@ end
 local function too_late(at, limit)
   return limit ~= '0' and at > tonumber(limit)
 end
+
+-- held says how often the owner holds the lock, in the text of the wire.
+local function held(key, owner)
+  return redis.call('HGET', key, owner) or '0'
+end

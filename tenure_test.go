@@ -1,0 +1,62 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+type nilDriver struct{}
+
+func (nilDriver) Eval(_ context.Context, c driver.Call) (any, error) {
+	return []any{int64(1), int64(0), int64(1)}, nil
+}
+func (nilDriver) Slotted() bool                                  { return false }
+func (nilDriver) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
+func (nilDriver) Listen(func(driver.Event)) driver.Listener      { return nilListener{} }
+
+type nilListener struct{}
+
+func (nilListener) Subscribe(string)   {}
+func (nilListener) Unsubscribe(string) {}
+func (nilListener) Close()             {}
+
+// The watchdog finds an entry lost under its lock, and says so after it. If an
+// Unlock and the next Lock of that owner come in between, the news is not of the
+// next hold.
+func TestLateNewsOfALossDoesNotHitTheNextHold(t *testing.T) {
+	c, err := New(nilDriver{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	ctx := WithOwner(context.Background(), c.NewOwner())
+	h1, err := c.NewMutex("x").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ten := h1.tenure
+	ten.ref() // a call of this owner under way keeps the tenure
+	defer ten.unref()
+	// The dog: answered() or collect() has just done finish(e, lost).
+	entry := ten.entry
+	c.dog.Remove(entry)
+	if err := h1.Unlock(); !errors.Is(err, ErrLost) {
+		t.Errorf("Unlock: %v", err)
+	}
+	h2, err := c.NewMutex("x").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h2.tenure != ten {
+		t.Fatal("another tenure")
+	}
+	lost(entry, watchdog.NotHeld) // the dog: config.Lost(e.Ward)
+	if h2.Context().Err() != nil {
+		t.Errorf("the next hold: %v", context.Cause(h2.Context()))
+	}
+	_ = h2.Unlock()
+}

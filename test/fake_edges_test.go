@@ -1,0 +1,615 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// nth makes the n-th (1-based) call of a script suffer, counted from now.
+func nth(d *memdriver.Driver, script string, fs ...memdriver.Fault) {
+	var n atomic.Int32
+	d.SetFaults(func(c driver.Call) memdriver.Fault {
+		if c.Script.Name() != script {
+			return memdriver.Fault{}
+		}
+		if i := int(n.Add(1)) - 1; i < len(fs) {
+			return fs[i]
+		}
+		return memdriver.Fault{}
+	})
+}
+
+// Extend's late answer does not move the deadline of the owner's next hold.
+func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		mu := c.NewMutex("x")
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		h1 := must(t)(mu.Lock(ctx))
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			switch call.Script.Name() {
+			case "renew":
+				return memdriver.Fault{DelayReply: 100 * time.Millisecond}
+			case "release":
+				return memdriver.Fault{DelayReply: 20 * time.Millisecond}
+			}
+			return memdriver.Fault{}
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = h1.Extend(background, time.Hour) })
+		time.Sleep(10 * time.Millisecond) // Redis has executed it; the answer is on its way
+		wg.Go(func() { unlock(t, h1) })
+		time.Sleep(10 * time.Millisecond)
+		h2 := must(t)(mu.Lock(ctx, holdfast.Lease(500*time.Millisecond)))
+		wg.Wait()
+		h3 := must(t)(other.NewMutex("x").Lock(background))
+		if h2.Context().Err() == nil {
+			t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
+		}
+		unlock(t, h3)
+		_ = h2.Unlock()
+	})
+}
+
+// Extend's late "not held" does not lose the owner's next hold.
+func TestLateExtendAnswerDoesNotLoseTheNextHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		mu := c.NewMutex("x")
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		h1 := must(t)(mu.Lock(ctx))
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			switch call.Script.Name() {
+			case "renew":
+				return memdriver.Fault{DelayRequest: 15 * time.Millisecond, DelayReply: 100 * time.Millisecond}
+			case "release":
+				return memdriver.Fault{DelayReply: 20 * time.Millisecond}
+			}
+			return memdriver.Fault{}
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = h1.Extend(background, time.Minute) })
+		time.Sleep(10 * time.Millisecond)
+		wg.Go(func() { unlock(t, h1) })
+		time.Sleep(10 * time.Millisecond)
+		h2 := must(t)(mu.Lock(ctx))
+		wg.Wait()
+		if h2.Context().Err() != nil {
+			t.Errorf("h2 lost: %v", context.Cause(h2.Context()))
+		}
+		_ = h2.Unlock()
+	})
+}
+
+// A release of the background's that was held up does not hit the next hold.
+func TestLateBackgroundReleaseDoesNotHitTheNextHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		mu := c.NewMutex("x")
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		h1 := must(t)(mu.Lock(ctx))
+		lost := memdriver.Fault{LoseRequest: true}
+		// Unlock's three sends are lost; of the background's, the first is late.
+		nth(d, "release", lost, lost, lost, memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		if err := h1.Unlock(); err == nil {
+			t.Fatal("no error")
+		}
+		h2 := must(t)(mu.Lock(ctx))
+		time.Sleep(time.Second)
+		w.wantCount("x", h2.Owner(), 1)
+		h3, err := other.NewMutex("x").TryLock(background)
+		if err == nil {
+			if h2.Context().Err() == nil {
+				t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
+			}
+			unlock(t, h3)
+		}
+		_ = h2.Unlock()
+	})
+}
+
+// One way is slower than the other, so the guess of the server's clock is off:
+// that is known, and what was given up is waited for so much longer.
+func TestAsymmetricDelay(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		mu := c.NewMutex("x")
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		once(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
+		h1 := must(t)(mu.Lock(ctx)) // the guess is now 950 ms ahead
+		once(d, "release", memdriver.Fault{DelayRequest: 3100 * time.Millisecond})
+		unlock(t, h1)
+		d.SetFaults(nil)
+		h2 := must(t)(mu.Lock(ctx))
+		time.Sleep(2 * time.Second)
+		w.wantCount("x", h2.Owner(), 1)
+		h3, err := other.NewMutex("x").TryLock(background)
+		if err == nil {
+			if h2.Context().Err() == nil {
+				t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
+			}
+			unlock(t, h3)
+		}
+		_ = h2.Unlock()
+	})
+}
+
+// The maker of an owner nests into what another process holds with it.
+func TestMakerOfAnOwnerSeesTheOthersHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		other, _ := w.client()
+		owner := a.NewOwner()
+		ctx := holdfast.WithOwner(background, owner)
+		hb := must(t)(b.NewMutex("x").Lock(ctx))
+		ha := must(t)(a.NewMutex("x").Lock(ctx)) // "reentrant with everything that owner holds, here or in another process"
+		w.wantCount("x", owner, 2)
+		unlock(t, ha)
+		w.wantCount("x", owner, 1)
+		if h, err := other.NewMutex("x").TryLock(background); err == nil {
+			if hb.Context().Err() == nil {
+				t.Error("two holders")
+			}
+			unlock(t, h)
+		}
+		_ = hb.Unlock()
+	})
+}
+
+// The first of two processes unlocks first: the other's hold stays.
+func TestFirstProcessUnlocksFirst(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		other, _ := w.client()
+		ha := must(t)(a.NewMutex("x").Lock(background))
+		ctx := holdfast.WithOwner(background, ha.Owner())
+		hb := must(t)(b.NewMutex("x").Lock(ctx))
+		w.wantCount("x", ha.Owner(), 2)
+		unlock(t, ha)
+		w.wantCount("x", ha.Owner(), 1)
+		if h, err := other.NewMutex("x").TryLock(background); err == nil {
+			if hb.Context().Err() == nil {
+				t.Error("two holders")
+			}
+			unlock(t, h)
+		}
+		_ = hb.Unlock()
+	})
+}
+
+// An owner's counts fall in two processes; none is left over.
+func TestCountsFallInTwoProcesses(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		ha := must(t)(a.NewMutex("x").Lock(background))
+		ctx := holdfast.WithOwner(background, ha.Owner())
+		ha2 := must(t)(a.NewMutex("x").Lock(ctx))
+		hb := must(t)(b.NewMutex("x").Lock(ctx)) // base 2, count 3
+		unlock(t, ha2)                           // sets 1, though 2 are held
+		w.wantCount("x", ha.Owner(), 2)
+		unlock(t, hb) // "at most 2"
+		w.wantCount("x", ha.Owner(), 1)
+		_ = ha.Unlock()
+	})
+}
+
+// A key that is no lock any more ends no other hold of its batch.
+func TestOneBadKeyEndsNoOther(t *testing.T) {
+	for _, bad := range []string{"string", "field"} {
+		t.Run(bad, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				good := must(t)(c.NewMutex("good").Lock(background))
+				evil := must(t)(c.NewMutex("evil").Lock(background))
+				last := must(t)(c.NewMutex("last").Lock(background))
+				if bad == "string" {
+					w.do("DEL", "evil")
+					w.do("SET", "evil", "something else")
+				} else {
+					w.do("HSET", "evil", evil.Owner().String(), "junk")
+				}
+				time.Sleep(2 * time.Minute)
+				for _, h := range []*holdfast.Hold{good, last} {
+					if h.Context().Err() != nil {
+						t.Errorf("%s lost because of another key", h.Name())
+					}
+				}
+				w.do("DEL", "evil")
+				_ = good.Unlock()
+				_ = evil.Unlock()
+				_ = last.Unlock()
+			})
+		})
+	}
+}
+
+// An Adopt that fails leaves the lock with its holder.
+func TestFailedAdoptLeavesTheLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		h := must(t)(a.NewMutex("x").Lock(background))
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: 20 * time.Millisecond} })
+		_, err := b.NewMutex("x").Adopt(background, h.Owner(), holdfast.Lease(10*time.Millisecond))
+		t.Log(err)
+		time.Sleep(time.Second)
+		w.wantCount("x", h.Owner(), 1)
+		_ = h.Unlock()
+	})
+}
+
+// An Unlock that races with Close leaves nothing.
+func TestUnlockRacingClose(t *testing.T) {
+	left := 0
+	for range 3000 {
+		fake(t, func(t *testing.T, w *world) {
+			c, _ := w.client()
+			h := must(t)(c.NewMutex("x").Lock(background))
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			wg.Go(func() { <-start; _ = h.Unlock() })
+			wg.Go(func() { <-start; _ = c.Close(background) })
+			close(start)
+			wg.Wait()
+			if w.do("EXISTS", "x") != "0" {
+				left++
+				w.do("DEL", "x")
+			}
+		})
+	}
+	if left > 0 {
+		t.Errorf("left in Redis %d times, with Close having returned nil", left)
+	}
+}
+
+// Nested holds do not stretch WithMaxHold, nor does Extend on one.
+func TestNestedHoldsKeepToMaxHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithMaxHold(time.Minute))
+		start := time.Now()
+		outer := must(t)(c.NewMutex("x").Lock(background))
+		for time.Since(start) < 10*time.Minute {
+			inner, err := c.NewMutex("x").Lock(outer.Context())
+			if err != nil {
+				break
+			}
+			time.Sleep(10 * time.Second)
+			if inner.Unlock() != nil {
+				break
+			}
+		}
+		if took := time.Since(start); took > 61*time.Second {
+			t.Errorf("the outer hold still lives after %v", took)
+		}
+		_ = outer.Unlock()
+	})
+}
+
+func TestExtendKeepsToMaxHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithMaxHold(time.Minute))
+		start := time.Now()
+		outer := must(t)(c.NewMutex("x").Lock(background))
+		time.Sleep(50 * time.Second)
+		inner := must(t)(c.NewMutex("x").Lock(outer.Context(), holdfast.Lease(time.Millisecond*10)))
+		if err := inner.Extend(background, 59*time.Second); err != nil {
+			t.Log(err)
+		}
+		if took := lostAt(t, outer, start); took > 61*time.Second {
+			t.Errorf("lost after %v", took)
+		}
+		_ = inner.Unlock()
+		_ = outer.Unlock()
+	})
+}
+
+// A release is repeated in the background until the key has expired by itself.
+func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var failed atomic.Int32
+		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnError: func(holdfast.Event) { failed.Add(1) }}))
+		h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Hour)))
+		silent(d, memdriver.Fault{LoseRequest: true})
+		if err := h.Unlock(); err == nil {
+			t.Fatal("no error")
+		}
+		time.Sleep(time.Minute)
+		d.SetFaults(nil)
+		time.Sleep(time.Minute)
+		if got := w.do("EXISTS", "x"); got != "0" {
+			t.Errorf("an outage of a minute leaves the lock for %v more; OnError %d times", w.pttl("x"), failed.Load())
+		}
+		w.do("DEL", "x")
+	})
+}
+
+// TryLock is bounded, also by another call of the same owner.
+func TestTryLockIsBounded(t *testing.T) {
+	for _, how := range []string{"same owner in line", "unsettled unlock"} {
+		t.Run(how, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				other, _ := w.client()
+				mu := c.NewMutex("x")
+				ctx := holdfast.WithOwner(background, c.NewOwner())
+				var wg sync.WaitGroup
+				if how == "unsettled unlock" {
+					h := must(t)(mu.Lock(ctx))
+					silent(d, memdriver.Fault{LoseRequest: true})
+					_ = h.Unlock()
+				} else {
+					h := must(t)(other.NewMutex("x").Lock(background))
+					wg.Go(func() {
+						h, err := mu.Lock(ctx)
+						if err == nil {
+							unlock(t, h)
+						}
+					})
+					time.AfterFunc(time.Hour, func() { unlock(t, h) })
+					synctest.Wait()
+				}
+				start := time.Now()
+				h, err := mu.TryLock(ctx)
+				if took := time.Since(start); took > holdfast.DefaultTimeout {
+					t.Errorf("TryLock took %v: %v", took, err)
+				}
+				if err == nil {
+					_ = h.Unlock()
+				}
+				wg.Wait()
+				d.SetFaults(nil)
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+// After a loss, Unlock of a SyncLocker does not unlock the next one's hold.
+func TestSyncLockerUnlocksItsOwnHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		l := holdfast.SyncLocker(background, c.NewMutex("x"))
+		l.Lock() // the first goroutine's
+		w.do("DEL", "x")
+		time.Sleep(15 * time.Second) // it is lost
+		second := make(chan struct{})
+		go func() { l.Lock(); close(second) }()
+		synctest.Wait()
+		func() {
+			defer func() {
+				if r := recover(); r == nil {
+					t.Error("the first one's Unlock did not panic")
+				}
+			}()
+			l.Unlock() // the first goroutine's
+		}()
+		<-second // only now: until then the first believed to be alone
+		if h, err := other.NewMutex("x").TryLock(background); err == nil {
+			t.Error("the second goroutine's lock was given away")
+			unlock(t, h)
+		}
+		l.Unlock()
+	})
+}
+
+// Leases that could never be trusted are refused.
+func TestTinyLease(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithMargin(time.Second))
+		for _, lease := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second} {
+			h, err := c.NewMutex("x").Lock(background, holdfast.Lease(lease))
+			if err != nil && !errors.Is(err, holdfast.ErrInvalidLease) {
+				t.Errorf("%v: %v", lease, err)
+			}
+			if err == nil {
+				_ = h.Unlock()
+			}
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// A forced unlock that comes late does not hit the next holder.
+func TestLateForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		op, d := w.client()
+		must(t)(a.NewMutex("x").Lock(background))
+		once(d, "force", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		was, err := op.NewMutex("x").ForceUnlock(background)
+		if err != nil || !was {
+			t.Fatal(was, err)
+		}
+		h := must(t)(a.NewMutex("x").Lock(background)) // after it
+		time.Sleep(500 * time.Millisecond)
+		w.wantCount("x", h.Owner(), 1)
+		_ = h.Unlock()
+	})
+}
+
+// OnLost is told of every loss.
+func TestEveryLossIsTold(t *testing.T) {
+	// a) the lock is found gone by Unlock.
+	fake(t, func(t *testing.T, w *world) {
+		var lost, released atomic.Int32
+		c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{
+			OnLost:    func(holdfast.Event) { lost.Add(1) },
+			OnRelease: func(holdfast.Event) { released.Add(1) },
+		}))
+		h := must(t)(c.NewMutex("x").Lock(background))
+		w.do("DEL", "x")
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		time.Sleep(time.Minute)
+		if lost.Load() != 1 {
+			t.Errorf("gone at Unlock: OnLost %d times, OnRelease %d times, cause %v", lost.Load(), released.Load(), context.Cause(h.Context()))
+		}
+	})
+	// b) Unlock at the very moment of the deadline.
+	missed, losses := 0, 0
+	for range 200 {
+		fake(t, func(t *testing.T, w *world) {
+			var lost atomic.Int32
+			c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { lost.Add(1) }}))
+			h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Second)))
+			time.Sleep(time.Until(h.Deadline()))
+			err := h.Unlock()
+			time.Sleep(time.Minute)
+			if errors.Is(err, holdfast.ErrLost) {
+				losses++
+				if lost.Load() == 0 {
+					missed++
+				}
+			}
+		})
+	}
+	if missed > 0 {
+		t.Errorf("at the deadline: %d of %d losses were not told to OnLost", missed, losses)
+	}
+}
+
+// Unlock of a lost hold says so at once, whatever is being settled.
+func TestUnlockOfALostHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithLease(3 * time.Second))
+		mu := c.NewMutex("x")
+		h := must(t)(mu.Lock(background))
+		silent(d, memdriver.Fault{LoseRequest: true})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), 2500*time.Millisecond)
+		defer cancel()
+		_, err := mu.Lock(ctx) // settled in the background for a while
+		t.Log(err)
+		lostAt(t, h, time.Now())
+		start := time.Now()
+		err = h.Unlock()
+		if !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("Unlock of a lost hold after %v: %v", time.Since(start), err)
+		}
+		d.SetFaults(nil)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A call of the same owner may come between an Unlock and its release. It keeps
+// what still stands in Redis, and nobody waits for the lease to end.
+func TestLockBetweenUnlockAndRelease(t *testing.T) {
+	worst := time.Duration(0)
+	for range 50 {
+		fake(t, func(t *testing.T, w *world) {
+			c, _ := w.client()
+			other, _ := w.client()
+			mu := c.NewMutex("x")
+			owner := holdfast.WithOwner(background, c.NewOwner())
+			theirs := must(t)(other.NewMutex("x").Lock(background))
+			var wg sync.WaitGroup
+			lockUnlock := func(ctx context.Context) {
+				wg.Go(func() {
+					h, err := mu.Lock(ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := h.Unlock(); err != nil {
+						t.Log(err) // "no answer in time", and Redis is well
+					}
+				})
+				synctest.Wait()
+			}
+			lockUnlock(owner)      // stands in line, op in hand
+			lockUnlock(owner)      // waits for op
+			lockUnlock(background) // in line behind the first
+			start := time.Now()
+			unlock(t, theirs)
+			wg.Wait()
+			worst = max(worst, time.Since(start))
+		})
+	}
+	if worst > 4*time.Second {
+		t.Errorf("the lock was free, and nobody got it for %v", worst)
+	}
+}
+
+// An owner of another client, used by two goroutines, leaves nothing.
+func TestForeignOwnerInTwoGoroutines(t *testing.T) {
+	left := 0
+	for range 50 {
+		fake(t, func(t *testing.T, w *world) {
+			maker, _ := w.client()
+			c, _ := w.client()
+			mu := c.NewMutex("x")
+			owner := holdfast.WithOwner(background, maker.NewOwner())
+			theirs := must(t)(maker.NewMutex("x").Lock(background))
+			var wg sync.WaitGroup
+			for range 2 {
+				wg.Go(func() { unlock(t, must(t)(mu.Lock(owner))) })
+				synctest.Wait()
+			}
+			unlock(t, theirs)
+			wg.Wait()
+			time.Sleep(5 * time.Second)
+			if w.do("EXISTS", "x") != "0" { // every Lock was unlocked, without an error
+				left++
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+	if left > 0 {
+		t.Errorf("a phantom hold was left %d times of 50", left)
+	}
+}
+
+// An Unlock begun in time, whose release arrives after the lease, is no loss.
+func TestSlowUnlockIsNoLoss(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithLease(300 * time.Millisecond))
+		h := must(t)(c.NewMutex("x").Lock(background))
+		once(d, "release", memdriver.Fault{DelayRequest: 400 * time.Millisecond})
+		if err := h.Unlock(); err != nil {
+			t.Errorf("Unlock, begun 300ms before the end of the lease: %v", err)
+		}
+	})
+}
+
+// What settles a matter is a release that was sent after the limit of the send
+// that was given up, not one that was answered after it.
+func TestSlowAnswerSettlesNothing(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		var n, m int
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			switch call.Script.Name() {
+			case "acquire":
+				if n++; n == 1 {
+					return memdriver.Fault{DelayRequest: 2200 * time.Millisecond}
+				}
+			case "release":
+				if m++; m == 1 {
+					return memdriver.Fault{DelayReply: 600 * time.Millisecond}
+				}
+			}
+			return memdriver.Fault{}
+		})
+		ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+		defer cancel()
+		_, err := c.NewMutex("x").Lock(ctx)
+		wantError(t, err, context.DeadlineExceeded)
+		time.Sleep(5 * time.Second)
+		w.wantReply("0", "EXISTS", "x")
+		time.Sleep(time.Minute)
+	})
+}
