@@ -16,7 +16,7 @@ import (
 )
 
 // noticed is how long a subscriber may take to replace a silent connection.
-const noticed = 7 * time.Second
+const noticed = 20 * time.Second
 
 func TestBlackHole(t *testing.T) {
 	server := redistest.Start(t)
