@@ -47,6 +47,12 @@
 //
 // The limit is part of every script's arguments: after it, by the server's own
 // clock, the script does nothing. That is what makes waiting for it an end.
+//
+// Scripts go from one count to another, and do nothing if they find a third. So
+// some unanswered sends cannot do harm yet, and do not keep op: those of a granted
+// acquire are settled when the hold is given back, those of a partial release
+// before the next acquire. A count that is not ours is another process's.
+//
 // The promise is good for requests that are lost or late. It does not cover one
 // that is delivered again after it was answered; TCP does not do that, and the
 // drivers see to it that clients do not.
