@@ -21,6 +21,8 @@ type acquisition struct {
 	oneTry   bool
 	started  time.Time
 	adopting bool // what stands in Redis already, without asking for more
+	asked    bool // from a place in line, so that Redis may know of a waiter
+	tries    int  // how often that was refused
 	// unknown are sends whose effect is not known.
 	unknown []*flight
 	// last is what Redis, or the lack of it, said last: the error to return when
@@ -120,17 +122,14 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 		if ch, o.err = t.oneMore(); o.err != nil {
 			return o, ch
 		}
+		if ch.to > 1 && a.kind.config.nonReentrant {
+			return outcome{err: problem(a.kind.name, "this owner holds it already", ErrReentrant)}, ch
+		}
 		if o.err = a.fitLease(); o.err != nil {
 			return o, ch
 		}
 		t.lives(a.lease + a.client.config.timeout)
-		ask := a.kind.askAcquire(t.owner, a.lease, ch.from, ch.to)
-		if ch.from == 0 && !a.oneTry {
-			o = a.standInLine(ctx, ask)
-		} else {
-			o = a.client.order(ctx, ask, false)
-			a.unknown = append(a.unknown, o.unknown...)
-		}
+		o = a.ask(ctx, ch)
 		if o.err != nil || o.answer.Code != script.Changed {
 			return o, ch
 		}
@@ -140,6 +139,36 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 		}
 	}
 	return outcome{err: errChanging}, ch
+}
+
+// ask asks once, or until the lock is acquired.
+func (a *acquisition) ask(ctx context.Context, ch change) outcome {
+	w := wish{
+		change: ch, owner: a.tenure.owner, lease: a.lease,
+		token: a.wantsToken(), waiting: ch.from == 0 && !a.oneTry,
+	}
+	// Others may be in already, and more may come in, if nobody waits here.
+	open := a.kind.shared && !a.client.lines.Stands(a.line())
+	if w.waiting && !open {
+		return a.standInLine(ctx, w)
+	}
+	o := a.client.order(ctx, a.kind.acquire(w), false)
+	a.unknown = append(a.unknown, o.unknown...)
+	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
+		return a.standInLine(ctx, w)
+	}
+	return o
+}
+
+// line is which line of this process the acquisition stands in.
+func (a *acquisition) line() string {
+	return a.kind.class + " " + a.kind.name + " " + a.kind.channel(a.tenure.owner)
+}
+
+// wantsToken reports whether a fencing token is to be taken: one for each run of
+// holds, or the inner one of two would make the outer one's too old.
+func (a *acquisition) wantsToken() bool {
+	return a.kind.config.fenced && !a.tenure.hasToken()
 }
 
 var errChanging = errors.New("another process keeps changing the count of this owner")
@@ -171,9 +200,16 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 	if o.err == nil && o.answer.Code == script.Done {
 		return a.granted(o, ch)
 	}
-	a.client.settle(a.tenure, a.unknown, ch.ours(), false)
-	if o.err != nil {
+	left := matter{unknown: a.unknown, stood: ch.ours()}
+	if a.asked {
+		left.leave = a.kind.leave(a.tenure.owner)
+	}
+	a.client.settle(a.tenure, left)
+	switch {
+	case o.err != nil:
 		return nil, a.failure(ctx, o)
+	case o.answer.Code == script.Upgrade:
+		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself", ErrReentrant)
 	}
 	return nil, a.lockedError(o)
 }
@@ -182,9 +218,12 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 func (a *acquisition) lockedError(o outcome) *LockedError {
 	refusal := &LockedError{Name: a.kind.name}
 	if pttl, err := o.answer.Int(0); err == nil {
-		refusal.TTL = time.Duration(pttl) * time.Millisecond
-		if pttl < 0 {
+		refusal.TTL = time.Duration(max(pttl, -1)) * time.Millisecond
+		switch pttl {
+		case -1:
 			refusal.TTL = -1
+		case -2: // free, but somebody else's turn
+			refusal.TTL = 0
 		}
 	}
 	if holder, err := o.answer.Text(1); err == nil {
@@ -202,7 +241,7 @@ func (a *acquisition) failure(ctx context.Context, o outcome) error {
 		return gaveUp(a.caller, a.kind.name)
 	case errors.Is(err, ErrClosed) || errors.Is(context.Cause(ctx), ErrClosed):
 		return problem(a.kind.name, "", ErrClosed)
-	case errors.Is(err, ErrLost) || errors.Is(err, ErrInvalidLease):
+	case errors.Is(err, ErrLost) || errors.Is(err, ErrInvalidLease) || errors.Is(err, ErrReentrant):
 		return err
 	case errors.Is(err, errWaitOver) && a.last != nil:
 		return a.last
@@ -227,10 +266,13 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	} else if err != nil {
 		t.ours = max(t.ours, ch.ours())
 		t.mu.Unlock()
-		c.settle(t, a.unknown, ch.ours(), true)
+		c.settle(t, matter{unknown: a.unknown, stood: ch.ours(), release: true})
 		return nil, err
 	}
 	t.base, t.ours, t.unsure = ch.base, ch.ours(), false
+	if token, err := o.answer.Int(0); len(t.holds) == 0 || err == nil && token > 0 {
+		t.token = token
+	}
 	h := a.hold()
 	t.holds[h] = struct{}{}
 	if t.entry == nil {
@@ -274,7 +316,7 @@ func (a *acquisition) untrusted(deadline, now time.Time) error {
 func (a *acquisition) hold() *Hold {
 	h := &Hold{
 		tenure: a.tenure, since: time.Now(), hooks: a.config.hooks,
-		renewed: a.config.lease == 0,
+		renewed: a.config.lease == 0, token: a.tenure.token,
 	}
 	h.ctx, h.cancel = context.WithCancelCause(WithOwner(a.caller, a.tenure.owner))
 	return h

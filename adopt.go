@@ -2,6 +2,8 @@ package holdfast
 
 import (
 	"context"
+
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // adopt is Adopt of every kind.
@@ -13,17 +15,18 @@ func (c *Client) adopt(ctx context.Context, k *kind, options []LockOption) (*Hol
 	defer leave()
 	t := a.tenure
 	t.lives(a.lease + c.config.timeout)
-	o := c.order(waiting, k.askRenew(t.owner, a.lease), false)
+	o := c.order(waiting, k.renew(t.owner, t.count(), a.lease), false)
 	if o.err != nil {
 		t.freeOp() // what was asked for is harmless, whenever it takes effect
 		return nil, a.failure(waiting, o)
 	}
-	return a.adopted(o)
+	return a.adopted(waiting, o)
 }
 
 // adopted makes the hold of what stands in Redis. Op is held, and freed.
-func (a *acquisition) adopted(o outcome) (*Hold, error) {
+func (a *acquisition) adopted(ctx context.Context, o outcome) (*Hold, error) {
 	t := a.tenure
+	a.adopting = true
 	count, err := o.answer.Int(0)
 	if err != nil {
 		t.freeOp()
@@ -39,7 +42,20 @@ func (a *acquisition) adopted(o outcome) (*Hold, error) {
 		t.freeOp()
 		return nil, problem(a.kind.name, "each of its holds is handed out here already", ErrInvalidOwner)
 	}
-	a.adopting = true
+	if !a.wantsToken() {
+		o.answer.Rest = nil // the count, where a grant has its token
+		return a.granted(o, ch)
+	}
+	// Another token, greater than the one that it was taken with.
+	o = a.client.order(ctx, a.kind.acquire(wish{change: ch, owner: t.owner, lease: a.lease, token: true}), false)
+	switch {
+	case o.err != nil:
+		t.freeOp()
+		return nil, a.failure(ctx, o)
+	case o.answer.Code != script.Done:
+		t.freeOp()
+		return nil, problem(a.kind.name, "it changed hands meanwhile", ErrNotHeld)
+	}
 	return a.granted(o, ch)
 }
 

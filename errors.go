@@ -25,6 +25,10 @@ var (
 	// only ErrNotHeld.
 	ErrNotHeld = errors.New("not held by this owner")
 
+	// ErrReentrant: the owner holds the lock already and cannot have it once more:
+	// it is [NonReentrant], or held for reading and wanted for writing.
+	ErrReentrant = errors.New("held by this owner already")
+
 	// ErrClosed: the client is closed, or was closed during the call.
 	ErrClosed = errors.New("the client is closed")
 
@@ -90,7 +94,7 @@ func (e *LostError) Is(target error) bool { return target == ErrLost || target =
 
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {
-	// Op is what was asked for: acquire, release, renew, force or inspect.
+	// Op is what was asked for: acquire, release, renew, force, inspect or leave.
 	Op string
 	// Name is the lock's name.
 	Name string

@@ -17,7 +17,8 @@ type Hold struct {
 	ctx     context.Context // a hold is a context: that is how it tells its loss
 	cancel  context.CancelCauseFunc
 	since   time.Time
-	renewed bool // the watchdog renews for it
+	renewed bool  // the watchdog renews for it
+	token   int64 // 0: none
 	hooks   hookList
 	ended   error       // why the hold is no more, other than loss; guarded by tenure.mu
 	told    atomic.Bool // the hooks know of its loss
@@ -28,6 +29,12 @@ func (h *Hold) Name() string { return h.tenure.kind.name }
 
 // Owner returns who holds the lock.
 func (h *Hold) Owner() Owner { return h.tenure.owner }
+
+// Token returns the fencing token of a lock that is [Fenced], and 0 of others.
+// It is greater than the tokens of all holds of the lock before, and stays the
+// same for as long as the hold lasts. Redisson: RFencedLock.getToken, which
+// returns the last token of whichever holder.
+func (h *Hold) Token() int64 { return h.token }
 
 // Context returns the context to do the work under. It is derived from the one
 // that Lock was called with and carries the owner, so Lock under it is
@@ -71,7 +78,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	t.lives(d + c.config.timeout)
-	o, err := c.ask(ctx, t.kind, "renew", t.kind.askRenew(t.owner, d))
+	o, err := c.ask(ctx, t.kind, "renew", t.kind.renew(t.owner, t.count(), d))
 	if err != nil {
 		return err
 	}

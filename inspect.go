@@ -12,11 +12,18 @@ import (
 type Inspection struct {
 	// Name is the lock's name.
 	Name string
+	// Mode is "read" or "write" for a held read-write lock, and empty otherwise.
+	Mode string
 	// Holders are who holds it; none if it is free.
 	Holders []Holder
 	// TTL is how long it lives unless renewed: 0 if it is free, -1 if it does
 	// not expire, which neither holdfast nor Redisson would leave behind.
 	TTL time.Duration
+	// Waiters are who stands in line, in order, where that is known in Redis: for
+	// fair locks.
+	Waiters []string
+	// Token is the last fencing token, of a lock that is [Fenced]; else 0.
+	Token int64
 }
 
 // Holder is one owner that holds a lock.
@@ -29,7 +36,7 @@ type Holder struct {
 
 // look asks how a lock stands.
 func (c *Client) look(ctx context.Context, k *kind) (Inspection, error) {
-	o, err := c.ask(ctx, k, "inspect", k.askInspect())
+	o, err := c.ask(ctx, k, "inspect", k.inspect())
 	if err != nil {
 		return Inspection{}, err
 	}
@@ -43,26 +50,35 @@ func (c *Client) look(ctx context.Context, k *kind) (Inspection, error) {
 func readInspection(name string, answer script.Answer) (Inspection, error) {
 	found := Inspection{Name: name}
 	pttl, err := answer.Int(0)
-	if err != nil || pttl == -2 {
+	if err != nil {
 		return found, err
 	}
-	found.TTL = max(-1, time.Duration(pttl)*time.Millisecond)
-	for i := 1; i < len(answer.Rest); i += 2 {
-		owner, err := answer.Text(i)
-		if err != nil {
-			return found, err
-		}
-		text, err := answer.Text(i + 1)
-		if err != nil {
-			return found, err
-		}
-		count, err := strconv.Atoi(text)
-		if err != nil {
-			return found, err
-		}
-		found.Holders = append(found.Holders, Holder{Owner: owner, Count: count})
+	if pttl != -2 {
+		found.TTL = max(-1, time.Duration(pttl)*time.Millisecond)
 	}
-	return found, nil
+	if found.Mode, err = answer.Text(1); err != nil {
+		return found, err
+	}
+	token, err := answer.Text(2)
+	if err != nil {
+		return found, err
+	}
+	if found.Token, err = strconv.ParseInt(token, 10, 64); err != nil {
+		return found, err
+	}
+	holders, err := answer.List(3)
+	if err != nil {
+		return found, err
+	}
+	for i := 0; i+1 < len(holders); i += 2 {
+		count, err := strconv.Atoi(holders[i+1])
+		if err != nil {
+			return found, err
+		}
+		found.Holders = append(found.Holders, Holder{Owner: holders[i], Count: count})
+	}
+	found.Waiters, err = answer.List(4)
+	return found, err
 }
 
 // force takes a lock from whoever holds it, and reports whether anybody did. It
@@ -73,7 +89,11 @@ func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
 		if err != nil || len(found.Holders) == 0 {
 			return false, err
 		}
-		o, err := c.ask(ctx, k, "force", k.askForce(found.Holders[0].Owner))
+		holders := make([]string, len(found.Holders))
+		for i, h := range found.Holders {
+			holders[i] = h.Owner
+		}
+		o, err := c.ask(ctx, k, "force", k.force(holders))
 		if err != nil {
 			return false, err
 		}

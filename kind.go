@@ -1,94 +1,76 @@
 package holdfast
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// kind is what sets one kind of lock apart from the others: its keys, its
-// channel and its scripts. Everything else is the same for all.
+// kind is what sets one kind of lock apart from the others. Everything else is
+// the same for all.
 type kind struct {
 	client  *Client
 	name    string
-	channel string
-	invalid error // why the name cannot be used, or nil
-
-	acquire, release, renew, force, inspect *driver.Script
+	invalid error // why it cannot be used, or nil
+	// class is which counts in Redis are meant: kinds of one class are the same
+	// lock, and an owner has one tenure at it.
+	class string
+	// shared says that several owners may hold it at once: when one has been let
+	// in, the next in line may well be, too.
+	shared bool
+	config mutexConfig
+	dialect
 }
 
-// newMutexKind is the plain lock.
-func newMutexKind(c *Client, name string) *kind {
-	k := &kind{
-		client: c, name: name, channel: wire.LockChannel(name),
-		acquire: script.Acquire, release: script.Release, renew: script.Renew,
-		force: script.Force, inspect: script.Inspect,
-	}
+// dialect is how the scripts of a kind are asked.
+type dialect interface {
+	// acquire asks that an owner, who holds the lock so many times, holds it
+	// another number of times.
+	acquire(w wish) request
+	// release asks that owner, who holds the lock from times, holds it to times.
+	release(owner Owner, from, to int) request
+	// renew asks that the lock lives for at least ttl if owner holds it, and how
+	// often owner holds it; count is how often that is as far as we know. A ttl of
+	// 0 only asks. Renewals of one script can be sent as one.
+	renew(owner Owner, count int, ttl time.Duration) request
+	// force asks that none of these, in the wire's text, holds the lock.
+	force(holders []string) request
+	// inspect asks how things stand.
+	inspect() request
+	// leave asks that owner does not wait any more. The zero request says that
+	// waiting leaves nothing in Redis.
+	leave(owner Owner) request
+	// channel is where owner hears of releases; empty if it hears nothing.
+	channel(owner Owner) string
+}
+
+// wish is what an acquire asks for.
+type wish struct {
+	change
+	owner   Owner
+	lease   time.Duration
+	token   bool // a new fencing token is wanted
+	waiting bool // if it is refused, it is going to ask again
+}
+
+// request is a script call, without what every call begins with.
+type request struct {
+	script *driver.Script
+	keys   []string
+	args   []string
+}
+
+// newKind returns a kind with what all have in common. Its name has been
+// checked, and its options have.
+func newKind(c *Client, name, class string, d dialect, config mutexConfig) *kind {
+	k := &kind{client: c, name: name, class: class, config: config, dialect: d, invalid: config.invalid}
 	if err := wire.CheckName(name); err != nil {
 		k.invalid = fmt.Errorf("holdfast: %w: %.80q: %w", ErrInvalidName, name, err)
 	}
 	return k
-}
-
-// askAcquire asks that owner, who holds the lock from times, holds it to times.
-func (k *kind) askAcquire(owner Owner, lease time.Duration, from, to int) request {
-	return func(_ context.Context, s sending) (driver.Call, error) {
-		return driver.Call{
-			Script: k.acquire,
-			Keys:   []string{k.name},
-			Args:   []string{millis(lease), owner.String(), strconv.Itoa(from), strconv.Itoa(to), s.again, s.limit},
-		}, nil
-	}
-}
-
-// askRelease asks that owner, who holds the lock from times, holds it to times.
-func (k *kind) askRelease(owner Owner, from, to int) request {
-	return func(ctx context.Context, s sending) (driver.Call, error) {
-		publish, err := k.client.publishCommand(ctx)
-		return driver.Call{
-			Script: k.release,
-			Keys:   []string{k.name, k.channel},
-			Args: []string{
-				owner.String(), strconv.Itoa(from), strconv.Itoa(to), s.again, publish, wire.Released, s.limit,
-			},
-		}, err
-	}
-}
-
-// askRenew asks that the lock lives for at least ttl if owner holds it, and how
-// often owner holds it. A ttl of 0 only asks.
-func (k *kind) askRenew(owner Owner, ttl time.Duration) request {
-	return func(_ context.Context, s sending) (driver.Call, error) {
-		return driver.Call{
-			Script: k.renew,
-			Keys:   []string{k.name},
-			Args:   []string{s.limit, owner.String(), millis(ttl)},
-		}, nil
-	}
-}
-
-// askForce asks that owner, in the wire's text, does not hold the lock.
-func (k *kind) askForce(owner string) request {
-	return func(ctx context.Context, s sending) (driver.Call, error) {
-		publish, err := k.client.publishCommand(ctx)
-		return driver.Call{
-			Script: k.force,
-			Keys:   []string{k.name, k.channel},
-			Args:   []string{owner, publish, wire.Released, s.limit},
-		}, err
-	}
-}
-
-// askInspect asks how things stand.
-func (k *kind) askInspect() request {
-	return func(context.Context, sending) (driver.Call, error) {
-		return driver.Call{Script: k.inspect, Keys: []string{k.name}}, nil
-	}
 }
 
 // millis writes a duration as whole milliseconds.

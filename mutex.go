@@ -1,116 +1,24 @@
 package holdfast
 
-import (
-	"context"
-	"time"
-)
-
 // Mutex is a reentrant lock: one owner holds it, as often as it likes. Get one
 // from [Client.NewMutex]; make as many of one name as you like, they are the
 // same lock. All methods are safe for concurrent use.
 //
 // In Redis it is a hash at the lock's name, with the owner as its field and the
 // number of holds as the value, that expires with the lease. Releases are
-// announced on redisson_lock__channel:{name}. Redisson: RLock.
+// announced on redisson_lock__channel:{name}. Redisson: RLock; with [Fenced]
+// RFencedLock, with [Polling] the spin lock, with [NonReentrant] the lock of
+// that name.
 type Mutex struct {
-	kind *kind
+	lock
 }
 
 // NewMutex returns the lock of the given name. It does no I/O. A name has 1 to
 // 1,024 bytes, and either no braces or one pair around at least one character,
 // which then chooses the cluster slot; with any other name every call returns
-// [ErrInvalidName]. Redisson: getLock.
-func (c *Client) NewMutex(name string) *Mutex {
-	return &Mutex{kind: newMutexKind(c, name)}
-}
-
-// Name returns the lock's name.
-func (m *Mutex) Name() string { return m.kind.name }
-
-// Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
-// out. Waiters of one process come first, first served; between processes it is
-// whoever asks first.
-//
-// Under a context without an owner the hold gets a new owner, so goroutines that
-// share a Mutex exclude each other. Under a context with an owner, such as that
-// of a hold, Lock belongs to that owner: if it holds the lock already, the hold
-// is nested, and Redis counts it. Without [Lease] the watchdog renews the hold.
-//
-// If Lock returns an error, the caller holds nothing more than before; what a
-// send may have taken whose answer did not come is given back in the
-// background. The error matches
-//   - ctx.Err() and the context's cause if ctx ended;
-//   - [ErrLocked], as a [*LockedError], if Wait ran out and another holds it;
-//   - [*BackendError] if Redis did not answer, or refused;
-//   - [ErrLost] if the hold that this one was to be nested in is gone;
-//   - [ErrClosed], [ErrInvalidName], [ErrInvalidLease], [ErrInvalidOwner] or
-//     [ErrInvalidOption].
-//
-// Redisson: RLock.lock, lockInterruptibly, and tryLock with a wait time.
-func (m *Mutex) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return m.kind.client.acquire(ctx, m.kind, false, options)
-}
-
-// TryLock is Lock without waiting: if another holds the lock, it returns a
-// [*LockedError] that says who. Redis being away, it returns a [*BackendError]
-// within [WithTimeout]. Redisson: RLock.tryLock without a wait time.
-func (m *Mutex) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return m.kind.client.acquire(ctx, m.kind, true, options)
-}
-
-// Adopt attaches to a hold of owner's that stands in Redis already, taken by
-// another process which handed the owner over, and watches it from here: the
-// watchdog renews it, and Unlock gives back one of its counts. It returns
-// [ErrNotHeld] if owner does not hold the lock, and [ErrInvalidOwner] if every
-// count has a hold in this client already. Lock's other errors apply. Redisson
-// has no counterpart, but lets any client unlock with the right thread id.
-func (m *Mutex) Adopt(ctx context.Context, owner Owner, options ...LockOption) (*Hold, error) {
-	return m.kind.client.adopt(WithOwner(ctx, owner), m.kind, options)
-}
-
-// Inspect returns how the lock stands in Redis. It asks the primary. Redisson
-// has no counterpart.
-func (m *Mutex) Inspect(ctx context.Context) (Inspection, error) {
-	return m.kind.client.look(ctx, m.kind)
-}
-
-// Locked reports whether anybody holds the lock. Redisson: isLocked, which may
-// ask a replica.
-func (m *Mutex) Locked(ctx context.Context) (bool, error) {
-	found, err := m.Inspect(ctx)
-	return len(found.Holders) > 0, err
-}
-
-// HeldBy reports whether owner holds the lock. Redisson: isHeldByThread.
-func (m *Mutex) HeldBy(ctx context.Context, owner Owner) (bool, error) {
-	count, err := m.HoldCount(ctx, owner)
-	return count > 0, err
-}
-
-// HoldCount returns how often owner holds the lock. Redisson: getHoldCount.
-func (m *Mutex) HoldCount(ctx context.Context, owner Owner) (int, error) {
-	found, err := m.Inspect(ctx)
-	for _, h := range found.Holders {
-		if h.Owner == owner.String() {
-			return h.Count, err
-		}
-	}
-	return 0, err
-}
-
-// TTL returns how long the lock lives unless it is renewed: 0 if it is free, -1
-// if it does not expire. Redisson: remainTimeToLive.
-func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
-	found, err := m.Inspect(ctx)
-	return found.TTL, err
-}
-
-// ForceUnlock takes the lock from whoever holds it, announces the release, and
-// reports whether anybody held it. The holder's context ends with [ErrLost]: at
-// once if it belongs to this client, within 100 ms if it has held the lock for a
-// second and hears the announcement, and at its next renewal otherwise. Until
-// then two may believe that they hold the lock; this is a tool for operators.
-// Redisson: forceUnlock.
-func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return m.kind.client.force(ctx, m.kind)
+// [ErrInvalidName]. The options are [NonReentrant], [Fenced], [TokenTTL] and
+// [Polling]. Redisson: getLock.
+func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
+	config := mutexOptions(options)
+	return &Mutex{lock{newKind(c, name, "lock", hash{name: name, config: config}, config)}}
 }

@@ -31,10 +31,6 @@ type sending struct {
 	again string // 1 if an earlier send may have had its effect, else 0
 }
 
-// request makes a script call. It runs on the flight's goroutine and may ask the
-// driver something first.
-type request func(ctx context.Context, s sending) (driver.Call, error)
-
 // flight is one script on its way to the server and back. Its goroutine ends
 // with the driver's answer, for which nobody may be waiting any more.
 type flight struct {
@@ -71,11 +67,13 @@ func (c *Client) launch(ask request, timeout time.Duration, again bool) *flight 
 
 // fly is the flight's goroutine.
 func (c *Client) fly(ctx context.Context, ask request, s sending, sent time.Time) (script.Answer, error) {
-	call, err := ask(ctx, s)
+	publish, err := c.publishCommand(ctx)
 	if err != nil {
 		return script.Answer{}, err
 	}
-	reply, err := c.driver.Eval(ctx, call)
+	reply, err := c.driver.Eval(ctx, driver.Call{
+		Script: ask.script, Keys: ask.keys, Args: append([]string{s.limit, s.again, publish}, ask.args...),
+	})
 	if err != nil {
 		return script.Answer{}, err
 	}

@@ -20,7 +20,7 @@ type group struct {
 // group returns the renewal group of a lock: its script and, where the server
 // asks for it, its slot.
 func (c *Client) group(k *kind) group {
-	g := group{script: k.renew}
+	g := group{script: k.renew(Owner{}, 0, 0).script}
 	if c.driver.Slotted() {
 		g.slot = wire.Slot(k.name)
 	}
@@ -30,18 +30,16 @@ func (c *Client) group(k *kind) group {
 // renew sends one batch for the watchdog. It returns when ctx ends; what arrives
 // after that does nothing.
 func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]bool, error) {
-	call := driver.Call{Script: g.(group).script} //nolint:forcetypeassert // the watchdog's groups are groups
+	all := request{script: g.(group).script} //nolint:forcetypeassert // the watchdog's groups are groups
 	for _, r := range batch {
 		t := r.Ward.(*tenure) //nolint:forcetypeassert // the watchdog's wards are tenures
-		call.Keys = append(call.Keys, t.kind.name)
-		call.Args = append(call.Args, t.owner.String(), millis(r.TTL))
+		one := t.kind.renew(t.owner, t.count(), r.TTL)
+		all.keys = append(all.keys, one.keys...)
+		all.args = append(all.args, one.args...)
 	}
 	deadline, _ := ctx.Deadline()
 	timeout := time.Until(deadline)
-	f := c.launch(func(_ context.Context, s sending) (driver.Call, error) {
-		call.Args = append([]string{s.limit}, call.Args...)
-		return call, nil
-	}, timeout, false)
+	f := c.launch(all, timeout, false)
 	if err := f.await(ctx, timeout); err != nil {
 		return nil, err
 	}

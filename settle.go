@@ -18,21 +18,21 @@ import (
 func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 	c := t.kind.client
 	if t.whyLost() != nil {
-		c.settle(t, nil, 0, true)
+		c.settle(t, matter{release: true})
 		return t.lostBefore(deadline)
 	}
 	var unknown []*flight
 	for {
 		ch, found := t.surplus()
 		if !found { // another Unlock of this owner, or a Lock, has seen to it
-			c.settle(t, unknown, 0, false)
+			c.settle(t, matter{unknown: unknown})
 			return nil
 		}
-		o := c.order(ctx, t.kind.askRelease(t.owner, ch.from, ch.to), false)
+		o := c.order(ctx, t.kind.release(t.owner, ch.from, ch.to), false)
 		unknown = append(unknown, o.unknown...)
 		if o.err != nil {
 			t.doubt()
-			c.settle(t, unknown, 0, true)
+			c.settle(t, matter{unknown: unknown, release: true})
 			return o.backendError("release", t.kind.name)
 		}
 		switch o.answer.Code {
@@ -53,7 +53,7 @@ func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 		if t.leaveStale(unknown) {
 			t.freeOp()
 		} else {
-			c.settle(t, unknown, 0, false)
+			c.settle(t, matter{unknown: unknown})
 		}
 		return err
 	}
@@ -88,25 +88,36 @@ func (c *Client) releaseLater(t *tenure) {
 	if !c.tasks.Go(func() {
 		defer t.unref()
 		if t.takeOp(c.life) == nil {
-			c.settle(t, nil, 0, true)
+			c.settle(t, matter{release: true})
 		}
 	}) {
 		t.unref()
 	}
 }
 
+// matter is what there is to settle.
+type matter struct {
+	// unknown are sends whose outcome nobody knows, beside those that were
+	// postponed until now.
+	unknown []*flight
+	// stood is how many counts are ours if they took effect; what that is beyond
+	// what is handed out is given back.
+	stood int
+	// release says to give back what is not handed out in any case.
+	release bool
+	// leave takes a waiter out of Redis that has given up; zero if there is none.
+	leave request
+}
+
 // settle frees op once nothing that was asked for earlier can take effect any
-// more. unknown are sends whose outcome nobody knows, beside those that were
-// postponed until now. stood is how many counts are
-// ours if they took effect; what that is beyond what is handed out is given
-// back. release says to give back what is not handed out in any case.
+// more.
 //
 // It returns at once; what there is to wait for is waited for in the background,
 // and bounded: by the sends' own limits, and by the key's end if Redis is away.
-func (c *Client) settle(t *tenure, unknown []*flight, stood int, release bool) {
-	pending, more := t.postponed()
-	unknown, stood = append(unknown, pending...), max(stood, more)
-	if len(unknown) == 0 && !release {
+func (c *Client) settle(t *tenure, m matter) {
+	pending, stood := t.postponed()
+	m.unknown, m.stood = append(m.unknown, pending...), max(m.stood, stood)
+	if len(m.unknown) == 0 && !m.release && m.leave.script == nil {
 		t.freeOp()
 		return
 	}
@@ -114,7 +125,7 @@ func (c *Client) settle(t *tenure, unknown []*flight, stood int, release bool) {
 	if !c.tasks.Go(func() {
 		defer t.unref()
 		defer t.freeOp()
-		c.settling(t, unknown, stood, release)
+		c.settling(t, m)
 	}) {
 		t.freeOp()
 		t.unref()
@@ -122,13 +133,20 @@ func (c *Client) settle(t *tenure, unknown []*flight, stood int, release bool) {
 }
 
 // settling is settle's goroutine.
-func (c *Client) settling(t *tenure, unknown []*flight, stood int, release bool) {
-	ran, over := c.outcomesOf(unknown)
-	for ran || release {
+func (c *Client) settling(t *tenure, m matter) {
+	c.depart(t, m.leave)
+	ran, over := c.outcomesOf(m.unknown)
+	if ran {
+		defer func() {
+			sleep(c.life, time.Until(over))
+			c.depart(t, m.leave) // one of them may have come back to the line
+		}()
+	}
+	for ran || m.release {
 		if ran {
-			t.mayHave(stood)
+			t.mayHave(m.stood)
 		}
-		if asked := c.insist(t, release); !ran || !asked.Before(over) {
+		if asked := c.insist(t, m.release); !ran || !asked.Before(over) {
 			return
 		}
 		// A send that was held up may still arrive. Only after its limit is it
@@ -138,6 +156,20 @@ func (c *Client) settling(t *tenure, unknown []*flight, stood int, release bool)
 			return
 		}
 	}
+}
+
+// depart takes a waiter that has given up out of Redis. If Redis is away, it
+// drops the waiter by itself when it has not been heard of for a while.
+func (c *Client) depart(t *tenure, leave request) {
+	if leave.script == nil || c.life.Err() != nil {
+		return
+	}
+	o := c.order(c.life, leave, true)
+	if o.err != nil {
+		c.failed(t.kind.name, t.owner, o.backendError("leave", t.kind.name))
+	}
+	_, over := c.outcomesOf(o.unknown)
+	sleep(c.life, time.Until(over))
 }
 
 // outcomesOf waits until it is known what came of each flight, and returns
@@ -191,7 +223,7 @@ func (c *Client) insist(t *tenure, sure bool) (asked time.Time) {
 		if !found {
 			return time.Now()
 		}
-		o := c.order(c.life, t.kind.askRelease(t.owner, ch.from, ch.to), true)
+		o := c.order(c.life, t.kind.release(t.owner, ch.from, ch.to), true)
 		unknown = append(unknown, o.unknown...)
 		if o.err != nil {
 			t.doubt()

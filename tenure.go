@@ -52,17 +52,18 @@ type tenure struct {
 	deadline time.Time // of the last entry, when it was ended
 	until    time.Time // no renewal reaches beyond this; zero: no bound
 	keyEnd   time.Time // when the key will have expired whatever is under way
+	token    int64     // the fencing token of this run of holds; 0: none
 }
 
 type tenureKey struct {
-	name  string
-	owner Owner
+	name, class string
+	owner       Owner
 }
 
 // tenure returns the owner's tenure at a lock, and makes it if need be. Each
 // call is paired with one of unref.
 func (c *Client) tenure(k *kind, owner Owner) *tenure {
-	key := tenureKey{k.name, owner}
+	key := tenureKey{k.name, k.class, owner}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenures[key]
@@ -86,7 +87,7 @@ func (t *tenure) unref() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t.refs--; t.refs == 0 {
-		delete(c.tenures, tenureKey{t.kind.name, t.owner})
+		delete(c.tenures, tenureKey{t.kind.name, t.kind.class, t.owner})
 	}
 }
 
@@ -151,6 +152,20 @@ func (t *tenure) learn(count int) bool {
 	t.mu.Unlock()
 	t.vanished()
 	return false
+}
+
+// count is how many counts of the owner stand in Redis, as far as we know.
+func (t *tenure) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.base + t.ours
+}
+
+// hasToken reports whether this run of holds has a fencing token.
+func (t *tenure) hasToken() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holds) > 0 && t.token > 0
 }
 
 // settled takes note of the counts that are ours now.
@@ -298,9 +313,9 @@ func (t *tenure) lose(entry *watchdog.Entry, reason string) {
 func (t *tenure) listen(entry *watchdog.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry == entry && t.seat == nil {
+	if channel := t.kind.channel(t.owner); t.entry == entry && t.seat == nil && channel != "" {
 		dog := t.kind.client.dog
-		t.seat = t.kind.client.hub.Join(t.kind.channel, func() { dog.Poke(entry) })
+		t.seat = t.kind.client.hub.Join(channel, func() { dog.Poke(entry) })
 	}
 }
 

@@ -24,8 +24,11 @@ var errWaitOver = errors.New("the wait is over")
 
 // standInLine waits behind those of this process who came before, and then asks
 // until the lock is acquired.
-func (a *acquisition) standInLine(ctx context.Context, ask request) outcome {
-	place := a.client.lines.Enter(a.kind.channel)
+func (a *acquisition) standInLine(ctx context.Context, w wish) outcome {
+	ask := a.kind.acquire(w)
+	channel := a.kind.channel(w.owner)
+	place := a.client.lines.Enter(a.line(), channel)
+	a.tries = 0
 	defer place.Leave()
 	select {
 	case <-place.Head():
@@ -47,7 +50,7 @@ func (a *acquisition) standInLine(ctx context.Context, ask request) outcome {
 			place.Ring() // this owner waits no longer, but the next one does
 			return o
 		case o.err == nil:
-			place.AskAt(time.Now().Add(min(a.lease, longestSleep)), nil)
+			place.AskAt(time.Now().Add(a.afterMe()), nil)
 			return o
 		case a.bears(ctx, place, &o, &away):
 			place.AskAt(time.Now().Add(longestPause), a.last)
@@ -66,7 +69,9 @@ func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
 		a.last = last
 	}
 	if !at.IsZero() {
-		place.Listen() // before every sleep: the one before may have had no need to
+		if !a.kind.config.polling {
+			place.Listen() // before every sleep: the one before may have had no need to
+		}
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		select {
@@ -89,6 +94,7 @@ func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
 // try asks once, with the line's token, which stays with a send that is given up
 // until that is over.
 func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) outcome {
+	a.asked = true
 	o := a.client.order(ctx, ask, len(a.unknown) > 0)
 	a.unknown = append(a.unknown, o.unknown...)
 	if n := len(o.unknown); n > 0 && o.unknown[n-1].inTheAir() {
@@ -111,10 +117,29 @@ func (a *acquisition) refused(place *line.Place, o outcome) {
 	refusal := a.lockedError(o)
 	a.last = refusal
 	nap := longestSleep
-	if refusal.TTL >= 0 {
+	if hint, err := o.answer.Int(2); err == nil {
+		nap = min(nap, time.Duration(hint+1)*time.Millisecond)
+	} else if refusal.TTL >= 0 {
 		nap = min(nap, refusal.TTL+time.Millisecond)
 	}
+	if a.kind.config.polling {
+		nap = a.kind.config.backoff.pause(a.tries)
+		a.tries++
+	}
 	place.AskAt(time.Now().Add(nap), refusal)
+}
+
+// afterMe is when the next in line should ask, if nothing rings, after this one
+// has been let in.
+func (a *acquisition) afterMe() time.Duration {
+	switch {
+	case a.kind.shared:
+		return 0
+	case a.kind.config.polling:
+		return a.kind.config.backoff.pause(0)
+	default:
+		return min(a.lease, longestSleep)
+	}
 }
 
 // bears reports whether to go on after an order that failed. Only one who has

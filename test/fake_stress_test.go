@@ -85,18 +85,14 @@ type skewed struct {
 	offset *atomic.Int64
 }
 
-var limitAt = map[string]int{"acquire": 5, "release": 6, "renew": 0, "force": 3}
-
 func (d skewed) Eval(ctx context.Context, call driver.Call) (any, error) {
 	off := d.offset.Load()
-	if i, ok := limitAt[call.Script.Name()]; ok {
-		n, err := strconv.ParseInt(call.Args[i], 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		args := append([]string(nil), call.Args...)
-		args[i] = strconv.FormatInt(n-off, 10)
-		call.Args = args
+	limit, err := strconv.ParseInt(call.Args[0], 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 {
+		call.Args = append([]string{strconv.FormatInt(limit-off, 10)}, call.Args[1:]...)
 	}
 	reply, err := d.Driver.Eval(ctx, call)
 	if items, ok := reply.([]any); ok && len(items) > 1 {

@@ -38,7 +38,7 @@ func throughProxy(t *testing.T, s *redistest.Server) map[*place]*redistest.Proxy
 // sends matches requests that run a script.
 func sends(name string) func([]byte) bool {
 	sha := map[string]string{
-		"acquire": script.Acquire.SHA(), "release": script.Release.SHA(), "renew": script.Renew.SHA(),
+		"acquire": script.Mutex.Acquire.SHA(), "release": script.Mutex.Release.SHA(), "renew": script.Mutex.Renew.SHA(),
 	}[name]
 	return func(request []byte) bool {
 		args := redistest.Args(request)

@@ -36,6 +36,7 @@ type line struct {
 // Place is one waiter's place in a line.
 type Place struct {
 	lines   *Lines
+	key     string
 	channel string
 	line    *line
 	element *list.Element
@@ -47,21 +48,29 @@ func New(listen func(channel string, ring func()) (leave func())) *Lines {
 	return &Lines{listen: listen, lines: map[string]*line{}}
 }
 
-// Enter takes the last place in the line for a channel.
-func (ls *Lines) Enter(channel string) *Place {
+// Enter takes the last place in the line with the given key. Channel, the same
+// for all in one line, is what the line listens to.
+func (ls *Lines) Enter(key, channel string) *Place {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lines[channel]
+	l := ls.lines[key]
 	if l == nil {
 		l = &line{bell: make(chan struct{}, 1), token: make(chan struct{}, 1)}
-		ls.lines[channel] = l
+		ls.lines[key] = l
 	}
-	p := &Place{lines: ls, channel: channel, line: l, head: atHead}
+	p := &Place{lines: ls, key: key, channel: channel, line: l, head: atHead}
 	if l.places.Len() > 0 {
 		p.head = make(chan struct{})
 	}
 	p.element = l.places.PushBack(p)
 	return p
+}
+
+// Stands reports whether anybody stands in the line with the given key.
+func (ls *Lines) Stands(key string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.lines[key] != nil
 }
 
 // Head is closed when all who came before have left.
@@ -98,7 +107,7 @@ func (p *Place) Done() {
 	defer p.lines.mu.Unlock()
 	<-p.line.token
 	p.line.taken = false
-	p.lines.tidy(p.channel, p.line)
+	p.lines.tidy(p.key, p.line)
 }
 
 // Listen subscribes the line, if it is not subscribed yet. It stays subscribed
@@ -142,7 +151,7 @@ func (p *Place) Leave() {
 	if l.places.Len() == 0 {
 		l.forget()
 	}
-	p.lines.tidy(p.channel, l)
+	p.lines.tidy(p.key, l)
 }
 
 // forget drops what the heads have learnt: nobody is left to keep it true.
@@ -159,8 +168,8 @@ func (l *line) forget() {
 }
 
 // tidy forgets a line that nobody needs. ls.mu is held.
-func (ls *Lines) tidy(channel string, l *line) {
-	if l.places.Len() == 0 && !l.taken && ls.lines[channel] == l {
-		delete(ls.lines, channel)
+func (ls *Lines) tidy(key string, l *line) {
+	if l.places.Len() == 0 && !l.taken && ls.lines[key] == l {
+		delete(ls.lines, key)
 	}
 }

@@ -41,8 +41,8 @@ func rung(p *Place) bool {
 
 func TestFirstComeFirstServed(t *testing.T) {
 	lines, _ := newLines()
-	a, b, c := lines.Enter("x"), lines.Enter("x"), lines.Enter("x")
-	other := lines.Enter("y")
+	a, b, c := lines.Enter("x", "x"), lines.Enter("x", "x"), lines.Enter("x", "x")
+	other := lines.Enter("y", "y")
 	if !isHead(a) || isHead(b) || isHead(c) || !isHead(other) {
 		t.Fatal("the first of each line is its head, and nobody else")
 	}
@@ -59,7 +59,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 // What one head has learnt is there for the next.
 func TestKnowledgeBelongsToTheLine(t *testing.T) {
 	lines, heard := newLines()
-	a, b := lines.Enter("x"), lines.Enter("x")
+	a, b := lines.Enter("x", "x"), lines.Enter("x", "x")
 	at, refusal := time.Now(), errors.New("held")
 	a.Listen()
 	a.AskAt(at, refusal)
@@ -87,7 +87,7 @@ func TestKnowledgeBelongsToTheLine(t *testing.T) {
 func TestNothingStays(t *testing.T) {
 	for _, tryUnderWay := range []bool{false, true} {
 		lines, heard := newLines()
-		a := lines.Enter("x")
+		a := lines.Enter("x", "x")
 		a.Listen()
 		a.AskAt(time.Now(), errors.New("held"))
 		if tryUnderWay {
@@ -99,7 +99,7 @@ func TestNothingStays(t *testing.T) {
 		if heard.ended != 1 {
 			t.Error("the subscription stayed")
 		}
-		b := lines.Enter("x")
+		b := lines.Enter("x", "x")
 		if at, refusal := b.Next(); !at.IsZero() || refusal != nil || rung(b) {
 			t.Errorf("the next line knows %v, %v", at, refusal)
 		}

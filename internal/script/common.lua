@@ -1,18 +1,67 @@
--- Stands before every script.
+-- Stands before every script. What every call begins with:
+--
+-- ARGV[1]  server time, ms, after which this call does nothing; 0: never
+-- ARGV[2]  1 if this was asked before without an answer, else 0
+-- ARGV[3]  the command that messages are published with
+--
+-- and what every reply begins with: a code, and the server's time, ms. The code
+-- -1 means too late.
 --
 -- Scripts take the time from Redis, never from a caller. A call may lie in a
 -- socket buffer long after its caller has given it up, so each call says until
--- when it may still take effect; a later one does nothing and says so.
-local function now()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+-- when it may still take effect.
+local clock = redis.call('TIME')
+local at = clock[1] * 1000 + math.floor(clock[2] / 1000)
+if ARGV[1] ~= '0' and at > tonumber(ARGV[1]) then
+  return {-1, at}
 end
+local again = ARGV[2] == '1'
 
-local function too_late(at, limit)
-  return limit ~= '0' and at > tonumber(limit)
+-- publish announces something. It is called before anything is written: a user
+-- without the right to publish then gets an error while nothing has changed, for
+-- Redis does not roll back. Subscribers cannot act before the script has ended.
+local function publish(channel, payload)
+  redis.call(ARGV[3], channel, payload)
 end
 
 -- held says how often the owner holds the lock, in the text of the wire.
 local function held(key, owner)
   return redis.call('HGET', key, owner) or '0'
+end
+
+-- raise lets a key live for at least so long. What was promised is never
+-- shortened.
+local function raise(key, ttl)
+  if redis.call('PTTL', key) < tonumber(ttl) then
+    redis.call('PEXPIRE', key, ttl)
+  end
+end
+
+-- lease_error refuses what is no lease, before anything is written.
+local function lease_error(ttl)
+  if not string.match(ttl, '^%d+$') or #ttl > 12 or ttl == '0' then
+    return redis.error_reply('ERR lease is not a number of milliseconds: ' .. ttl)
+  end
+end
+
+-- next_token is what the fencing token after the one at key is. It follows time,
+-- so that it grows even if Redis has lost the last ones.
+local function next_token(key)
+  local last = tonumber(redis.call('GET', key) or '0')
+  local token = math.max(last + 1, clock[1] * 1000000 + clock[2])
+  if token >= 2 ^ 53 then
+    return nil, redis.error_reply('ERR the fencing token is out of bounds: ' .. key)
+  end
+  return token
+end
+
+-- keep_token writes a token for the next one to be greater. A ttl of 0 keeps it
+-- for ever.
+local function keep_token(key, token, ttl)
+  local text = string.format('%.0f', token)
+  if ttl == '0' then
+    redis.call('SET', key, text)
+  else
+    redis.call('SET', key, text, 'PX', ttl)
+  end
 end

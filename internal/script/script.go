@@ -1,5 +1,6 @@
 // Package script holds the Lua scripts, one file an operation. Each file's
-// header is its contract: keys, arguments, replies.
+// header is its contract: keys, arguments, replies; what all have in common
+// stands in common.lua.
 //
 // Scripts take the lock from one state to another (this owner, from count n to
 // n + 1) and never add to one, so that a call whose reply was lost can be asked
@@ -8,39 +9,45 @@
 package script
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// MaxLeaseMillis is the longest lease that acquire.lua takes: twelve digits of
+// MaxLeaseMillis is the longest lease that the scripts take: twelve digits of
 // milliseconds, some thirty years.
 const MaxLeaseMillis = 999_999_999_999
 
-var (
-	//go:embed common.lua
-	common string
-	//go:embed acquire.lua
-	acquire string
-	//go:embed release.lua
-	release string
-	//go:embed renew.lua
-	renew string
-	//go:embed force.lua
-	force string
-	//go:embed inspect.lua
-	inspect string
-)
+//go:embed *.lua
+var files embed.FS
 
-// The scripts of the plain lock.
-var (
-	Acquire = driver.NewScript("acquire", common+acquire)
-	Release = driver.NewScript("release", common+release)
-	Renew   = driver.NewScript("renew", common+renew)
-	Force   = driver.NewScript("force", common+force)
-	Inspect = driver.NewScript("inspect", common+inspect)
-)
+// Lock are the scripts of one kind of lock.
+type Lock struct {
+	Acquire, Release, Renew, Force, Inspect *driver.Script
+}
+
+// Mutex are the scripts of the plain lock.
+var Mutex = Lock{
+	Acquire: load("mutex", "acquire"),
+	Release: load("mutex", "release"),
+	Renew:   load("mutex", "renew"),
+	Force:   load("mutex", "force"),
+	Inspect: load("mutex", "inspect"),
+}
+
+// load returns the script of a kind's operation. Its name is the operation's.
+func load(kind, operation string) *driver.Script {
+	return driver.NewScript(operation, source("common")+source(kind+"_"+operation))
+}
+
+func source(name string) string {
+	text, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err) // it is embedded, or the package does not work at all
+	}
+	return string(text)
+}
 
 // Code is the first element of every reply.
 type Code int64
@@ -51,6 +58,7 @@ const (
 	Refused Code = 0
 	Late    Code = -1
 	Changed Code = -2
+	Upgrade Code = -3
 )
 
 // Answer is a script's reply, taken apart.
@@ -83,6 +91,24 @@ func (a Answer) Int(i int) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("reply has no integer at %d", i+2)
+}
+
+// List returns element i of the rest, each of its elements as text.
+func (a Answer) List(i int) ([]string, error) {
+	if i >= len(a.Rest) {
+		return nil, fmt.Errorf("reply has no list at %d", i+2)
+	}
+	items, ok := a.Rest[i].([]any)
+	if !ok && a.Rest[i] != nil {
+		return nil, fmt.Errorf("reply has no list at %d", i+2)
+	}
+	texts := make([]string, len(items))
+	for j, item := range items {
+		if texts[j], ok = item.(string); !ok {
+			return nil, fmt.Errorf("reply has no text at %d, %d", i+2, j)
+		}
+	}
+	return texts, nil
 }
 
 // Text returns element i of the rest.

@@ -15,7 +15,16 @@ func Prefixed(prefix, name string) string {
 	return prefix + ":{" + name + "}"
 }
 
-// LockChannel is where the release of a plain lock is announced.
-func LockChannel(name string) string {
-	return Prefixed("redisson_lock__channel", name)
+// Suffixed joins a suffix to a lock's name, with the same tag as [Prefixed].
+func Suffixed(name, suffix string) string {
+	if strings.Contains(name, "{") {
+		return name + ":" + suffix
+	}
+	return "{" + name + "}:" + suffix
 }
+
+// LockChannel is where the release of a plain lock is announced.
+func LockChannel(name string) string { return Prefixed("redisson_lock__channel", name) }
+
+// Token is the key of the last fencing token of a lock.
+func Token(name string) string { return Prefixed("redisson_lock_token", name) }

@@ -1,0 +1,11 @@
+-- inspect: what stands in Redis now. Changes nothing.
+--
+-- KEYS[1]  the lock, a hash of owner -> count
+-- KEYS[2]  the last fencing token, if one is wanted
+--
+-- {1, now, pttl, mode, token, {owner, count...}, {waiter...}}
+--
+-- pttl is -2 if the lock is free and -1 if it never expires; mode is empty, and
+-- so are the waiters, because they do not stand in Redis.
+local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
+return {1, at, redis.call('PTTL', KEYS[1]), '', token, redis.call('HGETALL', KEYS[1]), {}}

@@ -1,0 +1,102 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+)
+
+// lock is what every kind of lock can do that is one lock in Redis.
+type lock struct {
+	kind *kind
+}
+
+// Name returns the lock's name.
+func (l *lock) Name() string { return l.kind.name }
+
+// Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
+// out. Waiters of one process come first, first served; between processes it is
+// whoever asks first.
+//
+// Under a context without an owner the hold gets a new owner, so goroutines that
+// share a Mutex exclude each other. Under a context with an owner, such as that
+// of a hold, Lock belongs to that owner: if it holds the lock already, the hold
+// is nested, and Redis counts it. Without [Lease] the watchdog renews the hold.
+//
+// If Lock returns an error, the caller holds nothing more than before; what a
+// send may have taken whose answer did not come is given back in the
+// background. The error matches
+//   - ctx.Err() and the context's cause if ctx ended;
+//   - [ErrLocked], as a [*LockedError], if Wait ran out and another holds it;
+//   - [*BackendError] if Redis did not answer, or refused;
+//   - [ErrLost] if the hold that this one was to be nested in is gone;
+//   - [ErrClosed], [ErrInvalidName], [ErrInvalidLease], [ErrInvalidOwner] or
+//     [ErrInvalidOption].
+//
+// Redisson: RLock.lock, lockInterruptibly, and tryLock with a wait time.
+func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return l.kind.client.acquire(ctx, l.kind, false, options)
+}
+
+// TryLock is Lock without waiting: if another holds the lock, it returns a
+// [*LockedError] that says who. Redis being away, it returns a [*BackendError]
+// within [WithTimeout]. Redisson: RLock.tryLock without a wait time.
+func (l *lock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return l.kind.client.acquire(ctx, l.kind, true, options)
+}
+
+// Adopt attaches to a hold of owner's that stands in Redis already, taken by
+// another process which handed the owner over, and watches it from here: the
+// watchdog renews it, and Unlock gives back one of its counts. It returns
+// [ErrNotHeld] if owner does not hold the lock, and [ErrInvalidOwner] if every
+// count has a hold in this client already. Lock's other errors apply. Redisson
+// has no counterpart, but lets any client unlock with the right thread id.
+func (l *lock) Adopt(ctx context.Context, owner Owner, options ...LockOption) (*Hold, error) {
+	return l.kind.client.adopt(WithOwner(ctx, owner), l.kind, options)
+}
+
+// Inspect returns how the lock stands in Redis. It asks the primary. Redisson
+// has no counterpart.
+func (l *lock) Inspect(ctx context.Context) (Inspection, error) {
+	return l.kind.client.look(ctx, l.kind)
+}
+
+// Locked reports whether anybody holds the lock. Redisson: isLocked, which may
+// ask a replica.
+func (l *lock) Locked(ctx context.Context) (bool, error) {
+	found, err := l.Inspect(ctx)
+	return len(found.Holders) > 0, err
+}
+
+// HeldBy reports whether owner holds the lock. Redisson: isHeldByThread.
+func (l *lock) HeldBy(ctx context.Context, owner Owner) (bool, error) {
+	count, err := l.HoldCount(ctx, owner)
+	return count > 0, err
+}
+
+// HoldCount returns how often owner holds the lock. Redisson: getHoldCount.
+func (l *lock) HoldCount(ctx context.Context, owner Owner) (int, error) {
+	found, err := l.Inspect(ctx)
+	for _, h := range found.Holders {
+		if h.Owner == owner.String() {
+			return h.Count, err
+		}
+	}
+	return 0, err
+}
+
+// TTL returns how long the lock lives unless it is renewed: 0 if it is free, -1
+// if it does not expire. Redisson: remainTimeToLive.
+func (l *lock) TTL(ctx context.Context) (time.Duration, error) {
+	found, err := l.Inspect(ctx)
+	return found.TTL, err
+}
+
+// ForceUnlock takes the lock from whoever holds it, announces the release, and
+// reports whether anybody held it. The holder's context ends with [ErrLost]: at
+// once if it belongs to this client, within 100 ms if it has held the lock for a
+// second and hears the announcement, and at its next renewal otherwise. Until
+// then two may believe that they hold the lock; this is a tool for operators.
+// Redisson: forceUnlock.
+func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
+	return l.kind.client.force(ctx, l.kind)
+}

@@ -1,0 +1,210 @@
+package test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The options of a mutex, on every driver, in real time.
+func TestMutexOptions(t *testing.T) {
+	suite := map[string]func(*testing.T, *place){
+		"NonReentrant":     nonReentrant,
+		"TokensRise":       tokensRise,
+		"TokenTTL":         tokenTTL,
+		"Polling":          polling,
+		"PollingSilence":   pollingSilence,
+		"AdoptedToken":     adoptedToken,
+		"S16_TokensFollow": tokensFollowTime,
+	}
+	for _, p := range standalone(t) {
+		for name, test := range suite {
+			t.Run(p.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, p)
+			})
+		}
+	}
+}
+
+// A6: what counts is the state in Redis, not the text of an error.
+func nonReentrant(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	mu := c.NewMutex(name, holdfast.NonReentrant())
+	h := must(t)(mu.Lock(background))
+	_, err := mu.Lock(h.Context())
+	wantError(t, err, holdfast.ErrReentrant)
+	_, err = mu.TryLock(h.Context())
+	wantError(t, err, holdfast.ErrReentrant)
+	// The owner was handed to another process, which nests all the same.
+	_, err = p.client(t).NewMutex(name, holdfast.NonReentrant()).Lock(h.Context())
+	wantError(t, err, holdfast.ErrReentrant)
+	_, err = mu.TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	unlock(t, h)
+	unlock(t, must(t)(mu.Lock(holdfast.WithOwner(background, h.Owner()))))
+}
+
+func tokensRise(t *testing.T, p *place) {
+	name := fresh()
+	var last int64
+	for i := range 5 {
+		mu := p.client(t).NewMutex(name, holdfast.Fenced())
+		h := must(t)(mu.Lock(background))
+		if h.Token() <= last || h.Token() >= 1<<53 {
+			t.Errorf("token %d after %d", h.Token(), last)
+		}
+		last = h.Token()
+		inner := must(t)(mu.Lock(h.Context()))
+		if inner.Token() != last {
+			t.Errorf("the nested hold has token %d beside %d", inner.Token(), last)
+		}
+		if i%2 == 0 {
+			unlock(t, h)
+			unlock(t, inner)
+		} else {
+			unlock(t, inner)
+			unlock(t, h)
+		}
+		found, err := mu.Inspect(background)
+		if err != nil || found.Token != last {
+			t.Errorf("Inspect: token %d, %v", found.Token, err)
+		}
+	}
+	if got := p.do(t, name, "GET", "redisson_lock_token:{"+name+"}"); fmt.Sprint(got) != fmt.Sprintf("[%d]", last) {
+		t.Errorf("in Redis %v, want %d", got, last)
+	}
+	if got := p.do(t, name, "PTTL", "redisson_lock_token:{"+name+"}"); got[0] != "-1" {
+		t.Errorf("the token expires in %v ms", got)
+	}
+	plain := must(t)(p.client(t).NewMutex(name).Lock(background))
+	if plain.Token() != 0 {
+		t.Errorf("a token without Fenced: %d", plain.Token())
+	}
+	unlock(t, plain)
+}
+
+// S16: the counter is gone, or counts from a replica that missed the last ones;
+// or it is ahead of the clock. Tokens rise all the same.
+func tokensFollowTime(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	key := "redisson_lock_token:{" + name + "}"
+	mu := c.NewMutex(name, holdfast.Fenced())
+	take := func() int64 {
+		h := must(t)(mu.Lock(background))
+		defer unlock(t, h)
+		return h.Token()
+	}
+	first := take()
+	p.do(t, name, "SET", key, "17")
+	second := take()
+	p.do(t, name, "DEL", key)
+	third := take()
+	ahead := third + int64(time.Hour/time.Microsecond)
+	p.do(t, name, "SET", key, strconv.FormatInt(ahead, 10))
+	fourth := take()
+	if second <= first || third <= second || fourth != ahead+1 {
+		t.Errorf("tokens %d, %d, %d, %d", first, second, third, fourth)
+	}
+	p.do(t, name, "SET", key, strconv.FormatInt(1<<53-1, 10))
+	if _, err := mu.TryLock(background); err == nil {
+		t.Error("a token beyond 2^53 was granted")
+	}
+	if got := p.do(t, name, "EXISTS", name); got[0] != "0" {
+		t.Error("the lock is held by a call that failed")
+	}
+}
+
+func tokenTTL(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	unlock(t, must(t)(c.NewMutex(name, holdfast.Fenced(), holdfast.TokenTTL(time.Hour)).Lock(background)))
+	got := p.do(t, name, "PTTL", "redisson_lock_token:{"+name+"}")
+	if ms, err := strconv.Atoi(got[0]); err != nil || ms < 3_590_000 || ms > 3_600_000 {
+		t.Errorf("the token expires in %v ms", got)
+	}
+}
+
+// A token taken over is a greater one: the process that it was taken from is
+// fenced off.
+func adoptedToken(t *testing.T, p *place) {
+	name := fresh()
+	mu := p.client(t).NewMutex(name, holdfast.Fenced())
+	first := must(t)(mu.Lock(background))
+	other := p.client(t).NewMutex(name, holdfast.Fenced())
+	second := must(t)(other.Adopt(background, first.Owner()))
+	if second.Token() <= first.Token() {
+		t.Errorf("adopted with token %d, taken with %d", second.Token(), first.Token())
+	}
+	unlock(t, second)
+}
+
+func polling(t *testing.T, p *place) {
+	name := fresh()
+	for _, b := range []holdfast.Backoff{
+		{}, holdfast.ConstantBackoff(5 * time.Millisecond), holdfast.ExponentialBackoff(time.Millisecond, 10*time.Millisecond),
+	} {
+		h := must(t)(p.client(t).NewMutex(name, holdfast.Polling(b)).Lock(background))
+		waiter := p.client(t).NewMutex(name, holdfast.Polling(b))
+		got := make(chan *holdfast.Hold)
+		go func() { got <- must(t)(waiter.Lock(background)) }()
+		p.awaitCalls(t, name, holdfast.Polling(b))
+		if channels := p.do(t, name, "PUBSUB", "CHANNELS", "*"+name+"*"); len(channels) > 0 {
+			t.Errorf("a polling waiter listens to %v", channels)
+		}
+		unlock(t, h)
+		start := time.Now()
+		unlock(t, <-got)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v to notice", took)
+		}
+	}
+}
+
+// awaitCalls returns when the waiter has had the time to be refused.
+func (p *place) awaitCalls(t *testing.T, name string, options ...holdfast.MutexOption) {
+	t.Helper()
+	_, err := p.client(t).NewMutex(name, options...).Lock(background, holdfast.Wait(100*time.Millisecond))
+	wantError(t, err, holdfast.ErrLocked)
+}
+
+// A release by one who polls says nothing.
+func pollingSilence(t *testing.T, p *place) {
+	name := fresh()
+	h := must(t)(p.client(t).NewMutex(name, holdfast.Polling(holdfast.Backoff{})).Lock(background))
+	listener := p.client(t)
+	got := make(chan *holdfast.Hold)
+	go func() { got <- must(t)(listener.NewMutex(name).Lock(background)) }()
+	p.awaitCalls(t, name)
+	unlock(t, h)
+	start := time.Now()
+	unlock(t, <-got)
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("one who listens noticed after %v", took)
+	}
+}
+
+// Options that have no sense are refused before anything is sent.
+func TestOptionsWithoutSense(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		sent := count(d)
+		for i, options := range [][]holdfast.MutexOption{
+			{nil},
+			{holdfast.TokenTTL(time.Hour)},
+			{holdfast.Fenced(), holdfast.TokenTTL(0)},
+			{holdfast.Polling(holdfast.ConstantBackoff(0))},
+			{holdfast.Polling(holdfast.ConstantBackoff(-time.Second))},
+			{holdfast.Polling(holdfast.ExponentialBackoff(time.Second, time.Millisecond))},
+		} {
+			if _, err := c.NewMutex("a", options...).Lock(background); err == nil {
+				t.Errorf("options %d are accepted", i)
+			}
+		}
+		if n := sent.of("acquire"); n > 0 {
+			t.Errorf("%d calls were sent", n)
+		}
+	})
+}
