@@ -147,9 +147,7 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 		change: ch, owner: a.tenure.owner, lease: a.lease,
 		token: a.wantsToken(), waiting: ch.from == 0 && !a.oneTry,
 	}
-	// Others may be in already, and more may come in, if nobody waits here.
-	open := a.kind.shared && !a.client.lines.Stands(a.line())
-	if w.waiting && !open {
+	if w.waiting && !a.passesBy() {
 		return a.standInLine(ctx, w)
 	}
 	o := a.client.order(ctx, a.kind.acquire(w), false)
@@ -158,6 +156,14 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 		return a.standInLine(ctx, w)
 	}
 	return o
+}
+
+// passesBy reports whether to ask once before standing in line: where others may
+// be in already and more may come in, if nobody waits here; and for an owner that
+// may be in on the other side.
+func (a *acquisition) passesBy() bool {
+	_, brought := OwnerFrom(a.caller)
+	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.line())
 }
 
 // line is which line of this process the acquisition stands in.

@@ -21,7 +21,10 @@ type kind struct {
 	// shared says that several owners may hold it at once: when one has been let
 	// in, the next in line may well be, too.
 	shared bool
-	config mutexConfig
+	// twoSided says that the owner may hold the lock in another way already. Then
+	// it must not stand in line behind those who wait for it to leave.
+	twoSided bool
+	config   mutexConfig
 	dialect
 }
 

@@ -20,5 +20,6 @@ type Mutex struct {
 // [Polling]. Redisson: getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := mutexOptions(options)
+	config.without(config.writersFirst, "WritersFirst", "a mutex has no readers")
 	return &Mutex{lock{newKind(c, name, "lock", hash{name: name, config: config}, config)}}
 }

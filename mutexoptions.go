@@ -14,6 +14,7 @@ type mutexConfig struct {
 	tokenTTL     time.Duration // 0: for ever
 	polling      bool
 	backoff      Backoff
+	writersFirst bool
 }
 
 // MutexOption sets something for one lock. An option that has no sense for its
@@ -81,6 +82,19 @@ func TokenTTL(d time.Duration) MutexOption {
 	return func(c *mutexConfig) (err error) {
 		c.tokenTTL, err = checkLease(d)
 		return err
+	}
+}
+
+// WritersFirst keeps readers who come while a writer waits from getting in before
+// it, so that a stream of readers cannot keep it out for ever. Nested readers get
+// in all the same. Set it where the lock is wanted for writing; readers look
+// whether a writer waits in any case. Redisson's readers do not: there, it helps
+// against holdfast's readers only. The default lets every reader join those who
+// read, as Redisson does. Only for [Client.NewRWMutex].
+func WritersFirst() MutexOption {
+	return func(c *mutexConfig) error {
+		c.writersFirst = true
+		return nil
 	}
 }
 

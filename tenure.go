@@ -29,8 +29,8 @@ type tenure struct {
 	// ours is how many counts in Redis are ours, as far as we know: as many as
 	// there are holds, or more while one is being given back.
 	ours int
-	// unsure says that there may be fewer: a release was not answered, or an
-	// acquire was given up.
+	// unsure says that there may be fewer: a release was not answered, an acquire
+	// was given up, or the holds were lost.
 	unsure bool
 	// base is how many more stand there: another process's, which has the owner
 	// too.
@@ -121,8 +121,8 @@ func (ch change) ours() int { return ch.to - ch.base }
 func (t *tenure) oneMore() (change, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.holds) == 0 {
-		t.lost = nil
+	if len(t.holds) == 0 && t.lost != nil {
+		t.lost, t.unsure = nil, true // what is being given back may be gone
 	}
 	return change{from: t.base + t.ours, to: t.base + len(t.holds) + 1, base: t.base}, t.lost
 }

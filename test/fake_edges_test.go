@@ -613,3 +613,18 @@ func TestSlowAnswerSettlesNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// An owner whose hold was lost may lock again, at once.
+func TestLockAgainAfterALoss(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		mu := c.NewMutex("x")
+		h := must(t)(mu.Lock(background, holdfast.Lease(time.Second)))
+		<-h.Context().Done()
+		time.Sleep(time.Second)
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		again := must(t)(mu.Lock(holdfast.WithOwner(background, h.Owner())))
+		w.wantCount("x", again.Owner(), 1)
+		unlock(t, again)
+	})
+}

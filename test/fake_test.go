@@ -173,3 +173,8 @@ func lostAt(t *testing.T, h *holdfast.Hold, start time.Time) time.Duration {
 }
 
 var background = context.Background()
+
+// away makes Redis unreachable for a driver, as if its process had crashed.
+func away(d *memdriver.Driver) {
+	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+}

@@ -11,6 +11,7 @@ package script
 import (
 	"embed"
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -25,6 +26,7 @@ var files embed.FS
 // Lock are the scripts of one kind of lock.
 type Lock struct {
 	Acquire, Release, Renew, Force, Inspect *driver.Script
+	Leave                                   *driver.Script // nil if waiting leaves nothing in Redis
 }
 
 // Mutex are the scripts of the plain lock.
@@ -36,9 +38,36 @@ var Mutex = Lock{
 	Inspect: load("mutex", "inspect"),
 }
 
-// load returns the script of a kind's operation. Its name is the operation's.
-func load(kind, operation string) *driver.Script {
-	return driver.NewScript(operation, source("common")+source(kind+"_"+operation))
+// Read are the scripts of the read-write lock's readers, Write those of its
+// writers, whose holds are renewed as those of the plain lock are.
+var (
+	Read = Lock{
+		Acquire: load("read", "acquire", "rw"),
+		Release: load("read", "release", "rw"),
+		Renew:   load("read", "renew", "rw"),
+		Force:   load("read", "force", "rw"),
+		Inspect: load("read", "inspect", "rw"),
+	}
+	Write = Lock{
+		Acquire: load("write", "acquire", "rw"),
+		Release: load("write", "release", "rw"),
+		Renew:   Mutex.Renew,
+		Force:   load("write", "force", "rw"),
+		Inspect: load("write", "inspect", "rw"),
+		Leave:   load("write", "leave", "rw"),
+	}
+)
+
+// load returns the script of a kind's operation, with the libraries that it
+// needs. Its name is the operation's.
+func load(kind, operation string, libraries ...string) *driver.Script {
+	var text strings.Builder
+	text.WriteString(source("common"))
+	for _, library := range libraries {
+		text.WriteString(source(library))
+	}
+	text.WriteString(source(kind + "_" + operation))
+	return driver.NewScript(operation, text.String())
 }
 
 func source(name string) string {

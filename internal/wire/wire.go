@@ -1,10 +1,17 @@
 package wire
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Released is the payload that announces a released lock. Redisson decodes
 // every payload as a decimal integer, so nothing else may be sent.
 const Released = "0"
+
+// WriterReleased is the payload that announces that a writer has left. To
+// Redisson it says to wake all who wait, not one.
+const WriterReleased = "1"
 
 // Prefixed joins a prefix to a lock's name, with the whole name as the hash tag
 // unless the name brings one of its own.
@@ -28,3 +35,21 @@ func LockChannel(name string) string { return Prefixed("redisson_lock__channel",
 
 // Token is the key of the last fencing token of a lock.
 func Token(name string) string { return Prefixed("redisson_lock_token", name) }
+
+// RWChannel is where the releases of a read-write lock are announced.
+func RWChannel(name string) string { return Prefixed("redisson_rwlock", name) }
+
+// ReadPrefix is what stands in front of the owner in the keys of read holds.
+func ReadPrefix(name string) string { return Suffixed(name, "") }
+
+// ReadHold is the key of an owner's read hold, the i-th from 1 on.
+func ReadHold(name, owner string, i int) string {
+	return ReadPrefix(name) + owner + ":rwlock_timeout:" + strconv.Itoa(i)
+}
+
+// Next is the key of the waiter for whom others make way. Redisson does not know
+// it.
+func Next(name string) string { return Prefixed("holdfast_next", name) }
+
+// Writer is the field of an owner that writes.
+func Writer(owner string) string { return owner + ":write" }

@@ -1,0 +1,47 @@
+-- acquire, for reading: this owner, who reads so many times, shall read once more.
+--
+-- KEYS[1]     the lock
+-- KEYS[2]     the writer who is next, if one has reserved the lock
+-- KEYS[3...]  the owner's read holds after it
+-- ARGV[4]  lease, ms
+-- ARGV[5]  owner
+-- ARGV[6]  the count before
+-- ARGV[7]  the count after: one more, or the same to keep what stands
+-- ARGV[8]  what stands in front of the owner in KEYS[3]
+--
+-- {1, now, 0}             it does
+-- {0, now, pttl, holder}  another owner writes
+-- {0, now, -2, '', hint}  another owner is going to write; hint: within so many ms
+-- {-2, now, count}        the count was another one; nothing was done
+--
+-- Readers join readers, and the writer may read what it writes. Every read hold
+-- of the owner lives as long as the longest of them.
+local wrong = lease_error(ARGV[4])
+if wrong then
+  return wrong
+end
+local key, owner, prefix = KEYS[1], ARGV[5], ARGV[8]
+local count = reading(key, prefix, owner)
+local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
+if count ~= from and not (again and count == to) then
+  return {-2, at, count}
+end
+local mode = redis.call('HGET', key, 'mode')
+if count == 0 and not (mode == 'write' and redis.call('HEXISTS', key, owner .. ':write') == 1) then
+  if mode == 'write' then
+    return {0, at, redis.call('PTTL', key), writer(key) or ''}
+  end
+  if not mode and redis.call('EXISTS', key) == 1 then
+    return {0, at, redis.call('PTTL', key), redis.call('HKEYS', key)[1]} -- another kind of lock
+  end
+  local first = redis.call('GET', KEYS[2])
+  if first and first ~= owner then
+    return {0, at, -2, '', redis.call('PTTL', KEYS[2])}
+  end
+end
+if not mode then
+  redis.call('HSET', key, 'mode', 'read')
+end
+keep_reads(key, prefix, owner, to, ARGV[4])
+raise(key, ARGV[4])
+return {1, at, 0}

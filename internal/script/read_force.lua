@@ -1,0 +1,30 @@
+-- force, for reading: none of these owners shall read any more.
+--
+-- KEYS[1]     the lock
+-- KEYS[2]     the channel that releases are announced on
+-- ARGV[4]     the payload
+-- ARGV[5]     what stands in front of an owner in the keys of its read holds
+-- ARGV[6...]  owners
+--
+-- {1, now}   one of them did
+-- {0, now}   none did
+local key, prefix = KEYS[1], ARGV[5]
+local found = {}
+for i = 6, #ARGV do
+  local count = tonumber(redis.call('HGET', key, ARGV[i]) or '0') or 0
+  if count > 0 then
+    found[#found + 1] = {ARGV[i], count}
+  end
+end
+if #found == 0 then
+  return {0, at}
+end
+publish(KEYS[2], ARGV[4])
+for i = 1, #found do
+  redis.call('HDEL', key, found[i][1])
+  drop_reads(prefix, found[i][1], 1, found[i][2])
+end
+if redis.call('HLEN', key) == 1 then
+  redis.call('DEL', key) -- nothing is left but the mode
+end
+return {1, at}

@@ -1,0 +1,75 @@
+-- acquire, for writing: this owner, who writes so many times, shall write once
+-- more.
+--
+-- KEYS[1]  the lock
+-- KEYS[2]  the writer who is next, if one has reserved the lock
+-- KEYS[3]  the last fencing token, if one is wanted
+-- ARGV[4]  lease, ms
+-- ARGV[5]  owner
+-- ARGV[6]  the count before
+-- ARGV[7]  the count after: one more, or the same to keep what stands
+-- ARGV[8]  how long KEYS[3] lives, ms; 0: for ever
+-- ARGV[9]  what stands in front of an owner in the keys of its read holds
+-- ARGV[10] how long the lock is reserved for the owner if it is refused, ms; 0:
+--          not at all
+--
+-- {1, now, token}         it does; token is 0 if none is wanted
+-- {0, now, pttl, holder}  another owner reads or writes
+-- {-2, now, count}        the count was another one; nothing was done
+-- {-3, now}               the owner reads, and would wait for itself
+--
+-- Readers whose holds have ended do not count, whatever the hash says.
+local wrong = lease_error(ARGV[4])
+if wrong then
+  return wrong
+end
+local key, owner, prefix = KEYS[1], ARGV[5], ARGV[9]
+local field = owner .. ':write'
+local count = held(key, field)
+if count ~= ARGV[6] and not (again and count == ARGV[7]) then
+  return {-2, at, tonumber(count)}
+end
+local mode = redis.call('HGET', key, 'mode')
+if count == '0' and redis.call('EXISTS', key) == 1 then
+  local holder
+  if mode == 'read' then
+    if reading(key, prefix, owner) > 0 then
+      return {-3, at}
+    end
+    readers(key, prefix, function(reader, times)
+      if times > 0 then
+        holder = reader
+      end
+      return holder
+    end)
+  elseif mode == 'write' then
+    holder = writer(key) or ''
+  else
+    holder = redis.call('HKEYS', key)[1] -- another kind of lock
+  end
+  if holder then
+    local first = redis.call('GET', KEYS[2])
+    if ARGV[10] ~= '0' and (not first or first == owner) then
+      redis.call('SET', KEYS[2], owner, 'PX', ARGV[10])
+    end
+    return {0, at, redis.call('PTTL', key), holder}
+  end
+end
+local token = 0
+if KEYS[3] then
+  token, wrong = next_token(KEYS[3])
+  if wrong then
+    return wrong
+  end
+  keep_token(KEYS[3], token, ARGV[8])
+end
+if count == '0' then
+  redis.call('DEL', key) -- readers whose holds have ended
+  redis.call('HSET', key, 'mode', 'write')
+  if redis.call('GET', KEYS[2]) == owner then
+    redis.call('DEL', KEYS[2])
+  end
+end
+redis.call('HSET', key, field, ARGV[7])
+raise(key, ARGV[4])
+return {1, at, token}

@@ -1,0 +1,292 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The read-write lock under fake time.
+
+// S4, S5: what happens to the read side does not touch the renewal of the write
+// side, and the reverse.
+func TestS4S5_EachSideIsRenewedForItself(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x")
+		writing := must(t)(m.Writer().Lock(background))
+		reading := must(t)(m.Reader().Lock(writing.Context()))
+		unlock(t, reading)
+		if did, err := m.Reader().ForceUnlock(background); did || err != nil {
+			t.Errorf("ForceUnlock of readers: %v, %v", did, err)
+		}
+		time.Sleep(10 * time.Minute)
+		if err := writing.Context().Err(); err != nil {
+			t.Errorf("the writer is lost: %v", context.Cause(writing.Context()))
+		}
+		// Under the writer's context, the reader's would end with it.
+		reading = must(t)(m.Reader().Lock(holdfast.WithOwner(background, writing.Owner())))
+		unlock(t, writing)
+		if did, err := m.Writer().ForceUnlock(background); did || err != nil {
+			t.Errorf("ForceUnlock of writers: %v, %v", did, err)
+		}
+		time.Sleep(10 * time.Minute)
+		if err := reading.Context().Err(); err != nil {
+			t.Errorf("the reader is lost: %v", context.Cause(reading.Context()))
+		}
+		unlock(t, reading)
+	})
+}
+
+// S8: renewing one reader does not shorten what another was promised.
+func TestS8_RenewalDoesNotShortenOthersReads(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		long := must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(10*time.Minute)))
+		renewed := must(t)(b.NewRWMutex("x").Reader().Lock(background))
+		time.Sleep(time.Minute)
+		if ttl := w.pttl("x"); ttl < 8*time.Minute {
+			t.Errorf("after renewals the lock lives for %v", ttl)
+		}
+		away(d) // it crashes
+		time.Sleep(time.Minute)
+		_, err := a.NewRWMutex("x").Writer().TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		d.SetFaults(nil)
+		wantError(t, renewed.Unlock(), holdfast.ErrLost)
+		unlock(t, long)
+	})
+}
+
+// S9: a partial read unlock under a write lock leaves its time alone.
+func TestS9_ReadUnlockLeavesTheWritersTime(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x")
+		writing := must(t)(m.Writer().Lock(background, holdfast.Lease(100*time.Second)))
+		one := must(t)(m.Reader().Lock(writing.Context(), holdfast.Lease(time.Second)))
+		two := must(t)(m.Reader().Lock(writing.Context(), holdfast.Lease(time.Second)))
+		unlock(t, two)
+		if ttl := w.pttl("x"); ttl < 99*time.Second {
+			t.Errorf("the lock lives for %v", ttl)
+		}
+		unlock(t, one)
+		if ttl := w.pttl("x"); ttl < 99*time.Second {
+			t.Errorf("the lock lives for %v", ttl)
+		}
+		unlock(t, writing)
+	})
+}
+
+// S10: whichever of an owner's reads ends first, the others live as long as the
+// longest was promised.
+func TestS10_PartialReadUnlockKeepsTheLongest(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x")
+		short := must(t)(m.Reader().Lock(background, holdfast.Lease(time.Second)))
+		long := must(t)(m.Reader().Lock(short.Context(), holdfast.Lease(100*time.Second)))
+		time.Sleep(2 * time.Second)
+		unlock(t, long)
+		if err := short.Context().Err(); err != nil {
+			t.Errorf("lost: %v", context.Cause(short.Context()))
+		}
+		if ttl := w.pttl("{x}:" + short.Owner().String() + ":rwlock_timeout:1"); ttl < 97*time.Second {
+			t.Errorf("the remaining hold lives for %v", ttl)
+		}
+		unlock(t, short)
+	})
+}
+
+// L10 is in rw_test.go (Downgrade). L11: when the lock is going to end earlier
+// than a writer was told, it hears of it.
+func TestL11_WritersHearThatTheirWaitIsShorter(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, d := w.client()
+		b, _ := w.client()
+		crashed := must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(5*time.Second)))
+		long := must(t)(b.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(10*time.Minute)))
+		away(d)
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { unlock(t, long) })
+		h := must(t)(b.NewRWMutex("x").Writer().Lock(background))
+		if took := time.Since(start); took < 5*time.Second || took > 5100*time.Millisecond {
+			t.Errorf("the writer got in after %v", took)
+		}
+		unlock(t, h)
+		d.SetFaults(nil)
+		wantError(t, crashed.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// A12: a nested write hold does not add its lease to the lock's time.
+func TestA12_NestedWriteDoesNotAddItsLease(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x").Writer()
+		outer := must(t)(m.Lock(background))
+		inner := must(t)(m.Lock(outer.Context()))
+		if ttl := w.pttl("x"); ttl > 30*time.Second {
+			t.Errorf("the lock lives for %v", ttl)
+		}
+		unlock(t, inner)
+		unlock(t, outer)
+	})
+}
+
+// P6: a reader who leaves does not look at the others if one of them keeps the
+// lock, and crashed ones are dropped when somebody looks.
+func TestP6_CrashedReadersAreDropped(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, d := w.client()
+		b, _ := w.client()
+		var dead []*holdfast.Hold
+		for range 10 {
+			dead = append(dead, must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(time.Second))))
+		}
+		away(d)
+		stays := must(t)(b.NewRWMutex("x").Reader().Lock(background))
+		time.Sleep(2 * time.Second)
+		leaves := must(t)(b.NewRWMutex("x").Reader().Lock(background))
+		unlock(t, leaves)
+		w.wantReply("2", "HLEN", "x")
+		unlock(t, stays)
+		d.SetFaults(nil)
+		for _, h := range dead {
+			wantError(t, h.Unlock(), holdfast.ErrLost)
+		}
+	})
+}
+
+// L15: readers who overlap keep a writer out for as long as they like, unless it
+// goes first.
+func TestL15_WritersFirst(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				other, _ := w.client()
+				ctx, stop := context.WithCancel(background)
+				defer stop()
+				m := c.NewRWMutex("x")
+				for i := range 2 {
+					go func() {
+						time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+						for ctx.Err() == nil {
+							h, err := m.Reader().Lock(ctx)
+							if err != nil {
+								return
+							}
+							time.Sleep(10 * time.Millisecond) // the other one comes in between
+							unlock(t, h)
+						}
+					}()
+				}
+				time.Sleep(50 * time.Millisecond)
+				var options []holdfast.MutexOption
+				if first {
+					options = append(options, holdfast.WritersFirst())
+				}
+				h, err := other.NewRWMutex("x", options...).Writer().Lock(background, holdfast.Wait(10*time.Second))
+				if (err == nil) != first {
+					t.Errorf("WritersFirst %v: %v", first, err)
+				}
+				if err == nil {
+					unlock(t, h)
+				}
+				stop()
+				synctest.Wait()
+				time.Sleep(time.Second)
+			})
+		})
+	}
+}
+
+// A writer for whom readers make way, and who gives up or dies, is not waited for.
+func TestWritersFirst_WhoGivesUp(t *testing.T) {
+	for name, dies := range map[string]bool{"gives up": false, "dies": true} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				a, _ := w.client()
+				b, d := w.client()
+				r := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+				ctx, cancel := context.WithCancel(background)
+				failed := make(chan error)
+				go func() {
+					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Writer().Lock(ctx)
+					failed <- err
+				}()
+				time.Sleep(time.Second)
+				_, err := a.NewRWMutex("x").Reader().TryLock(background)
+				wantError(t, err, holdfast.ErrLocked)
+				nested := must(t)(a.NewRWMutex("x").Reader().TryLock(r.Context()))
+				unlock(t, nested)
+				start := time.Now()
+				if dies {
+					away(d)
+				} else {
+					time.AfterFunc(time.Second, cancel)
+				}
+				r2 := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+				took := time.Since(start)
+				if !dies && took > 1100*time.Millisecond || took > 11*time.Second {
+					t.Errorf("the reader got in after %v", took)
+				}
+				cancel()
+				wantError(t, <-failed, context.Canceled)
+				unlock(t, r)
+				unlock(t, r2)
+			})
+		})
+	}
+}
+
+// Each side's calls have their effect once, whatever happens to their messages.
+func TestS13_ReadsAndWrites(t *testing.T) {
+	for name, fault := range faults {
+		for step := range 6 {
+			t.Run(fmt.Sprintf("%s/step %d", name, step), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					c, d := w.client()
+					m := c.NewRWMutex("x")
+					at := 0
+					before := func(script string) {
+						d.SetFaults(nil)
+						if at == step {
+							once(d, script, fault)
+						}
+						at++
+					}
+					before("acquire")
+					writing := must(t)(m.Writer().Lock(background))
+					before("acquire")
+					one := must(t)(m.Reader().Lock(writing.Context()))
+					before("acquire")
+					two := must(t)(m.Reader().Lock(writing.Context()))
+					before("release")
+					giveUp(t, two)
+					before("release")
+					giveUp(t, writing)
+					before("release")
+					giveUp(t, one)
+					time.Sleep(time.Minute)
+					w.wantReply("", "KEYS", "*")
+				})
+			})
+		}
+	}
+}
+
+// giveUp unlocks; the answer may be lost, but not the lock.
+func giveUp(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	if err := h.Unlock(); errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("Unlock: %v", err)
+	}
+}

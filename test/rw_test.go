@@ -1,0 +1,339 @@
+package test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The read-write lock, on every driver, in real time.
+func TestRWMutex(t *testing.T) {
+	suite := map[string]func(*testing.T, *place){
+		"ReadersShare":        readersShare,
+		"WriterIsAlone":       writerIsAlone,
+		"Downgrade":           downgrade,
+		"NoUpgrade":           noUpgrade,
+		"WriterTokens":        writerTokens,
+		"WriterWaitsByBell":   writerWaitsByBell,
+		"NoOverlap":           rwNoOverlap,
+		"A1_SidesAreSeparate": sidesAreSeparate,
+		"A2_DeadHoldsDoNot":   deadHoldsDoNotCount,
+		"ForceEachSide":       forceEachSide,
+		"OtherKindOfLock":     otherKindOfLock,
+	}
+	for _, p := range standalone(t) {
+		for name, test := range suite {
+			t.Run(p.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, p)
+			})
+		}
+	}
+}
+
+func readersShare(t *testing.T, p *place) {
+	name := fresh()
+	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
+	one := must(t)(a.Reader().Lock(background))
+	two := must(t)(b.Reader().Lock(background))
+	nested := must(t)(a.Reader().Lock(one.Context()))
+	got := fields(p.do(t, name, "HGETALL", name))
+	want := map[string]string{"mode": "read", one.Owner().String(): "2", two.Owner().String(): "1"}
+	if len(got) != len(want) || got["mode"] != "read" || got[one.Owner().String()] != "2" || got[two.Owner().String()] != "1" {
+		t.Errorf("in Redis %v, want %v", got, want)
+	}
+	for _, key := range []string{
+		one.Owner().String() + ":rwlock_timeout:1", one.Owner().String() + ":rwlock_timeout:2",
+		two.Owner().String() + ":rwlock_timeout:1",
+	} {
+		key = "{" + name + "}:" + key
+		if got := p.do(t, name, "GET", key); !slices.Equal(got, []string{"1"}) {
+			t.Errorf("%s = %v", key, got)
+		}
+	}
+	_, err := b.Writer().TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	unlock(t, one)
+	unlock(t, nested)
+	if got := fields(p.do(t, name, "HGETALL", name)); len(got) != 2 {
+		t.Errorf("after a reader has left: %v", got)
+	}
+	unlock(t, two)
+	nothingLeft(t, p, name)
+}
+
+// fields reads the reply to HGETALL.
+func fields(lines []string) map[string]string {
+	m := map[string]string{}
+	for i := 0; i+1 < len(lines); i += 2 {
+		m[lines[i]] = lines[i+1]
+	}
+	return m
+}
+
+func nothingLeft(t *testing.T, p *place, name string) {
+	t.Helper()
+	if got := p.do(t, name, "KEYS", "*"+name+"*"); len(got) > 0 {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+func writerIsAlone(t *testing.T, p *place) {
+	name := fresh()
+	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
+	w := must(t)(a.Writer().Lock(background))
+	nested := must(t)(a.Writer().Lock(w.Context()))
+	if got := fields(p.do(t, name, "HGETALL", name)); got["mode"] != "write" || got[w.Owner().String()+":write"] != "2" {
+		t.Errorf("in Redis %v", got)
+	}
+	for _, l := range []holdfast.Locker{a.Writer(), b.Writer(), a.Reader(), b.Reader()} {
+		_, err := l.TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		if !strings.Contains(err.Error(), w.Owner().String()+",") {
+			t.Errorf("who holds it? %v", err)
+		}
+	}
+	unlock(t, nested)
+	unlock(t, w)
+	nothingLeft(t, p, name)
+}
+
+// The writer reads, and goes on reading when it writes no more; L10: readers who
+// wait are told.
+func downgrade(t *testing.T, p *place) {
+	name := fresh()
+	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
+	w := must(t)(a.Writer().Lock(background, holdfast.Lease(time.Minute)))
+	waiting := make(chan *holdfast.Hold)
+	go func() { waiting <- must(t)(a.Reader().Lock(background)) }()
+	p.awaitRefusal(t, b.Reader())
+	r := must(t)(a.Reader().Lock(w.Context())) // not behind the one who waits for it
+	start := time.Now()
+	unlock(t, w)
+	other := <-waiting
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("a reader noticed after %v", took)
+	}
+	if got := fields(p.do(t, name, "HGETALL", name)); got["mode"] != "read" || len(got) != 3 {
+		t.Errorf("in Redis %v", got)
+	}
+	_, err := b.Writer().TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	unlock(t, r)
+	unlock(t, other)
+	nothingLeft(t, p, name)
+}
+
+// awaitRefusal returns when others have had the time to be refused, too.
+func (p *place) awaitRefusal(t *testing.T, l holdfast.Locker) {
+	t.Helper()
+	_, err := l.Lock(background, holdfast.Wait(100*time.Millisecond))
+	wantError(t, err, holdfast.ErrLocked)
+}
+
+func noUpgrade(t *testing.T, p *place) {
+	name := fresh()
+	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
+	r := must(t)(a.Reader().Lock(background))
+	for _, l := range []*holdfast.RWMutex{a, b} {
+		_, err := l.Writer().Lock(r.Context())
+		wantError(t, err, holdfast.ErrReentrant)
+		_, err = l.Writer().TryLock(r.Context())
+		wantError(t, err, holdfast.ErrReentrant)
+	}
+	// Nor does it wait in line behind one who waits for it.
+	waiting := make(chan *holdfast.Hold)
+	go func() { waiting <- must(t)(a.Writer().Lock(background)) }()
+	p.awaitRefusal(t, b.Writer())
+	_, err := a.Writer().Lock(r.Context())
+	wantError(t, err, holdfast.ErrReentrant)
+	unlock(t, r)
+	unlock(t, <-waiting)
+	nothingLeft(t, p, name)
+}
+
+func writerTokens(t *testing.T, p *place) {
+	name := fresh()
+	m := p.client(t).NewRWMutex(name, holdfast.Fenced())
+	first := must(t)(m.Writer().Lock(background))
+	reading := must(t)(m.Reader().Lock(first.Context()))
+	if first.Token() == 0 || reading.Token() != 0 {
+		t.Errorf("tokens %d for the writer, %d for the reader", first.Token(), reading.Token())
+	}
+	unlock(t, reading)
+	unlock(t, first)
+	second := must(t)(m.Writer().Lock(background))
+	if second.Token() <= first.Token() {
+		t.Errorf("token %d after %d", second.Token(), first.Token())
+	}
+	unlock(t, second)
+}
+
+// A writer who waits for several readers is let in by the last one's message.
+func writerWaitsByBell(t *testing.T, p *place) {
+	name := fresh()
+	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
+	one, two := must(t)(a.Reader().Lock(background)), must(t)(b.Reader().Lock(background))
+	waiting := make(chan *holdfast.Hold)
+	go func() { waiting <- must(t)(b.Writer().Lock(background)) }()
+	p.awaitRefusal(t, a.Writer())
+	unlock(t, two)
+	unlock(t, one)
+	start := time.Now()
+	w := <-waiting
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("the writer noticed after %v", took)
+	}
+	unlock(t, w)
+}
+
+// rwNoOverlap has several clients read and write, and looks who is in at once.
+func rwNoOverlap(t *testing.T, p *place) {
+	name := fresh()
+	var in atomic.Int64 // readers, or -1 for a writer
+	var wg sync.WaitGroup
+	var most atomic.Int64
+	for range 3 {
+		m := p.client(t).NewRWMutex(name, holdfast.WritersFirst())
+		for i := range 4 {
+			wg.Go(func() {
+				for range 8 {
+					if i == 0 {
+						h := must(t)(m.Writer().Lock(background))
+						if !in.CompareAndSwap(0, -1) {
+							t.Error("a writer is not alone")
+						}
+						time.Sleep(200 * time.Microsecond) // the work
+						in.Store(0)
+						unlock(t, h)
+						continue
+					}
+					h := must(t)(m.Reader().Lock(background))
+					if n := in.Add(1); n <= 0 {
+						t.Error("a reader beside a writer")
+					} else if n > most.Load() {
+						most.Store(n)
+					}
+					time.Sleep(5 * time.Millisecond) // the work
+					in.Add(-1)
+					unlock(t, h)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if most.Load() < 2 {
+		t.Error("readers have never shared the lock")
+	}
+	nothingLeft(t, p, name)
+}
+
+// A1: Locked is about the side that is asked.
+func sidesAreSeparate(t *testing.T, p *place) {
+	name := fresh()
+	m := p.client(t).NewRWMutex(name)
+	state := func(mode string, reading, writing bool) {
+		t.Helper()
+		r, err := m.Reader().Inspect(background)
+		if err != nil || r.Mode != mode || len(r.Holders) > 0 != reading || r.TTL > 0 != reading {
+			t.Errorf("readers: %+v, %v", r, err)
+		}
+		w, err := m.Writer().Inspect(background)
+		if err != nil || w.Mode != mode || len(w.Holders) > 0 != writing || w.TTL > 0 != writing {
+			t.Errorf("writer: %+v, %v", w, err)
+		}
+		for side, want := range map[interface {
+			Locked(ctx context.Context) (bool, error)
+		}]bool{m.Reader(): reading, m.Writer(): writing} {
+			if got, err := side.Locked(background); err != nil || got != want {
+				t.Errorf("Locked: %v, %v; want %v", got, err, want)
+			}
+		}
+	}
+	state("", false, false)
+	w := must(t)(m.Writer().Lock(background))
+	state("write", false, true)
+	r := must(t)(m.Reader().Lock(w.Context()))
+	state("write", true, true)
+	for _, side := range []interface {
+		HoldCount(ctx context.Context, o holdfast.Owner) (int, error)
+	}{m.Reader(), m.Writer()} {
+		if n, err := side.HoldCount(background, w.Owner()); n != 1 || err != nil {
+			t.Errorf("HoldCount: %d, %v", n, err)
+		}
+	}
+	unlock(t, w)
+	state("read", true, false)
+	unlock(t, r)
+	state("", false, false)
+}
+
+// A2: a reader whose lease has ended does not count, though another one keeps the
+// lock alive; and it begins anew.
+func deadHoldsDoNotCount(t *testing.T, p *place) {
+	name := fresh()
+	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
+	dead := must(t)(a.Reader().Lock(background, holdfast.Lease(100*time.Millisecond)))
+	alive := must(t)(b.Reader().Lock(background))
+	<-dead.Context().Done()
+	waitFor(t, "the end of the lease", func() bool {
+		n, err := b.Reader().HoldCount(background, dead.Owner())
+		return err == nil && n == 0
+	})
+	wantError(t, dead.Unlock(), holdfast.ErrLost)
+	again := must(t)(a.Reader().Lock(holdfast.WithOwner(background, dead.Owner())))
+	if n, err := b.Reader().HoldCount(background, dead.Owner()); n != 1 || err != nil {
+		t.Errorf("HoldCount: %d, %v", n, err)
+	}
+	unlock(t, again)
+	unlock(t, alive)
+	nothingLeft(t, p, name)
+}
+
+// Each side can be taken from its holders, and the other one stays.
+func forceEachSide(t *testing.T, p *place) {
+	name := fresh()
+	m, tool := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
+	w := must(t)(m.Writer().Lock(background))
+	if did, err := tool.Reader().ForceUnlock(background); did || err != nil {
+		t.Errorf("readers of a lock that is written: %v, %v", did, err)
+	}
+	r := must(t)(m.Reader().Lock(w.Context()))
+	if did, err := tool.Writer().ForceUnlock(background); !did || err != nil {
+		t.Errorf("the writer: %v, %v", did, err)
+	}
+	wantError(t, w.Unlock(), holdfast.ErrLost)
+	if locked, err := tool.Reader().Locked(background); !locked || err != nil {
+		t.Errorf("the reads went with the writer: %v, %v", locked, err)
+	}
+	other := must(t)(tool.Reader().Lock(background))
+	if did, err := tool.Reader().ForceUnlock(background); !did || err != nil {
+		t.Errorf("the readers: %v, %v", did, err)
+	}
+	wantError(t, r.Unlock(), holdfast.ErrLost)
+	wantError(t, other.Unlock(), holdfast.ErrLost)
+	nothingLeft(t, p, name)
+}
+
+// A plain lock of the same name keeps both sides out, and is told as what it is.
+func otherKindOfLock(t *testing.T, p *place) {
+	name := fresh()
+	c := p.client(t)
+	plain := must(t)(c.NewMutex(name).Lock(background))
+	m := c.NewRWMutex(name)
+	for _, l := range []holdfast.Locker{m.Reader(), m.Writer()} {
+		_, err := l.TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+	}
+	unlock(t, plain)
+	r := must(t)(m.Reader().Lock(background))
+	_, err := c.NewMutex(name).TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	unlock(t, r)
+}
