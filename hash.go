@@ -59,6 +59,12 @@ func (l hash) inspect() request {
 	return request{script: script.Mutex.Inspect, keys: keys}
 }
 
+func (l hash) size() request {
+	return request{script: script.Size, keys: l.inspect().keys}
+}
+
+func (hash) aside() []string { return nil }
+
 func (hash) leave(Owner) request { return request{} }
 
 func (l hash) channel(Owner) string {

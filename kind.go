@@ -46,6 +46,11 @@ type dialect interface {
 	// leave asks that owner does not wait any more. The zero request says that
 	// waiting leaves nothing in Redis.
 	leave(owner Owner) request
+	// size asks how many bytes the lock's keys take.
+	size() request
+	// aside are the keys beside the lock itself that may be deleted at any time:
+	// those who need them write them again.
+	aside() []string
 	// channel is where owner hears of releases; empty if it hears nothing.
 	channel(owner Owner) string
 }

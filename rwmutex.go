@@ -126,6 +126,17 @@ func (l read) inspect() request {
 	return request{script: script.Read.Inspect, keys: []string{l.name}, args: []string{wire.ReadPrefix(l.name)}}
 }
 
+func (l read) size() request { return rwSize(l.name, l.inspect().keys) }
+
+func (l read) aside() []string { return nil }
+
+// rwSize asks for the size of both sides, which are one thing in Redis.
+func rwSize(name string, keys []string) request {
+	return request{
+		script: script.Size, keys: append(keys, wire.Next(name)), args: []string{wire.ReadPrefix(name)},
+	}
+}
+
 func (read) leave(Owner) request { return request{} }
 
 func (l read) channel(Owner) string { return wire.RWChannel(l.name) }
@@ -183,6 +194,10 @@ func (l write) inspect() request {
 	}
 	return request{script: script.Write.Inspect, keys: keys}
 }
+
+func (l write) size() request { return rwSize(l.name, l.inspect().keys) }
+
+func (l write) aside() []string { return []string{wire.Next(l.name)} }
 
 func (l write) leave(owner Owner) request {
 	if !l.config.writersFirst {

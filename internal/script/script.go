@@ -58,6 +58,12 @@ var (
 	}
 )
 
+// Size and Delete are the same for all kinds.
+var (
+	Size   = load("object", "size", "rw")
+	Delete = load("object", "delete")
+)
+
 // load returns the script of a kind's operation, with the libraries that it
 // needs. Its name is the operation's.
 func load(kind, operation string, libraries ...string) *driver.Script {

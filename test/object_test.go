@@ -1,0 +1,80 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// object is what Redisson lets one do with any object.
+type object interface {
+	holdfast.Locker
+	MemoryUsage(ctx context.Context) (int64, error)
+	Delete(ctx context.Context) (bool, error)
+	ClearExpire(ctx context.Context) error
+	Rename(ctx context.Context, name string) error
+}
+
+func TestObjectOperations(t *testing.T) {
+	kinds := map[string]func(*holdfast.Client, string) object{
+		"mutex":  func(c *holdfast.Client, name string) object { return c.NewMutex(name) },
+		"reader": func(c *holdfast.Client, name string) object { return c.NewRWMutex(name).Reader() },
+		"writer": func(c *holdfast.Client, name string) object { return c.NewRWMutex(name).Writer() },
+	}
+	for _, p := range standalone(t) {
+		for kind, create := range kinds {
+			t.Run(p.name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				objectOperations(t, p, create)
+			})
+		}
+	}
+}
+
+func objectOperations(t *testing.T, p *place, create func(*holdfast.Client, string) object) {
+	c, name := p.client(t), fresh()
+	l := create(c, name)
+	if bytes, err := l.MemoryUsage(background); bytes != 0 || err != nil {
+		t.Errorf("MemoryUsage of a free lock: %d, %v", bytes, err)
+	}
+	if did, err := l.Delete(background); did || err != nil {
+		t.Errorf("Delete of a free lock: %v, %v", did, err)
+	}
+	h := must(t)(l.Lock(background))
+	one, err := l.MemoryUsage(background)
+	if one <= 0 || err != nil {
+		t.Errorf("MemoryUsage: %d, %v", one, err)
+	}
+	wantError(t, l.ClearExpire(background), errors.ErrUnsupported)
+	wantError(t, l.Rename(background, "other"), errors.ErrUnsupported)
+	if got := p.do(t, name, "PTTL", name); got[0] == "-1" {
+		t.Error("the lock does not expire")
+	}
+	if did, err := create(p.client(t), name).Delete(background); !did || err != nil {
+		t.Errorf("Delete: %v, %v", did, err)
+	}
+	nothingLeft(t, p, name)
+	wantError(t, h.Unlock(), holdfast.ErrLost)
+}
+
+// Each read hold has a key of its own, which counts.
+func TestMemoryUsageCountsAllKeys(t *testing.T) {
+	for _, p := range standalone(t) {
+		t.Run(p.name, func(t *testing.T) {
+			m := p.client(t).NewRWMutex(fresh()).Reader()
+			one := must(t)(m.Lock(background))
+			before, err := m.MemoryUsage(background)
+			if err != nil {
+				t.Fatal(err)
+			}
+			two := must(t)(m.Lock(one.Context()))
+			if after, err := m.MemoryUsage(background); after <= before || err != nil {
+				t.Errorf("%d bytes after one hold, %d after two, %v", before, after, err)
+			}
+			unlock(t, two)
+			unlock(t, one)
+		})
+	}
+}
