@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -12,13 +13,15 @@ import (
 // The options of a mutex, on every driver, in real time.
 func TestMutexOptions(t *testing.T) {
 	suite := map[string]func(*testing.T, *place){
-		"NonReentrant":     nonReentrant,
-		"TokensRise":       tokensRise,
-		"TokenTTL":         tokenTTL,
-		"Polling":          polling,
-		"PollingSilence":   pollingSilence,
-		"AdoptedToken":     adoptedToken,
-		"S16_TokensFollow": tokensFollowTime,
+		"A6_NonReentrant":      nonReentrant,
+		"TokensRise":           tokensRise,
+		"P11_TokenTTL":         tokenTTL,
+		"Polling":              polling,
+		"PollingSilence":       pollingSilence,
+		"AdoptedToken":         adoptedToken,
+		"S16_TokensFollowTime": tokensFollowTime,
+		"S15_HeldWithoutTTL":   heldWithoutTTL,
+		"L19_FencedIsBounded":  fencedIsBounded,
 	}
 	for _, p := range standalone(t) {
 		for name, test := range suite {
@@ -118,6 +121,38 @@ func tokensFollowTime(t *testing.T, p *place) {
 	}
 }
 
+// S15: a lock that never expires is held, and its refusal no grant.
+func heldWithoutTTL(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	p.do(t, name, "HSET", name, "somebody:1", "1")
+	_, err := c.NewMutex(name, holdfast.Fenced()).TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	var locked *holdfast.LockedError
+	if !errors.As(err, &locked) || locked.TTL != -1 || locked.Holder != "somebody:1" {
+		t.Errorf("%+v", err)
+	}
+}
+
+// L19: one try is one try, and a lease is kept, with tokens as without.
+func fencedIsBounded(t *testing.T, p *place) {
+	name := fresh()
+	mu := p.client(t).NewMutex(name, holdfast.Fenced())
+	h := must(t)(mu.Lock(background, holdfast.Lease(10*time.Minute)))
+	if ms, err := strconv.Atoi(p.do(t, name, "PTTL", name)[0]); err != nil || ms < 590_000 {
+		t.Errorf("it lives for %d ms, %v", ms, err)
+	}
+	start := time.Now()
+	_, err := mu.TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	_, err = mu.Lock(background, holdfast.Wait(50*time.Millisecond))
+	wantError(t, err, holdfast.ErrLocked)
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	unlock(t, h)
+}
+
+// P11: the key of the tokens can be given an end.
 func tokenTTL(t *testing.T, p *place) {
 	c, name := p.client(t), fresh()
 	unlock(t, must(t)(c.NewMutex(name, holdfast.Fenced(), holdfast.TokenTTL(time.Hour)).Lock(background)))
