@@ -17,7 +17,8 @@
 //
 // # Parts
 //
-//	Mutex, ...   what sets one kind of lock apart: a kind (kind.go), its scripts
+//	Mutex, ...   what sets one kind of lock apart: a kind and the dialect in which
+//	             its scripts are asked (kind.go); lock.go is what all can do
 //	acquire.go   acquiring, and the one loop that waits for it (wait.go)
 //	hold.go      a hold, and giving it back
 //	tenure.go    what is known here of one owner at one lock
@@ -86,7 +87,10 @@
 //
 // Lock, cancelled or timed out: the place in line is left, what rang is passed
 // on, and a send under way keeps the line's token and the tenure's op until it is
-// over; what it has taken is given back. Lock, refused for good: nothing was
+// over; what it has taken is given back. Where waiting leaves something in Redis,
+// a place in a fair lock's queue or a reservation, that is taken out at once, and
+// again once no send can put it there any more; if Redis is away, it ends by
+// itself within ten seconds. Lock, refused for good: nothing was
 // taken. Unlock, unanswered: the hold is over for the caller, nothing renews it,
 // and the release is repeated in the background until Redis answers or the lease
 // has ended. A renewal that is answered late, or after its hold has ended,
