@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -13,6 +14,11 @@ type nilDriver struct{}
 
 func (nilDriver) Eval(_ context.Context, c driver.Call) (any, error) {
 	return []any{int64(1), int64(0), int64(1)}, nil
+}
+
+func (d nilDriver) EvalReplicated(ctx context.Context, c driver.Call, n int, _ time.Duration) (any, int, error) {
+	reply, err := d.Eval(ctx, c)
+	return reply, n, err
 }
 func (nilDriver) Slotted() bool                                  { return false }
 func (nilDriver) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }

@@ -1,9 +1,10 @@
 // Package driver is the port between holdfast and a Redis client.
 //
-// An adapter wraps a client that the program already has and promises three
+// An adapter wraps a client that the program already has and promises four
 // things: to run a script once and to say honestly whether it may have run, to
-// say which publish command the server's topology calls for, and to keep a set
-// of channels subscribed for as long as it is wanted.
+// have the replicas acknowledge it on request, to say which publish command the
+// server's topology calls for, and to keep a set of channels subscribed for as
+// long as it is wanted.
 //
 // # What an adapter must promise
 //
@@ -19,6 +20,17 @@
 // An error from Eval is an [*Error]. MayHaveRun is false only when it is
 // certain that the script did not run; a lost reply is never certain.
 //
+// EvalReplicated promises all that Eval does, and sends WAIT behind the script,
+// to the same server on the same connection, because Redis counts the replicas
+// that have what that connection has seen. Eval never sends WAIT. A script that
+// is sent again, after NOSCRIPT, MOVED or ASK, is followed by a WAIT of its own;
+// what was answered to a WAIT behind a script that did not run says nothing, and
+// is dropped. Once the script has been answered the call is a success: whatever
+// happens to WAIT then, the reply is returned, with 0 acknowledgements if their
+// number is not known. The client's read timeout does not cut WAIT short, and the
+// deadline of the context does. A call that waits for replicas does not hold up
+// other calls.
+//
 // A Listener holds wishes, not steps. Subscribe and Unsubscribe write down what
 // is wanted and return at once; the adapter's own goroutines make it so, again
 // after every lost connection, for as long as the wish stands. Each
@@ -28,7 +40,7 @@
 //
 // # Goroutines
 //
-// Eval starts none that outlives the client's own timeouts. A Listener owns
+// Eval and EvalReplicated start none that outlives the client's own timeouts. A Listener owns
 // the goroutines it starts; Close stops them and waits until they are gone.
 // The wrapped client is never closed by an adapter.
 package driver

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; nothing here relies on it for security.
 	"encoding/hex"
+	"time"
 )
 
 // Script is a Lua script that servers may cache. It is immutable and shared.
@@ -42,6 +43,15 @@ type Driver interface {
 	// Eval runs the call once and returns its reply as nil, int64, string or
 	// []any of these. The context bounds it where the client can be bounded.
 	Eval(ctx context.Context, call Call) (any, error)
+
+	// EvalReplicated is Eval followed by WAIT on the same connection. It returns
+	// the reply, and how many replicas have acknowledged all that the primary had
+	// written when the script ended, whoever wrote it. It returns as soon as
+	// these are as many as replicas says, or else after the timeout, which is cut
+	// to milliseconds and is at least one. If that number is not known, since WAIT
+	// was refused or not answered, acknowledged is 0. An error is one that Eval
+	// would return, and never comes from WAIT.
+	EvalReplicated(ctx context.Context, call Call, replicas int, timeout time.Duration) (reply any, acknowledged int, err error)
 
 	// Slotted reports whether the keys of one call must share a cluster slot.
 	// It does no I/O and never changes.

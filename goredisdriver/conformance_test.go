@@ -36,11 +36,39 @@ func TestTLSAndPassword(t *testing.T) {
 
 func TestSentinel(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, 1, 3)
-	drivertest.Exercise(t, target([]*redistest.Server{sentinel.Primary(t)}, false, func() redis.UniversalClient {
+	target := target([]*redistest.Server{sentinel.Primary(t)}, false, func() redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: sentinel.MasterName(), SentinelAddrs: sentinel.Addrs(),
 		})
-	}))
+	})
+	drivertest.Exercise(t, replicatedTarget(target, 1, sentinel.Replicas(t)))
+}
+
+func TestReplicated(t *testing.T) {
+	servers := redistest.StartReplicated(t, 2)
+	for name, options := range map[string]redis.Options{
+		"default":      {},
+		"no timeouts":  {ReadTimeout: -1, WriteTimeout: -1},
+		"with context": {ContextTimeoutEnabled: true},
+	} {
+		options.Addr = servers.Primary.Addr()
+		t.Run(name, func(t *testing.T) {
+			target := target([]*redistest.Server{servers.Primary}, false, func() redis.UniversalClient {
+				own := options // go-redis fills in what is missing
+				return redis.NewClient(&own)
+			})
+			drivertest.Exercise(t, replicatedTarget(target, 2, servers.Replicas))
+		})
+	}
+}
+
+func TestReplicatedCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 1)
+	primaries, replicas := masters(t, cluster)
+	target := target(primaries, true, func() redis.UniversalClient {
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	})
+	drivertest.Exercise(t, replicatedTarget(target, 1, replicas))
 }
 
 func TestCluster(t *testing.T) {

@@ -19,6 +19,25 @@
 // connection has failed, a cluster client is told to look up its nodes again,
 // which it does in the background. Eval starts no goroutine of its own.
 //
+// # Replicas
+//
+// [Driver.EvalReplicated] sends EVALSHA and WAIT in one pipeline, hence on one
+// connection, and after NOSCRIPT another pipeline with EVAL and WAIT. If replicas
+// are late just then, the first WAIT takes up to the timeout as well. Each call
+// keeps a connection of the pool to itself until its WAIT is answered, so a
+// program that makes many calls at once needs as large a PoolSize. The pipeline
+// is sent through [redis.Client.WithTimeout], on the same pool, so that the
+// ReadTimeout begins to count only after WAIT's own timeout; a wrapper around the
+// client that lacks this method is left with its own ReadTimeout. WAIT is not given
+// more time than the context has left, so the context's deadline is kept
+// without ContextTimeoutEnabled, too, while the server answers.
+//
+// On a cluster the pipeline goes through the client of the node in charge, and
+// only hooks that this one has see it. After MOVED or ASK it is sent
+// to the node that was named, if that is one of the primaries that CLUSTER SLOTS
+// tells of. If it is not, the script is sent as Eval sends it, without
+// WAIT, and 0 replicas are reported. READONLY is left to the caller.
+//
 // # Listening
 //
 // A [driver.Listener] is written down in three places: the wishes, of which the

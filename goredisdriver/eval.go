@@ -21,18 +21,31 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = d.send(ctx, "eval", call.Script.Source(), call)
 	}
+	d.suspect(ctx, err)
+	return reply, err
+}
+
+// suspect has the nodes looked up again if none has answered. One may have been
+// replaced. go-redis finds out when it repeats a command, and otherwise not
+// before ten seconds have passed.
+func (d *Driver) suspect(ctx context.Context, err error) {
 	if err != nil && d.cluster != nil && !isReply(err) {
-		// The node may have been replaced. go-redis finds out when it repeats
-		// a command, and otherwise not before ten seconds have passed.
 		d.cluster.ReloadState(ctx) // returns at once
 	}
-	return reply, err
 }
 
 func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, driver.ConnectionError(err, true)
 	}
+	cmd, body := command(ctx, name, text, call)
+	err := d.rdb.Process(ctx, cmd)
+	return result(cmd, err, body)
+}
+
+// command returns what runs a script, and the argument that knows whether it
+// was sent.
+func command(ctx context.Context, name, text string, call driver.Call) (onceCmd, *scriptText) {
 	body := &scriptText{text: text}
 	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
 	args = append(args, name, body, len(call.Keys))
@@ -44,9 +57,15 @@ func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) 
 	}
 	cmd := onceCmd{redis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(3)
-	if err := d.rdb.Process(ctx, cmd); err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped, and so do its hooks
+	return cmd, body
+}
+
+// result returns what came of a command.
+func result(cmd onceCmd, err error, body *scriptText) (any, error) {
+	if err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped, and so do its hooks
 		return nil, nil //nolint:nilnil // nil is what the script replied
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, classify(err, body.written.Load())
 	}
 	return normalise(cmd.Val())

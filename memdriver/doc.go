@@ -13,7 +13,8 @@
 // executed.
 //
 // It is no database. Nothing is persisted, nothing is replicated, and it is
-// slower than a Redis server.
+// slower than a Redis server. [Server.SetReplicas] only says how many replicas
+// acknowledge.
 //
 // # Goroutines
 //

@@ -24,6 +24,10 @@ type Server struct {
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 	wg   sync.WaitGroup // calls that faults have delayed beyond their contexts
+
+	mu       sync.Mutex
+	replicas int
+	changed  chan struct{} // closed when replicas changes
 }
 
 // NewServer returns an empty server. Close it when done.
@@ -37,7 +41,7 @@ func NewServer() (*Server, error) {
 	if err := conn.Close(); err != nil {
 		return nil, fmt.Errorf("memdriver: %w", err)
 	}
-	s := &Server{mini: mini}
+	s := &Server{mini: mini, changed: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -47,6 +51,37 @@ func (s *Server) Close() {
 	s.stop()
 	s.wg.Wait()
 	s.mini.Close()
+}
+
+// SetReplicas says how many replicas acknowledge from now on whatever is written,
+// and at once. At first there are none.
+func (s *Server) SetReplicas(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replicas = n
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// wait does what WAIT does. If the context ends first, nobody knows the number.
+func (s *Server) wait(ctx context.Context, replicas int, timeout time.Duration) int {
+	timer := time.NewTimer(max(timeout, time.Millisecond))
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		acknowledged, changed := s.replicas, s.changed
+		s.mu.Unlock()
+		if acknowledged >= replicas {
+			return acknowledged
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return acknowledged
+		case <-ctx.Done():
+			return 0
+		}
+	}
 }
 
 // Do executes one command as another client would, and returns its reply as
@@ -126,6 +161,16 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 		return d.execute(call)
 	}
 	return d.suffer(ctx, call, faults(call))
+}
+
+// EvalReplicated runs a script, subject to the faults, and then waits until as
+// many replicas acknowledge as [Server.SetReplicas] has to say.
+func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (any, int, error) {
+	reply, err := d.Eval(ctx, call)
+	if err != nil {
+		return nil, 0, err
+	}
+	return reply, d.server.wait(ctx, replicas, timeout), nil
 }
 
 // execute runs a script without faults.

@@ -28,6 +28,7 @@ func newServer(t *testing.T) *Server {
 
 func TestConformance(t *testing.T) {
 	s := newServer(t)
+	s.SetReplicas(2)
 	var drivers []*Driver
 	drivertest.Exercise(t, drivertest.Target{
 		Open: func(testing.TB) driver.Driver {
@@ -51,6 +52,14 @@ func TestConformance(t *testing.T) {
 			for _, d := range drivers {
 				d.LoseMessages(true)
 				d.LoseMessages(false)
+			}
+		},
+		Replicas: 2,
+		SuspendReplicas: func(_ testing.TB, on bool) {
+			if on {
+				s.SetReplicas(0)
+			} else {
+				s.SetReplicas(2)
 			}
 		},
 	})
@@ -100,6 +109,55 @@ func TestFaults(t *testing.T) {
 				wantRuns(t, s, test.runs)
 				time.Sleep(10 * time.Second)
 				wantRuns(t, s, test.later)
+			})
+		})
+	}
+}
+
+// The wait for replicas takes fake time, and ends with them, with its timeout or
+// with the context. Faults hit the script.
+func TestReplicas(t *testing.T) {
+	const hour = time.Hour
+	for name, test := range map[string]struct {
+		fault        Fault
+		replicas     int
+		later        int // replicas after half an hour
+		deadline     time.Duration
+		took         time.Duration
+		acknowledged int
+		lost         bool
+	}{
+		"none":          {deadline: 2 * hour, took: hour},
+		"too few":       {replicas: 1, later: 1, deadline: 2 * hour, took: hour, acknowledged: 1},
+		"enough":        {replicas: 3, later: 3, deadline: 2 * hour, acknowledged: 3},
+		"enough later":  {replicas: 1, later: 2, deadline: 2 * hour, took: hour / 2, acknowledged: 2},
+		"deadline":      {replicas: 1, later: 1, deadline: hour * 3 / 4, took: hour * 3 / 4},
+		"reply delayed": {fault: Fault{DelayReply: time.Minute}, replicas: 2, later: 2, deadline: 2 * hour, took: time.Minute, acknowledged: 2},
+		"reply lost":    {fault: Fault{LoseReply: true}, replicas: 2, later: 2, deadline: 2 * hour, took: 2 * hour, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				s.SetReplicas(test.replicas)
+				later := time.AfterFunc(hour/2, func() { s.SetReplicas(test.later) })
+				defer later.Stop()
+				d := s.Driver()
+				d.SetFaults(func(driver.Call) Fault { return test.fault })
+				ctx, cancel := context.WithTimeout(context.Background(), test.deadline)
+				defer cancel()
+				start := time.Now()
+				reply, acknowledged, err := d.EvalReplicated(ctx, driver.Call{Script: counting, Keys: []string{"n"}}, 2, hour)
+				if took := time.Since(start); took != test.took {
+					t.Errorf("took %v, want %v", took, test.took)
+				}
+				if acknowledged != test.acknowledged {
+					t.Errorf("%d acknowledged, want %d", acknowledged, test.acknowledged)
+				}
+				if answered := err == nil && reply == int64(1); answered == test.lost {
+					t.Errorf("reply %v, %v", reply, err)
+				}
+				synctest.Wait()
+				wantRuns(t, s, "1")
 			})
 		})
 	}

@@ -43,9 +43,31 @@ func TestTLSAndPassword(t *testing.T) {
 
 func TestSentinel(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, 1, 3)
-	drivertest.Exercise(t, target([]*redistest.Server{sentinel.Primary(t)}, false, rueidis.ClientOption{
+	target := target([]*redistest.Server{sentinel.Primary(t)}, false, rueidis.ClientOption{
 		InitAddress: sentinel.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: sentinel.MasterName()},
-	}))
+	})
+	drivertest.Exercise(t, replicatedTarget(target, 1, sentinel.Replicas(t)))
+}
+
+func TestReplicated(t *testing.T) {
+	servers := redistest.StartReplicated(t, 2)
+	for name, option := range map[string]rueidis.ClientOption{
+		"default":           {},
+		"always pipelining": {AlwaysPipelining: true},
+	} {
+		option.InitAddress = []string{servers.Primary.Addr()}
+		t.Run(name, func(t *testing.T) {
+			target := target([]*redistest.Server{servers.Primary}, false, option)
+			drivertest.Exercise(t, replicatedTarget(target, 2, servers.Replicas))
+		})
+	}
+}
+
+func TestReplicatedCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 1)
+	primaries, replicas := masters(t, cluster)
+	target := target(primaries, true, rueidis.ClientOption{InitAddress: cluster.Addrs()})
+	drivertest.Exercise(t, replicatedTarget(target, 1, replicas))
 }
 
 func TestCluster(t *testing.T) {

@@ -20,6 +20,24 @@
 // deadline it may wait for ClientOption.ConnWriteTimeout. Eval starts no
 // goroutine.
 //
+// # Replicas
+//
+// [Driver.EvalReplicated] takes a dedicated connection, so that a WAIT does not
+// hold up the calls that share one. On it, EVALSHA is sent, and EVAL after
+// NOSCRIPT, and WAIT once the script has been answered. They are not pipelined:
+// rueidis gives up all replies of a pipeline when one of them does not come, and
+// the script's must not get lost because of WAIT. ConnWriteTimeout bounds the
+// script's answer, and not that to WAIT, which has a second beyond its timeout to
+// come. Then, or when the deadline of the context has passed, the
+// connection is closed. A context that is cancelled before its deadline does not
+// cut a wait short, and getting the connection is bounded by Dialer.Timeout
+// alone. BlockingPoolSize is how many such calls each server can have at once;
+// further ones wait.
+//
+// On a cluster, MOVED and ASK are followed to nodes that the client knows. If it
+// does not know the node, the script is sent as Eval sends it, without WAIT,
+// and 0 replicas are reported.
+//
 // # Listening
 //
 // rueidis subscribes on the connection that carries the commands, and so does a

@@ -38,13 +38,16 @@ func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) 
 		return nil, driver.ConnectionError(err, true)
 	}
 	for attempt := 1; ; attempt++ {
-		command := d.client.B().Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).
-			Keys(call.Keys...).Args(call.Args...).Build()
-		reply, err := d.client.Do(ctx, command).ToAny()
+		reply, err := d.client.Do(ctx, command(d.client.B(), name, text, call)).ToAny()
 		if !dialGivenUp(ctx, err) || attempt == dialAttempts {
 			return reply, err
 		}
 	}
+}
+
+// command returns what runs a script.
+func command(b rueidis.Builder, name, text string, call driver.Call) rueidis.Completed {
+	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build()
 }
 
 // dialAttempts bounds how often a call waits for a connection that another call

@@ -29,6 +29,17 @@ type Target struct {
 	// A target without connections leaves it nil; then resubscription is not
 	// tested.
 	KillSubscribers func(t testing.TB)
+
+	// Replicas is how many replicas each primary has.
+	Replicas int
+
+	// SuspendReplicas keeps all replicas from acknowledging anything, or lets
+	// them go on. A target without replicas leaves it nil.
+	SuspendReplicas func(t testing.TB, on bool)
+
+	// Waits returns how many WAIT all nodes together have carried out. A target
+	// that needs no such command leaves it nil.
+	Waits func(t testing.TB) int
 }
 
 // Exercise runs the suite against a target, one subtest a promise.
@@ -45,6 +56,13 @@ func Exercise(t *testing.T, target Target) {
 		{"Eval/ServerErrors", testServerErrors},
 		{"Eval/ContextEnded", testContextEnded},
 		{"Eval/Parallel", testParallel},
+		{"EvalReplicated/Replies", testReplicated},
+		{"EvalReplicated/TooFew", testReplicatedTooFew},
+		{"EvalReplicated/FlushedScripts", testReplicatedFlushedScripts},
+		{"EvalReplicated/Errors", testReplicatedErrors},
+		{"EvalReplicated/ContextEnded", testReplicatedContextEnded},
+		{"EvalReplicated/Deadline", testReplicatedDeadline},
+		{"EvalReplicated/Parallel", testReplicatedParallel},
 		{"PublishCommand", testPublishCommand},
 		{"Listen/Messages", testMessages},
 		{"Listen/Order", testOrder},
@@ -62,6 +80,13 @@ func Exercise(t *testing.T, target Target) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(t, target) })
+	}
+	if target.Waits != nil {
+		t.Run("Eval/NoWait", func(t *testing.T) { testNoWait(t, target) })
+	}
+	if target.SuspendReplicas != nil {
+		t.Run("EvalReplicated/Suspended", func(t *testing.T) { testSuspendedReplicas(t, target) })
+		t.Run("EvalReplicated/OthersGoOn", func(t *testing.T) { testOthersGoOn(t, target) })
 	}
 	if target.KillSubscribers != nil {
 		t.Run("Listen/Killed", func(t *testing.T) { testKilled(t, target) })

@@ -27,6 +27,20 @@ func (s *Server) Cli(t testing.TB, args ...string) string {
 	return out
 }
 
+// Calls returns how often the server has carried out a command, by its name in
+// lower case.
+func (s *Server) Calls(t testing.TB, command string) int {
+	t.Helper()
+	stats := fields(s.Cli(t, "INFO", "commandstats"))["cmdstat_"+command]
+	count := 0
+	if stats != "" {
+		if _, err := fmt.Sscanf(stats, "calls=%d,", &count); err != nil {
+			t.Fatalf("redistest: commandstats of %s: %q: %v", command, stats, err)
+		}
+	}
+	return count
+}
+
 func (s *Server) cli(limit time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
