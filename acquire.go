@@ -103,7 +103,7 @@ func (a *acquisition) waiting() (context.Context, func()) {
 	stopClosing := context.AfterFunc(a.client.closing, func() { cancel(ErrClosed) })
 	bound := a.config.wait
 	if a.oneTry {
-		bound = a.client.config.timeout
+		bound = a.client.config.timeout + a.client.config.ackTimeout
 	}
 	stopTimer := func() bool { return false }
 	if bound > 0 {
@@ -150,7 +150,7 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 	if w.waiting && !a.passesBy() {
 		return a.standInLine(ctx, w)
 	}
-	o := a.client.order(ctx, a.kind.acquire(w), false)
+	o := a.client.order(ctx, a.kind.take(w), false)
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
 		return a.standInLine(ctx, w)
@@ -265,7 +265,7 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	now := time.Now()
 	deadline := c.dog.Trust(o.sent, now, a.lease)
 	t.mu.Lock()
-	if err := a.untrusted(deadline, now); err != nil && a.adopting {
+	if err := a.untrusted(o, deadline, now); err != nil && a.adopting {
 		t.mu.Unlock()
 		t.freeOp() // it stays with the process that it was to be taken over from
 		return nil, err
@@ -307,8 +307,10 @@ func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
 }
 
 // untrusted says why a grant is not handed out. t.mu is held.
-func (a *acquisition) untrusted(deadline, now time.Time) error {
-	switch {
+func (a *acquisition) untrusted(o outcome, deadline, now time.Time) error {
+	switch want := a.client.config.replicas; {
+	case o.acked < want && !a.adopting:
+		return problem(a.kind.name, fmt.Sprintf("%d of %d acknowledged it in time", o.acked, want), ErrNotReplicated)
 	case a.client.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
 	case a.tenure.lost != nil:

@@ -47,7 +47,7 @@ func (a *acquisition) adopted(ctx context.Context, o outcome) (*Hold, error) {
 		return a.granted(o, ch)
 	}
 	// Another token, greater than the one that it was taken with.
-	o = a.client.order(ctx, a.kind.acquire(wish{change: ch, owner: t.owner, lease: a.lease, token: true}), false)
+	o = a.client.order(ctx, a.kind.take(wish{change: ch, owner: t.owner, lease: a.lease, token: true}), false)
 	switch {
 	case o.err != nil:
 		t.freeOp()

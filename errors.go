@@ -29,6 +29,10 @@ var (
 	// it is [NonReentrant], or held for reading and wanted for writing.
 	ErrReentrant = errors.New("held by this owner already")
 
+	// ErrNotReplicated: fewer replicas than [WithReplicaAck] asks for have
+	// acknowledged the acquire in time. It is given back.
+	ErrNotReplicated = errors.New("not enough replicas have it")
+
 	// ErrClosed: the client is closed, or was closed during the call.
 	ErrClosed = errors.New("the client is closed")
 

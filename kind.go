@@ -31,7 +31,7 @@ type kind struct {
 // dialect is how the scripts of a kind are asked.
 type dialect interface {
 	// acquire asks that an owner, who holds the lock so many times, holds it
-	// another number of times.
+	// another number of times. Use kind.take, which has replicas acknowledge it.
 	acquire(w wish) request
 	// release asks that owner, who holds the lock from times, holds it to times.
 	release(owner Owner, from, to int) request
@@ -69,6 +69,14 @@ type request struct {
 	script *driver.Script
 	keys   []string
 	args   []string
+	acks   bool // replicas are to acknowledge it, if the client asks for that
+}
+
+// take is acquire, acknowledged by replicas if the client asks for that.
+func (k *kind) take(w wish) request {
+	r := k.acquire(w)
+	r.acks = true
+	return r
 }
 
 // newKind returns a kind with what all have in common. Its name has been

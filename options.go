@@ -28,6 +28,10 @@ type config struct {
 	margin  time.Duration
 	timeout time.Duration
 	hooks   hookList
+	// Each acquire waits until so many replicas have acknowledged it, or for so
+	// long; 0: none, and no waiting.
+	replicas   int
+	ackTimeout time.Duration
 }
 
 // ClientOption sets something for a whole [Client].
@@ -77,6 +81,30 @@ func WithTimeout(d time.Duration) ClientOption {
 			return fmt.Errorf("holdfast: %w: WithTimeout(%v) is not between 10ms and 1h", ErrInvalidOption, d)
 		}
 		c.timeout = d
+		return nil
+	}
+}
+
+// WithReplicaAck has every acquire of the client, of whichever kind, followed by
+// WAIT on the same connection: n replicas must acknowledge within timeout that
+// they have it, or else it is given back and returns [ErrNotReplicated]. So a
+// failover to one of them does not lose a lock that was granted. It is no promise
+// that one of them is chosen: with fewer than all replicas, only a failover that
+// prefers the most recent one keeps it. Neither are renewals waited for; a lock
+// that has been renewed on the primary alone ends earlier after a failover, and
+// its holder is told at the next renewal.
+//
+// The timeout is 1 ms at least and is added to [WithTimeout]'s. While a replica
+// is away that n needs, every try takes that long. The default is not to wait, and
+// to send no WAIT at all. Redisson: Config.setCheckLockSyncedSlaves and
+// setSlavesSyncTimeout, with which one acknowledgement is enough.
+func WithReplicaAck(n int, timeout time.Duration) ClientOption {
+	return func(c *config) error {
+		if n < 1 || timeout < time.Millisecond || timeout > time.Hour {
+			return fmt.Errorf("holdfast: %w: WithReplicaAck(%d, %v): at least one replica, and between 1ms and 1h",
+				ErrInvalidOption, n, timeout)
+		}
+		c.replicas, c.ackTimeout = n, timeout
 		return nil
 	}
 }

@@ -40,6 +40,7 @@ type flight struct {
 	// done is closed when answer and err are set.
 	done   chan struct{}
 	answer script.Answer
+	acked  int // how many replicas have acknowledged it, if they were asked
 	err    error
 }
 
@@ -53,10 +54,10 @@ func (c *Client) launch(ask request, timeout time.Duration, again bool) *flight 
 	}
 	f := &flight{sent: now, over: now.Add(timeout + doubt), done: make(chan struct{})}
 	started := c.tasks.Go(func() {
-		ctx, cancel := context.WithDeadline(c.life, now.Add(timeout))
+		ctx, cancel := context.WithDeadline(c.life, now.Add(timeout+c.acknowledging(ask)))
 		defer cancel()
 		defer close(f.done)
-		f.answer, f.err = c.fly(ctx, ask, s, now)
+		f.answer, f.acked, f.err = c.fly(ctx, ask, s, now)
 	})
 	if !started {
 		f.err = ErrClosed
@@ -66,22 +67,39 @@ func (c *Client) launch(ask request, timeout time.Duration, again bool) *flight 
 }
 
 // fly is the flight's goroutine.
-func (c *Client) fly(ctx context.Context, ask request, s sending, sent time.Time) (script.Answer, error) {
+func (c *Client) fly(ctx context.Context, ask request, s sending, sent time.Time) (
+	answer script.Answer, acked int, err error,
+) {
 	publish, err := c.publishCommand(ctx)
 	if err != nil {
-		return script.Answer{}, err
+		return script.Answer{}, 0, err
 	}
-	reply, err := c.driver.Eval(ctx, driver.Call{
+	call := driver.Call{
 		Script: ask.script, Keys: ask.keys, Args: append([]string{s.limit, s.again, publish}, ask.args...),
-	})
-	if err != nil {
-		return script.Answer{}, err
 	}
-	answer, err := script.Parse(reply)
+	var reply any
+	if ask.acks && c.config.replicas > 0 {
+		reply, acked, err = c.driver.EvalReplicated(ctx, call, c.config.replicas, c.config.ackTimeout)
+	} else {
+		reply, err = c.driver.Eval(ctx, call)
+	}
+	if err != nil {
+		return script.Answer{}, 0, err
+	}
+	answer, err = script.Parse(reply)
 	if err == nil {
 		c.clock.Learn(answer.Now, sent, answer.Code == script.Late)
 	}
-	return answer, err
+	return answer, acked, err
+}
+
+// acknowledging is how much longer an answer may take because replicas have to
+// acknowledge what was asked for.
+func (c *Client) acknowledging(ask request) time.Duration {
+	if ask.acks {
+		return c.config.ackTimeout
+	}
+	return 0
 }
 
 // inTheAir reports whether the driver has not answered yet.
@@ -113,6 +131,7 @@ func mayHaveRun(err error) bool {
 // outcome is what came of an order.
 type outcome struct {
 	answer script.Answer
+	acked  int       // by so many replicas, if they were asked
 	sent   time.Time // when the answered flight was sent
 	err    error     // of the last flight, or of the context
 	// trouble is the last error of a flight, also if the context ended later.
@@ -127,6 +146,7 @@ type outcome struct {
 // same was ordered before, without an answer.
 func (c *Client) order(ctx context.Context, ask request, again bool) outcome {
 	var o outcome
+	patience := c.config.timeout/3 + c.acknowledging(ask)
 	end := time.Now().Add(c.config.timeout)
 	pause, lates := firstPause, 0
 	for {
@@ -135,7 +155,7 @@ func (c *Client) order(ctx context.Context, ask request, again bool) outcome {
 			return o
 		}
 		f := c.launch(ask, c.config.timeout/3, again || len(o.unknown) > 0)
-		ended := f.await(ctx, c.config.timeout/3)
+		ended := f.await(ctx, patience)
 		switch {
 		case ended != nil:
 			o.err = ended
@@ -158,7 +178,7 @@ func (c *Client) order(ctx context.Context, ask request, again bool) outcome {
 			o.err = errLate
 			return o
 		default:
-			o.answer, o.sent, o.err = f.answer, f.sent, nil
+			o.answer, o.acked, o.sent, o.err = f.answer, f.acked, f.sent, nil
 			return o
 		}
 	}

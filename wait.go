@@ -25,7 +25,7 @@ var errWaitOver = errors.New("the wait is over")
 // standInLine waits behind those of this process who came before, and then asks
 // until the lock is acquired.
 func (a *acquisition) standInLine(ctx context.Context, w wish) outcome {
-	ask := a.kind.acquire(w)
+	ask := a.kind.take(w)
 	channel := a.kind.channel(w.owner)
 	place := a.client.lines.Enter(a.line(), channel)
 	a.tries = 0

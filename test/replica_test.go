@@ -1,0 +1,118 @@
+package test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Replica acknowledgement, on a primary with two replicas. Off, no WAIT is sent;
+// n is n, and not any; what is not acknowledged is given back.
+func TestReplicaAck(t *testing.T) {
+	s := redistest.StartReplicated(t, 2)
+	for _, p := range []*place{
+		goRedis("replicated", redis.UniversalOptions{Addrs: []string{s.Primary.Addr()}}, cli(s.Primary)),
+		rueidisAt("replicated", rueidis.ClientOption{InitAddress: []string{s.Primary.Addr()}}, cli(s.Primary)),
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			p.do(t, "", "CONFIG", "RESETSTAT")
+			for _, l := range replicatedKinds(p.client(t), fresh) {
+				unlock(t, must(t)(l.Lock(background)))
+			}
+			if stats := strings.Join(p.do(t, "", "INFO", "commandstats"), "\n"); strings.Contains(stats, "cmdstat_wait:") {
+				t.Error("WAIT was sent without being asked for")
+			}
+			both := p.client(t, holdfast.WithReplicaAck(2, 5*time.Second))
+			for _, l := range replicatedKinds(both, fresh) {
+				unlock(t, must(t)(l.Lock(background)))
+			}
+			both = p.client(t, holdfast.WithReplicaAck(2, 100*time.Millisecond))
+			one := p.client(t, holdfast.WithReplicaAck(1, 5*time.Second))
+			s.Replicas[0].Stop()
+			for _, l := range replicatedKinds(both, fresh) {
+				_, err := l.Lock(background)
+				wantError(t, err, holdfast.ErrNotReplicated)
+				waitFor(t, "it to be given back", func() bool {
+					return len(p.do(t, l.Name(), "KEYS", "*"+l.Name()+"*")) == 0
+				})
+			}
+			for _, l := range replicatedKinds(one, fresh) {
+				unlock(t, must(t)(l.Lock(background)))
+			}
+			s.Replicas[0].Cont()
+			waitFor(t, "the replica to be back", func() bool {
+				h, err := both.NewMutex(fresh()).TryLock(background)
+				return err == nil && h.Unlock() == nil
+			})
+		})
+	}
+}
+
+// replicatedKinds returns a lock of each kind, each with a name of its own.
+func replicatedKinds(c *holdfast.Client, name func() string) []holdfast.Locker {
+	return []holdfast.Locker{
+		c.NewMutex(name()),
+		c.NewRWMutex(name()).Reader(),
+		c.NewRWMutex(name()).Writer(),
+	}
+}
+
+// A nested hold that is not acknowledged is given back, and the outer one stays.
+func TestReplicaAck_Nested(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		w.server.SetReplicas(1)
+		c, _ := w.client(holdfast.WithReplicaAck(1, time.Second))
+		mu := c.NewMutex("x")
+		outer := must(t)(mu.Lock(background))
+		w.server.SetReplicas(0)
+		_, err := mu.Lock(outer.Context())
+		wantError(t, err, holdfast.ErrNotReplicated)
+		time.Sleep(time.Minute)
+		w.wantCount("x", outer.Owner(), 1)
+		if err := outer.Context().Err(); err != nil {
+			t.Errorf("the outer hold is lost: %v", err)
+		}
+		unlock(t, outer)
+	})
+}
+
+// A waiter that is let in without acknowledgement gives the lock back, and the
+// next one is told.
+func TestReplicaAck_Waiting(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		w.server.SetReplicas(1)
+		strict, _ := w.client(holdfast.WithReplicaAck(2, time.Second))
+		c, _ := w.client()
+		h := must(t)(c.NewMutex("x").Lock(background))
+		failed := make(chan error)
+		go func() {
+			_, err := strict.NewMutex("x").Lock(background)
+			failed <- err
+		}()
+		time.Sleep(time.Second)
+		unlock(t, h)
+		wantError(t, <-failed, holdfast.ErrNotReplicated)
+		start := time.Now()
+		unlock(t, must(t)(c.NewMutex("x").Lock(background)))
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("the next one got it after %v", took)
+		}
+	})
+}
+
+func TestReplicaAck_Bounds(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		for _, o := range []holdfast.ClientOption{
+			holdfast.WithReplicaAck(0, time.Second), holdfast.WithReplicaAck(1, 0), holdfast.WithReplicaAck(1, 2*time.Hour),
+		} {
+			_, err := holdfast.New(w.server.Driver(), o)
+			wantError(t, err, holdfast.ErrInvalidOption)
+		}
+	})
+}
