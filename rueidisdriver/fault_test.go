@@ -166,16 +166,25 @@ func TestSlotMoved(t *testing.T) {
 }
 
 // moveSlot gives the slot of a key, which must be empty, to another node.
-func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) {
+func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.Server {
 	t.Helper()
-	from := cluster.NodeFor(t, key)
-	to := cluster.Nodes[0]
-	if to == from {
-		to = cluster.Nodes[1]
-	}
+	from, to := movers(t, cluster, key)
 	slot, id := from.Cli(t, "CLUSTER", "KEYSLOT", key), to.Cli(t, "CLUSTER", "MYID")
 	to.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
-	for _, node := range cluster.Nodes {
+	primaries, _ := masters(t, cluster)
+	for _, node := range primaries {
 		node.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
 	}
+	return to
+}
+
+// movers returns the owner of a key's slot and a node to give it to.
+func movers(t testing.TB, cluster *redistest.Cluster, key string) (from, to *redistest.Server) {
+	t.Helper()
+	from = cluster.NodeFor(t, key)
+	primaries, _ := masters(t, cluster)
+	if to = primaries[0]; to == from {
+		to = primaries[1]
+	}
+	return from, to
 }
