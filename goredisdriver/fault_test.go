@@ -200,8 +200,10 @@ func TestSlotMoved(t *testing.T) {
 // moveSlot gives the slot of a key, which must be empty, to another node.
 func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.Server {
 	t.Helper()
-	from, to := movers(t, cluster, key)
-	slot, id := from.Cli(t, "CLUSTER", "KEYSLOT", key), to.Cli(t, "CLUSTER", "MYID")
+	// Only a node that imports a slot gets the better of what is still said about
+	// the slot's owner before.
+	to := migrateSlot(t, cluster, key)
+	slot, id := to.Cli(t, "CLUSTER", "KEYSLOT", key), to.Cli(t, "CLUSTER", "MYID")
 	to.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
 	primaries, _ := masters(t, cluster)
 	for _, node := range primaries {
@@ -210,13 +212,18 @@ func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.S
 	return to
 }
 
-// movers returns the owner of a key's slot and a node to give it to.
-func movers(t testing.TB, cluster *redistest.Cluster, key string) (from, to *redistest.Server) {
+// migrateSlot begins to give the slot of a key, which must be empty, to another
+// node.
+func migrateSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.Server {
 	t.Helper()
-	from = cluster.NodeFor(t, key)
+	from := cluster.NodeFor(t, key)
 	primaries, _ := masters(t, cluster)
-	if to = primaries[0]; to == from {
+	to := primaries[0]
+	if to == from {
 		to = primaries[1]
 	}
-	return from, to
+	slot := from.Cli(t, "CLUSTER", "KEYSLOT", key)
+	to.Cli(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.Cli(t, "CLUSTER", "MYID"))
+	from.Cli(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.Cli(t, "CLUSTER", "MYID"))
+	return to
 }

@@ -175,33 +175,24 @@ func TestReplicatedRedirected(t *testing.T) {
 				cluster.NodeFor(t, key).Cli(t, "DEL", key)
 				to := redirect(t, cluster, key)
 				to.Cli(t, "SCRIPT", "FLUSH")
-				want := 1
+				want, timeout := 1, noticed
 				switch replica := replicaOf(t, to, replicas); mode {
 				case "suspended":
 					replica.Stop()
 					defer replica.Cont()
-					want = 0
+					want, timeout = 0, 500*time.Millisecond
 				case "unknown node":
 					want = 0
 				}
-				reply, acknowledged, err := d.EvalReplicated(t.Context(), call, 1, 500*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), noticed)
+				defer cancel()
+				reply, acknowledged, err := d.EvalReplicated(ctx, call, 1, timeout)
 				if reply != int64(1) || acknowledged != want || err != nil {
 					t.Errorf("got %v, %d acknowledged, %v, want 1 and %d", reply, acknowledged, err, want)
 				}
 			})
 		}
 	}
-}
-
-// migrateSlot begins to give the slot of a key, which does not exist, to another
-// node.
-func migrateSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.Server {
-	t.Helper()
-	from, to := movers(t, cluster, key)
-	slot := from.Cli(t, "CLUSTER", "KEYSLOT", key)
-	to.Cli(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.Cli(t, "CLUSTER", "MYID"))
-	from.Cli(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.Cli(t, "CLUSTER", "MYID"))
-	return to
 }
 
 // replicaOf returns the replica of a primary.
