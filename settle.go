@@ -158,18 +158,24 @@ func (c *Client) settling(t *tenure, m matter) {
 	}
 }
 
-// depart takes a waiter that has given up out of Redis. If Redis is away, it
-// drops the waiter by itself when it has not been heard of for a while.
+// depart takes a waiter that has given up out of Redis. If Redis is away for so
+// long that nobody believes in the waiter any more, it need not be told.
 func (c *Client) depart(t *tenure, leave request) {
-	if leave.script == nil || c.life.Err() != nil {
+	if leave.script == nil {
 		return
 	}
-	o := c.order(c.life, leave, true)
-	if o.err != nil {
-		c.failed(t.kind.name, t.owner, o.backendError("leave", t.kind.name))
+	for end := time.Now().Add(reservation); c.life.Err() == nil; {
+		o := c.order(c.life, leave, true)
+		_, over := c.outcomesOf(o.unknown)
+		sleep(c.life, time.Until(over))
+		switch {
+		case o.err == nil:
+			return
+		case !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end):
+			c.failed(t.kind.name, t.owner, o.backendError("leave", t.kind.name))
+			return
+		}
 	}
-	_, over := c.outcomesOf(o.unknown)
-	sleep(c.life, time.Until(over))
 }
 
 // outcomesOf waits until it is known what came of each flight, and returns
