@@ -191,13 +191,12 @@ func readCounts(do ask, name string) map[string]int {
 	return counts
 }
 
-// readTTL is the shortest of what has to live.
-func readTTL(do ask, name, owner string) time.Duration {
-	least := pttl(do, name)
+// readTTL: an owner reads while one of its holds lives, and the hash does.
+func readTTL(do ask, name, owner string) (ttl time.Duration) {
 	for i := range number(pairs(do, name)[owner]) {
-		least = min(least, pttl(do, readHold(name, owner, i+1)))
+		ttl = max(ttl, pttl(do, readHold(name, owner, i+1)))
 	}
-	return least
+	return min(ttl, pttl(do, name))
 }
 
 // forKinds runs f for each kind, side by side.
@@ -211,6 +210,16 @@ func forKinds(t *testing.T, f func(t *testing.T, k *kind)) {
 	}
 }
 
+// forNesting is forKinds without the kinds that do not nest.
+func forNesting(t *testing.T, f func(t *testing.T, k *kind)) {
+	t.Helper()
+	forKinds(t, func(t *testing.T, k *kind) {
+		if k.nests {
+			f(t, k)
+		}
+	})
+}
+
 // fakeKinds runs f under fake time for each kind; see fake.
 func fakeKinds(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
@@ -220,11 +229,7 @@ func fakeKinds(t *testing.T, f func(t *testing.T, w *world)) {
 // fakeNesting runs f under fake time for each kind that nests.
 func fakeNesting(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
-	forKinds(t, func(t *testing.T, k *kind) {
-		if k.nests {
-			fakeKind(t, k, f)
-		}
-	})
+	forNesting(t, func(t *testing.T, k *kind) { fakeKind(t, k, f) })
 }
 
 // fakeKind runs f under fake time for a lock of this kind, named x.
@@ -247,6 +252,14 @@ func (w *world) rival(c *holdfast.Client) anyLock { return w.kind.against(c, "x"
 // lives is how long an owner holds x if nothing is renewed.
 func (w *world) lives(owner holdfast.Owner) time.Duration {
 	return w.kind.lives(w.ask, "x", owner.String())
+}
+
+// listeners is how many clients listen for releases of x.
+func (w *world) listeners() (n int) {
+	for _, channel := range w.ask("PUBSUB", "CHANNELS", "*x*") {
+		n += number(w.ask("PUBSUB", "NUMSUB", channel)[1])
+	}
+	return n
 }
 
 // ask is do with the reply's elements apart.
