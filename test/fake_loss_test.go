@@ -40,6 +40,9 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 					if left := w.lives(h.Owner()); left <= 0 {
 						t.Errorf("the key had expired when the loss was told after %v", took)
 					}
+					other, _ := w.client()
+					_, err := w.rival(other).TryLock(background)
+					wantError(t, err, holdfast.ErrLocked)
 					if trusted := lease * 98 / 100; took < trusted-3*time.Millisecond {
 						t.Errorf("lost after %v, with the key good for %v", took, lease)
 					}
@@ -47,7 +50,7 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 					if deadline := h.Deadline().Sub(start); deadline != took {
 						t.Errorf("deadline after %v, lost after %v", deadline, took)
 					}
-					err := h.Unlock()
+					err = h.Unlock()
 					wantError(t, err, holdfast.ErrLost, holdfast.ErrNotHeld)
 					var lost *holdfast.LostError
 					if !errors.As(err, &lost) || lost.Name != "x" || lost.Reason == "" {

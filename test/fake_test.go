@@ -20,7 +20,8 @@ import (
 type world struct {
 	t      *testing.T
 	server *memdriver.Server
-	kind   *kind // of the lock x
+	kind   *kind    // of the locks
+	names  []string // of the locks: x, and others that are used
 }
 
 // fake runs f under fake time. At the end every client is closed, and nothing
@@ -33,7 +34,7 @@ func fake(t *testing.T, f func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		t.Cleanup(server.Close)
-		w := &world{t: t, server: server, kind: mutexKind}
+		w := &world{t: t, server: server, kind: mutexKind, names: []string{"x"}}
 		t.Cleanup(func() {
 			w.wantNothing()
 			w.wantReply("", "PUBSUB", "CHANNELS")

@@ -120,12 +120,16 @@ func (k *kind) against(c *holdfast.Client, name string) anyLock {
 // shared reports whether several owners may hold the lock at once.
 func (k *kind) shared() bool { return k.rival != nil }
 
-// left returns which of the keys should not be there when nobody holds the lock.
-func (k *kind) left(keys []string, name string) []string {
+// left returns which of the keys should not be there when nobody holds the locks
+// of these names.
+func (k *kind) left(keys []string, names ...string) []string {
 	if k.remains == nil {
 		return keys
 	}
-	stay := k.remains(name)
+	var stay []string
+	for _, name := range names {
+		stay = append(stay, k.remains(name)...)
+	}
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(stay, key) })
 }
 
@@ -249,6 +253,16 @@ func fakeKind(t *testing.T, k *kind, f func(t *testing.T, w *world)) {
 func (w *world) lock(c *holdfast.Client) anyLock  { return w.kind.lock(c, "x") }
 func (w *world) rival(c *holdfast.Client) anyLock { return w.kind.against(c, "x") }
 
+// use returns a lock of another name.
+func (w *world) use(c *holdfast.Client, name string) anyLock {
+	w.t.Helper()
+	w.names = append(w.names, name)
+	if w.kind.setUp != nil {
+		w.kind.setUp(w.t, c, name)
+	}
+	return w.kind.lock(c, name)
+}
+
 // lives is how long an owner holds x if nothing is renewed.
 func (w *world) lives(owner holdfast.Owner) time.Duration {
 	return w.kind.lives(w.ask, "x", owner.String())
@@ -265,10 +279,16 @@ func (w *world) listeners() (n int) {
 // ask is do with the reply's elements apart.
 func (w *world) ask(args ...string) []string { return strings.Fields(w.do(args...)) }
 
+// left returns which keys should not be there when nobody holds anything.
+func (w *world) left() []string {
+	w.t.Helper()
+	return w.kind.left(w.ask("KEYS", "*"), w.names...)
+}
+
 // wantNothing checks that nobody holds anything.
 func (w *world) wantNothing() {
 	w.t.Helper()
-	if left := w.kind.left(w.ask("KEYS", "*"), "x"); len(left) > 0 {
+	if left := w.left(); len(left) > 0 {
 		w.t.Errorf("left in Redis: %q", left)
 	}
 }
@@ -276,7 +296,7 @@ func (w *world) wantNothing() {
 // wipe deletes what stands in Redis, as an operator might.
 func (w *world) wipe() {
 	w.t.Helper()
-	for _, key := range w.kind.left(w.ask("KEYS", "*"), "x") {
+	for _, key := range w.left() {
 		w.do("DEL", key)
 	}
 }
