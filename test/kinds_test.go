@@ -133,7 +133,15 @@ func (k *kind) left(keys []string, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(stay, key) })
 }
 
-func tokenKey(name string) []string { return []string{"redisson_lock_token:{" + name + "}"} }
+func tokenKey(name string) []string { return []string{"redisson_lock_token:" + tagged(name)} }
+
+// tagged is the name with a hash tag, as it stands in other keys.
+func tagged(name string) string {
+	if strings.Contains(name, "{") {
+		return name
+	}
+	return "{" + name + "}"
+}
 
 // pairs reads the reply to HGETALL.
 func pairs(do ask, name string) map[string]string { return fields(do("HGETALL", name)) }
@@ -173,7 +181,7 @@ func writeCounts(do ask, name string) map[string]int {
 }
 
 func readHold(name, owner string, i int) string {
-	return "{" + name + "}:" + owner + ":rwlock_timeout:" + strconv.Itoa(i)
+	return tagged(name) + ":" + owner + ":rwlock_timeout:" + strconv.Itoa(i)
 }
 
 // A reader's count is in the hash, and there is a key for each of its holds.
@@ -351,7 +359,11 @@ func (p *place) wantNothing(t *testing.T, k *kind, name string) {
 // listens reports whether anybody listens for the lock's releases.
 func (p *place) listens(t *testing.T, name string) bool {
 	t.Helper()
-	return len(p.do(t, name, "PUBSUB", "CHANNELS", "*"+name+"*")) > 0
+	channels := "CHANNELS"
+	if p.sharded {
+		channels = "SHARDCHANNELS"
+	}
+	return len(p.do(t, name, "PUBSUB", channels, "*"+name+"*")) > 0
 }
 
 // awaitWaiter returns when somebody waits for the lock.
