@@ -136,10 +136,10 @@ func (c *Client) settle(t *tenure, m matter) {
 func (c *Client) settling(t *tenure, m matter) {
 	c.depart(t, m.leave)
 	ran, over := c.outcomesOf(m.unknown)
-	if ran {
+	if len(m.unknown) > 0 {
 		defer func() {
 			sleep(c.life, time.Until(over))
-			c.depart(t, t.kind.leave(t.owner)) // one of them may have come back to the line
+			c.depart(t, m.leave) // a refused one, too, may have come back to the line
 		}()
 	}
 	for ran || m.release {

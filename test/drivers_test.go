@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // place is a server, or several, as one adapter reaches it.
 type place struct {
-	name string
+	name    string
+	sharded bool // releases are announced with SPUBLISH
 	// open returns a driver with a connection of its own.
 	open func(t *testing.T) driver.Driver
 	// do executes a command where the key lives, and returns the reply's lines.

@@ -130,7 +130,7 @@ func TestL1_KilledSubscribersMissNothingForLong(t *testing.T) {
 					}
 					unlock(t, next)
 				}()
-				waitFor(t, "the waiter", func() bool { return subscribers(t, p, name) > 0 })
+				waitFor(t, "the waiter", func() bool { return p.listens(t, name) })
 				s.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
 				start := time.Now()
 				unlock(t, h)
