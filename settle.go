@@ -115,8 +115,7 @@ type matter struct {
 // It returns at once; what there is to wait for is waited for in the background,
 // and bounded: by the sends' own limits, and by the key's end if Redis is away.
 func (c *Client) settle(t *tenure, m matter) {
-	pending, stood := t.postponed()
-	m.unknown, m.stood = append(m.unknown, pending...), max(m.stood, stood)
+	m = t.postponed(m)
 	if len(m.unknown) == 0 && !m.release && m.leave.script == nil {
 		t.freeOp()
 		return
@@ -136,10 +135,10 @@ func (c *Client) settle(t *tenure, m matter) {
 func (c *Client) settling(t *tenure, m matter) {
 	c.depart(t, m.leave)
 	ran, over := c.outcomesOf(m.unknown)
-	if ran {
+	if len(m.unknown) > 0 {
 		defer func() {
 			sleep(c.life, time.Until(over))
-			c.depart(t, m.leave) // one of them may have come back to the line
+			c.depart(t, m.leave) // one of them may have come after that, even if it was refused
 		}()
 	}
 	for ran || m.release {
