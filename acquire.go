@@ -21,7 +21,7 @@ type acquisition struct {
 	oneTry   bool
 	started  time.Time
 	adopting bool // what stands in Redis already, without asking for more
-	asked    bool // from a place in line, so that Redis may know of a waiter
+	asked    bool // as one who is going to wait, so that Redis may know of a waiter
 	tries    int  // how often that was refused
 	// unknown are sends whose effect is not known.
 	unknown []*flight
@@ -150,6 +150,7 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 	if w.waiting && !a.passesBy() {
 		return a.standInLine(ctx, w)
 	}
+	a.asked = a.asked || w.waiting
 	o := a.client.order(ctx, a.kind.take(w), false)
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
@@ -206,11 +207,7 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 	if o.err == nil && o.answer.Code == script.Done {
 		return a.granted(o, ch)
 	}
-	left := matter{unknown: a.unknown, stood: ch.ours()}
-	if a.asked {
-		left.leave = a.kind.leave(a.tenure.owner)
-	}
-	a.client.settle(a.tenure, left)
+	a.client.settle(a.tenure, matter{unknown: a.unknown, stood: ch.ours(), leave: a.leaving()})
 	switch {
 	case o.err != nil:
 		return nil, a.failure(ctx, o)
@@ -218,6 +215,14 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself", ErrReentrant)
 	}
 	return nil, a.lockedError(o)
+}
+
+// leaving is what takes the waiter out of Redis, if Redis may know of one.
+func (a *acquisition) leaving() request {
+	if !a.asked {
+		return request{}
+	}
+	return a.kind.leave(a.tenure.owner)
 }
 
 // lockedError says who holds the lock.
@@ -272,7 +277,7 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	} else if err != nil {
 		t.ours = max(t.ours, ch.ours())
 		t.mu.Unlock()
-		c.settle(t, matter{unknown: a.unknown, stood: ch.ours(), release: true})
+		c.settle(t, matter{unknown: a.unknown, stood: ch.ours(), release: true, leave: a.leaving()})
 		return nil, err
 	}
 	t.base, t.ours, t.unsure = ch.base, ch.ours(), false
@@ -289,7 +294,7 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	}
 	t.mu.Unlock()
 	t.ref() // the hold's
-	t.postpone(a.unknown, ch.ours())
+	t.postpone(matter{unknown: a.unknown, stood: ch.ours(), leave: a.leaving()})
 	t.freeOp()
 	h.hooks.acquired(Event{Name: a.kind.name, Owner: t.owner, Waited: now.Sub(a.started)})
 	return h, nil

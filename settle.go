@@ -115,8 +115,7 @@ type matter struct {
 // It returns at once; what there is to wait for is waited for in the background,
 // and bounded: by the sends' own limits, and by the key's end if Redis is away.
 func (c *Client) settle(t *tenure, m matter) {
-	pending, stood := t.postponed()
-	m.unknown, m.stood = append(m.unknown, pending...), max(m.stood, stood)
+	m = t.postponed(m)
 	if len(m.unknown) == 0 && !m.release && m.leave.script == nil {
 		t.freeOp()
 		return

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 )
 
 // The read-write lock under fake time.
@@ -289,4 +292,77 @@ func giveUp(t *testing.T, h *holdfast.Hold) {
 	if err := h.Unlock(); errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("Unlock: %v", err)
 	}
+}
+
+// A writer who has given up is not waited for, whatever happened to what it
+// asked: whether it asked before it stood in line, or its request came late.
+func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
+	for name, f := range map[string]memdriver.Fault{
+		"no answer":       {LoseReply: true},
+		"held up":         {DelayRequest: 500 * time.Millisecond},
+		"comes twice":     {LoseReply: true, Repeat: true, RepeatAfter: 500 * time.Millisecond},
+		"comes back late": {DelayReply: 500 * time.Millisecond},
+	} {
+		for _, byHand := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/by hand %v", name, byHand), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					a, _ := w.client()
+					b, d := w.client()
+					r := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+					once(d, "acquire", f)
+					ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+					defer cancel()
+					if byHand {
+						ctx = holdfast.WithOwner(ctx, b.NewOwner())
+					}
+					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Writer().Lock(ctx)
+					wantError(t, err, context.DeadlineExceeded)
+					time.Sleep(4 * time.Second) // its sends' limits
+					w.wantReply("0", "EXISTS", "holdfast_next:{x}")
+					unlock(t, r)
+				})
+			})
+		}
+	}
+}
+
+// The same if it got in by another of its sends, and has left again.
+func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		r := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+		d := &cutOff{Driver: w.server.Driver()}
+		b, err := holdfast.New(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warm := must(t)(b.NewRWMutex("y").Writer().Lock(background)) // it knows the server's clock now
+		unlock(t, warm)
+		d.late.Store(true)
+		time.AfterFunc(10*time.Millisecond, func() { unlock(t, r) })
+		h := must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Writer().Lock(background))
+		unlock(t, h)
+		r = must(t)(a.NewRWMutex("x").Reader().Lock(background))
+		time.Sleep(4 * time.Second)
+		w.wantReply("0", "EXISTS", "holdfast_next:{x}")
+		unlock(t, r)
+		if err := b.Close(background); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// cutOff is a driver whose connection breaks once, with a request on its way
+// that arrives 500 ms later all the same.
+type cutOff struct {
+	*memdriver.Driver
+	late atomic.Bool
+}
+
+func (d *cutOff) Eval(ctx context.Context, call driver.Call) (any, error) {
+	if !d.late.Swap(false) {
+		return d.Driver.Eval(ctx, call)
+	}
+	time.AfterFunc(500*time.Millisecond, func() { _, _ = d.Driver.Eval(background, call) })
+	return nil, driver.ConnectionError(errors.New("connection reset"), false)
 }
