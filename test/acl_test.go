@@ -25,4 +25,5 @@ var (
 	readerRights       = rights{}
 	writerRights       = rights{}
 	writersFirstRights = rights{}
+	fairRights         = rights{}
 )

@@ -115,10 +115,13 @@ func fixedLease(t *testing.T, p *place, k *kind) {
 	if took := time.Since(start); took < 300*time.Millisecond {
 		t.Errorf("the next owner got it after %v", took)
 	}
+	if granted := time.Now(); h.Deadline().After(granted) {
+		t.Errorf("another had it %v before the deadline", h.Deadline().Sub(granted))
+	}
+	wantError(t, h.Unlock(), holdfast.ErrLost) // also if this process was too busy to say so
 	if cause := context.Cause(h.Context()); !errors.Is(cause, holdfast.ErrLost) {
 		t.Errorf("cause %v when another had it", cause)
 	}
-	wantError(t, h.Unlock(), holdfast.ErrLost)
 	unlock(t, next)
 }
 

@@ -202,7 +202,11 @@ func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
 		start := time.Now()
 		other, _ := w.client()
 		unlock(t, must(t)(w.rival(other).Lock(background)))
-		if took := time.Since(start); took > 60*time.Millisecond {
+		most := 60 * time.Millisecond
+		if w.kind.polls {
+			most += 128 * time.Millisecond // the longest pause
+		}
+		if took := time.Since(start); took > most {
 			t.Errorf("the next owner waited %v", took)
 		}
 	})
@@ -341,7 +345,11 @@ func cancelledWaiter(t *testing.T, w *world, fault memdriver.Fault, after, relea
 	synctest.Wait()
 	start = time.Now()
 	unlock(t, must(t)(w.rival(other).Lock(background)))
-	if took := time.Since(start); took > 200*time.Millisecond {
+	most := 200 * time.Millisecond
+	if w.kind.queues {
+		most = 3 * time.Second // a try that was not answered may have taken a place, until its limit
+	}
+	if took := time.Since(start); took > most {
 		t.Errorf("the next one waited %v", took)
 	}
 	time.Sleep(5 * time.Second)

@@ -46,6 +46,7 @@ type kind struct {
 
 	nests     bool // an owner may hold it more than once
 	polls     bool // who waits does not listen
+	queues    bool // who waits has a place in Redis, and keeps it by asking
 	anonymous bool // who is refused is not told who holds it
 
 	// stands reads, without the library, how often each owner holds the lock.
@@ -80,6 +81,14 @@ var kinds = []*kind{
 		stands: plainCounts, lives: plainTTL, rights: pollingRights,
 	},
 	{
+		name: "fair", lock: fair(), nests: true, queues: true,
+		stands: plainCounts, lives: plainTTL, rights: fairRights,
+	},
+	{
+		name: "fair, fenced", lock: fair(holdfast.Fenced()), nests: true, queues: true,
+		stands: plainCounts, lives: plainTTL, remains: tokenKey, rights: fairRights.and(tokenRights),
+	},
+	{
 		name: "reader", lock: reader(), rival: writer(), readers: reader(), nests: true,
 		stands: readCounts, lives: readTTL, rights: readerRights,
 	},
@@ -99,6 +108,10 @@ var kinds = []*kind{
 
 func mutexWith(options ...holdfast.MutexOption) maker {
 	return func(c *holdfast.Client, name string) anyLock { return c.NewMutex(name, options...) }
+}
+
+func fair(options ...holdfast.MutexOption) maker {
+	return func(c *holdfast.Client, name string) anyLock { return c.NewFairMutex(name, options...) }
 }
 
 func reader(options ...holdfast.MutexOption) maker {
