@@ -95,6 +95,9 @@ type lockConfig struct {
 	wait    time.Duration
 	bounded bool // wait counts
 	hooks   hookList
+	// keep renews a fixed lease until the hold is told to last for it: it is one
+	// of several, and the others are still to be had.
+	keep bool
 }
 
 // LockOption sets something for one acquire.

@@ -36,6 +36,9 @@ var Mutex = Lock{
 	Inspect: load("mutex", "inspect"),
 }
 
+// MultiAcquire takes several plain locks at once.
+var MultiAcquire = load("multi", "acquire")
+
 // load returns the script of a kind's operation. Its name is the operation's.
 func load(kind, operation string) *driver.Script {
 	return driver.NewScript(operation, source("common")+source(kind+"_"+operation))
