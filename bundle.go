@@ -31,10 +31,11 @@ type bundle struct {
 	mu     sync.Mutex
 	client *Client // of the first part: its tasks count the bundle's goroutines
 	parts  []*member
-	live   int     // how many of them live
-	missed []error // why the others could not be had, or died
-	held   bool    // it is handed out
-	lost   error   // why the hold is lost; nil while it is not
+	live   int           // how many of them live
+	missed []error       // why the others could not be had, or died
+	held   bool          // it is handed out
+	lease  time.Duration // that it has been settled on; 0 if it has not
+	lost   error         // why the hold is lost; nil while it is not
 }
 
 // member is a part that was had.
@@ -98,6 +99,11 @@ func (b *bundle) join(h, part *Hold) {
 		return
 	}
 	part.whenEnded(func() { b.died(h, m) })
+	if lease := b.fixedLease(); lease > 0 {
+		// It comes late, and ends with the others. If that cannot be said, it ends
+		// with the lease that it was taken with.
+		_ = part.settle(h.ctx, lease)
+	}
 	b.tell()
 }
 
@@ -130,6 +136,13 @@ func (b *bundle) died(h *Hold, m *member) {
 	b.weigh(h, why)
 	b.mu.Unlock()
 	b.tell()
+}
+
+// fixedLease is the lease that the bundle has been settled on, or 0.
+func (b *bundle) fixedLease() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lease
 }
 
 // tell has whoever gathers look at how things stand.
@@ -175,18 +188,17 @@ func (b *bundle) reason(why error) string {
 	return text
 }
 
-// hand hands the hold out, if enough parts live. Else it returns why not.
-func (b *bundle) hand(h *Hold, started time.Time) error {
+// hand hands the hold out if enough parts live, and reports whether it did.
+func (b *bundle) hand(h *Hold, started time.Time) bool {
 	b.mu.Lock()
-	if err := h.state(); err != nil {
-		b.mu.Unlock()
-		return err
-	}
-	b.held = true
+	b.held = b.live >= b.need && h.state() == nil
 	h.since = time.Now()
+	held := b.held
 	b.mu.Unlock()
-	h.hooks.acquired(Event{Name: b.name, Owner: b.owner, Waited: time.Since(started)})
-	return nil
+	if held {
+		h.hooks.acquired(Event{Name: b.name, Owner: b.owner, Waited: time.Since(started)})
+	}
+	return held
 }
 
 // whenEnded has f called when the hold is lost or given back, at once if it has
@@ -312,8 +324,11 @@ func (b *bundle) dissolve(ctx context.Context, h *Hold) {
 // had, and makes the hold last for it from now on. It is no error that a part
 // cannot last so long because of [WithMaxHold].
 func (h *Hold) settle(ctx context.Context, lease time.Duration) error {
-	if h.bundle != nil {
-		return h.bundle.extend(h, func(part *Hold) error { return part.settle(ctx, lease) })
+	if b := h.bundle; b != nil {
+		b.mu.Lock()
+		b.lease = lease
+		b.mu.Unlock()
+		return b.extend(h, func(part *Hold) error { return part.settle(ctx, lease) })
 	}
 	t := h.tenure
 	t.mu.Lock()

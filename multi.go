@@ -197,19 +197,14 @@ type together struct {
 // newTogether checks what can be checked before anything is sent.
 func newTogether(ctx context.Context, name string, kinds []*kind, oneTry bool, options []LockOption) (*together, error) {
 	g := &together{name: name, caller: ctx, oneTry: oneTry, started: time.Now()}
+	if err := g.config.apply(options); err != nil {
+		return nil, err
+	}
 	for _, k := range kinds {
 		if k.invalid != nil {
 			return nil, k.invalid
 		}
 		if _, err := k.client.lockOptions(options); err != nil {
-			return nil, err
-		}
-	}
-	for _, option := range options {
-		if option == nil {
-			return nil, fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)
-		}
-		if err := option(&g.config); err != nil {
 			return nil, err
 		}
 	}
@@ -220,17 +215,24 @@ func newTogether(ctx context.Context, name string, kinds []*kind, oneTry bool, o
 	if ctx.Err() != nil {
 		return nil, gaveUp(ctx, name)
 	}
+	var err error
+	g.owner, err = oneOwner(ctx, kinds)
+	return g, err
+}
+
+// oneOwner returns the owner of all parts.
+func oneOwner(ctx context.Context, kinds []*kind) (Owner, error) {
 	owner, ok := OwnerFrom(ctx)
 	switch {
 	case ok && owner == (Owner{}):
-		return nil, fmt.Errorf("holdfast: %w: the context carries the zero Owner", ErrInvalidOwner)
-	case !ok && len(kinds) > 0:
-		owner = kinds[0].client.NewOwner()
-	case !ok: // nobody's but its own
-		owner = Owner{client: newUUID(), number: 1}
+		return owner, fmt.Errorf("holdfast: %w: the context carries the zero Owner", ErrInvalidOwner)
+	case ok:
+		return owner, nil
+	case len(kinds) == 0: // all are from elsewhere
+		return Owner{client: newUUID(), number: 1}, nil
+	default:
+		return kinds[0].client.NewOwner(), nil
 	}
-	g.owner = owner
-	return g, nil
 }
 
 // bound returns the context that ends when the call has to.
@@ -275,13 +277,13 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 	for ; ; g.tries++ {
 		h := gather(ctx, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
 		err := m.gather(bound, g, h)
-		if err == nil {
-			err = h.bundle.hand(h, g.started)
-		}
-		if err == nil {
+		if err == nil && h.bundle.hand(h, g.started) {
 			return h, nil
 		}
 		lost := h.alive() // because of a part that was had already
+		if err == nil {
+			err = lost
+		}
 		h.bundle.dissolve(bound, h)
 		switch {
 		case ctx.Err() != nil:
@@ -318,7 +320,7 @@ func (m *MultiLock) gather(bound context.Context, g *together, h *Hold) error {
 	if lease == 0 || keep { // else whoever asked for this one sees to it
 		return nil
 	}
-	return g.inTime(bound, "renew", h.bundle.extend(h, func(part *Hold) error { return part.settle(bound, lease) }))
+	return g.inTime(bound, "renew", h.settle(bound, lease))
 }
 
 // next acquires one part.
@@ -330,6 +332,10 @@ func (g *together) next(bound context.Context, h *Hold, p part) (err error) {
 		one, err = p.TryLock(h.ctx, g.forPart(false)...)
 		// Waiting for it while having the one before it could be waiting for ever.
 		g.tied = !g.oneTry && errors.Is(err, ErrLocked)
+		if err == nil && !stop() {
+			h.bundle.join(h, one)
+			return g.inTime(bound, "acquire", context.Cause(bound))
+		}
 	} else {
 		one, err = p.Lock(h.ctx, g.forPart(true)...)
 	}

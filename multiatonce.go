@@ -56,7 +56,7 @@ var errOpTaken = errors.New("another call of this owner is under way")
 // return holds that are to be given back.
 func acquireAll(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
 	all := make(acquisitions, 0, len(kinds))
-	var bound context.Context
+	bounds := make([]context.Context, 0, len(kinds))
 	for _, k := range kinds {
 		a, waiting, leave, err := k.client.enter(ctx, k, true, options)
 		if err != nil {
@@ -68,10 +68,10 @@ func acquireAll(ctx context.Context, kinds []*kind, options []LockOption) ([]*Ho
 			}
 			return nil, err
 		}
-		defer leave() //nolint:gocritic // the locks are few, and all are left at the end
-		all = append(all, a)
-		bound = waiting // of the last one, which begins last
+		defer leave()
+		all, bounds = append(all, a), append(bounds, waiting)
 	}
+	bound := bounds[len(bounds)-1] // it began last
 	o, changes := all.run(bound)
 	return all.conclude(bound, o, changes)
 }

@@ -226,6 +226,7 @@ func TestS23_LostWhileGathering(t *testing.T) {
 			t.Fatal(err)
 		}
 		thief := must(t)(o.NewMutex("a").Lock(background))
+		time.Sleep(100 * time.Millisecond) // until then a forced unlock may be unnoticed
 		unlock(t, hb)
 		time.Sleep(time.Minute)
 		select {
