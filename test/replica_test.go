@@ -38,9 +38,11 @@ func TestReplicaAck(t *testing.T) {
 			for _, l := range replicatedKinds(both, fresh) {
 				_, err := l.Lock(background)
 				wantError(t, err, holdfast.ErrNotReplicated)
-				waitFor(t, "it to be given back", func() bool {
-					return len(p.do(t, l.Name(), "KEYS", "*"+l.Name()+"*")) == 0
-				})
+				for part := range strings.SplitSeq(l.Name(), "+") {
+					waitFor(t, "it to be given back", func() bool {
+						return len(p.do(t, part, "KEYS", "*"+part+"*")) == 0
+					})
+				}
 			}
 			for _, l := range replicatedKinds(one, fresh) {
 				unlock(t, must(t)(l.Lock(background)))
@@ -61,6 +63,8 @@ func replicatedKinds(c *holdfast.Client, name func() string) []holdfast.Locker {
 		c.NewFairMutex(name()),
 		c.NewRWMutex(name()).Reader(),
 		c.NewRWMutex(name()).Writer(),
+		holdfast.NewMultiLock(c.NewMutex(name()), c.NewMutex(name())),
+		holdfast.NewMultiLock(c.NewMutex(name()), c.NewFairMutex(name())),
 	}
 }
 

@@ -69,6 +69,9 @@ var (
 	}
 )
 
+// MultiAcquire takes several plain locks at once.
+var MultiAcquire = load("multi", "acquire")
+
 // Size and Delete are the same for all kinds.
 var (
 	Size   = load("object", "size", "rw")
