@@ -25,7 +25,7 @@ func (w *world) further() *world {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(server.Close)
-	other := &world{t: w.t, server: server}
+	other := &world{t: w.t, server: server, kind: w.kind, names: w.names}
 	w.t.Cleanup(func() {
 		other.wantReply("", "KEYS", "*")
 		other.wantReply("", "PUBSUB", "CHANNELS")
