@@ -137,8 +137,9 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			got <- time.Now()
+			had := time.Now()
 			unlock(t, h)
+			got <- had
 		}()
 		time.Sleep(time.Minute)
 		unlock(t, ha)
