@@ -174,8 +174,8 @@ func testNoWait(t *testing.T, target Target) {
 	}
 }
 
-// testSuspendedReplicas also shows that WAIT is sent on the script's connection:
-// on another one it would ask for less, and would be told all replicas.
+// testSuspendedReplicas also finds a WAIT that is sent on a connection which has
+// seen nothing since before the script: it would be told all replicas.
 func testSuspendedReplicas(t *testing.T, target Target) {
 	d, other := target.Open(t), target.Open(t)
 	key := unique("suspended")
