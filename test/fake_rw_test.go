@@ -431,3 +431,58 @@ func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
 		unlock(t, h)
 	})
 }
+
+// What a reader has left in Redis, and what is being given back there, does not
+// make its owner a reader who wants to write.
+func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
+	for name, f := range map[string]memdriver.Fault{
+		"no answer": {LoseReply: true},
+		"held up":   {DelayRequest: 150 * time.Millisecond},
+	} {
+		t.Run("acquire/"+name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				m := c.NewRWMutex("x")
+				once(d, "acquire", f)
+				ctx := holdfast.WithOwner(background, c.NewOwner())
+				giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+				defer cancel()
+				_, err := m.Reader().Lock(giveUp)
+				wantError(t, err, context.DeadlineExceeded)
+				time.Sleep(100 * time.Millisecond)
+				unlock(t, must(t)(m.Writer().Lock(ctx)))
+				time.Sleep(4 * time.Second)
+			})
+		})
+	}
+	t.Run("lost", func(t *testing.T) {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			m := c.NewRWMutex("x")
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h := must(t)(m.Reader().Lock(ctx))
+			away(d)
+			<-h.Context().Done()
+			wantError(t, h.Unlock(), holdfast.ErrLost)
+			d.SetFaults(nil)
+			unlock(t, must(t)(m.Writer().Lock(ctx)))
+			time.Sleep(4 * time.Second)
+		})
+	})
+	t.Run("release", func(t *testing.T) {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			m := c.NewRWMutex("x")
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h := must(t)(m.Reader().Lock(ctx))
+			away(d)
+			var failed *holdfast.BackendError
+			if err := h.Unlock(); !errors.As(err, &failed) {
+				t.Errorf("Unlock: %v", err)
+			}
+			d.SetFaults(nil)
+			unlock(t, must(t)(m.Writer().Lock(ctx)))
+			time.Sleep(4 * time.Second)
+		})
+	})
+}
