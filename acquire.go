@@ -118,6 +118,7 @@ func (a *acquisition) waiting() (context.Context, func()) {
 func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 	t := a.tenure
 	t.awaitStale(ctx)
+	settled := false // what the owner has read
 	for range 10 {
 		if ch, o.err = t.oneMore(); o.err != nil {
 			return o, ch
@@ -130,6 +131,11 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 		}
 		t.lives(a.lease + a.client.config.timeout)
 		o = a.ask(ctx, ch)
+		if o.err == nil && o.answer.Code == script.Upgrade && !settled {
+			if settled = a.settleReader(ctx); settled {
+				continue
+			}
+		}
 		if o.err != nil || o.answer.Code != script.Changed {
 			return o, ch
 		}
@@ -139,6 +145,26 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 		}
 	}
 	return outcome{err: errChanging}, ch
+}
+
+// settleReader waits until what the owner has held for reading, and holds no
+// more, is given back. It reports false if the owner holds it still, or has had
+// it nowhere here.
+func (a *acquisition) settleReader(ctx context.Context) bool {
+	reading := a.client.standing(tenureKey{a.kind.name, "read", a.tenure.owner})
+	if reading == nil {
+		return false
+	}
+	defer reading.unref()
+	if reading.handedOut() || reading.takeOp(ctx) != nil {
+		return false
+	}
+	a.client.settle(reading, matter{release: true})
+	if reading.takeOp(ctx) != nil {
+		return false
+	}
+	reading.freeOp()
+	return true
 }
 
 // ask asks once, or until the lock is acquired.

@@ -76,6 +76,18 @@ func (c *Client) tenure(k *kind, owner Owner) *tenure {
 	return t
 }
 
+// standing returns a tenure that is there already, or nil. It is paired with a
+// call of unref.
+func (c *Client) standing(key tenureKey) *tenure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tenures[key]
+	if t != nil {
+		t.refs++
+	}
+	return t
+}
+
 func (t *tenure) ref() {
 	c := t.kind.client
 	c.mu.Lock()
@@ -160,6 +172,13 @@ func (t *tenure) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.base + t.ours
+}
+
+// handedOut reports whether the owner has any hold here that is not unlocked.
+func (t *tenure) handedOut() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holds) > 0
 }
 
 // hasToken reports whether this run of holds has a fencing token.
