@@ -147,11 +147,17 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 		change: ch, owner: a.tenure.owner, lease: a.lease,
 		token: a.wantsToken(), waiting: ch.from == 0 && !a.oneTry,
 	}
+	return a.request(ctx, w)
+}
+
+// request is ask without the tenure.
+func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	// Others may be in already, and more may come in, if nobody waits here.
-	open := a.kind.shared && !a.client.lines.Stands(a.line())
+	open := a.kind.shared && !a.client.lines.Stands(a.line(w.owner))
 	if w.waiting && !open {
 		return a.standInLine(ctx, w)
 	}
+	a.asked = w.waiting
 	o := a.client.order(ctx, a.kind.acquire(w), false)
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
@@ -161,8 +167,8 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 }
 
 // line is which line of this process the acquisition stands in.
-func (a *acquisition) line() string {
-	return a.kind.class + " " + a.kind.name + " " + a.kind.channel(a.tenure.owner)
+func (a *acquisition) line(owner Owner) string {
+	return a.kind.line + " " + a.kind.name + " " + a.kind.channel(owner)
 }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
@@ -211,7 +217,15 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 	case o.answer.Code == script.Upgrade:
 		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself", ErrReentrant)
 	}
-	return nil, a.lockedError(o)
+	return nil, a.refusal(o)
+}
+
+// refusal is the error for an answer that says no.
+func (a *acquisition) refusal(o outcome) error {
+	if a.kind.refusal != nil {
+		return a.kind.refusal(o.answer)
+	}
+	return a.lockedError(o)
 }
 
 // lockedError says who holds the lock.
