@@ -72,8 +72,9 @@ func (c *Client) finish(k *kind, op string, ask request) {
 }
 
 // see orders what has to have its effect, whatever becomes of its caller: here
-// for as long as the client's timeout, and after that in the background.
-func (c *Client) see(k *kind, op string, ask request) (outcome, error) {
+// until ctx ends or the client's timeout has run out, and after that in the
+// background.
+func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outcome, error) {
 	if k.invalid != nil {
 		return outcome{}, k.invalid
 	}
@@ -81,15 +82,21 @@ func (c *Client) see(k *kind, op string, ask request) (outcome, error) {
 		return outcome{}, problem(k.name, "", ErrClosed)
 	}
 	defer c.tasks.End()
-	o := c.order(c.life, ask, false)
+	o := c.order(ctx, ask, false)
 	if o.err == nil {
 		return o, nil
 	}
-	if !o.worthRepeating() && len(o.unknown) == 0 {
-		return o, o.backendError(op, k.name)
+	if c.life.Err() != nil {
+		return o, problem(k.name, "", ErrClosed)
 	}
-	c.finish(k, op, ask)
-	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: true, Err: o.err}
+	goesOn := len(o.unknown) > 0 || o.worthRepeating() || ctx.Err() != nil
+	if goesOn {
+		c.finish(k, op, ask)
+	}
+	if ctx.Err() != nil {
+		return o, gaveUp(ctx, k.name)
+	}
+	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: o.err}
 }
 
 // await asks, as a Lock does, until the answer is yes: for what has no owner and

@@ -100,7 +100,7 @@ func (s *Semaphore) release(n int, ifExists int64) (bool, error) {
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
-	o, err := s.client.see(s.kind, "release", s.ask(script.Semaphore.Add, int64(n), ifExists))
+	o, err := s.client.see(s.client.life, s.kind, "release", s.ask(script.Semaphore.Add, int64(n), ifExists))
 	return err == nil && o.answer.Code == script.Done, err
 }
 
