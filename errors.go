@@ -47,6 +47,10 @@ var (
 	// sent.
 	ErrInvalidOwner = errors.New("invalid owner")
 
+	// ErrInvalidCount: a number of permits, or a latch's count, is out of bounds.
+	// Nothing was sent.
+	ErrInvalidCount = errors.New("invalid count")
+
 	// ErrInvalidOption: an option has no sense, alone or beside the others.
 	// Nothing was sent.
 	ErrInvalidOption = errors.New("invalid option")

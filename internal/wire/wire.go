@@ -47,8 +47,8 @@ func ReadHold(name, owner string, i int) string {
 	return ReadPrefix(name) + owner + ":rwlock_timeout:" + strconv.Itoa(i)
 }
 
-// Next is the key of the waiter for whom others make way. Redisson does not know
-// it.
+// Next is the key of the waiter for whom others make way: a writer, or one who
+// wants many permits. Redisson does not know it.
 func Next(name string) string { return Prefixed("holdfast_next", name) }
 
 // Writer is the field of an owner that writes.
