@@ -355,9 +355,9 @@ func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
 
 // untrusted says why a grant is not handed out. t.mu is held.
 func (a *acquisition) untrusted(o outcome, deadline, now time.Time) error {
-	switch want := a.client.config.replicas; {
-	case o.acked < want && !a.adopting:
-		return problem(a.kind.name, fmt.Sprintf("%d of %d acknowledged it in time", o.acked, want), ErrNotReplicated)
+	switch {
+	case o.acked < a.client.config.replicas && !a.adopting:
+		return a.client.notReplicated(a.kind.name, o)
 	case a.client.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
 	case a.tenure.lost != nil:
@@ -366,6 +366,11 @@ func (a *acquisition) untrusted(o outcome, deadline, now time.Time) error {
 		return &LostError{Name: a.kind.name, Reason: "its lease ran out before the answer came"}
 	}
 	return nil
+}
+
+// notReplicated is the error for a grant that too few replicas have.
+func (c *Client) notReplicated(name string, o outcome) error {
+	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.acked, c.config.replicas), ErrNotReplicated)
 }
 
 func (a *acquisition) hold() *Hold {

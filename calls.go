@@ -110,17 +110,26 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	defer c.tasks.End()
 	waiting, stop := a.waiting()
 	defer stop()
+	if k.prepare != nil {
+		k.prepare(waiting)
+	}
 	o := a.request(waiting, wish{waiting: !a.oneTry})
-	if o.err == nil && o.answer.Code == script.Done {
+	done := o.err == nil && o.answer.Code == script.Done
+	unsafe := done && !k.asks && o.acked < c.config.replicas
+	if done && !unsafe {
 		return nil
 	}
-	if undo := k.release(Owner{}, 1, 0); len(a.unknown) > 0 && undo.script != nil {
+	if undo := k.release(Owner{}, 1, 0); (len(a.unknown) > 0 || unsafe) && undo.script != nil {
 		c.finish(k, "release", undo)
 	} else if leave := k.leave(Owner{}); a.asked && leave.script != nil {
 		c.finish(k, "leave", leave)
 	}
-	if o.err != nil {
+	switch {
+	case unsafe:
+		return c.notReplicated(k.name, o)
+	case o.err != nil:
 		return a.failure(waiting, o)
+	default:
+		return a.refusal(o)
 	}
-	return a.refusal(o)
 }

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -32,6 +33,10 @@ type kind struct {
 	// them too much else.
 	deaf   bool
 	config mutexConfig
+	// asks says that to acquire it changes nothing in Redis.
+	asks bool
+	// prepare asks what a wait without an owner needs to know; nil: nothing.
+	prepare func(waiting context.Context)
 	// refusal is the error for an answer that says no; nil makes a [*LockedError].
 	refusal func(script.Answer) error
 	dialect
@@ -84,7 +89,7 @@ type request struct {
 // take is acquire, acknowledged by replicas if the client asks for that.
 func (k *kind) take(w wish) request {
 	r := k.acquire(w)
-	r.acks = true
+	r.acks = !k.asks
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -22,8 +23,7 @@ var ErrNotZero = errors.New("the count is not zero")
 // Our own is holdfast_calls:{name}, the calls of the last minute or so that have
 // changed the latch, which expires. Redisson: RCountDownLatch.
 type Latch struct {
-	client *Client
-	kind   *kind
+	object
 }
 
 // NewLatch returns the latch of the given name. It does no I/O. What a name can be
@@ -36,7 +36,7 @@ func (c *Client) NewLatch(name string) *Latch {
 		k.invalid = fmt.Errorf("holdfast: %w: %q: with braces in its name, the channel of a latch is in another slot",
 			ErrInvalidName, name)
 	}
-	k.shared = true
+	k.shared, k.asks = true, true
 	k.refusal = func(answer script.Answer) error {
 		count, err := answer.Int(3)
 		if err != nil {
@@ -44,11 +44,8 @@ func (c *Client) NewLatch(name string) *Latch {
 		}
 		return problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
 	}
-	return &Latch{client: c, kind: k}
+	return &Latch{object{client: c, kind: k, keys: []string{name}}}
 }
-
-// Name returns the latch's name.
-func (l *Latch) Name() string { return l.kind.name }
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
 // Errors match [ErrInvalidCount] if n is not between 1 and [MaxCount], or are as
@@ -88,28 +85,45 @@ func (l *Latch) CountDown(ctx context.Context) error {
 
 // Count returns the count. It asks the primary. Redisson: getCount.
 func (l *Latch) Count(ctx context.Context) (int, error) {
+	count, _, err := l.count(ctx)
+	return int(count), err
+}
+
+// count returns the count, and when that was by the server's clock, in µs, if it
+// is not zero.
+func (l *Latch) count(ctx context.Context) (count, when int64, err error) {
 	o, err := l.client.ask(ctx, l.kind, "inspect", l.kind.acquire(wish{}))
 	if err != nil || o.answer.Code == script.Done {
-		return 0, err
+		return 0, 0, err
 	}
-	count, err := o.answer.Int(3)
+	count, err = o.answer.Int(3)
+	if err == nil {
+		when, err = o.answer.Int(4)
+	}
 	if err != nil {
-		return 0, &BackendError{Op: "inspect", Name: l.kind.name, Err: err}
+		return 0, 0, &BackendError{Op: "inspect", Name: l.kind.name, Err: err}
 	}
-	return int(count), nil
+	return count, when, nil
 }
 
 // Await waits until the count is zero, the latch is deleted or expires, ctx ends,
 // or [Wait] runs out, which is the one option that it takes. If the count is zero
 // it returns at once. It looks when zero is announced, whenever its subscription
-// is confirmed, and every three seconds: if the latch is set anew before it has
-// looked, it waits for that count, too.
+// is confirmed, and every three seconds. If the latch is set anew before it has
+// looked, it returns all the same, unless it was Redisson that counted down to
+// zero.
 //
 // The error matches [ErrNotZero] if Wait ran out; ctx.Err() and the context's
 // cause if ctx ended; [*BackendError] if Redis did not answer, or refused;
 // [ErrClosed], [ErrInvalidName] or [ErrInvalidOption]. Redisson: await.
 func (l *Latch) Await(ctx context.Context, options ...LockOption) error {
-	return l.client.await(ctx, l.kind, false, options)
+	k := *l.kind
+	k.prepare = func(ctx context.Context) {
+		if _, since, err := l.count(ctx); err == nil { // else the next question fails, too
+			k.dialect = countdown{name: k.name, since: since}
+		}
+	}
+	return l.client.await(ctx, &k, false, options)
 }
 
 // ask is a request for a call of its own.
@@ -117,7 +131,7 @@ func (l *Latch) ask(s *driver.Script, args ...string) request {
 	name := l.kind.name
 	return request{
 		script: s, args: append(l.client.oneCall(newID()), args...),
-		keys: []string{name, wire.Calls(name), wire.LatchChannel(name)},
+		keys: []string{name, wire.Calls(name), wire.LatchChannel(name), wire.LatchZero(name)},
 	}
 }
 
@@ -125,13 +139,23 @@ func (l *Latch) ask(s *driver.Script, args ...string) request {
 // There are no holds, and so nothing to renew, look at or force.
 type countdown struct {
 	dialect
-	name string
+	name  string
+	since int64 // the server's time at which it was not zero, µs; 0: none
 }
 
 func (l countdown) acquire(wish) request {
-	return request{script: script.Latch.Await, keys: []string{l.name}}
+	return request{
+		script: script.Latch.Await, keys: []string{l.name, wire.LatchZero(l.name)},
+		args: []string{strconv.FormatInt(l.since, 10)},
+	}
 }
 
 func (countdown) release(Owner, int, int) request { return request{} }
 func (countdown) leave(Owner) request             { return request{} }
 func (l countdown) channel(Owner) string          { return wire.LatchChannel(l.name) }
+
+func (l countdown) size() request {
+	return request{script: script.Size, keys: append([]string{l.name}, l.aside()...)}
+}
+
+func (l countdown) aside() []string { return []string{wire.Calls(l.name), wire.LatchZero(l.name)} }

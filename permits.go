@@ -33,8 +33,7 @@ const MaxBundle = 4096
 // expire. Redisson: RPermitExpirableSemaphore, which takes the time of whichever
 // client asks.
 type PermitSemaphore struct {
-	client *Client
-	kind   *kind
+	object
 }
 
 var _ Locker = (*PermitSemaphore)(nil)
@@ -44,11 +43,9 @@ var _ Locker = (*PermitSemaphore)(nil)
 // same name would be another thing on the same key. Redisson:
 // getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string) *PermitSemaphore {
-	return &PermitSemaphore{client: c, kind: newKind(c, name, "permits", permits{name: name}, mutexConfig{})}
+	k := newKind(c, name, "permits", permits{name: name}, mutexConfig{})
+	return &PermitSemaphore{object{client: c, kind: k, keys: []string{name, wire.Permits(name)}}}
 }
-
-// Name returns the semaphore's name.
-func (s *PermitSemaphore) Name() string { return s.kind.name }
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
 // of one. Redisson: acquire.

@@ -26,18 +26,15 @@ import (
 // for whom others stand back, and holdfast_calls:{name}, the calls of the last
 // minute or so that had an effect; both expire. Redisson: RSemaphore.
 type Semaphore struct {
-	client *Client
-	kind   *kind
+	object
 }
 
 // NewSemaphore returns the semaphore of the given name. It does no I/O. What a
 // name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
 func (c *Client) NewSemaphore(name string) *Semaphore {
-	return &Semaphore{client: c, kind: newKind(c, name, "semaphore", counter{name: name}, mutexConfig{})}
+	k := newKind(c, name, "semaphore", counter{name: name}, mutexConfig{})
+	return &Semaphore{object{client: c, kind: k, keys: []string{name}}}
 }
-
-// Name returns the semaphore's name.
-func (s *Semaphore) Name() string { return s.kind.name }
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
 // ends, or [Wait] runs out, which is the one option that it takes. Waiters of one

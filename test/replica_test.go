@@ -47,6 +47,28 @@ func TestReplicaAck(t *testing.T) {
 			for _, l := range replicatedKinds(one, fresh) {
 				unlock(t, must(t)(l.Lock(background)))
 			}
+			sem := both.NewSemaphore(fresh())
+			if _, err := one.NewSemaphore(sem.Name()).TrySetPermits(background, 2); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, sem.Acquire(background, 2), holdfast.ErrNotReplicated)
+			waitFor(t, "the permits to be given back", func() bool { // S14: not more than were taken
+				n, err := sem.Available(background)
+				return err == nil && n == 2
+			})
+			if err := one.NewSemaphore(sem.Name()).Acquire(background, 2); err != nil {
+				t.Error(err)
+			}
+			permits := both.NewPermitSemaphore(fresh())
+			if err := permits.SetPermits(background, 2); err != nil {
+				t.Fatal(err)
+			}
+			_, err := permits.Lock(background)
+			wantError(t, err, holdfast.ErrNotReplicated)
+			waitFor(t, "the permit to be given back", func() bool {
+				n, err := permits.Available(background)
+				return err == nil && n == 2
+			})
 			s.Replicas[0].Cont()
 			waitFor(t, "the replica to be back", func() bool {
 				h, err := both.NewMutex(fresh()).TryLock(background)

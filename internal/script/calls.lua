@@ -25,3 +25,9 @@ local function integer(text)
   end
   return n
 end
+
+-- note_zero writes when a latch came to zero, for those who have waited since
+-- before: it may be set anew before they look. They look within seconds.
+local function note_zero(key)
+  redis.call('SET', key, string.format('%.0f', clock[1] * 1000000 + clock[2]), 'PX', 60000)
+end

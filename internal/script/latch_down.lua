@@ -4,6 +4,7 @@
 -- KEYS[1]  the count
 -- KEYS[2]  the calls that have had their effect
 -- KEYS[3]  the channel of the latch
+-- KEYS[4]  when it was zero last, µs
 -- ARGV[4]  the call's id
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  the payload that says zero
@@ -26,5 +27,8 @@ if count > 1 then
   redis.call('DECR', KEYS[1]) -- keeps the time to live
 else
   redis.call('DEL', KEYS[1])
+end
+if count == 1 then
+  note_zero(KEYS[4])
 end
 return {1, at}

@@ -76,6 +76,8 @@ var MultiAcquire = load("multi", "acquire")
 var (
 	Size   = load("object", "size", "rw")
 	Delete = load("object", "delete")
+	Expire = load("object", "expire")
+	TTL    = load("object", "ttl")
 )
 
 // load returns the script of a kind's operation, with the libraries that it

@@ -15,3 +15,7 @@ func LatchChannel(name string) string { return "redisson_countdownlatch__channel
 // LatchFits reports whether the channel of a latch lies in the slot of its name,
 // as a cluster wants it.
 func LatchFits(name string) bool { return Slot(LatchChannel(name)) == Slot(name) }
+
+// LatchZero is the key of when a latch came to zero last. Redisson does not know
+// it.
+func LatchZero(name string) string { return Prefixed("holdfast_zero", name) }
