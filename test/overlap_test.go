@@ -64,3 +64,7 @@ func checkSpans(t *testing.T, k *kind, spans []span) {
 		t.Error("those who may share the lock never did")
 	}
 }
+
+const contenderVariable = "HOLDFAST_TEST_CONTENDER"
+
+func contend() int { return 0 }
