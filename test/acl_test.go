@@ -159,11 +159,16 @@ func allow(t *testing.T, s *redistest.Server, user string, rules []string) {
 func limited(t *testing.T, s *redistest.Server, client, user string, rules []string) *place {
 	t.Helper()
 	allow(t, s, user, rules)
+	return limitedTo([]string{s.Addr()}, client, user)
+}
+
+// limitedTo is a server, or a cluster, as a user reaches it.
+func limitedTo(addrs []string, client, user string) *place {
 	if client == "go-redis" {
-		return goRedis("limited", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: user, Password: "pw"}, nil)
+		return goRedis("limited", redis.UniversalOptions{Addrs: addrs, Username: user, Password: "pw"}, nil)
 	}
 	return rueidisAt("limited", rueidis.ClientOption{
-		InitAddress: []string{s.Addr()}, Username: user, Password: "pw",
+		InitAddress: addrs, Username: user, Password: "pw",
 		DisableCache: true, // or rueidis needs CLIENT TRACKING, for itself
 	}, nil)
 }
@@ -226,7 +231,8 @@ func (l *life) rival() anyLock { return l.k.against(l.a, l.name) }
 // listening returns the connection of the user that listens, or nothing.
 func (l *life) listening() string {
 	for line := range strings.Lines(strings.Join(l.admin.do(l.t, l.name, "CLIENT", "LIST"), "\n")) {
-		if strings.Contains(line, " user="+l.name+" ") && !strings.Contains(line, " sub=0 ") {
+		idle := strings.Contains(line, " sub=0 ") && strings.Contains(line, " ssub=0 ")
+		if strings.Contains(line, " user="+l.name+" ") && !idle {
 			return strings.Fields(line)[0]
 		}
 	}
@@ -323,7 +329,7 @@ func (l *life) wait() error {
 func (l *life) giveUp() error {
 	other := must(l.t)(l.rival().Lock(background))
 	defer unlock(l.t, other)
-	if _, err := l.lock().Lock(background, holdfast.Wait(300*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+	if _, err := l.lock().Lock(background, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
 		return fmt.Errorf("a lock that is held: %w", err)
 	}
 	return nil
@@ -441,6 +447,85 @@ func (l *life) keepsConnection() bool {
 	unlock(l.t, other)
 	<-done
 	return !lost
+}
+
+// On a cluster the messages are sharded, and the clients ask who owns which slot.
+var (
+	shardedCommands = map[string]string{
+		"publish": "spublish", "subscribe": "ssubscribe", "unsubscribe": "sunsubscribe",
+	}
+	clusterRights = rights{commands: []string{"pubsub|shardnumsub", "cluster|slots"}}
+)
+
+// onCluster are the rights on a cluster.
+func (r rights) onCluster() rights {
+	r.commands = slices.Clone(r.commands)
+	for i, command := range r.commands {
+		if sharded, ok := shardedCommands[command]; ok {
+			r.commands[i] = sharded
+		}
+	}
+	return r.and(clusterRights)
+}
+
+// The rights on a cluster suffice, and those that differ are needed.
+func TestACLCluster(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t, 3, 0)
+	admin := goRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, func(t *testing.T, key string, args ...string) []string {
+		t.Helper()
+		return lines(s.NodeFor(t, key).Cli(t, args...))
+	})
+	admin.sharded = true
+	try := func(t *testing.T, k *kind, client, without string) error {
+		t.Helper()
+		name := admin.fresh(t, k)
+		rules := k.rights.and(clientRights[client]).onCluster().rules(name)
+		rules = slices.DeleteFunc(rules, func(r string) bool { return r == without })
+		for _, node := range s.Nodes {
+			allow(t, node, name, rules)
+		}
+		return live(t, k, admin, limitedTo(s.Addrs(), client, name), name)
+	}
+	forKinds(t, func(t *testing.T, k *kind) {
+		for client := range clientRights {
+			t.Run(client, func(t *testing.T) {
+				t.Parallel()
+				if err := try(t, k, client, ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	for client := range clientRights {
+		for _, command := range []string{"spublish", "ssubscribe", "sunsubscribe", "pubsub|shardnumsub", "cluster|slots"} {
+			if client == "rueidis" && command == "cluster|slots" {
+				continue // below: there is no client without it
+			}
+			t.Run(client+"/without "+command, func(t *testing.T) {
+				t.Parallel()
+				if err := try(t, mutexKind, client, "+"+command); err == nil {
+					t.Error("nothing fails without it")
+				} else {
+					t.Log(err)
+				}
+			})
+		}
+	}
+	t.Run("rueidis/without cluster|slots", func(t *testing.T) {
+		t.Parallel()
+		name := fresh()
+		for _, node := range s.Nodes {
+			allow(t, node, name, plainRights.rules(name))
+		}
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: s.Addrs(), Username: name, Password: "pw", DisableCache: true,
+		})
+		if err == nil {
+			client.Close()
+			t.Error("nothing fails without it")
+		}
+	})
 }
 
 // aclTable is the table in docs/acl.md.

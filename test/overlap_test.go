@@ -57,21 +57,21 @@ func (k *kind) exclusive(c *holdfast.Client, name string) anyLock {
 func checkSpans(t *testing.T, k *kind, spans []span) {
 	t.Helper()
 	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
-	var alone, any span // those that ended last
+	var alone, last span // those that ended last
 	together, wrong := 0, 0
 	for _, s := range spans {
 		switch {
 		case s.from < alone.to:
 			wrong++
 			t.Errorf("%+v began before %+v ended", s, alone)
-		case !s.shared && s.from < any.to:
+		case !s.shared && s.from < last.to:
 			wrong++
-			t.Errorf("%+v began before %+v ended", s, any)
-		case s.from < any.to:
+			t.Errorf("%+v began before %+v ended", s, last)
+		case s.from < last.to:
 			together++
 		}
-		if s.to > any.to {
-			any = s
+		if s.to > last.to {
+			last = s
 		}
 		if !s.shared && s.to > alone.to {
 			alone = s
