@@ -257,7 +257,7 @@ func TestFailedAdoptLeavesTheLock(t *testing.T) {
 func TestUnlockRacingClose(t *testing.T) {
 	forKinds(t, func(t *testing.T, k *kind) {
 		left := 0
-		for range 500 {
+		for range 150 {
 			fakeKind(t, k, func(t *testing.T, w *world) {
 				c, _ := w.client()
 				h := must(t)(w.lock(c).Lock(background))
@@ -465,7 +465,7 @@ func TestEveryLossIsTold(t *testing.T) {
 	// b) Unlock at the very moment of the deadline.
 	forKinds(t, func(t *testing.T, k *kind) {
 		missed, losses := 0, 0
-		for range 200 {
+		for range 50 {
 			fakeKind(t, k, func(t *testing.T, w *world) {
 				var lost atomic.Int32
 				c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { lost.Add(1) }}))

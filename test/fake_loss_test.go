@@ -29,6 +29,9 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 		for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
 			t.Run(name+"/"+lease.String(), func(t *testing.T) {
 				fakeKinds(t, func(t *testing.T, w *world) {
+					if lease == time.Hour && w.kind != mutexKind {
+						return // thousands of renewals, which the others do not make differently
+					}
 					c, d := w.client(holdfast.WithLease(lease))
 					h := must(t)(w.lock(c).Lock(background))
 					silent(d, fault)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // anyLock is what every kind of lock can do.
@@ -56,13 +57,15 @@ type kind struct {
 	// remains reports which keys stay for good; nil: none.
 	remains func(name string) []string
 
+	// scripts are what it asks.
+	scripts script.Lock
 	// rights are what its user may do; see acl_test.go.
 	rights rights
 }
 
 var mutexKind = &kind{
 	name: "mutex", lock: mutexWith(), nests: true,
-	stands: plainCounts, lives: plainTTL, rights: plainRights,
+	stands: plainCounts, lives: plainTTL, scripts: script.Mutex, rights: plainRights,
 }
 
 // kinds are all kinds.
@@ -70,15 +73,15 @@ var kinds = []*kind{
 	mutexKind,
 	{
 		name: "non-reentrant", lock: mutexWith(holdfast.NonReentrant()),
-		stands: plainCounts, lives: plainTTL, rights: plainRights,
+		stands: plainCounts, lives: plainTTL, scripts: script.Mutex, rights: plainRights,
 	},
 	{
 		name: "fenced", lock: mutexWith(holdfast.Fenced()), nests: true,
-		stands: plainCounts, lives: plainTTL, remains: tokenKey, rights: plainRights.and(tokenRights),
+		stands: plainCounts, lives: plainTTL, remains: tokenKey, scripts: script.Mutex, rights: plainRights.and(tokenRights),
 	},
 	{
 		name: "polling", lock: mutexWith(holdfast.Polling(holdfast.Backoff{})), nests: true, polls: true,
-		stands: plainCounts, lives: plainTTL, rights: pollingRights,
+		stands: plainCounts, lives: plainTTL, scripts: script.Mutex, rights: pollingRights,
 	},
 	{
 		name: "fair", lock: fair(), nests: true, queues: true,
@@ -90,19 +93,19 @@ var kinds = []*kind{
 	},
 	{
 		name: "reader", lock: reader(), rival: writer(), readers: reader(), nests: true,
-		stands: readCounts, lives: readTTL, rights: readerRights,
+		stands: readCounts, lives: readTTL, scripts: script.Read, rights: readerRights,
 	},
 	{
 		name: "writer", lock: writer(), readers: reader(), nests: true,
-		stands: writeCounts, lives: plainTTL, rights: writerRights,
+		stands: writeCounts, lives: plainTTL, scripts: script.Write, rights: writerRights,
 	},
 	{
 		name: "writer, writers first", lock: writer(holdfast.WritersFirst()), readers: reader(), nests: true,
-		stands: writeCounts, lives: plainTTL, rights: writerRights.and(writersFirstRights),
+		stands: writeCounts, lives: plainTTL, scripts: script.Write, rights: writerRights.and(writersFirstRights),
 	},
 	{
 		name: "writer, fenced", lock: writer(holdfast.Fenced()), readers: reader(), nests: true,
-		stands: writeCounts, lives: plainTTL, remains: tokenKey, rights: writerRights.and(tokenRights),
+		stands: writeCounts, lives: plainTTL, remains: tokenKey, scripts: script.Write, rights: writerRights.and(tokenRights),
 	},
 }
 

@@ -122,12 +122,7 @@ func multiWaitsForEach(t *testing.T, p *place) {
 		got <- h
 	}()
 	for i, name := range names {
-		waitFor(t, "the waiter", func() bool {
-			if p.name != "memory" {
-				return subscribers(t, p, name) > 0
-			}
-			return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}"), "1")
-		})
+		waitFor(t, "the waiter", func() bool { return p.listens(t, name) })
 		if len(got) > 0 {
 			t.Errorf("acquired with %d held by another", len(names)-i)
 		}
@@ -242,6 +237,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 		goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 		rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do),
 	} {
+		p.sharded = true
 		t.Run(p.name, func(t *testing.T) {
 			multiAllOrNone(t, p)
 			multiOfManyKinds(t, p)
