@@ -66,8 +66,13 @@ func FuzzAcceptedNamesShareASlot(f *testing.F) {
 		if CheckName(name) != nil {
 			return
 		}
-		if a, b := Slot(name), Slot(LockChannel(name)); a != b {
-			t.Errorf("%q is in slot %d, its channel in %d", name, a, b)
+		for _, key := range []string{
+			LockChannel(name), Token(name), RWChannel(name), Next(name), ReadHold(name, "{a}b:1", 1),
+			ReadHold(name, "}:1", 1),
+		} {
+			if a, b := Slot(name), Slot(key); a != b {
+				t.Errorf("%q is in slot %d, %q in %d", name, a, key, b)
+			}
 		}
 	})
 }
