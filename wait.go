@@ -117,9 +117,10 @@ func (a *acquisition) refused(place *line.Place, o outcome) {
 	refusal := a.lockedError(o)
 	a.last = refusal
 	nap := longestSleep
-	if hint, err := o.answer.Int(2); err == nil {
+	switch hint, err := o.answer.Int(2); {
+	case err == nil && hint >= 0: // else what it waits for does not expire
 		nap = min(nap, time.Duration(hint+1)*time.Millisecond)
-	} else if refusal.TTL >= 0 {
+	case err != nil && refusal.TTL >= 0:
 		nap = min(nap, refusal.TTL+time.Millisecond)
 	}
 	if a.kind.config.polling {
