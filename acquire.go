@@ -118,7 +118,7 @@ func (a *acquisition) waiting() (context.Context, func()) {
 func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 	t := a.tenure
 	t.awaitStale(ctx)
-	settled := false // what the owner has read
+	settled := false // what the owner held for reading
 	for range 10 {
 		if ch, o.err = t.oneMore(); o.err != nil {
 			return o, ch
@@ -132,7 +132,8 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 		t.lives(a.lease + a.client.config.timeout)
 		o = a.ask(ctx, ch)
 		if o.err == nil && o.answer.Code == script.Upgrade && !settled {
-			if settled = a.settleReader(ctx); settled {
+			settled = true
+			if a.settleReader(ctx) {
 				continue
 			}
 		}
@@ -148,12 +149,12 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 }
 
 // settleReader waits until what the owner has held for reading, and holds no
-// more, is given back. It reports false if the owner holds it still, or has had
-// it nowhere here.
+// more, is given back, and reports whether to ask again. If nothing is known of
+// it here, that may have happened since the answer was made.
 func (a *acquisition) settleReader(ctx context.Context) bool {
 	reading := a.client.standing(tenureKey{a.kind.name, "read", a.tenure.owner})
 	if reading == nil {
-		return false
+		return true
 	}
 	defer reading.unref()
 	if reading.handedOut() || reading.takeOp(ctx) != nil {

@@ -116,10 +116,13 @@ func (a *acquisition) refused(place *line.Place, o outcome) {
 	a.unknown = slices.DeleteFunc(a.unknown, func(f *flight) bool { return f.over.Before(o.sent) })
 	a.last = a.refusal(o)
 	nap := longestSleep
-	if hint, err := o.answer.Int(2); err == nil {
+	switch hint, err := o.answer.Int(2); {
+	case err == nil && hint >= 0: // else what it waits for does not expire
 		nap = min(nap, time.Duration(hint+1)*time.Millisecond)
-	} else if ttl := a.lockedError(o).TTL; ttl >= 0 {
-		nap = min(nap, ttl+time.Millisecond)
+	case err != nil:
+		if ttl := a.lockedError(o).TTL; ttl >= 0 {
+			nap = min(nap, ttl+time.Millisecond)
+		}
 	}
 	if a.kind.config.polling {
 		nap = a.kind.config.backoff.pause(a.tries)

@@ -22,9 +22,10 @@ import (
 // adds to the features: d clients die, x no faults (then nobody may oversleep), j
 // threads of Redisson's take part.
 // Beside what is checked at each grant, a monitor holds Redis against what the
-// holders believe, every so often.
+// holders believe, every so often. It takes longer, so it runs a quarter of the
+// seeds.
 func TestRWStress(t *testing.T) {
-	for seed := *stressFirst; seed < *stressFirst+uint64(*stressSeeds); seed++ {
+	for seed := *stressFirst; seed < *stressFirst+uint64(*stressSeeds+3)/4; seed++ {
 		fake(t, func(t *testing.T, w *world) { newRWStress(t, w, seed).run() })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -461,7 +462,7 @@ func (s *rwStress) compare(r *rwRecord, counts map[string]int) {
 
 // oversleep looks for waiters who could have been let in. s.mu is held.
 func (s *rwStress) oversleep() {
-	if !s.uses['x'] {
+	if !s.uses['x'] || s.uses['j'] { // Redisson does not say that its writers go on as readers (L10)
 		return
 	}
 	for _, name := range s.names {

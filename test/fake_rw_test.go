@@ -486,3 +486,55 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 		})
 	})
 }
+
+// A lock that somebody has made live for ever lives as long as its longest hold
+// once another reader comes, not as long as that one's.
+func TestReaderOfALockWithoutExpiry(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x")
+		long := must(t)(m.Reader().Lock(background, holdfast.Lease(10*time.Minute)))
+		w.do("PERSIST", "x")
+		short := must(t)(m.Reader().Lock(background, holdfast.Lease(time.Second)))
+		time.Sleep(2 * time.Second)
+		_, err := m.Writer().TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		wantError(t, short.Unlock(), holdfast.ErrLost)
+		unlock(t, long)
+	})
+}
+
+// Keys that are left of holds whose lock has gone, as after Redisson's forced
+// unlock, do not make the owner's next hold longer.
+func TestKeysOfALockThatIsGone(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x")
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		long := must(t)(m.Reader().Lock(ctx, holdfast.Lease(10*time.Minute)))
+		w.do("DEL", "x")
+		wantError(t, long.Unlock(), holdfast.ErrLost)
+		stays := must(t)(m.Reader().Lock(background))
+		short := must(t)(m.Reader().Lock(ctx, holdfast.Lease(time.Second)))
+		time.Sleep(2 * time.Second)
+		unlock(t, stays)
+		unlock(t, must(t)(m.Writer().TryLock(background)))
+		wantError(t, short.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// A reservation that somebody has made live for ever is not asked about without
+// a pause.
+func TestReservationWithoutExpiry(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		sent := count(d)
+		w.do("SET", "holdfast_next:{x}", "nobody:1")
+		_, err := c.NewRWMutex("x").Reader().Lock(background, holdfast.Wait(10*time.Second))
+		wantError(t, err, holdfast.ErrLocked)
+		if n := sent.of("acquire"); n > 10 {
+			t.Errorf("asked %d times in 10 s", n)
+		}
+		w.do("DEL", "holdfast_next:{x}")
+	})
+}

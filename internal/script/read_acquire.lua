@@ -15,7 +15,7 @@
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- Readers join readers, and the writer may read what it writes. Every read hold
--- of the owner lives as long as the longest of them.
+-- of the owner lives for at least this lease, and the lock as long as the longest.
 local wrong = lease_error(ARGV[4])
 if wrong then
   return wrong
@@ -42,6 +42,10 @@ end
 if not mode then
   redis.call('HSET', key, 'mode', 'read')
 end
-keep_reads(key, prefix, owner, to, ARGV[4])
-raise(key, ARGV[4])
+keep_reads(key, prefix, owner, count, to, ARGV[4])
+if mode then
+  raise_all(key, prefix, ARGV[4])
+else
+  redis.call('PEXPIRE', key, ARGV[4])
+end
 return {1, at, 0}

@@ -27,7 +27,7 @@ if count ~= from then
   return {-2, at, count}
 end
 if to > 0 then
-  keep_reads(key, prefix, owner, to, ttl)
+  keep_reads(key, prefix, owner, from, to, ttl)
   drop_reads(prefix, owner, to + 1, from)
   return {1, at}
 end

@@ -20,8 +20,8 @@ while a <= #ARGV do
     count = reading(key, prefix, owner)
   end
   if count > 0 and ttl ~= '0' then
-    keep_reads(key, prefix, owner, count, ttl)
-    raise(key, ttl)
+    keep_reads(key, prefix, owner, count, count, ttl)
+    raise_all(key, prefix, ttl)
   end
   reply[#reply + 1] = count
   k, a = k + 1 + tonumber(ARGV[a + 2]), a + 4

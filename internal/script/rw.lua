@@ -35,12 +35,13 @@ local function reading(key, prefix, owner)
   return count, ttl
 end
 
--- keep_reads makes the owner read so many times, for at least ttl.
-local function keep_reads(key, prefix, owner, count, ttl)
+-- keep_reads makes the owner, who has read from times, read count times, for at
+-- least ttl. Keys beyond from are left from a lock that is gone.
+local function keep_reads(key, prefix, owner, from, count, ttl)
   redis.call('HSET', key, owner, count)
   for i = 1, count do
     local read = read_key(prefix, owner, i)
-    if redis.call('PTTL', read) < tonumber(ttl) then
+    if i > from or redis.call('PTTL', read) < tonumber(ttl) then
       redis.call('SET', read, '1', 'PX', ttl)
     end
   end
@@ -91,6 +92,16 @@ local function others(key, prefix, owner, any)
     end
   end)
   return longest, dead
+end
+
+-- raise_all is raise for a lock that others may hold, too: if somebody has taken
+-- its expiry away, it gets that of the longest of all holds.
+local function raise_all(key, prefix, ttl)
+  if redis.call('PTTL', key) ~= -1 then
+    raise(key, ttl)
+  elseif redis.call('HGET', key, 'mode') == 'read' then
+    redis.call('PEXPIRE', key, math.max(tonumber(ttl), (others(key, prefix))))
+  end
 end
 
 -- read_on leaves the lock to the others, or ends it if there are none.
