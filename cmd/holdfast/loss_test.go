@@ -30,22 +30,39 @@ func TestLost(t *testing.T) {
 		for _, onLost := range []string{"term", "kill"} {
 			t.Run(name+"/"+onLost, func(t *testing.T) {
 				t.Parallel()
-				testLost(t, cut, onLost)
+				testLost(t, cut, onLost, "mutex")
 			})
 		}
 	}
+	for _, kind := range lockers {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testLost(t, func(p *redistest.Proxy) { p.BlackHole(redistest.Both, true) }, "term", kind)
+		})
+	}
 }
 
-func testLost(t *testing.T, cut func(*redistest.Proxy), onLost string) {
+// lockers are the kinds that stand at a key that ends with them.
+var lockers = []string{"mutex", "read", "write"}
+
+// rival is a kind that is not beside another one.
+func rival(kind string) string {
+	if kind == "read" {
+		return "write"
+	}
+	return kind
+}
+
+func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 	t.Helper()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	dir := t.TempDir()
-	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--lease", "2s", "--grace", "500ms", "--on-lost", onLost,
+	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "2s", "--grace", "500ms", "--on-lost", onLost,
 		"job", "--", "sh", "-c", heartbeat, dir)
 	out := start(t, cmd)
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })
-	other := holdfast(t, "redis://"+server.Addr(), "run", "job", "--", "date", "+%s%N")
+	other := holdfast(t, "redis://"+server.Addr(), "run", "--kind", rival(kind), "job", "--", "date", "+%s%N")
 	otherOut := start(t, other)
 	cut(proxy)
 	expiry := expiryOf(t, server, "job")
@@ -109,13 +126,19 @@ func TestShortBlips(t *testing.T) {
 func TestForcedUnlock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	ready := filepath.Join(t.TempDir(), "ready")
-	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "2s", "job", "--", "sh", "-c", "echo >"+ready+"; exec sleep 60")
-	out := start(t, cmd)
-	eventually(t, "the command runs", func() bool { return exists(ready) })
-	server.Cli(t, "DEL", "job")
-	if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "ended by signal 15") {
-		t.Errorf("exit code %d, output %q", got, out)
+	for _, kind := range lockers {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ready := filepath.Join(t.TempDir(), "ready")
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "--kind", kind, "--lease", "2s", "job-"+kind, "--",
+				"sh", "-c", "echo >"+ready+"; exec sleep 60")
+			out := start(t, cmd)
+			eventually(t, "the command runs", func() bool { return exists(ready) })
+			server.Cli(t, "DEL", "job-"+kind)
+			if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "ended by signal 15") {
+				t.Errorf("exit code %d, output %q", got, out)
+			}
+		})
 	}
 }
 

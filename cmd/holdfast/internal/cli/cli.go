@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 )
 
 const description = `Runs commands under locks that live in Redis, and shows what such locks do.
@@ -84,7 +85,7 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 	var g grammar
 	parser := kong.Must(&g,
 		kong.Name("holdfast"), kong.Description(description), kong.Writers(stdout, stderr),
-		kong.Vars{"forms": connect.Forms}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ",")}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(int) { panic(helped{}) }),
 	)
 	command, err := parser.Parse(args)

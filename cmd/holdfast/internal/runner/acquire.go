@@ -48,9 +48,10 @@ func (r *run) acquire() *exit.Error {
 	if r.Wait != nil {
 		options = append(options, holdfast.Wait(*r.Wait))
 	}
+	locker := r.locker()
 	got := make(chan acquired, 1)
 	go func() {
-		hold, err := r.client.NewMutex(r.Name).Lock(r.waiting, options...)
+		hold, err := locker.Lock(r.waiting, options...)
 		got <- acquired{hold, err}
 	}()
 	for {
