@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,8 +18,19 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
-type demoCommand struct {
-	Plain bool `help:"Print plain lines also on a terminal. So does a NO_COLOR in the environment, TERM=dumb, and output to a file or pipe."`
+type demoCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+	Kind  string `arg:"" optional:"" default:"mutex" enum:"${shows}" help:"What to show, one of those above. The default is ${default}."`
+	Plain bool   `help:"Print plain lines also on a terminal. So does a NO_COLOR in the environment, TERM=dumb, and output to a file or pipe."`
+}
+
+// Help is shown by kong below the usage.
+func (demoCommand) Help() string {
+	var text strings.Builder
+	text.WriteString("There is something to see of these kinds of locks, in less than 20 seconds each:\n")
+	for _, show := range demo.Shows {
+		fmt.Fprintf(&text, "\n  %-10s %s", show.Name, show.About)
+	}
+	return text.String()
 }
 
 // Run is called by kong.
@@ -28,6 +40,7 @@ func (c *demoCommand) Run(s streams, redis redisFlags) error {
 		return err
 	}
 	defer done()
+	cfg.Show, _ = demo.Find(c.Kind) // the parser has seen to it that there is one
 	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)

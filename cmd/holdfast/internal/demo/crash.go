@@ -66,8 +66,8 @@ type taken struct {
 	err  error
 }
 
-func take(ctx context.Context, mu *holdfast.Mutex) taken {
-	hold, err := mu.Lock(ctx)
+func take(ctx context.Context, lock holdfast.Locker) taken {
+	hold, err := lock.Lock(ctx)
 	return taken{hold, time.Now(), err}
 }
 
@@ -95,10 +95,14 @@ func (s *show) showTTL(ctx context.Context, name, words string) error {
 	if err != nil {
 		return err
 	}
-	width := max(4, min(20, s.Stage.Width()-42))
-	line := fmt.Sprintf("PTTL %4d ms  %s  %s", ttl.Milliseconds(), bar(ttl, crashLease, width), words)
-	s.Stage.Live([]string{line}, line)
+	s.drawTTL(ttl, crashLease, words)
 	return nil
+}
+
+func (s *show) drawTTL(ttl, lease time.Duration, words string) {
+	width := max(4, min(20, s.Stage.Width()-42))
+	line := fmt.Sprintf("PTTL %4d ms  %s  %s", ttl.Milliseconds(), bar(ttl, lease, width), words)
+	s.Stage.Live([]string{line}, line)
 }
 
 // takeOver waits until the waiter has the lock.
