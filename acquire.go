@@ -147,9 +147,15 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 		change: ch, owner: a.tenure.owner, lease: a.lease,
 		token: a.wantsToken(), waiting: ch.from == 0 && !a.oneTry,
 	}
-	if w.waiting && !a.passesBy() {
+	return a.request(ctx, w)
+}
+
+// request is ask without the tenure.
+func (a *acquisition) request(ctx context.Context, w wish) outcome {
+	if w.waiting && !a.passesBy(w.owner) {
 		return a.standInLine(ctx, w)
 	}
+	a.asked = w.waiting
 	o := a.client.order(ctx, a.kind.acquire(w), false)
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
@@ -161,14 +167,14 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 // passesBy reports whether to ask once before standing in line: where others may
 // be in already and more may come in, if nobody waits here; and for an owner that
 // may be in on the other side.
-func (a *acquisition) passesBy() bool {
+func (a *acquisition) passesBy(owner Owner) bool {
 	_, brought := OwnerFrom(a.caller)
-	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.line())
+	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.line(owner))
 }
 
 // line is which line of this process the acquisition stands in.
-func (a *acquisition) line() string {
-	return a.kind.class + " " + a.kind.name + " " + a.kind.channel(a.tenure.owner)
+func (a *acquisition) line(owner Owner) string {
+	return a.kind.line + " " + a.kind.name + " " + a.kind.channel(owner)
 }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
@@ -217,7 +223,15 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 	case o.answer.Code == script.Upgrade:
 		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself", ErrReentrant)
 	}
-	return nil, a.lockedError(o)
+	return nil, a.refusal(o)
+}
+
+// refusal is the error for an answer that says no.
+func (a *acquisition) refusal(o outcome) error {
+	if a.kind.refusal != nil {
+		return a.kind.refusal(o.answer)
+	}
+	return a.lockedError(o)
 }
 
 // lockedError says who holds the lock.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -24,7 +25,15 @@ type kind struct {
 	// twoSided says that the owner may hold the lock in another way already. Then
 	// it must not stand in line behind those who wait for it to leave.
 	twoSided bool
-	config   mutexConfig
+	// line is which line of this process waiters stand in: the class, unless each
+	// acquire has a class of its own.
+	line string
+	// deaf says that holders do not listen for being robbed: the channel tells
+	// them too much else.
+	deaf   bool
+	config mutexConfig
+	// refusal is the error for an answer that says no; nil makes a [*LockedError].
+	refusal func(script.Answer) error
 	dialect
 }
 
@@ -69,7 +78,7 @@ type request struct {
 // newKind returns a kind with what all have in common. Its name has been
 // checked, and its options have.
 func newKind(c *Client, name, class string, d dialect, config mutexConfig) *kind {
-	k := &kind{client: c, name: name, class: class, config: config, dialect: d, invalid: config.invalid}
+	k := &kind{client: c, name: name, class: class, line: class, config: config, dialect: d, invalid: config.invalid}
 	if err := wire.CheckName(name); err != nil {
 		k.invalid = fmt.Errorf("holdfast: %w: %.80q: %w", ErrInvalidName, name, err)
 	}

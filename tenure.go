@@ -313,7 +313,8 @@ func (t *tenure) lose(entry *watchdog.Entry, reason string) {
 func (t *tenure) listen(entry *watchdog.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if channel := t.kind.channel(t.owner); t.entry == entry && t.seat == nil && channel != "" {
+	channel := t.kind.channel(t.owner)
+	if t.entry == entry && t.seat == nil && channel != "" && !t.kind.deaf {
 		dog := t.kind.client.dog
 		t.seat = t.kind.client.hub.Join(channel, func() { dog.Poke(entry) })
 	}
