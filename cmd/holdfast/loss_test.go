@@ -34,7 +34,7 @@ func TestLost(t *testing.T) {
 			})
 		}
 	}
-	for _, kind := range lockers {
+	for _, kind := range append(lockers, "semaphore") {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testLost(t, func(p *redistest.Proxy) { p.BlackHole(redistest.Both, true) }, "term", kind)
@@ -57,6 +57,9 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 	t.Helper()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
+	if kind == "semaphore" {
+		server.Cli(t, "SET", "job", "1")
+	}
 	dir := t.TempDir()
 	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "2s", "--grace", "500ms", "--on-lost", onLost,
 		"job", "--", "sh", "-c", heartbeat, dir)
@@ -89,11 +92,17 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 	}
 }
 
-// expiryOf returns when a key expires, in ns; rather earlier than later.
+// remaining is a script that tells how many ms a lock lives, or the first permit
+// of a semaphore.
+const remaining = `if redis.call('TYPE', KEYS[1]).ok == 'hash' then return redis.call('PTTL', KEYS[1]) end
+	local now, first = redis.call('TIME'), redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+	return first[2] and first[2] - now[1] * 1000 - math.floor(now[2] / 1000) or -2`
+
+// expiryOf returns when a lock expires, in ns; rather earlier than later.
 func expiryOf(t *testing.T, server *redistest.Server, key string) int64 {
 	t.Helper()
 	before := time.Now()
-	left, err := strconv.ParseInt(server.Cli(t, "PTTL", key), 10, 64)
+	left, err := strconv.ParseInt(server.Cli(t, "EVAL", remaining, "2", key, "{"+key+"}:timeout"), 10, 64)
 	if err != nil || left <= 0 {
 		t.Fatalf("PTTL %d, %v", left, err)
 	}

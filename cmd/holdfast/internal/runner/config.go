@@ -32,6 +32,8 @@ type Config struct {
 	Name string
 	// Kind is the lock's kind.
 	Kind Kind
+	// Permits is how many permits a semaphore has; nil: as many as it has.
+	Permits *int
 	// Fenced gives the command a fencing token.
 	Fenced bool
 	// Command is the program and its arguments.

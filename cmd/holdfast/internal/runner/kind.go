@@ -1,8 +1,9 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // Kind is which kind of lock the command runs under.
@@ -10,22 +11,33 @@ type Kind string
 
 // The kinds.
 const (
-	Mutex Kind = "mutex" // one at a time
-	Read  Kind = "read"  // any number at once, but never beside Write
-	Write Kind = "write" // one at a time, and no Read beside it
+	Mutex     Kind = "mutex"     // one at a time
+	Read      Kind = "read"      // any number at once, but never beside Write
+	Write     Kind = "write"     // one at a time, and no Read beside it
+	Semaphore Kind = "semaphore" // so many at once as there are permits
 )
 
 // Kinds are all of them, for the command line.
-func Kinds() []string { return []string{string(Mutex), string(Read), string(Write)} }
+func Kinds() []string {
+	return []string{string(Mutex), string(Read), string(Write), string(Semaphore)}
+}
 
 // checkKind refuses a kind that is not there, and what a kind cannot do.
 func (c *Config) checkKind() error {
+	if c.Permits != nil {
+		switch {
+		case c.Kind != Semaphore:
+			return fmt.Errorf("only a semaphore has permits, not the kind %s", c.Kind)
+		case *c.Permits < 1 || *c.Permits > holdfast.MaxCount:
+			return fmt.Errorf("a semaphore can be given from 1 to %d permits, not %d", holdfast.MaxCount, *c.Permits)
+		}
+	}
 	switch c.Kind {
 	case Mutex, Write:
 		return nil
-	case Read:
+	case Read, Semaphore:
 		if c.Fenced {
-			return errors.New("there are no fencing tokens for readers, because many of them hold the lock at once")
+			return fmt.Errorf("the kind %s has no fencing tokens, because many can hold it at once", c.Kind)
 		}
 		return nil
 	default:
