@@ -117,6 +117,9 @@ type matter struct {
 func (c *Client) settle(t *tenure, m matter) {
 	pending, stood := t.postponed()
 	m.unknown, m.stood = append(m.unknown, pending...), max(m.stood, stood)
+	if len(m.unknown) > 0 {
+		m.leave = t.kind.leave(t.owner) // a try that comes late may take a place in line
+	}
 	if len(m.unknown) == 0 && !m.release && m.leave.script == nil {
 		t.freeOp()
 		return
@@ -136,10 +139,10 @@ func (c *Client) settle(t *tenure, m matter) {
 func (c *Client) settling(t *tenure, m matter) {
 	c.depart(t, m.leave)
 	ran, over := c.outcomesOf(m.unknown)
-	if ran {
+	if len(m.unknown) > 0 {
 		defer func() {
 			sleep(c.life, time.Until(over))
-			c.depart(t, m.leave) // one of them may have come back to the line
+			c.depart(t, m.leave) // one of them may have come back to the line, also if it was refused
 		}()
 	}
 	for ran || m.release {

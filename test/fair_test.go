@@ -1,0 +1,277 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The fair lock on every driver, in real time.
+func TestFair(t *testing.T) {
+	suite := map[string]func(*testing.T, *place){
+		"OnTheWire":         fairOnTheWire,
+		"ReentrancyOptions": fairOptions,
+		"HandOver":          fairHandOver,
+		"ForceUnlock":       fairForceUnlock,
+		"HoldsDoNotOverlap": fairHoldsDoNotOverlap,
+		"Leaving":           fairLeaving,
+	}
+	for _, p := range standalone(t) {
+		for name, test := range suite {
+			t.Run(p.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, p)
+			})
+		}
+	}
+}
+
+func lineOf(t *testing.T, p *place, name string) []string {
+	t.Helper()
+	return p.do(t, name, "LRANGE", "redisson_lock_queue:{"+name+"}", "0", "-1")
+}
+
+// queued has one wait for a fair lock, and returns when it stands in line.
+func queued(t *testing.T, p *place, name string, options ...holdfast.MutexOption) (owner holdfast.Owner, got chan *holdfast.Hold) {
+	t.Helper()
+	c := p.client(t)
+	owner, got = c.NewOwner(), make(chan *holdfast.Hold, 1)
+	go func() {
+		defer close(got)
+		h, err := c.NewFairMutex(name, options...).Lock(holdfast.WithOwner(background, owner))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got <- h
+	}()
+	waitFor(t, "its place in line", func() bool { return slices.Contains(lineOf(t, p, name), owner.String()) })
+	return owner, got
+}
+
+// What stands in Redis is what Redisson puts there, with one key more.
+func fairOnTheWire(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	h := must(t)(c.NewFairMutex(name).Lock(background))
+	if got, want := p.do(t, name, "HGETALL", name), []string{h.Owner().String(), "1"}; !slices.Equal(got, want) {
+		t.Errorf("HGETALL %v, want %v", got, want)
+	}
+	a, gotA := queued(t, p, name)
+	b, gotB := queued(t, p, name)
+	want := []string{a.String(), b.String()}
+	if got := lineOf(t, p, name); !slices.Equal(got, want) {
+		t.Errorf("the line %v, want %v", got, want)
+	}
+	for _, owner := range want {
+		if got := p.do(t, name, "ZSCORE", "redisson_lock_timeout:{"+name+"}", owner); len(got) != 1 || len(got[0]) != 13 {
+			t.Errorf("score %v", got)
+		}
+		waitFor(t, "its subscription", func() bool {
+			return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+owner), "1")
+		})
+	}
+	if got := p.do(t, name, "TYPE", "holdfast_lock_waiting:{"+name+"}"); !slices.Equal(got, []string{"zset"}) {
+		t.Errorf("the heartbeats are a %v", got)
+	}
+	unlock(t, h)
+	unlock(t, <-gotA)
+	unlock(t, <-gotB)
+	if got := p.do(t, name, "KEYS", "*{"+name+"}*"); len(got) > 0 {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+func fairOptions(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	mu := c.NewFairMutex(name, holdfast.Fenced(), holdfast.TokenTTL(time.Minute))
+	outer := must(t)(mu.Lock(background))
+	_, got := queued(t, p, name, holdfast.Fenced())
+	inner := must(t)(mu.Lock(outer.Context())) // does not stand in line, or it would wait for itself
+	if inner.Token() != outer.Token() || outer.Token() == 0 {
+		t.Errorf("tokens %d and %d", outer.Token(), inner.Token())
+	}
+	if got := p.do(t, name, "HGET", name, outer.Owner().String()); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("count %v", got)
+	}
+	_, err := c.NewFairMutex(name, holdfast.NonReentrant()).Lock(outer.Context())
+	wantError(t, err, holdfast.ErrReentrant)
+	unlock(t, inner)
+	unlock(t, outer)
+	next := <-got
+	if next.Token() <= outer.Token() {
+		t.Errorf("token %d after %d", next.Token(), outer.Token())
+	}
+	unlock(t, next)
+	_, err = c.NewFairMutex(name, holdfast.Polling(holdfast.Backoff{})).Lock(background)
+	wantError(t, err, holdfast.ErrInvalidOption)
+}
+
+func fairHandOver(t *testing.T, p *place) {
+	name := fresh()
+	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
+	owner, got := queued(t, p, name)
+	waitFor(t, "its subscription", func() bool {
+		return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+owner.String()), "1")
+	})
+	released := time.Now()
+	unlock(t, h)
+	next := <-got
+	if took := time.Since(released); took > time.Second {
+		t.Errorf("it got it after %v", took)
+	}
+	unlock(t, next)
+}
+
+func fairForceUnlock(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	h := must(t)(c.NewFairMutex(name).Lock(background))
+	_, got := queued(t, p, name)
+	waitFor(t, "the holder's subscription", func() bool {
+		return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+h.Owner().String()), "1")
+	})
+	was, err := p.client(t).NewFairMutex(name).ForceUnlock(background)
+	if err != nil || !was {
+		t.Fatalf("ForceUnlock: %v, %v", was, err)
+	}
+	forced := time.Now()
+	<-h.Context().Done()
+	if took := time.Since(forced); took > time.Second || !errors.Is(context.Cause(h.Context()), holdfast.ErrLost) {
+		t.Errorf("the holder knows after %v: %v", took, context.Cause(h.Context()))
+	}
+	next := <-got
+	wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+	if locked, err := c.NewFairMutex(name).Locked(background); err != nil || !locked {
+		t.Errorf("the next holder's lock went with it: %v, %v", locked, err)
+	}
+	unlock(t, next)
+}
+
+func fairHoldsDoNotOverlap(t *testing.T, p *place) {
+	type span struct{ from, to time.Time }
+	var mu sync.Mutex
+	var spans []span
+	var wg sync.WaitGroup
+	name := fresh()
+	for range 4 {
+		c := p.client(t)
+		for i := range 4 {
+			wg.Go(func() {
+				for range 10 {
+					ctx, cancel := context.WithTimeout(background, 30*time.Second)
+					if i == 0 { // some do not wait long
+						ctx, cancel = context.WithTimeout(background, 3*time.Millisecond)
+					}
+					h, err := c.NewFairMutex(name).Lock(ctx)
+					if err == nil {
+						s := span{from: time.Now()}
+						time.Sleep(200 * time.Microsecond) // the work
+						s.to = time.Now()
+						unlock(t, h)
+						mu.Lock()
+						spans = append(spans, s)
+						mu.Unlock()
+					} else if i > 0 || !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if len(spans) < 120 {
+		t.Fatalf("%d holds", len(spans))
+	}
+	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(spans); i++ {
+		if spans[i].from.Before(spans[i-1].to) {
+			t.Errorf("hold %d began %v before the one before it ended", i, spans[i-1].to.Sub(spans[i].from))
+		}
+	}
+	waitFor(t, "the end of the line", func() bool { return len(p.do(t, name, "KEYS", "*{"+name+"}*")) == 0 })
+}
+
+// L6, in real time.
+func fairLeaving(t *testing.T, p *place) {
+	name := fresh()
+	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
+	c := p.client(t)
+	ctx, cancel := context.WithCancel(background)
+	left := make(chan error)
+	go func() {
+		_, err := c.NewFairMutex(name).Lock(ctx)
+		left <- err
+	}()
+	waitFor(t, "its place in line", func() bool { return len(lineOf(t, p, name)) == 1 })
+	_, got := queued(t, p, name)
+	cancel()
+	wantError(t, <-left, context.Canceled)
+	waitFor(t, "the end of its place", func() bool { return len(lineOf(t, p, name)) == 1 })
+	start := time.Now()
+	unlock(t, h)
+	unlock(t, <-got)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("the next one got it after %v", took)
+	}
+}
+
+// Each shape of server, one after the other in line.
+func TestFairTopologies(t *testing.T) {
+	t.Run("cluster", func(t *testing.T) {
+		s := redistest.StartCluster(t, 3, 0)
+		do := func(t *testing.T, key string, args ...string) []string {
+			t.Helper()
+			return lines(s.NodeFor(t, key).Cli(t, args...))
+		}
+		fairPlaces(t, goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
+			rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do))
+	})
+	t.Run("sentinel", func(t *testing.T) {
+		s := redistest.StartSentinel(t, 1, 3)
+		do := func(t *testing.T, _ string, args ...string) []string {
+			t.Helper()
+			return lines(s.Primary(t).Cli(t, args...))
+		}
+		fairPlaces(t, goRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}, do),
+			rueidisAt("sentinel", rueidis.ClientOption{
+				InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()},
+			}, do))
+	})
+}
+
+func fairPlaces(t *testing.T, places ...*place) {
+	t.Helper()
+	for _, p := range places {
+		t.Run(p.name, func(t *testing.T) {
+			for range 4 { // on several nodes
+				name := fresh()
+				h := must(t)(p.client(t).NewFairMutex(name, holdfast.Fenced()).Lock(background))
+				_, gotA := queued(t, p, name)
+				_, gotB := queued(t, p, name)
+				start := time.Now()
+				unlock(t, h)
+				a := <-gotA
+				select {
+				case <-gotB:
+					t.Error("the second came first")
+				default:
+				}
+				unlock(t, a)
+				unlock(t, <-gotB)
+				if took := time.Since(start); took > 2*time.Second {
+					t.Errorf("both had it after %v", took)
+				}
+				waitFor(t, "the end of the line", func() bool { return len(lineOf(t, p, name)) == 0 })
+			}
+		})
+	}
+}
