@@ -317,6 +317,9 @@ func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
 		t.until = sent.Add(c.config.maxHold)
 	}
 	t.entry = &watchdog.Entry{Ward: t, Group: c.group(a.kind), Lease: c.config.lease, Until: t.until}
+	if a.config.keep {
+		t.entry.Lease = a.lease
+	}
 	c.dog.Watch(t.entry, sent, deadline, h.renewed)
 }
 
@@ -336,7 +339,7 @@ func (a *acquisition) untrusted(deadline, now time.Time) error {
 func (a *acquisition) hold() *Hold {
 	h := &Hold{
 		tenure: a.tenure, since: time.Now(), hooks: a.config.hooks,
-		renewed: a.config.lease == 0, token: a.tenure.token,
+		renewed: a.config.lease == 0 || a.config.keep, token: a.tenure.token,
 	}
 	h.ctx, h.cancel = context.WithCancelCause(WithOwner(a.caller, a.tenure.owner))
 	return h

@@ -58,6 +58,9 @@ var (
 	}
 )
 
+// MultiAcquire takes several plain locks at once.
+var MultiAcquire = load("multi", "acquire")
+
 // load returns the script of a kind's operation, with the libraries that it
 // needs. Its name is the operation's.
 func load(kind, operation string, libraries ...string) *driver.Script {
