@@ -48,6 +48,7 @@ func TestBadUsage(t *testing.T) {
 		"fenced read":        {good, run("--kind", "read", "--fenced"), "no fencing tokens"},
 		"fenced semaphore":   {good, run("--kind", "semaphore", "--fenced", "--permits", "3"), "no fencing tokens"},
 		"permits of a mutex": {good, run("--permits", "3"), "only a semaphore"},
+		"permits of a fair":  {good, run("--kind", "fair", "--permits", "3"), "only a semaphore"},
 		"permits of a read":  {good, run("--kind", "read", "--permits", "3"), "only a semaphore"},
 		"permits 0":          {good, run("--kind", "semaphore", "--permits", "0"), "from 1 to"},
 		"permits -1":         {good, run("--kind", "semaphore", "--permits=-1"), "from 1 to"},

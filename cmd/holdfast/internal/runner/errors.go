@@ -41,8 +41,11 @@ func (r *run) heldBy(locked *holdfast.LockedError) error {
 		return r.noPermit()
 	}
 	holder := "another owner"
-	if locked.Holder != "" {
+	switch {
+	case locked.Holder != "":
 		holder = locked.Holder
+	case r.Kind == Fair:
+		holder = "those who stand in line for it"
 	}
 	if r.Wait == nil || *r.Wait == 0 {
 		return fmt.Errorf("the lock %q is held by %s", r.Name, holder)

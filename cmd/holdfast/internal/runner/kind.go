@@ -12,6 +12,7 @@ type Kind string
 // The kinds.
 const (
 	Mutex     Kind = "mutex"     // one at a time
+	Fair      Kind = "fair"      // the same, first come, first served over all processes
 	Read      Kind = "read"      // any number at once, but never beside Write
 	Write     Kind = "write"     // one at a time, and no Read beside it
 	Semaphore Kind = "semaphore" // so many at once as there are permits
@@ -19,7 +20,7 @@ const (
 
 // Kinds are all of them, for the command line.
 func Kinds() []string {
-	return []string{string(Mutex), string(Read), string(Write), string(Semaphore)}
+	return []string{string(Mutex), string(Fair), string(Read), string(Write), string(Semaphore)}
 }
 
 // checkKind refuses a kind that is not there, and what a kind cannot do.
@@ -33,7 +34,7 @@ func (c *Config) checkKind() error {
 		}
 	}
 	switch c.Kind {
-	case Mutex, Write:
+	case Mutex, Fair, Write:
 		return nil
 	case Read, Semaphore:
 		if c.Fenced {

@@ -17,6 +17,8 @@ func (r *run) locker() holdfast.Locker {
 		options = append(options, holdfast.Fenced())
 	}
 	switch r.Kind {
+	case Fair:
+		return r.client.NewFairMutex(r.Name, options...)
 	case Read:
 		return r.client.NewRWMutex(r.Name).Reader()
 	case Write:
