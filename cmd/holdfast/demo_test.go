@@ -27,6 +27,29 @@ var measured = []*regexp.Regexp{
 
 // shown is what each show must say, that is asked for by name.
 var shown = map[string][]*regexp.Regexp{
+	"fair": {
+		regexp.MustCompile(`Fairness: 5 of 5 waiters`),
+		regexp.MustCompile(`Giving up: the place in line was gone`),
+		regexp.MustCompile(`8 keys used, 0 left behind`),
+	},
+	"semaphore": {
+		regexp.MustCompile(`Semaphore: [1-9]\d* stays of 7 jobs, at most [23] at once\.`),
+		regexp.MustCompile(`GET answers 3 available, ZCARD 0 held\.`),
+		regexp.MustCompile(`Crash: taken over \d\.\d s after the kill`),
+		regexp.MustCompile(`8 keys used, 0 left behind`),
+	},
+	"multi": {
+		regexp.MustCompile(`both have given up`),
+		regexp.MustCompile(`Multi-lock: [1-9]\d* transfers in both orders, 0 overlaps\.`),
+		regexp.MustCompile(`All or nothing: with B held, A was not taken`),
+		regexp.MustCompile(`6 keys used, 0 left behind`),
+	},
+	"redlock": {
+		regexp.MustCompile(`Server 1: ([0-9a-f]{8}), 2:\s+[0-9a-f]{8}, 3:\s+[0-9a-f]{8}`),
+		regexp.MustCompile(`RedLock: held for [23]\.\d s after one server of 3 was stopped\.`),
+		regexp.MustCompile(`No quorum: the holder knew \d\.\d s`),
+		regexp.MustCompile(`1: no answer, 2: no\s+answer, 3: free`),
+	},
 	"rw": {
 		regexp.MustCompile(`Read-write: up to [2-4] readers at once, [1-9]\d* writes, 0 overlaps with a write\.`),
 		regexp.MustCompile(`Write lock: [0-9a-f-]{36}:1:write -> 1, mode ->\s+write`),
@@ -56,16 +79,17 @@ func TestDemoShows(t *testing.T) {
 	}
 	server := redistest.Start(t)
 	cluster := redistest.StartCluster(t, 3, 0)
+	places := map[string]string{
+		"embedded": "", "server": "redis://" + server.Addr(), "cluster": "redis://" + strings.Join(cluster.Addrs(), ","),
+	}
 	t.Run("all", func(t *testing.T) {
-		for name, want := range shown {
-			for place, url := range map[string]string{
-				"embedded": "", "server": "redis://" + server.Addr(), "cluster": "redis://" + strings.Join(cluster.Addrs(), ","),
-			} {
-				t.Run(name+"/"+place, func(t *testing.T) {
-					t.Parallel()
-					playShow(t, holdfast(t, url, "demo", name), want)
-				})
-			}
+		for place, url := range places {
+			t.Run(place, func(t *testing.T) {
+				t.Parallel()
+				for name, want := range shown { // one after the other: they are about times
+					t.Run(name, func(t *testing.T) { playShow(t, holdfast(t, url, "demo", name), want) })
+				}
+			})
 		}
 	})
 	for _, s := range append(cluster.Nodes, server) {
@@ -172,8 +196,10 @@ func TestDemoShowsFail(t *testing.T) {
 	server := redistest.Start(t)
 	t.Run("all", func(t *testing.T) {
 		for name, c := range map[string]struct{ key, says string }{
-			"rw":     {"downgrade", "holdfast: not as promised: scene 2: "},
-			"fenced": {"fenced", "holdfast: not as promised: scene 1: the key was gone before"},
+			"rw":        {"downgrade", "holdfast: not as promised: scene 2: "},
+			"semaphore": {"permits", "holdfast: not as promised: scene 1: "},
+			"multi":     {"both:a", "holdfast: not as promised: scene 2: "},
+			"fenced":    {"fenced", "holdfast: not as promised: scene 1: the key was gone before"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

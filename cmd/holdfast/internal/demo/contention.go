@@ -17,7 +17,7 @@ const (
 
 // mutexShow is what the demo shows unless it is asked for something else.
 var mutexShow = Show{
-	Name:  "mutex",
+	Name:  mutexKind,
 	About: "the lock that one owner holds, with reentrancy, renewal, a crash and losses (20 s)",
 	intro: "A lock there is one key, which expires when its lease ends, so that a crashed holder cannot block others for ever.",
 	scenes: []scene{

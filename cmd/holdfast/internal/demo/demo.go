@@ -30,9 +30,9 @@ type Config struct {
 	Target *connect.Target
 	// Server describes it to the reader.
 	Server string
-	// Holder starts a process that holds a lock until it is killed, given the
-	// lock's name and lease. It says so by one line on standard output.
-	Holder func(ctx context.Context, name string, lease time.Duration) (*Holder, error)
+	// Holder starts a process that holds a mutex, or a permit of a semaphore, until
+	// it is killed. It says so by one line on standard output.
+	Holder func(ctx context.Context, kind, name string, lease time.Duration) (*Holder, error)
 	// Stage is where it is shown.
 	Stage Stage
 }
@@ -75,7 +75,11 @@ func Run(ctx context.Context, cfg Config) error {
 	for _, line := range s.summary {
 		s.Stage.Point(line)
 	}
-	s.Stage.Point(fmt.Sprintf("%d keys used, 0 left behind; %s in all.", len(s.keys)+len(s.lasting), seconds(time.Since(started))))
+	took := seconds(time.Since(started)) + " in all."
+	if n := len(s.keys) + len(s.lasting); n > 0 {
+		took = fmt.Sprintf("%d keys used, 0 left behind; %s", n, took)
+	}
+	s.Stage.Point(took)
 	return nil
 }
 
@@ -103,10 +107,7 @@ func (s *show) key(name string) string {
 
 // lastingKey notes a key that is meant to outlive the scene, so the demo removes
 // it in the end.
-func (s *show) lastingKey(key string) string {
-	s.lasting = append(s.lasting, key)
-	return key
-}
+func (s *show) lastingKey(key string) { s.lasting = append(s.lasting, key) }
 
 // sweep removes what the scenes have left, which is nothing but the lasting keys
 // unless one failed or was interrupted, and makes sure.

@@ -123,7 +123,7 @@ func (s *show) outlive(ctx context.Context, first *holdfast.Hold, got chan taken
 		if first.Context().Err() != nil {
 			words = "A knows that it has lost it, B waits"
 		}
-		s.drawTTL(ttl, fencedLease, words)
+		s.drawTTL("PTTL", ttl, fencedLease, words)
 	}
 }
 

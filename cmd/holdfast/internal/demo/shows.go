@@ -14,6 +14,9 @@ type Show struct {
 	// About is what to expect, in half a sentence.
 	About string
 
+	// Servers describes the servers that it brings itself; empty: it plays on any.
+	Servers string
+
 	intro  string // what stands in Redis
 	scenes []scene
 }
@@ -24,7 +27,7 @@ type scene struct {
 }
 
 // Shows are all there are. Each is in a file of its own.
-var Shows = []Show{mutexShow, rwShow, fencedShow}
+var Shows = []Show{mutexShow, fairShow, rwShow, semaphoreShow, fencedShow, multiShow, redLockShow}
 
 // Find returns the one of a name.
 func Find(name string) (Show, bool) {
