@@ -116,11 +116,14 @@ func (h *Hold) client() *Client {
 	return h.tenure.kind.client
 }
 
-// miss takes note that a part could not be had.
+// miss takes note that a part could not be had. What fails when all is over has
+// not failed by itself.
 func (b *bundle) miss(h *Hold, why error) {
 	b.mu.Lock()
-	b.missed = append(b.missed, why)
-	b.weigh(h, why)
+	if h.state() == nil {
+		b.missed = append(b.missed, why)
+		b.weigh(h, why)
+	}
 	b.mu.Unlock()
 	b.tell()
 }
