@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // This file holds what permits and latches without an owner need to have each
@@ -69,6 +71,34 @@ func (c *Client) finish(k *kind, op string, ask request) {
 	})
 }
 
+// see orders what has to have its effect, whatever becomes of its caller: here
+// until ctx ends or the client's timeout has run out, and after that in the
+// background.
+func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outcome, error) {
+	if k.invalid != nil {
+		return outcome{}, k.invalid
+	}
+	if !c.tasks.Begin() {
+		return outcome{}, problem(k.name, "", ErrClosed)
+	}
+	defer c.tasks.End()
+	o := c.order(ctx, ask, false)
+	if o.err == nil {
+		return o, nil
+	}
+	if c.life.Err() != nil {
+		return o, problem(k.name, "", ErrClosed)
+	}
+	goesOn := len(o.unknown) > 0 || o.worthRepeating() || ctx.Err() != nil
+	if goesOn {
+		c.finish(k, op, ask)
+	}
+	if ctx.Err() != nil {
+		return o, gaveUp(ctx, k.name)
+	}
+	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: o.err}
+}
+
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
 // leaves no hold. If it gives up, what it may have taken is given back.
 func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []LockOption) error {
@@ -86,7 +116,7 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	waiting, stop := a.waiting()
 	defer stop()
 	o := a.request(waiting, wish{waiting: !a.oneTry})
-	if o.err == nil && o.answer.Code == 1 {
+	if o.err == nil && o.answer.Code == script.Done {
 		return nil
 	}
 	if undo := k.release(Owner{}, 1, 0); len(a.unknown) > 0 && undo.script != nil {

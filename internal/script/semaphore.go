@@ -16,6 +16,18 @@ var Permits = struct {
 	Add:     assemble("permits", "add", "permits", "calls"),
 }
 
+// Semaphore are the scripts of the semaphore without leases.
+var Semaphore = struct {
+	Acquire, Undo, Add, Drain, Set, Available *driver.Script
+}{
+	Acquire:   assemble("semaphore", "acquire", "semaphore_next", "calls", "semaphore"),
+	Undo:      assemble("semaphore", "undo", "semaphore_next", "calls", "semaphore"),
+	Add:       assemble("semaphore", "add", "calls", "semaphore"),
+	Drain:     assemble("semaphore", "drain", "calls", "semaphore"),
+	Set:       assemble("semaphore", "set", "calls", "semaphore"),
+	Available: assemble("semaphore", "available", "calls"),
+}
+
 // SemaphoreLeave is the script by which a waiter of either semaphore leaves.
 var SemaphoreLeave = assemble("semaphore", "leave", "semaphore_next")
 
