@@ -62,7 +62,7 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 		server.Cli(t, "SET", "job", "1")
 	}
 	dir := t.TempDir()
-	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "2s", "--grace", "500ms", "--on-lost", onLost,
+	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "4s", "--grace", "1500ms", "--on-lost", onLost,
 		"job", "--", "sh", "-c", heartbeat, dir)
 	out := start(t, cmd)
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })

@@ -27,7 +27,7 @@ type scene struct {
 }
 
 // Shows are all there are. Each is in a file of its own.
-var Shows = []Show{mutexShow, fairShow, rwShow, semaphoreShow, fencedShow, multiShow, redLockShow}
+var Shows = []Show{mutexShow, fairShow, rwShow, semaphoreShow, fencedShow, multiShow, redLockShow, latchShow}
 
 // Find returns the one of a name.
 func Find(name string) (Show, bool) {
