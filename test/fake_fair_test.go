@@ -334,3 +334,5 @@ func TestL7_NobodyAsksInALoop(t *testing.T) {
 	})
 }
 
+
+var lostRequest = memdriver.Fault{LoseRequest: true}
