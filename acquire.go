@@ -155,8 +155,9 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	if w.waiting && !a.passesBy(w.owner) {
 		return a.standInLine(ctx, w)
 	}
-	a.asked = w.waiting
-	o := a.client.order(ctx, a.kind.acquire(w), false)
+	first := w
+	first.waiting = w.waiting && !a.kind.shared // else it may be going to stand behind another
+	o := a.client.order(ctx, a.kind.acquire(first), false)
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
 		return a.standInLine(ctx, w)
