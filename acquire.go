@@ -182,8 +182,10 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	if w.waiting && !a.passesBy(w.owner) {
 		return a.standInLine(ctx, w)
 	}
-	a.asked = a.asked || w.waiting
-	o := a.client.order(ctx, a.kind.take(w), false)
+	first := w
+	first.waiting = w.waiting && !a.kind.shared // else it may be going to stand behind another
+	a.asked = a.asked || first.waiting
+	o := a.client.order(ctx, a.kind.take(first), false)
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
 		return a.standInLine(ctx, w)

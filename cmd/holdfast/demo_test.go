@@ -25,6 +25,86 @@ var measured = []*regexp.Regexp{
 	regexp.MustCompile(`6 keys used, 0 left behind`),
 }
 
+// shown is what each show must say, that is asked for by name.
+var shown = map[string][]*regexp.Regexp{
+	"fair": {
+		regexp.MustCompile(`Fairness: 5 of 5 waiters`),
+		regexp.MustCompile(`Giving up: the place in line was gone`),
+		regexp.MustCompile(`8 keys used, 0 left behind`),
+	},
+	"semaphore": {
+		regexp.MustCompile(`Semaphore: [1-9]\d* stays of 7 jobs, at most [23] at once\.`),
+		regexp.MustCompile(`GET answers 3 available, ZCARD 0 held\.`),
+		regexp.MustCompile(`Crash: taken over \d\.\d s after the kill`),
+		regexp.MustCompile(`8 keys used, 0 left behind`),
+	},
+	"multi": {
+		regexp.MustCompile(`both have given up`),
+		regexp.MustCompile(`Multi-lock: [1-9]\d* transfers in both orders, 0 overlaps\.`),
+		regexp.MustCompile(`All or nothing: with B held, A was not taken`),
+		regexp.MustCompile(`6 keys used, 0 left behind`),
+	},
+	"latch": {
+		regexp.MustCompile(`nobody has started`),
+		regexp.MustCompile(`Latch: 5 runners started within [\d.]+ ms of the gun\.`),
+		regexp.MustCompile(`Latch: the judge went on when all 5 had arrived\.`),
+		regexp.MustCompile(`4 keys used, 0 left behind`),
+	},
+	"redlock": {
+		regexp.MustCompile(`Server 1: ([0-9a-f]{8}), 2:\s+[0-9a-f]{8}, 3:\s+[0-9a-f]{8}`),
+		regexp.MustCompile(`RedLock: held for [23]\.\d s after one server of 3 was stopped\.`),
+		regexp.MustCompile(`No quorum: the holder knew \d\.\d s`),
+		regexp.MustCompile(`1: no answer, 2: no\s+answer, 3: free`),
+	},
+	"rw": {
+		regexp.MustCompile(`Read-write: up to [2-4] readers at once, [1-9]\d* writes, 0 overlaps with a write\.`),
+		regexp.MustCompile(`Write lock: [0-9a-f-]{36}:1:write -> 1, mode ->\s+write`),
+		regexp.MustCompile(`Downgrade: a reader joined [\d.]+ ms after`),
+		regexp.MustCompile(`4 keys used, 0 left behind`),
+	},
+	"fenced": {
+		regexp.MustCompile(`rejects it: token \d+ is older than\s+\d+\. It has "B was here"`),
+		regexp.MustCompile(`Fencing: the late write was rejected`),
+		regexp.MustCompile(`Tokens: 5 of 5`),
+		regexp.MustCompile(`4 keys used, 0 left behind`),
+	},
+}
+
+// TestDemoShows plays what the demo shows on request: embedded, on a server, and
+// on a cluster.
+func TestDemoShows(t *testing.T) {
+	t.Parallel()
+	if help, err := holdfast(t, "", "demo", "--help").Output(); err != nil {
+		t.Error(err)
+	} else {
+		for name := range shown {
+			if !strings.Contains(string(help), "\n    "+name+" ") {
+				t.Errorf("the help does not list %s", name)
+			}
+		}
+	}
+	server := redistest.Start(t)
+	cluster := redistest.StartCluster(t, 3, 0)
+	places := map[string]string{
+		"embedded": "", "server": "redis://" + server.Addr(), "cluster": "redis://" + strings.Join(cluster.Addrs(), ","),
+	}
+	t.Run("all", func(t *testing.T) {
+		for place, url := range places {
+			t.Run(place, func(t *testing.T) {
+				t.Parallel()
+				for name, want := range shown { // one after the other: they are about times
+					t.Run(name, func(t *testing.T) { playShow(t, holdfast(t, url, "demo", name), want) })
+				}
+			})
+		}
+	})
+	for _, s := range append(cluster.Nodes, server) {
+		if left := s.Cli(t, "KEYS", "*"); left != "" {
+			t.Errorf("keys left behind: %s", left)
+		}
+	}
+}
+
 // TestDemo plays the demo as the README says, from the root, and on a server.
 func TestDemo(t *testing.T) {
 	t.Parallel()
@@ -59,6 +139,11 @@ func TestDemo(t *testing.T) {
 
 func play(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
+	return playShow(t, cmd, measured)
+}
+
+func playShow(t *testing.T, cmd *exec.Cmd, want []*regexp.Regexp) string {
+	t.Helper()
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	took := time.Since(began)
@@ -66,7 +151,7 @@ func play(t *testing.T, cmd *exec.Cmd) string {
 	if err != nil || took > limit {
 		t.Errorf("%v after %v", err, took)
 	}
-	for _, line := range measured {
+	for _, line := range want {
 		if !line.Match(out) {
 			t.Errorf("it does not say %v", line)
 		}
@@ -106,6 +191,36 @@ func TestDemoFails(t *testing.T) {
 	if got := code(t, cmd.Wait()); got != 1 || !strings.Contains(out.String(), "holdfast: not as promised: scene 3: ") {
 		t.Errorf("exit code %d: %s", got, out)
 	}
+	if left := server.Cli(t, "KEYS", "*"); left != "" {
+		t.Errorf("keys left behind: %s", left)
+	}
+}
+
+// TestDemoShowsFail takes locks away in the middle of shows.
+func TestDemoShowsFail(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	t.Run("all", func(t *testing.T) {
+		for name, c := range map[string]struct{ key, says string }{
+			"rw":        {"downgrade", "holdfast: not as promised: scene 2: "},
+			"semaphore": {"permits", "holdfast: not as promised: scene 1: "},
+			"multi":     {"both:a", "holdfast: not as promised: scene 2: "},
+			"fenced":    {"fenced", "holdfast: not as promised: scene 1: the key was gone before"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				cmd := holdfast(t, "redis://"+server.Addr(), "demo", name)
+				out := start(t, cmd)
+				eventually(t, "the lock is taken away", func() bool {
+					key := server.Cli(t, "KEYS", "holdfast-demo:*:"+c.key)
+					return key != "" && server.Cli(t, "DEL", key) == "1"
+				})
+				if got := code(t, cmd.Wait()); got != 1 || !strings.Contains(out.String(), c.says) {
+					t.Errorf("exit code %d: %s", got, out)
+				}
+			})
+		}
+	})
 	if left := server.Cli(t, "KEYS", "*"); left != "" {
 		t.Errorf("keys left behind: %s", left)
 	}

@@ -30,22 +30,43 @@ func TestLost(t *testing.T) {
 		for _, onLost := range []string{"term", "kill"} {
 			t.Run(name+"/"+onLost, func(t *testing.T) {
 				t.Parallel()
-				testLost(t, cut, onLost)
+				testLost(t, cut, onLost, "mutex")
 			})
 		}
 	}
+	// Those that expire in other ways than a mutex does.
+	for _, kind := range []string{"read", "semaphore"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testLost(t, func(p *redistest.Proxy) { p.BlackHole(redistest.Both, true) }, "term", kind)
+		})
+	}
 }
 
-func testLost(t *testing.T, cut func(*redistest.Proxy), onLost string) {
+// lockers are the kinds that stand at a key that ends with them.
+var lockers = []string{"mutex", "fair", "read", "write"}
+
+// rival is a kind that is not beside another one.
+func rival(kind string) string {
+	if kind == "read" {
+		return "write"
+	}
+	return kind
+}
+
+func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 	t.Helper()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
+	if kind == "semaphore" {
+		server.Cli(t, "SET", "job", "1")
+	}
 	dir := t.TempDir()
-	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--lease", "2s", "--grace", "500ms", "--on-lost", onLost,
+	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "4s", "--grace", "1500ms", "--on-lost", onLost,
 		"job", "--", "sh", "-c", heartbeat, dir)
 	out := start(t, cmd)
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })
-	other := holdfast(t, "redis://"+server.Addr(), "run", "job", "--", "date", "+%s%N")
+	other := holdfast(t, "redis://"+server.Addr(), "run", "--kind", rival(kind), "job", "--", "date", "+%s%N")
 	otherOut := start(t, other)
 	cut(proxy)
 	expiry := expiryOf(t, server, "job")
@@ -72,15 +93,22 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost string) {
 	}
 }
 
-// expiryOf returns when a key expires, in ns; rather earlier than later.
+// ending is a script that tells when a lock expires, or the first permit of a
+// semaphore: the server's clock is ours.
+const ending = `if redis.call('TYPE', KEYS[1]).ok == 'hash' then
+		local now, left = redis.call('TIME'), redis.call('PTTL', KEYS[1])
+		return left > 0 and now[1] * 1000 + math.floor(now[2] / 1000) + left or 'it does not'
+	end
+	return tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])`
+
+// expiryOf returns when a lock expires, in ns.
 func expiryOf(t *testing.T, server *redistest.Server, key string) int64 {
 	t.Helper()
-	before := time.Now()
-	left, err := strconv.ParseInt(server.Cli(t, "PTTL", key), 10, 64)
-	if err != nil || left <= 0 {
-		t.Fatalf("PTTL %d, %v", left, err)
+	at, err := strconv.ParseInt(server.Cli(t, "EVAL", ending, "2", key, "{"+key+"}:timeout"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return before.UnixNano() + left*int64(time.Millisecond)
+	return at * int64(time.Millisecond)
 }
 
 // TestShortBlips resets all connections, again and again: as long as renewals get
@@ -109,13 +137,19 @@ func TestShortBlips(t *testing.T) {
 func TestForcedUnlock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	ready := filepath.Join(t.TempDir(), "ready")
-	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "2s", "job", "--", "sh", "-c", "echo >"+ready+"; exec sleep 60")
-	out := start(t, cmd)
-	eventually(t, "the command runs", func() bool { return exists(ready) })
-	server.Cli(t, "DEL", "job")
-	if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "ended by signal 15") {
-		t.Errorf("exit code %d, output %q", got, out)
+	for _, kind := range lockers {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ready := filepath.Join(t.TempDir(), "ready")
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "--kind", kind, "--lease", "2s", "job-"+kind, "--",
+				"sh", "-c", "echo >"+ready+"; exec sleep 60")
+			out := start(t, cmd)
+			eventually(t, "the command runs", func() bool { return exists(ready) })
+			server.Cli(t, "DEL", "job-"+kind)
+			if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "ended by signal 15") {
+				t.Errorf("exit code %d, output %q", got, out)
+			}
+		})
 	}
 }
 

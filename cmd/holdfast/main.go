@@ -2,6 +2,7 @@
 // such locks do. They are the locks of the holdfast library, and of Redisson.
 //
 //	holdfast demo
+//	holdfast demo fair
 //	holdfast run --redis redis://localhost:6379 nightly-report -- ./report.sh --full
 package main
 

@@ -92,6 +92,50 @@ func TestFifty(t *testing.T) {
 	}
 }
 
+// TestSemaphore lets twelve commands run, three at a time, and compares when each
+// was inside.
+func TestSemaphore(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	dir := t.TempDir()
+	const n, permits = 12, 3
+	var all sync.WaitGroup
+	for i := range n {
+		cmd := holdfast(t, "redis://"+server.Addr(), "run", "--kind", "semaphore", "--permits", fmt.Sprint(permits), "jobs", "--",
+			"sh", "-c", `echo "$(date +%s%N) $(sleep 0.15; date +%s%N)" >$0`, filepath.Join(dir, fmt.Sprint(i)))
+		all.Go(func() {
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("%d: %v: %s", i, err, out)
+			}
+		})
+	}
+	all.Wait()
+	type change struct {
+		at int64
+		by int
+	}
+	var changes []change
+	for i := range n {
+		var from, to int64
+		if _, err := fmt.Sscan(read(t, filepath.Join(dir, fmt.Sprint(i))), &from, &to); err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, change{from, 1}, change{to, -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return int(a.at - b.at) })
+	inside, most := 0, 0
+	for _, c := range changes {
+		inside += c.by
+		most = max(most, inside)
+	}
+	if most < 2 || most > permits {
+		t.Errorf("%d commands were inside at once, want up to %d", most, permits)
+	}
+	if free, held := server.Cli(t, "GET", "jobs"), server.Cli(t, "ZCARD", "{jobs}:timeout"); free != fmt.Sprint(permits) || held != "0" {
+		t.Errorf("%s permits are available, %s held", free, held)
+	}
+}
+
 // toolDir is a directory in which the tool is found by its name.
 func toolDir(t *testing.T) string {
 	t.Helper()

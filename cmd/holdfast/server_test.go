@@ -28,20 +28,26 @@ func TestRedisDown(t *testing.T) {
 	}
 	const wait = 3 * time.Second
 	for name, addr := range map[string]string{"silent": silent.Addr().String(), "closed": closed.Addr().String()} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cmd := holdfast(t, "redis://user:s3cret@"+addr, "run", "--wait", wait.String(), "job", "--", "echo", "not run")
-			began := time.Now()
-			out := start(t, cmd)
-			got, took := code(t, cmd.Wait()), time.Since(began)
-			if got != 69 || took > wait+time.Second {
-				t.Errorf("exit code %d after %v", got, took)
-			}
-			said := out.String()
-			if !strings.HasPrefix(said, "holdfast: ") || strings.Count(said, "\n") != 1 || strings.Contains(said, "s3cret") {
-				t.Errorf("not one sentence without a credential: %q", said)
-			}
-		})
+		for _, flags := range []string{"", "--kind fair", "--kind semaphore --permits 3"} {
+			t.Run(name+flags, func(t *testing.T) { testRedisDown(t, addr, wait, flags) })
+		}
+	}
+}
+
+func testRedisDown(t *testing.T, addr string, wait time.Duration, flags string) {
+	t.Helper()
+	t.Parallel()
+	args := append([]string{"run", "--wait", wait.String()}, strings.Fields(flags)...)
+	cmd := holdfast(t, "redis://user:s3cret@"+addr, append(args, "job", "--", "echo", "not run")...)
+	began := time.Now()
+	out := start(t, cmd)
+	got, took := code(t, cmd.Wait()), time.Since(began)
+	if got != 69 || took > wait+2*time.Second {
+		t.Errorf("exit code %d after %v", got, took)
+	}
+	said := out.String()
+	if !strings.HasPrefix(said, "holdfast: ") || strings.Count(said, "\n") != 1 || strings.Contains(said, "s3cret") {
+		t.Errorf("not one sentence without a credential: %q", said)
 	}
 }
 

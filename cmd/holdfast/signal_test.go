@@ -93,6 +93,41 @@ func TestSignalsWhileWaiting(t *testing.T) {
 	}
 }
 
+// TestInterruptedKinds ends runners that wait for other kinds of locks: nothing
+// of them is left, so the next one is not kept waiting.
+func TestInterruptedKinds(t *testing.T) {
+	t.Parallel()
+	for kind, c := range map[string]struct {
+		held  []string
+		waits string
+	}{
+		"fair":  {[]string{"HSET job somebody:1 1"}, "LLEN redisson_lock_queue:{job}"},
+		"read":  {[]string{"HSET job mode write somebody:1:write 1"}, "PUBSUB NUMSUB redisson_rwlock:{job}"},
+		"write": {[]string{"HSET job mode read somebody:1 1", "SET {job}:somebody:1:rwlock_timeout:1 1"}, "EXISTS holdfast_next:{job}"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			for _, command := range c.held {
+				server.Cli(t, strings.Fields(command)...)
+			}
+			before := server.Cli(t, "DBSIZE")
+			waits := func() bool { return strings.HasSuffix(server.Cli(t, strings.Fields(c.waits)...), "1") }
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "--kind", kind, "job", "--", "echo", "not run")
+			out := start(t, cmd)
+			eventually(t, "the runner waits", waits)
+			send(t, cmd, syscall.SIGTERM)
+			if got := code(t, cmd.Wait()); got != 143 || out.Len() > 0 {
+				t.Errorf("exit code %d; output %q", got, out)
+			}
+			eventually(t, "nobody waits", func() bool { return !waits() })
+			if after := server.Cli(t, "DBSIZE"); after != before {
+				t.Errorf("%s keys, and %s before: %s", after, before, server.Cli(t, "KEYS", "*"))
+			}
+		})
+	}
+}
+
 // TestIgnoredSignal starts the runner as nohup does: the command is not to be
 // ended by the signal either.
 func TestIgnoredSignal(t *testing.T) {

@@ -25,5 +25,7 @@ if redis.call('EXISTS', KEYS[1]) == 0 then
 end
 remember(KEYS[2], ARGV[4], ARGV[5])
 remember(KEYS[2], ARGV[4] .. ' ' .. string.format('%.0f', free), ARGV[5])
-redis.call('INCRBY', KEYS[1], string.format('%.0f', -free)) -- keeps the time to live
+if free ~= 0 then
+  redis.call('INCRBY', KEYS[1], string.format('%.0f', -free)) -- keeps the time to live
+end
 return {1, at, free}

@@ -11,7 +11,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 )
 
 const description = `Runs commands under locks that live in Redis, and shows what such locks do.
@@ -24,7 +26,7 @@ Exit codes: 64 bad usage, 69 Redis not reachable, 75 lock not acquired in time, 
 type grammar struct {
 	redisFlags
 
-	Demo    demoCommand    `cmd:"" help:"Show in 20 seconds what the locks do. Without --redis it brings its own server."`
+	Demo    demoCommand    `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
 	Run     runCommand     `cmd:"" help:"Run a command while holding a lock."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
@@ -84,7 +86,10 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 	var g grammar
 	parser := kong.Must(&g,
 		kong.Name("holdfast"), kong.Description(description), kong.Writers(stdout, stderr),
-		kong.Vars{"forms": connect.Forms}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{
+			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
+		},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(int) { panic(helped{}) }),
 	)
 	command, err := parser.Parse(args)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,17 +18,35 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
-type demoCommand struct {
-	Plain bool `help:"Print plain lines also on a terminal. So does a NO_COLOR in the environment, TERM=dumb, and output to a file or pipe."`
+type demoCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+	Kind  string `arg:"" optional:"" default:"mutex" enum:"${shows}" help:"What to show, one of those above. The default is ${default}."`
+	Plain bool   `help:"Print plain lines also on a terminal. So does a NO_COLOR in the environment, TERM=dumb, and output to a file or pipe."`
+}
+
+// Help is shown by kong below the usage.
+func (demoCommand) Help() string {
+	var text strings.Builder
+	text.WriteString("There is something to see of these kinds of locks, in less than 20 seconds each:\n")
+	for _, show := range demo.Shows {
+		fmt.Fprintf(&text, "\n  %-10s %s", show.Name, show.About)
+	}
+	return text.String()
 }
 
 // Run is called by kong.
 func (c *demoCommand) Run(s streams, redis redisFlags) error {
+	show, _ := demo.Find(c.Kind) // the parser has seen to it that there is one
+	if show.Servers != "" {
+		redis = redisFlags{}
+	}
 	cfg, done, err := setting(redis)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if cfg.Show = show; show.Servers != "" {
+		cfg.Server = show.Servers
+	}
 	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
@@ -88,13 +107,13 @@ func setting(redis redisFlags) (cfg demo.Config, done func(), err error) {
 
 // holder starts this program once more, to hold a lock and be killed. It gets
 // what is secret through its environment.
-func (f redisFlags) holder(target *connect.Target) func(context.Context, string, time.Duration) (*demo.Holder, error) {
-	return func(ctx context.Context, name string, lease time.Duration) (*demo.Holder, error) {
+func (f redisFlags) holder(target *connect.Target) func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
+	return func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, fmt.Errorf("this program does not find itself: %w", err)
 		}
-		args := []string{"demo-holder", name, lease.String()}
+		args := []string{"demo-holder", kind, name, lease.String()}
 		if f.TLSCA != "" {
 			args = append(args, "--tls-ca", f.TLSCA)
 		}
@@ -111,6 +130,7 @@ func (f redisFlags) holder(target *connect.Target) func(context.Context, string,
 
 // holderCommand is the process that the demo kills.
 type holderCommand struct {
+	Kind  string        `arg:"" enum:"mutex,semaphore"`
 	Name  string        `arg:""`
 	Lease time.Duration `arg:""`
 }
@@ -123,5 +143,5 @@ func (c *holderCommand) Run(s streams, redis redisFlags) error {
 	}
 	signal.Ignore(os.Interrupt) // Ctrl-C is for the process that shows the demo
 	rdb := target.Client(target.Dial)
-	return errors.Join(demo.Hold(context.Background(), rdb, c.Name, c.Lease, os.Stdin, s.stdout), rdb.Close())
+	return errors.Join(demo.Hold(context.Background(), rdb, c.Kind, c.Name, c.Lease, os.Stdin, s.stdout), rdb.Close())
 }

@@ -9,7 +9,9 @@ import (
 )
 
 type runCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Kind    string         `default:"mutex" enum:"mutex" placeholder:"KIND" help:"Kind of the lock; there is one: ${default}."`
+	Kind    string         `default:"mutex" enum:"${kinds}" placeholder:"KIND" help:"Kind of the lock: mutex (one command at a time), fair (the same, in the order in which they came), read (any number of them, but none beside a write), write (one at a time, and none beside a read; one that waits goes before reads that come later) or semaphore (so many at a time as it has permits). The default is ${default}."`
+	Permits *int           `placeholder:"N" help:"With --kind semaphore: it has N permits, so at most N commands run at once; each takes one. The first run sets that, and a later one with another N changes it, and says so. Without --permits the number stands as it was set before, by whomever."`
+	Fenced  bool           `help:"Give the command a fencing token in HOLDFAST_TOKEN: a number greater than those of all before it, by which a resource can refuse writes of a command that has lost the lock. For mutex, fair and write."`
 	Wait    *time.Duration `placeholder:"TIME" help:"Longest wait for the lock, such as 500ms, 10s or 1h30m; 0 is one try. The default is to wait for ever."`
 	Try     bool           `help:"Do not wait: exit with 75 at once if another has the lock."`
 	Lease   time.Duration  `default:"30s" placeholder:"TIME" help:"How long a runner that crashed still blocks others; while it lives it renews the lock three times as often. The default is ${default}, the least 100ms."`
@@ -19,7 +21,7 @@ type runCommand struct { //nolint:recvcheck // kong asks the value for its help 
 	MinHold time.Duration  `placeholder:"TIME" help:"Keep the lock at least so long, even if the command ends sooner. The default is 0s."`
 
 	Name    string   `arg:"" help:"Name of the lock: the Redis key, of 1 to 1024 bytes."`
-	Command []string `arg:"" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
+	Command []string `arg:"" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, with --fenced its token in HOLDFAST_TOKEN, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
 }
 
 // Help is shown by kong below the usage.
@@ -27,7 +29,14 @@ func (runCommand) Help() string {
 	return `Form: holdfast run [flags] NAME -- COMMAND ARG...
 
 For example, a nightly job that starts on every host and runs on one:
-  holdfast run --try --min-hold 1m nightly -- /usr/local/bin/report --full`
+  holdfast run --try --min-hold 1m nightly -- /usr/local/bin/report --full
+
+Reports side by side, and an import that nobody reads beside:
+  holdfast run --kind read warehouse -- ./report.sh
+  holdfast run --kind write warehouse -- ./import.sh
+
+At most 3 of many jobs at once, on however many hosts:
+  holdfast run --kind semaphore --permits 3 conversions -- ./convert.sh`
 }
 
 // Run is called by kong.
@@ -44,7 +53,7 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 	}
 	rdb := target.Client(target.Dial)
 	err = runner.Run(runner.Config{
-		Name: c.Name, Command: c.Command, Wait: c.Wait, Lease: c.Lease,
+		Name: c.Name, Kind: runner.Kind(c.Kind), Permits: c.Permits, Fenced: c.Fenced, Command: c.Command, Wait: c.Wait, Lease: c.Lease,
 		OnLost: runner.OnLost(c.OnLost), Grace: c.Grace, MaxRun: c.MaxRun, MinHold: c.MinHold,
 		Server: target.String(), Log: s.sayf,
 	}, goredisdriver.New(rdb))

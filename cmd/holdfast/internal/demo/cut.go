@@ -8,15 +8,15 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 )
 
-// wire is a network that can be cut: connections then stay open, but nothing
+// cable is a network that can be cut: connections then stay open, but nothing
 // comes through any more, as when a cable is pulled or a firewall drops packets.
-type wire struct {
+type cable struct {
 	dial connect.Dial
 	cut  atomic.Bool
 }
 
-// Dial opens a connection through the wire.
-func (w *wire) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+// Dial opens a connection through the cable.
+func (w *cable) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if w.cut.Load() {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -25,27 +25,27 @@ func (w *wire) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	return &wireConn{Conn: conn, wire: w}, nil
+	return &cableConn{Conn: conn, cable: w}, nil
 }
 
-type wireConn struct {
+type cableConn struct {
 	net.Conn
-	wire *wire
+	cable *cable
 }
 
-// Write pretends to send what the cut wire swallows.
-func (c *wireConn) Write(p []byte) (int, error) {
-	if c.wire.cut.Load() {
+// Write pretends to send what the cut cable swallows.
+func (c *cableConn) Write(p []byte) (int, error) {
+	if c.cable.cut.Load() {
 		return len(p), nil
 	}
 	return c.Conn.Write(p)
 }
 
-// Read drops what comes while the wire is cut.
-func (c *wireConn) Read(p []byte) (int, error) {
+// Read drops what comes while the cable is cut.
+func (c *cableConn) Read(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(p)
-		if err != nil || !c.wire.cut.Load() {
+		if err != nil || !c.cable.cut.Load() {
 			return n, err
 		}
 	}

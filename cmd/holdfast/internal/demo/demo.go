@@ -22,15 +22,17 @@ const (
 	sweep = 2 * time.Second
 )
 
-// Config says where the demo plays.
+// Config says what the demo shows, and where it plays.
 type Config struct {
+	// Show is what it shows.
+	Show Show
 	// Target is the Redis to use.
 	Target *connect.Target
 	// Server describes it to the reader.
 	Server string
-	// Holder starts a process that holds a lock until it is killed, given the
-	// lock's name and lease. It says so by one line on standard output.
-	Holder func(ctx context.Context, name string, lease time.Duration) (*Holder, error)
+	// Holder starts a process that holds a mutex, or a permit of a semaphore, until
+	// it is killed. It says so by one line on standard output.
+	Holder func(ctx context.Context, kind, name string, lease time.Duration) (*Holder, error)
 	// Stage is where it is shown.
 	Stage Stage
 }
@@ -42,20 +44,8 @@ type show struct {
 	rdb     redis.UniversalClient
 	prefix  string
 	keys    []string // that the scenes have used
+	lasting []string // the same, of those that are meant to stay in Redis
 	summary []string
-}
-
-type scene struct {
-	title string
-	play  func(*show, context.Context) error
-}
-
-var scenes = []scene{
-	{"One lock, several workers, nobody overlaps", (*show).contention},
-	{"The same owner may lock again", (*show).reentrancy},
-	{"Work that takes longer than the lease", (*show).renewal},
-	{"The holder crashes", (*show).crash},
-	{"A holder that loses its lock is told", (*show).loss},
 }
 
 // Run plays the demo. It returns an [exit.Error] if anything was not as it
@@ -70,8 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %v", cfg.Target, err)
 	}
-	s.Stage.Say("Everything below happens live on " + cfg.Server + ". A lock there is one key, which expires when its lease ends, " +
-		"so that a crashed holder cannot block others for ever.")
+	s.Stage.Say("Everything below happens live on " + cfg.Server + ". " + cfg.Show.intro)
 	err := s.play(ctx)
 	if swept := s.sweep(); err == nil {
 		err = swept
@@ -86,13 +75,17 @@ func Run(ctx context.Context, cfg Config) error {
 	for _, line := range s.summary {
 		s.Stage.Point(line)
 	}
-	s.Stage.Point(fmt.Sprintf("%d keys used, 0 left behind; %s in all.", len(s.keys), seconds(time.Since(started))))
+	took := seconds(time.Since(started)) + " in all."
+	if n := len(s.keys) + len(s.lasting); n > 0 {
+		took = fmt.Sprintf("%d keys used, 0 left behind; %s", n, took)
+	}
+	s.Stage.Point(took)
 	return nil
 }
 
 func (s *show) play(ctx context.Context) error {
-	for i, scene := range scenes {
-		s.Stage.Title(fmt.Sprintf("%d of %d: %s", i+1, len(scenes), scene.title))
+	for i, scene := range s.Show.scenes {
+		s.Stage.Title(fmt.Sprintf("%d of %d: %s", i+1, len(s.Show.scenes), scene.title))
 		if err := scene.play(s, ctx); err != nil {
 			return fmt.Errorf("scene %d: %w", i+1, err)
 		}
@@ -112,11 +105,20 @@ func (s *show) key(name string) string {
 	return key
 }
 
-// sweep removes what the scenes have left, which is nothing unless one failed or
-// was interrupted, and makes sure.
+// lastingKey notes a key that is meant to outlive the scene, so the demo removes
+// it in the end.
+func (s *show) lastingKey(key string) { s.lasting = append(s.lasting, key) }
+
+// sweep removes what the scenes have left, which is nothing but the lasting keys
+// unless one failed or was interrupted, and makes sure.
 func (s *show) sweep() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sweep/2)
 	defer cancel()
+	for _, key := range s.lasting {
+		if err := s.rdb.Del(ctx, key).Err(); err != nil {
+			return fmt.Errorf("cleaning up: %w", err)
+		}
+	}
 	var left []string
 	for _, key := range s.keys {
 		n, err := s.rdb.Del(ctx, key).Result()

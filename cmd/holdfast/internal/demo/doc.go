@@ -1,4 +1,4 @@
-// Package demo shows what the locks do, in words and live, in five scenes, and
+// Package demo shows what the locks do, in words and live, scene by scene, and
 // checks what it shows: whatever does not come out as promised is said, and
 // makes the demo fail.
 //

@@ -16,6 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/goredisdriver"
 )
 
+// What a [Holder] can hold.
+const (
+	mutexKind     = "mutex"
+	semaphoreKind = "semaphore"
+)
+
 // Holder is a process that holds a lock.
 type Holder struct {
 	// Owner is who it is in Redis.
@@ -60,12 +66,16 @@ func (h *Holder) Kill() error {
 
 // Hold is the process's part: it holds the lock until it is killed, or until in
 // ends, because the process that started it has.
-func Hold(ctx context.Context, rdb redis.UniversalClient, name string, lease time.Duration, in io.Reader, out io.Writer) error {
+func Hold(ctx context.Context, rdb redis.UniversalClient, kind, name string, lease time.Duration, in io.Reader, out io.Writer) error {
 	client, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(lease))
 	if err != nil {
 		return err
 	}
-	hold, err := client.NewMutex(name).Lock(ctx, holdfast.Wait(limit))
+	var lock holdfast.Locker = client.NewMutex(name)
+	if kind == semaphoreKind {
+		lock = client.NewPermitSemaphore(name)
+	}
+	hold, err := lock.Lock(ctx, holdfast.Wait(limit))
 	if err != nil {
 		return errors.Join(err, client.Close(ctx))
 	}

@@ -75,7 +75,7 @@ func (s *show) forced(ctx context.Context) error {
 // cutOff measures how long before the end of the key a holder knows that it
 // cannot renew it.
 func (s *show) cutOff(ctx context.Context) error {
-	w := &wire{dial: s.Target.Dial}
+	w := &cable{dial: s.Target.Dial}
 	client, done, err := s.client(w.Dial, holdfast.WithLease(cutLease), holdfast.WithMargin(cutMargin))
 	if err != nil {
 		return err
@@ -107,8 +107,8 @@ func (s *show) cutOff(ctx context.Context) error {
 	return nil
 }
 
-// watchCut cuts the wire after a while and returns when the holder knows.
-func (s *show) watchCut(ctx context.Context, name string, hold *holdfast.Hold, w *wire) error {
+// watchCut cuts the cable after a while and returns when the holder knows.
+func (s *show) watchCut(ctx context.Context, name string, hold *holdfast.Hold, w *cable) error {
 	cut := time.NewTimer(beforeCut)
 	defer cut.Stop()
 	tick := time.NewTicker(sample)
@@ -126,6 +126,16 @@ func (s *show) watchCut(ctx context.Context, name string, hold *holdfast.Hold, w
 				return err
 			}
 		}
+	}
+}
+
+// untilLost waits until a hold is lost, which it should be by now.
+func untilLost(ctx context.Context, hold *holdfast.Hold) error {
+	select {
+	case <-hold.Context().Done():
+		return expectLost(ctx, hold)
+	case <-time.After(late):
+		return errors.New("a holder was not told that its lock is somebody else's")
 	}
 }
 

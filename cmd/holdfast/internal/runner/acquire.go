@@ -44,13 +44,9 @@ type acquired struct {
 
 // acquire waits for the lock. A signal that would end a program ends the wait.
 func (r *run) acquire() *exit.Error {
-	var options []holdfast.LockOption
-	if r.Wait != nil {
-		options = append(options, holdfast.Wait(*r.Wait))
-	}
 	got := make(chan acquired, 1)
 	go func() {
-		hold, err := r.client.NewMutex(r.Name).Lock(r.waiting, options...)
+		hold, err := r.take()
 		got <- acquired{hold, err}
 	}()
 	for {

@@ -30,6 +30,12 @@ const (
 type Config struct {
 	// Name is the lock's name.
 	Name string
+	// Kind is the lock's kind.
+	Kind Kind
+	// Permits is how many permits a semaphore has; nil: as many as it has.
+	Permits *int
+	// Fenced gives the command a fencing token.
+	Fenced bool
 	// Command is the program and its arguments.
 	Command []string
 	// Wait bounds the wait for the lock; nil: for ever, 0: one try.
@@ -53,6 +59,9 @@ type Config struct {
 
 // check refuses what cannot work, and settles the grace.
 func (c *Config) check() error {
+	if err := c.checkKind(); err != nil {
+		return err
+	}
 	switch {
 	case c.Lease < MinLease:
 		return fmt.Errorf("a lease of %v is too short: it takes a while to stop a command, so the least is %v", c.Lease, MinLease)

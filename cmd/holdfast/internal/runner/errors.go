@@ -37,14 +37,27 @@ func (r *run) refused(err error) *exit.Error {
 }
 
 func (r *run) heldBy(locked *holdfast.LockedError) error {
+	if r.Kind == Semaphore {
+		return r.noPermit()
+	}
 	holder := "another owner"
-	if locked.Holder != "" {
+	switch {
+	case locked.Holder != "":
 		holder = locked.Holder
+	case r.Kind == Fair:
+		holder = "those who stand in line for it"
 	}
 	if r.Wait == nil || *r.Wait == 0 {
 		return fmt.Errorf("the lock %q is held by %s", r.Name, holder)
 	}
 	return fmt.Errorf("the lock %q was not acquired within %v: it is held by %s", r.Name, *r.Wait, holder)
+}
+
+func (r *run) noPermit() error {
+	if r.Wait == nil || *r.Wait == 0 {
+		return fmt.Errorf("no permit of the semaphore %q is available", r.Name)
+	}
+	return fmt.Errorf("no permit of the semaphore %q was available within %v", r.Name, *r.Wait)
 }
 
 // reason is why the lock was lost, without the lock's name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -55,7 +56,11 @@ func (r *run) environment() []string {
 		name, _, _ := strings.Cut(entry, "=")
 		return name == "HOLDFAST_LOCK" || name == "HOLDFAST_OWNER" || name == "HOLDFAST_TOKEN"
 	})
-	return append(ours, "HOLDFAST_LOCK="+r.Name, "HOLDFAST_OWNER="+r.hold.Owner().String())
+	ours = append(ours, "HOLDFAST_LOCK="+r.Name, "HOLDFAST_OWNER="+r.hold.Owner().String())
+	if r.Fenced {
+		ours = append(ours, "HOLDFAST_TOKEN="+strconv.FormatInt(r.hold.Token(), 10))
+	}
+	return ours
 }
 
 // untilExit returns when the command has ended.

@@ -1,0 +1,74 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// locker is the lock of the configuration.
+func (r *run) locker() holdfast.Locker {
+	var options []holdfast.MutexOption
+	if r.Fenced {
+		options = append(options, holdfast.Fenced())
+	}
+	switch r.Kind {
+	case Fair:
+		return r.client.NewFairMutex(r.Name, options...)
+	case Read:
+		return r.client.NewRWMutex(r.Name).Reader()
+	case Write:
+		// Commands that read may come one after the other without end.
+		return r.client.NewRWMutex(r.Name, append(options, holdfast.WritersFirst())...).Writer()
+	case Semaphore:
+		return r.client.NewPermitSemaphore(r.Name)
+	default:
+		return r.client.NewMutex(r.Name, options...)
+	}
+}
+
+// take waits for the lock. It is called once, in a goroutine of its own.
+func (r *run) take() (*holdfast.Hold, error) {
+	began := time.Now()
+	lock := r.locker()
+	if semaphore, ok := lock.(*holdfast.PermitSemaphore); ok {
+		if err := r.furnish(semaphore); err != nil {
+			return nil, err
+		}
+	}
+	var options []holdfast.LockOption
+	if r.Wait != nil {
+		options = append(options, holdfast.Wait(max(0, *r.Wait-time.Since(began))))
+	}
+	return lock.Lock(r.waiting, options...)
+}
+
+// furnish gives a semaphore the permits that the configuration says it has. If
+// it had another number, we are not the only ones to say so.
+func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
+	ctx := r.waiting
+	if r.Wait != nil && *r.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, *r.Wait)
+		defer cancel()
+	}
+	had, err := semaphore.Permits(ctx)
+	switch {
+	case err != nil:
+	case r.Permits == nil && had == 0:
+		r.Log("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
+	case r.Permits != nil && had != *r.Permits:
+		err = semaphore.SetPermits(ctx, *r.Permits)
+		if err == nil && had != 0 {
+			r.Log("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &holdfast.BackendError{Op: "set", Name: r.Name, MayHaveRun: true, Err: err}
+	}
+	return err
+}

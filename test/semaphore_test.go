@@ -1,0 +1,536 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Semaphores and latches on every driver, in real time.
+func TestSemaphoreConformance(t *testing.T) {
+	suite := map[string]func(*testing.T, *place){
+		"PermitsOnTheWire":     permitsOnTheWire,
+		"PermitsAreRenewed":    permitsAreRenewed,
+		"PermitsDoNotOverlap":  permitsDoNotOverlap,
+		"SemaphoreKeepsCount":  semaphoreKeepsCount,
+		"SemaphoreOnTheWire":   semaphoreOnTheWire,
+		"LatchOnTheWire":       latchOnTheWire,
+		"HandOvers":            func(t *testing.T, p *place) { semaphoresHandOver(t, p, fresh()) },
+		"ManyGetTheirTurn":     manyGetTheirTurn,
+		"L17_ManyExpireAtOnce": manyExpireAtOnce,
+	}
+	for _, p := range standalone(t) {
+		for name, test := range suite {
+			if p.name == "memory" && strings.HasPrefix(name, "L17") {
+				continue // its Lua is so slow that it would stop the other tests; see fake_permits_test.go
+			}
+			t.Run(p.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, p)
+			})
+		}
+	}
+}
+
+func (p *place) want(t *testing.T, name, want string, args ...string) {
+	t.Helper()
+	if got := strings.Join(p.do(t, name, args...), " "); got != want {
+		t.Errorf("%v = %q, want %q", args, got, want)
+	}
+}
+
+// permitsOf returns a semaphore of n permits.
+func permitsOf(t *testing.T, p *place, name string, n int) *holdfast.PermitSemaphore {
+	t.Helper()
+	s := p.client(t).NewPermitSemaphore(name)
+	if set, err := s.TrySetPermits(background, n); !set || err != nil {
+		t.Fatal(set, err)
+	}
+	return s
+}
+
+func permitsOnTheWire(t *testing.T, p *place) {
+	name := fresh()
+	s := permitsOf(t, p, name, 5)
+	held := "{" + name + "}:timeout"
+	before := time.Now()
+	h := must(t)(s.Acquire(background, 2, holdfast.Lease(time.Hour)))
+	p.want(t, name, "3", "GET", name)
+	p.want(t, name, "2", "ZCARD", held)
+	first := "return #redis.call('ZRANGE', KEYS[1], 0, 0)[1]"
+	p.want(t, name, "16", "EVAL", first, "1", held) // raw bytes, as in Redisson
+	p.want(t, name, "2", "ZCOUNT", held, // by the server's clock, which is ours here
+		fmt.Sprint(before.Add(time.Hour).UnixMilli()), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
+	if ids := s.IDs(h); len(ids) != 2 || len(ids[0]) != 32 || ids[0] == ids[1] {
+		t.Errorf("ids %v", ids)
+	}
+	if free, err := s.Available(background); free != 3 || err != nil {
+		t.Error(free, err)
+	}
+	if acquired, err := s.Acquired(background); acquired != 2 || err != nil {
+		t.Error(acquired, err)
+	}
+	found, err := s.Inspect(background)
+	if err != nil || len(found.Holders) != 2 || !slices.Contains(s.IDs(h), found.Holders[0].Owner) {
+		t.Errorf("Inspect: %+v, %v", found, err)
+	}
+	ok(t, s.Release(background, s.IDs(h)[0]), s.SetPermits(background, 4), s.AddPermits(background, 1))
+	p.want(t, name, "4", "GET", name)
+	wantError(t, h.Unlock(), holdfast.ErrLost)
+	waitFor(t, "the rest of a lost hold", func() bool { return slices.Equal(p.do(t, name, "GET", name), []string{"5"}) })
+	p.want(t, name, "0", "EXISTS", held)
+}
+
+func permitsAreRenewed(t *testing.T, p *place) {
+	name := fresh()
+	permitsOf(t, p, name, 3)
+	s := p.client(t, holdfast.WithLease(3*time.Second)).NewPermitSemaphore(name)
+	one, two := must(t)(s.Lock(background)), must(t)(s.Acquire(background, 2))
+	_, err := p.client(t).NewPermitSemaphore(name).Lock(background, holdfast.Wait(4*time.Second))
+	wantError(t, err, holdfast.ErrLocked)
+	for _, h := range []*holdfast.Hold{one, two} {
+		if h.Context().Err() != nil {
+			t.Errorf("lost although renewed: %v", context.Cause(h.Context()))
+		}
+		unlock(t, h)
+	}
+	p.want(t, name, "3", "GET", name)
+}
+
+// permitsDoNotOverlap has several clients contend for bundles of several sizes.
+// Some holders crash, so to say: they give nothing back. At no time may more
+// permits be held and trusted than there are.
+func permitsDoNotOverlap(t *testing.T, p *place) {
+	const total = 4
+	type change struct {
+		at time.Time
+		by int
+	}
+	var mu sync.Mutex
+	var changes []change
+	name := fresh()
+	permitsOf(t, p, name, total)
+	var wg sync.WaitGroup
+	for range 4 {
+		s := p.client(t).NewPermitSemaphore(name)
+		for g := range 4 {
+			wg.Go(func() {
+				for i := range 8 {
+					n, crash := (g+i)%3+1, (g+i)%8 == 0
+					lease := 10 * time.Second
+					if crash {
+						lease = 100 * time.Millisecond
+					}
+					h, err := s.Acquire(background, n, holdfast.Lease(lease))
+					if crash && errors.Is(err, holdfast.ErrLost) {
+						continue // it was slow to come
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					from, to := time.Now(), h.Deadline()
+					if !crash {
+						time.Sleep(300 * time.Microsecond) // the work
+						to = time.Now()
+						unlock(t, h)
+					}
+					if to.Before(from) { // it was slow to come, and is lost
+						continue
+					}
+					mu.Lock()
+					changes = append(changes, change{from, n}, change{to, -n})
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	slices.SortFunc(changes, func(a, b change) int { return a.at.Compare(b.at) })
+	held, most := 0, 0
+	for _, c := range changes {
+		held += c.by
+		most = max(most, held)
+	}
+	if most > total {
+		t.Errorf("%d permits were held of %d", most, total)
+	}
+	if most < 2 {
+		t.Errorf("no more than %d was held at once: that proves nothing", most)
+	}
+	time.Sleep(150 * time.Millisecond) // the last crashed one's lease
+	if free, err := p.client(t).NewPermitSemaphore(name).Available(background); free != total || err != nil {
+		t.Errorf("%d available at the end, %v", free, err)
+	}
+}
+
+// semaphoreKeepsCount has callers of several clients give up at any moment; at
+// the end no permit is missing, and none too many, and never were there too many
+// users.
+func semaphoreKeepsCount(t *testing.T, p *place) {
+	const total = 3
+	name := fresh()
+	main := p.client(t)
+	if set, err := main.NewSemaphore(name).TrySetPermits(background, total); !set || err != nil {
+		t.Fatal(set, err)
+	}
+	var inside, most, granted atomic.Int32
+	var wg sync.WaitGroup
+	var clients []*holdfast.Client
+	for range 3 {
+		c := p.client(t)
+		clients = append(clients, c)
+		for g := range 4 {
+			wg.Go(func() {
+				s := c.NewSemaphore(name)
+				for i := range 25 {
+					n := (g+i)%2 + 1
+					ctx, cancel := context.WithTimeout(background, time.Duration(g*i)*time.Millisecond+5*time.Millisecond)
+					if s.Acquire(ctx, n) == nil {
+						granted.Add(1)
+						if now := inside.Add(int32(n)); now > most.Load() {
+							most.Store(now)
+						}
+						time.Sleep(300 * time.Microsecond)
+						inside.Add(int32(-n))
+						ok(t, s.Release(n))
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if most.Load() > total || granted.Load() == 0 {
+		t.Errorf("%d permits were taken of %d, in %d grants", most.Load(), total, granted.Load())
+	}
+	for _, c := range clients {
+		ok(t, c.Close(background)) // what was given up has been given back
+	}
+	p.want(t, name, fmt.Sprint(total), "GET", name)
+}
+
+func semaphoreOnTheWire(t *testing.T, p *place) {
+	name := fresh()
+	s := p.client(t).NewSemaphore(name)
+	wantError(t, s.TryAcquire(background, 1), holdfast.ErrLocked)
+	ok(t, s.Release(2)) // makes it
+	p.want(t, name, "2", "GET", name)
+	if set, err := s.TrySetPermits(background, 7); set || err != nil {
+		t.Error(set, err)
+	}
+	ok(t, s.Acquire(background, 2), s.AddPermits(background, -3))
+	p.want(t, name, "-3", "GET", name)
+	if n, err := s.Drain(background); n != -3 || err != nil {
+		t.Error(n, err)
+	}
+	if n, err := s.Drain(background); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	p.want(t, name, "0", "GET", name)
+	p.do(t, name, "DEL", name)
+	if set, err := s.TrySetPermitsFor(background, 7, time.Minute); !set || err != nil {
+		t.Error(set, err)
+	}
+	ok(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 1))
+	p.want(t, name, "7", "GET", name)
+	if ttl := p.do(t, name, "TTL", name); ttl[0] == "-1" {
+		t.Error("A9: the time to live is gone")
+	}
+}
+
+func latchOnTheWire(t *testing.T, p *place) {
+	name := fresh()
+	l := p.client(t).NewLatch(name)
+	ok(t, l.Await(background), l.CountDown(background))
+	p.want(t, name, "0", "EXISTS", name)
+	if set, err := l.TrySetCount(background, 20); !set || err != nil {
+		t.Fatal(set, err)
+	}
+	done := make(chan error, 4)
+	for range 4 {
+		other := p.client(t).NewLatch(name)
+		go func() { done <- other.Await(background) }()
+	}
+	var wg sync.WaitGroup
+	for range 19 {
+		wg.Go(func() { ok(t, l.CountDown(background)) })
+	}
+	wg.Wait()
+	p.want(t, name, "1", "GET", name)
+	ok(t, l.CountDown(background))
+	for range 4 {
+		ok(t, <-done)
+	}
+	p.want(t, name, "0", "EXISTS", name)
+}
+
+// semaphoresHandOver has one client wait for what another has, of each kind, and
+// be told of it.
+func semaphoresHandOver(t *testing.T, p *place, name string) {
+	t.Helper()
+	a, b := p.client(t), p.client(t)
+	waits := func(what, channel string, wait func() error, end func() error) {
+		t.Helper()
+		got := make(chan time.Time, 1)
+		go func() {
+			err := wait()
+			got <- time.Now()
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}()
+		waitFor(t, "the subscription", func() bool {
+			return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", channel), "1") ||
+				p.name != "memory" && slices.Contains(p.do(t, name, "PUBSUB", "SHARDNUMSUB", channel), "1")
+		})
+		time.Sleep(20 * time.Millisecond) // the try after the subscription
+		from := time.Now()
+		ok(t, end())
+		if took := (<-got).Sub(from); took > time.Second {
+			t.Errorf("%s: the waiter got it after %v", what, took)
+		}
+	}
+	channel := "redisson_sc:{" + name + "}"
+	s := permitsOf(t, p, name, 3)
+	h := must(t)(a.NewPermitSemaphore(name).Acquire(background, 2))
+	waits("permits", channel, func() error {
+		next, err := b.NewPermitSemaphore(name).Acquire(background, 2)
+		if err != nil {
+			return err
+		}
+		return next.Unlock()
+	}, h.Unlock)
+	if n, err := s.Available(background); n != 3 || err != nil {
+		t.Error(n, err)
+	}
+	p.do(t, name, "DEL", name)
+	sem := a.NewSemaphore(name)
+	ok(t, sem.Release(1), sem.Acquire(background, 1))
+	waits("semaphore", channel, func() error { return b.NewSemaphore(name).Acquire(background, 2) },
+		func() error { return sem.Release(2) })
+	p.do(t, name, "DEL", name)
+	l := a.NewLatch(name)
+	if set, err := l.TrySetCount(background, 1); !set || err != nil {
+		t.Fatal(set, err)
+	}
+	waits("latch", "redisson_countdownlatch__channel__{"+name+"}", func() error { return b.NewLatch(name).Await(background) },
+		func() error { return l.CountDown(background) })
+}
+
+func manyGetTheirTurn(t *testing.T, p *place) {
+	name := fresh()
+	permitsOf(t, p, name, 3)
+	ctx, cancel := context.WithCancel(background)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for range 3 {
+		s := p.client(t).NewPermitSemaphore(name)
+		for range 3 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if h, err := s.Lock(ctx); err == nil {
+						time.Sleep(time.Millisecond)
+						unlock(t, h)
+					}
+				}
+			})
+		}
+	}
+	s := p.client(t).NewPermitSemaphore(name)
+	for range 5 {
+		unlock(t, must(t)(s.Acquire(background, 3, holdfast.Wait(10*time.Second))))
+	}
+}
+
+// L17: more permits expire at once than Lua's stack can bear.
+func manyExpireAtOnce(t *testing.T, p *place) {
+	const bundles = 4
+	name := fresh()
+	s := permitsOf(t, p, name, bundles*holdfast.MaxBundle)
+	for range bundles {
+		_ = must(t)(s.Acquire(background, holdfast.MaxBundle, holdfast.Lease(time.Second)))
+	}
+	waitFor(t, "all permits", func() bool {
+		free, err := s.Available(background)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return free == bundles*holdfast.MaxBundle
+	})
+}
+
+func TestSemaphoresOnCluster(t *testing.T) {
+	s := redistest.StartCluster(t, 3, 0)
+	do := func(t *testing.T, key string, args ...string) []string {
+		t.Helper()
+		return lines(s.NodeFor(t, key).Cli(t, args...))
+	}
+	for _, p := range []*place{
+		goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
+		rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do),
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			for range 3 { // on several nodes
+				semaphoresHandOver(t, p, fresh())
+			}
+			tagged := "{tag}:" + fresh()
+			unlock(t, must(t)(permitsOf(t, p, tagged, 2).Acquire(background, 2)))
+			ok(t, p.client(t).NewSemaphore("{tag}:"+fresh()).Release(1))
+			// A10: its channel, which Redisson puts braces around, is in another slot.
+			wantError(t, p.client(t).NewLatch(tagged).Await(background), holdfast.ErrInvalidName)
+		})
+	}
+}
+
+func TestSemaphoresUnderSentinel(t *testing.T) {
+	s := redistest.StartSentinel(t, 1, 3)
+	do := func(t *testing.T, _ string, args ...string) []string {
+		t.Helper()
+		return lines(s.Primary(t).Cli(t, args...))
+	}
+	for _, p := range []*place{
+		goRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}, do),
+		rueidisAt("sentinel", rueidis.ClientOption{
+			InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()},
+		}, do),
+	} {
+		t.Run(p.name, func(t *testing.T) { semaphoresHandOver(t, p, fresh()) })
+	}
+}
+
+// The smallest rights that each kind needs.
+func TestSemaphoreRights(t *testing.T) {
+	scripts := []string{"+eval", "+evalsha", "+script|load", "+time", "+publish", "+subscribe", "+unsubscribe"}
+	keys := func(names ...string) (rules []string) {
+		for _, name := range names {
+			rules = append(rules, "~"+name)
+		}
+		return rules
+	}
+	for kind, row := range map[string]struct {
+		commands, keys []string
+		channel        string
+		use            func(t *testing.T, c *holdfast.Client) error
+	}{
+		"permits": {
+			[]string{
+				"+get", "+set", "+exists", "+del", "+incrby", "+decrby", "+pttl", "+pexpire",
+				"+zadd", "+zrem", "+zscore", "+zcount", "+zcard", "+zrange", "+zrangebyscore", "+zremrangebyscore",
+			},
+			keys("s:*", "{s:*", "redisson_sc:{s:*", "holdfast_next:{s:*", "holdfast_calls:{s:*"),
+			"redisson_sc:{s:*", usePermits,
+		},
+		"semaphore": {
+			[]string{
+				"+get", "+set", "+exists", "+del", "+incrby", "+pttl", "+pexpire",
+				"+zadd", "+zrem", "+zscore", "+zrangebyscore",
+			},
+			keys("s:*", "redisson_sc:{s:*", "holdfast_next:{s:*", "holdfast_calls:{s:*"),
+			"redisson_sc:{s:*", useSemaphore,
+		},
+		"latch": {
+			[]string{
+				"+get", "+set", "+exists", "+del", "+decr", "+pttl", "+pexpire",
+				"+zadd", "+zrem", "+zscore", "+zrangebyscore",
+			},
+			keys("s:*", "redisson_countdownlatch__channel__{s:*", "holdfast_calls:{s:*"),
+			"redisson_countdownlatch__channel__{s:*", useLatch,
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			rules := slices.Concat([]string{"ACL", "SETUSER", "limited", "on", "nopass", "resetchannels", "-@all", "+hello"},
+				scripts, row.commands, row.keys, []string{"&" + row.channel})
+			s.Cli(t, rules...)
+			p := goRedis("acl", redis.UniversalOptions{
+				Addrs: []string{s.Addr()}, Username: "limited", Password: "any", DisableIdentity: true,
+			}, cli(s))
+			ok(t, row.use(t, p.client(t)))
+		})
+	}
+}
+
+// usePermits, useSemaphore and useLatch do all that a kind can do.
+func usePermits(t *testing.T, c *holdfast.Client) error {
+	t.Helper()
+	s := c.NewPermitSemaphore("s:x")
+	if _, err := s.TrySetPermits(background, 3); err != nil {
+		return err
+	}
+	if err := errors.Join(s.AddPermits(background, 2), s.SetPermits(background, 3)); err != nil {
+		return err
+	}
+	h, err := s.Acquire(background, 3)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Acquire(background, 2, holdfast.Wait(20*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+		return err
+	}
+	got := make(chan error, 1)
+	go func() {
+		next, err := s.Acquire(background, 2, holdfast.Wait(2*time.Second), holdfast.Lease(30*time.Millisecond))
+		if err == nil {
+			_, err = s.LeaseOf(background, s.IDs(next)[0])
+			<-next.Context().Done()
+			time.Sleep(20 * time.Millisecond) // expired, and not given back
+		}
+		got <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	_, err1 := s.Inspect(background)
+	_, err2 := s.Available(background)
+	err = errors.Join(h.Extend(background, time.Minute), h.Unlock(), err1, err2)
+	err = errors.Join(err, <-got)
+	_, err3 := s.ForceUnlock(background)
+	return errors.Join(err, err3)
+}
+
+func useSemaphore(t *testing.T, c *holdfast.Client) error {
+	t.Helper()
+	s := c.NewSemaphore("s:x")
+	_, err := s.TrySetPermitsFor(background, 3, time.Minute)
+	if err = errors.Join(err, s.Acquire(background, 3)); err != nil {
+		return err
+	}
+	if err := s.Acquire(background, 2, holdfast.Wait(20*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+		return err
+	}
+	got := make(chan error, 1)
+	go func() { got <- s.Acquire(background, 2, holdfast.Wait(2*time.Second)) }()
+	time.Sleep(50 * time.Millisecond)
+	err = errors.Join(s.Release(2), <-got)
+	_, err1 := s.Available(background)
+	_, err2 := s.Drain(background)
+	return errors.Join(err, err1, err2)
+}
+
+func useLatch(t *testing.T, c *holdfast.Client) error {
+	t.Helper()
+	l := c.NewLatch("s:x")
+	if _, err := l.TrySetCount(background, 2); err != nil {
+		return err
+	}
+	got := make(chan error, 1)
+	go func() { got <- l.Await(background, holdfast.Wait(2*time.Second)) }()
+	time.Sleep(50 * time.Millisecond)
+	err := errors.Join(l.CountDown(background), l.CountDown(background), <-got)
+	_, err1 := l.Count(background)
+	_, err2 := l.Delete(background)
+	return errors.Join(err, err1, err2)
+}
