@@ -51,6 +51,7 @@ type stress struct {
 	lease   time.Duration
 	timeout time.Duration
 	uses    map[byte]bool
+	fair    bool
 
 	stopping atomic.Bool  // actors begin nothing new
 	calm     atomic.Bool  // no faults
@@ -365,7 +366,7 @@ func (s *stress) lock(c *stressClient, name string, ctx context.Context, rng *ra
 	}
 	_ = cancel // it ends the hold's context later, and that changes nothing
 	start := time.Now()
-	h, err := c.NewMutex(name).Lock(ctx, options...)
+	h, err := s.mutex(c, name).Lock(ctx, options...)
 	owner, _ := holdfast.OwnerFrom(ctx)
 	if (h == nil) == (err == nil) {
 		s.failf("Lock returned %v, %v", h, err)
@@ -378,6 +379,17 @@ func (s *stress) lock(c *stressClient, name string, ctx context.Context, rng *ra
 	s.logf("client %d: Lock(%s, %v) after %v: granted until %v", c.id, name, h.Owner(), time.Since(start), h.Deadline().Sub(s.start))
 	s.granted(r)
 	return r
+}
+
+// mutex returns the lock under test.
+func (s *stress) mutex(c *stressClient, name string) interface {
+	holdfast.Locker
+	ForceUnlock(ctx context.Context) (bool, error)
+} {
+	if s.fair {
+		return c.NewFairMutex(name)
+	}
+	return c.NewMutex(name)
 }
 
 // granted checks that no other owner's hold is alive.
@@ -438,7 +450,7 @@ func (s *stress) force(c *stressClient, name string) {
 		}
 	}
 	s.mu.Unlock()
-	_, err := c.NewMutex(name).ForceUnlock(background)
+	_, err := s.mutex(c, name).ForceUnlock(background)
 	s.logf("client %d: ForceUnlock(%s): %v", c.id, name, err)
 	s.mu.Lock()
 	s.forced[name] = time.Now().Add(s.timeout/3 + time.Second)
