@@ -284,6 +284,7 @@ func TestL6_JavaGetsPastOurDead(t *testing.T) {
 			for i := range 3 {
 				line = append(line, w.java(10+i, nil))
 			}
+			time.Sleep(4 * time.Second)
 			silent(dead.d, lostRequest)
 			dead.d.LoseMessages(true)
 			time.Sleep(time.Second)

@@ -238,7 +238,7 @@ func TestL6_WhoeverLeavesIsOutOfTheLine(t *testing.T) {
 					synctest.Wait()
 					bound := time.Duration(0)
 					if name == "silenced" {
-						bound = 10 * time.Second
+						bound = 11 * time.Second
 					} else {
 						w.wantLine("x", line...)
 					}
