@@ -362,7 +362,7 @@ func TestTryLockIsBounded(t *testing.T) {
 							unlock(t, h)
 						}
 					})
-					time.AfterFunc(time.Hour, func() { unlock(t, h) })
+					time.AfterFunc(time.Minute, func() { unlock(t, h) })
 					synctest.Wait()
 				}
 				start := time.Now()

@@ -93,6 +93,9 @@ func fourSteps(t *testing.T, w *world, c *holdfast.Client, before func(step int)
 			before(2*i + 1)
 			unlock(t, h)
 			w.wantCount("x", h.Owner(), 0)
+			// A request that comes again after its answer, while the same owner has
+			// gone through the same counts, is not in the promise; see doc.go.
+			time.Sleep(time.Second)
 		}
 		return
 	}
@@ -202,11 +205,11 @@ func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
 		start := time.Now()
 		other, _ := w.client()
 		unlock(t, must(t)(w.rival(other).Lock(background)))
-		most := 60 * time.Millisecond
+		bound := 60 * time.Millisecond
 		if w.kind.polls {
-			most += 128 * time.Millisecond // the longest pause
+			bound += 128 * time.Millisecond // the longest pause
 		}
-		if took := time.Since(start); took > most {
+		if took := time.Since(start); took > bound {
 			t.Errorf("the next owner waited %v", took)
 		}
 	})
