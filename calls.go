@@ -41,7 +41,8 @@ func (c *Client) memory() time.Duration { return (outage + 2) * c.config.timeout
 // oneCall returns the arguments that a call with an effect of its own begins
 // with.
 func (c *Client) oneCall(id string, args ...int64) []string {
-	all := []string{id, millis(c.memory())}
+	all := make([]string, 0, 2+len(args))
+	all = append(all, id, millis(c.memory()))
 	for _, n := range args {
 		all = append(all, strconv.FormatInt(n, 10))
 	}
@@ -94,15 +95,34 @@ func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outc
 	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: o.err}
 }
 
+// waiter checks what a call that waits without an owner was given.
+func (c *Client) waiter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*acquisition, error) {
+	a := &acquisition{kind: k, client: c, caller: ctx, oneTry: oneTry, started: time.Now()}
+	if _, err := a.check(options); err != nil {
+		return nil, err
+	}
+	if a.config.lease > 0 || len(a.config.hooks) > len(c.config.hooks) {
+		return nil, fmt.Errorf("holdfast: %w: %q has no holds, so Wait is the only one", ErrInvalidOption, k.name)
+	}
+	return a, nil
+}
+
+// undo takes back, in the background, what a call that failed has taken, or may
+// have.
+func (a *acquisition) undo(taken bool) {
+	if undo := a.kind.release(Owner{}, 1, 0); (len(a.unknown) > 0 || taken) && undo.script != nil {
+		a.client.finish(a.kind, "release", undo)
+	} else if leave := a.kind.leave(Owner{}); a.asked && leave.script != nil {
+		a.client.finish(a.kind, "leave", leave)
+	}
+}
+
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
 // leaves no hold. If it gives up, what it may have taken is given back.
 func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []LockOption) error {
-	a := &acquisition{kind: k, client: c, caller: ctx, oneTry: oneTry, started: time.Now()}
-	if _, err := a.check(options); err != nil {
+	a, err := c.waiter(ctx, k, oneTry, options)
+	if err != nil {
 		return err
-	}
-	if a.config.lease > 0 || len(a.config.hooks) > len(c.config.hooks) {
-		return fmt.Errorf("holdfast: %w: %q has no holds, so Wait is the only one", ErrInvalidOption, k.name)
 	}
 	if err := c.begin(ctx, k.name); err != nil {
 		return err
@@ -119,11 +139,7 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	if done && !unsafe {
 		return nil
 	}
-	if undo := k.release(Owner{}, 1, 0); (len(a.unknown) > 0 || unsafe) && undo.script != nil {
-		c.finish(k, "release", undo)
-	} else if leave := k.leave(Owner{}); a.asked && leave.script != nil {
-		c.finish(k, "leave", leave)
-	}
+	a.undo(unsafe)
 	switch {
 	case unsafe:
 		return c.notReplicated(k.name, o)

@@ -51,6 +51,9 @@ var (
 	// Nothing was sent.
 	ErrInvalidCount = errors.New("invalid count")
 
+	// ErrNotZero: a latch's count had not come to zero when [Wait] ran out.
+	ErrNotZero = errors.New("the count is not zero")
+
 	// ErrInvalidOption: an option has no sense, alone or beside the others.
 	// Nothing was sent.
 	ErrInvalidOption = errors.New("invalid option")

@@ -42,10 +42,13 @@ func (c *Client) look(ctx context.Context, k *kind) (Inspection, error) {
 	}
 	found, err := readInspection(k.name, o.answer)
 	if err != nil {
-		return Inspection{}, &BackendError{Op: "inspect", Name: k.name, Err: err}
+		return Inspection{}, misread(k.name, err)
 	}
 	return found, nil
 }
+
+// misread is the error for an answer that is not one of our scripts'.
+func misread(name string, err error) error { return &BackendError{Op: "inspect", Name: name, Err: err} }
 
 func readInspection(name string, answer script.Answer) (Inspection, error) {
 	found := Inspection{Name: name}

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -10,9 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
-
-// ErrNotZero: a latch's count had not come to zero when [Wait] ran out.
-var ErrNotZero = errors.New("the count is not zero")
 
 // Latch is a count that goes down to zero, for which anybody can wait. Once it
 // is zero it is gone, and can be set anew. Get one from [Client.NewLatch]. All
@@ -64,7 +60,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	o, err := l.client.ask(ctx, l.kind, "set", l.ask(script.Latch.Set, wire.NewCount, fmt.Sprint(n)))
+	o, err := l.client.ask(ctx, l.kind, "set", l.ask(script.Latch.Set, wire.NewCount, strconv.Itoa(n)))
 	return err == nil && o.answer.Code == script.Done, err
 }
 
@@ -101,7 +97,7 @@ func (l *Latch) count(ctx context.Context) (count, when int64, err error) {
 		when, err = o.answer.Int(4)
 	}
 	if err != nil {
-		return 0, 0, &BackendError{Op: "inspect", Name: l.kind.name, Err: err}
+		return 0, 0, misread(l.kind.name, err)
 	}
 	return count, when, nil
 }

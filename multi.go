@@ -293,14 +293,21 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 		case lost == nil && !g.tied:
 			return nil, err
 		}
-		sleep(bound, startOver.pause(g.tries))
-		switch {
-		case ctx.Err() != nil:
-			return nil, gaveUp(ctx, m.name)
-		case bound.Err() != nil:
-			return nil, err
+		if g.rest(bound); bound.Err() != nil {
+			return nil, g.over(err)
 		}
 	}
+}
+
+// rest pauses before the next attempt.
+func (g *together) rest(bound context.Context) { sleep(bound, startOver.pause(g.tries)) }
+
+// over is the error for a call that has no more time, if the last one was err.
+func (g *together) over(err error) error {
+	if g.caller.Err() != nil {
+		return gaveUp(g.caller, g.name)
+	}
+	return err
 }
 
 // gather acquires all parts.

@@ -235,7 +235,7 @@ func (s *PermitSemaphore) count(ctx context.Context) (free, held int, err error)
 	one, err1 := o.answer.Int(0)
 	two, err2 := o.answer.Int(1)
 	if err1 != nil || err2 != nil {
-		return 0, 0, &BackendError{Op: "inspect", Name: s.kind.name, Err: fmt.Errorf("%w, %w", err1, err2)}
+		return 0, 0, misread(s.kind.name, fmt.Errorf("%w, %w", err1, err2))
 	}
 	return int(one), int(two), nil
 }

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -189,7 +190,7 @@ func (l counter) with(s *driver.Script, args []string) request {
 
 // standing is a request about a call that may wait.
 func (l counter) standing(s *driver.Script, last string) request {
-	ask := l.with(s, []string{l.call[0], l.call[1], fmt.Sprint(l.n), last})
+	ask := l.with(s, []string{l.call[0], l.call[1], strconv.FormatInt(l.n, 10), last})
 	ask.keys = append(ask.keys, wire.Next(l.name))
 	return ask
 }

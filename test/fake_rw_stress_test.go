@@ -172,7 +172,7 @@ func (s *rwStress) rest(clients []*stressClient, actors *sync.WaitGroup) {
 		time.Sleep(2*s.lease + 10*time.Second) // what the dead ones, and Redisson, left behind
 	}
 	time.Sleep(4*s.timeout + 4*time.Second) // the sends' limits, and what is said after them
-	for _, key := range strings.Fields(s.w.do("KEYS", "*")) {
+	for key := range strings.FieldsSeq(s.w.do("KEYS", "*")) {
 		if !strings.HasPrefix(key, "redisson_lock_token") {
 			s.failf("left in Redis: %s (%v)", key, s.w.pttl(key))
 		}

@@ -126,7 +126,7 @@ func TestObjectOperationsWithoutLocks(t *testing.T) {
 			t.Run(p.name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				name := fresh()
-				o, make := create(t, p.client(t), name)
+				o, fill := create(t, p.client(t), name)
 				is := func(there bool, ttl, within time.Duration) {
 					t.Helper()
 					got, err := o.TTL(background)
@@ -145,7 +145,7 @@ func TestObjectOperationsWithoutLocks(t *testing.T) {
 				if there, err := o.Delete(background); there || err != nil {
 					t.Errorf("Delete of nothing: %v, %v", there, err)
 				}
-				make()
+				fill()
 				is(true, -1, 0)
 				if there, err := o.Expire(background, time.Minute); !there || err != nil {
 					t.Errorf("Expire: %v, %v", there, err)

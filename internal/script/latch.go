@@ -6,7 +6,7 @@ import "github.com/holdfast-go/holdfast/driver"
 var Latch = struct {
 	Await, Down, Set *driver.Script
 }{
-	Await: assemble("latch", "await", "calls"),
-	Down:  assemble("latch", "down", "calls"),
-	Set:   assemble("latch", "set", "calls"),
+	Await: load("latch", "await", "calls"),
+	Down:  load("latch", "down", "calls"),
+	Set:   load("latch", "set", "calls"),
 }
