@@ -20,9 +20,12 @@ import (
 // as many as Redisson's can.
 const MaxCount = math.MaxInt32
 
-// ErrInvalidCount: a number of permits, or a latch's count, is out of bounds.
-// Nothing was sent.
+// ErrInvalidCount says that a number of permits, or a latch's count, is out of
+// bounds. Nothing was sent.
 var ErrInvalidCount = errors.New("invalid count")
+
+// inspecting is the Op of questions.
+const inspecting = "inspect"
 
 // checkCount refuses numbers of which there cannot be so many.
 func checkCount(name string, n, least, most int) error {
@@ -31,6 +34,10 @@ func checkCount(name string, n, least, most int) error {
 	}
 	return nil
 }
+
+// lineFor is the line of those who wait for n permits. One line for all would have
+// one wait behind another who wants more than there are.
+func lineFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
 
 // newID returns 16 random bytes.
 func newID() string {
@@ -46,7 +53,8 @@ func (c *Client) memory() time.Duration { return (outage + 2) * c.config.timeout
 // oneCall returns the arguments that a call with an effect of its own begins
 // with.
 func (c *Client) oneCall(id string, args ...int64) []string {
-	all := []string{id, millis(c.memory())}
+	all := make([]string, 0, 2+len(args))
+	all = append(all, id, millis(c.memory()))
 	for _, n := range args {
 		all = append(all, strconv.FormatInt(n, 10))
 	}

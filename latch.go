@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// ErrNotZero: a latch's count had not come to zero when [Wait] ran out.
+// ErrNotZero says that a latch's count had not come to zero when [Wait] ran out.
 var ErrNotZero = errors.New("the count is not zero")
 
 // Latch is a count that goes down to zero, for which anybody can wait. Once it
@@ -67,7 +68,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	o, err := l.client.ask(ctx, l.kind, "set", l.ask(script.Latch.Set, wire.NewCount, fmt.Sprint(n)))
+	o, err := l.client.ask(ctx, l.kind, "set", l.ask(script.Latch.Set, wire.NewCount, strconv.Itoa(n)))
 	return err == nil && o.answer.Code == script.Done, err
 }
 
@@ -88,13 +89,13 @@ func (l *Latch) CountDown(ctx context.Context) error {
 
 // Count returns the count. It asks the primary. Redisson: getCount.
 func (l *Latch) Count(ctx context.Context) (int, error) {
-	o, err := l.client.ask(ctx, l.kind, "inspect", l.kind.acquire(wish{}))
+	o, err := l.client.ask(ctx, l.kind, inspecting, l.kind.acquire(wish{}))
 	if err != nil || o.answer.Code == script.Done {
 		return 0, err
 	}
 	count, err := o.answer.Int(3)
 	if err != nil {
-		return 0, &BackendError{Op: "inspect", Name: l.kind.name, Err: err}
+		return 0, &BackendError{Op: inspecting, Name: l.kind.name, Err: err}
 	}
 	return int(count), nil
 }

@@ -62,9 +62,9 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*
 }
 
 // Acquire acquires n permits as one hold, all or none, and waits until they are
-// available, ctx ends, or [Wait] runs out. Waiters of one process come first,
-// first served. While one that was refused waits, others do not take permits
-// that it needs, unless it wants more than there are.
+// available, ctx ends, or [Wait] runs out. Of one process, those who wait for the
+// same number come first, first served. While one that was refused waits, others
+// do not take permits that it needs, unless it wants more than there are.
 //
 // Each call is an acquisition of its own, also under the context of a hold:
 // permits are not reentrant. Without [Lease] the watchdog renews the hold; it is
@@ -92,7 +92,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 		d.ids[i] = newID()
 	}
 	k := newKind(s.client, s.kind.name, "permits "+d.ids[0], d, mutexConfig{})
-	k.line, k.shared, k.deaf = s.kind.line, true, true
+	k.line, k.shared, k.deaf = lineFor(s.kind, n), true, true
 	return s.client.acquire(ctx, k, oneTry, options)
 }
 
@@ -231,14 +231,14 @@ func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
 }
 
 func (s *PermitSemaphore) count(ctx context.Context) (free, held int, err error) {
-	o, err := s.ask(ctx, "inspect", s.dialect().with(script.Permits.Count))
+	o, err := s.ask(ctx, inspecting, s.dialect().with(script.Permits.Count))
 	if err != nil {
 		return 0, 0, err
 	}
 	one, err1 := o.answer.Int(0)
 	two, err2 := o.answer.Int(1)
 	if err1 != nil || err2 != nil {
-		return 0, 0, &BackendError{Op: "inspect", Name: s.kind.name, Err: fmt.Errorf("%w, %w", err1, err2)}
+		return 0, 0, &BackendError{Op: inspecting, Name: s.kind.name, Err: fmt.Errorf("%w, %w", err1, err2)}
 	}
 	return int(one), int(two), nil
 }

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -40,8 +41,8 @@ func (c *Client) NewSemaphore(name string) *Semaphore {
 func (s *Semaphore) Name() string { return s.kind.name }
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
-// ends, or [Wait] runs out, which is the one option that it takes. Waiters of one
-// process come first, first served.
+// ends, or [Wait] runs out, which is the one option that it takes. Of one process,
+// those who wait for the same number come first, first served.
 //
 // If it returns an error, it has taken nothing: what a send may have taken whose
 // answer did not come is given back in the background. The error matches
@@ -67,7 +68,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []L
 	}
 	d := counter{name: s.kind.name, n: int64(n), call: s.client.oneCall(newID()), undo: newID()}
 	k := newKind(s.client, s.kind.name, s.kind.class, d, mutexConfig{})
-	k.shared, k.refusal = true, s.refusal
+	k.line, k.shared, k.refusal = lineFor(s.kind, n), true, s.refusal
 	return s.client.await(ctx, k, oneTry, options)
 }
 
@@ -153,7 +154,7 @@ func (s *Semaphore) Drain(ctx context.Context) (int, error) {
 // exist, and fewer if AddPermits took more than there were. It asks the primary.
 // Redisson: availablePermits.
 func (s *Semaphore) Available(ctx context.Context) (int, error) {
-	return s.number(ctx, "inspect", request{script: script.Semaphore.Available, keys: []string{s.kind.name}})
+	return s.number(ctx, inspecting, request{script: script.Semaphore.Available, keys: []string{s.kind.name}})
 }
 
 func (s *Semaphore) number(ctx context.Context, op string, ask request) (int, error) {
@@ -192,7 +193,7 @@ func (l counter) with(s *driver.Script, args []string) request {
 
 // standing is a request about a call that may wait.
 func (l counter) standing(s *driver.Script, last string) request {
-	ask := l.with(s, []string{l.call[0], l.call[1], fmt.Sprint(l.n), last})
+	ask := l.with(s, []string{l.call[0], l.call[1], strconv.FormatInt(l.n, 10), last})
 	ask.keys = append(ask.keys, wire.Next(l.name))
 	return ask
 }

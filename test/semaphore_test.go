@@ -71,7 +71,7 @@ func permitsOnTheWire(t *testing.T, p *place) {
 	p.want(t, name, "2", "ZCARD", held)
 	first := "return #redis.call('ZRANGE', KEYS[1], 0, 0)[1]"
 	p.want(t, name, "16", "EVAL", first, "1", held) // raw bytes, as in Redisson
-	p.want(t, name, "2", "ZCOUNT", held, // by the server's clock, which is ours here
+	p.want(t, name, "2", "ZCOUNT", held,            // by the server's clock, which is ours here
 		fmt.Sprint(before.Add(time.Hour).UnixMilli()), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
 	if ids := s.IDs(h); len(ids) != 2 || len(ids[0]) != 32 || ids[0] == ids[1] {
 		t.Errorf("ids %v", ids)

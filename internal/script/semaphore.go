@@ -1,6 +1,11 @@
 package script
 
-import "github.com/holdfast-go/holdfast/driver"
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
 
 // Permits are the scripts of the semaphore whose permits have leases.
 var Permits = struct {
@@ -34,9 +39,9 @@ var SemaphoreLeave = assemble("semaphore", "leave", "semaphore_next")
 // assemble is load with parts that several scripts share, between what is common
 // to all and the operation.
 func assemble(kind, operation string, parts ...string) *driver.Script {
-	text := source("common")
-	for _, part := range parts {
-		text += source(part)
+	var text strings.Builder
+	for _, part := range slices.Concat([]string{"common"}, parts, []string{kind + "_" + operation}) {
+		text.WriteString(source(part))
 	}
-	return driver.NewScript(operation, text+source(kind+"_"+operation))
+	return driver.NewScript(operation, text.String())
 }
