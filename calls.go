@@ -27,6 +27,10 @@ func checkCount(name string, n, least, most int) error {
 	return nil
 }
 
+// lineFor is the line of those who wait for n permits. One line for all would have
+// one wait behind another who wants more than there are.
+func lineFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
+
 // newID returns 16 random bytes.
 func newID() string {
 	var b [16]byte

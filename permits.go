@@ -59,9 +59,9 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*
 }
 
 // Acquire acquires n permits as one hold, all or none, and waits until they are
-// available, ctx ends, or [Wait] runs out. Waiters of one process come first,
-// first served. While one that was refused waits, others do not take permits
-// that it needs, unless it wants more than there are.
+// available, ctx ends, or [Wait] runs out. Of one process, those who wait for the
+// same number come first, first served. While one that was refused waits, others
+// do not take permits that it needs, unless it wants more than there are.
 //
 // Each call is an acquisition of its own, also under the context of a hold:
 // permits are not reentrant. Without [Lease] the watchdog renews the hold; it is
@@ -89,7 +89,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 		d.ids[i] = newID()
 	}
 	k := newKind(s.client, s.kind.name, "permits "+d.ids[0], d, mutexConfig{})
-	k.line, k.shared, k.deaf = s.kind.line, true, true
+	k.line, k.shared, k.deaf = lineFor(s.kind, n), true, true
 	return s.client.acquire(ctx, k, oneTry, options)
 }
 

@@ -38,8 +38,8 @@ func (c *Client) NewSemaphore(name string) *Semaphore {
 }
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
-// ends, or [Wait] runs out, which is the one option that it takes. Waiters of one
-// process come first, first served.
+// ends, or [Wait] runs out, which is the one option that it takes. Of one process,
+// those who wait for the same number come first, first served.
 //
 // If it returns an error, it has taken nothing: what a send may have taken whose
 // answer did not come is given back in the background. The error matches
@@ -65,7 +65,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []L
 	}
 	d := counter{name: s.kind.name, n: int64(n), call: s.client.oneCall(newID()), undo: newID()}
 	k := newKind(s.client, s.kind.name, s.kind.class, d, mutexConfig{})
-	k.shared, k.refusal = true, s.refusal
+	k.line, k.shared, k.refusal = lineFor(s.kind, n), true, s.refusal
 	return s.client.await(ctx, k, oneTry, options)
 }
 

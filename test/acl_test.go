@@ -78,7 +78,18 @@ var (
 		channels: []string{"redisson_rwlock:{NAME}"},
 	})
 	writersFirstRights = rights{commands: []string{"set"}}
-	fairRights         = plainRights
+	fairRights         = scriptRights.and(listenRights).and(rights{
+		commands: []string{
+			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish", "persist",
+			"lindex", "llen", "lpop", "lpos", "lrange", "lrem", "rpush",
+			"zadd", "zcard", "zmscore", "zrem", "zremrangebyscore", "zscore",
+		},
+		keys: []string{
+			"NAME", "redisson_lock_queue:{NAME}", "redisson_lock_timeout:{NAME}", "holdfast_lock_waiting:{NAME}",
+			"redisson_lock__channel:{NAME}",
+		},
+		channels: []string{"redisson_lock__channel:{NAME}:*"},
+	})
 )
 
 // clientRights are what a client needs beyond the kind's rights.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,6 +141,12 @@ func TestPermitsHaveOneEffect(t *testing.T) {
 					once(d, step, fault)
 					h := must(t)(s.Acquire(background, 2))
 					w.wantReply("3", "GET", "x")
+					trusted := time.Until(h.Deadline())
+					for _, id := range s.IDs(h) {
+						if left, err := s.LeaseOf(background, id); left < trusted || err != nil {
+							t.Errorf("%v left of a permit that is trusted for %v, %v", left, trusted, err)
+						}
+					}
 					time.Sleep(time.Minute)
 					w.wantReply("3", "GET", "x")
 					if h.Context().Err() != nil {
@@ -155,6 +162,65 @@ func TestPermitsHaveOneEffect(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Nor does it matter what happens to a release by id.
+func TestReleaseByIDHasOneEffect(t *testing.T) {
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			permitsWorld(t, 5, func(t *testing.T, w *world) {
+				a, _ := w.client()
+				c, d := w.client()
+				h := must(t)(a.NewPermitSemaphore("x").Acquire(background, 2))
+				once(d, "release", fault)
+				ok(t, c.NewPermitSemaphore("x").Release(background, a.NewPermitSemaphore("x").IDs(h)...))
+				w.wantReply("5", "GET", "x")
+				wantError(t, h.Unlock(), holdfast.ErrLost)
+				time.Sleep(30 * time.Second)
+				w.wantReply("5", "GET", "x")
+			})
+		})
+	}
+}
+
+// S24: no client's clock is sent, but for the time after which a call does nothing.
+func TestS24_OnlyTheServersClockCounts(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		c, d := w.client()
+		s := c.NewPermitSemaphore("x")
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			for i, arg := range call.Args[1:] {
+				if ms, err := strconv.ParseInt(arg, 10, 64); err == nil && ms > 1e9 {
+					t.Errorf("%s: argument %d is a time: %s", call.Script.Name(), i+1, arg)
+				}
+			}
+			return memdriver.Fault{}
+		})
+		h := must(t)(s.Acquire(background, 2))
+		_, err := s.Acquire(background, 1, holdfast.Wait(15*time.Second))
+		wantError(t, err, holdfast.ErrLocked)
+		ok(t, s.UpdateLease(background, s.IDs(h)[0], time.Hour), s.AddPermits(background, 1), s.SetPermits(background, 2))
+		unlock(t, h)
+	})
+}
+
+// A holder does not ask whether it still holds its permits whenever others come
+// and go.
+func TestHoldersDoNotListenToTheTraffic(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		c, d := w.client()
+		h := must(t)(c.NewPermitSemaphore("x").Lock(background))
+		seen := count(d)
+		other, _ := w.client()
+		for range 40 {
+			time.Sleep(100 * time.Millisecond)
+			unlock(t, must(t)(other.NewPermitSemaphore("x").Lock(background)))
+		}
+		if n := seen.all(); n > 0 {
+			t.Errorf("%d calls", n)
+		}
+		unlock(t, h)
+	})
 }
 
 // Settings have their effect once, too, and a late one does not undo the next.
@@ -297,6 +363,14 @@ func TestImpossibleWishBlocksNobody(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		unlock(t, must(t)(s.TryAcquire(background, 2)))
+		start := time.Now()
+		other, _ := w.client()
+		for _, waiter := range []*holdfast.PermitSemaphore{s, other.NewPermitSemaphore("x")} {
+			unlock(t, must(t)(waiter.Acquire(background, 2)))
+		}
+		if took := time.Since(start); took > 0 {
+			t.Errorf("others waited %v", took)
+		}
 		cancel()
 		<-gone
 	})
@@ -655,9 +729,8 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			// 128 acquires of two permits on average, some 6 ms each with the way there
-			// and back, and sixteen crashes of 100 ms, if none were at the same time.
-			if took := time.Since(start); took > 2500*time.Millisecond {
+			// Some sixteen crashes of 100 ms, and 200 ms for who stood back for one of them.
+			if took := time.Since(start); took > 2900*time.Millisecond {
 				t.Errorf("seed %d: took %v", seed, took)
 			}
 			if most.Load() > 4 {

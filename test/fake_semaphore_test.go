@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -191,12 +192,52 @@ func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
 						} else {
 							wantError(t, err, context.Canceled)
 						}
-						time.Sleep(10 * time.Second)
+						time.Sleep(4 * time.Second)
 						w.wantReply("5", "GET", "x")
 						w.wantReply("0", "EXISTS", "holdfast_next:{x}")
 					})
 				})
 			}
+		}
+	}
+}
+
+// Giving back what a call may have taken has its effect once, too; and so has
+// leaving, which keeps nobody standing back.
+func TestUndoingHasOneEffect(t *testing.T) {
+	for name, fault := range faults {
+		for _, many := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, many), func(t *testing.T) {
+				counterWorld(t, 5, func(t *testing.T, w *world) {
+					c, d := w.client()
+					n, wait := 2, time.Millisecond
+					if many {
+						n, wait = 6, 0
+					}
+					var mu sync.Mutex
+					first := map[string]memdriver.Fault{"undo": fault}
+					d.SetFaults(func(call driver.Call) memdriver.Fault {
+						mu.Lock()
+						defer mu.Unlock()
+						f, hit := first[call.Script.Name()]
+						delete(first, call.Script.Name())
+						if !hit && call.Script.Name() == "acquire" {
+							f = memdriver.Fault{DelayRequest: wait, DelayReply: time.Millisecond}
+						}
+						return f
+					})
+					for after := range 4 { // during the first try, or the one that reserves
+						ctx, cancel := context.WithTimeout(background, time.Duration(after)*time.Millisecond+500*time.Microsecond)
+						if err := c.NewSemaphore("x").Acquire(ctx, n); err == nil {
+							ok(t, c.NewSemaphore("x").Release(n))
+						}
+						cancel()
+					}
+					time.Sleep(4 * time.Second)
+					w.wantReply("5", "GET", "x")
+					w.wantReply("0", "EXISTS", "holdfast_next:{x}")
+				})
+			})
 		}
 	}
 }

@@ -36,8 +36,9 @@ if missing > 0 and free - missing < kept then
     pttl = tonumber(first[2]) - at
     again = pttl
   end
-  if kept > 0 then
-    again = math.min(again, redis.call('PTTL', KEYS[4]))
+  if free >= missing then
+    -- The other one is about to take them, and its lease is not known yet.
+    again = math.min(again, 200)
   end
   return {0, at, pttl, '', again}
 end
