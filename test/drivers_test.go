@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 		// A cluster client of rueidis leaves these asleep for some seconds.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
 	)
 }
 
