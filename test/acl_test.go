@@ -132,6 +132,9 @@ func smallestRights(t *testing.T, k *kind, client string, more []string) {
 	s := redistest.Start(t)
 	admin := goRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
 	for _, rule := range k.rights.rules("NAME") {
+		if client != "go-redis" && !sent(rule) {
+			continue // the scripts' own rights are the same whoever sends them
+		}
 		try := func(t *testing.T) {
 			name := admin.fresh(t, k)
 			rules := slices.DeleteFunc(k.rights.rules(name), func(r string) bool {
@@ -159,6 +162,11 @@ func smallestRights(t *testing.T, k *kind, client string, more []string) {
 			t.Error(err)
 		}
 	})
+}
+
+// sent reports whether a right is used by what a client sends.
+func sent(rule string) bool {
+	return rule[0] == '&' || slices.Contains([]string{"+evalsha", "+eval", "+subscribe", "+unsubscribe"}, rule)
 }
 
 // allow makes a user, or changes what it may do.
@@ -194,7 +202,7 @@ func live(t *testing.T, k *kind, admin, p *place, name string) error {
 	t.Helper()
 	var mu sync.Mutex
 	var told error
-	c := p.client(t, holdfast.WithLease(time.Second), holdfast.WithTimeout(3*time.Second),
+	c := p.client(t, holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
 		holdfast.WithHooks(holdfast.Hooks{OnError: func(e holdfast.Event) {
 			mu.Lock()
 			defer mu.Unlock()
