@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ var (
 	}
 	readerRights = scriptRights.and(listenRights).and(rights{
 		commands: []string{
-			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hlen", "hdel", "type", "get", "set",
+			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hdel", "type", "get", "set",
 			"pttl", "pexpire", "del", "publish",
 		},
 		keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}", "redisson_rwlock:{NAME}"},
@@ -351,6 +352,30 @@ func (l *life) giveUp() error {
 	defer unlock(l.t, other)
 	if _, err := l.lock().Lock(background, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
 		return fmt.Errorf("a lock that is held: %w", err)
+	}
+	if l.k.queues {
+		return l.leaveLine()
+	}
+	return nil
+}
+
+// leaveLine looks that nobody stands in line any more, and has one of Redisson's
+// stand there, before whom nobody gets in.
+func (l *life) leaveLine() error {
+	do := l.admin.ask(l.t, l.name)
+	line := "redisson_lock_queue:" + tagged(l.name)
+	if !within(func() bool { return do("LLEN", line)[0] == "0" }) {
+		return errors.New("who gave up stands in line")
+	}
+	until := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+	do("RPUSH", line, "java:1")
+	do("ZADD", "redisson_lock_timeout:"+tagged(l.name), until, "java:1")
+	defer do("DEL", line)
+	if _, err := l.lock().Lock(background, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
+		return fmt.Errorf("behind one of Redisson's: %w", err)
+	}
+	if !within(func() bool { return do("LLEN", line)[0] == "1" }) {
+		return errors.New("who gave up behind another stands in line")
 	}
 	return nil
 }

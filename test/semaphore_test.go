@@ -447,7 +447,7 @@ func TestSemaphoreRights(t *testing.T) {
 				"+get", "+set", "+exists", "+del", "+decr", "+pttl", "+pexpire",
 				"+zadd", "+zrem", "+zscore", "+zrangebyscore",
 			},
-			keys("s:*", "redisson_countdownlatch__channel__{s:*", "holdfast_calls:{s:*"),
+			keys("s:*", "redisson_countdownlatch__channel__{s:*", "holdfast_calls:{s:*", "holdfast_zero:{s:*"),
 			"redisson_countdownlatch__channel__{s:*", useLatch,
 		},
 	} {
