@@ -94,7 +94,8 @@ func (e *LostError) Is(target error) bool { return target == ErrLost || target =
 
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {
-	// Op is what was asked for: acquire, release, renew, force, inspect or leave.
+	// Op is what was asked for: acquire, release, renew, force, inspect, leave, set
+	// or count down.
 	Op string
 	// Name is the lock's name.
 	Name string
