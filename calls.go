@@ -54,10 +54,10 @@ func (c *Client) oneCall(id string, args ...int64) []string {
 }
 
 // finish orders in the background what has to have its effect, until Redis has
-// answered or has forgotten what came of it before.
+// answered, or may soon forget what came of it before.
 func (c *Client) finish(k *kind, op string, ask request) {
 	c.tasks.Go(func() {
-		end := time.Now().Add(c.memory())
+		end := time.Now().Add(outage * c.config.timeout)
 		for {
 			o := c.order(c.life, ask, true)
 			if o.err == nil {

@@ -19,6 +19,7 @@
 //
 //	Mutex, ...   what sets one kind of lock apart: a kind and the dialect in which
 //	             its scripts are asked (kind.go); lock.go is what all can do
+//	calls.go     semaphores and latches without an owner: a call has an id instead
 //	acquire.go   acquiring, and the one loop that waits for it (wait.go)
 //	hold.go      a hold, and giving it back
 //	tenure.go    what is known here of one owner at one lock

@@ -69,7 +69,8 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*
 // back.
 //
 // The error is as Lock's of any kind; it matches [ErrLocked] if too few were
-// available, and [ErrInvalidCount] if n is not between 1 and [MaxBundle].
+// available, as a [*LockedError] whose TTL is when the first of the held ones
+// expires, and [ErrInvalidCount] if n is not between 1 and [MaxBundle].
 // Redisson: acquire(permits), whose acquire(0) waits for ever.
 func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
 	return s.acquire(ctx, n, false, options)

@@ -650,6 +650,23 @@ func TestPermitsTimeToLive(t *testing.T) {
 	})
 }
 
+// A semaphore that was deleted while permits were held, and is made anew, has as
+// many as it was given: those that are held still count.
+func TestHeldPermitsCountInANewSemaphore(t *testing.T) {
+	permitsWorld(t, 3, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s := c.NewPermitSemaphore("x")
+		h := must(t)(s.Acquire(background, 2))
+		w.do("DEL", "x")
+		if set, err := s.TrySetPermits(background, 3); !set || err != nil {
+			t.Fatal(set, err)
+		}
+		w.wantReply("1", "GET", "x")
+		unlock(t, h)
+		w.wantReply("3", "GET", "x")
+	})
+}
+
 // A permit does not take part in the reentrancy of the context that it is
 // acquired under, and keeps that context's owner.
 func TestPermitsAreNotReentrant(t *testing.T) {

@@ -36,7 +36,7 @@ if missing > 0 and free - missing < kept then
     pttl = tonumber(first[2]) - at
     again = pttl
   end
-  if free >= missing then
+  if kept > 0 and free >= kept then
     -- The other one is about to take them, and its lease is not known yet.
     again = math.min(again, 200)
   end

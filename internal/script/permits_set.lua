@@ -22,10 +22,7 @@ local total, wrong = integer(ARGV[6])
 if wrong then
   return wrong
 end
-local now = total
-if exists then
-  now = total - redis.call('ZCARD', KEYS[2])
-end
+local now = total - redis.call('ZCARD', KEYS[2])
 if not exists or now > free then
   announce(now)
 end

@@ -1,0 +1,39 @@
+package wire
+
+import "testing"
+
+func TestGoldenSemaphoreNames(t *testing.T) {
+	for _, row := range []struct {
+		name, channel, permits, next, calls, latch string
+		fits                                       bool
+	}{
+		{
+			"x", "redisson_sc:{x}", "{x}:timeout", "holdfast_next:{x}", "holdfast_calls:{x}",
+			"redisson_countdownlatch__channel__{x}", true,
+		},
+		{
+			"{test}:abc:key", "redisson_sc:{test}:abc:key", "{test}:abc:key:timeout", "holdfast_next:{test}:abc:key",
+			"holdfast_calls:{test}:abc:key", "redisson_countdownlatch__channel__{{test}:abc:key}", false,
+		},
+	} {
+		got := []string{
+			SemaphoreChannel(row.name), Permits(row.name), Next(row.name), Calls(row.name), LatchChannel(row.name),
+		}
+		for i, want := range []string{row.channel, row.permits, row.next, row.calls, row.latch} {
+			if got[i] != want {
+				t.Errorf("%q, want %q", got[i], want)
+			}
+		}
+		for _, key := range got[:4] {
+			if Slot(key) != Slot(row.name) {
+				t.Errorf("%q is in another slot than %q", key, row.name)
+			}
+		}
+		if LatchFits(row.name) != row.fits {
+			t.Errorf("LatchFits(%q) = %v", row.name, !row.fits)
+		}
+	}
+	if Zero != "0" || NewCount != "1" {
+		t.Errorf("payloads %q and %q", Zero, NewCount)
+	}
+}
