@@ -337,5 +337,4 @@ func TestL7_NobodyAsksInALoop(t *testing.T) {
 	})
 }
 
-
 var lostRequest = memdriver.Fault{LoseRequest: true}

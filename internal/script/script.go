@@ -37,8 +37,13 @@ var Mutex = Lock{
 }
 
 // load returns the script of a kind's operation. Its name is the operation's.
-func load(kind, operation string) *driver.Script {
-	return driver.NewScript(operation, source("common")+source(kind+"_"+operation))
+// What the scripts of the kind share stands between it and what all do.
+func load(kind, operation string, shared ...string) *driver.Script {
+	text := source("common")
+	for _, name := range shared {
+		text += source(name)
+	}
+	return driver.NewScript(operation, text+source(kind+"_"+operation))
 }
 
 func source(name string) string {
