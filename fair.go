@@ -21,7 +21,8 @@ import (
 // one that has not been heard of for ten seconds, because its process was killed
 // or cut off, say, is out of the line, and the next one is let in. If it does come
 // back, it takes the last place. Time in which Redis itself did not answer anybody
-// does not count.
+// does not count. A request that is lost is repeated after a third of the client's
+// timeout, so a [WithTimeout] beyond 20 s can cost a place.
 //
 // In Redis it is the hash of a Mutex, and beside it the line: a list at
 // redisson_lock_queue:{name}, and the times until which Redisson believes in each

@@ -342,3 +342,66 @@ func TestL6_L8_JavasDeadAndLiving(t *testing.T) {
 		}
 	}
 }
+
+// A dead waiter of ours stands first, behind it one of Java's, which hears of
+// nothing else: whoever of ours finds that out tells it.
+func TestL6_WeTellJavaWhenItIsNext(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		dead := w.stand("x")
+		j := w.java(1, nil)
+		s := w.stand("x")
+		silent(dead.d, lostRequest)
+		start := time.Now()
+		unlock(t, h)
+		<-j.granted
+		if took := time.Since(start); took > 11*time.Second {
+			t.Errorf("Java got it after %v", took)
+		}
+		j.unlock()
+		unlock(t, s.hold(t))
+		dead.cancel(nil)
+		time.Sleep(time.Minute)
+		w.wantNoLine()
+	})
+}
+
+// L8: the score of the first in line has passed while the lock was held, that of
+// the second has not; the first gets it all the same.
+func TestL8_JavaIsSparedAtTheRelease(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		first, second := w.java(1, nil), w.java(2, nil)
+		w.do("ZADD", timeoutsKey, fmt.Sprint(time.Now().UnixMilli()), first.name) // Java would drop it when it asks
+		time.Sleep(time.Second)
+		start := time.Now()
+		unlock(t, h)
+		<-first.granted
+		if took := time.Since(start); took > 10*time.Millisecond {
+			t.Errorf("it got it after %v", took)
+		}
+		first.unlock()
+		<-second.granted
+		second.unlock()
+		w.wantNoLine()
+	})
+}
+
+// L9: the line is lost, and its scores are not. Java believes that it stands
+// there; ours see to it that it finds out.
+func TestL9_JavaFindsItsPlaceGone(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		j := w.java(1, nil)
+		w.do("DEL", queueKey)
+		s := w.stand("x")
+		time.Sleep(time.Minute) // it asks again when the lease that it was told would have ended
+		w.wantReply(s.owner.String()+" "+j.name, "LRANGE", queueKey, "0", "-1")
+		unlock(t, h)
+		unlock(t, s.hold(t))
+		<-j.granted
+		j.unlock()
+		time.Sleep(3 * time.Minute)
+		w.wantNoLine()
+	})
+}

@@ -137,6 +137,9 @@ func TestFairFirstComeFirstServedOverProcesses(t *testing.T) {
 				}
 			}
 			time.Sleep(5 * time.Second)
+			if left := len(line) - i - 1; left > 0 { // and the clock's two
+				w.wantReply(fmt.Sprint(left+2), "ZCARD", "holdfast_lock_waiting:{x}")
+			}
 			unlock(t, h)
 		}
 		w.wantNoLine()
