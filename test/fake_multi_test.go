@@ -129,17 +129,9 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 		a, _ := w.client()
 		ha := must(t)(a.NewMutex("a").Lock(background))
 		hb := must(t)(a.NewMutex("b").Lock(background))
-		got := make(chan time.Time)
+		got := make(chan *holdfast.Hold)
 		start := time.Now()
-		go func() {
-			h, err := holdfast.NewMultiLock(mutexes(c, "b", "a")...).Lock(background)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			got <- time.Now()
-			unlock(t, h)
-		}()
+		go func() { got <- must(t)(holdfast.NewMultiLock(mutexes(c, "b", "a")...).Lock(background)) }()
 		time.Sleep(time.Minute)
 		unlock(t, ha)
 		time.Sleep(time.Second)
@@ -148,9 +140,11 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // a is renewed meanwhile
 		unlock(t, hb)
-		if took := (<-got).Sub(start); took != 2*time.Minute+time.Second {
+		h := <-got
+		if took := time.Since(start); took != 2*time.Minute+time.Second {
 			t.Errorf("had after %v", took)
 		}
+		unlock(t, h)
 	})
 }
 
@@ -681,6 +675,21 @@ func TestMultiLockBesideItsOwner(t *testing.T) {
 		time.Sleep(time.Minute)
 		unlock(t, h)
 		wg.Wait()
+	})
+}
+
+// The owner is another process's, too: what that holds is not taken for ours.
+func TestMultiLockOfASharedOwner(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		theirs := must(t)(a.NewMutex("y").Lock(background))
+		h := must(t)(holdfast.NewMultiLock(mutexes(b, "x", "y", "z")...).Lock(theirs.Context()))
+		w.wantCount("y", h.Owner(), 2)
+		w.wantCount("z", h.Owner(), 1)
+		unlock(t, h)
+		w.wantCount("y", h.Owner(), 1)
+		unlock(t, theirs)
 	})
 }
 
