@@ -161,9 +161,9 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 }
 
 // line is which line of this process the acquisition stands in.
-func (a *acquisition) line() string {
-	return a.kind.class + " " + a.kind.name + " " + a.kind.channel(a.tenure.owner)
-}
+func (a *acquisition) line() string { return a.kind.line(a.tenure.owner) }
+
+func (k *kind) line(owner Owner) string { return k.class + " " + k.name + " " + k.channel(owner) }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
 // holds, or the inner one of two would make the outer one's too old.

@@ -274,33 +274,39 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 	}
 	bound, stop := g.bound()
 	defer stop()
-	for ; ; g.tries++ {
-		h := gather(ctx, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
-		err := m.gather(bound, g, h)
-		if err == nil && h.bundle.hand(h, g.started) {
+	for {
+		h, again, err := m.attempt(bound, g)
+		if again {
+			sleep(bound, startOver.pause(g.tries))
+			again = bound.Err() == nil
+			g.tries++
+		}
+		switch {
+		case err == nil:
 			return h, nil
-		}
-		lost := h.alive() // because of a part that was had already
-		if err == nil {
-			err = lost
-		}
-		h.bundle.dissolve(bound, h)
-		switch {
 		case ctx.Err() != nil:
 			return nil, gaveUp(ctx, m.name)
-		case lost != nil && (g.oneTry || !errors.Is(lost, ErrLost)):
-			return nil, lost
-		case lost == nil && !g.tied:
-			return nil, err
-		}
-		sleep(bound, startOver.pause(g.tries))
-		switch {
-		case ctx.Err() != nil:
-			return nil, gaveUp(ctx, m.name)
-		case bound.Err() != nil:
+		case !again:
 			return nil, err
 		}
 	}
+}
+
+// attempt gathers all parts and hands the hold out, or gives back what it has
+// got. Again says that it is worth starting over: a part was lost while others
+// were waited for, or one that is not to be waited for was refused.
+func (m *MultiLock) attempt(bound context.Context, g *together) (held *Hold, again bool, err error) {
+	h := gather(g.caller, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
+	err = m.gather(bound, g, h)
+	if err == nil && h.bundle.hand(h, g.started) {
+		return h, false, nil
+	}
+	lost := h.alive() // because of a part that was had already
+	h.bundle.dissolve(bound, h)
+	if lost != nil {
+		return nil, !g.oneTry && errors.Is(lost, ErrLost), lost
+	}
+	return nil, g.tied, err
 }
 
 // gather acquires all parts.

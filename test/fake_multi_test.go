@@ -148,6 +148,30 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 	})
 }
 
+// Those who wait for one of the locks already come first.
+func TestMultiLockDoesNotPassTheLine(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		o, _ := w.client()
+		h := must(t)(o.NewMutex("a").Lock(background))
+		got := make(chan *holdfast.Hold)
+		go func() { got <- must(t)(c.NewMutex("a").Lock(background)) }()
+		synctest.Wait()
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "acquire" && len(call.Keys) > 1 {
+				t.Error("asked for all while another waits for one")
+			}
+			return memdriver.Fault{}
+		})
+		all := make(chan *holdfast.Hold)
+		go func() { all <- must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background)) }()
+		synctest.Wait()
+		unlock(t, h)
+		unlock(t, <-got)
+		unlock(t, <-all)
+	})
+}
+
 // S22, S23: a fixed lease is asked for once, counts from when all are had, and
 // is not shorter for those that were had first.
 func TestS22_S23_FixedLeaseCountsFromTheLast(t *testing.T) {
