@@ -198,13 +198,11 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 // may be in on the other side.
 func (a *acquisition) passesBy(owner Owner) bool {
 	_, brought := OwnerFrom(a.caller)
-	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.line(owner))
+	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.kind.lineOf(owner))
 }
 
-// line is which line of this process the acquisition stands in.
-func (a *acquisition) line(owner Owner) string {
-	return a.kind.line + " " + a.kind.name + " " + a.kind.channel(owner)
-}
+// lineOf is which line of this process an owner stands in.
+func (k *kind) lineOf(owner Owner) string { return k.line + " " + k.name + " " + k.channel(owner) }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
 // holds, or the inner one of two would make the outer one's too old.

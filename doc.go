@@ -22,6 +22,7 @@
 //	calls.go     semaphores and latches without an owner: a call has an id instead
 //	acquire.go   acquiring, and the one loop that waits for it (wait.go)
 //	hold.go      a hold, and giving it back
+//	bundle.go    a hold of several locks (multi.go, redlock.go)
 //	tenure.go    what is known here of one owner at one lock
 //	settle.go    bringing Redis to what is wanted, in the background too
 //	order.go     sending scripts: the one retry policy
@@ -67,6 +68,10 @@
 //	             Client.tasks. Its sender may have given up by then.
 //	settle       one a matter to settle (settle.go), counted by Client.tasks;
 //	             bounded by the sends' limits, and by the lease if Redis is away.
+//	attempt      one a server and try of a RedLock, counted by that client's tasks;
+//	             ends with the call's context, or within the client's timeout.
+//	side by side one a part while a hold of several locks is extended or given
+//	             back; the caller waits for them, or a task of a client does.
 //	hook         one a loss, for the hooks; counted by Client.tasks.
 //	watchdog     one, and one a batch of renewals, from the first hold to Close;
 //	             see internal/watchdog.
@@ -79,9 +84,10 @@
 //	Client.mu    the map of tenures, and their reference counts
 //	tenure.op    the right to change things in Redis for the tenure; held during I/O
 //	tenure.mu    the tenure's other fields, and every Hold.ended; never during I/O
+//	bundle.mu    the parts of a hold of several locks, and its Hold.ended
 //
-// They are taken in the order op, Client.mu, tenure.mu, then the internal ones:
-// line, wakeup's hub, watchdog. A reference count keeps a tenure in the map: each
+// They are taken in the order op, Client.mu, tenure.mu, bundle.mu (the inner one
+// first), then the internal ones: line, wakeup's hub, watchdog. A reference count keeps a tenure in the map: each
 // call under way has one, each hold, and each goroutine that settles.
 //
 // # When calls fail

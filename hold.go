@@ -26,7 +26,8 @@ type Hold struct {
 	told    atomic.Bool // the hooks know of its loss
 }
 
-// Name returns the lock's name.
+// Name returns the lock's name; of a hold of several locks, that of the
+// [MultiLock] or [RedLock].
 func (h *Hold) Name() string {
 	if h.bundle != nil {
 		return h.bundle.name
@@ -42,7 +43,8 @@ func (h *Hold) Owner() Owner {
 	return h.tenure.owner
 }
 
-// Token returns the fencing token of a lock that is [Fenced], and 0 of others.
+// Token returns the fencing token of a lock that is [Fenced], and 0 of others;
+// those of several locks are in [Hold.Parts].
 // It is greater than the tokens of all holds of the lock before, and stays the
 // same for as long as the hold lasts. Redisson: RFencedLock.getToken, which
 // returns the last token of whichever holder.

@@ -274,40 +274,39 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 	}
 	bound, stop := g.bound()
 	defer stop()
-	for ; ; g.tries++ {
-		h := gather(ctx, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
-		err := m.gather(bound, g, h)
-		if err == nil && h.bundle.hand(h, g.started) {
-			return h, nil
+	for {
+		h, again, err := m.attempt(bound, g)
+		if again {
+			sleep(bound, startOver.pause(g.tries))
+			again = bound.Err() == nil
+			g.tries++
 		}
-		lost := h.alive() // because of a part that was had already
-		if err == nil {
-			err = lost
-		}
-		h.bundle.dissolve(bound, h)
 		switch {
+		case err == nil:
+			return h, nil
 		case ctx.Err() != nil:
 			return nil, gaveUp(ctx, m.name)
-		case lost != nil && (g.oneTry || !errors.Is(lost, ErrLost)):
-			return nil, lost
-		case lost == nil && !g.tied:
+		case !again:
 			return nil, err
-		}
-		if g.rest(bound); bound.Err() != nil {
-			return nil, g.over(err)
 		}
 	}
 }
 
-// rest pauses before the next attempt.
-func (g *together) rest(bound context.Context) { sleep(bound, startOver.pause(g.tries)) }
-
-// over is the error for a call that has no more time, if the last one was err.
-func (g *together) over(err error) error {
-	if g.caller.Err() != nil {
-		return gaveUp(g.caller, g.name)
+// attempt gathers all parts and hands the hold out, or gives back what it has
+// got. Again says that it is worth starting over: a part was lost while others
+// were waited for, or one that is not to be waited for was refused.
+func (m *MultiLock) attempt(bound context.Context, g *together) (held *Hold, again bool, err error) {
+	h := gather(g.caller, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
+	err = m.gather(bound, g, h)
+	if err == nil && h.bundle.hand(h, g.started) {
+		return h, false, nil
 	}
-	return err
+	lost := h.alive() // because of a part that was had already
+	h.bundle.dissolve(bound, h)
+	if lost != nil {
+		return nil, !g.oneTry && errors.Is(lost, ErrLost), lost
+	}
+	return nil, g.tied, err
 }
 
 // gather acquires all parts.

@@ -17,7 +17,7 @@ import (
 // to be asked for one by one.
 func (m *MultiLock) atOnce(g *together, h *Hold) (done bool, err error) {
 	kinds, ok := m.oneScript()
-	if !ok {
+	if !ok || !g.oneTry && anyLine(kinds, g.owner) {
 		return false, nil
 	}
 	holds, err := acquireAll(h.ctx, kinds, g.forPart(false))
@@ -27,6 +27,12 @@ func (m *MultiLock) atOnce(g *together, h *Hold) (done bool, err error) {
 	// One at a time can be waited for.
 	wait := !g.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
 	return !wait, err
+}
+
+// anyLine reports whether somebody waits here for one of the locks, and so comes
+// first.
+func anyLine(kinds []*kind, owner Owner) bool {
+	return slices.ContainsFunc(kinds, func(k *kind) bool { return k.client.lines.Stands(k.lineOf(owner)) })
 }
 
 // oneScript returns the kinds of the parts, if they can be taken in one script.

@@ -27,7 +27,7 @@ var errWaitOver = errors.New("the wait is over")
 func (a *acquisition) standInLine(ctx context.Context, w wish) outcome {
 	ask := a.kind.take(w)
 	channel := a.kind.channel(w.owner)
-	place := a.client.lines.Enter(a.line(w.owner), channel)
+	place := a.client.lines.Enter(a.kind.lineOf(w.owner), channel)
 	a.tries = 0
 	defer place.Leave()
 	select {

@@ -129,18 +129,9 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 		a, _ := w.client()
 		ha := must(t)(a.NewMutex("a").Lock(background))
 		hb := must(t)(a.NewMutex("b").Lock(background))
-		got := make(chan time.Time)
+		got := make(chan *holdfast.Hold)
 		start := time.Now()
-		go func() {
-			h, err := holdfast.NewMultiLock(mutexes(c, "b", "a")...).Lock(background)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			had := time.Now()
-			unlock(t, h)
-			got <- had
-		}()
+		go func() { got <- must(t)(holdfast.NewMultiLock(mutexes(c, "b", "a")...).Lock(background)) }()
 		time.Sleep(time.Minute)
 		unlock(t, ha)
 		time.Sleep(time.Second)
@@ -149,9 +140,35 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // a is renewed meanwhile
 		unlock(t, hb)
-		if took := (<-got).Sub(start); took != 2*time.Minute+time.Second {
+		h := <-got
+		if took := time.Since(start); took != 2*time.Minute+time.Second {
 			t.Errorf("had after %v", took)
 		}
+		unlock(t, h)
+	})
+}
+
+// Those who wait for one of the locks already come first.
+func TestMultiLockDoesNotPassTheLine(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		o, _ := w.client()
+		h := must(t)(o.NewMutex("a").Lock(background))
+		got := make(chan *holdfast.Hold)
+		go func() { got <- must(t)(c.NewMutex("a").Lock(background)) }()
+		synctest.Wait()
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "acquire" && len(call.Keys) > 1 {
+				t.Error("asked for all while another waits for one")
+			}
+			return memdriver.Fault{}
+		})
+		all := make(chan *holdfast.Hold)
+		go func() { all <- must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background)) }()
+		synctest.Wait()
+		unlock(t, h)
+		unlock(t, <-got)
+		unlock(t, <-all)
 	})
 }
 
@@ -682,6 +699,21 @@ func TestMultiLockBesideItsOwner(t *testing.T) {
 		time.Sleep(time.Minute)
 		unlock(t, h)
 		wg.Wait()
+	})
+}
+
+// The owner is another process's, too: what that holds is not taken for ours.
+func TestMultiLockOfASharedOwner(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		theirs := must(t)(a.NewMutex("y").Lock(background))
+		h := must(t)(holdfast.NewMultiLock(mutexes(b, "x", "y", "z")...).Lock(theirs.Context()))
+		w.wantCount("y", h.Owner(), 2)
+		w.wantCount("z", h.Owner(), 1)
+		unlock(t, h)
+		w.wantCount("y", h.Owner(), 1)
+		unlock(t, theirs)
 	})
 }
 

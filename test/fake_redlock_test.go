@@ -430,12 +430,8 @@ func TestRedLockBearsAnOutage(t *testing.T) {
 		s := several(w, 3)
 		o := s.again()
 		h := must(t)(o.redlock("x").Lock(background))
-		got := make(chan time.Time)
-		go func() {
-			next := must(t)(s.redlock("x").Lock(background))
-			got <- time.Now()
-			unlock(t, next)
-		}()
+		got := make(chan *holdfast.Hold)
+		go func() { got <- must(t)(s.redlock("x").Lock(background)) }()
 		time.Sleep(time.Second)
 		s.fault(memdriver.Fault{LoseRequest: true}, 0, 1)
 		time.Sleep(10 * time.Second)
@@ -443,9 +439,11 @@ func TestRedLockBearsAnOutage(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		back := time.Now()
 		s.fault(memdriver.Fault{}, 0, 1)
-		if took := (<-got).Sub(back); took > holdfast.DefaultTimeout+time.Second {
+		next := <-got
+		if took := time.Since(back); took > holdfast.DefaultTimeout+time.Second {
 			t.Errorf("had %v after the servers were back", took)
 		}
+		unlock(t, next)
 	})
 }
 
@@ -489,6 +487,23 @@ func TestRedLockInAMultiLock(t *testing.T) {
 			wantError(t, h.Unlock(), holdfast.ErrLost)
 		})
 	}
+}
+
+// A server that joins late, when a fixed lease has begun, ends with the others.
+func TestLateServersJoinAFixedLease(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3)
+		once(s.drivers[1], "acquire", memdriver.Fault{DelayReply: time.Second})
+		m := holdfast.NewMultiLock(s.clients[0].NewMutex("y"), s.redlock("x"))
+		h := must(t)(m.Lock(background, holdfast.Lease(20*time.Second)))
+		time.Sleep(2 * time.Second)
+		if n := s.held("x", h.Owner()); n != 3 {
+			t.Errorf("held on %d servers", n)
+		}
+		time.Sleep(20 * time.Second)
+		s.wantFree(t)
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+	})
 }
 
 // One of the clients is closed: a minority less.

@@ -417,3 +417,35 @@ func TestRedLockHoldsDoNotOverlap(t *testing.T) {
 	group.Wait()
 	waitFor(t, "the release", func() bool { return f.on(t, "x") == 0 })
 }
+
+// The smallest rights that a multi-lock of plain mutexes needs are those of its
+// mutexes.
+func TestMultiLockNeedsNoFurtherRights(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Cli(t, strings.Fields("ACL SETUSER limited on >pw ~lk:* ~redisson_lock__channel:{lk:* resetchannels "+
+		"&redisson_lock__channel:{lk:* -@all +eval +evalsha +script|load "+
+		"+time +exists +hget +hset +hkeys +pttl +pexpire +del +publish +subscribe +unsubscribe")...)
+	p := goRedis("limited", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: "limited", Password: "pw"}, cli(s))
+	c, other := p.client(t), p.client(t)
+	m := holdfast.NewMultiLock(mutexes(c, "lk:a", "lk:b")...)
+	h := must(t)(m.Lock(background))
+	got := make(chan *holdfast.Hold)
+	go func() { got <- must(t)(holdfast.NewMultiLock(mutexes(other, "lk:b", "lk:a")...).Lock(background)) }()
+	waitFor(t, "the waiter", func() bool {
+		return slices.Contains(lines(s.Cli(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{lk:a}")), "1")
+	})
+	if err := h.Extend(background, time.Minute); err != nil {
+		t.Error(err)
+	}
+	unlock(t, h)
+	h = <-got
+	_, err := m.TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	unlock(t, h)
+	red := holdfast.NewRedLock(c.NewMutex("lk:a"))
+	unlock(t, must(t)(red.Lock(background)))
+	if n := strings.TrimSpace(s.Cli(t, "EXISTS", "lk:a")); n != "0" {
+		t.Errorf("%s left", n)
+	}
+}
