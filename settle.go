@@ -139,7 +139,7 @@ func (c *Client) settling(t *tenure, m matter) {
 	if ran {
 		defer func() {
 			sleep(c.life, time.Until(over))
-			c.depart(t, m.leave) // one of them may have come back to the line
+			c.depart(t, t.kind.leave(t.owner)) // one of them may have come back to the line
 		}()
 	}
 	for ran || m.release {

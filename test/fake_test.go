@@ -178,3 +178,20 @@ var background = context.Background()
 func away(d *memdriver.Driver) {
 	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
 }
+
+// spy makes a driver remember the arguments of its calls, and returns them.
+func spy(d *memdriver.Driver) func() [][]string {
+	var mu sync.Mutex
+	var seen [][]string
+	d.SetFaults(func(call driver.Call) memdriver.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, call.Args)
+		return memdriver.Fault{}
+	})
+	return func() [][]string {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen
+	}
+}

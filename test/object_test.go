@@ -22,6 +22,7 @@ func TestObjectOperations(t *testing.T) {
 		"mutex":  func(c *holdfast.Client, name string) object { return c.NewMutex(name) },
 		"reader": func(c *holdfast.Client, name string) object { return c.NewRWMutex(name).Reader() },
 		"writer": func(c *holdfast.Client, name string) object { return c.NewRWMutex(name).Writer() },
+		"fair":   func(c *holdfast.Client, name string) object { return c.NewFairMutex(name) },
 	}
 	for _, p := range standalone(t) {
 		for kind, create := range kinds {

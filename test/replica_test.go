@@ -58,6 +58,7 @@ func TestReplicaAck(t *testing.T) {
 func replicatedKinds(c *holdfast.Client, name func() string) []holdfast.Locker {
 	return []holdfast.Locker{
 		c.NewMutex(name()),
+		c.NewFairMutex(name()),
 		c.NewRWMutex(name()).Reader(),
 		c.NewRWMutex(name()).Writer(),
 	}

@@ -38,6 +38,17 @@ var Mutex = Lock{
 	Inspect: load("mutex", "inspect"),
 }
 
+// Fair are the scripts of the fair lock, whose holds are renewed as those of the
+// plain lock are.
+var Fair = Lock{
+	Acquire: load("fair", "acquire", "fair"),
+	Release: load("fair", "release", "fair"),
+	Renew:   Mutex.Renew,
+	Force:   load("fair", "force", "fair"),
+	Inspect: load("fair", "inspect", "fair"),
+	Leave:   load("fair", "leave", "fair"),
+}
+
 // Read are the scripts of the read-write lock's readers, Write those of its
 // writers, whose holds are renewed as those of the plain lock are.
 var (

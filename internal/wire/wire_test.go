@@ -71,3 +71,30 @@ func FuzzAcceptedNamesShareASlot(f *testing.F) {
 		}
 	})
 }
+
+// The other golden names, with and without a tag of the name's own.
+func TestGoldenKeys(t *testing.T) {
+	for _, row := range []struct{ got, want string }{
+		{Token("x"), "redisson_lock_token:{x}"},
+		{Token("a:{b}"), "redisson_lock_token:a:{b}"},
+		{RWChannel("x"), "redisson_rwlock:{x}"},
+		{RWChannel("{a}:b"), "redisson_rwlock:{a}:b"},
+		{ReadHold("x", "c:1", 2), "{x}:c:1:rwlock_timeout:2"},
+		{ReadHold("{a}:b", "c:1", 1), "{a}:b:c:1:rwlock_timeout:1"},
+		{Writer("c:1"), "c:1:write"},
+		{Queue("x"), "redisson_lock_queue:{x}"},
+		{Timeouts("x"), "redisson_lock_timeout:{x}"},
+		{Waiting("x"), "holdfast_lock_waiting:{x}"},
+		{Next("x"), "holdfast_next:{x}"},
+		{FairChannel("x", "c:1"), "redisson_lock__channel:{x}:c:1"},
+		{FairChannel("{a}:b", "c:1"), "redisson_lock__channel:{a}:b:c:1"},
+		{WriterReleased, "1"},
+	} {
+		if row.got != row.want {
+			t.Errorf("%q, want %q", row.got, row.want)
+		}
+		if strings.Contains(row.got, "{x}") && Slot(row.got) != Slot("x") {
+			t.Errorf("%q is in another slot than its lock", row.got)
+		}
+	}
+}
