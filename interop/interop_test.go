@@ -110,6 +110,7 @@ type lock interface {
 var exclusive = map[string]func(c *holdfast.Client, name string) lock{
 	"mutex":  func(c *holdfast.Client, name string) lock { return c.NewMutex(name) },
 	"fenced": func(c *holdfast.Client, name string) lock { return c.NewMutex(name, holdfast.Fenced()) },
+	"fair":   func(c *holdfast.Client, name string) lock { return c.NewFairMutex(name) },
 	"write":  func(c *holdfast.Client, name string) lock { return c.NewRWMutex(name).Writer() },
 }
 
