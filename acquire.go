@@ -21,7 +21,7 @@ type acquisition struct {
 	oneTry   bool
 	started  time.Time
 	adopting bool // what stands in Redis already, without asking for more
-	asked    bool // from a place in line, so that Redis may know of a waiter
+	asked    bool // as one who is going to wait, so that Redis may know of a waiter
 	tries    int  // how often that was refused
 	// unknown are sends whose effect is not known.
 	unknown []*flight
@@ -118,6 +118,7 @@ func (a *acquisition) waiting() (context.Context, func()) {
 func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 	t := a.tenure
 	t.awaitStale(ctx)
+	settled := false // what the owner has read
 	for range 10 {
 		if ch, o.err = t.oneMore(); o.err != nil {
 			return o, ch
@@ -130,6 +131,11 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 		}
 		t.lives(a.lease + a.client.config.timeout)
 		o = a.ask(ctx, ch)
+		if o.err == nil && o.answer.Code == script.Upgrade && !settled {
+			if settled = a.settleReader(ctx); settled {
+				continue
+			}
+		}
 		if o.err != nil || o.answer.Code != script.Changed {
 			return o, ch
 		}
@@ -141,15 +147,41 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 	return outcome{err: errChanging}, ch
 }
 
+// settleReader waits until what the owner has held for reading, and holds no
+// more, is given back. It reports false if the owner holds it still, or has had
+// it nowhere here.
+func (a *acquisition) settleReader(ctx context.Context) bool {
+	reading := a.client.standing(tenureKey{a.kind.name, "read", a.tenure.owner})
+	if reading == nil {
+		return false
+	}
+	defer reading.unref()
+	if reading.handedOut() || reading.takeOp(ctx) != nil {
+		return false
+	}
+	a.client.settle(reading, matter{release: true})
+	if reading.takeOp(ctx) != nil {
+		return false
+	}
+	reading.freeOp()
+	return true
+}
+
 // ask asks once, or until the lock is acquired.
 func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 	w := wish{
 		change: ch, owner: a.tenure.owner, lease: a.lease,
 		token: a.wantsToken(), waiting: ch.from == 0 && !a.oneTry,
 	}
-	if w.waiting && !a.passesBy() {
+	return a.request(ctx, w)
+}
+
+// request is ask without the tenure.
+func (a *acquisition) request(ctx context.Context, w wish) outcome {
+	if w.waiting && !a.passesBy(w.owner) {
 		return a.standInLine(ctx, w)
 	}
+	a.asked = a.asked || w.waiting
 	o := a.client.order(ctx, a.kind.take(w), false)
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
@@ -161,14 +193,14 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 // passesBy reports whether to ask once before standing in line: where others may
 // be in already and more may come in, if nobody waits here; and for an owner that
 // may be in on the other side.
-func (a *acquisition) passesBy() bool {
+func (a *acquisition) passesBy(owner Owner) bool {
 	_, brought := OwnerFrom(a.caller)
-	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.line())
+	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.line(owner))
 }
 
 // line is which line of this process the acquisition stands in.
-func (a *acquisition) line() string {
-	return a.kind.class + " " + a.kind.name + " " + a.kind.channel(a.tenure.owner)
+func (a *acquisition) line(owner Owner) string {
+	return a.kind.line + " " + a.kind.name + " " + a.kind.channel(owner)
 }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
@@ -206,18 +238,30 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 	if o.err == nil && o.answer.Code == script.Done {
 		return a.granted(o, ch)
 	}
-	left := matter{unknown: a.unknown, stood: ch.ours()}
-	if a.asked {
-		left.leave = a.kind.leave(a.tenure.owner)
-	}
-	a.client.settle(a.tenure, left)
+	a.client.settle(a.tenure, matter{unknown: a.unknown, stood: ch.ours(), leave: a.leaving()})
 	switch {
 	case o.err != nil:
 		return nil, a.failure(ctx, o)
 	case o.answer.Code == script.Upgrade:
 		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself", ErrReentrant)
 	}
-	return nil, a.lockedError(o)
+	return nil, a.refusal(o)
+}
+
+// refusal is the error for an answer that says no.
+func (a *acquisition) refusal(o outcome) error {
+	if a.kind.refusal != nil {
+		return a.kind.refusal(o.answer)
+	}
+	return a.lockedError(o)
+}
+
+// leaving is what takes the waiter out of Redis, if Redis may know of one.
+func (a *acquisition) leaving() request {
+	if !a.asked {
+		return request{}
+	}
+	return a.kind.leave(a.tenure.owner)
 }
 
 // lockedError says who holds the lock.
@@ -272,7 +316,7 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	} else if err != nil {
 		t.ours = max(t.ours, ch.ours())
 		t.mu.Unlock()
-		c.settle(t, matter{unknown: a.unknown, stood: ch.ours(), release: true})
+		c.settle(t, matter{unknown: a.unknown, stood: ch.ours(), release: true, leave: a.leaving()})
 		return nil, err
 	}
 	t.base, t.ours, t.unsure = ch.base, ch.ours(), false
@@ -289,7 +333,7 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	}
 	t.mu.Unlock()
 	t.ref() // the hold's
-	t.postpone(a.unknown, ch.ours())
+	t.postpone(matter{unknown: a.unknown, stood: ch.ours(), leave: a.leaving()})
 	t.freeOp()
 	h.hooks.acquired(Event{Name: a.kind.name, Owner: t.owner, Waited: now.Sub(a.started)})
 	return h, nil
@@ -303,14 +347,17 @@ func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
 		t.until = sent.Add(c.config.maxHold)
 	}
 	t.entry = &watchdog.Entry{Ward: t, Group: c.group(a.kind), Lease: c.config.lease, Until: t.until}
+	if a.config.keep {
+		t.entry.Lease = a.lease
+	}
 	c.dog.Watch(t.entry, sent, deadline, h.renewed)
 }
 
 // untrusted says why a grant is not handed out. t.mu is held.
 func (a *acquisition) untrusted(o outcome, deadline, now time.Time) error {
-	switch want := a.client.config.replicas; {
-	case o.acked < want && !a.adopting:
-		return problem(a.kind.name, fmt.Sprintf("%d of %d acknowledged it in time", o.acked, want), ErrNotReplicated)
+	switch {
+	case o.acked < a.client.config.replicas && !a.adopting:
+		return a.client.notReplicated(a.kind.name, o)
 	case a.client.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
 	case a.tenure.lost != nil:
@@ -321,10 +368,15 @@ func (a *acquisition) untrusted(o outcome, deadline, now time.Time) error {
 	return nil
 }
 
+// notReplicated is the error for a grant that too few replicas have.
+func (c *Client) notReplicated(name string, o outcome) error {
+	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.acked, c.config.replicas), ErrNotReplicated)
+}
+
 func (a *acquisition) hold() *Hold {
 	h := &Hold{
 		tenure: a.tenure, since: time.Now(), hooks: a.config.hooks,
-		renewed: a.config.lease == 0, token: a.tenure.token,
+		renewed: a.config.lease == 0 || a.config.keep, token: a.tenure.token,
 	}
 	h.ctx, h.cancel = context.WithCancelCause(WithOwner(a.caller, a.tenure.owner))
 	return h

@@ -47,6 +47,10 @@ var (
 	// sent.
 	ErrInvalidOwner = errors.New("invalid owner")
 
+	// ErrInvalidCount: a number of permits, or a latch's count, is out of bounds.
+	// Nothing was sent.
+	ErrInvalidCount = errors.New("invalid count")
+
 	// ErrInvalidOption: an option has no sense, alone or beside the others.
 	// Nothing was sent.
 	ErrInvalidOption = errors.New("invalid option")
@@ -59,7 +63,8 @@ type LockedError struct {
 	Name string
 	// Holder is the owner that holds it, as it stands in Redis. It is empty if
 	// it is not known: other waiters of this process were ahead, and Redis has
-	// not been asked yet.
+	// not been asked yet; and if nobody does, but others are ahead in the line of
+	// a fair lock.
 	Holder string
 	// TTL is how long the lock lives unless it is renewed; -1 if it does not
 	// expire, and 0 if it is not known.

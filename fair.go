@@ -2,105 +2,109 @@ package holdfast
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// FairMutex is a [Mutex] whose waiters get it in the order in which they came, over
-// all processes. Get one from [Client.NewFairMutex]. All methods are safe for
+// FairMutex is a [Mutex] whose waiters come first, first served, over all
+// processes. Get one from [Client.NewFairMutex]. All methods are safe for
 // concurrent use.
 //
-// Each waiter has a place in a line in Redis, and keeps it for as long as it asks
-// again every few seconds. One that gives up leaves the line at once, one that
-// dies within ten seconds. TryLock does not stand in line, and does not overtake
-// those who do.
+// Lock takes the last place in a line that stands in Redis, and keeps it until it
+// is let in or returns; Inspect shows the line. TryLock never takes a place, and
+// is refused while others stand in line, though the lock be free: its
+// [LockedError] then has neither a Holder nor a TTL. A nested Lock does not wait,
+// and so takes no place either.
 //
-// In Redis the lock is as a [Mutex]; the line is a list at
-// redisson_lock_queue:{name}, with the waiters' times in sorted sets at
-// redisson_lock_timeout:{name} and, which Redisson does not know,
-// holdfast_lock_waiting:{name}. Whose turn it is hears of it on
-// redisson_lock__channel:{name}:owner. Redisson: RedissonClient.getFairLock.
+// A waiter asks again every three seconds, which is also how its place is kept:
+// one that has not been heard of for ten seconds, because its process was killed
+// or cut off, say, is out of the line, and the next one is let in. If it does come
+// back, it takes the last place. Time in which Redis itself did not answer anybody
+// does not count.
+//
+// In Redis it is the hash of a Mutex, and beside it the line: a list at
+// redisson_lock_queue:{name}, and the times until which Redisson believes in each
+// waiter at redisson_lock_timeout:{name}; those of holdfast's own waiters stand in
+// holdfast_lock_waiting:{name} in addition. Whoever is next is told on a channel of
+// its own, redisson_lock__channel:{name}:owner. Redisson: RFairLock, with
+// [NonReentrant] the lock of that name. Waiters of both stand in one line. A plain
+// Mutex of the same name respects the holder but not the line, and should not be
+// used beside it.
 type FairMutex struct {
 	lock
 }
 
-// NewFairMutex returns the fair lock of the given name, for which the rules of
-// [Client.NewMutex] hold. It does no I/O. The options are [NonReentrant], [Fenced]
-// and [TokenTTL]. Redisson: getFairLock.
+// NewFairMutex returns the fair lock of the given name. It does no I/O. What names
+// there are, [Client.NewMutex] says. The options are [NonReentrant], [Fenced] and
+// [TokenTTL]; [Polling] makes every call return [ErrInvalidOption]. Redisson:
+// getFairLock.
 func (c *Client) NewFairMutex(name string, options ...MutexOption) *FairMutex {
 	config := mutexOptions(options)
-	config.without(config.polling, "Polling", "the waiters of a fair mutex are told when it is their turn")
+	config.without(config.polling, "Polling", "whoever is next in line is told")
 	config.without(config.writersFirst, "WritersFirst", "a mutex has no readers")
-	return &FairMutex{lock{newKind(c, name, "fair", fair{name: name, config: config}, config)}}
+	return &FairMutex{lock{newKind(c, name, "fair", fair{hash{name: name, config: config}}, config)}}
 }
 
-var _ Locker = (*FairMutex)(nil)
-
-// fair is the dialect of the fair lock.
+// fair is the dialect of the fair lock: the hash of the plain lock, and a line.
 type fair struct {
-	name   string
-	config mutexConfig
+	hash
 }
 
-// keys are those of every script.
-func (l fair) keys(token bool) []string {
-	keys := append([]string{l.name}, l.aside()...)
-	keys = append(keys, wire.LockChannel(l.name))
-	if token {
-		keys = append(keys, wire.Token(l.name))
+// keys are those that all its scripts have, in their order.
+func (l fair) keys() []string {
+	return []string{
+		l.name, wire.FairQueue(l.name), wire.FairTimeouts(l.name), wire.FairHeartbeats(l.name), wire.LockChannel(l.name),
 	}
-	return keys
 }
 
 func (l fair) acquire(w wish) request {
-	waits := "0"
+	keys := l.keys()
+	if w.token {
+		keys = append(keys, wire.Token(l.name))
+	}
+	waiting := "0"
 	if w.waiting {
-		waits = "1"
+		waiting = "1"
 	}
 	return request{
-		script: script.Fair.Acquire, keys: l.keys(w.token),
+		script: script.Fair.Acquire, keys: keys,
 		args: []string{
 			millis(w.lease), w.owner.String(), strconv.Itoa(w.from), strconv.Itoa(w.to), millis(l.config.tokenTTL),
-			waits, wire.Released,
+			waiting, wire.Released,
 		},
 	}
 }
 
 func (l fair) release(owner Owner, from, to int) request {
 	return request{
-		script: script.Fair.Release, keys: l.keys(false),
+		script: script.Fair.Release, keys: l.keys(),
 		args: []string{wire.Released, owner.String(), strconv.Itoa(from), strconv.Itoa(to)},
 	}
 }
 
-func (l fair) renew(owner Owner, _ int, ttl time.Duration) request {
-	return request{script: script.Fair.Renew, keys: []string{l.name}, args: []string{owner.String(), millis(ttl)}}
-}
-
 func (l fair) force(holders []string) request {
-	return request{
-		script: script.Fair.Force, keys: l.keys(false), args: append([]string{wire.Released}, holders...),
-	}
+	return request{script: script.Fair.Force, keys: l.keys(), args: append([]string{wire.Released}, holders...)}
 }
 
 func (l fair) inspect() request {
-	return request{script: script.Fair.Inspect, keys: l.keys(l.config.fenced)}
+	keys := l.keys()
+	if l.config.fenced {
+		keys = append(keys, wire.Token(l.name))
+	}
+	return request{script: script.Fair.Inspect, keys: keys}
 }
 
 func (l fair) leave(owner Owner) request {
-	return request{
-		script: script.Fair.Leave, keys: l.keys(false), args: []string{wire.Released, owner.String()},
-	}
+	return request{script: script.Fair.Leave, keys: l.keys(), args: []string{wire.Released, owner.String()}}
 }
 
-func (l fair) size() request {
-	return request{script: script.Size, keys: l.inspect().keys}
-}
+// channel is the owner's own: only the next in line is told. So each waiter has a
+// line of its own in this process, and the one in Redis is the only one.
+func (l fair) channel(owner Owner) string { return wire.WaiterChannel(l.name, owner.String()) }
+
+func (l fair) size() request { return request{script: script.Size, keys: l.inspect().keys} }
 
 func (l fair) aside() []string {
-	return []string{wire.Queue(l.name), wire.Timeouts(l.name), wire.Waiting(l.name)}
+	return []string{wire.FairQueue(l.name), wire.FairTimeouts(l.name), wire.FairHeartbeats(l.name)}
 }
-
-func (l fair) channel(owner Owner) string { return wire.FairChannel(l.name, owner.String()) }

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,22 +14,33 @@ import (
 // watchdog moves it for as long as Redis acknowledges the renewals. All methods
 // are safe for concurrent use.
 type Hold struct {
-	tenure  *tenure
+	tenure  *tenure         // nil if it is a hold of several locks
+	bundle  *bundle         // what a hold of several locks is made of, else nil
 	ctx     context.Context // a hold is a context: that is how it tells its loss
 	cancel  context.CancelCauseFunc
 	since   time.Time
 	renewed bool  // the watchdog renews for it
 	token   int64 // 0: none
 	hooks   hookList
-	ended   error       // why the hold is no more, other than loss; guarded by tenure.mu
+	ended   error       // why the hold is no more, other than loss; guarded by mutex
 	told    atomic.Bool // the hooks know of its loss
 }
 
 // Name returns the lock's name.
-func (h *Hold) Name() string { return h.tenure.kind.name }
+func (h *Hold) Name() string {
+	if h.bundle != nil {
+		return h.bundle.name
+	}
+	return h.tenure.kind.name
+}
 
 // Owner returns who holds the lock.
-func (h *Hold) Owner() Owner { return h.tenure.owner }
+func (h *Hold) Owner() Owner {
+	if h.bundle != nil {
+		return h.bundle.owner
+	}
+	return h.tenure.owner
+}
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others.
 // It is greater than the tokens of all holds of the lock before, and stays the
@@ -48,6 +60,9 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
 func (h *Hold) Deadline() time.Time {
+	if h.bundle != nil {
+		return h.bundle.deadline(h)
+	}
 	t := h.tenure
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,16 +82,24 @@ func (h *Hold) Deadline() time.Time {
 // does not answer; the hold then stands as it was, or longer. Redisson:
 // RLock.expire, which does not ask whose lock it is.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
-	t := h.tenure
-	c := t.kind.client
 	d, err := checkLease(d)
 	if err != nil {
 		return err
+	}
+	if h.bundle != nil {
+		return h.bundle.extend(h, func(part *Hold) error { return part.Extend(ctx, d) })
 	}
 	entry, err := h.extendable(d)
 	if err != nil {
 		return err
 	}
+	return h.extend(ctx, entry, d)
+}
+
+// extend is Extend after the checks.
+func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
+	t := h.tenure
+	c := t.kind.client
 	t.lives(d + c.config.timeout)
 	o, err := c.ask(ctx, t.kind, "renew", t.kind.renew(t.owner, t.count(), d))
 	if err != nil {
@@ -112,17 +135,29 @@ func (h *Hold) extendable(d time.Duration) (*watchdog.Entry, error) {
 	return t.entry, nil
 }
 
+// mutex guards the hold's state.
+func (h *Hold) mutex() *sync.Mutex {
+	if h.bundle != nil {
+		return &h.bundle.mu
+	}
+	return &h.tenure.mu
+}
+
 // alive returns why the hold is no more, or nil.
 func (h *Hold) alive() error {
-	h.tenure.mu.Lock()
-	defer h.tenure.mu.Unlock()
+	mu := h.mutex()
+	mu.Lock()
+	defer mu.Unlock()
 	return h.state()
 }
 
-// state is alive with tenure.mu held.
+// state is alive with mutex held.
 func (h *Hold) state() error {
-	if h.ended != nil {
+	switch {
+	case h.ended != nil:
 		return h.ended
+	case h.bundle != nil:
+		return h.bundle.lost
 	}
 	return h.tenure.lost
 }
@@ -143,6 +178,9 @@ func (h *Hold) state() error {
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
+	if h.bundle != nil {
+		return h.bundle.unlock(h)
+	}
 	t := h.tenure
 	c := t.kind.client
 	if !c.tasks.Begin() { // Close has given it back

@@ -1,11 +1,13 @@
 package holdfast
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -24,7 +26,19 @@ type kind struct {
 	// twoSided says that the owner may hold the lock in another way already. Then
 	// it must not stand in line behind those who wait for it to leave.
 	twoSided bool
-	config   mutexConfig
+	// line is which line of this process waiters stand in: the class, unless each
+	// acquire has a class of its own.
+	line string
+	// deaf says that holders do not listen for being robbed: the channel tells
+	// them too much else.
+	deaf   bool
+	config mutexConfig
+	// asks says that to acquire it changes nothing in Redis.
+	asks bool
+	// prepare asks what a wait without an owner needs to know; nil: nothing.
+	prepare func(waiting context.Context)
+	// refusal is the error for an answer that says no; nil makes a [*LockedError].
+	refusal func(script.Answer) error
 	dialect
 }
 
@@ -75,14 +89,14 @@ type request struct {
 // take is acquire, acknowledged by replicas if the client asks for that.
 func (k *kind) take(w wish) request {
 	r := k.acquire(w)
-	r.acks = true
+	r.acks = !k.asks
 	return r
 }
 
 // newKind returns a kind with what all have in common. Its name has been
 // checked, and its options have.
 func newKind(c *Client, name, class string, d dialect, config mutexConfig) *kind {
-	k := &kind{client: c, name: name, class: class, config: config, dialect: d, invalid: config.invalid}
+	k := &kind{client: c, name: name, class: class, line: class, config: config, dialect: d, invalid: config.invalid}
 	if err := wire.CheckName(name); err != nil {
 		k.invalid = fmt.Errorf("holdfast: %w: %.80q: %w", ErrInvalidName, name, err)
 	}

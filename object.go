@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -26,15 +27,10 @@ func (l *lock) Delete(ctx context.Context) (bool, error) {
 	c, k := l.kind.client, l.kind
 	var had bool
 	if keys := k.aside(); len(keys) > 0 {
-		o, err := c.ask(ctx, k, "delete", request{script: script.Delete, keys: keys})
-		if err != nil {
+		var err error
+		if had, err = c.remove(ctx, k, keys); err != nil {
 			return false, err
 		}
-		n, err := o.answer.Int(0)
-		if err != nil {
-			return false, &BackendError{Op: "delete", Name: k.name, MayHaveRun: true, Err: err}
-		}
-		had = n > 0
 	}
 	forced, err := l.ForceUnlock(ctx)
 	return had || forced, err
@@ -52,6 +48,96 @@ func (l *lock) ClearExpire(context.Context) error {
 // old one. Redisson: RObject.rename.
 func (l *lock) Rename(_ context.Context, _ string) error {
 	return problem(l.kind.name, "holders and waiters know it by its name", errors.ErrUnsupported)
+}
+
+// object is what can be done with a semaphore or a latch as with any object. Its
+// keys are those that it is made of; what helps its calls beside them expires by
+// itself.
+type object struct {
+	client *Client
+	kind   *kind
+	keys   []string
+}
+
+// Name returns the name.
+func (o *object) Name() string { return o.kind.name }
+
+// TTL returns how long it lives: 0 if it is not there, -1 if it does not expire,
+// which is usual. Redisson: RExpirable.remainTimeToLive.
+func (o *object) TTL(ctx context.Context) (time.Duration, error) {
+	ms, err := o.number(ctx, "ttl", request{script: script.TTL, keys: o.keys[:1]})
+	if err != nil || ms == -2 {
+		return 0, err
+	}
+	return max(-1, time.Duration(ms)*time.Millisecond), nil
+}
+
+// Expire lets it be deleted d from now, whatever its permits or its count are
+// then, and reports whether it is there. d is bounded as a [Lease] is; anything
+// else is [ErrInvalidLease]. Redisson: RExpirable.expire.
+func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
+	d, err := checkLease(d)
+	if err != nil {
+		return false, err
+	}
+	return o.expire(ctx, d)
+}
+
+// ClearExpire takes that back, and reports whether it is there. Redisson:
+// RExpirable.clearExpire.
+func (o *object) ClearExpire(ctx context.Context) (bool, error) { return o.expire(ctx, 0) }
+
+func (o *object) expire(ctx context.Context, d time.Duration) (bool, error) {
+	n, err := o.number(ctx, "expire", request{script: script.Expire, keys: o.keys, args: []string{millis(d)}})
+	return n > 0, err
+}
+
+// MemoryUsage returns how many bytes it takes in Redis, with all its keys, as
+// MEMORY USAGE counts them; 0 if there are none. Redisson: RObject.sizeInMemory.
+func (o *object) MemoryUsage(ctx context.Context) (int64, error) {
+	return o.client.size(ctx, o.kind)
+}
+
+// Delete deletes it, and reports whether it was there. Permits that are held are
+// lost. Redisson: RObject.delete.
+func (o *object) Delete(ctx context.Context) (bool, error) {
+	had, err := o.client.remove(ctx, o.kind, o.keys)
+	o.client.pokeHolders(o.kind)
+	return had, err
+}
+
+// Rename always returns an error that matches [errors.ErrUnsupported]: whoever
+// holds it or waits for it knows it by its name, and would go on under the old one.
+// Redisson: RObject.rename.
+func (o *object) Rename(_ context.Context, _ string) error {
+	return problem(o.kind.name, "holders and waiters know it by its name", errors.ErrUnsupported)
+}
+
+// number orders what is answered by a number.
+func (o *object) number(ctx context.Context, op string, ask request) (int64, error) {
+	answered, err := o.client.ask(ctx, o.kind, op, ask)
+	if err != nil {
+		return 0, err
+	}
+	n, err := answered.answer.Int(0)
+	if err != nil {
+		return 0, &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: err}
+	}
+	return n, nil
+}
+
+// remove deletes keys, and reports whether any was there.
+func (c *Client) remove(ctx context.Context, k *kind, keys []string) (bool, error) {
+	o, err := c.ask(ctx, k, "delete", request{script: script.Delete, keys: keys})
+	if err != nil {
+		return false, err
+	}
+	n, err := o.answer.Int(0)
+	if err != nil {
+		return false, &BackendError{Op: "delete", Name: k.name, MayHaveRun: true, Err: err}
+	}
+	// If a send was lost, the one that was answered may have found its work done.
+	return n > 0 || len(o.unknown) > 0, nil
 }
 
 // size asks how many bytes a kind takes.

@@ -123,6 +123,9 @@ type lockConfig struct {
 	wait    time.Duration
 	bounded bool // wait counts
 	hooks   hookList
+	// keep renews a fixed lease until the hold is told to last for it: it is one
+	// of several, and the others are still to be had.
+	keep bool
 }
 
 // LockOption sets something for one acquire.
@@ -162,16 +165,23 @@ func Observe(h Hooks) LockOption {
 	}
 }
 
+func (cfg *lockConfig) apply(options []LockOption) error {
+	for _, option := range options {
+		if option == nil {
+			return fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)
+		}
+		if err := option(cfg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // lockOptions applies options over the client's defaults.
 func (c *Client) lockOptions(options []LockOption) (lockConfig, error) {
 	cfg := lockConfig{hooks: slices.Clip(c.config.hooks)}
-	for _, option := range options {
-		if option == nil {
-			return cfg, fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)
-		}
-		if err := option(&cfg); err != nil {
-			return cfg, err
-		}
+	if err := cfg.apply(options); err != nil {
+		return cfg, err
 	}
 	if cfg.lease > 0 && !c.config.usable(cfg.lease) {
 		return cfg, fmt.Errorf("holdfast: %w: %v leaves nothing beside the margin of %v",

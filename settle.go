@@ -115,8 +115,7 @@ type matter struct {
 // It returns at once; what there is to wait for is waited for in the background,
 // and bounded: by the sends' own limits, and by the key's end if Redis is away.
 func (c *Client) settle(t *tenure, m matter) {
-	pending, stood := t.postponed()
-	m.unknown, m.stood = append(m.unknown, pending...), max(m.stood, stood)
+	m = t.postponed(m)
 	if len(m.unknown) == 0 && !m.release && m.leave.script == nil {
 		t.freeOp()
 		return
@@ -136,10 +135,10 @@ func (c *Client) settle(t *tenure, m matter) {
 func (c *Client) settling(t *tenure, m matter) {
 	c.depart(t, m.leave)
 	ran, over := c.outcomesOf(m.unknown)
-	if ran {
+	if len(m.unknown) > 0 {
 		defer func() {
 			sleep(c.life, time.Until(over))
-			c.depart(t, t.kind.leave(t.owner)) // one of them may have come back to the line
+			c.depart(t, m.leave) // a refused one, too, may have come back to the line
 		}()
 	}
 	for ran || m.release {
@@ -158,18 +157,24 @@ func (c *Client) settling(t *tenure, m matter) {
 	}
 }
 
-// depart takes a waiter that has given up out of Redis. If Redis is away, it
-// drops the waiter by itself when it has not been heard of for a while.
+// depart takes a waiter that has given up out of Redis. If Redis is away for so
+// long that nobody believes in the waiter any more, it need not be told.
 func (c *Client) depart(t *tenure, leave request) {
-	if leave.script == nil || c.life.Err() != nil {
+	if leave.script == nil {
 		return
 	}
-	o := c.order(c.life, leave, true)
-	if o.err != nil {
-		c.failed(t.kind.name, t.owner, o.backendError("leave", t.kind.name))
+	for end := time.Now().Add(reservation); c.life.Err() == nil; {
+		o := c.order(c.life, leave, true)
+		_, over := c.outcomesOf(o.unknown)
+		sleep(c.life, time.Until(over))
+		switch {
+		case o.err == nil:
+			return
+		case !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end):
+			c.failed(t.kind.name, t.owner, o.backendError("leave", t.kind.name))
+			return
+		}
 	}
-	_, over := c.outcomesOf(o.unknown)
-	sleep(c.life, time.Until(over))
 }
 
 // outcomesOf waits until it is known what came of each flight, and returns

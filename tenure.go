@@ -37,10 +37,11 @@ type tenure struct {
 	base int
 	// pending are sends of granted acquires that were not answered. While the
 	// hold lasts they find another count and do nothing; once it has been given
-	// back they might take it again, so that must be settled then. stood is how
-	// many counts would be ours.
+	// back they might take it again, or wait for it again, so that must be settled
+	// then. stood is how many counts would be ours, leave takes the waiter away.
 	pending []*flight
 	stood   int
+	leave   request
 	// stale are sends of partial releases that were not answered. They do nothing
 	// until the count is again what it was before: the next acquire waits.
 	stale []*flight
@@ -72,6 +73,18 @@ func (c *Client) tenure(k *kind, owner Owner) *tenure {
 		c.tenures[key] = t
 	}
 	t.refs++
+	return t
+}
+
+// standing returns a tenure that is there already, or nil. It is paired with a
+// call of unref.
+func (c *Client) standing(key tenureKey) *tenure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tenures[key]
+	if t != nil {
+		t.refs++
+	}
 	return t
 }
 
@@ -161,6 +174,13 @@ func (t *tenure) count() int {
 	return t.base + t.ours
 }
 
+// handedOut reports whether the owner has any hold here that is not unlocked.
+func (t *tenure) handedOut() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holds) > 0
+}
+
 // hasToken reports whether this run of holds has a fencing token.
 func (t *tenure) hasToken() bool {
 	t.mu.Lock()
@@ -191,24 +211,31 @@ func (t *tenure) mayHave(ours int) {
 	}
 }
 
-// postpone keeps sends to be settled when a hold is given back.
-func (t *tenure) postpone(unknown []*flight, stood int) {
-	if len(unknown) == 0 {
+// postpone keeps an acquire's unanswered sends to be settled when a hold is
+// given back.
+func (t *tenure) postpone(m matter) {
+	if len(m.unknown) == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pending = append(t.pending, unknown...)
-	t.stood = max(t.stood, stood)
+	t.pending = append(t.pending, m.unknown...)
+	t.stood = max(t.stood, m.stood)
+	if m.leave.script != nil {
+		t.leave = m.leave
+	}
 }
 
-// postponed returns what was postponed, and forgets it.
-func (t *tenure) postponed() (unknown []*flight, stood int) {
+// postponed adds to m what was postponed, and forgets it.
+func (t *tenure) postponed(m matter) matter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	unknown, stood = slices.Concat(t.pending, t.stale), t.stood
-	t.pending, t.stale, t.stood = nil, nil, 0
-	return unknown, stood
+	m.unknown, m.stood = slices.Concat(m.unknown, t.pending, t.stale), max(m.stood, t.stood)
+	if m.leave.script == nil {
+		m.leave = t.leave
+	}
+	t.pending, t.stale, t.stood, t.leave = nil, nil, 0, request{}
+	return m
 }
 
 // leaveStale keeps unanswered sends of a release for the next acquire to wait
@@ -313,7 +340,8 @@ func (t *tenure) lose(entry *watchdog.Entry, reason string) {
 func (t *tenure) listen(entry *watchdog.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if channel := t.kind.channel(t.owner); t.entry == entry && t.seat == nil && channel != "" {
+	channel := t.kind.channel(t.owner)
+	if t.entry == entry && t.seat == nil && channel != "" && !t.kind.deaf {
 		dog := t.kind.client.dog
 		t.seat = t.kind.client.hub.Join(channel, func() { dog.Poke(entry) })
 	}

@@ -27,7 +27,7 @@ var errWaitOver = errors.New("the wait is over")
 func (a *acquisition) standInLine(ctx context.Context, w wish) outcome {
 	ask := a.kind.take(w)
 	channel := a.kind.channel(w.owner)
-	place := a.client.lines.Enter(a.line(), channel)
+	place := a.client.lines.Enter(a.line(w.owner), channel)
 	a.tries = 0
 	defer place.Leave()
 	select {
@@ -114,19 +114,18 @@ func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) o
 func (a *acquisition) refused(place *line.Place, o outcome) {
 	// What has passed its limit without an effect so far will have none.
 	a.unknown = slices.DeleteFunc(a.unknown, func(f *flight) bool { return f.over.Before(o.sent) })
-	refusal := a.lockedError(o)
-	a.last = refusal
+	a.last = a.refusal(o)
 	nap := longestSleep
 	if hint, err := o.answer.Int(2); err == nil {
 		nap = min(nap, time.Duration(hint+1)*time.Millisecond)
-	} else if refusal.TTL >= 0 {
-		nap = min(nap, refusal.TTL+time.Millisecond)
+	} else if ttl := a.lockedError(o).TTL; ttl >= 0 {
+		nap = min(nap, ttl+time.Millisecond)
 	}
 	if a.kind.config.polling {
 		nap = a.kind.config.backoff.pause(a.tries)
 		a.tries++
 	}
-	place.AskAt(time.Now().Add(nap), refusal)
+	place.AskAt(time.Now().Add(nap), a.last)
 }
 
 // afterMe is when the next in line should ask, if nothing rings, after this one

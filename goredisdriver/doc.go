@@ -33,10 +33,9 @@
 // without ContextTimeoutEnabled, too, while the server answers.
 //
 // On a cluster the pipeline goes through the client of the node in charge, and
-// only hooks that this one has see it. After MOVED or ASK it is sent
-// to the node that was named, if that is one of the primaries that CLUSTER SLOTS
-// tells of. If it is not, the script is sent as Eval sends it, without
-// WAIT, and 0 replicas are reported. READONLY is left to the caller.
+// only hooks that this one has see it. After MOVED or ASK it is sent to the node
+// that was named, on a connection made for this one call, which no hooks
+// see. READONLY is left to the caller.
 //
 // # Listening
 //

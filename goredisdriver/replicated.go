@@ -2,7 +2,8 @@ package goredisdriver
 
 import (
 	"context"
-	"sync/atomic"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,41 +46,31 @@ func (d *Driver) onCluster(ctx context.Context, call driver.Call, replicas int, 
 	for redirected := 0; ; redirected++ {
 		reply, acknowledged, err := try.eval(ctx, call)
 		addr, moved := redis.IsMovedError(err)
-		if !moved {
+		if moved {
+			d.cluster.ReloadState(ctx) // returns at once
+		} else {
 			addr, try.asking = redis.IsAskError(err)
 		}
 		if !moved && !try.asking || redirected == redirects {
 			return reply, acknowledged, err
 		}
 		try.asking = !moved
-		named := d.primaryAt(ctx, addr)
-		if named == nil {
-			// go-redis can reach it, but does not say on which connection.
-			reply, err := d.Eval(ctx, call)
-			return reply, 0, err
-		}
+		named := another(master, addr)
+		defer named.Close() //nolint:errcheck // fails only if it is closed
 		try.node = named
 	}
 }
 
-// primaryAt returns the client of a primary, or nil if there is none at that
-// address. It looks the nodes up anew, so later calls go the right way at once.
-func (d *Driver) primaryAt(ctx context.Context, addr string) *redis.Client {
-	cluster, ok := d.cluster.(interface {
-		ForEachMaster(ctx context.Context, visit func(context.Context, *redis.Client) error) error
-	})
-	if !ok {
-		return nil
+// another returns a client of another node, which the caller closes. The cluster
+// client has one already, but shows it only after asking around for the nodes,
+// which takes long while one of them is away.
+func another(like *redis.Client, addr string) *redis.Client {
+	options := *like.Options()
+	options.Addr, options.NodeAddress, options.MinIdleConns = addr, "", 0
+	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 { // IPv6 comes without brackets
+		options.Addr = net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:])
 	}
-	var found atomic.Pointer[redis.Client]
-	// Fails if the nodes cannot be looked up; then nothing is found.
-	_ = cluster.ForEachMaster(ctx, func(_ context.Context, client *redis.Client) error {
-		if client.Options().Addr == addr {
-			found.Store(client)
-		}
-		return nil
-	})
-	return found.Load()
+	return redis.NewClient(&options)
 }
 
 // replicated is a way to have a script acknowledged.
@@ -102,18 +93,19 @@ func (r replicated) send(ctx context.Context, name, text string, call driver.Cal
 	if err := ctx.Err(); err != nil {
 		return nil, 0, driver.ConnectionError(err, true)
 	}
-	timeout := max(r.timeout, time.Millisecond) // 0 is forever
+	timeout := r.timeout
 	if deadline, ok := ctx.Deadline(); ok {
-		timeout = max(min(timeout, time.Until(deadline)), time.Millisecond)
+		timeout = min(timeout, time.Until(deadline))
 	}
+	timeout = max(timeout, time.Millisecond) // 0 is forever
 	cmd, body := command(ctx, name, text, call)
 	script := &answeredCmd{onceCmd: cmd}
 	wait := redis.NewCmd(ctx, "wait", r.replicas, timeout.Milliseconds())
 	pipe := patient(r.node, timeout).Pipeline()
 	if r.asking {
-		_ = pipe.Do(ctx, "asking") // each command keeps its error, none is sent yet
+		_ = pipe.Do(ctx, "asking") // only queues, as does what follows
 	}
-	_ = pipe.BatchProcess(ctx, script, wait) // only queues
+	_ = pipe.BatchProcess(ctx, script, wait)
 	_, err := pipe.Exec(ctx)
 	if script.answered || script.Err() != nil {
 		err = script.Err()

@@ -70,7 +70,9 @@ func (d *Driver) deliver(call driver.Call, f Fault, arrived chan<- answer) {
 	}
 	var a answer
 	a.reply, a.err = d.execute(call)
-	if f.Repeat {
+	if f.Repeat && f.RepeatAfter == 0 {
+		_, _ = d.execute(call) // before the caller can do anything; its reply goes nowhere
+	} else if f.Repeat {
 		d.server.wg.Go(func() {
 			if pause(d.server.ctx, f.RepeatAfter) {
 				_, _ = d.execute(call) // its reply goes nowhere

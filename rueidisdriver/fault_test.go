@@ -166,16 +166,32 @@ func TestSlotMoved(t *testing.T) {
 }
 
 // moveSlot gives the slot of a key, which must be empty, to another node.
-func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) {
+func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.Server {
 	t.Helper()
-	from := cluster.NodeFor(t, key)
-	to := cluster.Nodes[0]
-	if to == from {
-		to = cluster.Nodes[1]
-	}
-	slot, id := from.Cli(t, "CLUSTER", "KEYSLOT", key), to.Cli(t, "CLUSTER", "MYID")
+	// Only a node that imports a slot gets the better of what is still said about
+	// the slot's owner before.
+	to := migrateSlot(t, cluster, key)
+	slot, id := to.Cli(t, "CLUSTER", "KEYSLOT", key), to.Cli(t, "CLUSTER", "MYID")
 	to.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
-	for _, node := range cluster.Nodes {
+	primaries, _ := masters(t, cluster)
+	for _, node := range primaries {
 		node.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
 	}
+	return to
+}
+
+// migrateSlot begins to give the slot of a key, which must be empty, to another
+// node.
+func migrateSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.Server {
+	t.Helper()
+	from := cluster.NodeFor(t, key)
+	primaries, _ := masters(t, cluster)
+	to := primaries[0]
+	if to == from {
+		to = primaries[1]
+	}
+	slot := from.Cli(t, "CLUSTER", "KEYSLOT", key)
+	to.Cli(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.Cli(t, "CLUSTER", "MYID"))
+	from.Cli(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.Cli(t, "CLUSTER", "MYID"))
+	return to
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // The conformance suite: what the articles about Redisson's RLock describe, and
-// what holdfast adds, on every driver, in real time.
+// what holdfast adds, for every kind, on every driver, in real time.
 func TestConformance(t *testing.T) {
-	suite := map[string]func(*testing.T, *place){
+	suite := map[string]func(*testing.T, *place, *kind){
 		"LockAndUnlock":        lockAndUnlock,
 		"Reentrancy":           reentrancy,
 		"FixedLease":           fixedLease,
@@ -34,121 +34,140 @@ func TestConformance(t *testing.T) {
 		"CloseGivesBack":       closeGivesBack,
 		"P1_UnlockLeavesNoKey": unlockLeavesNoKey,
 	}
-	for _, p := range standalone(t) {
-		for name, test := range suite {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, p)
-			})
+	places := standalone(t)
+	forKinds(t, func(t *testing.T, k *kind) {
+		for _, p := range places {
+			for name, test := range suite {
+				t.Run(p.name+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					test(t, p, k)
+				})
+			}
 		}
-	}
+	})
 }
 
 // names gives every test a lock of its own.
 var names atomic.Int64
 
-func fresh() string { return fmt.Sprintf("lock:%d", names.Add(1)) }
+func fresh() string { return fmt.Sprintf("lock:%06d", names.Add(1)) } // none is part of another
 
-func lockAndUnlock(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	h := must(t)(c.NewMutex(name).Lock(background))
-	if got, want := p.do(t, name, "HGETALL", name), []string{h.Owner().String(), "1"}; !slices.Equal(got, want) {
-		t.Errorf("HGETALL %v, want %v", got, want)
-	}
-	if d := time.Until(h.Deadline()); d > 30*time.Second || d < 29*time.Second {
+func lockAndUnlock(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	h := must(t)(k.lock(c, name).Lock(background))
+	p.wantCount(t, k, name, h.Owner(), 1)
+	if d := time.Until(h.Deadline()); d > 30*time.Second || d < 25*time.Second {
 		t.Errorf("deadline in %v", d)
 	}
 	if h.Name() != name {
 		t.Errorf("name %q", h.Name())
 	}
 	unlock(t, h)
-	if got := p.do(t, name, "EXISTS", name); !slices.Equal(got, []string{"0"}) {
-		t.Errorf("EXISTS %v after Unlock", got)
-	}
+	p.wantCount(t, k, name, h.Owner(), 0)
 	if !h.Deadline().IsZero() {
 		t.Errorf("deadline %v after Unlock", h.Deadline())
 	}
 }
 
-func reentrancy(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	mu := c.NewMutex(name)
+func reentrancy(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	mu := k.lock(c, name)
 	outer := must(t)(mu.Lock(background))
-	inner := must(t)(c.NewMutex(name).Lock(outer.Context()))
-	third := must(t)(mu.TryLock(inner.Context()))
-	want := []string{outer.Owner().String(), "3"}
-	if got := p.do(t, name, "HGETALL", name); !slices.Equal(got, want) {
-		t.Errorf("HGETALL %v, want %v", got, want)
+	if !k.nests {
+		notTwice(t, p, k, outer)
+		return
 	}
+	inner := must(t)(k.lock(c, name).Lock(outer.Context()))
+	third := must(t)(mu.TryLock(inner.Context()))
+	p.wantCount(t, k, name, outer.Owner(), 3)
 	if inner.Owner() != outer.Owner() {
 		t.Errorf("owners %v and %v", inner.Owner(), outer.Owner())
 	}
-	_, err := mu.TryLock(background) // another goroutine's call
+	_, err := k.against(c, name).TryLock(background) // another goroutine's call
 	wantError(t, err, holdfast.ErrLocked)
 	unlock(t, third)
 	unlock(t, inner)
-	want[1] = "1"
-	if got := p.do(t, name, "HGETALL", name); !slices.Equal(got, want) {
-		t.Errorf("HGETALL %v, want %v", got, want)
-	}
+	p.wantCount(t, k, name, outer.Owner(), 1)
 	unlock(t, outer)
+	p.wantNothing(t, k, name)
 }
 
-func fixedLease(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
+// notTwice checks that an owner cannot have the lock a second time, here or in
+// another process.
+func notTwice(t *testing.T, p *place, k *kind, h *holdfast.Hold) {
+	t.Helper()
+	for _, c := range []*holdfast.Client{p.client(t), p.client(t)} {
+		_, err := k.lock(c, h.Name()).TryLock(h.Context())
+		if !errors.Is(err, holdfast.ErrReentrant) && !errors.Is(err, holdfast.ErrLocked) {
+			t.Errorf("a second hold: %v", err)
+		}
+	}
+	p.wantCount(t, k, h.Name(), h.Owner(), 1)
+	unlock(t, h)
+	p.wantNothing(t, k, h.Name())
+}
+
+func fixedLease(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
 	start := time.Now()
-	h := must(t)(c.NewMutex(name).Lock(background, holdfast.Lease(300*time.Millisecond)))
-	next := must(t)(p.client(t).NewMutex(name).Lock(background))
-	if took := time.Since(start); took < 300*time.Millisecond {
+	h := must(t)(k.lock(c, name).Lock(background, holdfast.Lease(700*time.Millisecond)))
+	next := must(t)(k.against(p.client(t), name).Lock(background))
+	if took := time.Since(start); took < 700*time.Millisecond {
 		t.Errorf("the next owner got it after %v", took)
 	}
+	if granted := time.Now(); h.Deadline().After(granted) {
+		t.Errorf("another had it %v before the deadline", h.Deadline().Sub(granted))
+	}
+	wantError(t, h.Unlock(), holdfast.ErrLost) // also if this process was too busy to say so
 	if cause := context.Cause(h.Context()); !errors.Is(cause, holdfast.ErrLost) {
 		t.Errorf("cause %v when another had it", cause)
 	}
-	wantError(t, h.Unlock(), holdfast.ErrLost)
 	unlock(t, next)
 }
 
-func tryLock(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	h := must(t)(c.NewMutex(name).TryLock(background))
-	_, err := p.client(t).NewMutex(name).TryLock(background)
+func tryLock(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	h := must(t)(k.lock(c, name).TryLock(background))
+	_, err := k.against(p.client(t), name).TryLock(background)
 	var locked *holdfast.LockedError
 	if !errors.As(err, &locked) {
 		t.Fatalf("TryLock of a held lock: %v", err)
 	}
-	if locked.Holder != h.Owner().String() || locked.Name != name || locked.TTL > 30*time.Second || locked.TTL < 25*time.Second {
+	if k.anonymous != (locked.Holder == "") || !k.anonymous && locked.Holder != h.Owner().String() {
+		t.Errorf("held by %q, told of %q", h.Owner(), locked.Holder)
+	}
+	if locked.Name != name || locked.TTL > 30*time.Second || locked.TTL < 25*time.Second {
 		t.Errorf("%+v", locked)
 	}
 	unlock(t, h)
-	unlock(t, must(t)(c.NewMutex(name).TryLock(background, holdfast.Lease(time.Minute))))
+	unlock(t, must(t)(k.lock(c, name).TryLock(background, holdfast.Lease(time.Minute))))
 }
 
-func waitAndLease(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	h := must(t)(c.NewMutex(name).Lock(background))
+func waitAndLease(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	h := must(t)(k.lock(c, name).Lock(background))
 	start := time.Now()
-	_, err := p.client(t).NewMutex(name).Lock(background, holdfast.Wait(200*time.Millisecond), holdfast.Lease(time.Minute))
+	_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(200*time.Millisecond), holdfast.Lease(time.Minute))
 	wantError(t, err, holdfast.ErrLocked)
 	if took := time.Since(start); took < 200*time.Millisecond || took > 2*time.Second {
 		t.Errorf("gave up after %v", took)
 	}
-	_, err = c.NewMutex(name).Lock(background, holdfast.Wait(0))
+	_, err = k.against(c, name).Lock(background, holdfast.Wait(0))
 	wantError(t, err, holdfast.ErrLocked)
 	time.AfterFunc(50*time.Millisecond, func() { unlock(t, h) })
-	second := must(t)(p.client(t).NewMutex(name).Lock(background, holdfast.Wait(10*time.Second), holdfast.Lease(time.Minute)))
+	second := must(t)(k.against(p.client(t), name).Lock(background, holdfast.Wait(10*time.Second), holdfast.Lease(time.Minute)))
 	if d := time.Until(second.Deadline()); d > time.Minute || d < 58*time.Second {
 		t.Errorf("deadline in %v", d)
 	}
 	unlock(t, second)
 }
 
-func cancelledWait(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	h := must(t)(c.NewMutex(name).Lock(background))
+func cancelledWait(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	h := must(t)(k.lock(c, name).Lock(background))
 	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 	defer cancel()
-	_, err := p.client(t).NewMutex(name).Lock(ctx)
+	_, err := k.against(p.client(t), name).Lock(ctx)
 	wantError(t, err, context.DeadlineExceeded)
 	if errors.Is(err, holdfast.ErrLocked) {
 		t.Errorf("giving up is told as being refused: %v", err)
@@ -156,28 +175,28 @@ func cancelledWait(t *testing.T, p *place) {
 	unlock(t, h)
 }
 
-func strangerCannotUnlock(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	h := must(t)(c.NewMutex(name).Lock(background))
+func strangerCannotUnlock(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	h := must(t)(k.lock(c, name).Lock(background))
 	stranger := p.client(t)
-	_, err := stranger.NewMutex(name).Adopt(background, stranger.NewOwner())
+	_, err := k.lock(stranger, name).Adopt(background, stranger.NewOwner())
 	wantError(t, err, holdfast.ErrNotHeld)
 	unlock(t, h)
 	wantError(t, h.Unlock(), holdfast.ErrNotHeld)
 }
 
-func forceUnlock(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	h := must(t)(c.NewMutex(name).Lock(background))
+func forceUnlock(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	h := must(t)(k.lock(c, name).Lock(background))
 	waiter := make(chan *holdfast.Hold)
 	go func() {
-		next, err := p.client(t).NewMutex(name).Lock(background)
+		next, err := k.against(p.client(t), name).Lock(background)
 		if err != nil {
 			t.Error(err)
 		}
 		waiter <- next
 	}()
-	operator := p.client(t).NewMutex(name)
+	operator := k.lock(p.client(t), name)
 	was, err := operator.ForceUnlock(background)
 	if err != nil || !was {
 		t.Fatalf("ForceUnlock: %v, %v", was, err)
@@ -190,9 +209,9 @@ func forceUnlock(t *testing.T, p *place) {
 	wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 }
 
-func questions(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	mu, asker := c.NewMutex(name), p.client(t).NewMutex(name)
+func questions(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	mu, asker := k.lock(c, name), k.lock(p.client(t), name)
 	check := func(owner holdfast.Owner, count int) {
 		t.Helper()
 		locked, err1 := asker.Locked(background)
@@ -217,23 +236,26 @@ func questions(t *testing.T, p *place) {
 	check(c.NewOwner(), 0)
 	outer := must(t)(mu.Lock(background))
 	check(outer.Owner(), 1)
-	inner := must(t)(mu.Lock(outer.Context()))
-	check(outer.Owner(), 2)
+	if k.nests {
+		inner := must(t)(mu.Lock(outer.Context()))
+		check(outer.Owner(), 2)
+		unlock(t, inner)
+		check(outer.Owner(), 1)
+	}
 	if held, err := asker.HeldBy(background, c.NewOwner()); held || err != nil {
 		t.Errorf("HeldBy a stranger: %v, %v", held, err)
 	}
-	unlock(t, inner)
 	unlock(t, outer)
 	check(outer.Owner(), 0)
 }
 
-func watchdogRenews(t *testing.T, p *place) {
-	c, name := p.client(t, holdfast.WithLease(300*time.Millisecond)), fresh()
-	h := must(t)(c.NewMutex(name).Lock(background))
+func watchdogRenews(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t, holdfast.WithLease(time.Second)), p.fresh(t, k)
+	h := must(t)(k.lock(c, name).Lock(background))
 	ended := make(chan struct{})
 	go func() { // the lock is never free for two leases and more
 		defer close(ended)
-		_, err := p.client(t).NewMutex(name).Lock(background, holdfast.Wait(time.Second))
+		_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(2500*time.Millisecond))
 		wantError(t, err, holdfast.ErrLocked)
 	}()
 	<-ended
@@ -243,16 +265,16 @@ func watchdogRenews(t *testing.T, p *place) {
 	unlock(t, h)
 }
 
-func doAndCallbacks(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
+func doAndCallbacks(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
 	var seen []string
 	note := func(what string) func(holdfast.Event) {
 		return func(e holdfast.Event) { seen = append(seen, what+" "+e.Name) }
 	}
 	failure := errors.New("failed inside")
-	err := holdfast.Do(background, c.NewMutex(name), func(ctx context.Context) error {
+	err := holdfast.Do(background, k.lock(c, name), func(ctx context.Context) error {
 		owner, ok := holdfast.OwnerFrom(ctx)
-		held, err := c.NewMutex(name).HeldBy(ctx, owner)
+		held, err := k.lock(c, name).HeldBy(ctx, owner)
 		seen = append(seen, fmt.Sprint("inside ", ok, held, err))
 		return failure
 	}, holdfast.Observe(holdfast.Hooks{OnAcquire: note("acquired"), OnRelease: note("released")}))
@@ -263,16 +285,16 @@ func doAndCallbacks(t *testing.T, p *place) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = holdfast.Do(background, c.NewMutex(name), func(context.Context) error { panic("inside") })
+		_ = holdfast.Do(background, k.lock(c, name), func(context.Context) error { panic("inside") })
 	}()
-	if locked, err := c.NewMutex(name).Locked(background); locked || err != nil {
+	if locked, err := k.lock(c, name).Locked(background); locked || err != nil {
 		t.Errorf("after a panic: locked %v, %v", locked, err)
 	}
 }
 
-func syncLocker(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	locker := holdfast.SyncLocker(holdfast.WithOwner(background, c.NewOwner()), c.NewMutex(name))
+func syncLocker(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	locker := holdfast.SyncLocker(holdfast.WithOwner(background, c.NewOwner()), k.lock(c, name))
 	var inside, overlaps atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
@@ -297,12 +319,12 @@ func syncLocker(t *testing.T, p *place) {
 	locker.Unlock()
 }
 
-func handOver(t *testing.T, p *place) {
-	a, b, name := p.client(t), p.client(t), fresh()
-	h := must(t)(a.NewMutex(name).Lock(background))
+func handOver(t *testing.T, p *place, k *kind) {
+	a, b, name := p.client(t), p.client(t), p.fresh(t, k)
+	h := must(t)(k.lock(a, name).Lock(background))
 	got := make(chan time.Time)
 	go func() {
-		next, err := b.NewMutex(name).Lock(background)
+		next, err := k.against(b, name).Lock(background)
 		at := time.Now()
 		if err != nil {
 			t.Error(err)
@@ -312,40 +334,36 @@ func handOver(t *testing.T, p *place) {
 		unlock(t, next)
 		got <- at
 	}()
-	waitFor(t, "the waiter's subscription", func() bool {
-		return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}"), "1")
-	})
+	p.awaitWaiter(t, k, name)
 	released := time.Now()
 	unlock(t, h)
-	if took := (<-got).Sub(released); took > time.Second {
+	if took := (<-got).Sub(released); took > 2500*time.Millisecond { // by itself, it would ask after 3 s
 		t.Errorf("the waiter got it after %v", took)
 	}
-	waitFor(t, "the subscription's end", func() bool {
-		return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}"), "0")
-	})
+	waitFor(t, "the subscription's end", func() bool { return !p.listens(t, name) })
 }
 
 // holdsDoNotOverlap has several clients contend, and looks at the times of their
 // holds, not at a count.
-func holdsDoNotOverlap(t *testing.T, p *place) {
-	type span struct{ from, to time.Time }
+func holdsDoNotOverlap(t *testing.T, p *place, k *kind) {
 	var mu sync.Mutex
 	var spans []span
 	var wg sync.WaitGroup
-	name := fresh()
-	for range 4 {
+	name := p.fresh(t, k)
+	for client := range 4 {
 		c := p.client(t)
-		for range 4 {
+		for i := range 4 {
 			wg.Go(func() {
+				l, shared := k.contender(c, name, i)
 				for range 10 {
-					h, err := c.NewMutex(name).Lock(background)
+					h, err := l.Lock(background)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					s := span{from: time.Now()}
+					s := span{who: client, shared: shared, from: now()}
 					time.Sleep(200 * time.Microsecond) // the work
-					s.to = time.Now()
+					s.to = now()
 					unlock(t, h)
 					mu.Lock()
 					spans = append(spans, s)
@@ -358,35 +376,29 @@ func holdsDoNotOverlap(t *testing.T, p *place) {
 	if len(spans) != 160 {
 		t.Fatalf("%d holds", len(spans))
 	}
-	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
-	for i := 1; i < len(spans); i++ {
-		if spans[i].from.Before(spans[i-1].to) {
-			t.Errorf("hold %d began %v before the one before it ended", i, spans[i-1].to.Sub(spans[i].from))
-		}
-	}
+	checkSpans(t, k, spans)
+	p.wantNothing(t, k, name)
 }
 
-func closeGivesBack(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
-	h := must(t)(c.NewMutex(name).Lock(background))
+func closeGivesBack(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
+	h := must(t)(k.lock(c, name).Lock(background))
 	if err := c.Close(background); err != nil {
 		t.Fatal(err)
 	}
 	if cause := context.Cause(h.Context()); !errors.Is(cause, holdfast.ErrClosed) {
 		t.Errorf("cause %v", cause)
 	}
-	unlock(t, must(t)(p.client(t).NewMutex(name).TryLock(background)))
+	unlock(t, must(t)(k.against(p.client(t), name).TryLock(background)))
 }
 
 // P1: an unlock leaves nothing but the message.
-func unlockLeavesNoKey(t *testing.T, p *place) {
-	c, name := p.client(t), fresh()
+func unlockLeavesNoKey(t *testing.T, p *place, k *kind) {
+	c, name := p.client(t), p.fresh(t, k)
 	for range 10 {
-		unlock(t, must(t)(c.NewMutex(name).Lock(background)))
+		unlock(t, must(t)(k.lock(c, name).Lock(background)))
 	}
-	if got := p.do(t, name, "KEYS", "*"+name+"*"); len(got) > 0 {
-		t.Errorf("left behind: %v", got)
-	}
+	p.wantNothing(t, k, name)
 }
 
 // waitFor polls for something that can only be seen from outside.

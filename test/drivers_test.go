@@ -3,7 +3,9 @@ package test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -19,11 +21,21 @@ import (
 	"github.com/holdfast-go/holdfast/rueidisdriver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(contenderVariable) != "" {
+		os.Exit(contend()) // see overlap_test.go
+	}
+	// Most of the tests that are parallel wait most of the time.
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // place is a server, or several, as one adapter reaches it.
 type place struct {
-	name string
+	name    string
+	sharded bool // releases are announced with SPUBLISH
 	// open returns a driver with a connection of its own.
 	open func(t *testing.T) driver.Driver
 	// do executes a command where the key lives, and returns the reply's lines.
@@ -50,6 +62,42 @@ func cli(s *redistest.Server) func(*testing.T, string, ...string) []string {
 	return func(t *testing.T, _ string, args ...string) []string {
 		t.Helper()
 		return lines(s.Cli(t, args...))
+	}
+}
+
+// direct is cli without a process for each command.
+func direct(t *testing.T, s *redistest.Server) func(*testing.T, string, ...string) []string {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return func(t *testing.T, _ string, args ...string) []string {
+		t.Helper()
+		command := make([]any, len(args))
+		for i, arg := range args {
+			command[i] = arg
+		}
+		reply, err := rdb.Do(background, command...).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			t.Fatalf("%q: %v", args, err)
+		}
+		switch reply := reply.(type) {
+		case []any:
+			var all []string
+			for _, item := range reply {
+				all = append(all, fmt.Sprint(item))
+			}
+			return all
+		case map[any]any:
+			var all []string
+			for field, value := range reply {
+				all = append(all, fmt.Sprint(field), fmt.Sprint(value))
+			}
+			return all
+		case nil:
+			return nil
+		default:
+			return []string{fmt.Sprint(reply)}
+		}
 	}
 }
 

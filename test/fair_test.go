@@ -2,26 +2,28 @@ package test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The fair lock, on every driver, in real time.
-func TestFairMutex(t *testing.T) {
+// The fair lock on every driver, in real time.
+func TestFair(t *testing.T) {
 	suite := map[string]func(*testing.T, *place){
-		"InOrder":             inOrder,
-		"A14_TryDoesNotQueue": tryDoesNotQueue,
-		"L5_LeavingHeadTells": leavingHeadTells,
-		"KeysOnTheWire":       fairKeys,
-		"A3_GoneIsAnError":    fairGoneIsAnError,
-		"ManyInOneProcess":    manyInOneProcess,
+		"OnTheWire":         fairOnTheWire,
+		"ReentrancyOptions": fairOptions,
+		"HandOver":          fairHandOver,
+		"ForceUnlock":       fairForceUnlock,
+		"HoldsDoNotOverlap": fairHoldsDoNotOverlap,
+		"Leaving":           fairLeaving,
 	}
 	for _, p := range standalone(t) {
 		for name, test := range suite {
@@ -33,334 +35,243 @@ func TestFairMutex(t *testing.T) {
 	}
 }
 
-// waits makes somebody wait in line, and returns when Redis knows.
-func (p *place) waits(t *testing.T, ctx context.Context, mu *holdfast.FairMutex, got func(*holdfast.Hold, error)) {
+func lineOf(t *testing.T, p *place, name string) []string {
 	t.Helper()
-	before := p.do(t, mu.Name(), "LLEN", "redisson_lock_queue:{"+mu.Name()+"}")
-	go func() { got(mu.Lock(ctx)) }()
-	waitFor(t, "a place in line", func() bool {
-		return !slices.Equal(before, p.do(t, mu.Name(), "LLEN", "redisson_lock_queue:{"+mu.Name()+"}"))
-	})
+	return p.do(t, name, "LRANGE", "redisson_lock_queue:{"+name+"}", "0", "-1")
 }
 
-func inOrder(t *testing.T, p *place) {
-	name := fresh()
-	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
-	var mu sync.Mutex
-	var order []int
-	var wg sync.WaitGroup
-	clients := []*holdfast.Client{p.client(t), p.client(t), p.client(t)}
-	for i := range 9 {
-		wg.Add(1)
-		p.waits(t, background, clients[i%3].NewFairMutex(name), func(h *holdfast.Hold, err error) {
-			defer wg.Done()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			order = append(order, i)
-			mu.Unlock()
-			unlock(t, h)
+// queued has one wait for a fair lock, and returns when it stands in line.
+func queued(t *testing.T, p *place, name string, options ...holdfast.MutexOption) (owner holdfast.Owner, got chan *holdfast.Hold) {
+	t.Helper()
+	c := p.client(t)
+	owner, got = c.NewOwner(), make(chan *holdfast.Hold, 1)
+	go func() {
+		defer close(got)
+		h, err := c.NewFairMutex(name, options...).Lock(holdfast.WithOwner(background, owner))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got <- h
+	}()
+	waitFor(t, "its place in line", func() bool { return slices.Contains(lineOf(t, p, name), owner.String()) })
+	return owner, got
+}
+
+// What stands in Redis is what Redisson puts there, with one key more.
+func fairOnTheWire(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	h := must(t)(c.NewFairMutex(name).Lock(background))
+	if got, want := p.do(t, name, "HGETALL", name), []string{h.Owner().String(), "1"}; !slices.Equal(got, want) {
+		t.Errorf("HGETALL %v, want %v", got, want)
+	}
+	a, gotA := queued(t, p, name)
+	b, gotB := queued(t, p, name)
+	want := []string{a.String(), b.String()}
+	if got := lineOf(t, p, name); !slices.Equal(got, want) {
+		t.Errorf("the line %v, want %v", got, want)
+	}
+	for _, owner := range want {
+		if got := p.do(t, name, "ZSCORE", "redisson_lock_timeout:{"+name+"}", owner); len(got) != 1 || len(got[0]) != 13 {
+			t.Errorf("score %v", got)
+		}
+		waitFor(t, "its subscription", func() bool {
+			return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+owner), "1")
 		})
 	}
-	found, err := clients[0].NewFairMutex(name).Inspect(background)
-	if err != nil || len(found.Waiters) != 9 || len(found.Holders) != 1 {
-		t.Errorf("%+v, %v", found, err)
+	if got := p.do(t, name, "TYPE", "holdfast_lock_waiting:{"+name+"}"); !slices.Equal(got, []string{"zset"}) {
+		t.Errorf("the heartbeats are a %v", got)
 	}
-	start := time.Now()
 	unlock(t, h)
-	wg.Wait()
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("nine hand-overs took %v", took)
-	}
-	if !slices.IsSorted(order) || len(order) != 9 {
-		t.Errorf("they came in the order %v", order)
-	}
-	nothingLeft(t, p, name)
-}
-
-// A14: one try leaves no trace, and does not overtake.
-func tryDoesNotQueue(t *testing.T, p *place) {
-	name := fresh()
-	c := p.client(t)
-	h := must(t)(c.NewFairMutex(name).Lock(background))
-	_, err := c.NewFairMutex(name).TryLock(background)
-	wantError(t, err, holdfast.ErrLocked)
-	if n := p.do(t, name, "EXISTS", "redisson_lock_queue:{"+name+"}"); n[0] != "0" {
-		t.Error("TryLock stands in line")
-	}
-	// Somebody waits who is not from here, and the lock is free.
-	in := strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)
-	p.do(t, name, "RPUSH", "redisson_lock_queue:{"+name+"}", "java:1")
-	p.do(t, name, "ZADD", "redisson_lock_timeout:{"+name+"}", in, "java:1")
-	unlock(t, h)
-	_, err = c.NewFairMutex(name).TryLock(background)
-	wantError(t, err, holdfast.ErrLocked)
-	if !strings.HasSuffix(err.Error(), "held by another owner") {
-		t.Errorf("nobody holds it: %v", err)
+	unlock(t, <-gotA)
+	unlock(t, <-gotB)
+	if got := p.do(t, name, "KEYS", "*{"+name+"}*"); len(got) > 0 {
+		t.Errorf("left behind: %v", got)
 	}
 }
 
-// L5: the next one is told when the first in line gives up while the lock is
-// free. Here the first is one who does not listen: a dead one of another process
-// that somebody takes out of the line.
-func leavingHeadTells(t *testing.T, p *place) {
-	name := fresh()
-	c := p.client(t)
-	h := must(t)(c.NewFairMutex(name).Lock(background))
-	ctx, cancel := context.WithCancel(background)
-	first, second := make(chan error, 1), make(chan *holdfast.Hold, 1)
-	p.waits(t, ctx, c.NewFairMutex(name), func(_ *holdfast.Hold, err error) { first <- err })
-	p.waits(t, background, p.client(t).NewFairMutex(name), func(h *holdfast.Hold, _ error) { second <- h })
-	cancel()
-	wantError(t, <-first, context.Canceled)
-	waitFor(t, "the first to be out of the line", func() bool {
-		return p.do(t, name, "LLEN", "redisson_lock_queue:{"+name+"}")[0] == "1"
-	})
-	start := time.Now()
-	unlock(t, h)
-	unlock(t, <-second)
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("the second got it after %v", took)
+func fairOptions(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	mu := c.NewFairMutex(name, holdfast.Fenced(), holdfast.TokenTTL(time.Minute))
+	outer := must(t)(mu.Lock(background))
+	_, got := queued(t, p, name, holdfast.Fenced())
+	inner := must(t)(mu.Lock(outer.Context())) // does not stand in line, or it would wait for itself
+	if inner.Token() != outer.Token() || outer.Token() == 0 {
+		t.Errorf("tokens %d and %d", outer.Token(), inner.Token())
 	}
-	nothingLeft(t, p, name)
+	if got := p.do(t, name, "HGET", name, outer.Owner().String()); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("count %v", got)
+	}
+	_, err := c.NewFairMutex(name, holdfast.NonReentrant()).Lock(outer.Context())
+	wantError(t, err, holdfast.ErrReentrant)
+	unlock(t, inner)
+	unlock(t, outer)
+	next := <-got
+	if next.Token() <= outer.Token() {
+		t.Errorf("token %d after %d", next.Token(), outer.Token())
+	}
+	unlock(t, next)
+	_, err = c.NewFairMutex(name, holdfast.Polling(holdfast.Backoff{})).Lock(background)
+	wantError(t, err, holdfast.ErrInvalidOption)
 }
 
-// What stands in Redis is what Redisson expects there.
-func fairKeys(t *testing.T, p *place) {
-	name := fresh()
-	c := p.client(t)
-	h := must(t)(c.NewFairMutex(name).Lock(background))
-	done := make(chan *holdfast.Hold, 1)
-	p.waits(t, background, c.NewFairMutex(name), func(h *holdfast.Hold, _ error) { done <- h })
-	if got := fields(p.do(t, name, "HGETALL", name)); got[h.Owner().String()] != "1" {
-		t.Errorf("the lock: %v", got)
-	}
-	line := p.do(t, name, "LRANGE", "redisson_lock_queue:{"+name+"}", "0", "-1")
-	times := p.do(t, name, "ZRANGE", "redisson_lock_timeout:{"+name+"}", "0", "-1", "WITHSCORES")
-	if len(line) != 1 || len(times) != 2 || times[0] != line[0] {
-		t.Fatalf("the line %v, its times %v", line, times)
-	}
-	score, err := strconv.ParseFloat(times[1], 64)
-	if until := time.UnixMilli(int64(score)); err != nil || time.Until(until) < 10*time.Second || time.Until(until) > 25*time.Second {
-		t.Errorf("the waiter is believed for %v", time.Until(until))
-	}
-	waitFor(t, "it to listen", func() bool {
-		return slices.Contains(p.do(t, name, "PUBSUB", "CHANNELS", "*"+name+"*"), "redisson_lock__channel:{"+name+"}:"+line[0])
-	})
-	unlock(t, h)
-	unlock(t, <-done)
-}
-
-// A3: unlocking a lock that is gone is an error, here as for every kind.
-func fairGoneIsAnError(t *testing.T, p *place) {
+func fairHandOver(t *testing.T, p *place) {
 	name := fresh()
 	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
-	p.do(t, name, "DEL", name)
+	owner, got := queued(t, p, name)
+	waitFor(t, "its subscription", func() bool {
+		return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+owner.String()), "1")
+	})
+	released := time.Now()
+	unlock(t, h)
+	next := <-got
+	if took := time.Since(released); took > time.Second {
+		t.Errorf("it got it after %v", took)
+	}
+	unlock(t, next)
+}
+
+func fairForceUnlock(t *testing.T, p *place) {
+	c, name := p.client(t), fresh()
+	h := must(t)(c.NewFairMutex(name).Lock(background))
+	_, got := queued(t, p, name)
+	waitFor(t, "the holder's subscription", func() bool {
+		return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+h.Owner().String()), "1")
+	})
+	was, err := p.client(t).NewFairMutex(name).ForceUnlock(background)
+	if err != nil || !was {
+		t.Fatalf("ForceUnlock: %v, %v", was, err)
+	}
+	forced := time.Now()
+	<-h.Context().Done()
+	if took := time.Since(forced); took > time.Second || !errors.Is(context.Cause(h.Context()), holdfast.ErrLost) {
+		t.Errorf("the holder knows after %v: %v", took, context.Cause(h.Context()))
+	}
+	next := <-got
 	wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+	if locked, err := c.NewFairMutex(name).Locked(background); err != nil || !locked {
+		t.Errorf("the next holder's lock went with it: %v, %v", locked, err)
+	}
+	unlock(t, next)
 }
 
-func manyInOneProcess(t *testing.T, p *place) {
-	name := fresh()
-	c := p.client(t)
+func fairHoldsDoNotOverlap(t *testing.T, p *place) {
+	type span struct{ from, to time.Time }
+	var mu sync.Mutex
+	var spans []span
 	var wg sync.WaitGroup
-	var in sync.Mutex
-	for range 50 {
-		wg.Go(func() {
-			h, err := c.NewFairMutex(name).Lock(background)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if !in.TryLock() {
-				t.Error("two at once")
-			} else {
-				in.Unlock()
-			}
-			unlock(t, h)
-		})
+	name := fresh()
+	for range 4 {
+		c := p.client(t)
+		for i := range 4 {
+			wg.Go(func() {
+				for range 10 {
+					ctx, cancel := context.WithTimeout(background, 30*time.Second)
+					if i == 0 { // some do not wait long
+						ctx, cancel = context.WithTimeout(background, 3*time.Millisecond)
+					}
+					h, err := c.NewFairMutex(name).Lock(ctx)
+					if err == nil {
+						s := span{from: time.Now()}
+						time.Sleep(200 * time.Microsecond) // the work
+						s.to = time.Now()
+						unlock(t, h)
+						mu.Lock()
+						spans = append(spans, s)
+						mu.Unlock()
+					} else if i > 0 || !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+					cancel()
+				}
+			})
+		}
 	}
 	wg.Wait()
-	nothingLeft(t, p, name)
+	if len(spans) < 120 {
+		t.Fatalf("%d holds", len(spans))
+	}
+	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(spans); i++ {
+		if spans[i].from.Before(spans[i-1].to) {
+			t.Errorf("hold %d began %v before the one before it ended", i, spans[i-1].to.Sub(spans[i].from))
+		}
+	}
+	waitFor(t, "the end of the line", func() bool { return len(p.do(t, name, "KEYS", "*{"+name+"}*")) == 0 })
 }
 
-// L6: whichever way a waiter leaves, it is out of the line within seconds.
-func TestL6_WhoLeavesIsOutOfTheLine(t *testing.T) {
-	for how, leave := range map[string]func(cancel func(), crash func()){
-		"cancelled": func(cancel, _ func()) { cancel() },
-		"killed":    func(_, crash func()) { crash() },
-	} {
-		t.Run(how, func(t *testing.T) {
-			fake(t, func(t *testing.T, w *world) {
-				a, _ := w.client()
-				b, d := w.client()
-				h := must(t)(a.NewFairMutex("x").Lock(background))
-				ctx, cancel := context.WithCancel(background)
-				gone := make(chan error, 1)
-				go func() {
-					_, err := b.NewFairMutex("x").Lock(ctx)
-					gone <- err
-				}()
-				time.Sleep(time.Second)
-				next := make(chan *holdfast.Hold, 1)
-				go func() { next <- must(t)(a.NewFairMutex("x").Lock(background)) }()
-				time.Sleep(time.Second)
-				leave(cancel, func() { away(d) })
-				time.Sleep(100 * time.Millisecond)
-				start := time.Now()
-				unlock(t, h)
-				h = <-next
-				if took := time.Since(start); how == "cancelled" && took > 10*time.Millisecond || took > 14*time.Second {
-					t.Errorf("the next one got it after %v", took)
-				}
-				unlock(t, h)
-				cancel()
-				wantError(t, <-gone, context.Canceled)
-				d.SetFaults(nil)
-			})
-		})
+// L6, in real time.
+func fairLeaving(t *testing.T, p *place) {
+	name := fresh()
+	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
+	c := p.client(t)
+	ctx, cancel := context.WithCancel(background)
+	left := make(chan error)
+	go func() {
+		_, err := c.NewFairMutex(name).Lock(ctx)
+		left <- err
+	}()
+	waitFor(t, "its place in line", func() bool { return len(lineOf(t, p, name)) == 1 })
+	_, got := queued(t, p, name)
+	cancel()
+	wantError(t, <-left, context.Canceled)
+	waitFor(t, "the end of its place", func() bool { return len(lineOf(t, p, name)) == 1 })
+	start := time.Now()
+	unlock(t, h)
+	unlock(t, <-got)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("the next one got it after %v", took)
 	}
 }
 
-// L7: while it is somebody else's turn who does not come, nobody asks on and on.
-func TestL7_NoBusyLoop(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, d := w.client()
-		in := strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)
-		w.do("RPUSH", "redisson_lock_queue:{x}", "java:1")
-		w.do("ZADD", "redisson_lock_timeout:{x}", in, "java:1")
-		asked := count(d)
-		start := time.Now()
-		h := must(t)(c.NewFairMutex("x").Lock(background))
-		if took := time.Since(start); took < time.Minute || took > time.Minute+time.Second {
-			t.Errorf("it got it after %v", took)
+// Each shape of server, one after the other in line.
+func TestFairTopologies(t *testing.T) {
+	t.Run("cluster", func(t *testing.T) {
+		s := redistest.StartCluster(t, 3, 0)
+		do := func(t *testing.T, key string, args ...string) []string {
+			t.Helper()
+			return lines(s.NodeFor(t, key).Cli(t, args...))
 		}
-		if n := asked.of("acquire"); n > 30 {
-			t.Errorf("it asked %d times", n)
+		fairPlaces(t, goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
+			rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do))
+	})
+	t.Run("sentinel", func(t *testing.T) {
+		s := redistest.StartSentinel(t, 1, 3)
+		do := func(t *testing.T, _ string, args ...string) []string {
+			t.Helper()
+			return lines(s.Primary(t).Cli(t, args...))
 		}
-		unlock(t, h)
+		fairPlaces(t, goRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}, do),
+			rueidisAt("sentinel", rueidis.ClientOption{
+				InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()},
+			}, do))
 	})
 }
 
-// L8: a waiter that lives keeps its place, however long it waits, and through an
-// outage in which nobody could be heard.
-func TestL8_LiveWaitersAreNotDropped(t *testing.T) {
-	for name, outage := range map[string]time.Duration{"a long wait": 0, "an outage": 18 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			fake(t, func(t *testing.T, w *world) {
-				holder, dh := w.client()
-				h := must(t)(holder.NewFairMutex("x").Lock(background))
-				order := make(chan int, 5)
-				for i := range 5 {
-					c, d := w.client()
-					if outage > 0 {
-						time.AfterFunc(time.Hour-outage-time.Duration(i)*time.Second, func() { away(d) })
-						time.AfterFunc(time.Hour+time.Duration(5-i)*300*time.Millisecond, func() { d.SetFaults(nil) })
-					}
-					go func() {
-						h, err := c.NewFairMutex("x").Lock(background)
-						order <- i
-						if err == nil {
-							err = h.Unlock()
-						}
-						if err != nil {
-							t.Error(err)
-						}
-					}()
-					time.Sleep(100 * time.Millisecond)
-				}
-				_ = dh
-				time.Sleep(time.Hour + 10*time.Second)
-				unlock(t, h)
-				var got []int
-				for range 5 {
-					got = append(got, <-order)
-				}
-				if !slices.IsSorted(got) {
-					t.Errorf("they came in the order %v", got)
-				}
-			})
-		})
-	}
-}
-
-// L9: the line and its times do not agree, because one of the keys was lost.
-func TestL9_DivergentKeys(t *testing.T) {
-	for name, damage := range map[string][][]string{
-		"no times":            {{"DEL", "redisson_lock_timeout:{x}"}, {"DEL", "holdfast_lock_waiting:{x}"}},
-		"no line":             {{"DEL", "redisson_lock_queue:{x}"}},
-		"a head without time": {{"LPUSH", "redisson_lock_queue:{x}", "java:1"}},
-		"a time without line": {{"ZADD", "redisson_lock_timeout:{x}", "99999999999999", "java:1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake(t, func(t *testing.T, w *world) {
-				c, _ := w.client()
-				h := must(t)(c.NewFairMutex("x").Lock(background))
-				got := make(chan *holdfast.Hold, 1)
-				go func() { got <- must(t)(c.NewFairMutex("x").Lock(background)) }()
-				time.Sleep(time.Second)
-				for _, args := range damage {
-					w.do(args...)
-				}
-				time.Sleep(4 * time.Second)
+func fairPlaces(t *testing.T, places ...*place) {
+	t.Helper()
+	for _, p := range places {
+		t.Run(p.name, func(t *testing.T) {
+			for range 4 { // on several nodes
+				name := fresh()
+				h := must(t)(p.client(t).NewFairMutex(name, holdfast.Fenced()).Lock(background))
+				_, gotA := queued(t, p, name)
+				_, gotB := queued(t, p, name)
 				start := time.Now()
 				unlock(t, h)
-				next := <-got
-				if took := time.Since(start); took > 4*time.Second {
-					t.Errorf("the waiter got it after %v", took)
+				a := <-gotA
+				select {
+				case <-gotB:
+					t.Error("the second came first")
+				default:
 				}
-				unlock(t, next)
-			})
-		})
-	}
-}
-
-// Dead clients of either sort leave nothing for ever.
-func TestL9_DeadClientsLeaveNothing(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		a, _ := w.client()
-		b, d := w.client()
-		h := must(t)(a.NewFairMutex("x").Lock(background))
-		ctx, cancel := context.WithCancel(background)
-		gone := make(chan error, 1)
-		go func() {
-			_, err := b.NewFairMutex("x").Lock(ctx)
-			gone <- err
-		}()
-		time.Sleep(time.Second)
-		away(d)
-		cancel()
-		wantError(t, <-gone, context.Canceled)
-		unlock(t, h)
-		time.Sleep(25 * time.Hour)
-		w.wantReply("", "KEYS", "*")
-		d.SetFaults(nil)
-	})
-}
-
-// S24: whose clock is wrong does not matter: times are the server's.
-// The clock of a client is nowhere in its calls; skewed drivers are in the stress
-// test of the mutex. Here: no argument of any call is a time but the limit.
-func TestS24_NoClientTimes(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
-		other, d := w.client()
-		h := must(t)(c.NewFairMutex("x").Lock(background))
-		now := fmt.Sprint(time.Now().UnixMilli())[:6]
-		seen := spy(d)
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		_, err := other.NewFairMutex("x").Lock(ctx)
-		wantError(t, err, context.DeadlineExceeded)
-		unlock(t, h)
-		time.Sleep(time.Minute)
-		for _, args := range seen() {
-			for _, arg := range args[1:] {
-				if strings.HasPrefix(arg, now) {
-					t.Errorf("a time of the client's: %v", args)
+				unlock(t, a)
+				unlock(t, <-gotB)
+				if took := time.Since(start); took > 2*time.Second {
+					t.Errorf("both had it after %v", took)
 				}
+				waitFor(t, "the end of the line", func() bool { return len(lineOf(t, p, name)) == 0 })
 			}
-		}
-	})
+		})
+	}
 }

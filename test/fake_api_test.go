@@ -83,11 +83,11 @@ func TestOwnersCanBeReadBack(t *testing.T) {
 // A16: a hold is given back by itself alone. An owner that is used again, or
 // somebody else with the same owner, cannot take it along.
 func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		ctx := holdfast.WithOwner(background, c.NewOwner())
-		first := must(t)(c.NewMutex("x").Lock(ctx))
-		second := must(t)(c.NewMutex("x").Lock(ctx))
+		first := must(t)(w.lock(c).Lock(ctx))
+		second := must(t)(w.lock(c).Lock(ctx))
 		unlock(t, first) // in any order
 		wantError(t, first.Unlock(), holdfast.ErrNotHeld)
 		wantError(t, first.Unlock(), holdfast.ErrNotHeld)
@@ -100,45 +100,45 @@ func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
 // An owner that two processes have is reentrant with what it holds in either, in
 // whichever order they lock and unlock.
 func TestOwnerOfTwoProcesses(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, _ := w.client()
-		there := must(t)(a.NewMutex("x").Lock(background))
+		there := must(t)(w.lock(a).Lock(background))
 		owner, err := holdfast.ParseOwner(there.Owner().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx := holdfast.WithOwner(background, owner)
-		here := must(t)(b.NewMutex("x").Lock(ctx))
+		here := must(t)(w.lock(b).Lock(ctx))
 		w.wantCount("x", owner, 2)
-		again := must(t)(b.NewMutex("x").Lock(here.Context()))
+		again := must(t)(w.lock(b).Lock(here.Context()))
 		w.wantCount("x", owner, 3)
 		unlock(t, there) // the first to lock is the first to go
 		w.wantCount("x", owner, 2)
 		unlock(t, here)
-		there = must(t)(a.NewMutex("x").Lock(ctx)) // the owner's maker joins in
+		there = must(t)(w.lock(a).Lock(ctx)) // the owner's maker joins in
 		w.wantCount("x", owner, 2)
 		time.Sleep(time.Minute)
 		unlock(t, again)
 		w.wantCount("x", owner, 1)
 		unlock(t, there)
 		w.wantCount("x", owner, 0)
-		unlock(t, must(t)(b.NewMutex("x").Lock(ctx))) // free: like any other
+		unlock(t, must(t)(w.lock(b).Lock(ctx))) // free: like any other
 	})
 }
 
 func TestAdopt(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, _ := w.client()
-		_, err := b.NewMutex("x").Adopt(background, a.NewOwner())
+		_, err := w.lock(b).Adopt(background, a.NewOwner())
 		wantError(t, err, holdfast.ErrNotHeld)
-		mu := a.NewMutex("x")
+		mu := w.lock(a)
 		h := must(t)(mu.Lock(background, holdfast.Lease(20*time.Second)))
-		_, err = b.NewMutex("x").Adopt(background, a.NewOwner())
+		_, err = w.lock(b).Adopt(background, a.NewOwner())
 		wantError(t, err, holdfast.ErrNotHeld) // a stranger
-		adopted := must(t)(b.NewMutex("x").Adopt(background, h.Owner()))
-		_, err = b.NewMutex("x").Adopt(background, h.Owner())
+		adopted := must(t)(w.lock(b).Adopt(background, h.Owner()))
+		_, err = w.lock(b).Adopt(background, h.Owner())
 		wantError(t, err, holdfast.ErrInvalidOwner)
 		lostAt(t, h, time.Now()) // its fixed lease is over here ...
 		time.Sleep(time.Hour)    // ... but b renews it

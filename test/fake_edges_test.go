@@ -30,10 +30,10 @@ func nth(d *memdriver.Driver, script string, fs ...memdriver.Fault) {
 
 // Extend's late answer does not move the deadline of the owner's next hold.
 func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		other, _ := w.client()
-		mu := c.NewMutex("x")
+		mu := w.lock(c)
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		h1 := must(t)(mu.Lock(ctx))
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
@@ -52,7 +52,7 @@ func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		h2 := must(t)(mu.Lock(ctx, holdfast.Lease(500*time.Millisecond)))
 		wg.Wait()
-		h3 := must(t)(other.NewMutex("x").Lock(background))
+		h3 := must(t)(w.rival(other).Lock(background))
 		if h2.Context().Err() == nil {
 			t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
 		}
@@ -63,9 +63,9 @@ func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 
 // Extend's late "not held" does not lose the owner's next hold.
 func TestLateExtendAnswerDoesNotLoseTheNextHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
-		mu := c.NewMutex("x")
+		mu := w.lock(c)
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		h1 := must(t)(mu.Lock(ctx))
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
@@ -93,10 +93,10 @@ func TestLateExtendAnswerDoesNotLoseTheNextHold(t *testing.T) {
 
 // A release of the background's that was held up does not hit the next hold.
 func TestLateBackgroundReleaseDoesNotHitTheNextHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		other, _ := w.client()
-		mu := c.NewMutex("x")
+		mu := w.lock(c)
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		h1 := must(t)(mu.Lock(ctx))
 		lost := memdriver.Fault{LoseRequest: true}
@@ -108,7 +108,7 @@ func TestLateBackgroundReleaseDoesNotHitTheNextHold(t *testing.T) {
 		h2 := must(t)(mu.Lock(ctx))
 		time.Sleep(time.Second)
 		w.wantCount("x", h2.Owner(), 1)
-		h3, err := other.NewMutex("x").TryLock(background)
+		h3, err := w.rival(other).TryLock(background)
 		if err == nil {
 			if h2.Context().Err() == nil {
 				t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
@@ -122,10 +122,10 @@ func TestLateBackgroundReleaseDoesNotHitTheNextHold(t *testing.T) {
 // One way is slower than the other, so the guess of the server's clock is off:
 // that is known, and what was given up is waited for so much longer.
 func TestAsymmetricDelay(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		other, _ := w.client()
-		mu := c.NewMutex("x")
+		mu := w.lock(c)
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		once(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
 		h1 := must(t)(mu.Lock(ctx)) // the guess is now 950 ms ahead
@@ -135,7 +135,7 @@ func TestAsymmetricDelay(t *testing.T) {
 		h2 := must(t)(mu.Lock(ctx))
 		time.Sleep(2 * time.Second)
 		w.wantCount("x", h2.Owner(), 1)
-		h3, err := other.NewMutex("x").TryLock(background)
+		h3, err := w.rival(other).TryLock(background)
 		if err == nil {
 			if h2.Context().Err() == nil {
 				t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
@@ -148,18 +148,18 @@ func TestAsymmetricDelay(t *testing.T) {
 
 // The maker of an owner nests into what another process holds with it.
 func TestMakerOfAnOwnerSeesTheOthersHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, _ := w.client()
 		other, _ := w.client()
 		owner := a.NewOwner()
 		ctx := holdfast.WithOwner(background, owner)
-		hb := must(t)(b.NewMutex("x").Lock(ctx))
-		ha := must(t)(a.NewMutex("x").Lock(ctx)) // "reentrant with everything that owner holds, here or in another process"
+		hb := must(t)(w.lock(b).Lock(ctx))
+		ha := must(t)(w.lock(a).Lock(ctx)) // "reentrant with everything that owner holds, here or in another process"
 		w.wantCount("x", owner, 2)
 		unlock(t, ha)
 		w.wantCount("x", owner, 1)
-		if h, err := other.NewMutex("x").TryLock(background); err == nil {
+		if h, err := w.rival(other).TryLock(background); err == nil {
 			if hb.Context().Err() == nil {
 				t.Error("two holders")
 			}
@@ -171,17 +171,17 @@ func TestMakerOfAnOwnerSeesTheOthersHold(t *testing.T) {
 
 // The first of two processes unlocks first: the other's hold stays.
 func TestFirstProcessUnlocksFirst(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, _ := w.client()
 		other, _ := w.client()
-		ha := must(t)(a.NewMutex("x").Lock(background))
+		ha := must(t)(w.lock(a).Lock(background))
 		ctx := holdfast.WithOwner(background, ha.Owner())
-		hb := must(t)(b.NewMutex("x").Lock(ctx))
+		hb := must(t)(w.lock(b).Lock(ctx))
 		w.wantCount("x", ha.Owner(), 2)
 		unlock(t, ha)
 		w.wantCount("x", ha.Owner(), 1)
-		if h, err := other.NewMutex("x").TryLock(background); err == nil {
+		if h, err := w.rival(other).TryLock(background); err == nil {
 			if hb.Context().Err() == nil {
 				t.Error("two holders")
 			}
@@ -193,14 +193,14 @@ func TestFirstProcessUnlocksFirst(t *testing.T) {
 
 // An owner's counts fall in two processes; none is left over.
 func TestCountsFallInTwoProcesses(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, _ := w.client()
-		ha := must(t)(a.NewMutex("x").Lock(background))
+		ha := must(t)(w.lock(a).Lock(background))
 		ctx := holdfast.WithOwner(background, ha.Owner())
-		ha2 := must(t)(a.NewMutex("x").Lock(ctx))
-		hb := must(t)(b.NewMutex("x").Lock(ctx)) // base 2, count 3
-		unlock(t, ha2)                           // sets 1, though 2 are held
+		ha2 := must(t)(w.lock(a).Lock(ctx))
+		hb := must(t)(w.lock(b).Lock(ctx)) // base 2, count 3
+		unlock(t, ha2)                     // sets 1, though 2 are held
 		w.wantCount("x", ha.Owner(), 2)
 		unlock(t, hb) // "at most 2"
 		w.wantCount("x", ha.Owner(), 1)
@@ -240,12 +240,12 @@ func TestOneBadKeyEndsNoOther(t *testing.T) {
 
 // An Adopt that fails leaves the lock with its holder.
 func TestFailedAdoptLeavesTheLock(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, d := w.client()
-		h := must(t)(a.NewMutex("x").Lock(background))
+		h := must(t)(w.lock(a).Lock(background))
 		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: 20 * time.Millisecond} })
-		_, err := b.NewMutex("x").Adopt(background, h.Owner(), holdfast.Lease(10*time.Millisecond))
+		_, err := w.lock(b).Adopt(background, h.Owner(), holdfast.Lease(10*time.Millisecond))
 		t.Log(err)
 		time.Sleep(time.Second)
 		w.wantCount("x", h.Owner(), 1)
@@ -255,36 +255,38 @@ func TestFailedAdoptLeavesTheLock(t *testing.T) {
 
 // An Unlock that races with Close leaves nothing.
 func TestUnlockRacingClose(t *testing.T) {
-	left := 0
-	for range 3000 {
-		fake(t, func(t *testing.T, w *world) {
-			c, _ := w.client()
-			h := must(t)(c.NewMutex("x").Lock(background))
-			var wg sync.WaitGroup
-			start := make(chan struct{})
-			wg.Go(func() { <-start; _ = h.Unlock() })
-			wg.Go(func() { <-start; _ = c.Close(background) })
-			close(start)
-			wg.Wait()
-			if w.do("EXISTS", "x") != "0" {
-				left++
-				w.do("DEL", "x")
-			}
-		})
-	}
-	if left > 0 {
-		t.Errorf("left in Redis %d times, with Close having returned nil", left)
-	}
+	forKinds(t, func(t *testing.T, k *kind) {
+		left := 0
+		for range 150 {
+			fakeKind(t, k, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				h := must(t)(w.lock(c).Lock(background))
+				var wg sync.WaitGroup
+				start := make(chan struct{})
+				wg.Go(func() { <-start; _ = h.Unlock() })
+				wg.Go(func() { <-start; _ = c.Close(background) })
+				close(start)
+				wg.Wait()
+				if len(w.kind.stands(w.ask, "x")) > 0 {
+					left++
+					w.wipe()
+				}
+			})
+		}
+		if left > 0 {
+			t.Errorf("left in Redis %d times, with Close having returned nil", left)
+		}
+	})
 }
 
 // Nested holds do not stretch WithMaxHold, nor does Extend on one.
 func TestNestedHoldsKeepToMaxHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithMaxHold(time.Minute))
 		start := time.Now()
-		outer := must(t)(c.NewMutex("x").Lock(background))
+		outer := must(t)(w.lock(c).Lock(background))
 		for time.Since(start) < 10*time.Minute {
-			inner, err := c.NewMutex("x").Lock(outer.Context())
+			inner, err := w.lock(c).Lock(outer.Context())
 			if err != nil {
 				break
 			}
@@ -301,12 +303,12 @@ func TestNestedHoldsKeepToMaxHold(t *testing.T) {
 }
 
 func TestExtendKeepsToMaxHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithMaxHold(time.Minute))
 		start := time.Now()
-		outer := must(t)(c.NewMutex("x").Lock(background))
+		outer := must(t)(w.lock(c).Lock(background))
 		time.Sleep(50 * time.Second)
-		inner := must(t)(c.NewMutex("x").Lock(outer.Context(), holdfast.Lease(time.Millisecond*10)))
+		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.Lease(time.Millisecond*10)))
 		if err := inner.Extend(background, 59*time.Second); err != nil {
 			t.Log(err)
 		}
@@ -320,10 +322,10 @@ func TestExtendKeepsToMaxHold(t *testing.T) {
 
 // A release is repeated in the background until the key has expired by itself.
 func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		var failed atomic.Int32
 		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnError: func(holdfast.Event) { failed.Add(1) }}))
-		h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Hour)))
+		h := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Hour)))
 		silent(d, memdriver.Fault{LoseRequest: true})
 		if err := h.Unlock(); err == nil {
 			t.Fatal("no error")
@@ -331,10 +333,10 @@ func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
 		time.Sleep(time.Minute)
 		d.SetFaults(nil)
 		time.Sleep(time.Minute)
-		if got := w.do("EXISTS", "x"); got != "0" {
-			t.Errorf("an outage of a minute leaves the lock for %v more; OnError %d times", w.pttl("x"), failed.Load())
+		if len(w.kind.stands(w.ask, "x")) > 0 {
+			t.Errorf("an outage of a minute leaves the lock for %v more; OnError %d times", w.lives(h.Owner()), failed.Load())
 		}
-		w.do("DEL", "x")
+		w.wipe()
 	})
 }
 
@@ -342,10 +344,10 @@ func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
 func TestTryLockIsBounded(t *testing.T) {
 	for _, how := range []string{"same owner in line", "unsettled unlock"} {
 		t.Run(how, func(t *testing.T) {
-			fake(t, func(t *testing.T, w *world) {
+			fakeKinds(t, func(t *testing.T, w *world) {
 				c, d := w.client()
 				other, _ := w.client()
-				mu := c.NewMutex("x")
+				mu := w.lock(c)
 				ctx := holdfast.WithOwner(background, c.NewOwner())
 				var wg sync.WaitGroup
 				if how == "unsettled unlock" {
@@ -353,7 +355,7 @@ func TestTryLockIsBounded(t *testing.T) {
 					silent(d, memdriver.Fault{LoseRequest: true})
 					_ = h.Unlock()
 				} else {
-					h := must(t)(other.NewMutex("x").Lock(background))
+					h := must(t)(w.rival(other).Lock(background))
 					wg.Go(func() {
 						h, err := mu.Lock(ctx)
 						if err == nil {
@@ -381,12 +383,12 @@ func TestTryLockIsBounded(t *testing.T) {
 
 // After a loss, Unlock of a SyncLocker does not unlock the next one's hold.
 func TestSyncLockerUnlocksItsOwnHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		other, _ := w.client()
-		l := holdfast.SyncLocker(background, c.NewMutex("x"))
+		l := holdfast.SyncLocker(background, w.lock(c))
 		l.Lock() // the first goroutine's
-		w.do("DEL", "x")
+		w.wipe()
 		time.Sleep(15 * time.Second) // it is lost
 		second := make(chan struct{})
 		go func() { l.Lock(); close(second) }()
@@ -400,7 +402,7 @@ func TestSyncLockerUnlocksItsOwnHold(t *testing.T) {
 			l.Unlock() // the first goroutine's
 		}()
 		<-second // only now: until then the first believed to be alone
-		if h, err := other.NewMutex("x").TryLock(background); err == nil {
+		if h, err := w.rival(other).TryLock(background); err == nil {
 			t.Error("the second goroutine's lock was given away")
 			unlock(t, h)
 		}
@@ -410,10 +412,10 @@ func TestSyncLockerUnlocksItsOwnHold(t *testing.T) {
 
 // Leases that could never be trusted are refused.
 func TestTinyLease(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithMargin(time.Second))
 		for _, lease := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second} {
-			h, err := c.NewMutex("x").Lock(background, holdfast.Lease(lease))
+			h, err := w.lock(c).Lock(background, holdfast.Lease(lease))
 			if err != nil && !errors.Is(err, holdfast.ErrInvalidLease) {
 				t.Errorf("%v: %v", lease, err)
 			}
@@ -427,16 +429,16 @@ func TestTinyLease(t *testing.T) {
 
 // A forced unlock that comes late does not hit the next holder.
 func TestLateForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		op, d := w.client()
-		must(t)(a.NewMutex("x").Lock(background))
+		must(t)(w.lock(a).Lock(background))
 		once(d, "force", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
-		was, err := op.NewMutex("x").ForceUnlock(background)
+		was, err := w.lock(op).ForceUnlock(background)
 		if err != nil || !was {
 			t.Fatal(was, err)
 		}
-		h := must(t)(a.NewMutex("x").Lock(background)) // after it
+		h := must(t)(w.lock(a).Lock(background)) // after it
 		time.Sleep(500 * time.Millisecond)
 		w.wantCount("x", h.Owner(), 1)
 		_ = h.Unlock()
@@ -446,14 +448,14 @@ func TestLateForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
 // OnLost is told of every loss.
 func TestEveryLossIsTold(t *testing.T) {
 	// a) the lock is found gone by Unlock.
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		var lost, released atomic.Int32
 		c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{
 			OnLost:    func(holdfast.Event) { lost.Add(1) },
 			OnRelease: func(holdfast.Event) { released.Add(1) },
 		}))
-		h := must(t)(c.NewMutex("x").Lock(background))
-		w.do("DEL", "x")
+		h := must(t)(w.lock(c).Lock(background))
+		w.wipe()
 		wantError(t, h.Unlock(), holdfast.ErrLost)
 		time.Sleep(time.Minute)
 		if lost.Load() != 1 {
@@ -461,33 +463,35 @@ func TestEveryLossIsTold(t *testing.T) {
 		}
 	})
 	// b) Unlock at the very moment of the deadline.
-	missed, losses := 0, 0
-	for range 200 {
-		fake(t, func(t *testing.T, w *world) {
-			var lost atomic.Int32
-			c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { lost.Add(1) }}))
-			h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Second)))
-			time.Sleep(time.Until(h.Deadline()))
-			err := h.Unlock()
-			time.Sleep(time.Minute)
-			if errors.Is(err, holdfast.ErrLost) {
-				losses++
-				if lost.Load() == 0 {
-					missed++
+	forKinds(t, func(t *testing.T, k *kind) {
+		missed, losses := 0, 0
+		for range 50 {
+			fakeKind(t, k, func(t *testing.T, w *world) {
+				var lost atomic.Int32
+				c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { lost.Add(1) }}))
+				h := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Second)))
+				time.Sleep(time.Until(h.Deadline()))
+				err := h.Unlock()
+				time.Sleep(time.Minute)
+				if errors.Is(err, holdfast.ErrLost) {
+					losses++
+					if lost.Load() == 0 {
+						missed++
+					}
 				}
-			}
-		})
-	}
-	if missed > 0 {
-		t.Errorf("at the deadline: %d of %d losses were not told to OnLost", missed, losses)
-	}
+			})
+		}
+		if missed > 0 {
+			t.Errorf("at the deadline: %d of %d losses were not told to OnLost", missed, losses)
+		}
+	})
 }
 
 // Unlock of a lost hold says so at once, whatever is being settled.
 func TestUnlockOfALostHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client(holdfast.WithLease(3 * time.Second))
-		mu := c.NewMutex("x")
+		mu := w.lock(c)
 		h := must(t)(mu.Lock(background))
 		silent(d, memdriver.Fault{LoseRequest: true})
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), 2500*time.Millisecond)
@@ -508,76 +512,80 @@ func TestUnlockOfALostHold(t *testing.T) {
 // A call of the same owner may come between an Unlock and its release. It keeps
 // what still stands in Redis, and nobody waits for the lease to end.
 func TestLockBetweenUnlockAndRelease(t *testing.T) {
-	worst := time.Duration(0)
-	for range 50 {
-		fake(t, func(t *testing.T, w *world) {
-			c, _ := w.client()
-			other, _ := w.client()
-			mu := c.NewMutex("x")
-			owner := holdfast.WithOwner(background, c.NewOwner())
-			theirs := must(t)(other.NewMutex("x").Lock(background))
-			var wg sync.WaitGroup
-			lockUnlock := func(ctx context.Context) {
-				wg.Go(func() {
-					h, err := mu.Lock(ctx)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if err := h.Unlock(); err != nil {
-						t.Log(err) // "no answer in time", and Redis is well
-					}
-				})
-				synctest.Wait()
-			}
-			lockUnlock(owner)      // stands in line, op in hand
-			lockUnlock(owner)      // waits for op
-			lockUnlock(background) // in line behind the first
-			start := time.Now()
-			unlock(t, theirs)
-			wg.Wait()
-			worst = max(worst, time.Since(start))
-		})
-	}
-	if worst > 4*time.Second {
-		t.Errorf("the lock was free, and nobody got it for %v", worst)
-	}
+	forNesting(t, func(t *testing.T, k *kind) {
+		worst := time.Duration(0)
+		for range 50 {
+			fakeKind(t, k, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				other, _ := w.client()
+				mu := w.lock(c)
+				owner := holdfast.WithOwner(background, c.NewOwner())
+				theirs := must(t)(w.rival(other).Lock(background))
+				var wg sync.WaitGroup
+				lockUnlock := func(ctx context.Context) {
+					wg.Go(func() {
+						h, err := mu.Lock(ctx)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if err := h.Unlock(); err != nil {
+							t.Log(err) // "no answer in time", and Redis is well
+						}
+					})
+					synctest.Wait()
+				}
+				lockUnlock(owner)      // stands in line, op in hand
+				lockUnlock(owner)      // waits for op
+				lockUnlock(background) // in line behind the first
+				start := time.Now()
+				unlock(t, theirs)
+				wg.Wait()
+				worst = max(worst, time.Since(start))
+			})
+		}
+		if worst > 4*time.Second {
+			t.Errorf("the lock was free, and nobody got it for %v", worst)
+		}
+	})
 }
 
 // An owner of another client, used by two goroutines, leaves nothing.
 func TestForeignOwnerInTwoGoroutines(t *testing.T) {
-	left := 0
-	for range 50 {
-		fake(t, func(t *testing.T, w *world) {
-			maker, _ := w.client()
-			c, _ := w.client()
-			mu := c.NewMutex("x")
-			owner := holdfast.WithOwner(background, maker.NewOwner())
-			theirs := must(t)(maker.NewMutex("x").Lock(background))
-			var wg sync.WaitGroup
-			for range 2 {
-				wg.Go(func() { unlock(t, must(t)(mu.Lock(owner))) })
-				synctest.Wait()
-			}
-			unlock(t, theirs)
-			wg.Wait()
-			time.Sleep(5 * time.Second)
-			if w.do("EXISTS", "x") != "0" { // every Lock was unlocked, without an error
-				left++
-			}
-			time.Sleep(time.Minute)
-		})
-	}
-	if left > 0 {
-		t.Errorf("a phantom hold was left %d times of 50", left)
-	}
+	forNesting(t, func(t *testing.T, k *kind) {
+		left := 0
+		for range 50 {
+			fakeKind(t, k, func(t *testing.T, w *world) {
+				maker, _ := w.client()
+				c, _ := w.client()
+				mu := w.lock(c)
+				owner := holdfast.WithOwner(background, maker.NewOwner())
+				theirs := must(t)(w.lock(maker).Lock(background))
+				var wg sync.WaitGroup
+				for range 2 {
+					wg.Go(func() { unlock(t, must(t)(mu.Lock(owner))) })
+					synctest.Wait()
+				}
+				unlock(t, theirs)
+				wg.Wait()
+				time.Sleep(5 * time.Second)
+				if len(w.kind.stands(w.ask, "x")) > 0 { // every Lock was unlocked, without an error
+					left++
+				}
+				time.Sleep(time.Minute)
+			})
+		}
+		if left > 0 {
+			t.Errorf("a phantom hold was left %d times of 50", left)
+		}
+	})
 }
 
 // An Unlock begun in time, whose release arrives after the lease, is no loss.
 func TestSlowUnlockIsNoLoss(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client(holdfast.WithLease(300 * time.Millisecond))
-		h := must(t)(c.NewMutex("x").Lock(background))
+		h := must(t)(w.lock(c).Lock(background))
 		once(d, "release", memdriver.Fault{DelayRequest: 400 * time.Millisecond})
 		if err := h.Unlock(); err != nil {
 			t.Errorf("Unlock, begun 300ms before the end of the lease: %v", err)
@@ -588,7 +596,7 @@ func TestSlowUnlockIsNoLoss(t *testing.T) {
 // What settles a matter is a release that was sent after the limit of the send
 // that was given up, not one that was answered after it.
 func TestSlowAnswerSettlesNothing(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		var n, m int
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
@@ -606,19 +614,19 @@ func TestSlowAnswerSettlesNothing(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
 		defer cancel()
-		_, err := c.NewMutex("x").Lock(ctx)
+		_, err := w.lock(c).Lock(ctx)
 		wantError(t, err, context.DeadlineExceeded)
 		time.Sleep(5 * time.Second)
-		w.wantReply("0", "EXISTS", "x")
+		w.wantCount("x", holdfast.Owner{}, 0)
 		time.Sleep(time.Minute)
 	})
 }
 
 // An owner whose hold was lost may lock again, at once.
 func TestLockAgainAfterALoss(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		mu := c.NewMutex("x")
+		mu := w.lock(c)
 		h := must(t)(mu.Lock(background, holdfast.Lease(time.Second)))
 		<-h.Context().Done()
 		time.Sleep(time.Second)

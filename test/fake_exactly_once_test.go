@@ -48,12 +48,12 @@ func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
 	for name, fault := range faults {
 		for step := range 4 {
 			t.Run(fmt.Sprintf("%s/step %d", name, step), func(t *testing.T) {
-				fake(t, func(t *testing.T, w *world) {
+				fakeKinds(t, func(t *testing.T, w *world) {
 					c, d := w.client()
 					fourSteps(t, w, c, func(i int) {
 						d.SetFaults(nil)
 						if i == step {
-							once(d, []string{"acquire", "acquire", "release", "release"}[i], fault)
+							once(d, steps(w.kind)[i], fault)
 						}
 					})
 					time.Sleep(time.Minute) // whatever is late has come by now
@@ -69,11 +69,33 @@ func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
 	}
 }
 
-// fourSteps takes a lock twice and gives it back twice, and checks the count
-// after each step, at once and a while later.
+// steps are what fourSteps asks for.
+func steps(k *kind) []string {
+	if k.nests {
+		return []string{"acquire", "acquire", "release", "release"}
+	}
+	return []string{"acquire", "release", "acquire", "release"}
+}
+
+// fourSteps takes a lock twice and gives it back twice, nested if it nests, and
+// checks the count after each step, at once and a while later.
 func fourSteps(t *testing.T, w *world, c *holdfast.Client, before func(step int)) {
 	t.Helper()
-	mu := c.NewMutex("x")
+	mu := w.lock(c)
+	if !w.kind.nests {
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		for i := range 2 {
+			before(2 * i)
+			h := must(t)(mu.Lock(ctx))
+			w.wantCount("x", h.Owner(), 1)
+			time.Sleep(15 * time.Second)
+			w.wantCount("x", h.Owner(), 1)
+			before(2*i + 1)
+			unlock(t, h)
+			w.wantCount("x", h.Owner(), 0)
+		}
+		return
+	}
 	before(0)
 	outer := must(t)(mu.Lock(background))
 	w.wantCount("x", outer.Owner(), 1)
@@ -106,18 +128,19 @@ func TestS27_CancelledCallersLeaveNothing(t *testing.T) {
 	}
 	for name, fault := range kinds {
 		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 19 * time.Millisecond} {
-			for _, nested := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/cancelled after %v/nested %v", name, after, nested), func(t *testing.T) {
-					fake(t, func(t *testing.T, w *world) { cancelled(t, w, fault, after, nested) })
-				})
-			}
+			t.Run(fmt.Sprintf("%s/cancelled after %v", name, after), func(t *testing.T) {
+				fakeKinds(t, func(t *testing.T, w *world) { cancelled(t, w, fault, after, false) })
+			})
+			t.Run(fmt.Sprintf("%s/cancelled after %v/nested", name, after), func(t *testing.T) {
+				fakeNesting(t, func(t *testing.T, w *world) { cancelled(t, w, fault, after, true) })
+			})
 		}
 	}
 }
 
 func cancelled(t *testing.T, w *world, fault memdriver.Fault, after time.Duration, nested bool) {
 	c, d := w.client()
-	mu := c.NewMutex("x")
+	mu := w.lock(c)
 	outer, stands := (*holdfast.Hold)(nil), 0
 	parent := background
 	if nested {
@@ -148,36 +171,42 @@ func cancelled(t *testing.T, w *world, fault memdriver.Fault, after time.Duratio
 // The answer and the cancellation come at the very same moment: the caller gets
 // the hold or the error, and with the error nothing stays.
 func TestS27_CancelledAtTheMomentOfTheAnswer(t *testing.T) {
-	for range 40 {
-		fake(t, func(t *testing.T, w *world) {
-			c, d := w.client()
-			silent(d, memdriver.Fault{DelayReply: 10 * time.Millisecond})
-			ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
-			defer cancel()
-			if h, err := c.NewMutex("x").Lock(ctx); err == nil {
-				unlock(t, h)
-			} else {
-				wantError(t, err, context.DeadlineExceeded)
-			}
-			time.Sleep(time.Second)
-			w.wantCount("x", holdfast.Owner{}, 0)
-		})
-	}
+	forKinds(t, func(t *testing.T, k *kind) {
+		for range 40 {
+			fakeKind(t, k, func(t *testing.T, w *world) {
+				c, d := w.client()
+				silent(d, memdriver.Fault{DelayReply: 10 * time.Millisecond})
+				ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+				defer cancel()
+				if h, err := w.lock(c).Lock(ctx); err == nil {
+					unlock(t, h)
+				} else {
+					wantError(t, err, context.DeadlineExceeded)
+				}
+				time.Sleep(time.Second)
+				w.wantCount("x", holdfast.Owner{}, 0)
+			})
+		}
+	})
 }
 
 // A lock that was abandoned is free for the next at once, not after its lease.
 func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		once(d, "acquire", memdriver.Fault{DelayReply: 100 * time.Millisecond})
 		ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
 		defer cancel()
-		_, err := c.NewMutex("x").Lock(ctx)
+		_, err := w.lock(c).Lock(ctx)
 		wantError(t, err, context.DeadlineExceeded)
 		start := time.Now()
 		other, _ := w.client()
-		unlock(t, must(t)(other.NewMutex("x").Lock(background)))
-		if took := time.Since(start); took > 60*time.Millisecond {
+		unlock(t, must(t)(w.rival(other).Lock(background)))
+		most := 60 * time.Millisecond
+		if w.kind.polls {
+			most += 128 * time.Millisecond // the longest pause
+		}
+		if took := time.Since(start); took > most {
 			t.Errorf("the next owner waited %v", took)
 		}
 	})
@@ -186,32 +215,34 @@ func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
 // An owner may lock again while its last unlock is still on its way: the old
 // release must not take the new hold away.
 func TestLateReleaseDoesNotHitTheNextHold(t *testing.T) {
-	for _, delay := range []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2400 * time.Millisecond, time.Minute} {
-		fake(t, func(t *testing.T, w *world) {
-			c, d := w.client()
-			mu := c.NewMutex("x")
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			first := must(t)(mu.Lock(ctx))
-			once(d, "release", memdriver.Fault{DelayRequest: delay})
-			unlock(t, first)
-			d.SetFaults(nil)
-			second := must(t)(mu.Lock(ctx))
-			time.Sleep(2 * time.Minute)
-			w.wantCount("x", second.Owner(), 1)
-			if err := second.Context().Err(); err != nil {
-				t.Errorf("delay %v: the second hold: %v", delay, context.Cause(second.Context()))
-			}
-			unlock(t, second)
-		})
-	}
+	forKinds(t, func(t *testing.T, k *kind) {
+		for _, delay := range []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2400 * time.Millisecond, time.Minute} {
+			fakeKind(t, k, func(t *testing.T, w *world) {
+				c, d := w.client()
+				mu := w.lock(c)
+				ctx := holdfast.WithOwner(background, c.NewOwner())
+				first := must(t)(mu.Lock(ctx))
+				once(d, "release", memdriver.Fault{DelayRequest: delay})
+				unlock(t, first)
+				d.SetFaults(nil)
+				second := must(t)(mu.Lock(ctx))
+				time.Sleep(2 * time.Minute)
+				w.wantCount("x", second.Owner(), 1)
+				if err := second.Context().Err(); err != nil {
+					t.Errorf("delay %v: the second hold: %v", delay, context.Cause(second.Context()))
+				}
+				unlock(t, second)
+			})
+		}
+	})
 }
 
 // Redis is away for good: calls end within their bounds, and what they left
 // unsaid is said when it is back.
 func TestUnlockWithoutRedisIsBoundedAndMadeUpFor(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
-		h := must(t)(c.NewMutex("x").Lock(background))
+		h := must(t)(w.lock(c).Lock(background))
 		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
 		start := time.Now()
 		err := h.Unlock()
@@ -233,28 +264,97 @@ func TestUnlockWithoutRedisIsBoundedAndMadeUpFor(t *testing.T) {
 // The watchdog of a hold ends with it: no renewal comes after Unlock was called,
 // at whatever moment of a renewal that is.
 func TestNoRenewalAfterUnlock(t *testing.T) {
-	for at := 9900 * time.Millisecond; at < 10200*time.Millisecond; at += 7 * time.Millisecond {
-		fake(t, func(t *testing.T, w *world) {
-			c, d := w.client()
-			var late atomic.Int32
-			var over atomic.Bool
-			d.SetFaults(func(call driver.Call) memdriver.Fault {
-				if over.Load() && call.Script.Name() == "renew" {
-					late.Add(1)
+	forKinds(t, func(t *testing.T, k *kind) {
+		for at := 9900 * time.Millisecond; at < 10200*time.Millisecond; at += 7 * time.Millisecond {
+			fakeKind(t, k, func(t *testing.T, w *world) {
+				c, d := w.client()
+				var late atomic.Int32
+				var over atomic.Bool
+				d.SetFaults(func(call driver.Call) memdriver.Fault {
+					if over.Load() && call.Script.Name() == "renew" {
+						late.Add(1)
+					}
+					return memdriver.Fault{DelayRequest: 60 * time.Millisecond, DelayReply: 60 * time.Millisecond}
+				})
+				h := must(t)(w.lock(c).Lock(background))
+				time.Sleep(at)
+				synctest.Wait()
+				over.Store(true)
+				unlock(t, h)
+				w.wantCount("x", h.Owner(), 0)
+				time.Sleep(time.Hour)
+				w.wantCount("x", h.Owner(), 0)
+				if n := late.Load(); n > 0 {
+					t.Errorf("unlocked at %v: %d renewals after it", at, n)
 				}
-				return memdriver.Fault{DelayRequest: 60 * time.Millisecond, DelayReply: 60 * time.Millisecond}
 			})
-			h := must(t)(c.NewMutex("x").Lock(background))
-			time.Sleep(at)
-			synctest.Wait()
-			over.Store(true)
-			unlock(t, h)
-			w.wantCount("x", h.Owner(), 0)
-			time.Sleep(time.Hour)
-			w.wantCount("x", h.Owner(), 0)
-			if n := late.Load(); n > 0 {
-				t.Errorf("unlocked at %v: %d renewals after it", at, n)
+		}
+	})
+}
+
+// One who stands in line gives up, at whichever moment: before its place has
+// come, while a send is in the air, while it sleeps, and around the moment at
+// which the lock becomes free. It gets the hold or the error; with the error
+// nothing of it stays, and the lock is the next one's at once.
+func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
+	const released = 60 * time.Millisecond
+	moments := []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 15 * time.Millisecond, 40 * time.Millisecond}
+	for after := -2 * time.Millisecond; after <= 24*time.Millisecond; after += 2 * time.Millisecond {
+		moments = append(moments, released+after)
+	}
+	forKinds(t, func(t *testing.T, k *kind) {
+		for name, fault := range map[string]memdriver.Fault{
+			"slow":      {DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond},
+			"no answer": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
+			"repeated":  {DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond, Repeat: true, RepeatAfter: 7 * time.Millisecond},
+		} {
+			for _, after := range moments {
+				t.Run(fmt.Sprintf("%s/%v", name, after), func(t *testing.T) {
+					fakeKind(t, k, func(t *testing.T, w *world) { cancelledWaiter(t, w, fault, after, released) })
+				})
 			}
-		})
+		}
+	})
+}
+
+func cancelledWaiter(t *testing.T, w *world, fault memdriver.Fault, after, released time.Duration) {
+	other, _ := w.client()
+	holder := must(t)(w.rival(other).Lock(background))
+	c, d := w.client()
+	d.SetFaults(func(call driver.Call) memdriver.Fault {
+		if call.Script.Name() == "acquire" {
+			return fault
+		}
+		return memdriver.Fault{}
+	})
+	time.AfterFunc(released, func() { unlock(t, holder) })
+	ctx, cancel := context.WithTimeout(background, after)
+	defer cancel()
+	start := time.Now()
+	h, err := w.lock(c).Lock(ctx)
+	if took := time.Since(start); took > after {
+		t.Errorf("returned after %v", took)
+	}
+	if err == nil {
+		unlock(t, h)
+	} else {
+		wantError(t, err, context.DeadlineExceeded)
+	}
+	d.SetFaults(nil)
+	time.Sleep(time.Until(start.Add(released)))
+	synctest.Wait()
+	start = time.Now()
+	unlock(t, must(t)(w.rival(other).Lock(background)))
+	most := 200 * time.Millisecond
+	if w.kind.queues {
+		most = 3 * time.Second // a try that was not answered may have taken a place, until its limit
+	}
+	if took := time.Since(start); took > most {
+		t.Errorf("the next one waited %v", took)
+	}
+	time.Sleep(5 * time.Second)
+	w.wantNothing()
+	if n := w.listeners(); n != 0 {
+		t.Errorf("%d listen when all is over", n)
 	}
 }

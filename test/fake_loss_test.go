@@ -28,18 +28,24 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 	} {
 		for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
 			t.Run(name+"/"+lease.String(), func(t *testing.T) {
-				fake(t, func(t *testing.T, w *world) {
+				fakeKinds(t, func(t *testing.T, w *world) {
+					if lease == time.Hour && w.kind != mutexKind {
+						return // thousands of renewals, which the others do not make differently
+					}
 					c, d := w.client(holdfast.WithLease(lease))
-					h := must(t)(c.NewMutex("x").Lock(background))
+					h := must(t)(w.lock(c).Lock(background))
 					silent(d, fault)
 					if name == "late" && lease <= time.Second {
 						silent(d, memdriver.Fault{DelayRequest: 2 * lease})
 					}
 					start := time.Now()
 					took := lostAt(t, h, start)
-					if left := w.pttl("x"); left <= 0 {
+					if left := w.lives(h.Owner()); left <= 0 {
 						t.Errorf("the key had expired when the loss was told after %v", took)
 					}
+					other, _ := w.client()
+					_, err := w.rival(other).TryLock(background)
+					wantError(t, err, holdfast.ErrLocked)
 					if trusted := lease * 98 / 100; took < trusted-3*time.Millisecond {
 						t.Errorf("lost after %v, with the key good for %v", took, lease)
 					}
@@ -47,7 +53,7 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 					if deadline := h.Deadline().Sub(start); deadline != took {
 						t.Errorf("deadline after %v, lost after %v", deadline, took)
 					}
-					err := h.Unlock()
+					err = h.Unlock()
 					wantError(t, err, holdfast.ErrLost, holdfast.ErrNotHeld)
 					var lost *holdfast.LostError
 					if !errors.As(err, &lost) || lost.Name != "x" || lost.Reason == "" {
@@ -61,14 +67,14 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 
 // A renewal that arrives after its holder lost trust does not keep the lock.
 func TestLateRenewalsDoNotOutliveTrust(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
-		h := must(t)(c.NewMutex("x").Lock(background))
+		h := must(t)(w.lock(c).Lock(background))
 		start := time.Now()
 		silent(d, memdriver.Fault{DelayRequest: 25 * time.Second})
 		lostAt(t, h, start)
 		other, _ := w.client()
-		unlock(t, must(t)(other.NewMutex("x").Lock(background)))
+		unlock(t, must(t)(w.rival(other).Lock(background)))
 		if took := time.Since(start); took > 31*time.Second {
 			t.Errorf("the next owner got it after %v", took)
 		}
@@ -78,11 +84,11 @@ func TestLateRenewalsDoNotOutliveTrust(t *testing.T) {
 }
 
 func TestDeletedKeyIsNoticedAtTheNextRenewal(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		h := must(t)(c.NewMutex("x").Lock(background))
+		h := must(t)(w.lock(c).Lock(background))
 		time.Sleep(5 * time.Second)
-		w.do("DEL", "x")
+		w.wipe()
 		if took := lostAt(t, h, time.Now()); took > 10*time.Second { // a third of the lease
 			t.Errorf("noticed after %v", took)
 		}
@@ -91,42 +97,51 @@ func TestDeletedKeyIsNoticedAtTheNextRenewal(t *testing.T) {
 }
 
 func TestForcedUnlockIsToldAtOnce(t *testing.T) {
-	for _, fixed := range []bool{false, true} {
-		fake(t, func(t *testing.T, w *world) {
-			c, _ := w.client()
-			var options []holdfast.LockOption
-			if fixed {
-				options = append(options, holdfast.Lease(time.Hour))
-			}
-			h := must(t)(c.NewMutex("x").Lock(background, options...))
-			time.Sleep(1100 * time.Millisecond)
-			operator, _ := w.client()
-			start := time.Now()
-			was, err := operator.NewMutex("x").ForceUnlock(background)
-			if err != nil || !was {
-				t.Fatalf("ForceUnlock: %v, %v", was, err)
-			}
-			if took := lostAt(t, h, start); took > 100*time.Millisecond {
-				t.Errorf("fixed %v: told after %v", fixed, took)
-			}
-			was, err = operator.NewMutex("x").ForceUnlock(background)
-			if err != nil || was {
-				t.Errorf("ForceUnlock of a free lock: %v, %v", was, err)
-			}
-			wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
-		})
-	}
+	forKinds(t, func(t *testing.T, k *kind) {
+		for _, fixed := range []bool{false, true} {
+			fakeKind(t, k, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				var options []holdfast.LockOption
+				if fixed {
+					options = append(options, holdfast.Lease(time.Hour))
+				}
+				h := must(t)(w.lock(c).Lock(background, options...))
+				time.Sleep(1100 * time.Millisecond)
+				operator, _ := w.client()
+				start := time.Now()
+				was, err := w.lock(operator).ForceUnlock(background)
+				if err != nil || !was {
+					t.Fatalf("ForceUnlock: %v, %v", was, err)
+				}
+				bound := 100 * time.Millisecond
+				switch { // who polls does not listen either
+				case k.polls && fixed:
+					bound = time.Hour
+				case k.polls:
+					bound = 10 * time.Second
+				}
+				if took := lostAt(t, h, start); took > bound {
+					t.Errorf("fixed %v: told after %v", fixed, took)
+				}
+				was, err = w.lock(operator).ForceUnlock(background)
+				if err != nil || was {
+					t.Errorf("ForceUnlock of a free lock: %v, %v", was, err)
+				}
+				wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+			})
+		}
+	})
 }
 
 // S5: what a forced unlock does not delete goes on being renewed.
 func TestForcedUnlockThatFailsLeavesTheHold(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
-		h := must(t)(c.NewMutex("x").Lock(background))
+		h := must(t)(w.lock(c).Lock(background))
 		once(d, "force", memdriver.Fault{LoseRequest: true})
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		_, err := c.NewMutex("x").ForceUnlock(ctx)
+		_, err := w.lock(c).ForceUnlock(ctx)
 		wantError(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Hour)
 		w.wantCount("x", h.Owner(), 1)
@@ -135,11 +150,11 @@ func TestForcedUnlockThatFailsLeavesTheHold(t *testing.T) {
 }
 
 func TestFixedLeaseEndsWithLoss(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		seen := count(d)
 		start := time.Now()
-		h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Minute)))
+		h := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Minute)))
 		took := lostAt(t, h, start)
 		if took >= time.Minute || took < 59*time.Second {
 			t.Errorf("lost after %v", took)
@@ -152,9 +167,9 @@ func TestFixedLeaseEndsWithLoss(t *testing.T) {
 }
 
 func TestExtendMovesTheDeadline(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(10*time.Second)))
+		h := must(t)(w.lock(c).Lock(background, holdfast.Lease(10*time.Second)))
 		start := time.Now()
 		time.Sleep(5 * time.Second)
 		if err := h.Extend(background, time.Minute); err != nil {
@@ -176,27 +191,27 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 }
 
 func TestMaxHoldEndsRenewal(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithMaxHold(2 * time.Minute))
 		start := time.Now()
-		h := must(t)(c.NewMutex("x").Lock(background))
+		h := must(t)(w.lock(c).Lock(background))
 		took := lostAt(t, h, start)
 		if took > 2*time.Minute || took < 118*time.Second {
 			t.Errorf("lost after %v", took)
 		}
 		wantError(t, h.Unlock(), holdfast.ErrLost)
-		_, err := c.NewMutex("x").Lock(background, holdfast.Lease(3*time.Minute))
+		_, err := w.lock(c).Lock(background, holdfast.Lease(3*time.Minute))
 		wantError(t, err, holdfast.ErrInvalidLease)
 	})
 }
 
 // A proper unlock is never told as a loss.
 func TestUnlockIsNoLoss(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		lost := 0
 		c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { lost++ }}))
 		for range 100 {
-			h := must(t)(c.NewMutex("x").Lock(background))
+			h := must(t)(w.lock(c).Lock(background))
 			time.Sleep(1234 * time.Millisecond)
 			unlock(t, h)
 			if cause := context.Cause(h.Context()); !errors.Is(cause, context.Canceled) {
@@ -213,14 +228,14 @@ func TestUnlockIsNoLoss(t *testing.T) {
 // S2: a lease that ran out on one hold does not shorten the next one, and no
 // hold's lease depends on what others asked for.
 func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		mu := c.NewMutex("x")
+		mu := w.lock(c)
 		h := must(t)(mu.Lock(background, holdfast.Lease(5*time.Second)))
 		lostAt(t, h, time.Now())
 		time.Sleep(time.Second)
 		next := must(t)(mu.Lock(background))
-		if ttl := w.pttl("x"); ttl != 30*time.Second {
+		if ttl := w.lives(next.Owner()); ttl != 30*time.Second {
 			t.Errorf("a watchdog hold after a short lease lives %v", ttl)
 		}
 		wantError(t, h.Unlock(), holdfast.ErrLost)
@@ -232,12 +247,12 @@ func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
 
 // S1: a partial unlock leaves the outer hold what it was promised.
 func TestS1_PartialUnlockKeepsTheLease(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		outer := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Hour)))
-		inner := must(t)(c.NewMutex("x").Lock(outer.Context(), holdfast.Lease(time.Hour)))
+		outer := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Hour)))
+		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.Lease(time.Hour)))
 		unlock(t, inner)
-		if ttl := w.pttl("x"); ttl != time.Hour {
+		if ttl := w.lives(outer.Owner()); ttl != time.Hour {
 			t.Errorf("TTL %v after a partial unlock", ttl)
 		}
 		unlock(t, outer)
@@ -246,9 +261,9 @@ func TestS1_PartialUnlockKeepsTheLease(t *testing.T) {
 
 // S6: an inner fixed lease does not end the renewal of the outer hold.
 func TestS6_MixedLeases(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		mu := c.NewMutex("x")
+		mu := w.lock(c)
 		outer := must(t)(mu.Lock(background))
 		inner := must(t)(mu.Lock(outer.Context(), holdfast.Lease(time.Minute)))
 		unlock(t, inner)
@@ -271,11 +286,11 @@ func TestS6_MixedLeases(t *testing.T) {
 
 // S7: a nested hold with a shorter lease does not shorten the outer one's.
 func TestS7_NestedLeaseDoesNotShorten(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		outer := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Hour)))
-		inner := must(t)(c.NewMutex("x").Lock(outer.Context(), holdfast.Lease(time.Second)))
-		if ttl := w.pttl("x"); ttl != time.Hour {
+		outer := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Hour)))
+		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.Lease(time.Second)))
+		if ttl := w.lives(outer.Owner()); ttl != time.Hour {
 			t.Errorf("TTL %v after a nested hold", ttl)
 		}
 		time.Sleep(time.Minute)
@@ -290,29 +305,29 @@ func TestS7_NestedLeaseDoesNotShorten(t *testing.T) {
 
 // A nested hold whose outer hold is gone is not granted in silence.
 func TestNestedIntoNothingIsLost(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		outer := must(t)(c.NewMutex("x").Lock(background))
-		w.do("DEL", "x")
-		_, err := c.NewMutex("x").Lock(outer.Context())
+		outer := must(t)(w.lock(c).Lock(background))
+		w.wipe()
+		_, err := w.lock(c).Lock(outer.Context())
 		wantError(t, err, holdfast.ErrLost)
 		if cause := context.Cause(outer.Context()); !errors.Is(cause, holdfast.ErrLost) {
 			t.Errorf("the outer hold's cause: %v", cause)
 		}
-		_, err = c.NewMutex("x").Lock(holdfast.WithOwner(background, outer.Owner()))
+		_, err = w.lock(c).Lock(holdfast.WithOwner(background, outer.Owner()))
 		wantError(t, err, holdfast.ErrLost)
 		wantError(t, outer.Unlock(), holdfast.ErrLost)
 		// With nothing of the old left, the owner starts anew.
-		unlock(t, must(t)(c.NewMutex("x").Lock(holdfast.WithOwner(background, outer.Owner()))))
+		unlock(t, must(t)(w.lock(c).Lock(holdfast.WithOwner(background, outer.Owner()))))
 	})
 }
 
 // A lease that runs out before the answer comes is no hold.
 func TestLeaseShorterThanTheWay(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		silent(d, memdriver.Fault{DelayReply: 20 * time.Millisecond})
-		_, err := c.NewMutex("x").Lock(background, holdfast.Lease(10*time.Millisecond))
+		_, err := w.lock(c).Lock(background, holdfast.Lease(10*time.Millisecond))
 		wantError(t, err, holdfast.ErrLost)
 	})
 }

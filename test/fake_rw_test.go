@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 )
 
 // The read-write lock under fake time.
@@ -289,4 +292,197 @@ func giveUp(t *testing.T, h *holdfast.Hold) {
 	if err := h.Unlock(); errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("Unlock: %v", err)
 	}
+}
+
+// A writer who has given up is not waited for, whatever happened to what it
+// asked: whether it asked before it stood in line, or its request came late.
+func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
+	for name, f := range map[string]memdriver.Fault{
+		"no answer":       {LoseReply: true},
+		"held up":         {DelayRequest: 500 * time.Millisecond},
+		"comes twice":     {LoseReply: true, Repeat: true, RepeatAfter: 500 * time.Millisecond},
+		"comes back late": {DelayReply: 500 * time.Millisecond},
+	} {
+		for _, byHand := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/by hand %v", name, byHand), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					a, _ := w.client()
+					b, d := w.client()
+					r := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+					once(d, "acquire", f)
+					ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+					defer cancel()
+					if byHand {
+						ctx = holdfast.WithOwner(ctx, b.NewOwner())
+					}
+					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Writer().Lock(ctx)
+					wantError(t, err, context.DeadlineExceeded)
+					time.Sleep(4 * time.Second) // its sends' limits
+					w.wantReply("0", "EXISTS", "holdfast_next:{x}")
+					unlock(t, r)
+				})
+			})
+		}
+	}
+}
+
+// The same if it got in by another of its sends, and has left again.
+func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		r := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+		d := &cutOff{Driver: w.server.Driver()}
+		b, err := holdfast.New(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warm := must(t)(b.NewRWMutex("y").Writer().Lock(background)) // it knows the server's clock now
+		unlock(t, warm)
+		d.late.Store(true)
+		time.AfterFunc(10*time.Millisecond, func() { unlock(t, r) })
+		h := must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Writer().Lock(background))
+		unlock(t, h)
+		r = must(t)(a.NewRWMutex("x").Reader().Lock(background))
+		time.Sleep(4 * time.Second)
+		w.wantReply("0", "EXISTS", "holdfast_next:{x}")
+		unlock(t, r)
+		if err := b.Close(background); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// cutOff is a driver whose connection breaks once, with a request on its way
+// that arrives 500 ms later all the same.
+type cutOff struct {
+	*memdriver.Driver
+	late atomic.Bool
+}
+
+func (d *cutOff) Eval(ctx context.Context, call driver.Call) (any, error) {
+	if !d.late.Swap(false) {
+		return d.Driver.Eval(ctx, call)
+	}
+	time.AfterFunc(500*time.Millisecond, func() { _, _ = d.Driver.Eval(background, call) })
+	return nil, driver.ConnectionError(errors.New("connection reset"), false)
+}
+
+// The last reader ends the lock, whatever time it had left: a writer of
+// Redisson's that goes on reading leaves its own time on the lock, and would
+// keep Redisson's other writers out.
+func TestLastReaderEndsTheLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		h := must(t)(c.NewRWMutex("x").Reader().Lock(background))
+		w.do("PEXPIRE", "x", "600000")
+		waiting := make(chan *holdfast.Hold)
+		go func() { waiting <- must(t)(c.NewRWMutex("x").Writer().Lock(background)) }()
+		time.Sleep(4 * time.Second)
+		start := time.Now()
+		unlock(t, h)
+		h = <-waiting
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("the writer got in after %v", took)
+		}
+		unlock(t, h)
+		h = must(t)(c.NewRWMutex("x").Reader().Lock(background))
+		w.do("PEXPIRE", "x", "600000")
+		unlock(t, h)
+		w.wantReply("0", "EXISTS", "x")
+		// Nor do the dead keep it.
+		h = must(t)(c.NewRWMutex("x").Reader().Lock(background))
+		w.do("HSET", "x", "crashed:1", "1")
+		w.do("PEXPIRE", "x", "600000")
+		unlock(t, h)
+		w.wantReply("0", "EXISTS", "x")
+	})
+}
+
+// A forced unlock that leaves readers, who came after it had looked, leaves their
+// time too.
+func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		long := must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(10*time.Minute)))
+		w.do("HSET", "x", "crashed:1", "1")
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "force" {
+				return memdriver.Fault{DelayRequest: 100 * time.Millisecond}
+			}
+			return memdriver.Fault{}
+		})
+		late := make(chan *holdfast.Hold)
+		time.AfterFunc(50*time.Millisecond, func() {
+			late <- must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(5*time.Second)))
+		})
+		go func() {
+			if did, err := b.NewRWMutex("x").Reader().ForceUnlock(background); !did || err != nil {
+				t.Errorf("ForceUnlock: %v, %v", did, err)
+			}
+		}()
+		h := <-late
+		time.Sleep(time.Second)
+		if ttl := w.pttl("x"); ttl > 5*time.Second {
+			t.Errorf("the lock lives for %v", ttl)
+		}
+		w.wantReply("0", "HEXISTS", "x", "crashed:1")
+		wantError(t, long.Unlock(), holdfast.ErrLost)
+		unlock(t, h)
+	})
+}
+
+// What a reader has left in Redis, and what is being given back there, does not
+// make its owner a reader who wants to write.
+func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
+	for name, f := range map[string]memdriver.Fault{
+		"no answer": {LoseReply: true},
+		"held up":   {DelayRequest: 150 * time.Millisecond},
+	} {
+		t.Run("acquire/"+name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				m := c.NewRWMutex("x")
+				once(d, "acquire", f)
+				ctx := holdfast.WithOwner(background, c.NewOwner())
+				giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+				defer cancel()
+				_, err := m.Reader().Lock(giveUp)
+				wantError(t, err, context.DeadlineExceeded)
+				time.Sleep(100 * time.Millisecond)
+				unlock(t, must(t)(m.Writer().Lock(ctx)))
+				time.Sleep(4 * time.Second)
+			})
+		})
+	}
+	t.Run("lost", func(t *testing.T) {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			m := c.NewRWMutex("x")
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h := must(t)(m.Reader().Lock(ctx))
+			away(d)
+			<-h.Context().Done()
+			wantError(t, h.Unlock(), holdfast.ErrLost)
+			d.SetFaults(nil)
+			unlock(t, must(t)(m.Writer().Lock(ctx)))
+			time.Sleep(4 * time.Second)
+		})
+	})
+	t.Run("release", func(t *testing.T) {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			m := c.NewRWMutex("x")
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h := must(t)(m.Reader().Lock(ctx))
+			away(d)
+			var failed *holdfast.BackendError
+			if err := h.Unlock(); !errors.As(err, &failed) {
+				t.Errorf("Unlock: %v", err)
+			}
+			d.SetFaults(nil)
+			unlock(t, must(t)(m.Writer().Lock(ctx)))
+			time.Sleep(4 * time.Second)
+		})
+	})
 }

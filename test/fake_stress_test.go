@@ -28,6 +28,7 @@ var (
 	stressSeeds = flag.Int("stress.seeds", 150, "how many random programs TestStress runs")
 	stressFirst = flag.Uint64("stress.first", 1, "the first seed")
 	stressTrace = flag.Bool("stress.trace", false, "print what happens")
+	stressKind  = flag.String("stress.kind", "", "kind of lock; empty: by seed")
 	stressOnly  = flag.String("stress.features", "", "features to use, by letter; empty: by seed (f force, e extend, o one owner in two goroutines, c clock, k close, m message loss, x no faults)")
 )
 
@@ -47,6 +48,7 @@ type stress struct {
 	seed  uint64
 	start time.Time
 
+	kind    string
 	names   []string
 	lease   time.Duration
 	timeout time.Duration
@@ -112,6 +114,10 @@ func newStress(t *testing.T, w *world, seed uint64) *stress {
 		lease:   []time.Duration{300 * time.Millisecond, 3 * time.Second, 30 * time.Second, 10 * time.Minute}[rng.IntN(4)],
 		timeout: []time.Duration{150 * time.Millisecond, time.Second, 6 * time.Second}[rng.IntN(3)],
 	}
+	s.kind = stressedKinds[seed%uint64(len(stressedKinds))]
+	if *stressKind != "" {
+		s.kind = *stressKind
+	}
 	if *stressOnly != "" {
 		for _, b := range []byte(*stressOnly) {
 			s.uses[b] = true
@@ -130,8 +136,30 @@ func (s *stress) logf(format string, args ...any) {
 	}
 }
 
+// stressed is what the program does with a lock.
+type stressed interface {
+	holdfast.Locker
+	ForceUnlock(ctx context.Context) (bool, error)
+}
+
+var stressedKinds = []string{"mutex", "fair", "writer", "reader"}
+
+// locker returns a lock of the program's kind.
+func (s *stress) locker(c *stressClient, name string) stressed {
+	switch s.kind {
+	case "fair":
+		return c.NewFairMutex(name)
+	case "writer":
+		return c.NewRWMutex(name, holdfast.WritersFirst()).Writer()
+	case "reader":
+		return c.NewRWMutex(name).Reader()
+	default:
+		return c.NewMutex(name)
+	}
+}
+
 func (s *stress) failf(format string, args ...any) {
-	s.t.Errorf("seed %d, lease %v, timeout %v, uses %s, at %v: %s", s.seed, s.lease, s.timeout, s.letters(),
+	s.t.Errorf("seed %d, %s, lease %v, timeout %v, uses %s, at %v: %s", s.seed, s.kind, s.lease, s.timeout, s.letters(),
 		time.Since(s.start), fmt.Sprintf(format, args...))
 }
 
@@ -271,6 +299,9 @@ func (s *stress) quiesce(clients []*stressClient, actors *sync.WaitGroup) {
 			s.w.do("DEL", name)
 		}
 	}
+	if s.kind != "mutex" { // places and reservations that nobody could give up any more
+		time.Sleep(25 * time.Hour)
+	}
 	var closing sync.WaitGroup
 	for _, c := range clients {
 		closing.Go(func() { s.close(c) })
@@ -365,7 +396,7 @@ func (s *stress) lock(c *stressClient, name string, ctx context.Context, rng *ra
 	}
 	_ = cancel // it ends the hold's context later, and that changes nothing
 	start := time.Now()
-	h, err := c.NewMutex(name).Lock(ctx, options...)
+	h, err := s.locker(c, name).Lock(ctx, options...)
 	owner, _ := holdfast.OwnerFrom(ctx)
 	if (h == nil) == (err == nil) {
 		s.failf("Lock returned %v, %v", h, err)
@@ -387,7 +418,7 @@ func (s *stress) granted(r *record) {
 	now := time.Now()
 	r.excused = now.Before(s.forced[r.Name()])
 	for o := range s.held {
-		if o.Name() != r.Name() || o.Owner() == r.Owner() || o.excused || r.excused {
+		if s.kind == "reader" || o.Name() != r.Name() || o.Owner() == r.Owner() || o.excused || r.excused {
 			continue
 		}
 		if o.Context().Err() == nil && r.Context().Err() == nil && o.Deadline().After(now) && r.Deadline().After(now) {
@@ -438,7 +469,7 @@ func (s *stress) force(c *stressClient, name string) {
 		}
 	}
 	s.mu.Unlock()
-	_, err := c.NewMutex(name).ForceUnlock(background)
+	_, err := s.locker(c, name).ForceUnlock(background)
 	s.logf("client %d: ForceUnlock(%s): %v", c.id, name, err)
 	s.mu.Lock()
 	s.forced[name] = time.Now().Add(s.timeout/3 + time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +20,12 @@ import (
 type world struct {
 	t      *testing.T
 	server *memdriver.Server
+	kind   *kind    // of the locks
+	names  []string // of the locks: x, and others that are used
 }
 
 // fake runs f under fake time. At the end every client is closed, and nothing
-// may be left: no key, no subscription, and no goroutine, which synctest sees to.
+// may be left: no key but those that the kind keeps, no subscription, and no goroutine, which synctest sees to.
 func fake(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,9 +34,9 @@ func fake(t *testing.T, f func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		t.Cleanup(server.Close)
-		w := &world{t: t, server: server}
+		w := &world{t: t, server: server, kind: mutexKind, names: []string{"x"}}
 		t.Cleanup(func() {
-			w.wantReply("", "KEYS", "*")
+			w.wantNothing()
 			w.wantReply("", "PUBSUB", "CHANNELS")
 		})
 		f(t, w)
@@ -77,11 +80,9 @@ func (w *world) wantReply(want string, args ...string) {
 // wantCount checks what stands in Redis: one owner, so many times; 0 is nothing.
 func (w *world) wantCount(name string, owner holdfast.Owner, count int) {
 	w.t.Helper()
-	want := ""
-	if count > 0 {
-		want = fmt.Sprintf("%v %d", owner, count)
+	if got, want := w.kind.stands(w.ask, name), oneOwner(owner, count); !maps.Equal(got, want) {
+		w.t.Errorf("in Redis %v, want %v", got, want)
 	}
-	w.wantReply(want, "HGETALL", name)
 }
 
 // pttl returns the time to live of a key.

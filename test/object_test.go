@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -77,5 +78,91 @@ func TestMemoryUsageCountsAllKeys(t *testing.T) {
 			unlock(t, two)
 			unlock(t, one)
 		})
+	}
+}
+
+// countable is what can be done with a semaphore or a latch as with any object.
+type countable interface {
+	Name() string
+	TTL(ctx context.Context) (time.Duration, error)
+	Expire(ctx context.Context, d time.Duration) (bool, error)
+	ClearExpire(ctx context.Context) (bool, error)
+	MemoryUsage(ctx context.Context) (int64, error)
+	Delete(ctx context.Context) (bool, error)
+	Rename(ctx context.Context, name string) error
+}
+
+func TestObjectOperationsWithoutLocks(t *testing.T) {
+	kinds := map[string]func(t *testing.T, c *holdfast.Client, name string) (o countable, create func()){
+		"semaphore": func(t *testing.T, c *holdfast.Client, name string) (countable, func()) {
+			s := c.NewSemaphore(name)
+			return s, func() {
+				if set, err := s.TrySetPermits(background, 3); !set || err != nil {
+					t.Fatal(set, err)
+				}
+			}
+		},
+		"permits": func(t *testing.T, c *holdfast.Client, name string) (countable, func()) {
+			s := c.NewPermitSemaphore(name)
+			return s, func() {
+				if set, err := s.TrySetPermits(background, 3); !set || err != nil {
+					t.Fatal(set, err)
+				}
+				h := must(t)(s.Lock(background))
+				t.Cleanup(func() { wantError(t, h.Unlock(), holdfast.ErrLost) })
+			}
+		},
+		"latch": func(t *testing.T, c *holdfast.Client, name string) (countable, func()) {
+			l := c.NewLatch(name)
+			return l, func() {
+				if set, err := l.TrySetCount(background, 3); !set || err != nil {
+					t.Fatal(set, err)
+				}
+			}
+		},
+	}
+	for _, p := range standalone(t) {
+		for kind, create := range kinds {
+			t.Run(p.name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				name := fresh()
+				o, make := create(t, p.client(t), name)
+				is := func(there bool, ttl, within time.Duration) {
+					t.Helper()
+					got, err := o.TTL(background)
+					if err != nil || got > ttl || got < ttl-within {
+						t.Errorf("TTL %v, %v; want %v", got, err, ttl)
+					}
+					bytes, err := o.MemoryUsage(background)
+					if err != nil || there && bytes <= 0 {
+						t.Errorf("MemoryUsage %d, %v", bytes, err)
+					}
+				}
+				is(false, 0, 0)
+				if there, err := o.Expire(background, time.Minute); there || err != nil {
+					t.Errorf("Expire of nothing: %v, %v", there, err)
+				}
+				if there, err := o.Delete(background); there || err != nil {
+					t.Errorf("Delete of nothing: %v, %v", there, err)
+				}
+				make()
+				is(true, -1, 0)
+				if there, err := o.Expire(background, time.Minute); !there || err != nil {
+					t.Errorf("Expire: %v, %v", there, err)
+				}
+				is(true, time.Minute, 10*time.Second)
+				if there, err := o.ClearExpire(background); !there || err != nil {
+					t.Errorf("ClearExpire: %v, %v", there, err)
+				}
+				is(true, -1, 0)
+				_, err := o.Expire(background, 0)
+				wantError(t, err, holdfast.ErrInvalidLease)
+				wantError(t, o.Rename(background, "other"), errors.ErrUnsupported)
+				if there, err := o.Delete(background); !there || err != nil {
+					t.Errorf("Delete: %v, %v", there, err)
+				}
+				is(false, 0, 0)
+			})
+		}
 	}
 }

@@ -38,13 +38,37 @@ func TestReplicaAck(t *testing.T) {
 			for _, l := range replicatedKinds(both, fresh) {
 				_, err := l.Lock(background)
 				wantError(t, err, holdfast.ErrNotReplicated)
-				waitFor(t, "it to be given back", func() bool {
-					return len(p.do(t, l.Name(), "KEYS", "*"+l.Name()+"*")) == 0
-				})
+				for part := range strings.SplitSeq(l.Name(), "+") {
+					waitFor(t, "it to be given back", func() bool {
+						return len(p.do(t, part, "KEYS", "*"+part+"*")) == 0
+					})
+				}
 			}
 			for _, l := range replicatedKinds(one, fresh) {
 				unlock(t, must(t)(l.Lock(background)))
 			}
+			sem := both.NewSemaphore(fresh())
+			if _, err := one.NewSemaphore(sem.Name()).TrySetPermits(background, 2); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, sem.Acquire(background, 2), holdfast.ErrNotReplicated)
+			waitFor(t, "the permits to be given back", func() bool { // S14: not more than were taken
+				n, err := sem.Available(background)
+				return err == nil && n == 2
+			})
+			if err := one.NewSemaphore(sem.Name()).Acquire(background, 2); err != nil {
+				t.Error(err)
+			}
+			permits := both.NewPermitSemaphore(fresh())
+			if err := permits.SetPermits(background, 2); err != nil {
+				t.Fatal(err)
+			}
+			_, err := permits.Lock(background)
+			wantError(t, err, holdfast.ErrNotReplicated)
+			waitFor(t, "the permit to be given back", func() bool {
+				n, err := permits.Available(background)
+				return err == nil && n == 2
+			})
 			s.Replicas[0].Cont()
 			waitFor(t, "the replica to be back", func() bool {
 				h, err := both.NewMutex(fresh()).TryLock(background)
@@ -61,6 +85,8 @@ func replicatedKinds(c *holdfast.Client, name func() string) []holdfast.Locker {
 		c.NewFairMutex(name()),
 		c.NewRWMutex(name()).Reader(),
 		c.NewRWMutex(name()).Writer(),
+		holdfast.NewMultiLock(c.NewMutex(name()), c.NewMutex(name())),
+		holdfast.NewMultiLock(c.NewMutex(name()), c.NewFairMutex(name())),
 	}
 }
 

@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -133,8 +134,10 @@ func downgrade(t *testing.T, p *place) {
 // awaitRefusal returns when others have had the time to be refused, too.
 func (p *place) awaitRefusal(t *testing.T, l holdfast.Locker) {
 	t.Helper()
-	_, err := l.Lock(background, holdfast.Wait(100*time.Millisecond))
-	wantError(t, err, holdfast.ErrLocked)
+	waitFor(t, "a refusal", func() bool { // not at once, where it has to connect first
+		_, err := l.Lock(background, holdfast.Wait(100*time.Millisecond))
+		return errors.Is(err, holdfast.ErrLocked)
+	})
 }
 
 func noUpgrade(t *testing.T, p *place) {

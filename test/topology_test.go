@@ -2,6 +2,7 @@ package test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // waited for, handed over by message, renewed and released.
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.WithTLS(), redistest.WithPassword("s3cret"))
 	for _, p := range []*place{
 		goRedis("tls", redis.UniversalOptions{
@@ -25,11 +27,28 @@ func TestTLS(t *testing.T) {
 			InitAddress: []string{s.Addr()}, Password: "s3cret", TLSConfig: s.TLSConfig(),
 		}, cli(s)),
 	} {
-		t.Run(p.name, func(t *testing.T) { takeWaitRelease(t, p, fresh()) })
+		everyKind(t, p)
 	}
 }
 
+// everyKind has a lock of each kind go through its life.
+func everyKind(t *testing.T, p *place) {
+	t.Helper()
+	t.Run(p.name, func(t *testing.T) {
+		t.Parallel()
+		forKinds(t, func(t *testing.T, k *kind) { takeWaitRelease(t, p, k, fresh()) })
+	})
+}
+
+func TestReplicated(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartReplicated(t, 1)
+	everyKind(t, goRedis("replicated", redis.UniversalOptions{Addrs: []string{s.Primary.Addr()}}, cli(s.Primary)))
+	everyKind(t, rueidisAt("replicated", rueidis.ClientOption{InitAddress: []string{s.Primary.Addr()}}, cli(s.Primary)))
+}
+
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	do := func(t *testing.T, key string, args ...string) []string {
 		t.Helper()
@@ -39,11 +58,11 @@ func TestCluster(t *testing.T) {
 		goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 		rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do),
 	} {
-		t.Run(p.name, func(t *testing.T) {
-			for range 5 { // on several nodes
-				takeWaitRelease(t, p, fresh())
-			}
-			takeWaitRelease(t, p, "{tag}:"+fresh())
+		p.sharded = true
+		everyKind(t, p) // on several nodes
+		t.Run(p.name+"/tagged", func(t *testing.T) {
+			t.Parallel()
+			forKinds(t, func(t *testing.T, k *kind) { takeWaitRelease(t, p, k, "{tag}:"+fresh()) })
 		})
 	}
 }
@@ -51,6 +70,7 @@ func TestCluster(t *testing.T) {
 // Redisson announces releases with SPUBLISH on a cluster that knows it, and one
 // who listens with SUBSCRIBE would not hear them.
 func TestClusterAnnouncesWithSPublish(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	p := goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, nil)
 	name := fresh()
@@ -74,6 +94,7 @@ func TestClusterAnnouncesWithSPublish(t *testing.T) {
 }
 
 func TestSentinel(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t, 1, 3)
 	do := func(t *testing.T, _ string, args ...string) []string {
 		t.Helper()
@@ -85,52 +106,59 @@ func TestSentinel(t *testing.T) {
 			InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()},
 		}, do),
 	}
-	for _, p := range places {
-		t.Run(p.name, func(t *testing.T) { takeWaitRelease(t, p, fresh()) })
-	}
+	t.Run("before", func(t *testing.T) {
+		for _, p := range places {
+			everyKind(t, p)
+		}
+	})
 	t.Run("failover", func(t *testing.T) { waitersRecover(t, s, places) })
 }
 
-// waitersRecover has one waiter a client wait through a failover. Which owner
-// the new primary knows is not promised; that the waiters go on is.
+// waitersRecover has one waiter a kind and client wait through a failover. Which
+// owner the new primary knows is not promised; that the waiters go on is.
 func waitersRecover(t *testing.T, s *redistest.Sentinel, places []*place) {
-	name := fresh()
-	h := must(t)(places[0].client(t).NewMutex(name).Lock(background))
-	done := make(chan error, len(places))
-	for _, p := range places {
-		c := p.client(t)
-		go func() {
-			next, err := c.NewMutex(name).Lock(background, holdfast.Wait(time.Minute))
-			if err == nil {
-				err = next.Unlock()
-			}
-			done <- err
-		}()
-	}
-	s.Failover(t)
-	if err := h.Unlock(); err != nil {
-		t.Logf("the holder's unlock, after a failover: %v", err)
-	}
-	for range places {
-		if err := <-done; err != nil {
-			t.Error(err)
+	t.Helper()
+	var holds []*holdfast.Hold
+	var waiters sync.WaitGroup
+	holder := places[0].client(t)
+	for _, k := range kinds {
+		name := places[0].fresh(t, k)
+		holds = append(holds, must(t)(k.lock(holder, name).Lock(background)))
+		for _, p := range places {
+			l := k.against(p.client(t), name)
+			waiters.Go(func() {
+				next, err := l.Lock(background, holdfast.Wait(time.Minute))
+				if err == nil {
+					err = next.Unlock()
+				}
+				if err != nil {
+					t.Errorf("%s, %s: %v", p.name, k.name, err)
+				}
+			})
 		}
 	}
+	s.Failover(t)
+	for _, h := range holds {
+		if err := h.Unlock(); err != nil {
+			t.Logf("the holder's unlock, after a failover: %v", err)
+		}
+	}
+	waiters.Wait()
 }
 
-func takeWaitRelease(t *testing.T, p *place, name string) {
+// takeWaitRelease does what there is to do with one lock, by way of two clients.
+func takeWaitRelease(t *testing.T, p *place, k *kind, name string) {
 	t.Helper()
-	a := p.client(t, holdfast.WithLease(2*time.Second))
+	p.setUp(t, k, name)
+	a := p.client(t, holdfast.WithLease(3*time.Second))
 	b := p.client(t)
-	h := must(t)(a.NewMutex(name).Lock(background))
-	if got, want := p.do(t, name, "HGETALL", name), []string{h.Owner().String(), "1"}; !slices.Equal(got, want) {
-		t.Errorf("HGETALL %v, want %v", got, want)
-	}
+	h := must(t)(k.lock(a, name).Lock(background))
+	p.wantCount(t, k, name, h.Owner(), 1)
 	before := h.Deadline()
 	waitFor(t, "a renewal", func() bool { return h.Deadline().After(before) })
 	got := make(chan time.Time, 1)
 	go func() {
-		next, err := b.NewMutex(name).Lock(background)
+		next, err := k.against(b, name).Lock(background)
 		got <- time.Now()
 		if err != nil {
 			t.Error(err)
@@ -138,27 +166,14 @@ func takeWaitRelease(t *testing.T, p *place, name string) {
 		}
 		unlock(t, next)
 	}()
-	waitFor(t, "the waiter", func() bool { return subscribers(t, p, name) > 0 })
+	p.awaitWaiter(t, k, name)
 	released := time.Now()
 	unlock(t, h)
-	if took := (<-got).Sub(released); took > 500*time.Millisecond {
+	if took := (<-got).Sub(released); took > 1500*time.Millisecond { // by itself, it would ask after 3 s
 		t.Errorf("the waiter got it after %v", took)
 	}
-	waitFor(t, "the release", func() bool { return slices.Equal(p.do(t, name, "EXISTS", name), []string{"0"}) })
-	waitFor(t, "the end of the subscription", func() bool { return subscribers(t, p, name) == 0 })
-}
-
-// subscribers counts who listens on a lock's channel, in either way.
-func subscribers(t *testing.T, p *place, name string) (n int) {
-	t.Helper()
-	channel := "redisson_lock__channel:{" + name + "}"
-	if name[0] == '{' {
-		channel = "redisson_lock__channel:" + name
-	}
-	for _, ask := range []string{"NUMSUB", "SHARDNUMSUB"} {
-		if slices.Contains(p.do(t, name, "PUBSUB", ask, channel), "1") {
-			n++
-		}
-	}
-	return n
+	waitFor(t, "the release", func() bool {
+		return len(k.left(p.do(t, name, "KEYS", "*"+name+"*"), name)) == 0
+	})
+	waitFor(t, "the end of the subscription", func() bool { return !p.listens(t, name) })
 }

@@ -1,108 +1,115 @@
--- Stands before the scripts of the fair lock. All of them have the keys
+-- Stands before every script of the fair lock, behind common.lua.
 --
 -- KEYS[1]  the lock, a hash of owner -> count
--- KEYS[2]  the line, a list of owners, the next one first
--- KEYS[3]  when Redisson takes each of them for gone, by the server's time, ms
--- KEYS[4]  when we take our own waiters for gone, likewise
--- KEYS[5]  the channel: a waiter listens to it with a colon and its owner behind
+-- KEYS[2]  the line, a list of owners; the first one is next
+-- KEYS[3]  until when Redisson believes in each of them, ms: a sorted set
+-- KEYS[4]  until when holdfast believes in each of its own: a sorted set
+-- KEYS[5]  what the channels of the owners begin with
 --
--- A Redisson waiter writes once how long it is going to wait. One of ours comes
--- again every few seconds, and is gone if it does not: KEYS[4] says so. Redisson
--- does not know KEYS[4], so ours stand in KEYS[3] as well, with a time that no
--- living waiter reaches.
-
--- believed is how long one of our waiters is believed to be there, ms.
-local believed = 10000
--- patience is how long a Redisson waiter waits by default, ms. When it is granted
--- the lock, or gives up, it takes so much off the times of all who stand behind.
-local patience = 300000
--- memory is how long a line of our waiters alone is kept if nobody touches it, ms.
-local memory = 86400000
-
--- left is for how many ms more a waiter is believed to be there.
-local function left(owner)
-  local score = redis.call('ZSCORE', KEYS[4], owner) or redis.call('ZSCORE', KEYS[3], owner)
-  return score and tonumber(score) - at or 0
-end
-
--- drop takes a waiter out.
-local function drop(owner)
-  redis.call('LREM', KEYS[2], 1, owner)
-  redis.call('ZREM', KEYS[3], owner)
-  redis.call('ZREM', KEYS[4], owner)
-end
-
--- next_in_line is whose turn it is, or nil, when this owner asks. Those who are
--- gone are dropped on the way. Who says that they are must know that Redis could
--- be reached meanwhile:
+-- The line and KEYS[3] are Redisson's, and Java and Go stand in them together.
+-- The full name of a channel cannot be known beforehand, because it is that of
+-- whoever is next; it has the slot of KEYS[5].
 --
--- - One of our waiters that has kept its own place does. One that has not was cut
---   off itself, so it has everybody begin anew.
--- - Anybody else believes our waiters for twice as long.
+-- Whom to believe. A waiter of holdfast asks every 3 s, and each time it is
+-- believed for 10 s more; KEYS[4] has that, and Java does not know it. So a dead
+-- one is out of the line in seconds, and a live one is never dropped. What counts
+-- is not time as such but time during which the server was seen to answer: the
+-- line's own clock, which no gap between two calls moves by more than 4 s. A
+-- server that was stopped, or failed over, finds the line as it was.
 --
--- The owner itself is there, whatever the times say.
-local function next_in_line(asking)
-  local tolerance = believed
-  local own = redis.call('ZSCORE', KEYS[4], asking)
-  if own and tonumber(own) > at then
-    tolerance = 0
-  elseif own then
-    local cut_off = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', at)
-    for i = 1, #cut_off do
-      redis.call('ZADD', KEYS[4], at + believed, cut_off[i])
-    end
+-- Redisson's waiters say nothing while they wait. One of them is dropped when its
+-- score has passed, but only if the lock is free: while it is held nobody needs
+-- to know, and the first in line has its score raised instead.
+--
+-- Scores. Java drops the first in line when its score has passed by Java's own
+-- clock, so a waiter of holdfast writes 30 s from now each time it asks: it is
+-- safe from clocks that are 27 s ahead, and Java is rid of a dead one after 30 s.
+-- A Java waiter that is let in, or gives up, takes its wait time (5 minutes, if it
+-- was given none) off every score behind it. So for each Java waiter that may
+-- stand ahead so much is added; and since every try writes the score anew, a grant
+-- here has nothing to take off. A Java waiter computes its score from the last
+-- one's: behind waiters of holdfast that is at least its own wait time and 30 s.
+--
+-- How long keys live. KEYS[4] has a time to live, since nothing is lost with it
+-- that the scores do not say less precisely. The line and KEYS[3] have one while
+-- only waiters of holdfast stand there, so that dead ones leave nothing for ever,
+-- and none, as with Redisson, while others do, which would not renew it.
+local BELIEF, STEP, SCORE, JAVA_WAIT = 10000, 4000, 30000, 300000
+local HEARTBEATS_LIVE, LINE_LIVES = 120000, 3600000
+
+-- tick is the line's own clock. Two members of KEYS[4] keep it: what it said when
+-- it was last looked at, and when that was. No owner is called so.
+local tick = at
+do
+  local kept = redis.call('ZMSCORE', KEYS[4], 'clock', 'seen')
+  if kept[1] and kept[2] then
+    tick = tonumber(kept[1]) + math.min(math.max(at - tonumber(kept[2]), 0), STEP)
   end
-  local head = redis.call('LINDEX', KEYS[2], 0)
-  while head and head ~= asking do
-    local beyond = left(head)
-    if redis.call('ZSCORE', KEYS[4], head) then
-      beyond = beyond + tolerance
-    end
-    if beyond > 0 then
-      return head
-    end
-    drop(head)
-    head = redis.call('LINDEX', KEYS[2], 0)
-  end
-  if not head then
-    redis.call('DEL', KEYS[3], KEYS[4])
-  end
-  return head or nil
 end
 
--- others is how many Redisson waiters stand in line.
-local function others()
-  return math.max(0, redis.call('LLEN', KEYS[2]) - redis.call('ZCARD', KEYS[4]))
+local free = redis.call('EXISTS', KEYS[1]) == 0
+
+-- left says for how long a waiter is still believed in, ms; 0: not any more.
+local function left(waiter)
+  local believed = redis.call('ZSCORE', KEYS[4], waiter)
+  if believed then
+    return math.max(tonumber(believed) - tick, 0)
+  end
+  local score = redis.call('ZSCORE', KEYS[3], waiter)
+  if not score then
+    return 0 -- nothing would ever end the belief in it
+  end
+  return math.max(tonumber(score) - at, free and 0 or BELIEF)
 end
 
--- tend sees to it that a line of dead clients does not stay for ever. Redisson
--- does not, and does not expect it: its waiters' places are never given an end.
-local function tend()
+-- survey looks from a place in line on, and changes nothing: the first place of
+-- one who is believed in, and who that is, or false. It does not doubt me.
+local function survey(place, me)
+  while true do
+    local waiter = redis.call('LINDEX', KEYS[2], place)
+    if not waiter or waiter == me or left(waiter) > 0 then
+      return place, waiter
+    end
+    place = place + 1
+  end
+end
+
+-- tell wakes a waiter.
+local function tell(waiter, payload)
+  if waiter then
+    publish(KEYS[5] .. ':' .. waiter, payload)
+  end
+end
+
+-- bury takes so many off the head of the line.
+local function bury(gone)
+  for _ = 1, gone do
+    local waiter = redis.call('LPOP', KEYS[2])
+    redis.call('ZREM', KEYS[3], waiter)
+    redis.call('ZREM', KEYS[4], waiter)
+  end
+end
+
+-- drop takes one out of the line, wherever it stands.
+local function drop(waiter)
+  local known = redis.call('ZREM', KEYS[3], waiter) + redis.call('ZREM', KEYS[4], waiter)
+  return redis.call('LREM', KEYS[2], 0, waiter) + known > 0
+end
+
+-- tidy ends every change of the line: it keeps the clock, and nothing of a line
+-- in which nobody stands.
+local function tidy()
   if redis.call('EXISTS', KEYS[2]) == 0 then
     redis.call('DEL', KEYS[3], KEYS[4])
-    return
-  end
-  for i = 2, 3 do
-    if others() > 0 then
-      redis.call('PERSIST', KEYS[i])
-    else
-      redis.call('PEXPIRE', KEYS[i], memory)
-    end
+  elseif redis.call('EXISTS', KEYS[4]) == 1 then
+    redis.call('ZADD', KEYS[4], tick, 'clock', at, 'seen')
   end
 end
 
--- tell_next tells the next one in line that it is its turn. If it seems to be
--- gone, the one behind it is told as well, who will find out; and so on, within
--- reason.
-local function tell_next(payload)
-  for i = 0, 9 do
-    local waiter = redis.call('LINDEX', KEYS[2], i)
-    if not waiter then
-      return
-    end
-    publish(KEYS[5] .. ':' .. waiter, payload)
-    if left(waiter) > 0 then
-      return
-    end
+-- spare keeps Java from dropping one of its own who could not have had the lock.
+local function spare(waiter)
+  local score = waiter and not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)
+  if score and tonumber(score) < at + SCORE then
+    redis.call('ZADD', KEYS[3], at + SCORE, waiter)
   end
 end

@@ -1,56 +1,88 @@
--- acquire, in turn: this owner, who holds the lock so many times, shall hold it
--- once more, when those who came before have had their turn.
+-- acquire: this owner, who holds the lock so many times, shall hold it once more.
 --
--- KEYS[1...5] see fair.lua
--- KEYS[6]  the last fencing token, if one is wanted
--- ARGV[4]  lease, ms
--- ARGV[5]  owner
--- ARGV[6]  the count before
--- ARGV[7]  the count after: one more, or the same to keep what stands
--- ARGV[8]  how long KEYS[6] lives, ms; 0: for ever
--- ARGV[9]  1 if the owner waits when it is refused: it keeps its place or gets one
--- ARGV[10] the payload that tells a waiter that it is its turn
+-- KEYS[1..5]  see fair.lua
+-- KEYS[6]     the last fencing token, if one is wanted
+-- ARGV[4]     lease, ms
+-- ARGV[5]     owner
+-- ARGV[6]     the count before
+-- ARGV[7]     the count after: one more, or the same to keep what stands
+-- ARGV[8]     how long KEYS[6] lives, ms; 0: for ever
+-- ARGV[9]     1 to stand in line if it is refused, and to go on asking; else 0
+-- ARGV[10]    the payload
 --
 -- {1, now, token}               it does; token is 0 if none is wanted
--- {0, now, pttl, holder, hint}  it is another owner's, or another's turn, for which
---                               hint says when to ask again, ms
+-- {0, now, pttl, holder, hint}  another owner holds it; or nobody does, pttl is -2
+--                               and holder empty, and another one is next. hint
+--                               is when to ask again at the latest, ms
 -- {-2, now, count}              the count was another one; nothing was done
+--
+-- A free lock is granted to the first in line; to whoever asks if nobody stands
+-- there. The owner keeps the place that it has. Whoever asks finds those ahead who
+-- are gone, and tells the next one.
+local LOOK = 1000 -- how far into the line to look for the owner's place
+
 local wrong = lease_error(ARGV[4])
 if wrong then
   return wrong
 end
-local owner = ARGV[5]
-local count = held(KEYS[1], owner)
+local me = ARGV[5]
+local count = held(KEYS[1], me)
 if count ~= ARGV[6] and not (again and count == ARGV[7]) then
   return {-2, at, tonumber(count)}
 end
-local free = redis.call('EXISTS', KEYS[1]) == 0
-local before = redis.call('LINDEX', KEYS[2], 0)
-local head = next_in_line(owner)
-if count == '0' and not (free and (not head or head == owner)) then
-  if free and head ~= before then
-    tell_next(ARGV[10]) -- whoever was told before is gone
-  end
-  if ARGV[9] == '1' then
-    if not redis.call('LPOS', KEYS[2], owner) then
-      redis.call('RPUSH', KEYS[2], owner)
-      head = head or owner
-    end
-    redis.call('ZADD', KEYS[4], at + believed, owner)
-    local score = at + 2 * believed -- Redisson's clocks are not the server's
-    if head ~= owner then
-      score = score + patience * others()
-    end
-    redis.call('ZADD', KEYS[3], score, owner)
-    redis.call('PEXPIRE', KEYS[4], memory)
-    tend()
-  end
-  if free then
-    return {0, at, -2, '', math.max(1, left(head))}
-  end
-  local pttl = redis.call('PTTL', KEYS[1])
-  return {0, at, pttl, redis.call('HKEYS', KEYS[1])[1], math.max(0, pttl)}
+local gone, head = 0, false
+if count == '0' then
+  gone, head = survey(0, me)
 end
+
+if count == '0' and (not free or head and head ~= me) then
+  if free then
+    tell(head, ARGV[10]) -- it may not know yet, or have missed the message
+  end
+  bury(gone)
+  if ARGV[9] == '1' then
+    if redis.call('EXISTS', KEYS[2]) == 0 then
+      redis.call('DEL', KEYS[3], KEYS[4]) -- left over from a line that was lost
+    end
+    -- Usually the set knows as well whether it stands there, but what Redis has
+    -- evicted it has not evicted from both.
+    local length = redis.call('LLEN', KEYS[2])
+    local ahead = redis.call('LPOS', KEYS[2], me, 'MAXLEN', LOOK)
+    if not ahead then
+      ahead = length
+      if length <= LOOK or not redis.call('ZSCORE', KEYS[3], me) then
+        redis.call('RPUSH', KEYS[2], me)
+      end
+    end
+    redis.call('ZADD', KEYS[4], tick + BELIEF, me, tick, 'clock', at, 'seen')
+    redis.call('ZADD', KEYS[3], at + SCORE, me)
+    redis.call('PEXPIRE', KEYS[4], HEARTBEATS_LIVE)
+    redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', math.min(at, tick) - HEARTBEATS_LIVE) -- whom Java has dropped
+    local java = redis.call('ZCARD', KEYS[3]) - (redis.call('ZCARD', KEYS[4]) - 2)
+    if java > 0 then
+      redis.call('ZADD', KEYS[3], at + SCORE + JAVA_WAIT * math.min(java, ahead), me)
+      redis.call('PERSIST', KEYS[2])
+      redis.call('PERSIST', KEYS[3])
+    else
+      redis.call('PEXPIRE', KEYS[2], LINE_LIVES)
+      redis.call('PEXPIRE', KEYS[3], LINE_LIVES)
+    end
+    head = head or me
+  end
+  tidy()
+  local pttl = redis.call('PTTL', KEYS[1])
+  if not free then
+    spare(head)
+  end
+  local hint = pttl
+  if head and head ~= me then
+    hint = left(head)
+  elseif pttl < 0 then
+    hint = BELIEF
+  end
+  return {0, at, pttl, redis.call('HKEYS', KEYS[1])[1] or '', hint}
+end
+
 local token = 0
 if KEYS[6] then
   token, wrong = next_token(KEYS[6])
@@ -59,10 +91,15 @@ if KEYS[6] then
   end
   keep_token(KEYS[6], token, ARGV[8])
 end
-if head then
-  drop(owner)
-  tend()
+if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) > 0 then
+  bury(gone)
+  if head == me then
+    bury(1)
+  elseif redis.call('ZSCORE', KEYS[3], me) then
+    drop(me) -- an entry that was left behind
+  end
+  tidy()
 end
-redis.call('HSET', KEYS[1], owner, ARGV[7])
+redis.call('HSET', KEYS[1], me, ARGV[7])
 raise(KEYS[1], ARGV[4])
 return {1, at, token}

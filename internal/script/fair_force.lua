@@ -1,16 +1,24 @@
--- force, in turn: none of these owners shall hold the lock any more; who is next
--- is told, and so is the one who held it.
+-- force: none of these owners shall hold the lock any more.
 --
--- KEYS[1...5] see fair.lua
+-- KEYS[1..5]  see fair.lua
 -- ARGV[4]     the payload
 -- ARGV[5...]  owners
 --
 -- {1, now}   one of them did, and the lock is free now
 -- {0, now}   none did
+--
+-- It names the owners, so that asking again does not hit the next one. Told are
+-- whoever is next, and the one who held the lock, if it listens.
 for i = 5, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
-    tell_next(ARGV[4])
-    publish(KEYS[5] .. ':' .. ARGV[i], ARGV[4])
+    local gone, head = survey(0)
+    tell(head, ARGV[4])
+    tell(ARGV[i], ARGV[4])
+    bury(gone)
+    if head or gone > 0 then
+      tidy()
+    end
+    spare(head)
     redis.call('DEL', KEYS[1])
     return {1, at}
   end

@@ -1,18 +1,23 @@
--- leave: this owner does not wait any more. If it was its turn, the next one is
--- told.
+-- leave: this owner shall not stand in line any more.
 --
--- KEYS[1...5] see fair.lua
--- ARGV[4]  the payload
--- ARGV[5]  owner
+-- KEYS[1..5]  see fair.lua
+-- ARGV[4]     the payload
+-- ARGV[5]     owner
 --
--- {1, now}  always
+-- {1, now}   it stood there
+-- {0, now}   it did not
 --
--- The message comes last, because who is next is known only then. If it is not
--- allowed, the next one finds out by itself.
-local head = redis.call('LINDEX', KEYS[2], 0)
-drop(ARGV[5])
-tend()
-if head == ARGV[5] and redis.call('EXISTS', KEYS[1]) == 0 then
-  tell_next(ARGV[4])
+-- If it was next, and the lock is free, the one behind it is told: what it was
+-- told itself is lost.
+local gone, head = survey(0, ARGV[5])
+local stood = head == ARGV[5]
+if stood then
+  gone, head = survey(gone + 1)
+  if free then
+    tell(head, ARGV[4])
+  end
 end
-return {1, at}
+bury(gone)
+stood = drop(ARGV[5]) or stood
+tidy()
+return {stood and 1 or 0, at}

@@ -24,7 +24,7 @@ for i = 1, #found do
   redis.call('HDEL', key, found[i][1])
   drop_reads(prefix, found[i][1], 1, found[i][2])
 end
-if redis.call('HLEN', key) == 1 then
-  redis.call('DEL', key) -- nothing is left but the mode
+if redis.call('HGET', key, 'mode') == 'read' then
+  read_on(key, others(key, prefix))
 end
 return {1, at}

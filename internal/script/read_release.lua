@@ -32,32 +32,24 @@ if to > 0 then
   return {1, at}
 end
 local lives = redis.call('PTTL', key)
-if redis.call('HGET', key, 'mode') == 'write' or ttl + 10 < lives then
-  -- The lock lives for the sake of others: the owner itself, who writes, or a
-  -- reader whose hold is longer. So nobody need be counted.
-  redis.call('HDEL', key, owner)
+if redis.call('HGET', key, 'mode') == 'write' then
+  redis.call('HDEL', key, owner) -- it goes on writing
   drop_reads(prefix, owner, 1, from)
   return {1, at}
 end
-local longest, dead = 0, {owner}
-readers(key, prefix, function(reader, _, left)
-  if reader ~= owner and left > 0 then
-    longest = math.max(longest, left)
-  elseif reader ~= owner then
-    dead[#dead + 1] = reader
-  end
-end)
+-- If the lock lives longer than the owner's holds, it does so for another reader,
+-- who need not be found: any one who lives will do. But one must be seen, since
+-- Redisson's writers, and evictions, leave locks that outlive everybody's holds.
+local any = ttl + 10 < lives
+local longest, dead = others(key, prefix, owner, any)
+if any and longest > 0 then
+  longest = lives
+end
 if longest == 0 or lives - longest > 1000 then
   -- It is free, or whoever waits for its end need not wait for so long.
   publish(KEYS[2], ARGV[4])
 end
+redis.call('HDEL', key, owner)
 drop_reads(prefix, owner, 1, from)
-if longest == 0 then
-  redis.call('DEL', key)
-  return {1, at}
-end
-for i = 1, #dead do
-  redis.call('HDEL', key, dead[i])
-end
-redis.call('PEXPIRE', key, longest)
+read_on(key, longest, dead)
 return {1, at}

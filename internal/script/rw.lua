@@ -77,6 +77,34 @@ local function readers(key, prefix, f)
   end
 end
 
+-- others says for how many ms the longest hold of a reader other than the owner
+-- lives, and which of them have holds that have ended. If any is true, the first
+-- who lives will do.
+local function others(key, prefix, owner, any)
+  local longest, dead = 0, {}
+  readers(key, prefix, function(reader, _, left)
+    if reader ~= owner and left > 0 then
+      longest = math.max(longest, left)
+      return any
+    elseif reader ~= owner then
+      dead[#dead + 1] = reader
+    end
+  end)
+  return longest, dead
+end
+
+-- read_on leaves the lock to the others, or ends it if there are none.
+local function read_on(key, longest, dead)
+  if longest == 0 then
+    redis.call('DEL', key)
+    return
+  end
+  for i = 1, #dead do
+    redis.call('HDEL', key, dead[i])
+  end
+  redis.call('PEXPIRE', key, longest)
+end
+
 -- write_no_more ends the owner's write hold. If it still reads, the lock is one
 -- for reading from now on.
 local function write_no_more(key, prefix, owner)

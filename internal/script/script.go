@@ -69,10 +69,15 @@ var (
 	}
 )
 
+// MultiAcquire takes several plain locks at once.
+var MultiAcquire = load("multi", "acquire")
+
 // Size and Delete are the same for all kinds.
 var (
 	Size   = load("object", "size", "rw")
 	Delete = load("object", "delete")
+	Expire = load("object", "expire")
+	TTL    = load("object", "ttl")
 )
 
 // load returns the script of a kind's operation, with the libraries that it

@@ -122,12 +122,13 @@ func (d *Dog) Watch(e *Entry, sent, deadline time.Time, renewing bool) {
 	}
 }
 
-// Remove ends the watch, and reports whether the entry was still watched.
-// After it returns true, Lost is not called for the entry.
+// Remove ends the watch, and reports whether the entry could be trusted until
+// now. Lost is not called for it any more, also if nobody has had the time yet to
+// look at a deadline that has passed.
 func (d *Dog) Remove(e *Entry) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.finish(e, removed)
+	return d.finish(e, removed) && time.Now().Before(e.deadline)
 }
 
 // Acknowledge moves the deadline after a call other than the dog's own.

@@ -47,21 +47,9 @@ func ReadHold(name, owner string, i int) string {
 	return ReadPrefix(name) + owner + ":rwlock_timeout:" + strconv.Itoa(i)
 }
 
-// Next is the key of the waiter for whom others make way. Redisson does not know
-// it.
+// Next is the key of the waiter for whom others make way: a writer, or one who
+// wants many permits. Redisson does not know it.
 func Next(name string) string { return Prefixed("holdfast_next", name) }
 
 // Writer is the field of an owner that writes.
 func Writer(owner string) string { return owner + ":write" }
-
-// Queue is the key of the line of a fair lock.
-func Queue(name string) string { return Prefixed("redisson_lock_queue", name) }
-
-// Timeouts is the key of when Redisson takes the waiters of a fair lock for gone.
-func Timeouts(name string) string { return Prefixed("redisson_lock_timeout", name) }
-
-// Waiting is the key of when we take ours for gone. Redisson does not know it.
-func Waiting(name string) string { return Prefixed("holdfast_lock_waiting", name) }
-
-// FairChannel is where a waiter of a fair lock hears that it is its turn.
-func FairChannel(name, owner string) string { return LockChannel(name) + ":" + owner }

@@ -66,8 +66,13 @@ func FuzzAcceptedNamesShareASlot(f *testing.F) {
 		if CheckName(name) != nil {
 			return
 		}
-		if a, b := Slot(name), Slot(LockChannel(name)); a != b {
-			t.Errorf("%q is in slot %d, its channel in %d", name, a, b)
+		for _, key := range []string{
+			LockChannel(name), Token(name), RWChannel(name), Next(name), ReadHold(name, "{a}b:1", 1),
+			ReadHold(name, "}:1", 1),
+		} {
+			if a, b := Slot(name), Slot(key); a != b {
+				t.Errorf("%q is in slot %d, %q in %d", name, a, key, b)
+			}
 		}
 	})
 }
@@ -82,12 +87,12 @@ func TestGoldenKeys(t *testing.T) {
 		{ReadHold("x", "c:1", 2), "{x}:c:1:rwlock_timeout:2"},
 		{ReadHold("{a}:b", "c:1", 1), "{a}:b:c:1:rwlock_timeout:1"},
 		{Writer("c:1"), "c:1:write"},
-		{Queue("x"), "redisson_lock_queue:{x}"},
-		{Timeouts("x"), "redisson_lock_timeout:{x}"},
-		{Waiting("x"), "holdfast_lock_waiting:{x}"},
+		{FairQueue("x"), "redisson_lock_queue:{x}"},
+		{FairTimeouts("x"), "redisson_lock_timeout:{x}"},
+		{FairHeartbeats("x"), "holdfast_lock_waiting:{x}"},
 		{Next("x"), "holdfast_next:{x}"},
-		{FairChannel("x", "c:1"), "redisson_lock__channel:{x}:c:1"},
-		{FairChannel("{a}:b", "c:1"), "redisson_lock__channel:{a}:b:c:1"},
+		{WaiterChannel("x", "c:1"), "redisson_lock__channel:{x}:c:1"},
+		{WaiterChannel("{a}:b", "c:1"), "redisson_lock__channel:{a}:b:c:1"},
 		{WriterReleased, "1"},
 	} {
 		if row.got != row.want {

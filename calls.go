@@ -1,0 +1,135 @@
+package holdfast
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// This file holds what permits and latches without an owner need to have each
+// call's effect exactly once all the same: a call has a random id, and Redis
+// keeps the ids of those that have had their effect for a while.
+
+// MaxCount is how many permits a semaphore, and what count a latch can be given:
+// as many as Redisson's can.
+const MaxCount = math.MaxInt32
+
+// checkCount refuses numbers of which there cannot be so many.
+func checkCount(name string, n, least, most int) error {
+	if n < least || n > most {
+		return fmt.Errorf("holdfast: %w: %d is not between %d and %d for %q", ErrInvalidCount, n, least, most, name)
+	}
+	return nil
+}
+
+// newID returns 16 random bytes.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	return string(b[:])
+}
+
+// memory is for how long Redis keeps a call's id: longer than it can take until
+// it is known what came of the call, be it by a waiter that bears an outage.
+func (c *Client) memory() time.Duration { return (outage + 2) * c.config.timeout }
+
+// oneCall returns the arguments that a call with an effect of its own begins
+// with.
+func (c *Client) oneCall(id string, args ...int64) []string {
+	all := []string{id, millis(c.memory())}
+	for _, n := range args {
+		all = append(all, strconv.FormatInt(n, 10))
+	}
+	return all
+}
+
+// finish orders in the background what has to have its effect, until Redis has
+// answered or has forgotten what came of it before.
+func (c *Client) finish(k *kind, op string, ask request) {
+	c.tasks.Go(func() {
+		end := time.Now().Add(c.memory())
+		for {
+			o := c.order(c.life, ask, true)
+			if o.err == nil {
+				return
+			}
+			if !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
+				c.failed(k.name, Owner{}, o.backendError(op, k.name))
+				return
+			}
+		}
+	})
+}
+
+// see orders what has to have its effect, whatever becomes of its caller: here
+// until ctx ends or the client's timeout has run out, and after that in the
+// background.
+func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outcome, error) {
+	if k.invalid != nil {
+		return outcome{}, k.invalid
+	}
+	if !c.tasks.Begin() {
+		return outcome{}, problem(k.name, "", ErrClosed)
+	}
+	defer c.tasks.End()
+	o := c.order(ctx, ask, false)
+	if o.err == nil {
+		return o, nil
+	}
+	if c.life.Err() != nil {
+		return o, problem(k.name, "", ErrClosed)
+	}
+	goesOn := len(o.unknown) > 0 || o.worthRepeating() || ctx.Err() != nil
+	if goesOn {
+		c.finish(k, op, ask)
+	}
+	if ctx.Err() != nil {
+		return o, gaveUp(ctx, k.name)
+	}
+	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: o.err}
+}
+
+// await asks, as a Lock does, until the answer is yes: for what has no owner and
+// leaves no hold. If it gives up, what it may have taken is given back.
+func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []LockOption) error {
+	a := &acquisition{kind: k, client: c, caller: ctx, oneTry: oneTry, started: time.Now()}
+	if _, err := a.check(options); err != nil {
+		return err
+	}
+	if a.config.lease > 0 || len(a.config.hooks) > len(c.config.hooks) {
+		return fmt.Errorf("holdfast: %w: %q has no holds, so Wait is the only one", ErrInvalidOption, k.name)
+	}
+	if err := c.begin(ctx, k.name); err != nil {
+		return err
+	}
+	defer c.tasks.End()
+	waiting, stop := a.waiting()
+	defer stop()
+	if k.prepare != nil {
+		k.prepare(waiting)
+	}
+	o := a.request(waiting, wish{waiting: !a.oneTry})
+	done := o.err == nil && o.answer.Code == script.Done
+	unsafe := done && !k.asks && o.acked < c.config.replicas
+	if done && !unsafe {
+		return nil
+	}
+	if undo := k.release(Owner{}, 1, 0); (len(a.unknown) > 0 || unsafe) && undo.script != nil {
+		c.finish(k, "release", undo)
+	} else if leave := k.leave(Owner{}); a.asked && leave.script != nil {
+		c.finish(k, "leave", leave)
+	}
+	switch {
+	case unsafe:
+		return c.notReplicated(k.name, o)
+	case o.err != nil:
+		return a.failure(waiting, o)
+	default:
+		return a.refusal(o)
+	}
+}

@@ -1,0 +1,34 @@
+-- down: this call shall have lowered the count by one. At zero the latch is gone,
+-- which is announced.
+--
+-- KEYS[1]  the count
+-- KEYS[2]  the calls that have had their effect
+-- KEYS[3]  the channel of the latch
+-- KEYS[4]  when it was zero last, µs
+-- ARGV[4]  the call's id
+-- ARGV[5]  how long to keep it, ms
+-- ARGV[6]  the payload that says zero
+--
+-- {1, now}  it has; or the count was zero already
+local count, wrong = integer(redis.call('GET', KEYS[1]))
+if wrong then
+  return wrong
+end
+if remembers(KEYS[2], ARGV[4]) then
+  return {1, at}
+end
+if count == 1 then
+  publish(KEYS[3], ARGV[6])
+end
+if count > 0 then
+  remember(KEYS[2], ARGV[4], ARGV[5])
+end
+if count > 1 then
+  redis.call('DECR', KEYS[1]) -- keeps the time to live
+else
+  redis.call('DEL', KEYS[1])
+end
+if count == 1 then
+  note_zero(KEYS[4])
+end
+return {1, at}

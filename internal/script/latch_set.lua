@@ -1,0 +1,33 @@
+-- set: this call shall have made the latch, or have deleted it.
+--
+-- KEYS[1]  the count
+-- KEYS[2]  the calls that have had their effect
+-- KEYS[3]  the channel of the latch
+-- KEYS[4]  when it was zero last, µs
+-- ARGV[4]  the call's id
+-- ARGV[5]  how long to keep it, ms
+-- ARGV[6]  the payload that says a new count, or none
+-- ARGV[7]  the count; 0 deletes the latch
+--
+-- {1, now}  it has
+-- {0, now}  the latch exists already, or does not exist
+if remembers(KEYS[2], ARGV[4]) then
+  return {1, at}
+end
+local exists = redis.call('EXISTS', KEYS[1]) == 1
+if exists ~= (ARGV[7] == '0') then
+  return {0, at}
+end
+local _, wrong = integer(ARGV[7])
+if wrong then
+  return wrong
+end
+publish(KEYS[3], ARGV[6])
+remember(KEYS[2], ARGV[4], ARGV[5])
+if exists then
+  redis.call('DEL', KEYS[1])
+  note_zero(KEYS[4])
+else
+  redis.call('SET', KEYS[1], ARGV[7])
+end
+return {1, at}

@@ -1,0 +1,15 @@
+-- expire: these keys shall live for so long. Those that are not there are not made.
+--
+-- ARGV[4]  ms; 0: for ever
+--
+-- {1, now, count}  how many are there
+local found = 0
+for i = 1, #KEYS do
+  if ARGV[4] == '0' then
+    redis.call('PERSIST', KEYS[i])
+  else
+    redis.call('PEXPIRE', KEYS[i], ARGV[4])
+  end
+  found = found + redis.call('EXISTS', KEYS[i])
+end
+return {1, at, found}

@@ -1,0 +1,37 @@
+-- What the scripts of permits with a lease begin with.
+--
+-- KEYS[1]  how many permits are available, a number
+-- KEYS[2]  the permits that are held, a sorted set of id -> ms when it expires
+-- KEYS[3]  the channel that permits are announced on
+--
+-- Permits that have expired are available again, in every script.
+local free = tonumber(redis.call('GET', KEYS[1]) or '0')
+if not free then
+  return redis.error_reply('ERR the number of permits is none: ' .. KEYS[1])
+end
+
+-- whole writes an integer without an exponent.
+local function whole(n)
+  return string.format('%.0f', n)
+end
+
+-- announce says how many permits are going to be available: before anything is
+-- written, as publish wants it.
+local function announce(n)
+  publish(KEYS[3], whole(math.max(0, n)))
+end
+
+-- give_back makes permits available that have been taken off the held ones. A
+-- semaphore that has been deleted is not made anew by that.
+local function give_back(n)
+  if n > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
+    free = redis.call('INCRBY', KEYS[1], whole(n))
+  end
+end
+
+local expired = redis.call('ZCOUNT', KEYS[2], 0, whole(at))
+if expired > 0 then
+  announce(free + expired)
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], 0, whole(at))
+  give_back(expired)
+end

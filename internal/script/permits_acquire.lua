@@ -1,0 +1,59 @@
+-- acquire: these permits shall be held for so long.
+--
+-- KEYS[1]     how many permits are available
+-- KEYS[2]     the permits that are held
+-- KEYS[3]     the channel that permits are announced on
+-- KEYS[4]     who waits for how many
+-- ARGV[4]     lease, ms
+-- ARGV[5]     1 if the caller is going to wait if it is refused, else 0
+-- ARGV[6...]  the permits' ids; the first one is who waits
+--
+-- {1, now, 0}                    they are
+-- {0, now, pttl, '', again}      too few are available, or another one has waited
+--                                longer; pttl is when the next one expires, -1:
+--                                never; again is when to ask again at the latest
+--
+-- The ids make asking twice asking once: those that are held need not be taken.
+local wrong = lease_error(ARGV[4])
+if wrong then
+  return wrong
+end
+local n, missing = #ARGV - 5, 0
+for i = 6, #ARGV do
+  if not redis.call('ZSCORE', KEYS[2], ARGV[i]) then
+    missing = missing + 1
+  end
+end
+local kept = missing > 0 and wanted(KEYS[4], ARGV[6]) or 0
+if missing > 0 and free - missing < kept then
+  -- One who wants more than there are keeps nobody else waiting.
+  if ARGV[5] == '1' and n <= free + redis.call('ZCARD', KEYS[2]) then
+    stand_next(KEYS[4], ARGV[6], n)
+  end
+  local pttl, again = -1, 60000
+  local first = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(922337203685477', 'WITHSCORES', 'LIMIT', 0, 1)
+  if first[2] then
+    pttl = tonumber(first[2]) - at
+    again = pttl
+  end
+  if kept > 0 then
+    again = math.min(again, redis.call('PTTL', KEYS[4]))
+  end
+  return {0, at, pttl, '', again}
+end
+local expiry = at + tonumber(ARGV[4])
+for i = 6, #ARGV do
+  local score = redis.call('ZSCORE', KEYS[2], ARGV[i])
+  if not score or tonumber(score) < expiry then
+    redis.call('ZADD', KEYS[2], whole(expiry), ARGV[i])
+  end
+end
+if missing > 0 then
+  redis.call('DECRBY', KEYS[1], missing)
+end
+local ttl = redis.call('PTTL', KEYS[1])
+if ttl > 0 then
+  redis.call('PEXPIRE', KEYS[2], ttl)
+end
+stand_down(KEYS[4], ARGV[6])
+return {1, at, 0}

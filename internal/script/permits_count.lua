@@ -1,0 +1,8 @@
+-- count: how many permits there are.
+--
+-- KEYS[1]  how many permits are available
+-- KEYS[2]  the permits that are held
+-- KEYS[3]  the channel that permits are announced on
+--
+-- {1, now, available, held}
+return {1, at, free, redis.call('ZCARD', KEYS[2])}

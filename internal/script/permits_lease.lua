@@ -1,0 +1,28 @@
+-- lease: a permit shall be held for at least so long, if it is held. One that
+-- never expires is given an end.
+--
+-- KEYS[1]  how many permits are available
+-- KEYS[2]  the permits that are held
+-- KEYS[3]  the channel that permits are announced on
+-- ARGV[4]  the permit's id
+-- ARGV[5]  time to live, ms; 0 only asks
+--
+-- {1, now, left}  it is, for so many ms; -1: for ever
+-- {0, now}        it is not held
+local score = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[4]) or '0')
+if score == 0 then
+  return {0, at}
+end
+local never, expiry = score >= 922337203685477, at + tonumber(ARGV[5])
+if ARGV[5] ~= '0' and (never or score < expiry) then
+  local wrong = lease_error(ARGV[5])
+  if wrong then
+    return wrong
+  end
+  if never then
+    announce(free) -- who waits knows of no end
+  end
+  redis.call('ZADD', KEYS[2], whole(expiry), ARGV[4])
+  never, score = false, expiry
+end
+return {1, at, never and -1 or score - at}

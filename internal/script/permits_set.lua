@@ -1,0 +1,38 @@
+-- set: there shall be so many permits, held ones included.
+--
+-- KEYS[1]  how many permits are available
+-- KEYS[2]  the permits that are held
+-- KEYS[3]  the channel that permits are announced on
+-- KEYS[4]  the calls that have had their effect
+-- ARGV[4]  the call's id
+-- ARGV[5]  how long to keep it, ms
+-- ARGV[6]  so many
+-- ARGV[7]  0 to leave a semaphore alone that exists already
+--
+-- {1, now}   there are
+-- {0, now}   it exists already
+if remembers(KEYS[4], ARGV[4]) then
+  return {1, at}
+end
+local exists = redis.call('EXISTS', KEYS[1]) == 1
+if exists and ARGV[7] == '0' then
+  return {0, at}
+end
+local total, wrong = integer(ARGV[6])
+if wrong then
+  return wrong
+end
+local now = total
+if exists then
+  now = total - redis.call('ZCARD', KEYS[2])
+end
+if not exists or now > free then
+  announce(now)
+end
+remember(KEYS[4], ARGV[4], ARGV[5])
+if exists then
+  redis.call('INCRBY', KEYS[1], whole(now - free)) -- keeps the time to live
+else
+  redis.call('SET', KEYS[1], whole(now))
+end
+return {1, at}

@@ -1,0 +1,20 @@
+-- add: this call shall have made so many permits more available.
+--
+-- KEYS[1]  how many permits are available
+-- KEYS[2]  the calls that have had their effect
+-- KEYS[3]  the channel that permits are announced on
+-- ARGV[4]  the call's id
+-- ARGV[5]  how long to keep it, ms
+-- ARGV[6]  so many; below 0: fewer
+-- ARGV[7]  1 to do so only if the semaphore exists, else 0
+--
+-- {1, now}  it has
+-- {0, now}  the semaphore does not exist
+if remembers(KEYS[2], ARGV[4]) then
+  return {1, at}
+end
+if ARGV[7] == '1' and redis.call('EXISTS', KEYS[1]) == 0 then
+  return {0, at}
+end
+change(n)
+return {1, at}

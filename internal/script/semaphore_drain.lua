@@ -1,0 +1,29 @@
+-- drain: this call shall have taken all permits that are available.
+--
+-- KEYS[1]  how many permits are available
+-- KEYS[2]  the calls that have had their effect
+-- KEYS[3]  the channel that permits are announced on
+-- ARGV[4]  the call's id
+-- ARGV[5]  how long to keep it, ms
+-- ARGV[6]  0
+--
+-- {1, now, taken}
+--
+-- How many it took stands beside the call's id, with the same score, in case it
+-- is asked again.
+local score = remembers(KEYS[2], ARGV[4])
+if score then
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], score, score)) do
+    if string.sub(member, 1, #ARGV[4] + 1) == ARGV[4] .. ' ' then
+      return {1, at, tonumber(string.sub(member, #ARGV[4] + 2))}
+    end
+  end
+  return redis.error_reply('ERR what this call has drained is forgotten')
+end
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return {1, at, 0}
+end
+remember(KEYS[2], ARGV[4], ARGV[5])
+remember(KEYS[2], ARGV[4] .. ' ' .. string.format('%.0f', free), ARGV[5])
+redis.call('INCRBY', KEYS[1], string.format('%.0f', -free)) -- keeps the time to live
+return {1, at, free}

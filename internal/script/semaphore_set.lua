@@ -1,0 +1,29 @@
+-- set: this call shall have made the semaphore, with so many permits.
+--
+-- KEYS[1]  how many permits are available
+-- KEYS[2]  the calls that have had their effect
+-- KEYS[3]  the channel that permits are announced on
+-- ARGV[4]  the call's id
+-- ARGV[5]  how long to keep it, ms
+-- ARGV[6]  so many
+-- ARGV[7]  how long the semaphore lives, ms; 0: until it is deleted
+--
+-- {1, now}  it has
+-- {0, now}  it exists already
+if remembers(KEYS[2], ARGV[4]) then
+  return {1, at}
+end
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return {0, at}
+end
+if ARGV[7] ~= '0' then
+  wrong = lease_error(ARGV[7])
+  if wrong then
+    return wrong
+  end
+end
+change(n)
+if ARGV[7] ~= '0' then
+  redis.call('PEXPIRE', KEYS[1], ARGV[7])
+end
+return {1, at}

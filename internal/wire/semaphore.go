@@ -1,0 +1,12 @@
+package wire
+
+// SemaphoreChannel is where both kinds of semaphore announce permits. The payload
+// is how many are available now, never less than 0.
+func SemaphoreChannel(name string) string { return Prefixed("redisson_sc", name) }
+
+// Permits is the key of the permits that are held, with the times at which they
+// expire.
+func Permits(name string) string { return Suffixed(name, "timeout") }
+
+// Calls is the key, our own, of the calls that have had their effect lately.
+func Calls(name string) string { return Prefixed("holdfast_calls", name) }

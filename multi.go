@@ -1,0 +1,355 @@
+package holdfast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MultiLock is several locks as one: Lock acquires all of them or none. Get one
+// from [NewMultiLock]. All methods are safe for concurrent use.
+//
+// It is nothing of its own in Redis, only its parts. Redisson: RedissonMultiLock.
+type MultiLock struct {
+	name    string
+	parts   []part
+	invalid error // why it cannot be used, or nil
+}
+
+var _ Locker = (*MultiLock)(nil)
+
+// part is one lock of several.
+type part struct {
+	Locker
+	// kind is its own; nil if it is not one lock of one client: a [RedLock], or a
+	// Locker from elsewhere.
+	kind *kind
+	// tied says that the one before it cannot be told from it by name, as with
+	// locks of one name on two servers: another process may have the two in the
+	// other order.
+	tied bool
+}
+
+// NewMultiLock returns several locks as one: of any kinds and clients, other
+// multi-locks and RedLocks included. It does no I/O.
+//
+// Whatever order they are given in, they are acquired in the order of their
+// names, and of one name those that exclude others before those that are shared.
+// So two processes that want the same locks do not wait for each other; a hold
+// under whose context another is acquired must follow that order by itself. A
+// multi-lock in a multi-lock counts as its parts, and a lock of one client that
+// is given twice as one.
+//
+// Without a lock, or with one that is nil, every call returns
+// [ErrInvalidOption]. Redisson: RedissonClient.getMultiLock.
+func NewMultiLock(lockers ...Locker) *MultiLock {
+	m := &MultiLock{}
+	if len(lockers) == 0 {
+		m.invalid = fmt.Errorf("holdfast: %w: a multi-lock of no locks", ErrInvalidOption)
+	}
+	for _, l := range lockers {
+		m.add(l)
+	}
+	slices.SortStableFunc(m.parts, part.compare)
+	names := make([]string, len(m.parts))
+	for i, p := range m.parts {
+		names[i] = p.Name()
+		m.parts[i].tied = i > 0 && p.compare(m.parts[i-1]) == 0
+	}
+	m.name = strings.Join(names, "+")
+	return m
+}
+
+// add adds a locker's parts, unless they are there already.
+func (m *MultiLock) add(l Locker) {
+	if isNil(l) {
+		m.invalid = cmp.Or(m.invalid, fmt.Errorf("holdfast: %w: a multi-lock of a lock that is nil", ErrInvalidOption))
+		return
+	}
+	switch l := l.(type) {
+	case *MultiLock:
+		m.invalid = cmp.Or(m.invalid, l.invalid)
+		for _, p := range l.parts {
+			m.add(p.Locker)
+		}
+		return
+	case *RedLock:
+		m.invalid = cmp.Or(m.invalid, l.invalid)
+	}
+	p := part{Locker: l, kind: soleKind(l)}
+	if !slices.ContainsFunc(m.parts, p.same) {
+		m.parts = append(m.parts, p)
+	}
+}
+
+// isNil reports whether there is no Locker, or a nil one.
+func isNil(l Locker) bool {
+	v := reflect.ValueOf(l)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// sole returns the lock's kind: it is one lock of one client.
+func (l *lock) sole() *kind { return l.kind }
+
+// soleKind returns the kind of a Locker that is one lock of one client, else nil.
+func soleKind(l Locker) *kind {
+	if one, ok := l.(interface{ sole() *kind }); ok {
+		return one.sole()
+	}
+	return nil
+}
+
+// compare puts parts in order. All that it goes by is the same in every process.
+func (p part) compare(q part) int {
+	rank, class := p.rank()
+	qRank, qClass := q.rank()
+	return cmp.Or(cmp.Compare(p.Name(), q.Name()), cmp.Compare(rank, qRank), cmp.Compare(class, qClass))
+}
+
+// rank puts what excludes others before what is shared: for writing before for
+// reading.
+func (p part) rank() (rank int, class string) {
+	switch {
+	case p.kind == nil:
+		return 2, ""
+	case p.kind.shared:
+		return 1, p.kind.class
+	default:
+		return 0, p.kind.class
+	}
+}
+
+// same reports whether two parts are one lock.
+func (p part) same(q part) bool {
+	if p.kind == nil || q.kind == nil {
+		red, ok := p.Locker.(*RedLock)
+		return ok && q.Locker == Locker(red)
+	}
+	return p.kind.client == q.kind.client && p.compare(q) == 0
+}
+
+// Name returns the names of its locks, in the order in which they are acquired,
+// with a + between them.
+func (m *MultiLock) Name() string { return m.name }
+
+// Lock acquires every lock, waiting until all are had, ctx ends, or [Wait] runs
+// out. Plain mutexes of one client and one slot are taken in one script if all
+// are free; otherwise one after another in the order of the name, each as soon
+// as it is free, those that are had being renewed meanwhile. All have one owner:
+// the one that ctx carries, or a new one. So Lock under the context of the hold
+// is reentrant with each of them.
+//
+// The hold stands for all. Its context ends with cause [ErrLost] as soon as one
+// is lost; its deadline is the earliest; Extend and Unlock do it to all of them
+// side by side, whatever becomes of one, and return every error; its token is 0,
+// those of the locks are in [Hold.Parts]. With [Lease], the lease counts from when
+// all are had. The clients' hooks are told of each lock, those of [Observe] of the
+// whole.
+//
+// If Lock returns an error, the caller holds nothing more than before; what was
+// had is given back, if need be in the background. The errors are those of the
+// lock that could not be had: a [*LockedError] says which one, and who holds it.
+// If one is lost while others are waited for, Lock starts over.
+//
+// Redisson: RedissonMultiLock.lock, lockInterruptibly, and tryLock with a wait
+// time.
+func (m *MultiLock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return m.acquire(ctx, false, options)
+}
+
+// TryLock is Lock without waiting: it asks once for each lock, and gives back
+// what it has got when one is refused. Redisson: RedissonMultiLock.tryLock
+// without a wait time.
+func (m *MultiLock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return m.acquire(ctx, true, options)
+}
+
+// kinds are those of all its parts.
+func (m *MultiLock) kinds() []*kind {
+	var all []*kind
+	for _, p := range m.parts {
+		if red, ok := p.Locker.(*RedLock); ok {
+			all = append(all, red.kinds...)
+		} else if p.kind != nil {
+			all = append(all, p.kind)
+		}
+	}
+	return all
+}
+
+// together is one call of Lock or TryLock of several locks.
+type together struct {
+	name    string
+	caller  context.Context
+	config  lockConfig
+	owner   Owner
+	oneTry  bool
+	started time.Time
+	tries   int  // how often it has started over
+	tied    bool // the last attempt ended at a part that is tied
+}
+
+// newTogether checks what can be checked before anything is sent.
+func newTogether(ctx context.Context, name string, kinds []*kind, oneTry bool, options []LockOption) (*together, error) {
+	g := &together{name: name, caller: ctx, oneTry: oneTry, started: time.Now()}
+	if err := g.config.apply(options); err != nil {
+		return nil, err
+	}
+	for _, k := range kinds {
+		if k.invalid != nil {
+			return nil, k.invalid
+		}
+		if _, err := k.client.lockOptions(options); err != nil {
+			return nil, err
+		}
+	}
+	if oneTry && g.config.wait > 0 {
+		return nil, fmt.Errorf("holdfast: %w: TryLock does not wait; use Lock with Wait", ErrInvalidOption)
+	}
+	g.oneTry = oneTry || g.config.bounded && g.config.wait == 0
+	if ctx.Err() != nil {
+		return nil, gaveUp(ctx, name)
+	}
+	var err error
+	g.owner, err = oneOwner(ctx, kinds)
+	return g, err
+}
+
+// oneOwner returns the owner of all parts.
+func oneOwner(ctx context.Context, kinds []*kind) (Owner, error) {
+	owner, ok := OwnerFrom(ctx)
+	switch {
+	case ok && owner == (Owner{}):
+		return owner, fmt.Errorf("holdfast: %w: the context carries the zero Owner", ErrInvalidOwner)
+	case ok:
+		return owner, nil
+	case len(kinds) == 0: // all are from elsewhere
+		return Owner{client: newUUID(), number: 1}, nil
+	default:
+		return kinds[0].client.NewOwner(), nil
+	}
+}
+
+// bound returns the context that ends when the call has to.
+func (g *together) bound() (context.Context, context.CancelFunc) {
+	if g.config.wait > 0 {
+		return context.WithDeadlineCause(g.caller, g.started.Add(g.config.wait), errWaitOver)
+	}
+	return context.WithCancel(g.caller)
+}
+
+// forPart are the options to acquire a part with.
+func (g *together) forPart(waiting bool) []LockOption {
+	var options []LockOption
+	if config := g.config; config.lease > 0 {
+		options = append(options, func(c *lockConfig) error {
+			c.lease, c.keep = config.lease, config.keep
+			return nil
+		})
+	}
+	if waiting && g.config.wait > 0 {
+		left := time.Until(g.started.Add(g.config.wait))
+		options = append(options, Wait(max(left, time.Millisecond))) // 0 would be one try
+	}
+	return options
+}
+
+// startOver are the pauses between two attempts of one call: two that are in
+// each other's way do not stay in step.
+var startOver = ExponentialBackoff(10*time.Millisecond, 250*time.Millisecond)
+
+// acquire is Lock and TryLock.
+func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOption) (*Hold, error) {
+	if m.invalid != nil {
+		return nil, m.invalid
+	}
+	g, err := newTogether(ctx, m.name, m.kinds(), oneTry, options)
+	if err != nil {
+		return nil, err
+	}
+	bound, stop := g.bound()
+	defer stop()
+	for ; ; g.tries++ {
+		h := gather(ctx, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
+		err := m.gather(bound, g, h)
+		if err == nil && h.bundle.hand(h, g.started) {
+			return h, nil
+		}
+		lost := h.alive() // because of a part that was had already
+		if err == nil {
+			err = lost
+		}
+		h.bundle.dissolve(bound, h)
+		switch {
+		case ctx.Err() != nil:
+			return nil, gaveUp(ctx, m.name)
+		case lost != nil && (g.oneTry || !errors.Is(lost, ErrLost)):
+			return nil, lost
+		case lost == nil && !g.tied:
+			return nil, err
+		}
+		sleep(bound, startOver.pause(g.tries))
+		switch {
+		case ctx.Err() != nil:
+			return nil, gaveUp(ctx, m.name)
+		case bound.Err() != nil:
+			return nil, err
+		}
+	}
+}
+
+// gather acquires all parts.
+func (m *MultiLock) gather(bound context.Context, g *together, h *Hold) error {
+	g.tied = false
+	if done, err := m.atOnce(g, h); done {
+		return err
+	}
+	lease, keep := g.config.lease, g.config.keep
+	g.config.keep = true
+	defer func() { g.config.keep = keep }()
+	for _, p := range m.parts {
+		if err := g.next(bound, h, p); err != nil {
+			return err
+		}
+	}
+	if lease == 0 || keep { // else whoever asked for this one sees to it
+		return nil
+	}
+	return g.inTime(bound, "renew", h.settle(bound, lease))
+}
+
+// next acquires one part.
+func (g *together) next(bound context.Context, h *Hold, p part) (err error) {
+	var one *Hold
+	if g.oneTry || p.tied {
+		stop := context.AfterFunc(bound, func() { h.bundle.abandon(h) })
+		defer stop()
+		one, err = p.TryLock(h.ctx, g.forPart(false)...)
+		// Waiting for it while having the one before it could be waiting for ever.
+		g.tied = !g.oneTry && errors.Is(err, ErrLocked)
+		if err == nil && !stop() {
+			h.bundle.join(h, one)
+			return g.inTime(bound, "acquire", context.Cause(bound))
+		}
+	} else {
+		one, err = p.Lock(h.ctx, g.forPart(true)...)
+	}
+	if err != nil {
+		return g.inTime(bound, "acquire", err)
+	}
+	h.bundle.join(h, one)
+	return nil
+}
+
+// inTime makes of an error that comes of the end of the wait what it is.
+func (g *together) inTime(bound context.Context, op string, err error) error {
+	if err == nil || g.caller.Err() != nil || bound.Err() == nil || !errors.Is(err, errWaitOver) {
+		return err
+	}
+	return &BackendError{Op: op, Name: g.name, MayHaveRun: true, Err: errNoAnswer}
+}

@@ -1,0 +1,167 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// This file takes several plain locks in one script. Each of them is then held
+// as after an acquire of its own, and given back by itself.
+
+// atOnce takes all parts in one script if it can. It reports false if they have
+// to be asked for one by one.
+func (m *MultiLock) atOnce(g *together, h *Hold) (done bool, err error) {
+	kinds, ok := m.oneScript()
+	if !ok {
+		return false, nil
+	}
+	holds, err := acquireAll(h.ctx, kinds, g.forPart(false))
+	for _, part := range holds {
+		h.bundle.join(h, part)
+	}
+	// One at a time can be waited for.
+	wait := !g.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
+	return !wait, err
+}
+
+// oneScript returns the kinds of the parts, if they can be taken in one script.
+func (m *MultiLock) oneScript() ([]*kind, bool) {
+	first := m.parts[0].kind
+	if len(m.parts) == 1 || first == nil {
+		return nil, false
+	}
+	slotted, slot := first.client.driver.Slotted(), wire.Slot(first.name)
+	kinds := make([]*kind, len(m.parts))
+	for i, p := range m.parts {
+		kinds[i] = p.kind
+		if p.kind == nil || p.kind.client != first.client || slotted && wire.Slot(p.kind.name) != slot {
+			return nil, false
+		}
+		if _, plain := p.kind.dialect.(hash); !plain || p.kind.config != (mutexConfig{}) {
+			return nil, false
+		}
+	}
+	return kinds, true
+}
+
+// errOpTaken: another call of this owner is under way at one of the locks.
+var errOpTaken = errors.New("another call of this owner is under way")
+
+// acquireAll takes all locks, or none, in one script. With an error it may
+// return holds that are to be given back.
+func acquireAll(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
+	all := make(acquisitions, 0, len(kinds))
+	bounds := make([]context.Context, 0, len(kinds))
+	for _, k := range kinds {
+		a, waiting, leave, err := k.client.enter(ctx, k, true, options)
+		if err != nil {
+			for _, a := range all {
+				k.client.settle(a.tenure, matter{})
+			}
+			if errors.Is(err, errNoAnswer) {
+				err = errors.Join(err, errOpTaken)
+			}
+			return nil, err
+		}
+		defer leave()
+		all, bounds = append(all, a), append(bounds, waiting)
+	}
+	bound := bounds[len(bounds)-1] // it began last
+	o, changes := all.run(bound)
+	return all.conclude(bound, o, changes)
+}
+
+// acquisitions are those of several locks, for one owner of one client.
+type acquisitions []*acquisition
+
+// run asks Redis until there is an answer. All ops are held.
+func (all acquisitions) run(ctx context.Context) (o outcome, changes []change) {
+	c := all[0].client
+	for _, a := range all {
+		a.tenure.awaitStale(ctx)
+	}
+	var unknown []*flight
+	defer func() {
+		for _, a := range all {
+			a.unknown = unknown
+		}
+	}()
+	for range 10 {
+		var ask request
+		var err error
+		if ask, changes, err = all.request(); err != nil {
+			return outcome{err: err}, changes
+		}
+		o = c.order(ctx, ask, false)
+		unknown = append(unknown, o.unknown...)
+		if o.err != nil || o.answer.Code != script.Changed {
+			return o, changes
+		}
+		// Another process has the owner, too, and holds the lock.
+		which, err := all.which(o, 1)
+		if err != nil {
+			return outcome{err: err}, changes
+		}
+		if t := all[which].tenure; !t.relearn(o) {
+			return outcome{err: t.whyLost()}, changes
+		}
+	}
+	return outcome{err: errChanging}, changes
+}
+
+// request is the script call that takes all of them.
+func (all acquisitions) request() (request, []change, error) {
+	changes := make([]change, len(all))
+	ask := request{script: script.MultiAcquire, args: []string{all[0].tenure.owner.String()}, acks: true}
+	var wrong error
+	for i, a := range all {
+		ch, err := a.tenure.oneMore()
+		if err == nil {
+			err = a.fitLease()
+		}
+		if wrong == nil {
+			wrong = err
+		}
+		a.tenure.lives(a.lease + a.client.config.timeout)
+		changes[i] = ch
+		ask.keys = append(ask.keys, a.kind.name)
+		ask.args = append(ask.args, millis(a.lease), strconv.Itoa(ch.from), strconv.Itoa(ch.to))
+	}
+	return ask, changes, wrong
+}
+
+// which reads which lock an answer is about.
+func (all acquisitions) which(o outcome, at int) (int, error) {
+	n, err := o.answer.Int(at)
+	if err == nil && (n < 1 || int(n) > len(all)) {
+		err = errors.New("the answer is about no lock that was asked for")
+	}
+	return int(n) - 1, err
+}
+
+// conclude makes of the last answer what each lock's caller gets. All ops are
+// held, and freed or passed on.
+func (all acquisitions) conclude(ctx context.Context, o outcome, changes []change) ([]*Hold, error) {
+	var holds []*Hold
+	errs := make([]error, len(all))
+	for i, a := range all {
+		h, err := a.conclude(ctx, o, changes[i])
+		if errs[i] = err; err == nil {
+			holds = append(holds, h)
+		}
+	}
+	if o.err == nil && o.answer.Code == script.Refused {
+		if which, err := all.which(o, 2); err == nil {
+			return holds, errs[which]
+		}
+	}
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return holds, errs[i]
+	}
+	return holds, nil
+}

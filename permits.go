@@ -1,0 +1,354 @@
+package holdfast
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// MaxBundle is how many permits one hold can have.
+const MaxBundle = 4096
+
+// PermitSemaphore is a semaphore whose permits have leases, like locks: the
+// watchdog renews them, their holder is told of their loss, and those of a
+// process that has crashed are available again when their lease has run out. Get
+// one from [Client.NewPermitSemaphore]. All methods are safe for concurrent use.
+//
+// It has permits once [PermitSemaphore.TrySetPermits] or another has set how
+// many; until then nobody acquires any. Who waits for many is not overtaken for
+// ever by those who want few: the first who is refused is stood back for, by
+// everybody who uses holdfast.
+//
+// In Redis the number of available permits stands at its name, and the held
+// ones at {name}:timeout, a sorted set of 16 random bytes a permit and the server
+// time, in ms, at which it expires. Permits are announced on redisson_sc:{name}.
+// Our own are holdfast_next:{name}, for whom others stand back, and
+// holdfast_calls:{name}, the calls that have set or added permits lately; both
+// expire. Redisson: RPermitExpirableSemaphore, which takes the time of whichever
+// client asks.
+type PermitSemaphore struct {
+	object
+}
+
+var _ Locker = (*PermitSemaphore)(nil)
+
+// NewPermitSemaphore returns the semaphore of the given name. It does no I/O.
+// What a name can be is said at [Client.NewMutex]. A plain [Semaphore] of the
+// same name would be another thing on the same key. Redisson:
+// getPermitExpirableSemaphore.
+func (c *Client) NewPermitSemaphore(name string) *PermitSemaphore {
+	k := newKind(c, name, "permits", permits{name: name}, mutexConfig{})
+	return &PermitSemaphore{object{client: c, kind: k, keys: []string{name, wire.Permits(name)}}}
+}
+
+// Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
+// of one. Redisson: acquire.
+func (s *PermitSemaphore) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return s.Acquire(ctx, 1, options...)
+}
+
+// TryLock acquires one permit if one is available now. Redisson: tryAcquire.
+func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return s.TryAcquire(ctx, 1, options...)
+}
+
+// Acquire acquires n permits as one hold, all or none, and waits until they are
+// available, ctx ends, or [Wait] runs out. Waiters of one process come first,
+// first served. While one that was refused waits, others do not take permits
+// that it needs, unless it wants more than there are.
+//
+// Each call is an acquisition of its own, also under the context of a hold:
+// permits are not reentrant. Without [Lease] the watchdog renews the hold; it is
+// lost as a whole if one of its permits is gone. [Hold.Unlock] gives all of them
+// back.
+//
+// The error is as Lock's of any kind; it matches [ErrLocked] if too few were
+// available, and [ErrInvalidCount] if n is not between 1 and [MaxBundle].
+// Redisson: acquire(permits), whose acquire(0) waits for ever.
+func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
+	return s.acquire(ctx, n, false, options)
+}
+
+// TryAcquire is Acquire without waiting. Redisson: tryAcquire(permits).
+func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
+	return s.acquire(ctx, n, true, options)
+}
+
+func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, options []LockOption) (*Hold, error) {
+	if err := checkCount(s.kind.name, n, 1, MaxBundle); err != nil {
+		return nil, err
+	}
+	d := permits{name: s.kind.name, ids: make([]string, n)}
+	for i := range d.ids {
+		d.ids[i] = newID()
+	}
+	k := newKind(s.client, s.kind.name, "permits "+d.ids[0], d, mutexConfig{})
+	k.line, k.shared, k.deaf = s.kind.line, true, true
+	return s.client.acquire(ctx, k, oneTry, options)
+}
+
+// IDs returns the ids of a hold's permits, 32 hexadecimal digits each, for another
+// program to know or release them by; nil if the hold is not one of this
+// semaphore. Redisson: what acquire returns.
+func (s *PermitSemaphore) IDs(h *Hold) []string {
+	d, ok := h.tenure.kind.dialect.(permits)
+	if !ok || d.name != s.kind.name {
+		return nil
+	}
+	ids := make([]string, len(d.ids))
+	for i, id := range d.ids {
+		ids[i] = hex.EncodeToString([]byte(id))
+	}
+	return ids
+}
+
+// Release gives permits back by their ids, whoever acquired them, all or none. A
+// hold of theirs is lost. The error matches [ErrNotHeld] if one of them is not
+// held, or its lease has ended: it is available then already. It matches
+// [ErrInvalidOwner] if an id cannot be read, or as those of [Hold.Extend].
+// Redisson: release, which gives a permit back after its lease has ended and
+// reports an error all the same.
+func (s *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
+	raw, err := rawIDs(ids)
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 {
+		return checkCount(s.kind.name, 0, 1, MaxBundle)
+	}
+	o, err := s.ask(ctx, "release", s.dialect().giveBack(raw, len(raw), false))
+	if err != nil {
+		return err
+	}
+	s.client.pokeHolders(s.kind)
+	if o.answer.Code != script.Done {
+		return problem(s.kind.name, "a permit to release is not held", ErrNotHeld)
+	}
+	return nil
+}
+
+// UpdateLease makes a permit live for at least d from now, whoever acquired it. It
+// shortens no lease, since its holder relies on it, but gives one an end that
+// has none, as Redisson's can be. The errors are Release's, and [ErrInvalidLease].
+// Redisson: updateLeaseTime, which shortens, too.
+func (s *PermitSemaphore) UpdateLease(ctx context.Context, id string, d time.Duration) error {
+	d, err := checkLease(d)
+	if err != nil {
+		return err
+	}
+	_, err = s.lease(ctx, id, d)
+	return err
+}
+
+// LeaseOf returns how long a permit is held unless it is renewed, -1 for ever. The
+// errors are Release's. Redisson: getLeaseTime.
+func (s *PermitSemaphore) LeaseOf(ctx context.Context, id string) (time.Duration, error) {
+	return s.lease(ctx, id, 0)
+}
+
+func (s *PermitSemaphore) lease(ctx context.Context, id string, d time.Duration) (time.Duration, error) {
+	raw, err := rawIDs([]string{id})
+	if err != nil {
+		return 0, err
+	}
+	o, err := s.ask(ctx, "renew", s.dialect().with(script.Permits.Lease, raw[0], millis(d)))
+	if err != nil {
+		return 0, err
+	}
+	if o.answer.Code != script.Done {
+		return 0, problem(s.kind.name, "the permit is not held", ErrNotHeld)
+	}
+	left, err := o.answer.Int(0)
+	if err != nil || left < 0 {
+		return -1, err
+	}
+	return time.Duration(left) * time.Millisecond, nil
+}
+
+// TrySetPermits sets how many permits there are, if that was never set, and
+// reports whether it was not. Errors match [ErrInvalidCount] if n is not between
+// 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError] that
+// says MayHaveRun it may have been set. Redisson: trySetPermits.
+func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
+	return s.set(ctx, n, 0)
+}
+
+// SetPermits sets how many permits there are, held ones included. If more are
+// held, none is available until that many have been given back. The errors are
+// TrySetPermits's. Redisson: setPermits.
+func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
+	_, err := s.set(ctx, n, 1)
+	return err
+}
+
+func (s *PermitSemaphore) set(ctx context.Context, n int, always int64) (bool, error) {
+	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
+		return false, err
+	}
+	args := s.client.oneCall(newID(), int64(n), always)
+	o, err := s.ask(ctx, "set", s.dialect().once(script.Permits.Set, args))
+	return err == nil && o.answer.Code == script.Done, err
+}
+
+// AddPermits makes delta permits more available, or fewer if it is negative; of
+// those that are held, none is taken away, and the number of available ones may
+// fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
+func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
+	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
+		return err
+	}
+	_, err := s.ask(ctx, "set", s.dialect().once(script.Permits.Add, s.client.oneCall(newID(), int64(delta))))
+	return err
+}
+
+// Available returns how many permits are available now. It asks the primary, as
+// do the other questions. Redisson: availablePermits.
+func (s *PermitSemaphore) Available(ctx context.Context) (int, error) {
+	free, _, err := s.count(ctx)
+	return free, err
+}
+
+// Acquired returns how many permits are held. Redisson: acquiredPermits.
+func (s *PermitSemaphore) Acquired(ctx context.Context) (int, error) {
+	_, held, err := s.count(ctx)
+	return held, err
+}
+
+// Permits returns how many permits there are, available and held. Redisson:
+// getPermits.
+func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
+	free, held, err := s.count(ctx)
+	return free + held, err
+}
+
+func (s *PermitSemaphore) count(ctx context.Context) (free, held int, err error) {
+	o, err := s.ask(ctx, "inspect", s.dialect().with(script.Permits.Count))
+	if err != nil {
+		return 0, 0, err
+	}
+	one, err1 := o.answer.Int(0)
+	two, err2 := o.answer.Int(1)
+	if err1 != nil || err2 != nil {
+		return 0, 0, &BackendError{Op: "inspect", Name: s.kind.name, Err: fmt.Errorf("%w, %w", err1, err2)}
+	}
+	return int(one), int(two), nil
+}
+
+// Inspect returns how the semaphore stands in Redis: each permit that is held is
+// a holder, with its id as the owner. Redisson has no counterpart.
+func (s *PermitSemaphore) Inspect(ctx context.Context) (Inspection, error) {
+	return s.client.look(ctx, s.kind)
+}
+
+// ForceUnlock takes every permit from whoever holds it, announces that, and
+// reports whether any was held. Holders of this client are told at once that
+// their holds are lost, others at their next renewal. Until then more may believe
+// that they have one than there are permits; this is a tool for operators.
+// Redisson has no counterpart.
+func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
+	return s.client.force(ctx, s.kind)
+}
+
+func (s *PermitSemaphore) dialect() permits { return permits{name: s.kind.name} }
+
+func (s *PermitSemaphore) ask(ctx context.Context, op string, ask request) (outcome, error) {
+	return s.client.ask(ctx, s.kind, op, ask)
+}
+
+// rawIDs reads permits' ids as people write them.
+func rawIDs(ids []string) ([]string, error) {
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		raw, err := hex.DecodeString(id)
+		if err != nil || len(raw) != 16 {
+			return nil, fmt.Errorf("holdfast: %w: %.40q is not the id of a permit, 32 hexadecimal digits",
+				ErrInvalidOwner, id)
+		}
+		all[i] = string(raw)
+	}
+	return all, nil
+}
+
+// permits is the dialect of the semaphore whose permits have leases. Each
+// acquisition has one of its own, which is a bundle of permits: its count is one
+// if they are held. Whose they are does not stand in Redis.
+type permits struct {
+	name string
+	ids  []string // raw
+}
+
+// with is a request to a script of permits.
+func (l permits) with(s *driver.Script, args ...string) request {
+	return request{
+		script: s, args: args,
+		keys: []string{l.name, wire.Permits(l.name), wire.SemaphoreChannel(l.name)},
+	}
+}
+
+// once is a request whose calls Redis keeps for a while.
+func (l permits) once(s *driver.Script, args []string) request {
+	ask := l.with(s, args...)
+	ask.keys = append(ask.keys, wire.Calls(l.name))
+	return ask
+}
+
+func (l permits) acquire(w wish) request {
+	waiting := "0"
+	if w.waiting {
+		waiting = "1"
+	}
+	ask := l.with(script.Permits.Acquire, append([]string{millis(w.lease), waiting}, l.ids...)...)
+	ask.keys = append(ask.keys, wire.Next(l.name))
+	return ask
+}
+
+func (l permits) release(Owner, int, int) request { return l.giveBack(l.ids, len(l.ids), true) }
+
+// giveBack asks for a release that is complete if at least so many are held; if
+// fewer are, those are given back all the same, or not.
+func (l permits) giveBack(ids []string, least int, anyway bool) request {
+	rest := "0"
+	if anyway {
+		rest = "1"
+	}
+	return l.with(script.Permits.Release, append([]string{strconv.Itoa(least), rest}, ids...)...)
+}
+
+func (l permits) renew(_ Owner, _ int, ttl time.Duration) request {
+	return request{
+		script: script.Permits.Renew, keys: []string{wire.Permits(l.name)},
+		args: append([]string{millis(ttl), strconv.Itoa(len(l.ids))}, l.ids...),
+	}
+}
+
+func (l permits) force(holders []string) request {
+	raw := make([]string, len(holders))
+	for i, id := range holders {
+		b, _ := hex.DecodeString(id) // inspect has written it, of whatever length
+		raw[i] = string(b)
+	}
+	return l.giveBack(raw, 1, true)
+}
+
+func (l permits) inspect() request { return l.with(script.Permits.Inspect) }
+
+func (l permits) leave(Owner) request {
+	return request{
+		script: script.SemaphoreLeave, args: []string{l.ids[0]},
+		keys: []string{l.name, wire.Next(l.name), wire.SemaphoreChannel(l.name)},
+	}
+}
+
+func (l permits) channel(Owner) string { return wire.SemaphoreChannel(l.name) }
+
+func (l permits) size() request {
+	return request{script: script.Size, keys: append([]string{l.name, wire.Permits(l.name)}, l.aside()...)}
+}
+
+func (l permits) aside() []string { return []string{wire.Next(l.name), wire.Calls(l.name)} }

@@ -1,0 +1,242 @@
+package holdfast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RedLock is one lock on several servers that know nothing of each other: it is
+// held while a quorum of them, more than half, hold it. Get one from
+// [NewRedLock]. All methods are safe for concurrent use.
+//
+// It promises that two holds do not overlap and that the lock is to be had while
+// fewer than half of the servers are away, if processes, networks and clocks are
+// late or wrong by less than the leases allow for, and if a server that restarts
+// either remembers what it held or stays away for as long as the longest lease.
+// It does not promise that after a clock has jumped or a server has forgotten,
+// and it gives no fencing token. A resource that must not be written to by two
+// needs a [Fenced] lock whose tokens it checks, with or without a RedLock around.
+//
+// In Redis it is an ordinary lock on each server, all with one owner. Redisson:
+// RedissonRedLock.
+type RedLock struct {
+	name    string
+	lockers []Locker
+	kinds   []*kind
+	invalid error // why it cannot be used, or nil
+}
+
+var _ Locker = (*RedLock)(nil)
+
+// NewRedLock returns one lock on several servers, from one lock of each: of any
+// kind, usually of the same name. Each has to be of a client of its own, and the
+// clients have to reach independent servers, which nobody checks. Take five, or
+// another odd number; and give the clients a short [WithTimeout], because that
+// is how long a server is waited for when the others do not decide. It does no
+// I/O.
+//
+// Without a lock, or with one that is nil, not of a single client, or of the same
+// client as another, every call returns [ErrInvalidOption]. Redisson:
+// RedissonRedLock's constructor.
+func NewRedLock(lockers ...Locker) *RedLock {
+	r := &RedLock{lockers: lockers}
+	var names []string
+	for _, l := range lockers {
+		switch k := (*kind)(nil); {
+		case isNil(l):
+			r.refuse("a RedLock of a lock that is nil")
+		case soleKind(l) == nil:
+			r.refuse("a RedLock of a lock that is not of a single client: " + l.Name())
+		default:
+			k = soleKind(l)
+			if slices.ContainsFunc(r.kinds, func(other *kind) bool { return other.client == k.client }) {
+				r.refuse("a RedLock of two locks of one client: " + k.name)
+			}
+			r.kinds = append(r.kinds, k)
+			if !slices.Contains(names, k.name) {
+				names = append(names, k.name)
+			}
+		}
+	}
+	if len(lockers) == 0 {
+		r.refuse("a RedLock of no locks")
+	}
+	r.name = strings.Join(names, "+")
+	return r
+}
+
+func (r *RedLock) refuse(reason string) {
+	if r.invalid == nil {
+		r.invalid = fmt.Errorf("holdfast: %w: %s", ErrInvalidOption, reason)
+	}
+}
+
+// Name returns the name of its locks; if they have several, all of them with a +
+// between.
+func (r *RedLock) Name() string { return r.name }
+
+// Lock asks all servers side by side, and returns as soon as a quorum has granted
+// the lock; servers that answer later join the hold. If a quorum cannot be had,
+// it gives back what it has got and tries again after a random pause, until ctx
+// ends or [Wait] runs out. Waiters are not told of releases. All locks have one
+// owner: the one that ctx carries, or a new one.
+//
+// The hold lasts while a quorum lives: its deadline is the latest until which
+// that is certain, and its context ends with cause [ErrLost] when fewer live. A
+// lock that is lost on one of the other servers is not taken again. Extend has to
+// succeed on a quorum, and so has Unlock, which asks every server. Its token is 0.
+// The clients' hooks are told of each server's lock, those of [Observe] of the
+// whole.
+//
+// If Lock returns an error, the caller holds nothing more than before; what was
+// had is given back, if need be in the background. The errors are those of a
+// [Mutex]: a [*LockedError] if others hold the lock on too many servers; a
+// [*BackendError] that says how many servers failed, and how, if too few work.
+//
+// Redisson: RedissonRedLock.lock, lockInterruptibly, and tryLock with a wait time,
+// which do not check that the quorum's leases still run.
+func (r *RedLock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return r.acquire(ctx, false, options)
+}
+
+// TryLock is one try: it returns within the longest [WithTimeout] of the clients.
+// Redisson: RedissonRedLock.tryLock without a wait time.
+func (r *RedLock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return r.acquire(ctx, true, options)
+}
+
+// quorum is how many locks have to live.
+func (r *RedLock) quorum() int { return len(r.kinds)/2 + 1 }
+
+// timeout is the longest of the clients'.
+func (r *RedLock) timeout() (longest time.Duration) {
+	for _, k := range r.kinds {
+		longest = max(longest, k.client.config.timeout)
+	}
+	return longest
+}
+
+// acquire is Lock and TryLock.
+func (r *RedLock) acquire(ctx context.Context, oneTry bool, options []LockOption) (*Hold, error) {
+	if r.invalid != nil {
+		return nil, r.invalid
+	}
+	g, err := newTogether(ctx, r.name, r.kinds, oneTry, options)
+	if err != nil {
+		return nil, err
+	}
+	bound, stop := g.bound()
+	defer stop()
+	if g.oneTry {
+		bound, stop = context.WithTimeoutCause(ctx, r.timeout(), errWaitOver)
+		defer stop()
+	}
+	var refusal error      // the last one
+	var answered time.Time // when it came
+	for again := true; again; g.tries++ {
+		var h *Hold
+		if h, err = r.attempt(bound, g); err == nil {
+			return h, nil
+		}
+		if errors.Is(err, ErrLocked) {
+			refusal, answered = err, time.Now()
+		}
+		again = !g.oneTry && refusal != nil && r.bears(err, answered)
+		if again {
+			sleep(bound, startOver.pause(g.tries))
+			again = bound.Err() == nil
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, gaveUp(ctx, r.name)
+	case bound.Err() != nil && refusal != nil:
+		return nil, refusal
+	}
+	return nil, err
+}
+
+// bears reports whether to try again after an error, when others were found to
+// hold the lock before: at least, so many servers did work.
+func (r *RedLock) bears(err error, answered time.Time) bool {
+	for _, final := range []error{ErrClosed, ErrLost, ErrReentrant, ErrInvalidLease} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return time.Since(answered) < outage*r.timeout()
+}
+
+// attempt asks every server once.
+func (r *RedLock) attempt(bound context.Context, g *together) (*Hold, error) {
+	h := gather(g.caller, r.name, g.owner, len(r.kinds), r.quorum(), g.config.hooks)
+	b := h.bundle
+	b.client = r.kinds[0].client
+	options := g.forPart(false)
+	for i, k := range r.kinds {
+		if !k.client.tasks.Go(func() {
+			part, err := r.lockers[i].TryLock(h.ctx, options...)
+			if err != nil {
+				b.miss(h, err)
+				return
+			}
+			b.join(h, part)
+		}) {
+			b.miss(h, problem(k.name, "", ErrClosed))
+		}
+	}
+	for !b.hand(h, g.started) {
+		select {
+		case <-b.news:
+			if h.alive() == nil {
+				continue
+			}
+		case <-bound.Done():
+		}
+		err := b.failure()
+		b.dissolve(bound, h)
+		return nil, err
+	}
+	return h, nil
+}
+
+// failure says why too few parts could be had: because others hold them, unless
+// more have failed than can be done without.
+func (b *bundle) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var locked error
+	var failed []error
+	ran, lost := false, true
+	for _, err := range b.missed {
+		var backend *BackendError
+		switch {
+		case errors.Is(err, ErrReentrant):
+			return err
+		case errors.Is(err, ErrLocked):
+			locked = cmp.Or(locked, err)
+		default:
+			failed = append(failed, err)
+			ran = ran || errors.As(err, &backend) && backend.MayHaveRun
+			lost = lost && errors.Is(err, ErrLost)
+		}
+	}
+	switch silent := b.of - b.live - len(b.missed); {
+	case locked != nil && len(failed) <= b.of-b.need:
+		return locked
+	case len(failed) > 0 && lost:
+		return errors.Join(failed...)
+	case silent > 0:
+		ran = true
+		failed = append(failed, fmt.Errorf("%d of them: %w", silent, errNoAnswer))
+	}
+	return &BackendError{
+		Op: "acquire", Name: b.name, MayHaveRun: ran,
+		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", b.live, b.of, b.need, errors.Join(failed...)),
+	}
+}

@@ -1,0 +1,219 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// Semaphore is a number of permits, which anybody may take and anybody may give
+// back: nobody holds them, and they have no lease. Those that a process had when
+// it crashed are not given back; where that matters, use a [PermitSemaphore].
+// Get one from [Client.NewSemaphore]. All methods are safe for concurrent use.
+//
+// Each call has its effect once, whatever happens to its messages. Who waits for
+// many permits is not overtaken for ever by those who want few: the first who is
+// refused is stood back for, by everybody who uses holdfast. So one who wants more
+// than there will ever be keeps the others waiting until it gives up: bound such
+// an Acquire by [Wait].
+//
+// In Redis it is a number at its name, with a time to live if one was set.
+// Permits are announced on redisson_sc:{name}. Our own are holdfast_next:{name},
+// for whom others stand back, and holdfast_calls:{name}, the calls of the last
+// minute or so that had an effect; both expire. Redisson: RSemaphore.
+type Semaphore struct {
+	object
+}
+
+// NewSemaphore returns the semaphore of the given name. It does no I/O. What a
+// name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
+func (c *Client) NewSemaphore(name string) *Semaphore {
+	k := newKind(c, name, "semaphore", counter{name: name}, mutexConfig{})
+	return &Semaphore{object{client: c, kind: k, keys: []string{name}}}
+}
+
+// Acquire takes n permits, all or none, and waits until they are available, ctx
+// ends, or [Wait] runs out, which is the one option that it takes. Waiters of one
+// process come first, first served.
+//
+// If it returns an error, it has taken nothing: what a send may have taken whose
+// answer did not come is given back in the background. The error matches
+//   - ctx.Err() and the context's cause if ctx ended;
+//   - [ErrLocked] if Wait ran out and too few permits were available;
+//   - [*BackendError] if Redis did not answer, or refused;
+//   - [ErrInvalidCount] if n is not between 1 and [MaxCount];
+//   - [ErrClosed], [ErrInvalidName] or [ErrInvalidOption].
+//
+// Redisson: acquire, and tryAcquire with a wait time; both take 0 permits, too.
+func (s *Semaphore) Acquire(ctx context.Context, n int, options ...LockOption) error {
+	return s.acquire(ctx, n, false, options)
+}
+
+// TryAcquire is Acquire without waiting. Redisson: tryAcquire.
+func (s *Semaphore) TryAcquire(ctx context.Context, n int) error {
+	return s.acquire(ctx, n, true, nil)
+}
+
+func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []LockOption) error {
+	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
+		return err
+	}
+	d := counter{name: s.kind.name, n: int64(n), call: s.client.oneCall(newID()), undo: newID()}
+	k := newKind(s.client, s.kind.name, s.kind.class, d, mutexConfig{})
+	k.shared, k.refusal = true, s.refusal
+	return s.client.await(ctx, k, oneTry, options)
+}
+
+// refusal says how many permits there are.
+func (s *Semaphore) refusal(answer script.Answer) error {
+	free, err := answer.Int(3)
+	if err != nil {
+		return &BackendError{Op: "acquire", Name: s.kind.name, Err: err}
+	}
+	return problem(s.kind.name, fmt.Sprintf("%d permits are available", free), ErrLocked)
+}
+
+// Release gives n permits back, and announces it; a semaphore that does not exist
+// is made by that. It takes no context on purpose, like [Hold.Unlock]: one that
+// had ended would keep the permits from everybody. It returns within the client's
+// timeout. If Redis has not answered by then it returns a [*BackendError], and
+// the release is repeated in the background for ten more timeouts or so. The
+// error matches [ErrInvalidCount] if n is not between 1 and [MaxCount], or
+// [ErrClosed]. Redisson: release.
+func (s *Semaphore) Release(n int) error {
+	_, err := s.release(n, 0)
+	return err
+}
+
+// ReleaseIfExists is Release if the semaphore exists, which it may not any more if
+// it had a time to live. It reports whether it does. Redisson: releaseIfExists.
+func (s *Semaphore) ReleaseIfExists(n int) (bool, error) { return s.release(n, 1) }
+
+func (s *Semaphore) release(n int, ifExists int64) (bool, error) {
+	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
+		return false, err
+	}
+	o, err := s.client.see(s.client.life, s.kind, "release", s.ask(script.Semaphore.Add, int64(n), ifExists))
+	return err == nil && o.answer.Code == script.Done, err
+}
+
+// TrySetPermits makes n permits available if the semaphore does not exist, and
+// reports whether it did not. Errors match [ErrInvalidCount] if n is not between
+// 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError]
+// that says MayHaveRun it may have been set. Redisson: trySetPermits.
+func (s *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
+	return s.set(ctx, n, 0)
+}
+
+// TrySetPermitsFor is TrySetPermits of a semaphore that is deleted after ttl,
+// whatever its permits are doing then: acquiring, giving back and adding leave
+// its time to live as it is. ttl is bounded as a [Lease] is. Redisson:
+// trySetPermits with a time to live, which addPermits and drainPermits remove.
+func (s *Semaphore) TrySetPermitsFor(ctx context.Context, n int, ttl time.Duration) (bool, error) {
+	ttl, err := checkLease(ttl)
+	if err != nil {
+		return false, err
+	}
+	return s.set(ctx, n, ttl.Milliseconds())
+}
+
+func (s *Semaphore) set(ctx context.Context, n int, ttl int64) (bool, error) {
+	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
+		return false, err
+	}
+	o, err := s.client.ask(ctx, s.kind, "set", s.ask(script.Semaphore.Set, int64(n), ttl))
+	return err == nil && o.answer.Code == script.Done, err
+}
+
+// AddPermits makes delta permits more available, or fewer if it is negative: the
+// number may fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
+func (s *Semaphore) AddPermits(ctx context.Context, delta int) error {
+	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
+		return err
+	}
+	_, err := s.client.ask(ctx, s.kind, "set", s.ask(script.Semaphore.Add, int64(delta), 0))
+	return err
+}
+
+// Drain takes all permits that are available, and returns how many. A number
+// below 0 is set to 0, and returned. The errors are TrySetPermits's. Redisson:
+// drainPermits.
+func (s *Semaphore) Drain(ctx context.Context) (int, error) {
+	return s.number(ctx, "set", s.ask(script.Semaphore.Drain, 0))
+}
+
+// Available returns how many permits are available; 0 if the semaphore does not
+// exist, and fewer if AddPermits took more than there were. It asks the primary.
+// Redisson: availablePermits.
+func (s *Semaphore) Available(ctx context.Context) (int, error) {
+	return s.number(ctx, "inspect", request{script: script.Semaphore.Available, keys: []string{s.kind.name}})
+}
+
+func (s *Semaphore) number(ctx context.Context, op string, ask request) (int, error) {
+	o, err := s.client.ask(ctx, s.kind, op, ask)
+	if err != nil {
+		return 0, err
+	}
+	n, err := o.answer.Int(0)
+	if err != nil {
+		return 0, &BackendError{Op: op, Name: s.kind.name, MayHaveRun: true, Err: err}
+	}
+	return int(n), nil
+}
+
+// ask is a request for a call of its own.
+func (s *Semaphore) ask(which *driver.Script, args ...int64) request {
+	return counter{name: s.kind.name}.with(which, s.client.oneCall(newID(), args...))
+}
+
+// counter is the dialect of the semaphore without leases: each acquire has one of
+// its own. There are no holds, and so nothing to renew, look at or force.
+type counter struct {
+	dialect
+	name string
+	n    int64
+	call []string // the arguments that the acquire begins with
+	undo string   // the id of the call that takes it back
+}
+
+func (l counter) with(s *driver.Script, args []string) request {
+	return request{
+		script: s, args: args,
+		keys: []string{l.name, wire.Calls(l.name), wire.SemaphoreChannel(l.name)},
+	}
+}
+
+// standing is a request about a call that may wait.
+func (l counter) standing(s *driver.Script, last string) request {
+	ask := l.with(s, []string{l.call[0], l.call[1], fmt.Sprint(l.n), last})
+	ask.keys = append(ask.keys, wire.Next(l.name))
+	return ask
+}
+
+func (l counter) acquire(w wish) request {
+	if w.waiting {
+		return l.standing(script.Semaphore.Acquire, "1")
+	}
+	return l.standing(script.Semaphore.Acquire, "0")
+}
+
+func (l counter) release(Owner, int, int) request { return l.standing(script.Semaphore.Undo, l.undo) }
+
+func (l counter) leave(Owner) request {
+	return request{
+		script: script.SemaphoreLeave, args: l.call[:1],
+		keys: []string{l.name, wire.Next(l.name), wire.SemaphoreChannel(l.name)},
+	}
+}
+
+func (l counter) channel(Owner) string { return wire.SemaphoreChannel(l.name) }
+
+func (l counter) size() request {
+	return request{script: script.Size, keys: append([]string{l.name}, l.aside()...)}
+}
+
+func (l counter) aside() []string { return []string{wire.Next(l.name), wire.Calls(l.name)} }

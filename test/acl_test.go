@@ -1,0 +1,557 @@
+package test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// rights are what a user of a kind has to be allowed, and nothing less will do:
+// TestACL takes each of them away. The table in docs/acl.md is made of them.
+type rights struct {
+	commands []string
+	keys     []string // patterns; NAME is the lock's name, and so it is in the channels
+	channels []string
+}
+
+// and returns both.
+func (r rights) and(more rights) rights {
+	return rights{
+		commands: union(r.commands, more.commands),
+		keys:     union(r.keys, more.keys),
+		channels: union(r.channels, more.channels),
+	}
+}
+
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, item := range b {
+		if !slices.Contains(all, item) {
+			all = append(all, item)
+		}
+	}
+	return all
+}
+
+// What every script needs, and what listening does.
+var (
+	scriptRights = rights{commands: []string{"evalsha", "eval", "time"}}
+	listenRights = rights{commands: []string{"subscribe", "unsubscribe"}}
+)
+
+// Scripts are told their channels as keys, so these are among the keys, too.
+var (
+	pollingRights = scriptRights.and(rights{
+		commands: []string{"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish"},
+		keys:     []string{"NAME", "redisson_lock__channel:{NAME}"},
+		channels: []string{"redisson_lock__channel:{NAME}"},
+	})
+	plainRights = pollingRights.and(listenRights)
+	tokenRights = rights{
+		commands: []string{"get", "set"},
+		keys:     []string{"redisson_lock_token:{NAME}"},
+	}
+	readerRights = scriptRights.and(listenRights).and(rights{
+		commands: []string{
+			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hlen", "hdel", "type", "get", "set",
+			"pttl", "pexpire", "del", "publish",
+		},
+		keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}", "redisson_rwlock:{NAME}"},
+		channels: []string{"redisson_rwlock:{NAME}"},
+	})
+	writerRights = scriptRights.and(listenRights).and(rights{
+		commands: []string{
+			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hdel", "get", "pttl", "pexpire", "del", "publish",
+		},
+		keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}", "redisson_rwlock:{NAME}"},
+		channels: []string{"redisson_rwlock:{NAME}"},
+	})
+	writersFirstRights = rights{commands: []string{"set"}}
+	fairRights         = plainRights
+)
+
+// clientRights are what a client needs beyond the kind's rights.
+var clientRights = map[string]rights{
+	"go-redis": {commands: []string{"ping"}}, // see TestACLPing
+	"rueidis":  {},
+}
+
+// rules are the rights as ACL SETUSER takes them.
+func (r rights) rules(name string) (rules []string) {
+	for _, command := range r.commands {
+		rules = append(rules, "+"+command)
+	}
+	for _, key := range r.keys {
+		rules = append(rules, "~"+strings.ReplaceAll(key, "NAME", name))
+	}
+	for _, channel := range r.channels {
+		rules = append(rules, "&"+strings.ReplaceAll(channel, "NAME", name))
+	}
+	return rules
+}
+
+// TestACL has a user with a kind's rights, and no others, do everything that
+// there is to do with a lock of it. Then it takes each right away in turn, and
+// something fails.
+func TestACL(t *testing.T) {
+	t.Parallel()
+	forKinds(t, func(t *testing.T, k *kind) {
+		for client, more := range clientRights {
+			t.Run(client, func(t *testing.T) {
+				t.Parallel()
+				smallestRights(t, k, client, more.rules(""))
+			})
+		}
+	})
+}
+
+func smallestRights(t *testing.T, k *kind, client string, more []string) {
+	t.Helper()
+	s := redistest.Start(t)
+	admin := goRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
+	for _, rule := range k.rights.rules("NAME") {
+		try := func(t *testing.T) {
+			name := admin.fresh(t, k)
+			rules := slices.DeleteFunc(k.rights.rules(name), func(r string) bool {
+				return r == strings.ReplaceAll(rule, "NAME", name)
+			})
+			if err := live(t, k, admin, limited(t, s, client, name, append(rules, more...)), name); err == nil {
+				t.Errorf("nothing fails without it")
+			} else {
+				t.Log(err)
+			}
+		}
+		if rule == "+eval" {
+			t.Run("without "+rule, try) // first: as long as the server has no script
+			continue
+		}
+		t.Run("without "+rule, func(t *testing.T) {
+			t.Parallel()
+			try(t)
+		})
+	}
+	t.Run("all", func(t *testing.T) {
+		t.Parallel()
+		name := admin.fresh(t, k)
+		if err := live(t, k, admin, limited(t, s, client, name, append(k.rights.rules(name), more...)), name); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// allow makes a user, or changes what it may do.
+func allow(t *testing.T, s *redistest.Server, user string, rules []string) {
+	t.Helper()
+	s.Cli(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, rules...)...)
+}
+
+// limited is the server as a user with these rights reaches it.
+func limited(t *testing.T, s *redistest.Server, client, user string, rules []string) *place {
+	t.Helper()
+	allow(t, s, user, rules)
+	return limitedTo([]string{s.Addr()}, client, user)
+}
+
+// limitedTo is a server, or a cluster, as a user reaches it.
+func limitedTo(addrs []string, client, user string) *place {
+	if client == "go-redis" {
+		return goRedis("limited", redis.UniversalOptions{Addrs: addrs, Username: user, Password: "pw"}, nil)
+	}
+	return rueidisAt("limited", rueidis.ClientOption{
+		InitAddress: addrs, Username: user, Password: "pw",
+		DisableCache: true, // or rueidis needs CLIENT TRACKING, for itself
+	}, nil)
+}
+
+// soon is before a waiter would look by itself.
+const soon = 2 * time.Second
+
+// live does everything that there is to do with a lock, in a process with
+// limited rights beside one that may do anything, and returns what fails first.
+func live(t *testing.T, k *kind, admin, p *place, name string) error {
+	t.Helper()
+	var mu sync.Mutex
+	var told error
+	c := p.client(t, holdfast.WithLease(time.Second), holdfast.WithTimeout(3*time.Second),
+		holdfast.WithHooks(holdfast.Hooks{OnError: func(e holdfast.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = e.Err
+		}}))
+	l := &life{t: t, k: k, admin: admin, a: admin.client(t), c: c, name: name}
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"take, nest, renew, extend, inspect", l.hold},
+		{"wake another", l.wakeAnother},
+		{"be refused, wait, be woken", l.wait},
+		{"give up", l.giveUp},
+		{"meet readers", l.share},
+		{"force", l.force},
+		{"adopt", l.adopt},
+		{"leave nothing", l.nothing},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		mu.Lock()
+		err := told
+		mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("%s, in the background: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+// life is a lock of which c, who has limited rights, and a, who may do anything,
+// make every use.
+type life struct {
+	t     *testing.T
+	k     *kind
+	admin *place
+	a, c  *holdfast.Client
+	name  string
+}
+
+func (l *life) lock() anyLock  { return l.k.lock(l.c, l.name) }
+func (l *life) rival() anyLock { return l.k.against(l.a, l.name) }
+
+// listening returns the connection of the user that listens, or nothing.
+func (l *life) listening() string {
+	for line := range strings.Lines(strings.Join(l.admin.do(l.t, l.name, "CLIENT", "LIST"), "\n")) {
+		idle := strings.Contains(line, " sub=0 ") && strings.Contains(line, " ssub=0 ")
+		if strings.Contains(line, " user="+l.name+" ") && !idle {
+			return strings.Fields(line)[0]
+		}
+	}
+	return ""
+}
+
+// within reports whether something happens soon.
+func within(ok func() bool) bool {
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *life) hold() error {
+	h, err := l.lock().Lock(background)
+	if err != nil {
+		return err
+	}
+	if l.k.nests {
+		nested, err := l.lock().Lock(h.Context())
+		if err != nil {
+			return errors.Join(err, h.Unlock())
+		}
+		if err := nested.Unlock(); err != nil {
+			return errors.Join(err, h.Unlock())
+		}
+	}
+	before := h.Deadline()
+	if !within(func() bool { return h.Deadline().After(before) || h.Context().Err() != nil }) || h.Context().Err() != nil {
+		return errors.Join(errors.New("it was not renewed"), h.Unlock())
+	}
+	_, err = l.lock().Inspect(background)
+	return errors.Join(err, h.Extend(background, 2*time.Second), h.Unlock())
+}
+
+// wakeAnother releases the lock while another waits, who is told.
+func (l *life) wakeAnother() error {
+	h, err := l.lock().Lock(background)
+	if err != nil {
+		return err
+	}
+	got := make(chan error, 1)
+	go func() {
+		other, err := l.rival().Lock(background)
+		if err == nil {
+			err = other.Unlock()
+		}
+		got <- err
+	}()
+	l.admin.awaitWaiter(l.t, l.k, l.name)
+	released := time.Now()
+	err = errors.Join(h.Unlock(), <-got)
+	if time.Since(released) > soon {
+		err = errors.Join(err, errors.New("another was not told"))
+	}
+	return err
+}
+
+// wait waits for the lock, and gets it by message.
+func (l *life) wait() error {
+	other := must(l.t)(l.rival().Lock(background))
+	if _, err := l.lock().TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
+		return errors.Join(err, other.Unlock())
+	}
+	var h *holdfast.Hold
+	got := make(chan error, 1)
+	go func() {
+		var err error
+		h, err = l.lock().Lock(background)
+		got <- err
+	}()
+	listens := l.k.polls || within(func() bool { return l.listening() != "" })
+	released := time.Now()
+	unlock(l.t, other)
+	if err := <-got; err != nil {
+		return err
+	}
+	err := h.Unlock()
+	switch {
+	case !listens:
+		return errors.Join(err, errors.New("it does not listen"))
+	case time.Since(released) > soon:
+		return errors.Join(err, errors.New("it was not told"))
+	case !within(func() bool { return l.listening() == "" }):
+		return errors.Join(err, errors.New("it listens for ever"))
+	}
+	return err
+}
+
+// giveUp waits in vain.
+func (l *life) giveUp() error {
+	other := must(l.t)(l.rival().Lock(background))
+	defer unlock(l.t, other)
+	if _, err := l.lock().Lock(background, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
+		return fmt.Errorf("a lock that is held: %w", err)
+	}
+	return nil
+}
+
+// share is refused by those who read, or holds the lock beside them, and leaves
+// before them and after them.
+func (l *life) share() error {
+	if l.k.readers == nil {
+		return nil
+	}
+	if !l.k.shared() {
+		other := must(l.t)(l.k.readers(l.a, l.name).Lock(background))
+		defer unlock(l.t, other)
+		if _, err := l.lock().TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
+			return fmt.Errorf("a lock that is read: %w", err)
+		}
+		return nil
+	}
+	for _, first := range []bool{true, false} {
+		other := must(l.t)(l.k.lock(l.a, l.name).Lock(background))
+		h, err := l.lock().Lock(background)
+		if err != nil {
+			return errors.Join(err, other.Unlock())
+		}
+		if first {
+			err = errors.Join(h.Unlock(), other.Unlock())
+		} else {
+			err = errors.Join(other.Unlock(), h.Unlock())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// force takes the lock from its holder, who may also read.
+func (l *life) force() error {
+	other := must(l.t)(l.k.lock(l.a, l.name).Lock(background))
+	defer func() { _ = other.Unlock() }() // it is lost, if all is well
+	if l.k.readers != nil && !l.k.shared() {
+		reading := must(l.t)(l.k.readers(l.a, l.name).Lock(holdfast.WithOwner(background, other.Owner())))
+		defer unlock(l.t, reading)
+	}
+	if did, err := l.lock().ForceUnlock(background); !did || err != nil {
+		return fmt.Errorf("%v, %w", did, err)
+	}
+	return nil
+}
+
+// adopt takes over what another has taken.
+func (l *life) adopt() error {
+	other := must(l.t)(l.k.lock(l.a, l.name).Lock(background))
+	defer func() { _ = other.Unlock() }() // it is not its own any more, if all is well
+	h, err := l.lock().Adopt(background, other.Owner())
+	if err != nil {
+		return err
+	}
+	return h.Unlock()
+}
+
+func (l *life) nothing() error {
+	var left []string
+	if within(func() bool {
+		left = l.k.left(l.admin.do(l.t, l.name, "KEYS", "*"+l.name+"*"), l.name)
+		return len(left) == 0
+	}) {
+		return nil
+	}
+	return fmt.Errorf("left: %q", left)
+}
+
+// A listener keeps its connection with the client's rights, and go-redis loses it
+// every few seconds without PING. It makes a new one each time, but does not
+// hear what is said in between.
+func TestACLPing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := goRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
+	for client, more := range clientRights {
+		for _, with := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%v", client, with), func(t *testing.T) {
+				t.Parallel()
+				name := fresh()
+				rules := plainRights.rules(name)
+				if with {
+					rules = append(rules, more.rules("")...)
+				}
+				p := limited(t, s, client, name, rules)
+				l := &life{t: t, k: mutexKind, admin: admin, a: admin.client(t), c: p.client(t), name: name}
+				keeps := l.keepsConnection()
+				if want := with || len(more.commands) == 0; keeps != want {
+					t.Errorf("it keeps its connection: %v, want %v", keeps, want)
+				}
+			})
+		}
+	}
+}
+
+// keepsConnection reports whether a waiter listens on one connection for as long
+// as it waits.
+func (l *life) keepsConnection() bool {
+	other := must(l.t)(l.rival().Lock(background))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		unlock(l.t, must(l.t)(l.lock().Lock(background)))
+	}()
+	waitFor(l.t, "the waiter", func() bool { return l.listening() != "" })
+	first, lost := l.listening(), false
+	for end := time.Now().Add(6 * time.Second); !lost && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		lost = l.listening() != first
+	}
+	unlock(l.t, other)
+	<-done
+	return !lost
+}
+
+// On a cluster the messages are sharded, and the clients ask who owns which slot.
+var (
+	shardedCommands = map[string]string{
+		"publish": "spublish", "subscribe": "ssubscribe", "unsubscribe": "sunsubscribe",
+	}
+	clusterRights = rights{commands: []string{"pubsub|shardnumsub", "cluster|slots"}}
+)
+
+// onCluster are the rights on a cluster.
+func (r rights) onCluster() rights {
+	r.commands = slices.Clone(r.commands)
+	for i, command := range r.commands {
+		if sharded, ok := shardedCommands[command]; ok {
+			r.commands[i] = sharded
+		}
+	}
+	return r.and(clusterRights)
+}
+
+// The rights on a cluster suffice, and those that differ are needed.
+func TestACLCluster(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t, 3, 0)
+	admin := goRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, func(t *testing.T, key string, args ...string) []string {
+		t.Helper()
+		return lines(s.NodeFor(t, key).Cli(t, args...))
+	})
+	admin.sharded = true
+	try := func(t *testing.T, k *kind, client, without string) error {
+		t.Helper()
+		name := admin.fresh(t, k)
+		rules := k.rights.and(clientRights[client]).onCluster().rules(name)
+		rules = slices.DeleteFunc(rules, func(r string) bool { return r == without })
+		for _, node := range s.Nodes {
+			allow(t, node, name, rules)
+		}
+		return live(t, k, admin, limitedTo(s.Addrs(), client, name), name)
+	}
+	forKinds(t, func(t *testing.T, k *kind) {
+		for client := range clientRights {
+			t.Run(client, func(t *testing.T) {
+				t.Parallel()
+				if err := try(t, k, client, ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	for client := range clientRights {
+		for _, command := range []string{"spublish", "ssubscribe", "sunsubscribe", "pubsub|shardnumsub", "cluster|slots"} {
+			if client == "rueidis" && command == "cluster|slots" {
+				continue // below: there is no client without it
+			}
+			t.Run(client+"/without "+command, func(t *testing.T) {
+				t.Parallel()
+				if err := try(t, mutexKind, client, "+"+command); err == nil {
+					t.Error("nothing fails without it")
+				} else {
+					t.Log(err)
+				}
+			})
+		}
+	}
+	t.Run("rueidis/without cluster|slots", func(t *testing.T) {
+		t.Parallel()
+		name := fresh()
+		for _, node := range s.Nodes {
+			allow(t, node, name, plainRights.rules(name))
+		}
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: s.Addrs(), Username: name, Password: "pw", DisableCache: true,
+		})
+		if err == nil {
+			client.Close()
+			t.Error("nothing fails without it")
+		}
+	})
+}
+
+// aclTable is the table in docs/acl.md.
+func aclTable() string {
+	var table strings.Builder
+	table.WriteString("| kind | commands | keys | channels |\n|---|---|---|---|\n")
+	code := func(items []string) string { return "`" + strings.Join(items, "` `") + "`" }
+	for _, k := range kinds {
+		commands := slices.Clone(k.rights.commands)
+		slices.Sort(commands)
+		for i := range commands {
+			commands[i] = strings.ToUpper(commands[i])
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", k.name, code(commands), code(k.rights.keys), code(k.rights.channels))
+	}
+	return table.String()
+}
+
+// The documentation has the rights as they are tested.
+func TestACLDocument(t *testing.T) {
+	text, err := os.ReadFile("../docs/acl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := aclTable(); !strings.Contains(string(text), want) {
+		t.Errorf("docs/acl.md should have\n%s", want)
+	}
+}

@@ -1,0 +1,386 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+const (
+	queueKey      = "redisson_lock_queue:{x}"
+	timeoutsKey   = "redisson_lock_timeout:{x}"
+	heartbeatsKey = "holdfast_lock_waiting:{x}"
+)
+
+// Each fault at each script of two waiters: both get the lock, in order, one hold
+// each, and nothing is left.
+func TestS13_FairFaultsHaveNoSecondEffect(t *testing.T) {
+	for name, fault := range faults {
+		for _, script := range []string{"acquire", "release", "leave", "renew"} {
+			for n := range 3 {
+				if n > 0 && script != "acquire" {
+					continue
+				}
+				t.Run(fmt.Sprint(name, "/", script, n), func(t *testing.T) {
+					fake(t, func(t *testing.T, w *world) { fairSteps(t, w, script, n, fault) })
+				})
+			}
+		}
+	}
+}
+
+// fairSteps has three stand in line: the first suffers the fault at its n-th
+// script, the second leaves with it, the third just waits.
+func fairSteps(t *testing.T, w *world, script string, n int, fault memdriver.Fault) {
+	h := fairHolder(t, w, "x")
+	suffer := func(d *memdriver.Driver) {
+		nth(d, script, append(make([]memdriver.Fault, n), fault)...)
+	}
+	c, d := w.client()
+	suffer(d)
+	first := w.standAs(c, d, "x")
+	time.Sleep(4 * time.Second)
+	c, d = w.client()
+	suffer(d)
+	second := w.standAs(c, d, "x")
+	time.Sleep(4 * time.Second)
+	third := w.stand("x")
+	time.Sleep(100 * time.Millisecond)
+	second.cancel(nil)
+	unlock(t, h)
+	holds := first.hold(t)
+	if !third.waits() {
+		t.Error("the third came first")
+	}
+	time.Sleep(15 * time.Second) // renewals
+	w.wantCount("x", first.owner, 1)
+	unlock(t, holds)
+	released := time.Now()
+	h = third.hold(t)
+	if took := time.Since(released); took > 6*time.Second {
+		t.Errorf("the third waited %v", took)
+	}
+	w.wantCount("x", third.owner, 1)
+	time.Sleep(time.Minute)
+	w.wantCount("x", third.owner, 1)
+	unlock(t, h)
+	time.Sleep(time.Minute)
+	w.wantNoLine()
+}
+
+// A try is in the air when its waiter gives up, and arrives after the waiter has
+// left: its place goes at once, not when the belief in it ends.
+func TestL6_TryThatComesLate(t *testing.T) {
+	for name, fault := range map[string]memdriver.Fault{
+		"late":       {DelayRequest: 1500 * time.Millisecond},
+		"reply lost": {DelayRequest: 1500 * time.Millisecond, LoseReply: true},
+		"twice":      {Repeat: true, RepeatAfter: 15 * time.Millisecond, DelayReply: 20 * time.Millisecond},
+	} {
+		for _, after := range []time.Duration{0, 10 * time.Millisecond, time.Second} {
+			t.Run(fmt.Sprint(name, "/", after), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					h := fairHolder(t, w, "x")
+					c, d := w.client()
+					once(d, "acquire", fault)
+					s := w.standAs(c, d, "x")
+					time.Sleep(after)
+					s.cancel(nil)
+					time.Sleep(5 * time.Second)
+					w.wantNoLine()
+					unlock(t, h)
+				})
+			})
+		}
+	}
+}
+
+// An acquire that was not answered, and comes after its hold was given back,
+// takes no place in line.
+func TestLateAcquireTakesNoPlaceAfterTheHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		// The connection breaks after the request has gone out.
+		var n atomic.Int32
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "acquire" && n.Add(1) == 1 {
+				return memdriver.Fault{DelayRequest: 1900 * time.Millisecond, Repeat: true, RepeatAfter: 50 * time.Millisecond, LoseReply: true}
+			}
+			return memdriver.Fault{}
+		})
+		h := must(t)(c.NewFairMutex("x").Lock(background))
+		other, _ := w.client()
+		unlock(t, h)
+		h = must(t)(other.NewFairMutex("x").Lock(background))
+		time.Sleep(5 * time.Second)
+		w.wantNoLine()
+		w.wantCount("x", h.Owner(), 1)
+		unlock(t, h)
+	})
+}
+
+// Redis answers nobody for a while, and then everybody, in whichever order: the
+// line stands as it did. Others who are not in line do not get past it either.
+func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
+	for _, silence := range []time.Duration{5 * time.Second, 15 * time.Second, 50 * time.Second} {
+		for _, reversed := range []bool{false, true} {
+			fake(t, func(t *testing.T, w *world) {
+				h := fairHolder(t, w, "x", holdfast.Lease(10*time.Minute))
+				line := []*standing{w.stand("x"), w.stand("x"), w.stand("x"), w.stand("x")}
+				time.Sleep(2 * time.Second)
+				for _, s := range line {
+					silent(s.d, lostRequest)
+				}
+				time.Sleep(silence)
+				try, _ := w.client()
+				_, err := try.NewFairMutex("x").TryLock(background)
+				wantError(t, err, holdfast.ErrLocked)
+				for i := range line {
+					if reversed {
+						i = len(line) - 1 - i
+					}
+					line[i].d.SetFaults(nil)
+					time.Sleep(300 * time.Millisecond)
+				}
+				time.Sleep(3 * time.Second)
+				w.wantLine("x", line...)
+				unlock(t, h)
+				for _, s := range line {
+					unlock(t, s.hold(t))
+				}
+				w.wantNoLine()
+			})
+		}
+	}
+}
+
+// One who was cut off for long finds its place gone, and takes the last one; it
+// does not get the lock twice, nor before the others.
+func TestL8_WhoComesBackTakesTheLastPlace(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		first, second := w.stand("x"), w.stand("x")
+		silent(first.d, lostRequest)
+		time.Sleep(20 * time.Second)
+		w.wantLine("x", second)
+		first.d.SetFaults(nil)
+		time.Sleep(3 * time.Second)
+		w.wantLine("x", second, first)
+		unlock(t, h)
+		h2 := second.hold(t)
+		if !first.waits() {
+			t.Error("it came before the other")
+		}
+		unlock(t, h2)
+		unlock(t, first.hold(t))
+		w.wantNoLine()
+	})
+}
+
+// L9: keys of the line are evicted, each by itself, or all together, or the server
+// comes back empty: everybody who lives gets the lock, without waiting for long.
+func TestL9_LostKeys(t *testing.T) {
+	all := []string{"x", queueKey, timeoutsKey, heartbeatsKey}
+	for set := range 1 << len(all) {
+		var keys []string
+		for i, key := range all {
+			if set&(1<<i) != 0 {
+				keys = append(keys, key)
+			}
+		}
+		t.Run(strings.Join(keys, "+"), func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				h := fairHolder(t, w, "x")
+				line := []*standing{w.stand("x"), w.stand("x"), w.stand("x")}
+				time.Sleep(time.Minute + time.Second)
+				for _, key := range keys {
+					w.do("DEL", key)
+				}
+				start := time.Now()
+				if !slices.Contains(keys, "x") {
+					time.Sleep(4 * time.Second)
+					unlock(t, h)
+				} else {
+					_ = h.Unlock()
+				}
+				got := make(chan struct{}, len(line))
+				for _, s := range line {
+					go func() {
+						unlock(t, s.hold(t))
+						got <- struct{}{}
+					}()
+				}
+				for range line {
+					<-got
+				}
+				if took := time.Since(start); took > 8*time.Second {
+					t.Errorf("all had it after %v", took)
+				}
+				w.wantNoLine()
+			})
+		})
+	}
+}
+
+// L9: one who stands in the sets but not in the line takes a place; one who
+// stands in the line but in no set is dropped.
+func TestL9_HalfAnEntry(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		first, second := w.stand("x"), w.stand("x")
+		w.do("LREM", queueKey, "0", first.owner.String())
+		w.do("LPUSH", queueKey, "ffffffff-0000-4000-8000-000000000000:1")
+		time.Sleep(4 * time.Second)
+		w.wantLine("x", second, first)
+		w.do("ZREM", timeoutsKey, second.owner.String())
+		w.do("ZREM", heartbeatsKey, first.owner.String())
+		time.Sleep(4 * time.Second)
+		w.wantLine("x", second, first)
+		unlock(t, h)
+		unlock(t, second.hold(t))
+		unlock(t, first.hold(t))
+		w.wantNoLine()
+	})
+}
+
+// L9: what the dead leave does not stay for ever, nor what Java's dead leave once
+// somebody asks.
+func TestL9_TheDeadLeaveNothing(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		for range 3 {
+			s := w.stand("x")
+			silent(s.d, lostRequest)
+			defer s.cancel(nil)
+		}
+		unlock(t, h)
+		time.Sleep(15 * time.Second)
+		c, _ := w.client()
+		// Nobody was there to see the time pass.
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
+			if h, err := c.NewFairMutex("x").TryLock(background); err == nil {
+				unlock(t, h)
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the dead keep others out")
+			}
+		}
+		w.wantNoLine()
+	})
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		s := w.stand("x")
+		silent(s.d, lostRequest)
+		unlock(t, h)
+		time.Sleep(time.Hour)
+		s.cancel(nil)
+		w.wantNoLine() // nobody has asked
+	})
+}
+
+// P7: what a try does is no more with a long line than with a short one.
+func TestP7_LongLines(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		for i := range 3000 { // Java's, which live long
+			owner := fmt.Sprintf("ffffffff-0000-4000-8000-000000000000:%d", i)
+			w.do("RPUSH", queueKey, owner)
+			w.do("ZADD", timeoutsKey, fmt.Sprint(time.Now().Add(24*time.Hour).UnixMilli()), owner)
+		}
+		s := w.stand("x")
+		w.wantReply("3001", "LLEN", queueKey)
+		time.Sleep(time.Minute)
+		w.wantReply("3001", "LLEN", queueKey) // no second place, though it is too far back to be looked for
+		s.cancel(nil)
+		synctest.Wait()
+		w.wantReply("3000", "LLEN", queueKey)
+		w.wantReply("3000", "ZCARD", timeoutsKey)
+		w.do("DEL", queueKey)
+		unlock(t, h)
+		c, _ := w.client()
+		unlock(t, must(t)(c.NewFairMutex("x").Lock(background)))
+		w.wantNoLine()
+	})
+}
+
+// A3, L11: the lock ran out, or was deleted. Its holder's Unlock is an error, and
+// whoever is next is told all the same.
+func TestA3_UnlockOfALockThatIsGone(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		s := w.stand("x")
+		time.Sleep(time.Second)
+		w.do("DEL", "x")
+		start := time.Now()
+		wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+		unlock(t, s.hold(t))
+		if took := time.Since(start); took > 0 {
+			t.Errorf("it was told after %v", took)
+		}
+		h = fairHolder(t, w, "x", holdfast.Lease(10500*time.Millisecond))
+		s = w.stand("x")
+		start = time.Now()
+		unlock(t, s.hold(t))
+		if took := time.Since(start); took > 10510*time.Millisecond {
+			t.Errorf("waited %v for a lock that lived 10.5s", took)
+		}
+		_ = h.Unlock()
+		w.wantNoLine()
+	})
+}
+
+// A dead client's hold ends, with a dead waiter at the head: the next one gets it
+// by itself, with nobody to tell it.
+func TestFairHolderAndNextAreDead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		h := must(t)(c.NewFairMutex("x").Lock(background))
+		dead := w.stand("x")
+		line := []*standing{w.stand("x"), w.stand("x")}
+		silent(d, lostRequest)
+		silent(dead.d, lostRequest)
+		start := time.Now()
+		first := line[0].hold(t)
+		if took := time.Since(start); took > 30*time.Second+10*time.Millisecond {
+			t.Errorf("got it after %v, the lease is 30s", took)
+		}
+		unlock(t, first)
+		unlock(t, line[1].hold(t))
+		dead.cancel(nil)
+		_ = h.Unlock()
+		time.Sleep(time.Minute)
+		w.wantNoLine()
+	})
+}
+
+// The line's own clock is not Redis's: a jump drops nobody.
+func TestS24_ServerClockJumps(t *testing.T) {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		fake(t, func(t *testing.T, w *world) {
+			h := fairHolder(t, w, "x")
+			line := []*standing{w.stand("x"), w.stand("x"), w.stand("x")}
+			time.Sleep(10 * time.Second)
+			// As if the clock had jumped since it was last looked at.
+			ms := fmt.Sprint(-jump.Milliseconds())
+			w.do("ZINCRBY", heartbeatsKey, ms, "seen")
+			for _, s := range line {
+				w.do("ZINCRBY", timeoutsKey, ms, s.owner.String())
+			}
+			time.Sleep(10 * time.Second)
+			w.wantLine("x", line...)
+			unlock(t, h)
+			for _, s := range line {
+				unlock(t, s.hold(t))
+			}
+			w.wantNoLine()
+		})
+	}
+}

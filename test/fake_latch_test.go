@@ -1,0 +1,315 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// latchWorld is fake with a latch at n, which is gone at the end, as is
+// everything else.
+func latchWorld(t *testing.T, n int, f func(t *testing.T, w *world)) {
+	t.Helper()
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		if set, err := c.NewLatch("x").TrySetCount(background, n); !set || err != nil {
+			t.Fatal(set, err)
+		}
+		t.Cleanup(func() { time.Sleep(2 * time.Minute) }) // holdfast_calls has expired
+		f(t, w)
+	})
+}
+
+// awaiters starts n waiters in a client each, and returns how long the last one
+// waited from the call of the returned function on.
+func (w *world) awaiters(t *testing.T, n int) (last func() time.Duration, drivers []*memdriver.Driver) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range n {
+		c, d := w.client()
+		drivers = append(drivers, d)
+		wg.Go(func() { ok(t, c.NewLatch("x").Await(background)) })
+	}
+	time.Sleep(time.Second)
+	return func() time.Duration {
+		start := time.Now()
+		wg.Wait()
+		return time.Since(start)
+	}, drivers
+}
+
+func TestLatchCountsDown(t *testing.T) {
+	latchWorld(t, 3, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		l := c.NewLatch("x")
+		last, _ := w.awaiters(t, 3)
+		for want := 3; want > 0; want-- {
+			if n, err := l.Count(background); n != want || err != nil {
+				t.Errorf("count %d, %v; want %d", n, err, want)
+			}
+			wantError(t, l.Await(background, holdfast.Wait(time.Second)), holdfast.ErrNotZero)
+			ok(t, l.CountDown(background))
+		}
+		if took := last(); took > 0 {
+			t.Errorf("waited %v after zero", took)
+		}
+		w.wantReply("0", "EXISTS", "x")
+		ok(t, l.CountDown(background), l.Await(background))
+		if n, err := l.Count(background); n != 0 || err != nil {
+			t.Errorf("count %d, %v", n, err)
+		}
+		if set, err := l.TrySetCount(background, 2); !set || err != nil {
+			t.Error(set, err)
+		}
+		if set, err := l.TrySetCount(background, 3); set || err != nil {
+			t.Error(set, err)
+		}
+		w.wantReply("2", "GET", "x")
+		if deleted, err := l.Delete(background); !deleted || err != nil {
+			t.Error(deleted, err)
+		}
+		if deleted, err := l.Delete(background); deleted || err != nil {
+			t.Error(deleted, err)
+		}
+	})
+}
+
+// Many waiters of one process are let in at once, with one subscription.
+func TestLatchLetsAllOfAProcessIn(t *testing.T) {
+	latchWorld(t, 1, func(t *testing.T, w *world) {
+		c, d := w.client()
+		seen := count(d)
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() { ok(t, c.NewLatch("x").Await(background)) })
+		}
+		time.Sleep(30 * time.Second)
+		if n := seen.of("await"); n > 12+2*50 {
+			t.Errorf("%d questions in 30 s", n)
+		}
+		w.wantReply("redisson_countdownlatch__channel__{x} 1", "PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}")
+		start := time.Now()
+		ok(t, c.NewLatch("x").CountDown(background))
+		wg.Wait()
+		if took := time.Since(start); took > 0 {
+			t.Errorf("the last one waited %v", took)
+		}
+	})
+}
+
+// TestLatchHasOneEffect goes through the operations with each fault at each.
+func TestLatchHasOneEffect(t *testing.T) {
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			latchWorld(t, 3, func(t *testing.T, w *world) {
+				c, d := w.client()
+				l := c.NewLatch("x")
+				once(d, "down", fault)
+				ok(t, l.CountDown(background))
+				w.wantReply("2", "GET", "x")
+				time.Sleep(5 * time.Second)
+				w.wantReply("2", "GET", "x")
+				once(d, "set", fault)
+				if deleted, err := l.Delete(background); !deleted || err != nil {
+					t.Error(deleted, err)
+				}
+				once(d, "set", fault)
+				if set, err := l.TrySetCount(background, 1); !set || err != nil {
+					t.Error(set, err)
+				}
+				w.wantReply("1", "GET", "x")
+				time.Sleep(time.Minute)
+				w.wantReply("1", "GET", "x")
+				once(d, "down", fault)
+				ok(t, l.CountDown(background))
+				once(d, "await", fault)
+				ok(t, l.Await(background))
+			})
+		})
+	}
+}
+
+// A CountDown counts once even if its context ends meanwhile, or Redis is away;
+// one whose context had ended before does not count.
+func TestCountDownCountsWhateverHappens(t *testing.T) {
+	for name, fault := range faults {
+		for _, after := range []time.Duration{0, time.Millisecond, 3 * time.Second} {
+			t.Run(fmt.Sprint(name, after), func(t *testing.T) {
+				latchWorld(t, 2, func(t *testing.T, w *world) {
+					c, d := w.client()
+					l := c.NewLatch("x")
+					ended, end := context.WithCancel(background)
+					end()
+					wantError(t, l.CountDown(ended), context.Canceled)
+					once(d, "down", fault)
+					ctx, cancel := context.WithTimeout(background, after+time.Microsecond)
+					defer cancel()
+					if err := l.CountDown(ctx); err != nil {
+						wantError(t, err, context.DeadlineExceeded)
+					}
+					time.Sleep(30 * time.Second)
+					w.wantReply("1", "GET", "x")
+					ok(t, l.CountDown(background))
+				})
+			})
+		}
+	}
+	latchWorld(t, 1, func(t *testing.T, w *world) {
+		c, d := w.client()
+		silent(d, memdriver.Fault{LoseRequest: true})
+		var failed *holdfast.BackendError
+		if err := c.NewLatch("x").CountDown(background); !errors.As(err, &failed) || !failed.MayHaveRun {
+			t.Errorf("CountDown: %v", err)
+		}
+		time.Sleep(20 * time.Second)
+		w.wantReply("1", "GET", "x")
+		d.SetFaults(nil)
+		time.Sleep(5 * time.Second)
+		w.wantReply("0", "EXISTS", "x")
+	})
+}
+
+// L14: deletion and expiry let everybody who waits go on, messages or not.
+func TestL14_EveryEndEndsTheWait(t *testing.T) {
+	for name, end := range map[string]struct {
+		do    func(t *testing.T, w *world)
+		bound time.Duration
+	}{
+		"Delete": {func(t *testing.T, w *world) {
+			c, _ := w.client()
+			if deleted, err := c.NewLatch("x").Delete(background); !deleted || err != nil {
+				t.Error(deleted, err)
+			}
+		}, 0},
+		"DEL":    {func(_ *testing.T, w *world) { w.do("DEL", "x") }, 3 * time.Second},
+		"expiry": {func(_ *testing.T, w *world) { w.do("PEXPIRE", "x", "10500") }, 10505 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			latchWorld(t, 3, func(t *testing.T, w *world) {
+				last, _ := w.awaiters(t, 2)
+				end.do(t, w)
+				if took := last(); took > end.bound {
+					t.Errorf("waited %v", took)
+				}
+			})
+		})
+	}
+}
+
+// L2: a message that is lost costs three seconds at most, and nothing once the
+// subscription stands again.
+func TestL2_LatchWithoutMessages(t *testing.T) {
+	for _, back := range []time.Duration{0, 500 * time.Millisecond} {
+		latchWorld(t, 1, func(t *testing.T, w *world) {
+			c, _ := w.client()
+			last, drivers := w.awaiters(t, 1)
+			drivers[0].LoseMessages(true)
+			ok(t, c.NewLatch("x").CountDown(background))
+			bound := 3 * time.Second
+			if back > 0 {
+				bound = back
+				time.AfterFunc(back, func() { drivers[0].LoseMessages(false) })
+			}
+			if took := last(); took > bound {
+				t.Errorf("messages back after %v: waited %v", back, took)
+			}
+		})
+	}
+}
+
+// Payloads are what Redisson decodes: "0" at zero, "1" at a new count and at a
+// deletion, and nothing else; the channel has braces in any case.
+func TestLatchAnnouncements(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		var said []string
+		listener := w.server.Driver().Listen(func(e driver.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == driver.Message {
+				said = append(said, e.Payload)
+			}
+		})
+		defer listener.Close()
+		listener.Subscribe("redisson_countdownlatch__channel__{{a}b}")
+		synctest.Wait()
+		c, _ := w.client()
+		l := c.NewLatch("{a}b")
+		for range 2 {
+			if set, err := l.TrySetCount(background, 2); !set || err != nil {
+				t.Fatal(set, err)
+			}
+			ok(t, l.CountDown(background), l.CountDown(background), l.CountDown(background))
+		}
+		if set, err := l.TrySetCount(background, 2); !set || err != nil {
+			t.Fatal(set, err)
+		}
+		if deleted, err := l.Delete(background); !deleted || err != nil {
+			t.Fatal(deleted, err)
+		}
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"1", "0", "1", "0", "1", "1"}; !slices.Equal(said, want) {
+			t.Errorf("announced %v, want %v", said, want)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+func TestLatchRefusesBeforeSending(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		seen := count(d)
+		l := c.NewLatch("x")
+		for _, n := range []int{0, -1, holdfast.MaxCount + 1} {
+			_, err := l.TrySetCount(background, n)
+			wantError(t, err, holdfast.ErrInvalidCount)
+		}
+		wantError(t, l.Await(background, holdfast.Lease(time.Second)), holdfast.ErrInvalidOption)
+		for _, bad := range []string{"", "a}b"} {
+			wantError(t, c.NewLatch(bad).Await(background), holdfast.ErrInvalidName)
+			wantError(t, c.NewLatch(bad).CountDown(background), holdfast.ErrInvalidName)
+		}
+		ended, end := context.WithCancel(background)
+		end()
+		wantError(t, l.Await(ended), context.Canceled)
+		if n := seen.all(); n > 0 {
+			t.Errorf("%d calls were sent", n)
+		}
+		ok(t, c.Close(background))
+		wantError(t, l.CountDown(background), holdfast.ErrClosed)
+	})
+}
+
+// L14: a latch that is set anew before a waiter has looked does not keep it, even
+// if every message is lost.
+func TestL14_SetAnewBeforeTheWaiterLooks(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		latchWorld(t, 1, func(t *testing.T, w *world) {
+			c, _ := w.client()
+			last, drivers := w.awaiters(t, 1)
+			drivers[0].LoseMessages(lose)
+			ok(t, c.NewLatch("x").CountDown(background))
+			if set, err := c.NewLatch("x").TrySetCount(background, 5); !set || err != nil {
+				t.Errorf("set anew: %v, %v", set, err)
+			}
+			if took := last(); took > 3*time.Second {
+				t.Errorf("waited %v", took)
+			}
+			// One who comes now waits for the new count.
+			err := c.NewLatch("x").Await(background, holdfast.Wait(10*time.Second))
+			wantError(t, err, holdfast.ErrNotZero)
+			w.do("DEL", "x")
+		})
+	}
+}

@@ -1,0 +1,707 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// further returns one server more, in the same fake time. It is left as clean as
+// the first.
+func (w *world) further() *world {
+	w.t.Helper()
+	server, err := memdriver.NewServer()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(server.Close)
+	other := &world{t: w.t, server: server, kind: w.kind, names: w.names}
+	w.t.Cleanup(func() {
+		other.wantReply("", "KEYS", "*")
+		other.wantReply("", "PUBSUB", "CHANNELS")
+	})
+	return other
+}
+
+func mutexes(c *holdfast.Client, names ...string) (all []holdfast.Locker) {
+	for _, name := range names {
+		all = append(all, c.NewMutex(name))
+	}
+	return all
+}
+
+func TestMultiLockTakesAllInOneScript(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		seen := count(d)
+		m := holdfast.NewMultiLock(mutexes(c, "b", "a", "c")...)
+		if m.Name() != "a+b+c" {
+			t.Errorf("name %q", m.Name())
+		}
+		for _, lock := range []func(context.Context, ...holdfast.LockOption) (*holdfast.Hold, error){m.Lock, m.TryLock} {
+			before := seen.all()
+			h := must(t)(lock(background))
+			if n := seen.all() - before; n != 1 {
+				t.Errorf("%d calls, want 1", n)
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				w.wantCount(name, h.Owner(), 1)
+			}
+			if h.Name() != "a+b+c" || h.Token() != 0 || len(h.Parts()) != 3 || h.Parts()[1].Name() != "b" {
+				t.Errorf("name %q, token %d, parts %v", h.Name(), h.Token(), h.Parts())
+			}
+			if d := time.Until(h.Deadline()); d > 30*time.Second || d < 29*time.Second {
+				t.Errorf("deadline in %v", d)
+			}
+			time.Sleep(time.Minute) // renewed
+			if h.Context().Err() != nil {
+				t.Errorf("lost: %v", context.Cause(h.Context()))
+			}
+			unlock(t, h)
+			if cause := context.Cause(h.Context()); cause != context.Canceled { //nolint:errorlint // unwrapped
+				t.Errorf("cause %v", cause)
+			}
+			if !h.Deadline().IsZero() {
+				t.Errorf("deadline %v after Unlock", h.Deadline())
+			}
+			wantError(t, h.Unlock(), holdfast.ErrNotHeld)
+			wantError(t, h.Extend(background, time.Minute), holdfast.ErrNotHeld)
+			w.wantReply("", "KEYS", "*")
+		}
+	})
+}
+
+func TestMultiLockRefusedTakesNothing(t *testing.T) {
+	for name, other := range map[string]func(c *holdfast.Client) []holdfast.MutexOption{
+		"in one script": func(*holdfast.Client) []holdfast.MutexOption { return nil },
+		"one by one":    func(*holdfast.Client) []holdfast.MutexOption { return []holdfast.MutexOption{holdfast.NonReentrant()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				holder, _ := w.client()
+				h := must(t)(holder.NewMutex("b").Lock(background))
+				m := holdfast.NewMultiLock(c.NewMutex("a", other(c)...), c.NewMutex("b"), c.NewMutex("c"))
+				start := time.Now()
+				for _, wait := range []time.Duration{0, 5 * time.Second} {
+					_, err := m.Lock(background, holdfast.Wait(wait))
+					var locked *holdfast.LockedError
+					if !errors.As(err, &locked) || locked.Name != "b" || locked.Holder != h.Owner().String() || locked.TTL <= 0 {
+						t.Errorf("%#v", err)
+					}
+					if took := time.Since(start); took != wait {
+						t.Errorf("Wait(%v) took %v", wait, took)
+					}
+					synctest.Wait() // the wait is over, so it is given back in the background
+					w.wantReply("b", "KEYS", "*")
+				}
+				_, err := m.TryLock(background)
+				wantError(t, err, holdfast.ErrLocked)
+				w.wantReply("b", "KEYS", "*")
+				ctx, cancel := context.WithCancelCause(background)
+				why := errors.New("changed my mind")
+				time.AfterFunc(time.Second, func() { cancel(why) })
+				_, err = m.Lock(ctx)
+				wantError(t, err, context.Canceled, why)
+				time.Sleep(time.Second)
+				w.wantReply("b", "KEYS", "*")
+				unlock(t, h)
+			})
+		})
+	}
+}
+
+// A multi-lock waits for each lock where those who want only that one wait, so
+// it does not starve.
+func TestMultiLockWaitsInTurn(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		a, _ := w.client()
+		ha := must(t)(a.NewMutex("a").Lock(background))
+		hb := must(t)(a.NewMutex("b").Lock(background))
+		got := make(chan time.Time)
+		start := time.Now()
+		go func() {
+			h, err := holdfast.NewMultiLock(mutexes(c, "b", "a")...).Lock(background)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			had := time.Now()
+			unlock(t, h)
+			got <- had
+		}()
+		time.Sleep(time.Minute)
+		unlock(t, ha)
+		time.Sleep(time.Second)
+		if n := w.pttl("a"); n <= 0 {
+			t.Error("a is not held while b is waited for")
+		}
+		time.Sleep(time.Minute) // a is renewed meanwhile
+		unlock(t, hb)
+		if took := (<-got).Sub(start); took != 2*time.Minute+time.Second {
+			t.Errorf("had after %v", took)
+		}
+	})
+}
+
+// S22, S23: a fixed lease is asked for once, counts from when all are had, and
+// is not shorter for those that were had first.
+func TestS22_S23_FixedLeaseCountsFromTheLast(t *testing.T) {
+	for _, lease := range []time.Duration{100 * time.Millisecond, 5 * time.Second, time.Hour} {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			o, _ := w.client()
+			h := must(t)(o.NewMutex("b").Lock(background))
+			time.AfterFunc(20*time.Second, func() { unlock(t, h) })
+			start := time.Now()
+			m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.Lease(lease)))
+			if took := time.Since(start); took != 20*time.Second {
+				t.Errorf("had after %v", took)
+			}
+			for _, name := range []string{"a", "b"} {
+				if ttl := w.pttl(name); ttl != lease {
+					t.Errorf("TTL of %q %v, want %v", name, ttl, lease)
+				}
+			}
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				if call.Script.Name() == "renew" && call.Args[len(call.Args)-1] != "0" { // else it only asks
+					t.Error("a fixed lease is renewed")
+				}
+				return memdriver.Fault{}
+			})
+			trusted := lease - lease/100 - 2*time.Millisecond
+			if left := time.Until(m.Deadline()); left != trusted {
+				t.Errorf("deadline in %v, want %v", left, trusted)
+			}
+			if took := lostAt(t, m, time.Now()); took != trusted {
+				t.Errorf("lost after %v, want %v", took, trusted)
+			}
+			wantError(t, m.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+		})
+	}
+}
+
+// After a fixed lease was kept, what is nested without one is renewed as ever.
+func TestNestedInAFixedMultiLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		o, _ := w.client()
+		h := must(t)(o.NewMutex("b").Lock(background))
+		time.AfterFunc(time.Second, func() { unlock(t, h) })
+		m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.Lease(time.Second)))
+		in := must(t)(c.NewMutex("a").Lock(m.Context()))
+		seen := count(d)
+		time.Sleep(time.Minute)
+		if n := seen.of("renew"); n == 0 || n > 7 {
+			t.Errorf("%d renewals in a minute", n)
+		}
+		if err := in.Unlock(); err != nil {
+			t.Errorf("the nested hold: %v", err)
+		}
+		// b's lease is over.
+		wantError(t, m.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// S23: a part that is lost while others are waited for is not counted as held.
+func TestS23_LostWhileGathering(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		o, _ := w.client()
+		hb := must(t)(o.NewMutex("b").Lock(background))
+		got := make(chan *holdfast.Hold)
+		go func() { got <- must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background)) }()
+		time.Sleep(2 * time.Second)
+		if _, err := o.NewMutex("a").ForceUnlock(background); err != nil {
+			t.Fatal(err)
+		}
+		thief := must(t)(o.NewMutex("a").Lock(background))
+		time.Sleep(100 * time.Millisecond) // until then a forced unlock may be unnoticed
+		unlock(t, hb)
+		time.Sleep(time.Minute)
+		select {
+		case h := <-got:
+			t.Fatalf("%v holds all, and %v holds a", h.Owner(), thief.Owner())
+		default:
+		}
+		w.wantReply("a", "KEYS", "*") // b is not kept from others for that long
+		unlock(t, thief)
+		h := <-got
+		w.wantCount("a", h.Owner(), 1)
+		w.wantCount("b", h.Owner(), 1)
+		unlock(t, h)
+	})
+}
+
+func TestMultiLockEndsWithAnyPart(t *testing.T) {
+	for _, name := range []string{"a", "b", "c"} {
+		fake(t, func(t *testing.T, w *world) {
+			var lost, acquired, released atomic.Int32
+			c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(holdfast.Event) { acquired.Add(1) }}))
+			h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...).Lock(background, holdfast.Observe(holdfast.Hooks{
+				OnAcquire: func(e holdfast.Event) { acquired.Add(10) },
+				OnRelease: func(e holdfast.Event) { released.Add(1) },
+				OnLost: func(e holdfast.Event) {
+					lost.Add(1)
+					if e.Name != "a+b+c" || !errors.Is(e.Err, holdfast.ErrLost) || !strings.Contains(e.Err.Error(), `"`+name+`"`) {
+						t.Errorf("%+v", e)
+					}
+				},
+			})))
+			time.Sleep(2 * time.Second)
+			start := time.Now()
+			if _, err := c.NewMutex(name).ForceUnlock(background); err != nil {
+				t.Fatal(err)
+			}
+			if took := lostAt(t, h, start); took > 100*time.Millisecond {
+				t.Errorf("told after %v", took)
+			}
+			for _, p := range h.Parts() {
+				if p.Context().Err() == nil {
+					t.Errorf("the context of %q goes on", p.Name())
+				}
+			}
+			wantError(t, h.Extend(background, time.Minute), holdfast.ErrLost)
+			wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+			synctest.Wait()
+			w.wantReply("", "KEYS", "*")
+			if lost.Load() != 1 || acquired.Load() != 13 || released.Load() != 0 {
+				t.Errorf("told of %d losses, %d acquired, %d released", lost.Load(), acquired.Load(), released.Load())
+			}
+		})
+	}
+}
+
+// A4: Unlock gives back what it can, and tells of every lock that was lost.
+func TestA4_UnlockReleasesAllAndJoinsErrors(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b", "c", "d")...).Lock(background))
+		w.do("DEL", "a", "c")
+		err := h.Unlock()
+		wantError(t, err, holdfast.ErrLost)
+		for _, name := range []string{`"a"`, `"c"`} {
+			if !strings.Contains(fmt.Sprint(err), name) {
+				t.Errorf("%v does not tell of %s", err, name)
+			}
+		}
+		for _, name := range []string{`"b"`, `"d"`} {
+			if strings.Contains(fmt.Sprint(err), name) {
+				t.Errorf("%v tells of %s", err, name)
+			}
+		}
+		w.wantReply("", "KEYS", "*")
+	})
+}
+
+// A5: multi-locks nest, with a lease, too.
+func TestA5_NestedMultiLocks(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		v := w.further()
+		e, _ := v.client()
+		inner := holdfast.NewMultiLock(e.NewMutex("b"), c.NewMutex("d"))
+		m := holdfast.NewMultiLock(c.NewMutex("c"), inner, holdfast.NewMultiLock(inner, c.NewMutex("a")), c.NewMutex("d"))
+		if m.Name() != "a+b+c+d" {
+			t.Errorf("name %q", m.Name())
+		}
+		h := must(t)(m.Lock(background, holdfast.Lease(time.Minute)))
+		for _, name := range []string{"a", "c", "d"} {
+			w.wantCount(name, h.Owner(), 1)
+		}
+		v.wantCount("b", h.Owner(), 1)
+		in := must(t)(inner.Lock(h.Context()))
+		if in.Owner() != h.Owner() {
+			t.Errorf("owner %v in %v", in.Owner(), h.Owner())
+		}
+		w.wantCount("d", h.Owner(), 2)
+		v.wantCount("b", h.Owner(), 2)
+		if err := h.Extend(background, time.Hour); err != nil {
+			t.Error(err)
+		}
+		if left := time.Until(h.Deadline()); left < 59*time.Minute {
+			t.Errorf("deadline in %v", left)
+		}
+		unlock(t, in)
+		w.wantCount("d", h.Owner(), 1)
+		unlock(t, h)
+	})
+}
+
+func TestMultiLockOfBadInput(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithMargin(time.Second))
+		seen := count(d)
+		var none *holdfast.Mutex
+		for i, m := range []*holdfast.MultiLock{
+			holdfast.NewMultiLock(), holdfast.NewMultiLock(nil), holdfast.NewMultiLock(c.NewMutex("a"), none),
+			holdfast.NewMultiLock(holdfast.NewMultiLock()),
+			holdfast.NewMultiLock(holdfast.NewRedLock()),
+			holdfast.NewMultiLock(c.NewMutex("a"), c.NewMutex("b", nil)),
+		} {
+			_, err := m.Lock(background)
+			if !errors.Is(err, holdfast.ErrInvalidOption) {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		m := holdfast.NewMultiLock(mutexes(c, "a", "b")...)
+		for _, row := range []struct {
+			err error
+			get func() (*holdfast.Hold, error)
+		}{
+			{holdfast.ErrInvalidName, func() (*holdfast.Hold, error) {
+				return holdfast.NewMultiLock(mutexes(c, "a", "b}")...).Lock(background)
+			}},
+			{holdfast.ErrInvalidLease, func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.Lease(0)) }},
+			{holdfast.ErrInvalidLease, func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.Lease(time.Second)) }},
+			{holdfast.ErrInvalidOption, func() (*holdfast.Hold, error) { return m.Lock(background, nil) }},
+			{holdfast.ErrInvalidOption, func() (*holdfast.Hold, error) { return m.TryLock(background, holdfast.Wait(1)) }},
+			{holdfast.ErrInvalidOwner, func() (*holdfast.Hold, error) {
+				return m.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
+			}},
+		} {
+			_, err := row.get()
+			wantError(t, err, row.err)
+		}
+		if n := seen.all(); n != 0 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// A Locker from elsewhere can be a part.
+type elsewhere struct{ holdfast.Locker }
+
+func TestMultiLockOfOtherLockers(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := holdfast.NewMultiLock(elsewhere{c.NewMutex("b")}, elsewhere{c.NewMutex("a")})
+		h := must(t)(m.Lock(background))
+		w.wantCount("a", h.Owner(), 1)
+		w.wantCount("b", h.Owner(), 1)
+		_, err := m.TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		w.do("DEL", "a")
+		lostAt(t, h, time.Now())
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// Each fault, at the first and at the second send of the one script, and at a
+// release: what stands in Redis is what is held, and in the end nothing.
+func TestS13_FaultsOfAMultiLockHaveNoSecondEffect(t *testing.T) {
+	for name, fault := range faults {
+		for _, script := range []string{"acquire", "release", "renew"} {
+			for _, plain := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%s/one script %v", name, script, plain), func(t *testing.T) {
+					fake(t, func(t *testing.T, w *world) { faultyMultiLock(t, w, script, fault, plain) })
+				})
+			}
+		}
+	}
+}
+
+func faultyMultiLock(t *testing.T, w *world, script string, fault memdriver.Fault, plain bool) {
+	c, d := w.client()
+	var options []holdfast.MutexOption
+	if !plain {
+		options = append(options, holdfast.NonReentrant())
+	}
+	m := holdfast.NewMultiLock(c.NewMutex("a"), c.NewMutex("b", options...), c.NewMutex("c"))
+	once(d, script, fault)
+	h := must(t)(m.Lock(background))
+	for _, name := range []string{"a", "b", "c"} {
+		w.wantCount(name, h.Owner(), 1)
+	}
+	time.Sleep(25 * time.Second) // whatever is late has come by now
+	for _, name := range []string{"a", "b", "c"} {
+		w.wantCount(name, h.Owner(), 1)
+	}
+	if h.Context().Err() != nil {
+		t.Errorf("lost: %v", context.Cause(h.Context()))
+	}
+	unlock(t, h)
+	w.wantReply("", "KEYS", "*")
+	time.Sleep(time.Minute)
+	w.wantReply("", "KEYS", "*")
+	seen := count(d)
+	time.Sleep(time.Hour)
+	if n := seen.all(); n != 0 {
+		t.Errorf("%d calls after the last unlock", n)
+	}
+}
+
+// The one script, nested and unlocked at once: a send that comes late does not
+// take again what has been given back meanwhile.
+func TestLateMultiAcquireTakesNothingBack(t *testing.T) {
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				m := holdfast.NewMultiLock(mutexes(c, "a", "b")...)
+				owner := holdfast.WithOwner(background, c.NewOwner())
+				outer := must(t)(c.NewMutex("a").Lock(owner))
+				once(d, "acquire", fault)
+				h := must(t)(m.Lock(owner))
+				w.wantCount("a", h.Owner(), 2)
+				w.wantCount("b", h.Owner(), 1)
+				unlock(t, h)
+				w.wantCount("a", h.Owner(), 1)
+				time.Sleep(30 * time.Second)
+				w.wantCount("a", h.Owner(), 1)
+				w.wantReply("a", "KEYS", "*")
+				unlock(t, outer)
+				time.Sleep(30 * time.Second)
+				w.wantReply("", "KEYS", "*")
+			})
+		})
+	}
+}
+
+func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
+	slow := memdriver.Fault{DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond}
+	for name, fault := range map[string]memdriver.Fault{
+		"slow":       slow,
+		"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
+		"very late":  {DelayRequest: 2200 * time.Millisecond},
+	} {
+		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond, 35 * time.Millisecond} {
+			for _, plain := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/cancelled after %v/one script %v", name, after, plain), func(t *testing.T) {
+					fake(t, func(t *testing.T, w *world) {
+						c, d := w.client()
+						var options []holdfast.MutexOption
+						if !plain {
+							options = append(options, holdfast.NonReentrant())
+						}
+						silent(d, fault)
+						ctx, cancel := context.WithTimeout(background, after)
+						defer cancel()
+						h, err := holdfast.NewMultiLock(c.NewMutex("a", options...), c.NewMutex("b")).Lock(ctx)
+						if err == nil { // the very moment
+							unlock(t, h)
+						} else {
+							wantError(t, err, context.DeadlineExceeded)
+						}
+						d.SetFaults(nil)
+						time.Sleep(10 * time.Second)
+						w.wantReply("", "KEYS", "*")
+					})
+				})
+			}
+		}
+	}
+}
+
+// L18: locks of one name on two servers cannot be put in order, so nobody waits
+// for the one while having the other.
+func TestL18_SameNameOnTwoServers(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		v := w.further()
+		var wg sync.WaitGroup
+		var inside atomic.Int32
+		for i := range 4 {
+			a, _ := w.client()
+			b, _ := v.client()
+			x, y := a.NewMutex("x"), b.NewMutex("x")
+			if i%2 == 0 {
+				x, y = y, x
+			}
+			wg.Go(func() {
+				for range 20 {
+					h, err := holdfast.NewMultiLock(x, y).Lock(background)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if inside.Add(1) > 1 {
+						t.Error("two holders")
+					}
+					time.Sleep(5 * time.Millisecond)
+					inside.Add(-1)
+					unlock(t, h)
+				}
+			})
+		}
+		start := time.Now()
+		wg.Wait()
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// The wait is bounded when a server is down, too, and what was taken on the
+// others is given back.
+func TestMultiLockWithAServerDown(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		v := w.further()
+		a, _ := w.client()
+		b, d := v.client()
+		silent(d, memdriver.Fault{LoseRequest: true})
+		for _, name := range []string{"x", "y"} { // tied, and not
+			m := holdfast.NewMultiLock(a.NewMutex("x"), b.NewMutex(name))
+			for _, wait := range []time.Duration{time.Second, time.Hour} {
+				start := time.Now()
+				_, err := m.Lock(background, holdfast.Wait(wait))
+				var failed *holdfast.BackendError
+				if !errors.As(err, &failed) || errors.Is(err, holdfast.ErrLocked) {
+					t.Errorf("%v", err)
+				}
+				// A send of the call before may keep its place in the line until its limit.
+				if took := time.Since(start); took > min(wait, holdfast.DefaultTimeout+2*time.Second) {
+					t.Errorf("Wait(%v): took %v", wait, took)
+				}
+				synctest.Wait()
+				w.wantReply("", "KEYS", "*")
+			}
+		}
+	})
+}
+
+// One client is closed: the hold ends with that cause, and the others' parts are
+// given back at Unlock.
+func TestCloseEndsAMultiLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		m := holdfast.NewMultiLock(a.NewMutex("a"), b.NewMutex("b"))
+		h := must(t)(m.Lock(background))
+		if err := b.Close(background); err != nil {
+			t.Fatal(err)
+		}
+		if cause := context.Cause(h.Context()); cause != holdfast.ErrClosed { //nolint:errorlint // unwrapped
+			t.Errorf("cause %v", cause)
+		}
+		w.wantCount("a", h.Owner(), 1)
+		wantError(t, h.Unlock(), holdfast.ErrClosed)
+		w.wantReply("", "KEYS", "*")
+		_, err := m.Lock(background)
+		wantError(t, err, holdfast.ErrClosed)
+		w.wantReply("", "KEYS", "*")
+	})
+}
+
+// One call that waits ends when a client of its parts is closed.
+func TestCloseEndsAWaitingMultiLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		o, _ := w.client()
+		h := must(t)(o.NewMutex("b").Lock(background))
+		for _, c := range []*holdfast.Client{a, b} {
+			time.AfterFunc(time.Second, func() {
+				if err := c.Close(background); err != nil {
+					t.Error(err)
+				}
+			})
+			_, err := holdfast.NewMultiLock(a.NewMutex("a"), b.NewMutex("b")).Lock(background)
+			wantError(t, err, holdfast.ErrClosed)
+			synctest.Wait()
+			w.wantReply("b", "KEYS", "*")
+		}
+		unlock(t, h)
+	})
+}
+
+// The longest hold bounds the parts, and a fixed lease that fits in it is had,
+// however long the others had to be waited for.
+func TestMultiLockWithMaxHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithMaxHold(10 * time.Second))
+		o, _ := w.client()
+		h := must(t)(o.NewMutex("b").Lock(background))
+		time.AfterFunc(5*time.Second, func() { unlock(t, h) })
+		start := time.Now()
+		m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.Lease(8*time.Second)))
+		if took := lostAt(t, m, start); took > 10*time.Second || took < 9800*time.Millisecond {
+			t.Errorf("lost after %v", took)
+		}
+		wantError(t, m.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// A part that is unlocked by itself is lost for the whole.
+func TestPartUnlockedByItself(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background))
+		unlock(t, h.Parts()[0])
+		lostAt(t, h, time.Now())
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// The caller's context ends: the parts are held until Unlock, as with one lock.
+func TestMultiLockOutlivesItsContext(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		ctx, cancel := context.WithCancel(background)
+		h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(ctx))
+		cancel()
+		time.Sleep(time.Minute)
+		w.wantCount("a", h.Owner(), 1)
+		if h.Context().Err() == nil {
+			t.Error("the hold's context goes on")
+		}
+		unlock(t, h)
+	})
+}
+
+// The owner's other goroutine waits for one of the locks: the multi-lock waits,
+// too, instead of failing.
+func TestMultiLockBesideItsOwner(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		o, _ := w.client()
+		h := must(t)(o.NewMutex("b").Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		var wg sync.WaitGroup
+		for _, l := range []holdfast.Locker{c.NewMutex("b"), holdfast.NewMultiLock(mutexes(c, "a", "b")...)} {
+			wg.Go(func() {
+				h, err := l.Lock(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				unlock(t, h)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		unlock(t, h)
+		wg.Wait()
+	})
+}
+
+// One faulty script of many: the driver refuses it for good.
+func TestMultiLockRefusedByTheServer(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		w.do("SET", "b", "no lock")
+		m := holdfast.NewMultiLock(mutexes(c, "a", "b")...)
+		seen := count(d)
+		_, err := m.Lock(background)
+		var failed *holdfast.BackendError
+		var said *driver.Error
+		if !errors.As(err, &failed) || !errors.As(err, &said) {
+			t.Errorf("%v", err)
+		}
+		if n := seen.of("acquire"); n != 1 {
+			t.Errorf("%d acquires", n)
+		}
+		w.wantReply("b", "KEYS", "*")
+		w.do("DEL", "b")
+	})
+}

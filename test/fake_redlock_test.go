@@ -1,0 +1,553 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// servers are several of them, and one client of each.
+type servers struct {
+	worlds  []*world
+	clients []*holdfast.Client
+	drivers []*memdriver.Driver
+}
+
+// several returns n servers, w's the first.
+func several(w *world, n int, options ...holdfast.ClientOption) *servers {
+	s := &servers{worlds: []*world{w}}
+	for range n - 1 {
+		s.worlds = append(s.worlds, w.further())
+	}
+	return s.again(options...)
+}
+
+// again returns the same servers, with clients of another process.
+func (s *servers) again(options ...holdfast.ClientOption) *servers {
+	other := &servers{worlds: s.worlds}
+	for _, w := range s.worlds {
+		c, d := w.client(options...)
+		other.clients, other.drivers = append(other.clients, c), append(other.drivers, d)
+	}
+	return other
+}
+
+func (s *servers) redlock(name string) *holdfast.RedLock {
+	lockers := make([]holdfast.Locker, len(s.clients))
+	for i, c := range s.clients {
+		lockers[i] = c.NewMutex(name)
+	}
+	return holdfast.NewRedLock(lockers...)
+}
+
+// fault makes the same happen to every call of some of the clients.
+func (s *servers) fault(f memdriver.Fault, which ...int) {
+	for _, i := range which {
+		silent(s.drivers[i], f)
+	}
+}
+
+// held counts on how many servers the owner holds the lock.
+func (s *servers) held(name string, owner holdfast.Owner) (n int) {
+	for _, w := range s.worlds {
+		if strings.HasPrefix(w.do("HGETALL", name), owner.String()+" ") {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *servers) wantFree(t *testing.T) {
+	t.Helper()
+	for i, w := range s.worlds {
+		if keys := w.do("KEYS", "*"); keys != "" {
+			t.Errorf("server %d: %s", i, keys)
+		}
+	}
+}
+
+func TestRedLockHoldsEveryServer(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 5)
+		r := s.redlock("x")
+		if r.Name() != "x" {
+			t.Errorf("name %q", r.Name())
+		}
+		for _, lock := range []func(context.Context, ...holdfast.LockOption) (*holdfast.Hold, error){r.Lock, r.TryLock} {
+			h := must(t)(lock(background))
+			synctest.Wait()
+			if n := s.held("x", h.Owner()); n != 5 {
+				t.Errorf("held on %d servers", n)
+			}
+			if h.Name() != "x" || h.Token() != 0 || len(h.Parts()) != 5 {
+				t.Errorf("name %q, token %d, parts %v", h.Name(), h.Token(), h.Parts())
+			}
+			time.Sleep(time.Minute) // renewed
+			if left := time.Until(h.Deadline()); left < 15*time.Second || h.Context().Err() != nil {
+				t.Errorf("deadline in %v, %v", left, context.Cause(h.Context()))
+			}
+			in := must(t)(r.Lock(h.Context()))
+			synctest.Wait()
+			w.wantCount("x", h.Owner(), 2)
+			unlock(t, in)
+			w.wantCount("x", h.Owner(), 1)
+			_, err := s.again().redlock("x").TryLock(background)
+			var locked *holdfast.LockedError
+			if !errors.As(err, &locked) || locked.Holder != h.Owner().String() {
+				t.Errorf("%v", err)
+			}
+			unlock(t, h)
+			s.wantFree(t)
+			wantError(t, h.Unlock(), holdfast.ErrNotHeld)
+		}
+	})
+}
+
+// Each fault at a minority: the answer does not wait for it, nothing is lost, and
+// in the end nothing is left.
+func TestS13_RedLockBearsAMinority(t *testing.T) {
+	for name, fault := range faults {
+		for _, when := range []string{"acquire", "renew", "release"} {
+			t.Run(name+"/"+when, func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					s := several(w, 5)
+					for _, i := range []int{1, 3} {
+						s.drivers[i].SetFaults(func(c driver.Call) memdriver.Fault {
+							if c.Script.Name() != when {
+								return memdriver.Fault{}
+							}
+							return fault
+						})
+					}
+					start := time.Now()
+					h := must(t)(s.redlock("x").Lock(background))
+					if took := time.Since(start); took != 0 {
+						t.Errorf("had after %v", took)
+					}
+					if n := s.held("x", h.Owner()); n < 3 {
+						t.Errorf("held on %d servers", n)
+					}
+					time.Sleep(2 * time.Minute)
+					if n := s.held("x", h.Owner()); n < 3 || h.Context().Err() != nil {
+						t.Errorf("held on %d servers, %v", n, context.Cause(h.Context()))
+					}
+					unlock(t, h)
+					s.fault(memdriver.Fault{}, 1, 3)
+					time.Sleep(time.Minute)
+					s.wantFree(t)
+				})
+			})
+		}
+	}
+}
+
+// Each fault at a quorum: no hold, within the bounds, and in the end nothing.
+func TestRedLockWithoutAQuorum(t *testing.T) {
+	for name, fault := range map[string]memdriver.Fault{
+		"requests lost": {LoseRequest: true},
+		"replies lost":  {LoseReply: true},
+		"replies late":  {DelayReply: time.Minute},
+		"requests late": {DelayRequest: time.Minute},
+		"refused":       {Refuse: errors.New("connection refused")},
+	} {
+		for _, wait := range []time.Duration{0, time.Second, time.Hour} {
+			t.Run(fmt.Sprintf("%s/%v", name, wait), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					s := several(w, 5)
+					s.fault(fault, 0, 2, 4)
+					start := time.Now()
+					_, err := s.redlock("x").Lock(background, holdfast.Wait(wait))
+					var failed *holdfast.BackendError
+					if !errors.As(err, &failed) || errors.Is(err, holdfast.ErrLocked) || failed.MayHaveRun != (fault.Refuse == nil || wait == time.Second) ||
+						!strings.Contains(err.Error(), "2 of 5 servers") {
+						t.Errorf("%v", err)
+					}
+					bound := holdfast.DefaultTimeout
+					if wait > 0 {
+						bound = min(bound, wait)
+					}
+					if took := time.Since(start); took > bound {
+						t.Errorf("took %v", took)
+					}
+					synctest.Wait()
+					for _, i := range []int{1, 3} {
+						s.worlds[i].wantReply("", "KEYS", "*")
+					}
+					s.fault(memdriver.Fault{}, 0, 2, 4)
+					time.Sleep(2 * time.Minute)
+					s.wantFree(t)
+				})
+			})
+		}
+	}
+}
+
+// What answers late joins the hold, if there is one still.
+func TestLateServersJoin(t *testing.T) {
+	for _, unlocked := range []bool{false, true} {
+		for _, lease := range []time.Duration{0, 20 * time.Second} {
+			fake(t, func(t *testing.T, w *world) {
+				s := several(w, 5)
+				once(s.drivers[0], "acquire", memdriver.Fault{DelayReply: time.Second})
+				once(s.drivers[1], "acquire", memdriver.Fault{DelayRequest: time.Second})
+				var options []holdfast.LockOption
+				if lease > 0 {
+					options = append(options, holdfast.Lease(lease))
+				}
+				start := time.Now()
+				h := must(t)(s.redlock("x").Lock(background, options...))
+				if took := time.Since(start); took != 0 || len(h.Parts()) != 3 {
+					t.Errorf("%d parts after %v", len(h.Parts()), took)
+				}
+				if unlocked {
+					unlock(t, h)
+					time.Sleep(10 * time.Second)
+					s.wantFree(t)
+					return
+				}
+				time.Sleep(10 * time.Second)
+				if n := s.held("x", h.Owner()); n != 5 || len(h.Parts()) != 5 {
+					t.Errorf("held on %d servers, %d parts", n, len(h.Parts()))
+				}
+				// Two of the first three can be lost now.
+				for _, i := range []int{2, 3} {
+					s.worlds[i].do("DEL", "x")
+				}
+				time.Sleep(9500 * time.Millisecond)
+				if h.Context().Err() != nil {
+					t.Errorf("lost: %v", context.Cause(h.Context()))
+				}
+				unlock(t, h)
+			})
+		}
+	}
+}
+
+// The deadline is that of the quorum, and loss is told before it.
+func TestRedLockDeadlineIsTheQuorums(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 5)
+		h := must(t)(s.redlock("x").Lock(background))
+		synctest.Wait()
+		start := time.Now()
+		trusted := 30*time.Second - 300*time.Millisecond - 2*time.Millisecond
+		time.Sleep(5 * time.Second)
+		s.fault(memdriver.Fault{LoseRequest: true}, 0, 1)
+		time.Sleep(6 * time.Second)
+		// All were renewed when they began to listen, after 1 s, and three after 11 s,
+		// less the 50 ms for which renewals are gathered.
+		trusted += 10950 * time.Millisecond
+		if d := h.Deadline().Sub(start); d != trusted {
+			t.Errorf("deadline after %v", d)
+		}
+		s.fault(memdriver.Fault{LoseRequest: true}, 2)
+		if err := h.Extend(background, time.Hour); err == nil {
+			t.Error("extended on two servers")
+		}
+		if d := h.Deadline().Sub(start); d != trusted {
+			t.Errorf("deadline after %v", d)
+		}
+		if took := lostAt(t, h, start); took != trusted {
+			t.Errorf("lost after %v", took)
+		}
+		// Nobody can have it yet.
+		if n := s.held("x", h.Owner()); n < 3 {
+			t.Errorf("held on %d servers when the loss was told", n)
+		}
+		if d := h.Deadline().Sub(start); d != trusted {
+			t.Errorf("deadline of the lost hold after %v", d)
+		}
+		err := h.Unlock()
+		wantError(t, err, holdfast.ErrLost, holdfast.ErrNotHeld)
+		s.fault(memdriver.Fault{}, 0, 1, 2)
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestRedLockFixedLease(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3)
+		s.fault(memdriver.Fault{DelayReply: 100 * time.Millisecond}, 0, 1, 2)
+		start := time.Now()
+		h := must(t)(s.redlock("x").Lock(background, holdfast.Lease(10*time.Second)))
+		if took := lostAt(t, h, start); took != 10*time.Second-102*time.Millisecond {
+			t.Errorf("lost after %v", took)
+		}
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		// The answer comes after the lease: no hold, and no endless trying.
+		_, err := s.redlock("x").Lock(background, holdfast.Lease(50*time.Millisecond))
+		wantError(t, err, holdfast.ErrLost)
+		time.Sleep(time.Second)
+	})
+}
+
+func TestRedLockEndsWithItsQuorum(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 5)
+		var lost atomic.Int32
+		h := must(t)(s.redlock("x").Lock(background, holdfast.Observe(holdfast.Hooks{OnLost: func(e holdfast.Event) {
+			lost.Add(1)
+			if e.Name != "x" || !errors.Is(e.Err, holdfast.ErrLost) {
+				t.Errorf("%+v", e)
+			}
+		}})))
+		time.Sleep(2 * time.Second)
+		for i, c := range s.again().clients[:3] {
+			if h.Context().Err() != nil {
+				t.Fatalf("lost with %d parts", 5-i)
+			}
+			if _, err := c.NewMutex("x").ForceUnlock(background); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if cause := context.Cause(h.Context()); cause != holdfast.ErrLost { //nolint:errorlint // unwrapped
+			t.Fatalf("cause %v", cause)
+		}
+		err := h.Unlock()
+		wantError(t, err, holdfast.ErrLost)
+		if !strings.Contains(err.Error(), "2 of 5") {
+			t.Errorf("%v", err)
+		}
+		synctest.Wait()
+		s.wantFree(t)
+		if lost.Load() != 1 {
+			t.Errorf("told %d times", lost.Load())
+		}
+	})
+}
+
+// An Unlock that reaches a quorum is one; the others are reached later.
+func TestRedLockUnlock(t *testing.T) {
+	for down := range 6 {
+		fake(t, func(t *testing.T, w *world) {
+			s := several(w, 5)
+			h := must(t)(s.redlock("x").Lock(background))
+			synctest.Wait()
+			for i := range down {
+				s.fault(memdriver.Fault{LoseRequest: true}, i)
+			}
+			start := time.Now()
+			err := h.Unlock()
+			var failed *holdfast.BackendError
+			if down <= 2 && err != nil || down > 2 && !errors.As(err, &failed) {
+				t.Errorf("%d down: %v", down, err)
+			}
+			if took := time.Since(start); took > holdfast.DefaultTimeout {
+				t.Errorf("took %v", took)
+			}
+			for i := range down {
+				s.fault(memdriver.Fault{}, i)
+			}
+			time.Sleep(10 * time.Second)
+			s.wantFree(t)
+		})
+	}
+}
+
+func TestS27_CancelledRedLocksLeaveNothing(t *testing.T) {
+	for name, fault := range map[string]memdriver.Fault{
+		"slow":       {DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond},
+		"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
+		"very late":  {DelayRequest: 2200 * time.Millisecond},
+	} {
+		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s/cancelled after %v", name, after), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					s := several(w, 3)
+					s.fault(fault, 0, 1, 2)
+					ctx, cancel := context.WithTimeout(background, after)
+					defer cancel()
+					start := time.Now()
+					h, err := s.redlock("x").Lock(ctx)
+					if err == nil { // the very moment
+						unlock(t, h)
+					} else {
+						wantError(t, err, context.DeadlineExceeded)
+						if took := time.Since(start); took != after {
+							t.Errorf("returned after %v", took)
+						}
+					}
+					s.fault(memdriver.Fault{}, 0, 1, 2)
+					time.Sleep(10 * time.Second)
+					s.wantFree(t)
+				})
+			})
+		}
+	}
+}
+
+// L18: contenders that split the vote do not stay in step, and never overlap.
+func TestL18_RedLockContenders(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 5)
+		var inside atomic.Int32
+		var wg sync.WaitGroup
+		start := time.Now()
+		for i := range 5 {
+			mine := s.again()
+			for j := range mine.drivers { // each is nearest to another server
+				mine.fault(memdriver.Fault{DelayRequest: time.Duration(1+(i+j)%5) * time.Millisecond}, j)
+			}
+			r := mine.redlock("x")
+			wg.Go(func() {
+				for range 10 {
+					h, err := r.Lock(background)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if inside.Add(1) > 1 {
+						t.Error("two holders")
+					}
+					time.Sleep(5 * time.Millisecond)
+					inside.Add(-1)
+					unlock(t, h)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// Servers that held the lock and went away are waited for, servers that never
+// answered are not.
+func TestRedLockBearsAnOutage(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3)
+		o := s.again()
+		h := must(t)(o.redlock("x").Lock(background))
+		got := make(chan time.Time)
+		go func() {
+			next := must(t)(s.redlock("x").Lock(background))
+			got <- time.Now()
+			unlock(t, next)
+		}()
+		time.Sleep(time.Second)
+		s.fault(memdriver.Fault{LoseRequest: true}, 0, 1)
+		time.Sleep(10 * time.Second)
+		unlock(t, h)
+		time.Sleep(10 * time.Second)
+		back := time.Now()
+		s.fault(memdriver.Fault{}, 0, 1)
+		if took := (<-got).Sub(back); took > holdfast.DefaultTimeout+time.Second {
+			t.Errorf("had %v after the servers were back", took)
+		}
+	})
+}
+
+func TestRedLockInAMultiLock(t *testing.T) {
+	for _, lease := range []time.Duration{0, 20 * time.Second} {
+		fake(t, func(t *testing.T, w *world) {
+			s := several(w, 3)
+			o, _ := w.client()
+			blocker := must(t)(o.NewMutex("y").Lock(background))
+			once(s.drivers[1], "acquire", memdriver.Fault{DelayReply: time.Second})
+			m := holdfast.NewMultiLock(s.clients[0].NewMutex("y"), s.redlock("x"))
+			if m.Name() != "x+y" {
+				t.Errorf("name %q", m.Name())
+			}
+			time.AfterFunc(time.Minute, func() { unlock(t, blocker) })
+			var options []holdfast.LockOption
+			if lease > 0 {
+				options = append(options, holdfast.Lease(lease))
+			}
+			h := must(t)(m.Lock(background, options...))
+			if n := s.held("x", h.Owner()); n != 3 {
+				t.Errorf("held on %d servers", n)
+			}
+			w.wantCount("y", h.Owner(), 1)
+			start := time.Now()
+			if lease > 0 {
+				if took := lostAt(t, h, start); took != lease-lease/100-2*time.Millisecond {
+					t.Errorf("lost after %v", took)
+				}
+				wantError(t, h.Unlock(), holdfast.ErrLost)
+				time.Sleep(time.Second)
+				return
+			}
+			s.worlds[1].do("DEL", "x")
+			time.Sleep(time.Minute)
+			if h.Context().Err() != nil {
+				t.Errorf("lost with a minority: %v", context.Cause(h.Context()))
+			}
+			s.worlds[2].do("DEL", "x")
+			lostAt(t, h, start)
+			wantError(t, h.Unlock(), holdfast.ErrLost)
+		})
+	}
+}
+
+// One of the clients is closed: a minority less.
+func TestCloseOfAMinority(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3)
+		h := must(t)(s.redlock("x").Lock(background))
+		synctest.Wait()
+		for i := range 2 {
+			if h.Context().Err() != nil {
+				t.Errorf("%d closed: %v", i, context.Cause(h.Context()))
+			}
+			if err := s.clients[i].Close(background); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				again := must(t)(s.redlock("y").Lock(background))
+				unlock(t, again)
+			}
+		}
+		if cause := context.Cause(h.Context()); cause != holdfast.ErrClosed { //nolint:errorlint // unwrapped
+			t.Errorf("cause %v", cause)
+		}
+		wantError(t, h.Unlock(), holdfast.ErrClosed)
+		_, err := s.redlock("x").Lock(background)
+		wantError(t, err, holdfast.ErrClosed)
+		synctest.Wait()
+		s.wantFree(t)
+	})
+}
+
+func TestRedLockOfBadInput(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3)
+		a, b := s.clients[0], s.clients[1]
+		var none *holdfast.Mutex
+		for i, r := range []*holdfast.RedLock{
+			holdfast.NewRedLock(), holdfast.NewRedLock(nil), holdfast.NewRedLock(a.NewMutex("x"), none),
+			holdfast.NewRedLock(a.NewMutex("x"), b.NewMutex("x"), a.NewMutex("x")),
+			holdfast.NewRedLock(a.NewMutex("x"), a.NewMutex("y")),
+			holdfast.NewRedLock(s.redlock("x")),
+			holdfast.NewRedLock(holdfast.NewMultiLock(a.NewMutex("x"))),
+			holdfast.NewRedLock(elsewhere{a.NewMutex("x")}),
+		} {
+			if _, err := r.Lock(background); !errors.Is(err, holdfast.ErrInvalidOption) {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		_, err := s.redlock("}").TryLock(background)
+		wantError(t, err, holdfast.ErrInvalidName)
+		_, err = s.redlock("x").Lock(background, holdfast.Lease(0))
+		wantError(t, err, holdfast.ErrInvalidLease)
+		h := must(t)(holdfast.NewRedLock(a.NewMutex("x", holdfast.NonReentrant()), b.NewMutex("y")).Lock(background))
+		if h.Name() != "x+y" {
+			t.Errorf("name %q", h.Name())
+		}
+		_, err = holdfast.NewRedLock(a.NewMutex("x", holdfast.NonReentrant()), b.NewMutex("y")).Lock(h.Context())
+		wantError(t, err, holdfast.ErrReentrant)
+		synctest.Wait()
+		unlock(t, h)
+	})
+}

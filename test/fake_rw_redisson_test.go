@@ -1,0 +1,294 @@
+package test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// What Redisson's read-write lock does to what is in Redis, in our own words:
+// enough of it to stand on the other side in these tests.
+const (
+	// KEYS: lock, read holds without their number; ARGV: lease, owner.
+	redissonReads = `
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[2] .. ':write') == 0 then
+  return redis.call('PTTL', KEYS[1])
+end
+if not mode then redis.call('HSET', KEYS[1], 'mode', 'read') end
+local i = redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
+redis.call('SET', KEYS[2] .. ':' .. i, '1', 'PX', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[1])))
+return false`
+	// KEYS: lock, channel, read holds, what is in front of an owner; ARGV: owner.
+	redissonReadsNoMore = `
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if not mode then redis.call('PUBLISH', KEYS[2], '0') return false end
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
+local c = redis.call('HINCRBY', KEYS[1], ARGV[1], -1)
+if c == 0 then redis.call('HDEL', KEYS[1], ARGV[1]) end
+redis.call('DEL', KEYS[3] .. ':' .. (c + 1))
+if redis.call('HLEN', KEYS[1]) > 1 then
+  local longest = -3
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    for i = tonumber(redis.call('HGET', KEYS[1], field)) or 0, 1, -1 do
+      longest = math.max(longest, redis.call('PTTL', KEYS[4] .. ':' .. field .. ':rwlock_timeout:' .. i))
+    end
+  end
+  if longest > 0 then redis.call('PEXPIRE', KEYS[1], longest) return 0 end
+  if mode == 'write' then return 0 end
+end
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', KEYS[2], '0')
+return 1`
+	// KEYS: lock; ARGV: lease, field.
+	redissonWrites = `
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if not mode then
+  redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[2], 1)
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+  return false
+end
+if mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then
+  redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
+  redis.call('PEXPIRE', KEYS[1], redis.call('PTTL', KEYS[1]) + ARGV[1])
+  return false
+end
+return redis.call('PTTL', KEYS[1])`
+	// KEYS: lock, channel; ARGV: lease, field.
+	redissonWritesNoMore = `
+if redis.call('HGET', KEYS[1], 'mode') ~= 'write' or redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return false end
+if redis.call('HINCRBY', KEYS[1], ARGV[2], -1) > 0 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+  return 0
+end
+redis.call('HDEL', KEYS[1], ARGV[2])
+if redis.call('HLEN', KEYS[1]) == 1 then
+  redis.call('DEL', KEYS[1])
+  redis.call('PUBLISH', KEYS[2], '1')
+else
+  redis.call('HSET', KEYS[1], 'mode', 'read')
+end
+return 1`
+	// KEYS: lock, read holds; ARGV: time to live, owner.
+	redissonReadRenewal = `
+local alive = 0
+for i = tonumber(redis.call('HGET', KEYS[1], ARGV[2]) or '0'), 1, -1 do
+  alive = alive + redis.call('PEXPIRE', KEYS[2] .. ':' .. i, ARGV[1])
+end
+if alive > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+return alive`
+)
+
+// redisson is one of Redisson's threads.
+type redisson struct {
+	w     *world
+	name  string
+	owner string
+}
+
+// script runs one of the scripts above, and returns its reply as text.
+func (j redisson) script(text string, keys []string, args ...string) string {
+	all := append([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys...)
+	return j.w.do(append(all, args...)...)
+}
+
+func (j redisson) holds() string { return wire.ReadPrefix(j.name) + j.owner + ":rwlock_timeout" }
+
+// read and write report whether they got the lock.
+func (j redisson) read(lease time.Duration) bool {
+	return j.script(redissonReads, []string{j.name, j.holds()}, ms(lease), j.owner) == "<nil>"
+}
+
+func (j redisson) readNoMore() string {
+	prefix := wire.ReadPrefix(j.name)
+	return j.script(redissonReadsNoMore,
+		[]string{j.name, wire.RWChannel(j.name), j.holds(), prefix[:len(prefix)-1]}, j.owner)
+}
+
+func (j redisson) write(lease time.Duration) bool {
+	return j.script(redissonWrites, []string{j.name}, ms(lease), wire.Writer(j.owner)) == "<nil>"
+}
+
+func (j redisson) writeNoMore() string {
+	return j.script(redissonWritesNoMore, []string{j.name, wire.RWChannel(j.name)}, "30000", wire.Writer(j.owner))
+}
+
+func (j redisson) renewReads() {
+	j.script(redissonReadRenewal, []string{j.name, j.holds()}, "30000", j.owner)
+}
+
+func ms(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+
+// Readers of both sides share, writers of both sides are alone, and whoever goes
+// last leaves nothing.
+func TestRedissonOnTheOtherSide(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x")
+		j := redisson{w, "x", "c0ffee:1"}
+		h := must(t)(m.Reader().Lock(background))
+		if !j.read(time.Minute) || j.write(time.Minute) {
+			t.Error("beside our reader, theirs does not read, or their writer writes")
+		}
+		_, err := m.Writer().TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		unlock(t, h)
+		if got := j.readNoMore(); got != "1" {
+			t.Errorf("their reader is not the last: %s", got)
+		}
+		w.wantReply("", "KEYS", "*")
+
+		j.read(time.Minute)
+		h = must(t)(m.Reader().Lock(background))
+		if got := j.readNoMore(); got != "0" {
+			t.Errorf("their reader is the last: %s", got)
+		}
+		if ttl := w.pttl("x"); ttl != 30*time.Second {
+			t.Errorf("after their reader has left the lock lives for %v", ttl)
+		}
+		unlock(t, h)
+		w.wantReply("", "KEYS", "*")
+
+		// Their writer's nested hold adds its lease; it goes on reading, and leaves
+		// last or first.
+		for _, last := range []bool{false, true} {
+			if !j.write(time.Minute) || !j.write(time.Minute) || !j.read(10*time.Second) {
+				t.Fatal("their writer does not get in")
+			}
+			_, err = m.Reader().TryLock(background)
+			wantError(t, err, holdfast.ErrLocked)
+			j.writeNoMore()
+			j.writeNoMore()
+			h = must(t)(m.Reader().Lock(background))
+			if last {
+				unlock(t, h)
+				j.readNoMore()
+			} else {
+				j.readNoMore()
+				unlock(t, h)
+			}
+			w.wantReply("", "KEYS", "*")
+		}
+
+		// Their reader crashes; ours is the last.
+		j.read(time.Second)
+		h = must(t)(m.Reader().Lock(background))
+		time.Sleep(2 * time.Second)
+		unlock(t, h)
+		w.wantReply("", "KEYS", "*")
+	})
+}
+
+// S8 is Redisson's own: its renewal of a read shortens the lock under ours. Our
+// next renewal sets that right; a fixed lease has none, and waits for the other
+// readers to leave.
+func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithLease(10 * time.Minute))
+		h := must(t)(c.NewRWMutex("x").Reader().Lock(background))
+		j := redisson{w, "x", "c0ffee:1"}
+		j.read(30 * time.Second)
+		time.Sleep(10 * time.Second)
+		j.renewReads()
+		if ttl := w.pttl("x"); ttl != 30*time.Second {
+			t.Fatalf("their renewal leaves %v", ttl)
+		}
+		j.readNoMore()
+		if ttl := w.pttl("x"); ttl < 9*time.Minute {
+			t.Errorf("the lock lives for %v", ttl)
+		}
+		unlock(t, h)
+	})
+}
+
+// theirs is a hold of Redisson's.
+type theirs struct {
+	redisson
+	writes bool
+	until  time.Time
+}
+
+// redissonActor is a thread of Redisson's in the random program. It does nothing
+// that Redisson itself does wrong: no renewals (S8), no reads under a write that
+// end one by one (S9), no reads of different leases (S10).
+func (s *rwStress) redissonActor(id uint64) {
+	rng := rand.New(rand.NewPCG(s.seed, id))
+	nap := func(most time.Duration) { time.Sleep(time.Duration(rng.Int64N(int64(most)))) }
+	for !s.stopping.Load() {
+		nap(2 * time.Second)
+		j := redisson{s.w, s.names[rng.IntN(len(s.names))], fmt.Sprintf("c0ffee:%d", id)}
+		lease := 50*time.Millisecond + time.Duration(rng.Int64N(int64(s.lease))).Truncate(time.Millisecond)
+		if rng.IntN(2) == 0 {
+			read := s.theirTurn(j, lease, false)
+			if read == nil {
+				continue
+			}
+			nap(2 * lease)
+			s.theyLeave(read)
+			continue
+		}
+		write := s.theirTurn(j, lease, true)
+		if write == nil {
+			continue
+		}
+		nap(2 * lease)
+		var read *theirs
+		if rng.IntN(2) == 0 && time.Now().Before(write.until) {
+			read = s.theirTurn(j, lease, false)
+		}
+		s.theyLeave(write)
+		if read != nil {
+			nap(2 * lease)
+			s.theyLeave(read)
+		}
+	}
+}
+
+// theirTurn asks once for a thread of Redisson's.
+func (s *rwStress) theirTurn(j redisson, lease time.Duration, writes bool) *theirs {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	ask := j.read
+	if writes {
+		ask = j.write
+	}
+	got := ask(lease)
+	s.logf("redisson %s: %s, writes %v: %v", j.owner, j.name, writes, got)
+	if !got {
+		return nil
+	}
+	h := &theirs{j, writes, now.Add(lease)}
+	for r := range s.holds {
+		if r.Name() == j.name && r.live(now) && (r.writes || writes) {
+			s.failf("%s: %v (writes %v, until %v) and %s of Redisson's (writes %v) overlap", j.name, r.Owner(), r.writes,
+				r.Deadline().Sub(s.start), j.owner, writes)
+		}
+	}
+	s.changes[j.name]++
+	s.theirs[h] = struct{}{}
+	return h
+}
+
+func (s *rwStress) theyLeave(h *theirs) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.theirs, h)
+	s.changes[h.name]++
+	late := !time.Now().Before(h.until)
+	leave := h.readNoMore
+	if h.writes {
+		leave = h.writeNoMore
+	}
+	got := leave()
+	s.logf("redisson %s: leaves %s, writes %v: %v", h.owner, h.name, h.writes, got)
+	if got == "<nil>" && !late {
+		s.failf("%s: the hold of Redisson's %s (writes %v) is gone, and nobody took it", h.name, h.owner, h.writes)
+	}
+}

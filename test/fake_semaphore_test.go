@@ -1,0 +1,356 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// counterWorld is fake with a semaphore of n permits, which are all there again at
+// the end. Then nothing else is left, as Redisson's wire demands.
+func counterWorld(t *testing.T, n int, f func(t *testing.T, w *world)) {
+	t.Helper()
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		if ok, err := c.NewSemaphore("x").TrySetPermits(background, n); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		t.Cleanup(func() {
+			time.Sleep(2 * time.Minute) // holdfast_calls has expired
+			w.wantReply("x", "KEYS", "*")
+			w.wantReply(fmt.Sprint(n), "GET", "x")
+			w.do("DEL", "x")
+		})
+		f(t, w)
+	})
+}
+
+func ok(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSemaphoreTakesAndGives(t *testing.T) {
+	counterWorld(t, 5, func(t *testing.T, w *world) {
+		c, d := w.client()
+		s := c.NewSemaphore("x")
+		seen := count(d)
+		ok(t, s.Acquire(background, 3), s.TryAcquire(background, 2), s.Release(4))
+		if n := seen.all(); n != 3 {
+			t.Errorf("%d round trips, want 3", n)
+		}
+		w.wantReply("4", "GET", "x")
+		wantError(t, s.TryAcquire(background, 5), holdfast.ErrLocked)
+		start := time.Now()
+		wantError(t, s.Acquire(background, 5, holdfast.Wait(5*time.Second)), holdfast.ErrLocked)
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("waited %v", took)
+		}
+		time.Sleep(time.Millisecond)
+		w.wantReply("0", "EXISTS", "holdfast_next:{x}")
+		if set, err := s.TrySetPermits(background, 9); set || err != nil {
+			t.Error(set, err)
+		}
+		if n, err := s.Drain(background); n != 4 || err != nil {
+			t.Error(n, err)
+		}
+		ok(t, s.AddPermits(background, -2))
+		if n, err := s.Available(background); n != -2 || err != nil {
+			t.Error(n, err)
+		}
+		ok(t, s.AddPermits(background, 7))
+	})
+}
+
+func TestSemaphoreRefusesBeforeSending(t *testing.T) {
+	counterWorld(t, 1, func(t *testing.T, w *world) {
+		c, d := w.client()
+		s := c.NewSemaphore("x")
+		seen := count(d)
+		for _, n := range []int{0, -1, holdfast.MaxCount + 1} {
+			_, err := s.ReleaseIfExists(n)
+			for _, err := range []error{s.Acquire(background, n), s.TryAcquire(background, n), s.Release(n), err} {
+				wantError(t, err, holdfast.ErrInvalidCount)
+			}
+		}
+		_, err := s.TrySetPermits(background, -1)
+		wantError(t, err, holdfast.ErrInvalidCount)
+		_, err = s.TrySetPermitsFor(background, 1, 0)
+		wantError(t, err, holdfast.ErrInvalidLease)
+		wantError(t, s.AddPermits(background, -holdfast.MaxCount-1), holdfast.ErrInvalidCount)
+		wantError(t, s.Acquire(background, 1, holdfast.Lease(time.Second)), holdfast.ErrInvalidOption)
+		wantError(t, s.Acquire(background, 1, holdfast.Observe(holdfast.Hooks{})), holdfast.ErrInvalidOption)
+		wantError(t, c.NewSemaphore("").Acquire(background, 1), holdfast.ErrInvalidName)
+		wantError(t, c.NewSemaphore("").Release(1), holdfast.ErrInvalidName)
+		if n := seen.all(); n > 0 {
+			t.Errorf("%d calls were sent", n)
+		}
+		ok(t, c.Close(background))
+		wantError(t, s.Acquire(background, 1), holdfast.ErrClosed)
+		wantError(t, s.Release(1), holdfast.ErrClosed)
+	})
+}
+
+// TestS14_SemaphoreHasOneEffect goes through all operations with each fault at
+// each, and checks the number after each, at once and a while later.
+func TestS14_SemaphoreHasOneEffect(t *testing.T) {
+	steps := []struct {
+		script, want string
+		do           func(*holdfast.Semaphore) error
+	}{
+		{"acquire", "3", func(s *holdfast.Semaphore) error { return s.Acquire(background, 2) }},
+		{"acquire", "1", func(s *holdfast.Semaphore) error { return s.TryAcquire(background, 2) }},
+		{"add", "4", func(s *holdfast.Semaphore) error { return s.Release(3) }},
+		{"drain", "0", func(s *holdfast.Semaphore) error {
+			if n, err := s.Drain(background); n != 4 || err != nil {
+				return fmt.Errorf("drained %d, %w", n, err)
+			}
+			return nil
+		}},
+		{"add", "6", func(s *holdfast.Semaphore) error { return s.AddPermits(background, 6) }},
+		{"add", "5", func(s *holdfast.Semaphore) error { return s.AddPermits(background, -1) }},
+	}
+	for name, fault := range faults {
+		for i := range steps {
+			t.Run(fmt.Sprintf("%s/%s %d", name, steps[i].script, i), func(t *testing.T) {
+				counterWorld(t, 5, func(t *testing.T, w *world) {
+					c, d := w.client()
+					s := c.NewSemaphore("x")
+					for j, step := range steps {
+						if j == i {
+							once(d, step.script, fault)
+						}
+						ok(t, step.do(s))
+						w.wantReply(step.want, "GET", "x")
+					}
+					time.Sleep(time.Minute)
+				})
+			})
+		}
+		t.Run(name+"/set", func(t *testing.T) {
+			counterWorld(t, 5, func(t *testing.T, w *world) {
+				c, d := w.client()
+				s := c.NewSemaphore("y")
+				once(d, "set", fault)
+				if set, err := s.TrySetPermitsFor(background, 1, time.Minute); !set || err != nil {
+					t.Errorf("set %v, %v", set, err)
+				}
+				w.wantReply("1", "GET", "y")
+				time.Sleep(30 * time.Second)
+				w.wantReply("1", "GET", "y")
+			})
+		})
+	}
+}
+
+// A caller that is cancelled takes nothing, at whichever moment, whether or not
+// it stood in line; nor does one whom Redis did not answer.
+func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
+	for name, fault := range map[string]memdriver.Fault{
+		"slow":       {DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond},
+		"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
+		"very late":  {DelayRequest: 2200 * time.Millisecond},
+		"repeated":   {DelayReply: 10 * time.Millisecond, Repeat: true, RepeatAfter: 5 * time.Millisecond},
+	} {
+		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond} {
+			for _, waited := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, after, waited), func(t *testing.T) {
+					counterWorld(t, 5, func(t *testing.T, w *world) {
+						c, d := w.client()
+						s := c.NewSemaphore("x")
+						if waited {
+							ok(t, s.Acquire(background, 4))
+						}
+						ctx, cancel := context.WithCancel(background)
+						defer cancel()
+						done := make(chan error)
+						if !waited {
+							once(d, "acquire", fault)
+						}
+						go func() { done <- s.Acquire(ctx, 2) }()
+						if waited {
+							time.Sleep(time.Second)
+							once(d, "acquire", fault) // the try after the release
+							ok(t, s.Release(4))
+						}
+						time.Sleep(after)
+						cancel()
+						if err := <-done; err == nil {
+							ok(t, s.Release(2))
+						} else {
+							wantError(t, err, context.Canceled)
+						}
+						time.Sleep(10 * time.Second)
+						w.wantReply("5", "GET", "x")
+						w.wantReply("0", "EXISTS", "holdfast_next:{x}")
+					})
+				})
+			}
+		}
+	}
+}
+
+// What Redis took without saying so, before it went away, is given back when it
+// is there again; what was to be released is released.
+func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
+	counterWorld(t, 5, func(t *testing.T, w *world) {
+		c, d := w.client()
+		s := c.NewSemaphore("x")
+		silent(d, memdriver.Fault{LoseReply: true})
+		var failed *holdfast.BackendError
+		if err := s.TryAcquire(background, 2); !errors.As(err, &failed) || !failed.MayHaveRun {
+			t.Errorf("TryAcquire: %v", err)
+		}
+		w.wantReply("3", "GET", "x")
+		silent(d, memdriver.Fault{LoseRequest: true})
+		time.Sleep(20 * time.Second)
+		d.SetFaults(nil)
+		time.Sleep(5 * time.Second)
+		w.wantReply("5", "GET", "x")
+
+		ok(t, s.Acquire(background, 2))
+		silent(d, memdriver.Fault{Refuse: errors.New("connection refused")})
+		start := time.Now()
+		if err := s.Release(2); !errors.As(err, &failed) || !failed.MayHaveRun {
+			t.Errorf("Release: %v", err)
+		}
+		if took := time.Since(start); took > holdfast.DefaultTimeout {
+			t.Errorf("Release took %v", took)
+		}
+		time.Sleep(20 * time.Second)
+		w.wantReply("3", "GET", "x")
+		d.SetFaults(nil)
+		time.Sleep(5 * time.Second)
+		w.wantReply("5", "GET", "x")
+	})
+}
+
+// A9: nothing but its end removes a semaphore's time to live.
+func TestA9_TimeToLiveStays(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s := c.NewSemaphore("x")
+		if set, err := s.TrySetPermitsFor(background, 5, time.Minute); !set || err != nil {
+			t.Fatal(set, err)
+		}
+		ok(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 3), s.AddPermits(background, -1))
+		if n, err := s.Drain(background); n != 6 || err != nil {
+			t.Error(n, err)
+		}
+		if existed, err := s.ReleaseIfExists(1); !existed || err != nil {
+			t.Error(existed, err)
+		}
+		if ttl := w.pttl("x"); ttl != time.Minute {
+			t.Errorf("lives for %v", ttl)
+		}
+		time.Sleep(time.Minute)
+		if existed, err := s.ReleaseIfExists(1); existed || err != nil {
+			t.Error(existed, err)
+		}
+		w.wantReply("0", "EXISTS", "x")
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// L2: whoever waits finds out by itself within three seconds what it was not told.
+func TestL2_SemaphoreWithoutMessages(t *testing.T) {
+	counterWorld(t, 2, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		c, d := w.client()
+		ok(t, a.NewSemaphore("x").Acquire(background, 2))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { ok(t, c.NewSemaphore("x").Acquire(background, 1)) })
+		}
+		time.Sleep(10 * time.Second)
+		d.LoseMessages(true)
+		start := time.Now()
+		w.do("INCRBY", "x", "2") // as a failover or an operator may, without a word
+		wg.Wait()
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("waited %v", took)
+		}
+		ok(t, a.NewSemaphore("x").Release(2))
+	})
+}
+
+// L4: of several waiters of a process, those wake up for whom there is enough.
+func TestL4_SemaphoreWakesAllItCan(t *testing.T) {
+	counterWorld(t, 6, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		c, _ := w.client()
+		ok(t, a.NewSemaphore("x").Acquire(background, 6))
+		var wg sync.WaitGroup
+		var in atomic.Int32
+		for _, n := range []int{3, 1, 1} {
+			wg.Go(func() { ok(t, c.NewSemaphore("x").Acquire(background, n)); in.Add(int32(n)) })
+			synctest.Wait()
+		}
+		ok(t, a.NewSemaphore("x").Release(1))
+		time.Sleep(time.Second)
+		w.wantReply("1", "GET", "x") // it is kept for the first
+		ok(t, a.NewSemaphore("x").Release(4))
+		synctest.Wait()
+		if in.Load() != 5 {
+			t.Errorf("%d permits taken of 5", in.Load())
+		}
+		wg.Wait()
+		ok(t, c.NewSemaphore("x").Release(6))
+	})
+}
+
+// A waiter for many gets its turn, here too, and leaves no trace.
+func TestSemaphoreDoesNotStarveMany(t *testing.T) {
+	counterWorld(t, 3, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(background)
+		var wg sync.WaitGroup
+		for range 6 {
+			c, _ := w.client()
+			s := c.NewSemaphore("x")
+			wg.Go(func() {
+				for s.Acquire(ctx, 1) == nil {
+					time.Sleep(7 * time.Millisecond)
+					ok(t, s.Release(1))
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		c, _ := w.client()
+		s := c.NewSemaphore("x")
+		bounded, stop := context.WithTimeout(background, time.Second)
+		defer stop()
+		if err := s.Acquire(bounded, 3); err != nil {
+			t.Errorf("the waiter for all: %v", err)
+		} else {
+			ok(t, s.Release(3))
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// What holdfast keeps to know calls again is forgotten again.
+func TestCallsAreForgotten(t *testing.T) {
+	counterWorld(t, 1, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s := c.NewSemaphore("x")
+		for range 1000 {
+			ok(t, s.Acquire(background, 1), s.Release(1))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n, err := strconv.Atoi(w.do("ZCARD", "holdfast_calls:{x}")); n > 1600 || err != nil { // 20 a second, for 72 s
+			t.Errorf("%d calls are kept, %v", n, err)
+		}
+	})
+}
