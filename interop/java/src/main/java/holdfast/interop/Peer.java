@@ -86,13 +86,13 @@ public final class Peer {
   private Object does(String[] words) throws Exception {
     String kind = words[3];
     String name = words[4];
+    if (kind.equals("permits")) {
+      return permits(words, redisson.getPermitExpirableSemaphore(name));
+    }
     long a = words.length > 5 ? Long.parseLong(words[5]) : 0;
     long b = words.length > 6 ? Long.parseLong(words[6]) : 0;
     if (kind.equals("semaphore")) {
       return semaphore(words[2], redisson.getSemaphore(name), (int) a, b);
-    }
-    if (kind.equals("permits")) {
-      return permits(words, redisson.getPermitExpirableSemaphore(name));
     }
     if (kind.equals("latch")) {
       return latch(words[2], redisson.getCountDownLatch(name), a);
