@@ -4,7 +4,7 @@
 GO            ?= go
 GOLANGCI      := v2.15.0
 BIN           := $(CURDIR)/.bin
-MODULES       := . goredisdriver rueidisdriver memdriver cmd/holdfast bench test
+MODULES       := . goredisdriver rueidisdriver memdriver cmd/holdfast bench test interop
 ADAPTERS      := goredisdriver rueidisdriver
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 
@@ -16,10 +16,14 @@ help: ## say what there is
 
 .PHONY: test
 test: need-redis ## run all tests, with the race detector, on real servers
-	$(GO) test -race -timeout 10m $(EVERYTHING)
+	$(GO) test -race -timeout 10m $$($(GO) list $(EVERYTHING) | grep -v /holdfast/interop)
 	@# The workspace lifts the clients to the newest version that any module asks
 	@# for; the adapters are tested on the oldest one that they promise, too.
 	@for m in $(ADAPTERS); do (cd $$m && GOWORK=off $(GO) test -race -timeout 10m ./...) || exit 1; done
+
+.PHONY: interop
+interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
+	cd interop && $(GO) test -race -timeout 10m ./...
 
 .PHONY: fmt
 fmt: $(BIN)/golangci-lint-$(GOLANGCI) ## format the code
@@ -52,7 +56,7 @@ demo: ## show what it does, without a Redis server
 	$(GO) run ./cmd/holdfast demo
 
 .PHONY: ci
-ci: fmt-check mod-check lint test bench-smoke ## everything that must pass before a change lands
+ci: fmt-check mod-check lint test interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet
@@ -61,6 +65,10 @@ vuln: ## look for known vulnerabilities; needs the internet
 .PHONY: need-redis
 need-redis:
 	@tools/need-redis
+
+.PHONY: need-jvm
+need-jvm:
+	@tools/need-jvm
 
 $(BIN)/golangci-lint-$(GOLANGCI):
 	@echo "installing golangci-lint $(GOLANGCI)"

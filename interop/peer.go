@@ -3,6 +3,7 @@ package interop
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,9 +29,17 @@ type Config struct {
 	FairWait  time.Duration // fairLockWaitTimeout; 0: 5 min
 }
 
-// Build compiles the Java program for a version of Redisson, if that has not been
-// done, and returns where it is.
-func Build(ctx context.Context, version string) (string, error) {
+// built is the Java program for each version of Redisson.
+var built sync.Map // version -> func() (string, error)
+
+// build compiles the Java program for a version of Redisson, once, and returns
+// where it is.
+func build(ctx context.Context, version string) (string, error) {
+	once, _ := built.LoadOrStore(version, sync.OnceValues(func() (string, error) { return compile(ctx, version) }))
+	return once.(func() (string, error))() //nolint:forcetypeassert // nothing else is stored
+}
+
+func compile(ctx context.Context, version string) (string, error) {
 	if _, err := exec.LookPath("mvn"); err != nil {
 		return "", fmt.Errorf("interop needs a JDK (17 or newer) and Maven: install openjdk-17-jdk-headless and maven: %w", err)
 	}
@@ -38,9 +47,9 @@ func Build(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", "java/pom.xml",
+	command := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", "java/pom.xml", //nolint:gosec // the version is one of ours
 		"-Dredisson.version="+version, "-Dtarget="+target, "package")
-	if text, err := build.CombinedOutput(); err != nil {
+	if text, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mvn: %w: %s", err, text)
 	}
 	return target, nil
@@ -61,6 +70,8 @@ type Peer struct {
 	waiting map[int]chan answer
 }
 
+var errEnded = errors.New("the JVM has ended")
+
 type answer struct {
 	value string
 	err   error
@@ -68,7 +79,7 @@ type answer struct {
 
 // Start starts a JVM and returns when its client is connected.
 func Start(ctx context.Context, c Config) (*Peer, error) {
-	target, err := Build(ctx, c.Version)
+	target, err := build(ctx, c.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +93,7 @@ func Start(ctx context.Context, c Config) (*Peer, error) {
 	for i, a := range c.Addresses {
 		addresses[i] = "redis://" + a
 	}
-	cmd := exec.Command("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", //nolint:gosec // the tests say what
 		filepath.Join(target, "classes")+string(os.PathListSeparator)+filepath.Join(target, "lib", "*"),
 		"holdfast.interop.Peer", c.Mode, strconv.FormatInt(c.Watchdog.Milliseconds(), 10),
 		strconv.FormatInt(c.FairWait.Milliseconds(), 10), strings.Join(addresses, ","), c.Master)
@@ -130,11 +141,14 @@ func (p *Peer) read(output io.Reader) {
 			waiting <- a
 		}
 	}
-	err := p.cmd.Wait()
+	ended := errEnded
+	if err := p.cmd.Wait(); err != nil {
+		ended = fmt.Errorf("%w: %w", errEnded, err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, waiting := range p.waiting {
-		waiting <- answer{err: fmt.Errorf("the JVM has ended: %v", err)}
+		waiting <- answer{err: ended}
 	}
 	p.waiting = nil
 }
@@ -144,7 +158,7 @@ func (p *Peer) Ask(thread, verb, kind, name string, numbers ...any) func() (stri
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting == nil {
-		return func() (string, error) { return "", fmt.Errorf("the JVM has ended") }
+		return func() (string, error) { return "", errEnded }
 	}
 	p.last++
 	waiting := make(chan answer, 1)
