@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,12 +20,13 @@ func TestFairOrder(t *testing.T) {
 		const waiters = 12
 		came := make(chan string, waiters)
 		var want []string
+		var wg sync.WaitGroup
 		for i := range waiters {
 			who := fmt.Sprintf("%d", i)
 			want = append(want, who)
 			if i%3 == 0 || i%5 == 0 {
 				answer := p.java.Ask("T"+who, "lock", "fair", "fair")
-				go func() {
+				wg.Go(func() {
 					if _, err := answer(); err != nil {
 						t.Error(err)
 					}
@@ -32,9 +34,9 @@ func TestFairOrder(t *testing.T) {
 					if _, err := p.java.Ask("T"+who, "unlock", "fair", "fair")(); err != nil {
 						t.Error(err)
 					}
-				}()
+				})
 			} else {
-				go func() {
+				wg.Go(func() {
 					h, err := mu.Lock(background)
 					came <- who
 					if err == nil {
@@ -43,7 +45,7 @@ func TestFairOrder(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-				}()
+				})
 			}
 			p.inLine("fair", i+1)
 		}
@@ -53,6 +55,7 @@ func TestFairOrder(t *testing.T) {
 		for range waiters {
 			got = append(got, <-came)
 		}
+		wg.Wait()
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("%d hand-overs took %v", waiters, took)
 		}
