@@ -220,7 +220,7 @@ func TestNestedInAFixedMultiLock(t *testing.T) {
 		in := must(t)(c.NewMutex("a").Lock(m.Context()))
 		seen := count(d)
 		time.Sleep(time.Minute)
-		if n := seen.of("renew"); n == 0 || n > 7 {
+		if n := seen.of("renew"); n == 0 || n > 12 { // by the lease of 1 s they would be 180
 			t.Errorf("%d renewals in a minute", n)
 		}
 		if err := in.Unlock(); err != nil {
