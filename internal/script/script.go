@@ -11,6 +11,8 @@ package script
 import (
 	"embed"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -39,11 +41,11 @@ var Mutex = Lock{
 // load returns the script of a kind's operation. Its name is the operation's.
 // What the scripts of the kind share stands between it and what all do.
 func load(kind, operation string, shared ...string) *driver.Script {
-	text := source("common")
-	for _, name := range shared {
-		text += source(name)
+	var text strings.Builder
+	for _, name := range slices.Concat([]string{"common"}, shared, []string{kind + "_" + operation}) {
+		text.WriteString(source(name))
 	}
-	return driver.NewScript(operation, text+source(kind+"_"+operation))
+	return driver.NewScript(operation, text.String())
 }
 
 func source(name string) string {
