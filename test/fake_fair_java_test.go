@@ -166,8 +166,11 @@ func (j *java) run(end time.Time) {
 			panic(reply)
 		}
 		nap := time.Duration(ttl) * time.Millisecond
-		if ttl < 0 {
+		switch {
+		case ttl < 0:
 			nap = time.Hour
+		case ttl == 0:
+			nap = 20 * time.Millisecond // the real one asks in a loop here (L7), which fake time would have to sit out
 		}
 		if j.bounded {
 			nap = min(nap, time.Until(end))

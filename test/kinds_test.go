@@ -84,11 +84,11 @@ var kinds = []*kind{
 		stands: plainCounts, lives: plainTTL, scripts: script.Mutex, rights: pollingRights,
 	},
 	{
-		name: "fair", lock: fair(), nests: true, queues: true,
+		name: "fair", lock: fair(), nests: true, queues: true, scripts: script.Fair,
 		stands: plainCounts, lives: plainTTL, rights: fairRights,
 	},
 	{
-		name: "fair, fenced", lock: fair(holdfast.Fenced()), nests: true, queues: true,
+		name: "fair, fenced", lock: fair(holdfast.Fenced()), nests: true, queues: true, scripts: script.Fair,
 		stands: plainCounts, lives: plainTTL, remains: tokenKey, rights: fairRights.and(tokenRights),
 	},
 	{
