@@ -222,9 +222,8 @@ func (s *stress) fault(c *stressClient, call driver.Call) (f memdriver.Fault) {
 		f.LoseReply = true
 	case 5:
 		f.DelayReply = d(3 * send)
-	case 6: // before the answer
-		f.Repeat, f.RepeatAfter = true, d(f.DelayReply)/2
-		f.DelayReply += time.Millisecond
+	case 6: // and nothing in between: what one is refused and the other is granted is not promised
+		f.Repeat = true
 	case 7:
 		f.LoseReply, f.Repeat, f.RepeatAfter = true, true, d(2*send)
 	default:
