@@ -362,7 +362,11 @@ func holdsDoNotOverlap(t *testing.T, p *place, k *kind) {
 						return
 					}
 					s := span{who: client, shared: shared, from: now()}
-					time.Sleep(200 * time.Microsecond) // the work
+					work := 200 * time.Microsecond
+					if shared {
+						work = 5 * time.Millisecond // long enough for others to come in, on a slow driver, too
+					}
+					time.Sleep(work)
 					s.to = now()
 					unlock(t, h)
 					mu.Lock()
