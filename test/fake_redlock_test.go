@@ -566,3 +566,36 @@ func TestRedLockOfBadInput(t *testing.T) {
 		unlock(t, h)
 	})
 }
+
+// P8: what several locks need is asked for side by side: servers that take 100 ms
+// each cost 100 ms, and one that does not answer costs nothing.
+func TestP8_SideBySide(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 5)
+		took := func(what string, most time.Duration, do func()) {
+			t.Helper()
+			start := time.Now()
+			do()
+			if took := time.Since(start); took > most {
+				t.Errorf("%s took %v", what, took)
+			}
+		}
+		s.fault(memdriver.Fault{DelayRequest: 50 * time.Millisecond, DelayReply: 50 * time.Millisecond}, 0, 1, 2, 3)
+		s.fault(memdriver.Fault{LoseRequest: true}, 4)
+		var h *holdfast.Hold
+		took("to acquire a RedLock", 100*time.Millisecond, func() { h = must(t)(s.redlock("x").Lock(background)) })
+		took("to extend it", 100*time.Millisecond, func() {
+			if err := h.Extend(background, time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+		s.fault(memdriver.Fault{DelayRequest: 50 * time.Millisecond, DelayReply: 50 * time.Millisecond}, 4)
+		took("to give it back", 2*time.Second+200*time.Millisecond, func() { unlock(t, h) })
+		var parts []holdfast.Locker
+		for _, c := range s.clients {
+			parts = append(parts, c.NewMutex("y"))
+		}
+		h = must(t)(holdfast.NewMultiLock(parts...).Lock(background))
+		took("to give a multi-lock back", 100*time.Millisecond, func() { unlock(t, h) })
+	})
+}

@@ -1,0 +1,160 @@
+package test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Several processes want the permits of one semaphore, some of them two at once,
+// and one is killed while it holds some. Never are more held than there are, and
+// all of them at times.
+func TestPermitsOfProcesses(t *testing.T) {
+	t.Parallel()
+	const permits = 3
+	s := redistest.Start(t)
+	p := goRedis("processes", redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s))
+	sem := p.client(t).NewPermitSemaphore("permits")
+	if err := sem.SetPermits(background, permits); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	changes := map[int64]int{} // when so many permits more were held, or fewer
+	var holders [3]*exec.Cmd
+	var inputs [3]io.WriteCloser
+	var readers sync.WaitGroup
+	heard := make(chan struct{}, 1)
+	for i := range holders {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestHelperPermits$")
+		cmd.Env = append(os.Environ(), "PERMITS_REDIS="+s.Addr())
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inputs[i], err = cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		holders[i] = cmd
+		readers.Go(func() {
+			open := map[string]int{} // what it has taken and not given back
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				var what, id string
+				var at int64
+				var n int
+				if _, err := fmt.Sscan(strings.TrimPrefix(lines.Text(), "holder: "), &what, &id, &at, &n); err != nil {
+					continue // the test binary's own words
+				}
+				mu.Lock()
+				changes[at] += n
+				open[id] += n
+				mu.Unlock()
+				select {
+				case heard <- struct{}{}:
+				default:
+				}
+			}
+			// Killed, it holds them until their leases end, and surely until now.
+			mu.Lock()
+			defer mu.Unlock()
+			for _, n := range open {
+				changes[now()] -= n
+			}
+		})
+	}
+	<-heard
+	time.Sleep(700 * time.Millisecond) // they work
+	if err := holders[0].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // they work on, and what the dead one had comes back
+	for i, cmd := range holders {
+		_ = inputs[i].Close()
+		if err := cmd.Wait(); err != nil && i > 0 {
+			t.Errorf("process %d: %v", i, err)
+		}
+	}
+	readers.Wait()
+	held, most := 0, 0
+	var times []int64
+	for at := range changes {
+		times = append(times, at)
+	}
+	slices.Sort(times)
+	for _, at := range times {
+		held += changes[at]
+		most = max(most, held)
+	}
+	if most != permits {
+		t.Errorf("%d permits were held at once, of %d", most, permits)
+	}
+	if held != 0 {
+		t.Errorf("%d are still held", held)
+	}
+	waitFor(t, "all permits to be back", func() bool {
+		n, err := sem.Available(background)
+		return err == nil && n == permits
+	})
+	t.Logf("%d changes", len(times))
+}
+
+// TestHelperPermits is one of those processes. It ends with its standard input.
+func TestHelperPermits(t *testing.T) {
+	addr := os.Getenv("PERMITS_REDIS")
+	if addr == "" {
+		return // not a test of its own
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	c, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(background)
+	over := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
+		close(over)
+	}()
+	var said sync.Mutex
+	tell := func(what string, id, n int) {
+		said.Lock()
+		defer said.Unlock()
+		say(fmt.Sprintf("%s %d %d %d", what, id, now(), n))
+	}
+	sem := c.NewPermitSemaphore("permits")
+	var workers sync.WaitGroup
+	for id := range 4 {
+		workers.Go(func() {
+			n := 1 + id%2
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				h := must(t)(sem.Acquire(background, n))
+				tell("took", id, n)
+				time.Sleep(3 * time.Millisecond) // the work
+				tell("gave", id, -n)
+				unlock(t, h)
+			}
+		})
+	}
+	workers.Wait()
+}
