@@ -169,9 +169,8 @@ func (h *Hold) state() error {
 // within the client's timeout ([WithTimeout]).
 //
 // The hold's context ends first, and renewal stops before Redis is asked. When
-// the owner's last hold goes, it holds the lock no more, and if nobody else does the
-// release is announced. The
-// error matches
+// the owner's last hold goes, it holds the lock no more, and if nobody else does
+// the release is announced. The error matches
 //   - [ErrLost] and [ErrNotHeld] if the lock was lost before; what may be left of
 //     it in Redis is removed in the background;
 //   - [ErrNotHeld] if this hold was unlocked before;
