@@ -21,8 +21,10 @@ type acquisition struct {
 	oneTry   bool
 	started  time.Time
 	adopting bool // what stands in Redis already, without asking for more
-	asked    bool // as one who is going to wait, so that Redis may know of a waiter
+	asked    bool // as one who is going to wait
 	tries    int  // how often that was refused
+	// refusedOnce says that Redis has said no to it.
+	refusedOnce bool
 	// unknown are sends whose effect is not known.
 	unknown []*flight
 	// last is what Redis, or the lack of it, said last: the error to return when
@@ -188,6 +190,7 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	o := a.client.order(ctx, a.kind.take(first), false)
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
+		a.refusedOnce = true
 		return a.standInLine(ctx, w)
 	}
 	return o
@@ -257,9 +260,12 @@ func (a *acquisition) refusal(o outcome) error {
 	return a.lockedError(o)
 }
 
+// known reports whether Redis may know of a waiter.
+func (a *acquisition) known() bool { return a.asked && (a.refusedOnce || len(a.unknown) > 0) }
+
 // leaving is what takes the waiter out of Redis, if Redis may know of one.
 func (a *acquisition) leaving() request {
-	if !a.asked {
+	if !a.known() {
 		return request{}
 	}
 	return a.kind.leave(a.tenure.owner)

@@ -116,7 +116,7 @@ func (c *Client) waiter(ctx context.Context, k *kind, oneTry bool, options []Loc
 func (a *acquisition) undo(taken bool) {
 	if undo := a.kind.release(Owner{}, 1, 0); (len(a.unknown) > 0 || taken) && undo.script != nil {
 		a.client.finish(a.kind, "release", undo)
-	} else if leave := a.kind.leave(Owner{}); a.asked && leave.script != nil {
+	} else if leave := a.kind.leave(Owner{}); a.known() && leave.script != nil {
 		a.client.finish(a.kind, "leave", leave)
 	}
 }

@@ -2,9 +2,11 @@ package test
 
 import (
 	"bufio"
+	"bytes"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -71,6 +73,14 @@ func (c *fairChild) signal(t *testing.T, s syscall.Signal) {
 	if err := c.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
+	if s != syscall.SIGKILL && s != syscall.SIGSTOP {
+		return
+	}
+	// Until it does nothing any more: it may still take a lock that it is told of.
+	waitFor(t, "the process to stand still", func() bool {
+		state, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(c.cmd.Process.Pid)).Output() // none: it is gone
+		return !bytes.ContainsAny(state, "RSD")
+	})
 }
 
 // TestHelperFairWaiter is that process.

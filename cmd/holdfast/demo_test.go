@@ -48,7 +48,7 @@ var shown = map[string][]*regexp.Regexp{
 		regexp.MustCompile(`nobody has started`),
 		regexp.MustCompile(`Latch: 5 runners started within [\d.]+ ms of the gun\.`),
 		regexp.MustCompile(`Latch: the judge went on when all 5 had arrived\.`),
-		regexp.MustCompile(`4 keys used, 0 left behind`),
+		regexp.MustCompile(`6 keys used, 0 left behind`),
 	},
 	"redlock": {
 		regexp.MustCompile(`Server 1: ([0-9a-f]{8}), 2:\s+[0-9a-f]{8}, 3:\s+[0-9a-f]{8}`),

@@ -42,6 +42,7 @@ type race struct {
 func (s *show) latch(name string) string {
 	key := s.key(name)
 	s.lastingKey(wire.Calls(key))
+	s.lastingKey(wire.LatchZero(key))
 	return key
 }
 
