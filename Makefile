@@ -16,7 +16,7 @@ help: ## say what there is
 
 .PHONY: test
 test: need-redis ## run all tests, with the race detector, on real servers
-	$(GO) test -race -timeout 10m $$($(GO) list $(EVERYTHING) | grep -v /holdfast/interop)
+	$(GO) test -race -timeout 15m $$($(GO) list $(EVERYTHING) | grep -v /holdfast/interop)
 	@# The workspace lifts the clients to the newest version that any module asks
 	@# for; the adapters are tested on the oldest one that they promise, too.
 	@for m in $(ADAPTERS); do (cd $$m && GOWORK=off $(GO) test -race -timeout 10m ./...) || exit 1; done
