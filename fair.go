@@ -64,15 +64,11 @@ func (l fair) acquire(w wish) request {
 	if w.token {
 		keys = append(keys, wire.Token(l.name))
 	}
-	waiting := "0"
-	if w.waiting {
-		waiting = "1"
-	}
 	return request{
 		script: script.Fair.Acquire, keys: keys,
 		args: []string{
 			millis(w.lease), w.owner.String(), strconv.Itoa(w.from), strconv.Itoa(w.to), millis(l.config.tokenTTL),
-			waiting, wire.Released,
+			flag(w.waiting), wire.Released,
 		},
 	}
 }

@@ -103,5 +103,13 @@ func newKind(c *Client, name, class string, d dialect, config mutexConfig) *kind
 	return k
 }
 
+// flag writes a condition as scripts read it.
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
+
 // millis writes a duration as whole milliseconds.
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -16,8 +16,9 @@ import (
 //
 // In Redis it is a number at its name; none is zero. Zero is announced on
 // redisson_countdownlatch__channel__{name}, as are a new count and a deletion.
-// Our own is holdfast_calls:{name}, the calls of the last minute or so that have
-// changed the latch, which expires. Redisson: RCountDownLatch.
+// Our own are holdfast_calls:{name}, the calls of the last minute or so that have
+// changed the latch, and holdfast_zero:{name}, when it was zero last; both expire.
+// Redisson: RCountDownLatch.
 type Latch struct {
 	object
 }

@@ -48,10 +48,7 @@ type flight struct {
 func (c *Client) launch(ask request, timeout time.Duration, again bool) *flight {
 	now := time.Now()
 	limit, doubt := c.clock.Limit(now, timeout)
-	s := sending{limit: limit, again: "0"}
-	if again {
-		s.again = "1"
-	}
+	s := sending{limit: limit, again: flag(again)}
 	f := &flight{sent: now, over: now.Add(timeout + doubt), done: make(chan struct{})}
 	started := c.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(c.life, now.Add(timeout+c.acknowledging(ask)))

@@ -98,6 +98,9 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 // program to know or release them by; nil if the hold is not one of this
 // semaphore. Redisson: what acquire returns.
 func (s *PermitSemaphore) IDs(h *Hold) []string {
+	if h.tenure == nil { // several locks as one
+		return nil
+	}
 	d, ok := h.tenure.kind.dialect.(permits)
 	if !ok || d.name != s.kind.name {
 		return nil
@@ -300,11 +303,7 @@ func (l permits) once(s *driver.Script, args []string) request {
 }
 
 func (l permits) acquire(w wish) request {
-	waiting := "0"
-	if w.waiting {
-		waiting = "1"
-	}
-	ask := l.with(script.Permits.Acquire, append([]string{millis(w.lease), waiting}, l.ids...)...)
+	ask := l.with(script.Permits.Acquire, append([]string{millis(w.lease), flag(w.waiting)}, l.ids...)...)
 	ask.keys = append(ask.keys, wire.Next(l.name))
 	return ask
 }
@@ -314,11 +313,7 @@ func (l permits) release(Owner, int, int) request { return l.giveBack(l.ids, len
 // giveBack asks for a release that is complete if at least so many are held; if
 // fewer are, those are given back all the same, or not.
 func (l permits) giveBack(ids []string, least int, anyway bool) request {
-	rest := "0"
-	if anyway {
-		rest = "1"
-	}
-	return l.with(script.Permits.Release, append([]string{strconv.Itoa(least), rest}, ids...)...)
+	return l.with(script.Permits.Release, append([]string{strconv.Itoa(least), flag(anyway)}, ids...)...)
 }
 
 func (l permits) renew(_ Owner, _ int, ttl time.Duration) request {

@@ -196,10 +196,7 @@ func (l counter) standing(s *driver.Script, last string) request {
 }
 
 func (l counter) acquire(w wish) request {
-	if w.waiting {
-		return l.standing(script.Semaphore.Acquire, "1")
-	}
-	return l.standing(script.Semaphore.Acquire, "0")
+	return l.standing(script.Semaphore.Acquire, flag(w.waiting))
 }
 
 func (l counter) release(Owner, int, int) request { return l.standing(script.Semaphore.Undo, l.undo) }

@@ -757,3 +757,20 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 		})
 	}
 }
+
+// A hold of several locks is not one of the semaphore's, though a part of it is.
+func TestIDsOfSeveralLocks(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		sem := c.NewPermitSemaphore("s")
+		if err := sem.SetPermits(background, 1); err != nil {
+			t.Fatal(err)
+		}
+		h := must(t)(holdfast.NewMultiLock(sem, c.NewMutex("m")).Lock(background))
+		if ids := sem.IDs(h); ids != nil {
+			t.Errorf("ids %v of the whole", ids)
+		}
+		unlock(t, h)
+		w.do("DEL", "s", "holdfast_calls:{s}")
+	})
+}
