@@ -64,7 +64,7 @@ func TestReplicated(t *testing.T) {
 
 func TestReplicatedCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
-	primaries, replicas := masters(t, cluster)
+	primaries, replicas := cluster.Roles(t)
 	target := target(primaries, true, func() redis.UniversalClient {
 		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	})

@@ -2,7 +2,6 @@ package goredisdriver
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,46 +37,15 @@ func target(nodes []*redistest.Server, sharded bool, connect func() redis.Univer
 				node.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			}
 		},
-		Waits: func(t testing.TB) int { return waits(t, nodes) },
+		Waits: func(t testing.TB) int { return redistest.CallsOf(t, nodes, "wait") },
 	}
 }
 
 // replicatedTarget is a target whose primaries have so many replicas each.
 func replicatedTarget(target drivertest.Target, each int, replicas []*redistest.Server) drivertest.Target {
 	target.Replicas = each
-	target.SuspendReplicas = func(_ testing.TB, on bool) {
-		for _, replica := range replicas {
-			if on {
-				replica.Stop()
-			} else {
-				replica.Cont()
-			}
-		}
-	}
+	target.SuspendReplicas = redistest.Suspender(replicas)
 	return target
-}
-
-// waits returns how many WAIT the nodes have carried out.
-func waits(t testing.TB, nodes []*redistest.Server) int {
-	t.Helper()
-	count := 0
-	for _, node := range nodes {
-		count += node.Calls(t, "wait")
-	}
-	return count
-}
-
-// masters returns the nodes of a cluster that own slots, and their replicas.
-func masters(t testing.TB, cluster *redistest.Cluster) (masters, replicas []*redistest.Server) {
-	t.Helper()
-	for _, node := range cluster.Nodes {
-		if strings.HasPrefix(node.Cli(t, "ROLE"), "master") {
-			masters = append(masters, node)
-		} else {
-			replicas = append(replicas, node)
-		}
-	}
-	return masters, replicas
 }
 
 // opened closes a client at the end of the test.

@@ -65,7 +65,7 @@ func TestReplicated(t *testing.T) {
 
 func TestReplicatedCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
-	primaries, replicas := masters(t, cluster)
+	primaries, replicas := cluster.Roles(t)
 	target := target(primaries, true, rueidis.ClientOption{InitAddress: cluster.Addrs()})
 	drivertest.Exercise(t, replicatedTarget(target, 1, replicas))
 }

@@ -173,7 +173,7 @@ func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.S
 	to := migrateSlot(t, cluster, key)
 	slot, id := to.Cli(t, "CLUSTER", "KEYSLOT", key), to.Cli(t, "CLUSTER", "MYID")
 	to.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
-	primaries, _ := masters(t, cluster)
+	primaries, _ := cluster.Roles(t)
 	for _, node := range primaries {
 		node.Cli(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
 	}
@@ -185,7 +185,7 @@ func moveSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.S
 func migrateSlot(t testing.TB, cluster *redistest.Cluster, key string) *redistest.Server {
 	t.Helper()
 	from := cluster.NodeFor(t, key)
-	primaries, _ := masters(t, cluster)
+	primaries, _ := cluster.Roles(t)
 	to := primaries[0]
 	if to == from {
 		to = primaries[1]

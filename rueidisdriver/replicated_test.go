@@ -142,7 +142,7 @@ func (blind) Nodes() map[string]rueidis.Client { return nil }
 // acknowledgements are those of the other's replica.
 func TestReplicatedRedirected(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
-	_, replicas := masters(t, cluster)
+	_, replicas := cluster.Roles(t)
 	redirections := map[string]func(testing.TB, *redistest.Cluster, string) *redistest.Server{
 		"MOVED": moveSlot, "ASK": migrateSlot,
 	}

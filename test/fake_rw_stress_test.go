@@ -240,18 +240,7 @@ func (s *rwStress) actor(c *stressClient, id uint64, owner holdfast.Owner) {
 		if rng.IntN(4) == 0 {
 			nap(min(3*s.lease, time.Minute)) // let the watchdog work
 		}
-		if rng.IntN(3) == 0 { // all at once
-			var wg sync.WaitGroup
-			for _, h := range holds {
-				r := rand.New(rand.NewPCG(rng.Uint64(), 0))
-				wg.Go(func() { s.unlockRW(h, r) })
-			}
-			wg.Wait()
-			continue
-		}
-		for _, i := range rng.Perm(len(holds)) {
-			s.unlockRW(holds[i], rng)
-		}
+		endAll(holds, rng, s.unlockRW)
 	}
 }
 

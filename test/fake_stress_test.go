@@ -364,18 +364,7 @@ func (s *stress) actor(c *stressClient, id uint64, owner holdfast.Owner) {
 		if rng.IntN(4) == 0 {
 			nap(min(3*s.lease, time.Minute)) // let the watchdog work
 		}
-		if rng.IntN(3) == 0 { // all at once
-			var wg sync.WaitGroup
-			for _, h := range holds {
-				r := rand.New(rand.NewPCG(rng.Uint64(), 0))
-				wg.Go(func() { s.unlock(h, r) })
-			}
-			wg.Wait()
-			continue
-		}
-		for _, i := range rng.Perm(len(holds)) {
-			s.unlock(holds[i], rng)
-		}
+		endAll(holds, rng, s.unlock)
 	}
 }
 
@@ -408,6 +397,22 @@ func (s *stress) lock(c *stressClient, name string, ctx context.Context, rng *ra
 	s.logf("client %d: Lock(%s, %v) after %v: granted until %v", c.id, name, h.Owner(), time.Since(start), h.Deadline().Sub(s.start))
 	s.granted(r)
 	return r
+}
+
+// endAll gives holds back, all at once or in any order.
+func endAll[T any](holds []T, rng *rand.Rand, unlock func(T, *rand.Rand)) {
+	if rng.IntN(3) == 0 {
+		var wg sync.WaitGroup
+		for _, h := range holds {
+			r := rand.New(rand.NewPCG(rng.Uint64(), 0))
+			wg.Go(func() { unlock(h, r) })
+		}
+		wg.Wait()
+		return
+	}
+	for _, i := range rng.Perm(len(holds)) {
+		unlock(holds[i], rng)
+	}
 }
 
 // granted checks that no other owner's hold is alive.

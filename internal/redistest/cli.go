@@ -74,3 +74,12 @@ func fields(text string) map[string]string {
 	}
 	return found
 }
+
+// CallsOf returns how often servers have carried out a command.
+func CallsOf(t testing.TB, servers []*Server, command string) (count int) {
+	t.Helper()
+	for _, s := range servers {
+		count += s.Calls(t, command)
+	}
+	return count
+}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -188,4 +189,17 @@ func (c *Cluster) views() ([]clusterView, error) {
 		return nil, errors.New("no node runs")
 	}
 	return views, nil
+}
+
+// Roles returns the nodes that own slots, and their replicas.
+func (c *Cluster) Roles(t testing.TB) (primaries, replicas []*Server) {
+	t.Helper()
+	for _, node := range c.Nodes {
+		if strings.HasPrefix(node.Cli(t, "ROLE"), "master") {
+			primaries = append(primaries, node)
+		} else {
+			replicas = append(replicas, node)
+		}
+	}
+	return primaries, replicas
 }

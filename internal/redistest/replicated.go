@@ -73,3 +73,16 @@ func addrs(servers []*Server) []string {
 	}
 	return all
 }
+
+// Suspender stops servers, and has them go on.
+func Suspender(servers []*Server) func(t testing.TB, on bool) {
+	return func(_ testing.TB, on bool) {
+		for _, s := range servers {
+			if on {
+				s.Stop()
+			} else {
+				s.Cont()
+			}
+		}
+	}
+}
