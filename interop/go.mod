@@ -5,15 +5,19 @@ go 1.25.0
 require (
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/goredisdriver v0.0.0
+	github.com/holdfast-go/holdfast/rueidisdriver v0.0.0
 	github.com/redis/go-redis/v9 v9.19.0
+	github.com/redis/rueidis v1.0.76
 )
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
+	golang.org/x/sys v0.43.0 // indirect
 )
 
 replace (
 	github.com/holdfast-go/holdfast => ../
 	github.com/holdfast-go/holdfast/goredisdriver => ../goredisdriver
+	github.com/holdfast-go/holdfast/rueidisdriver => ../rueidisdriver
 )

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,41 @@ var Versions = []string{"4.7.0", "3.52.0"}
 
 // Config is how a [Peer] is set up.
 type Config struct {
-	Version   string
-	Mode      string // single, cluster or sentinel
-	Addresses []string
-	Master    string        // with sentinel
-	Watchdog  time.Duration // lockWatchdogTimeout; 0: 30 s
-	FairWait  time.Duration // fairLockWaitTimeout; 0: 5 min
+	Version   string        // of Redisson; a Go peer has none
+	Mode      Mode          // what the servers are
+	Addresses []string      // host:port, each
+	Master    string        // with Sentinel
+	Watchdog  time.Duration // the watchdog's lease; 0: 30 s
+	FairWait  time.Duration // Redisson's fairLockWaitTimeout; 0: 5 min
+	Rueidis   bool          // the Go peer's client; else go-redis
+}
+
+// Mode is what a client is told of the servers.
+type Mode string
+
+// The modes.
+const (
+	Single      Mode = "single"
+	Cluster     Mode = "cluster"
+	Classic     Mode = "classic" // a cluster, without sharded pub/sub
+	Sentinel    Mode = "sentinel"
+	Independent Mode = "independent" // several servers, for a RedLock
+)
+
+// settings writes a config as both programs read it.
+func (c *Config) settings(scheme string) []string {
+	addresses := make([]string, len(c.Addresses))
+	for i, a := range c.Addresses {
+		addresses[i] = scheme + a
+	}
+	return []string{
+		"mode=" + string(c.Mode),
+		"addresses=" + strings.Join(addresses, ","),
+		"master=" + c.Master,
+		"watchdog=" + strconv.FormatInt(cmp.Or(c.Watchdog, 30*time.Second).Milliseconds(), 10),
+		"fairwait=" + strconv.FormatInt(cmp.Or(c.FairWait, 5*time.Minute).Milliseconds(), 10),
+		"rueidis=" + strconv.FormatBool(c.Rueidis),
+	}
 }
 
 // built is the Java program for each version of Redisson.
@@ -55,11 +85,13 @@ func compile(ctx context.Context, version string) (string, error) {
 	return target, nil
 }
 
-// Peer is a JVM with one Redisson client. Its goroutine reads the answers until
-// the JVM has ended.
+// Peer is a process with one client, Java's or ours, that obeys commands. Its
+// goroutine reads the answers until the process has ended.
 type Peer struct {
 	// ID is the client's UUID, as it stands in front of its threads' numbers.
 	ID string
+	// Java reports whether it is Redisson.
+	Java bool
 
 	cmd   *exec.Cmd
 	input io.WriteCloser
@@ -70,41 +102,51 @@ type Peer struct {
 	waiting map[int]chan answer
 }
 
-var errEnded = errors.New("the JVM has ended")
+var errEnded = errors.New("the process has ended")
 
 type answer struct {
 	value string
 	err   error
 }
 
-// Start starts a JVM and returns when its client is connected.
-func Start(ctx context.Context, c Config) (*Peer, error) {
+// StartJava starts a JVM and returns when its client is connected.
+func StartJava(ctx context.Context, c Config) (*Peer, error) {
 	target, err := build(ctx, c.Version)
 	if err != nil {
 		return nil, err
 	}
-	if c.Watchdog == 0 {
-		c.Watchdog = 30 * time.Second
-	}
-	if c.FairWait == 0 {
-		c.FairWait = 5 * time.Minute
-	}
-	addresses := make([]string, len(c.Addresses))
-	for i, a := range c.Addresses {
-		addresses[i] = "redis://" + a
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", //nolint:gosec // the tests say what
-		filepath.Join(target, "classes")+string(os.PathListSeparator)+filepath.Join(target, "lib", "*"),
-		"holdfast.interop.Peer", c.Mode, strconv.FormatInt(c.Watchdog.Milliseconds(), 10),
-		strconv.FormatInt(c.FairWait.Milliseconds(), 10), strings.Join(addresses, ","), c.Master)
-	cmd.Stderr = os.Stderr
-	p := &Peer{cmd: cmd, ended: make(chan struct{}), waiting: map[int]chan answer{0: make(chan answer, 1)}}
-	hello := p.waiting[0]
-	if p.input, err = cmd.StdinPipe(); err != nil {
+	arguments := append([]string{
+		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+		filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*"),
+		"holdfast.interop.Peer",
+	}, c.settings("redis://")...)
+	return start(ctx, true, exec.CommandContext(context.WithoutCancel(ctx), "java", arguments...)) //nolint:gosec // the tests say what
+}
+
+// GoVariable is what the environment of a Go peer has: its process is this
+// program once more, whose main function calls what obeys.
+const GoVariable = "HOLDFAST_INTEROP_PEER"
+
+// StartGo starts this program once more, as a Go peer.
+func StartGo(ctx context.Context, c Config) (*Peer, error) {
+	self, err := os.Executable()
+	if err != nil {
 		return nil, err
 	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, c.settings("")...)
+	cmd.Env = append(os.Environ(), GoVariable+"=1")
+	return start(ctx, false, cmd)
+}
+
+func start(ctx context.Context, java bool, cmd *exec.Cmd) (*Peer, error) {
+	cmd.Stderr = os.Stderr
+	hello := make(chan answer, 1)
+	p := &Peer{Java: java, cmd: cmd, ended: make(chan struct{}), waiting: map[int]chan answer{0: hello}}
 	output, err := cmd.StdoutPipe()
 	if err != nil {
+		return nil, err
+	}
+	if p.input, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
@@ -117,11 +159,11 @@ func Start(ctx context.Context, c Config) (*Peer, error) {
 		return p, a.err
 	case <-ctx.Done():
 		p.Kill()
-		return nil, fmt.Errorf("the JVM does not say hello: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("the process does not say hello: %w", context.Cause(ctx))
 	}
 }
 
-// read hands the answers out, until the JVM has ended.
+// read hands the answers out, until the process has ended.
 func (p *Peer) read(output io.Reader) {
 	defer close(p.ended)
 	lines := bufio.NewScanner(output)
@@ -131,7 +173,7 @@ func (p *Peer) read(output io.Reader) {
 		n, err := strconv.Atoi(number)
 		a := answer{value: value}
 		if err != nil || verdict != "ok" {
-			a.err = fmt.Errorf("redisson: %s", lines.Text())
+			a.err = fmt.Errorf("%s: %s", p, lines.Text())
 		}
 		p.mu.Lock()
 		waiting := p.waiting[n]
@@ -153,7 +195,8 @@ func (p *Peer) read(output io.Reader) {
 	p.waiting = nil
 }
 
-// Ask has a thread do something and returns where the answer will be.
+// Ask has a thread do something, and returns what waits for the answer. Whoever
+// does not call it does not wait.
 func (p *Peer) Ask(thread, verb, kind, name string, numbers ...any) func() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +216,15 @@ func (p *Peer) Ask(thread, verb, kind, name string, numbers ...any) func() (stri
 	}
 }
 
-// Kill ends the JVM at once, as a crash would, and waits for it.
+// String says which language it speaks.
+func (p *Peer) String() string {
+	if p.Java {
+		return "java"
+	}
+	return "go"
+}
+
+// Kill ends the process at once, as a crash would, and waits for it.
 func (p *Peer) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.ended

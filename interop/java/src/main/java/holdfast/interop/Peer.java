@@ -4,6 +4,9 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -13,41 +16,64 @@ import org.redisson.Redisson;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RObject;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
+import org.redisson.config.ShardedSubscriptionMode;
 
 /**
- * Obeys commands, one a line: a number, a thread's name, a verb, and arguments, separated by blanks.
- * Each thread is one of its own, since a thread is what Redisson's locks belong to. Answers, in the
- * order in which they are ready: the number, then "ok" and a value, or "error" and a text.
+ * Obeys commands, one a line: a number, a thread's name, a verb, a kind, a lock's name, and more
+ * arguments, separated by blanks. Each thread is one of its own, since a thread is what Redisson's
+ * locks belong to. Answers, in the order in which they are ready: the number, then "ok" and a value,
+ * or "error" and a text.
  *
  * <p>It ends when its input does, and then leaves its locks as they are.
  */
 public final class Peer {
+  private final List<RedissonClient> clients = new ArrayList<>();
   private final RedissonClient redisson;
   private final PrintStream out;
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
 
-  private Peer(RedissonClient redisson, PrintStream out) {
-    this.redisson = redisson;
+  private Peer(Map<String, String> settings, PrintStream out) {
+    String[] addresses = settings.get("addresses").split(",");
+    if (settings.get("mode").equals("independent")) {
+      for (String address : addresses) {
+        clients.add(Redisson.create(config(settings, address)));
+      }
+    } else {
+      clients.add(Redisson.create(config(settings, addresses)));
+    }
+    redisson = clients.get(0);
     this.out = out;
   }
 
-  public static void main(String[] args) throws Exception {
+  private static Config config(Map<String, String> settings, String... addresses) {
     Config config = new Config();
-    long watchdog = Long.parseLong(args[1]);
-    config.setLockWatchdogTimeout(watchdog);
-    config.setFairLockWaitTimeout(Long.parseLong(args[2]));
-    String[] addresses = args[3].split(",");
-    switch (args[0]) {
+    config.setLockWatchdogTimeout(Long.parseLong(settings.get("watchdog")));
+    config.setFairLockWaitTimeout(Long.parseLong(settings.get("fairwait")));
+    switch (settings.get("mode")) {
       case "cluster" -> config.useClusterServers().addNodeAddress(addresses);
-      case "sentinel" -> config.useSentinelServers().setMasterName(args[4])
+      case "classic" -> config.useClusterServers().addNodeAddress(addresses)
+          .setShardedSubscriptionMode(ShardedSubscriptionMode.OFF);
+      case "sentinel" -> config.useSentinelServers().setMasterName(settings.get("master"))
           .setCheckSentinelsList(false).addSentinelAddress(addresses);
       default -> config.useSingleServer().setAddress(addresses[0]);
     }
-    Peer peer = new Peer(Redisson.create(config), new PrintStream(System.out, true, StandardCharsets.UTF_8));
+    return config;
+  }
+
+  /** Takes settings, each as name=value. */
+  public static void main(String[] args) throws Exception {
+    Map<String, String> settings = new HashMap<>();
+    for (String arg : args) {
+      String[] pair = arg.split("=", 2);
+      settings.put(pair[0], pair[1]);
+    }
+    Peer peer = new Peer(settings, new PrintStream(System.out, true, StandardCharsets.UTF_8));
     peer.out.println("0 ok " + peer.redisson.getId());
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -70,67 +96,96 @@ public final class Peer {
     });
   }
 
-  private RLock lock(String kind, String name) {
+  private RLock lock(String kind, String name) throws Exception {
     return switch (kind) {
       case "mutex" -> redisson.getLock(name);
+      case "nonreentrant" -> since4("getNonReentrantLock", name);
       case "spin" -> redisson.getSpinLock(name);
       case "fenced" -> redisson.getFencedLock(name);
       case "fair" -> redisson.getFairLock(name);
+      case "nonreentrantfair" -> since4("getNonReentrantFairLock", name);
       case "read" -> redisson.getReadWriteLock(name).readLock();
       case "write" -> redisson.getReadWriteLock(name).writeLock();
+      case "multi" -> redisson.getMultiLock(mutexes(name));
+      case "red" -> redisson.getRedLock(
+          clients.stream().map(client -> client.getLock(name)).toArray(RLock[]::new));
       default -> throw new IllegalArgumentException(kind);
     };
   }
 
-  /** Does what words from the third on say: a verb, a kind, a name, and numbers. */
+  private RLock since4(String method, String name) throws Exception {
+    return (RLock) RedissonClient.class.getMethod(method, String.class).invoke(redisson, name);
+  }
+
+  /** The locks that a multi-lock's name lists, with plus signs between. */
+  private RLock[] mutexes(String names) {
+    String[] split = names.split("\\+");
+    RLock[] locks = new RLock[split.length];
+    for (int i = 0; i < split.length; i++) {
+      locks[i] = redisson.getLock(split[i]);
+    }
+    return locks;
+  }
+
+  /** Does what words from the third on say: a verb, a kind, a name, and more. */
   private Object does(String[] words) throws Exception {
+    String verb = words[2];
     String kind = words[3];
     String name = words[4];
+    switch (verb) {
+      case "contend":
+        return Contender.contend(this, kind, name, Integer.parseInt(words[5]));
+      case "rounds":
+        return Contender.rounds(redisson.getCountDownLatch(name), words[5].equals("true"),
+            Integer.parseInt(words[6]), name, Integer.parseInt(words[7]));
+      case "owner":
+        return redisson.getId() + ":" + Thread.currentThread().getId();
+      case "field": // of the hash of a lock: how often somebody holds it
+        return redisson.<String, String>getMap(name, StringCodec.INSTANCE).get(words[5]);
+      default:
+    }
     if (kind.equals("permits")) {
       return permits(words, redisson.getPermitExpirableSemaphore(name));
     }
     long a = words.length > 5 ? Long.parseLong(words[5]) : 0;
     long b = words.length > 6 ? Long.parseLong(words[6]) : 0;
-    if (kind.equals("semaphore")) {
-      return semaphore(words[2], redisson.getSemaphore(name), (int) a, b);
-    }
-    if (kind.equals("latch")) {
-      return latch(words[2], redisson.getCountDownLatch(name), a);
-    }
-    RLock lock = lock(kind, name);
-    switch (words[2]) {
-      case "lock": // lease in ms; 0: the watchdog's
+    return switch (kind) {
+      case "semaphore" -> semaphore(verb, redisson.getSemaphore(name), (int) a, b);
+      case "latch" -> latch(verb, redisson.getCountDownLatch(name), a);
+      default -> locking(verb, lock(kind, name), a, b);
+    };
+  }
+
+  private static Object locking(String verb, RLock lock, long a, long b) throws Exception {
+    return switch (verb) {
+      case "lock" -> { // lease in ms; 0: the watchdog's
         if (a > 0) {
           lock.lock(a, TimeUnit.MILLISECONDS);
         } else {
           lock.lock();
         }
-        return "locked";
-      case "trylock": // wait and lease in ms; a lease of 0: the watchdog's
-        return lock.tryLock(a, b > 0 ? b : -1, TimeUnit.MILLISECONDS);
-      case "token":
-        return ((RFencedLock) lock).lockAndGetToken();
-      case "unlock":
+        yield "locked";
+      }
+      // wait and lease in ms; a lease of 0: the watchdog's; a wait of 0: one try
+      case "trylock" -> a == 0 && b == 0
+          ? lock.tryLock() : lock.tryLock(a, b > 0 ? b : -1, TimeUnit.MILLISECONDS);
+      case "token" -> ((RFencedLock) lock).lockAndGetToken();
+      case "lasttoken" -> ((RFencedLock) lock).getToken();
+      case "unlock" -> {
         lock.unlock();
-        return "unlocked";
-      case "force":
-        return lock.forceUnlock();
-      case "count":
-        return lock.getHoldCount();
-      case "held":
-        return lock.isHeldByCurrentThread();
-      case "locked":
-        return lock.isLocked();
-      case "ttl":
-        return lock.remainTimeToLive();
-      case "thread":
-        return Thread.currentThread().getId();
-      default:
-        throw new IllegalArgumentException(words[2]);
-    }
+        yield "unlocked";
+      }
+      case "force" -> lock.forceUnlock();
+      case "count" -> lock.getHoldCount();
+      case "held" -> lock.isHeldByCurrentThread();
+      case "locked" -> lock.isLocked();
+      case "ttl" -> lock.remainTimeToLive();
+      case "delete" -> ((RObject) lock).delete();
+      default -> throw new IllegalArgumentException(verb);
+    };
   }
 
-  private Object semaphore(String verb, RSemaphore s, int a, long b) throws Exception {
+  private static Object semaphore(String verb, RSemaphore s, int a, long b) throws Exception {
     return switch (verb) {
       case "set" -> s.trySetPermits(a);
       case "acquire" -> {
@@ -152,7 +207,7 @@ public final class Peer {
     };
   }
 
-  private Object permits(String[] words, RPermitExpirableSemaphore s) throws Exception {
+  private static Object permits(String[] words, RPermitExpirableSemaphore s) throws Exception {
     return switch (words[2]) {
       case "set" -> s.trySetPermits(Integer.parseInt(words[5]));
       case "acquire" -> s.acquire(Long.parseLong(words[5]), TimeUnit.MILLISECONDS);
@@ -163,6 +218,7 @@ public final class Peer {
         yield "released";
       }
       case "tryrelease" -> s.tryRelease(words[5]);
+      case "lease" -> s.getLeaseTime(words[5]);
       case "update" -> s.updateLeaseTime(words[5], Long.parseLong(words[6]), TimeUnit.MILLISECONDS);
       case "available" -> s.availablePermits();
       case "total" -> s.getPermits();
@@ -171,7 +227,7 @@ public final class Peer {
     };
   }
 
-  private Object latch(String verb, RCountDownLatch l, long a) throws Exception {
+  private static Object latch(String verb, RCountDownLatch l, long a) throws Exception {
     return switch (verb) {
       case "set" -> l.trySetCount(a);
       case "down" -> {
@@ -183,5 +239,58 @@ public final class Peer {
       case "delete" -> l.delete();
       default -> throw new IllegalArgumentException(verb);
     };
+  }
+
+  /** What a contender takes and gives back, whatever its kind. */
+  interface Held {
+    void take() throws Exception;
+
+    void giveBack() throws Exception;
+  }
+
+  Held held(String kind, String name) throws Exception {
+    switch (kind) {
+      case "semaphore":
+        RSemaphore semaphore = redisson.getSemaphore(name);
+        return new Held() {
+          @Override
+          public void take() throws Exception {
+            semaphore.acquire();
+          }
+
+          @Override
+          public void giveBack() {
+            semaphore.release();
+          }
+        };
+      case "permits":
+        RPermitExpirableSemaphore permits = redisson.getPermitExpirableSemaphore(name);
+        return new Held() {
+          private String id;
+
+          @Override
+          public void take() throws Exception {
+            id = permits.acquire(1, TimeUnit.MINUTES);
+          }
+
+          @Override
+          public void giveBack() {
+            permits.release(id);
+          }
+        };
+      default:
+        RLock lock = lock(kind, name);
+        return new Held() {
+          @Override
+          public void take() {
+            lock.lock();
+          }
+
+          @Override
+          public void giveBack() {
+            lock.unlock();
+          }
+        };
+    }
   }
 }

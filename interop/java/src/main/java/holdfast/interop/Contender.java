@@ -1,0 +1,76 @@
+package holdfast.interop;
+
+import java.io.BufferedReader;
+import java.io.Closeable;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.net.InetAddress;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import org.redisson.api.RCountDownLatch;
+
+/**
+ * Takes a lock again and again, and tells the referee, which is on a port of this host, each time
+ * that it has it and before it gives it back.
+ */
+final class Contender implements Closeable {
+  private final Socket socket;
+  private final BufferedReader in;
+  private final PrintStream out;
+
+  private Contender(int port, String kind, String name) throws IOException {
+    socket = new Socket(InetAddress.getLoopbackAddress(), port);
+    socket.setTcpNoDelay(true);
+    in = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
+    out = new PrintStream(socket.getOutputStream(), true, StandardCharsets.UTF_8);
+    out.println("java " + kind + " " + name);
+  }
+
+  /** Says something to the referee, and returns whether to go on. */
+  private boolean tell(String what) throws IOException {
+    out.println(what);
+    String answer = in.readLine();
+    if (answer == null) {
+      throw new IOException("the referee has left");
+    }
+    return answer.equals("go");
+  }
+
+  @Override
+  public void close() throws IOException {
+    socket.close();
+  }
+
+  static int contend(Peer peer, String kind, String name, int port) throws Exception {
+    Peer.Held held = peer.held(kind, name);
+    try (Contender referee = new Contender(port, kind, name)) {
+      int holds = 0;
+      for (boolean on = true; on; holds++) {
+        held.take();
+        on = referee.tell("enter");
+        referee.tell("leave");
+        held.giveBack();
+      }
+      return holds;
+    }
+  }
+
+  /** Waits for a latch, round after round, and counts it down before if it is told to. */
+  static int rounds(RCountDownLatch latch, boolean counts, int count, String name, int port)
+      throws Exception {
+    try (Contender referee = new Contender(port, "latch", name)) {
+      int rounds = 0;
+      for (boolean on = true; on; rounds++) {
+        referee.tell("set " + latch.trySetCount(count));
+        if (counts) {
+          referee.tell("down");
+          latch.countDown();
+        }
+        latch.await();
+        on = referee.tell("through");
+      }
+      return rounds;
+    }
+  }
+}

@@ -1,0 +1,442 @@
+package interop
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/rueidisdriver"
+)
+
+var background = context.Background()
+
+// goSide is the Go side's process: it obeys the commands that java's Peer does.
+// Its threads are owners.
+type goSide struct {
+	clients []*holdfast.Client // several for a RedLock, otherwise one
+	client  *holdfast.Client
+	threads map[string]*goThread
+
+	mu sync.Mutex // guards standard output
+}
+
+// goThread is an owner and the goroutine that obeys for it, one command after
+// another, until the process ends.
+type goThread struct {
+	side  *goSide
+	ctx   context.Context // with the owner
+	owner holdfast.Owner
+	work  chan []string
+	holds map[string][]*holdfast.Hold // by kind and name, and by permit
+}
+
+// obey is the main function of a Go peer. It ends when its input does, and then
+// leaves its locks as they are.
+func obey(arguments []string) error {
+	settings := map[string]string{}
+	for _, a := range arguments {
+		name, value, _ := strings.Cut(a, "=")
+		settings[name] = value
+	}
+	drivers, err := drivers(settings)
+	if err != nil {
+		return err
+	}
+	watchdog, err := milliseconds(settings["watchdog"])
+	if err != nil {
+		return err
+	}
+	s := &goSide{threads: map[string]*goThread{}}
+	for _, d := range drivers {
+		c, err := holdfast.New(d, holdfast.WithLease(watchdog))
+		if err != nil {
+			return err
+		}
+		s.clients = append(s.clients, c)
+	}
+	s.client = s.clients[0]
+	fmt.Println("0 ok", s.client.ID())
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		s.thread(words[1]).work <- words
+	}
+	return nil
+}
+
+// drivers returns one for each server if they are independent, and one otherwise.
+func drivers(settings map[string]string) ([]driver.Driver, error) {
+	addresses := strings.Split(settings["addresses"], ",")
+	groups := [][]string{addresses}
+	if Mode(settings["mode"]) == Independent {
+		groups = nil
+		for _, a := range addresses {
+			groups = append(groups, []string{a})
+		}
+	}
+	opened := make([]driver.Driver, len(groups))
+	for i, group := range groups {
+		open := goRedis
+		if settings["rueidis"] == "true" {
+			open = rueidisOpen
+		}
+		var err error
+		if opened[i], err = open(Mode(settings["mode"]), group, settings["master"]); err != nil {
+			return nil, err
+		}
+	}
+	return opened, nil
+}
+
+func goRedis(mode Mode, addresses []string, master string) (driver.Driver, error) {
+	var options []goredisdriver.Option
+	if mode == Classic {
+		options = append(options, goredisdriver.WithShardedPubSub(false))
+	}
+	return goredisdriver.New(redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: addresses, MasterName: master, IsClusterMode: mode == Cluster || mode == Classic,
+	}), options...), nil
+}
+
+func rueidisOpen(mode Mode, addresses []string, master string) (driver.Driver, error) {
+	var options []rueidisdriver.Option
+	if mode == Classic {
+		options = append(options, rueidisdriver.WithShardedPubSub(false))
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: addresses, Sentinel: rueidis.SentinelOption{MasterSet: master},
+		ForceSingleClient: mode == Single || mode == Independent,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rueidisdriver.New(client, options...), nil
+}
+
+func (s *goSide) thread(name string) *goThread {
+	t := s.threads[name]
+	if t == nil {
+		owner := s.client.NewOwner()
+		t = &goThread{
+			side: s, owner: owner, ctx: holdfast.WithOwner(background, owner),
+			work: make(chan []string, 16), holds: map[string][]*holdfast.Hold{},
+		}
+		s.threads[name] = t
+		go t.obey()
+	}
+	return t
+}
+
+func (t *goThread) obey() {
+	for words := range t.work {
+		value, err := t.does(words)
+		t.side.mu.Lock()
+		if err != nil {
+			fmt.Println(words[0], "error", strings.ReplaceAll(err.Error(), "\n", " "))
+		} else {
+			fmt.Println(words[0], "ok", value)
+		}
+		t.side.mu.Unlock()
+	}
+}
+
+// does what words from the third on say: a verb, a kind, a name, and more.
+func (t *goThread) does(words []string) (any, error) {
+	verb, kind, name, rest := words[2], words[3], words[4], words[5:]
+	switch verb {
+	case "owner":
+		return t.owner, nil
+	case "contend":
+		return contend(t.ctx, t.side, kind, name, rest[0])
+	case "rounds":
+		return rounds(t.ctx, t.side.client.NewLatch(name), rest)
+	}
+	switch kind {
+	case "permits":
+		return t.permits(verb, t.side.client.NewPermitSemaphore(name), rest)
+	case "semaphore":
+		return t.semaphore(verb, t.side.client.NewSemaphore(name), rest)
+	case "latch":
+		return t.latch(verb, t.side.client.NewLatch(name), rest)
+	}
+	l, err := t.side.lock(kind, name)
+	if err != nil {
+		return nil, err
+	}
+	switch verb {
+	case "lock", "trylock", "token", "unlock", "lost":
+		return t.locking(verb, kind+" "+name, l, rest)
+	}
+	whole, ok := l.(wholeLock)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", kind, errors.ErrUnsupported)
+	}
+	return t.asking(verb, whole, rest)
+}
+
+// wholeLock is what every kind answers to that is one lock.
+type wholeLock interface {
+	holdfast.Locker
+	HoldCount(ctx context.Context, owner holdfast.Owner) (int, error)
+	HeldBy(ctx context.Context, owner holdfast.Owner) (bool, error)
+	Locked(ctx context.Context) (bool, error)
+	TTL(ctx context.Context) (time.Duration, error)
+	Inspect(ctx context.Context) (holdfast.Inspection, error)
+	ForceUnlock(ctx context.Context) (bool, error)
+	Delete(ctx context.Context) (bool, error)
+}
+
+// lock makes the counterpart of Redisson's lock of that kind.
+func (s *goSide) lock(kind, name string) (holdfast.Locker, error) {
+	switch kind {
+	case "mutex":
+		return s.client.NewMutex(name), nil
+	case "nonreentrant":
+		return s.client.NewMutex(name, holdfast.NonReentrant()), nil
+	case "spin":
+		return s.client.NewMutex(name, holdfast.Polling(holdfast.Backoff{})), nil
+	case "fenced":
+		return s.client.NewMutex(name, holdfast.Fenced()), nil
+	case "fair":
+		return s.client.NewFairMutex(name), nil
+	case "nonreentrantfair":
+		return s.client.NewFairMutex(name, holdfast.NonReentrant()), nil
+	case "read":
+		return s.client.NewRWMutex(name).Reader(), nil
+	case "write":
+		return s.client.NewRWMutex(name).Writer(), nil
+	case "multi":
+		var all []holdfast.Locker
+		for one := range strings.SplitSeq(name, "+") {
+			all = append(all, s.client.NewMutex(one))
+		}
+		return holdfast.NewMultiLock(all...), nil
+	case "red":
+		var all []holdfast.Locker
+		for _, c := range s.clients {
+			all = append(all, c.NewMutex(name))
+		}
+		return holdfast.NewRedLock(all...), nil
+	default:
+		return nil, fmt.Errorf("no such kind: %s", kind)
+	}
+}
+
+func (t *goThread) locking(verb, key string, l holdfast.Locker, rest []string) (any, error) {
+	held := t.holds[key]
+	switch verb {
+	case "lock", "token":
+		h, err := l.Lock(t.ctx, leased(rest, 0)...)
+		if err != nil {
+			return nil, err
+		}
+		t.holds[key] = append(held, h)
+		if verb == "token" {
+			return h.Token(), nil
+		}
+		return "locked", nil
+	case "trylock":
+		h, err := try(t.ctx, l, rest)
+		if errors.Is(err, holdfast.ErrLocked) {
+			return false, nil
+		}
+		if err == nil {
+			t.holds[key] = append(held, h)
+		}
+		return err == nil, err
+	}
+	if len(held) == 0 {
+		return nil, errors.New("this thread has not locked it")
+	}
+	h := held[len(held)-1]
+	if verb == "lost" {
+		return errors.Is(context.Cause(h.Context()), holdfast.ErrLost), nil
+	}
+	t.holds[key] = held[:len(held)-1]
+	return "unlocked", h.Unlock()
+}
+
+// try waits as long as the first number says, for a hold of the second's lease.
+func try(ctx context.Context, l holdfast.Locker, rest []string) (*holdfast.Hold, error) {
+	options := leased(rest, 1)
+	if wait := number(rest, 0); wait > 0 {
+		return l.Lock(ctx, append(options, holdfast.Wait(wait))...)
+	}
+	return l.TryLock(ctx, options...)
+}
+
+// leased says how long a hold lives, if there is a number for it.
+func leased(rest []string, i int) []holdfast.LockOption {
+	if d := number(rest, i); d > 0 {
+		return []holdfast.LockOption{holdfast.Lease(d)}
+	}
+	return nil
+}
+
+// number reads milliseconds; none are 0.
+func number(rest []string, i int) time.Duration {
+	if i >= len(rest) {
+		return 0
+	}
+	d, err := milliseconds(rest[i])
+	if err != nil {
+		panic(err) // the tests do not write such things
+	}
+	return d
+}
+
+func milliseconds(s string) (time.Duration, error) {
+	ms, err := strconv.ParseInt(s, 10, 64)
+	return time.Duration(ms) * time.Millisecond, err
+}
+
+func (t *goThread) asking(verb string, l wholeLock, rest []string) (any, error) {
+	switch verb {
+	case "count":
+		return l.HoldCount(t.ctx, t.owner)
+	case "field": // how often somebody holds it
+		owner, err := holdfast.ParseOwner(strings.TrimSuffix(rest[0], ":write"))
+		if err != nil {
+			return nil, err
+		}
+		return l.HoldCount(t.ctx, owner)
+	case "held":
+		return l.HeldBy(t.ctx, t.owner)
+	case "locked":
+		return l.Locked(t.ctx)
+	case "ttl":
+		ttl, err := l.TTL(t.ctx)
+		return ttl.Milliseconds(), err
+	case "force":
+		return l.ForceUnlock(t.ctx)
+	case "delete":
+		return l.Delete(t.ctx)
+	case "holders": // who it says holds it, to whom it is refused
+		_, err := l.TryLock(background)
+		var locked *holdfast.LockedError
+		if !errors.As(err, &locked) {
+			return nil, fmt.Errorf("not refused: %w", err)
+		}
+		return locked.Holder, nil
+	case "inspect": // mode, owners with their counts, and who stands in line
+		found, err := l.Inspect(t.ctx)
+		text := "mode=" + found.Mode
+		for _, h := range found.Holders {
+			text += fmt.Sprintf(" %s=%d", h.Owner, h.Count)
+		}
+		return strings.Join(append([]string{text}, found.Waiters...), " waits="), err
+	default:
+		return nil, fmt.Errorf("no such verb: %s", verb)
+	}
+}
+
+func count(rest []string, i int) int { return int(number(rest, i).Milliseconds()) }
+
+func (t *goThread) semaphore(verb string, s *holdfast.Semaphore, rest []string) (any, error) {
+	n := count(rest, 0)
+	switch verb {
+	case "set":
+		return s.TrySetPermits(t.ctx, n)
+	case "acquire":
+		return "acquired", s.Acquire(t.ctx, n)
+	case "tryacquire":
+		var err error
+		if wait := number(rest, 1); wait > 0 {
+			err = s.Acquire(t.ctx, n, holdfast.Wait(wait))
+		} else {
+			err = s.TryAcquire(t.ctx, n)
+		}
+		if errors.Is(err, holdfast.ErrLocked) {
+			return false, nil
+		}
+		return err == nil, err
+	case "release":
+		return "released", s.Release(n)
+	case "add":
+		return "added", s.AddPermits(t.ctx, n)
+	case "drain":
+		return s.Drain(t.ctx)
+	case "available":
+		return s.Available(t.ctx)
+	default:
+		return nil, fmt.Errorf("no such verb: %s", verb)
+	}
+}
+
+func (t *goThread) permits(verb string, s *holdfast.PermitSemaphore, rest []string) (any, error) {
+	switch verb {
+	case "set":
+		return s.TrySetPermits(t.ctx, count(rest, 0))
+	case "acquire", "tryacquire": // the lease; the wait and the lease
+		if verb == "acquire" {
+			rest = append([]string{"60000"}, rest...)
+		}
+		h, err := try(t.ctx, s, rest)
+		if errors.Is(err, holdfast.ErrLocked) {
+			return "null", nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		id := s.IDs(h)[0]
+		t.holds[id] = []*holdfast.Hold{h}
+		return id, nil
+	case "release":
+		if held := t.holds[rest[0]]; held != nil {
+			return "released", held[0].Unlock()
+		}
+		return "released", s.Release(t.ctx, rest[0])
+	case "tryrelease":
+		err := s.Release(t.ctx, rest[0])
+		if errors.Is(err, holdfast.ErrNotHeld) {
+			return false, nil
+		}
+		return err == nil, err
+	case "lease":
+		d, err := s.LeaseOf(t.ctx, rest[0])
+		return d.Milliseconds(), err
+	case "update":
+		err := s.UpdateLease(t.ctx, rest[0], number(rest, 1))
+		return err == nil, err
+	case "available":
+		return s.Available(t.ctx)
+	case "total":
+		return s.Permits(t.ctx)
+	case "acquired":
+		return s.Acquired(t.ctx)
+	default:
+		return nil, fmt.Errorf("no such verb: %s", verb)
+	}
+}
+
+func (t *goThread) latch(verb string, l *holdfast.Latch, rest []string) (any, error) {
+	switch verb {
+	case "set":
+		return l.TrySetCount(t.ctx, count(rest, 0))
+	case "down":
+		return "down", l.CountDown(t.ctx)
+	case "count":
+		return l.Count(t.ctx)
+	case "await":
+		err := l.Await(t.ctx, holdfast.Wait(number(rest, 0)))
+		if errors.Is(err, holdfast.ErrNotZero) {
+			return false, nil
+		}
+		return err == nil, err
+	case "delete":
+		return l.Delete(t.ctx)
+	default:
+		return nil, fmt.Errorf("no such verb: %s", verb)
+	}
+}
