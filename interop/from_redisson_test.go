@@ -104,6 +104,13 @@ func TestFromRedissonJava(t *testing.T) {
 			for name, text := range mentioned {
 				checkMark(t, name, text, has[name])
 			}
+			for _, version := range Versions {
+				for _, of := range s.types {
+					if found := java[version][of]; found != nil && !found.isConfig() {
+						checkOverloads(t, found, page.overloads(s.title))
+					}
+				}
+			}
 		})
 	}
 }
@@ -118,6 +125,17 @@ func checkMark(t *testing.T, name, text string, has map[string]bool) {
 		only := len(has) == 1 && has[version]
 		if marked := strings.HasPrefix(text, mark); marked != only {
 			t.Errorf("`%s`: marked as%s is %v; that only this version has it is %v", name, mark, marked, only)
+		}
+	}
+}
+
+// checkOverloads checks that a type's methods are there with every number of
+// parameters; a class has the Async ones, too.
+func checkOverloads(t *testing.T, of *javaType, mentioned map[string]bool) {
+	t.Helper()
+	for found := range of.overloads {
+		if !mentioned[found] && !strings.Contains(found, "Async/") {
+			t.Errorf("no row for %s of %s: a name, and how many parameters", found, of.name)
 		}
 	}
 }
@@ -215,7 +233,11 @@ type javaType struct {
 	name    string
 	supers  []string
 	methods map[string]bool
+	// overloads are its methods with how many parameters they have: lock/2.
+	overloads map[string]bool
 }
+
+func (j *javaType) isConfig() bool { return strings.HasPrefix(j.name, "org.redisson.config.") }
 
 // settings are the methods, with setX as the setting x, and without its getters.
 func (j *javaType) settings() map[string]bool {
@@ -224,7 +246,7 @@ func (j *javaType) settings() map[string]bool {
 		property := strings.TrimPrefix(strings.TrimPrefix(name, "get"), "is")
 		setter, isSetter := strings.CutPrefix(name, "set")
 		switch {
-		case !strings.HasPrefix(j.name, "org.redisson.config."):
+		case !j.isConfig():
 			names[name] = true
 		case isSetter:
 			names[strings.ToLower(setter[:1])+setter[1:]] = true
@@ -287,7 +309,7 @@ func parseJavap(text string) map[string]*javaType {
 			bare = javaParams.ReplaceAllString(bare, "")
 		}
 		if head := javaHead.FindStringSubmatch(bare); head != nil {
-			current = &javaType{name: head[1], methods: map[string]bool{}}
+			current = &javaType{name: head[1], methods: map[string]bool{}, overloads: map[string]bool{}}
 			all[current.name] = current
 			_, supers, isInterface := strings.Cut(bare, " extends ")
 			if isInterface && strings.Contains(bare, "interface ") {
@@ -308,8 +330,19 @@ func parseJavap(text string) map[string]*javaType {
 			continue // the client makes other things than locks, too
 		}
 		current.methods[method[2]] = true
+		current.overloads[overload(bare[strings.Index(bare, method[2]+"("):])] = true
 	}
 	return all
+}
+
+// overload makes lock/2 of lock(leaseTime, unit).
+func overload(signature string) string {
+	name, rest, _ := strings.Cut(signature, "(")
+	parameters, _, _ := strings.Cut(rest, ")")
+	if parameters == "" {
+		return name + "/0"
+	}
+	return fmt.Sprintf("%s/%d", name, strings.Count(parameters, ",")+1)
 }
 
 // page is docs/from-redisson.md.
@@ -398,6 +431,23 @@ func (p *page) java(title string) map[string]string {
 		}
 	}
 	return names
+}
+
+// overloads returns the methods in a section's first column with how many
+// parameters they have.
+func (p *page) overloads(title string) map[string]bool {
+	found := map[string]bool{}
+	for _, t := range p.tables {
+		if t.title == title && t.head[0] == "Redisson" {
+			for _, row := range t.rows {
+				for _, span := range codeSpan.FindAllStringSubmatch(row[0], -1) {
+					name, _, _ := strings.Cut(span[1], "(")
+					found[overload(span[1][strings.LastIndexAny(name, ". ")+1:])] = true
+				}
+			}
+		}
+	}
+	return found
 }
 
 // Every Go expression in the page can be compiled, with the page's own table of
