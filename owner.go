@@ -58,11 +58,13 @@ func withoutOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, nil)
 }
 
-// newUUID returns a random UUID of version 4, in lower case.
+// newUUID returns a random UUID of version 8, in lower case. Redisson's are of
+// version 4: the scripts tell by it whose holds they may trust to be renewed in
+// full (see rw.lua), and people, whose lock it is.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	b[6] = b[6]&0x0f | 0x40
+	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

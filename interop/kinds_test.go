@@ -70,7 +70,7 @@ var kinds = []*kind{
 	{name: "nonreentrantfair", from4: true, whole: true, channel: on(lockChannel), spell: itself},
 	{
 		name: "read", rival: "write", nests: true, whole: true, channel: on(rwChannel), spell: itself,
-		more: map[string]func(d *duel){"together": readTogether},
+		more: map[string]func(d *duel){"together": readTogether, "several": readSeveral},
 	},
 	{
 		name: "write", nests: true, whole: true, channel: on(rwChannel), spell: itself,

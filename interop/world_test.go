@@ -81,6 +81,9 @@ type world struct {
 	golang  *Peer
 }
 
+// redisson3 reports whether Java's side is the last of the older major line.
+func (w *world) redisson3() bool { return strings.HasPrefix(w.version, "3.") }
+
 // onWorlds runs a test in a world for each version of Redisson, on servers of the
 // topology.
 func (top *topology) onWorlds(t *testing.T, test func(t *testing.T, w *world)) {
@@ -96,6 +99,20 @@ func (top *topology) onWorlds(t *testing.T, test func(t *testing.T, w *world)) {
 			})
 		}
 	})
+}
+
+// each runs a test for each kind that this Redisson has, all at the same time.
+func (w *world) each(t *testing.T, kinds []*kind, test func(t *testing.T, k *kind)) {
+	t.Helper()
+	for _, k := range kinds {
+		if k.from4 && w.redisson3() {
+			continue // there is nothing to share it with
+		}
+		t.Run(k.title(), func(t *testing.T) {
+			t.Parallel()
+			test(t, k)
+		})
+	}
 }
 
 // connect opens a client of the test's own, to look at what stands in Redis.

@@ -5,8 +5,14 @@
 -- owner:write  how often it writes
 --
 -- and each of an owner's read holds has a key of its own beside it, which lives
--- as long as that hold does: an owner reads for as long as one of its keys lives,
--- whatever the hash says. The hash lives as long as the longest of all holds.
+-- as long as that hold does: an owner of ours reads for as long as one of its keys
+-- lives, whatever the hash says. The hash lives as long as the longest of all
+-- holds.
+--
+-- Of Redisson's owners that is not certain: its version 3 renews these keys for one
+-- lock of several only, and the hash for all. So an owner of its, whose keys are
+-- gone, is believed to read until the hash ends. If only such ones are left, the
+-- hash lives for as long as it takes them to renew it.
 --
 -- An owner's keys are declared by its own calls. Those of others are not known
 -- beforehand; they are built here, with the lock's tag, so they are in its slot.
@@ -17,8 +23,17 @@ local function read_key(prefix, owner, i)
   return prefix .. owner .. ':rwlock_timeout:' .. i
 end
 
+-- grace is the lease of Redisson's watchdog, by default, in ms.
+local grace = 30000
+
+-- ours says whether an owner is one of holdfast's, by the version of its client's
+-- UUID.
+local function ours(owner)
+  return string.sub(owner, 15, 15) == '8'
+end
+
 -- reading says how often the owner reads, and for how many ms at least one of
--- these holds lives. A count whose keys have all expired is 0.
+-- these holds lives. A count whose keys have all expired is 0 if it is ours.
 local function reading(key, prefix, owner)
   local count = tonumber(redis.call('HGET', key, owner) or '0') or 0
   local ttl = 0
@@ -29,7 +44,10 @@ local function reading(key, prefix, owner)
     end
     ttl = math.max(ttl, left)
   end
-  if ttl == 0 then
+  if ttl == 0 and count > 0 and not ours(owner) then
+    local lives = redis.call('PTTL', key)
+    ttl = lives > 0 and math.min(lives, grace) or grace
+  elseif ttl == 0 then
     count = 0
   end
   return count, ttl
@@ -52,6 +70,14 @@ local function drop_reads(prefix, owner, first, last)
   for i = first, last do
     redis.call('DEL', read_key(prefix, owner, i))
   end
+end
+
+-- announce_write announces that nobody writes any more. Redisson lets only those
+-- of its waiters go for the payload 1 who sleep already, and loses one who has just
+-- been refused and is about to; a 0 after it lets the next one go, too.
+local function announce_write(channel, payload)
+  publish(channel, payload)
+  publish(channel, '0')
 end
 
 -- writer says who writes, and how often, or nil.

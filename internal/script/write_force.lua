@@ -10,7 +10,7 @@
 -- {0, now}   none did
 for i = 6, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i] .. ':write') == 1 then
-    publish(KEYS[2], ARGV[4])
+    announce_write(KEYS[2], ARGV[4])
     write_no_more(KEYS[1], ARGV[5], ARGV[i])
     return {1, at}
   end

@@ -30,6 +30,6 @@ if ARGV[7] ~= '0' then
   redis.call('HSET', key, field, ARGV[7])
   return {1, at}
 end
-publish(KEYS[2], ARGV[4])
+announce_write(KEYS[2], ARGV[4])
 write_no_more(key, ARGV[8], owner)
 return {1, at}
