@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -178,12 +179,58 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 			w.wantReply("", "KEYS", "*")
 		}
 
-		// Their reader crashes; ours is the last.
+		// Their reader crashes; ours is the last. It might live: see below.
 		j.read(time.Second)
 		h = must(t)(m.Reader().Lock(background))
 		time.Sleep(2 * time.Second)
 		unlock(t, h)
+		if ttl := w.pttl("x"); ttl != 30*time.Second {
+			t.Errorf("their reader may live for %v", ttl)
+		}
+		h = must(t)(m.Writer().Lock(background, holdfast.Wait(35*time.Second)))
+		unlock(t, h)
 		w.wantReply("", "KEYS", "*")
+	})
+}
+
+// Redisson 3, if one client reads several locks, renews the locks, but the keys of
+// the reads of one of them only. Its reader is one, and we are kept out, for as
+// long as it renews the lock; our readers who leave do not end it.
+func TestRedisson3ReadsWithoutKeys(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithLease(10 * time.Minute))
+		m := c.NewRWMutex("x")
+		j := redisson{w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42"}
+		j.read(30 * time.Second)
+		w.do("DEL", j.holds()+":1")
+		h := must(t)(m.Reader().Lock(background))
+		for range 6 {
+			time.Sleep(10 * time.Second)
+			w.do("PEXPIRE", "x", "30000") // its renewal
+			_, err := m.Writer().TryLock(background)
+			wantError(t, err, holdfast.ErrLocked)
+		}
+		w.do("PEXPIRE", "x", "600000") // ours
+		unlock(t, h)
+		if ttl := w.pttl("x"); ttl != 30*time.Second {
+			t.Errorf("without ours it lives for %v", ttl)
+		}
+		var locked *holdfast.LockedError
+		if _, err := m.Writer().TryLock(background); !errors.As(err, &locked) || locked.Holder != j.owner {
+			t.Errorf("refused because of %v", err)
+		}
+		found, err := m.Reader().Inspect(background)
+		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner != j.owner {
+			t.Errorf("%+v, %v", found, err)
+		}
+		if got := j.readNoMore(); got != "1" {
+			t.Errorf("it was not the last reader: %s", got)
+		}
+		unlock(t, must(t)(m.Writer().Lock(background)))
+		// If it has crashed, the lock ends with what it was last renewed for.
+		j.read(30 * time.Second)
+		w.do("DEL", j.holds()+":1")
+		unlock(t, must(t)(m.Writer().Lock(background, holdfast.Wait(31*time.Second))))
 	})
 }
 

@@ -391,7 +391,7 @@ func TestLastReaderEndsTheLock(t *testing.T) {
 		w.wantReply("0", "EXISTS", "x")
 		// Nor do the dead keep it.
 		h = must(t)(c.NewRWMutex("x").Reader().Lock(background))
-		w.do("HSET", "x", "crashed:1", "1")
+		w.do("HSET", "x", "7b0f2b1e-93a5-8f0e-8a43-5b8d7c9e1f00:1", "1") // one of ours
 		w.do("PEXPIRE", "x", "600000")
 		unlock(t, h)
 		w.wantReply("0", "EXISTS", "x")
@@ -405,7 +405,7 @@ func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
 		a, _ := w.client()
 		b, d := w.client()
 		long := must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(10*time.Minute)))
-		w.do("HSET", "x", "crashed:1", "1")
+		w.do("HSET", "x", "7b0f2b1e-93a5-8f0e-8a43-5b8d7c9e1f00:1", "1") // one of ours
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
 			if call.Script.Name() == "force" {
 				return memdriver.Fault{DelayRequest: 100 * time.Millisecond}
