@@ -353,7 +353,7 @@ func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
 	if c.config.maxHold > 0 {
 		t.until = sent.Add(c.config.maxHold)
 	}
-	t.entry = &watchdog.Entry{Ward: t, Group: c.group(a.kind), Lease: c.config.lease, Until: t.until}
+	t.entry = &watchdog.Entry{Ward: t, Group: c.group(a.kind), Lease: c.config.lease, Until: t.until, Upkeep: a.kind.upkeep}
 	if a.config.keep {
 		t.entry.Lease = a.lease
 	}

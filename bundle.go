@@ -358,7 +358,7 @@ func (t *tenure) watchAnew() {
 	case old.Lease == c.config.lease:
 		c.dog.Renewing(old, t.wantsRenewal())
 	case t.endWatch():
-		t.entry = &watchdog.Entry{Ward: t, Group: old.Group, Lease: c.config.lease, Until: old.Until}
+		t.entry = &watchdog.Entry{Ward: t, Group: old.Group, Lease: c.config.lease, Until: old.Until, Upkeep: old.Upkeep}
 		c.dog.Watch(t.entry, time.Now(), t.deadline, t.wantsRenewal())
 	default:
 		t.entry = old // it is lost, and the watchdog is about to say so

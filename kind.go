@@ -31,7 +31,10 @@ type kind struct {
 	line string
 	// deaf says that holders do not listen for being robbed: the channel tells
 	// them too much else.
-	deaf   bool
+	deaf bool
+	// upkeep is after which time a hold is seen to again that is not renewed, or
+	// less often; 0: never.
+	upkeep time.Duration
 	config mutexConfig
 	// asks says that to acquire it changes nothing in Redis.
 	asks bool

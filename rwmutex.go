@@ -12,6 +12,12 @@ import (
 // way. Waiters ask again well within it.
 const reservation = 10 * time.Second
 
+// readUpkeep is how often a read hold is seen to, whatever its lease. Redisson's
+// renewals of a reader beside it shorten the lock to Redisson's own lease, 30 s by
+// default, and those of its version 3 this hold's keys, too: they are raised again
+// to what was promised, long before that has passed.
+const readUpkeep = 10 * time.Second
+
 // RWMutex is a reentrant lock with two sides: many owners hold it for reading, or
 // one for writing. Get one from [Client.NewRWMutex]. All methods are safe for
 // concurrent use.
@@ -61,6 +67,7 @@ func (c *Client) NewRWMutex(name string, options ...MutexOption) *RWMutex {
 	config.fenced = false
 	reader := newKind(c, name, "read", read{name: name}, config)
 	reader.shared = true
+	reader.upkeep = readUpkeep
 	reader.twoSided, writer.twoSided = true, true
 	return &RWMutex{reader: ReadMutex{lock{reader}}, writer: WriteMutex{lock{writer}}}
 }

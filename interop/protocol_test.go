@@ -297,7 +297,7 @@ func expiry(ttl time.Duration) string {
 func (w *world) value(key string) (lines []string) {
 	switch w.rdb.Type(background, key).Val() {
 	case "string":
-		return []string{"    " + readable(number(w.rdb.Get(background, key).Val()))}
+		return []string{"    " + readable(instant(w.rdb.Get(background, key).Val()))}
 	case "list":
 		for i, member := range w.rdb.LRange(background, key, 0, -1).Val() {
 			lines = append(lines, fmt.Sprintf("    %d: %s", i, member))
@@ -310,15 +310,15 @@ func (w *world) value(key string) (lines []string) {
 	case "zset":
 		for _, z := range w.rdb.ZRangeWithScores(background, key, 0, -1).Val() {
 			member := z.Member.(string)
-			lines = append(lines, "    "+cmp.Or(w.names[member], readable(member))+" = "+number(strconv.FormatFloat(z.Score, 'f', -1, 64)))
+			lines = append(lines, "    "+cmp.Or(w.names[member], readable(member))+" = "+instant(strconv.FormatFloat(z.Score, 'f', -1, 64)))
 		}
 	}
 	slices.Sort(lines)
 	return lines
 }
 
-// number writes what is a time of today as one.
-func number(text string) string {
+// instant writes what is a time of today as one.
+func instant(text string) string {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return text

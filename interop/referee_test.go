@@ -24,8 +24,8 @@ type referee struct {
 
 // arena is one lock, semaphore or latch.
 type arena struct {
-	room    int          // how many may be inside together that do not share
-	enough  func() bool  // whether contenders may stop, asked under the referee's lock
+	room    int         // how many may be inside together that do not share
+	enough  func() bool // whether contenders may stop, asked under the referee's lock
 	inside  map[*seat]bool
 	last    string         // the side that left last
 	passed  map[string]int // hand-overs from one side to the other, such as "go to java"

@@ -41,8 +41,8 @@ end
 -- who need not be found: any one who lives will do. But one must be seen, since
 -- Redisson's writers, and evictions, leave locks that outlive everybody's holds.
 local any = ttl + 10 < lives
-local longest, dead = others(key, prefix, owner, any)
-if any and longest > 0 then
+local longest, dead, found = others(key, prefix, owner, any)
+if any and found then
   longest = lives
 end
 if longest == 0 or lives - longest > 1000 then

@@ -33,7 +33,8 @@ local function ours(owner)
 end
 
 -- reading says how often the owner reads, and for how many ms at least one of
--- these holds lives. A count whose keys have all expired is 0 if it is ours.
+-- these holds lives, and whether that is sure. A count whose keys have all expired
+-- is 0 if it is ours.
 local function reading(key, prefix, owner)
   local count = tonumber(redis.call('HGET', key, owner) or '0') or 0
   local ttl = 0
@@ -46,11 +47,11 @@ local function reading(key, prefix, owner)
   end
   if ttl == 0 and count > 0 and not ours(owner) then
     local lives = redis.call('PTTL', key)
-    ttl = lives > 0 and math.min(lives, grace) or grace
+    return count, lives > 0 and math.min(lives, grace) or grace, false
   elseif ttl == 0 then
     count = 0
   end
-  return count, ttl
+  return count, ttl, true
 end
 
 -- keep_reads makes the owner, who has read from times, read count times, for at
@@ -91,8 +92,8 @@ local function writer(key)
   end
 end
 
--- readers calls f with each field that counts reads, its count and how long it
--- lives, until f returns true.
+-- readers calls f with each field that counts reads and what reading says of it,
+-- until f returns true.
 local function readers(key, prefix, f)
   local fields = redis.call('HKEYS', key)
   for i = 1, #fields do
@@ -105,19 +106,19 @@ local function readers(key, prefix, f)
 end
 
 -- others says for how many ms the longest hold of a reader other than the owner
--- lives, and which of them have holds that have ended. If any is true, the first
--- who lives will do.
+-- lives, which of them have holds that have ended, and whether one lives for sure.
+-- If any is true, the first who does will do.
 local function others(key, prefix, owner, any)
-  local longest, dead = 0, {}
-  readers(key, prefix, function(reader, _, left)
+  local longest, dead, found = 0, {}, false
+  readers(key, prefix, function(reader, _, left, sure)
     if reader ~= owner and left > 0 then
-      longest = math.max(longest, left)
-      return any
+      longest, found = math.max(longest, left), found or sure
+      return any and sure
     elseif reader ~= owner then
       dead[#dead + 1] = reader
     end
   end)
-  return longest, dead
+  return longest, dead, found
 end
 
 -- raise_all is raise for a lock that others may hold, too: if somebody has taken

@@ -24,6 +24,9 @@ type Entry struct {
 	Lease time.Duration
 	// Until, if set, is the end of the longest time that renewals may reach.
 	Until time.Time
+	// Upkeep, if set, is after which time at the latest the server is asked again
+	// for what the hold was promised, renewed or not: somebody may have shortened it.
+	Upkeep time.Duration
 
 	// Guarded by Dog.mu.
 	state    state
@@ -60,12 +63,29 @@ func (e *Entry) renewalDue(now time.Time) bool {
 	return !e.inFlight && (e.poked || !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead)))
 }
 
+// plan sets when the next renewal is sent, after something was asked at sent.
+func (e *Entry) plan(sent time.Time) {
+	every := e.Upkeep
+	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease).Before(e.Until)) {
+		every = e.Lease / 3
+		if e.Upkeep > 0 {
+			every = min(every, e.Upkeep)
+		}
+	}
+	e.renewAt = time.Time{}
+	if every > 0 {
+		e.renewAt = sent.Add(every)
+	}
+}
+
 // ttl is what a renewal sent now asks for; 0 only asks whether it is held.
 func (e *Entry) ttl(now time.Time) time.Duration {
-	if !e.renewing {
+	switch {
+	case !e.renewing && e.Upkeep == 0:
 		return 0
-	}
-	if e.Until.IsZero() {
+	case !e.renewing:
+		return max(0, e.deadline.Sub(now).Truncate(time.Millisecond))
+	case e.Until.IsZero():
 		return e.Lease
 	}
 	return max(0, min(e.Lease, e.Until.Sub(now)).Truncate(time.Millisecond))

@@ -167,10 +167,7 @@ func (d *Dog) acknowledged(e *Entry, sent, now time.Time, ttl time.Duration) {
 	if deadline := d.Trust(sent, now, ttl); ttl > 0 && deadline.After(e.deadline) {
 		e.deadline, e.setAt = deadline, now
 	}
-	e.renewAt = time.Time{}
-	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease).Before(e.Until)) {
-		e.renewAt = sent.Add(e.Lease / 3)
-	}
+	e.plan(sent)
 }
 
 // pause is how long to wait before a failed renewal is repeated. It is longer

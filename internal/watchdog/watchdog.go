@@ -109,9 +109,7 @@ func (d *Dog) Watch(e *Entry, sent, deadline time.Time, renewing bool) {
 	defer d.mu.Unlock()
 	e.state, e.deadline, e.setAt, e.renewing = watched, deadline, time.Now(), renewing
 	e.matureAt = sent.Add(d.config.MatureAfter)
-	if renewing {
-		e.renewAt = sent.Add(e.Lease / 3)
-	}
+	e.plan(sent)
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
 		d.started = true
@@ -148,7 +146,8 @@ func (d *Dog) Renewing(e *Entry, on bool) {
 	if e.state != watched || e.renewing == on {
 		return
 	}
-	e.renewing, e.renewAt = on, time.Time{}
+	e.renewing = on
+	e.plan(time.Now())
 	if on {
 		e.renewAt = time.Now()
 	}
