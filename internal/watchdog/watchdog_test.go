@@ -270,6 +270,45 @@ func TestUntilBoundsRenewal(t *testing.T) {
 	})
 }
 
+// What a hold with a fixed lease was promised is asked for again and again, and no
+// more than that; a renewed one is seen to as often.
+func TestUpkeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		var ends []time.Duration
+		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
+			for _, r := range batch {
+				ends = append(ends, time.Since(now)+r.TTL)
+			}
+			return allHeld(ctx, batch)
+		}}
+		d := newDog(t, s)
+		e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Upkeep: 10 * time.Second}
+		promised := d.Trust(now, now, time.Minute)
+		d.Watch(e, now, promised, false)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(s.calls) != 5 || len(s.lost) != 1 || !d.Deadline(e).Equal(promised) {
+			t.Fatalf("calls %v, lost %v, deadline %v", s.calls, s.lost, d.Deadline(e).Sub(now))
+		}
+		for _, end := range ends {
+			if late := promised.Sub(now) - end; late < 0 || late > 2*time.Millisecond {
+				t.Errorf("asked for %v, promised was %v", end, promised.Sub(now))
+			}
+		}
+		s.calls = nil
+		now = time.Now()
+		e = &Entry{Ward: "b", Group: 0, Lease: time.Minute, Upkeep: 10 * time.Second}
+		d.Watch(e, now, d.Trust(now, now, e.Lease), true)
+		time.Sleep(65 * time.Second)
+		synctest.Wait()
+		d.Remove(e)
+		if len(s.calls) != 6 {
+			t.Errorf("calls %v", s.calls)
+		}
+	})
+}
+
 // A host that was suspended, or whose clock was slewed, while nothing was held
 // does not lose the first hold after that.
 func TestSuspendWhileIdleDoesNotHitTheNextHold(t *testing.T) {
