@@ -216,6 +216,8 @@ func (s *goSide) lock(kind, name string) (holdfast.Locker, error) {
 		return s.client.NewRWMutex(name).Reader(), nil
 	case "write":
 		return s.client.NewRWMutex(name).Writer(), nil
+	case "writersfirst":
+		return s.client.NewRWMutex(name, holdfast.WritersFirst()).Writer(), nil
 	case "multi":
 		var all []holdfast.Locker
 		for one := range strings.SplitSeq(name, "+") {

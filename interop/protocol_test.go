@@ -2,7 +2,6 @@ package interop
 
 import (
 	"cmp"
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,8 +18,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -62,7 +59,7 @@ func TestProtocolExamples(t *testing.T) {
 
 // example executes a block and compares.
 func example(t *testing.T, version, text string) {
-	w := newWorld(t, version, strings.Contains(text, "> G "))
+	w := newScene(t, version, strings.Contains(text, "> G "))
 	var want []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -76,7 +73,7 @@ func example(t *testing.T, version, text string) {
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		got = slices.DeleteFunc(w.dump(), func(line string) bool {
 			// A holder of ours listens from some time on, which the page has said.
-			return w.ours != nil && strings.HasPrefix(line, "LISTEN ") && !slices.Contains(want, line)
+			return w.golang != nil && strings.HasPrefix(line, "LISTEN ") && !slices.Contains(want, line)
 		})
 		if slices.EqualFunc(got, want, agree) {
 			return
@@ -102,21 +99,21 @@ func agree(got, want string) bool {
 	})
 }
 
-// world is a Redis with those who act on it.
-type world struct {
+// scene is a Redis with those who act on it.
+type scene struct {
 	*testing.T
-	rdb  *redis.Client
-	java *Peer // nil: holdfast acts
-	ours *ours
+	rdb    *redis.Client
+	java   *Peer // nil: holdfast acts
+	golang *Peer
 
 	mu       sync.Mutex
 	names    map[string]string // what the page calls owners and permits
 	messages []string
 }
 
-func newWorld(t *testing.T, version string, both bool) *world {
+func newScene(t *testing.T, version string, both bool) *scene {
 	s := redistest.Start(t)
-	w := &world{T: t, rdb: redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2}), names: map[string]string{}}
+	w := &scene{T: t, rdb: redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2}), names: map[string]string{}}
 	sub := w.rdb.PSubscribe(t.Context(), "*")
 	if _, err := sub.Receive(t.Context()); err != nil {
 		t.Fatal(err)
@@ -136,34 +133,30 @@ func newWorld(t *testing.T, version string, both bool) *world {
 		}
 		<-heard
 	})
+	c := Config{Version: version, Mode: Single, Addresses: []string{s.Addr()}}
 	if version != "holdfast" {
-		ctx, cancel := context.WithTimeout(background, 5*time.Minute)
-		defer cancel()
-		java, err := Start(ctx, Config{Version: version, Mode: "single", Addresses: []string{s.Addr()}})
-		if err != nil {
-			t.Fatal(err)
+		if w.java = startPeer(t, StartJava, c); w.java == nil {
+			t.FailNow()
 		}
-		t.Cleanup(java.Kill)
-		w.java = java
 	}
 	if version == "holdfast" || both {
-		w.ours = newOurs(t, s.Addr())
+		if w.golang = startPeer(t, StartGo, c); w.golang == nil {
+			t.FailNow()
+		}
 	}
 	return w
 }
 
 // step has an owner do something. If it is to wait, step returns when that shows.
-func (w *world) step(text string) {
+func (w *scene) step(text string) {
 	before := w.dump()
 	text, waits := strings.CutSuffix(text, " &")
 	words := strings.Fields(text)
-	ask := func(thread, verb, kind, name string, numbers ...any) func() (string, error) {
-		return w.java.Ask(thread, verb, kind, name, numbers...)
-	}
+	actor := w.java
 	if w.java == nil || words[0] == "G" {
-		ask = w.ours.ask
+		actor = w.golang
 	}
-	w.introduce(words[0], ask)
+	w.introduce(words[0], actor)
 	var numbers []any
 	for _, word := range words[4:] {
 		for id, name := range w.names {
@@ -173,7 +166,10 @@ func (w *world) step(text string) {
 		}
 		numbers = append(numbers, word)
 	}
-	answer := ask(words[0], words[1], words[2], words[3], numbers...)
+	if words[2] == "write" && !actor.Java {
+		words[2] = "writersfirst" // the page shows what it leaves
+	}
+	answer := actor.Ask(words[0], words[1], words[2], words[3], numbers...)
 	if waits {
 		for deadline := time.Now().Add(5 * time.Second); slices.Equal(w.dump(), before) && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
@@ -181,7 +177,7 @@ func (w *world) step(text string) {
 		time.Sleep(300 * time.Millisecond) // the try after the subscription
 		return
 	}
-	got, err := soonest(answer)
+	got, err := within(patience, answer)
 	if err != nil {
 		w.Fatal(text, err)
 	}
@@ -192,36 +188,14 @@ func (w *world) step(text string) {
 	}
 }
 
-// soonest is an answer that has to come within 20 s.
-func soonest(answer func() (string, error)) (string, error) {
-	type result struct {
-		value string
-		err   error
-	}
-	came := make(chan result, 1)
-	go func() {
-		value, err := answer()
-		came <- result{value, err}
-	}()
-	select {
-	case r := <-came:
-		return r.value, r.err
-	case <-time.After(20 * time.Second):
-		return "", context.DeadlineExceeded
-	}
-}
-
 // introduce learns what an owner is called on the wire.
-func (w *world) introduce(owner string, ask func(thread, verb, kind, name string, numbers ...any) func() (string, error)) {
+func (w *scene) introduce(owner string, actor *Peer) {
 	if slices.Contains(slices.Collect(maps.Values(w.names)), owner) {
 		return
 	}
-	full, err := soonest(ask(owner, "thread", "mutex", "any"))
+	full, err := within(patience, actor.Ask(owner, "owner", "mutex", "any"))
 	if err != nil {
 		w.Fatal(err)
-	}
-	if !strings.Contains(full, ":") {
-		full = w.java.ID + ":" + full
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -230,7 +204,7 @@ func (w *world) introduce(owner string, ask func(thread, verb, kind, name string
 
 // dump says what stands in Redis, on which channels somebody listens, and which
 // messages there have been. A time to come is written in seconds, rounded up.
-func (w *world) dump() []string {
+func (w *scene) dump() []string {
 	var keys, listening []string
 	for _, key := range w.strings("KEYS", "*") {
 		lines := append([]string{"KEY " + key + "  " + w.rdb.Type(background, key).Val() + expiry(w.rdb.PTTL(background, key).Val())},
@@ -256,7 +230,7 @@ func (w *world) dump() []string {
 }
 
 // named writes what owners and permits are called in the page.
-func (w *world) named(text string) string {
+func (w *scene) named(text string) string {
 	for id, name := range w.names {
 		text = strings.ReplaceAll(text, id, name)
 	}
@@ -278,7 +252,7 @@ func readable(s string) string {
 	return s[:len(s)-16] + "random"
 }
 
-func (w *world) strings(args ...any) []string {
+func (w *scene) strings(args ...any) []string {
 	found, err := w.rdb.Do(background, args...).StringSlice()
 	if err != nil {
 		w.Fatal(err)
@@ -294,7 +268,7 @@ func expiry(ttl time.Duration) string {
 	return fmt.Sprintf("  expires in %.0f s", math.Ceil(ttl.Seconds()))
 }
 
-func (w *world) value(key string) (lines []string) {
+func (w *scene) value(key string) (lines []string) {
 	switch w.rdb.Type(background, key).Val() {
 	case "string":
 		return []string{"    " + readable(instant(w.rdb.Get(background, key).Val()))}
@@ -336,204 +310,28 @@ func instant(text string) string {
 	return text
 }
 
-// ours does with holdfast what [Peer] does with Redisson.
-type ours struct {
-	*testing.T
-	c      *holdfast.Client
-	owners map[string]holdfast.Owner
-	ctx    context.Context
-
-	mu    sync.Mutex
-	holds map[string][]*holdfast.Hold
-}
-
-func newOurs(t *testing.T, addr string) *ours {
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	c, err := holdfast.New(goredisdriver.New(rdb))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(background)
-	t.Cleanup(func() {
-		cancel()
-		closing, stop := context.WithTimeout(background, 10*time.Second)
-		defer stop()
-		if err := errors.Join(c.Close(closing), rdb.Close()); err != nil {
-			t.Log(err)
-		}
-	})
-	return &ours{T: t, c: c, owners: map[string]holdfast.Owner{}, holds: map[string][]*holdfast.Hold{}, ctx: ctx}
-}
-
-func (o *ours) ask(thread, verb, kind, name string, numbers ...any) func() (string, error) {
-	owner, ok := o.owners[thread]
-	if !ok {
-		owner = o.c.NewOwner()
-		o.owners[thread] = owner
-	}
-	if verb == "thread" {
-		return func() (string, error) { return owner.String(), nil }
-	}
-	var n [2]int
-	var id string
-	for i, word := range numbers {
-		var err error
-		if n[i], err = strconv.Atoi(fmt.Sprint(word)); err != nil {
-			id = fmt.Sprint(word)
-		}
-	}
-	done := make(chan struct{})
-	var value string
-	var err error
-	do := func() {
-		defer close(done)
-		ctx := holdfast.WithOwner(o.ctx, owner)
-		switch kind {
-		case "semaphore":
-			err = o.semaphore(ctx, o.c.NewSemaphore(name), verb, n[0])
-		case "latch":
-			err = o.latch(ctx, o.c.NewLatch(name), verb, n[0])
-		case "permits":
-			value, err = o.permits(ctx, o.c.NewPermitSemaphore(name), verb, id, n)
-		default:
-			err = o.lock(ctx, o.kind(kind, name), verb, thread+kind+name, n)
-		}
-	}
-	go do()
-	return func() (string, error) { <-done; return value, err }
-}
-
-func (o *ours) kind(kind, name string) lock {
-	switch kind {
-	case "fenced":
-		return o.c.NewMutex(name, holdfast.Fenced())
-	case "spin":
-		return o.c.NewMutex(name, holdfast.Polling(holdfast.ConstantBackoff(10*time.Millisecond)))
-	case "fair":
-		return o.c.NewFairMutex(name)
-	case "read":
-		return o.c.NewRWMutex(name).Reader()
-	case "write":
-		return o.c.NewRWMutex(name, holdfast.WritersFirst()).Writer()
-	}
-	return o.c.NewMutex(name)
-}
-
-func (o *ours) lock(ctx context.Context, l lock, verb, key string, n [2]int) error {
-	var options []holdfast.LockOption
-	lease := n[0]
-	if verb == "trylock" {
-		options, lease = append(options, holdfast.Wait(time.Duration(n[0])*time.Millisecond)), n[1]
-	}
-	if lease > 0 {
-		options = append(options, holdfast.Lease(time.Duration(lease)*time.Millisecond))
-	}
-	switch verb {
-	case "lock", "token", "trylock":
-		h, err := l.Lock(ctx, options...)
-		if err == nil {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.holds[key] = append(o.holds[key], h)
-		}
-		if errors.Is(err, holdfast.ErrLocked) && verb == "trylock" {
-			err = nil
-		}
-		return err
-	case "unlock":
-		o.mu.Lock()
-		last := len(o.holds[key]) - 1
-		h := o.holds[key][last]
-		o.holds[key] = o.holds[key][:last]
-		o.mu.Unlock()
-		return h.Unlock()
-	case "force":
-		_, err := l.ForceUnlock(ctx)
-		return err
-	}
-	return errors.ErrUnsupported
-}
-
-func (o *ours) semaphore(ctx context.Context, s *holdfast.Semaphore, verb string, n int) (err error) {
-	switch verb {
-	case "set":
-		_, err = s.TrySetPermits(ctx, n)
-	case "acquire":
-		err = s.Acquire(ctx, n)
-	case "release":
-		err = s.Release(n)
-	case "add":
-		err = s.AddPermits(ctx, n)
-	case "drain":
-		_, err = s.Drain(ctx)
-	default:
-		err = errors.ErrUnsupported
-	}
-	return err
-}
-
-func (o *ours) latch(ctx context.Context, l *holdfast.Latch, verb string, n int) (err error) {
-	switch verb {
-	case "set":
-		_, err = l.TrySetCount(ctx, n)
-	case "down":
-		err = l.CountDown(ctx)
-	case "await":
-		err = l.Await(ctx)
-	case "delete":
-		_, err = l.Delete(ctx)
-	default:
-		err = errors.ErrUnsupported
-	}
-	return err
-}
-
-func (o *ours) permits(ctx context.Context, s *holdfast.PermitSemaphore, verb, id string, n [2]int) (value string, err error) {
-	switch verb {
-	case "set":
-		_, err = s.TrySetPermits(ctx, n[0])
-	case "acquire":
-		var h *holdfast.Hold
-		if h, err = s.Lock(ctx, holdfast.Lease(time.Duration(n[0])*time.Millisecond)); err == nil {
-			value = s.IDs(h)[0]
-		}
-	case "release":
-		err = s.Release(ctx, id)
-	case "update":
-		err = s.UpdateLease(ctx, id, time.Duration(cmp.Or(n[1], n[0]))*time.Millisecond)
-	default:
-		err = errors.ErrUnsupported
-	}
-	return value, err
-}
-
-// What the page says about Redisson's renewal of reads, and what that does to a
-// reader of another client who was promised more.
+// What the page says about Redisson's renewal of reads, and that holdfast sets right
+// what it does to a reader who was promised more.
 func TestProtocolReadRenewal(t *testing.T) {
 	for version, shortens := range map[string]bool{"4.7.0": false, "3.52.0": true} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			s := redistest.Start(t)
 			rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 			defer rdb.Close()
-			java, err := Start(background, Config{Version: version, Mode: "single", Addresses: []string{s.Addr()}, Watchdog: 3 * time.Second})
-			if err != nil {
-				t.Fatal(err)
+			// Beside a watchdog of 30 s there are 20 s for what takes 10.
+			java, golang := startBoth(t, Config{Version: version, Mode: Single, Addresses: []string{s.Addr()}, Watchdog: 30 * time.Second})
+			d := &duel{T: t, k: &kind{name: "read"}, a: java, b: golang}
+			d.do(golang, "G", "lock", "x", 600_000)
+			d.do(java, "A", "lock", "x")
+			hold := "{x}:" + d.do(golang, "G", "owner", "x") + ":rwlock_timeout:1"
+			short := func(key string) bool { return rdb.PTTL(background, key).Val() <= 30*time.Second }
+			d.until("Java has renewed it", func() bool { return short("x") })
+			if short(hold) != shortens {
+				t.Errorf("our read hold's key is short: %v", short(hold))
 			}
-			t.Cleanup(java.Kill)
-			h, err := newOurs(t, s.Addr()).c.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(10*time.Minute))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := soonest(java.Ask("A", "lock", "read", "x")); err != nil {
-				t.Fatal(err)
-			}
-			short := func(key string) bool { return rdb.PTTL(background, key).Val() <= 3*time.Second }
-			for deadline := time.Now().Add(10 * time.Second); !short("x") && time.Now().Before(deadline); {
-				time.Sleep(20 * time.Millisecond)
-			}
-			if hold := short("{x}:" + h.Owner().String() + ":rwlock_timeout:1"); !short("x") || hold != shortens {
-				t.Errorf("the hash is short: %v; our read hold's key: %v, want %v", short("x"), hold, shortens)
-			}
+			d.until("we have set it right", func() bool { return !short("x") && !short(hold) })
+			d.want(d.do(golang, "G", "lost", "x"), "false")
 		})
 	}
 }
