@@ -23,7 +23,11 @@ test: need-redis ## run all tests, with the race detector, on real servers
 
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
-	cd interop && $(GO) test -race -timeout 10m ./...
+	cd interop && $(GO) test -race -count=1 -timeout 15m -parallel 16 ./...
+
+.PHONY: interop-long
+interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (an hour or so)
+	cd interop && $(GO) test -race -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
 
 .PHONY: fmt
 fmt: $(BIN)/golangci-lint-$(GOLANGCI) ## format the code

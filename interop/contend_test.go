@@ -52,11 +52,11 @@ func contend(ctx context.Context, s *goSide, kind, name, port string) (holds int
 	}
 	defer func() { err = errors.Join(err, referee.conn.Close()) }()
 	for on := true; on; holds++ {
-		giveBack, err := take()
+		token, giveBack, err := take()
 		if err != nil {
 			return holds, err
 		}
-		if on, err = referee.tell("enter"); err != nil {
+		if on, err = referee.tell(fmt.Sprint("enter ", token)); err != nil {
 			return holds, err
 		}
 		if _, err := referee.tell("leave"); err != nil {
@@ -69,13 +69,13 @@ func contend(ctx context.Context, s *goSide, kind, name, port string) (holds int
 	return holds, nil
 }
 
-// taker returns what takes a lock, or a permit of a semaphore, and returns what
-// gives it back.
-func (s *goSide) taker(ctx context.Context, kind, name string) (func() (func() error, error), error) {
+// taker returns what takes a lock, or a permit of a semaphore, and returns the
+// fencing token, or 0, and what gives it back.
+func (s *goSide) taker(ctx context.Context, kind, name string) (func() (int64, func() error, error), error) {
 	if kind == "semaphore" {
 		sem := s.client.NewSemaphore(name)
-		return func() (func() error, error) {
-			return func() error { return sem.Release(1) }, sem.Acquire(ctx, 1)
+		return func() (int64, func() error, error) {
+			return 0, func() error { return sem.Release(1) }, sem.Acquire(ctx, 1)
 		}, nil
 	}
 	var l holdfast.Locker
@@ -85,12 +85,12 @@ func (s *goSide) taker(ctx context.Context, kind, name string) (func() (func() e
 	} else {
 		l, err = s.lock(kind, name)
 	}
-	return func() (func() error, error) {
+	return func() (int64, func() error, error) {
 		h, err := l.Lock(ctx)
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
-		return h.Unlock, nil
+		return h.Token(), h.Unlock, nil
 	}, err
 }
 

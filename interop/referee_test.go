@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,7 @@ type arena struct {
 	passed  map[string]int // hand-overs from one side to the other, such as "go to java"
 	faults  []string
 	maximum int // of those inside
+	token   int64
 
 	// Of a latch:
 	seats    int // how many take part
@@ -109,9 +111,11 @@ func (r *referee) serve(conn net.Conn) {
 }
 
 func (a *arena) hear(s *seat, what string) {
+	if token, ok := strings.CutPrefix(what, "enter "); ok {
+		a.enter(s, token)
+		return
+	}
 	switch what {
-	case "enter":
-		a.enter(s)
 	case "leave":
 		delete(a.inside, s)
 		a.last = s.side
@@ -136,7 +140,12 @@ func (a *arena) hear(s *seat, what string) {
 	}
 }
 
-func (a *arena) enter(s *seat) {
+func (a *arena) enter(s *seat, text string) {
+	if token, err := strconv.ParseInt(text, 10, 64); err != nil || token > 0 && token <= a.token {
+		a.fault("%s entered with the token %s after %d", s.side, text, a.token)
+	} else {
+		a.token = token
+	}
 	alone, shared := 0, 0
 	for other := range a.inside {
 		if other.shares {

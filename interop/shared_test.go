@@ -129,7 +129,7 @@ func (d *duel) goneFrom(address, name string) {
 			d.Fatal(err)
 		case ttl == -2: // gone by now
 		case prefix == "redisson_lock_token:":
-		case ttl > 0 && slices.Contains([]string{"redisson_unlock_latch:", "holdfast_lock_waiting:", "holdfast_calls:", "holdfast_zero:"}, prefix):
+		case ttl >= 0 && slices.Contains([]string{"redisson_unlock_latch:", "holdfast_lock_waiting:", "holdfast_calls:", "holdfast_zero:"}, prefix):
 		default:
 			d.Errorf("left behind: %s, for %v", key, ttl)
 		}

@@ -159,7 +159,11 @@ func TestFixedLeaseEndsWithLoss(t *testing.T) {
 		if took >= time.Minute || took < 59*time.Second {
 			t.Errorf("lost after %v", took)
 		}
-		if seen.of("renew") > 1 { // one to check, once it listens for a forced unlock
+		calls := 1 // to check, once it listens for a forced unlock
+		if w.kind.shared() {
+			calls += 5 // somebody may have shortened it, but nobody prolongs it
+		}
+		if seen.of("renew") > calls {
 			t.Errorf("a fixed lease was renewed: %v", seen.n)
 		}
 		wantError(t, h.Unlock(), holdfast.ErrLost)

@@ -47,8 +47,7 @@ final class Contender implements Closeable {
     try (Contender referee = new Contender(port, kind, name)) {
       int holds = 0;
       for (boolean on = true; on; holds++) {
-        held.take();
-        on = referee.tell("enter");
+        on = referee.tell("enter " + held.take());
         referee.tell("leave");
         held.giveBack();
       }

@@ -243,7 +243,8 @@ public final class Peer {
 
   /** What a contender takes and gives back, whatever its kind. */
   interface Held {
-    void take() throws Exception;
+    /** Returns the fencing token, or 0. */
+    long take() throws Exception;
 
     void giveBack() throws Exception;
   }
@@ -254,8 +255,9 @@ public final class Peer {
         RSemaphore semaphore = redisson.getSemaphore(name);
         return new Held() {
           @Override
-          public void take() throws Exception {
+          public long take() throws Exception {
             semaphore.acquire();
+            return 0;
           }
 
           @Override
@@ -269,8 +271,9 @@ public final class Peer {
           private String id;
 
           @Override
-          public void take() throws Exception {
+          public long take() throws Exception {
             id = permits.acquire(1, TimeUnit.MINUTES);
+            return 0;
           }
 
           @Override
@@ -282,8 +285,12 @@ public final class Peer {
         RLock lock = lock(kind, name);
         return new Held() {
           @Override
-          public void take() {
+          public long take() {
+            if (lock instanceof RFencedLock fenced) {
+              return fenced.lockAndGetToken();
+            }
             lock.lock();
+            return 0;
           }
 
           @Override

@@ -1,0 +1,240 @@
+package interop
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var (
+	soakHandovers = flag.Int("soak.handovers", 200, "how many hand-overs each way, of each kind of lock, TestSoak waits for")
+	soakFaults    = flag.Duration("soak.faults", time.Second, "how long it takes, on average, until a Go process of TestSoak loses a reply; 0: for ever")
+	soakLimit     = flag.Duration("soak.limit", 2*time.Minute, "how long TestSoak waits for those of one kind")
+)
+
+// crowd is who contends in one process: the kind of lock that each thread takes.
+type crowd []string
+
+// bout is a contest for one lock.
+type bout struct {
+	title string
+	crowd crowd // in the JVM, and in each of two Go processes
+	room  int   // how many may hold it at once
+	from4 bool
+	spell func(name string) string
+}
+
+var bouts = []bout{
+	{title: "mutex", crowd: crowd{"mutex", "mutex"}, room: 1},
+	{title: "nonreentrant", crowd: crowd{"nonreentrant", "nonreentrant"}, room: 1, from4: true},
+	{title: "spin", crowd: crowd{"spin", "spin"}, room: 1},
+	{title: "fenced", crowd: crowd{"fenced", "fenced"}, room: 1},
+	{title: "fair", crowd: crowd{"fair", "fair"}, room: 1},
+	{title: "nonreentrantfair", crowd: crowd{"nonreentrantfair", "nonreentrantfair"}, room: 1, from4: true},
+	{title: "read and write", crowd: crowd{"read", "write", "read"}, room: 1},
+	{title: "multi", crowd: crowd{"multi", "multi"}, room: 1, spell: parts},
+	{title: "semaphore", crowd: crowd{"semaphore", "semaphore"}, room: 2},
+	{title: "permits", crowd: crowd{"permits", "permits"}, room: 2},
+}
+
+// Threads of a JVM and goroutines of two processes contend for locks of each kind.
+// All of them report to one referee, who sees no two inside that exclude each
+// other, and enough hand-overs each way. Between the Go processes and Redis there
+// are proxies that swallow replies and cut connections all the time.
+func TestSoak(t *testing.T) {
+	for _, version := range Versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			f := newField(t, Config{Version: version, Mode: Single}, 1)
+			for _, b := range bouts {
+				if b.from4 && strings.HasPrefix(version, "3.") {
+					continue
+				}
+				t.Run(b.title, func(t *testing.T) { f.fight(t, b) })
+			}
+			t.Run("latch", f.rounds)
+		})
+	}
+}
+
+// TestSoakRedLock is the same for a lock on three servers.
+func TestSoakRedLock(t *testing.T) {
+	for _, version := range Versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			f := newField(t, Config{Version: version, Mode: Independent}, 3)
+			f.fight(t, bout{title: "red", crowd: crowd{"red"}, room: 1})
+		})
+	}
+}
+
+// field is where bouts take place.
+type field struct {
+	config  Config
+	servers []*redistest.Server
+	referee *referee
+	java    *Peer
+}
+
+func newField(t *testing.T, c Config, servers int) *field {
+	t.Helper()
+	f := &field{config: c, referee: newReferee(t)}
+	for range servers {
+		s := redistest.Start(t)
+		f.servers = append(f.servers, s)
+		c.Addresses = append(c.Addresses, s.Addr())
+	}
+	if f.java = startPeer(t, StartJava, c); f.java == nil {
+		t.FailNow()
+	}
+	return f
+}
+
+// camps are the JVM, and two Go processes behind proxies of their own, with
+// different clients. The test's cleanup ends the latter.
+func (f *field) camps(t *testing.T) (sides []*Peer, proxies []*redistest.Proxy) {
+	t.Helper()
+	sides = []*Peer{f.java}
+	for i := range 2 {
+		c := f.config
+		c.Rueidis = i == 1
+		for _, s := range f.servers {
+			p := redistest.NewProxy(t, s.Addr())
+			c.Addresses, proxies = append(c.Addresses, p.Addr()), append(proxies, p)
+		}
+		golang := startPeer(t, StartGo, c)
+		if golang == nil {
+			t.FailNow()
+		}
+		sides = append(sides, golang)
+	}
+	return sides, proxies
+}
+
+func (f *field) fight(t *testing.T, b bout) {
+	name := strings.NewReplacer("/", ":", " ", "_").Replace(t.Name())
+	if b.spell != nil {
+		name = b.spell(name)
+	}
+	sides, proxies := f.camps(t)
+	d := &duel{T: t, w: &world{servers: &servers{nodes: f.servers}}, k: &kind{name: b.crowd[0]}}
+	if b.room > 1 {
+		d.do(f.java, "T", "set", name, b.room)
+	}
+	deadline := time.Now().Add(*soakLimit)
+	a := f.referee.open(name, b.room, func(a *arena) bool {
+		enough := a.passed["java to go"] >= *soakHandovers && a.passed["go to java"] >= *soakHandovers
+		return enough || time.Now().After(deadline)
+	})
+	start := time.Now()
+	var waits []func() (string, error)
+	for _, side := range sides {
+		for i, kind := range b.crowd {
+			waits = append(waits, side.Ask(fmt.Sprint(name, i), "contend", kind, name, f.referee.port()))
+		}
+	}
+	await(t, waits, deadline, proxies)
+	took := time.Since(start)
+	if err := f.referee.verdict(a); err != nil {
+		t.Error(err)
+	}
+	for _, way := range []string{"java to go", "go to java"} {
+		if a.passed[way] < *soakHandovers {
+			t.Errorf("%s: %d hand-overs in %v, want %d", way, a.passed[way], took, *soakHandovers)
+		}
+	}
+	if b.room > 1 && a.maximum != b.room {
+		t.Errorf("%d were inside together at most; there is room for %d", a.maximum, b.room)
+	}
+	t.Logf("%v in %v", a.passed, took.Round(time.Millisecond))
+	if b.room > 1 {
+		d.want(d.do(f.java, "T", "available", name), strconv.Itoa(b.room))
+		return
+	}
+	d.gone(name)
+}
+
+// rounds has a latch set, counted down and waited for, by both sides, round after
+// round.
+func (f *field) rounds(t *testing.T) {
+	name := strings.NewReplacer("/", ":", " ", "_").Replace(t.Name())
+	deadline := time.Now().Add(*soakLimit)
+	a := f.referee.open(name, 1, func(a *arena) bool {
+		return a.rounds+1 >= *soakHandovers || time.Now().After(deadline)
+	})
+	sides, proxies := f.camps(t)
+	a.counters, a.seats = len(sides), 2*len(sides)
+	start := time.Now()
+	var waits []func() (string, error)
+	for _, side := range sides {
+		for _, counts := range []bool{true, false} {
+			waits = append(waits, side.Ask(fmt.Sprint(name, counts), "rounds", "latch", name, counts, a.counters, f.referee.port()))
+		}
+	}
+	await(t, waits, deadline, proxies)
+	if err := f.referee.verdict(a); err != nil {
+		t.Error(err)
+	}
+	if a.rounds < *soakHandovers {
+		t.Errorf("%d rounds in %v, want %d", a.rounds, time.Since(start), *soakHandovers)
+	}
+	t.Logf("%d rounds in %v", a.rounds, time.Since(start).Round(time.Millisecond))
+}
+
+// await returns when all contenders have stopped. Until then the proxies do harm.
+func await(t *testing.T, waits []func() (string, error), deadline time.Time, proxies []*redistest.Proxy) {
+	t.Helper()
+	stop := make(chan struct{})
+	var harm sync.WaitGroup
+	if *soakFaults == 0 {
+		proxies = nil
+	}
+	for _, p := range proxies {
+		harm.Go(func() { doHarm(p, *soakFaults*time.Duration(len(proxies)/2), stop) })
+	}
+	var all sync.WaitGroup
+	for _, wait := range waits {
+		all.Go(func() {
+			if _, err := within(time.Until(deadline)+patience, wait); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	harm.Wait()
+}
+
+// doHarm loses replies, and connections, one in so long a time on average, until
+// stop is closed.
+func doHarm(p *redistest.Proxy, mean time.Duration, stop <-chan struct{}) {
+	script := func(request []byte) bool {
+		return redistest.Command("evalsha")(request) || redistest.Command("eval")(request)
+	}
+	lost := make(chan struct{})
+	close(lost)
+	for next := (<-chan struct{})(lost); ; {
+		select {
+		case <-stop:
+			return
+		case <-next: // one is lost at a time
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(rand.N(2 * mean)):
+		}
+		if rand.IntN(10) == 0 {
+			p.Cut()
+		} else {
+			next = p.SwallowNextReply(script, redistest.ThenReset)
+		}
+	}
+}
