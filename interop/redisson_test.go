@@ -1,0 +1,841 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// fault is something that Redisson does as it should not, or as whoever shares its
+// locks does not expect.
+type fault struct {
+	name string // as docs/interop.md calls it
+	only string // the version that does it; empty: all of them
+	does string // Redisson; in words
+	// seen makes it happen, a being Java and b Go, and reports whether it did. What
+	// holdfast does about it is checked on the way, if it did.
+	seen func(d *duel) bool
+}
+
+// watch is the watchdogs' lease here, on both sides.
+const watch = 3 * time.Second
+
+// faults are those that docs/interop.md has.
+var faults = []fault{
+	{"S1_PartialUnlockShortens", "", "writes the watchdog's time to live at an unlock that is not the last", partialUnlock},
+	{"S2_SharedObjectKeepsALease", "", "uses the lease of an earlier lock for one that is renewed", sharedObject},
+	{"S3_SpinRefusalChangesTheLease", "", "uses the lease of a refused try for somebody else's unlock", spinRefusal},
+	{"S4_ReadUnlockStopsWriteRenewal", "", "stops renewing the write lock at an unlock of a nested read lock", readUnlock},
+	{"S5_ForceOfReadStopsWriteRenewal", "", "stops renewing the write lock at a forced unlock of readers that finds none", forceOfRead},
+	{"S6_NestedLeaseStopsRenewal", "", "stops renewing the outer lock at the unlock of a nested one with a lease", nestedLease},
+	{"S7_NestedLeaseShortens", "", "makes a nested lock's lease that of the outer one", nestedShorter},
+	{"S8_ReadRenewalShortens", "", "shortens a read lock to its own watchdog's lease", readRenewalShortens},
+	{"S9_ReadUnlockShortensWrite", "", "forgets the writer when it unlocks a read lock", readUnlockShortensWrite},
+	{"S10_ReadUnlockDropsTheWrongHold", "", "ends the newest read hold, not that of the unlock", readUnlockDrops},
+	{"S16_DeleteRestartsTokens", "", "deletes the counter of the tokens with the lock", deleteRestarts},
+	{"S16_NestedLockTakesAToken", "", "takes a new token for a nested lock", nestedToken},
+	{"S22_MultiLockMultipliesLease", "", "multiplies the lease of a multi-lock at each round", multiplies},
+	{"S26_OldHoldsDelayRenewal", "", "renews the holds of a thread that lost the lock before those of the thread that has it", oldHolds},
+	{"L1_LostMessageOversleeps", "", "sleeps until the time to live that it read has passed when a message was lost", lostLockMessage},
+	{"L2_LostMessageHangs", "", "waits for ever for a semaphore or a latch when a message was lost", lostMessage},
+	{"L5_FairWaiterLeavesWithTheTurn", "", "lets a waiter leave with the turn that it was given, and tells nobody", fairTurn},
+	{"L6_FairWaiterStaysInLine", "", "leaves an interrupted waiter in the line", fairInterrupted},
+	{"L7_FairBusyLoop", "", "asks without a pause while a dead waiter is next", fairBusy},
+	{"L10_DowngradeTellsNobody", "", "does not tell readers of a downgrade", downgradeSilent},
+	{"L14_DeletedLatchHangs", "", "leaves waiters of a deleted latch waiting", deletedLatch},
+	{"L19_TryTokenWaits", "", "waits when it should only try for a token", tryToken},
+	{"L19_TokenLeaseIgnored", "", "ignores the lease when it takes a token", leasedToken},
+	{"A1_AsyncIsLocked", "", "says that a write lock is locked when it is read", asyncLocked},
+	{"A2_ReadHoldCountsExpired", "", "counts read holds whose lease has ended", readExpired},
+	{"A3_FairUnlockOfExpired", "", "unlocks a fair lock that is gone, and says nothing", fairUnlock},
+	{"A4_MultiUnlockStopsAtTheFirst", "", "keeps and renews the locks of a multi-lock behind one that was lost", multiUnlock},
+	{"A4_RedLockUnlockSaysNothing", "", "unlocks a RedLock that is gone, and says nothing", redUnlock},
+	{"A9_PermitsLoseTheirTTL", "", "takes the time to live off a semaphore", permitsTTL},
+	{"A12_NestedWriteAddsItsLease", "", "adds the lease of a nested write lock to the outer one's", nestedWrite},
+	{"R1_ReadRenewalForgetsKeys", "3.52.0", "renews the keys of one read lock of several", readKeys},
+	{"R2_ReadRenewalRevivesOthers", "3.52.0", "renews the read holds of other clients", readOthers},
+	{"R3_NestedReadEndsRenewalOnCluster", "3.52.0", "renews no read lock any more after one was nested, on a cluster", nestedRead(Cluster)},
+	{"W1_WriteUnlockMissesAWaiter", "", "misses the end of a write when it is about to sleep", writeMissed},
+}
+
+// Redisson does what docs/interop.md says that it does. If it does not any more,
+// the page is to be corrected.
+func TestRedisson(t *testing.T) {
+	for _, version := range Versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			w := &world{version: version, servers: &servers{
+				config: Config{Version: version, Mode: Single, Addresses: []string{s.Addr()}, Watchdog: watch},
+				nodes:  []*redistest.Server{s},
+			}}
+			w.connect(t)
+			w.java, w.golang = startBoth(t, w.config)
+			t.Run("faults", func(t *testing.T) { // ends before its peers do
+				for _, f := range faults {
+					t.Run(f.name, func(t *testing.T) {
+						t.Parallel()
+						d := &duel{T: t, w: w, k: &kind{name: "mutex", spell: itself}, a: w.java, b: w.golang}
+						switch seen, want := f.seen(d), f.only == "" || f.only == version; {
+						case want && !seen:
+							t.Errorf("Redisson %s no longer %s: correct docs/interop.md", version, f.does)
+						case seen && !want:
+							t.Errorf("Redisson %s %s, too: correct docs/interop.md", version, f.does)
+						}
+					})
+				}
+			})
+		})
+	}
+}
+
+var faultName = regexp.MustCompile("`([A-Z][0-9]+_[A-Za-z]+)`")
+
+// The page names every fault that is shown here, and no others.
+func TestRedissonPage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "interop.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, found := range faultName.FindAllStringSubmatch(string(text), -1) {
+		named[found[1]] = true
+	}
+	for _, f := range faults {
+		if !named[f.name] {
+			t.Errorf("docs/interop.md does not name %s", f.name)
+		}
+		delete(named, f.name)
+	}
+	for name := range named {
+		t.Errorf("docs/interop.md names %s, which nothing shows", name)
+	}
+}
+
+// ttl is how long a key lives; below 0 if it does not exist, or for ever.
+func (d *duel) ttl(key string) time.Duration {
+	d.Helper()
+	ttl, err := d.w.rdb.PTTL(background, key).Result()
+	if err != nil {
+		d.Fatal(err)
+	}
+	return ttl
+}
+
+// exists reports whether there is any of these keys.
+func (d *duel) exists(keys ...string) bool {
+	d.Helper()
+	n, err := d.w.rdb.Exists(background, keys...).Result()
+	if err != nil {
+		d.Fatal(err)
+	}
+	return n > 0
+}
+
+// over returns when a key's lease has ended.
+func (d *duel) over(key string) {
+	d.Helper()
+	d.until(key+" is gone", func() bool { return !d.exists(key) })
+}
+
+// comes reports whether something comes about in a time.
+func (d *duel) comes(limit time.Duration, done func() bool) bool {
+	d.Helper()
+	for deadline := time.Now().Add(limit); !done(); {
+		if time.Now().After(deadline) {
+			return false
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return true
+}
+
+// takes reports whether Go gets a lock within a time, and gives it back.
+func (d *duel) takes(kind, name string, limit time.Duration) bool {
+	d.Helper()
+	if d.as(d.b, "taker", "trylock", kind, name, limit.Milliseconds(), 0) != "true" {
+		return false
+	}
+	d.as(d.b, "taker", "unlock", kind, name)
+	return true
+}
+
+// outlives is longer than what is not renewed lives, by the watchdog's lease.
+const outlives = watch + time.Second
+
+// told checks that Java's holder, whose lock is Go's or nobody's by now, is told so
+// when it unlocks it, and not before.
+func (d *duel) told(thread, kind, name string) {
+	d.Helper()
+	if value, err := within(patience, d.ask(d.a, thread, "unlock", kind, name)); err == nil {
+		d.Errorf("the unlock of a lost %s lock: %s", kind, value)
+	}
+}
+
+// every reports whether something is seen of all kinds.
+func (d *duel) every(seen func(kind, name string) bool, kinds ...string) bool {
+	d.Helper()
+	all := true
+	for _, kind := range kinds {
+		if !seen(kind, d.name(kind)) {
+			d.Logf("not of the kind %s", kind)
+			all = false
+		}
+	}
+	return all
+}
+
+func partialUnlock(d *duel) bool {
+	return d.every(func(kind, name string) bool {
+		d.as(d.a, "T", "lock", kind, name, 60_000)
+		d.as(d.a, "T", "lock", kind, name, 60_000)
+		d.as(d.a, "T", "unlock", kind, name)
+		if d.ttl(name) > watch || !d.takes(kind, name, outlives) {
+			return false
+		}
+		if kind != "fair" { // A3
+			d.told("T", kind, name)
+		}
+		return true
+	}, "mutex", "spin", "fenced", "fair", "write")
+}
+
+func sharedObject(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "shared", name, 500)
+	d.over(name)
+	d.as(d.a, "T", "lock", "shared", name) // to be renewed each second
+	if d.ttl(name) > 500*time.Millisecond || !d.takes("mutex", name, 950*time.Millisecond) {
+		return false
+	}
+	d.told("T", "shared", name)
+	return true
+}
+
+func spinRefusal(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "sharedspin", name, 60_000)
+	d.as(d.a, "T", "lock", "sharedspin", name, 60_000)
+	d.want(d.as(d.a, "U", "trylock", "sharedspin", name, 10, 700), "false")
+	d.as(d.a, "T", "unlock", "sharedspin", name)
+	return d.ttl(name) <= 700*time.Millisecond && d.takes("spin", name, outlives)
+}
+
+func readUnlock(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "write", name)
+	d.as(d.a, "T", "lock", "read", name, 60_000)
+	d.as(d.a, "T", "unlock", "read", name)
+	if !d.takes("write", name, outlives) {
+		return false
+	}
+	d.told("T", "write", name)
+	return true
+}
+
+func forceOfRead(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "write", name)
+	d.want(d.as(d.a, "T", "force", "read", name), "false")
+	if !d.takes("write", name, outlives) {
+		return false
+	}
+	d.told("T", "write", name)
+	return true
+}
+
+func nestedLease(d *duel) bool {
+	return d.every(func(kind, name string) bool {
+		d.as(d.a, "T", "lock", kind, name)
+		d.as(d.a, "T", "lock", kind, name, 60_000)
+		d.as(d.a, "T", "unlock", kind, name)
+		return d.takes(kind, name, outlives)
+	}, "mutex", "fenced", "fair")
+}
+
+func nestedShorter(d *duel) bool {
+	return d.every(func(kind, name string) bool {
+		d.as(d.a, "T", "lock", kind, name, 60_000)
+		d.as(d.a, "T", "lock", kind, name, 500)
+		if d.ttl(name) > 500*time.Millisecond || !d.takes(kind, name, outlives) {
+			return false
+		}
+		if kind != "fair" { // A3
+			d.told("T", kind, name)
+		}
+		return true
+	}, "mutex", "spin", "fenced", "fair")
+}
+
+// another starts one more JVM with a client of its own, perhaps through a proxy.
+func (d *duel) another(address string) *Peer {
+	d.Helper()
+	c := d.w.config
+	if address != "" {
+		c.Addresses = []string{address}
+	}
+	p := startPeer(d.T, StartJava, c)
+	if p == nil {
+		d.FailNow()
+	}
+	return p
+}
+
+// Go reads with a lease of a minute, Java reads beside it, and is killed.
+func readRenewalShortens(d *duel) bool {
+	other := d.another("")
+	leased, renewed := d.name("leased"), d.name("renewed")
+	d.as(d.b, "T", "lock", "read", leased, 60_000)
+	d.as(d.b, "T", "lock", "read", renewed)
+	d.as(other, "T", "lock", "read", leased)
+	d.as(other, "T", "lock", "read", renewed)
+	if !d.comes(outlives, func() bool { return d.ttl(leased) <= watch }) {
+		return false
+	}
+	other.Kill()
+	// What holdfast renews it keeps, though Java shortens it.
+	d.over(leased)
+	d.want(d.as(d.a, "U", "trylock", "write", renewed, 0, 0), "false")
+	d.want(d.as(d.b, "T", "lost", "read", renewed), "false")
+	d.as(d.b, "T", "unlock", "read", renewed)
+	d.want(d.as(d.a, "U", "trylock", "write", leased, 0, 0), "true")
+	d.Logf("Go's holder with a lease is told: %s", d.as(d.b, "T", "lost", "read", leased))
+	d.fails2(d.b, "T", "unlock", "read", leased)
+	d.as(d.a, "U", "unlock", "write", leased)
+	return true
+}
+
+// fails2 is fails for any kind.
+func (d *duel) fails2(p *Peer, thread, verb, kind, name string) {
+	d.Helper()
+	if value, err := within(patience, d.ask(p, thread, verb, kind, name)); err == nil {
+		d.Errorf("%v: %s: %s", p, verb, value)
+	}
+}
+
+func readUnlockShortensWrite(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "write", name, 60_000)
+	d.as(d.a, "T", "lock", "read", name, 500)
+	d.as(d.a, "T", "lock", "read", name, 500)
+	d.as(d.a, "T", "unlock", "read", name)
+	if d.ttl(name) > 500*time.Millisecond || !d.takes("write", name, outlives) {
+		return false
+	}
+	d.told("T", "write", name)
+	return true
+}
+
+func readUnlockDrops(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "read", name, 500)
+	d.as(d.a, "T", "lock", "read", name, 60_000)
+	d.over(d.readKey(name, d.as(d.a, "T", "owner", "read", name), 1))
+	d.as(d.a, "T", "unlock", "read", name) // the first one's, say
+	if d.exists(name) {
+		return false
+	}
+	d.want(d.as(d.b, "T", "trylock", "write", name, 0, 0), "true")
+	d.told("T", "read", name)
+	d.as(d.b, "T", "unlock", "write", name)
+	return true
+}
+
+// readKey is the key of a read hold.
+func (d *duel) readKey(name, owner string, n int) string {
+	return fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", name, owner, n)
+}
+
+// token locks, says the token, and unlocks.
+func (d *duel) token(p *Peer, name string) int64 {
+	d.Helper()
+	token, err := strconv.ParseInt(d.as(p, "T", "token", "fenced", name), 10, 64)
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.as(p, "T", "unlock", "fenced", name)
+	return token
+}
+
+func deleteRestarts(d *duel) bool {
+	name := d.name("lock")
+	before := max(d.token(d.b, name), d.token(d.a, name))
+	d.as(d.a, "T", "delete", "fenced", name)
+	restarted := d.token(d.a, name)
+	if after := d.token(d.b, name); after <= before {
+		d.Errorf("Go's token %d after %d", after, before)
+	}
+	return restarted < before
+}
+
+func nestedToken(d *duel) bool {
+	name := d.name("lock")
+	outer, inner := d.as(d.a, "T", "token", "fenced", name), d.as(d.a, "T", "token", "fenced", name)
+	return outer != inner
+}
+
+// Go keeps Java from the second of three locks for longer than a round takes.
+func multiplies(d *duel) bool {
+	name := parts(d.name("lock"))
+	all := strings.Split(name, "+")
+	d.as(d.b, "T", "lock", "mutex", all[1])
+	wait := d.ask(d.a, "T", "lockseconds", "multi", name, 1)
+	seen := d.comes(outlives, func() bool { return d.ttl(all[0]) > time.Minute })
+	d.as(d.b, "T", "unlock", "mutex", all[1])
+	d.get(wait)
+	return seen && d.ttl(all[2]) > time.Minute
+}
+
+func oldHolds(d *duel) bool {
+	name := d.name("lock")
+	for range 5 {
+		d.as(d.a, "T", "lock", "mutex", name)
+	}
+	d.want(d.as(d.b, "T", "force", "mutex", name), "true")
+	d.as(d.a, "U", "lock", "mutex", name)
+	if !d.takes("mutex", name, outlives) {
+		return false
+	}
+	d.told("U", "mutex", name)
+	return true
+}
+
+// behind starts a JVM on the far side of a proxy.
+func (d *duel) behind() (*redistest.Proxy, *Peer) {
+	d.Helper()
+	p := redistest.NewProxy(d.T, d.w.nodes[0].Addr())
+	return p, d.another(p.Addr())
+}
+
+// cut starts a JVM and a Go process on the far side of a proxy. What it returns
+// does something, and resets all their connections, so that what the server sent
+// them meanwhile is lost.
+func (d *duel) cut() (java, golang *Peer, loses func(meanwhile func())) {
+	d.Helper()
+	proxy, java := d.behind()
+	c := d.w.config
+	c.Addresses = []string{proxy.Addr()}
+	if golang = startPeer(d.T, StartGo, c); golang == nil {
+		d.FailNow()
+	}
+	return java, golang, func(meanwhile func()) {
+		proxy.BlackHole(redistest.ToClient, true)
+		meanwhile()
+		proxy.Cut()
+		proxy.BlackHole(redistest.ToClient, false)
+	}
+}
+
+// listened returns when somebody listens to each of the channels.
+func (d *duel) listened(channels ...string) {
+	d.Helper()
+	d.until(fmt.Sprint("somebody listens to each of ", channels), func() bool {
+		counts, err := d.w.rdb.PubSubNumSub(background, channels...).Result()
+		if err != nil {
+			d.Fatal(err)
+		}
+		return !slices.ContainsFunc(channels, func(c string) bool { return counts[c] == 0 })
+	})
+}
+
+const (
+	// asks is how long holdfast's waiters sleep at the most without a message, and
+	// what it takes them to connect again.
+	asks = 3*time.Second + 1500*time.Millisecond
+	// still is how long one is watched who is not expected to wake.
+	still = time.Second
+)
+
+func lostLockMessage(d *duel) bool {
+	java, golang, loses := d.cut()
+	slept, waited := d.name("java"), d.name("go")
+	for _, name := range []string{slept, waited} {
+		d.as(d.b, "T", "lock", "mutex", name, 8000)
+	}
+	sleeps, waits := d.ask(java, "T", "lock", "mutex", slept), d.ask(golang, "T", "lock", "mutex", waited)
+	d.listened(on(lockChannel)(slept), on(lockChannel)(waited))
+	loses(func() {
+		d.as(d.b, "T", "unlock", "mutex", slept)
+		d.as(d.b, "T", "unlock", "mutex", waited)
+	})
+	if _, err := within(asks, waits); err != nil {
+		d.Errorf("Go's waiter: %v", err)
+	}
+	d.listened(on(lockChannel)(slept)) // again
+	_, err := within(still, sleeps)
+	return err != nil && !d.exists(slept)
+}
+
+func lostMessage(d *duel) bool {
+	java, golang, loses := d.cut()
+	waits := map[*Peer]map[string]func() (string, error){}
+	channels := map[*Peer][]string{}
+	var gives []func()
+	for _, p := range []*Peer{java, golang} {
+		semaphore, latch, permits := d.name(p.String()+":s"), d.name(p.String()+":l"), d.name(p.String()+":p")
+		d.as(d.b, "T", "set", "semaphore", semaphore, 1)
+		d.as(d.b, "T", "acquire", "semaphore", semaphore, 1)
+		d.as(d.b, "T", "set", "latch", latch, 1)
+		d.as(d.b, "T", "set", "permits", permits, 1)
+		id := d.as(d.b, "T", "acquire", "permits", permits, 60_000)
+		gives = append(gives,
+			func() { d.as(d.b, "T", "release", "semaphore", semaphore, 1) },
+			func() { d.as(d.b, "T", "down", "latch", latch) },
+			func() { d.as(d.b, "T", "release", "permits", permits, id) })
+		waits[p] = map[string]func() (string, error){
+			"semaphore": d.ask(p, "S", "acquire", "semaphore", semaphore, 1),
+			"latch":     d.ask(p, "L", "await", "latch", latch, 60_000),
+			"permits":   d.ask(p, "P", "tryacquire", "permits", permits, 60_000, 60_000),
+		}
+		channels[p] = []string{"redisson_sc:{" + semaphore + "}", "redisson_countdownlatch__channel__{" + latch + "}", "redisson_sc:{" + permits + "}"}
+		d.listened(channels[p]...)
+	}
+	loses(func() {
+		for _, give := range gives {
+			give()
+		}
+	})
+	for kind, wait := range waits[golang] {
+		if value, err := within(asks, wait); err != nil || value == "false" || value == "null" {
+			d.Errorf("Go's waiter for a %s: %s, %v", kind, value, err)
+		}
+	}
+	d.listened(channels[java]...) // again
+	all := true
+	for kind, wait := range waits[java] {
+		if value, err := within(still, wait); err == nil {
+			d.Logf("a %s: %s", kind, value)
+			all = false
+		}
+	}
+	return all
+}
+
+// The first one's turn comes while it does not hear, and its wait ends.
+func fairTurn(d *duel) bool {
+	proxy, far := d.behind()
+	name := d.name("lock")
+	first, second := d.as(far, "A", "owner", "fair", name), d.as(d.a, "B", "owner", "fair", name)
+	d.as(d.a, "T", "lock", "fair", name, 15_000)
+	leaves := d.ask(far, "A", "trylock", "fair", name, 2000, 0)
+	d.inLine(name, 1)
+	stays := d.ask(d.a, "B", "lock", "fair", name)
+	d.inLine(name, 2)
+	d.listened(on(lockChannel)(name)+":"+first, on(lockChannel)(name)+":"+second)
+	proxy.BlackHole(redistest.ToClient, true)
+	d.as(d.a, "T", "unlock", "fair", name)
+	d.inLine(name, 1)
+	proxy.BlackHole(redistest.ToClient, false)
+	d.want(d.get(leaves), "false")
+	if _, err := within(still, stays); err == nil || d.exists(name) {
+		return false
+	}
+	// Go's waiter stands behind it, asks, and tells it.
+	waits := d.ask(d.b, "C", "trylock", "fair", name, 10_000, 0)
+	if _, err := within(asks, stays); err != nil {
+		d.Errorf("Java's waiter, beside one of Go's: %v", err)
+	}
+	d.as(d.a, "B", "unlock", "fair", name)
+	d.want(d.get(waits), "true")
+	d.as(d.b, "C", "unlock", "fair", name)
+	return true
+}
+
+// interrupted leaves a line with a dead waiter of Java's, which will be believed
+// for so long after the lease of the lock has ended.
+func (d *duel) interrupted(p *Peer, name string, believed time.Duration) {
+	d.Helper()
+	d.as(p, "T", "lock", "fair", name, 1000)
+	leaves := d.ask(p, "A", "trylock", "fair", name, believed.Milliseconds(), 0)
+	d.inLine(name, 1)
+	d.as(p, "-", "interrupt", "-", d.T.Name()+"/A")
+	if _, err := within(patience, leaves); err == nil || !strings.Contains(err.Error(), "InterruptedException") {
+		d.Errorf("an interrupted waiter: %v", err)
+	}
+}
+
+func fairInterrupted(d *duel) bool {
+	name := d.name("lock")
+	d.interrupted(d.a, name, 2*time.Second)
+	d.over(name)
+	if d.as(d.a, "B", "trylock", "fair", name, 0, 0) == "true" {
+		return false
+	}
+	d.inLine(name, 1)
+	d.want(d.as(d.b, "B", "trylock", "fair", name, 0, 0), "false")
+	if !d.takes("fair", name, 2*time.Second+asks) { // when its score has passed
+		d.Error("Go's waiter does not get in")
+	}
+	return true
+}
+
+func fairBusy(d *duel) bool {
+	proxy, far := d.behind()
+	name := d.name("lock")
+	d.interrupted(far, name, 5*time.Second)
+	asked := func() int {
+		return proxy.Requests(func(r []byte) bool {
+			words := redistest.Args(r)
+			return len(words) > 3 && words[0] == "EVALSHA" && words[3] == name
+		})
+	}
+	wait := d.ask(far, "B", "trylock", "fair", name, 20_000, 0)
+	d.over(name)
+	before := asked()
+	seen := d.comes(2*time.Second, func() bool { return asked() > before+200 })
+	d.want(d.get(wait), "true")
+	return seen
+}
+
+// downgraded waits beside Java's writer, which then reads.
+func downgradeSilent(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "write", name, 9000)
+	d.as(d.a, "T", "lock", "read", name, 60_000)
+	sleeps, waits := d.ask(d.a, "R", "lock", "read", name), d.ask(d.b, "R", "lock", "read", name)
+	d.k = &kind{name: "read", channel: on(rwChannel), spell: itself}
+	d.bothListen(name)
+	d.as(d.a, "T", "unlock", "write", name)
+	if _, err := within(asks, waits); err != nil {
+		d.Errorf("Go's reader: %v", err)
+	}
+	_, err := within(still, sleeps)
+	return err != nil
+}
+
+func deletedLatch(d *duel) bool {
+	name := d.name("latch")
+	d.as(d.b, "T", "set", "latch", name, 1)
+	sleeps, waits := d.ask(d.a, "W", "await", "latch", name, 60_000), d.ask(d.b, "W", "await", "latch", name, 60_000)
+	d.k = &kind{name: "latch", channel: on("redisson_countdownlatch__channel__"), spell: itself}
+	d.bothListen(name)
+	d.want(d.as(d.a, "T", "delete", "latch", name), "true")
+	if value, err := within(asks, waits); err != nil || value != "true" {
+		d.Errorf("Go's waiter: %s, %v", value, err)
+	}
+	_, err := within(still, sleeps)
+	return err != nil
+}
+
+func tryToken(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.b, "T", "lock", "fenced", name)
+	_, err := within(still, d.ask(d.a, "T", "trytoken", "fenced", name))
+	d.as(d.b, "T", "unlock", "fenced", name)
+	return err != nil
+}
+
+func leasedToken(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "leasedtoken", "fenced", name, 300)
+	return !d.takes("fenced", name, outlives)
+}
+
+func asyncLocked(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.b, "T", "lock", "read", name, 60_000)
+	d.want(d.as(d.a, "T", "locked", "write", name), "false")
+	d.want(d.as(d.b, "T", "locked", "write", name), "false")
+	return d.as(d.a, "T", "lockedasync", "write", name) == "true"
+}
+
+// Java's hold ends while Go reads.
+func readExpired(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "read", name, 500)
+	d.as(d.b, "T", "lock", "read", name, 60_000)
+	d.over(d.readKey(name, d.as(d.a, "T", "owner", "read", name), 1))
+	seen := d.as(d.a, "T", "held", "read", name) == "true" && d.as(d.a, "T", "count", "read", name) == "1"
+	// Nor does holdfast know that it is dead: it may be one whose key version 3 has
+	// not renewed. It keeps writers out for 30 s more, at the most.
+	d.as(d.b, "T", "unlock", "read", name)
+	if ttl := d.ttl(name); ttl <= 0 || ttl > 30*time.Second {
+		d.Errorf("a reader that may be dead is believed for %v", ttl)
+	}
+	return seen
+}
+
+func fairUnlock(d *duel) bool {
+	name := d.name("lock")
+	for _, p := range []*Peer{d.b, d.a} {
+		d.as(p, "T", "lock", "fair", name, 300)
+		d.over(name)
+		if p == d.b {
+			d.fails2(p, "T", "unlock", "fair", name)
+		}
+	}
+	_, err := within(patience, d.ask(d.a, "T", "unlock", "fair", name))
+	return err == nil
+}
+
+func multiUnlock(d *duel) bool {
+	name := parts(d.name("lock"))
+	all := strings.Split(name, "+")
+	d.as(d.a, "T", "lock", "multi", name)
+	d.want(d.as(d.b, "T", "force", "mutex", all[0]), "true")
+	d.told("T", "multi", name)
+	return !d.takes("mutex", all[1], outlives) && !d.takes("mutex", all[2], 0)
+}
+
+func redUnlock(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "red", name, 300)
+	d.over(name)
+	_, err := within(patience, d.ask(d.a, "T", "unlock", "red", name))
+	return err == nil
+}
+
+func permitsTTL(d *duel) bool {
+	all := true
+	for _, kind := range []string{"semaphore", "permits"} {
+		for _, verb := range []string{"add", "drain"} {
+			if kind == "permits" {
+				continue // the peers do not know them
+			}
+			for _, p := range []*Peer{d.b, d.a} {
+				name := d.name(kind + verb + p.String())
+				d.as(d.b, "T", "set", kind, name, 2)
+				if err := d.w.rdb.PExpire(background, name, time.Minute).Err(); err != nil {
+					d.Fatal(err)
+				}
+				d.as(p, "T", verb, kind, name, 1)
+				kept := d.ttl(name) > 0
+				if p == d.b && !kept {
+					d.Errorf("Go's %s takes the time to live off", verb)
+				}
+				all = all && (p == d.b || !kept)
+			}
+		}
+	}
+	return all
+}
+
+func nestedWrite(d *duel) bool {
+	java, golang := d.name("java"), d.name("go")
+	for range 3 {
+		d.as(d.a, "T", "lock", "write", java, 10_000)
+		d.as(d.b, "T", "lock", "write", golang, 10_000)
+	}
+	if ttl := d.ttl(golang); ttl > 10*time.Second {
+		d.Errorf("Go's nested lock lives for %v", ttl)
+	}
+	return d.ttl(java) > 25*time.Second
+}
+
+// A client of Java's reads four names.
+func readKeys(d *duel) bool {
+	far := d.another("")
+	var names, keys []string
+	for i := range 4 {
+		name := d.name(fmt.Sprint("lock", i))
+		names = append(names, name)
+		keys = append(keys, d.readKey(name, d.as(far, "T", "owner", "read", name), 1))
+		d.as(far, "T", "lock", "read", name)
+	}
+	gone := func() (names []int) {
+		for i := range keys {
+			if !d.exists(keys[i]) {
+				names = append(names, i)
+			}
+		}
+		return names
+	}
+	if !d.comes(outlives, func() bool { return len(gone()) == 3 }) {
+		return false
+	}
+	lost := gone()
+	for _, i := range lost {
+		d.want(d.as(d.b, "T", "trylock", "write", names[i], 0, 0), "false")
+	}
+	// A reader of Go's comes and goes, and leaves it; then one of Java's.
+	name := names[lost[0]]
+	d.as(d.b, "R", "lock", "read", name)
+	d.as(d.b, "R", "unlock", "read", name)
+	d.want(d.as(d.b, "T", "trylock", "write", name, 0, 0), "false")
+	d.as(d.a, "R", "lock", "read", name, 60_000)
+	d.as(d.a, "R", "unlock", "read", name)
+	if d.as(d.b, "T", "trylock", "write", name, 0, 0) != "true" {
+		return false
+	}
+	d.fails2(far, "T", "unlock", "read", name)
+	d.as(d.b, "T", "unlock", "write", name)
+	return true
+}
+
+func readOthers(d *duel) bool {
+	far, name := d.another(""), d.name("lock")
+	const lease = 1700 * time.Millisecond
+	d.as(d.b, "T", "lock", "read", name, lease.Milliseconds())
+	key := d.readKey(name, d.as(d.b, "T", "owner", "read", name), 1)
+	d.as(far, "T", "lock", "read", name)
+	last := d.ttl(key)
+	seen := d.comes(lease, func() bool {
+		was := last
+		last = d.ttl(key)
+		return last > was
+	})
+	d.until("Go's hold has ended", func() bool { return d.as(d.b, "T", "lost", "read", name) == "true" })
+	return seen
+}
+
+// A client of Java's has nested a read lock once, and given it back.
+func nestedRead(mode Mode) func(d *duel) bool {
+	return func(d *duel) bool {
+		s := cluster(mode)(d.T)
+		s.connect(d.T)
+		c := s.config
+		c.Version, c.Watchdog = d.w.version, watch
+		d.w = &world{servers: s, version: d.w.version}
+		d.a, d.b = startBoth(d.T, c)
+		nested, name := d.name("nested"), d.name("lock")
+		for range 2 {
+			d.as(d.a, "T", "lock", "read", nested)
+		}
+		for range 2 {
+			d.as(d.a, "T", "unlock", "read", nested)
+		}
+		d.as(d.a, "T", "lock", "read", name)
+		if !d.takes("write", name, outlives) {
+			return false
+		}
+		d.fails2(d.a, "T", "unlock", "read", name)
+		return true
+	}
+}
+
+// The reply that refuses a waiter is under way when the writer leaves: what the
+// writer says arrives first.
+func writeMissed(d *duel) bool {
+	proxy, far := d.behind()
+	const slow, lease = 1500 * time.Millisecond, 15 * time.Second
+	wakes := func(p *Peer) bool {
+		name := d.name(p.String())
+		refused := func() int {
+			return proxy.Requests(func(r []byte) bool {
+				words := redistest.Args(r)
+				return len(words) > 3 && words[0] == "EVALSHA" && words[3] == name
+			})
+		}
+		d.as(p, "T", "lock", "write", name, lease.Milliseconds())
+		proxy.Delay(redistest.ToClient, slow)
+		wait := d.ask(far, "T", "lock", "write", name)
+		d.until("it asks for the second time, since it listens", func() bool { return refused() == 2 })
+		time.Sleep(slow / 3) // the reply is in the proxy by now
+		proxy.Delay(redistest.ToClient, 0)
+		d.as(p, "T", "unlock", "write", name)
+		_, err := within(slow+still, wait)
+		return err == nil
+	}
+	if !wakes(d.b) { // holdfast says it so that it is heard
+		d.Error("Java's waiter sleeps on behind a writer of Go's")
+	}
+	return !wakes(d.a)
+}
