@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -84,7 +85,7 @@ public final class Peer {
   }
 
   private void obey(String[] words) {
-    threads.computeIfAbsent(words[1], name -> Executors.newSingleThreadExecutor()).execute(() -> {
+    threads.computeIfAbsent(words[1], Peer::thread).execute(() -> {
       String answer;
       try {
         answer = "ok " + does(words);
@@ -95,6 +96,19 @@ public final class Peer {
         out.println(words[0] + " " + answer);
       }
     });
+  }
+
+  private static ExecutorService thread(String name) {
+    return Executors.newSingleThreadExecutor(task -> new Thread(task, name));
+  }
+
+  /** Whether a thread sleeps in one of Redisson's locks, rather than wait for an answer of Redis. */
+  private static boolean sleeps(String thread) {
+    return Thread.getAllStackTraces().entrySet().stream()
+        .filter(e -> e.getKey().getName().equals(thread))
+        .map(e -> Arrays.toString(e.getValue()))
+        .anyMatch(stack -> stack.contains("LockSupport.park") && stack.contains("org.redisson")
+            && !stack.contains("CompletableFuture"));
   }
 
   private RLock lock(String kind, String name) throws Exception {
@@ -143,6 +157,8 @@ public final class Peer {
             Integer.parseInt(words[6]), name, Integer.parseInt(words[7]));
       case "interrupt": // another thread, whose name it is
         return threads.remove(name).shutdownNow().size();
+      case "sleeps": // another thread, whose name it is
+        return sleeps(name);
       case "owner":
         return redisson.getId() + ":" + Thread.currentThread().getId();
       case "field": // of the hash of a lock: how often somebody holds it
