@@ -47,6 +47,7 @@ var faults = []fault{
 	{"S26_OldHoldsDelayRenewal", "", "renews the holds of a thread that lost the lock before those of the thread that has it", oldHolds},
 	{"L1_LostMessageOversleeps", "", "sleeps until the time to live that it read has passed when a message was lost", lostLockMessage},
 	{"L2_LostMessageHangs", "", "waits for ever for a semaphore or a latch when a message was lost", lostMessage},
+	{"L4_SemaphoreWakesTheWrongOne", "", "leaves a waiter beside a free permit that another one cannot use", wrongWaiter},
 	{"L5_FairWaiterLeavesWithTheTurn", "", "lets a waiter leave with the turn that it was given, and tells nobody", fairTurn},
 	{"L6_FairWaiterStaysInLine", "", "leaves an interrupted waiter in the line", fairInterrupted},
 	{"L7_FairBusyLoop", "", "asks without a pause while a dead waiter is next", fairBusy},
@@ -64,6 +65,7 @@ var faults = []fault{
 	{"R1_ReadRenewalForgetsKeys", "3.52.0", "renews the keys of one read lock of several", readKeys},
 	{"R2_ReadRenewalRevivesOthers", "3.52.0", "renews the read holds of other clients", readOthers},
 	{"R3_NestedReadEndsRenewalOnCluster", "3.52.0", "renews no read lock any more after one was nested, on a cluster", nestedRead(Cluster)},
+	{"I1_OtherMessagesAreNotHeard", "", "hears only the kind of messages on a cluster that it sends itself", otherMessages},
 	{"W1_WriteUnlockMissesAWaiter", "", "misses the end of a write when it is about to sleep", writeMissed},
 }
 
@@ -544,6 +546,27 @@ func lostMessage(d *duel) bool {
 	return all
 }
 
+// Java's first waiter wants three permits, and its second one. There is one.
+func wrongWaiter(d *duel) bool {
+	name := d.name("semaphore")
+	d.as(d.b, "T", "set", "semaphore", name, 1)
+	d.as(d.b, "T", "acquire", "semaphore", name, 1)
+	first := asChannel(d.ask(d.a, "A", "acquire", "semaphore", name, 3))
+	d.asleep(d.a, "A")
+	second := asChannel(d.ask(d.a, "B", "acquire", "semaphore", name, 1))
+	d.asleep(d.a, "B")
+	d.as(d.b, "T", "release", "semaphore", name, 1)
+	select {
+	case <-first:
+		d.Fatal("three permits of one")
+	case <-second:
+		return false
+	case <-time.After(still):
+	}
+	d.want(d.as(d.b, "T", "tryacquire", "semaphore", name, 1, 0), "true")
+	return true
+}
+
 // The first one's turn comes while it does not hear, and its wait ends. At times
 // it rounds its time so that it asks once more, and gets it; then it is let try
 // again.
@@ -853,6 +876,35 @@ func nestedRead(mode Mode) func(d *duel) bool {
 		d.told(d.a, "T", "read", name)
 		return true
 	}
+}
+
+// Go announces with PUBLISH, on a cluster on which Java listens with SSUBSCRIBE.
+func otherMessages(d *duel) bool {
+	s := cluster(Cluster)(d.T)
+	s.connect(d.T)
+	c := s.config
+	c.Version, c.Watchdog = d.w.version, watch
+	d.w = &world{servers: s, version: d.w.version}
+	java := startPeer(d.T, StartJava, c)
+	c.Mode = Classic
+	golang := startPeer(d.T, StartGo, c)
+	if d.Failed() {
+		d.FailNow()
+	}
+	slept, waited := d.name("java"), d.name("go")
+	d.as(golang, "T", "lock", "mutex", slept, 8000)
+	d.as(java, "T", "lock", "mutex", waited, 8000)
+	sleeps, waits := d.ask(java, "W", "lock", "mutex", slept), d.ask(golang, "W", "lock", "mutex", waited)
+	d.asleep(java, "W")
+	d.k = &kind{name: "mutex", channel: on(lockChannel), spell: itself}
+	d.until("Go listens", func() bool { return d.listeners(waited) > 0 })
+	d.as(golang, "T", "unlock", "mutex", slept)
+	d.as(java, "T", "unlock", "mutex", waited)
+	if _, err := within(asks, waits); err != nil { // it asks
+		d.Errorf("Go's waiter: %v", err)
+	}
+	_, err := within(still, sleeps)
+	return err != nil && !d.exists(slept)
 }
 
 // The reply that refuses a waiter is under way when the writer leaves: what the
