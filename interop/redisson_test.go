@@ -309,15 +309,20 @@ func readRenewalShortens(d *duel) bool {
 	c := d.w.config
 	c.Watchdog = time.Minute
 	slow := startPeer(d.T, StartGo, c)
-	leased, slowly, alike := d.name("leased"), d.name("slowly"), d.name("alike")
+	leased, slowly, alike, left := d.name("leased"), d.name("slowly"), d.name("alike"), d.name("left")
 	d.as(d.b, "T", "lock", "read", leased, 60_000)
+	d.as(d.b, "T", "lock", "read", left, 60_000)
 	d.as(slow, "T", "lock", "read", slowly)
 	d.as(d.b, "T", "lock", "read", alike)
-	for _, name := range []string{leased, slowly, alike} {
+	for _, name := range []string{leased, slowly, alike, left} {
 		d.as(other, "T", "lock", "read", name)
 	}
-	if !d.comes(outlives, func() bool { return d.ttl(leased) <= watch && d.ttl(slowly) <= watch }) {
+	if !d.comes(outlives, func() bool { return max(d.ttl(leased), d.ttl(slowly), d.ttl(left)) <= watch }) {
 		return false
+	}
+	d.as(other, "T", "unlock", "read", left) // puts it right
+	if d.ttl(left) <= watch {
+		d.Error("Java's reader leaves Go's with the shorter time to live")
 	}
 	other.Kill()
 	d.over(leased)
@@ -467,7 +472,7 @@ func (d *duel) listened(channels ...string) {
 func (d *duel) asleep(p *Peer, threads ...string) {
 	d.Helper()
 	for _, thread := range threads {
-		d.until(thread+" sleeps", func() bool { return d.as(p, "-", "sleeps", "-", d.T.Name()+"/"+thread) == "true" })
+		d.until(thread+" sleeps", func() bool { return d.as(p, "-", "sleeps", "-", d.Name()+"/"+thread) == "true" })
 	}
 }
 
@@ -624,7 +629,7 @@ func (d *duel) interrupted(p *Peer, name string, believed time.Duration) {
 	d.as(p, "T", "lock", "fair", name, 1000)
 	leaves := d.ask(p, "A", "trylock", "fair", name, believed.Milliseconds(), 0)
 	d.inLine(name, 1)
-	d.as(p, "-", "interrupt", "-", d.T.Name()+"/A")
+	d.as(p, "-", "interrupt", "-", d.Name()+"/A")
 	if _, err := within(patience, leaves); err == nil || !strings.Contains(err.Error(), "InterruptedException") {
 		d.Errorf("an interrupted waiter: %v", err)
 	}
