@@ -41,6 +41,7 @@ var faults = []fault{
 	{"S8_ReadRenewalShortens", "", "shortens a read lock to its own watchdog's lease", readRenewalShortens},
 	{"S9_ReadUnlockShortensWrite", "", "forgets the writer when it unlocks a read lock", readUnlockShortensWrite},
 	{"S10_ReadUnlockDropsTheWrongHold", "", "ends the newest read hold, not that of the unlock", readUnlockDrops},
+	{"S15_TokenOfALockWithoutEnd", "", "grants a fenced lock that another one holds, if it has no time to live", tokenWithoutEnd},
 	{"S16_DeleteRestartsTokens", "", "deletes the counter of the tokens with the lock", deleteRestarts},
 	{"S16_NestedLockTakesAToken", "", "takes a new token for a nested lock", nestedToken},
 	{"S22_MultiLockMultipliesLease", "", "multiplies the lease of a multi-lock at each round", multiplies},
@@ -51,7 +52,9 @@ var faults = []fault{
 	{"L5_FairWaiterLeavesWithTheTurn", "", "lets a waiter leave with the turn that it was given, and tells nobody", fairTurn},
 	{"L6_FairWaiterStaysInLine", "", "leaves an interrupted waiter in the line", fairInterrupted},
 	{"L7_FairBusyLoop", "", "asks without a pause while a dead waiter is next", fairBusy},
+	{"L9_FairWaiterWithoutScore", "", "never passes a waiter whose score was lost", fairScoreless},
 	{"L10_DowngradeTellsNobody", "", "does not tell readers of a downgrade", downgradeSilent},
+	{"L11_ShorterIsNotTold", "", "does not tell writers of a time to live that became shorter", shorterSilent},
 	{"L14_DeletedLatchHangs", "", "leaves waiters of a deleted latch waiting", deletedLatch},
 	{"L19_TryTokenWaits", "", "waits when it should only try for a token", tryToken},
 	{"L19_TokenLeaseIgnored", "", "ignores the lease when it takes a token", leasedToken},
@@ -60,8 +63,10 @@ var faults = []fault{
 	{"A3_FairUnlockOfExpired", "", "unlocks a fair lock that is gone, and says nothing", fairUnlock},
 	{"A4_MultiUnlockStopsAtTheFirst", "", "keeps and renews the locks of a multi-lock behind one that was lost", multiUnlock},
 	{"A4_RedLockUnlockSaysNothing", "", "unlocks a RedLock that is gone, and says nothing", redUnlock},
+	{"A8_LateReleaseGivesBackAndThrows", "", "gives an expired permit back, and says that it did not", lateRelease},
 	{"A9_PermitsLoseTheirTTL", "", "takes the time to live off a semaphore", permitsTTL},
 	{"A12_NestedWriteAddsItsLease", "", "adds the lease of a nested write lock to the outer one's", nestedWrite},
+	{"A13_InterruptIsSwallowed", "", "goes on waiting when it is interrupted", swallowed},
 	{"R1_ReadRenewalForgetsKeys", "3.52.0", "renews the keys of one read lock of several", readKeys},
 	{"R2_ReadRenewalRevivesOthers", "3.52.0", "renews the read holds of other clients", readOthers},
 	{"R3_NestedReadEndsRenewalOnCluster", "3.52.0", "renews no read lock any more after one was nested, on a cluster", nestedRead(Cluster)},
@@ -387,6 +392,17 @@ func (d *duel) token(p *Peer, name string) int64 {
 	return token
 }
 
+func tokenWithoutEnd(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.b, "T", "lock", "fenced", name, 60_000)
+	if err := d.w.rdb.Persist(background, name).Err(); err != nil {
+		d.Fatal(err)
+	}
+	token, err := within(still, d.ask(d.a, "T", "token", "fenced", name))
+	d.as(d.b, "T", "unlock", "fenced", name)
+	return err == nil && token == "-1"
+}
+
 func deleteRestarts(d *duel) bool {
 	name := d.name("lock")
 	before := max(d.token(d.b, name), d.token(d.a, name))
@@ -394,6 +410,8 @@ func deleteRestarts(d *duel) bool {
 	restarted := d.token(d.a, name)
 	if after := d.token(d.b, name); after <= before {
 		d.Errorf("Go's token %d after %d", after, before)
+	} else if next := d.token(d.a, name); next != after+1 {
+		d.Errorf("Java's token %d after Go's, %d", next, after)
 	}
 	return restarted < before
 }
@@ -541,14 +559,33 @@ func lostMessage(d *duel) bool {
 		}
 	}
 	d.listened(channels[java]...) // again
-	all := true
+	woken := make(chan string, len(waits[java]))
 	for kind, wait := range waits[java] {
-		if value, err := within(still, wait); err == nil {
-			d.Logf("a %s: %s", kind, value)
-			all = false
+		got := asChannel(wait)
+		go func() { // ends with the wait, or with patience
+			if err := <-got; err != nil {
+				kind += ": " + err.Error()
+			}
+			woken <- kind
+		}()
+	}
+	select {
+	case kind := <-woken:
+		d.Logf("a %s", kind)
+		return false
+	case <-time.After(still):
+	}
+	for i, payload := range []int{1, 0, 1} { // what to do by hand
+		if err := d.w.rdb.Publish(background, channels[java][i], payload).Err(); err != nil {
+			d.Fatal(err)
 		}
 	}
-	return all
+	for range waits[java] {
+		if kind := <-woken; strings.Contains(kind, ":") {
+			d.Errorf("a %s", kind)
+		}
+	}
+	return true
 }
 
 // Java's first waiter wants three permits, and its second one. There is one.
@@ -668,7 +705,41 @@ func fairBusy(d *duel) bool {
 	return seen
 }
 
-// downgraded waits beside Java's writer, which then reads.
+// Somebody stands in the list without a score, as after an eviction of the scores.
+func fairScoreless(d *duel) bool {
+	name := d.name("lock")
+	owner := d.as(d.a, "T", "owner", "fair", name)
+	if err := d.w.rdb.RPush(background, "redisson_lock_queue:{"+name+"}", owner+"0").Err(); err != nil {
+		d.Fatal(err)
+	}
+	seen := d.as(d.a, "T", "trylock", "fair", name, still.Milliseconds(), 0) == "false"
+	if !d.takes("fair", name, asks) {
+		d.Error("Go's waiter does not get in")
+	}
+	return seen
+}
+
+// A reader with a long lease leaves, and one with a short lease dies. Java's writer
+// waits for them.
+func shorterSilent(d *duel) bool {
+	oversleeps := func(p *Peer) bool {
+		name := d.name(p.String())
+		thread := "W" + p.String()
+		d.as(p, "long", "lock", "read", name, 60_000)
+		d.as(d.b, "short", "lock", "read", name, 1000)
+		wait := d.ask(d.a, thread, "lock", "write", name)
+		d.asleep(d.a, thread)
+		d.as(p, "long", "unlock", "read", name)
+		_, err := within(time.Second+still, wait)
+		return err != nil && !d.exists(name)
+	}
+	if oversleeps(d.b) {
+		d.Error("Java's writer oversleeps when a reader of Go's has left")
+	}
+	return oversleeps(d.a)
+}
+
+// Java's writer reads as well, and stops writing.
 func downgradeSilent(d *duel) bool {
 	name := d.name("lock")
 	d.as(d.a, "T", "lock", "write", name, 9000)
@@ -799,6 +870,33 @@ func nestedWrite(d *duel) bool {
 		d.Errorf("Go's nested lock lives for %v", ttl)
 	}
 	return d.ttl(java) > 25*time.Second
+}
+
+func lateRelease(d *duel) bool {
+	name := d.name("permits")
+	d.as(d.b, "T", "set", "permits", name, 1)
+	id := d.as(d.a, "T", "acquire", "permits", name, 200)
+	d.until("the lease has ended", func() bool { // which nobody must ask, or it is taken back
+		ended, err := d.w.rdb.ZCount(background, "{"+name+"}:timeout", "-inf", strconv.FormatInt(time.Now().UnixMilli()-1, 10)).Result()
+		return err == nil && ended == 1
+	})
+	_, err := within(patience, d.ask(d.a, "T", "release", "permits", name, id))
+	return err != nil && d.w.rdb.Get(background, name).Val() == "1"
+}
+
+func swallowed(d *duel) bool {
+	name := d.name("lock")
+	d.as(d.b, "T", "lock", "mutex", name)
+	waits := asChannel(d.ask(d.a, "W", "lock", "mutex", name))
+	d.asleep(d.a, "W")
+	d.as(d.a, "-", "interrupt", "-", d.Name()+"/W")
+	select {
+	case <-waits:
+		return false
+	case <-time.After(still):
+	}
+	d.as(d.b, "T", "unlock", "mutex", name)
+	return <-waits == nil
 }
 
 // A client of Java's reads four names.
