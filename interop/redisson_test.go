@@ -68,8 +68,9 @@ var faults = []fault{
 	{"A12_NestedWriteAddsItsLease", "", "adds the lease of a nested write lock to the outer one's", nestedWrite},
 	{"A13_InterruptIsSwallowed", "", "goes on waiting when it is interrupted", swallowed},
 	{"R1_ReadRenewalForgetsKeys", "3.52.0", "renews the keys of one read lock of several", readKeys},
+	{"R1_ReadRenewalForgetsKeysInASlot", "3.52.0", "renews the keys of one read lock of several in a slot", readKeysInASlot},
 	{"R2_ReadRenewalRevivesOthers", "3.52.0", "renews the read holds of other clients", readOthers},
-	{"R3_NestedReadEndsRenewalOnCluster", "3.52.0", "renews no read lock any more after one was nested, on a cluster", nestedRead(Cluster)},
+	{"R3_NestedReadEndsRenewalOnCluster", "3.52.0", "renews no read lock any more after one was nested, on a cluster", nestedRead},
 	{"I1_OtherMessagesAreNotHeard", "", "hears only the kind of messages on a cluster that it sends itself", otherMessages},
 	{"W1_WriteUnlockMissesAWaiter", "", "misses the end of a write when it is about to sleep", writeMissed},
 }
@@ -378,7 +379,10 @@ func readUnlockDrops(d *duel) bool {
 
 // readKey is the key of a read hold.
 func (d *duel) readKey(name, owner string, n int) string {
-	return fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", name, owner, n)
+	if !strings.Contains(name, "{") {
+		name = "{" + name + "}"
+	}
+	return fmt.Sprintf("%s:%s:rwlock_timeout:%d", name, owner, n)
 }
 
 // token locks, says the token, and unlocks.
@@ -659,11 +663,11 @@ func fairTurn(d *duel) bool {
 	return false
 }
 
-// interrupted leaves a line with a dead waiter of Java's, which will be believed
-// for so long after the lease of the lock has ended.
-func (d *duel) interrupted(p *Peer, name string, believed time.Duration) {
+// interrupted leaves a lock with a lease, and a line with a dead waiter of Java's,
+// which will be believed for so long after the lease has ended.
+func (d *duel) interrupted(p *Peer, name string, lease, believed time.Duration) {
 	d.Helper()
-	d.as(p, "T", "lock", "fair", name, 1000)
+	d.as(p, "T", "lock", "fair", name, lease.Milliseconds())
 	leaves := d.ask(p, "A", "trylock", "fair", name, believed.Milliseconds(), 0)
 	d.inLine(name, 1)
 	d.as(p, "-", "interrupt", "-", d.Name()+"/A")
@@ -674,7 +678,7 @@ func (d *duel) interrupted(p *Peer, name string, believed time.Duration) {
 
 func fairInterrupted(d *duel) bool {
 	name := d.name("lock")
-	d.interrupted(d.a, name, 2*time.Second)
+	d.interrupted(d.a, name, time.Second, 2*time.Second)
 	d.over(name)
 	if d.as(d.a, "B", "trylock", "fair", name, 0, 0) == "true" {
 		return false
@@ -684,13 +688,21 @@ func fairInterrupted(d *duel) bool {
 	if !d.takes("fair", name, 2*time.Second+asks) { // when its score has passed
 		d.Error("Go's waiter does not get in")
 	}
+	// A waiter of Go's that asks while the lock is held makes it 30 s.
+	name = d.name("held")
+	d.interrupted(d.a, name, 10*time.Second, 2*time.Second)
+	d.want(d.as(d.b, "B", "trylock", "fair", name, 50, 0), "false")
+	scores, err := d.w.rdb.ZRangeWithScores(background, "redisson_lock_timeout:{"+name+"}", 0, -1).Result()
+	if err != nil || len(scores) == 0 || time.Until(time.UnixMilli(int64(scores[0].Score))) < 25*time.Second {
+		d.Errorf("%v, %v", scores, err)
+	}
 	return true
 }
 
 func fairBusy(d *duel) bool {
 	proxy, far := d.behind()
 	name := d.name("lock")
-	d.interrupted(far, name, 5*time.Second)
+	d.interrupted(far, name, time.Second, 5*time.Second)
 	asked := func() int {
 		return proxy.Requests(func(r []byte) bool {
 			words := redistest.Args(r)
@@ -716,6 +728,7 @@ func fairScoreless(d *duel) bool {
 	if !d.takes("fair", name, asks) {
 		d.Error("Go's waiter does not get in")
 	}
+	d.want(d.as(d.a, "T", "trylock", "fair", name, 0, 0), "true")
 	return seen
 }
 
@@ -901,10 +914,19 @@ func swallowed(d *duel) bool {
 
 // A client of Java's reads four names.
 func readKeys(d *duel) bool {
+	return forgetsKeys(d, d.name("lock"))
+}
+
+func readKeysInASlot(d *duel) bool {
+	d = d.clustered(Cluster, Cluster)
+	return forgetsKeys(d, "{"+d.name("tag")+"}:lock")
+}
+
+func forgetsKeys(d *duel, prefix string) bool {
 	far := d.another("")
 	var names, keys []string
 	for i := range 4 {
-		name := d.name(fmt.Sprint("lock", i))
+		name := fmt.Sprint(prefix, i)
 		names = append(names, name)
 		keys = append(keys, d.readKey(name, d.as(far, "T", "owner", "read", name), 1))
 		d.as(far, "T", "lock", "read", name)
@@ -955,45 +977,45 @@ func readOthers(d *duel) bool {
 	return seen
 }
 
-// A client of Java's has nested a read lock once, and given it back.
-func nestedRead(mode Mode) func(d *duel) bool {
-	return func(d *duel) bool {
-		s := cluster(mode)(d.T)
-		s.connect(d.T)
-		c := s.config
-		c.Version, c.Watchdog = d.w.version, watch
-		d.w = &world{servers: s, version: d.w.version}
-		d.a, d.b = startBoth(d.T, c)
-		tag := "{" + d.name("tag") + "}:" // renewed in one call, therefore
-		nested, name := tag+"nested", tag+"lock"
-		for range 2 {
-			d.as(d.a, "T", "lock", "read", nested)
-		}
-		for range 2 {
-			d.as(d.a, "T", "unlock", "read", nested)
-		}
-		d.as(d.a, "T", "lock", "read", name)
-		if !d.takes("write", name, outlives) {
-			return false
-		}
-		d.told(d.a, "T", "read", name)
-		return true
+// clustered is a duel on a cluster of its own, between sides that publish so.
+func (d *duel) clustered(java, golang Mode) *duel {
+	d.Helper()
+	w := &world{servers: cluster(java)(d.T), version: d.w.version}
+	w.connect(d.T)
+	w.config.Version, w.config.Watchdog = d.w.version, watch
+	of := &duel{T: d.T, w: w, k: d.k, a: startPeer(d.T, StartJava, w.config)}
+	c := w.config
+	c.Mode = golang
+	of.b = startPeer(d.T, StartGo, c)
+	if d.Failed() {
+		d.FailNow()
 	}
+	return of
+}
+
+// A client of Java's has nested a read lock once, and given it back.
+func nestedRead(d *duel) bool {
+	d = d.clustered(Cluster, Cluster)
+	tag := "{" + d.name("tag") + "}:" // renewed in one call, therefore
+	nested, name := tag+"nested", tag+"lock"
+	for range 2 {
+		d.as(d.a, "T", "lock", "read", nested)
+	}
+	for range 2 {
+		d.as(d.a, "T", "unlock", "read", nested)
+	}
+	d.as(d.a, "T", "lock", "read", name)
+	if !d.takes("write", name, outlives) {
+		return false
+	}
+	d.told(d.a, "T", "read", name)
+	return true
 }
 
 // Go announces with PUBLISH, on a cluster on which Java listens with SSUBSCRIBE.
 func otherMessages(d *duel) bool {
-	s := cluster(Cluster)(d.T)
-	s.connect(d.T)
-	c := s.config
-	c.Version, c.Watchdog = d.w.version, watch
-	d.w = &world{servers: s, version: d.w.version}
-	java := startPeer(d.T, StartJava, c)
-	c.Mode = Classic
-	golang := startPeer(d.T, StartGo, c)
-	if d.Failed() {
-		d.FailNow()
-	}
+	d = d.clustered(Cluster, Classic)
+	java, golang := d.a, d.b
 	slept, waited := d.name("java"), d.name("go")
 	d.as(golang, "T", "lock", "mutex", slept, 8000)
 	d.as(java, "T", "lock", "mutex", waited, 8000)
