@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -37,6 +38,7 @@ public final class Peer {
   private final RedissonClient redisson;
   private final PrintStream out;
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
+  private final Map<String, RLock> shared = new ConcurrentHashMap<>(); // objects of several threads
 
   private Peer(Map<String, String> settings, PrintStream out) {
     String[] addresses = settings.get("addresses").split(",");
@@ -83,7 +85,7 @@ public final class Peer {
   }
 
   private void obey(String[] words) {
-    threads.computeIfAbsent(words[1], name -> Executors.newSingleThreadExecutor()).execute(() -> {
+    threads.computeIfAbsent(words[1], Peer::thread).execute(() -> {
       String answer;
       try {
         answer = "ok " + does(words);
@@ -96,11 +98,26 @@ public final class Peer {
     });
   }
 
+  private static ExecutorService thread(String name) {
+    return Executors.newSingleThreadExecutor(task -> new Thread(task, name));
+  }
+
+  /** Whether a thread sleeps in one of Redisson's locks, rather than wait for an answer of Redis. */
+  private static boolean sleeps(String thread) {
+    return Thread.getAllStackTraces().entrySet().stream()
+        .filter(e -> e.getKey().getName().equals(thread))
+        .map(e -> Arrays.toString(e.getValue()))
+        .anyMatch(stack -> stack.contains("LockSupport.park") && stack.contains("org.redisson")
+            && !stack.contains("CompletableFuture"));
+  }
+
   private RLock lock(String kind, String name) throws Exception {
     return switch (kind) {
       case "mutex" -> redisson.getLock(name);
       case "nonreentrant" -> since4("getNonReentrantLock", name);
       case "spin" -> redisson.getSpinLock(name);
+      case "shared" -> shared.computeIfAbsent(name, redisson::getLock);
+      case "sharedspin" -> shared.computeIfAbsent(name, redisson::getSpinLock);
       case "fenced" -> redisson.getFencedLock(name);
       case "fair" -> redisson.getFairLock(name);
       case "nonreentrantfair" -> since4("getNonReentrantFairLock", name);
@@ -138,6 +155,10 @@ public final class Peer {
       case "rounds":
         return Contender.rounds(redisson.getCountDownLatch(name), words[5].equals("true"),
             Integer.parseInt(words[6]), name, Integer.parseInt(words[7]));
+      case "interrupt": // another thread, whose name it is
+        return threads.remove(name).shutdownNow().size();
+      case "sleeps": // another thread, whose name it is
+        return sleeps(name);
       case "owner":
         return redisson.getId() + ":" + Thread.currentThread().getId();
       case "field": // of the hash of a lock: how often somebody holds it
@@ -169,7 +190,13 @@ public final class Peer {
       // wait and lease in ms; a lease of 0: the watchdog's; a wait of 0: one try
       case "trylock" -> a == 0 && b == 0
           ? lock.tryLock() : lock.tryLock(a, b > 0 ? b : -1, TimeUnit.MILLISECONDS);
+      case "lockseconds" -> { // lease in s
+        lock.lock(a, TimeUnit.SECONDS);
+        yield "locked";
+      }
       case "token" -> ((RFencedLock) lock).lockAndGetToken();
+      case "leasedtoken" -> ((RFencedLock) lock).lockAndGetToken(a, TimeUnit.MILLISECONDS);
+      case "trytoken" -> ((RFencedLock) lock).tryLockAndGetToken();
       case "lasttoken" -> ((RFencedLock) lock).getToken();
       case "unlock" -> {
         lock.unlock();
@@ -179,6 +206,7 @@ public final class Peer {
       case "count" -> lock.getHoldCount();
       case "held" -> lock.isHeldByCurrentThread();
       case "locked" -> lock.isLocked();
+      case "lockedasync" -> lock.isLockedAsync().toCompletableFuture().get();
       case "ttl" -> lock.remainTimeToLive();
       case "delete" -> ((RObject) lock).delete();
       default -> throw new IllegalArgumentException(verb);
