@@ -16,7 +16,7 @@ const reservation = 10 * time.Second
 // renewals of a reader beside it shorten the lock to Redisson's own lease, 30 s by
 // default, and those of its version 3 this hold's keys, too: they are raised again
 // to what was promised, long before that has passed.
-const readUpkeep = 10 * time.Second
+const readUpkeep = 5 * time.Second
 
 // RWMutex is a reentrant lock with two sides: many owners hold it for reading, or
 // one for writing. Get one from [Client.NewRWMutex]. All methods are safe for

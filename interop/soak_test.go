@@ -70,7 +70,7 @@ func TestSoakRedLock(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			f := newField(t, Config{Version: version, Mode: Independent}, 3)
-			f.fight(t, bout{title: "red", crowd: crowd{"red"}, room: 1})
+			f.fight(t, bout{title: "red", crowd: crowd{"red", "red"}, room: 1})
 		})
 	}
 }
@@ -197,7 +197,7 @@ func await(t *testing.T, waits []func() (string, error), deadline time.Time, pro
 		proxies = nil
 	}
 	for _, p := range proxies {
-		harm.Go(func() { doHarm(p, *soakFaults*time.Duration(len(proxies)/2), stop) })
+		harm.Go(func() { doHarm(p, *soakFaults*time.Duration(len(proxies)*len(proxies)/4), stop) })
 	}
 	var all sync.WaitGroup
 	for _, wait := range waits {

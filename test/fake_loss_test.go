@@ -161,7 +161,7 @@ func TestFixedLeaseEndsWithLoss(t *testing.T) {
 		}
 		calls := 1 // to check, once it listens for a forced unlock
 		if w.kind.shared() {
-			calls += 5 // somebody may have shortened it, but nobody prolongs it
+			calls += 11 // somebody may have shortened it, but nobody prolongs it
 		}
 		if seen.of("renew") > calls {
 			t.Errorf("a fixed lease was renewed: %v", seen.n)
