@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -35,8 +36,6 @@ type servers struct {
 	config Config
 	nodes  []*redistest.Server // those that keep data
 	rdb    redis.UniversalClient
-	// failover makes another node the primary; nil: there is none.
-	failover func(t *testing.T)
 }
 
 var topologies = []topology{
@@ -49,9 +48,8 @@ var topologies = []topology{
 	{"sentinel", kinds, func(t *testing.T) *servers {
 		s := redistest.StartSentinel(t, 1, 3)
 		return &servers{
-			config:   Config{Mode: Sentinel, Addresses: s.Addrs(), Master: s.MasterName()},
-			nodes:    s.Nodes,
-			failover: func(t *testing.T) { t.Helper(); s.Failover(t) },
+			config: Config{Mode: Sentinel, Addresses: s.Addrs(), Master: s.MasterName()},
+			nodes:  s.Nodes,
 		}
 	}},
 	{"independent", []*kind{redKind}, func(t *testing.T) *servers {
@@ -132,8 +130,13 @@ func (s *servers) connect(t *testing.T) {
 // peers starts one of each side. The test's cleanup kills them.
 func (w *world) peers(t *testing.T, useRueidis bool) (java, golang *Peer) {
 	t.Helper()
+	return w.peersWith(t, watchdog, useRueidis)
+}
+
+func (w *world) peersWith(t *testing.T, lease time.Duration, useRueidis bool) (java, golang *Peer) {
+	t.Helper()
 	c := w.config
-	c.Version, c.Watchdog, c.Rueidis = w.version, watchdog, useRueidis
+	c.Version, c.Watchdog, c.Rueidis = w.version, lease, useRueidis
 	return startBoth(t, c)
 }
 
@@ -168,6 +171,8 @@ type duel struct {
 	w    *world
 	k    *kind
 	a, b *Peer
+
+	threads string // what its threads' names begin with; empty: with the test's
 }
 
 // both runs a test with Java as the first side, and with Go.
@@ -188,7 +193,7 @@ func (d *duel) name(what string) string {
 
 // ask has a thread of this test's own do something.
 func (d *duel) ask(p *Peer, thread, verb, kind, name string, more ...any) func() (string, error) {
-	return p.Ask(d.T.Name()+"/"+thread, verb, kind, name, more...)
+	return p.Ask(cmp.Or(d.threads, d.T.Name())+"/"+thread, verb, kind, name, more...)
 }
 
 // do has a thread do something with a lock of the kind, which has to succeed.
