@@ -133,7 +133,7 @@ func StartGo(ctx context.Context, c Config) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, c.settings("")...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, c.settings("")...) //nolint:gosec // it is this program
 	cmd.Env = append(os.Environ(), GoVariable+"=1")
 	return start(ctx, false, cmd)
 }

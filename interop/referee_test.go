@@ -125,7 +125,7 @@ func (a *arena) hear(s *seat, what string) {
 		s.answer(true)
 	case "through":
 		if a.downs < a.counters*(a.rounds+1) {
-			a.fault("let go in round %d when %d of %d had counted down", a.rounds, a.downs-a.counters*a.rounds, a.counters)
+			a.faultf("let go in round %d when %d of %d had counted down", a.rounds, a.downs-a.counters*a.rounds, a.counters)
 		}
 		if a.barrier(s, !a.enough()) {
 			a.rounds++
@@ -135,14 +135,14 @@ func (a *arena) hear(s *seat, what string) {
 		fallthrough
 	case "set false":
 		if a.barrier(s, true) && a.setters != a.rounds+1 {
-			a.fault("in round %d the count was set %d times", a.rounds, a.setters-a.rounds)
+			a.faultf("in round %d the count was set %d times", a.rounds, a.setters-a.rounds)
 		}
 	}
 }
 
 func (a *arena) enter(s *seat, text string) {
 	if token, err := strconv.ParseInt(text, 10, 64); err != nil || token > 0 && token <= a.token {
-		a.fault("%s entered with the token %s after %d", s.side, text, a.token)
+		a.faultf("%s entered with the token %s after %d", s.side, text, a.token)
 	} else {
 		a.token = token
 	}
@@ -156,7 +156,7 @@ func (a *arena) enter(s *seat, text string) {
 	}
 	switch {
 	case s.shares && alone > 0, !s.shares && shared > 0, !s.shares && alone >= a.room:
-		a.fault("%s entered beside %d who hold it alone and %d who share it", s.side, alone, shared)
+		a.faultf("%s entered beside %d who hold it alone and %d who share it", s.side, alone, shared)
 	}
 	a.inside[s] = true
 	a.maximum = max(a.maximum, len(a.inside))
@@ -180,7 +180,7 @@ func (a *arena) barrier(s *seat, on bool) bool {
 	return true
 }
 
-func (a *arena) fault(format string, values ...any) {
+func (a *arena) faultf(format string, values ...any) {
 	if len(a.faults) < 5 { // it is clear by then
 		a.faults = append(a.faults, fmt.Sprintf(format, values...))
 	}
@@ -201,7 +201,7 @@ func (r *referee) verdict(a *arena) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(a.inside) > 0 {
-		a.fault("%d are still inside", len(a.inside))
+		a.faultf("%d are still inside", len(a.inside))
 	}
 	if len(a.faults) > 0 {
 		return errors.New(strings.Join(a.faults, "; "))

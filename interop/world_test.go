@@ -188,12 +188,12 @@ func (w *world) both(t *testing.T, k *kind, test func(d *duel)) {
 
 // name makes a lock's name that nobody else uses.
 func (d *duel) name(what string) string {
-	return d.k.spell(strings.NewReplacer("/", ":", " ", "_").Replace(d.T.Name()) + ":" + what)
+	return d.k.spell(strings.NewReplacer("/", ":", " ", "_").Replace(d.Name()) + ":" + what)
 }
 
 // ask has a thread of this test's own do something.
 func (d *duel) ask(p *Peer, thread, verb, kind, name string, more ...any) func() (string, error) {
-	return p.Ask(cmp.Or(d.threads, d.T.Name())+"/"+thread, verb, kind, name, more...)
+	return p.Ask(cmp.Or(d.threads, d.Name())+"/"+thread, verb, kind, name, more...)
 }
 
 // do has a thread do something with a lock of the kind, which has to succeed.

@@ -1,0 +1,74 @@
+package interop
+
+import (
+	"cmp"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the matrix into the README")
+
+const (
+	matrixBegin = "<!-- matrix: go test ./interop -run TestMatrix -update -->\n"
+	matrixEnd   = "<!-- end of matrix -->\n"
+)
+
+// The matrix in the README is what the tables of these tests say, which make the
+// tests' names.
+func TestMatrix(t *testing.T) {
+	path := filepath.Join("..", "README.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), matrixBegin)
+	_, after, ended := strings.Cut(rest, matrixEnd)
+	if !found || !ended {
+		t.Fatalf("%s has no %q or no %q", path, matrixBegin, matrixEnd)
+	}
+	want := before + matrixBegin + matrix() + matrixEnd + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(text) {
+		t.Errorf("the matrix in %s is not that of the tests: go test ./interop -run TestMatrix -update", path)
+	}
+}
+
+func matrix() string {
+	var out strings.Builder
+	row := func(cells ...string) { out.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	head, rule := []string{"kind"}, []string{"---"}
+	for _, top := range topologies {
+		head, rule = append(head, top.name), append(rule, "---")
+	}
+	row(append(head, "failover")...)
+	row(append(rule, "---")...)
+	for _, k := range append(kinds, redKind) {
+		if k.label != "" {
+			continue // it is a part of another one
+		}
+		cells := []string{k.name}
+		for _, top := range topologies {
+			cells = append(cells, k.versions(slices.Contains(top.kinds, k)))
+		}
+		row(append(cells, k.versions(k != redKind))...)
+	}
+	return out.String()
+}
+
+// versions are those of Redisson that have the kind, if it is tested at all.
+func (k *kind) versions(tested bool) string {
+	var all []string
+	for _, version := range Versions {
+		if tested && (!k.from4 || !strings.HasPrefix(version, "3.")) {
+			all = append(all, version)
+		}
+	}
+	return cmp.Or(strings.Join(all, ", "), "–")
+}
