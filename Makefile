@@ -23,7 +23,7 @@ test: need-redis ## run all tests, with the race detector, on real servers
 
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
-	cd interop && $(GO) test -race -count=1 -timeout 15m -parallel 16 ./...
+	cd interop && $(GO) test -race -count=1 -timeout 15m -parallel 40 ./...
 
 .PHONY: interop-long
 interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (an hour or so)
