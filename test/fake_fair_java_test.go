@@ -390,6 +390,40 @@ func TestL8_JavaIsSparedAtTheRelease(t *testing.T) {
 	})
 }
 
+// L8: the one before it is dead, and both scores have passed: the second has not had
+// its turn yet, gets it, and keeps its place before ours.
+func TestL8_JavaIsSparedBehindTheDead(t *testing.T) {
+	for _, lives := range []bool{true, false} {
+		fake(t, func(t *testing.T, w *world) {
+			h := fairHolder(t, w, "x")
+			dead, second := w.java(1, nil), w.java(2, nil)
+			s := w.stand("x")
+			dead.die()
+			if !lives {
+				second.die()
+			}
+			past := fmt.Sprint(time.Now().UnixMilli())
+			w.do("ZADD", timeoutsKey, past, dead.name, past, second.name)
+			time.Sleep(time.Second)
+			start := time.Now()
+			unlock(t, h)
+			if lives {
+				<-second.granted
+				second.unlock()
+			}
+			unlock(t, s.hold(t))
+			bound := 34 * time.Second // the dead are believed for 30 s when they are first, and ours asks every three
+			if !lives {
+				bound *= 2
+			}
+			if took := time.Since(start); took > bound {
+				t.Errorf("the second alive %v: ours got it after %v", lives, took)
+			}
+			w.wantNoLine()
+		})
+	}
+}
+
 // L9: the line is lost, and its scores are not. Java believes that it stands
 // there; ours see to it that it finds out.
 func TestL9_JavaFindsItsPlaceGone(t *testing.T) {

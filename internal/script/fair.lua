@@ -18,8 +18,9 @@
 -- server that was stopped, or failed over, finds the line as it was.
 --
 -- Redisson's waiters say nothing while they wait. One of them is dropped when its
--- score has passed, but only if the lock is free: while it is held nobody needs
--- to know, and the first in line has its score raised instead.
+-- score has passed, but only if the lock is free and it stood first already: so far
+-- it could not have had the lock. While the lock is held, and when one comes to
+-- stand first, its score is raised instead.
 --
 -- Scores. Java drops the first in line when its score has passed by Java's own
 -- clock, so a waiter of holdfast writes 30 s from now each time it asks: it is
@@ -62,12 +63,19 @@ local function left(waiter)
   return math.max(tonumber(score) - at, free and 0 or BELIEF)
 end
 
+-- theirs says whether a waiter is one of Redisson's, and what its score is.
+local function theirs(waiter)
+  local score = not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)
+  return score and tonumber(score)
+end
+
 -- survey looks from a place in line on, and changes nothing: the first place of
--- one who is believed in, and who that is, or false. It does not doubt me.
+-- one who is believed in, and who that is, or false. It does not doubt me, nor one
+-- of Redisson's who would come to stand first only now.
 local function survey(place, me)
   while true do
     local waiter = redis.call('LINDEX', KEYS[2], place)
-    if not waiter or waiter == me or left(waiter) > 0 then
+    if not waiter or waiter == me or left(waiter) > 0 or place > 0 and theirs(waiter) then
       return place, waiter
     end
     place = place + 1
@@ -108,8 +116,8 @@ end
 
 -- spare keeps Java from dropping one of its own who could not have had the lock.
 local function spare(waiter)
-  local score = waiter and not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)
-  if score and tonumber(score) < at + SCORE then
+  local score = waiter and theirs(waiter)
+  if score and score < at + SCORE then
     redis.call('ZADD', KEYS[3], at + SCORE, waiter)
   end
 end

@@ -71,7 +71,7 @@ if count == '0' and (not free or head and head ~= me) then
   end
   tidy()
   local pttl = redis.call('PTTL', KEYS[1])
-  if not free then
+  if not free or gone > 0 then
     spare(head)
   end
   local hint = pttl

@@ -15,6 +15,7 @@ if stood then
   gone, head = survey(gone + 1)
   if free then
     tell(head, ARGV[4])
+    spare(head)
   end
 end
 bury(gone)
