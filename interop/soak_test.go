@@ -70,7 +70,7 @@ func TestSoakRedLock(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			f := newField(t, Config{Version: version, Mode: Independent}, 3)
-			f.fight(t, bout{title: "red", crowd: crowd{"red", "red"}, room: 1})
+			f.fight(t, bout{title: "red", crowd: crowd{"red"}, room: 1})
 		})
 	}
 }
@@ -231,6 +231,7 @@ func doHarm(p *redistest.Proxy, mean time.Duration, stop <-chan struct{}) {
 			return
 		case <-time.After(rand.N(2 * mean)):
 		}
+		p.Forget()
 		if rand.IntN(10) == 0 {
 			p.Cut()
 		} else {

@@ -161,7 +161,7 @@ func (p *Proxy) SwallowNextReply(match func(request []byte) bool, then Aftermath
 }
 
 // Requests returns how many of the requests that clients have sent since the
-// start match, each request of a pipeline counted by itself. The match function
+// start, or since [Proxy.Forget], match, each request of a pipeline counted by itself. The match function
 // must not call the proxy.
 func (p *Proxy) Requests(match func(request []byte) bool) int {
 	p.mu.Lock()
@@ -173,6 +173,13 @@ func (p *Proxy) Requests(match func(request []byte) bool) int {
 		}
 	}
 	return count
+}
+
+// Forget drops the requests that it has counted, which take memory.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests = nil
 }
 
 // lanesOf returns the lanes of a direction. The caller holds mu.
