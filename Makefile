@@ -26,7 +26,7 @@ interop: need-redis need-jvm ## prove against the real Redisson, two versions of
 	cd interop && $(GO) test -race -count=1 -timeout 15m -parallel 40 ./...
 
 .PHONY: interop-long
-interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (an hour or so)
+interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (half an hour or so)
 	cd interop && $(GO) test -race -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
 
 .PHONY: fmt
