@@ -244,37 +244,65 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 // that of its version 3 our hold's key, too. We set that right in time, for a fixed
 // lease as well, whether Redisson's reader leaves or dies.
 func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
-	for name, options := range map[string][]holdfast.LockOption{"renewed": nil, "fixed": {holdfast.Lease(10 * time.Minute)}} {
+	const long = 10 * time.Minute
+	for name, take := range map[string]func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold{
+		"fixed": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
+			return []*holdfast.Hold{must(t)(m.Reader().Lock(background, holdfast.Lease(long)))}
+		},
+		"extended": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
+			h := must(t)(m.Reader().Lock(background))
+			if err := h.Extend(background, long); err != nil {
+				t.Error(err)
+			}
+			return []*holdfast.Hold{h}
+		},
+		"fixed and renewed": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
+			h := must(t)(m.Reader().Lock(background, holdfast.Lease(long)))
+			return []*holdfast.Hold{must(t)(m.Reader().Lock(h.Context())), h}
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
-				c, _ := w.client(holdfast.WithLease(10 * time.Minute))
-				h := must(t)(c.NewRWMutex("x").Reader().Lock(background, options...))
-				key := wire.ReadPrefix("x") + h.Owner().String() + ":rwlock_timeout:1"
-				j := redisson{w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42"}
-				j.read(30 * time.Second)
-				for range 6 {
-					time.Sleep(9 * time.Second)
-					j.renewReads()
-					w.do("PEXPIRE", key, "30000")
+				c, _ := w.client()
+				m := c.NewRWMutex("x")
+				holds := take(t, m)
+				setRight(t, w, m, holds[0])
+				for _, h := range holds {
+					unlock(t, h)
 				}
-				if ttl := w.pttl("x"); ttl != 30*time.Second {
-					t.Fatalf("their renewal leaves %v", ttl)
-				}
-				time.Sleep(2 * time.Minute) // it has died
-				for _, k := range []string{"x", key} {
-					if ttl := w.pttl(k); ttl < 6*time.Minute {
-						t.Errorf("%s lives for %v", k, ttl)
-					}
-				}
-				_, err := c.NewRWMutex("x").Writer().TryLock(background)
-				wantError(t, err, holdfast.ErrLocked)
-				if err := context.Cause(h.Context()); err != nil {
-					t.Errorf("the hold has ended: %v", err)
-				}
-				unlock(t, h)
-				time.Sleep(31 * time.Second) // it might have lived
+				time.Sleep(31 * time.Second) // Redisson's reader might have lived
 			})
 		})
+	}
+}
+
+// setRight has a reader of Redisson's shorten the lock and the hold's key, and die.
+func setRight(t *testing.T, w *world, m *holdfast.RWMutex, h *holdfast.Hold) {
+	t.Helper()
+	key := wire.ReadPrefix("x") + h.Owner().String() + ":rwlock_timeout:1"
+	j := redisson{w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42"}
+	j.read(30 * time.Second)
+	for range 6 {
+		time.Sleep(9 * time.Second)
+		j.renewReads()
+		w.do("PEXPIRE", key, "30000")
+	}
+	if ttl := w.pttl("x"); ttl != 30*time.Second {
+		t.Fatalf("their renewal leaves %v", ttl)
+	}
+	for range 2 {
+		time.Sleep(time.Minute)
+		promised := time.Until(h.Deadline())
+		for _, k := range []string{"x", key} {
+			if ttl := w.pttl(k); ttl < promised || promised < 6*time.Minute {
+				t.Errorf("%s lives for %v, promised are %v", k, ttl, promised)
+			}
+		}
+	}
+	_, err := m.Writer().TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	if err := context.Cause(h.Context()); err != nil {
+		t.Errorf("the hold has ended: %v", err)
 	}
 }
 

@@ -16,6 +16,10 @@
 // under way. Lost and removed are final: an answer that comes later changes
 // nothing, so a renewal can neither outlive its hold nor end the next one.
 //
+// An entry with Upkeep is of a lock that others may shorten, as Redisson does with
+// read locks: what is left of the promise is asked for again and again, also if it
+// is not renewed. That never moves the deadline of one that is not.
+//
 // # Goroutines
 //
 // The dog has one goroutine, which starts with the first entry and owns the

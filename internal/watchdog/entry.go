@@ -32,7 +32,7 @@ type Entry struct {
 	state    state
 	deadline time.Time
 	setAt    time.Time // when the deadline was last reckoned
-	renewing bool      // renewed, not only checked when poked
+	renewing bool      // prolonged, not only checked when poked, or seen to again
 	renewAt  time.Time // when to send the next renewal; zero: never
 	matureAt time.Time // zero once it has been told
 	inFlight bool
@@ -78,17 +78,20 @@ func (e *Entry) plan(sent time.Time) {
 	}
 }
 
-// ttl is what a renewal sent now asks for; 0 only asks whether it is held.
+// ttl is what a renewal sent now asks for; 0 only asks whether it is held. It is
+// never less than what is left of the promise, if somebody may have shortened it.
 func (e *Entry) ttl(now time.Time) time.Duration {
-	switch {
-	case !e.renewing && e.Upkeep == 0:
-		return 0
-	case !e.renewing:
-		return max(0, e.deadline.Sub(now).Truncate(time.Millisecond))
-	case e.Until.IsZero():
-		return e.Lease
+	var ttl time.Duration
+	if e.renewing {
+		ttl = e.Lease
+		if !e.Until.IsZero() {
+			ttl = min(ttl, e.Until.Sub(now))
+		}
 	}
-	return max(0, min(e.Lease, e.Until.Sub(now)).Truncate(time.Millisecond))
+	if e.Upkeep > 0 {
+		ttl = max(ttl, e.deadline.Sub(now))
+	}
+	return max(0, ttl.Truncate(time.Millisecond))
 }
 
 // entries is the heap: what is due first comes first.

@@ -34,14 +34,15 @@ func (d *Dog) run() {
 }
 
 // awoke takes the time for which the host was suspended off every deadline that
-// was reckoned before, and asks for every renewal at once.
+// was reckoned before, and asks at once for every renewal, and for what is to be
+// seen to again.
 func (d *Dog) awoke(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.heap {
 		e.deadline = e.deadline.Add(-max(0, d.skew(e.setAt, now)))
 		e.setAt = now
-		if e.renewing {
+		if e.renewing || e.Upkeep > 0 {
 			e.renewAt = now
 		}
 	}

@@ -309,6 +309,32 @@ func TestUpkeep(t *testing.T) {
 	})
 }
 
+// After a suspension they are seen to at once, renewed or not.
+func TestUpkeepAfterASuspension(t *testing.T) {
+	for _, renewing := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{answer: allHeld}
+			d := newDog(t, s)
+			now := time.Now()
+			wall := func(at time.Time) time.Duration {
+				if at.Sub(now) > 5200*time.Millisecond {
+					return time.Minute
+				}
+				return 0
+			}
+			d.skew = func(from, to time.Time) time.Duration { return wall(to) - wall(from) }
+			e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Upkeep: 5 * time.Second}
+			d.Watch(e, now, d.Trust(now, now, 10*time.Minute), renewing)
+			time.Sleep(5500 * time.Millisecond)
+			synctest.Wait()
+			d.Remove(e)
+			if len(s.calls) != 2 {
+				t.Errorf("renewing %v: calls %v", renewing, s.calls)
+			}
+		})
+	}
+}
+
 // A host that was suspended, or whose clock was slewed, while nothing was held
 // does not lose the first hold after that.
 func TestSuspendWhileIdleDoesNotHitTheNextHold(t *testing.T) {
