@@ -38,7 +38,8 @@ type config struct {
 type ClientOption func(*config) error
 
 // WithLease sets the lease of holds that the watchdog renews: how long a crashed
-// holder still blocks others. The watchdog renews at a third of it. The default
+// holder still blocks others. The watchdog renews at a third of it, and sees to
+// read holds every 5 s at the latest, whatever their lease. The default
 // is [DefaultLease]. Redisson: Config.setLockWatchdogTimeout.
 func WithLease(d time.Duration) ClientOption {
 	return func(c *config) (err error) {

@@ -194,7 +194,6 @@ type wholeLock interface {
 	TTL(ctx context.Context) (time.Duration, error)
 	Inspect(ctx context.Context) (holdfast.Inspection, error)
 	ForceUnlock(ctx context.Context) (bool, error)
-	Delete(ctx context.Context) (bool, error)
 }
 
 // lock makes the counterpart of Redisson's lock of that kind.
@@ -322,8 +321,6 @@ func (t *goThread) asking(verb string, l wholeLock, rest []string) (any, error) 
 		return ttl.Milliseconds(), err
 	case "force":
 		return l.ForceUnlock(t.ctx)
-	case "delete":
-		return l.Delete(t.ctx)
 	case "holders": // who it says holds it, to whom it is refused
 		_, err := l.TryLock(background)
 		var locked *holdfast.LockedError

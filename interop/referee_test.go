@@ -28,7 +28,7 @@ type arena struct {
 	room    int         // how many may be inside together that do not share
 	enough  func() bool // whether contenders may stop, asked under the referee's lock
 	inside  map[*seat]bool
-	last    string         // the side that left last
+	last    string         // the side that has left what the next one gets
 	passed  map[string]int // hand-overs from one side to the other, such as "go to java"
 	faults  []string
 	maximum int // of those inside
@@ -117,8 +117,12 @@ func (a *arena) hear(s *seat, what string) {
 	}
 	switch what {
 	case "leave":
+		full := len(a.inside) >= a.room
 		delete(a.inside, s)
-		a.last = s.side
+		// What it leaves is handed over if nobody could have come in beside it.
+		if a.last = ""; len(a.inside) == 0 || full && !s.shares {
+			a.last = s.side
+		}
 		s.answer(true)
 	case "down":
 		a.downs++
@@ -162,8 +166,8 @@ func (a *arena) enter(s *seat, text string) {
 	a.maximum = max(a.maximum, len(a.inside))
 	if a.last != "" && a.last != s.side {
 		a.passed[a.last+" to "+s.side]++
-		a.last = s.side // those beside it did not get it from the other side
 	}
+	a.last = "" // whoever comes in beside it got it from nobody
 	s.answer(!a.enough())
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 
 var (
 	soakHandovers = flag.Int("soak.handovers", 200, "how many hand-overs each way, of each kind of lock, TestSoak waits for")
-	soakFaults    = flag.Duration("soak.faults", time.Second, "how long it takes, on average, until a Go process of TestSoak loses a reply; 0: for ever")
-	soakLimit     = flag.Duration("soak.limit", 2*time.Minute, "how long TestSoak waits for those of one kind")
+	soakFaults    = flag.Duration("soak.faults", time.Second, "how long it takes, on average, until a Go process loses a reply, or its connections; three times that in TestSoakRedLock; 0: for ever")
+	soakLimit     = flag.Duration("soak.limit", 5*time.Minute, "how long TestSoak waits for those of one kind")
 )
 
 // crowd is who contends in one process: the kind of lock that each thread takes.
@@ -75,6 +76,14 @@ func TestSoakRedLock(t *testing.T) {
 	}
 }
 
+// needed is how many replies, or connections, have to be lost in a bout.
+func needed() int64 {
+	if *soakFaults == 0 {
+		return 0
+	}
+	return 3
+}
+
 // field is where bouts take place.
 type field struct {
 	config  Config
@@ -129,9 +138,10 @@ func (f *field) fight(t *testing.T, b bout) {
 		d.do(f.java, "T", "set", name, b.room)
 	}
 	deadline := time.Now().Add(*soakLimit)
+	var lost atomic.Int64
 	a := f.referee.open(name, b.room, func(a *arena) bool {
 		enough := a.passed["java to go"] >= *soakHandovers && a.passed["go to java"] >= *soakHandovers
-		return enough || time.Now().After(deadline)
+		return enough && lost.Load() >= needed() || time.Now().After(deadline)
 	})
 	start := time.Now()
 	var waits []func() (string, error)
@@ -140,7 +150,7 @@ func (f *field) fight(t *testing.T, b bout) {
 			waits = append(waits, side.Ask(fmt.Sprint(name, i), "contend", kind, name, f.referee.port()))
 		}
 	}
-	await(t, waits, deadline, proxies)
+	await(t, waits, deadline, proxies, &lost)
 	took := time.Since(start)
 	if err := f.referee.verdict(a); err != nil {
 		t.Error(err)
@@ -153,7 +163,10 @@ func (f *field) fight(t *testing.T, b bout) {
 	if b.room > 1 && a.maximum != b.room {
 		t.Errorf("%d were inside together at most; there is room for %d", a.maximum, b.room)
 	}
-	t.Logf("%v in %v", a.passed, took.Round(time.Millisecond))
+	if lost.Load() < needed() {
+		t.Errorf("%d replies were lost, want %d", lost.Load(), needed())
+	}
+	t.Logf("%v in %v; %d replies or connections lost", a.passed, took.Round(time.Millisecond), lost.Load())
 	if b.room > 1 {
 		d.want(d.do(f.java, "T", "available", name), strconv.Itoa(b.room))
 		return
@@ -166,8 +179,9 @@ func (f *field) fight(t *testing.T, b bout) {
 func (f *field) rounds(t *testing.T) {
 	name := strings.NewReplacer("/", ":", " ", "_").Replace(t.Name())
 	deadline := time.Now().Add(*soakLimit)
+	var lost atomic.Int64
 	a := f.referee.open(name, 1, func(a *arena) bool {
-		return a.rounds+1 >= *soakHandovers || time.Now().After(deadline)
+		return a.rounds+1 >= *soakHandovers && lost.Load() >= needed() || time.Now().After(deadline)
 	})
 	sides, proxies := f.camps(t)
 	a.counters, a.seats = len(sides), 2*len(sides)
@@ -178,18 +192,18 @@ func (f *field) rounds(t *testing.T) {
 			waits = append(waits, side.Ask(fmt.Sprint(name, counts), "rounds", "latch", name, counts, a.counters, f.referee.port()))
 		}
 	}
-	await(t, waits, deadline, proxies)
+	await(t, waits, deadline, proxies, &lost)
 	if err := f.referee.verdict(a); err != nil {
 		t.Error(err)
 	}
 	if a.rounds < *soakHandovers {
 		t.Errorf("%d rounds in %v, want %d", a.rounds, time.Since(start), *soakHandovers)
 	}
-	t.Logf("%d rounds in %v", a.rounds, time.Since(start).Round(time.Millisecond))
+	t.Logf("%d rounds in %v; %d replies or connections lost", a.rounds, time.Since(start).Round(time.Millisecond), lost.Load())
 }
 
 // await returns when all contenders have stopped. Until then the proxies do harm.
-func await(t *testing.T, waits []func() (string, error), deadline time.Time, proxies []*redistest.Proxy) {
+func await(t *testing.T, waits []func() (string, error), deadline time.Time, proxies []*redistest.Proxy, lost *atomic.Int64) {
 	t.Helper()
 	stop := make(chan struct{})
 	var harm sync.WaitGroup
@@ -197,7 +211,7 @@ func await(t *testing.T, waits []func() (string, error), deadline time.Time, pro
 		proxies = nil
 	}
 	for _, p := range proxies {
-		harm.Go(func() { doHarm(p, *soakFaults*time.Duration(len(proxies)*len(proxies)/4), stop) })
+		harm.Go(func() { doHarm(p, *soakFaults*time.Duration(len(proxies)*len(proxies)/4), stop, lost) })
 	}
 	var all sync.WaitGroup
 	for _, wait := range waits {
@@ -214,17 +228,19 @@ func await(t *testing.T, waits []func() (string, error), deadline time.Time, pro
 
 // doHarm loses replies, and connections, one in so long a time on average, until
 // stop is closed.
-func doHarm(p *redistest.Proxy, mean time.Duration, stop <-chan struct{}) {
+func doHarm(p *redistest.Proxy, mean time.Duration, stop <-chan struct{}, count *atomic.Int64) {
 	script := func(request []byte) bool {
 		return redistest.Command("evalsha")(request) || redistest.Command("eval")(request)
 	}
-	lost := make(chan struct{})
-	close(lost)
-	for next := (<-chan struct{})(lost); ; {
+	first := make(chan struct{})
+	close(first)
+	count.Add(-1) // which is none
+	for next := (<-chan struct{})(first); ; {
 		select {
 		case <-stop:
 			return
 		case <-next: // one is lost at a time
+			count.Add(1)
 		}
 		select {
 		case <-stop:
@@ -234,6 +250,7 @@ func doHarm(p *redistest.Proxy, mean time.Duration, stop <-chan struct{}) {
 		p.Forget()
 		if rand.IntN(10) == 0 {
 			p.Cut()
+			next = first
 		} else {
 			next = p.SwallowNextReply(script, redistest.ThenReset)
 		}
