@@ -108,7 +108,6 @@ func (x *transfer) end() {
 		x.awaits(x.ask(x.b, "T", "lock", x.k.name, x.name))
 	default:
 	}
-	start := time.Now()
 	switch x.k.name {
 	case "semaphore":
 		x.eventually(x.a, "release", 1)
@@ -122,6 +121,7 @@ func (x *transfer) end() {
 		}
 		x.eventually(x.a, "unlock")
 	}
+	start := time.Now() // a may have needed its time to find the new primary
 	if err := <-x.got; err != nil {
 		x.Errorf("after %v: %v", time.Since(start), err)
 	}
