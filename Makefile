@@ -6,6 +6,7 @@ GOLANGCI      := v2.15.0
 BIN           := $(CURDIR)/.bin
 MODULES       := . goredisdriver rueidisdriver memdriver cmd/holdfast bench test interop
 ADAPTERS      := goredisdriver rueidisdriver
+OLDEST        := $(ADAPTERS:%=oldest-%)
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 
 .DEFAULT_GOAL := help
@@ -19,7 +20,11 @@ test: need-redis ## run all tests, with the race detector, on real servers
 	$(GO) test -race -timeout 15m $$($(GO) list $(EVERYTHING) | grep -v /holdfast/interop)
 	@# The workspace lifts the clients to the newest version that any module asks
 	@# for; the adapters are tested on the oldest one that they promise, too.
-	@for m in $(ADAPTERS); do (cd $$m && GOWORK=off $(GO) test -race -timeout 10m ./...) || exit 1; done
+	@$(MAKE) --no-print-directory -j $(OLDEST)
+
+.PHONY: $(OLDEST)
+$(OLDEST): oldest-%: need-redis
+	cd $* && GOWORK=off $(GO) test -race -timeout 10m ./...
 
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven

@@ -15,6 +15,7 @@ import (
 // score only; a dead one of Java's for its own wait time, or, where one of ours has
 // asked behind it, for 30 s.
 func TestFairDying(t *testing.T) {
+	t.Parallel() // it sleeps for most of its time
 	for _, version := range Versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

@@ -155,18 +155,6 @@ func (d *duel) over(key string) {
 	d.until(key+" is gone", func() bool { return !d.exists(key) })
 }
 
-// comes reports whether something comes about in a time.
-func (d *duel) comes(limit time.Duration, done func() bool) bool {
-	d.Helper()
-	for deadline := time.Now().Add(limit); !done(); {
-		if time.Now().After(deadline) {
-			return false
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	return true
-}
-
 // takes reports whether Go gets a lock within a time, and gives it back.
 func (d *duel) takes(kind, name string, limit time.Duration) bool {
 	d.Helper()
@@ -179,15 +167,6 @@ func (d *duel) takes(kind, name string, limit time.Duration) bool {
 
 // outlives is longer than what is not renewed lives, by the watchdog's lease.
 const outlives = watch + time.Second
-
-// told checks that a holder whose lock is somebody else's by now, or nobody's, is
-// told so when it unlocks it.
-func (d *duel) told(p *Peer, thread, kind, name string) {
-	d.Helper()
-	if value, err := within(patience, d.ask(p, thread, "unlock", kind, name)); err == nil {
-		d.Errorf("%v: the unlock of a lost %s lock: %s", p, kind, value)
-	}
-}
 
 // every reports whether something is seen of all kinds, all at the same time.
 func (d *duel) every(seen func(d *duel, kind, name string) bool, kinds ...string) bool {
@@ -217,7 +196,7 @@ func partialUnlock(d *duel) bool {
 			return false
 		}
 		if kind != "fair" { // A3
-			d.told(d.a, "T", kind, name)
+			d.fails(d.a, "T", "unlock", kind, name)
 		}
 		return true
 	}, "mutex", "spin", "fenced", "fair", "write")
@@ -232,7 +211,7 @@ func sharedObject(d *duel) bool {
 		d.over(name)
 		d.as(d.a, "T", "lock", "shared", name) // to be renewed
 		if d.ttl(name) <= 150*time.Millisecond && d.takes("mutex", name, 500*time.Millisecond) {
-			d.told(d.a, "T", "shared", name)
+			d.fails(d.a, "T", "unlock", "shared", name)
 			return true
 		}
 	}
@@ -256,7 +235,7 @@ func readUnlock(d *duel) bool {
 	if !d.takes("write", name, outlives) {
 		return false
 	}
-	d.told(d.a, "T", "write", name)
+	d.fails(d.a, "T", "unlock", "write", name)
 	return true
 }
 
@@ -267,7 +246,7 @@ func forceOfRead(d *duel) bool {
 	if !d.takes("write", name, outlives) {
 		return false
 	}
-	d.told(d.a, "T", "write", name)
+	d.fails(d.a, "T", "unlock", "write", name)
 	return true
 }
 
@@ -288,7 +267,7 @@ func nestedShorter(d *duel) bool {
 			return false
 		}
 		if kind != "fair" { // A3
-			d.told(d.a, "T", kind, name)
+			d.fails(d.a, "T", "unlock", kind, name)
 		}
 		return true
 	}, "mutex", "spin", "fenced", "fair")
@@ -351,7 +330,7 @@ func readUnlockShortensWrite(d *duel) bool {
 	if d.ttl(name) > 500*time.Millisecond || !d.takes("write", name, outlives) {
 		return false
 	}
-	d.told(d.a, "T", "write", name)
+	d.fails(d.a, "T", "unlock", "write", name)
 	return true
 }
 
@@ -365,7 +344,7 @@ func readUnlockDrops(d *duel) bool {
 		return false
 	}
 	d.want(d.as(d.b, "T", "trylock", "write", name, 0, 0), "true")
-	d.told(d.a, "T", "read", name)
+	d.fails(d.a, "T", "unlock", "read", name)
 	d.as(d.b, "T", "unlock", "write", name)
 	return true
 }
@@ -441,7 +420,7 @@ func oldHolds(d *duel) bool {
 	if !d.takes("mutex", name, outlives) {
 		return false
 	}
-	d.told(d.a, "U", "mutex", name)
+	d.fails(d.a, "U", "unlock", "mutex", name)
 	return true
 }
 
@@ -821,7 +800,7 @@ func fairUnlock(d *duel) bool {
 		d.as(p, "T", "lock", "fair", name, 300)
 		d.over(name)
 		if p == d.b {
-			d.told(p, "T", "fair", name)
+			d.fails(p, "T", "unlock", "fair", name)
 		}
 	}
 	_, err := within(patience, d.ask(d.a, "T", "unlock", "fair", name))
@@ -833,7 +812,7 @@ func multiUnlock(d *duel) bool {
 	all := strings.Split(name, "+")
 	d.as(d.a, "T", "lock", "multi", name)
 	d.want(d.as(d.b, "T", "force", "mutex", all[0]), "true")
-	d.told(d.a, "T", "multi", name)
+	d.fails(d.a, "T", "unlock", "multi", name)
 	return !d.takes("mutex", all[1], outlives) && !d.takes("mutex", all[2], 0)
 }
 
@@ -949,7 +928,7 @@ func forgetsKeys(d *duel, prefix string) bool {
 	if d.as(d.b, "T", "trylock", "write", name, 0, 0) != "true" {
 		return false
 	}
-	d.told(far, "T", "read", name)
+	d.fails(far, "T", "unlock", "read", name)
 	d.as(d.b, "T", "unlock", "write", name)
 	return true
 }
@@ -1001,7 +980,7 @@ func nestedRead(d *duel) bool {
 	if !d.takes("write", name, outlives) {
 		return false
 	}
-	d.told(d.a, "T", "read", name)
+	d.fails(d.a, "T", "unlock", "read", name)
 	return true
 }
 

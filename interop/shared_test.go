@@ -203,7 +203,7 @@ func counts(d *duel) {
 func heldOnce(d *duel) {
 	name := d.name("once")
 	d.do(d.a, "T", "lock", name)
-	d.fails(d.a, "T", "lock", name)
+	d.fails(d.a, "T", "lock", d.k.name, name)
 	d.want(d.do(d.a, "T", "count", name), "1")
 	d.do(d.a, "T", "unlock", name)
 	d.want(d.as(d.b, "T", "trylock", d.k.rivals(), name, 0, 0), "true")
@@ -226,7 +226,7 @@ func forced(d *duel) {
 		d.get(wait)
 		took = append(took, time.Since(start))
 		d.want(d.do(d.a, "T", "held", name), "false")
-		d.fails(d.a, "T", "unlock", name)
+		d.fails(d.a, "T", "unlock", d.k.name, name)
 		d.as(d.b, "W", "unlock", d.k.rivals(), name)
 		d.want(d.do(d.b, "T", "force", name), "false")
 	}
@@ -248,7 +248,7 @@ func expires(d *duel) {
 		d.Errorf("a lease of %v ended after %v", lease, took)
 	}
 	if d.k.name != "fair" && d.k.name != "nonreentrantfair" && d.k.name != "red" || !d.a.Java {
-		d.fails(d.a, "T", "unlock", name) // Java's fair lock and RedLock say nothing (A3, A4)
+		d.fails(d.a, "T", "unlock", d.k.name, name) // Java's fair lock and RedLock say nothing (A3, A4)
 	}
 	if d.k.whole {
 		d.want(d.as(d.b, "T", "held", d.k.rivals(), name), "true")

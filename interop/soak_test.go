@@ -50,6 +50,7 @@ var bouts = []bout{
 // other, and enough hand-overs each way. Between the Go processes and Redis there
 // are proxies that swallow replies and cut connections all the time.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	for _, version := range Versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -67,6 +68,7 @@ func TestSoak(t *testing.T) {
 
 // TestSoakRedLock is the same for a lock on three servers.
 func TestSoakRedLock(t *testing.T) {
+	t.Parallel()
 	for _, version := range Versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

@@ -243,11 +243,12 @@ func (d *duel) want(got, want string) {
 	}
 }
 
-// fails has a thread do something that it must be told is wrong.
-func (d *duel) fails(p *Peer, thread, verb, name string, more ...any) {
+// fails has a thread do something that it must be told is wrong, like the unlock
+// of a lock that is somebody else's by now.
+func (d *duel) fails(p *Peer, thread, verb, kind, name string, more ...any) {
 	d.Helper()
-	if value, err := within(patience, d.ask(p, thread, verb, d.k.name, name, more...)); err == nil {
-		d.Errorf("%v: %s of a lock that is not its own: %s", p, verb, value)
+	if value, err := within(patience, d.ask(p, thread, verb, kind, name, more...)); err == nil {
+		d.Errorf("%v: %s of a lost or refused %s lock: %s", p, verb, kind, value)
 	}
 }
 
@@ -289,12 +290,22 @@ func (s *servers) listeners(t *testing.T, node *redistest.Server, channel string
 	return n
 }
 
+// until returns when something has come about, as it must.
 func (d *duel) until(what string, done func() bool) {
 	d.Helper()
-	for deadline := time.Now().Add(patience); !done(); {
+	if !d.comes(patience, done) {
+		d.Fatalf("not in %v: %s", patience, what)
+	}
+}
+
+// comes reports whether something comes about in a time.
+func (d *duel) comes(limit time.Duration, done func() bool) bool {
+	d.Helper()
+	for deadline := time.Now().Add(limit); !done(); {
 		if time.Now().After(deadline) {
-			d.Fatalf("not in %v: %s", patience, what)
+			return false
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
+	return true
 }

@@ -197,7 +197,6 @@ public final class Peer {
       case "token" -> ((RFencedLock) lock).lockAndGetToken();
       case "leasedtoken" -> ((RFencedLock) lock).lockAndGetToken(a, TimeUnit.MILLISECONDS);
       case "trytoken" -> ((RFencedLock) lock).tryLockAndGetToken();
-      case "lasttoken" -> ((RFencedLock) lock).getToken();
       case "unlock" -> {
         lock.unlock();
         yield "unlocked";
