@@ -135,7 +135,11 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 		o = a.ask(ctx, ch)
 		if o.err == nil && o.answer.Code == script.Upgrade && !settled {
 			settled = true
-			if a.settleReader(ctx) {
+			reads, err := a.settleReader(ctx)
+			if err != nil {
+				return outcome{err: err}, ch
+			}
+			if !reads {
 				continue
 			}
 		}
@@ -151,23 +155,28 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 }
 
 // settleReader waits until what the owner has held for reading, and holds no
-// more, is given back, and reports whether to ask again. If nothing is known of
-// it here, that may have happened since the answer was made.
-func (a *acquisition) settleReader(ctx context.Context) bool {
+// more, is given back, and reports whether it reads all the same, by a hold that is
+// handed out. If nothing is known of it here, it may have been given back since the
+// answer was made. It returns ctx's cause if that ends first: then nobody knows yet
+// whether the owner could have been let in.
+func (a *acquisition) settleReader(ctx context.Context) (reads bool, err error) {
 	reading := a.client.standing(tenureKey{a.kind.name, "read", a.tenure.owner})
 	if reading == nil {
-		return true
+		return false, nil
 	}
 	defer reading.unref()
-	if reading.handedOut() || reading.takeOp(ctx) != nil {
-		return false
+	if reading.handedOut() {
+		return true, nil
+	}
+	if err := reading.takeOp(ctx); err != nil {
+		return false, err
 	}
 	a.client.settle(reading, matter{release: true})
-	if reading.takeOp(ctx) != nil {
-		return false
+	if err := reading.takeOp(ctx); err != nil {
+		return false, err
 	}
 	reading.freeOp()
-	return true
+	return false, nil
 }
 
 // ask asks once, or until the lock is acquired.

@@ -455,6 +455,29 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 			})
 		})
 	}
+	t.Run("given up", func(t *testing.T) {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			m := c.NewRWMutex("x")
+			once(d, "acquire", memdriver.Fault{LoseReply: true})
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			_, err := m.Reader().Lock(giveUp)
+			wantError(t, err, context.DeadlineExceeded)
+			// It is not given back yet.
+			var failed *holdfast.BackendError
+			if _, err = m.Writer().Lock(ctx, holdfast.Wait(20*time.Millisecond)); !errors.As(err, &failed) {
+				t.Errorf("Lock: %v", err)
+			}
+			giveUp, cancel = context.WithTimeout(ctx, 20*time.Millisecond)
+			defer cancel()
+			_, err = m.Writer().Lock(giveUp)
+			wantError(t, err, context.DeadlineExceeded)
+			unlock(t, must(t)(m.Writer().TryLock(ctx)))
+			time.Sleep(4 * time.Second)
+		})
+	})
 	t.Run("lost", func(t *testing.T) {
 		fake(t, func(t *testing.T, w *world) {
 			c, d := w.client()
