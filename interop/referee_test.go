@@ -34,6 +34,8 @@ type arena struct {
 	maximum int // of those inside
 	token   int64
 
+	forgotten int // how often a thread of Java's had to wait anew (W2)
+
 	// Of a latch:
 	seats    int // how many take part
 	counters int
@@ -123,6 +125,9 @@ func (a *arena) hear(s *seat, what string) {
 		if a.last = ""; len(a.inside) == 0 || full && !s.shares {
 			a.last = s.side
 		}
+		s.answer(true)
+	case "forgotten":
+		a.forgotten++
 		s.answer(true)
 	case "down":
 		a.downs++

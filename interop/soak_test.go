@@ -154,9 +154,7 @@ func (f *field) fight(t *testing.T, b bout) {
 	}
 	await(t, waits, deadline, proxies, &lost)
 	took := time.Since(start)
-	if err := f.referee.verdict(a); err != nil {
-		t.Error(err)
-	}
+	f.judge(t, a)
 	for _, way := range []string{"java to go", "go to java"} {
 		if a.passed[way] < *soakHandovers {
 			t.Errorf("%s: %d hand-overs in %v, want %d", way, a.passed[way], took, *soakHandovers)
@@ -174,6 +172,20 @@ func (f *field) fight(t *testing.T, b bout) {
 		return
 	}
 	d.gone(name)
+}
+
+// judge reports what was wrong in an arena.
+func (f *field) judge(t *testing.T, a *arena) {
+	t.Helper()
+	if err := f.referee.verdict(a); err != nil {
+		t.Error(err)
+	}
+	switch {
+	case a.forgotten > 0 && strings.HasPrefix(f.config.Version, "3."):
+		t.Logf("Redisson has forgotten a waiting thread of its own (W2): %d times", a.forgotten)
+	case a.forgotten > 0:
+		t.Errorf("Redisson has forgotten a waiting thread of its own: %d times", a.forgotten)
+	}
 }
 
 // rounds has a latch set, counted down and waited for, by both sides, round after
@@ -195,9 +207,7 @@ func (f *field) rounds(t *testing.T) {
 		}
 	}
 	await(t, waits, deadline, proxies, &lost)
-	if err := f.referee.verdict(a); err != nil {
-		t.Error(err)
-	}
+	f.judge(t, a)
 	if a.rounds < *soakHandovers {
 		t.Errorf("%d rounds in %v, want %d", a.rounds, time.Since(start), *soakHandovers)
 	}

@@ -159,6 +159,8 @@ public final class Peer {
         return threads.remove(name).shutdownNow().size();
       case "sleeps": // another thread, whose name it is
         return sleeps(name);
+      case "forgets": // so many ms are enough to see it
+        return SubscriptionTurn.forgets(Long.parseLong(words[5]));
       case "owner":
         return redisson.getId() + ":" + Thread.currentThread().getId();
       case "field": // of the hash of a lock: how often somebody holds it
