@@ -28,6 +28,7 @@ type Config struct {
 	Master    string        // with Sentinel
 	Watchdog  time.Duration // the watchdog's lease; 0: 30 s
 	FairWait  time.Duration // Redisson's fairLockWaitTimeout; 0: 5 min
+	Channels  int           // to how many Redisson listens at most, in Single; 0: 250
 	Rueidis   bool          // the Go peer's client; else go-redis
 }
 
@@ -54,6 +55,7 @@ func (c *Config) settings(scheme string) []string {
 		"addresses=" + strings.Join(addresses, ","),
 		"master=" + c.Master,
 		"watchdog=" + strconv.FormatInt(cmp.Or(c.Watchdog, 30*time.Second).Milliseconds(), 10),
+		"channels=" + strconv.Itoa(cmp.Or(c.Channels, 250)),
 		"fairwait=" + strconv.FormatInt(cmp.Or(c.FairWait, 5*time.Minute).Milliseconds(), 10),
 		"rueidis=" + strconv.FormatBool(c.Rueidis),
 	}

@@ -51,6 +51,7 @@ var faults = []fault{
 	{"L4_SemaphoreWakesTheWrongOne", "", "leaves a waiter beside a free permit that another one cannot use", wrongWaiter},
 	{"L5_FairWaiterLeavesWithTheTurn", "", "lets a waiter leave with the turn that it was given, and tells nobody", fairTurn},
 	{"L6_FairWaiterStaysInLine", "", "leaves an interrupted waiter in the line", fairInterrupted},
+	{"L6_FailedLockStaysInLine", "", "leaves a waiter in the line whose subscription was not answered", fairFailed},
 	{"L7_FairBusyLoop", "", "asks without a pause while a dead waiter is next", fairBusy},
 	{"L9_FairWaiterWithoutScore", "", "never passes a waiter whose score was lost", fairScoreless},
 	{"L10_DowngradeTellsNobody", "", "does not tell readers of a downgrade", downgradeSilent},
@@ -669,6 +670,48 @@ func fairInterrupted(d *duel) bool {
 	if err != nil || len(scores) == 0 || time.Until(time.UnixMilli(int64(scores[0].Score))) < 25*time.Second {
 		d.Errorf("%v, %v", scores, err)
 	}
+	return true
+}
+
+// A waiter cannot subscribe, because as many others as can do so listen already. When
+// the same thread locks again, it has kept its place.
+func fairFailed(d *duel) bool {
+	const room = 5
+	c := d.w.config
+	c.Version, c.Channels = d.w.version, room
+	far := startPeer(d.T, StartJava, c)
+	if far == nil {
+		d.FailNow()
+	}
+	listening := make([]func() (string, error), room)
+	for i := range listening {
+		other := d.name(fmt.Sprint("other", i))
+		d.as(d.a, "T", "lock", "mutex", other, 60_000)
+		listening[i] = d.ask(far, fmt.Sprint("L", i), "lock", "mutex", other)
+		d.listened(on(lockChannel)(other))
+	}
+	name := d.name("lock")
+	d.as(d.a, "T", "lock", "fair", name, 60_000)
+	_, err := within(patience, d.ask(far, "A", "lock", "fair", name))
+	if err == nil || !strings.Contains(err.Error(), "RedisTimeoutException: Unable to acquire ") {
+		d.Fatalf("a lock that cannot be listened for: %v", err)
+	}
+	line, err := d.w.rdb.LRange(background, "redisson_lock_queue:{"+name+"}", 0, -1).Result()
+	if err != nil || !slices.Equal(line, []string{d.as(far, "A", "owner", "fair", name)}) {
+		d.Logf("in line: %v, %v", line, err)
+		return false
+	}
+	d.as(d.a, "T", "unlock", "mutex", d.name("other0"))
+	d.get(listening[0])
+	again := d.ask(far, "A", "lock", "fair", name)
+	behind := d.ask(d.b, "B", "lock", "fair", name)
+	d.inLine(name, 2)
+	d.asleep(far, "A")
+	d.as(d.a, "T", "unlock", "fair", name)
+	d.get(again)
+	d.as(far, "A", "unlock", "fair", name)
+	d.get(behind)
+	d.as(d.b, "B", "unlock", "fair", name)
 	return true
 }
 

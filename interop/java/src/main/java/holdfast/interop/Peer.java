@@ -63,7 +63,8 @@ public final class Peer {
           .setShardedSubscriptionMode(ShardedSubscriptionMode.OFF);
       case "sentinel" -> config.useSentinelServers().setMasterName(settings.get("master"))
           .setCheckSentinelsList(false).addSentinelAddress(addresses);
-      default -> config.useSingleServer().setAddress(addresses[0]);
+      default -> config.useSingleServer().setAddress(addresses[0]).setSubscriptionsPerConnection(5)
+          .setSubscriptionConnectionPoolSize(Integer.parseInt(settings.get("channels")) / 5);
     }
     return config;
   }
