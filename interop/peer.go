@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,11 +112,21 @@ type answer struct {
 	err   error
 }
 
+// starting bounds how many JVMs start at one time. Each takes more than a core for a
+// second or two, and those that are there already shall have some.
+var starting = make(chan struct{}, max(1, runtime.NumCPU()/2))
+
 // StartJava starts a JVM and returns when its client is connected.
 func StartJava(ctx context.Context, c Config) (*Peer, error) {
 	target, err := build(ctx, c.Version)
 	if err != nil {
 		return nil, err
+	}
+	select {
+	case starting <- struct{}{}:
+		defer func() { <-starting }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("other JVMs are still starting: %w", context.Cause(ctx))
 	}
 	arguments := append([]string{
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",

@@ -718,7 +718,7 @@ func fairFailed(d *duel) bool {
 func fairBusy(d *duel) bool {
 	proxy, far := d.behind()
 	name := d.name("lock")
-	d.interrupted(far, name, time.Second, 5*time.Second)
+	d.interrupted(far, name, time.Second, 8*time.Second)
 	asked := func() int {
 		return proxy.Requests(func(r []byte) bool {
 			words := redistest.Args(r)
@@ -978,10 +978,10 @@ func forgetsKeys(d *duel, prefix string) bool {
 
 func readOthers(d *duel) bool {
 	far, name := d.another(""), d.name("lock")
-	const lease = 1700 * time.Millisecond
+	const lease = 2500 * time.Millisecond
+	d.as(far, "T", "lock", "read", name) // and renews it every second
 	d.as(d.b, "T", "lock", "read", name, lease.Milliseconds())
 	key := d.readKey(name, d.as(d.b, "T", "owner", "read", name), 1)
-	d.as(far, "T", "lock", "read", name)
 	last := d.ttl(key)
 	seen := d.comes(lease, func() bool {
 		was := last
