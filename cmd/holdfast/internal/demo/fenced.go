@@ -109,6 +109,9 @@ func (s *show) outlive(ctx context.Context, first *holdfast.Hold, got chan taken
 		select {
 		case t := <-got:
 			s.Stage.Keep()
+			if t.err == nil && t.at.Before(first.Deadline()) {
+				return nil, errors.New("the lock was B's before A's lease had run out")
+			}
 			return t.hold, t.err
 		case <-tick.C:
 		}
@@ -117,7 +120,7 @@ func (s *show) outlive(ctx context.Context, first *holdfast.Hold, got chan taken
 			return nil, err
 		}
 		if ttl == 0 && time.Now().Before(first.Deadline()) {
-			return nil, errors.New("the key was gone before its lease had run out")
+			return nil, errors.New("the key was gone before A's lease had run out")
 		}
 		words := "A holds, B waits"
 		if first.Context().Err() != nil {
