@@ -163,9 +163,9 @@ func (m *MultiLock) Lock(ctx context.Context, options ...LockOption) (*Hold, err
 }
 
 // TryLock is Lock without waiting: it asks once for each lock, and gives back
-// what it has got when one is refused. Each question, and giving back, takes as
-// long as the client's timeout at most ([WithTimeout]). Redisson:
-// RedissonMultiLock.tryLock without a wait time.
+// what it has got when one is refused. Each question takes as long as that lock's
+// own TryLock at most, and giving back as long as the client's timeout
+// ([WithTimeout]). Redisson: RedissonMultiLock.tryLock without a wait time.
 func (m *MultiLock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
 	return m.acquire(ctx, true, options)
 }

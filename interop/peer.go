@@ -29,7 +29,7 @@ type Config struct {
 	Master    string        // with Sentinel
 	Watchdog  time.Duration // the watchdog's lease; 0: 30 s
 	FairWait  time.Duration // Redisson's fairLockWaitTimeout; 0: 5 min
-	Channels  int           // to how many Redisson listens at most, in Single; 0: 250
+	Channels  int           // to how many Redisson listens at most, in Single, a multiple of 5; 0: 250
 	Rueidis   bool          // the Go peer's client; else go-redis
 }
 

@@ -80,7 +80,9 @@ type world struct {
 }
 
 // redisson3 reports whether Java's side is the last of the older major line.
-func (w *world) redisson3() bool { return strings.HasPrefix(w.version, "3.") }
+func (w *world) redisson3() bool { return redisson3(w.version) }
+
+func redisson3(version string) bool { return strings.HasPrefix(version, "3.") }
 
 // onWorlds runs a test in a world for each version of Redisson, on servers of the
 // topology.

@@ -161,8 +161,8 @@ func (p *Proxy) SwallowNextReply(match func(request []byte) bool, then Aftermath
 }
 
 // Requests returns how many of the requests that clients have sent since the
-// start, or since [Proxy.Forget], match, each request of a pipeline counted by itself. The match function
-// must not call the proxy.
+// start, or since [Proxy.Forget], match, each request of a pipeline counted by
+// itself. The match function must not call the proxy.
 func (p *Proxy) Requests(match func(request []byte) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

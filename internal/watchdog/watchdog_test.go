@@ -26,6 +26,18 @@ func allHeld(_ context.Context, batch []Renewal) ([]bool, error) {
 	return slices.Repeat([]bool{true}, len(batch)), nil
 }
 
+// suspend has the wall clock, from a moment on, run so far ahead of the monotonic
+// one, as it does when the host was suspended then.
+func suspend(d *Dog, from time.Time, by time.Duration) {
+	ahead := func(at time.Time) time.Duration {
+		if at.Before(from) {
+			return 0
+		}
+		return by
+	}
+	d.skew = func(from, to time.Time) time.Duration { return ahead(to) - ahead(from) }
+}
+
 func newDog(t *testing.T, s *server) *Dog {
 	t.Helper()
 	s.start = time.Now()
@@ -236,13 +248,7 @@ func TestSuspendedHostLosesItsHolds(t *testing.T) {
 		}}
 		d := newDog(t, s)
 		wake := time.Now().Add(5 * time.Second)
-		wall := func(at time.Time) time.Duration {
-			if at.Before(wake) {
-				return 0
-			}
-			return 25 * time.Second
-		}
-		d.skew = func(from, to time.Time) time.Duration { return wall(to) - wall(from) }
+		suspend(d, wake, 25*time.Second)
 		watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(5*time.Second + 100*time.Millisecond)
 		synctest.Wait()
@@ -316,13 +322,7 @@ func TestUpkeepAfterASuspension(t *testing.T) {
 			s := &server{answer: allHeld}
 			d := newDog(t, s)
 			now := time.Now()
-			wall := func(at time.Time) time.Duration {
-				if at.Sub(now) > 5200*time.Millisecond {
-					return time.Minute
-				}
-				return 0
-			}
-			d.skew = func(from, to time.Time) time.Duration { return wall(to) - wall(from) }
+			suspend(d, now.Add(5200*time.Millisecond), time.Minute)
 			e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Upkeep: 5 * time.Second}
 			d.Watch(e, now, d.Trust(now, now, 10*time.Minute), renewing)
 			time.Sleep(5500 * time.Millisecond)
@@ -343,13 +343,7 @@ func TestSuspendWhileIdleDoesNotHitTheNextHold(t *testing.T) {
 		d := newDog(t, s)
 		start := time.Now()
 		// Between 10 s and 20 s of monotonic time, the wall clock runs an hour ahead.
-		wall := func(at time.Time) time.Duration {
-			if at.Sub(start) > 15*time.Second {
-				return time.Hour
-			}
-			return 0
-		}
-		d.skew = func(from, to time.Time) time.Duration { return wall(to) - wall(from) }
+		suspend(d, start.Add(15*time.Second), time.Hour)
 		e := watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(time.Second)
 		d.Remove(e)
@@ -370,13 +364,7 @@ func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		start := time.Now()
-		wall := func(at time.Time) time.Duration {
-			if at.Sub(start) > 1010*time.Millisecond {
-				return 20 * time.Second
-			}
-			return 0
-		}
-		d.skew = func(from, to time.Time) time.Duration { return wall(to) - wall(from) }
+		suspend(d, start.Add(1010*time.Millisecond), 20*time.Second)
 		keep := watch(d, "a", 0, time.Hour, false) // the dog ticks
 		time.Sleep(time.Second)
 		sent := time.Now()
