@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -20,7 +23,22 @@ const quickExit = "GORACE=atexit_sleep_ms=0"
 
 // TestMain makes the test binary a holdfast when it is called by that name.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"holdfast": main})
+	testscript.Main(tests{m}, map[string]func(){"holdfast": main})
+}
+
+// tests is what runs if the binary is not called as holdfast.
+type tests struct{ *testing.M }
+
+// Run runs them. A signal that whoever has started them ignores, as nohup has it,
+// or a shell with a command in the background, would be ignored by the commands,
+// too; one that is caught here is not.
+func (m tests) Run() int {
+	for _, sig := range forwarded {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+	return m.M.Run()
 }
 
 // TestScripts runs each script with a Redis server of its own.
@@ -69,14 +87,21 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// holdfast returns a command that runs the tool against a URL.
+// patience is for how long a command may run.
+const patience = time.Minute
+
+// holdfast returns a command that runs the tool against a URL, and is killed if it
+// does not end.
 func holdfast(t *testing.T, url string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.WaitDelay = time.Second // for what it has started, and holds its output
 	cmd.Args[0] = "holdfast"
 	cmd.Env = append(os.Environ(), "HOLDFAST_REDIS="+url, "HOLDFAST_REDIS_PASSWORD=", quickExit)
 	return cmd

@@ -147,8 +147,7 @@ func TestIgnoredSignal(t *testing.T) {
 	}
 }
 
-// start starts a command whose output is collected, and has it killed if the
-// test ends early.
+// start starts a command whose output is collected.
 func start(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
 	t.Helper()
 	var out bytes.Buffer
