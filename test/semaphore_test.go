@@ -186,7 +186,7 @@ func semaphoreKeepsCount(t *testing.T, p *place) {
 	if set, err := main.NewSemaphore(name).TrySetPermits(background, total); !set || err != nil {
 		t.Fatal(set, err)
 	}
-	var inside, most, granted atomic.Int32
+	var inside atomic.Int32
 	var wg sync.WaitGroup
 	var clients []*holdfast.Client
 	for range 3 {
@@ -197,15 +197,23 @@ func semaphoreKeepsCount(t *testing.T, p *place) {
 				s := c.NewSemaphore(name)
 				for i := range 25 {
 					n := (g+i)%2 + 1
-					ctx, cancel := context.WithTimeout(background, time.Duration(g*i)*time.Millisecond+5*time.Millisecond)
-					if s.Acquire(ctx, n) == nil {
-						granted.Add(1)
-						if now := inside.Add(int32(n)); now > most.Load() {
-							most.Store(now)
+					patience := time.Duration(g*i)*time.Millisecond + 5*time.Millisecond
+					// If all only ever gave up, they would ask faster than a slow server
+					// answers, and nobody would ever be inside.
+					staying := i%4 == 0
+					if staying {
+						patience = 30 * time.Second
+					}
+					ctx, cancel := context.WithTimeout(background, patience)
+					if err := s.Acquire(ctx, n); err == nil {
+						if now := inside.Add(int32(n)); now > total {
+							t.Errorf("%d permits are taken of %d", now, total)
 						}
-						time.Sleep(300 * time.Microsecond)
+						time.Sleep(3 * time.Millisecond)
 						inside.Add(int32(-n))
 						ok(t, s.Release(n))
+					} else if staying {
+						t.Error(err)
 					}
 					cancel()
 				}
@@ -213,9 +221,6 @@ func semaphoreKeepsCount(t *testing.T, p *place) {
 		}
 	}
 	wg.Wait()
-	if most.Load() > total || granted.Load() == 0 {
-		t.Errorf("%d permits were taken of %d, in %d grants", most.Load(), total, granted.Load())
-	}
 	for _, c := range clients {
 		ok(t, c.Close(background)) // what was given up has been given back
 	}
