@@ -2,8 +2,11 @@ package runner
 
 import (
 	"errors"
+	"slices"
 	"syscall"
+	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,4 +40,31 @@ func (c *child) observe() {
 		default:
 		}
 	}
+}
+
+// glance is how often to look whether the command is frozen.
+const glance = time.Second
+
+// frozen reports whether somebody in the command's group has been suspended before
+// it has become the program that it was started to be. Whoever has started it with
+// vfork, as dash does, cannot be suspended until then, so observe does not hear of
+// it, and nobody would wake either of them.
+func (c *child) frozen() bool {
+	processes, err := procfs.AllProcs()
+	if err != nil {
+		return false
+	}
+	const suspended, uninterruptible = "T", "D"
+	states, starters := map[int]string{}, []int{}
+	for _, p := range processes {
+		stat, err := p.Stat()
+		if err != nil || stat.PGRP != c.process.Pid {
+			continue // it may have ended meanwhile
+		}
+		states[stat.PID] = stat.State
+		if stat.State == suspended {
+			starters = append(starters, stat.PPID)
+		}
+	}
+	return slices.ContainsFunc(starters, func(pid int) bool { return states[pid] == uninterruptible })
 }

@@ -74,6 +74,12 @@ func (w *watch) untilExit() {
 	// The deadline moves with each renewal, three times a lease.
 	look := time.NewTicker(max(w.Lease/20, time.Millisecond))
 	defer look.Stop()
+	var glances <-chan time.Time // the terminal's Ctrl-Z suspends only who is in front
+	if w.child.foreground {
+		ticker := time.NewTicker(glance)
+		defer ticker.Stop()
+		glances = ticker.C
+	}
 	lost := w.hold.Context().Done()
 	for {
 		select {
@@ -83,6 +89,10 @@ func (w *watch) untilExit() {
 			w.child.signal(s.(syscall.Signal)) //nolint:forcetypeassert // every signal of a Unix is one
 		case <-w.child.stopped:
 			w.suspended()
+		case <-glances:
+			if w.child.frozen() {
+				w.suspended()
+			}
 		case <-look.C:
 			if deadline := w.hold.Deadline(); !deadline.IsZero() {
 				w.trusted = deadline
