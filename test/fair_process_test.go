@@ -223,7 +223,7 @@ func TestFairACL(t *testing.T) {
 	_, got := queued(t, p, name, holdfast.Fenced())
 	inner := must(t)(mu.Lock(h.Context()))
 	unlock(t, inner)
-	_, err := mu.Lock(background, holdfast.Wait(50*time.Millisecond))
+	_, err := mu.Lock(background, holdfast.Wait(time.Second))
 	wantError(t, err, holdfast.ErrLocked)
 	if err := h.Extend(background, time.Minute); err != nil {
 		t.Error(err)

@@ -69,7 +69,7 @@ func multiAllOrNone(t *testing.T, p *place) {
 	if !errors.As(err, &locked) || locked.Name != names[2] || locked.Holder != h.Owner().String() {
 		t.Errorf("%v", err)
 	}
-	_, err = m.Lock(background, holdfast.Wait(50*time.Millisecond), holdfast.Lease(time.Minute))
+	_, err = m.Lock(background, holdfast.Wait(time.Second), holdfast.Lease(time.Minute))
 	wantError(t, err, holdfast.ErrLocked)
 	for _, name := range names[:2] {
 		waitFor(t, "the release", func() bool { return slices.Equal(p.do(t, name, "EXISTS", name), []string{"0"}) })

@@ -499,7 +499,7 @@ func usePermits(t *testing.T, c *holdfast.Client) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Acquire(background, 2, holdfast.Wait(20*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+	if _, err := s.Acquire(background, 2, holdfast.Wait(200*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
 		return err
 	}
 	got := make(chan error, 1)
@@ -528,7 +528,7 @@ func useSemaphore(t *testing.T, c *holdfast.Client) error {
 	if err = errors.Join(err, s.Acquire(background, 3, holdfast.Wait(time.Second))); err != nil {
 		return err
 	}
-	if err := s.Acquire(background, 2, holdfast.Wait(20*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+	if err := s.Acquire(background, 2, holdfast.Wait(200*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
 		return err
 	}
 	got := make(chan error, 1)
