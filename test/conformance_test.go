@@ -149,7 +149,7 @@ func waitAndLease(t *testing.T, p *place, k *kind) {
 	start := time.Now()
 	_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(500*time.Millisecond), holdfast.Lease(time.Minute))
 	wantError(t, err, holdfast.ErrLocked)
-	if took := time.Since(start); took < 500*time.Millisecond || took > 3*time.Second {
+	if took := time.Since(start); took < 500*time.Millisecond || took > 2*time.Second {
 		t.Errorf("gave up after %v", took)
 	}
 	_, err = k.against(c, name).Lock(background, holdfast.Wait(0))

@@ -146,7 +146,7 @@ func fencedIsBounded(t *testing.T, p *place) {
 	wantError(t, err, holdfast.ErrLocked)
 	_, err = mu.Lock(background, holdfast.Wait(time.Second))
 	wantError(t, err, holdfast.ErrLocked)
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 3*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	unlock(t, h)

@@ -205,7 +205,7 @@ func TestDemoShowsFail(t *testing.T) {
 			"rw":        {"downgrade", "holdfast: not as promised: scene 2: "},
 			"semaphore": {"permits", "holdfast: not as promised: scene 1: "},
 			"multi":     {"both:a", "holdfast: not as promised: scene 2: "},
-			"fenced":    {"fenced", " before A's lease had run out"},
+			"fenced":    {"fenced", "holdfast: not as promised: scene 1: the key was gone before"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -13,6 +13,9 @@ import (
 
 const fencedLease = 1500 * time.Millisecond
 
+// errEarly is also what it means if the next one has the lock too early.
+var errEarly = errors.New("the key was gone before its lease had run out")
+
 var fencedShow = Show{
 	Name:  "fenced",
 	About: "a write that comes too late is rejected by a store that checks tokens",
@@ -110,7 +113,7 @@ func (s *show) outlive(ctx context.Context, first *holdfast.Hold, got chan taken
 		case t := <-got:
 			s.Stage.Keep()
 			if t.err == nil && t.at.Before(first.Deadline()) {
-				return nil, errors.New("the lock was B's before A's lease had run out")
+				return nil, errEarly
 			}
 			return t.hold, t.err
 		case <-tick.C:
@@ -120,7 +123,7 @@ func (s *show) outlive(ctx context.Context, first *holdfast.Hold, got chan taken
 			return nil, err
 		}
 		if ttl == 0 && time.Now().Before(first.Deadline()) {
-			return nil, errors.New("the key was gone before A's lease had run out")
+			return nil, errEarly
 		}
 		words := "A holds, B waits"
 		if first.Context().Err() != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
@@ -41,9 +40,6 @@ func (c *child) observe() {
 		}
 	}
 }
-
-// glance is how often to look whether the command is frozen.
-const glance = time.Second
 
 // frozen reports whether somebody in the command's group has been suspended before
 // it has become the program that it was started to be. Whoever has started it with

@@ -5,7 +5,6 @@ package runner
 import (
 	"errors"
 	"syscall"
-	"time"
 )
 
 // dieWithParent has no counterpart here.
@@ -20,9 +19,6 @@ func (c *child) observe() {
 		c.reaped = !errors.Is(err, syscall.EINTR)
 	}
 }
-
-// glance is how often to look whether the command is frozen.
-const glance = time.Hour
 
 // frozen goes unnoticed here, too.
 func (c *child) frozen() bool { return false }

@@ -14,6 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
+// glance is how often to look whether the command is frozen.
+const glance = time.Second
+
 // result is what came of the command.
 type result struct {
 	started bool
