@@ -196,7 +196,7 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	first := w
 	first.waiting = w.waiting && !a.kind.shared // else it may be going to stand behind another
 	a.asked = a.asked || first.waiting
-	o := a.client.order(ctx, a.kind.take(first), false)
+	o := a.client.order(ctx, a.kind.take(first))
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
 		a.refusedOnce = true

@@ -15,7 +15,7 @@ func (c *Client) adopt(ctx context.Context, k *kind, options []LockOption) (*Hol
 	defer leave()
 	t := a.tenure
 	t.lives(a.lease + c.config.timeout)
-	o := c.order(waiting, k.renew(t.owner, t.count(), a.lease), false)
+	o := c.order(waiting, k.renew(t.owner, t.count(), a.lease))
 	if o.err != nil {
 		t.freeOp() // what was asked for is harmless, whenever it takes effect
 		return nil, a.failure(waiting, o)
@@ -47,7 +47,7 @@ func (a *acquisition) adopted(ctx context.Context, o outcome) (*Hold, error) {
 		return a.granted(o, ch)
 	}
 	// Another token, greater than the one that it was taken with.
-	o = a.client.order(ctx, a.kind.take(wish{change: ch, owner: t.owner, lease: a.lease, token: true}), false)
+	o = a.client.order(ctx, a.kind.take(wish{change: ch, owner: t.owner, lease: a.lease, token: true}))
 	switch {
 	case o.err != nil:
 		t.freeOp()

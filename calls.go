@@ -59,7 +59,7 @@ func (c *Client) finish(k *kind, op string, ask request) {
 	c.tasks.Go(func() {
 		end := time.Now().Add(outage * c.config.timeout)
 		for {
-			o := c.order(c.life, ask, true)
+			o := c.order(c.life, ask)
 			if o.err == nil {
 				return
 			}
@@ -82,7 +82,7 @@ func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outc
 		return outcome{}, problem(k.name, "", ErrClosed)
 	}
 	defer c.tasks.End()
-	o := c.order(ctx, ask, false)
+	o := c.order(ctx, ask)
 	if o.err == nil {
 		return o, nil
 	}

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"strconv"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -54,9 +55,13 @@ type fair struct {
 
 // keys are those that all its scripts have, in their order.
 func (l fair) keys() []string {
-	return []string{
-		l.name, wire.FairQueue(l.name), wire.FairTimeouts(l.name), wire.FairHeartbeats(l.name), wire.LockChannel(l.name),
-	}
+	return []string{l.name, wire.FairQueue(l.name), wire.FairTimeouts(l.name), wire.FairHeartbeats(l.name)}
+}
+
+// with is a request to a script of the fair lock. The channels of its waiters all
+// begin with that of the lock.
+func (l fair) with(s *driver.Script, keys []string, args ...string) request {
+	return request{script: s, keys: keys, channel: wire.LockChannel(l.name), args: args}
 }
 
 func (l fair) acquire(w wish) request {
@@ -64,24 +69,17 @@ func (l fair) acquire(w wish) request {
 	if w.token {
 		keys = append(keys, wire.Token(l.name))
 	}
-	return request{
-		script: script.Fair.Acquire, keys: keys,
-		args: []string{
-			millis(w.lease), w.owner.String(), strconv.Itoa(w.from), strconv.Itoa(w.to), millis(l.config.tokenTTL),
-			flag(w.waiting), wire.Released,
-		},
-	}
+	return l.with(script.Fair.Acquire, keys,
+		millis(w.lease), w.owner.String(), strconv.Itoa(w.from), strconv.Itoa(w.to), millis(l.config.tokenTTL),
+		flag(w.waiting), wire.Released)
 }
 
 func (l fair) release(owner Owner, from, to int) request {
-	return request{
-		script: script.Fair.Release, keys: l.keys(),
-		args: []string{wire.Released, owner.String(), strconv.Itoa(from), strconv.Itoa(to)},
-	}
+	return l.with(script.Fair.Release, l.keys(), wire.Released, owner.String(), strconv.Itoa(from), strconv.Itoa(to))
 }
 
 func (l fair) force(holders []string) request {
-	return request{script: script.Fair.Force, keys: l.keys(), args: append([]string{wire.Released}, holders...)}
+	return l.with(script.Fair.Force, l.keys(), append([]string{wire.Released}, holders...)...)
 }
 
 func (l fair) inspect() request {
@@ -89,11 +87,11 @@ func (l fair) inspect() request {
 	if l.config.fenced {
 		keys = append(keys, wire.Token(l.name))
 	}
-	return request{script: script.Fair.Inspect, keys: keys}
+	return l.with(script.Fair.Inspect, keys)
 }
 
 func (l fair) leave(owner Owner) request {
-	return request{script: script.Fair.Leave, keys: l.keys(), args: []string{wire.Released, owner.String()}}
+	return l.with(script.Fair.Leave, l.keys(), wire.Released, owner.String())
 }
 
 // channel is the owner's own: only the next in line is told. So each waiter has a

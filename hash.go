@@ -28,12 +28,8 @@ func (l hash) acquire(w wish) request {
 }
 
 func (l hash) release(owner Owner, from, to int) request {
-	keys := []string{l.name, wire.LockChannel(l.name)}
-	if l.config.polling {
-		keys = keys[:1] // nobody listens
-	}
 	return request{
-		script: script.Mutex.Release, keys: keys,
+		script: script.Mutex.Release, keys: []string{l.name}, channel: l.channel(owner),
 		args: []string{wire.Released, owner.String(), strconv.Itoa(from), strconv.Itoa(to)},
 	}
 }
@@ -46,7 +42,7 @@ func (l hash) renew(owner Owner, _ int, ttl time.Duration) request {
 
 func (l hash) force(holders []string) request {
 	return request{
-		script: script.Mutex.Force, keys: []string{l.name, wire.LockChannel(l.name)},
+		script: script.Mutex.Force, keys: []string{l.name}, channel: wire.LockChannel(l.name),
 		args: append([]string{wire.Released}, holders...),
 	}
 }

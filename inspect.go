@@ -141,7 +141,7 @@ func (c *Client) ask(ctx context.Context, k *kind, op string, ask request) (outc
 	defer c.tasks.End()
 	open, stop := c.untilClosing(ctx)
 	defer stop()
-	o := c.order(open, ask, false)
+	o := c.order(open, ask)
 	switch {
 	case o.err == nil:
 		return o, nil

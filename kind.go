@@ -83,10 +83,11 @@ type wish struct {
 
 // request is a script call, without what every call begins with.
 type request struct {
-	script *driver.Script
-	keys   []string
-	args   []string
-	acks   bool // replicas are to acknowledge it, if the client asks for that
+	script  *driver.Script
+	keys    []string
+	channel string // where a change is announced; empty: nowhere
+	args    []string
+	acks    bool // replicas are to acknowledge it, if the client asks for that
 }
 
 // take is acquire, acknowledged by replicas if the client asks for that.

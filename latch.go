@@ -127,8 +127,8 @@ func (l *Latch) Await(ctx context.Context, options ...LockOption) error {
 func (l *Latch) ask(s *driver.Script, args ...string) request {
 	name := l.kind.name
 	return request{
-		script: s, args: append(l.client.oneCall(newID()), args...),
-		keys: []string{name, wire.Calls(name), wire.LatchChannel(name), wire.LatchZero(name)},
+		script: s, keys: []string{name, wire.Calls(name), wire.LatchZero(name)}, channel: wire.LatchChannel(name),
+		args: append(l.client.oneCall(newID()), args...),
 	}
 }
 

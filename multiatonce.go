@@ -103,7 +103,7 @@ func (all acquisitions) run(ctx context.Context) (o outcome, changes []change) {
 		if ask, changes, err = all.request(); err != nil {
 			return outcome{err: err}, changes
 		}
-		o = c.order(ctx, ask, false)
+		o = c.order(ctx, ask)
 		unknown = append(unknown, o.unknown...)
 		if o.err != nil || o.answer.Code != script.Changed {
 			return o, changes

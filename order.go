@@ -25,12 +25,6 @@ var (
 	errLate     = errors.New("the server keeps finding the call too late: its clock jumps")
 )
 
-// sending is what each send of an order has for itself.
-type sending struct {
-	limit string // the server's time after which it does nothing
-	again string // 1 if an earlier send may have had its effect, else 0
-}
-
 // flight is one script on its way to the server and back. Its goroutine ends
 // with the driver's answer, for which nobody may be waiting any more.
 type flight struct {
@@ -45,16 +39,15 @@ type flight struct {
 }
 
 // launch sends a request. The server does nothing with it after timeout.
-func (c *Client) launch(ask request, timeout time.Duration, again bool) *flight {
+func (c *Client) launch(ask request, timeout time.Duration) *flight {
 	now := time.Now()
 	limit, doubt := c.clock.Limit(now, timeout)
-	s := sending{limit: limit, again: flag(again)}
 	f := &flight{sent: now, over: now.Add(timeout + doubt), done: make(chan struct{})}
 	started := c.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(c.life, now.Add(timeout+c.acknowledging(ask)))
 		defer cancel()
 		defer close(f.done)
-		f.answer, f.acked, f.err = c.fly(ctx, ask, s, now)
+		f.answer, f.acked, f.err = c.fly(ctx, ask, limit, now)
 	})
 	if !started {
 		f.err = ErrClosed
@@ -64,7 +57,7 @@ func (c *Client) launch(ask request, timeout time.Duration, again bool) *flight 
 }
 
 // fly is the flight's goroutine.
-func (c *Client) fly(ctx context.Context, ask request, s sending, sent time.Time) (
+func (c *Client) fly(ctx context.Context, ask request, limit string, sent time.Time) (
 	answer script.Answer, acked int, err error,
 ) {
 	publish, err := c.publishCommand(ctx)
@@ -72,7 +65,7 @@ func (c *Client) fly(ctx context.Context, ask request, s sending, sent time.Time
 		return script.Answer{}, 0, err
 	}
 	call := driver.Call{
-		Script: ask.script, Keys: ask.keys, Args: append([]string{s.limit, s.again, publish}, ask.args...),
+		Script: ask.script, Keys: ask.keys, Args: append([]string{limit, ask.channel, publish}, ask.args...),
 	}
 	var reply any
 	if ask.acks && c.config.replicas > 0 {
@@ -139,9 +132,8 @@ type outcome struct {
 }
 
 // order sends a request until it is answered, the context ends, the error is
-// not one that passes, or the client's timeout has run out. again says that the
-// same was ordered before, without an answer.
-func (c *Client) order(ctx context.Context, ask request, again bool) outcome {
+// not one that passes, or the client's timeout has run out.
+func (c *Client) order(ctx context.Context, ask request) outcome {
 	var o outcome
 	patience := c.config.timeout/3 + c.acknowledging(ask)
 	end := time.Now().Add(c.config.timeout)
@@ -151,7 +143,7 @@ func (c *Client) order(ctx context.Context, ask request, again bool) outcome {
 			o.err = context.Cause(ctx)
 			return o
 		}
-		f := c.launch(ask, c.config.timeout/3, again || len(o.unknown) > 0)
+		f := c.launch(ask, c.config.timeout/3)
 		ended := f.await(ctx, patience)
 		switch {
 		case ended != nil:

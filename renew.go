@@ -39,7 +39,7 @@ func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 	}
 	deadline, _ := ctx.Deadline()
 	timeout := time.Until(deadline)
-	f := c.launch(all, timeout, false)
+	f := c.launch(all, timeout)
 	if err := f.await(ctx, timeout); err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func (l read) acquire(w wish) request {
 
 func (l read) release(owner Owner, from, to int) request {
 	return request{
-		script: script.Read.Release, keys: l.keys(owner, from, l.name, l.channel(owner)),
+		script: script.Read.Release, keys: l.keys(owner, from, l.name), channel: l.channel(owner),
 		args: []string{
 			wire.Released, owner.String(), strconv.Itoa(from), strconv.Itoa(to), wire.ReadPrefix(l.name),
 		},
@@ -124,7 +124,7 @@ func (l read) renew(owner Owner, count int, ttl time.Duration) request {
 
 func (l read) force(holders []string) request {
 	return request{
-		script: script.Read.Force, keys: []string{l.name, wire.RWChannel(l.name)},
+		script: script.Read.Force, keys: []string{l.name}, channel: wire.RWChannel(l.name),
 		args: append([]string{wire.Released, wire.ReadPrefix(l.name)}, holders...),
 	}
 }
@@ -174,7 +174,7 @@ func (l write) acquire(w wish) request {
 
 func (l write) release(owner Owner, from, to int) request {
 	return request{
-		script: script.Write.Release, keys: []string{l.name, wire.RWChannel(l.name)},
+		script: script.Write.Release, keys: []string{l.name}, channel: wire.RWChannel(l.name),
 		args: []string{
 			wire.WriterReleased, owner.String(), strconv.Itoa(from), strconv.Itoa(to), wire.ReadPrefix(l.name),
 		},
@@ -189,7 +189,7 @@ func (l write) renew(owner Owner, _ int, ttl time.Duration) request {
 
 func (l write) force(holders []string) request {
 	return request{
-		script: script.Write.Force, keys: []string{l.name, wire.RWChannel(l.name)},
+		script: script.Write.Force, keys: []string{l.name}, channel: wire.RWChannel(l.name),
 		args: append([]string{wire.WriterReleased, wire.ReadPrefix(l.name)}, holders...),
 	}
 }
@@ -211,7 +211,7 @@ func (l write) leave(owner Owner) request {
 		return request{}
 	}
 	return request{
-		script: script.Write.Leave, keys: []string{wire.Next(l.name), wire.RWChannel(l.name)},
+		script: script.Write.Leave, keys: []string{wire.Next(l.name)}, channel: wire.RWChannel(l.name),
 		args: []string{wire.Released, owner.String()},
 	}
 }

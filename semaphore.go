@@ -183,8 +183,7 @@ type counter struct {
 
 func (l counter) with(s *driver.Script, args []string) request {
 	return request{
-		script: s, args: args,
-		keys: []string{l.name, wire.Calls(l.name), wire.SemaphoreChannel(l.name)},
+		script: s, keys: []string{l.name, wire.Calls(l.name)}, channel: wire.SemaphoreChannel(l.name), args: args,
 	}
 }
 
@@ -203,8 +202,8 @@ func (l counter) release(Owner, int, int) request { return l.standing(script.Sem
 
 func (l counter) leave(Owner) request {
 	return request{
-		script: script.SemaphoreLeave, args: l.call[:1],
-		keys: []string{l.name, wire.Next(l.name), wire.SemaphoreChannel(l.name)},
+		script: script.SemaphoreLeave, keys: []string{l.name, wire.Next(l.name)},
+		channel: wire.SemaphoreChannel(l.name), args: l.call[:1],
 	}
 }
 

@@ -28,7 +28,7 @@ func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 			c.settle(t, matter{unknown: unknown})
 			return nil
 		}
-		o := c.order(ctx, t.kind.release(t.owner, ch.from, ch.to), false)
+		o := c.order(ctx, t.kind.release(t.owner, ch.from, ch.to))
 		unknown = append(unknown, o.unknown...)
 		if o.err != nil {
 			t.doubt()
@@ -164,7 +164,7 @@ func (c *Client) depart(t *tenure, leave request) {
 		return
 	}
 	for end := time.Now().Add(reservation); c.life.Err() == nil; {
-		o := c.order(c.life, leave, true)
+		o := c.order(c.life, leave)
 		_, over := c.outcomesOf(o.unknown)
 		sleep(c.life, time.Until(over))
 		switch {
@@ -228,7 +228,7 @@ func (c *Client) insist(t *tenure, sure bool) (asked time.Time) {
 		if !found {
 			return time.Now()
 		}
-		o := c.order(c.life, t.kind.release(t.owner, ch.from, ch.to), true)
+		o := c.order(c.life, t.kind.release(t.owner, ch.from, ch.to))
 		unknown = append(unknown, o.unknown...)
 		if o.err != nil {
 			t.doubt()

@@ -95,7 +95,7 @@ func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
 // until that is over.
 func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) outcome {
 	a.asked = true
-	o := a.client.order(ctx, ask, len(a.unknown) > 0)
+	o := a.client.order(ctx, ask)
 	a.unknown = append(a.unknown, o.unknown...)
 	if n := len(o.unknown); n > 0 && o.unknown[n-1].inTheAir() {
 		f := o.unknown[n-1]

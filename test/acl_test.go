@@ -51,11 +51,10 @@ var (
 	listenRights = rights{commands: []string{"subscribe", "unsubscribe"}}
 )
 
-// Scripts are told their channels as keys, so these are among the keys, too.
 var (
 	pollingRights = scriptRights.and(rights{
 		commands: []string{"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish"},
-		keys:     []string{"NAME", "redisson_lock__channel:{NAME}"},
+		keys:     []string{"NAME"},
 		channels: []string{"redisson_lock__channel:{NAME}"},
 	})
 	plainRights = pollingRights.and(listenRights)
@@ -68,14 +67,14 @@ var (
 			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hdel", "type", "get", "set",
 			"pttl", "pexpire", "del", "publish",
 		},
-		keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}", "redisson_rwlock:{NAME}"},
+		keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}"},
 		channels: []string{"redisson_rwlock:{NAME}"},
 	})
 	writerRights = scriptRights.and(listenRights).and(rights{
 		commands: []string{
 			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hdel", "get", "pttl", "pexpire", "del", "publish",
 		},
-		keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}", "redisson_rwlock:{NAME}"},
+		keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}"},
 		channels: []string{"redisson_rwlock:{NAME}"},
 	})
 	writersFirstRights = rights{commands: []string{"set"}}
@@ -87,7 +86,6 @@ var (
 		},
 		keys: []string{
 			"NAME", "redisson_lock_queue:{NAME}", "redisson_lock_timeout:{NAME}", "holdfast_lock_waiting:{NAME}",
-			"redisson_lock__channel:{NAME}",
 		},
 		channels: []string{"redisson_lock__channel:{NAME}:*"},
 	})

@@ -1,7 +1,8 @@
 -- Stands before every script. What every call begins with:
 --
 -- ARGV[1]  server time, ms, after which this call does nothing; 0: never
--- ARGV[2]  1 if this was asked before without an answer, else 0
+-- ARGV[2]  the channel that changes are announced on; empty: on none. It is no
+--          key: a cluster that is moving the slot would look for it, in vain
 -- ARGV[3]  the command that messages are published with
 --
 -- and what every reply begins with: a code, and the server's time, ms. The code
@@ -15,13 +16,14 @@ local at = clock[1] * 1000 + math.floor(clock[2] / 1000)
 if ARGV[1] ~= '0' and at > tonumber(ARGV[1]) then
   return {-1, at}
 end
-local again = ARGV[2] == '1'
 
 -- publish announces something. It is called before anything is written: a user
 -- without the right to publish then gets an error while nothing has changed, for
 -- Redis does not roll back. Subscribers cannot act before the script has ended.
-local function publish(channel, payload)
-  redis.call(ARGV[3], channel, payload)
+local function publish(payload)
+  if ARGV[2] ~= '' then
+    redis.call(ARGV[3], ARGV[2], payload)
+  end
 end
 
 -- held says how often the owner holds the lock, in the text of the wire.

@@ -4,11 +4,9 @@
 -- KEYS[2]  the line, a list of owners; the first one is next
 -- KEYS[3]  until when Redisson believes in each of them, ms: a sorted set
 -- KEYS[4]  until when holdfast believes in each of its own: a sorted set
--- KEYS[5]  what the channels of the owners begin with
+-- ARGV[2]  what the channels of the owners begin with
 --
 -- The line and KEYS[3] are Redisson's, and Java and Go stand in them together.
--- The full name of a channel cannot be known beforehand, because it is that of
--- whoever is next; it has the slot of KEYS[5].
 --
 -- Whom to believe. A waiter of holdfast asks every 3 s, and each time it is
 -- believed for 10 s more; KEYS[4] has that, and Java does not know it. So a dead
@@ -85,7 +83,7 @@ end
 -- tell wakes a waiter.
 local function tell(waiter, payload)
   if waiter then
-    publish(KEYS[5] .. ':' .. waiter, payload)
+    redis.call(ARGV[3], ARGV[2] .. ':' .. waiter, payload)
   end
 end
 

@@ -1,12 +1,12 @@
 -- acquire: this owner, who holds the lock so many times, shall hold it once more.
 --
--- KEYS[1..5]  see fair.lua
--- KEYS[6]     the last fencing token, if one is wanted
+-- KEYS[1..4]  see fair.lua
+-- KEYS[5]     the last fencing token, if one is wanted
 -- ARGV[4]     lease, ms
 -- ARGV[5]     owner
 -- ARGV[6]     the count before
--- ARGV[7]     the count after: one more, or the same to keep what stands
--- ARGV[8]     how long KEYS[6] lives, ms; 0: for ever
+-- ARGV[7]     the count after: one more
+-- ARGV[8]     how long KEYS[5] lives, ms; 0: for ever
 -- ARGV[9]     1 to stand in line if it is refused, and to go on asking; else 0
 -- ARGV[10]    the payload
 --
@@ -27,15 +27,16 @@ if wrong then
 end
 local me = ARGV[5]
 local count = held(KEYS[1], me)
-if count ~= ARGV[6] and not (again and count == ARGV[7]) then
+if count ~= ARGV[7] and ARGV[6] ~= '0' and count ~= ARGV[6] then
   return {-2, at, tonumber(count)}
 end
+local fresh = ARGV[6] == '0' and count ~= ARGV[7]
 local gone, head = 0, false
-if count == '0' then
+if fresh then
   gone, head = survey(0, me)
 end
 
-if count == '0' and (not free or head and head ~= me) then
+if fresh and (not free or head and head ~= me) then
   if free then
     tell(head, ARGV[10]) -- it may not know yet, or have missed the message
   end
@@ -84,12 +85,12 @@ if count == '0' and (not free or head and head ~= me) then
 end
 
 local token = 0
-if KEYS[6] then
-  token, wrong = next_token(KEYS[6])
+if KEYS[5] then
+  token, wrong = next_token(KEYS[5])
   if wrong then
     return wrong
   end
-  keep_token(KEYS[6], token, ARGV[8])
+  keep_token(KEYS[5], token, ARGV[8])
 end
 if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) > 0 then
   bury(gone)

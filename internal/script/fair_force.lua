@@ -1,6 +1,6 @@
 -- force: none of these owners shall hold the lock any more.
 --
--- KEYS[1..5]  see fair.lua
+-- KEYS[1..4]  see fair.lua
 -- ARGV[4]     the payload
 -- ARGV[5...]  owners
 --

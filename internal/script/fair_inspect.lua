@@ -1,13 +1,13 @@
 -- inspect: what stands in Redis now. Changes nothing.
 --
--- KEYS[1..5]  see fair.lua
--- KEYS[6]     the last fencing token, if one is wanted
+-- KEYS[1..4]  see fair.lua
+-- KEYS[5]     the last fencing token, if one is wanted
 --
 -- {1, now, pttl, mode, token, {owner, count...}, {waiter...}}
 --
 -- pttl is -2 if the lock is free and -1 if it never expires; mode is empty. The
 -- waiters are those who are believed in, the next one first.
-local token = KEYS[6] and redis.call('GET', KEYS[6]) or '0'
+local token = KEYS[5] and redis.call('GET', KEYS[5]) or '0'
 local waiters = {}
 for _, waiter in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
   if left(waiter) > 0 then

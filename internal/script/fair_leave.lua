@@ -1,6 +1,6 @@
 -- leave: this owner shall not stand in line any more.
 --
--- KEYS[1..5]  see fair.lua
+-- KEYS[1..4]  see fair.lua
 -- ARGV[4]     the payload
 -- ARGV[5]     owner
 --

@@ -1,18 +1,19 @@
 -- release: this owner, who holds the lock so many times, shall hold it fewer times.
 --
--- KEYS[1..5]  see fair.lua
+-- KEYS[1..4]  see fair.lua
 -- ARGV[4]     the payload
 -- ARGV[5]     owner
 -- ARGV[6]     the count before
 -- ARGV[7]     the count after; 0 to give the lock back
 --
 -- {1, now}          it does
--- {0, now}          it held nothing before
+-- {0, now}          it holds nothing; an earlier send of this call may have seen
+--                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 --
 -- Whoever is next is told, also if the lock had gone by itself: nobody was then.
 local count = held(KEYS[1], ARGV[5])
-if again and count == ARGV[7] then
+if count ~= '0' and count == ARGV[7] then
   return {1, at}
 end
 if count ~= '0' and count ~= ARGV[6] then

@@ -3,8 +3,7 @@
 --
 -- KEYS[1]  the count
 -- KEYS[2]  the calls that have had their effect
--- KEYS[3]  the channel of the latch
--- KEYS[4]  when it was zero last, µs
+-- KEYS[3]  when it was zero last, µs
 -- ARGV[4]  the call's id
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  the payload that says zero
@@ -18,7 +17,7 @@ if remembers(KEYS[2], ARGV[4]) then
   return {1, at}
 end
 if count == 1 then
-  publish(KEYS[3], ARGV[6])
+  publish(ARGV[6])
 end
 if count > 0 then
   remember(KEYS[2], ARGV[4], ARGV[5])
@@ -29,6 +28,6 @@ else
   redis.call('DEL', KEYS[1])
 end
 if count == 1 then
-  note_zero(KEYS[4])
+  note_zero(KEYS[3])
 end
 return {1, at}

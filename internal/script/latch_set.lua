@@ -2,8 +2,7 @@
 --
 -- KEYS[1]  the count
 -- KEYS[2]  the calls that have had their effect
--- KEYS[3]  the channel of the latch
--- KEYS[4]  when it was zero last, µs
+-- KEYS[3]  when it was zero last, µs
 -- ARGV[4]  the call's id
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  the payload that says a new count, or none
@@ -22,11 +21,11 @@ local _, wrong = integer(ARGV[7])
 if wrong then
   return wrong
 end
-publish(KEYS[3], ARGV[6])
+publish(ARGV[6])
 remember(KEYS[2], ARGV[4], ARGV[5])
 if exists then
   redis.call('DEL', KEYS[1])
-  note_zero(KEYS[4])
+  note_zero(KEYS[3])
 else
   redis.call('SET', KEYS[1], ARGV[7])
 end

@@ -18,11 +18,12 @@ for i, key in ipairs(KEYS) do
     return wrong
   end
   local count = held(key, ARGV[4])
-  if count ~= ARGV[3 * i + 3] and not (again and count == ARGV[3 * i + 4]) then
-    return {-2, at, tonumber(count), i}
-  end
-  if count == '0' and redis.call('EXISTS', key) == 1 then
-    return {0, at, redis.call('PTTL', key), redis.call('HKEYS', key)[1], i}
+  if count ~= ARGV[3 * i + 4] then
+    if ARGV[3 * i + 3] == '0' and redis.call('EXISTS', key) == 1 then
+      return {0, at, redis.call('PTTL', key), redis.call('HKEYS', key)[1], i}
+    elseif count ~= ARGV[3 * i + 3] then
+      return {-2, at, tonumber(count), i}
+    end
   end
 end
 for i, key in ipairs(KEYS) do

@@ -5,25 +5,27 @@
 -- ARGV[4]  lease, ms
 -- ARGV[5]  owner
 -- ARGV[6]  the count before
--- ARGV[7]  the count after: one more, or the same to keep what stands
+-- ARGV[7]  the count after: one more
 -- ARGV[8]  how long KEYS[2] lives, ms; 0: for ever
 --
 -- {1, now, token}         it does; token is 0 if none is wanted
--- {0, now, pttl, holder}  another owner holds it
+-- {0, now, pttl, holder}  somebody else holds it
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- It goes from one state to another and adds nothing, so asking twice is asking
--- once, and one that comes late finds another state and does nothing.
+-- once: the count that it was to set is then there already. One that comes late
+-- finds another state and does nothing.
 local wrong = lease_error(ARGV[4])
 if wrong then
   return wrong
 end
 local count = held(KEYS[1], ARGV[5])
-if count ~= ARGV[6] and not (again and count == ARGV[7]) then
-  return {-2, at, tonumber(count)}
-end
-if count == '0' and redis.call('EXISTS', KEYS[1]) == 1 then
-  return {0, at, redis.call('PTTL', KEYS[1]), redis.call('HKEYS', KEYS[1])[1]}
+if count ~= ARGV[7] then
+  if ARGV[6] == '0' and redis.call('EXISTS', KEYS[1]) == 1 then
+    return {0, at, redis.call('PTTL', KEYS[1]), redis.call('HKEYS', KEYS[1])[1]}
+  elseif count ~= ARGV[6] then
+    return {-2, at, tonumber(count)}
+  end
 end
 local token = 0
 if KEYS[2] then

@@ -1,7 +1,6 @@
 -- force: none of these owners shall hold the lock any more.
 --
 -- KEYS[1]     the lock, a hash of owner -> count
--- KEYS[2]     the channel that releases are announced on
 -- ARGV[4]     the payload
 -- ARGV[5...]  owners
 --
@@ -11,7 +10,7 @@
 -- It names the owners, so that asking again does not hit the next one.
 for i = 5, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
-    publish(KEYS[2], ARGV[4])
+    publish(ARGV[4])
     redis.call('DEL', KEYS[1])
     return {1, at}
   end

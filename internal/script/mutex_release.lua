@@ -1,21 +1,21 @@
 -- release: this owner, who holds the lock so many times, shall hold it fewer times.
 --
 -- KEYS[1]  the lock, a hash of owner -> count
--- KEYS[2]  the channel that releases are announced on; none to say nothing
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
 -- ARGV[6]  the count before
 -- ARGV[7]  the count after; 0 to give the lock back
 --
 -- {1, now}          it does
--- {0, now}          it held nothing before
+-- {0, now}          it holds nothing; an earlier send of this call may have seen
+--                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 local count = held(KEYS[1], ARGV[5])
-if again and count == ARGV[7] then
-  return {1, at}
-end
 if count == '0' then
   return {0, at}
+end
+if count == ARGV[7] then
+  return {1, at}
 end
 if count ~= ARGV[6] then
   return {-2, at, tonumber(count)}
@@ -24,8 +24,6 @@ if ARGV[7] ~= '0' then
   redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
   return {1, at}
 end
-if KEYS[2] then
-  publish(KEYS[2], ARGV[4])
-end
+publish(ARGV[4])
 redis.call('DEL', KEYS[1])
 return {1, at}

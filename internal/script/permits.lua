@@ -2,7 +2,6 @@
 --
 -- KEYS[1]  how many permits are available, a number
 -- KEYS[2]  the permits that are held, a sorted set of id -> ms when it expires
--- KEYS[3]  the channel that permits are announced on
 --
 -- Permits that have expired are available again, in every script.
 local free = tonumber(redis.call('GET', KEYS[1]) or '0')
@@ -18,7 +17,7 @@ end
 -- announce says how many permits are going to be available: before anything is
 -- written, as publish wants it.
 local function announce(n)
-  publish(KEYS[3], whole(math.max(0, n)))
+  publish(whole(math.max(0, n)))
 end
 
 -- give_back makes permits available that have been taken off the held ones. A

@@ -2,8 +2,7 @@
 --
 -- KEYS[1]     how many permits are available
 -- KEYS[2]     the permits that are held
--- KEYS[3]     the channel that permits are announced on
--- KEYS[4]     who waits for how many
+-- KEYS[3]     who waits for how many
 -- ARGV[4]     lease, ms
 -- ARGV[5]     1 if the caller is going to wait if it is refused, else 0
 -- ARGV[6...]  the permits' ids; the first one is who waits
@@ -24,11 +23,11 @@ for i = 6, #ARGV do
     missing = missing + 1
   end
 end
-local kept = missing > 0 and wanted(KEYS[4], ARGV[6]) or 0
+local kept = missing > 0 and wanted(KEYS[3], ARGV[6]) or 0
 if missing > 0 and free - missing < kept then
   -- One who wants more than there are keeps nobody else waiting.
   if ARGV[5] == '1' and n <= free + redis.call('ZCARD', KEYS[2]) then
-    stand_next(KEYS[4], ARGV[6], n)
+    stand_next(KEYS[3], ARGV[6], n)
   end
   local pttl, again = -1, 60000
   local first = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(922337203685477', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -56,5 +55,5 @@ local ttl = redis.call('PTTL', KEYS[1])
 if ttl > 0 then
   redis.call('PEXPIRE', KEYS[2], ttl)
 end
-stand_down(KEYS[4], ARGV[6])
+stand_down(KEYS[3], ARGV[6])
 return {1, at, 0}

@@ -2,14 +2,13 @@
 --
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the permits that are held
--- KEYS[3]  the channel that permits are announced on
--- KEYS[4]  the calls that have had their effect
+-- KEYS[3]  the calls that have had their effect
 -- ARGV[4]  the call's id
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  so many; below 0: fewer
 --
 -- {1, now, available}
-if remembers(KEYS[4], ARGV[4]) then
+if remembers(KEYS[3], ARGV[4]) then
   return {1, at, free}
 end
 local more, wrong = integer(ARGV[6])
@@ -22,5 +21,5 @@ end
 if more > 0 then
   announce(free + more)
 end
-remember(KEYS[4], ARGV[4], ARGV[5])
+remember(KEYS[3], ARGV[4], ARGV[5])
 return {1, at, redis.call('INCRBY', KEYS[1], whole(more))}

@@ -2,7 +2,6 @@
 --
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the permits that are held
--- KEYS[3]  the channel that permits are announced on
 --
 -- {1, now, pttl, '', '0', {id, '1'...}, {}}
 --

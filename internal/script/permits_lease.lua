@@ -3,7 +3,6 @@
 --
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the permits that are held
--- KEYS[3]  the channel that permits are announced on
 -- ARGV[4]  the permit's id
 -- ARGV[5]  time to live, ms; 0 only asks
 --

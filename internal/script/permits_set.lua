@@ -2,8 +2,7 @@
 --
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the permits that are held
--- KEYS[3]  the channel that permits are announced on
--- KEYS[4]  the calls that have had their effect
+-- KEYS[3]  the calls that have had their effect
 -- ARGV[4]  the call's id
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  so many
@@ -11,7 +10,7 @@
 --
 -- {1, now}   there are
 -- {0, now}   it exists already
-if remembers(KEYS[4], ARGV[4]) then
+if remembers(KEYS[3], ARGV[4]) then
   return {1, at}
 end
 local exists = redis.call('EXISTS', KEYS[1]) == 1
@@ -26,7 +25,7 @@ local now = total - redis.call('ZCARD', KEYS[2])
 if not exists or now > free then
   announce(now)
 end
-remember(KEYS[4], ARGV[4], ARGV[5])
+remember(KEYS[3], ARGV[4], ARGV[5])
 if exists then
   redis.call('INCRBY', KEYS[1], whole(now - free)) -- keeps the time to live
 else

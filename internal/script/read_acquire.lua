@@ -6,7 +6,7 @@
 -- ARGV[4]  lease, ms
 -- ARGV[5]  owner
 -- ARGV[6]  the count before
--- ARGV[7]  the count after: one more, or the same to keep what stands
+-- ARGV[7]  the count after: one more
 -- ARGV[8]  what stands in front of the owner in KEYS[3]
 --
 -- {1, now, 0}             it does
@@ -23,11 +23,11 @@ end
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[8]
 local count = reading(key, prefix, owner)
 local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
-if count ~= from and not (again and count == to) then
+if count ~= to and from > 0 and count ~= from then
   return {-2, at, count}
 end
 local mode = redis.call('HGET', key, 'mode')
-if count == 0 and not (mode == 'write' and redis.call('HEXISTS', key, owner .. ':write') == 1) then
+if from == 0 and count ~= to and not (mode == 'write' and redis.call('HEXISTS', key, owner .. ':write') == 1) then
   if mode == 'write' then
     return {0, at, redis.call('PTTL', key), writer(key) or ''}
   end

@@ -1,7 +1,6 @@
 -- force, for reading: none of these owners shall read any more.
 --
 -- KEYS[1]     the lock
--- KEYS[2]     the channel that releases are announced on
 -- ARGV[4]     the payload
 -- ARGV[5]     what stands in front of an owner in the keys of its read holds
 -- ARGV[6...]  owners
@@ -19,7 +18,7 @@ end
 if #found == 0 then
   return {0, at}
 end
-publish(KEYS[2], ARGV[4])
+publish(ARGV[4])
 for i = 1, #found do
   redis.call('HDEL', key, found[i][1])
   drop_reads(prefix, found[i][1], 1, found[i][2])

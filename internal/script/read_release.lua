@@ -1,27 +1,27 @@
 -- release, for reading: this owner, who reads so many times, shall read fewer times.
 --
 -- KEYS[1]     the lock
--- KEYS[2]     the channel that releases are announced on
--- KEYS[3...]  the owner's read holds before it
+-- KEYS[2...]  the owner's read holds before it
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
 -- ARGV[6]  the count before
 -- ARGV[7]  the count after; 0 to read no more
--- ARGV[8]  what stands in front of the owner in KEYS[3]
+-- ARGV[8]  what stands in front of the owner in KEYS[2]
 --
 -- {1, now}          it does
--- {0, now}          it did not read before
+-- {0, now}          it does not read; an earlier send of this call may have seen
+--                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 --
 -- The holds that remain live as long as the longest one did.
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[8]
 local count, ttl = reading(key, prefix, owner)
 local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
-if again and count == to then
-  return {1, at}
-end
 if count == 0 then
   return {0, at}
+end
+if count == to then
+  return {1, at}
 end
 if count ~= from then
   return {-2, at, count}
@@ -47,7 +47,7 @@ if any and found then
 end
 if longest == 0 or lives - longest > 1000 then
   -- It is free, or whoever waits for its end need not wait for so long.
-  publish(KEYS[2], ARGV[4])
+  publish(ARGV[4])
 end
 redis.call('HDEL', key, owner)
 drop_reads(prefix, owner, 1, from)

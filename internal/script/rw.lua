@@ -76,9 +76,9 @@ end
 -- announce_write announces that nobody writes any more. Redisson lets only those
 -- of its waiters go for the payload 1 who sleep already, and loses one who has just
 -- been refused and is about to; a 0 after it lets the next one go, too.
-local function announce_write(channel, payload)
-  publish(channel, payload)
-  publish(channel, '0')
+local function announce_write(payload)
+  publish(payload)
+  publish('0')
 end
 
 -- writer says who writes, and how often, or nil.

@@ -2,7 +2,6 @@
 --
 -- KEYS[1]  how many permits are available, a number
 -- KEYS[2]  the calls that have had their effect
--- KEYS[3]  the channel that permits are announced on
 -- ARGV[4]  the call's id
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  a number of permits
@@ -23,7 +22,7 @@ end
 -- are not fewer. The time to live of the key stays.
 local function change(by)
   if by >= 0 then
-    publish(KEYS[3], string.format('%.0f', math.max(0, free + by)))
+    publish(string.format('%.0f', math.max(0, free + by)))
   end
   remember(KEYS[2], ARGV[4], ARGV[5])
   redis.call('INCRBY', KEYS[1], string.format('%.0f', by))

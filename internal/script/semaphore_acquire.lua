@@ -2,8 +2,7 @@
 --
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the calls that have had their effect
--- KEYS[3]  the channel that permits are announced on
--- KEYS[4]  who waits for how many
+-- KEYS[3]  who waits for how many
 -- ARGV[4]  the call's id, which is who waits, too
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  so many
@@ -16,17 +15,17 @@
 if remembers(KEYS[2], ARGV[4]) then
   return {1, at}
 end
-local kept = wanted(KEYS[4], ARGV[4])
+local kept = wanted(KEYS[3], ARGV[4])
 if free - n < kept then
   if ARGV[7] == '1' then
-    stand_next(KEYS[4], ARGV[4], ARGV[6])
+    stand_next(KEYS[3], ARGV[4], ARGV[6])
   end
   local again = 60000
   if kept > 0 then
-    again = redis.call('PTTL', KEYS[4])
+    again = redis.call('PTTL', KEYS[3])
   end
   return {0, at, -1, '', again, free}
 end
 change(-n)
-stand_down(KEYS[4], ARGV[4])
+stand_down(KEYS[3], ARGV[4])
 return {1, at}

@@ -2,7 +2,6 @@
 --
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  who waits for how many
--- KEYS[3]  the channel that permits are announced on
 -- ARGV[4]  the waiter
 --
 -- {1, now}
@@ -11,7 +10,7 @@
 local free = tonumber(redis.call('GET', KEYS[1]) or '0') or 0
 if redis.call('EXISTS', KEYS[2]) == 1 and wanted(KEYS[2], ARGV[4]) == 0 then
   if free > 0 then
-    publish(KEYS[3], string.format('%.0f', free))
+    publish(string.format('%.0f', free))
   end
   stand_down(KEYS[2], ARGV[4])
 end

@@ -2,7 +2,6 @@
 --
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the calls that have had their effect
--- KEYS[3]  the channel that permits are announced on
 -- ARGV[4]  the call's id
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  so many

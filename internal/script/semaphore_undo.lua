@@ -2,8 +2,7 @@
 --
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the calls that have had their effect
--- KEYS[3]  the channel that permits are announced on
--- KEYS[4]  who waits for how many
+-- KEYS[3]  who waits for how many
 -- ARGV[4]  the id of the call to undo
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  how many permits it takes
@@ -17,14 +16,14 @@ if remembers(KEYS[2], ARGV[7]) then
   return {1, at}
 end
 local took = remembers(KEYS[2], ARGV[4]) and n or 0
-local next_one = wanted(KEYS[4], ARGV[4]) == 0 and redis.call('EXISTS', KEYS[4]) == 1
+local next_one = wanted(KEYS[3], ARGV[4]) == 0 and redis.call('EXISTS', KEYS[3]) == 1
 if took > 0 or next_one then
-  publish(KEYS[3], string.format('%.0f', math.max(0, free + took)))
+  publish(string.format('%.0f', math.max(0, free + took)))
 end
 remember(KEYS[2], ARGV[4], ARGV[5])
 remember(KEYS[2], ARGV[7], ARGV[5])
 if took > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('INCRBY', KEYS[1], ARGV[6])
 end
-stand_down(KEYS[4], ARGV[4])
+stand_down(KEYS[3], ARGV[4])
 return {1, at}

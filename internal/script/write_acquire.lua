@@ -7,7 +7,7 @@
 -- ARGV[4]  lease, ms
 -- ARGV[5]  owner
 -- ARGV[6]  the count before
--- ARGV[7]  the count after: one more, or the same to keep what stands
+-- ARGV[7]  the count after: one more
 -- ARGV[8]  how long KEYS[3] lives, ms; 0: for ever
 -- ARGV[9]  what stands in front of an owner in the keys of its read holds
 -- ARGV[10] how long the lock is reserved for the owner if it is refused, ms; 0:
@@ -26,11 +26,12 @@ end
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[9]
 local field = owner .. ':write'
 local count = held(key, field)
-if count ~= ARGV[6] and not (again and count == ARGV[7]) then
+if count ~= ARGV[7] and ARGV[6] ~= '0' and count ~= ARGV[6] then
   return {-2, at, tonumber(count)}
 end
+local fresh = ARGV[6] == '0' and count ~= ARGV[7]
 local mode = redis.call('HGET', key, 'mode')
-if count == '0' and redis.call('EXISTS', key) == 1 then
+if fresh and redis.call('EXISTS', key) == 1 then
   local holder
   if mode == 'read' then
     if reading(key, prefix, owner) > 0 then
@@ -63,7 +64,7 @@ if KEYS[3] then
   end
   keep_token(KEYS[3], token, ARGV[8])
 end
-if count == '0' then
+if fresh then
   redis.call('DEL', key) -- readers whose holds have ended
   redis.call('HSET', key, 'mode', 'write')
   if redis.call('GET', KEYS[2]) == owner then

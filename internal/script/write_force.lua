@@ -1,7 +1,6 @@
 -- force, for writing: none of these owners shall write any more.
 --
 -- KEYS[1]     the lock
--- KEYS[2]     the channel that releases are announced on
 -- ARGV[4]     the payload
 -- ARGV[5]     what stands in front of an owner in the keys of its read holds
 -- ARGV[6...]  owners
@@ -10,7 +9,7 @@
 -- {0, now}   none did
 for i = 6, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i] .. ':write') == 1 then
-    announce_write(KEYS[2], ARGV[4])
+    announce_write(ARGV[4])
     write_no_more(KEYS[1], ARGV[5], ARGV[i])
     return {1, at}
   end

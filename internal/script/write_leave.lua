@@ -1,7 +1,6 @@
 -- leave: this owner does not wait any more to write.
 --
 -- KEYS[1]  the writer who is next
--- KEYS[2]  the channel that releases are announced on
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
 --
@@ -9,7 +8,7 @@
 --
 -- Readers who made way are told.
 if redis.call('GET', KEYS[1]) == ARGV[5] then
-  publish(KEYS[2], ARGV[4])
+  publish(ARGV[4])
   redis.call('DEL', KEYS[1])
 end
 return {1, at}

@@ -2,7 +2,6 @@
 -- times.
 --
 -- KEYS[1]  the lock
--- KEYS[2]  the channel that releases are announced on
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
 -- ARGV[6]  the count before
@@ -10,18 +9,19 @@
 -- ARGV[8]  what stands in front of the owner in the keys of its read holds
 --
 -- {1, now}          it does
--- {0, now}          it did not write before
+-- {0, now}          it does not write; an earlier send of this call may have seen
+--                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 --
 -- If the owner still reads, the lock goes on as one for reading.
 local key, owner = KEYS[1], ARGV[5]
 local field = owner .. ':write'
 local count = held(key, field)
-if again and count == ARGV[7] then
-  return {1, at}
-end
 if count == '0' then
   return {0, at}
+end
+if count == ARGV[7] then
+  return {1, at}
 end
 if count ~= ARGV[6] then
   return {-2, at, tonumber(count)}
@@ -30,6 +30,6 @@ if ARGV[7] ~= '0' then
   redis.call('HSET', key, field, ARGV[7])
   return {1, at}
 end
-announce_write(KEYS[2], ARGV[4])
+announce_write(ARGV[4])
 write_no_more(key, ARGV[8], owner)
 return {1, at}
