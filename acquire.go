@@ -351,7 +351,9 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	t.ref() // the hold's
 	t.postpone(matter{unknown: a.unknown, stood: ch.ours(), leave: a.leaving()})
 	t.freeOp()
-	h.hooks.acquired(Event{Name: a.kind.name, Owner: t.owner, Waited: now.Sub(a.started)})
+	c.tasks.Aside(func() {
+		h.hooks.acquired(Event{Name: a.kind.name, Owner: t.owner, Waited: now.Sub(a.started)})
+	})
 	return h, nil
 }
 

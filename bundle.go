@@ -174,7 +174,7 @@ func (b *bundle) weigh(h *Hold, why error) {
 	}
 	h.cancel(cause)
 	if lost := b.lost; b.held && cause == ErrLost { //nolint:errorlint // it was set four lines above
-		b.client.tasks.Go(func() { h.tellLoss(lost) })
+		b.client.tasks.Go(func() { b.client.tasks.Aside(func() { h.tellLoss(lost) }) })
 	}
 }
 

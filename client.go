@@ -96,12 +96,19 @@ func (c *Client) NewOwner() Owner {
 // cancels the contexts of the holds with that cause, stops every goroutine and
 // waits for them. It does not close the Redis client that the driver wraps.
 //
-// It returns nil once nothing is left. If ctx ends first, it returns the
-// context's error; what has not been given back then ends with its lease, and
+// It takes no context on purpose, like [Hold.Unlock]: it is deferred, and under a
+// context that a signal has ended it would leave every lock to its lease. It
+// returns nil once nothing is left. If Redis does not answer, it returns an error
+// that matches [context.DeadlineExceeded] after the client's timeout
+// ([WithTimeout]); what has not been given back then ends with its lease, and
 // goroutines that wait for Redis end when the Redis client's timeouts let them.
+//
+// Close may be called from a hook: it does not wait for hooks that are running.
 // Closing twice is closing once. Redisson: RedissonClient.shutdown, which keeps
 // its locks.
-func (c *Client) Close(ctx context.Context) error {
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.config.timeout)
+	defer cancel()
 	c.close()
 	c.mu.Lock()
 	held := make([]*tenure, 0, len(c.tenures))
@@ -115,17 +122,20 @@ func (c *Client) Close(ctx context.Context) error {
 	err := c.tasks.Wait(ctx)
 	c.die()
 	stopped := make(chan struct{})
-	go func() { // owned by this call; outlives it only if ctx ends
+	go func() { // owned by this call; outlives it only if the time is over
 		defer close(stopped)
 		c.dog.Stop()
 		c.hub.Close()
 	}()
 	select {
 	case <-stopped:
-		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = ctx.Err()
 	}
+	if err != nil {
+		return fmt.Errorf("holdfast: Close: Redis has not answered to all within %v: %w", c.config.timeout, err)
+	}
+	return nil
 }
 
 // begin counts a user's call, or refuses it.
@@ -173,7 +183,7 @@ func (c *Client) beyondMaxHold(name string) error {
 	return problem(name, "the longest hold is "+c.config.maxHold.String(), ErrInvalidLease)
 }
 
-// failed tells the hooks about a failure in the background.
+// failed tells the hooks about a failure in the background, from a task.
 func (c *Client) failed(name string, owner Owner, err error) {
-	c.config.hooks.failed(Event{Name: name, Owner: owner, Err: err})
+	c.tasks.Aside(func() { c.config.hooks.failed(Event{Name: name, Owner: owner, Err: err}) })
 }

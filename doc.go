@@ -3,7 +3,7 @@
 //
 //	client, err := holdfast.New(goredisdriver.New(rdb))
 //	if err != nil { ... }
-//	defer client.Close(ctx)
+//	defer client.Close()
 //
 //	hold, err := client.NewMutex("orders:42").Lock(ctx)
 //	if err != nil { ... }

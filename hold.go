@@ -195,7 +195,7 @@ func (h *Hold) Unlock() error {
 	}
 	defer t.unref()
 	if lost != nil {
-		h.tellLoss(lost)
+		c.tasks.Aside(func() { h.tellLoss(lost) })
 		c.releaseLater(t)
 		return lost
 	}
@@ -208,12 +208,12 @@ func (h *Hold) Unlock() error {
 	}
 	switch err := t.giveBack(ctx, deadline); {
 	case errors.Is(err, ErrLost):
-		h.tellLoss(err)
+		c.tasks.Aside(func() { h.tellLoss(err) })
 		return err
 	case err != nil:
 		return err
 	}
-	h.hooks.released(Event{Name: t.kind.name, Owner: t.owner, Held: time.Since(h.since)})
+	c.tasks.Aside(func() { h.hooks.released(Event{Name: t.kind.name, Owner: t.owner, Held: time.Since(h.since)}) })
 	return nil
 }
 

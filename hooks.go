@@ -5,7 +5,8 @@ import "time"
 // Hooks are told what happens to holds: for metrics, logs, or the callbacks of
 // an executeInLock. Each is optional. They run on the goroutine at whose hands
 // it happens, OnLost and OnError on one of the client's; a hook that blocks
-// delays that goroutine, and Close waits for it.
+// delays that goroutine. [Client.Close] does not wait for it, and may be called
+// from it.
 type Hooks struct {
 	// OnAcquire is told of each new hold, nested ones included.
 	OnAcquire func(Event)

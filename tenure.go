@@ -330,7 +330,7 @@ func (t *tenure) lose(entry *watchdog.Entry, reason string) {
 	if len(holds) > 0 {
 		t.kind.client.tasks.Go(func() {
 			for _, h := range holds {
-				h.tellLoss(why)
+				t.kind.client.tasks.Aside(func() { h.tellLoss(why) })
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func TestLateNewsOfALossDoesNotHitTheNextHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background())
+	defer c.Close()
 	ctx := WithOwner(context.Background(), c.NewOwner())
 	h1, err := c.NewMutex("x").Lock(ctx)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -70,7 +69,5 @@ func (s holdfastSession) pair(name string) pair {
 }
 
 func (s holdfastSession) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return errors.Join(s.client.Close(ctx), s.disconnect())
+	return errors.Join(s.client.Close(), s.disconnect())
 }

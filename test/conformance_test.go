@@ -387,7 +387,7 @@ func holdsDoNotOverlap(t *testing.T, p *place, k *kind) {
 func closeGivesBack(t *testing.T, p *place, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
-	if err := c.Close(background); err != nil {
+	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if cause := context.Cause(h.Context()); !errors.Is(cause, holdfast.ErrClosed) {

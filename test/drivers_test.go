@@ -1,7 +1,6 @@
 package test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -55,7 +54,7 @@ func (p *place) client(t *testing.T, options ...holdfast.ClientOption) *holdfast
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Close(context.Background()); err != nil {
+		if err := c.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})

@@ -95,7 +95,7 @@ func TestHelperFairWaiter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(background)
+	defer c.Close()
 	owner := c.NewOwner()
 	say("waits " + owner.String())
 	h := must(t)(c.NewFairMutex(os.Getenv("WAITER_LOCK")).Lock(holdfast.WithOwner(background, owner)))

@@ -264,7 +264,7 @@ func TestUnlockRacingClose(t *testing.T) {
 				var wg sync.WaitGroup
 				start := make(chan struct{})
 				wg.Go(func() { <-start; _ = h.Unlock() })
-				wg.Go(func() { <-start; _ = c.Close(background) })
+				wg.Go(func() { <-start; _ = c.Close() })
 				close(start)
 				wg.Wait()
 				if len(w.kind.stands(w.ask, "x")) > 0 {

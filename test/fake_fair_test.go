@@ -215,7 +215,7 @@ func TestA14_TryLockTakesNoPlace(t *testing.T) {
 var ways = map[string]func(s *standing){
 	"cancelled": func(s *standing) { s.cancel(errors.New("changed my mind")) },
 	"closed": func(s *standing) {
-		if err := s.c.Close(background); err != nil {
+		if err := s.c.Close(); err != nil {
 			panic(err)
 		}
 	},

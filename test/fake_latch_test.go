@@ -286,7 +286,7 @@ func TestLatchRefusesBeforeSending(t *testing.T) {
 		if n := seen.all(); n > 0 {
 			t.Errorf("%d calls were sent", n)
 		}
-		ok(t, c.Close(background))
+		ok(t, c.Close())
 		wantError(t, l.CountDown(background), holdfast.ErrClosed)
 	})
 }

@@ -595,7 +595,7 @@ func TestCloseEndsAMultiLock(t *testing.T) {
 		b, _ := w.client()
 		m := holdfast.NewMultiLock(a.NewMutex("a"), b.NewMutex("b"))
 		h := must(t)(m.Lock(background))
-		if err := b.Close(background); err != nil {
+		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if cause := context.Cause(h.Context()); cause != holdfast.ErrClosed { //nolint:errorlint // unwrapped
@@ -619,7 +619,7 @@ func TestCloseEndsAWaitingMultiLock(t *testing.T) {
 		h := must(t)(o.NewMutex("b").Lock(background))
 		for _, c := range []*holdfast.Client{a, b} {
 			time.AfterFunc(time.Second, func() {
-				if err := c.Close(background); err != nil {
+				if err := c.Close(); err != nil {
 					t.Error(err)
 				}
 			})

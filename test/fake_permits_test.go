@@ -697,7 +697,7 @@ func TestPermitsAtClose(t *testing.T) {
 			wantError(t, err, holdfast.ErrClosed)
 		}()
 		time.Sleep(time.Second)
-		if err := c.Close(background); err != nil {
+		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
 		<-gone

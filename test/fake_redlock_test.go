@@ -516,7 +516,7 @@ func TestCloseOfAMinority(t *testing.T) {
 			if h.Context().Err() != nil {
 				t.Errorf("%d closed: %v", i, context.Cause(h.Context()))
 			}
-			if err := s.clients[i].Close(background); err != nil {
+			if err := s.clients[i].Close(); err != nil {
 				t.Fatal(err)
 			}
 			if i == 0 {

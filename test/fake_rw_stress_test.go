@@ -182,7 +182,7 @@ func (s *rwStress) rest(clients []*stressClient, actors *sync.WaitGroup) {
 	for _, c := range clients {
 		closing.Go(func() {
 			if s.dead[c].Load() {
-				_ = c.Close(background) // nobody hears of it
+				_ = c.Close() // nobody hears of it
 				return
 			}
 			s.close(c)

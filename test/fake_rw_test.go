@@ -346,7 +346,7 @@ func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		w.wantReply("0", "EXISTS", "holdfast_next:{x}")
 		unlock(t, r)
-		if err := b.Close(background); err != nil {
+		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -97,7 +97,7 @@ func TestSemaphoreRefusesBeforeSending(t *testing.T) {
 		if n := seen.all(); n > 0 {
 			t.Errorf("%d calls were sent", n)
 		}
-		ok(t, c.Close(background))
+		ok(t, c.Close())
 		wantError(t, s.Acquire(background, 1), holdfast.ErrClosed)
 		wantError(t, s.Release(1), holdfast.ErrClosed)
 	})

@@ -311,7 +311,7 @@ func (s *stress) quiesce(clients []*stressClient, actors *sync.WaitGroup) {
 func (s *stress) close(c *stressClient) {
 	start := time.Now()
 	c.closed.Store(true)
-	err := c.Close(background)
+	err := c.Close()
 	s.logf("client %d closed: %v", c.id, err)
 	if err != nil {
 		s.failf("Close: %v", err)

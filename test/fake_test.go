@@ -53,7 +53,7 @@ func (w *world) client(options ...holdfast.ClientOption) (*holdfast.Client, *mem
 	}
 	w.t.Cleanup(func() {
 		d.SetFaults(nil)
-		if err := c.Close(context.Background()); err != nil {
+		if err := c.Close(); err != nil {
 			w.t.Errorf("Close: %v", err)
 		}
 	})

@@ -356,7 +356,7 @@ func TestBoundsHoldWithoutRedis(t *testing.T) {
 					}
 					closing := time.Now()
 					d.SetFaults(nil)
-					if err := c.Close(background); err != nil {
+					if err := c.Close(); err != nil {
 						t.Error(err)
 					}
 					if took := time.Since(closing); took > 0 && fault.Refuse != nil {
@@ -415,7 +415,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			})
 		}
 		time.Sleep(5 * time.Second)
-		if err := c.Close(background); err != nil {
+		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
 		wg.Wait()
@@ -433,24 +433,80 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-// Close is bounded by its context when Redis is away.
+// A hook may close the client: Close does not wait for the call that runs it.
+func TestCloseFromAHook(t *testing.T) {
+	for name, test := range map[string]struct {
+		hooks func(closing func(holdfast.Event)) holdfast.Hooks
+		cause func(d *memdriver.Driver, h *holdfast.Hold)
+	}{
+		"acquired": {
+			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnAcquire: f} },
+			func(*memdriver.Driver, *holdfast.Hold) {},
+		},
+		"released": {
+			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnRelease: f} },
+			func(_ *memdriver.Driver, h *holdfast.Hold) { _ = h.Unlock() },
+		},
+		"lost": {
+			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnLost: f} },
+			func(*memdriver.Driver, *holdfast.Hold) { time.Sleep(2 * time.Second) }, // the lease
+		},
+		"lost, found by Unlock": {
+			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnLost: f} },
+			func(d *memdriver.Driver, h *holdfast.Hold) {
+				_, _ = d.Eval(background, driver.Call{
+					Script: driver.NewScript("del", "return redis.call('DEL', KEYS[1])"), Keys: []string{"x"},
+				})
+				_ = h.Unlock()
+			},
+		},
+		"failed": {
+			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnError: f} },
+			func(d *memdriver.Driver, h *holdfast.Hold) {
+				d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: errors.New("no")} })
+				_ = h.Unlock()
+				time.Sleep(time.Minute)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				var c *holdfast.Client
+				took := make(chan time.Duration, 9)
+				closing := func(holdfast.Event) {
+					start := time.Now()
+					ok(t, c.Close())
+					took <- time.Since(start)
+				}
+				d := w.server.Driver()
+				c, err := holdfast.New(d, holdfast.WithHooks(test.hooks(closing)))
+				ok(t, err)
+				h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Second)))
+				test.cause(d, h)
+				if d := <-took; d > 0 {
+					t.Errorf("Close took %v", d)
+				}
+			})
+		})
+	}
+}
+
+// Close is bounded by the client's timeout when Redis is away.
 func TestCloseIsBounded(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		d := w.server.Driver()
-		c, err := holdfast.New(d)
+		c, err := holdfast.New(d, holdfast.WithTimeout(100*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}
 		must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Second)))
 		silent(d, memdriver.Fault{LoseRequest: true})
-		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-		defer cancel()
 		start := time.Now()
-		wantError(t, c.Close(ctx), context.DeadlineExceeded)
+		wantError(t, c.Close(), context.DeadlineExceeded)
 		if took := time.Since(start); took > 100*time.Millisecond {
 			t.Errorf("Close took %v", took)
 		}
-		if err := c.Close(background); err != nil {
+		if err := c.Close(); err != nil {
 			t.Errorf("the second Close: %v", err)
 		}
 		time.Sleep(time.Second) // the lease

@@ -26,7 +26,7 @@ func TestFencedResource(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.Close(background); err != nil {
+		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
 	})

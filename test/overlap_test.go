@@ -316,7 +316,7 @@ func contendUntilEnd(addr string, who int) error {
 	for e := range failed {
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, c.Close(background))
+	return errors.Join(err, c.Close())
 }
 
 // contenderDriver returns one adapter for every other process.

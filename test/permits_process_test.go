@@ -125,7 +125,7 @@ func TestHelperPermits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(background)
+	defer c.Close()
 	over := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed

@@ -232,7 +232,7 @@ func TestHelperHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(background)
+	defer c.Close()
 	h := must(t)(c.NewMutex(os.Getenv("HOLDER_LOCK")).Lock(background))
 	say("held")
 	<-h.Context().Done()

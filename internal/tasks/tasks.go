@@ -38,6 +38,18 @@ func (g *Group) End() {
 	}
 }
 
+// Aside runs f for a task that is counted, and does not count it meanwhile: f is
+// a user's, and may itself call Wait.
+func (g *Group) Aside(f func()) {
+	g.End()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.running++ // also after Wait has found the group idle: nobody waits any more
+	}()
+	f()
+}
+
 // Go runs f in a goroutine that counts as a task. It reports false, and runs
 // nothing, where Begin would.
 func (g *Group) Go(f func()) bool {

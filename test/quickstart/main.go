@@ -28,7 +28,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close(ctx) // gives back what is held, stops every goroutine
+	defer client.Close() // gives back what is held, stops every goroutine
 
 	mu := client.NewMutex("orders:42") // the same lock as Redisson's getLock("orders:42")
 	hold, err := mu.Lock(ctx, holdfast.Wait(5*time.Second))

@@ -147,9 +147,7 @@ func (s *show) client(dial connect.Dial, options ...holdfast.ClientOption) (*hol
 		return nil, nil, errors.Join(err, rdb.Close())
 	}
 	return client, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), sweep/4)
-		defer cancel()
-		_ = client.Close(ctx) // what it cannot clean up, sweep finds
+		connect.CloseWithin(sweep/4, client) // what it cannot clean up, sweep finds
 		_ = rdb.Close()
 	}, nil
 }

@@ -77,11 +77,11 @@ func Hold(ctx context.Context, rdb redis.UniversalClient, kind, name string, lea
 	}
 	hold, err := lock.Lock(ctx, holdfast.Wait(limit))
 	if err != nil {
-		return errors.Join(err, client.Close(ctx))
+		return errors.Join(err, client.Close())
 	}
 	if _, err := fmt.Fprintln(out, hold.Owner()); err != nil {
-		return errors.Join(err, client.Close(ctx))
+		return errors.Join(err, client.Close())
 	}
 	_, err = io.Copy(io.Discard, in)
-	return errors.Join(err, client.Close(ctx))
+	return errors.Join(err, client.Close())
 }

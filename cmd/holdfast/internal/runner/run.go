@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -67,11 +68,7 @@ func (r *run) close(failure *exit.Error) {
 	if failure != nil && failure.Code == exit.Unavailable {
 		limit = silentLimit
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	if err := r.client.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		r.Log("the client was not closed: %v", plain(err))
-	}
+	connect.CloseWithin(limit, r.client) // what it has not given back ends with its lease
 }
 
 // all does everything between the start and the end of the client.
