@@ -12,17 +12,17 @@ import (
 
 // acquisition is one call of Lock or TryLock.
 type acquisition struct {
-	kind     *kind
-	client   *Client
-	tenure   *tenure
-	caller   context.Context // lives as long as the call
-	config   lockConfig
-	lease    time.Duration // to ask for
-	oneTry   bool
-	started  time.Time
-	adopting bool // what stands in Redis already, without asking for more
-	asked    bool // as one who is going to wait
-	tries    int  // how often that was refused
+	kind    *kind
+	client  *Client
+	tenure  *tenure
+	caller  context.Context // lives as long as the call
+	config  lockConfig
+	lease   time.Duration // to ask for
+	op      string        // for errors
+	oneTry  bool
+	started time.Time
+	asked   bool // as one who is going to wait
+	tries   int  // how often that was refused
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are sends whose effect is not known.
@@ -49,7 +49,7 @@ func (c *Client) acquire(ctx context.Context, k *kind, oneTry bool, options []Lo
 func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (
 	a *acquisition, waiting context.Context, leave func(), err error,
 ) {
-	a = &acquisition{kind: k, client: c, caller: ctx, oneTry: oneTry, started: time.Now()}
+	a = &acquisition{kind: k, client: c, caller: ctx, op: "acquire", oneTry: oneTry, started: time.Now()}
 	owner, err := a.check(options)
 	if err != nil {
 		return nil, nil, nil, err
@@ -89,14 +89,11 @@ func (a *acquisition) check(options []LockOption) (Owner, error) {
 	if a.lease == 0 {
 		a.lease = a.client.config.lease
 	}
-	owner, ok := OwnerFrom(a.caller)
-	if !ok {
-		return a.client.NewOwner(), nil
+	owner, err := a.kind.ownerFor(a.caller)
+	if err == nil && a.client.detached(tenureKey{a.kind.name, a.kind.class, owner}) {
+		err = problem(a.kind.name, "this owner's hold was detached, for another owner to adopt", ErrInvalidOwner)
 	}
-	if owner == (Owner{}) {
-		return owner, fmt.Errorf("holdfast: %w: the context carries the zero Owner", ErrInvalidOwner)
-	}
-	return owner, nil
+	return owner, err
 }
 
 // waiting returns the context that bounds the whole call.
@@ -114,44 +111,48 @@ func (a *acquisition) waiting() (context.Context, func()) {
 	return ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
 }
 
-// run asks Redis until there is an answer to return: nested and single tries
-// directly, the others standing in line. It returns the change that was asked
-// for. Op is held.
+// run asks Redis until there is an answer: nested and single tries directly, the
+// others standing in line. It returns the change that was asked for. Op is held.
 func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
-	t := a.tenure
-	t.awaitStale(ctx)
-	settled := false // what the owner held for reading
-	for range 10 {
-		if ch, o.err = t.oneMore(); o.err != nil {
-			return o, ch
+	if o.err = a.clear(ctx); o.err != nil {
+		return o, ch
+	}
+	if ch, o.err = a.tenure.oneMore(); o.err != nil {
+		return o, ch
+	}
+	if ch.to > 1 && a.kind.config.nonReentrant {
+		return outcome{err: problem(a.kind.name, "this owner holds it already", ErrReentrant)}, ch
+	}
+	if o.err = a.fitLease(); o.err != nil {
+		return o, ch
+	}
+	o = a.ask(ctx, ch)
+	if o.err == nil && o.answer.Code == script.Upgrade {
+		reads, err := a.settleReader(ctx)
+		if err != nil {
+			return outcome{err: err}, ch
 		}
-		if ch.to > 1 && a.kind.config.nonReentrant {
-			return outcome{err: problem(a.kind.name, "this owner holds it already", ErrReentrant)}, ch
-		}
-		if o.err = a.fitLease(); o.err != nil {
-			return o, ch
-		}
-		t.lives(a.lease + a.client.config.timeout)
-		o = a.ask(ctx, ch)
-		if o.err == nil && o.answer.Code == script.Upgrade && !settled {
-			settled = true
-			reads, err := a.settleReader(ctx)
-			if err != nil {
-				return outcome{err: err}, ch
-			}
-			if !reads {
-				continue
-			}
-		}
-		if o.err != nil || o.answer.Code != script.Changed {
-			return o, ch
-		}
-		// Another process has the owner, too, and holds the lock.
-		if !t.relearn(o) {
-			return outcome{err: t.whyLost()}, ch
+		if !reads {
+			o = a.ask(ctx, ch)
 		}
 	}
-	return outcome{err: errChanging}, ch
+	return o, ch
+}
+
+// clear gives back what the owner holds no more and has not been given back yet:
+// this acquire has come before, or Redis did not answer for as long as anybody
+// tried. Op is held.
+func (a *acquisition) clear(ctx context.Context) error {
+	ch, found := a.tenure.surplus()
+	if !found {
+		return nil
+	}
+	o := a.client.order(ctx, a.kind.release(a.tenure.owner, ch.from, ch.to))
+	a.unknown = append(a.unknown, o.unknown...)
+	if o.err == nil {
+		a.tenure.released(o, ch)
+	}
+	return o.err
 }
 
 // settleReader waits until what the owner has held for reading, and holds no
@@ -185,7 +186,12 @@ func (a *acquisition) ask(ctx context.Context, ch change) outcome {
 		change: ch, owner: a.tenure.owner, lease: a.lease,
 		token: a.wantsToken(), waiting: ch.from == 0 && !a.oneTry,
 	}
-	return a.request(ctx, w)
+	answered := a.tenure.expect(a.lease)
+	o := a.request(ctx, w)
+	known := o
+	known.unknown = a.unknown
+	answered(known)
+	return o
 }
 
 // request is ask without the tenure.
@@ -209,7 +215,7 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 // be in already and more may come in, if nobody waits here; and for an owner that
 // may be in on the other side.
 func (a *acquisition) passesBy(owner Owner) bool {
-	_, brought := OwnerFrom(a.caller)
+	_, brought := a.kind.ownerIn(a.caller)
 	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.kind.lineOf(owner))
 }
 
@@ -221,8 +227,6 @@ func (k *kind) lineOf(owner Owner) string { return k.line + " " + k.name + " " +
 func (a *acquisition) wantsToken() bool {
 	return a.kind.config.fenced && !a.tenure.hasToken()
 }
-
-var errChanging = errors.New("another process keeps changing the count of this owner")
 
 // fitLease keeps the lease within what is left of the longest hold.
 func (a *acquisition) fitLease() error {
@@ -251,7 +255,11 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 	if o.err == nil && o.answer.Code == script.Done {
 		return a.granted(o, ch)
 	}
-	a.client.settle(a.tenure, matter{unknown: a.unknown, stood: ch.ours(), leave: a.leaving()})
+	if o.err == nil && o.answer.Code == script.Changed {
+		a.tenure.vanished() // nobody else changes this owner's count
+		o.err = a.tenure.whyLost()
+	}
+	a.client.settle(a.tenure, matter{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	switch {
 	case o.err != nil:
 		return nil, a.failure(ctx, o)
@@ -316,7 +324,7 @@ func (a *acquisition) failure(ctx context.Context, o outcome) error {
 	case errors.Is(err, errWaitOver):
 		o.err = errNoAnswer
 	}
-	return o.backendError("acquire", a.kind.name)
+	return o.backendError(a.op, a.kind.name)
 }
 
 // granted makes the hold. Op is held, and freed.
@@ -325,17 +333,13 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	now := time.Now()
 	deadline := c.dog.Trust(o.sent, now, a.lease)
 	t.mu.Lock()
-	if err := a.untrusted(o, deadline, now); err != nil && a.adopting {
+	if err := a.untrusted(o, deadline, now); err != nil {
+		t.count = max(t.count, ch.to)
 		t.mu.Unlock()
-		t.freeOp() // it stays with the process that it was to be taken over from
-		return nil, err
-	} else if err != nil {
-		t.ours = max(t.ours, ch.ours())
-		t.mu.Unlock()
-		c.settle(t, matter{unknown: a.unknown, stood: ch.ours(), release: true, leave: a.leaving()})
+		c.settle(t, matter{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
 		return nil, err
 	}
-	t.base, t.ours, t.unsure = ch.base, ch.ours(), false
+	t.count = ch.to
 	if token, err := o.answer.Int(0); len(t.holds) == 0 || err == nil && token > 0 {
 		t.token = token
 	}
@@ -349,7 +353,7 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	}
 	t.mu.Unlock()
 	t.ref() // the hold's
-	t.postpone(matter{unknown: a.unknown, stood: ch.ours(), leave: a.leaving()})
+	t.postpone(matter{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	t.freeOp()
 	c.tasks.Aside(func() {
 		h.hooks.acquired(Event{Name: a.kind.name, Owner: t.owner, Waited: now.Sub(a.started)})
@@ -374,7 +378,7 @@ func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
 // untrusted says why a grant is not handed out. t.mu is held.
 func (a *acquisition) untrusted(o outcome, deadline, now time.Time) error {
 	switch {
-	case o.acked < a.client.config.replicas && !a.adopting:
+	case o.acked < a.client.config.replicas:
 		return a.client.notReplicated(a.kind.name, o)
 	case a.client.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
@@ -396,6 +400,6 @@ func (a *acquisition) hold() *Hold {
 		tenure: a.tenure, since: time.Now(), hooks: a.config.hooks,
 		renewed: a.config.lease == 0 || a.config.keep, token: a.tenure.token,
 	}
-	h.ctx, h.cancel = context.WithCancelCause(WithOwner(a.caller, a.tenure.owner))
+	h.ctx, h.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, a.tenure.owner))
 	return h
 }

@@ -45,14 +45,14 @@ type member struct {
 }
 
 // gather returns the hold of so many parts, need of which have to live. It has
-// none yet. Parts are to be acquired under its context, so that whatever ends it
-// ends their acquiring, too.
+// none yet. ctx knows the parts' owners. Parts are to be acquired under the hold's
+// context, so that whatever ends it ends their acquiring, too.
 func gather(ctx context.Context, name string, owner Owner, of, need int, hooks hookList) *Hold {
 	h := &Hold{
 		bundle: &bundle{name: name, owner: owner, of: of, need: need, news: make(chan struct{}, 1)},
 		since:  time.Now(), hooks: hooks,
 	}
-	h.ctx, h.cancel = context.WithCancelCause(WithOwner(ctx, owner))
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	return h
 }
 
@@ -166,14 +166,14 @@ func (b *bundle) weigh(h *Hold, why error) {
 	if enough || h.state() != nil {
 		return
 	}
-	cause := ErrLost
-	b.lost = &LostError{Name: b.name, Reason: b.reason(why)}
 	if errors.Is(why, ErrClosed) {
-		cause = ErrClosed
 		b.lost = problem(b.name, "a part was given back then", ErrClosed)
+		h.cancel(ErrClosed)
+		return
 	}
-	h.cancel(cause)
-	if lost := b.lost; b.held && cause == ErrLost { //nolint:errorlint // it was set four lines above
+	b.lost = &LostError{Name: b.name, Reason: b.reason(why)}
+	h.cancel(b.lost)
+	if lost := b.lost; b.held {
 		b.client.tasks.Go(func() { b.client.tasks.Aside(func() { h.tellLoss(lost) }) })
 	}
 }

@@ -101,7 +101,7 @@ func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outc
 
 // waiter checks what a call that waits without an owner was given.
 func (c *Client) waiter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*acquisition, error) {
-	a := &acquisition{kind: k, client: c, caller: ctx, oneTry: oneTry, started: time.Now()}
+	a := &acquisition{kind: k, client: c, caller: ctx, op: "acquire", oneTry: oneTry, started: time.Now()}
 	if _, err := a.check(options); err != nil {
 		return nil, err
 	}

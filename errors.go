@@ -106,8 +106,8 @@ func (e *LostError) Is(target error) bool { return target == ErrLost || target =
 
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {
-	// Op is what was asked for: acquire, release, renew, force, inspect, leave, set,
-	// count down, size, ttl, expire or delete.
+	// Op is what was asked for: acquire, release, renew, adopt, detach, force,
+	// inspect, leave, set, count down, size, ttl, expire or delete.
 	Op string
 	// Name is the lock's name.
 	Name string

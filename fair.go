@@ -78,6 +78,12 @@ func (l fair) release(owner Owner, from, to int) request {
 	return l.with(script.Fair.Release, l.keys(), wire.Released, owner.String(), strconv.Itoa(from), strconv.Itoa(to))
 }
 
+func (l fair) adopt(w wish, other Owner) request {
+	ask := l.hash.adopt(w, other)
+	ask.channel = l.channel(other)
+	return ask
+}
+
 func (l fair) force(holders []string) request {
 	return l.with(script.Fair.Force, l.keys(), append([]string{wire.Released}, holders...)...)
 }

@@ -40,6 +40,13 @@ func (l hash) renew(owner Owner, _ int, ttl time.Duration) request {
 	}
 }
 
+func (l hash) adopt(w wish, other Owner) request {
+	return request{
+		script: script.Mutex.Adopt, keys: l.acquire(w).keys, channel: l.channel(other), acks: true,
+		args: []string{millis(w.lease), w.owner.String(), other.String(), millis(l.config.tokenTTL), wire.Released},
+	}
+}
+
 func (l hash) force(holders []string) request {
 	return request{
 		script: script.Mutex.Force, keys: []string{l.name}, channel: wire.LockChannel(l.name),

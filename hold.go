@@ -23,7 +23,10 @@ type Hold struct {
 	token   int64 // 0: none
 	hooks   hookList
 	ended   error       // why the hold is no more, other than loss; guarded by mutex
+	lost    error       // why it is lost; guarded by mutex
 	told    atomic.Bool // the hooks know of its loss
+	// lastDeadline is the deadline that a lost hold had; guarded by mutex.
+	lastDeadline time.Time
 }
 
 // Name returns the lock's name; of a hold of several locks, that of the
@@ -35,7 +38,8 @@ func (h *Hold) Name() string {
 	return h.tenure.kind.name
 }
 
-// Owner returns who holds the lock.
+// Owner returns who holds the lock. Several locks have one owner if all are of one
+// client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs.
 func (h *Hold) Owner() Owner {
 	if h.bundle != nil {
 		return h.bundle.owner
@@ -51,10 +55,12 @@ func (h *Hold) Owner() Owner {
 func (h *Hold) Token() int64 { return h.token }
 
 // Context returns the context to do the work under. It is derived from the one
-// that Lock was called with and carries the owner, so Lock under it is
-// reentrant. It ends with cause [ErrLost] when the hold is lost, before the lock
-// can be somebody else's; with [ErrClosed] when the client is closed; and with
-// [context.Canceled] at Unlock.
+// that Lock was called with, and Lock of the same lock under it is reentrant: it
+// belongs to the owner of this hold. So goroutines that share it are all inside
+// this lock; at every other lock they exclude each other. It ends when the hold is
+// lost, before the lock can be somebody else's, with the [*LostError] as its cause,
+// which matches [ErrLost]; with [ErrClosed] when the client is closed; and with
+// [context.Canceled] at Unlock and Detach.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Deadline returns until when the hold may be trusted as things stand. The
@@ -71,6 +77,8 @@ func (h *Hold) Deadline() time.Time {
 	switch {
 	case h.ended != nil:
 		return time.Time{}
+	case h.lost != nil:
+		return h.lastDeadline
 	case t.entry == nil:
 		return t.deadline
 	}
@@ -102,8 +110,9 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
 	t := h.tenure
 	c := t.kind.client
-	t.lives(d + c.config.timeout)
-	o, err := c.ask(ctx, t.kind, "renew", t.kind.renew(t.owner, t.count(), d))
+	answered := t.expect(d)
+	o, err := c.ask(ctx, t.kind, "renew", t.kind.renew(t.owner, t.counts(), d))
+	answered(o)
 	if err != nil {
 		return err
 	}
@@ -112,7 +121,7 @@ func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duratio
 		return &BackendError{Op: "renew", Name: t.kind.name, MayHaveRun: true, Err: err}
 	}
 	if count == 0 {
-		t.lose(entry, watchdog.NotHeld.String())
+		t.lose(entry, watchdog.NotHeld)
 		return h.alive()
 	}
 	t.mu.Lock()
@@ -161,7 +170,7 @@ func (h *Hold) state() error {
 	case h.bundle != nil:
 		return h.bundle.lost
 	}
-	return h.tenure.lost
+	return h.lost
 }
 
 // Unlock gives the hold back. It takes no context on purpose: a release that a
@@ -189,24 +198,23 @@ func (h *Hold) Unlock() error {
 		return h.alive()
 	}
 	defer c.tasks.End()
-	deadline, lost, err := h.leave()
+	deadline, held, lost, err := h.leave()
 	if err != nil {
 		return err
 	}
-	defer t.unref()
+	if held {
+		defer t.unref()
+	}
 	if lost != nil {
 		c.tasks.Aside(func() { h.tellLoss(lost) })
-		c.releaseLater(t)
+		if held {
+			c.releaseLater(t)
+		}
 		return lost
 	}
 	ctx, cancel := context.WithTimeout(c.life, c.config.timeout)
 	defer cancel()
-	if t.takeOp(ctx) != nil {
-		// An earlier change of this owner is not settled yet; this one follows it.
-		c.releaseLater(t)
-		return &BackendError{Op: "release", Name: t.kind.name, MayHaveRun: true, Err: errNoAnswer}
-	}
-	switch err := t.giveBack(ctx, deadline); {
+	switch err := t.unlock(ctx, deadline); {
 	case errors.Is(err, ErrLost):
 		c.tasks.Aside(func() { h.tellLoss(err) })
 		return err
@@ -218,32 +226,36 @@ func (h *Hold) Unlock() error {
 }
 
 // leave takes the hold off its tenure, and returns until when it could have been
-// trusted, and why it was lost if it was. After the last one has left, nothing
-// is renewed any more.
-func (h *Hold) leave() (deadline time.Time, lost, err error) {
+// trusted, whether the tenure still had it, and why it was lost if it was. After
+// the last one has left, nothing is renewed any more.
+func (h *Hold) leave() (deadline time.Time, held bool, lost, err error) {
 	t := h.tenure
 	dog := t.kind.client.dog
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h.ended != nil {
-		return time.Time{}, nil, h.ended
+		return time.Time{}, false, nil, h.ended
 	}
 	h.ended = problem(t.kind.name, "this hold was unlocked before", ErrNotHeld)
+	if _, there := t.holds[h]; !there { // it was lost, and its key has gone
+		return time.Time{}, false, h.lost, nil
+	}
 	delete(t.holds, h)
 	switch {
-	case t.lost != nil:
+	case h.lost != nil:
 	case len(t.holds) > 0:
 		deadline = dog.Deadline(t.entry)
 		dog.Renewing(t.entry, t.wantsRenewal())
 	case !t.endWatch():
 		// The deadline has passed, and the watchdog is about to say so.
-		t.lost = &LostError{Name: t.kind.name, Reason: "its deadline has passed"}
-		h.cancel(ErrLost)
+		h.lost = &LostError{Name: t.kind.name, Reason: t.because(watchdog.Unanswered, h.renewed)}
+		t.lost = h.lost
+		h.cancel(h.lost)
 	default:
 		deadline = t.deadline
 	}
 	h.cancel(nil) // no effect if it was cancelled with a cause before
-	return deadline, t.lost, nil
+	return deadline, true, h.lost, nil
 }
 
 // tellLoss tells the hooks that the hold was lost, once.

@@ -50,12 +50,16 @@ type dialect interface {
 	// acquire asks that an owner, who holds the lock so many times, holds it
 	// another number of times. Use kind.take, which has replicas acknowledge it.
 	acquire(w wish) request
-	// release asks that owner, who holds the lock from times, holds it to times.
+	// release asks that owner, who holds the lock from times at most, holds it to
+	// times.
 	release(owner Owner, from, to int) request
 	// renew asks that the lock lives for at least ttl if owner holds it, and how
 	// often owner holds it; count is how often that is as far as we know. A ttl of
 	// 0 only asks. Renewals of one script can be sent as one.
 	renew(owner Owner, count int, ttl time.Duration) request
+	// adopt asks that owner holds the lock once, in the place of another one. The
+	// zero request says that holds of this kind have no owner to replace.
+	adopt(w wish, other Owner) request
 	// force asks that none of these, in the wire's text, holds the lock.
 	force(holders []string) request
 	// inspect asks how things stand.

@@ -17,10 +17,10 @@ func (l *lock) Name() string { return l.kind.name }
 // out. Waiters of one process come first, first served; between processes it is
 // whoever asks first.
 //
-// Under a context without an owner the hold gets a new owner, so goroutines that
-// share a Mutex exclude each other. Under a context with an owner, such as that
-// of a hold, Lock belongs to that owner: if it holds the lock already, the hold
-// is nested, and Redis counts it. Without [Lease] the watchdog renews the hold.
+// The hold gets an owner of its own, so goroutines that share a Mutex exclude each
+// other. Under the context of a hold of the same lock it is nested in that hold:
+// they have one owner, and Redis counts. [WithOwner] says by hand whose hold it is.
+// Without [Lease] the watchdog renews the hold.
 //
 // If Lock returns an error, the caller holds nothing more than before; what a
 // send may have taken whose answer did not come is given back in the
@@ -44,14 +44,22 @@ func (l *lock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error
 	return l.kind.client.acquire(ctx, l.kind, true, options)
 }
 
-// Adopt attaches to a hold of owner's that stands in Redis already, taken by
-// another process which handed the owner over, and watches it from here: the
-// watchdog renews it, and Unlock gives back one of its counts. It returns
-// [ErrNotHeld] if owner does not hold the lock, and [ErrInvalidOwner] if every
-// count has a hold in this client already. Lock's other errors apply. Redisson
-// has no counterpart, but lets any client unlock with the right thread id.
+// Adopt takes a hold over that stands in Redis: one that its holder has given up
+// with [Hold.Detach], here or in another process. An owner of this client takes the
+// place of the one that is given, whose count it does not inherit, with a new token
+// if the lock is [Fenced]; the hold is then as one of Lock's. Nobody else gets in
+// between.
+//
+// Adopting what its holder has not detached is taking it away, as with ForceUnlock:
+// the holder is told as fast, and until then two believe that they hold the lock.
+//
+// It returns [ErrNotHeld] if owner does not hold the lock, [ErrInvalidOwner] if it
+// is the zero Owner, and [ErrReentrant] if it holds both sides of a read-write lock.
+// Lock's other errors apply. After an error that Redis has not answered, what may
+// have been taken over is released in the background. Redisson has no counterpart,
+// but lets any client unlock with the right thread id.
 func (l *lock) Adopt(ctx context.Context, owner Owner, options ...LockOption) (*Hold, error) {
-	return l.kind.client.adopt(WithOwner(ctx, owner), l.kind, options)
+	return l.kind.client.adopt(ctx, l.kind, owner, options)
 }
 
 // Inspect returns how the lock stands in Redis. It asks the primary. Redisson

@@ -140,9 +140,9 @@ func (m *MultiLock) Name() string { return m.name }
 // Lock acquires every lock, waiting until all are had, ctx ends, or [Wait] runs
 // out. Plain mutexes of one client and one slot are taken in one script if all
 // are free; otherwise one after another in the order of the name, each as soon
-// as it is free, those that are had being renewed meanwhile. All have one owner:
-// the one that ctx carries, or a new one. So Lock under the context of the hold
-// is reentrant with each of them.
+// as it is free, those that are had being renewed meanwhile. Those of one client
+// have one owner, unless ctx is that of a hold of one of them. Lock of any of them
+// under the context of the hold is reentrant.
 //
 // The hold stands for all. Its context ends with cause [ErrLost] as soon as one
 // is lost; its deadline is the earliest; Extend and Unlock do it to all of them
@@ -187,8 +187,9 @@ func (m *MultiLock) kinds() []*kind {
 type together struct {
 	name    string
 	caller  context.Context
+	within  context.Context // caller, which knows each part's owner
+	owner   Owner           // of all parts; zero if they have several
 	config  lockConfig
-	owner   Owner
 	oneTry  bool
 	started time.Time
 	tries   int  // how often it has started over
@@ -216,24 +217,33 @@ func newTogether(ctx context.Context, name string, kinds []*kind, oneTry bool, o
 	if ctx.Err() != nil {
 		return nil, gaveUp(ctx, name)
 	}
-	var err error
-	g.owner, err = oneOwner(ctx, kinds)
-	return g, err
+	return g, g.own(kinds)
 }
 
-// oneOwner returns the owner of all parts.
-func oneOwner(ctx context.Context, kinds []*kind) (Owner, error) {
-	owner, ok := OwnerFrom(ctx)
-	switch {
-	case ok && owner == (Owner{}):
-		return owner, fmt.Errorf("holdfast: %w: the context carries the zero Owner", ErrInvalidOwner)
-	case ok:
-		return owner, nil
-	case len(kinds) == 0: // all are from elsewhere
-		return Owner{client: newUUID(), number: 1}, nil
-	default:
-		return kinds[0].client.NewOwner(), nil
+// own decides who owns each part: the owner that the caller's context has for it,
+// or a new one, one for all parts of a client.
+func (g *together) own(kinds []*kind) error {
+	g.within = g.caller
+	fresh := map[*Client]Owner{}
+	for i, k := range kinds {
+		owner, ok := fresh[k.client]
+		if _, has := k.ownerIn(g.caller); has || !ok {
+			var err error
+			if owner, err = k.ownerFor(g.caller); err != nil {
+				return err
+			}
+			if !has {
+				fresh[k.client] = owner
+			}
+		}
+		g.within = k.heldIn(g.within, owner)
+		if i == 0 {
+			g.owner = owner
+		} else if owner != g.owner {
+			g.owner = Owner{}
+		}
 	}
+	return nil
 }
 
 // bound returns the context that ends when the call has to.
@@ -297,7 +307,7 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 // got. Again says that it is worth starting over: a part was lost while others
 // were waited for, or one that is not to be waited for was refused.
 func (m *MultiLock) attempt(bound context.Context, g *together) (held *Hold, again bool, err error) {
-	h := gather(g.caller, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
+	h := gather(g.within, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
 	err = m.gather(bound, g, h)
 	if err == nil && h.bundle.hand(h, g.started) {
 		return h, false, nil

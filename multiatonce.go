@@ -17,7 +17,7 @@ import (
 // to be asked for one by one.
 func (m *MultiLock) atOnce(g *together, h *Hold) (done bool, err error) {
 	kinds, ok := m.oneScript()
-	if !ok || !g.oneTry && anyLine(kinds, g.owner) {
+	if !ok || g.owner == (Owner{}) || !g.oneTry && anyLine(kinds, g.owner) {
 		return false, nil
 	}
 	holds, err := acquireAll(h.ctx, kinds, g.forPart(false))
@@ -85,39 +85,38 @@ func acquireAll(ctx context.Context, kinds []*kind, options []LockOption) ([]*Ho
 // acquisitions are those of several locks, for one owner of one client.
 type acquisitions []*acquisition
 
-// run asks Redis until there is an answer. All ops are held.
+// run asks Redis until there is an answer, and returns the changes that were asked
+// for. All ops are held.
 func (all acquisitions) run(ctx context.Context) (o outcome, changes []change) {
 	c := all[0].client
 	for _, a := range all {
-		a.tenure.awaitStale(ctx)
-	}
-	var unknown []*flight
-	defer func() {
-		for _, a := range all {
-			a.unknown = unknown
-		}
-	}()
-	for range 10 {
-		var ask request
-		var err error
-		if ask, changes, err = all.request(); err != nil {
-			return outcome{err: err}, changes
-		}
-		o = c.order(ctx, ask)
-		unknown = append(unknown, o.unknown...)
-		if o.err != nil || o.answer.Code != script.Changed {
-			return o, changes
-		}
-		// Another process has the owner, too, and holds the lock.
-		which, err := all.which(o, 1)
-		if err != nil {
-			return outcome{err: err}, changes
-		}
-		if t := all[which].tenure; !t.relearn(o) {
-			return outcome{err: t.whyLost()}, changes
+		if o.err = a.clear(ctx); o.err != nil {
+			return o, make([]change, len(all))
 		}
 	}
-	return outcome{err: errChanging}, changes
+	ask, changes, err := all.request()
+	if err != nil {
+		return outcome{err: err}, changes
+	}
+	answered := make([]func(outcome), len(all))
+	for i, a := range all {
+		answered[i] = a.tenure.expect(a.lease)
+	}
+	o = c.order(ctx, ask)
+	for i, a := range all {
+		answered[i](o)
+		a.unknown = append(a.unknown, o.unknown...)
+	}
+	if o.err != nil || o.answer.Code != script.Changed {
+		return o, changes
+	}
+	which, err := all.which(o, 1)
+	if err != nil {
+		return outcome{err: err}, changes
+	}
+	t := all[which].tenure
+	t.vanished() // nobody else changes this owner's count
+	return outcome{err: t.whyLost(), unknown: o.unknown}, changes
 }
 
 // request is the script call that takes all of them.
@@ -133,7 +132,6 @@ func (all acquisitions) request() (request, []change, error) {
 		if wrong == nil {
 			wrong = err
 		}
-		a.tenure.lives(a.lease + a.client.config.timeout)
 		changes[i] = ch
 		ask.keys = append(ask.keys, a.kind.name)
 		ask.args = append(ask.args, millis(a.lease), strconv.Itoa(ch.from), strconv.Itoa(ch.to))

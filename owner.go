@@ -10,10 +10,10 @@ import (
 
 // Owner is who holds a lock: a client's UUID and a number, in the place where
 // Redisson has its client's UUID and the thread's id. It is a value: compare it,
-// print it, send it to another process.
+// print it, send it to another process, for Adopt.
 //
-// One owner is one logical thread. Calls of one owner for one lock come one
-// after another, in whichever goroutines and processes.
+// One owner is one logical thread of the client that made it. Its calls for one
+// lock come one after another, in whichever goroutines.
 type Owner struct {
 	client string
 	number int64
@@ -38,24 +38,103 @@ func (o Owner) String() string {
 	return o.client + ":" + strconv.FormatInt(o.number, 10)
 }
 
+// ownerKey is where a context has what [WithOwner] says: an *ownerScope.
 type ownerKey struct{}
 
-// WithOwner returns a context whose calls belong to owner: Lock under it is
-// reentrant with everything that owner holds, here or in another process. The
-// context of a hold carries its owner already.
+// ownerScope is one use of [WithOwner]. It hides the holds whose contexts lie
+// further out.
+type ownerScope struct {
+	owner Owner
+	none  bool // there is no owner at all
+}
+
+// heldKey is where a context has the owner that holds one lock: a heldBy.
+type heldKey struct {
+	client     *Client
+	name, lock string
+}
+
+// heldBy is what the context of a hold says of its lock.
+type heldBy struct {
+	owner Owner
+	scope *ownerScope // that the hold was acquired in
+}
+
+// WithOwner returns a context whose calls belong to owner, at every lock of the
+// client that made it: Lock under it is reentrant with everything that owner
+// holds. It is for a logical thread of one's own; without it each hold has an
+// owner of its own, and only [Hold.Context] is reentrant, with that hold's lock.
+//
+// An owner belongs to the client that made it ([Client.NewOwner], [Hold.Owner]).
+// With another client's, Lock returns [ErrInvalidOwner]; a hold goes to another
+// client by [Hold.Detach] and Adopt.
 func WithOwner(ctx context.Context, owner Owner) context.Context {
-	return context.WithValue(ctx, ownerKey{}, owner)
+	return context.WithValue(ctx, ownerKey{}, &ownerScope{owner: owner})
 }
 
-// OwnerFrom returns the owner that ctx carries, and whether it carries one.
-func OwnerFrom(ctx context.Context) (Owner, bool) {
-	owner, ok := ctx.Value(ownerKey{}).(Owner)
-	return owner, ok
-}
-
-// withoutOwner returns a context that carries no owner.
+// withoutOwner returns a context under which nothing is held.
 func withoutOwner(ctx context.Context) context.Context {
-	return context.WithValue(ctx, ownerKey{}, nil)
+	return context.WithValue(ctx, ownerKey{}, &ownerScope{none: true})
+}
+
+// OwnerFrom returns the owner that Lock of l under ctx would belong to, and whether
+// there is one: that of the hold of l whose context ctx is, or what [WithOwner] set.
+// Otherwise Lock makes a new one.
+func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
+	if k := soleKind(l); k != nil {
+		return k.ownerIn(ctx)
+	}
+	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
+	return scope.get()
+}
+
+// get returns the owner of the scope, and whether it has one. A nil scope has none.
+func (s *ownerScope) get() (Owner, bool) {
+	if s == nil || s.none {
+		return Owner{}, false
+	}
+	return s.owner, true
+}
+
+// heldKey is the lock's place in contexts. The two sides of a read-write lock have
+// one place, since its writer may read.
+func (k *kind) heldKey() heldKey {
+	lock := k.class
+	if k.twoSided {
+		lock = "read or write"
+	}
+	return heldKey{k.client, k.name, lock}
+}
+
+// ownerIn returns the owner that ctx has for the lock, and whether it has one.
+func (k *kind) ownerIn(ctx context.Context) (Owner, bool) {
+	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
+	if held, ok := ctx.Value(k.heldKey()).(heldBy); ok && held.scope == scope {
+		return held.owner, true
+	}
+	return scope.get()
+}
+
+// heldIn returns a context that says who holds the lock.
+func (k *kind) heldIn(ctx context.Context, owner Owner) context.Context {
+	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
+	return context.WithValue(ctx, k.heldKey(), heldBy{owner, scope})
+}
+
+// ownerFor returns the owner of a Lock under ctx: the one that ctx has, or a new
+// one.
+func (k *kind) ownerFor(ctx context.Context) (Owner, error) {
+	owner, ok := k.ownerIn(ctx)
+	switch {
+	case !ok:
+		return k.client.NewOwner(), nil
+	case owner == (Owner{}):
+		return owner, fmt.Errorf("holdfast: %w: the context carries the zero Owner", ErrInvalidOwner)
+	case owner.client != k.client.id:
+		return owner, fmt.Errorf("holdfast: %w: %v belongs to another client; a hold is handed over by Detach and Adopt",
+			ErrInvalidOwner, owner)
+	}
+	return owner, nil
 }
 
 // newUUID returns a random UUID of version 8, in lower case. Redisson's are of

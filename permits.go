@@ -322,6 +322,8 @@ func (l permits) renew(_ Owner, _ int, ttl time.Duration) request {
 	}
 }
 
+func (permits) adopt(wish, Owner) request { return request{} }
+
 func (l permits) force(holders []string) request {
 	raw := make([]string, len(holders))
 	for i, id := range holders {

@@ -22,7 +22,7 @@ import (
 // and it gives no fencing token. A resource that must not be written to by two
 // needs a [Fenced] lock whose tokens it checks, with or without a RedLock around.
 //
-// In Redis it is an ordinary lock on each server, all with one owner. Redisson:
+// In Redis it is an ordinary lock on each server. Redisson:
 // RedissonRedLock.
 type RedLock struct {
 	name    string
@@ -83,8 +83,8 @@ func (r *RedLock) Name() string { return r.name }
 // Lock asks all servers side by side, and returns as soon as a quorum has granted
 // the lock; servers that answer later join the hold. If a quorum cannot be had,
 // it gives back what it has got and tries again after a random pause, until ctx
-// ends or [Wait] runs out. Waiters are not told of releases. All locks have one
-// owner: the one that ctx carries, or a new one.
+// ends or [Wait] runs out. Waiters are not told of releases. Each lock has an owner
+// of its client's.
 //
 // The hold lasts while a quorum lives: its deadline is the latest until which
 // that is certain, and its context ends with cause [ErrLost] when fewer live. A
@@ -174,7 +174,7 @@ func (r *RedLock) bears(err error, answered time.Time) bool {
 
 // attempt asks every server once.
 func (r *RedLock) attempt(bound context.Context, g *together) (*Hold, error) {
-	h := gather(g.caller, r.name, g.owner, len(r.kinds), r.quorum(), g.config.hooks)
+	h := gather(g.within, r.name, g.owner, len(r.kinds), r.quorum(), g.config.hooks)
 	b := h.bundle
 	b.client = r.kinds[0].client
 	options := g.forPart(false)

@@ -31,16 +31,22 @@ func (c *Client) group(k *kind) group {
 // after that does nothing.
 func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]bool, error) {
 	all := request{script: g.(group).script} //nolint:forcetypeassert // the watchdog's groups are groups
-	for _, r := range batch {
+	answered := make([]func(outcome), len(batch))
+	for i, r := range batch {
 		t := r.Ward.(*tenure) //nolint:forcetypeassert // the watchdog's wards are tenures
-		one := t.kind.renew(t.owner, t.count(), r.TTL)
+		answered[i] = t.expect(r.TTL)
+		one := t.kind.renew(t.owner, t.counts(), r.TTL)
 		all.keys = append(all.keys, one.keys...)
 		all.args = append(all.args, one.args...)
 	}
 	deadline, _ := ctx.Deadline()
 	timeout := time.Until(deadline)
 	f := c.launch(all, timeout)
-	if err := f.await(ctx, timeout); err != nil {
+	err := f.await(ctx, timeout)
+	for _, tell := range answered {
+		tell(outcome{err: err})
+	}
+	if err != nil {
 		return nil, err
 	}
 	if f.answer.Code == script.Late {

@@ -122,6 +122,13 @@ func (l read) renew(owner Owner, count int, ttl time.Duration) request {
 	}
 }
 
+func (l read) adopt(w wish, other Owner) request {
+	return request{
+		script: script.Read.Adopt, keys: l.keys(w.owner, 1, l.name), channel: l.channel(other), acks: true,
+		args: []string{millis(w.lease), w.owner.String(), other.String(), wire.Released, wire.ReadPrefix(l.name)},
+	}
+}
+
 func (l read) force(holders []string) request {
 	return request{
 		script: script.Read.Force, keys: []string{l.name}, channel: wire.RWChannel(l.name),
@@ -184,6 +191,20 @@ func (l write) release(owner Owner, from, to int) request {
 func (l write) renew(owner Owner, _ int, ttl time.Duration) request {
 	return request{
 		script: script.Write.Renew, keys: []string{l.name}, args: []string{wire.Writer(owner.String()), millis(ttl)},
+	}
+}
+
+func (l write) adopt(w wish, other Owner) request {
+	keys := []string{l.name}
+	if w.token {
+		keys = append(keys, wire.Token(l.name))
+	}
+	return request{
+		script: script.Write.Adopt, keys: keys, channel: l.channel(other), acks: true,
+		args: []string{
+			millis(w.lease), w.owner.String(), other.String(), millis(l.config.tokenTTL), wire.Released,
+			wire.ReadPrefix(l.name),
+		},
 	}
 }
 

@@ -12,51 +12,53 @@ import (
 // the same, as many counts as holds are handed out, so it can be asked for at
 // any time.
 
+// unlock gives back what is not handed out, and waits until that is done. Whoever
+// has op may do it: what it keeps op for after that concerns the next acquire only.
+// A lock that is found gone was lost, unless its deadline has passed since the hold
+// ended.
+func (t *tenure) unlock(ctx context.Context, deadline time.Time) error {
+	has, err := t.awaitSurplus(ctx)
+	switch {
+	case err != nil: // an earlier change of this owner is not settled yet; this one follows it
+		t.kind.client.releaseLater(t)
+		return &BackendError{Op: "release", Name: t.kind.name, MayHaveRun: true, Err: errNoAnswer}
+	case has:
+		return t.giveBack(ctx, deadline)
+	}
+	return t.lostBefore(deadline)
+}
+
 // giveBack gives back what is not handed out. The caller has taken op; giveBack
-// frees it, now or once nothing old can interfere any more. A lock that is found
-// gone was lost, unless its deadline has passed since the hold ended.
+// frees it, now or once nothing old can interfere any more.
 func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 	c := t.kind.client
-	if t.whyLost() != nil {
-		c.settle(t, matter{release: true})
+	ch, found := t.surplus()
+	if !found || t.whyLost() != nil {
+		c.settle(t, matter{release: found})
 		return t.lostBefore(deadline)
 	}
-	var unknown []*flight
-	for {
-		ch, found := t.surplus()
-		if !found { // another Unlock of this owner, or a Lock, has seen to it
-			c.settle(t, matter{unknown: unknown})
-			return nil
-		}
-		o := c.order(ctx, t.kind.release(t.owner, ch.from, ch.to))
-		unknown = append(unknown, o.unknown...)
-		if o.err != nil {
-			t.doubt()
-			c.settle(t, matter{unknown: unknown, release: true})
-			return o.backendError("release", t.kind.name)
-		}
-		switch o.answer.Code {
-		case script.Changed:
-			if t.relearn(o) {
-				continue
-			}
-		case script.Refused:
-			if len(o.unknown) > 0 && ch.to == 0 {
-				t.settled(0)
-			} else {
-				t.vanished() // nobody but us could have released it, and we have not
-			}
-		default:
-			t.settled(ch.ours())
-		}
-		err := t.lostBefore(deadline)
-		if t.leaveStale(unknown) {
-			t.freeOp()
-		} else {
-			c.settle(t, matter{unknown: unknown})
-		}
-		return err
+	o := c.order(ctx, t.kind.release(t.owner, ch.from, ch.to))
+	if o.err != nil {
+		c.settle(t, matter{unknown: o.unknown, release: true})
+		return o.backendError("release", t.kind.name)
 	}
+	if o.answer.Code == script.Refused && len(o.unknown) == 0 {
+		t.vanished() // nobody but us could have released it, and we have not
+	} else {
+		t.released(o, ch)
+	}
+	c.settle(t, matter{unknown: o.unknown})
+	return t.lostBefore(deadline)
+}
+
+// released puts the answer to a release into effect. None is held when one was
+// asked to be left: it is lost. None is held when none was to be: that is so.
+func (t *tenure) released(o outcome, ch change) {
+	if o.answer.Code == script.Done || o.answer.Code == script.Refused && ch.to == 0 {
+		t.settled(ch.to)
+		return
+	}
+	t.vanished()
 }
 
 // lostBefore returns why the holds are lost, if they were before the deadline of
@@ -67,18 +69,6 @@ func (t *tenure) lostBefore(deadline time.Time) error {
 		return nil
 	}
 	return t.whyLost()
-}
-
-// fewer reports whether the count of an answer is below the change's.
-func (o *outcome) fewer(ch change) bool {
-	count, err := o.answer.Int(0)
-	return err == nil && int(count) < ch.from
-}
-
-// relearn is learn with the count of an answer.
-func (t *tenure) relearn(o outcome) bool {
-	count, err := o.answer.Int(0)
-	return err == nil && t.learn(int(count))
 }
 
 // releaseLater gives back in the background what is not handed out, once op is
@@ -145,7 +135,7 @@ func (c *Client) settling(t *tenure, m matter) {
 		if ran {
 			t.mayHave(m.stood)
 		}
-		if asked := c.insist(t, m.release); !ran || !asked.Before(over) {
+		if asked := c.insist(t); !ran || !asked.Before(over) {
 			return
 		}
 		// A send that was held up may still arrive. Only after its limit is it
@@ -214,9 +204,8 @@ func (c *Client) outcomeOf(f *flight) (ran bool, over time.Time) {
 
 // insist asks for what is wanted until Redis answers or nothing can be left
 // there. It returns when the answered send was sent, and only after no other
-// send of its own can have an effect. Op is held. sure says that the surplus
-// surely stands there; else it may, and is given back only if it is found.
-func (c *Client) insist(t *tenure, sure bool) (asked time.Time) {
+// send of its own can have an effect. Op is held.
+func (c *Client) insist(t *tenure) (asked time.Time) {
 	var unknown []*flight
 	defer func() {
 		_, over := c.outcomesOf(unknown)
@@ -230,31 +219,15 @@ func (c *Client) insist(t *tenure, sure bool) (asked time.Time) {
 		}
 		o := c.order(c.life, t.kind.release(t.owner, ch.from, ch.to))
 		unknown = append(unknown, o.unknown...)
-		if o.err != nil {
-			t.doubt()
-		}
 		switch {
-		case o.err == nil && t.answered(o, ch, sure):
+		case o.err == nil:
+			t.released(o, ch)
 			return o.sent
-		case o.err != nil && (!o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end)):
+		case !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end):
 			c.failed(t.kind.name, t.owner, o.backendError("release", t.kind.name))
 			return time.Now()
 		}
 	}
-}
-
-// answered puts the answer to a release of insist's into effect, and reports
-// whether it was the last word.
-func (t *tenure) answered(o outcome, ch change, sure bool) bool {
-	switch {
-	case o.answer.Code == script.Changed && (sure || o.fewer(ch)) && t.relearn(o):
-		return false
-	case o.answer.Code == script.Refused && ch.to > 0:
-		t.vanished()
-	default:
-		t.settled(ch.ours())
-	}
-	return true
 }
 
 // evict gives back every hold of the tenure because the client closes.

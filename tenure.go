@@ -25,16 +25,12 @@ type tenure struct {
 	refs int // guarded by Client.mu
 
 	mu    sync.Mutex
-	holds map[*Hold]struct{} // handed out, and not unlocked yet
-	// ours is how many counts in Redis are ours, as far as we know: as many as
-	// there are holds, or more while one is being given back.
-	ours int
-	// unsure says that there may be fewer: a release was not answered, an acquire
-	// was given up, or the holds were lost.
-	unsure bool
-	// base is how many more stand there: another process's, which has the owner
-	// too.
-	base int
+	holds map[*Hold]struct{} // handed out, and neither unlocked nor forgotten yet
+	// count is how often the owner holds the lock in Redis, and never less: as often
+	// as there are holds, or more while one is being given back, or may have to be.
+	count int
+	// fewer is closed when count falls; nil if nobody waits for that.
+	fewer chan struct{}
 	// pending are sends of granted acquires that were not answered. While the
 	// hold lasts they find another count and do nothing; once it has been given
 	// back they might take it again, or wait for it again, so that must be settled
@@ -42,11 +38,8 @@ type tenure struct {
 	pending []*flight
 	stood   int
 	leave   request
-	// stale are sends of partial releases that were not answered. They do nothing
-	// until the count is again what it was before: the next acquire waits.
-	stale []*flight
-	lost  error        // why the holds are lost; nil while they are not
-	seat  *wakeup.Seat // where a long hold listens for a forced unlock
+	lost    error        // why the holds are lost; nil while they are not
+	seat    *wakeup.Seat // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
 	// of its own: whoever brings news of an older one is recognised by it.
 	entry    *watchdog.Entry
@@ -122,56 +115,32 @@ func (t *tenure) takeOp(ctx context.Context) error {
 
 func (t *tenure) freeOp() { <-t.op }
 
-// change is one to ask Redis for: the count of the owner before and after, and
-// how much of it is another process's.
-type change struct{ from, to, base int }
+// change is one to ask Redis for: the count of the owner before and after. A
+// release finds from counts at most.
+type change struct{ from, to int }
 
-// ours is how many counts are ours after the change.
-func (ch change) ours() int { return ch.to - ch.base }
-
-// oneMore is the change that one hold more needs. If a hold that was unlocked
-// has not been given back yet, its count is kept for the new one.
+// oneMore is the change that one hold more needs. Nothing is to be given back.
 func (t *tenure) oneMore() (change, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.holds) == 0 && t.lost != nil {
-		t.lost, t.unsure = nil, true // what is being given back may be gone
+	if len(t.holds) == 0 {
+		t.lost = nil
 	}
-	return change{from: t.base + t.ours, to: t.base + len(t.holds) + 1, base: t.base}, t.lost
+	return change{from: len(t.holds), to: len(t.holds) + 1}, t.lost
 }
 
 // surplus is the change that gives back what is not handed out, if there is any.
 func (t *tenure) surplus() (change, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return change{from: t.base + t.ours, to: t.base + len(t.holds), base: t.base}, t.ours > len(t.holds)
+	return change{from: t.count, to: len(t.holds)}, t.count > len(t.holds)
 }
 
-// learn takes note that Redis has another count than we thought. What is beyond
-// ours is another process's. It reports false if less is there than ours, and
-// has then lost the holds.
-func (t *tenure) learn(count int) bool {
-	t.mu.Lock()
-	if mine := count - t.base; t.unsure && mine >= len(t.holds) && mine < t.ours {
-		t.ours = mine
-		t.mu.Unlock()
-		return true
-	}
-	if count >= t.ours {
-		t.base = count - t.ours
-		t.mu.Unlock()
-		return true
-	}
-	t.mu.Unlock()
-	t.vanished()
-	return false
-}
-
-// count is how many counts of the owner stand in Redis, as far as we know.
-func (t *tenure) count() int {
+// counts is how often the owner holds the lock, as far as we know.
+func (t *tenure) counts() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.base + t.ours
+	return t.count
 }
 
 // handedOut reports whether the owner has any hold here that is not unlocked.
@@ -188,26 +157,51 @@ func (t *tenure) hasToken() bool {
 	return len(t.holds) > 0 && t.token > 0
 }
 
-// settled takes note of the counts that are ours now.
-func (t *tenure) settled(ours int) {
+// settled takes note of the count that stands in Redis now.
+func (t *tenure) settled(count int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ours, t.unsure = ours, false
+	t.setCount(count)
 }
 
-// doubt takes note that a release was not answered.
-func (t *tenure) doubt() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.unsure = true
+// setCount tells those who wait for it if the count has fallen. t.mu is held.
+func (t *tenure) setCount(count int) {
+	if count < t.count && t.fewer != nil {
+		close(t.fewer)
+		t.fewer = nil
+	}
+	t.count = count
 }
 
-// mayHave takes note that so many counts may be ours, and no fewer.
-func (t *tenure) mayHave(ours int) {
+// mayHave takes note that so many counts may stand.
+func (t *tenure) mayHave(count int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if ours > t.ours {
-		t.ours, t.unsure = ours, true
+	t.count = max(count, t.count)
+}
+
+// awaitSurplus waits until what is not handed out is given back by somebody else,
+// or may be by the caller, who then has op. It returns the context's cause if ctx
+// ends first.
+func (t *tenure) awaitSurplus(ctx context.Context) (has bool, err error) {
+	for {
+		t.mu.Lock()
+		if t.count <= len(t.holds) {
+			t.mu.Unlock()
+			return false, nil
+		}
+		if t.fewer == nil {
+			t.fewer = make(chan struct{})
+		}
+		fewer := t.fewer
+		t.mu.Unlock()
+		select {
+		case t.op <- struct{}{}:
+			return true, nil
+		case <-fewer:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
 	}
 }
 
@@ -230,40 +224,12 @@ func (t *tenure) postpone(m matter) {
 func (t *tenure) postponed(m matter) matter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m.unknown, m.stood = slices.Concat(m.unknown, t.pending, t.stale), max(m.stood, t.stood)
+	m.unknown, m.stood = slices.Concat(m.unknown, t.pending), max(m.stood, t.stood)
 	if m.leave.script == nil {
 		m.leave = t.leave
 	}
-	t.pending, t.stale, t.stood, t.leave = nil, nil, 0, request{}
+	t.pending, t.stood, t.leave = nil, 0, request{}
 	return m
-}
-
-// leaveStale keeps unanswered sends of a release for the next acquire to wait
-// for. It reports false if they have to be settled now: if the release was the
-// last one, or an acquire is still to be settled.
-func (t *tenure) leaveStale(unknown []*flight) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.holds) == 0 || len(t.pending) > 0 {
-		return false
-	}
-	t.stale = append(t.stale, unknown...)
-	return true
-}
-
-// awaitStale waits until nothing that is stale can have an effect any more.
-func (t *tenure) awaitStale(ctx context.Context) {
-	t.mu.Lock()
-	stale := t.stale
-	t.stale = nil
-	t.mu.Unlock()
-	_, over := t.kind.client.outcomesOf(stale)
-	sleep(ctx, time.Until(over))
-	if ctx.Err() != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.stale = append(t.stale, stale...)
-	}
 }
 
 // whyLost returns why the holds are lost, or nil.
@@ -277,33 +243,43 @@ func (t *tenure) whyLost() error {
 func (t *tenure) gone() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	end := time.Now().Add(t.kind.client.config.lease)
-	if t.keyEnd.After(end) {
-		end = t.keyEnd
-	}
-	return end
+	return later(t.keyEnd, time.Now().Add(t.kind.client.config.lease))
 }
 
-// vanished takes note that Redis has none of our counts any more.
+// vanished takes note that Redis has none of the owner's counts any more.
 func (t *tenure) vanished() {
-	t.lose(nil, watchdog.NotHeld.String())
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ours, t.base, t.unsure = 0, 0, false
+	t.lose(nil, watchdog.NotHeld)
+	t.settled(0)
 }
 
-// lives takes note that the key may live for ttl from now on.
-func (t *tenure) lives(ttl time.Duration) {
+// expect takes note that an order under way lets the key live for ttl, and returns
+// what to call with the outcome: after an answer, the key lives no longer than that.
+func (t *tenure) expect(ttl time.Duration) (answered func(outcome)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if end := time.Now().Add(ttl); end.After(t.keyEnd) {
-		t.keyEnd = end
+	before := t.keyEnd
+	t.keyEnd = later(before, time.Now().Add(ttl+t.kind.client.config.timeout))
+	return func(o outcome) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if o.err == nil && len(o.unknown) == 0 {
+			t.keyEnd = later(before, time.Now().Add(ttl))
+		} else {
+			t.keyEnd = later(t.keyEnd, time.Now().Add(ttl+t.kind.client.config.timeout))
+		}
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // lost and mature are called by the watchdog.
 func lost(e *watchdog.Entry, reason watchdog.Reason) {
-	e.Ward.(*tenure).lose(e, reason.String()) //nolint:forcetypeassert // the watchdog's wards are tenures
+	e.Ward.(*tenure).lose(e, reason) //nolint:forcetypeassert // the watchdog's wards are tenures
 }
 
 func mature(e *watchdog.Entry) {
@@ -312,27 +288,69 @@ func mature(e *watchdog.Entry) {
 
 // lose ends every hold of the tenure, once. entry says which run of holds the
 // news is of; nil means the present one.
-func (t *tenure) lose(entry *watchdog.Entry, reason string) {
+func (t *tenure) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 	t.mu.Lock()
 	if t.lost != nil || entry != nil && entry != t.entry {
 		t.mu.Unlock()
 		return
 	}
-	t.lost = &LostError{Name: t.kind.name, Reason: reason}
-	why := t.lost
+	why := &LostError{Name: t.kind.name, Reason: t.because(reason, t.wantsRenewal())}
+	forget := t.keyEnd
+	if reason == watchdog.NotHeld {
+		forget = time.Now()
+	}
+	t.lost = why
 	t.endWatch()
 	holds := make([]*Hold, 0, len(t.holds))
 	for h := range t.holds {
-		h.cancel(ErrLost)
+		h.lost, h.lastDeadline = why, t.deadline
+		h.cancel(why)
 		holds = append(holds, h)
 	}
 	t.mu.Unlock()
-	if len(holds) > 0 {
-		t.kind.client.tasks.Go(func() {
-			for _, h := range holds {
-				t.kind.client.tasks.Aside(func() { h.tellLoss(why) })
-			}
-		})
+	if len(holds) == 0 {
+		return
+	}
+	time.AfterFunc(time.Until(forget), func() { t.forget(why) })
+	c := t.kind.client
+	c.tasks.Go(func() {
+		for _, h := range holds {
+			c.tasks.Aside(func() { h.tellLoss(why) })
+		}
+	})
+}
+
+// because says why holds are lost, which were being renewed or not. t.mu is held.
+func (t *tenure) because(reason watchdog.Reason, renewing bool) string {
+	switch {
+	case reason == watchdog.NotHeld:
+		return reason.String()
+	case !t.until.IsZero() && time.Until(t.until) < t.kind.client.config.margin+t.kind.client.config.lease/50+10*time.Millisecond:
+		return "the longest hold is over"
+	case !renewing:
+		return "its lease has run out"
+	}
+	return reason.String()
+}
+
+// forget lets go of lost holds once their key is certainly gone: then nothing is
+// left to be given back, and many users never unlock such a hold.
+func (t *tenure) forget(why error) {
+	t.mu.Lock()
+	if t.lost != why { //nolint:errorlint // the same loss, not one like it
+		t.mu.Unlock()
+		return
+	}
+	forgotten := len(t.holds)
+	clear(t.holds)
+	t.setCount(0)
+	unsettled := len(t.pending) > 0
+	t.mu.Unlock()
+	if unsettled {
+		t.kind.client.releaseLater(t)
+	}
+	for range forgotten {
+		t.unref() // each hold had one
 	}
 }
 

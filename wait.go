@@ -46,9 +46,6 @@ func (a *acquisition) standInLine(ctx context.Context, w wish) outcome {
 		case o.err == nil && o.answer.Code == script.Refused:
 			away = time.Time{}
 			a.refused(place, o)
-		case o.err == nil && o.answer.Code == script.Changed:
-			place.Ring() // this owner waits no longer, but the next one does
-			return o
 		case o.err == nil:
 			place.AskAt(time.Now().Add(a.afterMe()), nil)
 			return o
@@ -156,7 +153,7 @@ func (a *acquisition) bears(ctx context.Context, place *line.Place, o *outcome, 
 		return false
 	}
 	inTouch := a.last != nil
-	a.last = o.backendError("acquire", a.kind.name)
+	a.last = o.backendError(a.op, a.kind.name)
 	now := time.Now()
 	if away.IsZero() {
 		*away = now

@@ -273,7 +273,7 @@ func doAndCallbacks(t *testing.T, p *place, k *kind) {
 	}
 	failure := errors.New("failed inside")
 	err := holdfast.Do(background, k.lock(c, name), func(ctx context.Context) error {
-		owner, ok := holdfast.OwnerFrom(ctx)
+		owner, ok := holdfast.OwnerFrom(ctx, k.lock(c, name))
 		held, err := k.lock(c, name).HeldBy(ctx, owner)
 		seen = append(seen, fmt.Sprint("inside ", ok, held, err))
 		return failure

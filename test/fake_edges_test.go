@@ -146,68 +146,6 @@ func TestAsymmetricDelay(t *testing.T) {
 	})
 }
 
-// The maker of an owner nests into what another process holds with it.
-func TestMakerOfAnOwnerSeesTheOthersHold(t *testing.T) {
-	fakeNesting(t, func(t *testing.T, w *world) {
-		a, _ := w.client()
-		b, _ := w.client()
-		other, _ := w.client()
-		owner := a.NewOwner()
-		ctx := holdfast.WithOwner(background, owner)
-		hb := must(t)(w.lock(b).Lock(ctx))
-		ha := must(t)(w.lock(a).Lock(ctx)) // "reentrant with everything that owner holds, here or in another process"
-		w.wantCount("x", owner, 2)
-		unlock(t, ha)
-		w.wantCount("x", owner, 1)
-		if h, err := w.rival(other).TryLock(background); err == nil {
-			if hb.Context().Err() == nil {
-				t.Error("two holders")
-			}
-			unlock(t, h)
-		}
-		_ = hb.Unlock()
-	})
-}
-
-// The first of two processes unlocks first: the other's hold stays.
-func TestFirstProcessUnlocksFirst(t *testing.T) {
-	fakeNesting(t, func(t *testing.T, w *world) {
-		a, _ := w.client()
-		b, _ := w.client()
-		other, _ := w.client()
-		ha := must(t)(w.lock(a).Lock(background))
-		ctx := holdfast.WithOwner(background, ha.Owner())
-		hb := must(t)(w.lock(b).Lock(ctx))
-		w.wantCount("x", ha.Owner(), 2)
-		unlock(t, ha)
-		w.wantCount("x", ha.Owner(), 1)
-		if h, err := w.rival(other).TryLock(background); err == nil {
-			if hb.Context().Err() == nil {
-				t.Error("two holders")
-			}
-			unlock(t, h)
-		}
-		_ = hb.Unlock()
-	})
-}
-
-// An owner's counts fall in two processes; none is left over.
-func TestCountsFallInTwoProcesses(t *testing.T) {
-	fakeNesting(t, func(t *testing.T, w *world) {
-		a, _ := w.client()
-		b, _ := w.client()
-		ha := must(t)(w.lock(a).Lock(background))
-		ctx := holdfast.WithOwner(background, ha.Owner())
-		ha2 := must(t)(w.lock(a).Lock(ctx))
-		hb := must(t)(w.lock(b).Lock(ctx)) // base 2, count 3
-		unlock(t, ha2)                     // sets 1, though 2 are held
-		w.wantCount("x", ha.Owner(), 2)
-		unlock(t, hb) // "at most 2"
-		w.wantCount("x", ha.Owner(), 1)
-		_ = ha.Unlock()
-	})
-}
-
 // A key that is no lock any more ends no other hold of its batch.
 func TestOneBadKeyEndsNoOther(t *testing.T) {
 	for _, bad := range []string{"string", "field"} {
@@ -236,21 +174,6 @@ func TestOneBadKeyEndsNoOther(t *testing.T) {
 			})
 		})
 	}
-}
-
-// An Adopt that fails leaves the lock with its holder.
-func TestFailedAdoptLeavesTheLock(t *testing.T) {
-	fakeKinds(t, func(t *testing.T, w *world) {
-		a, _ := w.client()
-		b, d := w.client()
-		h := must(t)(w.lock(a).Lock(background))
-		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: 20 * time.Millisecond} })
-		_, err := w.lock(b).Adopt(background, h.Owner(), holdfast.Lease(10*time.Millisecond))
-		t.Log(err)
-		time.Sleep(time.Second)
-		w.wantCount("x", h.Owner(), 1)
-		_ = h.Unlock()
-	})
 }
 
 // An Unlock that races with Close leaves nothing.
@@ -546,37 +469,6 @@ func TestLockBetweenUnlockAndRelease(t *testing.T) {
 		}
 		if worst > 4*time.Second {
 			t.Errorf("the lock was free, and nobody got it for %v", worst)
-		}
-	})
-}
-
-// An owner of another client, used by two goroutines, leaves nothing.
-func TestForeignOwnerInTwoGoroutines(t *testing.T) {
-	forNesting(t, func(t *testing.T, k *kind) {
-		left := 0
-		for range 50 {
-			fakeKind(t, k, func(t *testing.T, w *world) {
-				maker, _ := w.client()
-				c, _ := w.client()
-				mu := w.lock(c)
-				owner := holdfast.WithOwner(background, maker.NewOwner())
-				theirs := must(t)(w.lock(maker).Lock(background))
-				var wg sync.WaitGroup
-				for range 2 {
-					wg.Go(func() { unlock(t, must(t)(mu.Lock(owner))) })
-					synctest.Wait()
-				}
-				unlock(t, theirs)
-				wg.Wait()
-				time.Sleep(5 * time.Second)
-				if len(w.kind.stands(w.ask, "x")) > 0 { // every Lock was unlocked, without an error
-					left++
-				}
-				time.Sleep(time.Minute)
-			})
-		}
-		if left > 0 {
-			t.Errorf("a phantom hold was left %d times of 50", left)
 		}
 	})
 }

@@ -387,16 +387,16 @@ func TestS24_ServerClockJumps(t *testing.T) {
 // A nested Lock takes no place, and takes one away that was left behind.
 func TestFairNestedTakesNoPlace(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := fairHolder(t, w, "x")
+		c, _ := w.client()
+		mu := c.NewFairMutex("x")
+		h := must(t)(mu.Lock(background))
 		s := w.stand("x")
-		h2 := must(t)(s.c.NewFairMutex("x").TryLock(holdfast.WithOwner(background, h.Owner()))) // another process's, too
-		w.wantCount("x", h.Owner(), 2)
 		w.do("LPUSH", queueKey, h.Owner().String())
 		w.do("ZADD", timeoutsKey, fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), h.Owner().String())
-		h3 := must(t)(s.c.NewFairMutex("x").Lock(h2.Context()))
+		nested := must(t)(mu.Lock(h.Context()))
+		w.wantCount("x", h.Owner(), 2)
 		w.wantLine("x", s)
-		unlock(t, h3)
-		unlock(t, h2)
+		unlock(t, nested)
 		unlock(t, h)
 		unlock(t, s.hold(t))
 		w.wantNoLine()

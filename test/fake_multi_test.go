@@ -334,16 +334,17 @@ func TestA5_NestedMultiLocks(t *testing.T) {
 			t.Errorf("name %q", m.Name())
 		}
 		h := must(t)(m.Lock(background, holdfast.Lease(time.Minute)))
+		mine, theirs := h.Parts()[0].Owner(), h.Parts()[1].Owner()
 		for _, name := range []string{"a", "c", "d"} {
-			w.wantCount(name, h.Owner(), 1)
+			w.wantCount(name, mine, 1)
 		}
-		v.wantCount("b", h.Owner(), 1)
+		v.wantCount("b", theirs, 1)
 		in := must(t)(inner.Lock(h.Context()))
-		if in.Owner() != h.Owner() {
-			t.Errorf("owner %v in %v", in.Owner(), h.Owner())
+		if in.Parts()[0].Owner() != theirs || in.Parts()[1].Owner() != mine {
+			t.Errorf("owners %v and %v, want %v and %v", in.Parts()[0].Owner(), in.Parts()[1].Owner(), theirs, mine)
 		}
-		w.wantCount("d", h.Owner(), 2)
-		v.wantCount("b", h.Owner(), 2)
+		w.wantCount("d", mine, 2)
+		v.wantCount("b", theirs, 2)
 		if err := h.Extend(background, time.Hour); err != nil {
 			t.Error(err)
 		}
@@ -351,7 +352,7 @@ func TestA5_NestedMultiLocks(t *testing.T) {
 			t.Errorf("deadline in %v", left)
 		}
 		unlock(t, in)
-		w.wantCount("d", h.Owner(), 1)
+		w.wantCount("d", mine, 1)
 		unlock(t, h)
 	})
 }
@@ -405,8 +406,8 @@ func TestMultiLockOfOtherLockers(t *testing.T) {
 		c, _ := w.client()
 		m := holdfast.NewMultiLock(elsewhere{c.NewMutex("b")}, elsewhere{c.NewMutex("a")})
 		h := must(t)(m.Lock(background))
-		w.wantCount("a", h.Owner(), 1)
-		w.wantCount("b", h.Owner(), 1)
+		w.wantCount("a", h.Parts()[0].Owner(), 1)
+		w.wantCount("b", h.Parts()[1].Owner(), 1)
 		_, err := m.TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
 		w.do("DEL", "a")
@@ -601,7 +602,7 @@ func TestCloseEndsAMultiLock(t *testing.T) {
 		if cause := context.Cause(h.Context()); cause != holdfast.ErrClosed { //nolint:errorlint // unwrapped
 			t.Errorf("cause %v", cause)
 		}
-		w.wantCount("a", h.Owner(), 1)
+		w.wantCount("a", h.Parts()[0].Owner(), 1)
 		wantError(t, h.Unlock(), holdfast.ErrClosed)
 		w.wantReply("", "KEYS", "*")
 		_, err := m.Lock(background)
@@ -699,21 +700,6 @@ func TestMultiLockBesideItsOwner(t *testing.T) {
 		time.Sleep(time.Minute)
 		unlock(t, h)
 		wg.Wait()
-	})
-}
-
-// The owner is another process's, too: what that holds is not taken for ours.
-func TestMultiLockOfASharedOwner(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		a, _ := w.client()
-		b, _ := w.client()
-		theirs := must(t)(a.NewMutex("y").Lock(background))
-		h := must(t)(holdfast.NewMultiLock(mutexes(b, "x", "y", "z")...).Lock(theirs.Context()))
-		w.wantCount("y", h.Owner(), 2)
-		w.wantCount("z", h.Owner(), 1)
-		unlock(t, h)
-		w.wantCount("y", h.Owner(), 1)
-		unlock(t, theirs)
 	})
 }
 

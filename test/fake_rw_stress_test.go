@@ -101,11 +101,8 @@ func (s *rwStress) run() {
 	for i := range 2 + rng.IntN(7) {
 		c := clients[rng.IntN(len(clients))]
 		owner := holdfast.Owner{}
-		switch rng.IntN(4) {
-		case 0: // by hand
+		if rng.IntN(2) == 0 { // by hand
 			owner = c.NewOwner()
-		case 1: // made by another client, used by this one alone
-			owner = clients[(c.id+1)%3].NewOwner()
 		}
 		n := 1
 		if s.uses['o'] && owner != (holdfast.Owner{}) {
@@ -168,8 +165,8 @@ func (s *rwStress) rest(clients []*stressClient, actors *sync.WaitGroup) {
 	for _, dead := range s.dead {
 		died = died || dead.Load()
 	}
-	if died || s.uses['j'] {
-		time.Sleep(2*s.lease + 10*time.Second) // what the dead ones, and Redisson, left behind
+	if died || s.uses['j'] || s.uses['k'] {
+		time.Sleep(2*s.lease + 10*time.Second) // what the dead ones, Redisson and Close left behind
 	}
 	time.Sleep(4*s.timeout + 4*time.Second) // the sends' limits, and what is said after them
 	for key := range strings.FieldsSeq(s.w.do("KEYS", "*")) {
@@ -287,7 +284,7 @@ func (s *rwStress) lockRW(
 	s.mu.Lock()
 	delete(s.waiters, waiter)
 	s.mu.Unlock()
-	owner, _ := holdfast.OwnerFrom(ctx)
+	owner, _ := holdfast.OwnerFrom(ctx, l)
 	if (h == nil) == (err == nil) {
 		s.failf("Lock returned %v, %v", h, err)
 	}

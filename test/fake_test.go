@@ -167,10 +167,17 @@ func lostAt(t *testing.T, h *holdfast.Hold, start time.Time) time.Duration {
 	case <-time.After(time.Hour):
 		t.Fatal("the hold was never lost")
 	}
-	if cause := context.Cause(h.Context()); cause != holdfast.ErrLost { //nolint:errorlint // unwrapped, as documented
-		t.Fatalf("cause %v, want ErrLost", cause)
-	}
+	wantLost(t, h)
 	return time.Since(start)
+}
+
+// wantLost checks that the hold's context has ended with the reason of its loss.
+func wantLost(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	var lost *holdfast.LostError
+	if cause := context.Cause(h.Context()); !errors.As(cause, &lost) || lost.Reason == "" || !errors.Is(cause, holdfast.ErrLost) {
+		t.Fatalf("cause %v, want a *LostError", cause)
+	}
 }
 
 var background = context.Background()

@@ -27,16 +27,18 @@ if wrong then
 end
 local me = ARGV[5]
 local count = held(KEYS[1], me)
-if count ~= ARGV[7] and ARGV[6] ~= '0' and count ~= ARGV[6] then
+if count ~= ARGV[7] and count ~= ARGV[6] then
+  if ARGV[6] == '0' then
+    return {0, at, redis.call('PTTL', KEYS[1]), me, BELIEF} -- one that comes late
+  end
   return {-2, at, tonumber(count)}
 end
-local fresh = ARGV[6] == '0' and count ~= ARGV[7]
 local gone, head = 0, false
-if fresh then
+if count == '0' then
   gone, head = survey(0, me)
 end
 
-if fresh and (not free or head and head ~= me) then
+if count == '0' and (not free or head and head ~= me) then
   if free then
     tell(head, ARGV[10]) -- it may not know yet, or have missed the message
   end

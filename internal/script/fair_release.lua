@@ -3,7 +3,7 @@
 -- KEYS[1..4]  see fair.lua
 -- ARGV[4]     the payload
 -- ARGV[5]     owner
--- ARGV[6]     the count before
+-- ARGV[6]     the count before, at most
 -- ARGV[7]     the count after; 0 to give the lock back
 --
 -- {1, now}          it does
@@ -12,18 +12,15 @@
 -- {-2, now, count}  the count was another one; nothing was done
 --
 -- Whoever is next is told, also if the lock had gone by itself: nobody was then.
-local count = held(KEYS[1], ARGV[5])
-if count ~= '0' and count == ARGV[7] then
-  return {1, at}
+local count, from, to = tonumber(held(KEYS[1], ARGV[5])), tonumber(ARGV[6]), tonumber(ARGV[7])
+if count > from or count > 0 and count < to then
+  return {-2, at, count}
 end
-if count ~= '0' and count ~= ARGV[6] then
-  return {-2, at, tonumber(count)}
-end
-if count ~= '0' and ARGV[7] ~= '0' then
+if count > 0 and to > 0 then
   redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
   return {1, at}
 end
-if count == '0' and not free then
+if count == 0 and not free then
   return {0, at}
 end
 local gone, head = survey(0)
@@ -32,7 +29,7 @@ bury(gone)
 if head or gone > 0 then
   tidy()
 end
-if count == '0' then
+if count == 0 then
   return {0, at}
 end
 spare(head)

@@ -3,24 +3,21 @@
 -- KEYS[1]  the lock, a hash of owner -> count
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
--- ARGV[6]  the count before
+-- ARGV[6]  the count before, at most: an acquire before it may not have been answered
 -- ARGV[7]  the count after; 0 to give the lock back
 --
 -- {1, now}          it does
 -- {0, now}          it holds nothing; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
-local count = held(KEYS[1], ARGV[5])
-if count == '0' then
+local count, from, to = tonumber(held(KEYS[1], ARGV[5])), tonumber(ARGV[6]), tonumber(ARGV[7])
+if count == 0 then
   return {0, at}
 end
-if count == ARGV[7] then
-  return {1, at}
+if count > from or count < to then
+  return {-2, at, count}
 end
-if count ~= ARGV[6] then
-  return {-2, at, tonumber(count)}
-end
-if ARGV[7] ~= '0' then
+if to > 0 then
   redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
   return {1, at}
 end

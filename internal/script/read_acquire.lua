@@ -23,11 +23,14 @@ end
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[8]
 local count = reading(key, prefix, owner)
 local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
-if count ~= to and from > 0 and count ~= from then
+if count ~= to and count ~= from then
+  if from == 0 then
+    return {0, at, redis.call('PTTL', key), owner} -- one that comes late
+  end
   return {-2, at, count}
 end
 local mode = redis.call('HGET', key, 'mode')
-if from == 0 and count ~= to and not (mode == 'write' and redis.call('HEXISTS', key, owner .. ':write') == 1) then
+if count == 0 and not (mode == 'write' and redis.call('HEXISTS', key, owner .. ':write') == 1) then
   if mode == 'write' then
     return {0, at, redis.call('PTTL', key), writer(key) or ''}
   end

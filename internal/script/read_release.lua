@@ -4,7 +4,7 @@
 -- KEYS[2...]  the owner's read holds before it
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
--- ARGV[6]  the count before
+-- ARGV[6]  the count before, at most
 -- ARGV[7]  the count after; 0 to read no more
 -- ARGV[8]  what stands in front of the owner in KEYS[2]
 --
@@ -20,14 +20,11 @@ local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
 if count == 0 then
   return {0, at}
 end
-if count == to then
-  return {1, at}
-end
-if count ~= from then
+if count > from or count < to then
   return {-2, at, count}
 end
 if to > 0 then
-  keep_reads(key, prefix, owner, from, to, ttl)
+  keep_reads(key, prefix, owner, count, to, ttl)
   drop_reads(prefix, owner, to + 1, from)
   return {1, at}
 end

@@ -25,8 +25,8 @@ var files embed.FS
 
 // Lock are the scripts of one kind of lock.
 type Lock struct {
-	Acquire, Release, Renew, Force, Inspect *driver.Script
-	Leave                                   *driver.Script // nil if waiting leaves nothing in Redis
+	Acquire, Release, Renew, Adopt, Force, Inspect *driver.Script
+	Leave                                          *driver.Script // nil if waiting leaves nothing in Redis
 }
 
 // Mutex are the scripts of the plain lock.
@@ -34,16 +34,18 @@ var Mutex = Lock{
 	Acquire: load("mutex", "acquire"),
 	Release: load("mutex", "release"),
 	Renew:   load("mutex", "renew"),
+	Adopt:   load("mutex", "adopt"),
 	Force:   load("mutex", "force"),
 	Inspect: load("mutex", "inspect"),
 }
 
-// Fair are the scripts of the fair lock, whose holds are renewed as those of the
-// plain lock are.
+// Fair are the scripts of the fair lock, whose holds are renewed and adopted as
+// those of the plain lock are.
 var Fair = Lock{
 	Acquire: load("fair", "acquire", "fair"),
 	Release: load("fair", "release", "fair"),
 	Renew:   Mutex.Renew,
+	Adopt:   Mutex.Adopt,
 	Force:   load("fair", "force", "fair"),
 	Inspect: load("fair", "inspect", "fair"),
 	Leave:   load("fair", "leave", "fair"),
@@ -56,6 +58,7 @@ var (
 		Acquire: load("read", "acquire", "rw"),
 		Release: load("read", "release", "rw"),
 		Renew:   load("read", "renew", "rw"),
+		Adopt:   load("read", "adopt", "rw"),
 		Force:   load("read", "force", "rw"),
 		Inspect: load("read", "inspect", "rw"),
 	}
@@ -63,6 +66,7 @@ var (
 		Acquire: load("write", "acquire", "rw"),
 		Release: load("write", "release", "rw"),
 		Renew:   Mutex.Renew,
+		Adopt:   load("write", "adopt", "rw"),
 		Force:   load("write", "force", "rw"),
 		Inspect: load("write", "inspect", "rw"),
 		Leave:   load("write", "leave", "rw"),

@@ -26,12 +26,14 @@ end
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[9]
 local field = owner .. ':write'
 local count = held(key, field)
-if count ~= ARGV[7] and ARGV[6] ~= '0' and count ~= ARGV[6] then
+if count ~= ARGV[7] and count ~= ARGV[6] then
+  if ARGV[6] == '0' then
+    return {0, at, redis.call('PTTL', key), owner} -- one that comes late
+  end
   return {-2, at, tonumber(count)}
 end
-local fresh = ARGV[6] == '0' and count ~= ARGV[7]
 local mode = redis.call('HGET', key, 'mode')
-if fresh and redis.call('EXISTS', key) == 1 then
+if count == '0' and redis.call('EXISTS', key) == 1 then
   local holder
   if mode == 'read' then
     if reading(key, prefix, owner) > 0 then
@@ -64,7 +66,7 @@ if KEYS[3] then
   end
   keep_token(KEYS[3], token, ARGV[8])
 end
-if fresh then
+if count == '0' then
   redis.call('DEL', key) -- readers whose holds have ended
   redis.call('HSET', key, 'mode', 'write')
   if redis.call('GET', KEYS[2]) == owner then

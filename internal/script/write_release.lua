@@ -4,7 +4,7 @@
 -- KEYS[1]  the lock
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
--- ARGV[6]  the count before
+-- ARGV[6]  the count before, at most
 -- ARGV[7]  the count after; 0 to write no more
 -- ARGV[8]  what stands in front of the owner in the keys of its read holds
 --
@@ -16,17 +16,14 @@
 -- If the owner still reads, the lock goes on as one for reading.
 local key, owner = KEYS[1], ARGV[5]
 local field = owner .. ':write'
-local count = held(key, field)
-if count == '0' then
+local count, from, to = tonumber(held(key, field)), tonumber(ARGV[6]), tonumber(ARGV[7])
+if count == 0 then
   return {0, at}
 end
-if count == ARGV[7] then
-  return {1, at}
+if count > from or count < to then
+  return {-2, at, count}
 end
-if count ~= ARGV[6] then
-  return {-2, at, tonumber(count)}
-end
-if ARGV[7] ~= '0' then
+if to > 0 then
   redis.call('HSET', key, field, ARGV[7])
   return {1, at}
 end

@@ -1,0 +1,35 @@
+-- adopt: this owner shall hold the lock, once, in the place of another one.
+--
+-- KEYS[1]  the lock, a hash of owner -> count
+-- KEYS[2]  the last fencing token, if one is wanted
+-- ARGV[2]  where the other one listens: it may not know of it
+-- ARGV[4]  lease, ms
+-- ARGV[5]  owner
+-- ARGV[6]  the other one
+-- ARGV[7]  how long KEYS[2] lives, ms; 0: for ever
+-- ARGV[8]  the payload
+--
+-- {1, now, token}  it does; token is 0 if none is wanted
+-- {0, now}         the other one does not hold the lock
+local wrong = lease_error(ARGV[4])
+if wrong then
+  return wrong
+end
+if held(KEYS[1], ARGV[5]) == '0' and held(KEYS[1], ARGV[6]) == '0' then
+  return {0, at}
+end
+local token = 0
+if KEYS[2] then
+  token, wrong = next_token(KEYS[2])
+  if wrong then
+    return wrong
+  end
+end
+publish(ARGV[8])
+if KEYS[2] then
+  keep_token(KEYS[2], token, ARGV[7])
+end
+redis.call('HSET', KEYS[1], ARGV[5], '1')
+redis.call('HDEL', KEYS[1], ARGV[6])
+raise(KEYS[1], ARGV[4])
+return {1, at, token}

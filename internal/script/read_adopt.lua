@@ -1,0 +1,32 @@
+-- adopt, for reading: this owner shall read, once, in the place of another one.
+--
+-- KEYS[1]  the lock
+-- KEYS[2]  the owner's read hold
+-- ARGV[4]  lease, ms
+-- ARGV[5]  owner
+-- ARGV[6]  the other one
+-- ARGV[7]  the payload
+-- ARGV[8]  what stands in front of an owner in the keys of its read holds
+--
+-- {1, now, 0}  it does
+-- {0, now}     the other one does not read
+-- {-3, now}    the other one writes, too, and would go on writing beside it
+local wrong = lease_error(ARGV[4])
+if wrong then
+  return wrong
+end
+local key, owner, other, prefix = KEYS[1], ARGV[5], ARGV[6], ARGV[8]
+local mine = reading(key, prefix, owner)
+if mine == 0 then
+  if reading(key, prefix, other) == 0 then
+    return {0, at}
+  elseif redis.call('HEXISTS', key, other .. ':write') == 1 then
+    return {-3, at}
+  end
+end
+publish(ARGV[7])
+keep_reads(key, prefix, owner, mine, 1, ARGV[4])
+drop_reads(prefix, other, 1, tonumber(redis.call('HGET', key, other) or '0') or 0)
+redis.call('HDEL', key, other)
+raise_all(key, prefix, ARGV[4])
+return {1, at, 0}

@@ -1,0 +1,41 @@
+-- adopt, for writing: this owner shall write, once, in the place of another one.
+--
+-- KEYS[1]  the lock
+-- KEYS[2]  the last fencing token, if one is wanted
+-- ARGV[4]  lease, ms
+-- ARGV[5]  owner
+-- ARGV[6]  the other one
+-- ARGV[7]  how long KEYS[2] lives, ms; 0: for ever
+-- ARGV[8]  the payload
+-- ARGV[9]  what stands in front of an owner in the keys of its read holds
+--
+-- {1, now, token}  it does; token is 0 if none is wanted
+-- {0, now}         the other one does not write
+-- {-3, now}        the other one reads, too, and would go on reading beside it
+local wrong = lease_error(ARGV[4])
+if wrong then
+  return wrong
+end
+local key, mine, other = KEYS[1], ARGV[5] .. ':write', ARGV[6] .. ':write'
+if held(key, mine) == '0' then
+  if held(key, other) == '0' then
+    return {0, at}
+  elseif reading(key, ARGV[9], ARGV[6]) > 0 then
+    return {-3, at}
+  end
+end
+local token = 0
+if KEYS[2] then
+  token, wrong = next_token(KEYS[2])
+  if wrong then
+    return wrong
+  end
+end
+publish(ARGV[8])
+if KEYS[2] then
+  keep_token(KEYS[2], token, ARGV[7])
+end
+redis.call('HSET', key, mine, '1')
+redis.call('HDEL', key, other)
+raise(key, ARGV[4])
+return {1, at, token}
