@@ -257,8 +257,7 @@ func (t *tenure) awaitStale(ctx context.Context) {
 	stale := t.stale
 	t.stale = nil
 	t.mu.Unlock()
-	_, over := t.kind.client.outcomesOf(stale)
-	sleep(ctx, time.Until(over))
+	t.kind.client.outlast(ctx, stale)
 	if ctx.Err() != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
