@@ -346,9 +346,9 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	h := a.hold()
 	t.holds[h] = struct{}{}
 	if t.entry == nil {
-		a.watch(h, o.sent, deadline)
+		a.watch(h, o.sent)
 	} else {
-		c.dog.Acknowledge(t.entry, deadline)
+		c.dog.Acknowledge(t.entry, o.sent, a.lease)
 		c.dog.Renewing(t.entry, t.wantsRenewal())
 	}
 	t.mu.Unlock()
@@ -362,7 +362,7 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 }
 
 // watch begins to watch a new run of holds. t.mu is held.
-func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
+func (a *acquisition) watch(h *Hold, sent time.Time) {
 	t, c := a.tenure, a.client
 	t.until = time.Time{}
 	if c.config.maxHold > 0 {
@@ -372,7 +372,7 @@ func (a *acquisition) watch(h *Hold, sent, deadline time.Time) {
 	if a.config.keep {
 		t.entry.Lease = a.lease
 	}
-	c.dog.Watch(t.entry, sent, deadline, h.renewed)
+	c.dog.Watch(t.entry, sent, a.lease, h.renewed)
 }
 
 // untrusted says why a grant is not handed out. t.mu is held.

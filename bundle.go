@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // bundle is what a hold of several locks is made of: the holds of its parts, of
@@ -336,8 +334,10 @@ func (h *Hold) settle(ctx context.Context, lease time.Duration) error {
 	t := h.tenure
 	t.mu.Lock()
 	h.renewed = false
-	if t.entry != nil {
-		t.watchAnew()
+	if t.entry != nil { // its renewals were of another lease
+		c := t.kind.client
+		c.dog.Relet(t.entry, c.config.lease)
+		c.dog.Renewing(t.entry, t.wantsRenewal())
 	}
 	if !t.until.IsZero() {
 		lease = min(lease, time.Until(t.until).Truncate(time.Millisecond))
@@ -348,21 +348,6 @@ func (h *Hold) settle(ctx context.Context, lease time.Duration) error {
 		return err
 	}
 	return h.extend(ctx, entry, lease)
-}
-
-// watchAnew has the holds watched with the client's lease from now on, after they
-// were kept with another. t.mu is held.
-func (t *tenure) watchAnew() {
-	c, old := t.kind.client, t.entry
-	switch {
-	case old.Lease == c.config.lease:
-		c.dog.Renewing(old, t.wantsRenewal())
-	case t.endWatch():
-		t.entry = &watchdog.Entry{Ward: t, Group: old.Group, Lease: c.config.lease, Until: old.Until, Upkeep: old.Upkeep}
-		c.dog.Watch(t.entry, time.Now(), t.deadline, t.wantsRenewal())
-	default:
-		t.entry = old // it is lost, and the watchdog is about to say so
-	}
 }
 
 // sideBySide does something with every part at the same time, and returns the

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/tasks"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // listenAfter is how long a hold lasts before its holder listens for a forced
@@ -25,13 +26,13 @@ const listenAfter = time.Second
 // [New]. All methods are safe for concurrent use. Redisson: RedissonClient.
 type Client struct {
 	driver driver.Driver
+	clocks *servertime.Clocks
 	config config
 	id     string // the UUID in front of every owner's number
 
 	dog   *watchdog.Dog
 	hub   *wakeup.Hub
 	lines *line.Lines
-	clock servertime.Clock
 	tasks tasks.Group // calls of users, and the goroutines of the client
 
 	// closing ends when Close begins: nothing new is started, and nobody waits
@@ -54,10 +55,14 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	}
 	c := &Client{
 		driver:  d,
+		clocks:  &servertime.Clocks{},
 		config:  config{lease: DefaultLease, timeout: DefaultTimeout},
 		id:      newUUID(),
 		tenures: map[tenureKey]*tenure{},
 		retired: map[tenureKey]time.Time{},
+	}
+	if d.Slotted() {
+		c.clocks = servertime.New(wire.Slots)
 	}
 	for _, option := range options {
 		if option == nil {

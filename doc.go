@@ -67,7 +67,9 @@
 //	flight       one a send (order.go), until the driver has answered; counted by
 //	             Client.tasks. Its sender may have given up by then.
 //	settle       one a matter to settle (settle.go), counted by Client.tasks;
-//	             bounded by the sends' limits, and by the lease if Redis is away.
+//	             bounded by the sends' limits, or two minutes if the clocks are far
+//	             apart, and by the lease if Redis is away. Close waits for neither
+//	             clocks that are far apart nor a lease.
 //	attempt      one a server and try of a RedLock, counted by that client's tasks;
 //	             ends with the call's context, or within the client's timeout.
 //	side by side one a part while a hold of several locks is extended or given

@@ -127,7 +127,7 @@ func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duratio
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entry == entry { // else the answer is about holds that have ended
-		c.dog.Acknowledge(entry, c.dog.Trust(o.sent, time.Now(), d))
+		c.dog.Acknowledge(entry, o.sent, d)
 	}
 	return h.state()
 }

@@ -102,8 +102,7 @@ func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
 		}
 		c.pokeHolders(k)
 		// One that is still on its way could hit the same owner's next hold.
-		_, over := c.outcomesOf(o.unknown)
-		sleep(ctx, time.Until(over))
+		c.outlast(ctx, o.unknown)
 		// If a send was lost, the one that was answered may have found its work
 		// done. Otherwise the holder has left by itself; another may have come.
 		if o.answer.Code == script.Done || len(o.unknown) > 0 {

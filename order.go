@@ -3,10 +3,12 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/servertime"
 )
 
 // This file holds the retry policy, the only one there is. Scripts set a state,
@@ -28,9 +30,11 @@ var (
 // flight is one script on its way to the server and back. Its goroutine ends
 // with the driver's answer, for which nobody may be waiting any more.
 type flight struct {
-	sent time.Time
-	// over is when the script can have no more effect.
-	over time.Time
+	clock servertime.Clock
+	sent  time.Time
+	// The server does nothing with it after timeout, which is limit on its clock.
+	timeout time.Duration
+	limit   int64
 	// done is closed when answer and err are set.
 	done   chan struct{}
 	answer script.Answer
@@ -40,14 +44,15 @@ type flight struct {
 
 // launch sends a request. The server does nothing with it after timeout.
 func (c *Client) launch(ask request, timeout time.Duration) *flight {
-	now := time.Now()
-	limit, doubt := c.clock.Limit(now, timeout)
-	f := &flight{sent: now, over: now.Add(timeout + doubt), done: make(chan struct{})}
+	now, clock := time.Now(), c.clocks.Of(c.slot(ask.keys[0])) // all keys have one slot
+	f := &flight{
+		clock: clock, sent: now, timeout: timeout, limit: clock.Limit(now, timeout), done: make(chan struct{}),
+	}
 	started := c.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(c.life, now.Add(timeout+c.acknowledging(ask)))
 		defer cancel()
 		defer close(f.done)
-		f.answer, f.acked, f.err = c.fly(ctx, ask, limit, now)
+		f.answer, f.acked, f.err = c.fly(ctx, ask, f)
 	})
 	if !started {
 		f.err = ErrClosed
@@ -57,13 +62,14 @@ func (c *Client) launch(ask request, timeout time.Duration) *flight {
 }
 
 // fly is the flight's goroutine.
-func (c *Client) fly(ctx context.Context, ask request, limit string, sent time.Time) (
+func (c *Client) fly(ctx context.Context, ask request, f *flight) (
 	answer script.Answer, acked int, err error,
 ) {
 	publish, err := c.publishCommand(ctx)
 	if err != nil {
 		return script.Answer{}, 0, err
 	}
+	limit := strconv.FormatInt(f.limit, 10)
 	call := driver.Call{
 		Script: ask.script, Keys: ask.keys, Args: append([]string{limit, ask.channel, publish}, ask.args...),
 	}
@@ -78,7 +84,7 @@ func (c *Client) fly(ctx context.Context, ask request, limit string, sent time.T
 	}
 	answer, err = script.Parse(reply)
 	if err == nil {
-		c.clock.Learn(answer.Now, sent, answer.Code == script.Late)
+		f.clock.Learn(answer.Now, f.sent)
 	}
 	return answer, acked, err
 }
@@ -91,6 +97,14 @@ func (c *Client) acknowledging(ask request) time.Duration {
 	}
 	return 0
 }
+
+// over is when the script can have no more effect, as far as that is known now.
+// If the server has not answered yet, it is known better once it has.
+func (f *flight) over() time.Time { return f.clock.Over(f.sent, f.timeout, f.limit) }
+
+// due is when it is over, unless the server's clock is further off than is known
+// from an answer within the timeout. The driver has let go of it by then.
+func (f *flight) due() time.Time { return f.sent.Add(3*f.timeout/2 + 2*servertime.Slack) }
 
 // inTheAir reports whether the driver has not answered yet.
 func (f *flight) inTheAir() bool {

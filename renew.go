@@ -20,11 +20,15 @@ type group struct {
 // group returns the renewal group of a lock: its script and, where the server
 // asks for it, its slot.
 func (c *Client) group(k *kind) group {
-	g := group{script: k.renew(Owner{}, 0, 0).script}
+	return group{script: k.renew(Owner{}, 0, 0).script, slot: c.slot(k.name)}
+}
+
+// slot is that of a key, where the server has slots.
+func (c *Client) slot(key string) int {
 	if c.driver.Slotted() {
-		g.slot = wire.Slot(k.name)
+		return wire.Slot(key)
 	}
-	return g
+	return 0
 }
 
 // renew sends one batch for the watchdog. It returns when ctx ends; what arrives

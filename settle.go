@@ -124,23 +124,29 @@ func (c *Client) settle(t *tenure, m matter) {
 // settling is settle's goroutine.
 func (c *Client) settling(t *tenure, m matter) {
 	c.depart(t, m.leave)
-	ran, over := c.outcomesOf(m.unknown)
-	if len(m.unknown) > 0 {
-		defer func() {
-			sleep(c.life, time.Until(over))
+	ran, loose := c.outcomesOf(m.unknown)
+	defer func() {
+		c.outlast(c.life, loose)
+		if len(m.unknown) > 0 {
 			c.depart(t, m.leave) // a refused one, too, may have come back to the line
-		}()
-	}
+		}
+	}()
 	for ran || m.release {
 		if ran {
 			t.mayHave(m.stood)
 		}
-		if asked := c.insist(t); !ran || !asked.Before(over) {
+		asked, unknown := c.insist(t)
+		_, more := c.outcomesOf(unknown)
+		loose = append(loose, more...)
+		// The answer has told what time it is there, and so when this is over.
+		over := c.over(loose)
+		if !ran || asked.IsZero() || !asked.Before(over) {
 			return
 		}
 		// A send that was held up may still arrive. Only after its limit is it
-		// certain that what is asked for then is the last word.
-		sleep(c.life, time.Until(over))
+		// certain that what is asked for then is the last word. If that is far off,
+		// what has come until then is given back.
+		c.nap(c.life, over)
 		if c.life.Err() != nil {
 			return
 		}
@@ -153,10 +159,11 @@ func (c *Client) depart(t *tenure, leave request) {
 	if leave.script == nil {
 		return
 	}
+	var unknown []*flight
+	defer func() { c.outlast(c.life, unknown) }()
 	for end := time.Now().Add(reservation); c.life.Err() == nil; {
 		o := c.order(c.life, leave)
-		_, over := c.outcomesOf(o.unknown)
-		sleep(c.life, time.Until(over))
+		unknown = append(unknown, o.unknown...)
 		switch {
 		case o.err == nil:
 			return
@@ -168,64 +175,102 @@ func (c *Client) depart(t *tenure, leave request) {
 }
 
 // outcomesOf waits until it is known what came of each flight, and returns
-// whether any may have had an effect, and until when one may have it still.
-func (c *Client) outcomesOf(flights []*flight) (ran bool, over time.Time) {
+// whether any may have had an effect, and those that may have one still.
+func (c *Client) outcomesOf(flights []*flight) (ran bool, loose []*flight) {
 	for _, f := range flights {
-		fRan, fOver := c.outcomeOf(f)
+		fRan, fLoose := c.outcomeOf(f)
 		ran = ran || fRan
-		if fOver.After(over) {
-			over = fOver
+		if fLoose {
+			loose = append(loose, f)
 		}
 	}
-	return ran, over
+	return ran, loose
 }
 
 // outcomeOf waits until it is known what came of a flight: whether it may have
-// had an effect, and until when it may have one still, if so.
-func (c *Client) outcomeOf(f *flight) (ran bool, over time.Time) {
-	timer := time.NewTimer(time.Until(f.over))
+// had an effect, and whether it may have one still.
+func (c *Client) outcomeOf(f *flight) (ran, loose bool) {
+	timer := time.NewTimer(time.Until(earlier(f.over(), f.due())))
 	defer timer.Stop()
 	select {
 	case <-f.done:
 	case <-timer.C:
-		return true, f.over
+		return true, true
 	case <-c.life.Done():
-		return true, f.over
+		return true, true
 	}
-	switch {
-	case f.err == nil:
-		return f.answer.Code == script.Done, time.Time{}
-	case mayHaveRun(f.err):
-		return true, f.over
-	default:
-		return false, time.Time{}
+	if f.err == nil {
+		return f.answer.Code == script.Done, false
+	}
+	ran = mayHaveRun(f.err)
+	return ran, ran
+}
+
+// over is when the last of the flights can have no more effect, as far as that is
+// known now. Close does not wait for a clock that is far off.
+func (c *Client) over(flights []*flight) (last time.Time) {
+	for _, f := range flights {
+		over := f.over()
+		if c.closing.Err() != nil {
+			over = earlier(over, f.due())
+		}
+		if over.After(last) {
+			last = over
+		}
+	}
+	return last
+}
+
+// outlast waits until none of the flights can have an effect any more, or ctx
+// ends.
+func (c *Client) outlast(ctx context.Context, flights []*flight) {
+	_, loose := c.outcomesOf(flights)
+	for ctx.Err() == nil && time.Now().Before(c.over(loose)) {
+		c.nap(ctx, c.over(loose))
 	}
 }
 
+// nap waits until flights are over, or it is time to ask again when that is: what
+// is known of the server's clock may have changed, or Close has begun.
+func (c *Client) nap(ctx context.Context, over time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, earlier(over, time.Now().Add(longestSleep)))
+	defer cancel()
+	if c.closing.Err() != nil {
+		<-ctx.Done()
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-c.closing.Done():
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
 // insist asks for what is wanted until Redis answers or nothing can be left
-// there. It returns when the answered send was sent, and only after no other
-// send of its own can have an effect. Op is held.
-func (c *Client) insist(t *tenure) (asked time.Time) {
-	var unknown []*flight
-	defer func() {
-		_, over := c.outcomesOf(unknown)
-		sleep(c.life, time.Until(over))
-	}()
+// there. It returns when the answered send was sent, the zero time if it has given
+// up, and its unanswered ones. Op is held.
+func (c *Client) insist(t *tenure) (asked time.Time, unknown []*flight) {
 	end := t.gone()
 	for {
 		ch, found := t.surplus()
 		if !found {
-			return time.Now()
+			return time.Now(), unknown
 		}
 		o := c.order(c.life, t.kind.release(t.owner, ch.from, ch.to))
 		unknown = append(unknown, o.unknown...)
 		switch {
 		case o.err == nil:
 			t.released(o, ch)
-			return o.sent
+			return o.sent, unknown
 		case !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end):
 			c.failed(t.kind.name, t.owner, o.backendError("release", t.kind.name))
-			return time.Now()
+			return time.Time{}, unknown
 		}
 	}
 }

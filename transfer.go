@@ -68,8 +68,7 @@ func (t *tenure) quiet(ctx context.Context) bool {
 	t.mu.Lock()
 	pending := t.pending
 	t.mu.Unlock()
-	_, over := t.kind.client.outcomesOf(pending)
-	sleep(ctx, time.Until(over))
+	t.kind.client.outlast(ctx, pending)
 	if ctx.Err() != nil {
 		return false
 	}

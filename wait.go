@@ -110,7 +110,7 @@ func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) o
 // refused notes who holds the lock, and when to ask again at the latest.
 func (a *acquisition) refused(place *line.Place, o outcome) {
 	// What has passed its limit without an effect so far will have none.
-	a.unknown = slices.DeleteFunc(a.unknown, func(f *flight) bool { return f.over.Before(o.sent) })
+	a.unknown = slices.DeleteFunc(a.unknown, func(f *flight) bool { return f.over().Before(o.sent) })
 	a.last, a.refusedOnce = a.refusal(o), true
 	nap := longestSleep
 	switch hint, err := o.answer.Int(2); {

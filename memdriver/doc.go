@@ -12,6 +12,8 @@
 // way a network loses it: the caller learns nothing, and a late request is still
 // executed.
 //
+// [Server.SetClock] sets the server's clock apart from the program's.
+//
 // It is no database. Nothing is persisted, nothing is replicated, and it is
 // slower than a Redis server. [Server.SetReplicas] only says how many replicas
 // acknowledge.

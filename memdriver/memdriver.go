@@ -26,6 +26,7 @@ type Server struct {
 	wg   sync.WaitGroup // calls that faults have delayed beyond their contexts
 
 	mu       sync.Mutex
+	ahead    time.Duration // by how much its clock differs from the program's
 	replicas int
 	changed  chan struct{} // closed when replicas changes
 }
@@ -51,6 +52,22 @@ func (s *Server) Close() {
 	s.stop()
 	s.wg.Wait()
 	s.mini.Close()
+}
+
+// SetClock sets the server's clock so far ahead of the program's, or behind it if
+// negative; at first they agree. A clock that is set forward takes that off every
+// key's time to live, as in Redis; one that is set back leaves it as it is.
+func (s *Server) SetClock(ahead time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = ahead
+}
+
+// tick has the server read its clock.
+func (s *Server) tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mini.SetTime(time.Now().Add(s.ahead).UTC())
 }
 
 // SetReplicas says how many replicas acknowledge from now on whatever is written,
@@ -89,6 +106,7 @@ func (s *Server) wait(ctx context.Context, replicas int, timeout time.Duration) 
 func (s *Server) Do(args ...string) (any, error) {
 	var buffer bytes.Buffer
 	w := bufio.NewWriter(&buffer)
+	s.tick()
 	peer := server.NewPeer(w)
 	s.mini.Server().Dispatch(peer, args)
 	peer.Flush()

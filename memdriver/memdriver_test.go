@@ -3,6 +3,8 @@ package memdriver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -229,5 +231,39 @@ func TestLoseMessages(t *testing.T) {
 		if got := strings.Join(events, " "); got != "c c! c c!" {
 			t.Errorf("heard %q", got)
 		}
+	})
+}
+
+// The server's clock is what scripts read and what keys expire by.
+func TestSetClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		want := func(want string, args ...string) {
+			t.Helper()
+			reply, err := s.Do(args...)
+			if got := fmt.Sprint(reply); err != nil || got != want {
+				t.Errorf("%v = %v, %v, want %v", args, got, err, want)
+			}
+		}
+		apart := func(d time.Duration) {
+			t.Helper()
+			want(strconv.FormatInt(time.Now().Add(d).Unix(), 10), "EVAL", "return tonumber(redis.call('TIME')[1])", "0")
+		}
+		apart(0)
+		want("OK", "SET", "k", "v", "PX", "100000")
+		s.SetClock(time.Minute)
+		apart(time.Minute)
+		want("40000", "PTTL", "k")
+		time.Sleep(10 * time.Second)
+		apart(time.Minute)
+		want("30000", "PTTL", "k")
+		s.SetClock(-time.Hour)
+		apart(-time.Hour)
+		want("30000", "PTTL", "k")
+		time.Sleep(10 * time.Second)
+		want("20000", "PTTL", "k")
+		s.SetClock(0)
+		apart(0)
+		want("-2", "PTTL", "k")
 	})
 }

@@ -1,33 +1,67 @@
-// Package servertime guesses what time it is on the server, from the times that
+// Package servertime guesses what time it is on each server, from the times that
 // its answers carried.
 //
-// The guess serves one purpose: to tell the server until when a call may take
+// The guesses serve one purpose: to tell a server until when a call may take
 // effect, so that a call which was held up on its way, and given up by its
 // caller, does nothing when it arrives after all. A wrong guess cannot break a
 // lock. If the server is ahead of the guess, it refuses a call that is in time,
 // its answer corrects the guess, and the call is repeated; if it is behind, a
-// call that was given up may take effect for that much longer. How far it may be
-// behind is known from how long the answer took, and callers wait for it.
+// call that was given up may take effect for longer. How much longer is computed
+// when it matters, from the guess as it is then, and callers wait for it.
+//
+// # One guess a server
+//
+// The nodes of a cluster have clocks of their own. Which slots are on one node
+// nobody here knows, so each slot has a guess of its own. Until the first answer
+// about a slot nobody knows how far the clock of its node is off: a limit then
+// follows the last answer of any node, or else our own clock, and when it has
+// passed is only known after an answer.
+//
+// # State
+//
+// A guess is immutable, and replaced as a whole, so nothing is locked. Where keys
+// have slots there are at most as many guesses as slots.
 package servertime
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 )
 
-// slack is what a limit allows beyond the known error of the guess, for clocks
-// that drift and for rounding.
-const slack = 250 * time.Millisecond
+const (
+	// Slack is what a limit allows beyond the known error of the guess, for clocks
+	// that drift and for rounding.
+	Slack = 250 * time.Millisecond
+	// young is for how long a guess is kept although a new one is as good.
+	young = time.Second
+	// maxDoubt is by how much the server's clock is believed to differ from a
+	// limit's at most. A call that was held up for so long beyond its time is
+	// not expected any more, whatever its limit says.
+	maxDoubt = 2 * time.Minute
+)
 
-// young is for how long a guess is kept although a new one is as good.
-const young = time.Second
-
-// Clock is a guess. The zero Clock takes the server's clock for the same as
-// ours. It is safe for concurrent use.
-type Clock struct {
-	guess atomic.Pointer[reading]
+// Clocks are the guesses of one client. The zero Clocks is for servers without
+// slots. It is safe for concurrent use.
+type Clocks struct {
+	last  guess   // the last answer of any node; the only one without slots
+	slots []guess // of the node that has the slot; nil without slots
 }
+
+// New returns the clocks of nodes that share so many slots.
+func New(slots int) *Clocks { return &Clocks{slots: make([]guess, slots)} }
+
+// Of returns the clock of the node that has a slot.
+func (c *Clocks) Of(slot int) Clock {
+	if c.slots == nil {
+		return Clock{own: &c.last, last: &c.last}
+	}
+	return Clock{own: &c.slots[slot], last: &c.last}
+}
+
+// Clock is one of [Clocks].
+type Clock struct{ own, last *guess }
+
+type guess = atomic.Pointer[reading]
 
 // reading is the server's time, ours when it was read, and by how much that may
 // be wrong in either direction.
@@ -37,26 +71,58 @@ type reading struct {
 	doubt  time.Duration
 }
 
+// time is what the server's clock shows by the reading, in ms since the epoch.
+func (r *reading) time(now time.Time) int64 { return r.server + now.Sub(r.at).Milliseconds() }
+
 // Learn takes note of the time that an answer carried, to a call that was sent
 // at sent. A guess that was found wrong is replaced at once; another one by a
 // better one, and from time to time by one that is good enough.
-func (c *Clock) Learn(server int64, sent time.Time, wrong bool) {
+func (c Clock) Learn(server int64, sent time.Time) {
 	now := time.Now()
 	half := now.Sub(sent) / 2
-	old := c.guess.Load()
-	replace := old == nil || wrong || half < old.doubt/2 ||
-		now.Sub(old.at) > young && half <= max(slack, old.doubt)
-	if replace {
-		c.guess.Store(&reading{server: server, at: sent.Add(half), doubt: half})
+	found := reading{server: server, at: sent.Add(half), doubt: half}
+	old := c.own.Load()
+	if old != nil && !old.replaceable(found, now) {
+		return
+	}
+	kept := found
+	c.own.Store(&kept)
+	if c.last != c.own {
+		c.last.Store(&kept)
 	}
 }
 
+// replaceable reports whether a later reading is to take the place of this one.
+func (r *reading) replaceable(found reading, now time.Time) bool {
+	off := time.Duration(found.server-r.time(found.at)) * time.Millisecond
+	return off.Abs() > r.doubt+found.doubt+Slack || // it is another clock, or has been set
+		found.doubt < r.doubt/2 ||
+		now.Sub(r.at) > young && found.doubt <= max(Slack, r.doubt)
+}
+
 // Limit returns the server's time at d after now, with a margin, in ms since the
-// epoch, as scripts take it; and by how much later than d after now it may be.
-func (c *Clock) Limit(now time.Time, d time.Duration) (limit string, doubt time.Duration) {
-	ms, doubt := now.UnixMilli(), time.Duration(0)
-	if r := c.guess.Load(); r != nil {
-		ms, doubt = r.server+now.Sub(r.at).Milliseconds(), r.doubt
+// epoch.
+func (c Clock) Limit(now time.Time, d time.Duration) int64 {
+	ms := now.UnixMilli()
+	if r := c.own.Load(); r != nil {
+		ms = r.time(now)
+	} else if r := c.last.Load(); r != nil {
+		ms = r.time(now)
 	}
-	return strconv.FormatInt(ms+(d+slack).Milliseconds(), 10), doubt + 2*slack
+	return ms + (d + Slack).Milliseconds()
+}
+
+// Over returns from when on the server finds a call late that was sent at sent,
+// with the limit for d, as far as that is known now: if the server has not
+// answered yet, as if our clock were right.
+func (c Clock) Over(sent time.Time, d time.Duration, limit int64) time.Time {
+	over := sent.Add(d + 2*Slack)
+	if r := c.own.Load(); r != nil {
+		left := time.Duration(limit-r.server) * time.Millisecond
+		over = r.at.Add(left + r.doubt + Slack)
+	}
+	if last := sent.Add(d + maxDoubt); over.After(last) {
+		return last
+	}
+	return over
 }

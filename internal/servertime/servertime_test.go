@@ -1,77 +1,128 @@
 package servertime
 
 import (
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func limit(t *testing.T, c *Clock) int64 {
+// send is a call that takes effect for two seconds.
+type send struct {
+	clock Clock
+	at    time.Time
+	limit int64
+}
+
+func (c *Clocks) send(slot int) send {
+	now, clock := time.Now(), c.Of(slot)
+	return send{clock: clock, at: now, limit: clock.Limit(now, 2*time.Second)}
+}
+
+// over is for how long after it was sent it may take effect.
+func (s send) over() time.Duration { return s.clock.Over(s.at, 2*time.Second, s.limit).Sub(s.at) }
+
+func (s send) want(t *testing.T, limit int64, over time.Duration) {
 	t.Helper()
-	text, _ := c.Limit(time.Now(), 2*time.Second)
-	ms, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
+	if s.limit != limit {
+		t.Errorf("limit %d, want %d", s.limit, limit)
 	}
-	return ms
+	if got := s.over(); got != over {
+		t.Errorf("over after %v, want %v", got, over)
+	}
+}
+
+// answer has a node answer after a while, with the time half-way by its clock.
+func (c *Clocks) answer(slot int, ahead, after time.Duration) {
+	sent := time.Now()
+	time.Sleep(after)
+	c.Of(slot).Learn(sent.Add(after/2+ahead).UnixMilli(), sent)
 }
 
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c Clock
-		if got, want := limit(t, &c), time.Now().UnixMilli()+2250; got != want {
-			t.Errorf("without an answer: %d, want %d", got, want)
-		}
-		sent := time.Now()
-		time.Sleep(100 * time.Millisecond)
-		c.Learn(1_000_000, sent, false) // read 50 ms ago
-		if got, want := limit(t, &c), int64(1_000_050+2250); got != want {
-			t.Errorf("after an answer: %d, want %d", got, want)
-		}
-		sent = time.Now()
-		time.Sleep(100 * time.Millisecond)
-		c.Learn(5_000_000, sent, false)
-		if got, want := limit(t, &c), int64(1_000_150+2250); got != want {
-			t.Errorf("a young guess was replaced: %d, want %d", got, want)
-		}
-		c.Learn(5_000_000, time.Now(), true)
-		time.Sleep(time.Minute)
-		if got, want := limit(t, &c), int64(5_060_000+2250); got != want {
-			t.Errorf("a wrong guess was kept: %d, want %d", got, want)
-		}
+		var c Clocks
+		c.send(0).want(t, time.Now().UnixMilli()+2250, 2500*time.Millisecond)
+		c.answer(0, time.Hour, 100*time.Millisecond)
+		ahead := time.Hour.Milliseconds()
+		c.send(0).want(t, time.Now().UnixMilli()+ahead+2250, 2550*time.Millisecond)
+		c.answer(0, time.Hour+20*time.Millisecond, 100*time.Millisecond)
+		c.send(0).want(t, time.Now().UnixMilli()+ahead+2250, 2550*time.Millisecond)
+		time.Sleep(young)
+		c.answer(0, time.Hour+20*time.Millisecond, 100*time.Millisecond)
+		c.send(0).want(t, time.Now().UnixMilli()+ahead+20+2250, 2550*time.Millisecond)
 	})
+}
+
+// An answer that cannot be of the same clock replaces a guess at once, however
+// young and good that is.
+func TestAnotherClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-3 * time.Second, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var c Clocks
+			c.answer(0, 0, 2*time.Millisecond)
+			c.answer(0, ahead, 100*time.Millisecond)
+			c.send(0).want(t, time.Now().Add(ahead).UnixMilli()+2250, 2550*time.Millisecond)
+		})
+	}
 }
 
 // A slow answer makes a doubtful guess, and says so until a better one comes.
 func TestDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c Clock
-		doubt := func() time.Duration {
-			_, doubt := c.Limit(time.Now(), time.Second)
-			return doubt
+		var c Clocks
+		doubt := func(want time.Duration) {
+			t.Helper()
+			if got := c.send(0).over() - 2*time.Second - 2*Slack; got != want {
+				t.Errorf("doubt %v, want %v", got, want)
+			}
 		}
-		if got := doubt(); got != 2*slack {
-			t.Errorf("without an answer: %v", got)
-		}
-		sent := time.Now()
-		time.Sleep(1900 * time.Millisecond)
-		c.Learn(time.Now().UnixMilli(), sent, false)
-		if got := doubt(); got != 950*time.Millisecond+2*slack {
-			t.Errorf("after a slow answer: %v", got)
-		}
-		sent = time.Now()
-		time.Sleep(10 * time.Millisecond)
-		c.Learn(time.Now().UnixMilli(), sent, false)
-		if got := doubt(); got != 5*time.Millisecond+2*slack {
-			t.Errorf("after a quick answer: %v", got)
-		}
+		doubt(0)
+		c.answer(0, 0, 1900*time.Millisecond)
+		doubt(950 * time.Millisecond)
+		c.answer(0, 0, 10*time.Millisecond)
+		doubt(5 * time.Millisecond)
 		time.Sleep(time.Minute)
-		sent = time.Now()
-		time.Sleep(4 * time.Second)
-		c.Learn(time.Now().UnixMilli(), sent, false)
-		if got := doubt(); got != 5*time.Millisecond+2*slack {
-			t.Errorf("a slow answer replaced a good guess: %v", got)
-		}
+		c.answer(0, 0, 4*time.Second)
+		doubt(5 * time.Millisecond)
+	})
+}
+
+// When a send is over that was made before the first answer is known after it:
+// the server's clock has to pass the limit that was guessed.
+func TestFirstAnswerTellsWhenASendIsOver(t *testing.T) {
+	for ahead, want := range map[time.Duration]time.Duration{
+		-time.Minute:      time.Minute + 2550*time.Millisecond,
+		-3 * time.Second:  5550 * time.Millisecond,
+		0:                 2550 * time.Millisecond,
+		1 * time.Second:   1550 * time.Millisecond,
+		3 * time.Second:   -450 * time.Millisecond, // it was late when it was sent
+		-10 * time.Minute: maxDoubt + 2*time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var c Clocks
+			first := c.send(0)
+			first.want(t, time.Now().UnixMilli()+2250, 2500*time.Millisecond)
+			c.answer(0, ahead, 100*time.Millisecond)
+			if got := first.over(); got != want {
+				t.Errorf("the server is ahead by %v: over after %v, want %v", ahead, got, want)
+			}
+		})
+	}
+}
+
+// Each slot has a guess of its own; one about which nothing was answered follows
+// the last answer, and does not rely on it.
+func TestSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(3)
+		c.answer(0, time.Minute, 100*time.Millisecond)
+		minute := time.Minute.Milliseconds()
+		other := c.send(1)
+		other.want(t, time.Now().UnixMilli()+minute+2250, 2500*time.Millisecond)
+		c.answer(1, time.Minute-3*time.Second, 100*time.Millisecond)
+		other.want(t, other.limit, 5550*time.Millisecond)
+		c.send(0).want(t, time.Now().UnixMilli()+minute+2250, 2550*time.Millisecond)
+		c.send(1).want(t, time.Now().UnixMilli()+minute-3000+2250, 2550*time.Millisecond)
+		c.send(2).want(t, time.Now().UnixMilli()+minute-3000+2250, 2500*time.Millisecond)
 	})
 }

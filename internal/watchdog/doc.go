@@ -30,7 +30,7 @@
 //
 // # Locks
 //
-// Dog.mu guards the heap and every field of every entry. Lost and Mature are
+// Dog.mu guards the heap and every field of every entry that is watched. Lost and Mature are
 // called from the dog's goroutines without it, and must not block.
 //
 // # Failures
@@ -47,4 +47,11 @@
 // and when the wall clock has run ahead it takes the difference off every
 // deadline. A wall clock that is set forward looks the same, and costs at worst
 // a hold that might have lasted.
+//
+// Each entry remembers when its deadline was reckoned: what the clocks differ by
+// from then on is still to come off. So a deadline is reckoned here and nowhere
+// else, from when the call was sent, with the time read while Dog.mu is held. No
+// look can come between that time and the entry, and the next look finds every
+// suspension since. Remove and Deadline do not wait for that look, they compare
+// the clocks themselves.
 package watchdog

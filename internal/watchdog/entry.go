@@ -13,14 +13,14 @@ const (
 	removed
 )
 
-// Entry is one watched hold. Its exported fields are set before Watch and do
-// not change.
+// Entry is one watched hold. Its exported fields are set before Watch, and
+// nobody but the dog touches them afterwards.
 type Entry struct {
 	// Ward is what the callbacks are told about.
 	Ward any
 	// Group is comparable; entries of one group may be renewed in one call.
 	Group any
-	// Lease is the time to live that a renewal asks for.
+	// Lease is the time to live that a renewal asks for, until [Dog.Relet].
 	Lease time.Duration
 	// Until, if set, is the end of the longest time that renewals may reach.
 	Until time.Time
@@ -31,7 +31,7 @@ type Entry struct {
 	// Guarded by Dog.mu.
 	state    state
 	deadline time.Time
-	setAt    time.Time // when the deadline was last reckoned
+	setAt    time.Time // when the deadline was last reckoned: the skew from then on is still to come off
 	renewing bool      // prolonged, not only checked when poked, or seen to again
 	renewAt  time.Time // when to send the next renewal; zero: never
 	matureAt time.Time // zero once it has been told

@@ -10,8 +10,6 @@ import (
 func (d *Dog) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	last := time.Now()
-	watching := true // else nothing was watched since last
 	for {
 		select {
 		case <-d.ctx.Done():
@@ -19,13 +17,7 @@ func (d *Dog) run() {
 		case <-d.wake:
 		case <-timer.C:
 		}
-		now := time.Now()
-		if watching && d.skew(last, now) > jump {
-			d.awoke(now)
-		}
-		last = now
-		var wait time.Duration
-		if wait, watching = d.look(now); watching {
+		if wait, more := d.look(); more {
 			timer.Reset(wait)
 		} else {
 			timer.Stop()
@@ -33,25 +25,9 @@ func (d *Dog) run() {
 	}
 }
 
-// awoke takes the time for which the host was suspended off every deadline that
-// was reckoned before, and asks at once for every renewal, and for what is to be
-// seen to again.
-func (d *Dog) awoke(now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, e := range d.heap {
-		e.deadline = e.deadline.Add(-max(0, d.skew(e.setAt, now)))
-		e.setAt = now
-		if e.renewing || e.Upkeep > 0 {
-			e.renewAt = now
-		}
-	}
-	heap.Init(&d.heap)
-}
-
 // look deals with every entry that is due, and returns how long to sleep.
-func (d *Dog) look(now time.Time) (wait time.Duration, more bool) {
-	due := d.collect(now)
+func (d *Dog) look() (wait time.Duration, more bool) {
+	due := d.collect()
 	for _, e := range due.lost {
 		d.config.Lost(e, Unanswered)
 	}
@@ -91,10 +67,15 @@ type due struct {
 
 // collect takes what is due off the entries: their state says afterwards that
 // it has been dealt with.
-func (d *Dog) collect(now time.Time) due {
+func (d *Dog) collect() due {
 	found := due{renew: map[any][]*Entry{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := time.Now()
+	if d.skew(d.looked, now) > jump {
+		d.awoke(now)
+	}
+	d.looked = now
 	for len(d.heap) > 0 {
 		e := d.heap[0]
 		switch {
@@ -116,16 +97,32 @@ func (d *Dog) collect(now time.Time) due {
 	return found
 }
 
+// awoke takes the time for which the host was suspended off every deadline that
+// was reckoned before, and asks at once for every renewal, and for what is to be
+// seen to again. d.mu is held.
+func (d *Dog) awoke(now time.Time) {
+	for _, e := range d.heap {
+		if deadline := d.trusted(e, now); deadline.Before(e.deadline) {
+			e.deadline, e.setAt = deadline, now
+		}
+		if e.renewing || e.Upkeep > 0 {
+			e.renewAt = now
+		}
+	}
+	heap.Init(&d.heap)
+}
+
 // send renews one batch, in a goroutine of its own.
 func (d *Dog) send(group any, members []*Entry) {
-	// What an entry asks for does not change while it is in flight.
 	batch := make([]Renewal, len(members))
 	timeout := d.config.Timeout
+	d.mu.Lock()
 	for i, e := range members {
 		batch[i] = Renewal{Ward: e.Ward, TTL: e.asked}
 		// A quarter of the lease leaves time to ask again.
 		timeout = min(timeout, max(e.Lease/4, time.Millisecond))
 	}
+	d.mu.Unlock()
 	d.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(d.ctx, timeout)
 		defer cancel()
@@ -137,9 +134,9 @@ func (d *Dog) send(group any, members []*Entry) {
 
 // answered puts the answer to a batch into effect.
 func (d *Dog) answered(members []*Entry, batch []Renewal, sent time.Time, held []bool, err error) {
-	now := time.Now()
 	var gone []*Entry
 	d.mu.Lock()
+	now := time.Now()
 	for i, e := range members {
 		e.inFlight = false
 		switch {
@@ -152,7 +149,10 @@ func (d *Dog) answered(members []*Entry, batch []Renewal, sent time.Time, held [
 			gone = append(gone, e)
 			continue
 		default:
-			d.acknowledged(e, sent, now, batch[i].TTL)
+			if ttl := batch[i].TTL; ttl > 0 {
+				d.raise(e, sent, now, ttl)
+			}
+			e.plan(d.awake(sent, sent, now))
 		}
 		heap.Fix(&d.heap, e.index)
 	}
@@ -161,14 +161,6 @@ func (d *Dog) answered(members []*Entry, batch []Renewal, sent time.Time, held [
 	for _, e := range gone {
 		d.config.Lost(e, NotHeld)
 	}
-}
-
-// acknowledged moves the deadline of an entry that was renewed for ttl.
-func (d *Dog) acknowledged(e *Entry, sent, now time.Time, ttl time.Duration) {
-	if deadline := d.Trust(sent, now, ttl); ttl > 0 && deadline.After(e.deadline) {
-		e.deadline, e.setAt = deadline, now
-	}
-	e.plan(sent)
 }
 
 // pause is how long to wait before a failed renewal is repeated. It is longer

@@ -71,6 +71,7 @@ type Dog struct {
 	heap    entries
 	started bool
 	stopped bool
+	looked  time.Time // until when suspensions have been noticed
 	lookAt  time.Time // when the goroutine will look next; zero: when it is woken
 	idle    int       // how many looks in a row have found no entry
 
@@ -95,21 +96,31 @@ func wallSkew(from, to time.Time) time.Duration {
 // been acknowledged by now, and gave the lock a time to live of ttl. Redis'
 // clock may run 1 % faster than ours and expires keys by the millisecond.
 func (d *Dog) Trust(sent, now time.Time, ttl time.Duration) time.Time {
-	deadline := sent.Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
-	if ahead := d.skew(sent, now); ahead > jump {
-		deadline = deadline.Add(-ahead)
-	}
-	return deadline
+	return d.awake(sent, sent, now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
 }
 
-// Watch begins to watch an entry whose hold was acknowledged with the given
-// deadline. sent is when that call was sent; renewing says whether to renew.
-func (d *Dog) Watch(e *Entry, sent, deadline time.Time, renewing bool) {
+// awake returns a time, earlier by as long as the host was suspended between from
+// and to: our clock has stood still then, and the server's has not.
+func (d *Dog) awake(at, from, to time.Time) time.Time {
+	if ahead := d.skew(from, to); ahead > jump {
+		return at.Add(-ahead)
+	}
+	return at
+}
+
+// Watch begins to watch an entry whose hold was acknowledged: by a call that was
+// sent at sent and asked for ttl. renewing says whether to renew.
+func (d *Dog) Watch(e *Entry, sent time.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e.state, e.deadline, e.setAt, e.renewing = watched, deadline, time.Now(), renewing
+	now := time.Now()
+	if len(d.heap) == 0 {
+		d.looked = now // a suspension before that concerns nobody
+	}
+	e.state, e.renewing = watched, renewing
+	e.deadline, e.setAt = d.Trust(sent, now, ttl), now
 	e.matureAt = sent.Add(d.config.MatureAfter)
-	e.plan(sent)
+	e.plan(d.awake(sent, sent, now))
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
 		d.started = true
@@ -126,17 +137,52 @@ func (d *Dog) Watch(e *Entry, sent, deadline time.Time, renewing bool) {
 func (d *Dog) Remove(e *Entry) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.finish(e, removed) && time.Now().Before(e.deadline)
+	if e.state != watched {
+		return false
+	}
+	now := time.Now()
+	e.deadline = d.trusted(e, now)
+	d.finish(e, removed)
+	return now.Before(e.deadline)
 }
 
-// Acknowledge moves the deadline after a call other than the dog's own.
-func (d *Dog) Acknowledge(e *Entry, deadline time.Time) {
+// Acknowledge moves the deadline after a call other than the dog's own, which was
+// sent at sent and asked for ttl.
+func (d *Dog) Acknowledge(e *Entry, sent time.Time, ttl time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e.state == watched && deadline.After(e.deadline) {
-		e.deadline, e.setAt = deadline, time.Now()
+	if e.state == watched {
+		d.raise(e, sent, time.Now(), ttl)
 		heap.Fix(&d.heap, e.index)
 	}
+}
+
+// raise moves the deadline of a watched entry after an acknowledgement, if that
+// reaches further. d.mu is held, and now was read after it was taken: no look can
+// have come in between, and the next one finds every suspension since.
+func (d *Dog) raise(e *Entry, sent, now time.Time, ttl time.Duration) {
+	if deadline := d.Trust(sent, now, ttl); deadline.After(d.trusted(e, now)) {
+		e.deadline, e.setAt = deadline, now
+	}
+}
+
+// trusted is until when a watched entry may be trusted: its deadline, less the
+// time for which the host was suspended since it was reckoned. d.mu is held.
+func (d *Dog) trusted(e *Entry, now time.Time) time.Time {
+	return d.awake(e.deadline, e.setAt, now)
+}
+
+// Relet has the renewals from now on ask for another lease. The deadline stands.
+func (d *Dog) Relet(e *Entry, lease time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.state != watched || e.Lease == lease {
+		return
+	}
+	e.Lease = lease
+	e.plan(time.Now())
+	heap.Fix(&d.heap, e.index)
+	d.signal()
 }
 
 // Renewing switches renewal on or off.
@@ -167,11 +213,15 @@ func (d *Dog) Poke(e *Entry) {
 	d.signal()
 }
 
-// Deadline returns until when the entry may be trusted.
+// Deadline returns until when the entry may be trusted; of one that is watched no
+// more, until when it could have been.
 func (d *Dog) Deadline(e *Entry) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return e.deadline
+	if e.state != watched {
+		return e.deadline
+	}
+	return d.trusted(e, time.Now())
 }
 
 // Stop ends the goroutines and waits for them. No callback runs afterwards.
@@ -184,13 +234,9 @@ func (d *Dog) Stop() {
 }
 
 // finish takes a watched entry off the heap for good. d.mu is held.
-func (d *Dog) finish(e *Entry, s state) bool {
-	if e.state != watched {
-		return false
-	}
+func (d *Dog) finish(e *Entry, s state) {
 	e.state = s
 	heap.Remove(&d.heap, e.index)
-	return true
 }
 
 func (d *Dog) signal() {

@@ -69,7 +69,7 @@ func newDog(t *testing.T, s *server) *Dog {
 func watch(d *Dog, name string, group any, lease time.Duration, renewing bool) *Entry {
 	now := time.Now()
 	e := &Entry{Ward: name, Group: group, Lease: lease}
-	d.Watch(e, now, d.Trust(now, now, lease), renewing)
+	d.Watch(e, now, lease, renewing)
 	return e
 }
 
@@ -264,7 +264,7 @@ func TestUntilBoundsRenewal(t *testing.T) {
 		d := newDog(t, s)
 		now := time.Now()
 		e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Until: now.Add(time.Minute)}
-		d.Watch(e, now, d.Trust(now, now, e.Lease), true)
+		d.Watch(e, now, e.Lease, true)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(s.lost) != 1 {
@@ -291,7 +291,7 @@ func TestUpkeep(t *testing.T) {
 		d := newDog(t, s)
 		e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Upkeep: 10 * time.Second}
 		promised := d.Trust(now, now, time.Minute)
-		d.Watch(e, now, promised, false)
+		d.Watch(e, now, time.Minute, false)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(s.calls) != 5 || len(s.lost) != 1 || !d.Deadline(e).Equal(promised) {
@@ -305,7 +305,7 @@ func TestUpkeep(t *testing.T) {
 		s.calls = nil
 		now = time.Now()
 		e = &Entry{Ward: "b", Group: 0, Lease: time.Minute, Upkeep: 10 * time.Second}
-		d.Watch(e, now, d.Trust(now, now, e.Lease), true)
+		d.Watch(e, now, e.Lease, true)
 		time.Sleep(65 * time.Second)
 		synctest.Wait()
 		d.Remove(e)
@@ -324,7 +324,7 @@ func TestUpkeepAfterASuspension(t *testing.T) {
 			now := time.Now()
 			suspend(d, now.Add(5200*time.Millisecond), time.Minute)
 			e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Upkeep: 5 * time.Second}
-			d.Watch(e, now, d.Trust(now, now, 10*time.Minute), renewing)
+			d.Watch(e, now, 10*time.Minute, renewing)
 			time.Sleep(5500 * time.Millisecond)
 			synctest.Wait()
 			d.Remove(e)
@@ -369,9 +369,8 @@ func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		sent := time.Now()
 		time.Sleep(20 * time.Millisecond) // suspended for 20 s meanwhile
-		now := time.Now()
 		e := &Entry{Ward: "b", Group: 0, Lease: 30 * time.Second}
-		d.Watch(e, sent, d.Trust(sent, now, 30*time.Second), true)
+		d.Watch(e, sent, e.Lease, true)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if len(s.lost) > 0 {

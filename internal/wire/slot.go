@@ -14,14 +14,20 @@ func Slot(key string) int {
 	}
 	var crc uint16
 	for i := range len(key) {
-		crc ^= uint16(key[i]) << 8
-		for range 8 {
-			if crc&0x8000 != 0 {
-				crc = crc<<1 ^ 0x1021
-			} else {
-				crc <<= 1
-			}
-		}
+		crc = crc<<8 ^ crc16[byte(crc>>8)^key[i]]
 	}
 	return int(crc) % Slots
 }
+
+// crc16 is the CRC16 of each byte: every call on a cluster asks for a slot.
+var crc16 = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc >> 15
+			crc = crc<<1 ^ carry*0x1021
+		}
+		table[i] = crc
+	}
+	return table
+}()
