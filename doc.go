@@ -22,6 +22,8 @@
 //	calls.go     semaphores and latches without an owner: a call has an id instead
 //	acquire.go   acquiring, and the one loop that waits for it (wait.go)
 //	hold.go      a hold, and giving it back
+//	owner.go     who holds a lock, and how a context knows it
+//	transfer.go  handing a hold over to another owner, in another process too
 //	bundle.go    a hold of several locks (multi.go, redlock.go)
 //	tenure.go    what is known here of one owner at one lock
 //	settle.go    bringing Redis to what is wanted, in the background too
@@ -51,10 +53,28 @@
 // The limit is part of every script's arguments: after it, by the server's own
 // clock, the script does nothing. That is what makes waiting for it an end.
 //
-// Scripts go from one count to another, and do nothing if they find a third. So
-// some unanswered sends cannot do harm yet, and do not keep op: those of a granted
-// acquire are settled when the hold is given back, those of a partial release
-// before the next acquire. A count that is not ours is another process's.
+// An owner belongs to one client, and its changes come one after another. So a
+// script that finds the count it was to set is done: an earlier send of the same call
+// has seen to it. An acquire that finds a third count does nothing; a release takes
+// what it finds up to what may stand, since an acquire before it may not have been
+// answered. Unanswered sends of a granted acquire cannot do harm while the hold lasts,
+// and do not keep op: they are settled when it is given back. An Unlock that waits
+// for op returns as soon as nothing is left to give back; what op is kept for after
+// that concerns the next acquire only.
+//
+// What is lost is kept until its key has certainly gone, for Unlock to remove it;
+// then nothing remains of it here, whether or not it is ever unlocked.
+//
+// # A transfer
+//
+// Detach ends the giver's use of a clean hold: its count is answered as 1, it has no
+// nested holds, op is free and no send can have an effect any more. It renews no more,
+// and the owner is retired for as long as the key may live, so that nobody locks under
+// it again. Adopt is one script: a new owner of the taker's takes the place of the
+// giver's, with the count 1 and a new token. Its sends are as those of an acquire from 0
+// to 1: repeated until answered, and settled in the background if the call fails, which
+// then releases what it took over. If the giver dies before, or the taker does, the
+// lock ends with its lease.
 //
 // The promise is good for requests that are lost or late. It does not cover one
 // that is delivered again after it was answered; TCP does not do that, and the

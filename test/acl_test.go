@@ -53,7 +53,7 @@ var (
 
 var (
 	pollingRights = scriptRights.and(rights{
-		commands: []string{"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish"},
+		commands: []string{"exists", "hget", "hset", "hdel", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish"},
 		keys:     []string{"NAME"},
 		channels: []string{"redisson_lock__channel:{NAME}"},
 	})
@@ -80,7 +80,7 @@ var (
 	writersFirstRights = rights{commands: []string{"set"}}
 	fairRights         = scriptRights.and(listenRights).and(rights{
 		commands: []string{
-			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish", "persist",
+			"exists", "hget", "hset", "hdel", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish", "persist",
 			"lindex", "llen", "lpop", "lpos", "lrange", "lrem", "rpush",
 			"zadd", "zcard", "zmscore", "zrem", "zremrangebyscore", "zscore",
 		},
