@@ -538,10 +538,7 @@ func (r rights) onCluster(t *testing.T, client string) (all rights, differ []str
 func TestACLCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
-	admin := goRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, func(t *testing.T, key string, args ...string) []string {
-		t.Helper()
-		return lines(s.NodeFor(t, key).Cli(t, args...))
-	})
+	admin := goRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, onCluster(s))
 	admin.sharded = redistest.AtLeast(t, 7, 0)
 	user := func(t *testing.T, k *kind, client, without string) (name string) {
 		t.Helper()
