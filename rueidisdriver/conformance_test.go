@@ -69,7 +69,12 @@ func TestReplicated(t *testing.T) {
 func TestReplicatedCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
 	primaries, replicas := cluster.Roles(t)
-	target := target(primaries, redistest.AtLeast(t, 7, 0), rueidis.ClientOption{InitAddress: cluster.Addrs()})
+	option := rueidis.ClientOption{InitAddress: cluster.Addrs()}
+	sharded := redistest.AtLeast(t, 7, 0)
+	// Messages that are not sharded are listened for on any node. Scripts are on
+	// primaries; replicas may be suspended.
+	target, scripts := target(cluster.Nodes, sharded, option), target(primaries, sharded, option)
+	target.FlushScripts, target.Waits = scripts.FlushScripts, scripts.Waits
 	drivertest.Exercise(t, replicatedTarget(target, 1, replicas))
 }
 
