@@ -418,9 +418,9 @@ func TestRedLockHoldsDoNotOverlap(t *testing.T) {
 func TestMultiLockNeedsNoFurtherRights(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Cli(t, strings.Fields("ACL SETUSER limited on >pw ~lk:* ~redisson_lock__channel:{lk:* resetchannels "+
+	s.Cli(t, known(t, strings.Fields("ACL SETUSER limited on >pw ~lk:* ~redisson_lock__channel:{lk:* resetchannels "+
 		"&redisson_lock__channel:{lk:* -@all +eval +evalsha +script|load "+
-		"+time +exists +hget +hset +hkeys +pttl +pexpire +del +publish +subscribe +unsubscribe")...)
+		"+time +exists +hget +hset +hkeys +pttl +pexpire +del +publish +subscribe +unsubscribe"))...)
 	p := goRedis("limited", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: "limited", Password: "pw"}, cli(s))
 	c, other := p.client(t), p.client(t)
 	m := holdfast.NewMultiLock(mutexes(c, "lk:a", "lk:b")...)
