@@ -61,7 +61,7 @@ $(SERVERS:%=short-%): short-%: server-%
 
 interop-redis-8.0 interop-valkey-8.1: interop-%: server-% need-jvm
 	@echo "== interop on $*"
-	@cd interop && PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 15m -parallel 20 -run 'TestShared/(standalone|cluster$$)/4' .
+	@cd interop && PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 15m -parallel 6 -run 'TestShared/(standalone|cluster$$)/4' .
 
 $(SERVERS:%=server-%): server-%:
 	@tools/get-servers $(BIN)/servers $*
