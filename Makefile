@@ -7,6 +7,7 @@ BIN           := $(CURDIR)/.bin
 MODULES       := . goredisdriver rueidisdriver memdriver cmd/holdfast bench test interop
 ADAPTERS      := goredisdriver rueidisdriver
 OLDEST        := $(ADAPTERS:%=oldest-%)
+SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 
 .DEFAULT_GOAL := help
@@ -33,6 +34,37 @@ interop: need-redis need-jvm ## prove against the real Redisson, two versions of
 .PHONY: interop-long
 interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (half an hour or so)
 	cd interop && $(GO) test -race -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
+
+# What a server has a part in: conformance, topologies, TLS, access rights.
+MEETING := TestConformance//standalone|TestFair(Mutex|Topologies|ACL)|TestRWMutex//standalone|TestSemaphore|TestObject|TestMemoryUsage
+MEETING := $(MEETING)|TestMultiLock(On|Needs)|TestRedLock|TestReplica|TestWritesRefused|TestTLS|TestCluster|TestSentinel|TestACL
+SHORT := TestConformance//standalone|TestFairMutex|TestSemaphoreConformance|TestCluster$$|TestWritesRefused|TestACLPing
+SHORT_DRIVERS := TestSingle$$|TestCluster/default
+
+.PHONY: servers
+servers: $(SERVERS:%=on-%) interop-redis-8.0 interop-valkey-8.1 ## run these tests on each server that the README names (half an hour)
+
+.PHONY: servers-short
+servers-short: $(SERVERS:%=short-%) ## run a short form of them on each
+
+# Tests start the redis-server that is first on the PATH.
+.PHONY: $(SERVERS:%=on-%) $(SERVERS:%=short-%) $(SERVERS:%=server-%) interop-redis-8.0 interop-valkey-8.1
+$(SERVERS:%=on-%): on-%: server-%
+	@echo "== $*"
+	@cd test && PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 20m -run '$(MEETING)' .
+	@PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 15m -p 1 ./goredisdriver ./rueidisdriver ./internal/redistest
+
+$(SERVERS:%=short-%): short-%: server-%
+	@echo "== $*"
+	@cd test && PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 5m -run '$(SHORT)' .
+	@PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 5m -run '$(SHORT_DRIVERS)' ./goredisdriver ./rueidisdriver
+
+interop-redis-8.0 interop-valkey-8.1: interop-%: server-% need-jvm
+	@echo "== interop on $*"
+	@cd interop && PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 15m -parallel 6 -run 'TestShared/(standalone|cluster$$)/4' .
+
+$(SERVERS:%=server-%): server-%:
+	@tools/get-servers $(BIN)/servers $*
 
 .PHONY: fmt
 fmt: $(BIN)/golangci-lint-$(GOLANGCI) ## format the code
@@ -65,7 +97,7 @@ demo: ## show what it does, without a Redis server
 	$(GO) run ./cmd/holdfast demo
 
 .PHONY: ci
-ci: fmt-check mod-check lint test interop bench-smoke ## everything that must pass before a change lands
+ci: fmt-check mod-check lint test servers-short interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet

@@ -45,8 +45,10 @@ type Driver interface {
 	Eval(ctx context.Context, call Call) (any, error)
 
 	// EvalReplicated is Eval followed by WAIT on the same connection. It returns
-	// the reply, and how many replicas have acknowledged all that the primary had
-	// written when the script ended, whoever wrote it. It returns as soon as
+	// the reply, and how many replicas have acknowledged what the script wrote, and
+	// all that the primary had written before, whoever wrote it. A script that wrote
+	// nothing learns less: Redis 8 and Valkey 8 then count who has acknowledged
+	// what this connection wrote before, if anything. It returns as soon as
 	// these are as many as replicas says, or else after the timeout, which is cut
 	// to milliseconds and is at least one. If that number is not known, since WAIT
 	// was refused or not answered, acknowledged is 0. An error is one that Eval

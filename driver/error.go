@@ -3,6 +3,7 @@ package driver
 import (
 	"crypto/tls"
 	"errors"
+	"regexp"
 	"strings"
 )
 
@@ -22,9 +23,13 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // ServerError turns an error reply into an [*Error]. message is the reply
-// without its leading dash; err is what the client made of it.
+// without its leading dash, and possibly without a leading ERR; err is what the
+// client made of it.
 func ServerError(message string, err error) *Error {
 	word, _, _ := strings.Cut(message, " ")
+	if refused := refusedInScript.FindStringSubmatch(message); refused != nil {
+		word = refused[1]
+	}
 	switch word {
 	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK":
 		// Said before the script starts.
@@ -41,6 +46,12 @@ func ServerError(message string, err error) *Error {
 		return &Error{MayHaveRun: true, Err: err}
 	}
 }
+
+// refusedInScript finds the word with which a server before Redis 7.0 refuses a
+// command of a script. Later servers begin the error with it. What a command
+// says itself, such as WRONGTYPE, has no dash and is not found.
+var refusedInScript = regexp.MustCompile(
+	`^(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: @user_script: \d+: -([A-Z]+) `)
 
 // ConnectionError turns a failure to get any reply into an [*Error].
 // notSent says that the request certainly never left.

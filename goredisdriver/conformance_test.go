@@ -21,6 +21,9 @@ func TestSingle(t *testing.T) {
 }
 
 func TestSingleSharded(t *testing.T) {
+	if !redistest.AtLeast(t, 7, 0) {
+		t.Skip("sharded messages came with Redis 7.0")
+	}
 	server := redistest.Start(t)
 	drivertest.Exercise(t, target([]*redistest.Server{server}, true, func() redis.UniversalClient {
 		return redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -65,7 +68,7 @@ func TestReplicated(t *testing.T) {
 func TestReplicatedCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
 	primaries, replicas := cluster.Roles(t)
-	target := target(primaries, true, func() redis.UniversalClient {
+	target := target(primaries, redistest.AtLeast(t, 7, 0), func() redis.UniversalClient {
 		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	})
 	drivertest.Exercise(t, replicatedTarget(target, 1, replicas))
@@ -76,8 +79,8 @@ func TestCluster(t *testing.T) {
 	connect := func() redis.UniversalClient {
 		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	}
-	t.Run("sharded", func(t *testing.T) {
-		drivertest.Exercise(t, target(cluster.Nodes, true, connect))
+	t.Run("default", func(t *testing.T) {
+		drivertest.Exercise(t, target(cluster.Nodes, redistest.AtLeast(t, 7, 0), connect))
 	})
 	t.Run("classic", func(t *testing.T) {
 		drivertest.Exercise(t, target(cluster.Nodes, false, connect, WithShardedPubSub(false)))

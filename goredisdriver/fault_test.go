@@ -98,6 +98,9 @@ func TestCloseWhileDialling(t *testing.T) {
 // TestForbiddenChannel checks that a channel that may not be subscribed does
 // not keep the others from it, also not after a reconnection.
 func TestForbiddenChannel(t *testing.T) {
+	if !redistest.AtLeast(t, 6, 2) {
+		t.Skip("rights on channels came with Redis 6.2")
+	}
 	server := redistest.Start(t)
 	server.Cli(t, "ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all", "resetchannels", "&good*")
 	d := New(opened(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "limited", Password: "pw"})))
@@ -131,10 +134,10 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 func TestClusterFailover(t *testing.T) {
-	for name, sharded := range map[string]bool{"sharded": true, "classic": false} {
+	for name, options := range map[string][]Option{"default": nil, "classic": {WithShardedPubSub(false)}} {
 		t.Run(name, func(t *testing.T) {
 			cluster := redistest.StartCluster(t, 3, 1)
-			d := New(opened(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})), WithShardedPubSub(sharded))
+			d := New(opened(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})), options...)
 			l := listenTo(t, d)
 			for i := range 10 {
 				l.Subscribe(fmt.Sprint(i))

@@ -29,6 +29,9 @@ func TestSingle(t *testing.T) {
 }
 
 func TestSingleSharded(t *testing.T) {
+	if !redistest.AtLeast(t, 7, 0) {
+		t.Skip("sharded messages came with Redis 7.0")
+	}
 	server := redistest.Start(t)
 	drivertest.Exercise(t, target([]*redistest.Server{server}, true,
 		rueidis.ClientOption{InitAddress: []string{server.Addr()}}, WithShardedPubSub(true)))
@@ -66,15 +69,20 @@ func TestReplicated(t *testing.T) {
 func TestReplicatedCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
 	primaries, replicas := cluster.Roles(t)
-	target := target(primaries, true, rueidis.ClientOption{InitAddress: cluster.Addrs()})
+	option := rueidis.ClientOption{InitAddress: cluster.Addrs()}
+	sharded := redistest.AtLeast(t, 7, 0)
+	// Messages that are not sharded are listened for on any node. Scripts are on
+	// primaries; replicas may be suspended.
+	target, scripts := target(cluster.Nodes, sharded, option), target(primaries, sharded, option)
+	target.FlushScripts, target.Waits = scripts.FlushScripts, scripts.Waits
 	drivertest.Exercise(t, replicatedTarget(target, 1, replicas))
 }
 
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	option := rueidis.ClientOption{InitAddress: cluster.Addrs()}
-	t.Run("sharded", func(t *testing.T) {
-		drivertest.Exercise(t, target(cluster.Nodes, true, option))
+	t.Run("default", func(t *testing.T) {
+		drivertest.Exercise(t, target(cluster.Nodes, redistest.AtLeast(t, 7, 0), option))
 	})
 	t.Run("classic", func(t *testing.T) {
 		drivertest.Exercise(t, target(cluster.Nodes, false, option, WithShardedPubSub(false)))

@@ -72,6 +72,11 @@
 // subscribes on a second connection, which it does not replace when it is lost,
 // at least up to v1.0.79. Waiters then have to do without messages.
 //
+// While a server refuses writes with MISCONF, it refuses PING, too. rueidis sends
+// a PING behind each UNSUBSCRIBE and, at least up to v1.0.79, panics at that
+// answer: a program that stops waiting for a lock meanwhile crashes. Where snapshots may
+// fail, set stop-writes-on-bgsave-error to no.
+//
 // Close does not interrupt a connection attempt that some other call waits for
 // as well; that ends by Dialer.Timeout.
 package rueidisdriver

@@ -130,7 +130,7 @@ func smallestRights(t *testing.T, k *kind, client string, more []string) {
 	t.Helper()
 	s := redistest.Start(t)
 	admin := goRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
-	for _, rule := range k.rights.rules("NAME") {
+	for _, rule := range known(t, k.rights.rules("NAME")) {
 		if client != "go-redis" && !sent(rule) {
 			continue // the scripts' own rights are the same whoever sends them
 		}
@@ -168,10 +168,22 @@ func sent(rule string) bool {
 	return rule[0] == '&' || slices.Contains([]string{"+evalsha", "+eval", "+subscribe", "+unsubscribe"}, rule)
 }
 
+// known returns the rules that the server knows. Rights on channels came with
+// Redis 6.2; before it, everybody has them.
+func known(t *testing.T, rules []string) []string {
+	t.Helper()
+	if redistest.AtLeast(t, 6, 2) {
+		return rules
+	}
+	return slices.DeleteFunc(slices.Clone(rules), func(rule string) bool {
+		return rule[0] == '&' || rule == "resetchannels"
+	})
+}
+
 // allow makes a user, or changes what it may do.
 func allow(t *testing.T, s *redistest.Server, user string, rules []string) {
 	t.Helper()
-	s.Cli(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, rules...)...)
+	s.Cli(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, known(t, rules)...)...)
 }
 
 // limited is the server as a user with these rights reaches it.
@@ -250,9 +262,13 @@ func (l *life) rival() anyLock { return l.k.against(l.a, l.name) }
 // listening returns the connection of the user that listens, or nothing.
 func (l *life) listening() string {
 	for line := range strings.Lines(strings.Join(l.admin.do(l.t, l.name, "CLIENT", "LIST"), "\n")) {
-		idle := strings.Contains(line, " sub=0 ") && strings.Contains(line, " ssub=0 ")
-		if strings.Contains(line, " user="+l.name+" ") && !idle {
-			return strings.Fields(line)[0]
+		connection := strings.Fields(line)
+		subscribed := slices.ContainsFunc(connection, func(field string) bool {
+			name, count, _ := strings.Cut(field, "=")
+			return (name == "sub" || name == "ssub") && count != "0"
+		})
+		if subscribed && slices.Contains(connection, "user="+l.name) {
+			return connection[0]
 		}
 	}
 	return ""
@@ -492,42 +508,57 @@ func (l *life) keepsConnection() bool {
 	return !lost
 }
 
-// On a cluster the messages are sharded, and the clients ask who owns which slot.
-var (
-	shardedCommands = map[string]string{
-		"publish": "spublish", "subscribe": "ssubscribe", "unsubscribe": "sunsubscribe",
-	}
-	clusterRights = rights{commands: []string{"pubsub|shardnumsub", "cluster|slots"}}
-)
+// From Redis 7.0 on, a cluster's messages are sharded.
+var shardedCommands = map[string]string{
+	"publish": "spublish", "subscribe": "ssubscribe", "unsubscribe": "sunsubscribe",
+}
 
-// onCluster are the rights on a cluster.
-func (r rights) onCluster() rights {
-	r.commands = slices.Clone(r.commands)
-	for i, command := range r.commands {
-		if sharded, ok := shardedCommands[command]; ok {
-			r.commands[i] = sharded
+// topology is what a client asks a cluster who owns which slot with.
+func topology(t *testing.T, client string) string {
+	t.Helper()
+	if client == "rueidis" && redistest.AtLeast(t, 8, 0) {
+		return "cluster|shards"
+	}
+	return "cluster|slots"
+}
+
+// onCluster are the rights on a cluster, and which of them differ from those on
+// a single server.
+func (r rights) onCluster(t *testing.T, client string) (all rights, differ []string) {
+	t.Helper()
+	differ = []string{topology(t, client)}
+	if redistest.AtLeast(t, 7, 0) {
+		differ = append(differ, "pubsub|shardnumsub")
+	}
+	all = r.and(rights{commands: differ})
+	for i, command := range all.commands {
+		if sharded, ok := shardedCommands[command]; ok && redistest.AtLeast(t, 7, 0) {
+			all.commands[i] = sharded
+			differ = append(differ, sharded)
 		}
 	}
-	return r.and(clusterRights)
+	return all, differ
 }
 
 // The rights on a cluster suffice, and those that differ are needed.
 func TestACLCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
-	admin := goRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, func(t *testing.T, key string, args ...string) []string {
+	admin := goRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, onCluster(s))
+	admin.sharded = redistest.AtLeast(t, 7, 0)
+	user := func(t *testing.T, k *kind, client, without string) (name string) {
 		t.Helper()
-		return lines(s.NodeFor(t, key).Cli(t, args...))
-	})
-	admin.sharded = true
-	try := func(t *testing.T, k *kind, client, without string) error {
-		t.Helper()
-		name := admin.fresh(t, k)
-		rules := k.rights.and(clientRights[client]).onCluster().rules(name)
-		rules = slices.DeleteFunc(rules, func(r string) bool { return r == without })
+		name = admin.fresh(t, k)
+		all, _ := k.rights.and(clientRights[client]).onCluster(t, client)
+		rules := slices.DeleteFunc(all.rules(name), func(r string) bool { return r == "+"+without })
 		for _, node := range s.Nodes {
 			allow(t, node, name, rules)
 		}
+		return name
+	}
+	try := func(t *testing.T, k *kind, client, without string) error {
+		t.Helper()
+		name := user(t, k, client, without)
 		return live(t, k, admin, limitedTo(s.Addrs(), client, name), name)
 	}
 	forKinds(t, func(t *testing.T, k *kind) {
@@ -541,13 +572,14 @@ func TestACLCluster(t *testing.T) {
 		}
 	})
 	for client := range clientRights {
-		for _, command := range []string{"spublish", "ssubscribe", "sunsubscribe", "pubsub|shardnumsub", "cluster|slots"} {
-			if client == "rueidis" && command == "cluster|slots" {
+		_, differ := mutexKind.rights.onCluster(t, client)
+		for _, command := range differ {
+			if client == "rueidis" && command == topology(t, client) {
 				continue // below: there is no client without it
 			}
 			t.Run(client+"/without "+command, func(t *testing.T) {
 				t.Parallel()
-				if err := try(t, mutexKind, client, "+"+command); err == nil {
+				if err := try(t, mutexKind, client, command); err == nil {
 					t.Error("nothing fails without it")
 				} else {
 					t.Log(err)
@@ -555,12 +587,9 @@ func TestACLCluster(t *testing.T) {
 			})
 		}
 	}
-	t.Run("rueidis/without cluster|slots", func(t *testing.T) {
+	t.Run("rueidis/without "+topology(t, "rueidis"), func(t *testing.T) {
 		t.Parallel()
-		name := fresh()
-		for _, node := range s.Nodes {
-			allow(t, node, name, plainRights.rules(name))
-		}
+		name := user(t, mutexKind, "rueidis", topology(t, "rueidis"))
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: s.Addrs(), Username: name, Password: "pw", DisableCache: true,
 		})

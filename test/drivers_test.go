@@ -69,6 +69,22 @@ func cli(s *redistest.Server) func(*testing.T, string, ...string) []string {
 	}
 }
 
+// onCluster is a place's do on a cluster. What is asked about connections is asked
+// of every node: messages that are not sharded may be listened for on any.
+func onCluster(s *redistest.Cluster) func(*testing.T, string, ...string) []string {
+	return func(t *testing.T, key string, args ...string) (all []string) {
+		t.Helper()
+		nodes := s.Nodes
+		if args[0] != "PUBSUB" && args[0] != "CLIENT" {
+			nodes = []*redistest.Server{s.NodeFor(t, key)}
+		}
+		for _, node := range nodes {
+			all = append(all, lines(node.Cli(t, args...))...)
+		}
+		return all
+	}
+}
+
 // direct is cli without a process for each command.
 func direct(t *testing.T, s *redistest.Server) func(*testing.T, string, ...string) []string {
 	t.Helper()

@@ -228,10 +228,7 @@ func fairLeaving(t *testing.T, p *place) {
 func TestFairTopologies(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		s := redistest.StartCluster(t, 3, 0)
-		do := func(t *testing.T, key string, args ...string) []string {
-			t.Helper()
-			return lines(s.NodeFor(t, key).Cli(t, args...))
-		}
+		do := onCluster(s)
 		fairPlaces(t, goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 			rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do))
 	})

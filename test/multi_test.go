@@ -227,15 +227,12 @@ func TestMultiLockOnTwoServers(t *testing.T) {
 // On a cluster locks of one slot go in one script, others one by one.
 func TestMultiLockOnACluster(t *testing.T) {
 	s := redistest.StartCluster(t, 3, 0)
-	do := func(t *testing.T, key string, args ...string) []string {
-		t.Helper()
-		return lines(s.NodeFor(t, key).Cli(t, args...))
-	}
+	do := onCluster(s)
 	for _, p := range []*place{
 		goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 		rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do),
 	} {
-		p.sharded = true
+		p.sharded = redistest.AtLeast(t, 7, 0)
 		t.Run(p.name, func(t *testing.T) {
 			multiAllOrNone(t, p)
 			multiOfManyKinds(t, p)
@@ -421,9 +418,9 @@ func TestRedLockHoldsDoNotOverlap(t *testing.T) {
 func TestMultiLockNeedsNoFurtherRights(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Cli(t, strings.Fields("ACL SETUSER limited on >pw ~lk:* ~redisson_lock__channel:{lk:* resetchannels "+
+	s.Cli(t, known(t, strings.Fields("ACL SETUSER limited on >pw ~lk:* ~redisson_lock__channel:{lk:* resetchannels "+
 		"&redisson_lock__channel:{lk:* -@all +eval +evalsha +script|load "+
-		"+time +exists +hget +hset +hkeys +pttl +pexpire +del +publish +subscribe +unsubscribe")...)
+		"+time +exists +hget +hset +hkeys +pttl +pexpire +del +publish +subscribe +unsubscribe"))...)
 	p := goRedis("limited", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: "limited", Password: "pw"}, cli(s))
 	c, other := p.client(t), p.client(t)
 	m := holdfast.NewMultiLock(mutexes(c, "lk:a", "lk:b")...)

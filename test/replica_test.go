@@ -143,3 +143,53 @@ func TestReplicaAck_Bounds(t *testing.T) {
 		}
 	})
 }
+
+// The reply to an acquire is lost, and the repetition finds its work done. It
+// counts who has acknowledged that work all the same, on a new connection, too.
+func TestReplicaAckOfARepetition(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartReplicated(t, 1)
+	for p, proxy := range throughProxy(t, s.Primary) {
+		for what, acquire := range map[string]func(c *holdfast.Client, name string) error{
+			"semaphore": func(c *holdfast.Client, name string) error {
+				return c.NewSemaphore(name).Acquire(background, 2)
+			},
+			"permits": func(c *holdfast.Client, name string) error {
+				_, err := c.NewPermitSemaphore(name).Acquire(background, 2)
+				return err
+			},
+			"mutex": func(c *holdfast.Client, name string) error {
+				_, err := c.NewMutex(name).Lock(background)
+				return err
+			},
+			"reader": func(c *holdfast.Client, name string) error {
+				_, err := c.NewRWMutex(name).Reader().Lock(background)
+				return err
+			},
+		} {
+			t.Run(p.name+"/"+what, func(t *testing.T) {
+				prepared := func() (name string) {
+					name = fresh()
+					switch what {
+					case "semaphore":
+						ok(t, p.client(t).NewSemaphore(name).Release(2))
+					case "permits":
+						ok(t, p.client(t).NewPermitSemaphore(name).SetPermits(background, 2))
+					}
+					return name
+				}
+				ok(t, acquire(p.client(t), prepared())) // the script is loaded
+				name := prepared()
+				s.Replicas[0].Stop()
+				defer s.Replicas[0].Cont()
+				lost := proxy.SwallowNextReply(func(request []byte) bool {
+					args := redistest.Args(request)
+					return len(args) > 3 && strings.EqualFold(args[0], "EVALSHA") && args[3] == name
+				}, redistest.ThenReset)
+				err := acquire(p.client(t, holdfast.WithReplicaAck(1, 100*time.Millisecond)), name)
+				wantError(t, err, holdfast.ErrNotReplicated)
+				<-lost
+			})
+		}
+	}
+}

@@ -50,15 +50,12 @@ func TestReplicated(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
-	do := func(t *testing.T, key string, args ...string) []string {
-		t.Helper()
-		return lines(s.NodeFor(t, key).Cli(t, args...))
-	}
+	do := onCluster(s)
 	for _, p := range []*place{
 		goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 		rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do),
 	} {
-		p.sharded = true
+		p.sharded = redistest.AtLeast(t, 7, 0)
 		everyKind(t, p) // on several nodes
 		t.Run(p.name+"/tagged", func(t *testing.T) {
 			t.Parallel()
@@ -70,6 +67,9 @@ func TestCluster(t *testing.T) {
 // Redisson announces releases with SPUBLISH on a cluster that knows it, and one
 // who listens with SUBSCRIBE would not hear them.
 func TestClusterAnnouncesWithSPublish(t *testing.T) {
+	if !redistest.AtLeast(t, 7, 0) {
+		t.Skip("sharded messages came with Redis 7.0")
+	}
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	p := goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, nil)

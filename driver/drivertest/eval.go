@@ -103,6 +103,10 @@ func testScriptErrors(t *testing.T, target Target) {
 	}
 }
 
+// inScript is what servers before Redis 7.0 put before the error of a command.
+const inScript = "ERR Error running script (call to f_4c06fea5dd3ae260603752e554a0723b8670ca51): " +
+	"@user_script:1: @user_script: 1: "
+
 // testServerErrors lets a script say what servers say, word for word.
 func testServerErrors(t *testing.T, target Target) {
 	d := target.Open(t)
@@ -118,6 +122,9 @@ func testServerErrors(t *testing.T, target Target) {
 		"CROSSSLOT Keys in request":                  {},
 		"NOPERM this user has no permissions":        {MayHaveRun: true},
 		"ERR something":                              {MayHaveRun: true},
+		inScript + "-OOM command not allowed":        {Transient: true},
+		inScript + "-READONLY You can't write":       {Transient: true},
+		inScript + "The user can't run this command": {MayHaveRun: true},
 	} {
 		call := driver.Call{Script: fail, Keys: []string{unique("words")}, Args: []string{message}}
 		_, err := d.Eval(testContext(t), call)

@@ -17,6 +17,13 @@ local function remember(key, id, keep)
   raise(key, keep)
 end
 
+-- rewrite writes that a call is remembered, and changes nothing. Redis 8 and Valkey
+-- 8 answer a WAIT for what its connection wrote, so a call that finds its work
+-- done must write something to know whether replicas have it.
+local function rewrite(key)
+  redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), 1))
+end
+
 -- integer refuses a value that is none, before anything is written.
 local function integer(text)
   local n = tonumber(text or '0')

@@ -48,8 +48,8 @@ for i = 6, #ARGV do
     redis.call('ZADD', KEYS[2], whole(expiry), ARGV[i])
   end
 end
-if missing > 0 then
-  redis.call('DECRBY', KEYS[1], missing)
+if missing > 0 or redis.call('EXISTS', KEYS[1]) == 1 then
+  redis.call('DECRBY', KEYS[1], missing) -- by 0, too, for WAIT: see rewrite in calls.lua
 end
 local ttl = redis.call('PTTL', KEYS[1])
 if ttl > 0 then

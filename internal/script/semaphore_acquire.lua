@@ -13,6 +13,7 @@
 --                                 longer; again is when to ask again at the latest,
 --                                 ms
 if remembers(KEYS[2], ARGV[4]) then
+  rewrite(KEYS[2])
   return {1, at}
 end
 local kept = wanted(KEYS[3], ARGV[4])

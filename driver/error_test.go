@@ -1,0 +1,52 @@
+package driver
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// What servers answer to a script of which a command is refused, word for word.
+// Each is also tried without ERR, which rueidis cuts off.
+func TestServerErrorInScript(t *testing.T) {
+	t.Parallel()
+	const (
+		call   = "Error running script (call to f_4c06fea5dd3ae260603752e554a0723b8670ca51): @user_script:70: "
+		place  = " script: 4c06fea5dd3ae260603752e554a0723b8670ca51, on @user_script:70."
+		oom    = "OOM command not allowed when used memory > 'maxmemory'."
+		ro     = "READONLY You can't write against a read only replica."
+		rdb    = "MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk."
+		aof    = "MISCONF Errors writing to the AOF file: No space left on device"
+		noperm = "The user executing the script can't run this command or subcommand"
+	)
+	passes, final := Error{Transient: true}, Error{MayHaveRun: true}
+	for _, c := range []struct {
+		version, message string
+		want             Error
+	}{
+		{"6.0", "ERR " + call + "@user_script: 70: -" + oom, passes},
+		{"6.0", "ERR " + call + "@user_script: 70: -" + ro, passes},
+		{"6.0", "ERR " + call + "@user_script: 70: -" + rdb, passes},
+		{"6.0", "ERR " + call + "@user_script: 70: -" + aof, passes},
+		{"6.0", "ERR " + call + "@user_script: 70: " + noperm, final},
+		{"6.0", "ERR " + call + "@user_script: 70: Unknown Redis command called from Lua script", final},
+		{"6.0", "ERR " + call + "WRONGTYPE Operation against a key holding the wrong kind of value", final},
+		{"6.0", "ERR " + call + "user_script:70: attempt to concatenate a nil value", final},
+		{"7.0", oom + place, passes},
+		{"7.0", ro + place, passes},
+		{"7.0", "NOREPLICAS Not enough good replicas to write." + place, passes},
+		{"7.0", "ERR " + noperm + place, final},
+		{"7.0", "WRONGTYPE Operation against a key holding the wrong kind of value" + place, final},
+		{"8.0", "ERR ACL failure in script: User u has no permissions to run the 'set' command" + place, final},
+		// What a lock's name or owner brings into a message says nothing.
+		{"6.0", "ERR " + call + "user_script:70: @user_script: 70: -" + oom, final},
+		{"6.0", "ERR lease is not a number of milliseconds: @user_script: 70: -" + oom, final},
+	} {
+		for _, message := range []string{c.message, strings.TrimPrefix(c.message, "ERR ")} {
+			cause := errors.New(message)
+			if got := *ServerError(message, cause); got != (Error{c.want.MayHaveRun, c.want.Transient, cause}) {
+				t.Errorf("%s: %s: MayHaveRun %t, Transient %t", c.version, message, got.MayHaveRun, got.Transient)
+			}
+		}
+	}
+}
