@@ -158,7 +158,7 @@ func (t *goThread) does(words []string) (any, error) {
 	case "owner":
 		return t.owner, nil
 	case "contend":
-		return contend(t.ctx, t.side, kind, name, rest[0])
+		return contend(t.under(kind, nil), t.side, kind, name, rest[0])
 	case "rounds":
 		return rounds(t.ctx, t.side.client.NewLatch(name), rest)
 	}
@@ -176,7 +176,7 @@ func (t *goThread) does(words []string) (any, error) {
 	}
 	switch verb {
 	case "lock", "trylock", "token", "unlock", "lost":
-		return t.locking(verb, kind+" "+name, l, rest)
+		return t.locking(verb, kind, name, l, rest)
 	}
 	whole, ok := l.(wholeLock)
 	if !ok {
@@ -234,11 +234,25 @@ func (s *goSide) lock(kind, name string) (holdfast.Locker, error) {
 	}
 }
 
-func (t *goThread) locking(verb, key string, l holdfast.Locker, rest []string) (any, error) {
+// under returns the context to lock under: that of the thread's owner. An owner
+// belongs to one client; a RedLock has several, and nests under its hold's context.
+func (t *goThread) under(kind string, held []*holdfast.Hold) context.Context {
+	switch {
+	case kind != "red":
+		return t.ctx
+	case len(held) == 0:
+		return background
+	}
+	return held[len(held)-1].Context()
+}
+
+func (t *goThread) locking(verb, kind, name string, l holdfast.Locker, rest []string) (any, error) {
+	key := kind + " " + name
 	held := t.holds[key]
+	ctx := t.under(kind, held)
 	switch verb {
 	case "lock", "token":
-		h, err := l.Lock(t.ctx, leased(rest, 0)...)
+		h, err := l.Lock(ctx, leased(rest, 0)...)
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +262,7 @@ func (t *goThread) locking(verb, key string, l holdfast.Locker, rest []string) (
 		}
 		return "locked", nil
 	case "trylock":
-		h, err := try(t.ctx, l, rest)
+		h, err := try(ctx, l, rest)
 		if errors.Is(err, holdfast.ErrLocked) {
 			return false, nil
 		}
