@@ -13,17 +13,19 @@ import (
 // concurrent use.
 //
 // Lock takes the last place in a line that stands in Redis, and keeps it until it
-// is let in or returns; Inspect shows the line. TryLock never takes a place, and
-// is refused while others stand in line, though the lock be free: its
-// [LockedError] then has neither a Holder nor a TTL. A nested Lock does not wait,
-// and so takes no place either.
+// is let in or returns; Inspect shows its first thousand places. TryLock never
+// takes a place, and is refused while others stand in line, though the lock be
+// free: its [LockedError] then has neither a Holder nor a TTL. A nested Lock does
+// not wait, and so takes no place either.
 //
 // A waiter asks again every three seconds, which is also how its place is kept:
 // one that has not been heard of for ten seconds, because its process was killed
 // or cut off, say, is out of the line, and the next one is let in. If it does come
 // back, it takes the last place. Time in which Redis itself did not answer anybody
-// does not count. A request that is lost is repeated after a third of the client's
-// timeout, so a [WithTimeout] beyond 20 s can cost a place.
+// does not count, up to two minutes; but whoever asks for the first time right
+// after it may be let in before those who wait. A request that is lost is repeated
+// after a third of the client's timeout, so a [WithTimeout] beyond 20 s can cost a
+// place.
 //
 // In Redis it is the hash of a Mutex, and beside it the line: a list at
 // redisson_lock_queue:{name}, and the times until which Redisson believes in each

@@ -81,8 +81,8 @@ var (
 	fairRights         = scriptRights.and(listenRights).and(rights{
 		commands: []string{
 			"exists", "hget", "hset", "hdel", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish", "persist",
-			"lindex", "llen", "lpop", "lpos", "lrange", "lrem", "rpush",
-			"zadd", "zcard", "zmscore", "zrem", "zremrangebyscore", "zscore",
+			"lindex", "llen", "lpos", "lrange", "lrem", "ltrim", "rpush", "unlink",
+			"zadd", "zcard", "zrangebyscore", "zrem", "zscore",
 		},
 		keys: []string{
 			"NAME", "redisson_lock_queue:{NAME}", "redisson_lock_timeout:{NAME}", "holdfast_lock_waiting:{NAME}",

@@ -163,6 +163,25 @@ func TestL6_KilledAndStoppedProcesses(t *testing.T) {
 	all.Wait()
 }
 
+// A process that waits is killed. Ten seconds later one who asks for the first
+// time gets the lock.
+func TestKilledWaiterKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := goRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s))
+	name := fresh()
+	mu := p.client(t).NewFairMutex(name)
+	h := must(t)(mu.Lock(background))
+	waiter := fairWaiter(t, p, s.Addr(), name)
+	waiter.signal(t, syscall.SIGKILL)
+	killed := time.Now()
+	unlock(t, h)
+	_, err := mu.TryLock(background)
+	wantError(t, err, holdfast.ErrLocked)
+	time.Sleep(time.Until(killed.Add(10 * time.Second))) // what is promised
+	unlock(t, must(t)(mu.TryLock(background)))
+}
+
 // L8: the server is stopped for longer than a waiter is believed, or comes back
 // empty; nobody is lost, and the line stands if the server knows of it.
 func TestL8_StoppedAndRestartedServer(t *testing.T) {
@@ -211,10 +230,10 @@ func TestFairACL(t *testing.T) {
 	s := redistest.Start(t)
 	s.Cli(t, known(t, []string{"ACL", "SETUSER", "fair", "on", ">pw", "resetkeys", "resetchannels", "-@all",
 		"~lk:*", "~redisson_lock_queue:{lk:*", "~redisson_lock_timeout:{lk:*", "~holdfast_lock_waiting:{lk:*",
-		"~redisson_lock__channel:{lk:*", "~redisson_lock_token:{lk:*", "&redisson_lock__channel:{lk:*",
+		"~redisson_lock_token:{lk:*", "&redisson_lock__channel:{lk:*",
 		"+eval", "+evalsha", "+time", "+exists", "+hget", "+hset", "+hkeys", "+hexists", "+hgetall", "+pttl", "+pexpire", "+persist", "+del",
-		"+get", "+set", "+lindex", "+lpos", "+llen", "+lpop", "+rpush", "+lrem", "+lrange",
-		"+zscore", "+zmscore", "+zadd", "+zrem", "+zcard", "+zremrangebyscore",
+		"+get", "+set", "+lindex", "+lpos", "+llen", "+ltrim", "+rpush", "+lrem", "+unlink", "+lrange",
+		"+zscore", "+zadd", "+zrem", "+zcard", "+zrangebyscore",
 		"+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+auth", "+client", "+cluster|shards"})...)
 	p := goRedis("acl", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: "fair", Password: "pw"}, cli(s))
 	name := "lk:" + fresh()

@@ -255,10 +255,7 @@ func TestL6_WhoeverLeavesIsOutOfTheLine(t *testing.T) {
 						unlock(t, h)
 					}
 					leaver.cancel(nil)
-					time.Sleep(time.Minute)
-					if name == "silenced" { // if nobody came after it, nobody has taken it out
-						time.Sleep(time.Hour)
-					}
+					time.Sleep(2 * time.Minute) // if nobody came after it, nobody has taken it out
 					w.wantNoLine()
 				})
 			})

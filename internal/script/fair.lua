@@ -10,10 +10,20 @@
 --
 -- Whom to believe. A waiter of holdfast asks every 3 s, and each time it is
 -- believed for 10 s more; KEYS[4] has that, and Java does not know it. So a dead
--- one is out of the line in seconds, and a live one is never dropped. What counts
--- is not time as such but time during which the server was seen to answer: the
--- line's own clock, which no gap between two calls moves by more than 4 s. A
--- server that was stopped, or failed over, finds the line as it was.
+-- one is out of the line in seconds.
+--
+-- A live one is not dropped, though the server was stopped, or failed over, and
+-- nobody could be heard. If one who stands in line asks, and nobody who stands
+-- there has asked for 5 s, the server was not to be reached, or none of them lives.
+-- Then all of them have 5 s more, a grace, to ask again. Two members of KEYS[4]
+-- keep that: when one who stands in line last asked, and when the grace ends. No
+-- owner is called so. 5 s is half of the belief: whoever asks more often than that
+-- is not dropped, and prolongs no grace.
+--
+-- One who does not stand there, because it does not wait or asks for the first time,
+-- begins no grace. It takes a free lock past those who have not been heard of for
+-- 10 s, and leaves them where they are. So how soon it gets the lock does not
+-- depend on how often somebody asks.
 --
 -- Redisson's waiters say nothing while they wait. One of them is dropped when its
 -- score has passed, but only if the lock is free and it stood first already: so far
@@ -30,54 +40,81 @@
 -- one's: behind waiters of holdfast that is at least its own wait time and 30 s.
 --
 -- How long keys live. KEYS[4] has a time to live, since nothing is lost with it
--- that the scores do not say less precisely. The line and KEYS[3] have one while
--- only waiters of holdfast stand there, so that dead ones leave nothing for ever,
--- and none, as with Redisson, while others do, which would not renew it.
-local BELIEF, STEP, SCORE, JAVA_WAIT = 10000, 4000, 30000, 300000
-local HEARTBEATS_LIVE, LINE_LIVES = 120000, 3600000
-
--- tick is the line's own clock. Two members of KEYS[4] keep it: what it said when
--- it was last looked at, and when that was. No owner is called so.
-local tick = at
-do
-  local kept = redis.call('ZMSCORE', KEYS[4], 'clock', 'seen')
-  if kept[1] and kept[2] then
-    tick = tonumber(kept[1]) + math.min(math.max(at - tonumber(kept[2]), 0), STEP)
-  end
-end
+-- that the scores do not say less precisely. The line and KEYS[3] have the same one
+-- while only waiters of holdfast stand there: twice as long as a waiter goes on, by
+-- default, when Redis does not answer. They have none, as with Redisson, while
+-- others stand there, which would not renew it.
+--
+-- How much a call does. It looks at LIMIT waiters at most, and drops no more. If
+-- they are all dead, and others live, who waits is told to ask again at once.
+local BELIEF, SILENCE, SCORE, JAVA_WAIT = 10000, 5000, 30000, 300000
+local LIVES, LIMIT = 120000, 200
 
 local free = redis.call('EXISTS', KEYS[1]) == 0
 
--- left says for how long a waiter is still believed in, ms; 0: not any more.
-local function left(waiter)
+-- grace is until when those are believed who have not been heard of for BELIEF ms.
+local grace = tonumber(redis.call('ZSCORE', KEYS[4], 'grace') or 0)
+do
+  local seen = tonumber(redis.call('ZSCORE', KEYS[4], 'seen') or 0)
+  if at - seen > SILENCE or seen > at then
+    grace = at + SILENCE
+  end
+end
+
+-- left says for how long a waiter is still believed in, ms; 0: not any more. And
+-- whether it is one of Redisson's. heard leaves the grace out.
+local function left(waiter, heard)
   local believed = redis.call('ZSCORE', KEYS[4], waiter)
   if believed then
-    return math.max(tonumber(believed) - tick, 0)
+    local ms = believed - at
+    if ms > BELIEF then
+      ms = 0 -- the server's clock has gone back since
+    end
+    if not heard and ms > -LIVES then
+      ms = math.max(ms, grace - at)
+    end
+    return math.max(ms, 0), false
   end
   local score = redis.call('ZSCORE', KEYS[3], waiter)
   if not score then
-    return 0 -- nothing would ever end the belief in it
+    return 0, false -- nothing would ever end the belief in it
   end
-  return math.max(tonumber(score) - at, free and 0 or BELIEF)
+  return math.max(score - at, free and 0 or BELIEF), true
 end
 
--- theirs says whether a waiter is one of Redisson's, and what its score is.
-local function theirs(waiter)
-  local score = not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)
-  return score and tonumber(score)
+-- anyone says who of holdfast's waiters, other than me, was heard of; or false.
+local function anyone(me)
+  local from = string.format('(%.0f', at)
+  for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], from, at + BELIEF, 'LIMIT', 0, 4)) do
+    if waiter ~= me and waiter ~= 'seen' and waiter ~= 'grace' then
+      return waiter
+    end
+  end
+  return false
+end
+
+-- java says how many of Redisson's waiters stand in line, by the two sets.
+local function java()
+  return redis.call('ZCARD', KEYS[3]) - (redis.call('ZCARD', KEYS[4]) - 2)
 end
 
 -- survey looks from a place in line on, and changes nothing: the first place of
 -- one who is believed in, and who that is, or false. It does not doubt me, nor one
--- of Redisson's who would come to stand first only now.
-local function survey(place, me)
-  while true do
-    local waiter = redis.call('LINDEX', KEYS[2], place)
-    if not waiter or waiter == me or left(waiter) > 0 or place > 0 and theirs(waiter) then
-      return place, waiter
+-- of Redisson's who would come to stand first only now. If it has to stop before it
+-- knows, it says so, and names anyone who lives. heard is as in left.
+local function survey(place, me, heard)
+  for i = place, place + LIMIT - 1 do
+    local waiter = redis.call('LINDEX', KEYS[2], i)
+    if not waiter or waiter == me then
+      return i, waiter, false
     end
-    place = place + 1
+    local ms, theirs = left(waiter, heard)
+    if ms > 0 or i > 0 and theirs then
+      return i, waiter, false
+    end
   end
+  local other = anyone(me)
+  return place + LIMIT, other, other or java() > 0
 end
 
 -- tell wakes a waiter.
@@ -89,10 +126,11 @@ end
 
 -- bury takes so many off the head of the line.
 local function bury(gone)
-  for _ = 1, gone do
-    local waiter = redis.call('LPOP', KEYS[2])
-    redis.call('ZREM', KEYS[3], waiter)
-    redis.call('ZREM', KEYS[4], waiter)
+  if gone > 0 then
+    local dead = redis.call('LRANGE', KEYS[2], 0, gone - 1)
+    redis.call('LTRIM', KEYS[2], gone, -1)
+    redis.call('ZREM', KEYS[3], unpack(dead))
+    redis.call('ZREM', KEYS[4], unpack(dead))
   end
 end
 
@@ -102,20 +140,15 @@ local function drop(waiter)
   return redis.call('LREM', KEYS[2], 0, waiter) + known > 0
 end
 
--- tidy ends every change of the line: it keeps the clock, and nothing of a line
--- in which nobody stands.
-local function tidy()
-  if redis.call('EXISTS', KEYS[2]) == 0 then
-    redis.call('DEL', KEYS[3], KEYS[4])
-  elseif redis.call('EXISTS', KEYS[4]) == 1 then
-    redis.call('ZADD', KEYS[4], tick, 'clock', at, 'seen')
-  end
+-- clear ends a line in which nobody stands who is believed in.
+local function clear()
+  redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
 end
 
 -- spare keeps Java from dropping one of its own who could not have had the lock.
 local function spare(waiter)
-  local score = waiter and theirs(waiter)
-  if score and score < at + SCORE then
+  local score = waiter and not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)
+  if score and tonumber(score) < at + SCORE then
     redis.call('ZADD', KEYS[3], at + SCORE, waiter)
   end
 end

@@ -17,9 +17,19 @@
 -- {-2, now, count}              the count was another one; nothing was done
 --
 -- A free lock is granted to the first in line; to whoever asks if nobody stands
--- there. The owner keeps the place that it has. Whoever asks finds those ahead who
--- are gone, and tells the next one.
+-- there, or, unless it stands there itself, nobody who was heard of. The owner keeps
+-- the place that it has. Whoever asks finds those ahead who are gone, and tells the
+-- next one.
 local LOOK = 1000 -- how far into the line to look for the owner's place
+
+-- first says whether, by what survey has found, nobody stands before me. It is not
+-- one expression, since the Lua of the server in memory gets that one wrong.
+local function first(me, head, more)
+  if more then
+    return false
+  end
+  return not head or head == me
+end
 
 local wrong = lease_error(ARGV[4])
 if wrong then
@@ -33,19 +43,29 @@ if count ~= ARGV[7] and count ~= ARGV[6] then
   end
   return {-2, at, tonumber(count)}
 end
-local gone, head = 0, false
+local gone, head, more = 0, false, count ~= '0'
+local mine = true
 if count == '0' then
-  gone, head = survey(0, me)
+  gone, head, more = survey(0, me)
+  mine = free and first(me, head, more)
+  if free and not mine then
+    local stands = ARGV[9] == '1' and redis.call('ZSCORE', KEYS[4], me)
+    if not stands then
+      local _, other, beyond = survey(gone, me, true)
+      mine = first(me, other, beyond)
+    end
+  end
 end
 
-if count == '0' and (not free or head and head ~= me) then
-  if free then
+if not mine then
+  if free and not more then
     tell(head, ARGV[10]) -- it may not know yet, or have missed the message
   end
   bury(gone)
   if ARGV[9] == '1' then
     if redis.call('EXISTS', KEYS[2]) == 0 then
-      redis.call('DEL', KEYS[3], KEYS[4]) -- left over from a line that was lost
+      clear() -- left over from a line that was lost
+      grace = at -- there is nobody to wait for
     end
     -- Usually the set knows as well whether it stands there, but what Redis has
     -- evicted it has not evicted from both.
@@ -57,28 +77,35 @@ if count == '0' and (not free or head and head ~= me) then
         redis.call('RPUSH', KEYS[2], me)
       end
     end
-    redis.call('ZADD', KEYS[4], tick + BELIEF, me, tick, 'clock', at, 'seen')
+    for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', at, 'LIMIT', 0, LIMIT)) do
+      if not redis.call('ZSCORE', KEYS[3], dead) then
+        redis.call('ZREM', KEYS[4], dead) -- Java has dropped it
+      end
+    end
+    redis.call('ZADD', KEYS[4], at + BELIEF, me, at, 'seen', math.max(grace, at), 'grace')
     redis.call('ZADD', KEYS[3], at + SCORE, me)
-    redis.call('PEXPIRE', KEYS[4], HEARTBEATS_LIVE)
-    redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', math.min(at, tick) - HEARTBEATS_LIVE) -- whom Java has dropped
-    local java = redis.call('ZCARD', KEYS[3]) - (redis.call('ZCARD', KEYS[4]) - 2)
-    if java > 0 then
-      redis.call('ZADD', KEYS[3], at + SCORE + JAVA_WAIT * math.min(java, ahead), me)
+    redis.call('PEXPIRE', KEYS[4], LIVES)
+    local theirs = java()
+    if theirs > 0 then
+      redis.call('ZADD', KEYS[3], at + SCORE + JAVA_WAIT * math.min(theirs, ahead), me)
       redis.call('PERSIST', KEYS[2])
       redis.call('PERSIST', KEYS[3])
     else
-      redis.call('PEXPIRE', KEYS[2], LINE_LIVES)
-      redis.call('PEXPIRE', KEYS[3], LINE_LIVES)
+      redis.call('PEXPIRE', KEYS[2], LIVES)
+      redis.call('PEXPIRE', KEYS[3], LIVES)
     end
     head = head or me
+  elseif gone > 0 and not head and not more then
+    clear()
   end
-  tidy()
   local pttl = redis.call('PTTL', KEYS[1])
   if not free or gone > 0 then
     spare(head)
   end
   local hint = pttl
-  if head and head ~= me then
+  if free and more then
+    hint = 0
+  elseif head and head ~= me then
     hint = left(head)
   elseif pttl < 0 then
     hint = BELIEF
@@ -95,13 +122,16 @@ if KEYS[5] then
   keep_token(KEYS[5], token, ARGV[8])
 end
 if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) > 0 then
-  bury(gone)
   if head == me then
-    bury(1)
+    gone, head, more = survey(gone + 1, me)
   elseif redis.call('ZSCORE', KEYS[3], me) then
     drop(me) -- an entry that was left behind
   end
-  tidy()
+  bury(gone)
+  spare(head)
+  if not head and not more then
+    clear()
+  end
 end
 redis.call('HSET', KEYS[1], me, ARGV[7])
 raise(KEYS[1], ARGV[4])

@@ -11,12 +11,12 @@
 -- whoever is next, and the one who held the lock, if it listens.
 for i = 5, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
-    local gone, head = survey(0)
+    local gone, head, more = survey(0)
     tell(head, ARGV[4])
     tell(ARGV[i], ARGV[4])
     bury(gone)
-    if head or gone > 0 then
-      tidy()
+    if gone > 0 and not head and not more then
+      clear()
     end
     spare(head)
     redis.call('DEL', KEYS[1])

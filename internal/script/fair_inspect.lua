@@ -6,11 +6,14 @@
 -- {1, now, pttl, mode, token, {owner, count...}, {waiter...}}
 --
 -- pttl is -2 if the lock is free and -1 if it never expires; mode is empty. The
--- waiters are those who are believed in, the next one first.
+-- waiters are those of the first LOOK places who are believed in, the next one
+-- first: of holdfast's, who were heard of in the last 10 s.
+local LOOK = 1000
+
 local token = KEYS[5] and redis.call('GET', KEYS[5]) or '0'
 local waiters = {}
-for _, waiter in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
-  if left(waiter) > 0 then
+for _, waiter in ipairs(redis.call('LRANGE', KEYS[2], 0, LOOK - 1)) do
+  if left(waiter, true) > 0 then
     waiters[#waiters + 1] = waiter
   end
 end

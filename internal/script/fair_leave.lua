@@ -9,16 +9,19 @@
 --
 -- If it was next, and the lock is free, the one behind it is told: what it was
 -- told itself is lost.
-local gone, head = survey(0, ARGV[5])
-local stood = head == ARGV[5]
+local me = ARGV[5]
+local gone, head, more = survey(0, me)
+local stood = head == me
 if stood then
-  gone, head = survey(gone + 1)
+  gone, head, more = survey(gone + 1, me)
   if free then
     tell(head, ARGV[4])
     spare(head)
   end
 end
 bury(gone)
-stood = drop(ARGV[5]) or stood
-tidy()
+stood = drop(me) or stood
+if not head and not more then
+  clear()
+end
 return {stood and 1 or 0, at}

@@ -23,11 +23,11 @@ end
 if count == 0 and not free then
   return {0, at}
 end
-local gone, head = survey(0)
+local gone, head, more = survey(0)
 tell(head, ARGV[4])
 bury(gone)
-if head or gone > 0 then
-  tidy()
+if gone > 0 and not head and not more then
+  clear()
 end
 if count == 0 then
   return {0, at}
