@@ -528,3 +528,25 @@ func TestLockAgainAfterALoss(t *testing.T) {
 		unlock(t, again)
 	})
 }
+
+// An Unlock waits until nothing is left to give back, and not until the last moment
+// at which an old send could still arrive: that concerns the next acquire.
+func TestUnlockDoesNotWaitForOldSends(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		outer := must(t)(w.lock(c).Lock(background))
+		once(d, "acquire", memdriver.Fault{LoseReply: true})
+		ctx, cancel := context.WithTimeout(outer.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err := w.lock(c).Lock(ctx)
+		wantError(t, err, context.DeadlineExceeded)
+		start := time.Now()
+		unlock(t, outer)
+		// The client gives the nested send up after a third of its timeout, 2 s; it could
+		// have its effect for half a second more.
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("Unlock took %v", took)
+		}
+		w.wantCount("x", outer.Owner(), 0)
+	})
+}
