@@ -3,7 +3,9 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -65,4 +67,28 @@ func TestLateNewsOfALossDoesNotHitTheNextHold(t *testing.T) {
 		t.Errorf("the next hold: %v", context.Cause(h2.Context()))
 	}
 	_ = h2.Unlock()
+}
+
+// A hold with a fixed lease that is dropped, as throttles do, leaves nothing here: no
+// state, no goroutine, no timer.
+func TestNothingRemainsOfADroppedHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(nilDriver{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for i := range 1000 {
+			if _, err := c.NewMutex(strconv.Itoa(i)).TryLock(context.Background(), Lease(5*time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if n := len(c.tenures); n > 0 {
+			t.Errorf("%d of 1000 are kept", n)
+		}
+	})
 }
