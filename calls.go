@@ -134,9 +134,6 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	defer c.tasks.End()
 	waiting, stop := a.waiting()
 	defer stop()
-	if k.prepare != nil {
-		k.prepare(waiting)
-	}
 	o := a.request(waiting, wish{waiting: !a.oneTry})
 	done := o.err == nil && o.answer.Code == script.Done
 	unsafe := done && !k.asks && o.acked < c.config.replicas

@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -38,8 +37,6 @@ type kind struct {
 	config mutexConfig
 	// asks says that to acquire it changes nothing in Redis.
 	asks bool
-	// prepare asks what a wait without an owner needs to know; nil: nothing.
-	prepare func(waiting context.Context)
 	// refusal is the error for an answer that says no; nil makes a [*LockedError].
 	refusal func(script.Answer) error
 	dialect
@@ -83,6 +80,9 @@ type wish struct {
 	lease   time.Duration
 	token   bool // a new fencing token is wanted
 	waiting bool // if it is refused, it is going to ask again
+	// since is when it was refused first, by the server's clock, in µs; 0: not yet.
+	// Only a latch says so.
+	since int64
 }
 
 // request is a script call, without what every call begins with.
