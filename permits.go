@@ -23,7 +23,8 @@ const MaxBundle = 4096
 // It has permits once [PermitSemaphore.TrySetPermits] or another has set how
 // many; until then nobody acquires any. Who waits for many is not overtaken for
 // ever by those who want few: the first who is refused is stood back for, by
-// everybody who uses holdfast.
+// everybody who uses holdfast. That keeps others from permits that they
+// could have for ten seconds at a stretch, and then not for as long.
 //
 // In Redis the number of available permits stands at its name, and the held
 // ones at {name}:timeout, a sorted set of 16 random bytes a permit and the server
@@ -61,7 +62,8 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*
 // Acquire acquires n permits as one hold, all or none, and waits until they are
 // available, ctx ends, or [Wait] runs out. Of one process, those who wait for the
 // same number come first, first served. While one that was refused waits, others
-// do not take permits that it needs, unless it wants more than there are.
+// do not take permits that it needs, for ten seconds at a stretch, and not at all
+// if it wants more than there are.
 //
 // Each call is an acquisition of its own, also under the context of a hold:
 // permits are not reentrant. Without [Lease] the watchdog renews the hold; it is

@@ -18,9 +18,10 @@ import (
 //
 // Each call has its effect once, whatever happens to its messages. Who waits for
 // many permits is not overtaken for ever by those who want few: the first who is
-// refused is stood back for, by everybody who uses holdfast. So one who wants more
-// than there will ever be keeps the others waiting until it gives up: bound such
-// an Acquire by [Wait].
+// refused is stood back for, by everybody who uses holdfast. That keeps others
+// from permits that they could have for ten seconds at a stretch, and then not for
+// as long. So one who wants more than there will ever be costs the others half of
+// their time until it gives up: bound such an Acquire by [Wait].
 //
 // In Redis it is a number at its name, with a time to live if one was set.
 // Permits are announced on redisson_sc:{name}. Our own are holdfast_next:{name},

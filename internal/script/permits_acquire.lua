@@ -23,17 +23,20 @@ for i = 6, #ARGV do
     missing = missing + 1
   end
 end
-local kept = missing > 0 and wanted(KEYS[3], ARGV[6]) or 0
+local kept, again = wanted(KEYS[3], ARGV[6])
 if missing > 0 and free - missing < kept then
+  if free >= missing then
+    hold_back(KEYS[3])
+  end
   -- One who wants more than there are keeps nobody else waiting.
   if ARGV[5] == '1' and n <= free + redis.call('ZCARD', KEYS[2]) then
     stand_next(KEYS[3], ARGV[6], n)
   end
-  local pttl, again = -1, 60000
+  local pttl = -1
   local first = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(922337203685477', 'WITHSCORES', 'LIMIT', 0, 1)
   if first[2] then
     pttl = tonumber(first[2]) - at
-    again = pttl
+    again = math.min(again, pttl)
   end
   if kept > 0 and free >= kept then
     -- The other one is about to take them, and its lease is not known yet.

@@ -16,14 +16,13 @@ if remembers(KEYS[2], ARGV[4]) then
   rewrite(KEYS[2])
   return {1, at}
 end
-local kept = wanted(KEYS[3], ARGV[4])
+local kept, again = wanted(KEYS[3], ARGV[4])
 if free - n < kept then
-  if ARGV[7] == '1' then
-    stand_next(KEYS[3], ARGV[4], ARGV[6])
+  if free >= n then
+    hold_back(KEYS[3])
   end
-  local again = 60000
-  if kept > 0 then
-    again = redis.call('PTTL', KEYS[3])
+  if ARGV[7] == '1' then
+    stand_next(KEYS[3], ARGV[4], n)
   end
   return {0, at, -1, '', again, free}
 end
