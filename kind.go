@@ -28,9 +28,9 @@ type kind struct {
 	// line is which line of this process waiters stand in: the class, unless each
 	// acquire has a class of its own.
 	line string
-	// deaf says that holders do not listen for being robbed: the channel tells
-	// them too much else.
-	deaf bool
+	// news is where holders hear that others have changed what they hold; empty:
+	// where waiters hear of releases.
+	news string
 	// upkeep is after which time a hold is seen to again that is not renewed, or
 	// less often; 0: never.
 	upkeep time.Duration
@@ -39,6 +39,9 @@ type kind struct {
 	asks bool
 	// refusal is the error for an answer that says no; nil makes a [*LockedError].
 	refusal func(script.Answer) error
+	// found reads element i of what renewals have found, where that is more than
+	// how often the owner holds the lock: for how long it does, too, -1 for ever.
+	found func(answer script.Answer, i int) (count int64, left time.Duration, err error)
 	dialect
 }
 

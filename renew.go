@@ -60,12 +60,34 @@ func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 		return nil, fmt.Errorf("%d answers to %d renewals", len(f.answer.Rest), len(batch))
 	}
 	held := make([]bool, len(batch))
-	for i := range batch {
-		count, err := f.answer.Int(i)
+	for i, r := range batch {
+		count, err := r.Ward.(*tenure).renewed(f.answer, i, f.sent) //nolint:forcetypeassert // see above
 		if err != nil {
 			return nil, err
 		}
 		held[i] = count > 0
 	}
 	return held, nil
+}
+
+// renewed reads element i of an answer to renewals: how often the owner holds the
+// lock. If the answer says for how long, too, others may have made that longer, and
+// the deadline moves.
+func (t *tenure) renewed(answer script.Answer, i int, sent time.Time) (count int64, err error) {
+	if t.kind.found == nil {
+		return answer.Int(i)
+	}
+	count, left, err := t.kind.found(answer, i)
+	if err != nil || count == 0 || left < 0 {
+		return count, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.until.IsZero() {
+		left = min(left, t.until.Sub(sent))
+	}
+	if dog := t.kind.client.dog; t.entry != nil {
+		dog.Acknowledge(t.entry, sent, left)
+	}
+	return count, nil
 }
