@@ -74,9 +74,9 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*
 // them back by their ids, it goes on with the others, and is lost with the last one.
 // [Hold.Unlock] gives back all that are left.
 //
-// The error is as Lock's of any kind; it matches [ErrLocked] if too few were
-// available, as a [*LockedError] whose TTL is when the first of the held ones
-// expires, and [ErrInvalidCount] if n is not between 1 and [MaxBundle].
+// The error is as Lock's of any kind; it matches [ErrNoPermits] and [ErrLocked] if
+// too few were available, as a [*PermitsError] that says why, and [ErrInvalidCount]
+// if n is not between 1 and [MaxBundle].
 // Redisson: acquire(permits), whose acquire(0) waits for ever.
 func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
 	return s.acquire(ctx, n, false, options)
@@ -98,7 +98,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 	d.left = &permitSet{ids: d.ids}
 	k := newKind(s.client, s.kind.name, "permits "+d.ids[0], d, mutexConfig{})
 	k.line, k.shared, k.news = lineFor(s.kind, n), true, wire.Lost(s.kind.name)
-	k.found = d.found
+	k.refusal, k.found = noPermits(s.kind.name, n), d.found
 	return s.client.acquire(ctx, k, oneTry, options)
 }
 

@@ -1,7 +1,10 @@
 package test
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,5 +194,72 @@ func TestLeaseChangedByIDIsFoundByARenewal(t *testing.T) {
 			}
 			wantError(t, h.Unlock(), holdfast.ErrLost)
 		}
+	})
+}
+
+// A refusal says why, of each semaphore as far as can be known.
+func TestWhyThereAreNoPermits(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s, plain := c.NewPermitSemaphore("x"), c.NewSemaphore("y")
+		refused := func(err error, want holdfast.PermitsError, text string) {
+			t.Helper()
+			wantError(t, err, holdfast.ErrNoPermits, holdfast.ErrLocked)
+			var got *holdfast.PermitsError
+			if !errors.As(err, &got) || *got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%q does not say %q", err, text)
+			}
+			var locked *holdfast.LockedError
+			if !errors.As(err, &locked) || locked.TTL != want.TTL || locked.Name != want.Name {
+				t.Errorf("as of a lock: %+v", locked)
+			}
+		}
+		acquire := func(n int, options ...holdfast.LockOption) error {
+			h, err := s.Acquire(background, n, options...)
+			if err == nil {
+				unlock(t, h)
+			}
+			return err
+		}
+		try := func(n int) error { _, err := s.TryAcquire(background, n); return err }
+		const wait = 5 * time.Second
+
+		unset := holdfast.PermitsError{Name: "x", Wanted: 1, Unset: true, TTL: -1}
+		refused(try(1), unset, "nobody has set how many it has")
+		refused(acquire(1, holdfast.Wait(wait)), unset, "nobody has set")
+		ok(t, s.SetPermits(background, 0))
+		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, TTL: -1}, "1 wanted, but it has 0 in all")
+		ok(t, s.SetPermits(background, 5))
+		refused(try(6), holdfast.PermitsError{Name: "x", Wanted: 6, Available: 5, Total: 5, TTL: -1}, "6 wanted, but it has 5 in all")
+		h := must(t)(s.Acquire(background, 4, holdfast.Lease(time.Hour)))
+		refused(try(3), holdfast.PermitsError{Name: "x", Wanted: 3, Available: 1, Total: 5, TTL: time.Hour}, "3 wanted, 1 of 5 available")
+		ctx, cancel := context.WithCancel(background)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, err := s.Acquire(ctx, 5)
+			wantError(t, err, context.Canceled)
+		}()
+		synctest.Wait()
+		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, Available: 1, Total: 5, Kept: 5, TTL: time.Hour},
+			"1 wanted and 1 available, but 5 are kept for one who has waited longer")
+		cancel()
+		<-gone
+		synctest.Wait()
+		ok(t, s.AddPermits(background, -3))
+		refused(acquire(1, holdfast.Wait(wait)),
+			holdfast.PermitsError{Name: "x", Wanted: 1, Available: -2, Total: 2, TTL: time.Hour - 3*time.Second}, "all 4 are held")
+		unlock(t, h)
+
+		refused(plain.TryAcquire(background, 1),
+			holdfast.PermitsError{Name: "y", Wanted: 1, Total: -1, Unset: true, TTL: -1}, "nobody has set how many it has")
+		ok(t, plain.Release(2))
+		refused(plain.Acquire(background, 3, holdfast.Wait(wait)),
+			holdfast.PermitsError{Name: "y", Wanted: 3, Available: 2, Total: -1, TTL: -1}, "3 wanted, 2 available")
+		time.Sleep(2 * time.Minute)
+		w.do("DEL", "x", "y")
 	})
 }

@@ -8,9 +8,12 @@
 -- ARGV[6...]  the permits' ids; the first one is who waits
 --
 -- {1, now, 0}                    they are
--- {0, now, pttl, '', again}      too few are available, or another one has waited
+-- {0, now, pttl, '', again, free, held, kept, exists}
+--                                too few are available, or another one has waited
 --                                longer; pttl is when the next one expires, -1:
---                                never; again is when to ask again at the latest
+--                                never; again is when to ask again at the latest;
+--                                kept is how many stay for that other one; exists
+--                                is 0 if nobody has set how many there are
 --
 -- The ids make asking twice asking once: those that are held need not be taken.
 local wrong = lease_error(ARGV[4])
@@ -29,7 +32,8 @@ if missing > 0 and free - missing < kept then
     hold_back(KEYS[3])
   end
   -- One who wants more than there are keeps nobody else waiting.
-  if ARGV[5] == '1' and n <= free + redis.call('ZCARD', KEYS[2]) then
+  local held = redis.call('ZCARD', KEYS[2])
+  if ARGV[5] == '1' and n <= free + held then
     stand_next(KEYS[3], ARGV[6], n)
   end
   local pttl = -1
@@ -42,7 +46,7 @@ if missing > 0 and free - missing < kept then
     -- The other one is about to take them, and its lease is not known yet.
     again = math.min(again, 200)
   end
-  return {0, at, pttl, '', again}
+  return {0, at, pttl, '', again, free, held, kept, redis.call('EXISTS', KEYS[1])}
 end
 local expiry = at + tonumber(ARGV[4])
 for i = 6, #ARGV do
