@@ -40,9 +40,17 @@ type kind struct {
 	// refusal is the error for an answer that says no; nil makes a [*LockedError].
 	refusal func(script.Answer) error
 	// found reads element i of what renewals have found, where that is more than
-	// how often the owner holds the lock: for how long it does, too, -1 for ever.
-	found func(answer script.Answer, i int) (count int64, left time.Duration, err error)
+	// how often the owner holds the lock.
+	found func(answer script.Answer, i int) (finding, error)
 	dialect
+}
+
+// finding is what a renewal has found.
+type finding struct {
+	count int64 // how often the owner holds the lock
+	// left is for how long it does, and gone when nothing will be left of that in
+	// Redis; below 0: never.
+	left, gone time.Duration
 }
 
 // dialect is how the scripts of a kind are asked.

@@ -366,20 +366,21 @@ func (l permits) renew(_ Owner, _ int, ttl time.Duration) request {
 	}
 }
 
-// found reads how many permits are held, and takes note of those that are not.
-func (l permits) found(answer script.Answer, i int) (held int64, left time.Duration, err error) {
+// found reads what a renewal says about the permits, and takes note of those that
+// are not held.
+func (l permits) found(answer script.Answer, i int) (finding, error) {
 	texts, err := answer.List(i)
 	if err != nil {
-		return 0, 0, err
+		return finding{}, err
 	}
-	var ms int64
-	if _, err := fmt.Sscan(strings.Join(texts[:min(2, len(texts))], " "), &held, &ms); err != nil {
-		return 0, 0, fmt.Errorf("reply has no two numbers at %d: %w", i+2, err)
+	var held, first, last int64
+	if _, err := fmt.Sscan(strings.Join(texts[:min(3, len(texts))], " "), &held, &first, &last); err != nil {
+		return finding{}, fmt.Errorf("reply has no three numbers at %d: %w", i+2, err)
 	}
-	if gone := texts[2:]; held > 0 && len(gone) > 0 {
+	if gone := texts[3:]; held > 0 && len(gone) > 0 {
 		l.left.drop(gone)
 	}
-	return held, time.Duration(ms) * time.Millisecond, nil
+	return finding{held, time.Duration(first) * time.Millisecond, time.Duration(last) * time.Millisecond}, nil
 }
 
 func (permits) adopt(wish, Owner) request { return request{} }

@@ -77,17 +77,21 @@ func (t *tenure) renewed(answer script.Answer, i int, sent time.Time) (count int
 	if t.kind.found == nil {
 		return answer.Int(i)
 	}
-	count, left, err := t.kind.found(answer, i)
-	if err != nil || count == 0 || left < 0 {
-		return count, err
+	found, err := t.kind.found(answer, i)
+	if err != nil || found.count == 0 {
+		return 0, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if found.gone < 0 {
+		found.gone = MaxLease
+	}
+	t.keyEnd = later(t.keyEnd, time.Now().Add(found.gone))
 	if !t.until.IsZero() {
-		left = min(left, t.until.Sub(sent))
+		found.left = min(found.left, t.until.Sub(sent))
 	}
-	if dog := t.kind.client.dog; t.entry != nil {
-		dog.Acknowledge(t.entry, sent, left)
+	if t.entry != nil && found.left >= 0 {
+		t.kind.client.dog.Acknowledge(t.entry, sent, found.left)
 	}
-	return count, nil
+	return found.count, nil
 }

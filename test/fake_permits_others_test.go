@@ -197,6 +197,28 @@ func TestLeaseChangedByIDIsFoundByARenewal(t *testing.T) {
 	})
 }
 
+// If the lease of one permit was made longer, the hold ends with the others, and
+// Unlock still gives that one back.
+func TestLongerPermitOfALostHoldIsGivenBack(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s := c.NewPermitSemaphore("x")
+		start := time.Now()
+		h := must(t)(s.Acquire(background, 2, holdfast.Lease(10*time.Second)))
+		ok(t, s.UpdateLease(background, s.IDs(h)[0], time.Hour))
+		if lost := lostAt(t, h, start); lost > 10*time.Second {
+			t.Errorf("lost after %v", lost)
+		}
+		time.Sleep(5 * time.Minute)
+		if free, err := s.Available(background); free != 1 || err != nil {
+			t.Errorf("%d available, %v", free, err)
+		}
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		synctest.Wait()
+		w.wantReply("2", "GET", "x")
+	})
+}
+
 // A refusal says why, of each semaphore as far as can be known.
 func TestWhyThereAreNoPermits(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {

@@ -4,9 +4,10 @@
 -- ARGV[4...] for each bundle: time to live, ms, 0 only asks; how many permits it
 --            has; their ids
 --
--- {1, now, {held, left, id...}...}  for each bundle: how many of its permits are
---                                   held; for how long all of those are, ms, as
---                                   texts, -1: for ever; those that are not held
+-- {1, now, {held, first, last, id...}...}
+--            for each bundle, as texts: how many of its permits are held; for how
+--            long all of those are, and for how long any is, ms, -1: for ever; the
+--            ids of those that are not held
 --
 -- A key that is no semaphore any more must not fail its neighbours.
 local function text(n)
@@ -14,12 +15,16 @@ local function text(n)
 end
 
 local never = 922337203685477
+local function left(score)
+  return text(score < never and score - at or -1)
+end
+
 local reply = {1, at}
 local p = 4
 for i, key in ipairs(KEYS) do
   local ttl, n = tonumber(ARGV[p]), tonumber(ARGV[p + 1])
-  local expiry, held, first = at + ttl, 0, never
-  local short, answer = {}, {0, 0}
+  local expiry, held, first, last = at + ttl, 0, never, at
+  local short, answer = {}, {'', '', ''}
   for j = p + 2, p + 1 + n do
     local score = redis.pcall('ZSCORE', key, ARGV[j])
     score = type(score) == 'string' and tonumber(score) or 0
@@ -27,7 +32,7 @@ for i, key in ipairs(KEYS) do
       answer[#answer + 1] = ARGV[j]
     else
       held = held + 1
-      first = math.min(first, math.max(score, expiry))
+      first, last = math.min(first, math.max(score, expiry)), math.max(last, score, expiry)
       if score < expiry then
         short[#short + 1] = ARGV[j]
       end
@@ -36,7 +41,7 @@ for i, key in ipairs(KEYS) do
   for _, id in ipairs(short) do
     redis.call('ZADD', key, text(expiry), id)
   end
-  answer[1], answer[2] = text(held), text(first < never and first - at or -1)
+  answer[1], answer[2], answer[3] = text(held), left(first), left(last)
   reply[i + 2] = answer
   p = p + 2 + n
 end
