@@ -206,17 +206,20 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	a.unknown = append(a.unknown, o.unknown...)
 	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
 		a.refusedOnce = true
+		if a.kind.asks {
+			w.since, _ = o.answer.Int(4) // else it is about the moment at which it asks
+		}
 		return a.standInLine(ctx, w)
 	}
 	return o
 }
 
 // passesBy reports whether to ask once before standing in line: where others may
-// be in already and more may come in, if nobody waits here; and for an owner that
-// may be in on the other side.
+// be in already and more may come in, if nobody waits here, or if asking takes
+// nothing from those who do; and for an owner that may be in on the other side.
 func (a *acquisition) passesBy(owner Owner) bool {
 	_, brought := a.kind.ownerIn(a.caller)
-	return a.kind.twoSided && brought || a.kind.shared && !a.client.lines.Stands(a.kind.lineOf(owner))
+	return a.kind.twoSided && brought || a.kind.asks || a.kind.shared && !a.client.lines.Stands(a.kind.lineOf(owner))
 }
 
 // lineOf is which line of this process an owner stands in.

@@ -31,6 +31,27 @@ func checkCount(name string, n, least, most int) error {
 // one wait behind another who wants more than there are.
 func lineFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
 
+// noPermits is the refusal of either semaphore to one who wants n permits.
+func noPermits(name string, n int) func(script.Answer) error {
+	return func(answer script.Answer) error {
+		var said [7]int64 // pttl, nobody, when to ask again, available, held, kept, exists
+		for i := range said {
+			var err error
+			if said[i], err = answer.Int(i); err != nil && i != 1 {
+				return &BackendError{Op: "acquire", Name: name, Err: err}
+			}
+		}
+		e := &PermitsError{Name: name, Wanted: n, Available: int(said[3]), Total: -1, Kept: int(said[5]), Unset: said[6] == 0, TTL: -1}
+		if held := said[4]; held >= 0 {
+			e.Total = e.Available + int(held)
+		}
+		if pttl := said[0]; pttl >= 0 {
+			e.TTL = time.Duration(pttl) * time.Millisecond
+		}
+		return e
+	}
+}
+
 // newID returns 16 random bytes.
 func newID() string {
 	var b [16]byte
@@ -134,9 +155,6 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	defer c.tasks.End()
 	waiting, stop := a.waiting()
 	defer stop()
-	if k.prepare != nil {
-		k.prepare(waiting)
-	}
 	o := a.request(waiting, wish{waiting: !a.oneTry})
 	done := o.err == nil && o.answer.Code == script.Done
 	unsafe := done && !k.asks && o.acked < c.config.replicas

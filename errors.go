@@ -15,6 +15,10 @@ var (
 	// ErrLocked: another owner holds the lock. [*LockedError] says which.
 	ErrLocked = errors.New("held by another owner")
 
+	// ErrNoPermits: too few permits of a semaphore are available. It comes as a
+	// [*PermitsError], which says why, and matches ErrLocked, too.
+	ErrNoPermits = errors.New("too few permits are available")
+
 	// ErrLost: the lock was held and is not any more, or cannot be trusted any
 	// more. [*LostError] says why. It is the cause of the context of a lost hold,
 	// unwrapped.
@@ -87,6 +91,56 @@ func (e *LockedError) Error() string {
 
 // Is reports whether target is [ErrLocked].
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// PermitsError says why permits of a semaphore were not acquired. It matches
+// [ErrNoPermits] and [ErrLocked], and is a [*LockedError] for [errors.As] as well. What
+// it says was true at the last answer from Redis.
+type PermitsError struct {
+	// Name is the semaphore's name.
+	Name string
+	// Wanted is how many permits were to be acquired.
+	Wanted int
+	// Available is how many nobody has; below 0 if AddPermits or SetPermits took away
+	// more than that.
+	Available int
+	// Total is how many there are, held ones included. It is -1 for a [Semaphore]: who
+	// has taken its permits is not known.
+	Total int
+	// Kept is how many stay for another one, who has waited for longer.
+	Kept int
+	// Unset says that there is no semaphore: nobody has set how many permits it has,
+	// or it was deleted, or has expired.
+	Unset bool
+	// TTL is when the first of the held permits expires unless it is renewed; -1 if
+	// none does.
+	TTL time.Duration
+}
+
+func (e *PermitsError) Error() string {
+	return fmt.Sprintf("holdfast: semaphore %q: %v: %s", e.Name, ErrNoPermits, e.reason())
+}
+
+func (e *PermitsError) reason() string {
+	switch {
+	case e.Unset:
+		return "nobody has set how many it has; TrySetPermits does"
+	case e.Total >= 0 && e.Wanted > e.Total:
+		return fmt.Sprintf("%d wanted, but it has %d in all", e.Wanted, e.Total)
+	case e.Available >= e.Wanted:
+		return fmt.Sprintf("%d wanted and %d available, but %d are kept for one who has waited longer", e.Wanted, e.Available, e.Kept)
+	case e.Total > 0 && e.Available <= 0:
+		return fmt.Sprintf("all %d are held", e.Total-min(0, e.Available))
+	case e.Total > 0:
+		return fmt.Sprintf("%d wanted, %d of %d available", e.Wanted, e.Available, e.Total)
+	}
+	return fmt.Sprintf("%d wanted, %d available", e.Wanted, e.Available)
+}
+
+// Is reports whether target is [ErrNoPermits].
+func (e *PermitsError) Is(target error) bool { return target == ErrNoPermits }
+
+// Unwrap returns the [*LockedError] that says the same of any lock.
+func (e *PermitsError) Unwrap() error { return &LockedError{Name: e.Name, TTL: e.TTL} }
 
 // LostError says why a hold is lost. It matches [ErrLost] and [ErrNotHeld].
 type LostError struct {

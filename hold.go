@@ -116,7 +116,7 @@ func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duratio
 	if err != nil {
 		return err
 	}
-	count, err := o.answer.Int(0)
+	count, err := t.renewed(o.answer, 0, o.sent)
 	if err != nil {
 		return &BackendError{Op: "renew", Name: t.kind.name, MayHaveRun: true, Err: err}
 	}

@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -29,20 +28,29 @@ type kind struct {
 	// line is which line of this process waiters stand in: the class, unless each
 	// acquire has a class of its own.
 	line string
-	// deaf says that holders do not listen for being robbed: the channel tells
-	// them too much else.
-	deaf bool
+	// news is where holders hear that others have changed what they hold; empty:
+	// where waiters hear of releases.
+	news string
 	// upkeep is after which time a hold is seen to again that is not renewed, or
 	// less often; 0: never.
 	upkeep time.Duration
 	config mutexConfig
 	// asks says that to acquire it changes nothing in Redis.
 	asks bool
-	// prepare asks what a wait without an owner needs to know; nil: nothing.
-	prepare func(waiting context.Context)
 	// refusal is the error for an answer that says no; nil makes a [*LockedError].
 	refusal func(script.Answer) error
+	// found reads element i of what renewals have found, where that is more than
+	// how often the owner holds the lock.
+	found func(answer script.Answer, i int) (finding, error)
 	dialect
+}
+
+// finding is what a renewal has found.
+type finding struct {
+	count int64 // how often the owner holds the lock
+	// left is for how long it does, and gone when nothing will be left of that in
+	// Redis; below 0: never.
+	left, gone time.Duration
 }
 
 // dialect is how the scripts of a kind are asked.
@@ -83,6 +91,9 @@ type wish struct {
 	lease   time.Duration
 	token   bool // a new fencing token is wanted
 	waiting bool // if it is refused, it is going to ask again
+	// since is when it was refused first, by the server's clock, in µs; 0: not yet.
+	// Only a latch says so.
+	since int64
 }
 
 // request is a script call, without what every call begins with.

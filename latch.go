@@ -82,25 +82,15 @@ func (l *Latch) CountDown(ctx context.Context) error {
 
 // Count returns the count. It asks the primary. Redisson: getCount.
 func (l *Latch) Count(ctx context.Context) (int, error) {
-	count, _, err := l.count(ctx)
-	return int(count), err
-}
-
-// count returns the count, and when that was by the server's clock, in µs, if it
-// is not zero.
-func (l *Latch) count(ctx context.Context) (count, when int64, err error) {
 	o, err := l.client.ask(ctx, l.kind, "inspect", l.kind.acquire(wish{}))
 	if err != nil || o.answer.Code == script.Done {
-		return 0, 0, err
+		return 0, err
 	}
-	count, err = o.answer.Int(3)
-	if err == nil {
-		when, err = o.answer.Int(4)
-	}
+	count, err := o.answer.Int(3)
 	if err != nil {
-		return 0, 0, misread(l.kind.name, err)
+		return 0, misread(l.kind.name, err)
 	}
-	return count, when, nil
+	return int(count), nil
 }
 
 // Await waits until the count is zero, the latch is deleted or expires, ctx ends,
@@ -114,13 +104,7 @@ func (l *Latch) count(ctx context.Context) (count, when int64, err error) {
 // cause if ctx ended; [*BackendError] if Redis did not answer, or refused;
 // [ErrClosed], [ErrInvalidName] or [ErrInvalidOption]. Redisson: await.
 func (l *Latch) Await(ctx context.Context, options ...LockOption) error {
-	k := *l.kind
-	k.prepare = func(ctx context.Context) {
-		if _, since, err := l.count(ctx); err == nil { // else the next question fails, too
-			k.dialect = countdown{name: k.name, since: since}
-		}
-	}
-	return l.client.await(ctx, &k, false, options)
+	return l.client.await(ctx, l.kind, false, options)
 }
 
 // ask is a request for a call of its own.
@@ -136,14 +120,13 @@ func (l *Latch) ask(s *driver.Script, args ...string) request {
 // There are no holds, and so nothing to renew, look at or force.
 type countdown struct {
 	dialect
-	name  string
-	since int64 // the server's time at which it was not zero, µs; 0: none
+	name string
 }
 
-func (l countdown) acquire(wish) request {
+func (l countdown) acquire(w wish) request {
 	return request{
 		script: script.Latch.Await, keys: []string{l.name, wire.LatchZero(l.name)},
-		args: []string{strconv.FormatInt(l.since, 10)},
+		args: []string{strconv.FormatInt(w.since, 10)},
 	}
 }
 

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -23,7 +26,8 @@ const MaxBundle = 4096
 // It has permits once [PermitSemaphore.TrySetPermits] or another has set how
 // many; until then nobody acquires any. Who waits for many is not overtaken for
 // ever by those who want few: the first who is refused is stood back for, by
-// everybody who uses holdfast.
+// everybody who uses holdfast. That keeps others from permits that they
+// could have for ten seconds at a stretch, and then not for as long.
 //
 // In Redis the number of available permits stands at its name, and the held
 // ones at {name}:timeout, a sorted set of 16 random bytes a permit and the server
@@ -61,16 +65,18 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*
 // Acquire acquires n permits as one hold, all or none, and waits until they are
 // available, ctx ends, or [Wait] runs out. Of one process, those who wait for the
 // same number come first, first served. While one that was refused waits, others
-// do not take permits that it needs, unless it wants more than there are.
+// do not take permits that it needs, for ten seconds at a stretch, and not at all
+// if it wants more than there are.
 //
 // Each call is an acquisition of its own, also under the context of a hold:
-// permits are not reentrant. Without [Lease] the watchdog renews the hold; it is
-// lost as a whole if one of its permits is gone. [Hold.Unlock] gives all of them
-// back.
+// permits are not reentrant. Without [Lease] the watchdog renews the hold, and with
+// it, it lasts as long as the first of its permits does. If somebody gives some of
+// them back by their ids, it goes on with the others, and is lost with the last one.
+// [Hold.Unlock] gives back all that are left.
 //
-// The error is as Lock's of any kind; it matches [ErrLocked] if too few were
-// available, as a [*LockedError] whose TTL is when the first of the held ones
-// expires, and [ErrInvalidCount] if n is not between 1 and [MaxBundle].
+// The error is as Lock's of any kind; it matches [ErrNoPermits] and [ErrLocked] if
+// too few were available, as a [*PermitsError] that says why, and [ErrInvalidCount]
+// if n is not between 1 and [MaxBundle].
 // Redisson: acquire(permits), whose acquire(0) waits for ever.
 func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
 	return s.acquire(ctx, n, false, options)
@@ -89,14 +95,18 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 	for i := range d.ids {
 		d.ids[i] = newID()
 	}
+	d.left = &permitSet{ids: d.ids}
 	k := newKind(s.client, s.kind.name, "permits "+d.ids[0], d, mutexConfig{})
-	k.line, k.shared, k.deaf = lineFor(s.kind, n), true, true
+	k.line, k.shared, k.news = lineFor(s.kind, n), true, wire.Lost(s.kind.name)
+	k.refusal, k.found = noPermits(s.kind.name, n), d.found
 	return s.client.acquire(ctx, k, oneTry, options)
 }
 
 // IDs returns the ids of a hold's permits, 32 hexadecimal digits each, for another
 // program to know or release them by; nil if the hold is not one of this
-// semaphore. Redisson: what acquire returns.
+// semaphore. One that was given back by its id is among them until the holder has
+// noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
+// when it was last known to be held. Redisson: what acquire returns.
 func (s *PermitSemaphore) IDs(h *Hold) []string {
 	if h.tenure == nil { // several locks as one
 		return nil
@@ -105,15 +115,18 @@ func (s *PermitSemaphore) IDs(h *Hold) []string {
 	if !ok || d.name != s.kind.name {
 		return nil
 	}
-	ids := make([]string, len(d.ids))
-	for i, id := range d.ids {
+	left := d.left.all()
+	ids := make([]string, len(left))
+	for i, id := range left {
 		ids[i] = hex.EncodeToString([]byte(id))
 	}
 	return ids
 }
 
-// Release gives permits back by their ids, whoever acquired them, all or none. A
-// hold of theirs is lost. The error matches [ErrNotHeld] if one of them is not
+// Release gives permits back by their ids, whoever acquired them, all or none. Their
+// hold goes on with those that are left, and is lost if none is. Its holder notices
+// as it notices [PermitSemaphore.ForceUnlock]; until then, more may believe that they
+// have a permit than there are. The error matches [ErrNotHeld] if one of them is not
 // held, or its lease has ended: it is available then already. It matches
 // [ErrInvalidOwner] if an id cannot be read, or as those of [Hold.Extend].
 // Redisson: release, which gives a permit back after its lease has ended and
@@ -126,7 +139,7 @@ func (s *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	if len(raw) == 0 {
 		return checkCount(s.kind.name, 0, 1, MaxBundle)
 	}
-	o, err := s.ask(ctx, "release", s.dialect().giveBack(raw, len(raw), false))
+	o, err := s.ask(ctx, "release", s.dialect().giveBack(raw, len(raw), wire.Lost(s.kind.name)))
 	if err != nil {
 		return err
 	}
@@ -139,14 +152,18 @@ func (s *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 
 // UpdateLease makes a permit live for at least d from now, whoever acquired it. It
 // shortens no lease, since its holder relies on it, but gives one an end that
-// has none, as Redisson's can be. The errors are Release's, and [ErrInvalidLease].
+// has none, as Redisson's can be. The deadline of its hold moves with it as soon as
+// the holder notices, but not beyond [WithMaxHold]; that of a hold of several permits
+// is when the first of them ends. The errors are Release's, and [ErrInvalidLease].
 // Redisson: updateLeaseTime, which shortens, too.
 func (s *PermitSemaphore) UpdateLease(ctx context.Context, id string, d time.Duration) error {
 	d, err := checkLease(d)
 	if err != nil {
 		return err
 	}
-	_, err = s.lease(ctx, id, d)
+	if _, err = s.lease(ctx, id, d); err == nil {
+		s.client.pokeHolders(s.kind)
+	}
 	return err
 }
 
@@ -161,7 +178,7 @@ func (s *PermitSemaphore) lease(ctx context.Context, id string, d time.Duration)
 	if err != nil {
 		return 0, err
 	}
-	o, err := s.ask(ctx, "renew", s.dialect().with(script.Permits.Lease, raw[0], millis(d)))
+	o, err := s.ask(ctx, "renew", s.dialect().with(script.Permits.Lease, raw[0], millis(d), wire.Lost(s.kind.name)))
 	if err != nil {
 		return 0, err
 	}
@@ -251,9 +268,10 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (Inspection, error) {
 }
 
 // ForceUnlock takes every permit from whoever holds it, announces that, and
-// reports whether any was held. Holders of this client are told at once that
-// their holds are lost, others at their next renewal. Until then more may believe
-// that they have one than there are permits; this is a tool for operators.
+// reports whether any was held. A holder's context ends with [ErrLost]: at once if
+// it belongs to this client, within 100 ms if it has held its permits for a second
+// and hears the announcement, and at its next renewal otherwise. Until then more may
+// believe that they have a permit than there are; this is a tool for operators.
 // Redisson has no counterpart.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
 	return s.client.force(ctx, s.kind)
@@ -284,7 +302,30 @@ func rawIDs(ids []string) ([]string, error) {
 // if they are held. Whose they are does not stand in Redis.
 type permits struct {
 	name string
-	ids  []string // raw
+	ids  []string   // as they were acquired, raw
+	left *permitSet // which of them are held, as far as is known
+}
+
+// permitSet is a set of permits that only becomes smaller.
+type permitSet struct {
+	mu  sync.Mutex
+	ids []string // raw; replaced, not changed
+}
+
+func (p *permitSet) all() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ids
+}
+
+func (p *permitSet) drop(gone []string) {
+	are := make(map[string]bool, len(gone))
+	for _, id := range gone {
+		are[id] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids = slices.DeleteFunc(slices.Clone(p.ids), func(id string) bool { return are[id] })
 }
 
 // with is a request to a script of permits.
@@ -307,19 +348,39 @@ func (l permits) acquire(w wish) request {
 	return ask
 }
 
-func (l permits) release(Owner, int, int) request { return l.giveBack(l.ids, len(l.ids), true) }
+// release asks for all, also for those that somebody has given back: one of them is
+// enough for the hold not to have been lost.
+func (l permits) release(Owner, int, int) request { return l.giveBack(l.ids, 1, "") }
 
-// giveBack asks for a release that is complete if at least so many are held; if
-// fewer are, those are given back all the same, or not.
-func (l permits) giveBack(ids []string, least int, anyway bool) request {
-	return l.with(script.Permits.Release, append([]string{strconv.Itoa(least), flag(anyway)}, ids...)...)
+// giveBack asks for a release if at least so many are held, and to tell their
+// holders on a channel.
+func (l permits) giveBack(ids []string, least int, tell string) request {
+	return l.with(script.Permits.Release, append([]string{strconv.Itoa(least), tell}, ids...)...)
 }
 
 func (l permits) renew(_ Owner, _ int, ttl time.Duration) request {
+	left := l.left.all()
 	return request{
 		script: script.Permits.Renew, keys: []string{wire.Permits(l.name)},
-		args: append([]string{millis(ttl), strconv.Itoa(len(l.ids))}, l.ids...),
+		args: append([]string{millis(ttl), strconv.Itoa(len(left))}, left...),
 	}
+}
+
+// found reads what a renewal says about the permits, and takes note of those that
+// are not held.
+func (l permits) found(answer script.Answer, i int) (finding, error) {
+	texts, err := answer.List(i)
+	if err != nil {
+		return finding{}, err
+	}
+	var held, first, last int64
+	if _, err := fmt.Sscan(strings.Join(texts[:min(3, len(texts))], " "), &held, &first, &last); err != nil {
+		return finding{}, fmt.Errorf("reply has no three numbers at %d: %w", i+2, err)
+	}
+	if gone := texts[3:]; held > 0 && len(gone) > 0 {
+		l.left.drop(gone)
+	}
+	return finding{held, time.Duration(first) * time.Millisecond, time.Duration(last) * time.Millisecond}, nil
 }
 
 func (permits) adopt(wish, Owner) request { return request{} }
@@ -330,7 +391,7 @@ func (l permits) force(holders []string) request {
 		b, _ := hex.DecodeString(id) // inspect has written it, of whatever length
 		raw[i] = string(b)
 	}
-	return l.giveBack(raw, 1, true)
+	return l.giveBack(raw, 1, wire.Lost(l.name))
 }
 
 func (l permits) inspect() request { return l.with(script.Permits.Inspect) }

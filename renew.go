@@ -60,12 +60,38 @@ func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 		return nil, fmt.Errorf("%d answers to %d renewals", len(f.answer.Rest), len(batch))
 	}
 	held := make([]bool, len(batch))
-	for i := range batch {
-		count, err := f.answer.Int(i)
+	for i, r := range batch {
+		count, err := r.Ward.(*tenure).renewed(f.answer, i, f.sent) //nolint:forcetypeassert // see above
 		if err != nil {
 			return nil, err
 		}
 		held[i] = count > 0
 	}
 	return held, nil
+}
+
+// renewed reads element i of an answer to renewals: how often the owner holds the
+// lock. If the answer says for how long, too, others may have made that longer, and
+// the deadline moves.
+func (t *tenure) renewed(answer script.Answer, i int, sent time.Time) (count int64, err error) {
+	if t.kind.found == nil {
+		return answer.Int(i)
+	}
+	found, err := t.kind.found(answer, i)
+	if err != nil || found.count == 0 {
+		return 0, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if found.gone < 0 {
+		found.gone = MaxLease
+	}
+	t.keyEnd = later(t.keyEnd, time.Now().Add(found.gone))
+	if !t.until.IsZero() {
+		found.left = min(found.left, t.until.Sub(sent))
+	}
+	if t.entry != nil && found.left >= 0 {
+		t.kind.client.dog.Acknowledge(t.entry, sent, found.left)
+	}
+	return found.count, nil
 }

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -18,9 +17,10 @@ import (
 //
 // Each call has its effect once, whatever happens to its messages. Who waits for
 // many permits is not overtaken for ever by those who want few: the first who is
-// refused is stood back for, by everybody who uses holdfast. So one who wants more
-// than there will ever be keeps the others waiting until it gives up: bound such
-// an Acquire by [Wait].
+// refused is stood back for, by everybody who uses holdfast. That keeps others
+// from permits that they could have for ten seconds at a stretch, and then not for
+// as long. So one who wants more than there will ever be costs the others half of
+// their time until it gives up: bound such an Acquire by [Wait].
 //
 // In Redis it is a number at its name, with a time to live if one was set.
 // Permits are announced on redisson_sc:{name}. Our own are holdfast_next:{name},
@@ -44,7 +44,8 @@ func (c *Client) NewSemaphore(name string) *Semaphore {
 // If it returns an error, it has taken nothing: what a send may have taken whose
 // answer did not come is given back in the background. The error matches
 //   - ctx.Err() and the context's cause if ctx ended;
-//   - [ErrLocked] if Wait ran out and too few permits were available;
+//   - [ErrNoPermits] and [ErrLocked], as a [*PermitsError], if Wait ran out and too
+//     few permits were available;
 //   - [*BackendError] if Redis did not answer, or refused;
 //   - [ErrInvalidCount] if n is not between 1 and [MaxCount];
 //   - [ErrClosed], [ErrInvalidName] or [ErrInvalidOption].
@@ -65,17 +66,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []L
 	}
 	d := counter{name: s.kind.name, n: int64(n), call: s.client.oneCall(newID()), undo: newID()}
 	k := newKind(s.client, s.kind.name, s.kind.class, d, mutexConfig{})
-	k.line, k.shared, k.refusal = lineFor(s.kind, n), true, s.refusal
+	k.line, k.shared, k.refusal = lineFor(s.kind, n), true, noPermits(s.kind.name, n)
 	return s.client.await(ctx, k, oneTry, options)
-}
-
-// refusal says how many permits there are.
-func (s *Semaphore) refusal(answer script.Answer) error {
-	free, err := answer.Int(3)
-	if err != nil {
-		return &BackendError{Op: "acquire", Name: s.kind.name, Err: err}
-	}
-	return problem(s.kind.name, fmt.Sprintf("%d permits are available", free), ErrLocked)
 }
 
 // Release gives n permits back, and announces it; a semaphore that does not exist

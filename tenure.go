@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -358,8 +359,8 @@ func (t *tenure) forget(why error) {
 func (t *tenure) listen(entry *watchdog.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	channel := t.kind.channel(t.owner)
-	if t.entry == entry && t.seat == nil && channel != "" && !t.kind.deaf {
+	channel := cmp.Or(t.kind.news, t.kind.channel(t.owner))
+	if t.entry == entry && t.seat == nil && channel != "" {
 		dog := t.kind.client.dog
 		t.seat = t.kind.client.hub.Join(channel, func() { dog.Poke(entry) })
 	}

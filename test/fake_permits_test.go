@@ -205,7 +205,7 @@ func TestS24_OnlyTheServersClockCounts(t *testing.T) {
 }
 
 // A holder does not ask whether it still holds its permits whenever others come
-// and go.
+// and go: only once, when its subscription stands.
 func TestHoldersDoNotListenToTheTraffic(t *testing.T) {
 	permitsWorld(t, 2, func(t *testing.T, w *world) {
 		c, d := w.client()
@@ -216,7 +216,7 @@ func TestHoldersDoNotListenToTheTraffic(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			unlock(t, must(t)(other.NewPermitSemaphore("x").Lock(background)))
 		}
-		if n := seen.all(); n > 0 {
+		if n := seen.all(); n > 1 {
 			t.Errorf("%d calls", n)
 		}
 		unlock(t, h)

@@ -24,6 +24,7 @@ func TestSemaphoreConformance(t *testing.T) {
 		"PermitsOnTheWire":     permitsOnTheWire,
 		"PermitsAreRenewed":    permitsAreRenewed,
 		"PermitsDoNotOverlap":  permitsDoNotOverlap,
+		"PermitsTakenAreTold":  permitsTakenAreTold,
 		"SemaphoreKeepsCount":  semaphoreKeepsCount,
 		"SemaphoreOnTheWire":   semaphoreOnTheWire,
 		"LatchOnTheWire":       latchOnTheWire,
@@ -88,8 +89,8 @@ func permitsOnTheWire(t *testing.T, p *place) {
 	}
 	ok(t, s.Release(background, s.IDs(h)[0]), s.SetPermits(background, 4), s.AddPermits(background, 1))
 	p.want(t, name, "4", "GET", name)
-	wantError(t, h.Unlock(), holdfast.ErrLost)
-	waitFor(t, "the rest of a lost hold", func() bool { return slices.Equal(p.do(t, name, "GET", name), []string{"5"}) })
+	unlock(t, h) // it had one left
+	p.want(t, name, "5", "GET", name)
 	p.want(t, name, "0", "EXISTS", held)
 }
 
@@ -107,6 +108,42 @@ func permitsAreRenewed(t *testing.T, p *place) {
 		unlock(t, h)
 	}
 	p.want(t, name, "3", "GET", name)
+}
+
+// permitsTakenAreTold has another client take a long holder's permits by their ids,
+// or all by force: the holder is told within 100 ms, and with a part of them left it
+// goes on.
+func permitsTakenAreTold(t *testing.T, p *place) {
+	name := fresh()
+	s := permitsOf(t, p, name, 5)
+	other := p.client(t).NewPermitSemaphore(name)
+	hold := func(n int, options ...holdfast.LockOption) *holdfast.Hold {
+		return must(t)(s.Acquire(background, n, options...))
+	}
+	part, byID, forced := hold(2), hold(1, holdfast.Lease(time.Minute)), hold(1)
+	time.Sleep(1300 * time.Millisecond) // they listen
+	start := time.Now()
+	ok(t, other.Release(background, append(s.IDs(byID), s.IDs(part)[0])...))
+	<-byID.Context().Done()
+	took := time.Since(start)
+	t.Logf("told after %v", took)
+	if took > time.Second { // it is 100 ms where nothing else has to be done
+		t.Errorf("told after %v", took)
+	}
+	waitFor(t, "the other hold to know", func() bool { return len(s.IDs(part)) == 1 })
+	ok(t, part.Context().Err(), forced.Context().Err())
+	wantError(t, byID.Unlock(), holdfast.ErrLost)
+	unlock(t, part)
+	start = time.Now()
+	if did, err := other.ForceUnlock(background); !did || err != nil {
+		t.Error(did, err)
+	}
+	<-forced.Context().Done()
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("told of force after %v", took)
+	}
+	wantError(t, forced.Unlock(), holdfast.ErrLost)
+	p.want(t, name, "5", "GET", name)
 }
 
 // permitsDoNotOverlap has several clients contend for bundles of several sizes.
@@ -390,6 +427,7 @@ func TestSemaphoresOnCluster(t *testing.T) {
 			for range 3 { // on several nodes
 				semaphoresHandOver(t, p, fresh())
 			}
+			permitsTakenAreTold(t, p)
 			tagged := "{tag}:" + fresh()
 			unlock(t, must(t)(permitsOf(t, p, tagged, 2).Acquire(background, 2)))
 			ok(t, p.client(t).NewSemaphore("{tag}:"+fresh()).Release(1))
@@ -427,7 +465,7 @@ func TestSemaphoreRights(t *testing.T) {
 	}
 	for kind, row := range map[string]struct {
 		commands, keys []string
-		channel        string
+		channels       []string
 		use            func(t *testing.T, c *holdfast.Client) error
 	}{
 		"permits": {
@@ -436,7 +474,7 @@ func TestSemaphoreRights(t *testing.T) {
 				"+zadd", "+zrem", "+zscore", "+zcount", "+zcard", "+zrange", "+zrangebyscore", "+zremrangebyscore",
 			},
 			keys("s:*", "{s:*", "holdfast_next:{s:*", "holdfast_calls:{s:*"),
-			"redisson_sc:{s:*", usePermits,
+			[]string{"&redisson_sc:{s:*", "&holdfast_lost:{s:*"}, usePermits,
 		},
 		"semaphore": {
 			[]string{
@@ -444,7 +482,7 @@ func TestSemaphoreRights(t *testing.T) {
 				"+zadd", "+zrem", "+zscore", "+zrangebyscore",
 			},
 			keys("s:*", "holdfast_next:{s:*", "holdfast_calls:{s:*"),
-			"redisson_sc:{s:*", useSemaphore,
+			[]string{"&redisson_sc:{s:*"}, useSemaphore,
 		},
 		"latch": {
 			[]string{
@@ -452,13 +490,13 @@ func TestSemaphoreRights(t *testing.T) {
 				"+zadd", "+zrem", "+zscore", "+zrangebyscore",
 			},
 			keys("s:*", "holdfast_calls:{s:*", "holdfast_zero:{s:*"),
-			"redisson_countdownlatch__channel__{s:*", useLatch,
+			[]string{"&redisson_countdownlatch__channel__{s:*"}, useLatch,
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			all := slices.Concat(scripts, row.commands, row.keys, []string{"&" + row.channel})
+			all := slices.Concat(scripts, row.commands, row.keys, row.channels)
 			use := func(rights []string) error {
 				s.Cli(t, "FLUSHALL")
 				s.Cli(t, "SCRIPT", "FLUSH")
@@ -515,6 +553,13 @@ func usePermits(t *testing.T, c *holdfast.Client) error {
 	_, err2 := s.Available(background)
 	err = errors.Join(h.Extend(background, time.Minute), h.Unlock(), err1, err2)
 	err = errors.Join(err, <-got)
+	if err != nil {
+		return err
+	}
+	if h, err = s.TryLock(background); err == nil {
+		id := s.IDs(h)[0]
+		err = errors.Join(s.UpdateLease(background, id, time.Minute), s.Release(background, id))
+	}
 	_, err3 := s.ForceUnlock(background)
 	return errors.Join(err, err3)
 }

@@ -20,6 +20,15 @@ local function announce(n)
   publish(whole(math.max(0, n)))
 end
 
+-- tell_holders has those who hold permits look at what they hold: somebody else has
+-- changed it. Holders do not listen on the channel above, which tells them of every
+-- permit that comes back.
+local function tell_holders(channel)
+  if channel ~= '' then
+    redis.call(ARGV[3], channel, '0')
+  end
+end
+
 -- give_back makes permits available that have been taken off the held ones. A
 -- semaphore that has been deleted is not made anew by that.
 local function give_back(n)

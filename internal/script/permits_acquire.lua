@@ -8,9 +8,12 @@
 -- ARGV[6...]  the permits' ids; the first one is who waits
 --
 -- {1, now, 0}                    they are
--- {0, now, pttl, '', again}      too few are available, or another one has waited
+-- {0, now, pttl, '', again, free, held, kept, exists}
+--                                too few are available, or another one has waited
 --                                longer; pttl is when the next one expires, -1:
---                                never; again is when to ask again at the latest
+--                                never; again is when to ask again at the latest;
+--                                kept is how many stay for that other one; exists
+--                                is 0 if nobody has set how many there are
 --
 -- The ids make asking twice asking once: those that are held need not be taken.
 local wrong = lease_error(ARGV[4])
@@ -23,23 +26,27 @@ for i = 6, #ARGV do
     missing = missing + 1
   end
 end
-local kept = missing > 0 and wanted(KEYS[3], ARGV[6]) or 0
+local kept, again = wanted(KEYS[3], ARGV[6])
 if missing > 0 and free - missing < kept then
+  if free >= missing then
+    hold_back(KEYS[3])
+  end
   -- One who wants more than there are keeps nobody else waiting.
-  if ARGV[5] == '1' and n <= free + redis.call('ZCARD', KEYS[2]) then
+  local held = redis.call('ZCARD', KEYS[2])
+  if ARGV[5] == '1' and n <= free + held then
     stand_next(KEYS[3], ARGV[6], n)
   end
-  local pttl, again = -1, 60000
+  local pttl = -1
   local first = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(922337203685477', 'WITHSCORES', 'LIMIT', 0, 1)
   if first[2] then
     pttl = tonumber(first[2]) - at
-    again = pttl
+    again = math.min(again, pttl)
   end
   if kept > 0 and free >= kept then
     -- The other one is about to take them, and its lease is not known yet.
     again = math.min(again, 200)
   end
-  return {0, at, pttl, '', again}
+  return {0, at, pttl, '', again, free, held, kept, redis.call('EXISTS', KEYS[1])}
 end
 local expiry = at + tonumber(ARGV[4])
 for i = 6, #ARGV do

@@ -5,6 +5,7 @@
 -- KEYS[2]  the permits that are held
 -- ARGV[4]  the permit's id
 -- ARGV[5]  time to live, ms; 0 only asks
+-- ARGV[6]  the channel on which the holder is told of a change
 --
 -- {1, now, left}  it is, for so many ms; -1: for ever
 -- {0, now}        it is not held
@@ -21,6 +22,7 @@ if ARGV[5] ~= '0' and (never or score < expiry) then
   if never then
     announce(free) -- who waits knows of no end
   end
+  tell_holders(ARGV[6])
   redis.call('ZADD', KEYS[2], whole(expiry), ARGV[4])
   never, score = false, expiry
 end

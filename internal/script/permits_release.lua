@@ -2,8 +2,8 @@
 --
 -- KEYS[1]     how many permits are available
 -- KEYS[2]     the permits that are held
--- ARGV[4]     how many of them have to be held
--- ARGV[5]     what if there are fewer: 1 gives them back all the same, 0 does not
+-- ARGV[4]     how many of them have to be held; if fewer are, nothing is given back
+-- ARGV[5]     the channel on which their holders are told; empty: they know
 -- ARGV[6...]  the permits' ids
 --
 -- {1, now}   they are not, and as many as had to be were
@@ -14,15 +14,13 @@ for i = 6, #ARGV do
     found[#found + 1] = ARGV[i]
   end
 end
-if #found == 0 then
+if #found < tonumber(ARGV[4]) then
   return {0, at}
 end
-local enough = #found >= tonumber(ARGV[4])
-if enough or ARGV[5] == '1' then
-  announce(free + #found)
-  for _, id in ipairs(found) do
-    redis.call('ZREM', KEYS[2], id)
-  end
-  give_back(#found)
+announce(free + #found)
+tell_holders(ARGV[5])
+for _, id in ipairs(found) do
+  redis.call('ZREM', KEYS[2], id)
 end
-return {enough and 1 or 0, at}
+give_back(#found)
+return {1, at}

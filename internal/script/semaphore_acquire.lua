@@ -9,23 +9,25 @@
 -- ARGV[7]  1 if the caller is going to wait if it is refused, else 0
 --
 -- {1, now}                        it has
--- {0, now, -1, '', again, free}   too few are available, or another one has waited
+-- {0, now, -1, '', again, free, -1, kept, exists}
+--                                 too few are available, or another one has waited
 --                                 longer; again is when to ask again at the latest,
---                                 ms
+--                                 ms; kept is how many stay for that other one;
+--                                 exists is 0 if there is no semaphore. How many
+--                                 are held, nobody knows
 if remembers(KEYS[2], ARGV[4]) then
   rewrite(KEYS[2])
   return {1, at}
 end
-local kept = wanted(KEYS[3], ARGV[4])
+local kept, again = wanted(KEYS[3], ARGV[4])
 if free - n < kept then
+  if free >= n then
+    hold_back(KEYS[3])
+  end
   if ARGV[7] == '1' then
-    stand_next(KEYS[3], ARGV[4], ARGV[6])
+    stand_next(KEYS[3], ARGV[4], n)
   end
-  local again = 60000
-  if kept > 0 then
-    again = redis.call('PTTL', KEYS[3])
-  end
-  return {0, at, -1, '', again, free}
+  return {0, at, -1, '', again, free, -1, kept, redis.call('EXISTS', KEYS[1])}
 end
 change(-n)
 stand_down(KEYS[3], ARGV[4])

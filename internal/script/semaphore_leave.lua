@@ -8,7 +8,7 @@
 --
 -- What was kept for it is announced, or the others would hear of it late.
 local free = tonumber(redis.call('GET', KEYS[1]) or '0') or 0
-if redis.call('EXISTS', KEYS[2]) == 1 and wanted(KEYS[2], ARGV[4]) == 0 then
+if reservation(KEYS[2]) == ARGV[4] then
   if free > 0 then
     publish(string.format('%.0f', free))
   end

@@ -1,35 +1,72 @@
 -- What both semaphores share: the waiter that others stand back for, so that one
--- who wants many permits is not overtaken for ever by those who want one.
+-- who wants many permits is not overtaken for ever by those who want few.
 --
--- At a key of our own stands how many permits are wanted, and by whom. The first
--- who is refused writes it, and renews it with each try; it goes when that waiter
--- is let in, when it leaves, or with its time to live.
+-- At a key of our own stands how many permits are wanted, since when others are
+-- held back for that (ms; 0: nobody was yet), and who wants them, 16 bytes. The
+-- first who is refused writes it, and renews it with each try; it goes when that
+-- waiter is let in, when it leaves, or with its time to live.
+--
+-- Others are held back for a while, and then let by for as long. After that the
+-- turn is over: whoever is refused next has the next one.
 
 -- How long a waiter is stood back for that is not heard of, ms. It tries again
 -- within three seconds.
 local patience = 7000
 
--- wanted says how many permits another one waits for that must stay for it.
-local function wanted(key, who)
+-- How long others are held back at a stretch, and how long they are let by, ms.
+local stretch = 10000
+
+-- reservation returns who waits, for how many, and since when others are held back
+-- for it; nil if nobody does.
+local function reservation(key)
   local text = redis.call('GET', key) or ''
-  local space = string.find(text, ' ', 1, true)
-  if not space or string.sub(text, space + 1) == who then
-    return 0
+  local n, since = string.match(text, '^(%d+) (%d+) ')
+  if n then
+    return string.sub(text, -16), tonumber(n), tonumber(since)
   end
-  return tonumber(string.sub(text, 1, space - 1)) or 0
 end
 
--- stand_next writes down who waits for how many, unless another waits already.
+-- reserve writes that down.
+local function reserve(key, who, n, since, ttl)
+  redis.call('SET', key, string.format('%.0f %.0f ', n, since) .. who, 'PX', ttl)
+end
+
+-- wanted says how many permits another one waits for that must stay for it now,
+-- and for how long at most, ms.
+local function wanted(key, who)
+  local other, n, since = reservation(key)
+  if not other or other == who or since > 0 and at >= since + stretch then
+    return 0, 60000
+  end
+  local left = redis.call('PTTL', key)
+  if since > 0 then
+    left = math.min(left, since + stretch - at)
+  end
+  return n, left
+end
+
+-- hold_back notes that somebody was refused for that waiter's sake alone.
+local function hold_back(key)
+  local who, n, since = reservation(key)
+  if since == 0 then
+    reserve(key, who, n, at, math.max(1, redis.call('PTTL', key)))
+  end
+end
+
+-- stand_next writes down who waits for how many, unless it is another one's turn.
 local function stand_next(key, who, n)
-  if wanted(key, who) == 0 then
-    redis.call('SET', key, n .. ' ' .. who, 'PX', patience)
+  local other, _, since = reservation(key)
+  if not other or since > 0 and at >= since + 2 * stretch then
+    other, since = who, 0
+  end
+  if other == who then
+    reserve(key, who, n, since, patience)
   end
 end
 
 -- stand_down takes back what stand_next has written, and reports whether it had.
 local function stand_down(key, who)
-  local text = redis.call('GET', key)
-  if text and wanted(key, who) == 0 then
+  if reservation(key) == who then
     redis.call('DEL', key)
     return true
   end

@@ -16,8 +16,7 @@ if remembers(KEYS[2], ARGV[7]) then
   return {1, at}
 end
 local took = remembers(KEYS[2], ARGV[4]) and n or 0
-local next_one = wanted(KEYS[3], ARGV[4]) == 0 and redis.call('EXISTS', KEYS[3]) == 1
-if took > 0 or next_one then
+if took > 0 or reservation(KEYS[3]) == ARGV[4] then
   publish(string.format('%.0f', math.max(0, free + took)))
 end
 remember(KEYS[2], ARGV[4], ARGV[5])

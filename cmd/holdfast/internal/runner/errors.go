@@ -18,9 +18,12 @@ func plain(err error) error {
 
 // refused is the exit for a lock that was not acquired.
 func (r *run) refused(err error) *exit.Error {
+	var short *holdfast.PermitsError
 	var locked *holdfast.LockedError
 	var backend *holdfast.BackendError
 	switch {
+	case errors.As(err, &short):
+		return &exit.Error{Code: exit.NotAcquired, Err: r.noPermit(short)}
 	case errors.As(err, &locked):
 		return &exit.Error{Code: exit.NotAcquired, Err: r.heldBy(locked)}
 	case errors.As(err, &backend):
@@ -37,9 +40,6 @@ func (r *run) refused(err error) *exit.Error {
 }
 
 func (r *run) heldBy(locked *holdfast.LockedError) error {
-	if r.Kind == Semaphore {
-		return r.noPermit()
-	}
 	holder := "another owner"
 	switch {
 	case locked.Holder != "":
@@ -53,11 +53,15 @@ func (r *run) heldBy(locked *holdfast.LockedError) error {
 	return fmt.Errorf("the lock %q was not acquired within %v: it is held by %s", r.Name, *r.Wait, holder)
 }
 
-func (r *run) noPermit() error {
-	if r.Wait == nil || *r.Wait == 0 {
-		return fmt.Errorf("no permit of the semaphore %q is available", r.Name)
+func (r *run) noPermit(short *holdfast.PermitsError) error {
+	reason := ""
+	if short.Total == 0 {
+		reason = ", because it has none: --permits says how many there are"
 	}
-	return fmt.Errorf("no permit of the semaphore %q was available within %v", r.Name, *r.Wait)
+	if r.Wait == nil || *r.Wait == 0 {
+		return fmt.Errorf("no permit of the semaphore %q is available%s", r.Name, reason)
+	}
+	return fmt.Errorf("no permit of the semaphore %q was available within %v%s", r.Name, *r.Wait, reason)
 }
 
 // reason is why the lock was lost, without the lock's name.

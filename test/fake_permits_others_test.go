@@ -1,0 +1,287 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// This file is about what others do to permits that a hold has.
+
+// A holder is told at once that its permits were given back by their ids, by force,
+// or by another client: as it is told of a forced unlock. Without messages it finds
+// out at its next renewal.
+func TestReleaseByIDIsToldAtOnce(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		for _, heard := range []bool{true, false} {
+			if fixed && !heard {
+				continue // nothing is renewed, so nothing is asked
+			}
+			permitsWorld(t, 3, func(t *testing.T, w *world) {
+				c, d := w.client()
+				s := c.NewPermitSemaphore("x")
+				var options []holdfast.LockOption
+				if fixed {
+					options = append(options, holdfast.Lease(time.Hour))
+				}
+				one, two := must(t)(s.Lock(background, options...)), must(t)(s.Acquire(background, 2, options...))
+				time.Sleep(1100 * time.Millisecond)
+				d.LoseMessages(!heard)
+				bound := 100 * time.Millisecond
+				if !heard {
+					bound = 10 * time.Second
+				}
+				operator, _ := w.client()
+				other := operator.NewPermitSemaphore("x")
+				start := time.Now()
+				ok(t, other.Release(background, s.IDs(two)...))
+				if took := lostAt(t, two, start); took > bound {
+					t.Errorf("fixed %v, heard %v: told after %v", fixed, heard, took)
+				}
+				ok(t, one.Context().Err())
+				wantError(t, two.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+				start = time.Now()
+				if was, err := other.ForceUnlock(background); !was || err != nil {
+					t.Error(was, err)
+				}
+				if took := lostAt(t, one, start); took > bound {
+					t.Errorf("fixed %v, heard %v: told of force after %v", fixed, heard, took)
+				}
+				wantError(t, one.Unlock(), holdfast.ErrLost)
+				d.LoseMessages(false)
+				w.wantReply("3", "GET", "x")
+			})
+		}
+	}
+}
+
+// A hold of which some permits were given back goes on with the others: they are
+// renewed, and Unlock gives them back. Only the last one ends it.
+func TestHoldGoesOnWithTheRest(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		permitsWorld(t, 6, func(t *testing.T, w *world) {
+			c, d := w.client()
+			s := c.NewPermitSemaphore("x")
+			other, _ := w.client()
+			for _, all := range []bool{false, true} {
+				h := must(t)(s.Acquire(background, 6))
+				ids := s.IDs(h)
+				time.Sleep(1100 * time.Millisecond)
+				d.LoseMessages(!heard)
+				ok(t, other.NewPermitSemaphore("x").Release(background, ids[0], ids[2], ids[3], ids[5]))
+				w.wantReply("4", "GET", "x")
+				if heard {
+					synctest.Wait()
+				} else {
+					time.Sleep(10 * time.Second)
+				}
+				left := []string{ids[1], ids[4]}
+				if got := s.IDs(h); !slices.Equal(got, left) {
+					t.Errorf("heard %v: ids %v, want %v", heard, got, left)
+				}
+				time.Sleep(time.Minute) // two renewals and more
+				ok(t, h.Context().Err(), h.Extend(background, time.Minute))
+				w.wantReply("4", "GET", "x")
+				if all {
+					ok(t, other.NewPermitSemaphore("x").Release(background, left...))
+					wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+				} else {
+					unlock(t, h)
+				}
+				w.wantReply("6", "GET", "x")
+				d.LoseMessages(false)
+			}
+		})
+	}
+}
+
+// What happens to the messages of an Unlock of the rest does not matter, either.
+func TestUnlockOfTheRestHasOneEffect(t *testing.T) {
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			permitsWorld(t, 4, func(t *testing.T, w *world) {
+				c, d := w.client()
+				s := c.NewPermitSemaphore("x")
+				h := must(t)(s.Acquire(background, 3))
+				ok(t, s.Release(background, s.IDs(h)[0]))
+				once(d, "release", fault)
+				unlock(t, h)
+				w.wantReply("4", "GET", "x")
+				time.Sleep(30 * time.Second)
+				w.wantReply("4", "GET", "x")
+			})
+		})
+	}
+}
+
+// trustedFor reports an error unless h may be trusted until shortly before its permits
+// end, and no longer.
+func trustedFor(t *testing.T, h *holdfast.Hold, left time.Duration) {
+	t.Helper()
+	trusted := time.Until(h.Deadline())
+	if trusted > left-left/100 || trusted < left-left/50-10*time.Millisecond {
+		t.Errorf("trusted for %v, want 1 %% less than %v", trusted, left)
+	}
+}
+
+// A lease that was changed by the permit's id is the hold's, renewed or not.
+func TestLeaseChangedByID(t *testing.T) {
+	for _, fixed := range []bool{true, false} {
+		for _, same := range []bool{true, false} {
+			permitsWorld(t, 3, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				s := c.NewPermitSemaphore("x")
+				other, after := s, 100*time.Millisecond
+				if !same {
+					operator, _ := w.client()
+					other, after = operator.NewPermitSemaphore("x"), 1100*time.Millisecond
+				}
+				var options []holdfast.LockOption
+				if fixed {
+					options = append(options, holdfast.Lease(10*time.Second))
+				}
+				one, two := must(t)(s.Lock(background, options...)), must(t)(s.Acquire(background, 2, options...))
+				time.Sleep(after)
+				ok(t, other.UpdateLease(background, s.IDs(one)[0], time.Hour))
+				ok(t, other.UpdateLease(background, s.IDs(two)[0], time.Hour))
+				synctest.Wait()
+				trustedFor(t, one, time.Hour)
+				if fixed { // it ends with the other permit
+					trustedFor(t, two, 10*time.Second-after)
+				}
+				ok(t, other.UpdateLease(background, s.IDs(two)[1], time.Minute))
+				synctest.Wait()
+				trustedFor(t, two, time.Minute)
+				ok(t, other.UpdateLease(background, s.IDs(one)[0], time.Second)) // shortens nothing
+				time.Sleep(30 * time.Second)
+				trustedFor(t, one, time.Hour-30*time.Second)
+				ok(t, one.Context().Err(), two.Context().Err())
+				unlock(t, one)
+				unlock(t, two)
+			})
+		}
+	}
+}
+
+// Without messages, the next renewal finds it. The longest hold is no longer for it.
+func TestLeaseChangedByIDIsFoundByARenewal(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		operator, _ := w.client()
+		other := operator.NewPermitSemaphore("x")
+		for _, options := range [][]holdfast.ClientOption{nil, {holdfast.WithMaxHold(2 * time.Minute)}} {
+			c, d := w.client(options...)
+			s := c.NewPermitSemaphore("x")
+			h := must(t)(s.Lock(background))
+			acquired := time.Now()
+			d.LoseMessages(true)
+			time.Sleep(5 * time.Second)
+			ok(t, other.UpdateLease(background, s.IDs(h)[0], time.Hour))
+			time.Sleep(5 * time.Second)
+			d.LoseMessages(false)
+			if options == nil {
+				trustedFor(t, h, time.Hour-5*time.Second)
+				unlock(t, h)
+				continue
+			}
+			if lost := lostAt(t, h, acquired); lost > 2*time.Minute || lost < 115*time.Second {
+				t.Errorf("lost after %v", lost)
+			}
+			wantError(t, h.Unlock(), holdfast.ErrLost)
+		}
+	})
+}
+
+// If the lease of one permit was made longer, the hold ends with the others, and
+// Unlock still gives that one back.
+func TestLongerPermitOfALostHoldIsGivenBack(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s := c.NewPermitSemaphore("x")
+		start := time.Now()
+		h := must(t)(s.Acquire(background, 2, holdfast.Lease(10*time.Second)))
+		ok(t, s.UpdateLease(background, s.IDs(h)[0], time.Hour))
+		if lost := lostAt(t, h, start); lost > 10*time.Second {
+			t.Errorf("lost after %v", lost)
+		}
+		time.Sleep(5 * time.Minute)
+		if free, err := s.Available(background); free != 1 || err != nil {
+			t.Errorf("%d available, %v", free, err)
+		}
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		synctest.Wait()
+		w.wantReply("2", "GET", "x")
+	})
+}
+
+// A refusal says why, of each semaphore as far as can be known.
+func TestWhyThereAreNoPermits(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s, plain := c.NewPermitSemaphore("x"), c.NewSemaphore("y")
+		refused := func(err error, want holdfast.PermitsError, text string) {
+			t.Helper()
+			wantError(t, err, holdfast.ErrNoPermits, holdfast.ErrLocked)
+			var got *holdfast.PermitsError
+			if !errors.As(err, &got) || *got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%q does not say %q", err, text)
+			}
+			var locked *holdfast.LockedError
+			if !errors.As(err, &locked) || locked.TTL != want.TTL || locked.Name != want.Name {
+				t.Errorf("as of a lock: %+v", locked)
+			}
+		}
+		acquire := func(n int, options ...holdfast.LockOption) error {
+			h, err := s.Acquire(background, n, options...)
+			if err == nil {
+				unlock(t, h)
+			}
+			return err
+		}
+		try := func(n int) error { _, err := s.TryAcquire(background, n); return err }
+		const wait = 5 * time.Second
+
+		unset := holdfast.PermitsError{Name: "x", Wanted: 1, Unset: true, TTL: -1}
+		refused(try(1), unset, "nobody has set how many it has")
+		refused(acquire(1, holdfast.Wait(wait)), unset, "nobody has set")
+		ok(t, s.SetPermits(background, 0))
+		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, TTL: -1}, "1 wanted, but it has 0 in all")
+		ok(t, s.SetPermits(background, 5))
+		refused(try(6), holdfast.PermitsError{Name: "x", Wanted: 6, Available: 5, Total: 5, TTL: -1}, "6 wanted, but it has 5 in all")
+		h := must(t)(s.Acquire(background, 4, holdfast.Lease(time.Hour)))
+		refused(try(3), holdfast.PermitsError{Name: "x", Wanted: 3, Available: 1, Total: 5, TTL: time.Hour}, "3 wanted, 1 of 5 available")
+		ctx, cancel := context.WithCancel(background)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, err := s.Acquire(ctx, 5)
+			wantError(t, err, context.Canceled)
+		}()
+		synctest.Wait()
+		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, Available: 1, Total: 5, Kept: 5, TTL: time.Hour},
+			"1 wanted and 1 available, but 5 are kept for one who has waited longer")
+		cancel()
+		<-gone
+		synctest.Wait()
+		ok(t, s.AddPermits(background, -3))
+		refused(acquire(1, holdfast.Wait(wait)),
+			holdfast.PermitsError{Name: "x", Wanted: 1, Available: -2, Total: 2, TTL: time.Hour - 3*time.Second}, "all 4 are held")
+		unlock(t, h)
+
+		refused(plain.TryAcquire(background, 1),
+			holdfast.PermitsError{Name: "y", Wanted: 1, Total: -1, Unset: true, TTL: -1}, "nobody has set how many it has")
+		ok(t, plain.Release(2))
+		refused(plain.Acquire(background, 3, holdfast.Wait(wait)),
+			holdfast.PermitsError{Name: "y", Wanted: 3, Available: 2, Total: -1, TTL: -1}, "3 wanted, 2 available")
+		time.Sleep(2 * time.Minute)
+		w.do("DEL", "x", "y")
+	})
+}
