@@ -34,19 +34,12 @@ if redis.call('HGET', key, 'mode') == 'write' then
   drop_reads(prefix, owner, 1, from)
   return {1, at}
 end
--- If the lock lives longer than the owner's holds, it does so for another reader,
--- who need not be found: any one who lives will do. But one must be seen, since
--- Redisson's writers, and evictions, leave locks that outlive everybody's holds.
-local any = ttl + 10 < lives
-local longest, dead, found = others(key, prefix, owner, any)
-if any and found then
-  longest = lives
-end
+local longest, dead = others(key, prefix, {[owner] = true}, lives)
 if longest == 0 or lives - longest > 1000 then
   -- It is free, or whoever waits for its end need not wait for so long.
   publish(ARGV[4])
 end
 redis.call('HDEL', key, owner)
 drop_reads(prefix, owner, 1, from)
-read_on(key, longest, dead)
+read_on(key, lives, longest, dead)
 return {1, at}
