@@ -21,6 +21,7 @@ if ARGV[5] ~= '0' and (never or score < expiry) then
   if never then
     announce(free) -- who waits knows of no end
   end
+  even_if_full('ZREM', KEYS[2])
   redis.call('ZADD', KEYS[2], whole(expiry), ARGV[4])
   never, score = false, expiry
 end

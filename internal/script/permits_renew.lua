@@ -24,6 +24,7 @@ for i, key in ipairs(KEYS) do
     end
   end
   if held == 1 and ttl > 0 then
+    even_if_full('ZREM', key)
     for _, id in ipairs(short) do
       redis.call('ZADD', key, string.format('%.0f', expiry), id)
     end

@@ -24,6 +24,7 @@ if count > from or count < to then
   return {-2, at, count}
 end
 if to > 0 then
+  even_if_full('HDEL', key)
   keep_reads(key, prefix, owner, count, to, ttl)
   drop_reads(prefix, owner, to + 1, from)
   return {1, at}

@@ -33,7 +33,8 @@ if count ~= ARGV[7] and count ~= ARGV[6] then
   return {-2, at, tonumber(count)}
 end
 local mode = redis.call('HGET', key, 'mode')
-if count == '0' and redis.call('EXISTS', key) == 1 then
+local stands = count == '0' and redis.call('EXISTS', key) == 1
+if stands then
   local holder, dead = nil, {}
   if mode == 'read' then
     if reading(key, prefix, owner) > 0 then
@@ -68,8 +69,10 @@ if KEYS[3] then
   end
   keep_token(KEYS[3], token, ARGV[8])
 end
-if count == '0' then
+if stands then
   redis.call('DEL', key) -- readers whose holds have ended
+end
+if count == '0' then
   redis.call('HSET', key, 'mode', 'write')
   if redis.call('GET', KEYS[2]) == owner then
     redis.call('DEL', KEYS[2])
