@@ -50,11 +50,22 @@ func (p *place) dearest(t *testing.T, l anyLock) (most int) {
 
 // looks returns how often the server has executed what looks at readers, or
 // changes what it finds.
-func (p *place) looks(t *testing.T) (calls int) {
+func (p *place) looks(t *testing.T) int {
+	t.Helper()
+	return p.executed(t, "hget", "pttl", "exists", "hdel", "del")
+}
+
+func (p *place) published(t *testing.T) int {
+	t.Helper()
+	return p.executed(t, "publish")
+}
+
+// executed returns how often the server has executed these commands.
+func (p *place) executed(t *testing.T, commands ...string) (calls int) {
 	t.Helper()
 	for line := range strings.Lines(p.do(t, "", "INFO", "commandstats")[0]) {
 		command, stats, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		if slices.Contains([]string{"hget", "pttl", "exists", "hdel", "del"}, command) {
+		if slices.Contains(commands, command) {
 			n, _, _ := strings.Cut(stats, ",")
 			calls += number(n)
 		}
@@ -109,21 +120,26 @@ func TestReadLockAfterTheLongestReader(t *testing.T) {
 		lives       time.Duration // of those who are alive
 		want        time.Duration
 		fields      int // that remain
+		told        int // how often it is announced
 	}{
-		{"half as long", 3, 3, 35 * time.Second, time.Minute, 3},
-		{"shorter", 3, 3, 25 * time.Second, 25 * time.Second, 3},
-		{"shorter, as many as are looked at", 0, most, 25 * time.Second, 25 * time.Second, most},
-		{"shorter, too many", 0, most + 1, 25 * time.Second, time.Minute, most + 1},
-		{"dead", most, 0, 0, 0, 0},
-		{"too many dead", most + 1, 0, 0, time.Minute, 1},
-		{"nobody", 0, 0, 0, 0, 0},
+		{"half as long", 3, 3, 35 * time.Second, time.Minute, 3, 0},
+		{"shorter", 3, 3, 25 * time.Second, 25 * time.Second, 3, 1},
+		{"shorter, as many as are looked at", 0, most, 25 * time.Second, 25 * time.Second, most, 1},
+		{"shorter, too many", 0, most + 1, 25 * time.Second, time.Minute, most + 1, 0},
+		{"dead", most, 0, 0, 0, 0, 1},
+		{"too many dead", most + 1, 0, 0, time.Minute, 1, 1},
+		{"nobody", 0, 0, 0, 0, 0, 1},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			name := fresh()
 			crowd(t, rdb, name, "a", row.dead, 0)
 			crowd(t, rdb, name, "b", row.alive, row.lives)
+			before := p.published(t)
 			unlock(t, must(t)(reader()(c, name).Lock(background, holdfast.Lease(time.Minute))))
 			do := p.ask(t, name)
+			if told := p.published(t) - before; told != row.told {
+				t.Errorf("it was announced %d times, want %d", told, row.told)
+			}
 			if got := pttl(do, name); got > row.want || got < row.want-10*time.Second {
 				t.Errorf("it lives for %v, want %v", got, row.want)
 			}

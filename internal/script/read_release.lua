@@ -35,9 +35,9 @@ if redis.call('HGET', key, 'mode') == 'write' then
   drop_reads(prefix, owner, 1, from)
   return {1, at}
 end
-local longest, dead = others(key, prefix, {[owner] = true}, lives)
-if longest == 0 or lives - longest > 1000 then
-  -- It is free, or whoever waits for its end need not wait for so long.
+local longest, dead, seen = others(key, prefix, {[owner] = true}, lives)
+if not seen or lives - longest > 1000 then
+  -- It is free, or may be, or whoever waits for its end need not wait for so long.
   publish(ARGV[4])
 end
 redis.call('HDEL', key, owner)

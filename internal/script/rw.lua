@@ -108,8 +108,8 @@ end
 local glance = 16
 
 -- others says for how many ms a lock, which now lives for lives, is to live for
--- readers other than those in leaving, 0 if there are none; and which of them have
--- holds that have ended.
+-- readers other than those in leaving, 0 if there are none; which of them have
+-- holds that have ended; and whether it has seen one who lives.
 --
 -- That need not be the longest of their holds. If one of them lives for sure, for
 -- half of lives or longer, lives will do; and so it will if they are too many to
@@ -121,7 +121,7 @@ local function others(key, prefix, leaving, lives)
   for reader in readers(key) do
     if not leaving[reader] then
       if seen == glance and lives >= 0 then
-        return math.max(longest, lives), dead
+        return math.max(longest, lives), dead, longest > 0
       end
       seen = seen + 1
       local _, left, sure = reading(key, prefix, reader)
@@ -129,11 +129,11 @@ local function others(key, prefix, leaving, lives)
       if left == 0 then
         dead[#dead + 1] = reader
       elseif sure and lives >= 0 and 2 * left >= lives then
-        return math.max(longest, lives), dead
+        return math.max(longest, lives), dead, true
       end
     end
   end
-  return longest, dead
+  return longest, dead, longest > 0
 end
 
 -- raise_all is raise for a lock that others may hold, too: if somebody has taken
