@@ -12,6 +12,7 @@ local found, leaving = {}, {}
 for i = 6, #ARGV do
   local count = tonumber(redis.call('HGET', key, ARGV[i]) or '0') or 0
   if count > 0 then
+    reading(key, prefix, ARGV[i]) -- fails as long as its keys may be on another node
     found[#found + 1] = {ARGV[i], count}
     leaving[ARGV[i]] = true
   end

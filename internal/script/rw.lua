@@ -16,6 +16,10 @@
 --
 -- An owner's keys are declared by its own calls. Those of others are not known
 -- beforehand; they are built here, with the lock's tag, so they are in its slot.
+--
+-- While a cluster moves that slot, some of its keys are on the one node and some on
+-- the other, and a script sees what is on the other as missing. So a read hold's key
+-- is believed to be gone only if a command of several keys does not fail.
 
 -- read_key is the key of an owner's read hold. prefix is what stands in front of
 -- the owner.
@@ -43,6 +47,8 @@ local function reading(key, prefix, owner)
     local left = redis.call('PTTL', read)
     if left == -1 then
       left = 999999999999 -- somebody has taken its expiry away
+    elseif left == -2 then
+      redis.call('EXISTS', key, read) -- an error if the key may be on another node
     end
     ttl = math.max(ttl, left)
   end
