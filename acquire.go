@@ -204,8 +204,8 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	a.asked = a.asked || first.waiting
 	o := a.client.order(ctx, a.kind.take(first))
 	a.unknown = append(a.unknown, o.unknown...)
-	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
-		a.refusedOnce = true
+	if refused := o.err == nil && o.answer.Code == script.Refused; w.waiting && (refused || moving(o.err)) {
+		a.refusedOnce = a.refusedOnce || refused
 		return a.standInLine(ctx, w)
 	}
 	return o

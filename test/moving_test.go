@@ -58,6 +58,44 @@ func TestMovingSlotKeepsHolds(t *testing.T) {
 	})
 }
 
+// A call of several keys, not all of which exist, is refused for as long as their slot
+// is moved, and not one moment longer. A waiter bears that, however long it takes.
+func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+		c := p.client(t, holdfast.WithTimeout(time.Second))
+		m := s.BeginMove(t, "{slot}")
+		locks := map[string]anyLock{
+			"fenced": c.NewMutex("{slot}:fenced", holdfast.Fenced()),
+			"fair":   c.NewFairMutex("{slot}:fair"),
+			"reader": c.NewRWMutex("{slot}:rw").Reader(),
+		}
+		got := make(chan error, len(locks))
+		for name, l := range locks {
+			go func() {
+				h, err := l.Lock(background, holdfast.Wait(30*time.Second))
+				if err == nil {
+					err = h.Unlock()
+				}
+				if err != nil {
+					err = fmt.Errorf("%s: %w", name, err)
+				}
+				got <- err
+			}()
+		}
+		select {
+		case err := <-got:
+			t.Errorf("while the slot was moved: %v", err)
+			got <- err
+		case <-time.After(3 * time.Second): // three timeouts
+		}
+		m.Finish(t)
+		for range locks {
+			ok(t, <-got)
+		}
+	})
+}
+
 // A reader leaves whose keys have been moved with the lock, and another's has not.
 // It is not taken for dead by that.
 func TestMovingSlotKeepsReaders(t *testing.T) {
