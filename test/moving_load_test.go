@@ -17,7 +17,7 @@ import (
 var movingFor = flag.Duration("moving", 10*time.Second, "for how long a slot is moved to and fro under load")
 
 // patience is how long a call waits at most: much longer than a move takes.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A slot is moved to and fro, key by key, while locks of every kind in it are taken
 // and given back, and others are held all the time. No hold is lost, no two are
@@ -27,7 +27,7 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
 		load := &movingLoad{t: t, spans: make([][]span, len(kinds))}
 		a, b := load.client(p, holdfast.DefaultLease), load.client(p, holdfast.DefaultLease)
-		load.hold(load.client(p, 1500*time.Millisecond), a)
+		load.hold(load.client(p, 3*time.Second), a)
 		ctx, stop := context.WithCancel(background)
 		var all sync.WaitGroup
 		for i, k := range kinds {
@@ -45,7 +45,7 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 			m := s.BeginMove(t, "{slot}")
 			for _, key := range m.Keys(t) {
 				m.Key(t, key)
-				time.Sleep(10 * time.Millisecond) // the slot has many keys
+				time.Sleep(40 * time.Millisecond) // so that it takes longer than the lease
 			}
 			m.Finish(t)
 		}
@@ -53,7 +53,9 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 		all.Wait()
 		load.unlockAll()
 		for i, k := range kinds {
-			t.Run(k.name, func(t *testing.T) { checkSpans(t, k, load.spans[i]) })
+			of := *k
+			of.readers = nil // there is hardly time enough for readers to meet
+			t.Run(k.name, func(t *testing.T) { checkSpans(t, &of, load.spans[i]) })
 			t.Logf("%s: %d holds", k.name, len(load.spans[i]))
 		}
 		t.Logf("%d moves", moves)
