@@ -204,9 +204,9 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	a.asked = a.asked || first.waiting
 	o := a.client.order(ctx, a.kind.take(first))
 	a.unknown = append(a.unknown, o.unknown...)
-	if w.waiting && o.err == nil && o.answer.Code == script.Refused {
-		a.refusedOnce = true
-		if a.kind.asks {
+	if refused := o.err == nil && o.answer.Code == script.Refused; w.waiting && (refused || moving(o.err)) {
+		a.refusedOnce = a.refusedOnce || refused
+		if refused && a.kind.asks {
 			w.since, _ = o.answer.Int(4) // else it is about the moment at which it asks
 		}
 		return a.standInLine(ctx, w)

@@ -96,6 +96,7 @@
 //	             back; the caller waits for them, or a task of a client does.
 //	hook         one a loss, for the hooks; counted by Client.tasks.
 //	watchdog     one, and one a batch of renewals, from the first hold to Close;
+//	             one a renewal of a batch that a cluster is moving;
 //	             see internal/watchdog.
 //	listener     the driver's, from the first wait or long hold to Close.
 //

@@ -2,7 +2,10 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -33,8 +36,37 @@ func (c *Client) slot(key string) int {
 
 // renew sends one batch for the watchdog. It returns when ctx ends; what arrives
 // after that does nothing.
+//
+// While a cluster moves the batch's slot, some of its locks are here and some
+// there, and neither node renews them all: they are renewed one by one.
 func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]bool, error) {
-	all := request{script: g.(group).script} //nolint:forcetypeassert // the watchdog's groups are groups
+	held, err := c.renewTogether(ctx, g.(group), batch) //nolint:forcetypeassert // the watchdog's groups are groups
+	if len(batch) == 1 || !moving(err) {
+		return held, err
+	}
+	held = make([]bool, len(batch))
+	errs := make([]error, len(batch))
+	var all sync.WaitGroup
+	for i := range batch {
+		all.Go(func() {
+			one, err := c.renewTogether(ctx, g.(group), batch[i:i+1]) //nolint:forcetypeassert // see above
+			held[i], errs[i] = err == nil && one[0], err
+		})
+	}
+	all.Wait()
+	return held, errors.Join(errs...)
+}
+
+// moving reports whether a cluster has refused a call because it is moving its
+// keys.
+func moving(err error) bool {
+	var refused *driver.Error
+	return errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "TRYAGAIN")
+}
+
+// renewTogether sends one batch as one call.
+func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Renewal) ([]bool, error) {
+	all := request{script: g.script}
 	answered := make([]func(outcome), len(batch))
 	for i, r := range batch {
 		t := r.Ward.(*tenure) //nolint:forcetypeassert // the watchdog's wards are tenures

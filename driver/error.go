@@ -26,6 +26,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // without its leading dash, and possibly without a leading ERR; err is what the
 // client made of it.
 func ServerError(message string, err error) *Error {
+	if betweenNodes(message) {
+		return &Error{MayHaveRun: true, Transient: true, Err: err}
+	}
 	word, _, _ := strings.Cut(message, " ")
 	if refused := refusedInScript.FindStringSubmatch(message); refused != nil {
 		word = refused[1]
@@ -52,6 +55,14 @@ func ServerError(message string, err error) *Error {
 // says itself, such as WRONGTYPE, has no dash and is not found.
 var refusedInScript = regexp.MustCompile(
 	`^(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: @user_script: \d+: -([A-Z]+) `)
+
+// betweenNodes reports whether a command inside the script was refused because a
+// cluster is moving the slot, and the key may be on another node. The second is what
+// Redis 8 says.
+func betweenNodes(message string) bool {
+	return strings.Contains(message, "attempted to access a non local key") ||
+		strings.Contains(message, "during rehashing of the slot")
+}
 
 // ConnectionError turns a failure to get any reply into an [*Error].
 // notSent says that the request certainly never left.

@@ -39,6 +39,14 @@ local function raise(key, ttl)
   end
 end
 
+-- even_if_full has Redis take the writes behind it when its memory is full. It
+-- refuses the first write of a script if that may need memory, and none after a
+-- write that it has taken. So what renews, or gives back, begins with one that needs
+-- none and changes nothing: remove is HDEL or ZREM, and nothing is called ''.
+local function even_if_full(remove, key)
+  redis.call(remove, key, '')
+end
+
 -- lease_error refuses what is no lease, before anything is written.
 local function lease_error(ttl)
   if not string.match(ttl, '^%d+$') or #ttl > 12 or ttl == '0' then

@@ -14,12 +14,12 @@ for i = 5, #ARGV do
     local gone, head, more = survey(0)
     tell(head, ARGV[4])
     tell(ARGV[i], ARGV[4])
+    redis.call('DEL', KEYS[1]) -- first: it needs no memory, what follows may
     bury(gone)
     if gone > 0 and not head and not more then
       clear()
     end
     spare(head)
-    redis.call('DEL', KEYS[1])
     return {1, at}
   end
 end

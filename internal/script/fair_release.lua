@@ -17,6 +17,7 @@ if count > from or count > 0 and count < to then
   return {-2, at, count}
 end
 if count > 0 and to > 0 then
+  even_if_full('HDEL', KEYS[1])
   redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
   return {1, at}
 end
@@ -25,6 +26,7 @@ if count == 0 and not free then
 end
 local gone, head, more = survey(0)
 tell(head, ARGV[4])
+redis.call('DEL', KEYS[1]) -- first: it needs no memory, what follows may
 bury(gone)
 if gone > 0 and not head and not more then
   clear()
@@ -33,5 +35,4 @@ if count == 0 then
   return {0, at}
 end
 spare(head)
-redis.call('DEL', KEYS[1])
 return {1, at}

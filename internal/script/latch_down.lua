@@ -16,6 +16,7 @@ end
 if remembers(KEYS[2], ARGV[4]) then
   return {1, at}
 end
+even_if_full('ZREM', KEYS[2])
 if count == 1 then
   publish(ARGV[6])
 end

@@ -21,6 +21,9 @@ local _, wrong = integer(ARGV[7])
 if wrong then
   return wrong
 end
+if exists then
+  even_if_full('ZREM', KEYS[2])
+end
 publish(ARGV[6])
 remember(KEYS[2], ARGV[4], ARGV[5])
 if exists then

@@ -18,6 +18,7 @@ if count > from or count < to then
   return {-2, at, count}
 end
 if to > 0 then
+  even_if_full('HDEL', KEYS[1])
   redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
   return {1, at}
 end

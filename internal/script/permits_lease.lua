@@ -23,6 +23,7 @@ if ARGV[5] ~= '0' and (never or score < expiry) then
     announce(free) -- who waits knows of no end
   end
   tell_holders(ARGV[6])
+  even_if_full('ZREM', KEYS[2])
   redis.call('ZADD', KEYS[2], whole(expiry), ARGV[4])
   never, score = false, expiry
 end

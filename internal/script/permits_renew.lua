@@ -38,6 +38,9 @@ for i, key in ipairs(KEYS) do
       end
     end
   end
+  if #short > 0 then
+    even_if_full('ZREM', key)
+  end
   for _, id in ipairs(short) do
     redis.call('ZADD', key, text(expiry), id)
   end

@@ -8,22 +8,28 @@
 -- {1, now}   one of them did
 -- {0, now}   none did
 local key, prefix = KEYS[1], ARGV[5]
-local found = {}
+local found, leaving = {}, {}
 for i = 6, #ARGV do
   local count = tonumber(redis.call('HGET', key, ARGV[i]) or '0') or 0
   if count > 0 then
+    reading(key, prefix, ARGV[i]) -- fails as long as its keys may be on another node
     found[#found + 1] = {ARGV[i], count}
+    leaving[ARGV[i]] = true
   end
 end
 if #found == 0 then
   return {0, at}
+end
+local lives, longest, dead = redis.call('PTTL', key), nil, nil
+if redis.call('HGET', key, 'mode') == 'read' then
+  longest, dead = others(key, prefix, leaving, lives)
 end
 publish(ARGV[4])
 for i = 1, #found do
   redis.call('HDEL', key, found[i][1])
   drop_reads(prefix, found[i][1], 1, found[i][2])
 end
-if redis.call('HGET', key, 'mode') == 'read' then
-  read_on(key, others(key, prefix))
+if longest then
+  read_on(key, lives, longest, dead)
 end
 return {1, at}

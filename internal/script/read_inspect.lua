@@ -7,12 +7,13 @@
 --
 -- pttl is -2 if nobody reads. A count whose keys have expired is not told.
 local found = {}
-readers(KEYS[1], ARGV[4], function(owner, count)
+for owner in readers(KEYS[1]) do
+  local count = reading(KEYS[1], ARGV[4], owner)
   if count > 0 then
     found[#found + 1] = owner
     found[#found + 1] = tostring(count)
   end
-end)
+end
 local ttl = -2
 if #found > 0 then
   ttl = redis.call('PTTL', KEYS[1])

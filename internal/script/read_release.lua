@@ -24,6 +24,7 @@ if count > from or count < to then
   return {-2, at, count}
 end
 if to > 0 then
+  even_if_full('HDEL', key)
   keep_reads(key, prefix, owner, count, to, ttl)
   drop_reads(prefix, owner, to + 1, from)
   return {1, at}
@@ -34,19 +35,12 @@ if redis.call('HGET', key, 'mode') == 'write' then
   drop_reads(prefix, owner, 1, from)
   return {1, at}
 end
--- If the lock lives longer than the owner's holds, it does so for another reader,
--- who need not be found: any one who lives will do. But one must be seen, since
--- Redisson's writers, and evictions, leave locks that outlive everybody's holds.
-local any = ttl + 10 < lives
-local longest, dead, found = others(key, prefix, owner, any)
-if any and found then
-  longest = lives
-end
-if longest == 0 or lives - longest > 1000 then
-  -- It is free, or whoever waits for its end need not wait for so long.
+local longest, dead, seen = others(key, prefix, {[owner] = true}, lives)
+if not seen or lives - longest > 1000 then
+  -- It is free, or may be, or whoever waits for its end need not wait for so long.
   publish(ARGV[4])
 end
 redis.call('HDEL', key, owner)
 drop_reads(prefix, owner, 1, from)
-read_on(key, longest, dead)
+read_on(key, lives, longest, dead)
 return {1, at}

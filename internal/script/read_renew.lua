@@ -20,6 +20,7 @@ while a <= #ARGV do
     count = reading(key, prefix, owner)
   end
   if count > 0 and ttl ~= '0' then
+    even_if_full('HDEL', key)
     keep_reads(key, prefix, owner, count, count, ttl)
     raise_all(key, prefix, ttl)
   end

@@ -16,6 +16,10 @@
 --
 -- An owner's keys are declared by its own calls. Those of others are not known
 -- beforehand; they are built here, with the lock's tag, so they are in its slot.
+--
+-- While a cluster moves that slot, some of its keys are on the one node and some on
+-- the other, and a script sees what is on the other as missing. So a read hold's key
+-- is believed to be gone only if a command of several keys does not fail.
 
 -- read_key is the key of an owner's read hold. prefix is what stands in front of
 -- the owner.
@@ -39,9 +43,12 @@ local function reading(key, prefix, owner)
   local count = tonumber(redis.call('HGET', key, owner) or '0') or 0
   local ttl = 0
   for i = 1, count do
-    local left = redis.call('PTTL', read_key(prefix, owner, i))
+    local read = read_key(prefix, owner, i)
+    local left = redis.call('PTTL', read)
     if left == -1 then
       left = 999999999999 -- somebody has taken its expiry away
+    elseif left == -2 then
+      redis.call('EXISTS', key, read) -- an error if the key may be on another node
     end
     ttl = math.max(ttl, left)
   end
@@ -92,33 +99,47 @@ local function writer(key)
   end
 end
 
--- readers calls f with each field that counts reads and what reading says of it,
--- until f returns true.
-local function readers(key, prefix, f)
-  local fields = redis.call('HKEYS', key)
-  for i = 1, #fields do
-    if fields[i] ~= 'mode' and not string.match(fields[i], ':write$') then
-      if f(fields[i], reading(key, prefix, fields[i])) then
-        return
-      end
-    end
+-- readers goes through the fields that count reads.
+local function readers(key)
+  local fields, i = redis.call('HKEYS', key), 0
+  return function()
+    repeat
+      i = i + 1
+    until fields[i] ~= 'mode' and not string.match(fields[i] or '', ':write$')
+    return fields[i]
   end
 end
 
--- others says for how many ms the longest hold of a reader other than the owner
--- lives, which of them have holds that have ended, and whether one lives for sure.
--- If any is true, the first who does will do.
-local function others(key, prefix, owner, any)
-  local longest, dead, found = 0, {}, false
-  readers(key, prefix, function(reader, _, left, sure)
-    if reader ~= owner and left > 0 then
-      longest, found = math.max(longest, left), found or sure
-      return any and sure
-    elseif reader ~= owner then
-      dead[#dead + 1] = reader
+-- glance is how many of the others one who leaves looks at, at most.
+local glance = 16
+
+-- others says for how many ms a lock, which now lives for lives, is to live for
+-- readers other than those in leaving, 0 if there are none; which of them have
+-- holds that have ended; and whether it has seen one who lives.
+--
+-- That need not be the longest of their holds. If one of them lives for sure, for
+-- half of lives or longer, lives will do; and so it will if they are too many to
+-- look at all of them. But one must be looked at, since Redisson's writers, and
+-- evictions, leave locks that outlive everybody's holds. A lock without an expiry
+-- gets that of the longest.
+local function others(key, prefix, leaving, lives)
+  local longest, dead, seen = 0, {}, 0
+  for reader in readers(key) do
+    if not leaving[reader] then
+      if seen == glance and lives >= 0 then
+        return math.max(longest, lives), dead, longest > 0
+      end
+      seen = seen + 1
+      local _, left, sure = reading(key, prefix, reader)
+      longest = math.max(longest, left)
+      if left == 0 then
+        dead[#dead + 1] = reader
+      elseif sure and lives >= 0 and 2 * left >= lives then
+        return math.max(longest, lives), dead, true
+      end
     end
-  end)
-  return longest, dead, found
+  end
+  return longest, dead, longest > 0
 end
 
 -- raise_all is raise for a lock that others may hold, too: if somebody has taken
@@ -127,20 +148,28 @@ local function raise_all(key, prefix, ttl)
   if redis.call('PTTL', key) ~= -1 then
     raise(key, ttl)
   elseif redis.call('HGET', key, 'mode') == 'read' then
-    redis.call('PEXPIRE', key, math.max(tonumber(ttl), (others(key, prefix))))
+    redis.call('PEXPIRE', key, math.max(tonumber(ttl), (others(key, prefix, {}, -1))))
   end
 end
 
--- read_on leaves the lock to the others, or ends it if there are none.
-local function read_on(key, longest, dead)
+-- bury drops readers whose holds have ended.
+local function bury(key, dead)
+  for i = 1, #dead do
+    redis.call('HDEL', key, dead[i])
+  end
+end
+
+-- read_on leaves the lock, which lives for lives, to the others for so long, or
+-- ends it if there are none.
+local function read_on(key, lives, longest, dead)
   if longest == 0 then
     redis.call('DEL', key)
     return
   end
-  for i = 1, #dead do
-    redis.call('HDEL', key, dead[i])
+  bury(key, dead)
+  if longest ~= lives then
+    redis.call('PEXPIRE', key, longest)
   end
-  redis.call('PEXPIRE', key, longest)
 end
 
 -- write_no_more ends the owner's write hold. If it still reads, the lock is one

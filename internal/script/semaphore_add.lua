@@ -15,5 +15,6 @@ end
 if ARGV[7] == '1' and redis.call('EXISTS', KEYS[1]) == 0 then
   return {0, at}
 end
+even_if_full('ZREM', KEYS[2])
 change(n)
 return {1, at}

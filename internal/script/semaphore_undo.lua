@@ -15,6 +15,7 @@
 if remembers(KEYS[2], ARGV[7]) then
   return {1, at}
 end
+even_if_full('ZREM', KEYS[2])
 local took = remembers(KEYS[2], ARGV[4]) and n or 0
 if took > 0 or reservation(KEYS[3]) == ARGV[4] then
   publish(string.format('%.0f', math.max(0, free + took)))

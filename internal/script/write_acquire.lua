@@ -33,24 +33,27 @@ if count ~= ARGV[7] and count ~= ARGV[6] then
   return {-2, at, tonumber(count)}
 end
 local mode = redis.call('HGET', key, 'mode')
-if count == '0' and redis.call('EXISTS', key) == 1 then
-  local holder
+local stands = count == '0' and redis.call('EXISTS', key) == 1
+if stands then
+  local holder, dead = nil, {}
   if mode == 'read' then
     if reading(key, prefix, owner) > 0 then
       return {-3, at}
     end
-    readers(key, prefix, function(reader, times)
-      if times > 0 then
+    for reader in readers(key) do
+      if reading(key, prefix, reader) > 0 then
         holder = reader
+        break
       end
-      return holder
-    end)
+      dead[#dead + 1] = reader
+    end
   elseif mode == 'write' then
     holder = writer(key) or ''
   else
     holder = redis.call('HKEYS', key)[1] -- another kind of lock
   end
   if holder then
+    bury(key, dead) -- or each try would look at them again
     local first = redis.call('GET', KEYS[2])
     if ARGV[10] ~= '0' and (not first or first == owner) then
       redis.call('SET', KEYS[2], owner, 'PX', ARGV[10])
@@ -66,8 +69,10 @@ if KEYS[3] then
   end
   keep_token(KEYS[3], token, ARGV[8])
 end
-if count == '0' then
+if stands then
   redis.call('DEL', key) -- readers whose holds have ended
+end
+if count == '0' then
   redis.call('HSET', key, 'mode', 'write')
   if redis.call('GET', KEYS[2]) == owner then
     redis.call('DEL', KEYS[2])

@@ -24,6 +24,7 @@ if count > from or count < to then
   return {-2, at, count}
 end
 if to > 0 then
+  even_if_full('HDEL', key)
   redis.call('HSET', key, field, ARGV[7])
   return {1, at}
 end

@@ -142,7 +142,7 @@ func (d *Dog) answered(members []*Entry, batch []Renewal, sent time.Time, held [
 		switch {
 		case e.state != watched:
 			continue
-		case err != nil:
+		case err != nil && (held == nil || !held[i]):
 			e.renewAt = now.Add(pause(e.Lease))
 		case !held[i]:
 			d.finish(e, lost)

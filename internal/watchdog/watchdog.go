@@ -48,7 +48,8 @@ type Renewal struct {
 // Config is what a [Dog] works with. All fields are required.
 type Config struct {
 	// Renew sends one batch of one group, and returns for each renewal whether
-	// the lock is held. It returns when ctx ends.
+	// the lock is held. It returns when ctx ends. Beside an error it may say which
+	// are held all the same; nothing is known of the others then.
 	Renew func(ctx context.Context, group any, batch []Renewal) ([]bool, error)
 	// Lost is told once for each entry that is lost.
 	Lost func(e *Entry, reason Reason)

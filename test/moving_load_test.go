@@ -1,0 +1,185 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var movingFor = flag.Duration("moving", 10*time.Second, "for how long a slot is moved to and fro under load")
+
+// patience is how long a call waits at most: much longer than a move takes.
+const patience = time.Minute
+
+// A slot is moved to and fro, key by key, while locks of every kind in it are taken
+// and given back, and others are held all the time. No hold is lost, no two are
+// inside, and no call fails.
+func TestMovingSlotUnderLoad(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+		load := &movingLoad{t: t, spans: make([][]span, len(kinds))}
+		a, b := load.client(p, holdfast.DefaultLease), load.client(p, holdfast.DefaultLease)
+		load.hold(load.client(p, 3*time.Second), a)
+		ctx, stop := context.WithCancel(background)
+		var all sync.WaitGroup
+		for i, k := range kinds {
+			for j := range 4 {
+				c := []*holdfast.Client{a, b}[j%2]
+				l, shared := k.contender(c, movingName(i), j)
+				all.Go(func() { load.contend(ctx, i, l, shared) })
+			}
+		}
+		all.Go(func() { load.permits(ctx, a) })
+		all.Go(func() { load.semaphore(ctx, b) })
+		all.Go(func() { load.latch(ctx, a, b) })
+		moves := 0
+		for end := time.Now().Add(*movingFor); time.Now().Before(end); moves++ {
+			m := s.BeginMove(t, "{slot}")
+			for _, key := range m.Keys(t) {
+				m.Key(t, key)
+				time.Sleep(40 * time.Millisecond) // so that it takes longer than the lease
+			}
+			m.Finish(t)
+		}
+		stop()
+		all.Wait()
+		load.unlockAll()
+		for i, k := range kinds {
+			of := *k
+			of.readers = nil // there is hardly time enough for readers to meet
+			t.Run(k.name, func(t *testing.T) { checkSpans(t, &of, load.spans[i]) })
+			t.Logf("%s: %d holds", k.name, len(load.spans[i]))
+		}
+		t.Logf("%d moves", moves)
+	})
+}
+
+func movingName(i int) string { return fmt.Sprintf("{slot}:%02d", i) }
+
+// movingLoad is what goes on in a slot that is moved.
+type movingLoad struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	spans [][]span // of each kind
+	held  []*holdfast.Hold
+}
+
+func (l *movingLoad) client(p *place, lease time.Duration) *holdfast.Client {
+	return p.client(l.t, holdfast.WithLease(lease), holdfast.WithTimeout(patience),
+		holdfast.WithHooks(holdfast.Hooks{
+			OnError: func(e holdfast.Event) { l.t.Errorf("in the background: %v", e.Err) },
+			OnLost:  func(e holdfast.Event) { l.t.Errorf("%s was lost: %v", e.Name, e.Err) },
+		}))
+}
+
+// hold takes locks of every kind that are held until unlockAll: by brief, whose
+// lease is shorter than a move. A read hold has two keys, and cannot be renewed while one
+// of them is here and one there; so readers are held by long.
+func (l *movingLoad) hold(brief, long *holdfast.Client) {
+	l.t.Helper()
+	for i, k := range kinds {
+		c := brief
+		if k.shared() {
+			c = long
+		}
+		for j := range 3 {
+			h := must(l.t)(k.lock(c, fmt.Sprintf("{slot}:held:%02d:%d", i, j)).Lock(background))
+			l.held = append(l.held, h)
+			if k.nests {
+				l.held = append(l.held, must(l.t)(k.lock(c, h.Name()).Lock(h.Context())))
+			}
+		}
+	}
+	s := brief.NewPermitSemaphore("{slot}:held:permits")
+	if made, err := s.TrySetPermits(background, 4); !made || err != nil {
+		l.t.Fatal(made, err)
+	}
+	l.held = append(l.held, must(l.t)(s.Acquire(background, 3)))
+}
+
+// unlockAll gives the held ones back, the inner ones first.
+func (l *movingLoad) unlockAll() {
+	l.t.Helper()
+	for i := len(l.held) - 1; i >= 0; i-- {
+		if err := l.held[i].Unlock(); err != nil {
+			l.t.Errorf("%s: %v", l.held[i].Name(), err)
+		}
+	}
+}
+
+func (l *movingLoad) contend(ctx context.Context, kind int, lock anyLock, shared bool) {
+	for ctx.Err() == nil {
+		h, err := lock.Lock(background, holdfast.Wait(patience))
+		if err != nil {
+			l.t.Errorf("%s: %v", kinds[kind].name, err)
+			return
+		}
+		s := span{shared: shared, from: now()}
+		time.Sleep(rand.N(20 * time.Millisecond)) // the work
+		s.to = now()
+		if err := h.Unlock(); err != nil {
+			l.t.Errorf("%s: %v", kinds[kind].name, err)
+			return
+		}
+		l.mu.Lock()
+		l.spans[kind] = append(l.spans[kind], s)
+		l.mu.Unlock()
+		time.Sleep(rand.N(20 * time.Millisecond)) // other work
+	}
+}
+
+// permits takes permits and gives them back.
+func (l *movingLoad) permits(ctx context.Context, c *holdfast.Client) {
+	s := c.NewPermitSemaphore("{slot}:permits")
+	_, err := s.TrySetPermits(background, 2)
+	for err == nil && ctx.Err() == nil {
+		var h *holdfast.Hold
+		if h, err = s.Acquire(background, 2, holdfast.Wait(patience)); err == nil {
+			err = h.Unlock()
+		}
+	}
+	if err != nil {
+		l.t.Errorf("permits: %v", err)
+	}
+}
+
+func (l *movingLoad) semaphore(ctx context.Context, c *holdfast.Client) {
+	s := c.NewSemaphore("{slot}:semaphore")
+	_, err := s.TrySetPermits(background, 2)
+	for err == nil && ctx.Err() == nil {
+		if err = s.Acquire(background, 2, holdfast.Wait(patience)); err == nil {
+			err = s.Release(2)
+		}
+	}
+	if n, err := s.Available(background); n != 2 || err != nil {
+		l.t.Errorf("%d permits are available, %v", n, err)
+	}
+	if err != nil {
+		l.t.Errorf("semaphore: %v", err)
+	}
+}
+
+// latch sets a latch, waits for it, and counts it down, again and again. Its name has
+// no braces, and is the slot's tag itself.
+func (l *movingLoad) latch(ctx context.Context, a, b *holdfast.Client) {
+	waits, counts := a.NewLatch("slot"), b.NewLatch("slot")
+	for ctx.Err() == nil {
+		_, err := counts.TrySetCount(background, 1)
+		open := make(chan error, 1)
+		go func() { open <- waits.Await(background, holdfast.Wait(patience)) }()
+		err = errors.Join(err, counts.CountDown(background), <-open)
+		if err != nil {
+			l.t.Errorf("latch: %v", err)
+			return
+		}
+	}
+}

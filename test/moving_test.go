@@ -1,0 +1,158 @@
+package test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// duringMoves runs a test through each adapter, on a cluster of its own.
+func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *place)) {
+	t.Helper()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartCluster(t, 3, 0)
+			if client == "go-redis" {
+				test(t, s, goRedis("moving", redis.UniversalOptions{Addrs: s.Addrs()}, nil))
+			} else {
+				test(t, s, rueidisAt("moving", rueidis.ClientOption{InitAddress: s.Addrs()}, nil))
+			}
+		})
+	}
+}
+
+// Many locks are held in a slot of which half has been moved. Their renewals,
+// which go as one call otherwise, do not fail together.
+func TestMovingSlotKeepsHolds(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+		c := p.client(t, holdfast.WithLease(time.Second))
+		holds := map[string]*holdfast.Hold{}
+		for i := range 20 {
+			name := fmt.Sprintf("{slot}:%02d", i)
+			holds[name] = must(t)(c.NewMutex(name).Lock(background))
+		}
+		m := s.BeginMove(t, "{slot}")
+		for i, key := range m.Keys(t) {
+			if i%2 == 0 {
+				m.Key(t, key)
+			}
+		}
+		time.Sleep(3 * time.Second) // the slot stays so for three leases
+		for name, h := range holds {
+			if h.Context().Err() != nil {
+				t.Fatalf("%s was lost", name)
+			}
+		}
+		m.Finish(t)
+		for _, h := range holds {
+			unlock(t, h)
+		}
+	})
+}
+
+// A call of several keys, not all of which exist, is refused for as long as their slot
+// is moved, and not one moment longer. A waiter bears that, however long it takes.
+func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+		c := p.client(t, holdfast.WithTimeout(time.Second))
+		m := s.BeginMove(t, "{slot}")
+		locks := map[string]anyLock{
+			"fenced": c.NewMutex("{slot}:fenced", holdfast.Fenced()),
+			"fair":   c.NewFairMutex("{slot}:fair"),
+			"reader": c.NewRWMutex("{slot}:rw").Reader(),
+		}
+		got := make(chan error, len(locks))
+		for name, l := range locks {
+			go func() {
+				h, err := l.Lock(background, holdfast.Wait(30*time.Second))
+				if err == nil {
+					err = h.Unlock()
+				}
+				if err != nil {
+					err = fmt.Errorf("%s: %w", name, err)
+				}
+				got <- err
+			}()
+		}
+		select {
+		case err := <-got:
+			t.Errorf("while the slot was moved: %v", err)
+			got <- err
+		case <-time.After(3 * time.Second): // three timeouts
+		}
+		m.Finish(t)
+		for range locks {
+			ok(t, <-got)
+		}
+	})
+}
+
+// A reader leaves whose keys have been moved with the lock, and another's has not.
+// It is not taken for dead by that.
+func TestMovingSlotKeepsReaders(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+		const name = "{slot}:rw"
+		l := p.client(t).NewRWMutex(name)
+		stays := must(t)(l.Reader().Lock(background))
+		leaves := must(t)(l.Reader().Lock(background))
+		m := s.BeginMove(t, name)
+		m.Key(t, name)
+		m.Key(t, readHold(name, leaves.Owner().String(), 1))
+		left := make(chan error, 1)
+		go func() { left <- leaves.Unlock() }()
+		select {
+		case err := <-left:
+			t.Fatalf("it has left, though nobody knows who else reads: %v", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+		m.Finish(t)
+		ok(t, <-left)
+		_, err := l.Writer().TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		unlock(t, stays)
+	})
+}
+
+// A writer asks whose reservation has been moved with the lock, and a reader's key
+// has not. It is not let in.
+func TestMovingSlotKeepsWritersOut(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+		const name = "{slot}:rw"
+		l := p.client(t).NewRWMutex(name, holdfast.WritersFirst())
+		reading := must(t)(l.Reader().Lock(background))
+		next := make(chan *holdfast.Hold, 1)
+		go func() {
+			h, err := l.Writer().Lock(background)
+			if err != nil {
+				t.Error(err)
+			}
+			next <- h
+		}()
+		node := s.NodeFor(t, name)
+		waitFor(t, "the reservation", func() bool { return node.Cli(t, "EXISTS", "holdfast_next:"+name) == "1" })
+		m := s.BeginMove(t, name)
+		m.Key(t, name)
+		m.Key(t, "holdfast_next:"+name)
+		select {
+		case <-next:
+			t.Fatal("a writer beside a reader")
+		case <-time.After(4 * time.Second): // it asks every 3 s
+		}
+		m.Finish(t)
+		unlock(t, reading)
+		if h := <-next; h != nil {
+			unlock(t, h)
+		}
+	})
+}
