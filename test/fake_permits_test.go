@@ -757,6 +757,10 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 				t.Errorf("seed %d: %d permits held", seed, most.Load())
 			}
 			time.Sleep(time.Second)
+			c, _ := w.client() // what the last ones left when they crashed comes back when somebody asks
+			if free, err := c.NewPermitSemaphore("x").Available(background); free != 4 || err != nil {
+				t.Errorf("seed %d: %d available, %v", seed, free, err)
+			}
 		})
 	}
 }
