@@ -118,7 +118,8 @@ func (t *tenure) renewed(answer script.Answer, i int, sent time.Time) (count int
 	if found.gone < 0 {
 		found.gone = MaxLease
 	}
-	t.keyEnd = later(t.keyEnd, time.Now().Add(found.gone))
+	t.knownEnd = later(t.knownEnd, time.Now().Add(found.gone))
+	t.keyEnd = later(t.keyEnd, t.knownEnd)
 	if !t.until.IsZero() {
 		found.left = min(found.left, t.until.Sub(sent))
 	}

@@ -47,6 +47,8 @@ type tenure struct {
 	deadline time.Time // of the last entry, when it was ended
 	until    time.Time // no renewal reaches beyond this; zero: no bound
 	keyEnd   time.Time // when the key will have expired whatever is under way
+	knownEnd time.Time // the same, if nothing is under way
+	expected int       // how many orders are under way that let the key live
 	token    int64     // the fencing token of this run of holds; 0: none
 }
 
@@ -254,19 +256,23 @@ func (t *tenure) vanished() {
 }
 
 // expect takes note that an order under way lets the key live for ttl, and returns
-// what to call with the outcome: after an answer, the key lives no longer than that.
+// what to call with the outcome. Until then the key may live as long as if the order
+// were still to arrive; once all are answered, it lives as long as they have said.
 func (t *tenure) expect(ttl time.Duration) (answered func(outcome)) {
+	late := ttl + t.kind.client.config.timeout
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.keyEnd
-	t.keyEnd = later(before, time.Now().Add(ttl+t.kind.client.config.timeout))
+	t.expected++
+	t.keyEnd = later(t.keyEnd, time.Now().Add(late))
 	return func(o outcome) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if o.err == nil && len(o.unknown) == 0 {
-			t.keyEnd = later(before, time.Now().Add(ttl))
-		} else {
-			t.keyEnd = later(t.keyEnd, time.Now().Add(ttl+t.kind.client.config.timeout))
+		if o.err != nil || len(o.unknown) > 0 {
+			ttl = late
+		}
+		t.knownEnd = later(t.knownEnd, time.Now().Add(ttl))
+		if t.expected--; t.expected == 0 {
+			t.keyEnd = t.knownEnd
 		}
 	}
 }
