@@ -456,6 +456,7 @@ func TestSemaphoresUnderSentinel(t *testing.T) {
 // The smallest rights that each kind needs: with them all goes well, and without
 // any of them something fails.
 func TestSemaphoreRights(t *testing.T) {
+	t.Parallel()
 	scripts := []string{"+eval", "+evalsha", "+time", "+publish", "+subscribe", "+unsubscribe"}
 	keys := func(names ...string) (rules []string) {
 		for _, name := range names {
