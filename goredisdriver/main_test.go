@@ -2,6 +2,7 @@ package goredisdriver
 
 import (
 	"context"
+	"flag"
 	"testing"
 	"time"
 
@@ -16,6 +17,10 @@ import (
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis tells of every switch and every lost connection
+	// They mostly wait: for what does not come, and for servers to fail over.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
