@@ -10,6 +10,7 @@ import (
 )
 
 func TestSingle(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for name, protocol := range map[string]int{"RESP2": 2, "RESP3": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -21,6 +22,7 @@ func TestSingle(t *testing.T) {
 }
 
 func TestSingleSharded(t *testing.T) {
+	t.Parallel()
 	if !redistest.AtLeast(t, 7, 0) {
 		t.Skip("sharded messages came with Redis 7.0")
 	}
@@ -31,6 +33,7 @@ func TestSingleSharded(t *testing.T) {
 }
 
 func TestTLSAndPassword(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.WithTLS(), redistest.WithPassword("secret"))
 	drivertest.Exercise(t, target([]*redistest.Server{server}, false, func() redis.UniversalClient {
 		return redis.NewClient(&redis.Options{Addr: server.Addr(), TLSConfig: server.TLSConfig(), Password: "secret"})
@@ -38,6 +41,7 @@ func TestTLSAndPassword(t *testing.T) {
 }
 
 func TestSentinel(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t, 1, 3)
 	target := target([]*redistest.Server{sentinel.Primary(t)}, false, func() redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
@@ -48,6 +52,7 @@ func TestSentinel(t *testing.T) {
 }
 
 func TestReplicated(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartReplicated(t, 2)
 	for name, options := range map[string]redis.Options{
 		"default":      {},
@@ -66,6 +71,7 @@ func TestReplicated(t *testing.T) {
 }
 
 func TestReplicatedCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1)
 	primaries, replicas := cluster.Roles(t)
 	target := target(primaries, redistest.AtLeast(t, 7, 0), func() redis.UniversalClient {
@@ -75,6 +81,7 @@ func TestReplicatedCluster(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	connect := func() redis.UniversalClient {
 		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})

@@ -18,6 +18,7 @@ import (
 const noticed = 20 * time.Second
 
 func TestBlackHole(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for name, direction := range map[string]redistest.Direction{
 		"both": redistest.Both, "to the server": redistest.ToServer, "to the client": redistest.ToClient,
@@ -47,6 +48,7 @@ func TestBlackHole(t *testing.T) {
 
 // TestQuiet checks that a connection without messages is not given up.
 func TestQuiet(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	d := New(opened(t, redis.NewClient(&redis.Options{Addr: server.Addr()})))
 	l := listenTo(t, d)
@@ -60,6 +62,7 @@ func TestQuiet(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	d := New(opened(t, redis.NewClient(&redis.Options{Addr: server.Addr()})))
 	l := listenTo(t, d)
@@ -98,6 +101,7 @@ func TestCloseWhileDialling(t *testing.T) {
 // TestForbiddenChannel checks that a channel that may not be subscribed does
 // not keep the others from it, also not after a reconnection.
 func TestForbiddenChannel(t *testing.T) {
+	t.Parallel()
 	if !redistest.AtLeast(t, 6, 2) {
 		t.Skip("rights on channels came with Redis 6.2")
 	}
@@ -122,6 +126,7 @@ func TestForbiddenChannel(t *testing.T) {
 }
 
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t, 1, 3)
 	d := New(opened(t, redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: sentinel.MasterName(), SentinelAddrs: sentinel.Addrs(),
@@ -134,6 +139,7 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 func TestClusterFailover(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]Option{"default": nil, "classic": {WithShardedPubSub(false)}} {
 		t.Run(name, func(t *testing.T) {
 			cluster := redistest.StartCluster(t, 3, 1)
@@ -156,6 +162,7 @@ func TestClusterFailover(t *testing.T) {
 // TestDeadNode checks that channels of other nodes are not held up by one that
 // does not answer.
 func TestDeadNode(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	d := New(opened(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})))
 	l := listenTo(t, d)
@@ -183,6 +190,7 @@ func TestDeadNode(t *testing.T) {
 
 // TestSlotMoved checks that a channel follows its slot.
 func TestSlotMoved(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	d := New(opened(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})))
 	l := listenTo(t, d)

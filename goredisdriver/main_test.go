@@ -2,10 +2,12 @@ package goredisdriver
 
 import (
 	"context"
+	"flag"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -13,7 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	logging.Disable() // go-redis tells of every switch and every lost connection
+	// They mostly wait: for what does not come, and for servers to fail over.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // target is a suite target on servers that each have all pub/sub state of
 // their own connections. connect makes the client under test.

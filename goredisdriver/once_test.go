@@ -51,6 +51,7 @@ func checkError(t testing.TB, err error, want driver.Error) {
 var aftermaths = map[string]redistest.Aftermath{"silence": redistest.ThenSilence, "reset": redistest.ThenReset}
 
 func TestOnceOnSingle(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for name, then := range aftermaths {
 		t.Run(name, func(t *testing.T) {
@@ -61,6 +62,7 @@ func TestOnceOnSingle(t *testing.T) {
 }
 
 func TestOnceOnCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	routing := map[string]bool{"with routing policies": false, "without": true}
 	for name, then := range aftermaths {
@@ -88,6 +90,7 @@ func TestOnceOnCluster(t *testing.T) {
 // TestOnceControl shows that the proxy would see a repetition: go-redis does
 // repeat a command of its own.
 func TestOnceControl(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	rdb := opened(t, redis.NewClient(&redis.Options{Addr: proxy.Addr()}))
@@ -137,6 +140,7 @@ func TestNotSent(t *testing.T) {
 
 // TestPoolTimeout waits for a connection that is taken.
 func TestPoolTimeout(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 1, PoolTimeout: 50 * time.Millisecond})
 	opened(t, rdb)

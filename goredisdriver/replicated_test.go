@@ -47,6 +47,7 @@ func checkReplicatedOnce(t *testing.T, rdb redis.UniversalClient, proxy *rediste
 }
 
 func TestReplicatedOnceOnSingle(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartReplicated(t, 1)
 	for name, then := range aftermaths {
 		t.Run(name, func(t *testing.T) {
@@ -58,6 +59,7 @@ func TestReplicatedOnceOnSingle(t *testing.T) {
 }
 
 func TestReplicatedOnceOnCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1)
 	for name, then := range aftermaths {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +81,7 @@ func TestReplicatedOnceOnCluster(t *testing.T) {
 
 // TestReplicatedPipelined checks that WAIT does not wait for the script's reply.
 func TestReplicatedPipelined(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	d := New(opened(t, redis.NewClient(&redis.Options{Addr: proxy.Addr(), ReadTimeout: 500 * time.Millisecond})))
@@ -96,6 +99,7 @@ func TestReplicatedPipelined(t *testing.T) {
 
 // TestReplicatedNotSent tells failures apart in which nothing was sent.
 func TestReplicatedNotSent(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	nobody := redistest.Start(t)
 	nobody.Kill()
@@ -118,6 +122,7 @@ func TestReplicatedNotSent(t *testing.T) {
 // TestReplicatedReadTimeout waits longer than the client wants to wait for an
 // answer. Were the wait cut short, the one replica would not be known.
 func TestReplicatedReadTimeout(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartReplicated(t, 1)
 	d := New(opened(t, redis.NewClient(&redis.Options{Addr: servers.Primary.Addr(), ReadTimeout: 500 * time.Millisecond})))
 	reply, acknowledged, err := d.EvalReplicated(t.Context(), driver.Call{Script: incr, Keys: []string{"k"}}, 2, 1500*time.Millisecond)
@@ -128,6 +133,7 @@ func TestReplicatedReadTimeout(t *testing.T) {
 
 // TestReplicatedForbidden uses a user who may not WAIT.
 func TestReplicatedForbidden(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartReplicated(t, 1)
 	servers.Primary.Cli(t, "ACL", "SETUSER", "limited", "on", ">pw", "~*", "&*", "+@all", "-wait")
 	d := New(opened(t, redis.NewClient(&redis.Options{Addr: servers.Primary.Addr(), Username: "limited", Password: "pw"})))
@@ -142,6 +148,7 @@ func TestReplicatedForbidden(t *testing.T) {
 // TestReplicatedRedirected sends calls to a node that refers to another. The
 // acknowledgements are those of the other's replica.
 func TestReplicatedRedirected(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1)
 	_, replicas := cluster.Roles(t)
 	redirections := map[string]func(testing.TB, *redistest.Cluster, string) *redistest.Server{

@@ -10,6 +10,7 @@ import (
 )
 
 func TestSingle(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for name, option := range map[string]rueidis.ClientOption{
 		"RESP3":             {},
@@ -29,6 +30,7 @@ func TestSingle(t *testing.T) {
 }
 
 func TestSingleSharded(t *testing.T) {
+	t.Parallel()
 	if !redistest.AtLeast(t, 7, 0) {
 		t.Skip("sharded messages came with Redis 7.0")
 	}
@@ -38,6 +40,7 @@ func TestSingleSharded(t *testing.T) {
 }
 
 func TestTLSAndPassword(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.WithTLS(), redistest.WithPassword("secret"))
 	drivertest.Exercise(t, target([]*redistest.Server{server}, false, rueidis.ClientOption{
 		InitAddress: []string{server.Addr()}, TLSConfig: server.TLSConfig(), Password: "secret",
@@ -45,6 +48,7 @@ func TestTLSAndPassword(t *testing.T) {
 }
 
 func TestSentinel(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t, 1, 3)
 	target := target([]*redistest.Server{sentinel.Primary(t)}, false, rueidis.ClientOption{
 		InitAddress: sentinel.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: sentinel.MasterName()},
@@ -53,6 +57,7 @@ func TestSentinel(t *testing.T) {
 }
 
 func TestReplicated(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartReplicated(t, 2)
 	for name, option := range map[string]rueidis.ClientOption{
 		"default":           {},
@@ -67,6 +72,7 @@ func TestReplicated(t *testing.T) {
 }
 
 func TestReplicatedCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1)
 	primaries, replicas := cluster.Roles(t)
 	option := rueidis.ClientOption{InitAddress: cluster.Addrs()}
@@ -79,6 +85,7 @@ func TestReplicatedCluster(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	option := rueidis.ClientOption{InitAddress: cluster.Addrs()}
 	t.Run("default", func(t *testing.T) {

@@ -2,6 +2,7 @@ package rueidisdriver
 
 import (
 	"context"
+	"flag"
 	"testing"
 	"time"
 
@@ -14,6 +15,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// They mostly wait: for what does not come, and for servers to fail over.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	// What rueidis does later outlives its Close: it looks up the nodes of a
 	// cluster after a second, and closes connections to old ones after five.
 	goleak.VerifyTestMain(m,

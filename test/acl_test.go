@@ -112,55 +112,75 @@ func (r rights) rules(name string) (rules []string) {
 }
 
 // TestACL has a user with a kind's rights, and no others, do everything that
-// there is to do with a lock of it. Then it takes each right away in turn, and
-// something fails.
+// there is to do with a lock of it, through each client. Then it takes each right
+// away in turn, and something fails.
 func TestACL(t *testing.T) {
 	t.Parallel()
-	forKinds(t, func(t *testing.T, k *kind) {
-		for client, more := range clientRights {
-			t.Run(client, func(t *testing.T) {
-				t.Parallel()
-				smallestRights(t, k, client, more.rules(""))
-			})
-		}
+	s := redistest.Start(t)
+	r := &rightsTest{admin: goRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s)), addr: s.Addr()}
+	r.a = r.admin.client(t)
+	t.Run("without +eval", func(t *testing.T) { // first: as long as the server has no script
+		r.lacking(t, func(rule string) bool { return rule == "+eval" })
+	})
+	t.Run("all", func(t *testing.T) {
+		forKinds(t, func(t *testing.T, k *kind) {
+			for client := range clientRights {
+				t.Run(client, func(t *testing.T) {
+					t.Parallel()
+					if err := r.try(t, k, client, ""); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		})
+	})
+	t.Run("without", func(t *testing.T) {
+		r.lacking(t, func(rule string) bool { return rule != "+eval" })
 	})
 }
 
-func smallestRights(t *testing.T, k *kind, client string, more []string) {
+// rightsTest tries rights on a server.
+type rightsTest struct {
+	admin *place
+	a     *holdfast.Client // may do anything
+	addr  string
+}
+
+// lacking takes away each of these rights in turn. The cases run side by side,
+// more of them than there are parallel tests: they fail at once, or wait.
+func (r *rightsTest) lacking(t *testing.T, these func(rule string) bool) {
 	t.Helper()
-	s := redistest.Start(t)
-	admin := goRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
-	for _, rule := range known(t, k.rights.rules("NAME")) {
-		if client != "go-redis" && !sent(rule) {
-			continue // the scripts' own rights are the same whoever sends them
-		}
-		try := func(t *testing.T) {
-			name := admin.fresh(t, k)
-			rules := slices.DeleteFunc(k.rights.rules(name), func(r string) bool {
-				return r == strings.ReplaceAll(rule, "NAME", name)
-			})
-			if err := live(t, k, admin, limited(t, s, client, name, append(rules, more...)), name); err == nil {
-				t.Errorf("nothing fails without it")
-			} else {
-				t.Log(err)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, k := range kinds {
+		for client := range clientRights {
+			for _, rule := range known(t, k.rights.rules("NAME")) {
+				if !these(rule) || client != "go-redis" && (k != mutexKind || !sent(rule)) {
+					continue // the scripts' own rights are the same whoever sends them
+				}
+				wg.Go(func() {
+					t.Run(k.name+"/"+client+"/"+rule, func(t *testing.T) {
+						if err := r.try(t, k, client, rule); err == nil {
+							t.Error("nothing fails without it")
+						} else {
+							t.Log(err)
+						}
+					})
+				})
 			}
 		}
-		if rule == "+eval" {
-			t.Run("without "+rule, try) // first: as long as the server has no script
-			continue
-		}
-		t.Run("without "+rule, func(t *testing.T) {
-			t.Parallel()
-			try(t)
-		})
 	}
-	t.Run("all", func(t *testing.T) {
-		t.Parallel()
-		name := admin.fresh(t, k)
-		if err := live(t, k, admin, limited(t, s, client, name, append(k.rights.rules(name), more...)), name); err != nil {
-			t.Error(err)
-		}
+}
+
+// try has a user with the kind's rights but one live with a lock.
+func (r *rightsTest) try(t *testing.T, k *kind, client, without string) error {
+	t.Helper()
+	name := r.admin.fresh(t, k)
+	rules := slices.DeleteFunc(k.rights.and(clientRights[client]).rules(name), func(rule string) bool {
+		return rule == strings.ReplaceAll(without, "NAME", name)
 	})
+	r.admin.do(t, name, setUser(t, name, rules)...)
+	return live(t, k, r.admin, r.a, limitedTo([]string{r.addr}, client, name), name)
 }
 
 // sent reports whether a right is used by what a client sends.
@@ -183,7 +203,12 @@ func known(t *testing.T, rules []string) []string {
 // allow makes a user, or changes what it may do.
 func allow(t *testing.T, s *redistest.Server, user string, rules []string) {
 	t.Helper()
-	s.Cli(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, known(t, rules)...)...)
+	s.Cli(t, setUser(t, user, rules)...)
+}
+
+func setUser(t *testing.T, user string, rules []string) (command []string) {
+	t.Helper()
+	return append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, known(t, rules)...)
 }
 
 // limited is the server as a user with these rights reaches it.
@@ -209,17 +234,25 @@ const soon = 2 * time.Second
 
 // live does everything that there is to do with a lock, in a process with
 // limited rights beside one that may do anything, and returns what fails first.
-func live(t *testing.T, k *kind, admin, p *place, name string) error {
+func live(t *testing.T, k *kind, admin *place, a *holdfast.Client, p *place, name string) (err error) {
 	t.Helper()
 	var mu sync.Mutex
 	var told error
-	c := p.client(t, holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
+	c, err := holdfast.New(p.open(t), holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
 		holdfast.WithHooks(holdfast.Hooks{OnError: func(e holdfast.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = e.Err
 		}}))
-	l := &life{t: t, k: k, admin: admin, a: admin.client(t), c: c, name: name}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // without a right, it may be unable to give back
+		if closed := c.Close(); err == nil {
+			err = closed
+		}
+	}()
+	l := &life{t: t, k: k, admin: admin, a: a, c: c, name: name}
 	for _, step := range []struct {
 		what string
 		do   func() error
@@ -261,7 +294,7 @@ func (l *life) rival() anyLock { return l.k.against(l.a, l.name) }
 
 // listening returns the connection of the user that listens, or nothing.
 func (l *life) listening() string {
-	for line := range strings.Lines(strings.Join(l.admin.do(l.t, l.name, "CLIENT", "LIST"), "\n")) {
+	for line := range strings.Lines(strings.Join(l.admin.do(l.t, l.name, "CLIENT", "LIST", "TYPE", "pubsub"), "\n")) {
 		connection := strings.Fields(line)
 		subscribed := slices.ContainsFunc(connection, func(field string) bool {
 			name, count, _ := strings.Cut(field, "=")
@@ -546,6 +579,7 @@ func TestACLCluster(t *testing.T) {
 	s := redistest.StartCluster(t, 3, 0)
 	admin := goRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, onCluster(s))
 	admin.sharded = redistest.AtLeast(t, 7, 0)
+	a := admin.client(t)
 	user := func(t *testing.T, k *kind, client, without string) (name string) {
 		t.Helper()
 		name = admin.fresh(t, k)
@@ -559,7 +593,7 @@ func TestACLCluster(t *testing.T) {
 	try := func(t *testing.T, k *kind, client, without string) error {
 		t.Helper()
 		name := user(t, k, client, without)
-		return live(t, k, admin, limitedTo(s.Addrs(), client, name), name)
+		return live(t, k, admin, a, limitedTo(s.Addrs(), client, name), name)
 	}
 	forKinds(t, func(t *testing.T, k *kind) {
 		for client := range clientRights {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
@@ -21,6 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	logging.Disable() // go-redis tells of every switch and every lost connection
 	if os.Getenv(contenderVariable) != "" {
 		os.Exit(contend()) // see overlap_test.go
 	}

@@ -227,6 +227,7 @@ func TestL8_StoppedAndRestartedServer(t *testing.T) {
 
 // The smallest rights that a fair lock needs.
 func TestFairACL(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Cli(t, known(t, []string{"ACL", "SETUSER", "fair", "on", ">pw", "resetkeys", "resetchannels", "-@all",
 		"~lk:*", "~redisson_lock_queue:{lk:*", "~redisson_lock_timeout:{lk:*", "~holdfast_lock_waiting:{lk:*",

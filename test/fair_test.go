@@ -226,6 +226,7 @@ func fairLeaving(t *testing.T, p *place) {
 
 // Each shape of server, one after the other in line.
 func TestFairTopologies(t *testing.T) {
+	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		s := redistest.StartCluster(t, 3, 0)
 		do := onCluster(s)

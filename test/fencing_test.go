@@ -18,6 +18,7 @@ import (
 // A holder that lost its lock while it was paused writes too late, and is
 // refused by the resource.
 func TestFencedResource(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })

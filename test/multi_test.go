@@ -226,6 +226,7 @@ func TestMultiLockOnTwoServers(t *testing.T) {
 
 // On a cluster locks of one slot go in one script, others one by one.
 func TestMultiLockOnACluster(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	do := onCluster(s)
 	for _, p := range []*place{
@@ -251,6 +252,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 }
 
 func TestMultiLockOnSentinel(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t, 1, 3)
 	do := func(t *testing.T, _ string, args ...string) []string {
 		t.Helper()
@@ -309,6 +311,7 @@ func (f fleet) on(t *testing.T, name string) (n int) {
 }
 
 func TestRedLockOnFiveServers(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, 5)
 	timeout := holdfast.WithTimeout(3 * time.Second)
 	r, other := f.redlock(t, "x", timeout), f.redlock(t, "x", timeout)

@@ -63,6 +63,7 @@ func objectOperations(t *testing.T, p *place, create func(*holdfast.Client, stri
 
 // Each read hold has a key of its own, which counts.
 func TestMemoryUsageCountsAllKeys(t *testing.T) {
+	t.Parallel()
 	for _, p := range standalone(t) {
 		t.Run(p.name, func(t *testing.T) {
 			m := p.client(t).NewRWMutex(fresh()).Reader()

@@ -169,6 +169,7 @@ func killedSubscribers(t *testing.T, s *redistest.Server, p *place, k *kind) {
 
 // A holder that was stopped past its lease learns of it when it wakes.
 func TestStoppedProcessIsToldWhenItWakes(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	name := fresh()
 	self, err := os.Executable()

@@ -15,6 +15,7 @@ import (
 // Replica acknowledgement, on a primary with two replicas. Off, no WAIT is sent;
 // n is n, and not any; what is not acknowledged is given back.
 func TestReplicaAck(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartReplicated(t, 2)
 	for _, p := range []*place{
 		goRedis("replicated", redis.UniversalOptions{Addrs: []string{s.Primary.Addr()}}, cli(s.Primary)),

@@ -416,6 +416,7 @@ func manyExpireAtOnce(t *testing.T, p *place) {
 }
 
 func TestSemaphoresOnCluster(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	do := onCluster(s)
 	for _, p := range []*place{
@@ -438,6 +439,7 @@ func TestSemaphoresOnCluster(t *testing.T) {
 }
 
 func TestSemaphoresUnderSentinel(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t, 1, 3)
 	do := func(t *testing.T, _ string, args ...string) []string {
 		t.Helper()
@@ -456,6 +458,7 @@ func TestSemaphoresUnderSentinel(t *testing.T) {
 // The smallest rights that each kind needs: with them all goes well, and without
 // any of them something fails.
 func TestSemaphoreRights(t *testing.T) {
+	t.Parallel()
 	scripts := []string{"+eval", "+evalsha", "+time", "+publish", "+subscribe", "+unsubscribe"}
 	keys := func(names ...string) (rules []string) {
 		for _, name := range names {

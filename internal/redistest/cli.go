@@ -1,10 +1,13 @@
 package redistest
 
 import (
-	"context"
+	"bufio"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +16,7 @@ import (
 
 const cliLimit = 10 * time.Second
 
-// Cli runs one command on the server through redis-cli, with the server's TLS
+// Cli runs one command on the server, as redis-cli does, with the server's TLS
 // and password, and returns the reply as redis-cli prints it raw, without
 // white space around it: an array is one element a line, nil is empty. An
 // error reply, or no reply within ten seconds, fails the test. Each call is a
@@ -42,26 +45,84 @@ func (s *Server) Calls(t testing.TB, command string) int {
 }
 
 func (s *Server) cli(limit time.Duration, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	// -e makes an error reply an exit status.
-	all := []string{"-e", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port)}
-	if s.cfg.tls {
-		all = append(all, "--tls", "--cacert", caFile(s.dir))
-	}
-	cmd := exec.CommandContext(ctx, "redis-cli", append(all, args...)...)
-	if s.cfg.password != "" {
-		cmd.Env = append(os.Environ(), "REDISCLI_AUTH="+s.cfg.password)
-	}
-	raw, err := cmd.CombinedOutput()
-	out := strings.TrimSpace(string(raw))
-	if ctx.Err() != nil {
+	out, err := s.call(limit, args)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("no reply after %v", limit)
 	}
 	if err != nil {
-		return "", fmt.Errorf("redis-cli %s on %s: %w: %s", strings.Join(args, " "), s.Addr(), err, out)
+		return "", fmt.Errorf("%s on %s: %w", strings.Join(args, " "), s.Addr(), err)
 	}
-	return out, nil
+	return strings.TrimSpace(out), nil
+}
+
+// call does without a process of redis-cli: tests that poll would start hundreds.
+func (s *Server) call(limit time.Duration, args []string) (string, error) {
+	conn, err := net.DialTimeout("tcp", s.Addr(), limit)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if s.clientTLS != nil {
+		conn = tls.Client(conn, s.clientTLS)
+	}
+	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+		return "", err
+	}
+	in := bufio.NewReader(conn)
+	if s.cfg.password != "" {
+		if _, err := ask(conn, in, []string{"AUTH", s.cfg.password}); err != nil {
+			return "", err
+		}
+	}
+	return ask(conn, in, args)
+}
+
+func ask(conn net.Conn, in *bufio.Reader, args []string) (string, error) {
+	request := fmt.Appendf(nil, "*%d\r\n", len(args))
+	for _, arg := range args {
+		request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	if _, err := conn.Write(request); err != nil {
+		return "", err
+	}
+	return printed(in)
+}
+
+// printed reads a RESP2 reply as redis-cli prints it raw.
+func printed(in *bufio.Reader) (string, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(line[1:])
+	switch line[0] {
+	case '-':
+		return "", errors.New(text)
+	case '$', '*':
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return "", err
+		}
+		if line[0] == '*' {
+			return items(in, n)
+		}
+		bulk := make([]byte, n+len("\r\n"))
+		_, err = io.ReadFull(in, bulk)
+		return string(bulk[:n]), err
+	default:
+		return text, nil
+	}
+}
+
+func items(in *bufio.Reader, n int) (string, error) {
+	all := make([]string, n)
+	for i := range all {
+		var err error
+		if all[i], err = printed(in); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(all, "\n"), nil
 }
 
 // fields reads lines of "name:value", as INFO and CLUSTER INFO print them.
