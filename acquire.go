@@ -10,6 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
+// opAcquire is what a [BackendError] calls an acquire.
+const opAcquire = "acquire"
+
 // acquisition is one call of Lock or TryLock.
 type acquisition struct {
 	kind    *kind
@@ -49,7 +52,7 @@ func (c *Client) acquire(ctx context.Context, k *kind, oneTry bool, options []Lo
 func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (
 	a *acquisition, waiting context.Context, leave func(), err error,
 ) {
-	a = &acquisition{kind: k, client: c, caller: ctx, op: "acquire", oneTry: oneTry, started: time.Now()}
+	a = &acquisition{kind: k, client: c, caller: ctx, op: opAcquire, oneTry: oneTry, started: time.Now()}
 	owner, err := a.check(options)
 	if err != nil {
 		return nil, nil, nil, err

@@ -38,7 +38,7 @@ func noPermits(name string, n int) func(script.Answer) error {
 		for i := range said {
 			var err error
 			if said[i], err = answer.Int(i); err != nil && i != 1 {
-				return &BackendError{Op: "acquire", Name: name, Err: err}
+				return &BackendError{Op: opAcquire, Name: name, Err: err}
 			}
 		}
 		e := &PermitsError{Name: name, Wanted: n, Available: int(said[3]), Total: -1, Kept: int(said[5]), Unset: said[6] == 0, TTL: -1}
@@ -122,7 +122,7 @@ func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outc
 
 // waiter checks what a call that waits without an owner was given.
 func (c *Client) waiter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*acquisition, error) {
-	a := &acquisition{kind: k, client: c, caller: ctx, op: "acquire", oneTry: oneTry, started: time.Now()}
+	a := &acquisition{kind: k, client: c, caller: ctx, op: opAcquire, oneTry: oneTry, started: time.Now()}
 	if _, err := a.check(options); err != nil {
 		return nil, err
 	}

@@ -236,7 +236,7 @@ func (g *together) own(kinds []*kind) error {
 				fresh[k.client] = owner
 			}
 		}
-		g.within = k.heldIn(g.within, owner)
+		g.within = k.heldIn(g.within, owner) //nolint:fatcontext // one layer a part
 		if i == 0 {
 			g.owner = owner
 		} else if owner != g.owner {
@@ -351,13 +351,13 @@ func (g *together) next(bound context.Context, h *Hold, p part) (err error) {
 		g.tied = !g.oneTry && errors.Is(err, ErrLocked)
 		if err == nil && !stop() {
 			h.bundle.join(h, one)
-			return g.inTime(bound, "acquire", context.Cause(bound))
+			return g.inTime(bound, opAcquire, context.Cause(bound))
 		}
 	} else {
 		one, err = p.Lock(h.ctx, g.forPart(true)...)
 	}
 	if err != nil {
-		return g.inTime(bound, "acquire", err)
+		return g.inTime(bound, opAcquire, err)
 	}
 	h.bundle.join(h, one)
 	return nil

@@ -236,7 +236,7 @@ func (b *bundle) failure() error {
 		failed = append(failed, fmt.Errorf("%d of them: %w", silent, errNoAnswer))
 	}
 	return &BackendError{
-		Op: "acquire", Name: b.name, MayHaveRun: ran,
+		Op: opAcquire, Name: b.name, MayHaveRun: ran,
 		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", b.live, b.of, b.need, errors.Join(failed...)),
 	}
 }

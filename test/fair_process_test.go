@@ -229,13 +229,15 @@ func TestL8_StoppedAndRestartedServer(t *testing.T) {
 func TestFairACL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Cli(t, known(t, []string{"ACL", "SETUSER", "fair", "on", ">pw", "resetkeys", "resetchannels", "-@all",
+	s.Cli(t, known(t, []string{
+		"ACL", "SETUSER", "fair", "on", ">pw", "resetkeys", "resetchannels", "-@all",
 		"~lk:*", "~redisson_lock_queue:{lk:*", "~redisson_lock_timeout:{lk:*", "~holdfast_lock_waiting:{lk:*",
 		"~redisson_lock_token:{lk:*", "&redisson_lock__channel:{lk:*",
 		"+eval", "+evalsha", "+time", "+exists", "+hget", "+hset", "+hkeys", "+hexists", "+hgetall", "+pttl", "+pexpire", "+persist", "+del",
 		"+get", "+set", "+lindex", "+lpos", "+llen", "+ltrim", "+rpush", "+lrem", "+unlink", "+lrange",
 		"+zscore", "+zadd", "+zrem", "+zcard", "+zrangebyscore",
-		"+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+auth", "+client", "+cluster|shards"})...)
+		"+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+auth", "+client", "+cluster|shards",
+	})...)
 	p := goRedis("acl", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: "fair", Password: "pw"}, cli(s))
 	name := "lk:" + fresh()
 	mu := p.client(t).NewFairMutex(name, holdfast.Fenced())

@@ -373,7 +373,7 @@ func TestS24_ServerClockJumps(t *testing.T) {
 			// As if the clock had jumped since it was last looked at.
 			ms := fmt.Sprint(-jump.Milliseconds())
 			for _, key := range []string{heartbeatsKey, timeoutsKey} {
-				for _, member := range strings.Fields(w.do("ZRANGE", key, "0", "-1")) {
+				for member := range strings.FieldsSeq(w.do("ZRANGE", key, "0", "-1")) {
 					w.do("ZINCRBY", key, ms, member)
 				}
 			}

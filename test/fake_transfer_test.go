@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func TestTransfer(t *testing.T) {
 		time.Sleep(time.Minute)
 		owner, err := h.Detach()
 		ok(t, err)
-		if owner != h.Owner() || context.Cause(h.Context()) != context.Canceled || !h.Deadline().IsZero() {
+		if owner != h.Owner() || !errors.Is(context.Cause(h.Context()), context.Canceled) || !h.Deadline().IsZero() {
 			t.Errorf("detached as %v, cause %v, deadline %v", owner, context.Cause(h.Context()), h.Deadline())
 		}
 		wantError(t, h.Unlock(), holdfast.ErrNotHeld)

@@ -38,7 +38,7 @@ func (p *crowded) fill(t *testing.T) {
 	t.Helper()
 	p.server.Cli(t, "CONFIG", "SET", "maxmemory", "1")
 	rdb := redis.NewClient(&redis.Options{Addr: p.server.Addr()})
-	defer rdb.Close() //nolint:errcheck // nothing depends on it
+	defer rdb.Close()
 	if err := rdb.Set(background, "any", "value", 0).Err(); !redis.HasErrorPrefix(err, "OOM") {
 		t.Fatalf("the memory is not full: %v", err)
 	}

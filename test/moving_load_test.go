@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -109,9 +110,9 @@ func (l *movingLoad) hold(brief, long *holdfast.Client) {
 // unlockAll gives the held ones back, the inner ones first.
 func (l *movingLoad) unlockAll() {
 	l.t.Helper()
-	for i := len(l.held) - 1; i >= 0; i-- {
-		if err := l.held[i].Unlock(); err != nil {
-			l.t.Errorf("%s: %v", l.held[i].Name(), err)
+	for _, h := range slices.Backward(l.held) {
+		if err := h.Unlock(); err != nil {
+			l.t.Errorf("%s: %v", h.Name(), err)
 		}
 	}
 }

@@ -477,7 +477,8 @@ func TestSemaphoreRights(t *testing.T) {
 				"+zadd", "+zrem", "+zscore", "+zcount", "+zcard", "+zrange", "+zrangebyscore", "+zremrangebyscore",
 			},
 			keys("s:*", "{s:*", "holdfast_next:{s:*", "holdfast_calls:{s:*"),
-			[]string{"&redisson_sc:{s:*", "&holdfast_lost:{s:*"}, usePermits,
+			[]string{"&redisson_sc:{s:*", "&holdfast_lost:{s:*"},
+			usePermits,
 		},
 		"semaphore": {
 			[]string{
@@ -485,7 +486,8 @@ func TestSemaphoreRights(t *testing.T) {
 				"+zadd", "+zrem", "+zscore", "+zrangebyscore",
 			},
 			keys("s:*", "holdfast_next:{s:*", "holdfast_calls:{s:*"),
-			[]string{"&redisson_sc:{s:*"}, useSemaphore,
+			[]string{"&redisson_sc:{s:*"},
+			useSemaphore,
 		},
 		"latch": {
 			[]string{
@@ -493,7 +495,8 @@ func TestSemaphoreRights(t *testing.T) {
 				"+zadd", "+zrem", "+zscore", "+zrangebyscore",
 			},
 			keys("s:*", "holdfast_calls:{s:*", "holdfast_zero:{s:*"),
-			[]string{"&redisson_countdownlatch__channel__{s:*"}, useLatch,
+			[]string{"&redisson_countdownlatch__channel__{s:*"},
+			useLatch,
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
