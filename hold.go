@@ -212,7 +212,7 @@ func (h *Hold) Unlock() error {
 		}
 		return lost
 	}
-	ctx, cancel := context.WithTimeout(c.life, c.config.timeout)
+	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
 	switch err := t.unlock(ctx, deadline); {
 	case errors.Is(err, ErrLost):

@@ -24,6 +24,8 @@ func (l *lock) MemoryUsage(ctx context.Context) (int64, error) {
 // does not tell all waiters.
 func (l *lock) Delete(ctx context.Context) (bool, error) {
 	c, k := l.kind.client, l.kind
+	ctx, stop := c.withinTimeout(ctx)
+	defer stop()
 	var had bool
 	if keys := k.aside(); len(keys) > 0 {
 		var err error
