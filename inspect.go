@@ -100,7 +100,7 @@ func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
 			holders[i] = h.Owner
 		}
 		o, err := c.ask(ctx, k, "force", k.force(holders))
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrUntold) {
 			return false, err
 		}
 		c.pokeHolders(k)
@@ -109,7 +109,7 @@ func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
 		// If a send was lost, the one that was answered may have found its work
 		// done. Otherwise the holder has left by itself; another may have come.
 		if o.answer.Code == script.Done || len(o.unknown) > 0 {
-			return true, nil
+			return true, err
 		}
 	}
 	return false, problem(k.name, "it changes hands faster than it can be taken away", ErrLocked)
@@ -157,7 +157,7 @@ func (c *Client) ask(ctx context.Context, k *kind, op string, ask request) (outc
 	o := c.order(open, ask)
 	switch {
 	case o.err == nil:
-		return o, nil
+		return o, o.untold(k.name, ask)
 	case ctx.Err() != nil && !timeIsUp(ctx):
 		return o, gaveUp(ctx, k.name)
 	case c.closing.Err() != nil:

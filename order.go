@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -24,7 +25,7 @@ const (
 
 var (
 	errNoAnswer = errors.New("Redis did not answer in time")
-	errLate     = errors.New("the server keeps finding the call too late: its clock jumps")
+	errLate     = errors.New("the server's clock jumps: it takes every call for one that comes too late")
 )
 
 // flight is one script on its way to the server and back. Its goroutine ends
@@ -123,13 +124,14 @@ func (f *flight) loose() bool {
 	return f.inTheAir() || f.err == nil || mayHaveRun(f.err)
 }
 
-// mayHaveRun takes an error of unknown kind for the worse case.
+// mayHaveRun takes an error of unknown kind for the worse case. Our scripts look
+// at the types of their keys before they write.
 func mayHaveRun(err error) bool {
 	if err == nil || errors.Is(err, ErrClosed) {
 		return false
 	}
 	var failed *driver.Error
-	return !errors.As(err, &failed) || failed.MayHaveRun
+	return !errors.As(err, &failed) || failed.MayHaveRun && failed.Code != wrongType
 }
 
 // outcome is what came of an order.
@@ -213,7 +215,17 @@ func (o *outcome) backendError(op, name string) error {
 	if errors.Is(err, errNoAnswer) && o.trouble != nil {
 		err = o.trouble // says more
 	}
-	return &BackendError{Op: op, Name: name, MayHaveRun: ran, Err: err}
+	return &BackendError{Op: op, Name: name, MayHaveRun: ran, Err: explained(err)}
+}
+
+// untold tells a user about an order that has had its effect, of which Redis told
+// nobody. It is nil if Redis did.
+func (o *outcome) untold(name string, ask request) error {
+	why := o.answer.Untold()
+	if o.err != nil || o.answer.Code != script.Done || why == "" {
+		return nil
+	}
+	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", ask.channel, why), ErrUntold)
 }
 
 // sleep waits for d or the end of ctx.
