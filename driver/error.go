@@ -65,10 +65,10 @@ func classify(word string) *Error {
 }
 
 // refusedInScript finds the word with which a server before Redis 7.0 refuses a
-// command of a script. Later servers begin the error with it. What a command
-// says itself, such as WRONGTYPE, has no dash and is not found.
+// command of a script, or the command itself does, such as WRONGTYPE, without a
+// dash. Later servers begin the error with it.
 var refusedInScript = regexp.MustCompile(
-	`^(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: @user_script: \d+: -([A-Z]+) `)
+	`^(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: (?:@user_script: \d+: -)?([A-Z]+) `)
 
 // betweenNodes reports whether a command inside the script was refused because a
 // cluster is moving the slot, and the key may be on another node. The second is what

@@ -290,3 +290,29 @@ func later(t *testing.T, p *place, happens func(t *testing.T)) *place {
 	p.open = func(*testing.T) driver.Driver { return d }
 	return p
 }
+
+// A user who lacks a right is told so. What is refused before the script has begun
+// had no effect.
+func TestMissingRight(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for lacking, rules := range map[string][]string{
+		"the call": {"+@all", "-evalsha", "~*"},
+		"the key":  {"+@all", "~elsewhere"},
+		"a script": {"+@all", "-time", "~*"},
+	} {
+		for client := range clientRights {
+			t.Run(lacking+"/"+client, func(t *testing.T) {
+				t.Parallel()
+				_, err := quiet(t, limited(t, s, client, fresh(), rules)).NewMutex(fresh()).Inspect(background)
+				var backend *holdfast.BackendError
+				if !errors.As(err, &backend) || !strings.Contains(err.Error(), "lacks a right, see docs/acl.md") {
+					t.Fatalf("%v does not say that a right is lacking", err)
+				}
+				if lacking != "a script" {
+					wantBackend(t, lacking, err)
+				}
+			})
+		}
+	}
+}

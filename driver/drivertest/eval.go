@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -130,6 +131,9 @@ func testServerErrors(t *testing.T, target Target) {
 		// What a server says that wants a password first, and gets a long request.
 		"ERR Protocol error: unauthenticated multibulk length": {Code: "NOAUTH"},
 		"ERR Protocol error: unauthenticated bulk length":      {Code: "NOAUTH"},
+		"ERR Error running script (call to f_" + strings.Repeat("0", 40) + "): @user_script:1: WRONGTYPE Operation": {
+			Code: "WRONGTYPE", MayHaveRun: true,
+		},
 	} {
 		call := driver.Call{Script: fail, Keys: []string{unique("words")}, Args: []string{message}}
 		_, err := d.Eval(testContext(t), call)
