@@ -36,8 +36,11 @@ func ServerError(message string, err error) *Error {
 	if refused := refusedInScript.FindStringSubmatch(message); refused != nil {
 		word = refused[1]
 	}
-	if strings.Contains(message, "Protocol error: unauthenticated ") {
+	switch {
+	case strings.HasPrefix(strings.TrimPrefix(message, "ERR "), "Protocol error: unauthenticated "):
 		word = "NOAUTH" // what a request that is too long for it gets instead
+	case word != strings.ToUpper(word), word == "ACL": // as in ACL failure in script
+		word = "ERR" // which was cut off
 	}
 	failure := classify(word)
 	failure.Code, failure.Err = word, err
