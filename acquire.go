@@ -124,7 +124,7 @@ func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
 		return o, ch
 	}
 	if ch.to > 1 && a.kind.config.nonReentrant {
-		return outcome{err: problem(a.kind.name, "this owner holds it already", ErrReentrant)}, ch
+		return outcome{err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
 	if o.err = a.fitLease(); o.err != nil {
 		return o, ch
@@ -270,7 +270,7 @@ func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold
 	case o.err != nil:
 		return nil, a.failure(ctx, o)
 	case o.answer.Code == script.Upgrade:
-		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself", ErrReentrant)
+		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself; give that back first", ErrReentrant)
 	}
 	return nil, a.refusal(o)
 }

@@ -262,13 +262,16 @@ func (b *bundle) unlock(h *Hold) error {
 	}
 	parts := b.holds(false)
 	errs := sideBySide(parts, (*Hold).Unlock)
-	if len(parts)-len(errs) >= b.need {
-		h.hooks.released(Event{Name: b.name, Owner: b.owner, Held: time.Since(h.since)})
-		return nil
+	enough := len(parts)-len(errs) >= b.need
+	if !enough {
+		err = errors.Join(append([]error{lost}, errs...)...)
 	}
-	err = errors.Join(append([]error{lost}, errs...)...)
-	if errors.Is(err, ErrLost) {
+	back := !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrUntold) })
+	switch {
+	case errors.Is(err, ErrLost):
 		h.tellLoss(err)
+	case enough || back:
+		h.hooks.released(Event{Name: b.name, Owner: b.owner, Held: time.Since(h.since)})
 	}
 	return err
 }

@@ -82,6 +82,9 @@ func (c *Client) finish(k *kind, op string, ask request) {
 		for {
 			o := c.order(c.life, ask)
 			if o.err == nil {
+				if untold := o.untold(k.name, ask); untold != nil {
+					c.failed(k.name, Owner{}, untold)
+				}
 				return
 			}
 			if !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
@@ -105,7 +108,7 @@ func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outc
 	defer c.tasks.End()
 	o := c.order(ctx, ask)
 	if o.err == nil {
-		return o, nil
+		return o, o.untold(k.name, ask)
 	}
 	if c.life.Err() != nil {
 		return o, problem(k.name, "", ErrClosed)
@@ -117,7 +120,7 @@ func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outc
 	if ctx.Err() != nil {
 		return o, gaveUp(ctx, k.name)
 	}
-	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: o.err}
+	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: explained(o.err)}
 }
 
 // waiter checks what a call that waits without an owner was given.

@@ -66,7 +66,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	}
 	for _, option := range options {
 		if option == nil {
-			return nil, fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)
+			return nil, fmt.Errorf("holdfast: %w: one of the options is nil", ErrInvalidOption)
 		}
 		if err := option(&c.config); err != nil {
 			return nil, err
@@ -161,9 +161,9 @@ func (c *Client) begin(ctx context.Context, name string) error {
 func gaveUp(ctx context.Context, name string) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) {
-		return problem(name, "", cause)
+		return problem(name, "the caller gave up", cause)
 	}
-	return problem(name, "", ctx.Err(), cause)
+	return problem(name, "the caller gave up", ctx.Err(), cause)
 }
 
 // untilClosing returns a context that also ends when the client is closed.

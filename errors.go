@@ -3,6 +3,7 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -22,7 +23,7 @@ var (
 	// ErrLost: the lock was held and is not any more, or cannot be trusted any
 	// more. [*LostError] says why. It is the cause of the context of a lost hold,
 	// unwrapped.
-	ErrLost = errors.New("the lock was lost")
+	ErrLost = errors.New("the hold was lost")
 
 	// ErrNotHeld: the owner does not hold the lock. An Unlock that finds the
 	// lock gone matches both ErrLost and ErrNotHeld, a second Unlock of one hold
@@ -33,9 +34,19 @@ var (
 	// it is [NonReentrant], or held for reading and wanted for writing.
 	ErrReentrant = errors.New("held by this owner already")
 
+	// ErrOtherKind: what stands in Redis at the name is another kind of object, or
+	// of lock. The error is a [*BackendError], too; the call had no effect.
+	ErrOtherKind = errors.New("the name is another kind of object")
+
+	// ErrUntold: the call has had its effect, and what else it returns is right, but
+	// Redis did not let the user publish, so those who wait are not told. Those of
+	// holdfast find out within three seconds, Redisson's when the lease would have
+	// ended. docs/acl.md lists the rights.
+	ErrUntold = errors.New("done, but those who wait were not told")
+
 	// ErrNotReplicated: fewer replicas than [WithReplicaAck] asks for have
 	// acknowledged the acquire in time. It is given back.
-	ErrNotReplicated = errors.New("not enough replicas have it")
+	ErrNotReplicated = errors.New("given back, because not enough replicas have it")
 
 	// ErrClosed: the client is closed, or was closed during the call.
 	ErrClosed = errors.New("the client is closed")
@@ -81,11 +92,11 @@ type LockedError struct {
 func (e *LockedError) Error() string {
 	switch {
 	case e.Holder == "":
-		return fmt.Sprintf("holdfast: lock %q: %v", e.Name, ErrLocked)
+		return fmt.Sprintf("holdfast: %q: %v", e.Name, ErrLocked)
 	case e.TTL < 0:
-		return fmt.Sprintf("holdfast: lock %q: %v: %s, without expiry", e.Name, ErrLocked, e.Holder)
+		return fmt.Sprintf("holdfast: %q: %v: %s, without an end; if that is gone, use ForceUnlock", e.Name, ErrLocked, e.Holder)
 	default:
-		return fmt.Sprintf("holdfast: lock %q: %v: %s, for %v more", e.Name, ErrLocked, e.Holder, e.TTL)
+		return fmt.Sprintf("holdfast: %q: %v: %s, for %v more", e.Name, ErrLocked, e.Holder, e.TTL)
 	}
 }
 
@@ -152,7 +163,7 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("holdfast: lock %q: %v: %s", e.Name, ErrLost, e.Reason)
+	return fmt.Sprintf("holdfast: %q: %v: %s", e.Name, ErrLost, e.Reason)
 }
 
 // Is reports whether target is [ErrLost] or [ErrNotHeld].
@@ -178,10 +189,42 @@ func (e *BackendError) Error() string {
 	if e.MayHaveRun {
 		ran = "it may have had its effect"
 	}
-	return fmt.Sprintf("holdfast: %s of lock %q failed (%s): %v", e.Op, e.Name, ran, e.Err)
+	return fmt.Sprintf("holdfast: %s of %q failed (%s): %v", e.Op, e.Name, ran, e.Err)
 }
 
 func (e *BackendError) Unwrap() error { return e.Err }
+
+// wrongType is how Redis, and our scripts, say that a key is another kind of object.
+const wrongType = "WRONGTYPE"
+
+// explained puts what to do before a server's refusal.
+func explained(err error) error {
+	code := codeOf(err)
+	switch {
+	case code == wrongType:
+		return fmt.Errorf("%w; use another name (in Redis, TYPE says what it is): %w", ErrOtherKind, err)
+	case code == "NOAUTH":
+		return fmt.Errorf("Redis wants a password, so give the Redis client one: %w", err)
+	case code == "WRONGPASS":
+		return fmt.Errorf("the user name or the password of the Redis client is wrong: %w", err)
+	case code == "NOPERM", code != "" && aboutRights.MatchString(err.Error()):
+		return fmt.Errorf("the Redis user lacks a right, see docs/acl.md: %w", err)
+	}
+	return err
+}
+
+// aboutRights matches what servers say, of several ages, when a script calls what
+// its user may not.
+var aboutRights = regexp.MustCompile("ACL failure in script|The user executing the script can't")
+
+// codeOf returns the word that a server's refusal begins with.
+func codeOf(err error) string {
+	var failed *driver.Error
+	if !errors.As(err, &failed) {
+		return ""
+	}
+	return failed.Code
+}
 
 // transient reports whether the same call may well succeed later.
 func transient(err error) bool {
@@ -202,7 +245,7 @@ type namedError struct {
 }
 
 func (e *namedError) Error() string {
-	text := fmt.Sprintf("holdfast: lock %q: %v", e.name, e.causes[0])
+	text := fmt.Sprintf("holdfast: %q: %v", e.name, e.causes[0])
 	if e.sentence != "" {
 		text += ": " + e.sentence
 	}

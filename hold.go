@@ -183,6 +183,8 @@ func (h *Hold) state() error {
 //   - [ErrLost] and [ErrNotHeld] if the lock was lost before; what may be left of
 //     it in Redis is removed in the background;
 //   - [ErrNotHeld] if this hold was unlocked before;
+//   - [ErrUntold] if it was given back, but the Redis user may not publish, so
+//     those who wait were not told;
 //   - [ErrClosed] if the client gave it back when it was closed;
 //   - [*BackendError] if Redis did not answer in time; the release is then
 //     repeated in the background until the lease has ended.
@@ -212,17 +214,18 @@ func (h *Hold) Unlock() error {
 		}
 		return lost
 	}
-	ctx, cancel := context.WithTimeout(c.life, c.config.timeout)
+	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
 	switch err := t.unlock(ctx, deadline); {
 	case errors.Is(err, ErrLost):
 		c.tasks.Aside(func() { h.tellLoss(err) })
 		return err
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrUntold):
+		return err
+	default:
+		c.tasks.Aside(func() { h.hooks.released(Event{Name: t.kind.name, Owner: t.owner, Held: time.Since(h.since)}) })
 		return err
 	}
-	c.tasks.Aside(func() { h.hooks.released(Event{Name: t.kind.name, Owner: t.owner, Held: time.Since(h.since)}) })
-	return nil
 }
 
 // leave takes the hold off its tenure, and returns until when it could have been

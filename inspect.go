@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -87,6 +88,8 @@ func readInspection(name string, answer script.Answer) (Inspection, error) {
 // force takes a lock from whoever holds it, and reports whether anybody did. It
 // asks who that is first, so that a send that comes late does not hit the next.
 func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
+	ctx, stop := c.withinTimeout(ctx)
+	defer stop()
 	for range 20 {
 		found, err := c.look(ctx, k)
 		if err != nil || len(found.Holders) == 0 {
@@ -97,7 +100,7 @@ func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
 			holders[i] = h.Owner
 		}
 		o, err := c.ask(ctx, k, "force", k.force(holders))
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrUntold) {
 			return false, err
 		}
 		c.pokeHolders(k)
@@ -106,7 +109,7 @@ func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
 		// If a send was lost, the one that was answered may have found its work
 		// done. Otherwise the holder has left by itself; another may have come.
 		if o.answer.Code == script.Done || len(o.unknown) > 0 {
-			return true, nil
+			return true, err
 		}
 	}
 	return false, problem(k.name, "it changes hands faster than it can be taken away", ErrLocked)
@@ -129,10 +132,21 @@ func (c *Client) pokeHolders(k *kind) {
 	}
 }
 
+// withinTimeout bounds a call that is several orders by the client's timeout.
+func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.config.timeout, errNoAnswer)
+}
+
+// timeIsUp reports whether it was withinTimeout that has ended ctx.
+func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errNoAnswer) }
+
 // ask is one order of a user's, from the checks to the errors.
 func (c *Client) ask(ctx context.Context, k *kind, op string, ask request) (outcome, error) {
 	if k.invalid != nil {
 		return outcome{}, k.invalid
+	}
+	if timeIsUp(ctx) {
+		return outcome{}, &BackendError{Op: op, Name: k.name, Err: errNoAnswer}
 	}
 	if err := c.begin(ctx, k.name); err != nil {
 		return outcome{}, err
@@ -143,8 +157,8 @@ func (c *Client) ask(ctx context.Context, k *kind, op string, ask request) (outc
 	o := c.order(open, ask)
 	switch {
 	case o.err == nil:
-		return o, nil
-	case ctx.Err() != nil:
+		return o, o.untold(k.name, ask)
+	case ctx.Err() != nil && !timeIsUp(ctx):
 		return o, gaveUp(ctx, k.name)
 	case c.closing.Err() != nil:
 		return o, problem(k.name, "", ErrClosed)

@@ -62,7 +62,7 @@ func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0)
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
 	o, err := l.client.ask(ctx, l.kind, "set", l.ask(script.Latch.Set, wire.NewCount, strconv.Itoa(n)))
-	return err == nil && o.answer.Code == script.Done, err
+	return o.answer.Code == script.Done, err
 }
 
 // CountDown lowers the count by one, unless it is zero. A call under a context that
@@ -70,7 +70,7 @@ func (l *Latch) set(ctx context.Context, n int) (bool, error) {
 // answer in time, CountDown returns an error that matches ctx.Err() and the
 // context's cause, or a [*BackendError], and the call goes on in the background,
 // for ten more timeouts or so if Redis is away. So do not repeat it. Under a context
-// that has ended, nothing is sent. The error can match [ErrClosed] and
+// that has ended, nothing is sent. The error can match [ErrUntold], [ErrClosed] and
 // [ErrInvalidName], too. Redisson: countDown.
 func (l *Latch) CountDown(ctx context.Context) error {
 	if ctx.Err() != nil {

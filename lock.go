@@ -27,7 +27,8 @@ func (l *lock) Name() string { return l.kind.name }
 // background. The error matches
 //   - ctx.Err() and the context's cause if ctx ended;
 //   - [ErrLocked], as a [*LockedError], if Wait ran out and another holds it;
-//   - [*BackendError] if Redis did not answer, or refused;
+//   - [*BackendError] if Redis did not answer, or refused; [ErrOtherKind] besides
+//     if the name is another kind of object;
 //   - [ErrLost] if the hold that this one was to be nested in is gone;
 //   - [ErrClosed], [ErrInvalidName], [ErrInvalidLease], [ErrInvalidOwner] or
 //     [ErrInvalidOption].

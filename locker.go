@@ -36,7 +36,7 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context) error, option
 // SyncLocker returns a [sync.Locker] for code that wants one. Such code cannot
 // be told of errors, so Lock panics if the lock is not acquired, because ctx
 // ended or Redis failed, and Unlock panics if it was not held any more: going on
-// in silence would be going on unprotected. Its users exclude each other from
+// in silence would be going on unprotected. [ErrUntold] is told to OnError. Its users exclude each other from
 // Lock to Unlock even if the lock is lost in between. An owner that ctx carries
 // is not used, because a sync.Locker is not reentrant. Prefer [Do].
 func SyncLocker(ctx context.Context, l Locker) sync.Locker {
@@ -70,7 +70,10 @@ func (s *syncLocker) Unlock() {
 	select {
 	case hold := <-s.holds:
 		defer func() { <-s.gate }()
-		if err := hold.Unlock(); err != nil {
+		err := hold.Unlock()
+		if errors.Is(err, ErrUntold) {
+			hold.hooks.failed(Event{Name: hold.Name(), Owner: hold.Owner(), Err: err})
+		} else if err != nil {
 			panic(err)
 		}
 	default:

@@ -26,7 +26,7 @@ type MutexOption func(*mutexConfig) error
 func mutexOptions(options []MutexOption) mutexConfig {
 	var cfg mutexConfig
 	for _, option := range options {
-		err := fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)
+		err := fmt.Errorf("holdfast: %w: one of the options is nil", ErrInvalidOption)
 		if option != nil {
 			err = option(&cfg)
 		}

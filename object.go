@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -25,6 +24,8 @@ func (l *lock) MemoryUsage(ctx context.Context) (int64, error) {
 // does not tell all waiters.
 func (l *lock) Delete(ctx context.Context) (bool, error) {
 	c, k := l.kind.client, l.kind
+	ctx, stop := c.withinTimeout(ctx)
+	defer stop()
 	var had bool
 	if keys := k.aside(); len(keys) > 0 {
 		var err error
@@ -34,20 +35,6 @@ func (l *lock) Delete(ctx context.Context) (bool, error) {
 	}
 	forced, err := l.ForceUnlock(ctx)
 	return had || forced, err
-}
-
-// ClearExpire always returns an error that matches [errors.ErrUnsupported]: a
-// lock without expiry would outlive its holder. To let a hold live longer, use
-// [Hold.Extend]. Redisson: RExpirable.clearExpire.
-func (l *lock) ClearExpire(context.Context) error {
-	return problem(l.kind.name, "without expiry it would outlive its holder; use Hold.Extend", errors.ErrUnsupported)
-}
-
-// Rename always returns an error that matches [errors.ErrUnsupported]: whoever
-// holds the lock or waits for it knows it by its name, and would go on under the
-// old one. Redisson: RObject.rename.
-func (l *lock) Rename(_ context.Context, _ string) error {
-	return problem(l.kind.name, "holders and waiters know it by its name", errors.ErrUnsupported)
 }
 
 // object is what can be done with a semaphore or a latch as with any object. Its
@@ -104,13 +91,6 @@ func (o *object) Delete(ctx context.Context) (bool, error) {
 	had, err := o.client.remove(ctx, o.kind, o.keys)
 	o.client.pokeHolders(o.kind)
 	return had, err
-}
-
-// Rename always returns an error that matches [errors.ErrUnsupported]: whoever
-// holds it or waits for it knows it by its name, and would go on under the old one.
-// Redisson: RObject.rename.
-func (o *object) Rename(_ context.Context, _ string) error {
-	return problem(o.kind.name, "holders and waiters know it by its name", errors.ErrUnsupported)
 }
 
 // number orders what is answered by a number.

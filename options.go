@@ -169,7 +169,7 @@ func Observe(h Hooks) LockOption {
 func (cfg *lockConfig) apply(options []LockOption) error {
 	for _, option := range options {
 		if option == nil {
-			return fmt.Errorf("holdfast: %w: nil", ErrInvalidOption)
+			return fmt.Errorf("holdfast: %w: one of the options is nil", ErrInvalidOption)
 		}
 		if err := option(cfg); err != nil {
 			return err

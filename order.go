@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -23,8 +24,8 @@ const (
 )
 
 var (
-	errNoAnswer = errors.New("no answer in time")
-	errLate     = errors.New("the server keeps finding the call too late: its clock jumps")
+	errNoAnswer = errors.New("Redis did not answer in time")
+	errLate     = errors.New("the server's clock jumps: it takes every call for one that comes too late")
 )
 
 // flight is one script on its way to the server and back. Its goroutine ends
@@ -123,13 +124,14 @@ func (f *flight) loose() bool {
 	return f.inTheAir() || f.err == nil || mayHaveRun(f.err)
 }
 
-// mayHaveRun takes an error of unknown kind for the worse case.
+// mayHaveRun takes an error of unknown kind for the worse case. Our scripts look
+// at the types of their keys before they write.
 func mayHaveRun(err error) bool {
 	if err == nil || errors.Is(err, ErrClosed) {
 		return false
 	}
 	var failed *driver.Error
-	return !errors.As(err, &failed) || failed.MayHaveRun
+	return !errors.As(err, &failed) || failed.MayHaveRun && failed.Code != wrongType
 }
 
 // outcome is what came of an order.
@@ -149,7 +151,6 @@ type outcome struct {
 // not one that passes, or the client's timeout has run out.
 func (c *Client) order(ctx context.Context, ask request) outcome {
 	var o outcome
-	patience := c.config.timeout/3 + c.acknowledging(ask)
 	end := time.Now().Add(c.config.timeout)
 	pause, lates := firstPause, 0
 	for {
@@ -157,8 +158,9 @@ func (c *Client) order(ctx context.Context, ask request) outcome {
 			o.err = context.Cause(ctx)
 			return o
 		}
-		f := c.launch(ask, c.config.timeout/3)
-		ended := f.await(ctx, patience)
+		patience := min(c.config.timeout/3, time.Until(end)) // the last one may begin late
+		f := c.launch(ask, patience)
+		ended := f.await(ctx, patience+c.acknowledging(ask))
 		switch {
 		case ended != nil:
 			o.err = ended
@@ -168,14 +170,14 @@ func (c *Client) order(ctx context.Context, ask request) outcome {
 			if f.loose() {
 				o.unknown = append(o.unknown, f)
 			}
-			if !o.worthRepeating() || time.Now().Add(pause).After(end) {
+			if !o.worthRepeating() || !time.Now().Add(pause).Before(end) {
 				return o
 			}
 			if !errors.Is(ended, errNoAnswer) { // else it has waited already
 				sleep(ctx, pause)
 				pause = min(2*pause, longestPause)
 			}
-		case f.answer.Code == script.Late && lates < lateAnswers:
+		case f.answer.Code == script.Late && lates < lateAnswers && time.Now().Before(end):
 			lates++
 		case f.answer.Code == script.Late:
 			o.err = errLate
@@ -209,8 +211,21 @@ func (f *flight) await(ctx context.Context, timeout time.Duration) error {
 
 // backendError tells a user about an order that was not answered.
 func (o *outcome) backendError(op, name string) error {
-	ran := len(o.unknown) > 0
-	return &BackendError{Op: op, Name: name, MayHaveRun: ran, Err: o.err}
+	ran, err := len(o.unknown) > 0, o.err
+	if errors.Is(err, errNoAnswer) && o.trouble != nil {
+		err = o.trouble // says more
+	}
+	return &BackendError{Op: op, Name: name, MayHaveRun: ran, Err: explained(err)}
+}
+
+// untold tells a user about an order that has had its effect, of which Redis told
+// nobody. It is nil if Redis did.
+func (o *outcome) untold(name string, ask request) error {
+	why := o.answer.Untold()
+	if o.err != nil || o.answer.Code != script.Done || why == "" {
+		return nil
+	}
+	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", ask.channel, why), ErrUntold)
 }
 
 // sleep waits for d or the end of ctx.

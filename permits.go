@@ -140,10 +140,10 @@ func (s *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 		return checkCount(s.kind.name, 0, 1, MaxBundle)
 	}
 	o, err := s.ask(ctx, "release", s.dialect().giveBack(raw, len(raw), wire.Lost(s.kind.name)))
+	s.client.pokeHolders(s.kind)
 	if err != nil {
 		return err
 	}
-	s.client.pokeHolders(s.kind)
 	if o.answer.Code != script.Done && len(o.unknown) == 0 { // else an earlier send may have given them back
 		return problem(s.kind.name, "a permit to release is not held", ErrNotHeld)
 	}
@@ -214,7 +214,7 @@ func (s *PermitSemaphore) set(ctx context.Context, n int, always int64) (bool, e
 	}
 	args := s.client.oneCall(newID(), int64(n), always)
 	o, err := s.ask(ctx, "set", s.dialect().once(script.Permits.Set, args))
-	return err == nil && o.answer.Code == script.Done, err
+	return o.answer.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative; of

@@ -75,8 +75,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []L
 // had ended would keep the permits from everybody. It returns within the client's
 // timeout. If Redis has not answered by then it returns a [*BackendError], and
 // the release is repeated in the background for ten more timeouts or so. The
-// error matches [ErrInvalidCount] if n is not between 1 and [MaxCount], or
-// [ErrClosed]. Redisson: release.
+// error matches [ErrInvalidCount] if n is not between 1 and [MaxCount],
+// [ErrUntold], or [ErrClosed]. Redisson: release.
 func (s *Semaphore) Release(n int) error {
 	_, err := s.release(n, 0)
 	return err
@@ -91,7 +91,7 @@ func (s *Semaphore) release(n int, ifExists int64) (bool, error) {
 		return false, err
 	}
 	o, err := s.client.see(s.client.life, s.kind, "release", s.ask(script.Semaphore.Add, int64(n), ifExists))
-	return err == nil && o.answer.Code == script.Done, err
+	return o.answer.Code == script.Done, err
 }
 
 // TrySetPermits makes n permits available if the semaphore does not exist, and
@@ -119,7 +119,7 @@ func (s *Semaphore) set(ctx context.Context, n int, ttl int64) (bool, error) {
 		return false, err
 	}
 	o, err := s.client.ask(ctx, s.kind, "set", s.ask(script.Semaphore.Set, int64(n), ttl))
-	return err == nil && o.answer.Code == script.Done, err
+	return o.answer.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative: the

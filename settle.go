@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -37,7 +38,13 @@ func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 		c.settle(t, matter{release: found})
 		return t.lostBefore(deadline)
 	}
-	o := c.order(ctx, t.kind.release(t.owner, ch.from, ch.to))
+	ask := t.kind.release(t.owner, ch.from, ch.to)
+	o := c.order(ctx, ask)
+	if codeOf(o.err) == wrongType { // somebody has overwritten it
+		t.vanished()
+		c.settle(t, matter{unknown: o.unknown})
+		return &LostError{Name: t.kind.name, Reason: "its name is another kind of object now"}
+	}
 	if o.err != nil {
 		c.settle(t, matter{unknown: o.unknown, release: true})
 		return o.backendError("release", t.kind.name)
@@ -48,7 +55,7 @@ func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 		t.released(o, ch)
 	}
 	c.settle(t, matter{unknown: o.unknown})
-	return t.lostBefore(deadline)
+	return cmp.Or(t.lostBefore(deadline), o.untold(t.kind.name, ask))
 }
 
 // released puts the answer to a release into effect. None is held when one was
@@ -203,7 +210,7 @@ func (c *Client) outcomeOf(f *flight) (ran, loose bool) {
 		return f.answer.Code == script.Done, false
 	}
 	ran = mayHaveRun(f.err)
-	return ran, ran
+	return ran, ran && codeOf(f.err) == "" // what a server has refused is over
 }
 
 // over is when the last of the flights can have no more effect, as far as that is
@@ -262,8 +269,12 @@ func (c *Client) insist(t *tenure) (asked time.Time, unknown []*flight) {
 		if !found {
 			return time.Now(), unknown
 		}
-		o := c.order(c.life, t.kind.release(t.owner, ch.from, ch.to))
+		ask := t.kind.release(t.owner, ch.from, ch.to)
+		o := c.order(c.life, ask)
 		unknown = append(unknown, o.unknown...)
+		if untold := o.untold(t.kind.name, ask); untold != nil {
+			c.failed(t.kind.name, t.owner, untold)
+		}
 		switch {
 		case o.err == nil:
 			t.released(o, ch)

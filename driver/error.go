@@ -9,6 +9,9 @@ import (
 
 // Error is a call that brought no reply from the script.
 type Error struct {
+	// Code is the word that the server's error reply begins with, such as
+	// WRONGTYPE; empty if there was no reply.
+	Code string
 	// MayHaveRun is false only if the script certainly did not run.
 	MayHaveRun bool
 	// Transient is true if the same call may well succeed a little later: the
@@ -33,28 +36,42 @@ func ServerError(message string, err error) *Error {
 	if refused := refusedInScript.FindStringSubmatch(message); refused != nil {
 		word = refused[1]
 	}
+	switch {
+	case strings.HasPrefix(strings.TrimPrefix(message, "ERR "), "Protocol error: unauthenticated "):
+		word = "NOAUTH" // what a request that is too long for it gets instead
+	case word != strings.ToUpper(word), word == "ACL": // as in ACL failure in script
+		word = "ERR" // which was cut off
+	}
+	failure := classify(word)
+	failure.Code, failure.Err = word, err
+	return failure
+}
+
+// classify says what the word means that an error reply begins with.
+func classify(word string) *Error {
 	switch word {
 	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK":
 		// Said before the script starts.
-		return &Error{Transient: true, Err: err}
+		return &Error{Transient: true}
 	case "READONLY", "NOREPLICAS", "MISCONF", "OOM", "UNKILLABLE":
 		// Said by the first command that writes, or before the script starts.
 		// Our scripts write nothing before they may be told so.
-		return &Error{Transient: true, Err: err}
-	case "NOAUTH", "WRONGPASS", "CROSSSLOT", "NOSCRIPT":
-		return &Error{Err: err}
+		return &Error{Transient: true}
+	case "NOAUTH", "WRONGPASS", "NOPERM", "CROSSSLOT", "NOSCRIPT":
+		// NOPERM is about the call. What a script is not allowed is an ERR.
+		return &Error{}
 	default:
-		// ERR, WRONGTYPE, NOPERM and the like may come from inside the script,
-		// and Redis does not roll back.
-		return &Error{MayHaveRun: true, Err: err}
+		// ERR, WRONGTYPE and the like may come from inside the script, and Redis
+		// does not roll back.
+		return &Error{MayHaveRun: true}
 	}
 }
 
 // refusedInScript finds the word with which a server before Redis 7.0 refuses a
-// command of a script. Later servers begin the error with it. What a command
-// says itself, such as WRONGTYPE, has no dash and is not found.
+// command of a script, or the command itself does, such as WRONGTYPE, without a
+// dash. Later servers begin the error with it.
 var refusedInScript = regexp.MustCompile(
-	`^(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: @user_script: \d+: -([A-Z]+) `)
+	`^(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: (?:@user_script: \d+: -)?([A-Z]+) `)
 
 // betweenNodes reports whether a command inside the script was refused because a
 // cluster is moving the slot, and the key may be on another node. The second is what

@@ -19,24 +19,25 @@ func TestServerErrorInScript(t *testing.T) {
 		aof    = "MISCONF Errors writing to the AOF file: No space left on device"
 		noperm = "The user executing the script can't run this command or subcommand"
 	)
-	passes, final := Error{Transient: true}, Error{MayHaveRun: true}
+	passes := func(code string) Error { return Error{Code: code, Transient: true} }
+	final, otherType := Error{Code: "ERR", MayHaveRun: true}, Error{Code: "WRONGTYPE", MayHaveRun: true}
 	for _, c := range []struct {
 		version, message string
 		want             Error
 	}{
-		{"6.0", "ERR " + call + "@user_script: 70: -" + oom, passes},
-		{"6.0", "ERR " + call + "@user_script: 70: -" + ro, passes},
-		{"6.0", "ERR " + call + "@user_script: 70: -" + rdb, passes},
-		{"6.0", "ERR " + call + "@user_script: 70: -" + aof, passes},
+		{"6.0", "ERR " + call + "@user_script: 70: -" + oom, passes("OOM")},
+		{"6.0", "ERR " + call + "@user_script: 70: -" + ro, passes("READONLY")},
+		{"6.0", "ERR " + call + "@user_script: 70: -" + rdb, passes("MISCONF")},
+		{"6.0", "ERR " + call + "@user_script: 70: -" + aof, passes("MISCONF")},
 		{"6.0", "ERR " + call + "@user_script: 70: " + noperm, final},
 		{"6.0", "ERR " + call + "@user_script: 70: Unknown Redis command called from Lua script", final},
-		{"6.0", "ERR " + call + "WRONGTYPE Operation against a key holding the wrong kind of value", final},
+		{"6.0", "ERR " + call + "WRONGTYPE Operation against a key holding the wrong kind of value", otherType},
 		{"6.0", "ERR " + call + "user_script:70: attempt to concatenate a nil value", final},
-		{"7.0", oom + place, passes},
-		{"7.0", ro + place, passes},
-		{"7.0", "NOREPLICAS Not enough good replicas to write." + place, passes},
+		{"7.0", oom + place, passes("OOM")},
+		{"7.0", ro + place, passes("READONLY")},
+		{"7.0", "NOREPLICAS Not enough good replicas to write." + place, passes("NOREPLICAS")},
 		{"7.0", "ERR " + noperm + place, final},
-		{"7.0", "WRONGTYPE Operation against a key holding the wrong kind of value" + place, final},
+		{"7.0", "WRONGTYPE Operation against a key holding the wrong kind of value" + place, otherType},
 		{"8.0", "ERR ACL failure in script: User u has no permissions to run the 'set' command" + place, final},
 		// What a lock's name or owner brings into a message says nothing.
 		{"6.0", "ERR " + call + "user_script:70: @user_script: 70: -" + oom, final},
@@ -44,8 +45,9 @@ func TestServerErrorInScript(t *testing.T) {
 	} {
 		for _, message := range []string{c.message, strings.TrimPrefix(c.message, "ERR ")} {
 			cause := errors.New(message)
-			if got := *ServerError(message, cause); got != (Error{c.want.MayHaveRun, c.want.Transient, cause}) {
-				t.Errorf("%s: %s: MayHaveRun %t, Transient %t", c.version, message, got.MayHaveRun, got.Transient)
+			c.want.Err = cause
+			if got := *ServerError(message, cause); got != c.want {
+				t.Errorf("%s: %s: code %s, MayHaveRun %t, Transient %t", c.version, message, got.Code, got.MayHaveRun, got.Transient)
 			}
 		}
 	}

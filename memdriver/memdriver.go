@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -193,15 +195,27 @@ func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas 
 
 // execute runs a script without faults.
 func (d *Driver) execute(call driver.Call) (any, error) {
-	tail := append([]string{strconv.Itoa(len(call.Keys))}, append(call.Keys, call.Args...)...)
+	tail := slices.Concat([]string{strconv.Itoa(len(call.Keys))}, call.Keys, call.Args)
 	reply, err := d.server.Do(append([]string{"EVALSHA", call.Script.SHA()}, tail...)...)
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
 		reply, err = d.server.Do(append([]string{"EVAL", call.Script.Source()}, tail...)...)
 	}
 	if err != nil {
-		return nil, driver.ServerError(err.Error(), err)
+		return nil, driver.ServerError(said(err), err)
 	}
 	return reply, nil
+}
+
+// inScript matches what miniredis says of an error inside a script, of which Redis
+// says the first part, what the command has said.
+var inScript = regexp.MustCompile(`^ERR Error compiling script \(new function\): :\d+: (.*?) stack traceback:`)
+
+// said is an error reply as Redis words it.
+func said(err error) string {
+	if parts := inScript.FindStringSubmatch(err.Error()); parts != nil {
+		return parts[1]
+	}
+	return err.Error()
 }
 
 var errLost = errors.New("memdriver: the answer was lost")

@@ -2,7 +2,6 @@ package test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -14,8 +13,6 @@ type object interface {
 	holdfast.Locker
 	MemoryUsage(ctx context.Context) (int64, error)
 	Delete(ctx context.Context) (bool, error)
-	ClearExpire(ctx context.Context) error
-	Rename(ctx context.Context, name string) error
 }
 
 func TestObjectOperations(t *testing.T) {
@@ -49,8 +46,6 @@ func objectOperations(t *testing.T, p *place, create func(*holdfast.Client, stri
 	if one <= 0 || err != nil {
 		t.Errorf("MemoryUsage: %d, %v", one, err)
 	}
-	wantError(t, l.ClearExpire(background), errors.ErrUnsupported)
-	wantError(t, l.Rename(background, "other"), errors.ErrUnsupported)
 	if got := p.do(t, name, "PTTL", name); got[0] == "-1" {
 		t.Error("the lock does not expire")
 	}
@@ -90,7 +85,6 @@ type countable interface {
 	ClearExpire(ctx context.Context) (bool, error)
 	MemoryUsage(ctx context.Context) (int64, error)
 	Delete(ctx context.Context) (bool, error)
-	Rename(ctx context.Context, name string) error
 }
 
 func TestObjectOperationsWithoutLocks(t *testing.T) {
@@ -158,7 +152,6 @@ func TestObjectOperationsWithoutLocks(t *testing.T) {
 				is(true, -1, 0)
 				_, err := o.Expire(background, 0)
 				wantError(t, err, holdfast.ErrInvalidLease)
-				wantError(t, o.Rename(background, "other"), errors.ErrUnsupported)
 				if there, err := o.Delete(background); !there || err != nil {
 					t.Errorf("Delete: %v, %v", there, err)
 				}

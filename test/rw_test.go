@@ -322,7 +322,8 @@ func forceEachSide(t *testing.T, p *place) {
 	nothingLeft(t, p, name)
 }
 
-// A plain lock of the same name keeps both sides out, and is told as what it is.
+// A plain lock of the same name keeps both sides out, and is told as what it is;
+// see errors_test.go.
 func otherKindOfLock(t *testing.T, p *place) {
 	name := fresh()
 	c := p.client(t)
@@ -330,11 +331,11 @@ func otherKindOfLock(t *testing.T, p *place) {
 	m := c.NewRWMutex(name)
 	for _, l := range []holdfast.Locker{m.Reader(), m.Writer()} {
 		_, err := l.TryLock(background)
-		wantError(t, err, holdfast.ErrLocked)
+		wantError(t, err, holdfast.ErrOtherKind)
 	}
 	unlock(t, plain)
 	r := must(t)(m.Reader().Lock(background))
 	_, err := c.NewMutex(name).TryLock(background)
-	wantError(t, err, holdfast.ErrLocked)
+	wantError(t, err, holdfast.ErrOtherKind)
 	unlock(t, r)
 }

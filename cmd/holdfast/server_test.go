@@ -87,6 +87,16 @@ func TestTopologies(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, 0)
 		works(t, holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ","), "run", "job", "--", "true"))
 		works(t, holdfast(t, "redis://"+cluster.Addrs()[0]+"/?cluster=true", "run", "job", "--", "true"))
+		refused := 0
+		for _, addr := range cluster.Addrs() { // one of them has the lock
+			out, err := holdfast(t, "redis://"+addr, "run", "--wait", "1s", "job", "--", "true").CombinedOutput()
+			if code(t, err) == 69 && strings.Contains(string(out), "put ?cluster=true behind the URL") {
+				refused++
+			}
+		}
+		if refused != len(cluster.Addrs())-1 {
+			t.Errorf("%d nodes of %d say that they are part of a cluster", refused, len(cluster.Addrs()))
+		}
 	})
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()

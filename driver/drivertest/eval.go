@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -120,11 +121,19 @@ func testServerErrors(t *testing.T, target Target) {
 		"OOM command not allowed":                    {Transient: true},
 		"READONLY You can't write against a replica": {Transient: true},
 		"CROSSSLOT Keys in request":                  {},
-		"NOPERM this user has no permissions":        {MayHaveRun: true},
+		"NOAUTH Authentication required.":            {Code: "NOAUTH"},
+		"NOPERM this user has no permissions":        {Code: "NOPERM"},
+		"WRONGTYPE Operation against a key":          {Code: "WRONGTYPE", MayHaveRun: true},
 		"ERR something":                              {MayHaveRun: true},
 		inScript + "-OOM command not allowed":        {Transient: true},
 		inScript + "-READONLY You can't write":       {Transient: true},
 		inScript + "The user can't run this command": {MayHaveRun: true},
+		// What a server says that wants a password first, and gets a long request.
+		"ERR Protocol error: unauthenticated multibulk length": {Code: "NOAUTH"},
+		"ERR Protocol error: unauthenticated bulk length":      {Code: "NOAUTH"},
+		"ERR Error running script (call to f_" + strings.Repeat("0", 40) + "): @user_script:1: WRONGTYPE Operation": {
+			Code: "WRONGTYPE", MayHaveRun: true,
+		},
 	} {
 		call := driver.Call{Script: fail, Keys: []string{unique("words")}, Args: []string{message}}
 		_, err := d.Eval(testContext(t), call)
@@ -132,7 +141,8 @@ func testServerErrors(t *testing.T, target Target) {
 	}
 }
 
-// checkError compares all of a [driver.Error] but its cause, which must be there.
+// checkError compares a [driver.Error], its code if one is wanted. Its cause must
+// be there.
 func checkError(t testing.TB, what string, err error, want driver.Error) {
 	t.Helper()
 	var got *driver.Error
@@ -142,6 +152,9 @@ func checkError(t testing.TB, what string, err error, want driver.Error) {
 	}
 	if got.Err == nil || got.MayHaveRun != want.MayHaveRun || got.Transient != want.Transient {
 		t.Errorf("%s: got %+v, want MayHaveRun %t, Transient %t", what, got, want.MayHaveRun, want.Transient)
+	}
+	if want.Code != "" && got.Code != want.Code {
+		t.Errorf("%s: got the code %q, want %q", what, got.Code, want.Code)
 	}
 }
 

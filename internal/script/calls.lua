@@ -28,7 +28,7 @@ end
 local function integer(text)
   local n = tonumber(text or '0')
   if not n or n ~= math.floor(n) or math.abs(n) >= 2 ^ 53 then
-    return nil, redis.error_reply('ERR value is not an integer or out of range')
+    return nil, redis.error_reply('WRONGTYPE value is not an integer or out of range')
   end
   return n
 end

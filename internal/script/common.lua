@@ -17,12 +17,21 @@ if ARGV[1] ~= '0' and at > tonumber(ARGV[1]) then
   return {-1, at}
 end
 
--- publish announces something. It is called before anything is written: a user
--- without the right to publish then gets an error while nothing has changed, for
--- Redis does not roll back. Subscribers cannot act before the script has ended.
-local function publish(payload)
-  if ARGV[2] ~= '' then
-    redis.call(ARGV[3], ARGV[2], payload)
+-- What a script replies whose key is of the right type, but of another kind.
+local OTHER_KIND = 'WRONGTYPE the key is another kind of lock'
+
+-- untold is why Redis refused to publish something, or nil. Scripts that give
+-- something back, or make it available, reply it last.
+local untold
+
+-- publish announces something. A refusal does not stop the script: a lock that is
+-- not given back is worse than one of which nobody is told. Subscribers cannot act
+-- before the script has ended. The channel is mostly ARGV[2].
+local function publish(payload, channel)
+  channel = channel or ARGV[2]
+  if channel ~= '' then
+    local reply = redis.pcall(ARGV[3], channel, payload)
+    untold = type(reply) == 'table' and reply.err or untold
   end
 end
 

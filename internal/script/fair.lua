@@ -120,7 +120,7 @@ end
 -- tell wakes a waiter.
 local function tell(waiter, payload)
   if waiter then
-    redis.call(ARGV[3], ARGV[2] .. ':' .. waiter, payload)
+    publish(payload, ARGV[2] .. ':' .. waiter)
   end
 end
 

@@ -35,6 +35,7 @@ local wrong = lease_error(ARGV[4])
 if wrong then
   return wrong
 end
+redis.call('ZCARD', KEYS[3]) -- of another type, it is an error before anything is written
 local me = ARGV[5]
 local count = held(KEYS[1], me)
 if count ~= ARGV[7] and count ~= ARGV[6] then
@@ -58,6 +59,10 @@ if count == '0' then
 end
 
 if not mine then
+  local holders = redis.call('HKEYS', KEYS[1])
+  if holders[2] then
+    return redis.error_reply(OTHER_KIND)
+  end
   if free and not more then
     tell(head, ARGV[10]) -- it may not know yet, or have missed the message
   end
@@ -110,7 +115,7 @@ if not mine then
   elseif pttl < 0 then
     hint = BELIEF
   end
-  return {0, at, pttl, redis.call('HKEYS', KEYS[1])[1] or '', hint}
+  return {0, at, pttl, holders[1] or '', hint}
 end
 
 local token = 0

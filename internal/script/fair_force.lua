@@ -20,7 +20,7 @@ for i = 5, #ARGV do
       clear()
     end
     spare(head)
-    return {1, at}
+    return {1, at, untold}
   end
 end
 return {0, at}

@@ -17,4 +17,8 @@ for _, waiter in ipairs(redis.call('LRANGE', KEYS[2], 0, LOOK - 1)) do
     waiters[#waiters + 1] = waiter
   end
 end
-return {1, at, redis.call('PTTL', KEYS[1]), '', token, redis.call('HGETALL', KEYS[1]), waiters}
+local holders = redis.call('HGETALL', KEYS[1])
+if holders[3] then
+  return redis.error_reply(OTHER_KIND)
+end
+return {1, at, redis.call('PTTL', KEYS[1]), '', token, holders, waiters}

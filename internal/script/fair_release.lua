@@ -35,4 +35,4 @@ if count == 0 then
   return {0, at}
 end
 spare(head)
-return {1, at}
+return {1, at, untold}

@@ -31,4 +31,4 @@ end
 if count == 1 then
   note_zero(KEYS[3])
 end
-return {1, at}
+return {1, at, untold}

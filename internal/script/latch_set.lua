@@ -13,13 +13,16 @@
 if remembers(KEYS[2], ARGV[4]) then
   return {1, at}
 end
+local _, wrong = integer(ARGV[7])
+if not wrong then
+  _, wrong = integer(redis.call('GET', KEYS[1])) -- another kind of object
+end
+if wrong then
+  return wrong
+end
 local exists = redis.call('EXISTS', KEYS[1]) == 1
 if exists ~= (ARGV[7] == '0') then
   return {0, at}
-end
-local _, wrong = integer(ARGV[7])
-if wrong then
-  return wrong
 end
 if exists then
   even_if_full('ZREM', KEYS[2])
@@ -32,4 +35,4 @@ if exists then
 else
   redis.call('SET', KEYS[1], ARGV[7])
 end
-return {1, at}
+return {1, at, untold}

@@ -20,7 +20,11 @@ for i, key in ipairs(KEYS) do
   local count = held(key, ARGV[4])
   if count ~= ARGV[3 * i + 4] then
     if ARGV[3 * i + 3] == '0' and redis.call('EXISTS', key) == 1 then
-      return {0, at, redis.call('PTTL', key), redis.call('HKEYS', key)[1], i}
+      local holders = redis.call('HKEYS', key)
+      if holders[2] then
+        return redis.error_reply(OTHER_KIND)
+      end
+      return {0, at, redis.call('PTTL', key), holders[1], i}
     elseif count ~= ARGV[3 * i + 3] then
       return {-2, at, tonumber(count), i}
     end

@@ -22,7 +22,11 @@ end
 local count = held(KEYS[1], ARGV[5])
 if count ~= ARGV[7] then
   if ARGV[6] == '0' and redis.call('EXISTS', KEYS[1]) == 1 then
-    return {0, at, redis.call('PTTL', KEYS[1]), redis.call('HKEYS', KEYS[1])[1]}
+    local holders = redis.call('HKEYS', KEYS[1])
+    if holders[2] then
+      return redis.error_reply(OTHER_KIND)
+    end
+    return {0, at, redis.call('PTTL', KEYS[1]), holders[1]}
   elseif count ~= ARGV[6] then
     return {-2, at, tonumber(count)}
   end

@@ -12,7 +12,7 @@ for i = 5, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
     publish(ARGV[4])
     redis.call('DEL', KEYS[1])
-    return {1, at}
+    return {1, at, untold}
   end
 end
 return {0, at}

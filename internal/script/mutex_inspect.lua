@@ -8,4 +8,8 @@
 -- pttl is -2 if the lock is free and -1 if it never expires; mode is empty, and
 -- so are the waiters, because they do not stand in Redis.
 local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
-return {1, at, redis.call('PTTL', KEYS[1]), '', token, redis.call('HGETALL', KEYS[1]), {}}
+local holders = redis.call('HGETALL', KEYS[1])
+if holders[3] then
+  return redis.error_reply(OTHER_KIND)
+end
+return {1, at, redis.call('PTTL', KEYS[1]), '', token, holders, {}}

@@ -24,4 +24,4 @@ if to > 0 then
 end
 publish(ARGV[4])
 redis.call('DEL', KEYS[1])
-return {1, at}
+return {1, at, untold}

@@ -6,7 +6,7 @@
 -- Permits that have expired are available again, in every script.
 local free = tonumber(redis.call('GET', KEYS[1]) or '0')
 if not free then
-  return redis.error_reply('ERR the number of permits is none: ' .. KEYS[1])
+  return redis.error_reply('WRONGTYPE the number of permits is none: ' .. KEYS[1])
 end
 
 -- whole writes an integer without an exponent.
@@ -14,8 +14,7 @@ local function whole(n)
   return string.format('%.0f', n)
 end
 
--- announce says how many permits are going to be available: before anything is
--- written, as publish wants it.
+-- announce says how many permits are going to be available.
 local function announce(n)
   publish(whole(math.max(0, n)))
 end
@@ -24,9 +23,7 @@ end
 -- changed it. Holders do not listen on the channel above, which tells them of every
 -- permit that comes back.
 local function tell_holders(channel)
-  if channel ~= '' then
-    redis.call(ARGV[3], channel, '0')
-  end
+  publish('0', channel)
 end
 
 -- give_back makes permits available that have been taken off the held ones. A

@@ -7,7 +7,7 @@
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  so many; below 0: fewer
 --
--- {1, now, available}
+-- {1, now, available}, and untold
 if remembers(KEYS[3], ARGV[4]) then
   return {1, at, free}
 end
@@ -22,4 +22,4 @@ if more > 0 then
   announce(free + more)
 end
 remember(KEYS[3], ARGV[4], ARGV[5])
-return {1, at, redis.call('INCRBY', KEYS[1], whole(more))}
+return {1, at, redis.call('INCRBY', KEYS[1], whole(more)), untold}

@@ -23,4 +23,4 @@ for _, id in ipairs(found) do
   redis.call('ZREM', KEYS[2], id)
 end
 give_back(#found)
-return {1, at}
+return {1, at, untold}

@@ -31,4 +31,4 @@ if exists then
 else
   redis.call('SET', KEYS[1], whole(now))
 end
-return {1, at}
+return {1, at, untold}

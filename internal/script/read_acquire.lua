@@ -35,7 +35,7 @@ if count == 0 and not (mode == 'write' and redis.call('HEXISTS', key, owner .. '
     return {0, at, redis.call('PTTL', key), writer(key) or ''}
   end
   if not mode and redis.call('EXISTS', key) == 1 then
-    return {0, at, redis.call('PTTL', key), redis.call('HKEYS', key)[1]} -- another kind of lock
+    return redis.error_reply(OTHER_KIND)
   end
   local first = redis.call('GET', KEYS[2])
   if first and first ~= owner then

@@ -32,4 +32,4 @@ end
 if longest then
   read_on(key, lives, longest, dead)
 end
-return {1, at}
+return {1, at, untold}

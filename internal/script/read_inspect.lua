@@ -6,6 +6,9 @@
 -- {1, now, pttl, mode, 0, {owner, count...}, {}}  who reads
 --
 -- pttl is -2 if nobody reads. A count whose keys have expired is not told.
+if other_kind(KEYS[1]) then
+  return redis.error_reply(OTHER_KIND)
+end
 local found = {}
 for owner in readers(KEYS[1]) do
   local count = reading(KEYS[1], ARGV[4], owner)

@@ -43,4 +43,4 @@ end
 redis.call('HDEL', key, owner)
 drop_reads(prefix, owner, 1, from)
 read_on(key, lives, longest, dead)
-return {1, at}
+return {1, at, untold}

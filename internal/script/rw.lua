@@ -88,6 +88,11 @@ local function announce_write(payload)
   publish('0')
 end
 
+-- other_kind says whether there is something that is no read-write lock.
+local function other_kind(key)
+  return redis.call('HEXISTS', key, 'mode') == 0 and redis.call('EXISTS', key) == 1
+end
+
 -- writer says who writes, and how often, or nil.
 local function writer(key)
   local fields = redis.call('HGETALL', key)

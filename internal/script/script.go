@@ -148,6 +148,17 @@ func (a Answer) Int(i int) (int64, error) {
 	return 0, fmt.Errorf("reply has no integer at %d", i+2)
 }
 
+// Untold returns why Redis refused to announce what the script has done; empty
+// if it did not. Only a script that gives something back, or makes it available,
+// says so.
+func (a Answer) Untold() string {
+	if len(a.Rest) == 0 {
+		return ""
+	}
+	why, _ := a.Rest[len(a.Rest)-1].(string)
+	return why
+}
+
 // List returns element i of the rest, each of its elements as text.
 func (a Answer) List(i int) ([]string, error) {
 	if i >= len(a.Rest) {

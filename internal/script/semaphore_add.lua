@@ -17,4 +17,4 @@ if ARGV[7] == '1' and redis.call('EXISTS', KEYS[1]) == 0 then
 end
 even_if_full('ZREM', KEYS[2])
 change(n)
-return {1, at}
+return {1, at, untold}

@@ -25,4 +25,4 @@ change(n)
 if ARGV[7] ~= '0' then
   redis.call('PEXPIRE', KEYS[1], ARGV[7])
 end
-return {1, at}
+return {1, at, untold}

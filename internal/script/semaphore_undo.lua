@@ -26,4 +26,4 @@ if took > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('INCRBY', KEYS[1], ARGV[6])
 end
 stand_down(KEYS[3], ARGV[4])
-return {1, at}
+return {1, at, untold}

@@ -33,6 +33,7 @@ if count ~= ARGV[7] and count ~= ARGV[6] then
   return {-2, at, tonumber(count)}
 end
 local mode = redis.call('HGET', key, 'mode')
+local first = count == '0' and redis.call('GET', KEYS[2])
 local stands = count == '0' and redis.call('EXISTS', key) == 1
 if stands then
   local holder, dead = nil, {}
@@ -50,11 +51,10 @@ if stands then
   elseif mode == 'write' then
     holder = writer(key) or ''
   else
-    holder = redis.call('HKEYS', key)[1] -- another kind of lock
+    return redis.error_reply(OTHER_KIND)
   end
   if holder then
     bury(key, dead) -- or each try would look at them again
-    local first = redis.call('GET', KEYS[2])
     if ARGV[10] ~= '0' and (not first or first == owner) then
       redis.call('SET', KEYS[2], owner, 'PX', ARGV[10])
     end
@@ -74,7 +74,7 @@ if stands then
 end
 if count == '0' then
   redis.call('HSET', key, 'mode', 'write')
-  if redis.call('GET', KEYS[2]) == owner then
+  if first == owner then
     redis.call('DEL', KEYS[2])
   end
 end

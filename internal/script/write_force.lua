@@ -11,7 +11,7 @@ for i = 6, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i] .. ':write') == 1 then
     announce_write(ARGV[4])
     write_no_more(KEYS[1], ARGV[5], ARGV[i])
-    return {1, at}
+    return {1, at, untold}
   end
 end
 return {0, at}

@@ -6,6 +6,9 @@
 -- {1, now, pttl, mode, token, {owner, count}, {}}  who writes
 --
 -- pttl is -2 if nobody writes.
+if other_kind(KEYS[1]) then
+  return redis.error_reply(OTHER_KIND)
+end
 local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
 local owner, count = writer(KEYS[1])
 local ttl = -2

@@ -30,4 +30,4 @@ if to > 0 then
 end
 announce_write(ARGV[4])
 write_no_more(key, ARGV[8], owner)
-return {1, at}
+return {1, at, untold}

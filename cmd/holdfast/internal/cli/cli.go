@@ -18,7 +18,7 @@ import (
 
 const description = `Runs commands under locks that live in Redis, and shows what such locks do.
 
-Exit codes: 64 bad usage, 69 Redis not reachable, 75 lock not acquired in time, ` +
+Exit codes: 64 bad usage, 65 the name is another kind of object, 69 Redis not reachable or not allowed, 75 lock not acquired in time, ` +
 	`76 lock lost while the command ran, 124 command stopped by --max-run, 126 and 127 command that cannot be run ` +
 	`or found, 128+n end by signal n; otherwise the command's own.`
 

@@ -58,7 +58,7 @@ func Run(ctx context.Context, cfg Config) error {
 	s := &show{Config: cfg, rdb: cfg.Target.Client(cfg.Target.Dial), prefix: "holdfast-demo:" + strings.ToLower(rand.Text()[:8])}
 	defer s.rdb.Close() //nolint:errcheck // nothing depends on it any more
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
-		return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %v", cfg.Target, err)
+		return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %v", cfg.Target, connect.Explain(err))
 	}
 	s.Stage.Say("Everything below happens live on " + cfg.Server + ". " + cfg.Show.intro)
 	err := s.play(ctx)

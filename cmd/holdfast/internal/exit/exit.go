@@ -9,6 +9,7 @@ const (
 	OK          = 0
 	Failed      = 1
 	Usage       = 64
+	OtherKind   = 65
 	Unavailable = 69
 	NotAcquired = 75
 	Lost        = 76

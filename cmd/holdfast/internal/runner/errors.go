@@ -8,8 +8,26 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
+
+// what names what is held while the command runs.
+func (r *run) what() string {
+	if r.Kind == Semaphore {
+		return fmt.Sprintf("permit of the semaphore %q", r.Name)
+	}
+	return fmt.Sprintf("lock %q", r.Name)
+}
+
+// sayNotGivenBack tells what Unlock has failed with, other than loss.
+func (r *run) sayNotGivenBack(err error) {
+	if errors.Is(err, holdfast.ErrUntold) {
+		r.Log("the %s was given back, but those who wait for it were not told and find out later: %s", r.what(), r.reason(err))
+		return
+	}
+	r.Log("the %s could not be given back, so it ends with its lease within %v: %v", r.what(), r.Lease, plain(err))
+}
 
 // plain takes the library's prefix off an error: the tool has the same.
 func plain(err error) error {
@@ -26,9 +44,12 @@ func (r *run) refused(err error) *exit.Error {
 		return &exit.Error{Code: exit.NotAcquired, Err: r.noPermit(short)}
 	case errors.As(err, &locked):
 		return &exit.Error{Code: exit.NotAcquired, Err: r.heldBy(locked)}
+	case errors.Is(err, holdfast.ErrOtherKind):
+		return exit.Because(exit.OtherKind, "%q is another kind of object in Redis (%s); use another name, or its --kind",
+			r.Name, r.Server)
 	case errors.As(err, &backend):
-		return exit.Because(exit.Unavailable, "the lock %q was not acquired, because Redis (%s) did not answer or refused: %v",
-			r.Name, r.Server, backend.Err)
+		return exit.Because(exit.Unavailable, "the %s was not acquired, because Redis (%s) cannot be used: %v",
+			r.what(), r.Server, connect.Explain(backend.Err))
 	case errors.Is(err, holdfast.ErrInvalidName), errors.Is(err, holdfast.ErrInvalidLease),
 		errors.Is(err, holdfast.ErrInvalidOption):
 		return &exit.Error{Code: exit.Usage, Err: plain(err)}
@@ -64,11 +85,13 @@ func (r *run) noPermit(short *holdfast.PermitsError) error {
 	return fmt.Errorf("no permit of the semaphore %q was available within %v%s", r.Name, *r.Wait, reason)
 }
 
-// reason is why the lock was lost, without the lock's name.
+// reason is why the lock was lost, or nobody was told, without the lock's name.
 func (r *run) reason(err error) string {
 	text := plain(err).Error()
-	if _, reason, found := strings.Cut(text, holdfast.ErrLost.Error()+": "); found {
-		return reason
+	for _, what := range []error{holdfast.ErrLost, holdfast.ErrUntold} {
+		if _, reason, found := strings.Cut(text, what.Error()+": "); found {
+			return reason
+		}
 	}
 	return text
 }

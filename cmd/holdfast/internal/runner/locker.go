@@ -63,6 +63,10 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 		r.Log("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
 	case r.Permits != nil && had != *r.Permits:
 		err = semaphore.SetPermits(ctx, *r.Permits)
+		if errors.Is(err, holdfast.ErrUntold) {
+			r.Log("the semaphore %q was set, but those who wait for it were not told and find out later: %s", r.Name, r.reason(err))
+			err = nil
+		}
 		if err == nil && had != 0 {
 			r.Log("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
 		}

@@ -155,7 +155,7 @@ func (w *watch) suspended() {
 		w.child.signal(syscall.SIGCONT)
 		return
 	}
-	w.Log("the command has been suspended; the lock %q is kept meanwhile", w.Name)
+	w.Log("the command has been suspended; the %s is kept meanwhile", w.what())
 }
 
 // result puts into words and a code how the command ended.

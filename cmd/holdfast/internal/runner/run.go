@@ -113,9 +113,9 @@ func (r *run) release(result result) *exit.Error {
 	err := r.hold.Unlock()
 	switch {
 	case errors.Is(err, holdfast.ErrLost) && result.started:
-		return exit.Because(exit.Lost, "the lock %q was lost (%v); %s", r.Name, r.reason(err), result.end)
+		return exit.Because(exit.Lost, "the %s was lost (%v); %s", r.what(), r.reason(err), result.end)
 	case err != nil && !errors.Is(err, holdfast.ErrLost):
-		r.Log("the lock %q could not be given back, so it ends with its lease within %v: %v", r.Name, r.Lease, plain(err))
+		r.sayNotGivenBack(err)
 	}
 	return result.failure
 }

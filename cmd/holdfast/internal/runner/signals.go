@@ -45,7 +45,7 @@ func signalCode(s os.Signal) int {
 // giveBack returns a lock for which a signal leaves no use.
 func (r *run) giveBack(s os.Signal) *exit.Error {
 	if err := r.hold.Unlock(); err != nil {
-		r.Log("the lock %q could not be given back, so it ends with its lease: %v", r.Name, plain(err))
+		r.sayNotGivenBack(err)
 	}
 	return exit.Silently(signalCode(s))
 }

@@ -1,0 +1,318 @@
+package test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// told are the errors that the background has told.
+type told struct {
+	mu       sync.Mutex
+	errors   []error
+	released int
+}
+
+func (o *told) hooks() holdfast.ClientOption {
+	return holdfast.WithHooks(holdfast.Hooks{
+		OnError: func(e holdfast.Event) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.errors = append(o.errors, e.Err)
+		},
+		OnRelease: func(holdfast.Event) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.released++
+		},
+	})
+}
+
+func (o *told) all() (all []error, released int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.errors), o.released
+}
+
+// quiet is a client that has nothing to tell in the background, and nothing to
+// wait for when it is closed.
+func quiet(t *testing.T, p *place, options ...holdfast.ClientOption) *holdfast.Client {
+	t.Helper()
+	var o told
+	c, err := holdfast.New(p.open(t), append(options, o.hooks())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		began := time.Now()
+		if err := c.Close(); err != nil || time.Since(began) > time.Second {
+			t.Errorf("Close: %v after %v", err, time.Since(began))
+		}
+		if errs, _ := o.all(); len(errs) > 0 {
+			t.Errorf("told in the background: %v", errs)
+		}
+	})
+	return c
+}
+
+// wantBackend checks a call that Redis has refused, without any effect.
+func wantBackend(t *testing.T, what string, err error, says ...string) {
+	t.Helper()
+	var backend *holdfast.BackendError
+	if !errors.As(err, &backend) || backend.MayHaveRun {
+		t.Errorf("%s: %v: not a BackendError without an effect", what, err)
+		return
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %q does not say %q", what, err, text)
+		}
+	}
+}
+
+// callsOf are calls that look at the key of a name.
+func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
+	ofLock := func(l anyLock) map[string]func() error {
+		return map[string]func() error{
+			"TryLock":     func() error { _, err := l.TryLock(background); return err },
+			"Lock":        func() error { _, err := l.Lock(background, holdfast.Wait(soon)); return err },
+			"Inspect":     func() error { _, err := l.Inspect(background); return err },
+			"ForceUnlock": func() error { _, err := l.ForceUnlock(background); return err },
+		}
+	}
+	permits, semaphore, latch := c.NewPermitSemaphore(name), c.NewSemaphore(name), c.NewLatch(name)
+	switch class {
+	case "permits":
+		return map[string]func() error{
+			"TryLock": func() error { _, err := permits.TryLock(background); return err },
+			"Acquire": func() error { _, err := permits.Acquire(background, 2); return err },
+			"Set":     func() error { return permits.SetPermits(background, 3) },
+			"TrySet":  func() error { _, err := permits.TrySetPermits(background, 3); return err },
+			"Add":     func() error { return permits.AddPermits(background, 3) },
+			"Count":   func() error { _, err := permits.Available(background); return err },
+			"Inspect": func() error { _, err := permits.Inspect(background); return err },
+			"Release": func() error { return permits.Release(background, strings.Repeat("0", 32)) },
+		}
+	case "semaphore":
+		return map[string]func() error{
+			"TryAcquire": func() error { return semaphore.TryAcquire(background, 1) },
+			"Acquire":    func() error { return semaphore.Acquire(background, 1) },
+			"Release":    func() error { return semaphore.Release(1) },
+			"TrySet":     func() error { _, err := semaphore.TrySetPermits(background, 3); return err },
+			"Add":        func() error { return semaphore.AddPermits(background, 3) },
+			"Drain":      func() error { _, err := semaphore.Drain(background); return err },
+			"Available":  func() error { _, err := semaphore.Available(background); return err },
+		}
+	case "latch":
+		return map[string]func() error{
+			"TrySet":    func() error { _, err := latch.TrySetCount(background, 3); return err },
+			"Delete":    func() error { _, err := latch.Delete(background); return err },
+			"CountDown": func() error { return latch.CountDown(background) },
+			"Await":     func() error { return latch.Await(background) },
+			"Count":     func() error { _, err := latch.Count(background); return err },
+		}
+	}
+	for _, k := range kinds {
+		if k.name == class {
+			return ofLock(k.lock(c, name))
+		}
+	}
+	multi := holdfast.NewMultiLock(c.NewMutex(name), c.NewMutex("{"+name+"}:other"))
+	return map[string]func() error{
+		"TryLock": func() error { _, err := multi.TryLock(background); return err },
+	}
+}
+
+// A name that is something else in Redis: the call says so, has no effect, and
+// leaves nothing to tell or to wait for.
+func TestOtherKindOfObject(t *testing.T) {
+	classes := []string{"permits", "semaphore", "latch", "multi"}
+	for _, k := range kinds {
+		classes = append(classes, k.name)
+	}
+	values := map[string][]string{
+		"string": {"SET", "", "something else"},
+		"list":   {"RPUSH", "", "something else"},
+		"hash":   {"HSET", "", "mode", "write", "someone", "1", "someone:write", "1"},
+	}
+	for _, p := range standalone(t) {
+		for _, class := range classes {
+			t.Run(p.name+"/"+class, func(t *testing.T) {
+				t.Parallel()
+				for value, command := range values {
+					name := fresh()
+					command = slices.Clone(command)
+					command[1] = name
+					p.do(t, name, command...)
+					if value == "hash" && (strings.HasPrefix(class, "reader") || strings.HasPrefix(class, "writer")) {
+						continue // that is what it should be
+					}
+					for what, call := range callsOf(quiet(t, p), class, name) {
+						err := call()
+						wantError(t, err, holdfast.ErrOtherKind)
+						wantBackend(t, value+"/"+what, err, "another kind of object", name)
+					}
+					if keys := p.do(t, name, "KEYS", "*"+name+"*"); !slices.Equal(keys, []string{name}) {
+						t.Errorf("%s: keys %q", value, keys)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Two kinds of lock of one name, each a hash in Redis: whoever finds the other's
+// there is told so.
+func TestOtherKindOfLock(t *testing.T) {
+	plain, rw := []string{"mutex", "fair", "fenced", "polling"}, []string{"reader", "writer", "writer, writers first"}
+	for _, p := range standalone(t) {
+		for _, classes := range [][2][]string{{plain, rw}, {rw, plain}} {
+			for _, held := range classes[0] {
+				t.Run(p.name+"/"+held, func(t *testing.T) {
+					t.Parallel()
+					name := fresh()
+					var other anyLock
+					for _, k := range kinds {
+						if k.name == held {
+							other = k.lock(p.client(t), name)
+						}
+					}
+					h := must(t)(other.Lock(background))
+					for _, class := range classes[1] {
+						for what, call := range callsOf(quiet(t, p), class, name) {
+							err := call()
+							wantError(t, err, holdfast.ErrOtherKind)
+							wantBackend(t, class+"/"+what, err, "another kind of")
+						}
+					}
+					unlock(t, h) // nobody has changed it
+				})
+			}
+		}
+	}
+}
+
+// A lock that somebody overwrites is lost, and whoever unlocks it is told so.
+// Nothing else is told, or waited for.
+func TestOverwrittenWhileHeld(t *testing.T) {
+	for _, p := range standalone(t) {
+		forKinds(t, func(t *testing.T, k *kind) {
+			name := p.fresh(t, k)
+			h := must(t)(k.lock(quiet(t, p), name).Lock(background))
+			p.do(t, name, "SET", name, "something else")
+			err := h.Unlock()
+			wantError(t, err, holdfast.ErrLost, holdfast.ErrNotHeld)
+			if !strings.Contains(err.Error(), "another kind of object") {
+				t.Errorf("%v does not say why", err)
+			}
+			p.want(t, name, "something else", "GET", name)
+		})
+	}
+}
+
+// A server that wants a password says so in three ways: NOAUTH, WRONGPASS, and, to
+// a request that is too long for somebody without, that the protocol is wrong.
+// None of them passes by itself, and none had an effect.
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.WithPassword("sesame"))
+	open := redistest.Start(t)
+	try := func(t *testing.T, p *place, says string) {
+		t.Helper()
+		t.Parallel()
+		c := quiet(t, p)
+		name := fresh()
+		for what, call := range map[string]func() error{
+			"Inspect":   func() error { _, err := c.NewMutex(name).Inspect(background); return err },
+			"TryLock":   func() error { _, err := c.NewMutex(name).TryLock(background); return err },
+			"Lock":      func() error { _, err := c.NewRWMutex(name).Writer().Lock(background); return err },
+			"Fair":      func() error { _, err := c.NewFairMutex(name).Lock(background); return err },
+			"Release":   func() error { return c.NewSemaphore(name).Release(1) },
+			"CountDown": func() error { return c.NewLatch(name).CountDown(background) },
+		} {
+			began := time.Now()
+			err := call()
+			wantBackend(t, what, err, says)
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("%s took %v: it was repeated", what, took)
+			}
+			if strings.Contains(err.Error(), "sesame") || strings.Contains(err.Error(), "wr0ng") {
+				t.Errorf("%s tells a password: %v", what, err)
+			}
+		}
+	}
+	t.Run("go-redis/none", func(t *testing.T) {
+		p := goRedis("none", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil)
+		_, err := quiet(t, p).NewMutex(fresh()).TryLock(background)
+		wantBackend(t, "a long request", err, "Protocol error: unauthenticated")
+		try(t, p, "wants a password")
+	})
+	t.Run("go-redis/wrong", func(t *testing.T) {
+		try(t, goRedis("wrong", redis.UniversalOptions{Addrs: []string{s.Addr()}, Password: "wr0ng"}, nil), "password of the Redis client is wrong")
+	})
+	// rueidis makes no client for a server that refuses it; it may refuse later.
+	t.Run("rueidis/none", func(t *testing.T) {
+		p := rueidisAt("none", rueidis.ClientOption{InitAddress: []string{open.Addr()}}, nil)
+		try(t, later(t, p, func(t *testing.T) {
+			t.Helper()
+			open.Cli(t, "CONFIG", "SET", "requirepass", "sesame")
+			open.Cli(t, "-a", "sesame", "CLIENT", "KILL", "TYPE", "normal")
+		}), "wants a password")
+	})
+	t.Run("rueidis/wrong", func(t *testing.T) {
+		other := redistest.Start(t, redistest.WithPassword("wr0ng"))
+		p := rueidisAt("wrong", rueidis.ClientOption{InitAddress: []string{other.Addr()}, Password: "wr0ng"}, nil)
+		try(t, later(t, p, func(t *testing.T) {
+			t.Helper()
+			other.Cli(t, "CONFIG", "SET", "requirepass", "sesame")
+			other.Cli(t, "-a", "sesame", "CLIENT", "KILL", "TYPE", "normal")
+		}), "password of the Redis client is wrong")
+	})
+}
+
+// later is a place where something happens once the driver is open.
+func later(t *testing.T, p *place, happens func(t *testing.T)) *place {
+	t.Helper()
+	d := p.open(t)
+	happens(t)
+	// The first call may find its connection gone.
+	_, _ = d.Eval(background, driver.Call{Script: driver.NewScript("one", "return 1")})
+	p.open = func(*testing.T) driver.Driver { return d }
+	return p
+}
+
+// A user who lacks a right is told so. What is refused before the script has begun
+// had no effect.
+func TestMissingRight(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for lacking, rules := range map[string][]string{
+		"the call": {"+@all", "-evalsha", "~*"},
+		"the key":  {"+@all", "~elsewhere"},
+		"a script": {"+@all", "-time", "~*"},
+	} {
+		for client := range clientRights {
+			t.Run(lacking+"/"+client, func(t *testing.T) {
+				t.Parallel()
+				_, err := quiet(t, limited(t, s, client, fresh(), rules)).NewMutex(fresh()).Inspect(background)
+				var backend *holdfast.BackendError
+				if !errors.As(err, &backend) || !strings.Contains(err.Error(), "lacks a right, see docs/acl.md") {
+					t.Fatalf("%v does not say that a right is lacking", err)
+				}
+				if lacking != "a script" {
+					wantBackend(t, lacking, err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// Calls return within the client's timeout, however the server fails them: a try
+// that begins shortly before the end is not waited for in full.
+func TestCallsEndWithinTheTimeout(t *testing.T) {
+	const timeout = 6 * time.Second
+	// Each pattern is what happens to the n-th call.
+	patterns := map[string]func(n int32) memdriver.Fault{
+		"silent":           func(int32) memdriver.Fault { return memdriver.Fault{LoseRequest: true} },
+		"refused at first": refusedAtFirst(1),
+		"refused often":    refusedAtFirst(6),
+		"late answers":     func(int32) memdriver.Fault { return memdriver.Fault{DelayReply: 1999 * time.Millisecond} },
+		"late and lost": func(n int32) memdriver.Fault {
+			if n == 1 {
+				return memdriver.Fault{DelayReply: 1900 * time.Millisecond}
+			}
+			return memdriver.Fault{LoseReply: true}
+		},
+	}
+	for name, pattern := range patterns {
+		t.Run(name, func(t *testing.T) {
+			fakeKinds(t, func(t *testing.T, w *world) {
+				c, d := w.client(holdfast.WithTimeout(timeout))
+				l := w.lock(c)
+				bounded := func(what string, call func() error) {
+					t.Helper()
+					var n atomic.Int32
+					d.SetFaults(func(driver.Call) memdriver.Fault { return pattern(n.Add(1)) })
+					began := time.Now()
+					err := call()
+					if took := time.Since(began); took > timeout {
+						t.Errorf("%s took %v: %v", what, took, err)
+					}
+					d.SetFaults(nil)
+					time.Sleep(10 * timeout) // what is left to settle
+				}
+				h := must(t)(l.Lock(background, holdfast.Lease(time.Hour)))
+				bounded("Inspect", func() error { _, err := l.Inspect(background); return err })
+				bounded("HoldCount", func() error { _, err := l.HoldCount(background, h.Owner()); return err })
+				bounded("Extend", func() error { return h.Extend(background, 2*time.Hour) })
+				bounded("Unlock", h.Unlock)
+				bounded("TryLock", func() error {
+					h, err := l.TryLock(background)
+					if err == nil {
+						d.SetFaults(nil)
+						_ = h.Unlock()
+					}
+					return err
+				})
+				h = must(t)(l.Lock(background, holdfast.Lease(time.Hour)))
+				bounded("ForceUnlock", func() error { _, err := l.ForceUnlock(background); return err })
+				_ = h.Unlock()
+				if o, ok := l.(object); ok {
+					bounded("Delete", func() error { _, err := o.Delete(background); return err })
+				}
+			})
+		})
+	}
+}
+
+// refusedAtFirst refuses so many calls at once, and then answers none.
+func refusedAtFirst(n int32) func(int32) memdriver.Fault {
+	return func(i int32) memdriver.Fault {
+		if i <= n {
+			return memdriver.Fault{Refuse: errors.New("connection refused")}
+		}
+		return memdriver.Fault{LoseRequest: true}
+	}
+}
