@@ -21,8 +21,7 @@ var (
 	ErrNoPermits = errors.New("too few permits are available")
 
 	// ErrLost: the lock was held and is not any more, or cannot be trusted any
-	// more. [*LostError] says why. It is the cause of the context of a lost hold,
-	// unwrapped.
+	// more. [*LostError] says why, and is the cause of the context of a lost hold.
 	ErrLost = errors.New("the hold was lost")
 
 	// ErrNotHeld: the owner does not hold the lock. An Unlock that finds the
