@@ -542,7 +542,7 @@ func usePermits(t *testing.T, c *holdfast.Client) error {
 	}
 	got := make(chan error, 1)
 	go func() {
-		next, err := s.Acquire(background, 2, holdfast.Wait(2*time.Second), holdfast.Lease(30*time.Millisecond))
+		next, err := s.Acquire(background, 2, holdfast.Wait(2*time.Second), holdfast.Lease(300*time.Millisecond))
 		if err == nil {
 			_, err = s.LeaseOf(background, s.IDs(next)[0])
 			<-next.Context().Done()
