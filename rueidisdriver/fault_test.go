@@ -19,7 +19,6 @@ import (
 const noticed = 20 * time.Second
 
 func TestBlackHole(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	for name, direction := range map[string]redistest.Direction{
 		"both": redistest.Both, "to the server": redistest.ToServer, "to the client": redistest.ToClient,
@@ -51,7 +50,6 @@ func TestBlackHole(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}}))
 	l := listenTo(t, d)
@@ -68,7 +66,6 @@ func TestRestart(t *testing.T) {
 // TestForbiddenChannel checks that a channel that may not be subscribed does
 // not keep the others from it, also not after a reconnection.
 func TestForbiddenChannel(t *testing.T) {
-	t.Parallel()
 	if !redistest.AtLeast(t, 6, 2) {
 		t.Skip("rights on channels came with Redis 6.2")
 	}
@@ -93,7 +90,6 @@ func TestForbiddenChannel(t *testing.T) {
 }
 
 func TestSentinelFailover(t *testing.T) {
-	t.Parallel()
 	sentinel := redistest.StartSentinel(t, 1, 3)
 	d := New(connect(t, rueidis.ClientOption{
 		InitAddress: sentinel.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: sentinel.MasterName()},
@@ -106,7 +102,6 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 func TestClusterFailover(t *testing.T) {
-	t.Parallel()
 	for name, options := range map[string][]Option{"default": nil, "classic": {WithShardedPubSub(false)}} {
 		t.Run(name, func(t *testing.T) {
 			cluster := redistest.StartCluster(t, 3, 1)
@@ -129,7 +124,6 @@ func TestClusterFailover(t *testing.T) {
 // TestDeadNode checks that channels of other nodes are not held up by one that
 // does not answer.
 func TestDeadNode(t *testing.T) {
-	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	d := New(connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()}))
 	l := listenTo(t, d)
@@ -157,7 +151,6 @@ func TestDeadNode(t *testing.T) {
 
 // TestSlotMoved checks that a channel follows its slot.
 func TestSlotMoved(t *testing.T) {
-	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	d := New(connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()}))
 	l := listenTo(t, d)

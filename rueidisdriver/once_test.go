@@ -62,7 +62,6 @@ var aftermaths = map[string]struct {
 }
 
 func TestOnceOnSingle(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	for name, after := range aftermaths {
 		for mode, pooled := range map[string]bool{"pipelined": false, "pooled": true} {
@@ -78,7 +77,6 @@ func TestOnceOnSingle(t *testing.T) {
 }
 
 func TestOnceOnCluster(t *testing.T) {
-	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	for name, after := range aftermaths {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +99,6 @@ func TestOnceOnCluster(t *testing.T) {
 // TestOnceControl shows that the proxy would see a repetition: rueidis does
 // repeat a command that reads.
 func TestOnceControl(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	client := connect(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})

@@ -48,7 +48,6 @@ func checkReplicatedOnce(t *testing.T, client rueidis.Client, proxy *redistest.P
 }
 
 func TestReplicatedOnceOnSingle(t *testing.T) {
-	t.Parallel()
 	servers := redistest.StartReplicated(t, 1)
 	for name, after := range aftermaths {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +59,6 @@ func TestReplicatedOnceOnSingle(t *testing.T) {
 }
 
 func TestReplicatedOnceOnCluster(t *testing.T) {
-	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1)
 	for name, after := range aftermaths {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +81,6 @@ func TestReplicatedOnceOnCluster(t *testing.T) {
 // TestReplicatedDeadlineInScript lets the deadline pass before the script is
 // answered.
 func TestReplicatedDeadlineInScript(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}))
@@ -104,7 +101,6 @@ func TestReplicatedDeadlineInScript(t *testing.T) {
 
 // TestReplicatedNotSent is refused a connection.
 func TestReplicatedNotSent(t *testing.T) {
-	t.Parallel()
 	// rueidis.NewClient wants a server, so there is one until then.
 	server := redistest.Start(t)
 	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}}))
@@ -116,7 +112,6 @@ func TestReplicatedNotSent(t *testing.T) {
 // TestReplicatedReadTimeout waits longer than the client wants to wait for an
 // answer. Were the wait cut short, the one replica would not be known.
 func TestReplicatedReadTimeout(t *testing.T) {
-	t.Parallel()
 	servers := redistest.StartReplicated(t, 1)
 	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{servers.Primary.Addr()}, ConnWriteTimeout: 500 * time.Millisecond}))
 	reply, acknowledged, err := d.EvalReplicated(t.Context(), driver.Call{Script: incr, Keys: []string{"k"}}, 2, 1500*time.Millisecond)
@@ -127,7 +122,6 @@ func TestReplicatedReadTimeout(t *testing.T) {
 
 // TestReplicatedForbidden uses a user who may not WAIT.
 func TestReplicatedForbidden(t *testing.T) {
-	t.Parallel()
 	servers := redistest.StartReplicated(t, 1)
 	servers.Primary.Cli(t, "ACL", "SETUSER", "limited", "on", ">pw", "~*", "&*", "+@all", "-wait")
 	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{servers.Primary.Addr()}, Username: "limited", Password: "pw"}))
@@ -147,7 +141,6 @@ func (blind) Nodes() map[string]rueidis.Client { return nil }
 // TestReplicatedRedirected sends calls to a node that refers to another. The
 // acknowledgements are those of the other's replica.
 func TestReplicatedRedirected(t *testing.T) {
-	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1)
 	_, replicas := cluster.Roles(t)
 	redirections := map[string]func(testing.TB, *redistest.Cluster, string) *redistest.Server{
