@@ -263,28 +263,27 @@ func TestPassword(t *testing.T) {
 	// rueidis makes no client for a server that refuses it; it may refuse later.
 	t.Run("rueidis/none", func(t *testing.T) {
 		p := rueidisAt("none", rueidis.ClientOption{InitAddress: []string{open.Addr()}}, nil)
-		try(t, later(t, p, func(t *testing.T) {
-			t.Helper()
-			open.Cli(t, "CONFIG", "SET", "requirepass", "sesame")
-			open.Cli(t, "-a", "sesame", "CLIENT", "KILL", "TYPE", "normal")
-		}), "wants a password")
+		try(t, later(t, p, open), "wants a password")
 	})
 	t.Run("rueidis/wrong", func(t *testing.T) {
 		other := redistest.Start(t, redistest.WithPassword("wr0ng"))
 		p := rueidisAt("wrong", rueidis.ClientOption{InitAddress: []string{other.Addr()}, Password: "wr0ng"}, nil)
-		try(t, later(t, p, func(t *testing.T) {
-			t.Helper()
-			other.Cli(t, "CONFIG", "SET", "requirepass", "sesame")
-			other.Cli(t, "-a", "sesame", "CLIENT", "KILL", "TYPE", "normal")
-		}), "password of the Redis client is wrong")
+		try(t, later(t, p, other), "password of the Redis client is wrong")
 	})
 }
 
-// later is a place where something happens once the driver is open.
-func later(t *testing.T, p *place, happens func(t *testing.T)) *place {
+// later is a place whose server has another password once the driver is open.
+func later(t *testing.T, p *place, s *redistest.Server) *place {
 	t.Helper()
 	d := p.open(t)
-	happens(t)
+	// A server without a password takes any.
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "wr0ng", PoolSize: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for _, command := range [][]any{{"CONFIG", "SET", "requirepass", "sesame"}, {"CLIENT", "KILL", "TYPE", "normal"}} {
+		if err := rdb.Do(background, command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// The first call may find its connection gone.
 	_, _ = d.Eval(background, driver.Call{Script: driver.NewScript("one", "return 1")})
 	p.open = func(*testing.T) driver.Driver { return d }
