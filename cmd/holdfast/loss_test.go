@@ -87,7 +87,11 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 		t.Errorf("SIGTERM came: %v", termed)
 	}
 	// The shell says on its own how its sleep ended.
-	if said := strings.TrimPrefix(out.String(), "Terminated\n"); !strings.HasPrefix(said, `holdfast: the lock "job" was lost (`) ||
+	what := "the lock"
+	if kind == "semaphore" {
+		what = "the permit of the semaphore"
+	}
+	if said := strings.TrimPrefix(out.String(), "Terminated\n"); !strings.HasPrefix(said, `holdfast: `+what+` "job" was lost (`) ||
 		strings.Count(said, "\n") != 1 {
 		t.Errorf("output: %q", out)
 	}

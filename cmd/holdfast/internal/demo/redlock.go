@@ -83,8 +83,9 @@ func (q *quorum) process() (*holdfast.RedLock, error) {
 	return holdfast.NewRedLock(lockers...), nil
 }
 
-// holders says what each server has, and returns how many have owner.
-func (q *quorum) holders(ctx context.Context, owner holdfast.Owner) (held int, words string) {
+// holders says what each server has, and on how many of them it is the hold. Each
+// server's part of it has an owner of its own.
+func (q *quorum) holders(ctx context.Context, hold *holdfast.Hold) (held int, words string) {
 	parts := make([]string, len(q.rdbs))
 	for i, rdb := range q.rdbs {
 		switch found, err := rdb.HKeys(ctx, q.name).Result(); {
@@ -94,7 +95,7 @@ func (q *quorum) holders(ctx context.Context, owner holdfast.Owner) (held int, w
 			parts[i] = fmt.Sprintf("%d: free", i+1)
 		default:
 			parts[i] = fmt.Sprintf("%d: %s", i+1, short8(found[0]))
-			if found[0] == owner.String() {
+			if slices.ContainsFunc(hold.Parts(), func(part *holdfast.Hold) bool { return part.Owner().String() == found[0] }) {
 				held++
 			}
 		}
@@ -105,7 +106,7 @@ func (q *quorum) holders(ctx context.Context, owner holdfast.Owner) (held int, w
 // oneDies stops a server while the lock is held, and then another one.
 func (s *show) oneDies(ctx context.Context) error {
 	s.Stage.Say(fmt.Sprintf("Two processes want a lock, with a lease of %s. This is who holds it on each server, the first 8 characters "+
-		"of the owner in the hash there:", seconds(redLease)))
+		"of the owner in the hash there; a process has a client, and so an owner, for each server:", seconds(redLease)))
 	q, err := s.newQuorum()
 	defer q.close()
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *show) oneDies(ctx context.Context) error {
 // this hold.
 func (q *quorum) expect(ctx context.Context, hold *holdfast.Hold, want int, words string) error {
 	for end := time.Now().Add(late); ; {
-		held, found := q.holders(ctx, hold.Owner())
+		held, found := q.holders(ctx, hold)
 		if held != want && time.Now().Before(end) { // the last server joins a moment after the quorum
 			if err := pause(ctx, time.Millisecond); err != nil {
 				return err
@@ -163,7 +164,7 @@ func (q *quorum) outlive(ctx context.Context, hold *holdfast.Hold, other *holdfa
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		held, found := q.holders(ctx, hold.Owner())
+		held, found := q.holders(ctx, hold)
 		line := fmt.Sprintf("%s after server 1 was stopped  %s", seconds(time.Since(began)), found)
 		q.Stage.Live([]string{line}, line)
 		if cause := context.Cause(hold.Context()); cause != nil || held < redServers-1 {
