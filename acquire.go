@@ -37,6 +37,17 @@ type acquisition struct {
 
 // acquire is Lock and TryLock of every kind. It is the only acquire loop.
 func (c *Client) acquire(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*Hold, error) {
+	started := time.Now()
+	h, err := c.acquireUntold(ctx, k, oneTry, options)
+	if err == nil {
+		h.tellAcquired(time.Since(started))
+	}
+	return h, err
+}
+
+// acquireUntold is acquire up to the hooks, which run when the call does not count as
+// under way any more: they may close the client.
+func (c *Client) acquireUntold(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*Hold, error) {
 	a, waiting, leave, err := c.enter(ctx, k, oneTry, options)
 	if err != nil {
 		return nil, err
@@ -72,6 +83,11 @@ func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []Lock
 		leave()
 		return nil, nil, nil, a.failure(waiting, outcome{err: err})
 	}
+	if c.detached(k, owner) {
+		t.freeOp()
+		leave()
+		return nil, nil, nil, problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalidOwner)
+	}
 	return a, waiting, leave, nil
 }
 
@@ -92,11 +108,7 @@ func (a *acquisition) check(options []LockOption) (Owner, error) {
 	if a.lease == 0 {
 		a.lease = a.client.config.lease
 	}
-	owner, err := a.kind.ownerFor(a.caller)
-	if err == nil && a.client.detached(tenureKey{a.kind.name, a.kind.class, owner}) {
-		err = problem(a.kind.name, "this owner's hold was detached, for another owner to adopt", ErrInvalidOwner)
-	}
-	return owner, err
+	return a.kind.ownerFor(a.caller)
 }
 
 // waiting returns the context that bounds the whole call.
@@ -152,10 +164,12 @@ func (a *acquisition) clear(ctx context.Context) error {
 	}
 	o := a.client.order(ctx, a.kind.release(a.tenure.owner, ch.from, ch.to))
 	a.unknown = append(a.unknown, o.unknown...)
-	if o.err == nil {
-		a.tenure.released(o, ch)
+	if o.err != nil {
+		return o.err
 	}
-	return o.err
+	a.tenure.released(o, ch)
+	a.client.outlast(ctx, o.unknown) // or a late one would hit what is acquired now
+	return context.Cause(ctx)
 }
 
 // settleReader waits until what the owner has held for reading, and holds no
@@ -221,7 +235,7 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 // be in already and more may come in, if nobody waits here, or if asking takes
 // nothing from those who do; and for an owner that may be in on the other side.
 func (a *acquisition) passesBy(owner Owner) bool {
-	_, brought := a.kind.ownerIn(a.caller)
+	_, brought, _ := a.kind.ownerIn(a.caller) // a hold that is lost has been refused before
 	return a.kind.twoSided && brought || a.kind.asks || a.kind.shared && !a.client.lines.Stands(a.kind.lineOf(owner))
 }
 
@@ -321,8 +335,8 @@ func (a *acquisition) failure(ctx context.Context, o outcome) error {
 		return gaveUp(a.caller, a.kind.name)
 	case errors.Is(err, ErrClosed) || errors.Is(context.Cause(ctx), ErrClosed):
 		return problem(a.kind.name, "", ErrClosed)
-	case errors.Is(err, ErrLost) || errors.Is(err, ErrInvalidLease) || errors.Is(err, ErrReentrant):
-		return err
+	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalidLease) || errors.Is(err, ErrReentrant):
+		return err // a loss matches ErrNotHeld, too
 	case errors.Is(err, errWaitOver) && a.last != nil:
 		return a.last
 	case errors.Is(err, errWaitOver) && o.trouble != nil:
@@ -346,7 +360,7 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 		return nil, err
 	}
 	t.count = ch.to
-	if token, err := o.answer.Int(0); len(t.holds) == 0 || err == nil && token > 0 {
+	if token, err := o.answer.Int(0); ch.from == 0 || err == nil && token > 0 {
 		t.token = token
 	}
 	h := a.hold()
@@ -361,9 +375,6 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 	t.ref() // the hold's
 	t.postpone(matter{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	t.freeOp()
-	c.tasks.Aside(func() {
-		h.hooks.acquired(Event{Name: a.kind.name, Owner: t.owner, Waited: now.Sub(a.started)})
-	})
 	return h, nil
 }
 
@@ -406,6 +417,6 @@ func (a *acquisition) hold() *Hold {
 		tenure: a.tenure, since: time.Now(), hooks: a.config.hooks,
 		renewed: a.config.lease == 0 || a.config.keep, token: a.tenure.token,
 	}
-	h.ctx, h.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, a.tenure.owner))
+	h.ctx, h.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, a.tenure.owner, h))
 	return h
 }

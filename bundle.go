@@ -43,14 +43,14 @@ type member struct {
 }
 
 // gather returns the hold of so many parts, need of which have to live. It has
-// none yet. ctx knows the parts' owners. Parts are to be acquired under the hold's
+// none yet. Parts are to be acquired under the hold's
 // context, so that whatever ends it ends their acquiring, too.
-func gather(ctx context.Context, name string, owner Owner, of, need int, hooks hookList) *Hold {
+func gather(ctx context.Context, name string, owners owners, of, need int, hooks hookList) *Hold {
 	h := &Hold{
-		bundle: &bundle{name: name, owner: owner, of: of, need: need, news: make(chan struct{}, 1)},
+		bundle: &bundle{name: name, owner: owners.one(), of: of, need: need, news: make(chan struct{}, 1)},
 		since:  time.Now(), hooks: hooks,
 	}
-	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	h.ctx, h.cancel = context.WithCancelCause(owners.heldIn(ctx, h))
 	return h
 }
 
@@ -197,7 +197,7 @@ func (b *bundle) hand(h *Hold, started time.Time) bool {
 	held := b.held
 	b.mu.Unlock()
 	if held {
-		h.hooks.acquired(Event{Name: b.name, Owner: b.owner, Waited: time.Since(started)})
+		h.tellAcquired(time.Since(started))
 	}
 	return held
 }
@@ -315,7 +315,8 @@ func (b *bundle) dissolve(ctx context.Context, h *Hold) {
 		// What cannot be given back now, the parts' clients go on with.
 		_ = sideBySide(parts, (*Hold).Unlock)
 	}
-	if !b.client.tasks.Go(giveBack) {
+	// Each Unlock counts by itself, but for its hooks.
+	if !b.client.tasks.Go(func() { b.client.tasks.Aside(giveBack) }) {
 		giveBack()
 	}
 	select {

@@ -41,8 +41,8 @@ type Client struct {
 	close, die    context.CancelFunc
 	numbers       atomic.Int64 // the last owner's
 	mu            sync.Mutex
-	tenures       map[tenureKey]*tenure   // guarded by mu
-	retired       map[tenureKey]time.Time // owners whose holds were detached, and until when; guarded by mu
+	tenures       map[tenureKey]*tenure // guarded by mu
+	retired       map[retired]time.Time // owners whose holds were detached, and until when; guarded by mu
 	publish       atomic.Pointer[string]
 }
 
@@ -59,7 +59,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		config:  config{lease: DefaultLease, timeout: DefaultTimeout},
 		id:      newUUID(),
 		tenures: map[tenureKey]*tenure{},
-		retired: map[tenureKey]time.Time{},
+		retired: map[retired]time.Time{},
 	}
 	if d.Slotted() {
 		c.clocks = servertime.New(wire.Slots)

@@ -203,7 +203,7 @@ func explained(err error) error {
 	case code == wrongType:
 		return fmt.Errorf("%w; use another name (in Redis, TYPE says what it is): %w", ErrOtherKind, err)
 	case code == "NOAUTH":
-		return fmt.Errorf("Redis wants a password, so give the Redis client one: %w", err)
+		return fmt.Errorf("Redis wants a password, so give the Redis client one: %w", err) //nolint:staticcheck // Redis is a name
 	case code == "WRONGPASS":
 		return fmt.Errorf("the user name or the password of the Redis client is wrong: %w", err)
 	case code == "NOPERM", code != "" && aboutRights.MatchString(err.Error()):

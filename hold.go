@@ -208,10 +208,10 @@ func (h *Hold) Unlock() error {
 		defer t.unref()
 	}
 	if lost != nil {
-		c.tasks.Aside(func() { h.tellLoss(lost) })
 		if held {
-			c.releaseLater(t)
+			c.releaseLater(t) // first: the hook may close the client
 		}
+		c.tasks.Aside(func() { h.tellLoss(lost) })
 		return lost
 	}
 	ctx, cancel := c.withinTimeout(c.life)
@@ -259,6 +259,11 @@ func (h *Hold) leave() (deadline time.Time, held bool, lost, err error) {
 	}
 	h.cancel(nil) // no effect if it was cancelled with a cause before
 	return deadline, true, h.lost, nil
+}
+
+// tellAcquired tells the hooks of a new hold.
+func (h *Hold) tellAcquired(waited time.Duration) {
+	h.hooks.acquired(Event{Name: h.Name(), Owner: h.Owner(), Waited: waited})
 }
 
 // tellLoss tells the hooks that the hold was lost, once.

@@ -187,8 +187,7 @@ func (m *MultiLock) kinds() []*kind {
 type together struct {
 	name    string
 	caller  context.Context
-	within  context.Context // caller, which knows each part's owner
-	owner   Owner           // of all parts; zero if they have several
+	owners  owners
 	config  lockConfig
 	oneTry  bool
 	started time.Time
@@ -223,11 +222,10 @@ func newTogether(ctx context.Context, name string, kinds []*kind, oneTry bool, o
 // own decides who owns each part: the owner that the caller's context has for it,
 // or a new one, one for all parts of a client.
 func (g *together) own(kinds []*kind) error {
-	g.within = g.caller
 	fresh := map[*Client]Owner{}
-	for i, k := range kinds {
+	for _, k := range kinds {
 		owner, ok := fresh[k.client]
-		if _, has := k.ownerIn(g.caller); has || !ok {
+		if _, has, _ := k.ownerIn(g.caller); has || !ok {
 			var err error
 			if owner, err = k.ownerFor(g.caller); err != nil {
 				return err
@@ -236,14 +234,36 @@ func (g *together) own(kinds []*kind) error {
 				fresh[k.client] = owner
 			}
 		}
-		g.within = k.heldIn(g.within, owner) //nolint:fatcontext // one layer a part
-		if i == 0 {
-			g.owner = owner
-		} else if owner != g.owner {
-			g.owner = Owner{}
-		}
+		g.owners = append(g.owners, ownerOf{k, owner})
 	}
 	return nil
+}
+
+// owners are those of each part.
+type owners []ownerOf
+
+type ownerOf struct {
+	kind  *kind
+	owner Owner
+}
+
+// one returns the owner of all parts; the zero Owner if they have several.
+func (all owners) one() (owner Owner) {
+	for i, part := range all {
+		if i > 0 && part.owner != owner {
+			return Owner{}
+		}
+		owner = part.owner
+	}
+	return owner
+}
+
+// heldIn returns a context that says who holds each part, while h lasts.
+func (all owners) heldIn(ctx context.Context, h *Hold) context.Context {
+	for _, part := range all {
+		ctx = part.kind.heldIn(ctx, part.owner, h) //nolint:fatcontext // one layer a part
+	}
+	return ctx
 }
 
 // bound returns the context that ends when the call has to.
@@ -307,7 +327,7 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 // got. Again says that it is worth starting over: a part was lost while others
 // were waited for, or one that is not to be waited for was refused.
 func (m *MultiLock) attempt(bound context.Context, g *together) (held *Hold, again bool, err error) {
-	h := gather(g.within, m.name, g.owner, len(m.parts), len(m.parts), g.config.hooks)
+	h := gather(g.caller, m.name, g.owners, len(m.parts), len(m.parts), g.config.hooks)
 	err = m.gather(bound, g, h)
 	if err == nil && h.bundle.hand(h, g.started) {
 		return h, false, nil

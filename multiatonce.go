@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -17,7 +18,7 @@ import (
 // to be asked for one by one.
 func (m *MultiLock) atOnce(g *together, h *Hold) (done bool, err error) {
 	kinds, ok := m.oneScript()
-	if !ok || g.owner == (Owner{}) || !g.oneTry && anyLine(kinds, g.owner) {
+	if owner := g.owners.one(); !ok || owner == (Owner{}) || !g.oneTry && anyLine(kinds, owner) {
 		return false, nil
 	}
 	holds, err := acquireAll(h.ctx, kinds, g.forPart(false))
@@ -61,6 +62,16 @@ var errOpTaken = errors.New("another call of this owner is under way")
 // acquireAll takes all locks, or none, in one script. With an error it may
 // return holds that are to be given back.
 func acquireAll(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
+	started := time.Now()
+	holds, err := acquireAllUntold(ctx, kinds, options)
+	for _, h := range holds {
+		h.tellAcquired(time.Since(started))
+	}
+	return holds, err
+}
+
+// acquireAllUntold is acquireAll up to the hooks; see [Client.acquireUntold].
+func acquireAllUntold(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
 	all := make(acquisitions, 0, len(kinds))
 	bounds := make([]context.Context, 0, len(kinds))
 	for _, k := range kinds {

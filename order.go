@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	errNoAnswer = errors.New("Redis did not answer in time")
+	errNoAnswer = errors.New("Redis did not answer in time") //nolint:staticcheck // Redis is a name
 	errLate     = errors.New("the server's clock jumps: it takes every call for one that comes too late")
 )
 
@@ -221,8 +221,11 @@ func (o *outcome) backendError(op, name string) error {
 // untold tells a user about an order that has had its effect, of which Redis told
 // nobody. It is nil if Redis did.
 func (o *outcome) untold(name string, ask request) error {
+	if o.err != nil {
+		return nil //nolint:nilerr // it has had no effect to be told of
+	}
 	why := o.answer.Untold()
-	if o.err != nil || o.answer.Code != script.Done || why == "" {
+	if o.answer.Code != script.Done || why == "" {
 		return nil
 	}
 	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", ask.channel, why), ErrUntold)

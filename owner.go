@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -58,6 +59,8 @@ type heldKey struct {
 type heldBy struct {
 	owner Owner
 	scope *ownerScope // that the hold was acquired in
+	hold  *Hold       // while it lasts; nil: in any case
+	outer *heldBy     // what the context that it was derived from says
 }
 
 // WithOwner returns a context whose calls belong to owner, at every lock of the
@@ -82,7 +85,8 @@ func withoutOwner(ctx context.Context) context.Context {
 // Otherwise Lock makes a new one.
 func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
 	if k := soleKind(l); k != nil {
-		return k.ownerIn(ctx)
+		owner, ok, _ := k.ownerIn(ctx)
+		return owner, ok
 	}
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
 	return scope.get()
@@ -106,28 +110,40 @@ func (k *kind) heldKey() heldKey {
 	return heldKey{k.client, k.name, lock}
 }
 
-// ownerIn returns the owner that ctx has for the lock, and whether it has one.
-func (k *kind) ownerIn(ctx context.Context) (Owner, bool) {
+// ownerIn returns the owner that ctx has for the lock, and whether it has one. A hold
+// that was given back has none, though its context may live on (as WithoutCancel); one
+// that was lost has, and the error says why it was.
+func (k *kind) ownerIn(ctx context.Context) (owner Owner, ok bool, lost error) {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	if held, ok := ctx.Value(k.heldKey()).(heldBy); ok && held.scope == scope {
-		return held.owner, true
+	held, _ := ctx.Value(k.heldKey()).(*heldBy)
+	for ; held != nil && held.scope == scope; held = held.outer {
+		if held.hold == nil {
+			return held.owner, true, nil
+		}
+		if err := held.hold.alive(); err == nil || errors.Is(err, ErrLost) {
+			return held.owner, true, err
+		}
 	}
-	return scope.get()
+	owner, ok = scope.get()
+	return owner, ok, nil
 }
 
-// heldIn returns a context that says who holds the lock.
-func (k *kind) heldIn(ctx context.Context, owner Owner) context.Context {
+// heldIn returns a context that says who holds the lock, for as long as hold lasts.
+func (k *kind) heldIn(ctx context.Context, owner Owner, hold *Hold) context.Context {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	return context.WithValue(ctx, k.heldKey(), heldBy{owner, scope})
+	outer, _ := ctx.Value(k.heldKey()).(*heldBy)
+	return context.WithValue(ctx, k.heldKey(), &heldBy{owner, scope, hold, outer})
 }
 
 // ownerFor returns the owner of a Lock under ctx: the one that ctx has, or a new
 // one.
 func (k *kind) ownerFor(ctx context.Context) (Owner, error) {
-	owner, ok := k.ownerIn(ctx)
+	owner, ok, lost := k.ownerIn(ctx)
 	switch {
 	case !ok:
 		return k.client.NewOwner(), nil
+	case lost != nil && ctx.Err() == nil: // else the call has ended before it began
+		return owner, lost
 	case owner == (Owner{}):
 		return owner, fmt.Errorf("holdfast: %w: the context carries the zero Owner", ErrInvalidOwner)
 	case owner.client != k.client.id:

@@ -174,13 +174,16 @@ func (r *RedLock) bears(err error, answered time.Time) bool {
 
 // attempt asks every server once.
 func (r *RedLock) attempt(bound context.Context, g *together) (*Hold, error) {
-	h := gather(g.within, r.name, g.owner, len(r.kinds), r.quorum(), g.config.hooks)
+	h := gather(g.caller, r.name, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
 	b := h.bundle
 	b.client = r.kinds[0].client
 	options := g.forPart(false)
 	for i, k := range r.kinds {
 		if !k.client.tasks.Go(func() {
-			part, err := r.lockers[i].TryLock(h.ctx, options...)
+			var part *Hold
+			var err error
+			// It counts by itself, but for its hooks.
+			k.client.tasks.Aside(func() { part, err = r.lockers[i].TryLock(h.ctx, options...) })
 			if err != nil {
 				b.miss(h, err)
 				return

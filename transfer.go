@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // This file hands a hold over to another owner, usually another process's. The
@@ -16,8 +17,8 @@ import (
 // Detach ends the hold without releasing the lock, for Adopt to take it over under
 // the owner that Detach returns: in this process or another, which may be told by
 // [Owner.String]. Nobody renews the lock until then, so it is lost if it is not
-// adopted within its lease. The hold's context ends, and Unlock returns
-// [ErrNotHeld].
+// adopted within its lease. The hold's context ends, Unlock returns [ErrNotHeld], and
+// the owner is not to be used again: Lock under it returns [ErrInvalidOwner].
 //
 // Detach waits, for the client's timeout at most, until no call for this hold is
 // under way. If it returns an error, the hold stands as it was; unlock it. The error
@@ -46,20 +47,31 @@ func (h *Hold) Detach() (Owner, error) {
 	ctx, cancel := context.WithTimeout(c.life, c.config.timeout)
 	defer cancel()
 	if err := t.takeOp(ctx); err != nil {
-		return Owner{}, &BackendError{Op: "detach", Name: k.name, Err: errNoAnswer}
+		return Owner{}, t.notQuiet()
 	}
 	defer t.freeOp()
 	if !t.quiet(ctx) {
-		return Owner{}, &BackendError{Op: "detach", Name: k.name, Err: errNoAnswer}
+		return Owner{}, t.notQuiet()
 	}
-	if k.twoSided && c.onOtherSide(t) {
-		return Owner{}, problem(k.name, "its owner holds the other side, too", ErrReentrant)
+	if k.twoSided {
+		free, err := c.otherSide(ctx, t)
+		if err != nil {
+			return Owner{}, err
+		}
+		defer free()
 	}
-	if err := h.detach(); err != nil {
+	keyEnd, err := h.detach()
+	if err != nil {
 		return Owner{}, err
 	}
+	c.retire(k, t.owner, keyEnd) // op is still taken: nobody asks as this owner yet
 	t.unref()
 	return t.owner, nil
+}
+
+// notQuiet is the error of a Detach that has waited in vain for what is under way.
+func (t *tenure) notQuiet() error {
+	return &BackendError{Op: "detach", Name: t.kind.name, Err: errNoAnswer}
 }
 
 // quiet waits until no send for the tenure can have an effect any more. It reports
@@ -78,50 +90,76 @@ func (t *tenure) quiet(ctx context.Context) bool {
 	return true
 }
 
-// onOtherSide reports whether the owner holds, or may hold, the other side of a
-// read-write lock.
-func (c *Client) onOtherSide(t *tenure) bool {
+// otherSide sees to it that the owner does not hold the other side of a read-write
+// lock, and will not until free is called.
+func (c *Client) otherSide(ctx context.Context, t *tenure) (free func(), err error) {
 	other := tenureKey{t.kind.name, "read", t.owner}
 	if t.kind.class == other.class {
 		other.class = "write"
 	}
 	side := c.standing(other)
 	if side == nil {
-		return false
+		return func() {}, nil
 	}
-	defer side.unref()
-	return side.counts() > 0
+	defer func() {
+		if err != nil {
+			side.unref()
+		}
+	}()
+	if side.takeOp(ctx) != nil {
+		return nil, t.notQuiet()
+	}
+	quiet := side.quiet(ctx)
+	switch {
+	case !quiet:
+		err = t.notQuiet()
+	case side.counts() > 0:
+		err = problem(t.kind.name, "its owner holds the other side, too", ErrReentrant)
+	default:
+		return func() { side.freeOp(); side.unref() }, nil
+	}
+	side.freeOp()
+	return nil, err
 }
 
-// detach is Detach when nothing is under way.
-func (h *Hold) detach() error {
+// detach is Detach when nothing is under way. It returns when the key will have gone.
+func (h *Hold) detach() (keyEnd time.Time, err error) {
 	t := h.tenure
-	c := t.kind.client
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := h.state(); err != nil {
-		return err
+		return time.Time{}, err
 	}
 	if len(t.holds) != 1 || t.count != 1 {
-		return problem(t.kind.name, "its owner has nested holds", ErrReentrant)
+		return time.Time{}, problem(t.kind.name, "its owner has nested holds", ErrReentrant)
 	}
-	if !t.endWatch() {
-		h.lost = &LostError{Name: t.kind.name, Reason: "its deadline has passed"}
-		t.lost, h.lastDeadline = h.lost, t.deadline
-		h.cancel(h.lost)
-		return h.lost
+	if !t.endWatch() { // the watchdog was about to say so
+		t.mu.Unlock()
+		t.lose(nil, watchdog.Unanswered)
+		t.mu.Lock()
+		return time.Time{}, h.state()
 	}
 	h.ended = problem(t.kind.name, "this hold was detached", ErrNotHeld)
 	delete(t.holds, h)
 	t.setCount(0)
 	h.cancel(nil)
-	c.retire(tenureKey{t.kind.name, t.kind.class, t.owner}, later(t.keyEnd, time.Now().Add(c.config.lease)))
-	return nil
+	return later(t.keyEnd, time.Now().Add(t.kind.client.config.lease)), nil
 }
 
-// retire notes that nobody may lock as an owner whose hold was detached, for as
-// long as that may stand in Redis: another process is about to replace the owner.
-func (c *Client) retire(key tenureKey, until time.Time) {
+// retirement is for how long nobody may lock as an owner whose hold was detached, after
+// its key may have gone: another process's late request to replace it has no effect
+// any more then, whatever that one's timeout is.
+const retirement = 30 * time.Minute
+
+// retired is an owner at a lock, on either side.
+type retired struct {
+	lock  heldKey
+	owner Owner
+}
+
+// retire notes that nobody may lock as an owner whose hold was detached: another
+// process is about to replace the owner.
+func (c *Client) retire(k *kind, owner Owner, keyEnd time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -130,14 +168,14 @@ func (c *Client) retire(key tenureKey, until time.Time) {
 			delete(c.retired, old)
 		}
 	}
-	c.retired[key] = until
+	c.retired[retired{k.heldKey(), owner}] = keyEnd.Add(retirement)
 }
 
 // detached reports whether a hold of the owner was detached and may still stand.
-func (c *Client) detached(key tenureKey) bool {
+func (c *Client) detached(k *kind, owner Owner) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Before(c.retired[key])
+	return len(c.retired) > 0 && time.Now().Before(c.retired[retired{k.heldKey(), owner}])
 }
 
 // adopt is Adopt of every kind.
@@ -145,7 +183,17 @@ func (c *Client) adopt(ctx context.Context, k *kind, owner Owner, options []Lock
 	if owner == (Owner{}) {
 		return nil, fmt.Errorf("holdfast: %w: there is nothing to adopt of the zero Owner", ErrInvalidOwner)
 	}
-	a, waiting, leave, err := c.enter(k.heldIn(ctx, c.NewOwner()), k, true, options)
+	started := time.Now()
+	h, err := c.adoptUntold(ctx, k, owner, options)
+	if err == nil {
+		h.tellAcquired(time.Since(started))
+	}
+	return h, err
+}
+
+// adoptUntold is adopt up to the hooks; see [Client.acquireUntold].
+func (c *Client) adoptUntold(ctx context.Context, k *kind, owner Owner, options []LockOption) (*Hold, error) {
+	a, waiting, leave, err := c.enter(k.heldIn(ctx, c.NewOwner(), nil), k, true, options)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +210,7 @@ func (c *Client) adopt(ctx context.Context, k *kind, owner Owner, options []Lock
 	case o.answer.Code == script.Refused:
 		o.err = problem(k.name, "there is nothing to adopt of "+owner.String(), ErrNotHeld)
 	case o.answer.Code == script.Upgrade:
-		o.err = problem(k.name, owner.String()+" holds the other side, too", ErrReentrant)
+		o.err = problem(k.name, owner.String()+" holds both sides, and is not replaced on one of them", ErrReentrant)
 	}
 	return a.conclude(waiting, o, ch)
 }

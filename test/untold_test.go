@@ -178,7 +178,7 @@ func untoldOthers(t *testing.T, admin, p *place) {
 	wantUntold(t, "Do", holdfast.Do(background, c.NewMutex(name), func(context.Context) error { return nil }), name)
 	locker := holdfast.SyncLocker(background, c.NewMutex(name))
 	locker.Lock()
-	locker.Unlock()
+	locker.Unlock() //nolint:staticcheck // what it is about is Unlock
 	if errs, _ := o.all(); len(errs) != 1 {
 		t.Errorf("SyncLocker told of %v", errs)
 	}

@@ -15,8 +15,13 @@ local wrong = lease_error(ARGV[4])
 if wrong then
   return wrong
 end
-if held(KEYS[1], ARGV[5]) == '0' and held(KEYS[1], ARGV[6]) == '0' then
+local mine = tonumber(held(KEYS[1], ARGV[5]))
+if mine > 1 then
+  return {1, at, 0} -- one that comes late
+elseif mine == 0 and held(KEYS[1], ARGV[6]) == '0' then
   return {0, at}
+elseif mine == 0 and redis.call('HKEYS', KEYS[1])[2] then
+  return redis.error_reply(OTHER_KIND)
 end
 local token = 0
 if KEYS[2] then

@@ -15,9 +15,14 @@ local wrong = lease_error(ARGV[4])
 if wrong then
   return wrong
 end
+if other_kind(KEYS[1]) then
+  return redis.error_reply(OTHER_KIND)
+end
 local key, owner, other, prefix = KEYS[1], ARGV[5], ARGV[6], ARGV[8]
 local mine = reading(key, prefix, owner)
-if mine == 0 then
+if mine > 1 then
+  return {1, at, 0} -- one that comes late
+elseif mine == 0 then
   if reading(key, prefix, other) == 0 then
     return {0, at}
   elseif redis.call('HEXISTS', key, other .. ':write') == 1 then

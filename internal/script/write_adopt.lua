@@ -16,8 +16,14 @@ local wrong = lease_error(ARGV[4])
 if wrong then
   return wrong
 end
+if other_kind(KEYS[1]) then
+  return redis.error_reply(OTHER_KIND)
+end
 local key, mine, other = KEYS[1], ARGV[5] .. ':write', ARGV[6] .. ':write'
-if held(key, mine) == '0' then
+local count = tonumber(held(key, mine))
+if count > 1 then
+  return {1, at, 0} -- one that comes late
+elseif count == 0 then
   if held(key, other) == '0' then
     return {0, at}
   elseif reading(key, ARGV[9], ARGV[6]) > 0 then

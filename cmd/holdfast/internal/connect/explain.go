@@ -24,14 +24,17 @@ func Explain(err error) error {
 	return err
 }
 
+// lacksRight is what to say of a right that is missing.
+const lacksRight = "its user lacks a right that the lock needs; docs/acl.md lists them"
+
 // replies are what servers say, and what to do then.
 var replies = []struct{ text, advice string }{
 	{"NOAUTH", "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"},
 	{"Protocol error: unauthenticated", "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"},
 	{"WRONGPASS", "the user name or the password is wrong, so check HOLDFAST_REDIS_PASSWORD, --password-file and the URL"},
-	{"NOPERM", "its user lacks a right that the lock needs; docs/acl.md lists them"},
-	{"ACL failure in script", "its user lacks a right that the lock needs; docs/acl.md lists them"},
-	{"The user executing the script can't", "its user lacks a right that the lock needs; docs/acl.md lists them"},
+	{"NOPERM", lacksRight},
+	{"ACL failure in script", lacksRight},
+	{"The user executing the script can't", lacksRight},
 	{"MOVED", "it is one node of a cluster, so put ?cluster=true behind the URL"},
 	{"cluster support disabled", "it is no cluster, so name one host, without cluster=true"},
 	{"READONLY", "it is a replica, so name the primary, or use redis+sentinel://"},

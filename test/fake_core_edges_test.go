@@ -1,0 +1,496 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// An acquire that first gives back what its owner holds no more is not hit by a late
+// send of that: a lost hold is unlocked, and its owner locks again.
+func TestLateReleaseAfterLoss(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		two := 0
+		for range 20 {
+			c, d := w.client(holdfast.WithMargin(10 * time.Second))
+			rival, _ := w.client()
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h := must(t)(w.lock(c).Lock(ctx))
+			away(d)
+			<-h.Context().Done()
+			time.Sleep(2500 * time.Millisecond)
+			once(d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+			wantError(t, h.Unlock(), holdfast.ErrLost)
+			next := must(t)(w.lock(c).Lock(ctx))
+			time.Sleep(time.Second)
+			if r, err := w.rival(rival).TryLock(background); err == nil {
+				if next.Context().Err() == nil {
+					two++
+				}
+				_ = r.Unlock()
+			}
+			_ = next.Unlock()
+		}
+		if two > 0 {
+			t.Errorf("two inside in %d of 20", two)
+		}
+	})
+}
+
+// A Lock of the owner that waits while Detach waits must not get in beside the taker.
+func TestLockDuringDetach(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		if w.kind.shared() {
+			return
+		}
+		a, d := w.client()
+		b, _ := w.client()
+		ctx := holdfast.WithOwner(background, a.NewOwner())
+		once(d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		h := must(t)(w.lock(a).Lock(ctx)) // by the second send
+		detached := make(chan holdfast.Owner, 1)
+		go func() {
+			owner, err := h.Detach()
+			if err != nil {
+				t.Error(err)
+			}
+			detached <- owner
+		}()
+		synctest.Wait() // Detach waits for the first send
+		locked := make(chan *holdfast.Hold, 1)
+		go func() {
+			n, err := w.lock(a).TryLock(ctx)
+			t.Logf("nested: %v", err)
+			locked <- n
+		}()
+		owner := <-detached
+		n := <-locked
+		adopted := must(t)(w.lock(b).Adopt(background, owner))
+		if n != nil && n.Context().Err() == nil && adopted.Context().Err() == nil {
+			t.Error("TWO INSIDE: the giver's Lock and the taker's Adopt")
+		}
+		if n != nil {
+			_ = n.Unlock()
+		}
+		_ = adopted.Unlock()
+		time.Sleep(time.Minute)
+	})
+}
+
+// A late send of an adopt must not take a nested hold's count away.
+func TestLateAdoptBesideNested(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		h := must(t)(w.lock(a).Lock(background))
+		owner, err := h.Detach()
+		ok(t, err)
+		once(d, "adopt", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		adopted := must(t)(w.lock(b).Adopt(background, owner)) // by the second send
+		n1 := must(t)(w.lock(b).Lock(adopted.Context()))
+		w.wantCount("x", adopted.Owner(), 2)
+		time.Sleep(time.Second) // the first send arrives
+		w.wantCount("x", adopted.Owner(), 2)
+		n2, err := w.lock(b).Lock(adopted.Context())
+		if err != nil {
+			t.Errorf("nested: %v; the hold: %v", err, context.Cause(adopted.Context()))
+		} else {
+			_ = n2.Unlock()
+		}
+		_ = n1.Unlock()
+		_ = adopted.Unlock()
+		time.Sleep(time.Minute)
+		w.wantCount("x", adopted.Owner(), 0)
+	})
+}
+
+// Extend while a renewal is under way: what was promised is remembered.
+func TestExtendDuringRenewal(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		var renewals atomic.Int64
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "renew" && renewals.Add(1) == 2 { // the first is sent when the hold begins to listen
+				return memdriver.Fault{DelayReply: 500 * time.Millisecond}
+			}
+			return memdriver.Fault{}
+		})
+		h := must(t)(w.lock(c).Lock(background))
+		time.Sleep(11 * time.Second)
+		if renewals.Load() != 2 {
+			t.Fatal(renewals.Load())
+		}
+		ok(t, h.Extend(background, time.Hour))
+		time.Sleep(time.Second)
+		away(d)
+		if err := h.Unlock(); err == nil {
+			t.Fatal("no error")
+		}
+		time.Sleep(2 * time.Minute) // an outage, shorter than the lease
+		d.SetFaults(nil)
+		time.Sleep(time.Minute)
+		if left := w.pttl("x"); left > 0 {
+			t.Errorf("given up: the key is left for %v", left)
+		}
+		w.do("DEL", "x")
+	})
+}
+
+// A nested hold of a long lease, acquired while a renewal is under way: the lost hold
+// is kept until its key has gone, so that Unlock removes it.
+func TestForgottenTooEarly(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithMargin(10 * time.Second))
+		var renewals atomic.Int64
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "renew" && renewals.Add(1) == 2 { // the first is sent when the hold begins to listen
+				return memdriver.Fault{DelayReply: 500 * time.Millisecond}
+			}
+			return memdriver.Fault{}
+		})
+		h := must(t)(w.lock(c).Lock(background))
+		time.Sleep(11 * time.Second)
+		if renewals.Load() != 2 {
+			t.Fatal(renewals.Load())
+		}
+		n2 := must(t)(w.lock(c).Lock(holdfast.WithOwner(background, h.Owner()), holdfast.Lease(time.Hour)))
+		time.Sleep(time.Second)
+		unlock(t, h)
+		<-n2.Context().Done()
+		time.Sleep(time.Second)
+		left := w.pttl("x")
+		wantError(t, n2.Unlock(), holdfast.ErrLost)
+		time.Sleep(time.Second)
+		if now := w.pttl("x"); now > 0 {
+			t.Errorf("Unlock of the lost hold has left the key, for %v (it had %v)", now, left)
+		}
+		w.do("DEL", "x")
+	})
+}
+
+// Close from a hook, of locks taken together.
+func TestCloseFromHooks(t *testing.T) {
+	for _, many := range []string{"one", "multi at once", "multi one by one", "red", "dissolve"} {
+		t.Run(many, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				var c *holdfast.Client
+				var err error
+				var took time.Duration
+				var once sync.Once
+				closing := func(holdfast.Event) {
+					once.Do(func() {
+						start := time.Now()
+						err = c.Close()
+						took = time.Since(start)
+					})
+				}
+				hooks := holdfast.Hooks{OnAcquire: closing}
+				if many == "dissolve" {
+					hooks = holdfast.Hooks{OnRelease: closing}
+				}
+				c, _ = w.client(holdfast.WithHooks(hooks))
+				other, _ := w.client()
+				var l holdfast.Locker
+				switch many {
+				case "one":
+					l = c.NewMutex("x")
+				case "multi at once":
+					l = holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("y"), c.NewMutex("z"))
+				case "multi one by one":
+					l = holdfast.NewMultiLock(c.NewMutex("x"), c.NewFairMutex("y"))
+				case "dissolve":
+					l = holdfast.NewMultiLock(c.NewFairMutex("x"), c.NewMutex("y"))
+					defer func(h *holdfast.Hold) { _ = h.Unlock() }(must(t)(other.NewMutex("y").Lock(background)))
+				case "red":
+					l = holdfast.NewRedLock(c.NewMutex("x"))
+				}
+				h, e := l.TryLock(background)
+				t.Logf("TryLock: %v", e)
+				time.Sleep(time.Minute)
+				if err != nil || took > 0 {
+					t.Errorf("Close from a hook: %v after %v", err, took)
+				}
+				if h != nil {
+					_ = h.Unlock()
+				}
+			})
+		})
+	}
+}
+
+// Two that were handed contexts of a hold that has ended.
+func TestContextsOfEndedHolds(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewMutex("x")
+		h := must(t)(m.Lock(background))
+		after := context.WithoutCancel(h.Context())
+		unlock(t, h)
+		h1, err1 := m.TryLock(after)
+		h2, err2 := m.TryLock(after)
+		t.Log(err1, err2)
+		if err1 == nil && err2 == nil && h1.Context().Err() == nil {
+			t.Error("both inside, under the context of a hold that has ended")
+		}
+		for _, h := range []*holdfast.Hold{h1, h2} {
+			if h != nil {
+				_ = h.Unlock()
+			}
+		}
+	})
+}
+
+// The other side of a detached hold.
+func TestOtherSideOfDetached(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		ctx := holdfast.WithOwner(background, a.NewOwner())
+		m := a.NewRWMutex("x")
+		writing := must(t)(m.Writer().Lock(ctx))
+		owner, err := writing.Detach()
+		ok(t, err)
+		reading, err := m.Reader().TryLock(ctx)
+		if err == nil {
+			t.Error("the detached owner reads beside its detached write hold")
+		}
+		adopted, err := b.NewRWMutex("x").Writer().Adopt(background, owner)
+		if err != nil {
+			t.Errorf("Adopt: %v", err)
+		} else {
+			unlock(t, adopted)
+		}
+		if reading != nil {
+			_ = reading.Unlock()
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A late send of the other side's acquire.
+func TestDetachOtherSideLate(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, d := w.client()
+		b, _ := w.client()
+		m := a.NewRWMutex("x")
+		writing := must(t)(m.Writer().Lock(background))
+		once(d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		reading := must(t)(m.Reader().Lock(writing.Context()))
+		unlock(t, reading)
+		owner, err := writing.Detach()
+		ok(t, err)
+		time.Sleep(210 * time.Millisecond)
+		adopted, err := b.NewRWMutex("x").Writer().Adopt(background, owner)
+		if err != nil {
+			t.Errorf("Adopt: %v", err)
+		} else {
+			_ = adopted.Unlock()
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// Detach at the very deadline: the hold is lost, and its hooks are told.
+func TestDetachAtDeadline(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		untold := 0
+		for range 300 {
+			var told atomic.Int64
+			h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Second),
+				holdfast.Observe(holdfast.Hooks{OnLost: func(holdfast.Event) { told.Add(1) }})))
+			time.Sleep(time.Until(h.Deadline()))
+			_, err := h.Detach()
+			if !errors.Is(err, holdfast.ErrLost) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if told.Load() == 0 {
+				untold++
+			}
+		}
+		if untold > 0 {
+			t.Errorf("%d of 300 losses were told to nobody", untold)
+		}
+	})
+}
+
+// Close from the hook that Unlock tells of a loss.
+func TestCloseFromLostHookOfUnlock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		left := 0
+		for range 200 {
+			d := w.server.Driver()
+			c, err := holdfast.New(d, holdfast.WithMargin(10*time.Second), holdfast.WithTimeout(time.Second))
+			ok(t, err)
+			h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(30*time.Second),
+				holdfast.Observe(holdfast.Hooks{OnLost: func(holdfast.Event) { _ = c.Close() }})))
+			time.Sleep(time.Until(h.Deadline()))
+			_ = h.Unlock()
+			_ = c.Close()
+			synctest.Wait()
+			if w.pttl("x") > 0 {
+				left++
+			}
+			time.Sleep(time.Minute)
+		}
+		if left > 0 {
+			t.Errorf("Close has left the key in %d of 200", left)
+		}
+	})
+}
+
+// Several unanswered sends, partial unlocks, nested holds: counts follow the holds.
+func TestClearBetweenNested(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		h := must(t)(w.lock(c).Lock(ctx))
+		once(d, "acquire", memdriver.Fault{DelayReply: time.Second})
+		first, second := make(chan *holdfast.Hold, 1), make(chan *holdfast.Hold, 1)
+		go func() { first <- must(t)(w.lock(c).Lock(ctx)) }()
+		synctest.Wait() // it has op
+		go func() { second <- must(t)(w.lock(c).Lock(ctx)) }()
+		synctest.Wait() // it is next
+		gone := make(chan error, 1)
+		go func() { gone <- h.Unlock() }()
+		synctest.Wait()
+		once(d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		n1, n2 := <-first, <-second
+		ok(t, <-gone)
+		w.wantCount("x", n1.Owner(), 2)
+		time.Sleep(time.Second)
+		w.wantCount("x", n1.Owner(), 2)
+		n3, err := w.lock(c).TryLock(ctx)
+		if err != nil {
+			t.Errorf("nested: %v; %v", err, context.Cause(n1.Context()))
+		} else {
+			_ = n3.Unlock()
+		}
+		_ = n1.Unlock()
+		_ = n2.Unlock()
+		time.Sleep(time.Minute)
+	})
+}
+
+// A MultiLock clears in the same way.
+func TestMultiLateReleaseAfterLoss(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		two := 0
+		for range 20 {
+			c, d := w.client(holdfast.WithMargin(10 * time.Second))
+			rival, _ := w.client()
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			all := holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("y"))
+			h := must(t)(c.NewMutex("x").Lock(ctx))
+			away(d)
+			<-h.Context().Done()
+			time.Sleep(2500 * time.Millisecond)
+			once(d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+			wantError(t, h.Unlock(), holdfast.ErrLost)
+			next := must(t)(all.Lock(ctx))
+			time.Sleep(time.Second)
+			if r, err := rival.NewMutex("x").TryLock(background); err == nil {
+				if next.Context().Err() == nil {
+					two++
+				}
+				_ = r.Unlock()
+			}
+			_ = next.Unlock()
+		}
+		if two > 0 {
+			t.Errorf("two inside in %d of 20", two)
+		}
+	})
+}
+
+// A nested Lock whose outer hold is unlocked while it is under way becomes the only
+// hold: it has the token of the run of holds that goes on.
+func TestTokenOfANestedHoldThatOutlives(t *testing.T) {
+	forKinds(t, func(t *testing.T, k *kind) {
+		if !strings.Contains(k.name, "fenced") {
+			return
+		}
+		fakeKind(t, k, func(t *testing.T, w *world) {
+			c, d := w.client()
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h := must(t)(w.lock(c).Lock(ctx))
+			once(d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+			nested := make(chan *holdfast.Hold, 1)
+			go func() { nested <- must(t)(w.lock(c).Lock(ctx)) }()
+			synctest.Wait()
+			unlock(t, h)
+			n := <-nested
+			w.wantCount("x", n.Owner(), 1)
+			if n.Token() < h.Token() {
+				t.Errorf("token %d, the outer hold's was %d", n.Token(), h.Token())
+			}
+			unlock(t, n)
+		})
+	})
+}
+
+// Under the context of a lost hold Lock is lost, now and later.
+func TestContextOfAForgottenHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewMutex("x")
+		h := must(t)(m.Lock(background, holdfast.Lease(time.Second)))
+		after := context.WithoutCancel(h.Context())
+		<-h.Context().Done()
+		n, err := m.TryLock(after)
+		t.Log("at once:", err)
+		if n != nil {
+			_ = n.Unlock()
+		}
+		time.Sleep(5 * time.Second)
+		n, err = m.TryLock(after)
+		if !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("later: %v", err)
+			_ = n.Unlock()
+		}
+		_ = h.Unlock()
+	})
+}
+
+// Detach, Adopt and ForceUnlock of one client at one lock get out of each other's way.
+func TestDetachBesideForce(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		var all sync.WaitGroup
+		over := make(chan struct{})
+		for range 3 {
+			all.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+						_, _ = w.lock(c).ForceUnlock(background) // there may be nothing to take
+						time.Sleep(time.Millisecond)
+					}
+				}
+			})
+		}
+		for range 200 {
+			h := must(t)(w.lock(c).Lock(background))
+			if owner, err := h.Detach(); err == nil {
+				if h, err := w.lock(c).Adopt(background, owner); err == nil {
+					_ = h.Unlock()
+				}
+			}
+			_ = h.Unlock()
+		}
+		close(over)
+		all.Wait()
+	})
+}
