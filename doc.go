@@ -8,11 +8,11 @@
 //	hold, err := client.NewMutex("orders:42").Lock(ctx)
 //	if err != nil { ... }
 //	defer hold.Unlock()
-//	work(hold.Context()) // ends with cause ErrLost if the lock is lost
+//	work(hold.Context()) // ends if the lock is lost; its cause matches ErrLost
 //
 // A [Hold] has a deadline, which a watchdog moves for as long as Redis
 // acknowledges renewals. Before the lock can be somebody else's, the hold's
-// context ends with cause [ErrLost]. Every call has its effect exactly once,
+// context ends with a cause that matches [ErrLost]. Every call has its effect exactly once,
 // whatever happens to its messages.
 //
 // # Parts
@@ -65,20 +65,20 @@
 // What is lost is kept until its key has certainly gone, for Unlock to remove it;
 // then nothing remains of it here, whether or not it is ever unlocked.
 //
+// The promise is good for requests that are lost or late. It does not cover one
+// that is delivered again after it was answered; TCP does not do that, and the
+// drivers see to it that clients do not.
+//
 // # A transfer
 //
-// Detach ends the giver's use of a clean hold: its count is answered as 1, it has no
-// nested holds, op is free and no send can have an effect any more. It renews no more,
+// Detach ends the giver's use of a clean hold: Redis has confirmed the count 1, it has
+// no nested holds, op is free and no send can have an effect any more. Nobody renews it,
 // and the owner is retired for as long as the key may live, so that nobody locks under
 // it again. Adopt is one script: a new owner of the taker's takes the place of the
 // giver's, with the count 1 and a new token. Its sends are as those of an acquire from 0
 // to 1: repeated until answered, and settled in the background if the call fails, which
 // then releases what it took over. If the giver dies before, or the taker does, the
 // lock ends with its lease.
-//
-// The promise is good for requests that are lost or late. It does not cover one
-// that is delivered again after it was answered; TCP does not do that, and the
-// drivers see to it that clients do not.
 //
 // # Goroutines
 //
@@ -94,13 +94,15 @@
 //	             ends with the call's context, or within the client's timeout.
 //	side by side one a part while a hold of several locks is extended or given
 //	             back; the caller waits for them, or a task of a client does.
-//	hook         one a loss, for the hooks; counted by Client.tasks.
+//	hook         one a loss, for the hooks; counted by Client.tasks, but for the
+//	             time in which a user's function runs.
 //	watchdog     one, and one a batch of renewals, from the first hold to Close;
 //	             one a renewal of a batch that a cluster is moving;
 //	             see internal/watchdog.
 //	listener     the driver's, from the first wait or long hold to Close.
 //
-// Close ends all of them and waits.
+// Close ends all of them and waits, for the client's timeout at most. It does not wait
+// for hooks that are running: one of them may have called it.
 //
 // # Locks
 //

@@ -30,7 +30,8 @@ var (
 	ErrNotHeld = errors.New("not held by this owner")
 
 	// ErrReentrant: the owner holds the lock already and cannot have it once more:
-	// it is [NonReentrant], or held for reading and wanted for writing.
+	// it is [NonReentrant], or held for reading and wanted for writing. Or a hold
+	// cannot be handed over, because its owner has others of the lock.
 	ErrReentrant = errors.New("held by this owner already")
 
 	// ErrOtherKind: what stands in Redis at the name is another kind of object, or
@@ -57,7 +58,8 @@ var (
 	// ErrInvalidLease: a lease is out of bounds. Nothing was sent.
 	ErrInvalidLease = errors.New("invalid lease")
 
-	// ErrInvalidOwner: an owner is the zero Owner or cannot be read. Nothing was
+	// ErrInvalidOwner: an owner is the zero Owner, cannot be read, belongs to another
+	// client, or was detached; or a hold has no single owner to detach. Nothing was
 	// sent.
 	ErrInvalidOwner = errors.New("invalid owner")
 

@@ -30,6 +30,9 @@ func (l *lock) Name() string { return l.kind.name }
 //   - [*BackendError] if Redis did not answer, or refused; [ErrOtherKind] besides
 //     if the name is another kind of object;
 //   - [ErrLost] if the hold that this one was to be nested in is gone;
+//   - [ErrReentrant] if the owner holds the lock and it is [NonReentrant], or reads
+//     and would write;
+//   - [ErrNotReplicated] if [WithReplicaAck] asks for more; it is given back;
 //   - [ErrClosed], [ErrInvalidName], [ErrInvalidLease], [ErrInvalidOwner] or
 //     [ErrInvalidOption].
 //
@@ -45,11 +48,10 @@ func (l *lock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error
 	return l.kind.client.acquire(ctx, l.kind, true, options)
 }
 
-// Adopt takes a hold over that stands in Redis: one that its holder has given up
-// with [Hold.Detach], here or in another process. An owner of this client takes the
-// place of the one that is given, whose count it does not inherit, with a new token
-// if the lock is [Fenced]; the hold is then as one of Lock's. Nobody else gets in
-// between.
+// Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or
+// another process. A new owner of this client replaces the given one. The count is 1,
+// and a [Fenced] lock gets a new token; the hold is then as one of Lock's. Nobody else
+// gets in between.
 //
 // Adopting what its holder has not detached is taking it away, as with ForceUnlock:
 // the holder is told as fast, and until then two believe that they hold the lock.

@@ -144,7 +144,7 @@ func (m *MultiLock) Name() string { return m.name }
 // have one owner, unless ctx is that of a hold of one of them. Lock of any of them
 // under the context of the hold is reentrant.
 //
-// The hold stands for all. Its context ends with cause [ErrLost] as soon as one
+// The hold stands for all. Its context ends with a [*LostError] as soon as one
 // is lost; its deadline is the earliest; Extend and Unlock do it to all of them
 // side by side, whatever becomes of one, and return every error; its token is 0,
 // those of the locks are in [Hold.Parts]. With [Lease], the lease counts from when

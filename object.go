@@ -70,7 +70,8 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	return o.expire(ctx, d)
 }
 
-// ClearExpire takes that back, and reports whether it is there. Redisson:
+// ClearExpire removes the time to live: it lives until it is deleted. It reports
+// whether it is there. Redisson:
 // RExpirable.clearExpire.
 func (o *object) ClearExpire(ctx context.Context) (bool, error) { return o.expire(ctx, 0) }
 

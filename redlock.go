@@ -87,7 +87,7 @@ func (r *RedLock) Name() string { return r.name }
 // of its client's.
 //
 // The hold lasts while a quorum lives: its deadline is the latest until which
-// that is certain, and its context ends with cause [ErrLost] when fewer live. A
+// that is certain, and its context ends with a [*LostError] when fewer live. A
 // lock that is lost on one of the other servers is not taken again. Extend has to
 // succeed on a quorum, and so has Unlock, which asks every server. Its token is 0.
 // The clients' hooks are told of each server's lock, those of [Observe] of the

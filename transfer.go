@@ -20,14 +20,16 @@ import (
 // adopted within its lease. The hold's context ends, Unlock returns [ErrNotHeld], and
 // the owner is not to be used again: Lock under it returns [ErrInvalidOwner].
 //
+// No hook is told. Closing the client does not release what was detached.
+//
 // Detach waits, for the client's timeout at most, until no call for this hold is
-// under way. If it returns an error, the hold stands as it was; unlock it. The error
-// matches
+// under way. After one of the first two errors and the last one the hold stands as it
+// was; unlock it. The error matches
 //   - [ErrReentrant] if the owner has other holds of the lock, nested ones or on the
 //     other side of a read-write lock;
 //   - [ErrInvalidOwner] if the hold has no single owner that could be replaced: it
 //     is one of several locks, or of permits, which are known by their ids;
-//   - [ErrLost] or [ErrNotHeld] if the hold is no more;
+//   - [ErrLost], [ErrNotHeld] or [ErrClosed] if the hold is no more;
 //   - [*BackendError] if a call for it was still not answered after the timeout.
 //
 // Redisson has no counterpart.

@@ -6,8 +6,8 @@
 --
 -- and each of an owner's read holds has a key of its own beside it, which lives
 -- as long as that hold does: an owner of ours reads for as long as one of its keys
--- lives, whatever the hash says. The hash lives as long as the longest of all
--- holds.
+-- lives, whatever the hash says. The hash lives at least as long as the longest of
+-- all holds.
 --
 -- Of Redisson's owners that is not certain: its version 3 renews these keys for one
 -- lock of several only, and the hash for all. So an owner of its, whose keys are

@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 	}
 	defer hold.Unlock()
 
-	return work(hold.Context()) // ends with cause ErrLost if the lock is lost
+	return work(hold.Context()) // ends if the lock is lost; its cause matches ErrLost
 }
 
 func work(ctx context.Context) error {
