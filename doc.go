@@ -94,8 +94,8 @@
 //	             ends with the call's context, or within the client's timeout.
 //	side by side one a part while a hold of several locks is extended or given
 //	             back; the caller waits for them, or a task of a client does.
-//	hook         one a loss, for the hooks; counted by Client.tasks, but for the
-//	             time in which a user's function runs.
+//	loss         one a loss, for the hooks, and until its key has gone; counted by
+//	             Client.tasks, but for the time in which a user's function runs.
 //	watchdog     one, and one a batch of renewals, from the first hold to Close;
 //	             one a renewal of a batch that a cluster is moving;
 //	             see internal/watchdog.

@@ -318,11 +318,14 @@ func (t *tenure) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 	if len(holds) == 0 {
 		return
 	}
-	time.AfterFunc(time.Until(forget), func() { t.forget(why) })
 	c := t.kind.client
 	c.tasks.Go(func() {
 		for _, h := range holds {
 			c.tasks.Aside(func() { h.tellLoss(why) })
+		}
+		sleep(c.closing, time.Until(forget))
+		if c.closing.Err() == nil { // else Close sees to it
+			t.forget(why)
 		}
 	})
 }

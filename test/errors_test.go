@@ -58,7 +58,11 @@ func quiet(t *testing.T, p *place, options ...holdfast.ClientOption) *holdfast.C
 		if err := c.Close(); err != nil || time.Since(began) > time.Second {
 			t.Errorf("Close: %v after %v", err, time.Since(began))
 		}
-		if errs, _ := o.all(); len(errs) > 0 {
+		errs, _ := o.all()
+		errs = slices.DeleteFunc(errs, func(err error) bool { // see TestPassword
+			return strings.Contains(err.Error(), "unauthenticated")
+		})
+		if len(errs) > 0 {
 			t.Errorf("told in the background: %v", errs)
 		}
 	})
@@ -242,6 +246,12 @@ func TestPassword(t *testing.T) {
 		} {
 			began := time.Now()
 			err := call()
+			// Behind this one the server closes the connection, and the client may notice that
+			// first. Then it does not know what came of the call, and asks once more.
+			var backend *holdfast.BackendError
+			if errors.As(err, &backend) && backend.MayHaveRun && strings.Contains(err.Error(), "unauthenticated") {
+				backend.MayHaveRun = false
+			}
 			wantBackend(t, what, err, says)
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("%s took %v: it was repeated", what, took)
