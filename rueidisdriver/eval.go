@@ -45,9 +45,11 @@ func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) 
 	}
 }
 
-// command returns what runs a script.
+// command returns what runs a script. It is pinned: rueidis takes a command back for
+// the next call as soon as its caller has an error, and when a connection breaks, its
+// writer may still be reading it then.
 func command(b rueidis.Builder, name, text string, call driver.Call) rueidis.Completed {
-	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build()
+	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build().Pin()
 }
 
 // dialAttempts bounds how often a call waits for a connection that another call
