@@ -163,10 +163,7 @@ func (c *Client) order(ctx context.Context, ask request) outcome {
 		ended := f.await(ctx, patience+c.acknowledging(ask))
 		switch {
 		case ended != nil:
-			o.err = ended
-			if ctx.Err() == nil {
-				o.trouble = ended
-			}
+			o.failed(ctx, ended)
 			if f.loose() {
 				o.unknown = append(o.unknown, f)
 			}
@@ -186,6 +183,14 @@ func (c *Client) order(ctx context.Context, ask request) outcome {
 			o.answer, o.acked, o.sent, o.err = f.answer, f.acked, f.sent, nil
 			return o
 		}
+	}
+}
+
+// failed takes note of the error of an attempt.
+func (o *outcome) failed(ctx context.Context, err error) {
+	o.err = err
+	if ctx.Err() == nil && (o.trouble == nil || !errors.Is(err, errNoAnswer)) {
+		o.trouble = err // silence says less than a refusal before it
 	}
 }
 
