@@ -158,7 +158,7 @@ func (t *goThread) does(words []string) (any, error) {
 	case "owner":
 		return t.owner, nil
 	case "contend":
-		return contend(t.under(kind, nil), t.side, kind, name, rest[0])
+		return contend(background, t.side, kind, name, rest[0]) // each hold has an owner of its own
 	case "rounds":
 		return rounds(t.ctx, t.side.client.NewLatch(name), rest)
 	}
