@@ -43,8 +43,8 @@ type member struct {
 }
 
 // gather returns the hold of so many parts, need of which have to live. It has
-// none yet. Parts are to be acquired under the hold's
-// context, so that whatever ends it ends their acquiring, too.
+// none yet. Parts are to be acquired under the hold's context, so that whatever ends
+// it ends their acquiring, too.
 func gather(ctx context.Context, name string, owners owners, of, need int, hooks hookList) *Hold {
 	h := &Hold{
 		bundle: &bundle{name: name, owner: owners.one(), of: of, need: need, news: make(chan struct{}, 1)},

@@ -46,7 +46,7 @@ func (h *Hold) Detach() (Owner, error) {
 		return Owner{}, h.alive()
 	}
 	defer c.tasks.End()
-	ctx, cancel := context.WithTimeout(c.life, c.config.timeout)
+	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
 	if err := t.takeOp(ctx); err != nil {
 		return Owner{}, t.notQuiet()
