@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/faketime"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -72,7 +73,7 @@ func TestLateNewsOfALossDoesNotHitTheNextHold(t *testing.T) {
 // A hold with a fixed lease that is dropped, as throttles do, leaves nothing here: no
 // state, no goroutine, no timer.
 func TestNothingRemainsOfADroppedHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		c, err := New(nilDriver{})
 		if err != nil {
 			t.Fatal(err)

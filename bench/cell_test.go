@@ -5,8 +5,9 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/faketime"
 )
 
 // fakeSession is a contender of the tests' own.
@@ -20,7 +21,7 @@ var crowd = workload{id: "crowd", title: "4 on one", goroutines: 4, shared: true
 // fake runs a cell under fake time, with one pair for all of its goroutines.
 func fake(t *testing.T, w workload, p pair) (f figures) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		c := cell{
 			workload: w, session: fakeSession(func(string) pair { return p }),
 			prefix: "x", window: 10 * time.Second, limit: time.Second,

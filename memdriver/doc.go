@@ -3,8 +3,10 @@
 //
 // A [Server] executes the real Lua scripts. It opens no socket and takes the
 // time from the time package, so it runs inside testing/synctest, where a lease
-// of an hour ends in no time. Each [Driver] on it is one client; give drivers of
-// one server to several holdfast clients and they contend for the same locks.
+// of an hour ends in no time. (With the race detector, do so with -cpu 1: that of
+// Go 1.26 may crash if a bubble uses more than one processor, golang/go#78156.)
+// Each [Driver] on it is one client; give drivers of one server to several holdfast
+// clients and they contend for the same locks.
 //
 // Faults are what the package is for: [Driver.SetFaults] decides for each call
 // whether its request or its reply is lost, late or repeated, and

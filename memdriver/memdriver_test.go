@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
+	"github.com/holdfast-go/holdfast/internal/faketime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -89,7 +90,7 @@ func TestFaults(t *testing.T) {
 		"repeated":      {fault: Fault{Repeat: true, RepeatAfter: 2 * time.Second}, runs: "1", later: "2", answered: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			faketime.Test(t, func(t *testing.T) {
 				s := newServer(t)
 				d := s.Driver()
 				d.SetFaults(func(driver.Call) Fault { return test.fault })
@@ -138,7 +139,7 @@ func TestReplicas(t *testing.T) {
 		"reply lost":    {fault: Fault{LoseReply: true}, replicas: 2, later: 2, deadline: 2 * hour, took: 2 * hour, lost: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			faketime.Test(t, func(t *testing.T) {
 				s := newServer(t)
 				s.SetReplicas(test.replicas)
 				later := time.AfterFunc(hour/2, func() { s.SetReplicas(test.later) })
@@ -182,7 +183,7 @@ func wantRuns(t *testing.T, s *Server, want string) {
 
 // Keys expire with the bubble's clock, and TIME follows it.
 func TestFakeTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		do := func(args ...string) any {
 			reply, err := s.Do(args...)
@@ -208,7 +209,7 @@ func TestFakeTime(t *testing.T) {
 }
 
 func TestLoseMessages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		d := s.Driver()
 		var events []string
@@ -236,7 +237,7 @@ func TestLoseMessages(t *testing.T) {
 
 // The server's clock is what scripts read and what keys expire by.
 func TestSetClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		want := func(want string, args ...string) {
 			t.Helper()

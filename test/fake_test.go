@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/faketime"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -28,7 +28,7 @@ type world struct {
 // may be left: no key but those that the kind keeps, no subscription, and no goroutine, which synctest sees to.
 func fake(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		server, err := memdriver.NewServer()
 		if err != nil {
 			t.Fatal(err)

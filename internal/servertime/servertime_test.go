@@ -2,8 +2,9 @@ package servertime
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/faketime"
 )
 
 // send is a call that takes effect for two seconds.
@@ -39,7 +40,7 @@ func (c *Clocks) answer(slot int, ahead, after time.Duration) {
 }
 
 func TestClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		var c Clocks
 		c.send(0).want(t, time.Now().UnixMilli()+2250, 2500*time.Millisecond)
 		c.answer(0, time.Hour, 100*time.Millisecond)
@@ -57,7 +58,7 @@ func TestClock(t *testing.T) {
 // young and good that is.
 func TestAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-3 * time.Second, 3 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
+		faketime.Test(t, func(t *testing.T) {
 			var c Clocks
 			c.answer(0, 0, 2*time.Millisecond)
 			c.answer(0, ahead, 100*time.Millisecond)
@@ -68,7 +69,7 @@ func TestAnotherClock(t *testing.T) {
 
 // A slow answer makes a doubtful guess, and says so until a better one comes.
 func TestDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		var c Clocks
 		doubt := func(want time.Duration) {
 			t.Helper()
@@ -98,7 +99,7 @@ func TestFirstAnswerTellsWhenASendIsOver(t *testing.T) {
 		3 * time.Second:   -450 * time.Millisecond, // it was late when it was sent
 		-10 * time.Minute: maxDoubt + 2*time.Second,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		faketime.Test(t, func(t *testing.T) {
 			var c Clocks
 			first := c.send(0)
 			first.want(t, time.Now().UnixMilli()+2250, 2500*time.Millisecond)
@@ -113,7 +114,7 @@ func TestFirstAnswerTellsWhenASendIsOver(t *testing.T) {
 // Each slot has a guess of its own; one about which nothing was answered follows
 // the last answer, and does not rely on it.
 func TestSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		c := New(3)
 		c.answer(0, time.Minute, 100*time.Millisecond)
 		minute := time.Minute.Milliseconds()

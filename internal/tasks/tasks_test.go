@@ -5,10 +5,12 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/internal/faketime"
 )
 
 func TestWaitAwaitsTasksOfTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		var g Group
 		first, second := make(chan struct{}), make(chan struct{})
 		g.Go(func() {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/faketime"
 )
 
 // host is one whose monotonic clock stands still at some moment, while the wall
@@ -80,7 +82,7 @@ func (s *server) wantLost(t *testing.T, name string, since time.Time, after time
 // suspending runs f with a dog on such a host.
 func suspending(t *testing.T, f func(t *testing.T, s *server, d *Dog, h *host)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		f(t, s, d, suspended(d))
@@ -211,7 +213,7 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 
 // Renewals ask for the lease that was set last, and are sent as often as it wants.
 func TestAnotherLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		var asked []time.Duration
 		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
 			asked = append(asked, batch[0].TTL)

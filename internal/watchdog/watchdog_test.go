@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/faketime"
 )
 
 // server stands for Redis: it answers renewals as the test says.
@@ -74,7 +76,7 @@ func watch(d *Dog, name string, group any, lease time.Duration, renewing bool) *
 }
 
 func TestRenewsAtAThirdOfTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		e := watch(d, "a", 0, 30*time.Second, true)
@@ -95,7 +97,7 @@ func TestRenewsAtAThirdOfTheLease(t *testing.T) {
 }
 
 func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: func(ctx context.Context, _ []Renewal) ([]bool, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -115,7 +117,7 @@ func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
 }
 
 func TestTransientErrorsAreBorne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{}
 		s.answer = func(ctx context.Context, batch []Renewal) ([]bool, error) {
 			if since := time.Since(s.start); since > 9*time.Second && since < 25*time.Second {
@@ -135,7 +137,7 @@ func TestTransientErrorsAreBorne(t *testing.T) {
 }
 
 func TestNotHeldEndsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: func(_ context.Context, batch []Renewal) ([]bool, error) {
 			return make([]bool, len(batch)), nil
 		}}
@@ -154,7 +156,7 @@ func TestNotHeldEndsAtOnce(t *testing.T) {
 // S25: an answer that was under way when its entry was removed must not touch
 // the entry that came after it.
 func TestS25_LateAnswerTouchesNothingElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		s := &server{answer: func(_ context.Context, batch []Renewal) ([]bool, error) {
 			<-release
@@ -178,7 +180,7 @@ func TestS25_LateAnswerTouchesNothingElse(t *testing.T) {
 
 // S26: an entry is renewed for itself, whatever else its client holds or held.
 func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		for range 3 {
@@ -195,7 +197,7 @@ func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
 
 // S11, S12: a group that is not answered delays no other.
 func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
 			if batch[0].Ward == "dead" {
 				<-ctx.Done()
@@ -225,7 +227,7 @@ func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 
 // P5: storms of short holds start one goroutine and leave no renewal behind.
 func TestP5_StormsLeaveNoRenewals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		for range 10000 {
@@ -241,7 +243,7 @@ func TestP5_StormsLeaveNoRenewals(t *testing.T) {
 
 // A host that was suspended finds out at the next look at the clock.
 func TestSuspendedHostLosesItsHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: func(ctx context.Context, _ []Renewal) ([]bool, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -259,7 +261,7 @@ func TestSuspendedHostLosesItsHolds(t *testing.T) {
 }
 
 func TestUntilBoundsRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		now := time.Now()
@@ -279,7 +281,7 @@ func TestUntilBoundsRenewal(t *testing.T) {
 // What a hold with a fixed lease was promised is asked for again and again, and no
 // more than that; a renewed one is seen to as often.
 func TestUpkeep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		now := time.Now()
 		var ends []time.Duration
 		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
@@ -318,7 +320,7 @@ func TestUpkeep(t *testing.T) {
 // After a suspension they are seen to at once, renewed or not.
 func TestUpkeepAfterASuspension(t *testing.T) {
 	for _, renewing := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
+		faketime.Test(t, func(t *testing.T) {
 			s := &server{answer: allHeld}
 			d := newDog(t, s)
 			now := time.Now()
@@ -338,7 +340,7 @@ func TestUpkeepAfterASuspension(t *testing.T) {
 // A host that was suspended, or whose clock was slewed, while nothing was held
 // does not lose the first hold after that.
 func TestSuspendWhileIdleDoesNotHitTheNextHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		start := time.Now()
@@ -360,7 +362,7 @@ func TestSuspendWhileIdleDoesNotHitTheNextHold(t *testing.T) {
 
 // An acquire under way during a suspension is charged for it once.
 func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		start := time.Now()
@@ -383,7 +385,7 @@ func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
 
 // A check that a poke has asked for survives the end of renewal.
 func TestPokeSurvivesRenewingOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		e := watch(d, "a", 0, 30*time.Second, true)
