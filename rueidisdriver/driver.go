@@ -58,7 +58,7 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 	if !d.slotted {
 		return d.remember(false), nil
 	}
-	ask := d.client.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()
+	ask := d.client.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build().Pin()
 	err := d.client.Do(ctx, ask).Error()
 	if err == nil {
 		return d.remember(true), nil

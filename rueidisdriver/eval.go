@@ -45,9 +45,10 @@ func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) 
 	}
 }
 
-// command returns what runs a script. It is pinned: rueidis takes a command back for
-// the next call as soon as its caller has an error, and when a connection breaks, its
-// writer may still be reading it then.
+// command returns what runs a script. It is pinned, as every command here is: rueidis
+// reuses one as soon as its caller has an answer or an error, and when a connection
+// breaks, that one's writer may still be reading it then, though a repetition on
+// another connection has been answered.
 func command(b rueidis.Builder, name, text string, call driver.Call) rueidis.Completed {
 	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build().Pin()
 }

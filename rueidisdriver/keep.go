@@ -42,9 +42,9 @@ func (l *listener) receive(ctx context.Context, channel string, s *seat) {
 		return // the next round asks again
 	}
 	client := l.driver.client
-	subscribe := client.B().Subscribe().Channel(channel).Build()
+	subscribe := client.B().Subscribe().Channel(channel).Build().Pin()
 	if command == spublish {
-		subscribe = client.B().Ssubscribe().Channel(channel).Build()
+		subscribe = client.B().Ssubscribe().Channel(channel).Build().Pin()
 	}
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(event rueidis.PubSubSubscription) {
 		joined := event.Kind == "subscribe" || event.Kind == "ssubscribe"
@@ -74,9 +74,9 @@ func (l *listener) receive(ctx context.Context, channel string, s *seat) {
 func leave(wire rueidis.CommandClient, command, channel string) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
-	unsubscribe := wire.B().Unsubscribe().Channel(channel).Build()
+	unsubscribe := wire.B().Unsubscribe().Channel(channel).Build().Pin()
 	if command == spublish {
-		unsubscribe = wire.B().Sunsubscribe().Channel(channel).Build()
+		unsubscribe = wire.B().Sunsubscribe().Channel(channel).Build().Pin()
 	}
 	// On a connection that fails the subscription ends by itself.
 	_ = wire.Do(ctx, unsubscribe).Error()

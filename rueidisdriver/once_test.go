@@ -35,7 +35,7 @@ func checkOnce(t *testing.T, client rueidis.Client, proxy *redistest.Proxy, key 
 		t.Errorf("%d EVALSHA sent", sent)
 	}
 	proxy.Cut()
-	got, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
+	got, err := client.Do(t.Context(), client.B().Get().Key(key).Build().Pin()).ToString()
 	if got != "2" {
 		t.Errorf("the script ran %s times after the first, %v", got, err)
 	}
@@ -104,7 +104,7 @@ func TestOnceControl(t *testing.T) {
 	client := connect(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
 	command := redistest.Command("GET")
 	proxy.SwallowNextReply(command, redistest.ThenReset)
-	err := client.Do(t.Context(), client.B().Get().Key("control").Build()).Error()
+	err := client.Do(t.Context(), client.B().Get().Key("control").Build().Pin()).Error()
 	if sent := proxy.Requests(command); !rueidis.IsRedisNil(err) || sent != 2 {
 		t.Errorf("got %v, %d GET sent, want nil and 2", err, sent)
 	}

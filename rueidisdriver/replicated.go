@@ -93,7 +93,7 @@ func (r replicated) script(ctx context.Context, conn rueidis.DedicatedClient, na
 	bounded, cancel := context.WithTimeout(ctx, scriptLimit)
 	defer cancel()
 	if r.asking {
-		if err := conn.Do(bounded, conn.B().Arbitrary("ASKING").Build()).Error(); err != nil {
+		if err := conn.Do(bounded, conn.B().Arbitrary("ASKING").Build().Pin()).Error(); err != nil {
 			failure := classify(ctx, err)
 			failure.MayHaveRun = false // the script was not sent
 			return nil, failure
@@ -106,7 +106,7 @@ func (r replicated) script(ctx context.Context, conn rueidis.DedicatedClient, na
 func (r replicated) wait(ctx context.Context, conn rueidis.DedicatedClient) int {
 	bounded, cancel := context.WithTimeout(ctx, r.timeout+waitGrace)
 	defer cancel()
-	wait := conn.B().Wait().Numreplicas(int64(r.replicas)).Timeout(r.timeout.Milliseconds()).Build()
+	wait := conn.B().Wait().Numreplicas(int64(r.replicas)).Timeout(r.timeout.Milliseconds()).Build().Pin()
 	acknowledged, err := conn.Do(bounded, wait).AsInt64()
 	if err != nil {
 		return 0

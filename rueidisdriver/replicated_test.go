@@ -41,7 +41,7 @@ func checkReplicatedOnce(t *testing.T, client rueidis.Client, proxy *redistest.P
 	if sent := proxy.Requests(evalsha) - before; sent != 2 {
 		t.Errorf("%d EVALSHA sent for two calls", sent)
 	}
-	got, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
+	got, err := client.Do(t.Context(), client.B().Get().Key(key).Build().Pin()).ToString()
 	if got != "3" {
 		t.Errorf("the script ran %s times in three calls, %v", got, err)
 	}
