@@ -96,7 +96,7 @@ const (
 	contenders = 3
 	victim     = contenders // the number of the one that is killed while it holds
 	// victimLease is how long the others have to do without it.
-	victimLease = time.Second
+	victimLease = 3 * time.Second
 )
 
 func overlapName(i int) string { return fmt.Sprintf("overlap:%02d", i) }
@@ -264,7 +264,8 @@ func (c *contender) killedSpans(t *testing.T, p *place) map[int][]span {
 		asked := now()
 		left := k.lives(p.ask(t, overlapName(i)), overlapName(i), c.owner[i])
 		if left <= 0 {
-			t.Fatalf("%s: the process that was killed did not hold it any more", k.name)
+			t.Fatalf("%s: the process that was killed did not hold it any more: %v, %v of it left, owner %s",
+				k.name, p.do(t, overlapName(i), "HGETALL", overlapName(i)), left, c.owner[i])
 		}
 		held[0].to = asked + int64(left-2*time.Millisecond) // whole milliseconds
 	}
@@ -368,5 +369,6 @@ func holdUntilKilled(ctx context.Context, kind int, l anyLock, shared bool) erro
 	}
 	report(kind, span{shared: shared, from: now()}, h.Owner())
 	<-h.Context().Done()
-	return fmt.Errorf("lost: %w", context.Cause(h.Context()))
+	fmt.Fprintln(os.Stderr, "the victim has lost", l.Name(), context.Cause(h.Context()))
+	return context.Cause(h.Context())
 }
