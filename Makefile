@@ -9,6 +9,7 @@ ADAPTERS      := goredisdriver rueidisdriver
 OLDEST        := $(ADAPTERS:%=oldest-%)
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
+LONGEST       := github.com/holdfast-go/holdfast/test
 
 .DEFAULT_GOAL := help
 
@@ -16,14 +17,19 @@ EVERYTHING    := github.com/holdfast-go/holdfast/...
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# The workspace lifts the clients to the newest version that any module asks for;
+# the adapters are tested on the oldest one that they promise, too. The longest
+# package comes first, and the others beside it.
 .PHONY: test
 test: need-redis ## run all tests, with the race detector, on real servers
-	$(GO) test -race -timeout 15m $$($(GO) list $(EVERYTHING) | grep -v /holdfast/interop)
-	@# The workspace lifts the clients to the newest version that any module asks
-	@# for; the adapters are tested on the oldest one that they promise, too.
-	@$(MAKE) --no-print-directory -j $(OLDEST)
+	@$(MAKE) --no-print-directory -j 2 test-newest test-oldest
 
-.PHONY: $(OLDEST)
+.PHONY: test-newest
+test-newest: need-redis
+	$(GO) test -race -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -Ev '/holdfast/(interop|test)$$')
+
+.PHONY: test-oldest $(OLDEST)
+test-oldest: $(OLDEST)
 $(OLDEST): oldest-%: need-redis
 	cd $* && GOWORK=off $(GO) test -race -timeout 10m ./...
 

@@ -221,7 +221,7 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 	a.asked = a.asked || first.waiting
 	o := a.client.order(ctx, a.kind.take(first))
 	a.unknown = append(a.unknown, o.unknown...)
-	if refused := o.err == nil && o.answer.Code == script.Refused; w.waiting && (refused || moving(o.err)) {
+	if refused := o.err == nil && o.answer.Code == script.Refused; w.waiting && (refused || moving(o.why())) {
 		a.refusedOnce = a.refusedOnce || refused
 		if refused && a.kind.asks {
 			w.since, _ = o.answer.Int(4) // else it is about the moment at which it asks

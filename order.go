@@ -216,11 +216,16 @@ func (f *flight) await(ctx context.Context, timeout time.Duration) error {
 
 // backendError tells a user about an order that was not answered.
 func (o *outcome) backendError(op, name string) error {
-	ran, err := len(o.unknown) > 0, o.err
-	if errors.Is(err, errNoAnswer) && o.trouble != nil {
-		err = o.trouble // says more
+	return &BackendError{Op: op, Name: name, MayHaveRun: len(o.unknown) > 0, Err: explained(o.why())}
+}
+
+// why is what says most of why an order failed: silence says less than a refusal
+// before it.
+func (o *outcome) why() error {
+	if errors.Is(o.err, errNoAnswer) && o.trouble != nil {
+		return o.trouble
 	}
-	return &BackendError{Op: op, Name: name, MayHaveRun: ran, Err: explained(err)}
+	return o.err
 }
 
 // untold tells a user about an order that has had its effect, of which Redis told

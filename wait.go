@@ -152,7 +152,7 @@ func (a *acquisition) bears(ctx context.Context, place *line.Place, o *outcome, 
 	if ctx.Err() != nil || !o.worthRepeating() {
 		return false
 	}
-	inTouch := a.last != nil || moving(o.err)
+	inTouch := a.last != nil || moving(o.why())
 	a.last = o.backendError(a.op, a.kind.name)
 	now := time.Now()
 	if away.IsZero() {

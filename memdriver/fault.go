@@ -2,6 +2,7 @@ package memdriver
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -11,7 +12,8 @@ import (
 
 // Fault is what happens to one call. The zero Fault is none.
 type Fault struct {
-	// Refuse, if set, is returned at once; nothing is sent.
+	// Refuse, if set, is returned at once; nothing is sent. A [*driver.Error] is
+	// returned as it is, any other one as that of a connection that cannot be made.
 	Refuse error
 	// LoseRequest: the server never gets it.
 	LoseRequest bool
@@ -45,6 +47,10 @@ type answer struct {
 func (d *Driver) suffer(ctx context.Context, call driver.Call, f Fault) (any, error) {
 	switch {
 	case f.Refuse != nil:
+		var said *driver.Error
+		if errors.As(f.Refuse, &said) {
+			return nil, said
+		}
 		return nil, driver.ConnectionError(f.Refuse, true)
 	case f.LoseRequest:
 		return nil, lost(ctx)

@@ -22,7 +22,6 @@ import (
 var multiStressSeeds = flag.Uint64("multistress.seeds", 10, "how many random programs TestMultiStress runs")
 
 func TestMultiStress(t *testing.T) {
-	t.Parallel()
 	for seed := range *multiStressSeeds {
 		fake(t, func(t *testing.T, w *world) {
 			s := &multiStress{t: t, seed: seed, held: map[*holdfast.Hold][]string{}}

@@ -512,3 +512,23 @@ func TestCloseIsBounded(t *testing.T) {
 		time.Sleep(time.Second) // the lease
 	})
 }
+
+// A waiter whose first call is refused because a slot is being moved, and not answered
+// after that, waits on: what a cluster has said counts for more than its silence.
+func TestWaiterBearsAMoveAndSilence(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		var calls atomic.Int32
+		d.SetFaults(func(driver.Call) memdriver.Fault {
+			if calls.Add(1) == 1 {
+				return memdriver.Fault{Refuse: driver.ServerError("TRYAGAIN Multiple keys request during rehashing of slot", errors.New("TRYAGAIN"))}
+			}
+			return memdriver.Fault{LoseRequest: true}
+		})
+		time.AfterFunc(30*time.Second, func() { d.SetFaults(nil) })
+		unlock(t, must(t)(c.NewFairMutex("x").Lock(background)))
+		if n := calls.Load(); n < 3 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}

@@ -198,6 +198,7 @@ func TestMultiLockOnTwoServers(t *testing.T) {
 	lease := holdfast.WithLease(2 * time.Second)
 	a := goRedis("a", redis.UniversalOptions{Addrs: []string{s[0].Addr()}}, cli(s[0]))
 	b := rueidisAt("b", rueidis.ClientOption{InitAddress: []string{s[1].Addr()}}, cli(s[1]))
+	b.dead = func() bool { return !s[1].Running() }
 	x, y := a.client(t, lease), b.client(t, lease, holdfast.WithTimeout(time.Second))
 	h := must(t)(holdfast.NewMultiLock(x.NewMutex("a"), y.NewMutex("b")).Lock(background))
 	s[1].Kill()
@@ -293,6 +294,7 @@ func (f fleet) redlock(t *testing.T, name string, options ...holdfast.ClientOpti
 		if i%2 == 1 {
 			p = rueidisAt("", rueidis.ClientOption{InitAddress: []string{s.Addr()}}, nil)
 		}
+		p.dead = func() bool { return !s.Running() }
 		lockers = append(lockers, p.client(t, options...).NewMutex(name))
 	}
 	return holdfast.NewRedLock(lockers...)

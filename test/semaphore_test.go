@@ -468,7 +468,7 @@ func TestSemaphoreRights(t *testing.T) {
 	for kind, row := range map[string]struct {
 		commands, keys []string
 		channels       []string
-		use            func(t *testing.T, c *holdfast.Client) error
+		use            func(t *testing.T, c *holdfast.Client, asking func() (asked func(got chan error))) error
 	}{
 		"permits": {
 			[]string{
@@ -511,7 +511,7 @@ func TestSemaphoreRights(t *testing.T) {
 				p := goRedis("acl", redis.UniversalOptions{
 					Addrs: []string{s.Addr()}, Username: "limited", Password: "any", DisableIdentity: true,
 				}, cli(s))
-				return row.use(t, p.client(t))
+				return row.use(t, p.client(t), askedOnce(t, s))
 			}
 			ok(t, use(all))
 			for i, right := range known(t, all) {
@@ -526,8 +526,31 @@ func TestSemaphoreRights(t *testing.T) {
 	}
 }
 
-// usePermits, useSemaphore and useLatch do all that a kind can do.
-func usePermits(t *testing.T, c *holdfast.Client) error {
+// askedOnce returns what is called before a waiter is started. What that returns waits
+// until one more script has run, or has failed because a right is missing.
+func askedOnce(t *testing.T, s *redistest.Server) func() (asked func(got chan error)) {
+	t.Helper()
+	scripts := func() (n int) {
+		for _, line := range lines(s.Cli(t, "INFO", "commandstats")) {
+			if text, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls="); ok {
+				n = number(text[:strings.IndexByte(text, ',')])
+			}
+		}
+		return n
+	}
+	return func() func(got chan error) {
+		before := scripts()
+		return func(got chan error) {
+			for end := time.Now().Add(time.Second); scripts() == before && len(got) == 0 && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+}
+
+// usePermits, useSemaphore and useLatch do all that a kind can do. Asking is called
+// before they start a waiter; see askedOnce.
+func usePermits(t *testing.T, c *holdfast.Client, asking func() (asked func(got chan error))) error {
 	t.Helper()
 	s := c.NewPermitSemaphore("s:x")
 	if _, err := s.TrySetPermits(background, 3); err != nil {
@@ -543,7 +566,7 @@ func usePermits(t *testing.T, c *holdfast.Client) error {
 	if _, err := s.Acquire(background, 2, holdfast.Wait(200*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
 		return err
 	}
-	got := make(chan error, 1)
+	got, asked := make(chan error, 1), asking()
 	go func() {
 		next, err := s.Acquire(background, 2, holdfast.Wait(2*time.Second), holdfast.Lease(300*time.Millisecond))
 		if err == nil {
@@ -553,7 +576,7 @@ func usePermits(t *testing.T, c *holdfast.Client) error {
 		}
 		got <- err
 	}()
-	time.Sleep(50 * time.Millisecond)
+	asked(got)
 	_, err1 := s.Inspect(background)
 	_, err2 := s.Available(background)
 	err = errors.Join(h.Extend(background, time.Minute), h.Unlock(), err1, err2)
@@ -569,7 +592,7 @@ func usePermits(t *testing.T, c *holdfast.Client) error {
 	return errors.Join(err, err3)
 }
 
-func useSemaphore(t *testing.T, c *holdfast.Client) error {
+func useSemaphore(t *testing.T, c *holdfast.Client, asking func() (asked func(got chan error))) error {
 	t.Helper()
 	s := c.NewSemaphore("s:x")
 	_, err := s.TrySetPermitsFor(background, 3, time.Minute)
@@ -579,26 +602,26 @@ func useSemaphore(t *testing.T, c *holdfast.Client) error {
 	if err := s.Acquire(background, 2, holdfast.Wait(200*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
 		return err
 	}
-	got := make(chan error, 1)
+	got, asked := make(chan error, 1), asking()
 	go func() { got <- s.Acquire(background, 2, holdfast.Wait(2*time.Second)) }()
-	time.Sleep(50 * time.Millisecond)
+	asked(got)
 	err = errors.Join(s.Release(2), <-got)
 	_, err1 := s.Available(background)
 	_, err2 := s.Drain(background)
 	return errors.Join(err, err1, err2)
 }
 
-func useLatch(t *testing.T, c *holdfast.Client) error {
+func useLatch(t *testing.T, c *holdfast.Client, asking func() (asked func(got chan error))) error {
 	t.Helper()
 	l := c.NewLatch("s:x")
 	if _, err := l.TrySetCount(background, 2); err != nil {
 		return err
 	}
-	got := make(chan error, 1)
+	_, err1 := l.Count(background) // so that the script is known
+	got, asked := make(chan error, 1), asking()
 	go func() { got <- l.Await(background, holdfast.Wait(2*time.Second)) }()
-	time.Sleep(50 * time.Millisecond)
-	err := errors.Join(l.CountDown(background), l.CountDown(background), <-got)
-	_, err1 := l.Count(background)
+	asked(got)
+	err := errors.Join(err1, l.CountDown(background), l.CountDown(background), <-got)
 	_, err2 := l.Delete(background)
-	return errors.Join(err, err1, err2)
+	return errors.Join(err, err2)
 }

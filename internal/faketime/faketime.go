@@ -17,7 +17,9 @@ import (
 // running is held while a bubble runs: the number of processors is the process's.
 var running sync.Mutex
 
-// Test is synctest.Test on one processor. Tests that are parallel take turns.
+// Test is synctest.Test on one processor. Tests that are parallel take turns; but all
+// goroutines of the process share that processor meanwhile, so it is not for tests that
+// are parallel to some which wait for servers.
 func Test(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	running.Lock()

@@ -159,7 +159,7 @@ func (c *Cluster) owner(key string) (*Server, error) {
 }
 
 func (c *Cluster) running() []*Server {
-	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Server) bool { return !n.running() })
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Server) bool { return !n.Running() })
 }
 
 func (c *Cluster) node(addr string) *Server {

@@ -116,7 +116,7 @@ func (s *Sentinel) WaitNewPrimary(t testing.TB, old *Server) *Server {
 func (s *Sentinel) agreed() (*Server, error) {
 	var named string
 	for _, sentinel := range s.Sentinels {
-		if !sentinel.running() {
+		if !sentinel.Running() {
 			continue
 		}
 		reply, err := sentinel.cli(pingLimit, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName)

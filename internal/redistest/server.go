@@ -234,8 +234,8 @@ func (s *Server) signal(sig os.Signal) {
 	}
 }
 
-// running reports whether the server can be expected to answer.
-func (s *Server) running() bool {
+// Running reports whether the server can be expected to answer.
+func (s *Server) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.stopped && !s.proc.exited()
