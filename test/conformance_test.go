@@ -250,12 +250,12 @@ func questions(t *testing.T, p *place, k *kind) {
 }
 
 func watchdogRenews(t *testing.T, p *place, k *kind) {
-	c, name := p.client(t, holdfast.WithLease(time.Second)), p.fresh(t, k)
+	c, name := p.client(t, holdfast.WithLease(2*time.Second)), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	ended := make(chan struct{})
 	go func() { // the lock is never free for two leases and more
 		defer close(ended)
-		_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(2500*time.Millisecond))
+		_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(5*time.Second))
 		wantError(t, err, holdfast.ErrLocked)
 	}()
 	<-ended

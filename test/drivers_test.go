@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(contend()) // see overlap_test.go
 	}
 	// Most of the tests that are parallel wait most of the time.
-	if err := flag.Set("test.parallel", "24"); err != nil {
+	if err := flag.Set("test.parallel", "20"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,

@@ -121,7 +121,7 @@ func TestHelperPermits(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	c, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(time.Second))
+	c, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(3*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

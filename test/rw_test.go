@@ -280,7 +280,7 @@ func sidesAreSeparate(t *testing.T, p *place) {
 func deadHoldsDoNotCount(t *testing.T, p *place) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
-	dead := must(t)(a.Reader().Lock(background, holdfast.Lease(time.Second)))
+	dead := must(t)(a.Reader().Lock(background, holdfast.Lease(2*time.Second)))
 	alive := must(t)(b.Reader().Lock(background))
 	<-dead.Context().Done()
 	waitFor(t, "the end of the lease", func() bool {

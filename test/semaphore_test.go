@@ -404,7 +404,7 @@ func manyExpireAtOnce(t *testing.T, p *place) {
 	name := fresh()
 	s := permitsOf(t, p, name, bundles*holdfast.MaxBundle)
 	for range bundles {
-		_ = must(t)(s.Acquire(background, holdfast.MaxBundle, holdfast.Lease(time.Second)))
+		_ = must(t)(s.Acquire(background, holdfast.MaxBundle, holdfast.Lease(3*time.Second)))
 	}
 	waitFor(t, "all permits", func() bool {
 		free, err := s.Available(background)
