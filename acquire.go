@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -29,7 +31,7 @@ type acquisition struct {
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are sends whose effect is not known.
-	unknown []*flight
+	unknown []*call.Attempt
 	// last is what Redis, or the lack of it, said last: the error to return when
 	// the wait is over.
 	last error
@@ -81,7 +83,7 @@ func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []Lock
 	}
 	if err := t.takeOp(waiting); err != nil {
 		leave()
-		return nil, nil, nil, a.failure(waiting, outcome{err: err})
+		return nil, nil, nil, a.failure(waiting, call.Result{Err: err})
 	}
 	if c.detached(k, owner) {
 		t.freeOp()
@@ -128,24 +130,24 @@ func (a *acquisition) waiting() (context.Context, func()) {
 
 // run asks Redis until there is an answer: nested and single tries directly, the
 // others standing in line. It returns the change that was asked for. Op is held.
-func (a *acquisition) run(ctx context.Context) (o outcome, ch change) {
-	if o.err = a.clear(ctx); o.err != nil {
+func (a *acquisition) run(ctx context.Context) (o call.Result, ch change) {
+	if o.Err = a.clear(ctx); o.Err != nil {
 		return o, ch
 	}
-	if ch, o.err = a.tenure.oneMore(); o.err != nil {
+	if ch, o.Err = a.tenure.oneMore(); o.Err != nil {
 		return o, ch
 	}
 	if ch.to > 1 && a.kind.config.nonReentrant {
-		return outcome{err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
+		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
-	if o.err = a.fitLease(); o.err != nil {
+	if o.Err = a.fitLease(); o.Err != nil {
 		return o, ch
 	}
 	o = a.ask(ctx, ch)
-	if o.err == nil && o.answer.Code == script.Upgrade {
+	if o.Has(script.Upgrade) {
 		reads, err := a.settleReader(ctx)
 		if err != nil {
-			return outcome{err: err}, ch
+			return call.Result{Err: err}, ch
 		}
 		if !reads {
 			o = a.ask(ctx, ch)
@@ -162,13 +164,13 @@ func (a *acquisition) clear(ctx context.Context) error {
 	if !found {
 		return nil
 	}
-	o := a.client.order(ctx, a.kind.release(a.tenure.owner, ch.from, ch.to))
-	a.unknown = append(a.unknown, o.unknown...)
-	if o.err != nil {
-		return o.err
+	o := a.client.calls.Do(ctx, a.kind.waits.Release(a.tenure.owner.String(), ch.from, ch.to))
+	a.unknown = append(a.unknown, o.Unknown...)
+	if o.Err != nil {
+		return o.Err
 	}
 	a.tenure.released(o, ch)
-	a.client.outlast(ctx, o.unknown) // or a late one would hit what is acquired now
+	a.client.calls.Outlast(ctx, o.Unknown) // or a late one would hit what is acquired now
 	return context.Cause(ctx)
 }
 
@@ -178,7 +180,7 @@ func (a *acquisition) clear(ctx context.Context) error {
 // answer was made. It returns ctx's cause if that ends first: then nobody knows yet
 // whether the owner could have been let in.
 func (a *acquisition) settleReader(ctx context.Context) (reads bool, err error) {
-	reading := a.client.standing(tenureKey{a.kind.name, "read", a.tenure.owner})
+	reading := a.client.standing(tenureKey{a.kind.name, a.kind.otherSide, a.tenure.owner})
 	if reading == nil {
 		return false, nil
 	}
@@ -198,33 +200,33 @@ func (a *acquisition) settleReader(ctx context.Context) (reads bool, err error) 
 }
 
 // ask asks once, or until the lock is acquired.
-func (a *acquisition) ask(ctx context.Context, ch change) outcome {
-	w := wish{
-		change: ch, owner: a.tenure.owner, lease: a.lease,
-		token: a.wantsToken(), waiting: ch.from == 0 && !a.oneTry,
+func (a *acquisition) ask(ctx context.Context, ch change) call.Result {
+	w := protocol.Acquire{
+		Owner: a.tenure.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
+		Token: a.wantsToken(), Waiting: ch.from == 0 && !a.oneTry,
 	}
 	answered := a.tenure.expect(a.lease)
 	o := a.request(ctx, w)
 	known := o
-	known.unknown = a.unknown
+	known.Unknown = a.unknown
 	answered(known)
 	return o
 }
 
-// request is ask without the tenure.
-func (a *acquisition) request(ctx context.Context, w wish) outcome {
-	if w.waiting && !a.passesBy(w.owner) {
+// script.Request is ask without the tenure.
+func (a *acquisition) request(ctx context.Context, w protocol.Acquire) call.Result {
+	if w.Waiting && !a.passesBy(w.Owner) {
 		return a.standInLine(ctx, w)
 	}
 	first := w
-	first.waiting = w.waiting && !a.kind.shared // else it may be going to stand behind another
-	a.asked = a.asked || first.waiting
-	o := a.client.order(ctx, a.kind.take(first))
-	a.unknown = append(a.unknown, o.unknown...)
-	if refused := o.err == nil && o.answer.Code == script.Refused; w.waiting && (refused || moving(o.why())) {
+	first.Waiting = w.Waiting && !a.kind.shared // else it may be going to stand behind another
+	a.asked = a.asked || first.Waiting
+	o := a.client.calls.Do(ctx, a.kind.waits.Acquire(first))
+	a.unknown = append(a.unknown, o.Unknown...)
+	if refused := o.Has(script.Refused); w.Waiting && (refused || moving(o.Why())) {
 		a.refusedOnce = a.refusedOnce || refused
-		if refused && a.kind.asks {
-			w.since, _ = o.answer.Int(4) // else it is about the moment at which it asks
+		if refused && a.kind.readOnly {
+			_, w.Since, _ = protocol.ReadCount(o.Reply) // else it is about the moment at which it asks
 		}
 		return a.standInLine(ctx, w)
 	}
@@ -234,13 +236,15 @@ func (a *acquisition) request(ctx context.Context, w wish) outcome {
 // passesBy reports whether to ask once before standing in line: where others may
 // be in already and more may come in, if nobody waits here, or if asking takes
 // nothing from those who do; and for an owner that may be in on the other side.
-func (a *acquisition) passesBy(owner Owner) bool {
+func (a *acquisition) passesBy(owner string) bool {
 	_, brought, _ := a.kind.ownerIn(a.caller) // a hold that is lost has been refused before
-	return a.kind.twoSided && brought || a.kind.asks || a.kind.shared && !a.client.lines.Stands(a.kind.lineOf(owner))
+	return a.kind.otherSide != "" && brought || a.kind.readOnly || a.kind.shared && !a.client.lines.Stands(a.kind.lineOf(owner))
 }
 
 // lineOf is which line of this process an owner stands in.
-func (k *kind) lineOf(owner Owner) string { return k.line + " " + k.name + " " + k.channel(owner) }
+func (k *kind) lineOf(owner string) string {
+	return k.line + " " + k.name + " " + k.waits.Channel(owner)
+}
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
 // holds, or the inner one of two would make the outer one's too old.
@@ -271,28 +275,28 @@ func (a *acquisition) fitLease() error {
 
 // conclude makes of the last answer what the caller gets. Op is held, and freed
 // or passed on.
-func (a *acquisition) conclude(ctx context.Context, o outcome, ch change) (*Hold, error) {
-	if o.err == nil && o.answer.Code == script.Done {
+func (a *acquisition) conclude(ctx context.Context, o call.Result, ch change) (*Hold, error) {
+	if o.Has(script.Done) {
 		return a.granted(o, ch)
 	}
-	if o.err == nil && o.answer.Code == script.Changed {
+	if o.Has(script.Changed) {
 		a.tenure.vanished() // nobody else changes this owner's count
-		o.err = a.tenure.whyLost()
+		o.Err = a.tenure.whyLost()
 	}
 	a.client.settle(a.tenure, matter{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	switch {
-	case o.err != nil:
+	case o.Err != nil:
 		return nil, a.failure(ctx, o)
-	case o.answer.Code == script.Upgrade:
+	case o.Reply.Code == script.Upgrade:
 		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself; give that back first", ErrReentrant)
 	}
 	return nil, a.refusal(o)
 }
 
 // refusal is the error for an answer that says no.
-func (a *acquisition) refusal(o outcome) error {
+func (a *acquisition) refusal(o call.Result) error {
 	if a.kind.refusal != nil {
-		return a.kind.refusal(o.answer)
+		return a.kind.refusal(o.Reply)
 	}
 	return a.lockedError(o)
 }
@@ -301,35 +305,23 @@ func (a *acquisition) refusal(o outcome) error {
 func (a *acquisition) known() bool { return a.asked && (a.refusedOnce || len(a.unknown) > 0) }
 
 // leaving is what takes the waiter out of Redis, if Redis may know of one.
-func (a *acquisition) leaving() request {
+func (a *acquisition) leaving() script.Request {
 	if !a.known() {
-		return request{}
+		return script.Request{}
 	}
-	return a.kind.leave(a.tenure.owner)
+	return a.kind.waits.Leave(a.tenure.owner.String())
 }
 
 // lockedError says who holds the lock.
-func (a *acquisition) lockedError(o outcome) *LockedError {
-	refusal := &LockedError{Name: a.kind.name}
-	if pttl, err := o.answer.Int(0); err == nil {
-		refusal.TTL = time.Duration(max(pttl, -1)) * time.Millisecond
-		switch pttl {
-		case -1:
-			refusal.TTL = -1
-		case -2: // free, but somebody else's turn
-			refusal.TTL = 0
-		}
-	}
-	if holder, err := o.answer.Text(1); err == nil {
-		refusal.Holder = holder
-	}
-	return refusal
+func (a *acquisition) lockedError(o call.Result) *LockedError {
+	found := protocol.ReadRefusal(o.Reply)
+	return &LockedError{Name: a.kind.name, Holder: found.Holder, TTL: found.TTL}
 }
 
 // failure is the error for a call that ended without an answer.
-func (a *acquisition) failure(ctx context.Context, o outcome) error {
-	err := o.err
-	o.unknown = a.unknown
+func (a *acquisition) failure(ctx context.Context, o call.Result) error {
+	err := o.Err
+	o.Unknown = a.unknown
 	switch {
 	case a.caller.Err() != nil:
 		return gaveUp(a.caller, a.kind.name)
@@ -339,19 +331,19 @@ func (a *acquisition) failure(ctx context.Context, o outcome) error {
 		return err // a loss matches ErrNotHeld, too
 	case errors.Is(err, errWaitOver) && a.last != nil:
 		return a.last
-	case errors.Is(err, errWaitOver) && o.trouble != nil:
-		o.err = o.trouble
+	case errors.Is(err, errWaitOver) && o.LastFailure != nil:
+		o.Err = o.LastFailure
 	case errors.Is(err, errWaitOver):
-		o.err = errNoAnswer
+		o.Err = call.ErrNoAnswer
 	}
-	return o.backendError(a.op, a.kind.name)
+	return backendError(a.op, a.kind.name, o)
 }
 
 // granted makes the hold. Op is held, and freed.
-func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
+func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
 	t, c := a.tenure, a.client
 	now := time.Now()
-	deadline := c.dog.Trust(o.sent, now, a.lease)
+	deadline := c.dog.Trust(o.Sent, now, a.lease)
 	t.mu.Lock()
 	if err := a.untrusted(o, deadline, now); err != nil {
 		t.count = max(t.count, ch.to)
@@ -360,15 +352,15 @@ func (a *acquisition) granted(o outcome, ch change) (*Hold, error) {
 		return nil, err
 	}
 	t.count = ch.to
-	if token, err := o.answer.Int(0); ch.from == 0 || err == nil && token > 0 {
+	if token, err := o.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {
 		t.token = token
 	}
 	h := a.hold()
 	t.holds[h] = struct{}{}
 	if t.entry == nil {
-		a.watch(h, o.sent)
+		a.watch(h, o.Sent)
 	} else {
-		c.dog.Acknowledge(t.entry, o.sent, a.lease)
+		c.dog.Acknowledge(t.entry, o.Sent, a.lease)
 		c.dog.Renewing(t.entry, t.wantsRenewal())
 	}
 	t.mu.Unlock()
@@ -393,9 +385,9 @@ func (a *acquisition) watch(h *Hold, sent time.Time) {
 }
 
 // untrusted says why a grant is not handed out. t.mu is held.
-func (a *acquisition) untrusted(o outcome, deadline, now time.Time) error {
+func (a *acquisition) untrusted(o call.Result, deadline, now time.Time) error {
 	switch {
-	case o.acked < a.client.config.replicas:
+	case o.Acknowledged < a.client.config.replicas:
 		return a.client.notReplicated(a.kind.name, o)
 	case a.client.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
@@ -408,8 +400,8 @@ func (a *acquisition) untrusted(o outcome, deadline, now time.Time) error {
 }
 
 // notReplicated is the error for a grant that too few replicas have.
-func (c *Client) notReplicated(name string, o outcome) error {
-	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.acked, c.config.replicas), ErrNotReplicated)
+func (c *Client) notReplicated(name string, o call.Result) error {
+	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.Acknowledged, c.config.replicas), ErrNotReplicated)
 }
 
 func (a *acquisition) hold() *Hold {

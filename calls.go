@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -32,21 +34,17 @@ func checkCount(name string, n, least, most int) error {
 func lineFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
 
 // noPermits is the refusal of either semaphore to one who wants n permits.
-func noPermits(name string, n int) func(script.Answer) error {
-	return func(answer script.Answer) error {
-		var said [7]int64 // pttl, nobody, when to ask again, available, held, kept, exists
-		for i := range said {
-			var err error
-			if said[i], err = answer.Int(i); err != nil && i != 1 {
-				return &BackendError{Op: opAcquire, Name: name, Err: err}
-			}
+func noPermits(name string, n int) func(script.Reply) error {
+	return func(r script.Reply) error {
+		short, err := protocol.ReadShortage(r)
+		if err != nil {
+			return &BackendError{Op: opAcquire, Name: name, Err: err}
 		}
-		e := &PermitsError{Name: name, Wanted: n, Available: int(said[3]), Total: -1, Kept: int(said[5]), Unset: said[6] == 0, TTL: -1}
-		if held := said[4]; held >= 0 {
-			e.Total = e.Available + int(held)
+		e := &PermitsError{
+			Name: name, Wanted: n, Available: short.Available, Total: -1, Kept: short.Reserved, Unset: !short.Exists, TTL: short.TTL,
 		}
-		if pttl := said[0]; pttl >= 0 {
-			e.TTL = time.Duration(pttl) * time.Millisecond
+		if short.Held >= 0 {
+			e.Total = e.Available + short.Held
 		}
 		return e
 	}
@@ -63,32 +61,24 @@ func newID() string {
 // it is known what came of the call, be it by a waiter that bears an outage.
 func (c *Client) memory() time.Duration { return (outage + 2) * c.config.timeout }
 
-// oneCall returns the arguments that a call with an effect of its own begins
-// with.
-func (c *Client) oneCall(id string, args ...int64) []string {
-	all := make([]string, 0, 2+len(args))
-	all = append(all, id, millis(c.memory()))
-	for _, n := range args {
-		all = append(all, strconv.FormatInt(n, 10))
-	}
-	return all
-}
+// once identifies a call with an effect of its own.
+func (c *Client) once() protocol.Once { return protocol.Once{ID: newID(), Keep: c.memory()} }
 
 // finish orders in the background what has to have its effect, until Redis has
 // answered, or may soon forget what came of it before.
-func (c *Client) finish(k *kind, op string, ask request) {
+func (c *Client) finish(k *kind, op string, ask script.Request) {
 	c.tasks.Go(func() {
 		end := time.Now().Add(outage * c.config.timeout)
 		for {
-			o := c.order(c.life, ask)
-			if o.err == nil {
-				if untold := o.untold(k.name, ask); untold != nil {
+			o := c.calls.Do(c.life, ask)
+			if o.Err == nil {
+				if untold := untold(k.name, ask, o); untold != nil {
 					c.failed(k.name, Owner{}, untold)
 				}
 				return
 			}
-			if !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
-				c.failed(k.name, Owner{}, o.backendError(op, k.name))
+			if !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
+				c.failed(k.name, Owner{}, backendError(op, k.name, o))
 				return
 			}
 		}
@@ -98,29 +88,29 @@ func (c *Client) finish(k *kind, op string, ask request) {
 // see orders what has to have its effect, whatever becomes of its caller: here
 // until ctx ends or the client's timeout has run out, and after that in the
 // background.
-func (c *Client) see(ctx context.Context, k *kind, op string, ask request) (outcome, error) {
+func (c *Client) see(ctx context.Context, k *kind, op string, ask script.Request) (call.Result, error) {
 	if k.invalid != nil {
-		return outcome{}, k.invalid
+		return call.Result{}, k.invalid
 	}
 	if !c.tasks.Begin() {
-		return outcome{}, problem(k.name, "", ErrClosed)
+		return call.Result{}, problem(k.name, "", ErrClosed)
 	}
 	defer c.tasks.End()
-	o := c.order(ctx, ask)
-	if o.err == nil {
-		return o, o.untold(k.name, ask)
+	o := c.calls.Do(ctx, ask)
+	if o.Err == nil {
+		return o, untold(k.name, ask, o)
 	}
 	if c.life.Err() != nil {
 		return o, problem(k.name, "", ErrClosed)
 	}
-	goesOn := len(o.unknown) > 0 || o.worthRepeating() || ctx.Err() != nil
+	goesOn := len(o.Unknown) > 0 || o.WorthRepeating() || ctx.Err() != nil
 	if goesOn {
 		c.finish(k, op, ask)
 	}
 	if ctx.Err() != nil {
 		return o, gaveUp(ctx, k.name)
 	}
-	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: explained(o.err)}
+	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: explained(o.Err)}
 }
 
 // waiter checks what a call that waits without an owner was given.
@@ -138,9 +128,9 @@ func (c *Client) waiter(ctx context.Context, k *kind, oneTry bool, options []Loc
 // undo takes back, in the background, what a call that failed has taken, or may
 // have.
 func (a *acquisition) undo(taken bool) {
-	if undo := a.kind.release(Owner{}, 1, 0); (len(a.unknown) > 0 || taken) && undo.script != nil {
+	if undo := a.kind.waits.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !undo.IsZero() {
 		a.client.finish(a.kind, "release", undo)
-	} else if leave := a.kind.leave(Owner{}); a.known() && leave.script != nil {
+	} else if leave := a.kind.waits.Leave(""); a.known() && !leave.IsZero() {
 		a.client.finish(a.kind, "leave", leave)
 	}
 }
@@ -158,9 +148,9 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	defer c.tasks.End()
 	waiting, stop := a.waiting()
 	defer stop()
-	o := a.request(waiting, wish{waiting: !a.oneTry})
-	done := o.err == nil && o.answer.Code == script.Done
-	unsafe := done && !k.asks && o.acked < c.config.replicas
+	o := a.request(waiting, protocol.Acquire{Waiting: !a.oneTry})
+	done := o.Has(script.Done)
+	unsafe := done && !k.readOnly && o.Acknowledged < c.config.replicas
 	if done && !unsafe {
 		return nil
 	}
@@ -168,7 +158,7 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	switch {
 	case unsafe:
 		return c.notReplicated(k.name, o)
-	case o.err != nil:
+	case o.Err != nil:
 		return a.failure(waiting, o)
 	default:
 		return a.refusal(o)

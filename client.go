@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/line"
-	"github.com/holdfast-go/holdfast/internal/servertime"
 	"github.com/holdfast-go/holdfast/internal/tasks"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // listenAfter is how long a hold lasts before its holder listens for a forced
@@ -26,10 +25,10 @@ const listenAfter = time.Second
 // [New]. All methods are safe for concurrent use. Redisson: RedissonClient.
 type Client struct {
 	driver driver.Driver
-	clocks *servertime.Clocks
 	config config
 	id     string // the UUID in front of every owner's number
 
+	calls *call.Caller
 	dog   *watchdog.Dog
 	hub   *wakeup.Hub
 	lines *line.Lines
@@ -43,7 +42,6 @@ type Client struct {
 	mu            sync.Mutex
 	tenures       map[tenureKey]*tenure // guarded by mu
 	retired       map[retired]time.Time // owners whose holds were detached, and until when; guarded by mu
-	publish       atomic.Pointer[string]
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does
@@ -55,14 +53,10 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	}
 	c := &Client{
 		driver:  d,
-		clocks:  &servertime.Clocks{},
 		config:  config{lease: DefaultLease, timeout: DefaultTimeout},
 		id:      newUUID(),
 		tenures: map[tenureKey]*tenure{},
 		retired: map[retired]time.Time{},
-	}
-	if d.Slotted() {
-		c.clocks = servertime.New(wire.Slots)
 	}
 	for _, option := range options {
 		if option == nil {
@@ -81,6 +75,10 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.life, c.die = context.WithCancel(context.Background())
+	c.calls = call.New(call.Config{
+		Driver: d, Tasks: &c.tasks, Life: c.life, Closing: c.closing,
+		Timeout: c.config.timeout, Replicas: c.config.replicas, AckTimeout: c.config.ackTimeout,
+	})
 	c.dog = watchdog.New(watchdog.Config{
 		Renew: c.renew, Lost: lost, Mature: mature, MatureAfter: listenAfter,
 		Timeout: c.config.timeout / 3, Margin: c.config.margin,
@@ -171,18 +169,6 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
-}
-
-// publishCommand asks the driver once how releases are announced.
-func (c *Client) publishCommand(ctx context.Context) (string, error) {
-	if known := c.publish.Load(); known != nil {
-		return *known, nil
-	}
-	command, err := c.driver.PublishCommand(ctx)
-	if err == nil {
-		c.publish.Store(&command)
-	}
-	return command, err
 }
 
 // beyondMaxHold is the error for a lease that reaches beyond the longest hold.

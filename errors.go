@@ -6,7 +6,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // Sentinels for [errors.Is]. Somebody else has it, Redis is down, and you gave
@@ -195,14 +196,11 @@ func (e *BackendError) Error() string {
 
 func (e *BackendError) Unwrap() error { return e.Err }
 
-// wrongType is how Redis, and our scripts, say that a key is another kind of object.
-const wrongType = "WRONGTYPE"
-
 // explained puts what to do before a server's refusal.
 func explained(err error) error {
-	code := codeOf(err)
+	code := call.Code(err)
 	switch {
-	case code == wrongType:
+	case code == script.WrongType:
 		return fmt.Errorf("%w; use another name (in Redis, TYPE says what it is): %w", ErrOtherKind, err)
 	case code == "NOAUTH":
 		return fmt.Errorf("Redis wants a password, so give the Redis client one: %w", err) //nolint:staticcheck // Redis is a name
@@ -217,21 +215,6 @@ func explained(err error) error {
 // aboutRights matches what servers say, of several ages, when a script calls what
 // its user may not.
 var aboutRights = regexp.MustCompile("ACL failure in script|The user executing the script can't")
-
-// codeOf returns the word that a server's refusal begins with.
-func codeOf(err error) string {
-	var failed *driver.Error
-	if !errors.As(err, &failed) {
-		return ""
-	}
-	return failed.Code
-}
-
-// transient reports whether the same call may well succeed later.
-func transient(err error) bool {
-	var failed *driver.Error
-	return errors.As(err, &failed) && failed.Transient
-}
 
 // problem puts the lock's name and a sentence around errors for errors.Is.
 func problem(name, sentence string, causes ...error) error {

@@ -111,12 +111,12 @@ func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duratio
 	t := h.tenure
 	c := t.kind.client
 	answered := t.expect(d)
-	o, err := c.ask(ctx, t.kind, "renew", t.kind.renew(t.owner, t.counts(), d))
+	o, err := c.ask(ctx, t.kind, "renew", t.kind.lock.Renew(t.owner.String(), t.counts(), d))
 	answered(o)
 	if err != nil {
 		return err
 	}
-	count, err := t.renewed(o.answer, 0, o.sent)
+	count, err := t.renewed(o.Reply, 0, o.Sent)
 	if err != nil {
 		return &BackendError{Op: "renew", Name: t.kind.name, MayHaveRun: true, Err: err}
 	}
@@ -127,7 +127,7 @@ func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duratio
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entry == entry { // else the answer is about holds that have ended
-		c.dog.Acknowledge(entry, o.sent, d)
+		c.dog.Acknowledge(entry, o.Sent, d)
 	}
 	return h.state()
 }

@@ -3,9 +3,10 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -36,62 +37,38 @@ type Holder struct {
 }
 
 // look asks how a lock stands.
-func (c *Client) look(ctx context.Context, k *kind) (Inspection, error) {
-	o, err := c.ask(ctx, k, "inspect", k.inspect())
+func (c *Client) look(ctx context.Context, k *kind, ask script.Request) (Inspection, error) {
+	o, err := c.ask(ctx, k, "inspect", ask)
 	if err != nil {
 		return Inspection{}, err
 	}
-	found, err := readInspection(k.name, o.answer)
+	found, err := protocol.ReadState(o.Reply)
 	if err != nil {
 		return Inspection{}, misread(k.name, err)
 	}
-	return found, nil
+	state := Inspection{Name: k.name, Mode: found.Mode, TTL: found.TTL, Waiters: found.Waiters, Token: found.Token}
+	for _, h := range found.Holders {
+		state.Holders = append(state.Holders, Holder(h))
+	}
+	return state, nil
 }
 
-// misread is the error for an answer that is not one of our scripts'.
+// misread is the error for a reply that is not one of our scripts'.
 func misread(name string, err error) error { return &BackendError{Op: "inspect", Name: name, Err: err} }
 
-func readInspection(name string, answer script.Answer) (Inspection, error) {
-	found := Inspection{Name: name}
-	pttl, err := answer.Int(0)
-	if err != nil {
-		return found, err
-	}
-	if pttl != -2 {
-		found.TTL = max(-1, time.Duration(pttl)*time.Millisecond)
-	}
-	if found.Mode, err = answer.Text(1); err != nil {
-		return found, err
-	}
-	token, err := answer.Text(2)
-	if err != nil {
-		return found, err
-	}
-	if found.Token, err = strconv.ParseInt(token, 10, 64); err != nil {
-		return found, err
-	}
-	holders, err := answer.List(3)
-	if err != nil {
-		return found, err
-	}
-	for i := 0; i+1 < len(holders); i += 2 {
-		count, err := strconv.Atoi(holders[i+1])
-		if err != nil {
-			return found, err
-		}
-		found.Holders = append(found.Holders, Holder{Owner: holders[i], Count: count})
-	}
-	found.Waiters, err = answer.List(4)
-	return found, err
+// takeable is what can be asked for who holds it, and taken from them.
+type takeable interface {
+	Inspect() script.Request
+	Force(holders []string) script.Request
 }
 
 // force takes a lock from whoever holds it, and reports whether anybody did. It
 // asks who that is first, so that a send that comes late does not hit the next.
-func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
+func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
 	ctx, stop := c.withinTimeout(ctx)
 	defer stop()
 	for range 20 {
-		found, err := c.look(ctx, k)
+		found, err := c.look(ctx, k, l.Inspect())
 		if err != nil || len(found.Holders) == 0 {
 			return false, err
 		}
@@ -99,16 +76,16 @@ func (c *Client) force(ctx context.Context, k *kind) (bool, error) {
 		for i, h := range found.Holders {
 			holders[i] = h.Owner
 		}
-		o, err := c.ask(ctx, k, "force", k.force(holders))
+		o, err := c.ask(ctx, k, "force", l.Force(holders))
 		if err != nil && !errors.Is(err, ErrUntold) {
 			return false, err
 		}
 		c.pokeHolders(k)
 		// One that is still on its way could hit the same owner's next hold.
-		c.outlast(ctx, o.unknown)
+		c.calls.Outlast(ctx, o.Unknown)
 		// If a send was lost, the one that was answered may have found its work
 		// done. Otherwise the holder has left by itself; another may have come.
-		if o.answer.Code == script.Done || len(o.unknown) > 0 {
+		if o.Reply.Code == script.Done || len(o.Unknown) > 0 {
 			return true, err
 		}
 	}
@@ -134,35 +111,35 @@ func (c *Client) pokeHolders(k *kind) {
 
 // withinTimeout bounds a call that is several orders by the client's timeout.
 func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, c.config.timeout, errNoAnswer)
+	return context.WithTimeoutCause(ctx, c.config.timeout, call.ErrNoAnswer)
 }
 
 // timeIsUp reports whether it was withinTimeout that has ended ctx.
-func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errNoAnswer) }
+func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), call.ErrNoAnswer) }
 
 // ask is one order of a user's, from the checks to the errors.
-func (c *Client) ask(ctx context.Context, k *kind, op string, ask request) (outcome, error) {
+func (c *Client) ask(ctx context.Context, k *kind, op string, ask script.Request) (call.Result, error) {
 	if k.invalid != nil {
-		return outcome{}, k.invalid
+		return call.Result{}, k.invalid
 	}
 	if timeIsUp(ctx) {
-		return outcome{}, &BackendError{Op: op, Name: k.name, Err: errNoAnswer}
+		return call.Result{}, &BackendError{Op: op, Name: k.name, Err: call.ErrNoAnswer}
 	}
 	if err := c.begin(ctx, k.name); err != nil {
-		return outcome{}, err
+		return call.Result{}, err
 	}
 	defer c.tasks.End()
 	open, stop := c.untilClosing(ctx)
 	defer stop()
-	o := c.order(open, ask)
+	o := c.calls.Do(open, ask)
 	switch {
-	case o.err == nil:
-		return o, o.untold(k.name, ask)
+	case o.Err == nil:
+		return o, untold(k.name, ask, o)
 	case ctx.Err() != nil && !timeIsUp(ctx):
 		return o, gaveUp(ctx, k.name)
 	case c.closing.Err() != nil:
 		return o, problem(k.name, "", ErrClosed)
 	default:
-		return o, o.backendError(op, k.name)
+		return o, backendError(op, k.name, o)
 	}
 }

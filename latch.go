@@ -3,11 +3,9 @@ package holdfast
 import (
 	"context"
 	"fmt"
-	"strconv"
 
-	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Latch is a count that goes down to zero, for which anybody can wait. Once it
@@ -28,20 +26,20 @@ type Latch struct {
 // as Redisson spells it, would lie in another slot: every call then returns
 // [ErrInvalidName]. Redisson: getCountDownLatch.
 func (c *Client) NewLatch(name string) *Latch {
-	k := newKind(c, name, "latch", countdown{name: name}, mutexConfig{})
-	if k.invalid == nil && c.driver.Slotted() && !wire.LatchFits(name) {
+	k := newKind(c, name, "latch", protocol.Latch{Name: name}, mutexConfig{})
+	if k.invalid == nil && c.driver.Slotted() && !protocol.LatchFits(name) {
 		k.invalid = fmt.Errorf("holdfast: %w: %q: with braces in its name, the channel of a latch is in another slot",
 			ErrInvalidName, name)
 	}
-	k.shared, k.asks = true, true
-	k.refusal = func(answer script.Answer) error {
-		count, err := answer.Int(3)
+	k.shared, k.readOnly = true, true
+	k.refusal = func(r script.Reply) error {
+		count, _, err := protocol.ReadCount(r)
 		if err != nil {
 			return &BackendError{Op: "await", Name: name, Err: err}
 		}
 		return problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
 	}
-	return &Latch{object{client: c, kind: k, keys: []string{name}}}
+	return &Latch{object{client: c, kind: k, keys: []string{name}, size: protocol.Latch{Name: name}.Size()}}
 }
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
@@ -61,8 +59,8 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	o, err := l.client.ask(ctx, l.kind, "set", l.ask(script.Latch.Set, wire.NewCount, strconv.Itoa(n)))
-	return o.answer.Code == script.Done, err
+	o, err := l.client.ask(ctx, l.kind, "set", l.protocol().Set(l.client.once(), n))
+	return o.Reply.Code == script.Done, err
 }
 
 // CountDown lowers the count by one, unless it is zero. A call under a context that
@@ -76,21 +74,21 @@ func (l *Latch) CountDown(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return gaveUp(ctx, l.kind.name)
 	}
-	_, err := l.client.see(ctx, l.kind, "count down", l.ask(script.Latch.Down, wire.Zero))
+	_, err := l.client.see(ctx, l.kind, "count down", l.protocol().Down(l.client.once()))
 	return err
 }
 
 // Count returns the count. It asks the primary. Redisson: getCount.
 func (l *Latch) Count(ctx context.Context) (int, error) {
-	o, err := l.client.ask(ctx, l.kind, "inspect", l.kind.acquire(wish{}))
-	if err != nil || o.answer.Code == script.Done {
+	o, err := l.client.ask(ctx, l.kind, "inspect", l.protocol().Acquire(protocol.Acquire{}))
+	if err != nil || o.Reply.Code == script.Done {
 		return 0, err
 	}
-	count, err := o.answer.Int(3)
+	count, _, err := protocol.ReadCount(o.Reply)
 	if err != nil {
 		return 0, misread(l.kind.name, err)
 	}
-	return int(count), nil
+	return count, nil
 }
 
 // Await waits until the count is zero, the latch is deleted or expires, ctx ends,
@@ -107,35 +105,4 @@ func (l *Latch) Await(ctx context.Context, options ...LockOption) error {
 	return l.client.await(ctx, l.kind, false, options)
 }
 
-// ask is a request for a call of its own.
-func (l *Latch) ask(s *driver.Script, args ...string) request {
-	name := l.kind.name
-	return request{
-		script: s, keys: []string{name, wire.Calls(name), wire.LatchZero(name)}, channel: wire.LatchChannel(name),
-		args: append(l.client.oneCall(newID()), args...),
-	}
-}
-
-// countdown is the dialect of the latch: to acquire it is to find it at zero.
-// There are no holds, and so nothing to renew, look at or force.
-type countdown struct {
-	dialect
-	name string
-}
-
-func (l countdown) acquire(w wish) request {
-	return request{
-		script: script.Latch.Await, keys: []string{l.name, wire.LatchZero(l.name)},
-		args: []string{strconv.FormatInt(w.since, 10)},
-	}
-}
-
-func (countdown) release(Owner, int, int) request { return request{} }
-func (countdown) leave(Owner) request             { return request{} }
-func (l countdown) channel(Owner) string          { return wire.LatchChannel(l.name) }
-
-func (l countdown) size() request {
-	return request{script: script.Size, keys: append([]string{l.name}, l.aside()...)}
-}
-
-func (l countdown) aside() []string { return []string{wire.Calls(l.name), wire.LatchZero(l.name)} }
+func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.kind.name} }

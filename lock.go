@@ -68,7 +68,7 @@ func (l *lock) Adopt(ctx context.Context, owner Owner, options ...LockOption) (*
 // Inspect returns how the lock stands in Redis. It asks the primary. Redisson
 // has no counterpart.
 func (l *lock) Inspect(ctx context.Context) (Inspection, error) {
-	return l.kind.client.look(ctx, l.kind)
+	return l.kind.client.look(ctx, l.kind, l.kind.lock.Inspect())
 }
 
 // Locked reports whether anybody holds the lock. Redisson: isLocked, which may
@@ -109,5 +109,5 @@ func (l *lock) TTL(ctx context.Context) (time.Duration, error) {
 // then two may believe that they hold the lock; this is a tool for operators.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
-	return l.kind.client.force(ctx, l.kind)
+	return l.kind.client.force(ctx, l.kind, l.kind.lock)
 }

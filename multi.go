@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // MultiLock is several locks as one: Lock acquires all of them or none. Get one
@@ -308,7 +310,7 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 	for {
 		h, again, err := m.attempt(bound, g)
 		if again {
-			sleep(bound, startOver.pause(g.tries))
+			call.Sleep(bound, startOver.pause(g.tries))
 			again = bound.Err() == nil
 			g.tries++
 		}
@@ -388,5 +390,5 @@ func (g *together) inTime(bound context.Context, op string, err error) error {
 	if err == nil || g.caller.Err() != nil || bound.Err() == nil || !errors.Is(err, errWaitOver) {
 		return err
 	}
-	return &BackendError{Op: op, Name: g.name, MayHaveRun: true, Err: errNoAnswer}
+	return &BackendError{Op: op, Name: g.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 }

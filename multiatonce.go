@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // This file takes several plain locks in one script. Each of them is then held
@@ -33,7 +33,7 @@ func (m *MultiLock) atOnce(g *together, h *Hold) (done bool, err error) {
 // anyLine reports whether somebody waits here for one of the locks, and so comes
 // first.
 func anyLine(kinds []*kind, owner Owner) bool {
-	return slices.ContainsFunc(kinds, func(k *kind) bool { return k.client.lines.Stands(k.lineOf(owner)) })
+	return slices.ContainsFunc(kinds, func(k *kind) bool { return k.client.lines.Stands(k.lineOf(owner.String())) })
 }
 
 // oneScript returns the kinds of the parts, if they can be taken in one script.
@@ -42,14 +42,11 @@ func (m *MultiLock) oneScript() ([]*kind, bool) {
 	if len(m.parts) == 1 || first == nil {
 		return nil, false
 	}
-	slotted, slot := first.client.driver.Slotted(), wire.Slot(first.name)
+	slot := first.client.calls.Slot(first.name)
 	kinds := make([]*kind, len(m.parts))
 	for i, p := range m.parts {
 		kinds[i] = p.kind
-		if p.kind == nil || p.kind.client != first.client || slotted && wire.Slot(p.kind.name) != slot {
-			return nil, false
-		}
-		if _, plain := p.kind.dialect.(hash); !plain || p.kind.config != (mutexConfig{}) {
+		if p.kind == nil || !p.kind.plain || p.kind.client != first.client || first.client.calls.Slot(p.kind.name) != slot {
 			return nil, false
 		}
 	}
@@ -80,7 +77,7 @@ func acquireAllUntold(ctx context.Context, kinds []*kind, options []LockOption) 
 			for _, a := range all {
 				k.client.settle(a.tenure, matter{})
 			}
-			if errors.Is(err, errNoAnswer) {
+			if errors.Is(err, call.ErrNoAnswer) {
 				err = errors.Join(err, errOpTaken)
 			}
 			return nil, err
@@ -98,42 +95,42 @@ type acquisitions []*acquisition
 
 // run asks Redis until there is an answer, and returns the changes that were asked
 // for. All ops are held.
-func (all acquisitions) run(ctx context.Context) (o outcome, changes []change) {
+func (all acquisitions) run(ctx context.Context) (o call.Result, changes []change) {
 	c := all[0].client
 	for _, a := range all {
-		if o.err = a.clear(ctx); o.err != nil {
+		if o.Err = a.clear(ctx); o.Err != nil {
 			return o, make([]change, len(all))
 		}
 	}
 	ask, changes, err := all.request()
 	if err != nil {
-		return outcome{err: err}, changes
+		return call.Result{Err: err}, changes
 	}
-	answered := make([]func(outcome), len(all))
+	answered := make([]func(call.Result), len(all))
 	for i, a := range all {
 		answered[i] = a.tenure.expect(a.lease)
 	}
-	o = c.order(ctx, ask)
+	o = c.calls.Do(ctx, ask)
 	for i, a := range all {
 		answered[i](o)
-		a.unknown = append(a.unknown, o.unknown...)
+		a.unknown = append(a.unknown, o.Unknown...)
 	}
-	if o.err != nil || o.answer.Code != script.Changed {
+	if o.Err != nil || o.Reply.Code != script.Changed {
 		return o, changes
 	}
 	which, err := all.which(o, 1)
 	if err != nil {
-		return outcome{err: err}, changes
+		return call.Result{Err: err}, changes
 	}
 	t := all[which].tenure
 	t.vanished() // nobody else changes this owner's count
-	return outcome{err: t.whyLost(), unknown: o.unknown}, changes
+	return call.Result{Err: t.whyLost(), Unknown: o.Unknown}, changes
 }
 
-// request is the script call that takes all of them.
-func (all acquisitions) request() (request, []change, error) {
+// script.Request is the script call that takes all of them.
+func (all acquisitions) request() (script.Request, []change, error) {
 	changes := make([]change, len(all))
-	ask := request{script: script.MultiAcquire, args: []string{all[0].tenure.owner.String()}, acks: true}
+	names, each := make([]string, len(all)), make([]protocol.Acquire, len(all))
 	var wrong error
 	for i, a := range all {
 		ch, err := a.tenure.oneMore()
@@ -144,15 +141,15 @@ func (all acquisitions) request() (request, []change, error) {
 			wrong = err
 		}
 		changes[i] = ch
-		ask.keys = append(ask.keys, a.kind.name)
-		ask.args = append(ask.args, millis(a.lease), strconv.Itoa(ch.from), strconv.Itoa(ch.to))
+		names[i] = a.kind.name
+		each[i] = protocol.Acquire{Owner: a.tenure.owner.String(), From: ch.from, To: ch.to, Lease: a.lease}
 	}
-	return ask, changes, wrong
+	return protocol.AcquireAll(names, each), changes, wrong
 }
 
 // which reads which lock an answer is about.
-func (all acquisitions) which(o outcome, at int) (int, error) {
-	n, err := o.answer.Int(at)
+func (all acquisitions) which(o call.Result, at int) (int, error) {
+	n, err := o.Reply.Int(at)
 	if err == nil && (n < 1 || int(n) > len(all)) {
 		err = errors.New("the answer is about no lock that was asked for")
 	}
@@ -161,7 +158,7 @@ func (all acquisitions) which(o outcome, at int) (int, error) {
 
 // conclude makes of the last answer what each lock's caller gets. All ops are
 // held, and freed or passed on.
-func (all acquisitions) conclude(ctx context.Context, o outcome, changes []change) ([]*Hold, error) {
+func (all acquisitions) conclude(ctx context.Context, o call.Result, changes []change) ([]*Hold, error) {
 	var holds []*Hold
 	errs := make([]error, len(all))
 	for i, a := range all {
@@ -170,7 +167,7 @@ func (all acquisitions) conclude(ctx context.Context, o outcome, changes []chang
 			holds = append(holds, h)
 		}
 	}
-	if o.err == nil && o.answer.Code == script.Refused {
+	if o.Has(script.Refused) {
 		if which, err := all.which(o, 2); err == nil {
 			return holds, errs[which]
 		}

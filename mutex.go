@@ -1,5 +1,7 @@
 package holdfast
 
+import "github.com/holdfast-go/holdfast/internal/protocol"
+
 // Mutex is a reentrant lock: one owner holds it, as often as it likes. Get one
 // from [Client.NewMutex]; make as many of one name as you like, they are the
 // same lock. All methods are safe for concurrent use.
@@ -21,5 +23,12 @@ type Mutex struct {
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := mutexOptions(options)
 	config.without(config.writersFirst, "WritersFirst", "a mutex has no readers")
-	return &Mutex{lock{newKind(c, name, "lock", hash{name: name, config: config}, config)}}
+	k := newKind(c, name, "lock", config.mutex(name), config)
+	k.plain = config == (mutexConfig{})
+	return &Mutex{lock{k}}
+}
+
+// mutex is the protocol of a plain lock with these options.
+func (c mutexConfig) mutex(name string) protocol.Mutex {
+	return protocol.Mutex{Name: name, Polling: c.polling, Fenced: c.fenced, TokenTTL: c.tokenTTL}
 }

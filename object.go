@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -13,7 +14,7 @@ import (
 // as MEMORY USAGE counts them; 0 if there are none. Redisson:
 // RObject.sizeInMemory.
 func (l *lock) MemoryUsage(ctx context.Context) (int64, error) {
-	return l.kind.client.size(ctx, l.kind)
+	return l.kind.client.size(ctx, l.kind, l.kind.lock.Size())
 }
 
 // Delete takes the lock from whoever holds it, as [Mutex.ForceUnlock] does, and
@@ -27,7 +28,7 @@ func (l *lock) Delete(ctx context.Context) (bool, error) {
 	ctx, stop := c.withinTimeout(ctx)
 	defer stop()
 	var had bool
-	if keys := k.aside(); len(keys) > 0 {
+	if keys := k.lock.AuxKeys(); len(keys) > 0 {
 		var err error
 		if had, err = c.remove(ctx, k, keys); err != nil {
 			return false, err
@@ -44,6 +45,7 @@ type object struct {
 	client *Client
 	kind   *kind
 	keys   []string
+	size   script.Request
 }
 
 // Name returns the name.
@@ -52,7 +54,7 @@ func (o *object) Name() string { return o.kind.name }
 // TTL returns how long it lives: 0 if it is not there, -1 if it does not expire,
 // which is usual. Redisson: RExpirable.remainTimeToLive.
 func (o *object) TTL(ctx context.Context) (time.Duration, error) {
-	ms, err := o.number(ctx, "ttl", request{script: script.TTL, keys: o.keys[:1]})
+	ms, err := o.number(ctx, "ttl", protocol.TTL(o.keys[0]))
 	if err != nil || ms == -2 {
 		return 0, err
 	}
@@ -76,14 +78,14 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 func (o *object) ClearExpire(ctx context.Context) (bool, error) { return o.expire(ctx, 0) }
 
 func (o *object) expire(ctx context.Context, d time.Duration) (bool, error) {
-	n, err := o.number(ctx, "expire", request{script: script.Expire, keys: o.keys, args: []string{millis(d)}})
+	n, err := o.number(ctx, "expire", protocol.Expire(o.keys, d))
 	return n > 0, err
 }
 
 // MemoryUsage returns how many bytes it takes in Redis, with all its keys, as
 // MEMORY USAGE counts them; 0 if there are none. Redisson: RObject.sizeInMemory.
 func (o *object) MemoryUsage(ctx context.Context) (int64, error) {
-	return o.client.size(ctx, o.kind)
+	return o.client.size(ctx, o.kind, o.size)
 }
 
 // Delete deletes it, and reports whether it was there. Permits that are held are
@@ -95,12 +97,12 @@ func (o *object) Delete(ctx context.Context) (bool, error) {
 }
 
 // number orders what is answered by a number.
-func (o *object) number(ctx context.Context, op string, ask request) (int64, error) {
+func (o *object) number(ctx context.Context, op string, ask script.Request) (int64, error) {
 	answered, err := o.client.ask(ctx, o.kind, op, ask)
 	if err != nil {
 		return 0, err
 	}
-	n, err := answered.answer.Int(0)
+	n, err := answered.Reply.Int(0)
 	if err != nil {
 		return 0, &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: err}
 	}
@@ -109,25 +111,25 @@ func (o *object) number(ctx context.Context, op string, ask request) (int64, err
 
 // remove deletes keys, and reports whether any was there.
 func (c *Client) remove(ctx context.Context, k *kind, keys []string) (bool, error) {
-	o, err := c.ask(ctx, k, "delete", request{script: script.Delete, keys: keys})
+	o, err := c.ask(ctx, k, "delete", protocol.Delete(keys))
 	if err != nil {
 		return false, err
 	}
-	n, err := o.answer.Int(0)
+	n, err := o.Reply.Int(0)
 	if err != nil {
 		return false, &BackendError{Op: "delete", Name: k.name, MayHaveRun: true, Err: err}
 	}
 	// If a send was lost, the one that was answered may have found its work done.
-	return n > 0 || len(o.unknown) > 0, nil
+	return n > 0 || len(o.Unknown) > 0, nil
 }
 
 // size asks how many bytes a kind takes.
-func (c *Client) size(ctx context.Context, k *kind) (int64, error) {
-	o, err := c.ask(ctx, k, "size", k.size())
+func (c *Client) size(ctx context.Context, k *kind, ask script.Request) (int64, error) {
+	o, err := c.ask(ctx, k, "size", ask)
 	if err != nil {
 		return 0, err
 	}
-	bytes, err := o.answer.Int(0)
+	bytes, err := o.Reply.Int(0)
 	if err != nil {
 		return 0, &BackendError{Op: "size", Name: k.name, Err: err}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // Bounds and defaults.
@@ -18,7 +18,7 @@ const (
 	// MinLease and MaxLease bound every lease. Leases have whole milliseconds;
 	// what is below is cut off.
 	MinLease = time.Millisecond
-	MaxLease = script.MaxLeaseMillis * time.Millisecond
+	MaxLease = protocol.MaxLeaseMillis * time.Millisecond
 )
 
 // config is what the options of a client amount to.

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -103,11 +104,7 @@ func (s *ownerScope) get() (Owner, bool) {
 // heldKey is the lock's place in contexts. The two sides of a read-write lock have
 // one place, since its writer may read.
 func (k *kind) heldKey() heldKey {
-	lock := k.class
-	if k.twoSided {
-		lock = "read or write"
-	}
-	return heldKey{k.client, k.name, lock}
+	return heldKey{k.client, k.name, min(k.class, cmp.Or(k.otherSide, k.class))}
 }
 
 // ownerIn returns the owner that ctx has for the lock, and whether it has one. A hold

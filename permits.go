@@ -5,14 +5,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // MaxBundle is how many permits one hold can have.
@@ -47,8 +45,8 @@ var _ Locker = (*PermitSemaphore)(nil)
 // same name would be another thing on the same key. Redisson:
 // getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string) *PermitSemaphore {
-	k := newKind(c, name, "permits", permits{name: name}, mutexConfig{})
-	return &PermitSemaphore{object{client: c, kind: k, keys: []string{name, wire.Permits(name)}}}
+	k := newKind(c, name, "permits", nil, mutexConfig{})
+	return &PermitSemaphore{object{client: c, kind: k, keys: []string{name, protocol.PermitsKey(name)}, size: protocol.Permits{Name: name}.Size()}}
 }
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
@@ -91,14 +89,15 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 	if err := checkCount(s.kind.name, n, 1, MaxBundle); err != nil {
 		return nil, err
 	}
-	d := permits{name: s.kind.name, ids: make([]string, n)}
-	for i := range d.ids {
-		d.ids[i] = newID()
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = newID()
 	}
-	d.left = &permitSet{ids: d.ids}
-	k := newKind(s.client, s.kind.name, "permits "+d.ids[0], d, mutexConfig{})
-	k.line, k.shared, k.news = lineFor(s.kind, n), true, wire.Lost(s.kind.name)
-	k.refusal, k.found = noPermits(s.kind.name, n), d.found
+	k := newKind(s.client, s.kind.name, "permits "+ids[0], permitBundle{
+		Bundle: protocol.Bundle{Permits: s.protocol(), IDs: ids}, left: &permitSet{ids: ids},
+	}, mutexConfig{})
+	k.line, k.shared, k.news = lineFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
+	k.refusal = noPermits(s.kind.name, n)
 	return s.client.acquire(ctx, k, oneTry, options)
 }
 
@@ -111,11 +110,11 @@ func (s *PermitSemaphore) IDs(h *Hold) []string {
 	if h.tenure == nil { // several locks as one
 		return nil
 	}
-	d, ok := h.tenure.kind.dialect.(permits)
-	if !ok || d.name != s.kind.name {
+	b, ok := h.tenure.kind.lock.(permitBundle)
+	if !ok || b.Name != s.kind.name {
 		return nil
 	}
-	left := d.left.all()
+	left := b.left.all()
 	ids := make([]string, len(left))
 	for i, id := range left {
 		ids[i] = hex.EncodeToString([]byte(id))
@@ -139,12 +138,12 @@ func (s *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	if len(raw) == 0 {
 		return checkCount(s.kind.name, 0, 1, MaxBundle)
 	}
-	o, err := s.ask(ctx, "release", s.dialect().giveBack(raw, len(raw), wire.Lost(s.kind.name)))
+	o, err := s.ask(ctx, "release", s.protocol().GiveBack(raw))
 	s.client.pokeHolders(s.kind)
 	if err != nil {
 		return err
 	}
-	if o.answer.Code != script.Done && len(o.unknown) == 0 { // else an earlier send may have given them back
+	if o.Reply.Code != script.Done && len(o.Unknown) == 0 { // else an earlier send may have given them back
 		return problem(s.kind.name, "a permit to release is not held", ErrNotHeld)
 	}
 	return nil
@@ -178,14 +177,14 @@ func (s *PermitSemaphore) lease(ctx context.Context, id string, d time.Duration)
 	if err != nil {
 		return 0, err
 	}
-	o, err := s.ask(ctx, "renew", s.dialect().with(script.Permits.Lease, raw[0], millis(d), wire.Lost(s.kind.name)))
+	o, err := s.ask(ctx, "renew", s.protocol().Lease(raw[0], d))
 	if err != nil {
 		return 0, err
 	}
-	if o.answer.Code != script.Done {
+	if o.Reply.Code != script.Done {
 		return 0, problem(s.kind.name, "the permit is not held", ErrNotHeld)
 	}
-	left, err := o.answer.Int(0)
+	left, err := o.Reply.Int(0)
 	if err != nil || left < 0 {
 		return -1, err
 	}
@@ -197,24 +196,23 @@ func (s *PermitSemaphore) lease(ctx context.Context, id string, d time.Duration)
 // 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError] that
 // says MayHaveRun it may have been set. Redisson: trySetPermits.
 func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
-	return s.set(ctx, n, 0)
+	return s.set(ctx, n, false)
 }
 
 // SetPermits sets how many permits there are, held ones included. If more are
 // held, none is available until that many have been given back. The errors are
 // TrySetPermits's. Redisson: setPermits.
 func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
-	_, err := s.set(ctx, n, 1)
+	_, err := s.set(ctx, n, true)
 	return err
 }
 
-func (s *PermitSemaphore) set(ctx context.Context, n int, always int64) (bool, error) {
+func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, error) {
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	args := s.client.oneCall(newID(), int64(n), always)
-	o, err := s.ask(ctx, "set", s.dialect().once(script.Permits.Set, args))
-	return o.answer.Code == script.Done, err
+	o, err := s.ask(ctx, "set", s.protocol().Set(s.client.once(), n, always))
+	return o.Reply.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative; of
@@ -224,7 +222,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := s.ask(ctx, "set", s.dialect().once(script.Permits.Add, s.client.oneCall(newID(), int64(delta))))
+	_, err := s.ask(ctx, "set", s.protocol().Add(s.client.once(), delta))
 	return err
 }
 
@@ -249,12 +247,12 @@ func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
 }
 
 func (s *PermitSemaphore) count(ctx context.Context) (free, held int, err error) {
-	o, err := s.ask(ctx, "inspect", s.dialect().with(script.Permits.Count))
+	o, err := s.ask(ctx, "inspect", s.protocol().Count())
 	if err != nil {
 		return 0, 0, err
 	}
-	one, err1 := o.answer.Int(0)
-	two, err2 := o.answer.Int(1)
+	one, err1 := o.Reply.Int(0)
+	two, err2 := o.Reply.Int(1)
 	if err1 != nil || err2 != nil {
 		return 0, 0, misread(s.kind.name, fmt.Errorf("%w, %w", err1, err2))
 	}
@@ -264,7 +262,7 @@ func (s *PermitSemaphore) count(ctx context.Context) (free, held int, err error)
 // Inspect returns how the semaphore stands in Redis: each permit that is held is
 // a holder, with its id as the owner. Redisson has no counterpart.
 func (s *PermitSemaphore) Inspect(ctx context.Context) (Inspection, error) {
-	return s.client.look(ctx, s.kind)
+	return s.client.look(ctx, s.kind, s.protocol().Inspect())
 }
 
 // ForceUnlock takes every permit from whoever holds it, announces that, and
@@ -274,12 +272,12 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (Inspection, error) {
 // believe that they have a permit than there are; this is a tool for operators.
 // Redisson has no counterpart.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
-	return s.client.force(ctx, s.kind)
+	return s.client.force(ctx, s.kind, s.protocol())
 }
 
-func (s *PermitSemaphore) dialect() permits { return permits{name: s.kind.name} }
+func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.kind.name} }
 
-func (s *PermitSemaphore) ask(ctx context.Context, op string, ask request) (outcome, error) {
+func (s *PermitSemaphore) ask(ctx context.Context, op string, ask script.Request) (call.Result, error) {
 	return s.client.ask(ctx, s.kind, op, ask)
 }
 
@@ -297,13 +295,25 @@ func rawIDs(ids []string) ([]string, error) {
 	return all, nil
 }
 
-// permits is the dialect of the semaphore whose permits have leases. Each
-// acquisition has one of its own, which is a bundle of permits: its count is one
-// if they are held. Whose they are does not stand in Redis.
-type permits struct {
-	name string
-	ids  []string   // as they were acquired, raw
+// permitBundle asks for the permits of one acquisition: its count is one if they are held.
+type permitBundle struct {
+	protocol.Bundle
+
 	left *permitSet // which of them are held, as far as is known
+}
+
+// Renew asks about those that are left.
+func (b permitBundle) Renew(_ string, _ int, ttl time.Duration) script.Request {
+	return protocol.Bundle{Permits: b.Permits, IDs: b.left.all()}.Renew("", 0, ttl)
+}
+
+// ReadRenewal takes note of those that are not held any more.
+func (b permitBundle) ReadRenewal(r script.Reply, i int) (protocol.Renewal, error) {
+	found, err := b.Bundle.ReadRenewal(r, i)
+	if found.Count > 0 {
+		b.left.drop(found.Missing)
+	}
+	return found, err
 }
 
 // permitSet is a set of permits that only becomes smaller.
@@ -319,6 +329,9 @@ func (p *permitSet) all() []string {
 }
 
 func (p *permitSet) drop(gone []string) {
+	if len(gone) == 0 {
+		return
+	}
 	are := make(map[string]bool, len(gone))
 	for _, id := range gone {
 		are[id] = true
@@ -327,86 +340,3 @@ func (p *permitSet) drop(gone []string) {
 	defer p.mu.Unlock()
 	p.ids = slices.DeleteFunc(slices.Clone(p.ids), func(id string) bool { return are[id] })
 }
-
-// with is a request to a script of permits.
-func (l permits) with(s *driver.Script, args ...string) request {
-	return request{
-		script: s, keys: []string{l.name, wire.Permits(l.name)}, channel: wire.SemaphoreChannel(l.name), args: args,
-	}
-}
-
-// once is a request whose calls Redis keeps for a while.
-func (l permits) once(s *driver.Script, args []string) request {
-	ask := l.with(s, args...)
-	ask.keys = append(ask.keys, wire.Calls(l.name))
-	return ask
-}
-
-func (l permits) acquire(w wish) request {
-	ask := l.with(script.Permits.Acquire, append([]string{millis(w.lease), flag(w.waiting)}, l.ids...)...)
-	ask.keys = append(ask.keys, wire.Next(l.name))
-	return ask
-}
-
-// release asks for all, also for those that somebody has given back: one of them is
-// enough for the hold not to have been lost.
-func (l permits) release(Owner, int, int) request { return l.giveBack(l.ids, 1, "") }
-
-// giveBack asks for a release if at least so many are held, and to tell their
-// holders on a channel.
-func (l permits) giveBack(ids []string, least int, tell string) request {
-	return l.with(script.Permits.Release, append([]string{strconv.Itoa(least), tell}, ids...)...)
-}
-
-func (l permits) renew(_ Owner, _ int, ttl time.Duration) request {
-	left := l.left.all()
-	return request{
-		script: script.Permits.Renew, keys: []string{wire.Permits(l.name)},
-		args: append([]string{millis(ttl), strconv.Itoa(len(left))}, left...),
-	}
-}
-
-// found reads what a renewal says about the permits, and takes note of those that
-// are not held.
-func (l permits) found(answer script.Answer, i int) (finding, error) {
-	texts, err := answer.List(i)
-	if err != nil {
-		return finding{}, err
-	}
-	var held, first, last int64
-	if _, err := fmt.Sscan(strings.Join(texts[:min(3, len(texts))], " "), &held, &first, &last); err != nil {
-		return finding{}, fmt.Errorf("reply has no three numbers at %d: %w", i+2, err)
-	}
-	if gone := texts[3:]; held > 0 && len(gone) > 0 {
-		l.left.drop(gone)
-	}
-	return finding{held, time.Duration(first) * time.Millisecond, time.Duration(last) * time.Millisecond}, nil
-}
-
-func (permits) adopt(wish, Owner) request { return request{} }
-
-func (l permits) force(holders []string) request {
-	raw := make([]string, len(holders))
-	for i, id := range holders {
-		b, _ := hex.DecodeString(id) // inspect has written it, of whatever length
-		raw[i] = string(b)
-	}
-	return l.giveBack(raw, 1, wire.Lost(l.name))
-}
-
-func (l permits) inspect() request { return l.with(script.Permits.Inspect) }
-
-func (l permits) leave(Owner) request {
-	return request{
-		script: script.SemaphoreLeave, keys: []string{l.name, wire.Next(l.name)},
-		channel: wire.SemaphoreChannel(l.name), args: []string{l.ids[0]},
-	}
-}
-
-func (l permits) channel(Owner) string { return wire.SemaphoreChannel(l.name) }
-
-func (l permits) size() request {
-	return request{script: script.Size, keys: append([]string{l.name, wire.Permits(l.name)}, l.aside()...)}
-}
-
-func (l permits) aside() []string { return []string{wire.Next(l.name), wire.Calls(l.name)} }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // RedLock is one lock on several servers that know nothing of each other: it is
@@ -148,7 +150,7 @@ func (r *RedLock) acquire(ctx context.Context, oneTry bool, options []LockOption
 		}
 		again = !g.oneTry && refusal != nil && r.bears(err, answered)
 		if again {
-			sleep(bound, startOver.pause(g.tries))
+			call.Sleep(bound, startOver.pause(g.tries))
 			again = bound.Err() == nil
 		}
 	}
@@ -236,7 +238,7 @@ func (b *bundle) failure() error {
 		return errors.Join(failed...)
 	case silent > 0:
 		ran = true
-		failed = append(failed, fmt.Errorf("%d of them: %w", silent, errNoAnswer))
+		failed = append(failed, fmt.Errorf("%d of them: %w", silent, call.ErrNoAnswer))
 	}
 	return &BackendError{
 		Op: opAcquire, Name: b.name, MayHaveRun: ran,

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // group is what the renewals of one call have in common.
@@ -23,15 +22,7 @@ type group struct {
 // group returns the renewal group of a lock: its script and, where the server
 // asks for it, its slot.
 func (c *Client) group(k *kind) group {
-	return group{script: k.renew(Owner{}, 0, 0).script, slot: c.slot(k.name)}
-}
-
-// slot is that of a key, where the server has slots.
-func (c *Client) slot(key string) int {
-	if c.driver.Slotted() {
-		return wire.Slot(key)
-	}
-	return 0
+	return group{script: k.lock.Renew("", 0, 0).Script, slot: c.calls.Slot(k.name)}
 }
 
 // renew sends one batch for the watchdog. It returns when ctx ends; what arrives
@@ -59,41 +50,37 @@ func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 
 // moving reports whether a cluster has refused a call because it is moving its
 // keys.
-func moving(err error) bool {
-	var refused *driver.Error
-	return errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "TRYAGAIN")
-}
+func moving(err error) bool { return call.Code(err) == "TRYAGAIN" }
 
 // renewTogether sends one batch as one call.
 func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Renewal) ([]bool, error) {
-	all := request{script: g.script}
-	answered := make([]func(outcome), len(batch))
+	all := script.Request{Script: g.script}
+	answered := make([]func(call.Result), len(batch))
 	for i, r := range batch {
 		t := r.Ward.(*tenure) //nolint:forcetypeassert // the watchdog's wards are tenures
 		answered[i] = t.expect(r.TTL)
-		one := t.kind.renew(t.owner, t.counts(), r.TTL)
-		all.keys = append(all.keys, one.keys...)
-		all.args = append(all.args, one.args...)
+		one := t.kind.lock.Renew(t.owner.String(), t.counts(), r.TTL)
+		all.Keys = append(all.Keys, one.Keys...)
+		all.Args = append(all.Args, one.Args...)
 	}
 	deadline, _ := ctx.Deadline()
 	timeout := time.Until(deadline)
-	f := c.launch(all, timeout)
-	err := f.await(ctx, timeout)
+	o := c.calls.Send(all, timeout).Result(ctx, timeout)
 	for _, tell := range answered {
-		tell(outcome{err: err})
+		tell(call.Result{Err: o.Err})
 	}
-	if err != nil {
-		return nil, err
+	if o.Err != nil {
+		return nil, o.Err
 	}
-	if f.answer.Code == script.Late {
-		return nil, errLate
+	if o.Has(script.Late) {
+		return nil, call.ErrLate
 	}
-	if len(f.answer.Rest) != len(batch) {
-		return nil, fmt.Errorf("%d answers to %d renewals", len(f.answer.Rest), len(batch))
+	if len(o.Reply.Rest) != len(batch) {
+		return nil, fmt.Errorf("%d answers to %d renewals", len(o.Reply.Rest), len(batch))
 	}
 	held := make([]bool, len(batch))
 	for i, r := range batch {
-		count, err := r.Ward.(*tenure).renewed(f.answer, i, f.sent) //nolint:forcetypeassert // see above
+		count, err := r.Ward.(*tenure).renewed(o.Reply, i, o.Sent) //nolint:forcetypeassert // see above
 		if err != nil {
 			return nil, err
 		}
@@ -102,29 +89,26 @@ func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 	return held, nil
 }
 
-// renewed reads element i of an answer to renewals: how often the owner holds the
-// lock. If the answer says for how long, too, others may have made that longer, and
+// renewed reads the reply to the i-th of some renewals: how often the owner holds the
+// lock. If the reply says for how long, too, others may have made that longer, and
 // the deadline moves.
-func (t *tenure) renewed(answer script.Answer, i int, sent time.Time) (count int64, err error) {
-	if t.kind.found == nil {
-		return answer.Int(i)
-	}
-	found, err := t.kind.found(answer, i)
-	if err != nil || found.count == 0 {
-		return 0, err
+func (t *tenure) renewed(reply script.Reply, i int, sent time.Time) (count int64, err error) {
+	found, err := t.kind.lock.ReadRenewal(reply, i)
+	if err != nil || found.Count == 0 || !found.Lives {
+		return found.Count, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if found.gone < 0 {
-		found.gone = MaxLease
+	if found.Gone < 0 {
+		found.Gone = MaxLease
 	}
-	t.knownEnd = later(t.knownEnd, time.Now().Add(found.gone))
+	t.knownEnd = later(t.knownEnd, time.Now().Add(found.Gone))
 	t.keyEnd = later(t.keyEnd, t.knownEnd)
 	if !t.until.IsZero() {
-		found.left = min(found.left, t.until.Sub(sent))
+		found.Left = min(found.Left, t.until.Sub(sent))
 	}
-	if t.entry != nil && found.left >= 0 {
-		t.kind.client.dog.Acknowledge(t.entry, sent, found.left)
+	if t.entry != nil && found.Left >= 0 {
+		t.kind.client.dog.Acknowledge(t.entry, sent, found.Left)
 	}
-	return found.count, nil
+	return found.Count, nil
 }

@@ -2,12 +2,10 @@ package holdfast
 
 import (
 	"context"
-	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Semaphore is a number of permits, which anybody may take and anybody may give
@@ -33,8 +31,8 @@ type Semaphore struct {
 // NewSemaphore returns the semaphore of the given name. It does no I/O. What a
 // name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
 func (c *Client) NewSemaphore(name string) *Semaphore {
-	k := newKind(c, name, "semaphore", counter{name: name}, mutexConfig{})
-	return &Semaphore{object{client: c, kind: k, keys: []string{name}}}
+	k := newKind(c, name, "semaphore", nil, mutexConfig{})
+	return &Semaphore{object{client: c, kind: k, keys: []string{name}, size: protocol.Semaphore{Name: name}.Size()}}
 }
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
@@ -64,8 +62,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []L
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return err
 	}
-	d := counter{name: s.kind.name, n: int64(n), call: s.client.oneCall(newID()), undo: newID()}
-	k := newKind(s.client, s.kind.name, s.kind.class, d, mutexConfig{})
+	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.client.once(), N: n, Undo: newID()}
+	k := newKind(s.client, s.kind.name, s.kind.class, taking, mutexConfig{})
 	k.line, k.shared, k.refusal = lineFor(s.kind, n), true, noPermits(s.kind.name, n)
 	return s.client.await(ctx, k, oneTry, options)
 }
@@ -78,20 +76,20 @@ func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []L
 // error matches [ErrInvalidCount] if n is not between 1 and [MaxCount],
 // [ErrUntold], or [ErrClosed]. Redisson: release.
 func (s *Semaphore) Release(n int) error {
-	_, err := s.release(n, 0)
+	_, err := s.release(n, false)
 	return err
 }
 
 // ReleaseIfExists is Release if the semaphore exists, which it may not any more if
 // it had a time to live. It reports whether it does. Redisson: releaseIfExists.
-func (s *Semaphore) ReleaseIfExists(n int) (bool, error) { return s.release(n, 1) }
+func (s *Semaphore) ReleaseIfExists(n int) (bool, error) { return s.release(n, true) }
 
-func (s *Semaphore) release(n int, ifExists int64) (bool, error) {
+func (s *Semaphore) release(n int, ifExists bool) (bool, error) {
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
-	o, err := s.client.see(s.client.life, s.kind, "release", s.ask(script.Semaphore.Add, int64(n), ifExists))
-	return o.answer.Code == script.Done, err
+	o, err := s.client.see(s.client.life, s.kind, "release", s.protocol().Add(s.client.once(), n, ifExists))
+	return o.Reply.Code == script.Done, err
 }
 
 // TrySetPermits makes n permits available if the semaphore does not exist, and
@@ -111,15 +109,15 @@ func (s *Semaphore) TrySetPermitsFor(ctx context.Context, n int, ttl time.Durati
 	if err != nil {
 		return false, err
 	}
-	return s.set(ctx, n, ttl.Milliseconds())
+	return s.set(ctx, n, ttl)
 }
 
-func (s *Semaphore) set(ctx context.Context, n int, ttl int64) (bool, error) {
+func (s *Semaphore) set(ctx context.Context, n int, ttl time.Duration) (bool, error) {
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	o, err := s.client.ask(ctx, s.kind, "set", s.ask(script.Semaphore.Set, int64(n), ttl))
-	return o.answer.Code == script.Done, err
+	o, err := s.client.ask(ctx, s.kind, "set", s.protocol().Set(s.client.once(), n, ttl))
+	return o.Reply.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative: the
@@ -128,7 +126,7 @@ func (s *Semaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := s.client.ask(ctx, s.kind, "set", s.ask(script.Semaphore.Add, int64(delta), 0))
+	_, err := s.client.ask(ctx, s.kind, "set", s.protocol().Add(s.client.once(), delta, false))
 	return err
 }
 
@@ -136,73 +134,26 @@ func (s *Semaphore) AddPermits(ctx context.Context, delta int) error {
 // below 0 is set to 0, and returned. The errors are TrySetPermits's. Redisson:
 // drainPermits.
 func (s *Semaphore) Drain(ctx context.Context) (int, error) {
-	return s.number(ctx, "set", s.ask(script.Semaphore.Drain, 0))
+	return s.number(ctx, "set", s.protocol().Drain(s.client.once()))
 }
 
 // Available returns how many permits are available; 0 if the semaphore does not
 // exist, and fewer if AddPermits took more than there were. It asks the primary.
 // Redisson: availablePermits.
 func (s *Semaphore) Available(ctx context.Context) (int, error) {
-	return s.number(ctx, "inspect", request{script: script.Semaphore.Available, keys: []string{s.kind.name}})
+	return s.number(ctx, "inspect", s.protocol().Available())
 }
 
-func (s *Semaphore) number(ctx context.Context, op string, ask request) (int, error) {
+func (s *Semaphore) number(ctx context.Context, op string, ask script.Request) (int, error) {
 	o, err := s.client.ask(ctx, s.kind, op, ask)
 	if err != nil {
 		return 0, err
 	}
-	n, err := o.answer.Int(0)
+	n, err := o.Reply.Int(0)
 	if err != nil {
 		return 0, &BackendError{Op: op, Name: s.kind.name, MayHaveRun: true, Err: err}
 	}
 	return int(n), nil
 }
 
-// ask is a request for a call of its own.
-func (s *Semaphore) ask(which *driver.Script, args ...int64) request {
-	return counter{name: s.kind.name}.with(which, s.client.oneCall(newID(), args...))
-}
-
-// counter is the dialect of the semaphore without leases: each acquire has one of
-// its own. There are no holds, and so nothing to renew, look at or force.
-type counter struct {
-	dialect
-	name string
-	n    int64
-	call []string // the arguments that the acquire begins with
-	undo string   // the id of the call that takes it back
-}
-
-func (l counter) with(s *driver.Script, args []string) request {
-	return request{
-		script: s, keys: []string{l.name, wire.Calls(l.name)}, channel: wire.SemaphoreChannel(l.name), args: args,
-	}
-}
-
-// standing is a request about a call that may wait.
-func (l counter) standing(s *driver.Script, last string) request {
-	ask := l.with(s, []string{l.call[0], l.call[1], strconv.FormatInt(l.n, 10), last})
-	ask.keys = append(ask.keys, wire.Next(l.name))
-	return ask
-}
-
-func (l counter) acquire(w wish) request {
-	return l.standing(script.Semaphore.Acquire, flag(w.waiting))
-}
-
-func (l counter) release(Owner, int, int) request { return l.standing(script.Semaphore.Undo, l.undo) }
-
-func (l counter) leave(Owner) request {
-	return request{
-		script: script.SemaphoreLeave, keys: []string{l.name, wire.Next(l.name)},
-		channel: wire.SemaphoreChannel(l.name), args: l.call[:1],
-	}
-}
-
-func (l counter) channel(Owner) string { return wire.SemaphoreChannel(l.name) }
-
-func (l counter) size() request {
-	return request{script: script.Size, keys: append([]string{l.name}, l.aside()...)}
-}
-
-func (l counter) aside() []string { return []string{wire.Next(l.name), wire.Calls(l.name)} }
+func (s *Semaphore) protocol() protocol.Semaphore { return protocol.Semaphore{Name: s.kind.name} }

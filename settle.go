@@ -5,11 +5,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // This file brings Redis to the state that is wanted: at Unlock, and in the
-// background after a call whose outcome is unknown. What is wanted is always
+// background after a call whose call.Result is unknown. What is wanted is always
 // the same, as many counts as holds are handed out, so it can be asked for at
 // any time.
 
@@ -22,7 +24,7 @@ func (t *tenure) unlock(ctx context.Context, deadline time.Time) error {
 	switch {
 	case err != nil: // an earlier change of this owner is not settled yet; this one follows it
 		t.kind.client.releaseLater(t)
-		return &BackendError{Op: "release", Name: t.kind.name, MayHaveRun: true, Err: errNoAnswer}
+		return &BackendError{Op: "release", Name: t.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	case has:
 		return t.giveBack(ctx, deadline)
 	}
@@ -38,30 +40,30 @@ func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 		c.settle(t, matter{release: found})
 		return t.lostBefore(deadline)
 	}
-	ask := t.kind.release(t.owner, ch.from, ch.to)
-	o := c.order(ctx, ask)
-	if codeOf(o.err) == wrongType { // somebody has overwritten it
+	ask := t.kind.waits.Release(t.owner.String(), ch.from, ch.to)
+	o := c.calls.Do(ctx, ask)
+	if call.Code(o.Err) == script.WrongType { // somebody has overwritten it
 		t.vanished()
-		c.settle(t, matter{unknown: o.unknown})
+		c.settle(t, matter{unknown: o.Unknown})
 		return &LostError{Name: t.kind.name, Reason: "its name is another kind of object now"}
 	}
-	if o.err != nil {
-		c.settle(t, matter{unknown: o.unknown, release: true})
-		return o.backendError("release", t.kind.name)
+	if o.Err != nil {
+		c.settle(t, matter{unknown: o.Unknown, release: true})
+		return backendError("release", t.kind.name, o)
 	}
-	if o.answer.Code == script.Refused && len(o.unknown) == 0 {
+	if o.Reply.Code == script.Refused && len(o.Unknown) == 0 {
 		t.vanished() // nobody but us could have released it, and we have not
 	} else {
 		t.released(o, ch)
 	}
-	c.settle(t, matter{unknown: o.unknown})
-	return cmp.Or(t.lostBefore(deadline), o.untold(t.kind.name, ask))
+	c.settle(t, matter{unknown: o.Unknown})
+	return cmp.Or(t.lostBefore(deadline), untold(t.kind.name, ask, o))
 }
 
 // released puts the answer to a release into effect. None is held when one was
 // asked to be left: it is lost. None is held when none was to be: that is so.
-func (t *tenure) released(o outcome, ch change) {
-	if o.answer.Code == script.Done || o.answer.Code == script.Refused && ch.to == 0 {
+func (t *tenure) released(o call.Result, ch change) {
+	if o.Reply.Code == script.Done || o.Reply.Code == script.Refused && ch.to == 0 {
 		t.settled(ch.to)
 		return
 	}
@@ -94,16 +96,16 @@ func (c *Client) releaseLater(t *tenure) {
 
 // matter is what there is to settle.
 type matter struct {
-	// unknown are sends whose outcome nobody knows, beside those that were
+	// unknown are sends whose call.Result nobody knows, beside those that were
 	// postponed until now.
-	unknown []*flight
+	unknown []*call.Attempt
 	// stood is how many counts are ours if they took effect; what that is beyond
 	// what is handed out is given back.
 	stood int
 	// release says to give back what is not handed out in any case.
 	release bool
 	// leave takes a waiter out of Redis that has given up; zero if there is none.
-	leave request
+	leave script.Request
 }
 
 // settle frees op once nothing that was asked for earlier can take effect any
@@ -113,7 +115,7 @@ type matter struct {
 // and bounded: by the sends' own limits, and by the key's end if Redis is away.
 func (c *Client) settle(t *tenure, m matter) {
 	m = t.postponed(m)
-	if len(m.unknown) == 0 && !m.release && m.leave.script == nil {
+	if len(m.unknown) == 0 && !m.release && m.leave.IsZero() {
 		t.freeOp()
 		return
 	}
@@ -131,9 +133,9 @@ func (c *Client) settle(t *tenure, m matter) {
 // settling is settle's goroutine.
 func (c *Client) settling(t *tenure, m matter) {
 	c.depart(t, m.leave)
-	ran, loose := c.outcomesOf(m.unknown)
+	ran, loose := c.calls.Outcomes(m.unknown)
 	defer func() {
-		c.outlast(c.life, loose)
+		c.calls.Outlast(c.life, loose)
 		if len(m.unknown) > 0 {
 			c.depart(t, m.leave) // a refused one, too, may have come back to the line
 		}
@@ -143,17 +145,17 @@ func (c *Client) settling(t *tenure, m matter) {
 			t.mayHave(m.stood)
 		}
 		asked, unknown := c.insist(t)
-		_, more := c.outcomesOf(unknown)
+		_, more := c.calls.Outcomes(unknown)
 		loose = append(loose, more...)
 		// The answer has told what time it is there, and so when this is over.
-		over := c.over(loose)
+		over := c.calls.Over(loose)
 		if !ran || asked.IsZero() || !asked.Before(over) {
 			return
 		}
 		// A send that was held up may still arrive. Only after its limit is it
 		// certain that what is asked for then is the last word. If that is far off,
 		// what has come until then is given back.
-		c.nap(c.life, over)
+		c.calls.SleepUntil(c.life, over)
 		if c.life.Err() != nil {
 			return
 		}
@@ -162,125 +164,47 @@ func (c *Client) settling(t *tenure, m matter) {
 
 // depart takes a waiter that has given up out of Redis. If Redis is away for so
 // long that nobody believes in the waiter any more, it need not be told.
-func (c *Client) depart(t *tenure, leave request) {
-	if leave.script == nil {
+func (c *Client) depart(t *tenure, leave script.Request) {
+	if leave.IsZero() {
 		return
 	}
-	var unknown []*flight
-	defer func() { c.outlast(c.life, unknown) }()
-	for end := time.Now().Add(reservation); c.life.Err() == nil; {
-		o := c.order(c.life, leave)
-		unknown = append(unknown, o.unknown...)
+	var unknown []*call.Attempt
+	defer func() { c.calls.Outlast(c.life, unknown) }()
+	for end := time.Now().Add(protocol.Reservation); c.life.Err() == nil; {
+		o := c.calls.Do(c.life, leave)
+		unknown = append(unknown, o.Unknown...)
 		switch {
-		case o.err == nil:
+		case o.Err == nil:
 			return
-		case !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(t.kind.name, t.owner, o.backendError("leave", t.kind.name))
+		case !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
+			c.failed(t.kind.name, t.owner, backendError("leave", t.kind.name, o))
 			return
 		}
 	}
-}
-
-// outcomesOf waits until it is known what came of each flight, and returns
-// whether any may have had an effect, and those that may have one still.
-func (c *Client) outcomesOf(flights []*flight) (ran bool, loose []*flight) {
-	for _, f := range flights {
-		fRan, fLoose := c.outcomeOf(f)
-		ran = ran || fRan
-		if fLoose {
-			loose = append(loose, f)
-		}
-	}
-	return ran, loose
-}
-
-// outcomeOf waits until it is known what came of a flight: whether it may have
-// had an effect, and whether it may have one still.
-func (c *Client) outcomeOf(f *flight) (ran, loose bool) {
-	timer := time.NewTimer(time.Until(earlier(f.over(), f.due())))
-	defer timer.Stop()
-	select {
-	case <-f.done:
-	case <-timer.C:
-		return true, true
-	case <-c.life.Done():
-		return true, true
-	}
-	if f.err == nil {
-		return f.answer.Code == script.Done, false
-	}
-	ran = mayHaveRun(f.err)
-	return ran, ran && codeOf(f.err) == "" // what a server has refused is over
-}
-
-// over is when the last of the flights can have no more effect, as far as that is
-// known now. Close does not wait for a clock that is far off.
-func (c *Client) over(flights []*flight) (last time.Time) {
-	for _, f := range flights {
-		over := f.over()
-		if c.closing.Err() != nil {
-			over = earlier(over, f.due())
-		}
-		if over.After(last) {
-			last = over
-		}
-	}
-	return last
-}
-
-// outlast waits until none of the flights can have an effect any more, or ctx
-// ends.
-func (c *Client) outlast(ctx context.Context, flights []*flight) {
-	_, loose := c.outcomesOf(flights)
-	for ctx.Err() == nil && time.Now().Before(c.over(loose)) {
-		c.nap(ctx, c.over(loose))
-	}
-}
-
-// nap waits until flights are over, or it is time to ask again when that is: what
-// is known of the server's clock may have changed, or Close has begun.
-func (c *Client) nap(ctx context.Context, over time.Time) {
-	ctx, cancel := context.WithDeadline(ctx, earlier(over, time.Now().Add(longestSleep)))
-	defer cancel()
-	if c.closing.Err() != nil {
-		<-ctx.Done()
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-c.closing.Done():
-	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // insist asks for what is wanted until Redis answers or nothing can be left
 // there. It returns when the answered send was sent, the zero time if it has given
 // up, and its unanswered ones. Op is held.
-func (c *Client) insist(t *tenure) (asked time.Time, unknown []*flight) {
+func (c *Client) insist(t *tenure) (asked time.Time, unknown []*call.Attempt) {
 	end := t.gone()
 	for {
 		ch, found := t.surplus()
 		if !found {
 			return time.Now(), unknown
 		}
-		ask := t.kind.release(t.owner, ch.from, ch.to)
-		o := c.order(c.life, ask)
-		unknown = append(unknown, o.unknown...)
-		if untold := o.untold(t.kind.name, ask); untold != nil {
+		ask := t.kind.waits.Release(t.owner.String(), ch.from, ch.to)
+		o := c.calls.Do(c.life, ask)
+		unknown = append(unknown, o.Unknown...)
+		if untold := untold(t.kind.name, ask, o); untold != nil {
 			c.failed(t.kind.name, t.owner, untold)
 		}
 		switch {
-		case o.err == nil:
+		case o.Err == nil:
 			t.released(o, ch)
-			return o.sent, unknown
-		case !o.worthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(t.kind.name, t.owner, o.backendError("release", t.kind.name))
+			return o.Sent, unknown
+		case !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
+			c.failed(t.kind.name, t.owner, backendError("release", t.kind.name, o))
 			return time.Time{}, unknown
 		}
 	}

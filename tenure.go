@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -36,9 +38,9 @@ type tenure struct {
 	// hold lasts they find another count and do nothing; once it has been given
 	// back they might take it again, or wait for it again, so that must be settled
 	// then. stood is how many counts would be ours, leave takes the waiter away.
-	pending []*flight
+	pending []*call.Attempt
 	stood   int
-	leave   request
+	leave   script.Request
 	lost    error        // why the holds are lost; nil while they are not
 	seat    *wakeup.Seat // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
@@ -218,7 +220,7 @@ func (t *tenure) postpone(m matter) {
 	defer t.mu.Unlock()
 	t.pending = append(t.pending, m.unknown...)
 	t.stood = max(t.stood, m.stood)
-	if m.leave.script != nil {
+	if !m.leave.IsZero() {
 		t.leave = m.leave
 	}
 }
@@ -228,10 +230,10 @@ func (t *tenure) postponed(m matter) matter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m.unknown, m.stood = slices.Concat(m.unknown, t.pending), max(m.stood, t.stood)
-	if m.leave.script == nil {
+	if m.leave.IsZero() {
 		m.leave = t.leave
 	}
-	t.pending, t.stood, t.leave = nil, 0, request{}
+	t.pending, t.stood, t.leave = nil, 0, script.Request{}
 	return m
 }
 
@@ -256,18 +258,18 @@ func (t *tenure) vanished() {
 }
 
 // expect takes note that an order under way lets the key live for ttl, and returns
-// what to call with the outcome. Until then the key may live as long as if the order
+// what to call with the call.Result. Until then the key may live as long as if the order
 // were still to arrive; once all are answered, it lives as long as they have said.
-func (t *tenure) expect(ttl time.Duration) (answered func(outcome)) {
+func (t *tenure) expect(ttl time.Duration) (answered func(call.Result)) {
 	late := ttl + t.kind.client.config.timeout
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expected++
 	t.keyEnd = later(t.keyEnd, time.Now().Add(late))
-	return func(o outcome) {
+	return func(o call.Result) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if o.err != nil || len(o.unknown) > 0 {
+		if o.Err != nil || len(o.Unknown) > 0 {
 			ttl = late
 		}
 		t.knownEnd = later(t.knownEnd, time.Now().Add(ttl))
@@ -323,7 +325,7 @@ func (t *tenure) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 		for _, h := range holds {
 			c.tasks.Aside(func() { h.tellLoss(why) })
 		}
-		sleep(c.closing, time.Until(forget))
+		call.Sleep(c.closing, time.Until(forget))
 		if c.closing.Err() == nil { // else Close sees to it
 			t.forget(why)
 		}
@@ -368,7 +370,7 @@ func (t *tenure) forget(why error) {
 func (t *tenure) listen(entry *watchdog.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	channel := cmp.Or(t.kind.news, t.kind.channel(t.owner))
+	channel := cmp.Or(t.kind.news, t.kind.waits.Channel(t.owner.String()))
 	if t.entry == entry && t.seat == nil && channel != "" {
 		dog := t.kind.client.dog
 		t.seat = t.kind.client.hub.Join(channel, func() { dog.Poke(entry) })

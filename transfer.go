@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -39,7 +41,7 @@ func (h *Hold) Detach() (Owner, error) {
 	}
 	t := h.tenure
 	c, k := t.kind.client, t.kind
-	if k.adopt(wish{}, Owner{}).script == nil {
+	if k.lock.Adopt(protocol.Acquire{}, "").IsZero() {
 		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalidOwner)
 	}
 	if !c.tasks.Begin() { // Close has given it back
@@ -55,7 +57,7 @@ func (h *Hold) Detach() (Owner, error) {
 	if !t.quiet(ctx) {
 		return Owner{}, t.notQuiet()
 	}
-	if k.twoSided {
+	if k.otherSide != "" {
 		free, err := c.otherSide(ctx, t)
 		if err != nil {
 			return Owner{}, err
@@ -73,7 +75,7 @@ func (h *Hold) Detach() (Owner, error) {
 
 // notQuiet is the error of a Detach that has waited in vain for what is under way.
 func (t *tenure) notQuiet() error {
-	return &BackendError{Op: "detach", Name: t.kind.name, Err: errNoAnswer}
+	return &BackendError{Op: "detach", Name: t.kind.name, Err: call.ErrNoAnswer}
 }
 
 // quiet waits until no send for the tenure can have an effect any more. It reports
@@ -82,24 +84,20 @@ func (t *tenure) quiet(ctx context.Context) bool {
 	t.mu.Lock()
 	pending := t.pending
 	t.mu.Unlock()
-	t.kind.client.outlast(ctx, pending)
+	t.kind.client.calls.Outlast(ctx, pending)
 	if ctx.Err() != nil {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pending, t.stood, t.leave = nil, 0, request{}
+	t.pending, t.stood, t.leave = nil, 0, script.Request{}
 	return true
 }
 
 // otherSide sees to it that the owner does not hold the other side of a read-write
 // lock, and will not until free is called.
 func (c *Client) otherSide(ctx context.Context, t *tenure) (free func(), err error) {
-	other := tenureKey{t.kind.name, "read", t.owner}
-	if t.kind.class == other.class {
-		other.class = "write"
-	}
-	side := c.standing(other)
+	side := c.standing(tenureKey{t.kind.name, t.kind.otherSide, t.owner})
 	if side == nil {
 		return func() {}, nil
 	}
@@ -149,7 +147,7 @@ func (h *Hold) detach() (keyEnd time.Time, err error) {
 }
 
 // retirement is for how long nobody may lock as an owner whose hold was detached, after
-// its key may have gone: another process's late request to replace it has no effect
+// its key may have gone: another process's late script.Request to replace it has no effect
 // any more then, whatever that one's timeout is.
 const retirement = 30 * time.Minute
 
@@ -203,16 +201,18 @@ func (c *Client) adoptUntold(ctx context.Context, k *kind, owner Owner, options 
 	a.op = "adopt"
 	ch, _ := a.tenure.oneMore() // nothing is lost of an owner that is new
 	answered := a.tenure.expect(a.lease)
-	o := c.order(waiting, k.adopt(wish{change: ch, owner: a.tenure.owner, lease: a.lease, token: a.wantsToken()}, owner))
+	o := c.calls.Do(waiting, k.lock.Adopt(protocol.Acquire{
+		Owner: a.tenure.owner.String(), From: ch.from, To: ch.to, Lease: a.lease, Token: a.wantsToken(),
+	}, owner.String()))
 	answered(o)
-	a.unknown = o.unknown
+	a.unknown = o.Unknown
 	c.pokeHolders(k) // one of them may be who held it
 	switch {
-	case o.err != nil:
-	case o.answer.Code == script.Refused:
-		o.err = problem(k.name, "there is nothing to adopt of "+owner.String(), ErrNotHeld)
-	case o.answer.Code == script.Upgrade:
-		o.err = problem(k.name, owner.String()+" holds both sides, and is not replaced on one of them", ErrReentrant)
+	case o.Err != nil:
+	case o.Reply.Code == script.Refused:
+		o.Err = problem(k.name, "there is nothing to adopt of "+owner.String(), ErrNotHeld)
+	case o.Reply.Code == script.Upgrade:
+		o.Err = problem(k.name, owner.String()+" holds both sides, and is not replaced on one of them", ErrReentrant)
 	}
 	return a.conclude(waiting, o, ch)
 }

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/line"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -24,33 +26,33 @@ var errWaitOver = errors.New("the wait is over")
 
 // standInLine waits behind those of this process who came before, and then asks
 // until the lock is acquired.
-func (a *acquisition) standInLine(ctx context.Context, w wish) outcome {
-	ask := a.kind.take(w)
-	channel := a.kind.channel(w.owner)
-	place := a.client.lines.Enter(a.kind.lineOf(w.owner), channel)
+func (a *acquisition) standInLine(ctx context.Context, w protocol.Acquire) call.Result {
+	ask := a.kind.waits.Acquire(w)
+	channel := a.kind.waits.Channel(w.Owner)
+	place := a.client.lines.Enter(a.kind.lineOf(w.Owner), channel)
 	a.tries = 0
 	defer place.Leave()
 	select {
 	case <-place.Head():
 	case <-ctx.Done():
 		_, a.last = place.Next()
-		return outcome{err: context.Cause(ctx)}
+		return call.Result{Err: context.Cause(ctx)}
 	}
 	var away time.Time // since when Redis has not answered; zero if it did
 	for {
 		if !a.awaitTurn(ctx, place) {
-			return outcome{err: context.Cause(ctx)}
+			return call.Result{Err: context.Cause(ctx)}
 		}
 		o := a.try(ctx, place, ask)
 		switch {
-		case o.err == nil && o.answer.Code == script.Refused:
+		case o.Has(script.Refused):
 			away = time.Time{}
 			a.refused(place, o)
-		case o.err == nil:
+		case o.Err == nil:
 			place.AskAt(time.Now().Add(a.afterMe()), nil)
 			return o
 		case a.bears(ctx, place, &o, &away):
-			place.AskAt(time.Now().Add(longestPause), a.last)
+			place.AskAt(time.Now().Add(call.LongestPause), a.last)
 		default:
 			place.Ring() // for the next in line: this try has learnt nothing
 			return o
@@ -90,15 +92,15 @@ func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
 
 // try asks once, with the line's token, which stays with a send that is given up
 // until that is over.
-func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) outcome {
+func (a *acquisition) try(ctx context.Context, place *line.Place, ask script.Request) call.Result {
 	a.asked = true
-	o := a.client.order(ctx, ask)
-	a.unknown = append(a.unknown, o.unknown...)
-	if n := len(o.unknown); n > 0 && o.unknown[n-1].inTheAir() {
-		f := o.unknown[n-1]
+	o := a.client.calls.Do(ctx, ask)
+	a.unknown = append(a.unknown, o.Unknown...)
+	if n := len(o.Unknown); n > 0 && o.Unknown[n-1].Pending() {
+		f := o.Unknown[n-1]
 		if a.client.tasks.Go(func() {
 			defer place.Done()
-			a.client.outcomeOf(f)
+			a.client.calls.Outcome(f)
 		}) {
 			return o
 		}
@@ -108,18 +110,13 @@ func (a *acquisition) try(ctx context.Context, place *line.Place, ask request) o
 }
 
 // refused notes who holds the lock, and when to ask again at the latest.
-func (a *acquisition) refused(place *line.Place, o outcome) {
+func (a *acquisition) refused(place *line.Place, o call.Result) {
 	// What has passed its limit without an effect so far will have none.
-	a.unknown = slices.DeleteFunc(a.unknown, func(f *flight) bool { return f.over().Before(o.sent) })
+	a.unknown = slices.DeleteFunc(a.unknown, func(f *call.Attempt) bool { return f.Over().Before(o.Sent) })
 	a.last, a.refusedOnce = a.refusal(o), true
 	nap := longestSleep
-	switch hint, err := o.answer.Int(2); {
-	case err == nil && hint >= 0: // else what it waits for does not expire
-		nap = min(nap, time.Duration(hint+1)*time.Millisecond)
-	case err != nil:
-		if ttl := a.lockedError(o).TTL; ttl >= 0 {
-			nap = min(nap, ttl+time.Millisecond)
-		}
+	if retry := protocol.ReadRetry(o.Reply); retry >= 0 { // else what it waits for does not expire
+		nap = min(nap, retry)
 	}
 	if a.kind.config.polling {
 		nap = a.kind.config.backoff.pause(a.tries)
@@ -144,16 +141,16 @@ func (a *acquisition) afterMe() time.Duration {
 // bears reports whether to go on after an order that failed. Only one who has
 // been in touch with Redis bears its absence: for others it may be a wrong
 // address.
-func (a *acquisition) bears(ctx context.Context, place *line.Place, o *outcome, away *time.Time) bool {
+func (a *acquisition) bears(ctx context.Context, place *line.Place, o *call.Result, away *time.Time) bool {
 	_, last := place.Next()
 	if last != nil {
 		a.last = last
 	}
-	if ctx.Err() != nil || !o.worthRepeating() {
+	if ctx.Err() != nil || !o.WorthRepeating() {
 		return false
 	}
-	inTouch := a.last != nil || moving(o.why())
-	a.last = o.backendError(a.op, a.kind.name)
+	inTouch := a.last != nil || moving(o.Why())
+	a.last = backendError(a.op, a.kind.name, *o)
 	now := time.Now()
 	if away.IsZero() {
 		*away = now

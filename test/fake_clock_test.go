@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -214,7 +213,7 @@ func (n *nodes) client(t *testing.T) *holdfast.Client {
 }
 
 // of returns the node that has a key; the first one has x.
-func (n *nodes) of(key string) int { return (wire.Slot(key) + wire.Slot("x")) % len(n.drivers) }
+func (n *nodes) of(key string) int { return (script.Slot(key) + script.Slot("x")) % len(n.drivers) }
 
 // Eval asks the node that has the slot.
 func (n *nodes) Eval(ctx context.Context, call driver.Call) (any, error) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // What Redisson's read-write lock does to what is in Redis, in our own words:
@@ -100,7 +100,7 @@ func (j redisson) script(text string, keys []string, args ...string) string {
 	return j.w.do(append(all, args...)...)
 }
 
-func (j redisson) holds() string { return wire.ReadPrefix(j.name) + j.owner + ":rwlock_timeout" }
+func (j redisson) holds() string { return protocol.ReadPrefix(j.name) + j.owner + ":rwlock_timeout" }
 
 // read and write report whether they got the lock.
 func (j redisson) read(lease time.Duration) bool {
@@ -108,17 +108,17 @@ func (j redisson) read(lease time.Duration) bool {
 }
 
 func (j redisson) readNoMore() string {
-	prefix := wire.ReadPrefix(j.name)
+	prefix := protocol.ReadPrefix(j.name)
 	return j.script(redissonReadsNoMore,
-		[]string{j.name, wire.RWChannel(j.name), j.holds(), prefix[:len(prefix)-1]}, j.owner)
+		[]string{j.name, protocol.RWChannel(j.name), j.holds(), prefix[:len(prefix)-1]}, j.owner)
 }
 
 func (j redisson) write(lease time.Duration) bool {
-	return j.script(redissonWrites, []string{j.name}, ms(lease), wire.Writer(j.owner)) == "<nil>"
+	return j.script(redissonWrites, []string{j.name}, ms(lease), protocol.WriterField(j.owner)) == "<nil>"
 }
 
 func (j redisson) writeNoMore() string {
-	return j.script(redissonWritesNoMore, []string{j.name, wire.RWChannel(j.name)}, "30000", wire.Writer(j.owner))
+	return j.script(redissonWritesNoMore, []string{j.name, protocol.RWChannel(j.name)}, "30000", protocol.WriterField(j.owner))
 }
 
 func (j redisson) renewReads() {
@@ -279,7 +279,7 @@ func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
 // setRight has a reader of Redisson's shorten the lock and the hold's key, and die.
 func setRight(t *testing.T, w *world, m *holdfast.RWMutex, h *holdfast.Hold) {
 	t.Helper()
-	key := wire.ReadPrefix("x") + h.Owner().String() + ":rwlock_timeout:1"
+	key := protocol.ReadPrefix("x") + h.Owner().String() + ":rwlock_timeout:1"
 	j := redisson{w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42"}
 	j.read(30 * time.Second)
 	for range 6 {

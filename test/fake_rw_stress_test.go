@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -426,7 +426,7 @@ func (s *rwStress) compare(r *rwRecord, counts map[string]int) {
 	}
 	field := r.Owner().String()
 	if r.writes {
-		field = wire.Writer(field)
+		field = protocol.WriterField(field)
 	}
 	counts[r.Name()+" "+field]++
 	want := counts[r.Name()+" "+field]
@@ -437,7 +437,7 @@ func (s *rwStress) compare(r *rwRecord, counts map[string]int) {
 	if !r.writes {
 		read = -1
 		for i := range count {
-			read = max(read, s.w.pttl(wire.ReadHold(r.Name(), r.Owner().String(), i+1)))
+			read = max(read, s.w.pttl(protocol.ReadHoldKey(r.Name(), r.Owner().String(), i+1)))
 		}
 	}
 	if r.live(time.Now()) && (count < want || lock < left || read < left) {
@@ -453,7 +453,7 @@ func (s *rwStress) oversleep() {
 	}
 	for _, name := range s.names {
 		mode := s.w.do("HGET", name, "mode")
-		reserved := s.w.do("EXISTS", wire.Next(name)) == "1"
+		reserved := s.w.do("EXISTS", protocol.ReservationKey(name)) == "1"
 		for w := range s.waiters {
 			if w.name != name {
 				continue

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // anyLock is what every kind of lock can do.
@@ -58,14 +58,14 @@ type kind struct {
 	remains func(name string) []string
 
 	// scripts are what it asks.
-	scripts script.Lock
+	scripts protocol.Scripts
 	// rights are what its user may do; see acl_test.go.
 	rights rights
 }
 
 var mutexKind = &kind{
 	name: "mutex", lock: mutexWith(), nests: true,
-	stands: plainCounts, lives: plainTTL, scripts: script.Mutex, rights: plainRights,
+	stands: plainCounts, lives: plainTTL, scripts: protocol.MutexScripts, rights: plainRights,
 }
 
 // kinds are all kinds.
@@ -73,39 +73,39 @@ var kinds = []*kind{
 	mutexKind,
 	{
 		name: "non-reentrant", lock: mutexWith(holdfast.NonReentrant()),
-		stands: plainCounts, lives: plainTTL, scripts: script.Mutex, rights: plainRights,
+		stands: plainCounts, lives: plainTTL, scripts: protocol.MutexScripts, rights: plainRights,
 	},
 	{
 		name: "fenced", lock: mutexWith(holdfast.Fenced()), nests: true,
-		stands: plainCounts, lives: plainTTL, remains: tokenKey, scripts: script.Mutex, rights: plainRights.and(tokenRights),
+		stands: plainCounts, lives: plainTTL, remains: tokenKey, scripts: protocol.MutexScripts, rights: plainRights.and(tokenRights),
 	},
 	{
 		name: "polling", lock: mutexWith(holdfast.Polling(holdfast.Backoff{})), nests: true, polls: true,
-		stands: plainCounts, lives: plainTTL, scripts: script.Mutex, rights: pollingRights,
+		stands: plainCounts, lives: plainTTL, scripts: protocol.MutexScripts, rights: pollingRights,
 	},
 	{
-		name: "fair", lock: fair(), nests: true, queues: true, scripts: script.Fair,
+		name: "fair", lock: fair(), nests: true, queues: true, scripts: protocol.FairScripts,
 		stands: plainCounts, lives: plainTTL, rights: fairRights,
 	},
 	{
-		name: "fair, fenced", lock: fair(holdfast.Fenced()), nests: true, queues: true, scripts: script.Fair,
+		name: "fair, fenced", lock: fair(holdfast.Fenced()), nests: true, queues: true, scripts: protocol.FairScripts,
 		stands: plainCounts, lives: plainTTL, remains: tokenKey, rights: fairRights.and(tokenRights),
 	},
 	{
 		name: "reader", lock: reader(), rival: writer(), readers: reader(), nests: true,
-		stands: readCounts, lives: readTTL, scripts: script.Read, rights: readerRights,
+		stands: readCounts, lives: readTTL, scripts: protocol.ReadScripts, rights: readerRights,
 	},
 	{
 		name: "writer", lock: writer(), readers: reader(), nests: true,
-		stands: writeCounts, lives: plainTTL, scripts: script.Write, rights: writerRights,
+		stands: writeCounts, lives: plainTTL, scripts: protocol.WriteScripts, rights: writerRights,
 	},
 	{
 		name: "writer, writers first", lock: writer(holdfast.WritersFirst()), readers: reader(), nests: true,
-		stands: writeCounts, lives: plainTTL, scripts: script.Write, rights: writerRights.and(writersFirstRights),
+		stands: writeCounts, lives: plainTTL, scripts: protocol.WriteScripts, rights: writerRights.and(writersFirstRights),
 	},
 	{
 		name: "writer, fenced", lock: writer(holdfast.Fenced()), readers: reader(), nests: true,
-		stands: writeCounts, lives: plainTTL, remains: tokenKey, scripts: script.Write, rights: writerRights.and(tokenRights),
+		stands: writeCounts, lives: plainTTL, remains: tokenKey, scripts: protocol.WriteScripts, rights: writerRights.and(tokenRights),
 	},
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 const (
@@ -49,7 +49,7 @@ type waiter struct {
 // stands in line.
 func (s *show) newLine(ctx context.Context, name string, n int) (*line, error) {
 	l := &line{show: s, name: s.key(name)}
-	s.keys = append(s.keys, wire.FairQueue(l.name), wire.FairTimeouts(l.name), wire.FairHeartbeats(l.name))
+	s.keys = append(s.keys, protocol.FairQueueKey(l.name), protocol.FairTimeoutsKey(l.name), protocol.FairHeartbeatsKey(l.name))
 	client, err := l.client()
 	if err != nil {
 		return l, err
@@ -93,7 +93,7 @@ func (l *line) close() {
 // stands waits until so many stand in line, and makes sure who they are.
 func (l *line) stands(ctx context.Context, n int) error {
 	for end := time.Now().Add(late); ; {
-		owners, err := l.rdb.LRange(ctx, wire.FairQueue(l.name), 0, -1).Result()
+		owners, err := l.rdb.LRange(ctx, protocol.FairQueueKey(l.name), 0, -1).Result()
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (l *line) stands(ctx context.Context, n int) error {
 
 // tell says who stands in line, and checks that it is these.
 func (l *line) tell(ctx context.Context, words string, want ...*waiter) error {
-	owners, err := l.rdb.LRange(ctx, wire.FairQueue(l.name), 0, -1).Result()
+	owners, err := l.rdb.LRange(ctx, protocol.FairQueueKey(l.name), 0, -1).Result()
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 const fencedLease = 1500 * time.Millisecond
@@ -44,7 +44,7 @@ func (r *store) write(token int64, row string) error {
 // fenced names the lock of a scene, and minds the key of its tokens.
 func (s *show) fenced(name string) string {
 	key := s.key(name)
-	s.lastingKey(wire.Token(key))
+	s.lastingKey(protocol.TokenKey(key))
 	return key
 }
 
@@ -141,7 +141,7 @@ func (s *show) growing(ctx context.Context) error {
 	last := int64(0)
 	for i := range 5 {
 		if i == 3 {
-			if err := s.rdb.Del(ctx, wire.Token(name)).Err(); err != nil {
+			if err := s.rdb.Del(ctx, protocol.TokenKey(name)).Err(); err != nil {
 				return err
 			}
 			s.Stage.Point("The key with the last token is deleted, as a failover may lose it.")
@@ -172,7 +172,7 @@ func (s *show) oneToken(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	stands, err := s.rdb.Get(ctx, wire.Token(name)).Result()
+	stands, err := s.rdb.Get(ctx, protocol.TokenKey(name)).Result()
 	if err := errors.Join(err, hold.Unlock()); err != nil {
 		return 0, err
 	}

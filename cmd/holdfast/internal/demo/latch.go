@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 const (
@@ -41,8 +41,8 @@ type race struct {
 // latch names a latch of a scene, and minds what stays beside it for a minute.
 func (s *show) latch(name string) string {
 	key := s.key(name)
-	s.lastingKey(wire.Calls(key))
-	s.lastingKey(wire.LatchZero(key))
+	s.lastingKey(protocol.CallsKey(key))
+	s.lastingKey(protocol.LatchZeroKey(key))
 	return key
 }
 

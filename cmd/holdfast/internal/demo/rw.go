@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 const (
@@ -61,7 +61,7 @@ func (s *show) readersAndWriters(ctx context.Context) error {
 // rwKey names the lock of a scene, and minds the key that holdfast has beside it.
 func (s *show) rwKey(name string) string {
 	key := s.key(name)
-	s.keys = append(s.keys, wire.Next(key))
+	s.keys = append(s.keys, protocol.ReservationKey(key))
 	return key
 }
 
@@ -176,7 +176,7 @@ func (s *show) readOn(ctx context.Context, lock *holdfast.RWMutex, read *holdfas
 
 // writing is what stands in Redis while an owner writes.
 func writing(owner holdfast.Owner) map[string]string {
-	return map[string]string{"mode": "write", wire.Writer(owner.String()): "1"}
+	return map[string]string{"mode": "write", protocol.WriterField(owner.String()): "1"}
 }
 
 // nobody makes sure for a while that none of those who wait gets in.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 const (
@@ -29,8 +29,8 @@ var semaphoreShow = Show{
 func (s *show) semaphore(ctx context.Context, name string, n int) (string, error) {
 	key := s.prefix + ":" + name
 	s.lastingKey(key)
-	s.lastingKey(wire.Calls(key))
-	s.keys = append(s.keys, wire.Permits(key), wire.Next(key))
+	s.lastingKey(protocol.CallsKey(key))
+	s.keys = append(s.keys, protocol.PermitsKey(key), protocol.ReservationKey(key))
 	client, done, err := s.client(nil)
 	if err != nil {
 		return key, err
@@ -79,7 +79,7 @@ func (s *show) expectPermits(ctx context.Context, when, name string, available, 
 		if err != nil {
 			return err
 		}
-		taken, err := s.rdb.ZCard(ctx, wire.Permits(name)).Result()
+		taken, err := s.rdb.ZCard(ctx, protocol.PermitsKey(name)).Result()
 		if err != nil {
 			return err
 		}

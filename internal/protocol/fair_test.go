@@ -1,6 +1,10 @@
-package wire
+package protocol
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
 
 // The golden names of a fair lock, as Redisson spells them; all but the
 // heartbeats.
@@ -11,15 +15,15 @@ func TestGoldenNamesOfAFairLock(t *testing.T) {
 		{"{test}:abc:key", ":{test}:abc:key"},
 	} {
 		for got, want := range map[string]string{
-			FairQueue(row.name):            "redisson_lock_queue" + row.tail,
-			FairTimeouts(row.name):         "redisson_lock_timeout" + row.tail,
-			FairHeartbeats(row.name):       "holdfast_lock_waiting" + row.tail,
+			FairQueueKey(row.name):         "redisson_lock_queue" + row.tail,
+			FairTimeoutsKey(row.name):      "redisson_lock_timeout" + row.tail,
+			FairHeartbeatsKey(row.name):    "holdfast_lock_waiting" + row.tail,
 			WaiterChannel(row.name, owner): "redisson_lock__channel" + row.tail + ":" + owner,
 		} {
 			if got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
-			if Slot(got) != Slot(row.name) {
+			if script.Slot(got) != script.Slot(row.name) {
 				t.Errorf("%q is not in the lock's slot", got)
 			}
 		}

@@ -1,6 +1,10 @@
-package wire
+package protocol
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
 
 func TestGoldenSemaphoreNames(t *testing.T) {
 	for _, row := range []struct {
@@ -18,7 +22,7 @@ func TestGoldenSemaphoreNames(t *testing.T) {
 		},
 	} {
 		got := []string{
-			SemaphoreChannel(row.name), Permits(row.name), Next(row.name), Calls(row.name), Lost(row.name),
+			SemaphoreChannel(row.name), PermitsKey(row.name), ReservationKey(row.name), CallsKey(row.name), PermitsChannel(row.name),
 			LatchChannel(row.name),
 		}
 		for i, want := range []string{row.channel, row.permits, row.next, row.calls, row.lost, row.latch} {
@@ -27,7 +31,7 @@ func TestGoldenSemaphoreNames(t *testing.T) {
 			}
 		}
 		for _, key := range got[:5] {
-			if Slot(key) != Slot(row.name) {
+			if script.Slot(key) != script.Slot(row.name) {
 				t.Errorf("%q is in another slot than %q", key, row.name)
 			}
 		}

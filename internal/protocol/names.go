@@ -1,4 +1,4 @@
-package wire
+package protocol
 
 import (
 	"strconv"
@@ -33,8 +33,8 @@ func Suffixed(name, suffix string) string {
 // LockChannel is where the release of a plain lock is announced.
 func LockChannel(name string) string { return Prefixed("redisson_lock__channel", name) }
 
-// Token is the key of the last fencing token of a lock.
-func Token(name string) string { return Prefixed("redisson_lock_token", name) }
+// TokenKey is the key of the last fencing token of a lock.
+func TokenKey(name string) string { return Prefixed("redisson_lock_token", name) }
 
 // RWChannel is where the releases of a read-write lock are announced.
 func RWChannel(name string) string { return Prefixed("redisson_rwlock", name) }
@@ -42,14 +42,14 @@ func RWChannel(name string) string { return Prefixed("redisson_rwlock", name) }
 // ReadPrefix is what stands in front of the owner in the keys of read holds.
 func ReadPrefix(name string) string { return Suffixed(name, "") }
 
-// ReadHold is the key of an owner's read hold, the i-th from 1 on.
-func ReadHold(name, owner string, i int) string {
+// ReadHoldKey is the key of an owner's read hold, the i-th from 1 on.
+func ReadHoldKey(name, owner string, i int) string {
 	return ReadPrefix(name) + owner + ":rwlock_timeout:" + strconv.Itoa(i)
 }
 
-// Next is the key of the waiter for whom others make way: a writer, or one who
+// ReservationKey is the key of the waiter for whom others make way: a writer, or one who
 // wants many permits. Redisson does not know it.
-func Next(name string) string { return Prefixed("holdfast_next", name) }
+func ReservationKey(name string) string { return Prefixed("holdfast_next", name) }
 
-// Writer is the field of an owner that writes.
-func Writer(owner string) string { return owner + ":write" }
+// WriterField is the field of an owner that writes.
+func WriterField(owner string) string { return owner + ":write" }

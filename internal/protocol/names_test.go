@@ -1,8 +1,10 @@
-package wire
+package protocol
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // The golden names, as Redisson spells them.
@@ -51,7 +53,7 @@ func TestSlot(t *testing.T) {
 		"foo{{bar}}zap":     4015,
 		"foo{bar}{zap}":     5061,
 	} {
-		if got := Slot(key); got != want {
+		if got := script.Slot(key); got != want {
 			t.Errorf("Slot(%q) = %d, want %d", key, got, want)
 		}
 	}
@@ -67,10 +69,10 @@ func FuzzAcceptedNamesShareASlot(f *testing.F) {
 			return
 		}
 		for _, key := range []string{
-			LockChannel(name), Token(name), RWChannel(name), Next(name), ReadHold(name, "{a}b:1", 1),
-			ReadHold(name, "}:1", 1),
+			LockChannel(name), TokenKey(name), RWChannel(name), ReservationKey(name), ReadHoldKey(name, "{a}b:1", 1),
+			ReadHoldKey(name, "}:1", 1),
 		} {
-			if a, b := Slot(name), Slot(key); a != b {
+			if a, b := script.Slot(name), script.Slot(key); a != b {
 				t.Errorf("%q is in slot %d, %q in %d", name, a, key, b)
 			}
 		}
@@ -80,17 +82,17 @@ func FuzzAcceptedNamesShareASlot(f *testing.F) {
 // The other golden names, with and without a tag of the name's own.
 func TestGoldenKeys(t *testing.T) {
 	for _, row := range []struct{ got, want string }{
-		{Token("x"), "redisson_lock_token:{x}"},
-		{Token("a:{b}"), "redisson_lock_token:a:{b}"},
+		{TokenKey("x"), "redisson_lock_token:{x}"},
+		{TokenKey("a:{b}"), "redisson_lock_token:a:{b}"},
 		{RWChannel("x"), "redisson_rwlock:{x}"},
 		{RWChannel("{a}:b"), "redisson_rwlock:{a}:b"},
-		{ReadHold("x", "c:1", 2), "{x}:c:1:rwlock_timeout:2"},
-		{ReadHold("{a}:b", "c:1", 1), "{a}:b:c:1:rwlock_timeout:1"},
-		{Writer("c:1"), "c:1:write"},
-		{FairQueue("x"), "redisson_lock_queue:{x}"},
-		{FairTimeouts("x"), "redisson_lock_timeout:{x}"},
-		{FairHeartbeats("x"), "holdfast_lock_waiting:{x}"},
-		{Next("x"), "holdfast_next:{x}"},
+		{ReadHoldKey("x", "c:1", 2), "{x}:c:1:rwlock_timeout:2"},
+		{ReadHoldKey("{a}:b", "c:1", 1), "{a}:b:c:1:rwlock_timeout:1"},
+		{WriterField("c:1"), "c:1:write"},
+		{FairQueueKey("x"), "redisson_lock_queue:{x}"},
+		{FairTimeoutsKey("x"), "redisson_lock_timeout:{x}"},
+		{FairHeartbeatsKey("x"), "holdfast_lock_waiting:{x}"},
+		{ReservationKey("x"), "holdfast_next:{x}"},
 		{WaiterChannel("x", "c:1"), "redisson_lock__channel:{x}:c:1"},
 		{WaiterChannel("{a}:b", "c:1"), "redisson_lock__channel:{a}:b:c:1"},
 		{WriterReleased, "1"},
@@ -98,7 +100,7 @@ func TestGoldenKeys(t *testing.T) {
 		if row.got != row.want {
 			t.Errorf("%q, want %q", row.got, row.want)
 		}
-		if strings.Contains(row.got, "{x}") && Slot(row.got) != Slot("x") {
+		if strings.Contains(row.got, "{x}") && script.Slot(row.got) != script.Slot("x") {
 			t.Errorf("%q is in another slot than its lock", row.got)
 		}
 	}

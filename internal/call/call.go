@@ -1,0 +1,165 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/servertime"
+	"github.com/holdfast-go/holdfast/internal/tasks"
+)
+
+const (
+	// FirstPause and LongestPause are those between two attempts.
+	FirstPause   = 20 * time.Millisecond
+	LongestPause = 500 * time.Millisecond
+	// lateReplies is how often in a row a server may call a fresh attempt late:
+	// once corrects our guess of its clock, more means a clock gone wild.
+	lateReplies = 5
+)
+
+var (
+	// ErrNoAnswer is the error of a call that Redis did not answer in time.
+	ErrNoAnswer = errors.New("Redis did not answer in time") //nolint:staticcheck // Redis is a name
+	// ErrLate is the error of a call that the server takes for too late, whatever its
+	// limit.
+	ErrLate = errors.New("the server's clock jumps: it takes every call for one that comes too late")
+	// ErrClosed is the error of an attempt that begins after Config.Tasks has ended.
+	ErrClosed = errors.New("the client is closed")
+)
+
+// Config is what a [Caller] works with.
+type Config struct {
+	Driver driver.Driver
+	// Tasks count the attempts.
+	Tasks *tasks.Group
+	// Life ends every attempt. After Closing has ended, nobody waits for a server's
+	// clock that is far off.
+	Life, Closing context.Context
+	// Timeout bounds one call, repetitions included.
+	Timeout time.Duration
+	// So many replicas acknowledge what asks for that, within AckTimeout; 0: none.
+	Replicas   int
+	AckTimeout time.Duration
+}
+
+// Caller sends scripts. Use [New]. It is safe for concurrent use.
+type Caller struct {
+	config  Config
+	clocks  *servertime.Clocks
+	publish atomic.Pointer[string] // the command that announces releases
+}
+
+// New returns a caller. It does no I/O.
+func New(config Config) *Caller {
+	c := &Caller{config: config, clocks: &servertime.Clocks{}}
+	if config.Driver.Slotted() {
+		c.clocks = servertime.New(script.Slots)
+	}
+	return c
+}
+
+// Slot is that of a key, where the server has slots.
+func (c *Caller) Slot(key string) int {
+	if c.config.Driver.Slotted() {
+		return script.Slot(key)
+	}
+	return 0
+}
+
+// Result is what came of a call.
+type Result struct {
+	Reply        script.Reply
+	Acknowledged int       // by so many replicas, if they were asked
+	Sent         time.Time // when the answered attempt was sent
+	Err          error     // of the last attempt, or of the context
+	// LastFailure is the last error of an attempt, also if the context ended later.
+	LastFailure error
+	// Unknown are attempts other than the answered one that may yet have an effect,
+	// or have had one.
+	Unknown []*Attempt
+}
+
+// Has reports whether there was a reply with this code.
+func (r *Result) Has(code script.Code) bool { return r.Err == nil && r.Reply.Code == code }
+
+// Do sends a request until it is answered, ctx ends, the error is not one that
+// passes, or the timeout has run out.
+func (c *Caller) Do(ctx context.Context, ask script.Request) Result {
+	var r Result
+	end := time.Now().Add(c.config.Timeout)
+	pause, lates := FirstPause, 0
+	for {
+		if ctx.Err() != nil {
+			r.Err = context.Cause(ctx)
+			return r
+		}
+		patience := min(c.config.Timeout/3, time.Until(end)) // the last one may begin late
+		a := c.Send(ask, patience)
+		one := a.Result(ctx, patience+c.acknowledging(ask))
+		switch {
+		case one.Err != nil:
+			r.failed(ctx, one.Err)
+			if a.unknown() {
+				r.Unknown = append(r.Unknown, a)
+			}
+			if !r.WorthRepeating() || !time.Now().Add(pause).Before(end) {
+				return r
+			}
+			if !errors.Is(one.Err, ErrNoAnswer) { // else it has waited already
+				Sleep(ctx, pause)
+				pause = min(2*pause, LongestPause)
+			}
+		case one.Reply.Code == script.Late && lates < lateReplies && time.Now().Before(end):
+			lates++
+		case one.Reply.Code == script.Late:
+			r.Err = ErrLate
+			return r
+		default:
+			one.Unknown, one.LastFailure = r.Unknown, r.LastFailure
+			return one
+		}
+	}
+}
+
+// failed takes note of the error of an attempt.
+func (r *Result) failed(ctx context.Context, err error) {
+	r.Err = err
+	if ctx.Err() == nil && (r.LastFailure == nil || !errors.Is(err, ErrNoAnswer)) {
+		r.LastFailure = err // silence says less than a refusal before it
+	}
+}
+
+// Why is what says most of why a call failed: silence says less than a refusal
+// before it.
+func (r *Result) Why() error {
+	if errors.Is(r.Err, ErrNoAnswer) && r.LastFailure != nil {
+		return r.LastFailure
+	}
+	return r.Err
+}
+
+// WorthRepeating reports whether the error is one that passes.
+func (r *Result) WorthRepeating() bool {
+	if errors.Is(r.Err, ErrNoAnswer) {
+		return true
+	}
+	var failed *driver.Error
+	return errors.As(r.Err, &failed) && failed.Transient
+}
+
+// Sleep waits for d or the end of ctx.
+func Sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

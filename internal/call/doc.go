@@ -1,0 +1,31 @@
+// Package call sends a script until its outcome is known. It knows nothing of
+// clients, locks and owners: there is a request, and there is what came of it.
+//
+// This is the only retry policy. Scripts set a state, so a request may be sent
+// again until it is answered: [Caller.Do] does that for at most the timeout, with a
+// third of it for each attempt. Every attempt carries a limit, a time on the
+// server's clock after which the server does nothing with it. So an attempt that was
+// given up can have an effect until its limit and not after it.
+//
+// # States of an attempt
+//
+// An attempt is pending until the driver answers; its limit passes meanwhile or
+// not. Four things can come of it:
+//
+//   - a reply: the script has run, and says what it has done;
+//   - an error that excludes that it has run;
+//   - an error that does not: it may have run, and may still, until its limit;
+//   - nothing yet, because the caller's context has ended or the time is over: the
+//     same, until the driver's answer says more.
+//
+// Attempts of the last two sorts are in [Result.Unknown]. Whoever owns the state that
+// they would change waits with [Caller.Outcome] and [Caller.Outlast] before relying
+// on it.
+//
+// # Goroutines
+//
+// Each attempt has one goroutine, which is counted in Config.Tasks and ends with the
+// driver's answer. The driver is given a context that ends at the attempt's timeout,
+// or when Config.Life ends. Nothing is locked: an attempt's fields are written by its
+// goroutine before it closes done, and read after that.
+package call

@@ -1,0 +1,22 @@
+// Package protocol is what each kind of lock asks of Redis, and reads from its
+// replies: keys, channels, payloads, arguments, and the Lua in lua/. It does no I/O
+// and has no state, so everything in it can be tested by comparing values.
+//
+// # Names
+//
+// The functions in names.go, and those that begin a kind's file, name everything
+// that holdfast and Redisson both see. Nothing else spells one of these names, and
+// golden tests hold each of them. Two rules join a prefix or a suffix to a lock's
+// name so that all keys of one lock share a cluster slot. Both put braces around
+// the name unless it has an opening brace already; see [Prefixed]. [CheckName]
+// refuses the names for which that does not work.
+//
+// # Scripts
+//
+// There is one Lua file an operation. Its header is its contract: keys, arguments,
+// replies; what all have in common stands in lua/common.lua. Scripts take the lock
+// from one state to another (this owner, from count n to n + 1) and never add to
+// one, so that a call whose reply was lost can be asked again, and one that arrives
+// late finds another state and does nothing. They check their arguments before they
+// write, since Redis does not roll back.
+package protocol

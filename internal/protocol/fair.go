@@ -1,0 +1,93 @@
+package protocol
+
+import (
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// FairQueueKey is the key of a fair lock's line: a list of owners, the next first.
+func FairQueueKey(name string) string { return Prefixed("redisson_lock_queue", name) }
+
+// FairTimeoutsKey is the key of the times until which each of a fair lock's waiters
+// is believed to live: a sorted set, scores in ms since the epoch.
+func FairTimeoutsKey(name string) string { return Prefixed("redisson_lock_timeout", name) }
+
+// FairHeartbeatsKey is the key of when each of holdfast's own waiters was last heard
+// of. Redisson has no such key.
+func FairHeartbeatsKey(name string) string { return Prefixed("holdfast_lock_waiting", name) }
+
+// WaiterChannel is where one waiter of a fair lock is told that it is next.
+func WaiterChannel(name, owner string) string { return LockChannel(name) + ":" + owner }
+
+// FairScripts are those of the fair lock, whose holds are renewed and adopted as
+// those of the plain lock are.
+var FairScripts = Scripts{
+	Acquire: load("fair", "acquire", "fair"),
+	Release: load("fair", "release", "fair"),
+	Renew:   MutexScripts.Renew,
+	Adopt:   MutexScripts.Adopt,
+	Force:   load("fair", "force", "fair"),
+	Inspect: load("fair", "inspect", "fair"),
+	Leave:   load("fair", "leave", "fair"),
+}
+
+// Fair is the fair lock: the hash of the plain one, and the line of those who wait.
+// Its holds are renewed as those of the plain lock are.
+type Fair struct{ Mutex }
+
+// ask is a request about the line. The channels of its waiters all begin with that
+// of the lock.
+func (l Fair) ask(s *driver.Script, token bool, args ...string) script.Request {
+	keys := append([]string{l.Name}, l.AuxKeys()...)
+	if token {
+		keys = append(keys, TokenKey(l.Name))
+	}
+	return script.Request{Script: s, Keys: keys, Channel: LockChannel(l.Name), Args: args}
+}
+
+// Acquire asks for the lock, and for a place in the line.
+func (l Fair) Acquire(a Acquire) script.Request {
+	ask := l.ask(FairScripts.Acquire, a.Token,
+		millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), millis(l.TokenTTL), flag(a.Waiting), Released)
+	ask.Acknowledged = true
+	return ask
+}
+
+// Release gives it back, and tells the next in line.
+func (l Fair) Release(owner string, from, to int) script.Request {
+	return l.ask(FairScripts.Release, false, Released, owner, strconv.Itoa(from), strconv.Itoa(to))
+}
+
+// Adopt replaces its owner, who hears of that where it hears that it is next.
+func (l Fair) Adopt(a Acquire, other string) script.Request {
+	ask := l.Mutex.Adopt(a, other)
+	ask.Channel = l.Channel(other)
+	return ask
+}
+
+// Force takes it away.
+func (l Fair) Force(holders []string) script.Request {
+	return l.ask(FairScripts.Force, false, append([]string{Released}, holders...)...)
+}
+
+// Inspect asks how it stands, and who waits.
+func (l Fair) Inspect() script.Request { return l.ask(FairScripts.Inspect, l.Fenced) }
+
+// Size asks how large it is.
+func (l Fair) Size() script.Request { return script.Request{Script: size, Keys: l.Inspect().Keys} }
+
+// AuxKeys are the line.
+func (l Fair) AuxKeys() []string {
+	return []string{FairQueueKey(l.Name), FairTimeoutsKey(l.Name), FairHeartbeatsKey(l.Name)}
+}
+
+// Leave takes the owner out of the line.
+func (l Fair) Leave(owner string) script.Request {
+	return l.ask(FairScripts.Leave, false, Released, owner)
+}
+
+// Channel is the owner's own: only the next in line is told. So each waiter has a
+// line of its own in its process, and the one in Redis is the only one.
+func (l Fair) Channel(owner string) string { return WaiterChannel(l.Name, owner) }

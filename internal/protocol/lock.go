@@ -1,0 +1,93 @@
+package protocol
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// MaxLeaseMillis is the longest lease that the scripts take: twelve digits of
+// milliseconds, some thirty years.
+const MaxLeaseMillis = 999_999_999_999
+
+// Waitable is what can be waited for. Lock, Permits, Semaphore and Latch are.
+type Waitable interface {
+	// Acquire asks that an owner, who holds the lock so many times, holds it
+	// another number of times.
+	Acquire(a Acquire) script.Request
+	// Release asks that owner, who holds the lock from times at most, holds it to
+	// times. The zero request says that there is nothing to give back.
+	Release(owner string, from, to int) script.Request
+	// Leave asks that owner does not wait any more. The zero request says that
+	// waiting leaves nothing in Redis.
+	Leave(owner string) script.Request
+	// Channel is where owner hears of releases; empty if it hears nothing.
+	Channel(owner string) string
+}
+
+// Lock is what can be held: it has owners, and a lease.
+type Lock interface {
+	Waitable
+	// Renew asks that the lock lives for at least ttl if owner holds it, and how
+	// often owner holds it; count is how often that is as far as is known. A ttl of
+	// 0 only asks. Requests of one script can be sent as one.
+	Renew(owner string, count int, ttl time.Duration) script.Request
+	// ReadRenewal reads what the reply to renewals says about the i-th.
+	ReadRenewal(r script.Reply, i int) (Renewal, error)
+	// Adopt asks that a.Owner holds the lock once, in the place of another one. The
+	// zero request says that holds of this kind have no owner to replace.
+	Adopt(a Acquire, other string) script.Request
+	// Force asks that none of these holds the lock.
+	Force(holders []string) script.Request
+	// Inspect asks how things stand; see [ReadState].
+	Inspect() script.Request
+	// Size asks how many bytes the lock's keys take.
+	Size() script.Request
+	// AuxKeys are the keys beside the lock itself that may be deleted at any time:
+	// those who need them write them again.
+	AuxKeys() []string
+}
+
+// Acquire is what an acquire asks for.
+type Acquire struct {
+	Owner string
+	// From and To are how often the owner holds the lock before and after.
+	From, To int
+	Lease    time.Duration
+	Token    bool // a new fencing token is wanted
+	Waiting  bool // if it is refused, it is going to ask again
+	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
+	// Only a latch says so.
+	Since int64
+}
+
+// Renewal is what a renewal has found.
+type Renewal struct {
+	Count int64 // how often the owner holds the lock
+	// Lives is set if Left and Gone are known: for how long the owner still holds
+	// it, and when nothing will be left of that in Redis. Below 0: never ends.
+	Lives      bool
+	Left, Gone time.Duration
+	Missing    []string // permits that are not held any more, though others are
+}
+
+// countOnly reads a renewal that says no more than how often the owner holds it.
+type countOnly struct{}
+
+// ReadRenewal is that of most kinds.
+func (countOnly) ReadRenewal(r script.Reply, i int) (Renewal, error) {
+	count, err := r.Int(i)
+	return Renewal{Count: count}, err
+}
+
+// flag writes a condition as scripts read it.
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
+
+// millis writes a duration as whole milliseconds.
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

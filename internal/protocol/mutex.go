@@ -1,0 +1,114 @@
+package protocol
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// Scripts are those of one kind of lock.
+type Scripts struct {
+	Acquire, Release, Renew, Adopt, Force, Inspect *driver.Script
+	Leave                                          *driver.Script // nil if waiting leaves nothing in Redis
+}
+
+// MutexScripts are those of the plain lock.
+var MutexScripts = Scripts{
+	Acquire: load("mutex", "acquire"),
+	Release: load("mutex", "release"),
+	Renew:   load("mutex", "renew"),
+	Adopt:   load("mutex", "adopt"),
+	Force:   load("mutex", "force"),
+	Inspect: load("mutex", "inspect"),
+}
+
+var multiAcquire = load("multi", "acquire")
+
+// Mutex is the plain lock: a hash of owner -> count at its name.
+type Mutex struct {
+	countOnly
+
+	Name     string
+	Polling  bool // waiters hear nothing
+	Fenced   bool
+	TokenTTL time.Duration // 0: for ever
+}
+
+// Acquire asks for the lock.
+func (l Mutex) Acquire(a Acquire) script.Request {
+	return script.Request{
+		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true,
+		Args: []string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), millis(l.TokenTTL)},
+	}
+}
+
+// keys are that of the lock, and that of its tokens if one is wanted.
+func (l Mutex) keys(token bool) []string {
+	if token {
+		return []string{l.Name, TokenKey(l.Name)}
+	}
+	return []string{l.Name}
+}
+
+// Release gives it back.
+func (l Mutex) Release(owner string, from, to int) script.Request {
+	return script.Request{
+		Script: MutexScripts.Release, Keys: l.keys(false), Channel: l.Channel(owner),
+		Args: []string{Released, owner, strconv.Itoa(from), strconv.Itoa(to)},
+	}
+}
+
+// Renew lets it live on.
+func (l Mutex) Renew(owner string, _ int, ttl time.Duration) script.Request {
+	return script.Request{Script: MutexScripts.Renew, Keys: l.keys(false), Args: []string{owner, millis(ttl)}}
+}
+
+// Adopt replaces its owner.
+func (l Mutex) Adopt(a Acquire, other string) script.Request {
+	return script.Request{
+		Script: MutexScripts.Adopt, Keys: l.keys(a.Token), Channel: l.Channel(other), Acknowledged: true,
+		Args: []string{millis(a.Lease), a.Owner, other, millis(l.TokenTTL), Released},
+	}
+}
+
+// Force takes it away. It is announced also where nobody of ours listens.
+func (l Mutex) Force(holders []string) script.Request {
+	return script.Request{
+		Script: MutexScripts.Force, Keys: l.keys(false), Channel: LockChannel(l.Name),
+		Args: append([]string{Released}, holders...),
+	}
+}
+
+// Inspect asks how it stands.
+func (l Mutex) Inspect() script.Request {
+	return script.Request{Script: MutexScripts.Inspect, Keys: l.keys(l.Fenced)}
+}
+
+// Size asks how large it is.
+func (l Mutex) Size() script.Request { return script.Request{Script: size, Keys: l.keys(l.Fenced)} }
+
+// AuxKeys are none.
+func (Mutex) AuxKeys() []string { return nil }
+
+// Leave has nothing to ask: who waits does not stand in Redis.
+func (Mutex) Leave(string) script.Request { return script.Request{} }
+
+// Channel is one for all who wait.
+func (l Mutex) Channel(string) string {
+	if l.Polling {
+		return ""
+	}
+	return LockChannel(l.Name)
+}
+
+// AcquireAll takes several plain locks of one slot at once, for one owner: all or
+// none.
+func AcquireAll(names []string, each []Acquire) script.Request {
+	ask := script.Request{Script: multiAcquire, Keys: names, Args: []string{each[0].Owner}, Acknowledged: true}
+	for _, a := range each {
+		ask.Args = append(ask.Args, millis(a.Lease), strconv.Itoa(a.From), strconv.Itoa(a.To))
+	}
+	return ask
+}

@@ -1,0 +1,44 @@
+package protocol
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// These are the same for all kinds.
+var (
+	size      = load("object", "size", "rw")
+	deleteKey = load("object", "delete")
+	expire    = load("object", "expire")
+	ttl       = load("object", "ttl")
+)
+
+// Delete asks that none of these keys is there.
+func Delete(keys []string) script.Request { return script.Request{Script: deleteKey, Keys: keys} }
+
+// Expire asks that these keys end after d; 0: never.
+func Expire(keys []string, d time.Duration) script.Request {
+	return script.Request{Script: expire, Keys: keys, Args: []string{millis(d)}}
+}
+
+// TTL asks for how long a key lives.
+func TTL(key string) script.Request { return script.Request{Script: ttl, Keys: []string{key}} }
+
+// Once makes a call without an owner have its effect once: Redis keeps its id for a
+// while.
+type Once struct {
+	ID   string        // 16 random bytes
+	Keep time.Duration // how long Redis keeps it
+}
+
+// args are the arguments that such a call begins with.
+func (o Once) args(more ...int64) []string {
+	all := make([]string, 0, 2+len(more))
+	all = append(all, o.ID, millis(o.Keep))
+	for _, n := range more {
+		all = append(all, strconv.FormatInt(n, 10))
+	}
+	return all
+}

@@ -1,0 +1,148 @@
+package protocol
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+var permitsScripts = struct {
+	acquire, release, renew, inspect, count, lease, set, add *driver.Script
+}{
+	acquire: load("permits", "acquire", "semaphore_next", "permits"),
+	release: load("permits", "release", "permits"),
+	renew:   load("permits", "renew"),
+	inspect: load("permits", "inspect", "permits"),
+	count:   load("permits", "count", "permits"),
+	lease:   load("permits", "lease", "permits"),
+	set:     load("permits", "set", "permits", "calls"),
+	add:     load("permits", "add", "permits", "calls"),
+}
+
+// Permits is the semaphore whose permits have leases: how many are available stands
+// at its name, and beside it the ids of those that are held, 16 bytes each, with
+// the times at which they expire. Whose they are does not stand in Redis.
+type Permits struct{ Name string }
+
+func (p Permits) ask(s *driver.Script, args ...string) script.Request {
+	return script.Request{
+		Script: s, Keys: []string{p.Name, PermitsKey(p.Name)}, Channel: SemaphoreChannel(p.Name), Args: args,
+	}
+}
+
+// once is a call whose id Redis keeps for a while.
+func (p Permits) once(s *driver.Script, args []string) script.Request {
+	ask := p.ask(s, args...)
+	ask.Keys = append(ask.Keys, CallsKey(p.Name))
+	return ask
+}
+
+// Set sets how many permits there are: always, or only if that was never set.
+func (p Permits) Set(o Once, n int, always bool) script.Request {
+	return p.once(permitsScripts.set, append(o.args(int64(n)), flag(always)))
+}
+
+// Add makes so many more of them.
+func (p Permits) Add(o Once, delta int) script.Request {
+	return p.once(permitsScripts.add, o.args(int64(delta)))
+}
+
+// Count asks how many are available, and how many held.
+func (p Permits) Count() script.Request { return p.ask(permitsScripts.count) }
+
+// Lease asks that a permit is held for at least d, and for how long it is; with 0 it
+// only asks. Its holder is told.
+func (p Permits) Lease(id string, d time.Duration) script.Request {
+	return p.ask(permitsScripts.lease, id, millis(d), PermitsChannel(p.Name))
+}
+
+// GiveBack releases these permits, if all of them are held, and tells their
+// holders.
+func (p Permits) GiveBack(ids []string) script.Request {
+	return p.release(ids, len(ids), PermitsChannel(p.Name))
+}
+
+// release releases what is held of these, if at least so many are, and tells their
+// holders on a channel.
+func (p Permits) release(ids []string, least int, tell string) script.Request {
+	return p.ask(permitsScripts.release, append([]string{strconv.Itoa(least), tell}, ids...)...)
+}
+
+// Force releases those of these permits, in hexadecimal digits, that are held.
+func (p Permits) Force(holders []string) script.Request {
+	raw := make([]string, len(holders))
+	for i, id := range holders {
+		b, _ := hex.DecodeString(id) // inspect has written it, of whatever length
+		raw[i] = string(b)
+	}
+	return p.release(raw, 1, PermitsChannel(p.Name))
+}
+
+// Inspect asks for the permits that are held.
+func (p Permits) Inspect() script.Request { return p.ask(permitsScripts.inspect) }
+
+// Size asks how large it is.
+func (p Permits) Size() script.Request {
+	return script.Request{Script: size, Keys: append([]string{p.Name, PermitsKey(p.Name)}, p.AuxKeys()...)}
+}
+
+// AuxKeys are the reservation and the calls.
+func (p Permits) AuxKeys() []string { return []string{ReservationKey(p.Name), CallsKey(p.Name)} }
+
+// Bundle is several permits of a [Permits] that are acquired, renewed and released
+// as one.
+type Bundle struct {
+	Permits
+
+	IDs []string // raw
+}
+
+// Acquire asks for all of them.
+func (b Bundle) Acquire(a Acquire) script.Request {
+	ask := b.ask(permitsScripts.acquire, append([]string{millis(a.Lease), flag(a.Waiting)}, b.IDs...)...)
+	ask.Keys = append(ask.Keys, ReservationKey(b.Name))
+	ask.Acknowledged = true
+	return ask
+}
+
+// Release asks for all, also for those that somebody has given back: one of them is
+// enough for the hold not to have been lost.
+func (b Bundle) Release(string, int, int) script.Request { return b.release(b.IDs, 1, "") }
+
+// Renew lets them live on.
+func (b Bundle) Renew(_ string, _ int, ttl time.Duration) script.Request {
+	return script.Request{
+		Script: permitsScripts.renew, Keys: []string{PermitsKey(b.Name)},
+		Args: append([]string{millis(ttl), strconv.Itoa(len(b.IDs))}, b.IDs...),
+	}
+}
+
+// ReadRenewal reads how many of them are held, for how long, and which are not.
+func (Bundle) ReadRenewal(r script.Reply, i int) (Renewal, error) {
+	texts, err := r.List(i)
+	if err != nil {
+		return Renewal{}, err
+	}
+	var held, first, last int64
+	if _, err := fmt.Sscan(strings.Join(texts[:min(3, len(texts))], " "), &held, &first, &last); err != nil {
+		return Renewal{}, fmt.Errorf("reply has no three numbers at %d: %w", i+2, err)
+	}
+	return Renewal{
+		Count: held, Lives: true, Left: time.Duration(first) * time.Millisecond,
+		Gone: time.Duration(last) * time.Millisecond, Missing: texts[3:],
+	}, nil
+}
+
+// Adopt has nothing to ask: permits have no owner.
+func (Bundle) Adopt(Acquire, string) script.Request { return script.Request{} }
+
+// Leave asks that nobody stands back for it any more.
+func (b Bundle) Leave(string) script.Request { return leaveSemaphore(b.Name, b.IDs[0]) }
+
+// Channel is one for all.
+func (b Bundle) Channel(string) string { return SemaphoreChannel(b.Name) }

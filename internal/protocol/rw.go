@@ -1,0 +1,200 @@
+package protocol
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// ReadScripts are those of the read-write lock's readers, WriteScripts those of its
+// writers, whose holds are renewed as those of the plain lock are.
+var (
+	ReadScripts = Scripts{
+		Acquire: load("read", "acquire", "rw"),
+		Release: load("read", "release", "rw"),
+		Renew:   load("read", "renew", "rw"),
+		Adopt:   load("read", "adopt", "rw"),
+		Force:   load("read", "force", "rw"),
+		Inspect: load("read", "inspect", "rw"),
+	}
+	WriteScripts = Scripts{
+		Acquire: load("write", "acquire", "rw"),
+		Release: load("write", "release", "rw"),
+		Renew:   MutexScripts.Renew,
+		Adopt:   load("write", "adopt", "rw"),
+		Force:   load("write", "force", "rw"),
+		Inspect: load("write", "inspect", "rw"),
+		Leave:   load("write", "leave", "rw"),
+	}
+)
+
+// Reservation is how long a waiter is believed to be there for whom others make
+// way. Waiters ask again well within it.
+const Reservation = 10 * time.Second
+
+// Read is the side of a read-write lock that many hold: a field of the hash with the
+// owner's count, and a key with a time to live for each of its holds.
+type Read struct {
+	countOnly
+
+	Name string
+}
+
+// keys are first, and then the owner's read holds.
+func (l Read) keys(owner string, count int, first ...string) []string {
+	for i := range count {
+		first = append(first, ReadHoldKey(l.Name, owner, i+1))
+	}
+	return first
+}
+
+// Acquire asks for one more read hold, or several.
+func (l Read) Acquire(a Acquire) script.Request {
+	return script.Request{
+		Script: ReadScripts.Acquire, Keys: l.keys(a.Owner, a.To, l.Name, ReservationKey(l.Name)), Acknowledged: true,
+		Args: []string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), ReadPrefix(l.Name)},
+	}
+}
+
+// Release gives read holds back.
+func (l Read) Release(owner string, from, to int) script.Request {
+	return script.Request{
+		Script: ReadScripts.Release, Keys: l.keys(owner, from, l.Name), Channel: RWChannel(l.Name),
+		Args: []string{Released, owner, strconv.Itoa(from), strconv.Itoa(to), ReadPrefix(l.Name)},
+	}
+}
+
+// Renew lets the owner's read holds live on, and the hash with them.
+func (l Read) Renew(owner string, count int, ttl time.Duration) script.Request {
+	return script.Request{
+		Script: ReadScripts.Renew, Keys: l.keys(owner, count, l.Name),
+		Args: []string{owner, millis(ttl), strconv.Itoa(count), ReadPrefix(l.Name)},
+	}
+}
+
+// Adopt replaces a reader.
+func (l Read) Adopt(a Acquire, other string) script.Request {
+	return script.Request{
+		Script: ReadScripts.Adopt, Keys: l.keys(a.Owner, 1, l.Name), Channel: RWChannel(l.Name), Acknowledged: true,
+		Args: []string{millis(a.Lease), a.Owner, other, Released, ReadPrefix(l.Name)},
+	}
+}
+
+// Force takes it from readers.
+func (l Read) Force(holders []string) script.Request {
+	return script.Request{
+		Script: ReadScripts.Force, Keys: []string{l.Name}, Channel: RWChannel(l.Name),
+		Args: append([]string{Released, ReadPrefix(l.Name)}, holders...),
+	}
+}
+
+// Inspect asks who reads.
+func (l Read) Inspect() script.Request {
+	return script.Request{Script: ReadScripts.Inspect, Keys: []string{l.Name}, Args: []string{ReadPrefix(l.Name)}}
+}
+
+// Size asks how large both sides are, which are one thing in Redis.
+func (l Read) Size() script.Request { return rwSize(l.Name, l.Name) }
+
+// AuxKeys are none.
+func (Read) AuxKeys() []string { return nil }
+
+// Leave has nothing to ask: readers do not stand in Redis while they wait.
+func (Read) Leave(string) script.Request { return script.Request{} }
+
+// Channel is one for all.
+func (l Read) Channel(string) string { return RWChannel(l.Name) }
+
+func rwSize(name string, keys ...string) script.Request {
+	return script.Request{Script: size, Keys: append(keys, ReservationKey(name)), Args: []string{ReadPrefix(name)}}
+}
+
+// Write is the side of a read-write lock that one holds.
+type Write struct {
+	countOnly
+
+	Name         string
+	Fenced       bool
+	TokenTTL     time.Duration // 0: for ever
+	WritersFirst bool
+}
+
+// keys are those of the lock, and that of its tokens if one is wanted.
+func (l Write) keys(token bool, keys ...string) []string {
+	if token {
+		return append(keys, TokenKey(l.Name))
+	}
+	return keys
+}
+
+// Acquire asks for the lock, and that readers make way if it is refused.
+func (l Write) Acquire(a Acquire) script.Request {
+	reserve := time.Duration(0)
+	if a.Waiting && l.WritersFirst {
+		reserve = Reservation
+	}
+	return script.Request{
+		Script: WriteScripts.Acquire, Keys: l.keys(a.Token, l.Name, ReservationKey(l.Name)), Acknowledged: true,
+		Args: []string{
+			millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), millis(l.TokenTTL),
+			ReadPrefix(l.Name), millis(reserve),
+		},
+	}
+}
+
+// Release gives it back.
+func (l Write) Release(owner string, from, to int) script.Request {
+	return script.Request{
+		Script: WriteScripts.Release, Keys: []string{l.Name}, Channel: RWChannel(l.Name),
+		Args: []string{WriterReleased, owner, strconv.Itoa(from), strconv.Itoa(to), ReadPrefix(l.Name)},
+	}
+}
+
+// Renew lets it live on.
+func (l Write) Renew(owner string, _ int, ttl time.Duration) script.Request {
+	return script.Request{
+		Script: WriteScripts.Renew, Keys: []string{l.Name}, Args: []string{WriterField(owner), millis(ttl)},
+	}
+}
+
+// Adopt replaces the writer.
+func (l Write) Adopt(a Acquire, other string) script.Request {
+	return script.Request{
+		Script: WriteScripts.Adopt, Keys: l.keys(a.Token, l.Name), Channel: RWChannel(l.Name), Acknowledged: true,
+		Args: []string{millis(a.Lease), a.Owner, other, millis(l.TokenTTL), Released, ReadPrefix(l.Name)},
+	}
+}
+
+// Force takes it from the writer.
+func (l Write) Force(holders []string) script.Request {
+	return script.Request{
+		Script: WriteScripts.Force, Keys: []string{l.Name}, Channel: RWChannel(l.Name),
+		Args: append([]string{WriterReleased, ReadPrefix(l.Name)}, holders...),
+	}
+}
+
+// Inspect asks who writes.
+func (l Write) Inspect() script.Request {
+	return script.Request{Script: WriteScripts.Inspect, Keys: l.keys(l.Fenced, l.Name)}
+}
+
+// Size is that of [Read], and that of the token.
+func (l Write) Size() script.Request { return rwSize(l.Name, l.keys(l.Fenced, l.Name)...) }
+
+// AuxKeys are the reservation of a writer who waits.
+func (l Write) AuxKeys() []string { return []string{ReservationKey(l.Name)} }
+
+// Leave takes the reservation back.
+func (l Write) Leave(owner string) script.Request {
+	if !l.WritersFirst {
+		return script.Request{}
+	}
+	return script.Request{
+		Script: WriteScripts.Leave, Keys: []string{ReservationKey(l.Name)}, Channel: RWChannel(l.Name),
+		Args: []string{Released, owner},
+	}
+}
+
+// Channel is one for all.
+func (l Write) Channel(string) string { return RWChannel(l.Name) }

@@ -1,0 +1,138 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// SemaphoreChannel is where both kinds of semaphore announce permits. The payload
+// is how many are available now, never less than 0.
+func SemaphoreChannel(name string) string { return Prefixed("redisson_sc", name) }
+
+// PermitsKey is the key of the permits that are held, with the times at which they
+// expire.
+func PermitsKey(name string) string { return Suffixed(name, "timeout") }
+
+// CallsKey is the key, our own, of the calls that have had their effect lately.
+func CallsKey(name string) string { return Prefixed("holdfast_calls", name) }
+
+// PermitsChannel is the channel, our own, on which the holders of permits hear that others
+// have given some back by their ids, or have changed their leases.
+func PermitsChannel(name string) string { return Prefixed("holdfast_lost", name) }
+
+// semaphoreScripts are those of the semaphore without leases.
+var semaphoreScripts = struct {
+	acquire, undo, add, drain, set, available *driver.Script
+}{
+	acquire:   load("semaphore", "acquire", "semaphore_next", "calls", "semaphore"),
+	undo:      load("semaphore", "undo", "semaphore_next", "calls", "semaphore"),
+	add:       load("semaphore", "add", "calls", "semaphore"),
+	drain:     load("semaphore", "drain", "calls", "semaphore"),
+	set:       load("semaphore", "set", "calls", "semaphore"),
+	available: load("semaphore", "available", "calls"),
+}
+
+// semaphoreLeave is the script by which a waiter of either semaphore leaves.
+var semaphoreLeave = load("semaphore", "leave", "semaphore_next")
+
+// leaveSemaphore asks that nobody stands back for this waiter any more.
+func leaveSemaphore(name, waiter string) script.Request {
+	return script.Request{
+		Script: semaphoreLeave, Keys: []string{name, ReservationKey(name)},
+		Channel: SemaphoreChannel(name), Args: []string{waiter},
+	}
+}
+
+// Semaphore is a number of permits at its name, which nobody holds.
+type Semaphore struct{ Name string }
+
+func (s Semaphore) ask(which *driver.Script, args []string, keys ...string) script.Request {
+	return script.Request{
+		Script: which, Keys: append([]string{s.Name, CallsKey(s.Name)}, keys...),
+		Channel: SemaphoreChannel(s.Name), Args: args,
+	}
+}
+
+// Add makes so many permits more available; if ifExists is set, only if there is a
+// semaphore.
+func (s Semaphore) Add(o Once, n int, ifExists bool) script.Request {
+	return s.ask(semaphoreScripts.add, append(o.args(int64(n)), flag(ifExists)))
+}
+
+// Set makes so many permits available, if there is no semaphore, for so long; 0: for
+// ever.
+func (s Semaphore) Set(o Once, n int, ttl time.Duration) script.Request {
+	return s.ask(semaphoreScripts.set, o.args(int64(n), ttl.Milliseconds()))
+}
+
+// Drain takes all permits that are available.
+func (s Semaphore) Drain(o Once) script.Request { return s.ask(semaphoreScripts.drain, o.args(0)) }
+
+// Available asks how many permits are available.
+func (s Semaphore) Available() script.Request {
+	return script.Request{Script: semaphoreScripts.available, Keys: []string{s.Name}}
+}
+
+// Size asks how large it is.
+func (s Semaphore) Size() script.Request {
+	return script.Request{Script: size, Keys: []string{s.Name, ReservationKey(s.Name), CallsKey(s.Name)}}
+}
+
+// Taking is one acquire of so many permits of a [Semaphore], which has an id of its
+// own, and so has what takes it back.
+type Taking struct {
+	Semaphore
+
+	Once Once
+	N    int
+	Undo string // 16 random bytes
+}
+
+func (t Taking) ask(which *driver.Script, last string) script.Request {
+	args := append(t.Once.args(int64(t.N)), last)
+	return t.Semaphore.ask(which, args, ReservationKey(t.Name))
+}
+
+// Acquire asks for the permits.
+func (t Taking) Acquire(a Acquire) script.Request {
+	ask := t.ask(semaphoreScripts.acquire, flag(a.Waiting))
+	ask.Acknowledged = true
+	return ask
+}
+
+// Release gives them back, if they were taken.
+func (t Taking) Release(string, int, int) script.Request { return t.ask(semaphoreScripts.undo, t.Undo) }
+
+// Leave asks that nobody stands back for it any more.
+func (t Taking) Leave(string) script.Request { return leaveSemaphore(t.Name, t.Once.ID) }
+
+// Channel is one for all.
+func (t Taking) Channel(string) string { return SemaphoreChannel(t.Name) }
+
+// Shortage is what a semaphore says that refuses: why too few permits are to be
+// had.
+type Shortage struct {
+	TTL       time.Duration // of the permits that are held; below 0: unknown
+	Available int
+	Held      int // below 0: unknown
+	Reserved  int // for one who has waited longer
+	Exists    bool
+}
+
+// ReadShortage reads the refusal of either semaphore.
+func ReadShortage(r script.Reply) (Shortage, error) {
+	var said [7]int64 // pttl, nobody, when to ask again, available, held, reserved, exists
+	for i := range said {
+		var err error
+		if said[i], err = r.Int(i); err != nil && i != 1 {
+			return Shortage{}, err
+		}
+	}
+	s := Shortage{TTL: -1, Available: int(said[3]), Held: int(said[4]), Reserved: int(said[5]), Exists: said[6] != 0}
+	if pttl := said[0]; pttl >= 0 {
+		s.TTL = time.Duration(pttl) * time.Millisecond
+	}
+	return s, nil
+}

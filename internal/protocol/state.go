@@ -1,0 +1,99 @@
+package protocol
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// Refusal is what a lock says that is held by others.
+type Refusal struct {
+	// TTL is how long it lives unless it is renewed: 0 if it is free, but somebody
+	// else's turn, -1 if it does not expire.
+	TTL    time.Duration
+	Holder string // one of them; empty if it is not said
+}
+
+// ReadRefusal reads the refusal of a lock.
+func ReadRefusal(r script.Reply) (refusal Refusal) {
+	if pttl, err := r.Int(0); err == nil {
+		refusal.TTL = lifetime(pttl)
+	}
+	if holder, err := r.Text(1); err == nil {
+		refusal.Holder = holder
+	}
+	return refusal
+}
+
+// lifetime makes a duration of what PTTL says.
+func lifetime(pttl int64) time.Duration {
+	switch pttl {
+	case -2:
+		return 0
+	case -1:
+		return -1
+	}
+	return time.Duration(max(pttl, 0)) * time.Millisecond
+}
+
+// ReadRetry reads from a refusal after how long to ask again at the latest; below 0
+// if what is waited for does not expire.
+func ReadRetry(r script.Reply) time.Duration {
+	switch hint, err := r.Int(2); {
+	case err == nil && hint >= 0:
+		return time.Duration(hint+1) * time.Millisecond
+	case err != nil:
+		if ttl := ReadRefusal(r).TTL; ttl >= 0 {
+			return ttl + time.Millisecond
+		}
+	}
+	return -1
+}
+
+// State is how a lock stands.
+type State struct {
+	TTL     time.Duration // 0: it is free; -1: it does not expire
+	Mode    string        // of a read-write lock that is held
+	Token   int64         // the last one; 0: none
+	Holders []Holder
+	Waiters []string
+}
+
+// Holder is one who holds a lock, and how often.
+type Holder struct {
+	Owner string
+	Count int
+}
+
+// ReadState reads the reply to Inspect.
+func ReadState(r script.Reply) (s State, err error) {
+	pttl, err := r.Int(0)
+	if err != nil {
+		return s, err
+	}
+	s.TTL = lifetime(pttl)
+	if s.Mode, err = r.Text(1); err != nil {
+		return s, err
+	}
+	token, err := r.Text(2)
+	if err != nil {
+		return s, err
+	}
+	if s.Token, err = strconv.ParseInt(token, 10, 64); err != nil {
+		return s, err
+	}
+	holders, err := r.List(3)
+	if err != nil {
+		return s, err
+	}
+	for i := 0; i+1 < len(holders); i += 2 {
+		count, err := strconv.Atoi(holders[i+1])
+		if err != nil {
+			return s, err
+		}
+		s.Holders = append(s.Holders, Holder{Owner: holders[i], Count: count})
+	}
+	s.Waiters, err = r.List(4)
+	return s, err
+}
