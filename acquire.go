@@ -19,7 +19,7 @@ const opAcquire = "acquire"
 type acquisition struct {
 	kind    *kind
 	client  *Client
-	tenure  *tenure
+	state   *ownerState
 	caller  context.Context // lives as long as the call
 	config  lockConfig
 	lease   time.Duration // to ask for
@@ -60,7 +60,7 @@ func (c *Client) acquireUntold(ctx context.Context, k *kind, oneTry bool, option
 }
 
 // enter begins an acquisition: it checks what it was given, counts the call, and
-// takes the tenure's op. It returns the context that bounds the call, and what
+// takes the owner's op. It returns the context that bounds the call, and what
 // to call at its end.
 func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (
 	a *acquisition, waiting context.Context, leave func(), err error,
@@ -74,8 +74,8 @@ func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []Lock
 		return nil, nil, nil, err
 	}
 	waiting, stop := a.waiting()
-	t := c.tenure(k, owner)
-	a.tenure = t
+	t := c.ownerState(k, owner)
+	a.state = t
 	leave = func() {
 		t.unref()
 		stop()
@@ -129,12 +129,12 @@ func (a *acquisition) waiting() (context.Context, func()) {
 }
 
 // run asks Redis until there is an answer: nested and single tries directly, the
-// others standing in line. It returns the change that was asked for. Op is held.
+// others after queueing. It returns the change that was asked for. Op is held.
 func (a *acquisition) run(ctx context.Context) (o call.Result, ch change) {
 	if o.Err = a.clear(ctx); o.Err != nil {
 		return o, ch
 	}
-	if ch, o.Err = a.tenure.oneMore(); o.Err != nil {
+	if ch, o.Err = a.state.oneMoreCount(); o.Err != nil {
 		return o, ch
 	}
 	if ch.to > 1 && a.kind.config.nonReentrant {
@@ -145,7 +145,7 @@ func (a *acquisition) run(ctx context.Context) (o call.Result, ch change) {
 	}
 	o = a.ask(ctx, ch)
 	if o.Has(script.Upgrade) {
-		reads, err := a.settleReader(ctx)
+		reads, err := a.awaitReaderRelease(ctx)
 		if err != nil {
 			return call.Result{Err: err}, ch
 		}
@@ -160,27 +160,27 @@ func (a *acquisition) run(ctx context.Context) (o call.Result, ch change) {
 // this acquire has come before, or Redis did not answer for as long as anybody
 // tried. Op is held.
 func (a *acquisition) clear(ctx context.Context) error {
-	ch, found := a.tenure.surplus()
+	ch, found := a.state.surplus()
 	if !found {
 		return nil
 	}
-	o := a.client.calls.Do(ctx, a.kind.waits.Release(a.tenure.owner.String(), ch.from, ch.to))
+	o := a.client.calls.Do(ctx, a.kind.waits.Release(a.state.owner.String(), ch.from, ch.to))
 	a.unknown = append(a.unknown, o.Unknown...)
 	if o.Err != nil {
 		return o.Err
 	}
-	a.tenure.released(o, ch)
+	a.state.released(o, ch)
 	a.client.calls.Outlast(ctx, o.Unknown) // or a late one would hit what is acquired now
 	return context.Cause(ctx)
 }
 
-// settleReader waits until what the owner has held for reading, and holds no
+// awaitReaderRelease waits until what the owner has held for reading, and holds no
 // more, is given back, and reports whether it reads all the same, by a hold that is
 // handed out. If nothing is known of it here, it may have been given back since the
 // answer was made. It returns ctx's cause if that ends first: then nobody knows yet
 // whether the owner could have been let in.
-func (a *acquisition) settleReader(ctx context.Context) (reads bool, err error) {
-	reading := a.client.standing(tenureKey{a.kind.name, a.kind.otherSide, a.tenure.owner})
+func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err error) {
+	reading := a.client.standing(ownerStateKey{a.kind.name, a.kind.otherSide, a.state.owner})
 	if reading == nil {
 		return false, nil
 	}
@@ -191,7 +191,7 @@ func (a *acquisition) settleReader(ctx context.Context) (reads bool, err error) 
 	if err := reading.takeOp(ctx); err != nil {
 		return false, err
 	}
-	a.client.settle(reading, matter{release: true})
+	a.client.reconcile(reading, cleanup{release: true})
 	if err := reading.takeOp(ctx); err != nil {
 		return false, err
 	}
@@ -202,10 +202,10 @@ func (a *acquisition) settleReader(ctx context.Context) (reads bool, err error) 
 // ask asks once, or until the lock is acquired.
 func (a *acquisition) ask(ctx context.Context, ch change) call.Result {
 	w := protocol.Acquire{
-		Owner: a.tenure.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
+		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
 		Token: a.wantsToken(), Waiting: ch.from == 0 && !a.oneTry,
 	}
-	answered := a.tenure.expect(a.lease)
+	answered := a.state.expect(a.lease)
 	o := a.request(ctx, w)
 	known := o
 	known.Unknown = a.unknown
@@ -213,10 +213,10 @@ func (a *acquisition) ask(ctx context.Context, ch change) call.Result {
 	return o
 }
 
-// script.Request is ask without the tenure.
+// request is ask without the owner.
 func (a *acquisition) request(ctx context.Context, w protocol.Acquire) call.Result {
-	if w.Waiting && !a.passesBy(w.Owner) {
-		return a.standInLine(ctx, w)
+	if w.Waiting && !a.triesFirst(w.Owner) {
+		return a.waitInQueue(ctx, w)
 	}
 	first := w
 	first.Waiting = w.Waiting && !a.kind.shared // else it may be going to stand behind another
@@ -228,33 +228,33 @@ func (a *acquisition) request(ctx context.Context, w protocol.Acquire) call.Resu
 		if refused && a.kind.readOnly {
 			_, w.Since, _ = protocol.ReadCount(o.Reply) // else it is about the moment at which it asks
 		}
-		return a.standInLine(ctx, w)
+		return a.waitInQueue(ctx, w)
 	}
 	return o
 }
 
-// passesBy reports whether to ask once before standing in line: where others may
+// triesFirst reports whether to try once before queueing: where others may
 // be in already and more may come in, if nobody waits here, or if asking takes
 // nothing from those who do; and for an owner that may be in on the other side.
-func (a *acquisition) passesBy(owner string) bool {
+func (a *acquisition) triesFirst(owner string) bool {
 	_, brought, _ := a.kind.ownerIn(a.caller) // a hold that is lost has been refused before
-	return a.kind.otherSide != "" && brought || a.kind.readOnly || a.kind.shared && !a.client.lines.Stands(a.kind.lineOf(owner))
+	return a.kind.otherSide != "" && brought || a.kind.readOnly || a.kind.shared && !a.client.queues.HasWaiters(a.kind.queueKey(owner))
 }
 
-// lineOf is which line of this process an owner stands in.
-func (k *kind) lineOf(owner string) string {
-	return k.line + " " + k.name + " " + k.waits.Channel(owner)
+// queueKey is which queue of this process an owner waits in.
+func (k *kind) queueKey(owner string) string {
+	return k.queue + " " + k.name + " " + k.waits.Channel(owner)
 }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
 // holds, or the inner one of two would make the outer one's too old.
 func (a *acquisition) wantsToken() bool {
-	return a.kind.config.fenced && !a.tenure.hasToken()
+	return a.kind.config.fenced && !a.state.hasToken()
 }
 
 // fitLease keeps the lease within what is left of the longest hold.
 func (a *acquisition) fitLease() error {
-	t := a.tenure
+	t := a.state
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.holds) == 0 || t.until.IsZero() {
@@ -280,10 +280,10 @@ func (a *acquisition) conclude(ctx context.Context, o call.Result, ch change) (*
 		return a.granted(o, ch)
 	}
 	if o.Has(script.Changed) {
-		a.tenure.vanished() // nobody else changes this owner's count
-		o.Err = a.tenure.whyLost()
+		a.state.vanished() // nobody else changes this owner's count
+		o.Err = a.state.whyLost()
 	}
-	a.client.settle(a.tenure, matter{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
+	a.client.reconcile(a.state, cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	switch {
 	case o.Err != nil:
 		return nil, a.failure(ctx, o)
@@ -309,7 +309,7 @@ func (a *acquisition) leaving() script.Request {
 	if !a.known() {
 		return script.Request{}
 	}
-	return a.kind.waits.Leave(a.tenure.owner.String())
+	return a.kind.waits.Leave(a.state.owner.String())
 }
 
 // lockedError says who holds the lock.
@@ -341,14 +341,14 @@ func (a *acquisition) failure(ctx context.Context, o call.Result) error {
 
 // granted makes the hold. Op is held, and freed.
 func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
-	t, c := a.tenure, a.client
+	t, c := a.state, a.client
 	now := time.Now()
-	deadline := c.dog.Trust(o.Sent, now, a.lease)
+	deadline := c.watchdog.Trust(o.Sent, now, a.lease)
 	t.mu.Lock()
 	if err := a.untrusted(o, deadline, now); err != nil {
 		t.count = max(t.count, ch.to)
 		t.mu.Unlock()
-		c.settle(t, matter{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
+		c.reconcile(t, cleanup{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
 		return nil, err
 	}
 	t.count = ch.to
@@ -360,28 +360,28 @@ func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
 	if t.entry == nil {
 		a.watch(h, o.Sent)
 	} else {
-		c.dog.Acknowledge(t.entry, o.Sent, a.lease)
-		c.dog.Renewing(t.entry, t.wantsRenewal())
+		c.watchdog.Acknowledge(t.entry, o.Sent, a.lease)
+		c.watchdog.SetRenewing(t.entry, t.wantsRenewal())
 	}
 	t.mu.Unlock()
 	t.ref() // the hold's
-	t.postpone(matter{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
+	t.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	t.freeOp()
 	return h, nil
 }
 
 // watch begins to watch a new run of holds. t.mu is held.
 func (a *acquisition) watch(h *Hold, sent time.Time) {
-	t, c := a.tenure, a.client
+	t, c := a.state, a.client
 	t.until = time.Time{}
 	if c.config.maxHold > 0 {
 		t.until = sent.Add(c.config.maxHold)
 	}
-	t.entry = &watchdog.Entry{Ward: t, Group: c.group(a.kind), Lease: c.config.lease, Until: t.until, Upkeep: a.kind.upkeep}
+	t.entry = &watchdog.Entry{Value: t, Group: c.group(a.kind), Lease: c.config.lease, Until: t.until, RecheckEvery: a.kind.recheckEvery}
 	if a.config.keep {
 		t.entry.Lease = a.lease
 	}
-	c.dog.Watch(t.entry, sent, a.lease, h.renewed)
+	c.watchdog.Watch(t.entry, sent, a.lease, h.renewed)
 }
 
 // untrusted says why a grant is not handed out. t.mu is held.
@@ -391,8 +391,8 @@ func (a *acquisition) untrusted(o call.Result, deadline, now time.Time) error {
 		return a.client.notReplicated(a.kind.name, o)
 	case a.client.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
-	case a.tenure.lost != nil:
-		return a.tenure.lost
+	case a.state.lost != nil:
+		return a.state.lost
 	case !deadline.After(now):
 		return &LostError{Name: a.kind.name, Reason: "its lease ran out before the answer came"}
 	}
@@ -406,9 +406,9 @@ func (c *Client) notReplicated(name string, o call.Result) error {
 
 func (a *acquisition) hold() *Hold {
 	h := &Hold{
-		tenure: a.tenure, since: time.Now(), hooks: a.config.hooks,
-		renewed: a.config.lease == 0 || a.config.keep, token: a.tenure.token,
+		owned: a.state, since: time.Now(), hooks: a.config.hooks,
+		renewed: a.config.lease == 0 || a.config.keep, token: a.state.token,
 	}
-	h.ctx, h.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, a.tenure.owner, h))
+	h.ctx, h.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, a.state.owner, h))
 	return h
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/line"
 	"github.com/holdfast-go/holdfast/internal/tasks"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -28,11 +28,11 @@ type Client struct {
 	config config
 	id     string // the UUID in front of every owner's number
 
-	calls *call.Caller
-	dog   *watchdog.Dog
-	hub   *wakeup.Hub
-	lines *line.Lines
-	tasks tasks.Group // calls of users, and the goroutines of the client
+	calls    *call.Caller
+	watchdog *watchdog.Watchdog
+	hub      *wakeup.Hub
+	queues   *waitqueue.Queues
+	tasks    tasks.Group // calls of users, and the goroutines of the client
 
 	// closing ends when Close begins: nothing new is started, and nobody waits
 	// any longer. life ends when Close has ended: nothing goes on after it.
@@ -40,8 +40,8 @@ type Client struct {
 	close, die    context.CancelFunc
 	numbers       atomic.Int64 // the last owner's
 	mu            sync.Mutex
-	tenures       map[tenureKey]*tenure // guarded by mu
-	retired       map[retired]time.Time // owners whose holds were detached, and until when; guarded by mu
+	states        map[ownerStateKey]*ownerState // guarded by mu
+	retired       map[retired]time.Time         // owners whose holds were detached, and until when; guarded by mu
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does
@@ -55,7 +55,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		driver:  d,
 		config:  config{lease: DefaultLease, timeout: DefaultTimeout},
 		id:      newUUID(),
-		tenures: map[tenureKey]*tenure{},
+		states:  map[ownerStateKey]*ownerState{},
 		retired: map[retired]time.Time{},
 	}
 	for _, option := range options {
@@ -79,12 +79,12 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		Driver: d, Tasks: &c.tasks, Life: c.life, Closing: c.closing,
 		Timeout: c.config.timeout, Replicas: c.config.replicas, AckTimeout: c.config.ackTimeout,
 	})
-	c.dog = watchdog.New(watchdog.Config{
-		Renew: c.renew, Lost: lost, Mature: mature, MatureAfter: listenAfter,
+	c.watchdog = watchdog.New(watchdog.Config{
+		Renew: c.renew, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: c.config.timeout / 3, Margin: c.config.margin,
 	})
 	c.hub = wakeup.New(d.Listen)
-	c.lines = line.New(func(channel string, ring func()) func() { return c.hub.Join(channel, ring).Leave })
+	c.queues = waitqueue.New(func(channel string, notify func()) func() { return c.hub.Join(channel, notify).Leave })
 	return c, nil
 }
 
@@ -116,8 +116,8 @@ func (c *Client) Close() error {
 	defer cancel()
 	c.close()
 	c.mu.Lock()
-	held := make([]*tenure, 0, len(c.tenures))
-	for _, t := range c.tenures {
+	held := make([]*ownerState, 0, len(c.states))
+	for _, t := range c.states {
 		held = append(held, t)
 	}
 	c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *Client) Close() error {
 	stopped := make(chan struct{})
 	go func() { // owned by this call; outlives it only if the time is over
 		defer close(stopped)
-		c.dog.Stop()
+		c.watchdog.Stop()
 		c.hub.Close()
 	}()
 	select {

@@ -14,17 +14,17 @@ import (
 // watchdog moves it for as long as Redis acknowledges the renewals. All methods
 // are safe for concurrent use.
 type Hold struct {
-	tenure  *tenure         // nil if it is a hold of several locks
-	bundle  *bundle         // what a hold of several locks is made of, else nil
-	ctx     context.Context // a hold is a context: that is how it tells its loss
-	cancel  context.CancelCauseFunc
-	since   time.Time
-	renewed bool  // the watchdog renews for it
-	token   int64 // 0: none
-	hooks   hookList
-	ended   error       // why the hold is no more, other than loss; guarded by mutex
-	lost    error       // why it is lost; guarded by mutex
-	told    atomic.Bool // the hooks know of its loss
+	owned     *ownerState
+	composite *composite      // what a hold of several locks is made of, else nil
+	ctx       context.Context // a hold is a context: that is how it tells its loss
+	cancel    context.CancelCauseFunc
+	since     time.Time
+	renewed   bool  // the watchdog renews for it
+	token     int64 // 0: none
+	hooks     hookList
+	ended     error       // why the hold is no more, other than loss; guarded by mutex
+	lost      error       // why it is lost; guarded by mutex
+	told      atomic.Bool // the hooks know of its loss
 	// lastDeadline is the deadline that a lost hold had; guarded by mutex.
 	lastDeadline time.Time
 }
@@ -32,19 +32,19 @@ type Hold struct {
 // Name returns the lock's name; of a hold of several locks, that of the
 // [MultiLock] or [RedLock].
 func (h *Hold) Name() string {
-	if h.bundle != nil {
-		return h.bundle.name
+	if h.composite != nil {
+		return h.composite.name
 	}
-	return h.tenure.kind.name
+	return h.owned.kind.name
 }
 
 // Owner returns who holds the lock. Several locks have one owner if all are of one
 // client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs.
 func (h *Hold) Owner() Owner {
-	if h.bundle != nil {
-		return h.bundle.owner
+	if h.composite != nil {
+		return h.composite.owner
 	}
-	return h.tenure.owner
+	return h.owned.owner
 }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
@@ -68,10 +68,10 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
 func (h *Hold) Deadline() time.Time {
-	if h.bundle != nil {
-		return h.bundle.deadline(h)
+	if h.composite != nil {
+		return h.composite.deadline(h)
 	}
-	t := h.tenure
+	t := h.owned
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -82,7 +82,7 @@ func (h *Hold) Deadline() time.Time {
 	case t.entry == nil:
 		return t.deadline
 	}
-	return t.kind.client.dog.Deadline(t.entry)
+	return t.kind.client.watchdog.Deadline(t.entry)
 }
 
 // Extend makes the lock live for at least d from now, and moves the deadline
@@ -96,8 +96,8 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if h.bundle != nil {
-		return h.bundle.extend(h, func(part *Hold) error { return part.Extend(ctx, d) })
+	if h.composite != nil {
+		return h.composite.extend(h, func(part *Hold) error { return part.Extend(ctx, d) })
 	}
 	entry, err := h.extendable(d)
 	if err != nil {
@@ -108,7 +108,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 
 // extend is Extend after the checks.
 func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
-	t := h.tenure
+	t := h.owned
 	c := t.kind.client
 	answered := t.expect(d)
 	o, err := c.ask(ctx, t.kind, "renew", t.kind.lock.Renew(t.owner.String(), t.counts(), d))
@@ -127,14 +127,14 @@ func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duratio
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entry == entry { // else the answer is about holds that have ended
-		c.dog.Acknowledge(entry, o.Sent, d)
+		c.watchdog.Acknowledge(entry, o.Sent, d)
 	}
 	return h.state()
 }
 
 // extendable returns what is watched for the hold, or why it cannot be extended.
 func (h *Hold) extendable(d time.Duration) (*watchdog.Entry, error) {
-	t := h.tenure
+	t := h.owned
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := h.state(); err != nil {
@@ -148,10 +148,10 @@ func (h *Hold) extendable(d time.Duration) (*watchdog.Entry, error) {
 
 // mutex guards the hold's state.
 func (h *Hold) mutex() *sync.Mutex {
-	if h.bundle != nil {
-		return &h.bundle.mu
+	if h.composite != nil {
+		return &h.composite.mu
 	}
-	return &h.tenure.mu
+	return &h.owned.mu
 }
 
 // alive returns why the hold is no more, or nil.
@@ -167,8 +167,8 @@ func (h *Hold) state() error {
 	switch {
 	case h.ended != nil:
 		return h.ended
-	case h.bundle != nil:
-		return h.bundle.lost
+	case h.composite != nil:
+		return h.composite.lost
 	}
 	return h.lost
 }
@@ -191,10 +191,10 @@ func (h *Hold) state() error {
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
-	if h.bundle != nil {
-		return h.bundle.unlock(h)
+	if h.composite != nil {
+		return h.composite.unlock(h)
 	}
-	t := h.tenure
+	t := h.owned
 	c := t.kind.client
 	if !c.tasks.Begin() { // Close has given it back
 		return h.alive()
@@ -228,12 +228,12 @@ func (h *Hold) Unlock() error {
 	}
 }
 
-// leave takes the hold off its tenure, and returns until when it could have been
-// trusted, whether the tenure still had it, and why it was lost if it was. After
+// leave takes the hold off its owner's state, and returns until when it could have been
+// trusted, whether that still had it, and why it was lost if it was. After
 // the last one has left, nothing is renewed any more.
 func (h *Hold) leave() (deadline time.Time, held bool, lost, err error) {
-	t := h.tenure
-	dog := t.kind.client.dog
+	t := h.owned
+	dog := t.kind.client.watchdog
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h.ended != nil {
@@ -248,7 +248,7 @@ func (h *Hold) leave() (deadline time.Time, held bool, lost, err error) {
 	case h.lost != nil:
 	case len(t.holds) > 0:
 		deadline = dog.Deadline(t.entry)
-		dog.Renewing(t.entry, t.wantsRenewal())
+		dog.SetRenewing(t.entry, t.wantsRenewal())
 	case !t.endWatch():
 		// The deadline has passed, and the watchdog is about to say so.
 		h.lost = &LostError{Name: t.kind.name, Reason: t.because(watchdog.Unanswered, h.renewed)}
@@ -274,7 +274,7 @@ func (h *Hold) tellLoss(why error) {
 }
 
 // wantsRenewal reports whether any hold is to be renewed. t.mu is held.
-func (t *tenure) wantsRenewal() bool {
+func (t *ownerState) wantsRenewal() bool {
 	for h := range t.holds {
 		if h.renewed {
 			return true

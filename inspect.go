@@ -37,7 +37,7 @@ type Holder struct {
 }
 
 // look asks how a lock stands.
-func (c *Client) look(ctx context.Context, k *kind, ask script.Request) (Inspection, error) {
+func (c *Client) fetchState(ctx context.Context, k *kind, ask script.Request) (Inspection, error) {
 	o, err := c.ask(ctx, k, "inspect", ask)
 	if err != nil {
 		return Inspection{}, err
@@ -68,7 +68,7 @@ func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
 	ctx, stop := c.withinTimeout(ctx)
 	defer stop()
 	for range 20 {
-		found, err := c.look(ctx, k, l.Inspect())
+		found, err := c.fetchState(ctx, k, l.Inspect())
 		if err != nil || len(found.Holders) == 0 {
 			return false, err
 		}
@@ -97,19 +97,19 @@ func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
 func (c *Client) pokeHolders(k *kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, t := range c.tenures {
+	for key, t := range c.states {
 		if key.name != k.name {
 			continue
 		}
 		t.mu.Lock()
 		if t.entry != nil {
-			c.dog.Poke(t.entry)
+			c.watchdog.Check(t.entry)
 		}
 		t.mu.Unlock()
 	}
 }
 
-// withinTimeout bounds a call that is several orders by the client's timeout.
+// withinTimeout bounds a call that is several calls by the client's timeout.
 func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.config.timeout, call.ErrNoAnswer)
 }
@@ -117,7 +117,7 @@ func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.Ca
 // timeIsUp reports whether it was withinTimeout that has ended ctx.
 func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), call.ErrNoAnswer) }
 
-// ask is one order of a user's, from the checks to the errors.
+// ask is one call of a user's, from the checks to the errors.
 func (c *Client) ask(ctx context.Context, k *kind, op string, ask script.Request) (call.Result, error) {
 	if k.invalid != nil {
 		return call.Result{}, k.invalid

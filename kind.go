@@ -19,24 +19,24 @@ type kind struct {
 	waits protocol.Waitable
 	lock  protocol.Lock
 	// class is which counts in Redis are meant: kinds of one class are the same
-	// lock, and an owner has one tenure at it.
+	// lock, and an owner has one state at it.
 	class string
 	// otherSide is the class in which the same owner may hold the lock, too. Then it
-	// must not stand in line behind those who wait for it to leave.
+	// must not queue behind those who wait for it to leave.
 	otherSide string
 	// shared says that several owners may hold it at once: when one has been let
-	// in, the next in line may well be, too.
+	// in, the next waiter may well be, too.
 	shared bool
-	// line is which line of this process waiters stand in: the class, unless each
+	// queue is which queue of this process waiters stand in: the class, unless each
 	// acquire has a class of its own.
-	line string
+	queue string
 	// news is where holders hear that others have changed what they hold; empty:
 	// where waiters hear of releases.
 	news string
-	// upkeep is after which time a hold is seen to again that is not renewed, or
+	// recheckEvery is after which time a hold is seen to again that is not renewed, or
 	// less often; 0: never.
-	upkeep time.Duration
-	config mutexConfig
+	recheckEvery time.Duration
+	config       mutexConfig
 	// readOnly says that to acquire it changes nothing in Redis.
 	readOnly bool
 	// plain says that several of one slot can be acquired in one script.
@@ -48,7 +48,7 @@ type kind struct {
 // newKind returns a kind with what all have in common. Its name has been
 // checked, and its options have.
 func newKind(c *Client, name, class string, waits protocol.Waitable, config mutexConfig) *kind {
-	k := &kind{client: c, name: name, class: class, line: class, config: config, waits: waits, invalid: config.invalid}
+	k := &kind{client: c, name: name, class: class, queue: class, config: config, waits: waits, invalid: config.invalid}
 	k.lock, _ = waits.(protocol.Lock)
 	if err := protocol.CheckName(name); err != nil {
 		k.invalid = fmt.Errorf("holdfast: %w: %.80q: %w", ErrInvalidName, name, err)

@@ -74,7 +74,7 @@ func (l *Latch) CountDown(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return gaveUp(ctx, l.kind.name)
 	}
-	_, err := l.client.see(ctx, l.kind, "count down", l.protocol().Down(l.client.once()))
+	_, err := l.client.runDetached(ctx, l.kind, "count down", l.protocol().Down(l.client.once()))
 	return err
 }
 

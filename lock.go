@@ -68,7 +68,7 @@ func (l *lock) Adopt(ctx context.Context, owner Owner, options ...LockOption) (*
 // Inspect returns how the lock stands in Redis. It asks the primary. Redisson
 // has no counterpart.
 func (l *lock) Inspect(ctx context.Context) (Inspection, error) {
-	return l.kind.client.look(ctx, l.kind, l.kind.lock.Inspect())
+	return l.kind.client.fetchState(ctx, l.kind, l.kind.lock.Inspect())
 }
 
 // Locked reports whether anybody holds the lock. Redisson: isLocked, which may

@@ -83,7 +83,7 @@ func (m *MultiLock) add(l Locker) {
 	case *RedLock:
 		m.invalid = cmp.Or(m.invalid, l.invalid)
 	}
-	p := part{Locker: l, kind: soleKind(l)}
+	p := part{Locker: l, kind: singleKind(l)}
 	if !slices.ContainsFunc(m.parts, p.same) {
 		m.parts = append(m.parts, p)
 	}
@@ -96,12 +96,12 @@ func isNil(l Locker) bool {
 }
 
 // sole returns the lock's kind: it is one lock of one client.
-func (l *lock) sole() *kind { return l.kind }
+func (l *lock) single() *kind { return l.kind }
 
-// soleKind returns the kind of a Locker that is one lock of one client, else nil.
-func soleKind(l Locker) *kind {
-	if one, ok := l.(interface{ sole() *kind }); ok {
-		return one.sole()
+// singleKind returns the kind of a Locker that is one lock of one client, else nil.
+func singleKind(l Locker) *kind {
+	if one, ok := l.(interface{ single() *kind }); ok {
+		return one.single()
 	}
 	return nil
 }
@@ -185,8 +185,8 @@ func (m *MultiLock) kinds() []*kind {
 	return all
 }
 
-// together is one call of Lock or TryLock of several locks.
-type together struct {
+// compositeAcquire is one call of Lock or TryLock of several locks.
+type compositeAcquire struct {
 	name    string
 	caller  context.Context
 	owners  owners
@@ -197,9 +197,9 @@ type together struct {
 	tied    bool // the last attempt ended at a part that is tied
 }
 
-// newTogether checks what can be checked before anything is sent.
-func newTogether(ctx context.Context, name string, kinds []*kind, oneTry bool, options []LockOption) (*together, error) {
-	g := &together{name: name, caller: ctx, oneTry: oneTry, started: time.Now()}
+// newCompositeAcquire checks what can be checked before anything is sent.
+func newCompositeAcquire(ctx context.Context, name string, kinds []*kind, oneTry bool, options []LockOption) (*compositeAcquire, error) {
+	g := &compositeAcquire{name: name, caller: ctx, oneTry: oneTry, started: time.Now()}
 	if err := g.config.apply(options); err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func newTogether(ctx context.Context, name string, kinds []*kind, oneTry bool, o
 
 // own decides who owns each part: the owner that the caller's context has for it,
 // or a new one, one for all parts of a client.
-func (g *together) own(kinds []*kind) error {
+func (g *compositeAcquire) own(kinds []*kind) error {
 	fresh := map[*Client]Owner{}
 	for _, k := range kinds {
 		owner, ok := fresh[k.client]
@@ -269,7 +269,7 @@ func (all owners) heldIn(ctx context.Context, h *Hold) context.Context {
 }
 
 // bound returns the context that ends when the call has to.
-func (g *together) bound() (context.Context, context.CancelFunc) {
+func (g *compositeAcquire) bound() (context.Context, context.CancelFunc) {
 	if g.config.wait > 0 {
 		return context.WithDeadlineCause(g.caller, g.started.Add(g.config.wait), errWaitOver)
 	}
@@ -277,7 +277,7 @@ func (g *together) bound() (context.Context, context.CancelFunc) {
 }
 
 // forPart are the options to acquire a part with.
-func (g *together) forPart(waiting bool) []LockOption {
+func (g *compositeAcquire) forPart(waiting bool) []LockOption {
 	var options []LockOption
 	if config := g.config; config.lease > 0 {
 		options = append(options, func(c *lockConfig) error {
@@ -301,7 +301,7 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 	if m.invalid != nil {
 		return nil, m.invalid
 	}
-	g, err := newTogether(ctx, m.name, m.kinds(), oneTry, options)
+	g, err := newCompositeAcquire(ctx, m.name, m.kinds(), oneTry, options)
 	if err != nil {
 		return nil, err
 	}
@@ -328,24 +328,24 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 // attempt gathers all parts and hands the hold out, or gives back what it has
 // got. Again says that it is worth starting over: a part was lost while others
 // were waited for, or one that is not to be waited for was refused.
-func (m *MultiLock) attempt(bound context.Context, g *together) (held *Hold, again bool, err error) {
-	h := gather(g.caller, m.name, g.owners, len(m.parts), len(m.parts), g.config.hooks)
-	err = m.gather(bound, g, h)
-	if err == nil && h.bundle.hand(h, g.started) {
+func (m *MultiLock) attempt(bound context.Context, g *compositeAcquire) (held *Hold, again bool, err error) {
+	h := newComposite(g.caller, m.name, g.owners, len(m.parts), len(m.parts), g.config.hooks)
+	err = m.acquireParts(bound, g, h)
+	if err == nil && h.composite.hand(h, g.started) {
 		return h, false, nil
 	}
 	lost := h.alive() // because of a part that was had already
-	h.bundle.dissolve(bound, h)
+	h.composite.rollback(bound, h)
 	if lost != nil {
 		return nil, !g.oneTry && errors.Is(lost, ErrLost), lost
 	}
 	return nil, g.tied, err
 }
 
-// gather acquires all parts.
-func (m *MultiLock) gather(bound context.Context, g *together, h *Hold) error {
+// acquireParts acquires all parts.
+func (m *MultiLock) acquireParts(bound context.Context, g *compositeAcquire, h *Hold) error {
 	g.tied = false
-	if done, err := m.atOnce(g, h); done {
+	if done, err := m.inOneScript(g, h); done {
 		return err
 	}
 	lease, keep := g.config.lease, g.config.keep
@@ -359,20 +359,20 @@ func (m *MultiLock) gather(bound context.Context, g *together, h *Hold) error {
 	if lease == 0 || keep { // else whoever asked for this one sees to it
 		return nil
 	}
-	return g.inTime(bound, "renew", h.settle(bound, lease))
+	return g.inTime(bound, "renew", h.fixLease(bound, lease))
 }
 
 // next acquires one part.
-func (g *together) next(bound context.Context, h *Hold, p part) (err error) {
+func (g *compositeAcquire) next(bound context.Context, h *Hold, p part) (err error) {
 	var one *Hold
 	if g.oneTry || p.tied {
-		stop := context.AfterFunc(bound, func() { h.bundle.abandon(h) })
+		stop := context.AfterFunc(bound, func() { h.composite.abandon(h) })
 		defer stop()
 		one, err = p.TryLock(h.ctx, g.forPart(false)...)
 		// Waiting for it while having the one before it could be waiting for ever.
 		g.tied = !g.oneTry && errors.Is(err, ErrLocked)
 		if err == nil && !stop() {
-			h.bundle.join(h, one)
+			h.composite.join(h, one)
 			return g.inTime(bound, opAcquire, context.Cause(bound))
 		}
 	} else {
@@ -381,12 +381,12 @@ func (g *together) next(bound context.Context, h *Hold, p part) (err error) {
 	if err != nil {
 		return g.inTime(bound, opAcquire, err)
 	}
-	h.bundle.join(h, one)
+	h.composite.join(h, one)
 	return nil
 }
 
 // inTime makes of an error that comes of the end of the wait what it is.
-func (g *together) inTime(bound context.Context, op string, err error) error {
+func (g *compositeAcquire) inTime(bound context.Context, op string, err error) error {
 	if err == nil || g.caller.Err() != nil || bound.Err() == nil || !errors.Is(err, errWaitOver) {
 		return err
 	}

@@ -29,6 +29,6 @@ func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 }
 
 // mutex is the protocol of a plain lock with these options.
-func (c mutexConfig) mutex(name string) protocol.Mutex {
+func (c *mutexConfig) mutex(name string) protocol.Mutex {
 	return protocol.Mutex{Name: name, Polling: c.polling, Fenced: c.fenced, TokenTTL: c.tokenTTL}
 }

@@ -96,7 +96,7 @@ func (o *object) Delete(ctx context.Context) (bool, error) {
 	return had, err
 }
 
-// number orders what is answered by a number.
+// number asks for what is answered by a number.
 func (o *object) number(ctx context.Context, op string, ask script.Request) (int64, error) {
 	answered, err := o.client.ask(ctx, o.kind, op, ask)
 	if err != nil {

@@ -13,7 +13,7 @@ const (
 	// DefaultLease is the lease that the watchdog renews, as Redisson's
 	// lockWatchdogTimeout.
 	DefaultLease = 30 * time.Second
-	// DefaultTimeout bounds one order to Redis, repetitions included.
+	// DefaultTimeout bounds one call to Redis, repetitions included.
 	DefaultTimeout = 6 * time.Second
 	// MinLease and MaxLease bound every lease. Leases have whole milliseconds;
 	// what is below is cut off.
@@ -71,7 +71,7 @@ func WithMargin(d time.Duration) ClientOption {
 	}
 }
 
-// WithTimeout bounds one order to Redis, repetitions included: TryLock, Unlock,
+// WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock,
 // ForceUnlock and the questions return within it. A single send is waited for
 // a third of it, then repeated. A Lock that has been told once that the lock is
 // held bears an outage of ten times d before it gives up. The default is

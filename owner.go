@@ -85,7 +85,7 @@ func withoutOwner(ctx context.Context) context.Context {
 // there is one: that of the hold of l whose context ctx is, or what [WithOwner] set.
 // Otherwise Lock makes a new one.
 func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
-	if k := soleKind(l); k != nil {
+	if k := singleKind(l); k != nil {
 		owner, ok, _ := k.ownerIn(ctx)
 		return owner, ok
 	}

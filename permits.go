@@ -96,7 +96,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 	k := newKind(s.client, s.kind.name, "permits "+ids[0], permitBundle{
 		Bundle: protocol.Bundle{Permits: s.protocol(), IDs: ids}, left: &permitSet{ids: ids},
 	}, mutexConfig{})
-	k.line, k.shared, k.news = lineFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
+	k.queue, k.shared, k.news = queueFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
 	k.refusal = noPermits(s.kind.name, n)
 	return s.client.acquire(ctx, k, oneTry, options)
 }
@@ -107,10 +107,10 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 // noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
 // when it was last known to be held. Redisson: what acquire returns.
 func (s *PermitSemaphore) IDs(h *Hold) []string {
-	if h.tenure == nil { // several locks as one
+	if h.owned == nil { // several locks as one
 		return nil
 	}
-	b, ok := h.tenure.kind.lock.(permitBundle)
+	b, ok := h.owned.kind.lock.(permitBundle)
 	if !ok || b.Name != s.kind.name {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (s *PermitSemaphore) count(ctx context.Context) (free, held int, err error)
 // Inspect returns how the semaphore stands in Redis: each permit that is held is
 // a holder, with its id as the owner. Redisson has no counterpart.
 func (s *PermitSemaphore) Inspect(ctx context.Context) (Inspection, error) {
-	return s.client.look(ctx, s.kind, s.protocol().Inspect())
+	return s.client.fetchState(ctx, s.kind, s.protocol().Inspect())
 }
 
 // ForceUnlock takes every permit from whoever holds it, announces that, and

@@ -52,10 +52,10 @@ func NewRedLock(lockers ...Locker) *RedLock {
 		switch k := (*kind)(nil); {
 		case isNil(l):
 			r.refuse("a RedLock of a lock that is nil")
-		case soleKind(l) == nil:
+		case singleKind(l) == nil:
 			r.refuse("a RedLock of a lock that is not of a single client: " + l.Name())
 		default:
-			k = soleKind(l)
+			k = singleKind(l)
 			if slices.ContainsFunc(r.kinds, func(other *kind) bool { return other.client == k.client }) {
 				r.refuse("a RedLock of two locks of one client: " + k.name)
 			}
@@ -128,7 +128,7 @@ func (r *RedLock) acquire(ctx context.Context, oneTry bool, options []LockOption
 	if r.invalid != nil {
 		return nil, r.invalid
 	}
-	g, err := newTogether(ctx, r.name, r.kinds, oneTry, options)
+	g, err := newCompositeAcquire(ctx, r.name, r.kinds, oneTry, options)
 	if err != nil {
 		return nil, err
 	}
@@ -171,13 +171,13 @@ func (r *RedLock) bears(err error, answered time.Time) bool {
 			return false
 		}
 	}
-	return time.Since(answered) < outage*r.timeout()
+	return time.Since(answered) < outageTimeouts*r.timeout()
 }
 
 // attempt asks every server once.
-func (r *RedLock) attempt(bound context.Context, g *together) (*Hold, error) {
-	h := gather(g.caller, r.name, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
-	b := h.bundle
+func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, error) {
+	h := newComposite(g.caller, r.name, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
+	b := h.composite
 	b.client = r.kinds[0].client
 	options := g.forPart(false)
 	for i, k := range r.kinds {
@@ -204,7 +204,7 @@ func (r *RedLock) attempt(bound context.Context, g *together) (*Hold, error) {
 		case <-bound.Done():
 		}
 		err := b.failure()
-		b.dissolve(bound, h)
+		b.rollback(bound, h)
 		return nil, err
 	}
 	return h, nil
@@ -212,7 +212,7 @@ func (r *RedLock) attempt(bound context.Context, g *together) (*Hold, error) {
 
 // failure says why too few parts could be had: because others hold them, unless
 // more have failed than can be done without.
-func (b *bundle) failure() error {
+func (b *composite) failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var locked error

@@ -57,7 +57,7 @@ func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 	all := script.Request{Script: g.script}
 	answered := make([]func(call.Result), len(batch))
 	for i, r := range batch {
-		t := r.Ward.(*tenure) //nolint:forcetypeassert // the watchdog's wards are tenures
+		t := r.Value.(*ownerState) //nolint:forcetypeassert // the watchdog's values are owners' states
 		answered[i] = t.expect(r.TTL)
 		one := t.kind.lock.Renew(t.owner.String(), t.counts(), r.TTL)
 		all.Keys = append(all.Keys, one.Keys...)
@@ -80,7 +80,7 @@ func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 	}
 	held := make([]bool, len(batch))
 	for i, r := range batch {
-		count, err := r.Ward.(*tenure).renewed(o.Reply, i, o.Sent) //nolint:forcetypeassert // see above
+		count, err := r.Value.(*ownerState).renewed(o.Reply, i, o.Sent) //nolint:forcetypeassert // see above
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 // renewed reads the reply to the i-th of some renewals: how often the owner holds the
 // lock. If the reply says for how long, too, others may have made that longer, and
 // the deadline moves.
-func (t *tenure) renewed(reply script.Reply, i int, sent time.Time) (count int64, err error) {
+func (t *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count int64, err error) {
 	found, err := t.kind.lock.ReadRenewal(reply, i)
 	if err != nil || found.Count == 0 || !found.Lives {
 		return found.Count, err
@@ -108,7 +108,7 @@ func (t *tenure) renewed(reply script.Reply, i int, sent time.Time) (count int64
 		found.Left = min(found.Left, t.until.Sub(sent))
 	}
 	if t.entry != nil && found.Left >= 0 {
-		t.kind.client.dog.Acknowledge(t.entry, sent, found.Left)
+		t.kind.client.watchdog.Acknowledge(t.entry, sent, found.Left)
 	}
 	return found.Count, nil
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// readUpkeep is how often a read hold is seen to, whatever its lease. Redisson's
+// readRecheck is how often a read hold is seen to, whatever its lease. Redisson's
 // renewals of a reader beside it shorten the lock to Redisson's own lease, 30 s by
 // default, and those of its version 3 this hold's keys, too: they are raised again
 // to what was promised, long before that has passed.
-const readUpkeep = 5 * time.Second
+const readRecheck = 5 * time.Second
 
 // RWMutex is a reentrant lock with two sides: many owners hold it for reading, or
 // one for writing. Get one from [Client.NewRWMutex]. All methods are safe for
@@ -63,7 +63,7 @@ func (c *Client) NewRWMutex(name string, options ...MutexOption) *RWMutex {
 	config.fenced = false
 	reader := newKind(c, name, "read", protocol.Read{Name: name}, config)
 	reader.shared = true
-	reader.upkeep = readUpkeep
+	reader.recheckEvery = readRecheck
 	reader.otherSide, writer.otherSide = writer.class, reader.class
 	return &RWMutex{reader: ReadMutex{lock{reader}}, writer: WriteMutex{lock{writer}}}
 }

@@ -64,7 +64,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []L
 	}
 	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.client.once(), N: n, Undo: newID()}
 	k := newKind(s.client, s.kind.name, s.kind.class, taking, mutexConfig{})
-	k.line, k.shared, k.refusal = lineFor(s.kind, n), true, noPermits(s.kind.name, n)
+	k.queue, k.shared, k.refusal = queueFor(s.kind, n), true, noPermits(s.kind.name, n)
 	return s.client.await(ctx, k, oneTry, options)
 }
 
@@ -88,7 +88,7 @@ func (s *Semaphore) release(n int, ifExists bool) (bool, error) {
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
-	o, err := s.client.see(s.client.life, s.kind, "release", s.protocol().Add(s.client.once(), n, ifExists))
+	o, err := s.client.runDetached(s.client.life, s.kind, "release", s.protocol().Add(s.client.once(), n, ifExists))
 	return o.Reply.Code == script.Done, err
 }
 

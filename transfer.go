@@ -36,10 +36,10 @@ import (
 //
 // Redisson has no counterpart.
 func (h *Hold) Detach() (Owner, error) {
-	if h.bundle != nil {
+	if h.composite != nil {
 		return Owner{}, problem(h.Name(), "each of its parts has an owner", ErrInvalidOwner)
 	}
-	t := h.tenure
+	t := h.owned
 	c, k := t.kind.client, t.kind
 	if k.lock.Adopt(protocol.Acquire{}, "").IsZero() {
 		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalidOwner)
@@ -74,13 +74,13 @@ func (h *Hold) Detach() (Owner, error) {
 }
 
 // notQuiet is the error of a Detach that has waited in vain for what is under way.
-func (t *tenure) notQuiet() error {
+func (t *ownerState) notQuiet() error {
 	return &BackendError{Op: "detach", Name: t.kind.name, Err: call.ErrNoAnswer}
 }
 
-// quiet waits until no send for the tenure can have an effect any more. It reports
+// quiet waits until no send for the owner can have an effect any more. It reports
 // false if ctx ends first. Op is held.
-func (t *tenure) quiet(ctx context.Context) bool {
+func (t *ownerState) quiet(ctx context.Context) bool {
 	t.mu.Lock()
 	pending := t.pending
 	t.mu.Unlock()
@@ -96,8 +96,8 @@ func (t *tenure) quiet(ctx context.Context) bool {
 
 // otherSide sees to it that the owner does not hold the other side of a read-write
 // lock, and will not until free is called.
-func (c *Client) otherSide(ctx context.Context, t *tenure) (free func(), err error) {
-	side := c.standing(tenureKey{t.kind.name, t.kind.otherSide, t.owner})
+func (c *Client) otherSide(ctx context.Context, t *ownerState) (free func(), err error) {
+	side := c.standing(ownerStateKey{t.kind.name, t.kind.otherSide, t.owner})
 	if side == nil {
 		return func() {}, nil
 	}
@@ -124,7 +124,7 @@ func (c *Client) otherSide(ctx context.Context, t *tenure) (free func(), err err
 
 // detach is Detach when nothing is under way. It returns when the key will have gone.
 func (h *Hold) detach() (keyEnd time.Time, err error) {
-	t := h.tenure
+	t := h.owned
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := h.state(); err != nil {
@@ -199,10 +199,10 @@ func (c *Client) adoptUntold(ctx context.Context, k *kind, owner Owner, options 
 	}
 	defer leave()
 	a.op = "adopt"
-	ch, _ := a.tenure.oneMore() // nothing is lost of an owner that is new
-	answered := a.tenure.expect(a.lease)
+	ch, _ := a.state.oneMoreCount() // nothing is lost of an owner that is new
+	answered := a.state.expect(a.lease)
 	o := c.calls.Do(waiting, k.lock.Adopt(protocol.Acquire{
-		Owner: a.tenure.owner.String(), From: ch.from, To: ch.to, Lease: a.lease, Token: a.wantsToken(),
+		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease, Token: a.wantsToken(),
 	}, owner.String()))
 	answered(o)
 	a.unknown = o.Unknown

@@ -7,110 +7,110 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/line"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 const (
-	// longestSleep is how long the head of a line sleeps between two tries when
-	// nothing rings: what a lost message can cost.
+	// longestSleep is how long the head of a queue sleeps between two attempts when
+	// nothing wakes it: what a lost message can cost.
 	longestSleep = 3 * time.Second
 	// outage times the client's timeout is how long a waiter that has been in
 	// touch with Redis bears its absence.
-	outage = 10
+	outageTimeouts = 10
 )
 
 // errWaitOver is the cause of a waiting context whose Wait has run out.
 var errWaitOver = errors.New("the wait is over")
 
-// standInLine waits behind those of this process who came before, and then asks
+// waitInQueue waits behind those of this process who came before, and then asks
 // until the lock is acquired.
-func (a *acquisition) standInLine(ctx context.Context, w protocol.Acquire) call.Result {
+func (a *acquisition) waitInQueue(ctx context.Context, w protocol.Acquire) call.Result {
 	ask := a.kind.waits.Acquire(w)
 	channel := a.kind.waits.Channel(w.Owner)
-	place := a.client.lines.Enter(a.kind.lineOf(w.Owner), channel)
+	waiter := a.client.queues.Join(a.kind.queueKey(w.Owner), channel)
 	a.tries = 0
-	defer place.Leave()
+	defer waiter.Leave()
 	select {
-	case <-place.Head():
+	case <-waiter.Head():
 	case <-ctx.Done():
-		_, a.last = place.Next()
+		_, a.last = waiter.Retry()
 		return call.Result{Err: context.Cause(ctx)}
 	}
 	var away time.Time // since when Redis has not answered; zero if it did
 	for {
-		if !a.awaitTurn(ctx, place) {
+		if !a.awaitTurn(ctx, waiter) {
 			return call.Result{Err: context.Cause(ctx)}
 		}
-		o := a.try(ctx, place, ask)
+		o := a.try(ctx, waiter, ask)
 		switch {
 		case o.Has(script.Refused):
 			away = time.Time{}
-			a.refused(place, o)
+			a.refused(waiter, o)
 		case o.Err == nil:
-			place.AskAt(time.Now().Add(a.afterMe()), nil)
+			waiter.RetryAt(time.Now().Add(a.afterMe()), nil)
 			return o
-		case a.bears(ctx, place, &o, &away):
-			place.AskAt(time.Now().Add(call.LongestPause), a.last)
+		case a.bears(ctx, waiter, &o, &away):
+			waiter.RetryAt(time.Now().Add(call.LongestPause), a.last)
 		default:
-			place.Ring() // for the next in line: this try has learnt nothing
+			waiter.Notify() // for the next in the queue: this attempt has learnt nothing
 			return o
 		}
 	}
 }
 
-// awaitTurn waits until the line's head should ask: nobody has asked yet, the
-// bell has rung, or the time has come. It reports false if ctx ends first.
-func (a *acquisition) awaitTurn(ctx context.Context, place *line.Place) bool {
-	at, last := place.Next()
+// awaitTurn waits until the queue's head should try: nobody has tried yet, it is
+// notified, or the time has come. It reports false if ctx ends first.
+func (a *acquisition) awaitTurn(ctx context.Context, waiter *waitqueue.Waiter) bool {
+	at, last := waiter.Retry()
 	if last != nil {
 		a.last = last
 	}
 	if !at.IsZero() {
 		if !a.kind.config.polling {
-			place.Listen() // before every sleep: the one before may have had no need to
+			waiter.Listen() // before every sleep: the one before may have had no need to
 		}
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		select {
-		case <-place.Bell():
+		case <-waiter.Wake():
 		case <-timer.C:
 		case <-ctx.Done():
 			return false
 		}
 	}
 	select {
-	case place.Token() <- struct{}{}:
-		place.Taken()
+	case waiter.TrySlot() <- struct{}{}:
+		waiter.Taken()
 		return true
 	case <-ctx.Done():
-		place.Ring() // the ring that brought us here
+		waiter.Notify() // the wake-up that brought us here
 		return false
 	}
 }
 
-// try asks once, with the line's token, which stays with a send that is given up
+// try asks once, with the queue's try slot, which stays with an attempt that is given up
 // until that is over.
-func (a *acquisition) try(ctx context.Context, place *line.Place, ask script.Request) call.Result {
+func (a *acquisition) try(ctx context.Context, waiter *waitqueue.Waiter, ask script.Request) call.Result {
 	a.asked = true
 	o := a.client.calls.Do(ctx, ask)
 	a.unknown = append(a.unknown, o.Unknown...)
 	if n := len(o.Unknown); n > 0 && o.Unknown[n-1].Pending() {
 		f := o.Unknown[n-1]
 		if a.client.tasks.Go(func() {
-			defer place.Done()
+			defer waiter.Done()
 			a.client.calls.Outcome(f)
 		}) {
 			return o
 		}
 	}
-	place.Done()
+	waiter.Done()
 	return o
 }
 
 // refused notes who holds the lock, and when to ask again at the latest.
-func (a *acquisition) refused(place *line.Place, o call.Result) {
+func (a *acquisition) refused(waiter *waitqueue.Waiter, o call.Result) {
 	// What has passed its limit without an effect so far will have none.
 	a.unknown = slices.DeleteFunc(a.unknown, func(f *call.Attempt) bool { return f.Over().Before(o.Sent) })
 	a.last, a.refusedOnce = a.refusal(o), true
@@ -122,10 +122,10 @@ func (a *acquisition) refused(place *line.Place, o call.Result) {
 		nap = a.kind.config.backoff.pause(a.tries)
 		a.tries++
 	}
-	place.AskAt(time.Now().Add(nap), a.last)
+	waiter.RetryAt(time.Now().Add(nap), a.last)
 }
 
-// afterMe is when the next in line should ask, if nothing rings, after this one
+// afterMe is when the next waiter should try, if nothing wakes it, after this one
 // has been let in.
 func (a *acquisition) afterMe() time.Duration {
 	switch {
@@ -138,11 +138,11 @@ func (a *acquisition) afterMe() time.Duration {
 	}
 }
 
-// bears reports whether to go on after an order that failed. Only one who has
+// bears reports whether to go on after a call that failed. Only one who has
 // been in touch with Redis bears its absence: for others it may be a wrong
 // address.
-func (a *acquisition) bears(ctx context.Context, place *line.Place, o *call.Result, away *time.Time) bool {
-	_, last := place.Next()
+func (a *acquisition) bears(ctx context.Context, waiter *waitqueue.Waiter, o *call.Result, away *time.Time) bool {
+	_, last := waiter.Retry()
 	if last != nil {
 		a.last = last
 	}
@@ -155,5 +155,5 @@ func (a *acquisition) bears(ctx context.Context, place *line.Place, o *call.Resu
 	if away.IsZero() {
 		*away = now
 	}
-	return inTouch && now.Sub(*away) < outage*a.client.config.timeout
+	return inTouch && now.Sub(*away) < outageTimeouts*a.client.config.timeout
 }

@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// FirstPause and LongestPause are those between two attempts.
-	FirstPause   = 20 * time.Millisecond
+	// firstPause is that between the first two attempts; each one after that is twice
+	// as long.
+	firstPause = 20 * time.Millisecond
+	// LongestPause is the longest of them.
 	LongestPause = 500 * time.Millisecond
 	// lateReplies is how often in a row a server may call a fresh attempt late:
 	// once corrects our guess of its clock, more means a clock gone wild.
@@ -91,7 +93,7 @@ func (r *Result) Has(code script.Code) bool { return r.Err == nil && r.Reply.Cod
 func (c *Caller) Do(ctx context.Context, ask script.Request) Result {
 	var r Result
 	end := time.Now().Add(c.config.Timeout)
-	pause, lates := FirstPause, 0
+	pause, lates := firstPause, 0
 	for {
 		if ctx.Err() != nil {
 			r.Err = context.Cause(ctx)

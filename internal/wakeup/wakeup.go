@@ -15,15 +15,15 @@ type Hub struct {
 }
 
 type channel struct {
-	confirmed bool
-	seats     map[*Seat]struct{}
+	confirmed     bool
+	subscriptions map[*Subscription]struct{}
 }
 
-// Seat is one party's interest in a channel.
-type Seat struct {
-	hub  *Hub
-	name string
-	ring func()
+// Subscription is one party's interest in a channel.
+type Subscription struct {
+	hub    *Hub
+	name   string
+	notify func()
 }
 
 // New returns a hub on a listener of its own, which listen makes.
@@ -33,28 +33,28 @@ func New(listen func(sink func(driver.Event)) driver.Listener) *Hub {
 	return h
 }
 
-// Join takes a seat at a channel. ring is called for every message and every
+// Join subscribes to a channel. notify is called for every message and every
 // confirmed subscription, and at once if the channel is subscribed already:
 // what has happened until then is not known to the one who joins.
-func (h *Hub) Join(name string, ring func()) *Seat {
-	s := &Seat{hub: h, name: name, ring: ring}
+func (h *Hub) Join(name string, notify func()) *Subscription {
+	s := &Subscription{hub: h, name: name, notify: notify}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channels[name]
 	if ch == nil {
-		ch = &channel{seats: map[*Seat]struct{}{}}
+		ch = &channel{subscriptions: map[*Subscription]struct{}{}}
 		h.channels[name] = ch
 		h.listener.Subscribe(name)
 	}
-	ch.seats[s] = struct{}{}
+	ch.subscriptions[s] = struct{}{}
 	if ch.confirmed {
-		ring()
+		notify()
 	}
 	return s
 }
 
-// Leave gives the seat up. Leaving twice is leaving once.
-func (s *Seat) Leave() {
+// Leave ends the subscription. Leaving twice is leaving once.
+func (s *Subscription) Leave() {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,17 +62,17 @@ func (s *Seat) Leave() {
 	if ch == nil {
 		return
 	}
-	if _, sits := ch.seats[s]; !sits {
+	if _, there := ch.subscriptions[s]; !there {
 		return
 	}
-	delete(ch.seats, s)
-	if len(ch.seats) == 0 {
+	delete(ch.subscriptions, s)
+	if len(ch.subscriptions) == 0 {
 		delete(h.channels, s.name)
 		h.listener.Unsubscribe(s.name)
 	}
 }
 
-// Close closes the listener. Nobody is rung afterwards.
+// Close closes the listener. Nobody is notified afterwards.
 func (h *Hub) Close() { h.listener.Close() }
 
 func (h *Hub) deliver(e driver.Event) {
@@ -85,7 +85,7 @@ func (h *Hub) deliver(e driver.Event) {
 	if e.Kind == driver.Subscribed {
 		ch.confirmed = true
 	}
-	for s := range ch.seats {
-		s.ring()
+	for s := range ch.subscriptions {
+		s.notify()
 	}
 }

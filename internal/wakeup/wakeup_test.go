@@ -39,13 +39,13 @@ func TestMessagesAndConfirmationsRing(t *testing.T) {
 	var a, b int
 	first := h.Join("x", func() { a++ })
 	w.sink(driver.Event{Kind: driver.Subscribed, Channel: "x"})
-	h.Join("x", func() { b++ }) // rung at once: the channel is subscribed
+	h.Join("x", func() { b++ }) // notified at once: the channel is subscribed
 	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: "0"})
 	w.sink(driver.Event{Kind: driver.Message, Channel: "y", Payload: "0"})
 	w.sink(driver.Event{Kind: driver.Subscribed, Channel: "x"})
 	first.Leave()
 	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: "0"})
 	if a != 3 || b != 4 {
-		t.Errorf("rung %d and %d times, want 3 and 4", a, b)
+		t.Errorf("notified %d and %d times, want 3 and 4", a, b)
 	}
 }

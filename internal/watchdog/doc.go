@@ -16,13 +16,13 @@
 // under way. Lost and removed are final: an answer that comes later changes
 // nothing, so a renewal can neither outlive its hold nor end the next one.
 //
-// An entry with Upkeep is of a lock that others may shorten, as Redisson does with
+// An entry with RecheckEvery is of a lock that others may shorten, as Redisson does with
 // read locks: what is left of the promise is asked for again and again, also if it
 // is not renewed. That never moves the deadline of one that is not.
 //
 // # Goroutines
 //
-// The dog has one goroutine, which starts with the first entry and owns the
+// The watchdog has one goroutine, which starts with the first entry and owns the
 // heap's timer. It never does I/O: each batch of renewals is sent from a
 // goroutine of its own, which ends with its answer or its timeout, so a server
 // that does not answer delays nobody else's renewals. An entry has at most one
@@ -30,8 +30,8 @@
 //
 // # Locks
 //
-// Dog.mu guards the heap and every field of every entry that is watched. Lost and Mature are
-// called from the dog's goroutines without it, and must not block.
+// Watchdog.mu guards the heap and every field of every entry that is watched. Lost and LongHeld are
+// called from the watchdog's goroutines without it, and must not block.
 //
 // # Failures
 //
@@ -43,14 +43,14 @@
 // # Time
 //
 // Deadlines are on the monotonic clock, which stands still while the host is
-// suspended. The dog therefore wakes a few times a second while it has entries,
+// suspended. The watchdog therefore wakes a few times a second while it has entries,
 // and when the wall clock has run ahead it takes the difference off every
 // deadline. A wall clock that is set forward looks the same, and costs at worst
 // a hold that might have lasted.
 //
 // Each entry remembers when its deadline was reckoned: what the clocks differ by
 // from then on is still to come off. So a deadline is reckoned here and nowhere
-// else, from when the call was sent, with the time read while Dog.mu is held. No
+// else, from when the call was sent, with the time read while Watchdog.mu is held. No
 // look can come between that time and the entry, and the next look finds every
 // suspension since. Remove and Deadline do not wait for that look, they compare
 // the clocks themselves.

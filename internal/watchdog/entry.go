@@ -14,44 +14,44 @@ const (
 )
 
 // Entry is one watched hold. Its exported fields are set before Watch, and
-// nobody but the dog touches them afterwards.
+// nobody but the watchdog touches them afterwards.
 type Entry struct {
-	// Ward is what the callbacks are told about.
-	Ward any
+	// Value is what the callbacks are told about.
+	Value any
 	// Group is comparable; entries of one group may be renewed in one call.
 	Group any
-	// Lease is the time to live that a renewal asks for, until [Dog.Relet].
+	// Lease is the time to live that a renewal asks for, until [Watchdog.SetLease].
 	Lease time.Duration
 	// Until, if set, is the end of the longest time that renewals may reach.
 	Until time.Time
-	// Upkeep, if set, is after which time at the latest the server is asked again
+	// RecheckEvery, if set, is after which time at the latest the server is asked again
 	// for what the hold was promised, renewed or not: somebody may have shortened it.
-	Upkeep time.Duration
+	RecheckEvery time.Duration
 
-	// Guarded by Dog.mu.
-	state    state
-	deadline time.Time
-	setAt    time.Time // when the deadline was last reckoned: the skew from then on is still to come off
-	renewing bool      // prolonged, not only checked when poked, or seen to again
-	renewAt  time.Time // when to send the next renewal; zero: never
-	matureAt time.Time // zero once it has been told
-	inFlight bool
-	asked    time.Duration // the time to live that the renewal in flight asks for
-	poked    bool          // to be asked about at once
-	index    int           // in the heap; -1 outside
+	// Guarded by Watchdog.mu.
+	state      state
+	deadline   time.Time
+	setAt      time.Time // when the deadline was last reckoned: the skew from then on is still to come off
+	renewing   bool      // prolonged, not only checked, or rechecked
+	renewAt    time.Time // when to send the next renewal; zero: never
+	longHeldAt time.Time // zero once it has been told
+	inFlight   bool
+	asked      time.Duration // the time to live that the renewal in flight asks for
+	check      bool          // to be asked about at once
+	index      int           // in the heap; -1 outside
 }
 
-// next is when the dog must look at the entry.
+// next is when the watchdog must look at the entry.
 func (e *Entry) next() time.Time {
 	at := e.deadline
-	if !e.inFlight && e.poked {
+	if !e.inFlight && e.check {
 		return time.Time{}
 	}
 	if !e.inFlight && !e.renewAt.IsZero() && e.renewAt.Before(at) {
 		at = e.renewAt
 	}
-	if !e.matureAt.IsZero() && e.matureAt.Before(at) {
-		at = e.matureAt
+	if !e.longHeldAt.IsZero() && e.longHeldAt.Before(at) {
+		at = e.longHeldAt
 	}
 	return at
 }
@@ -60,16 +60,16 @@ func (e *Entry) next() time.Time {
 // it may as well go with the next batch.
 func (e *Entry) renewalDue(now time.Time) bool {
 	ahead := min(tick, e.Lease/20)
-	return !e.inFlight && (e.poked || !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead)))
+	return !e.inFlight && (e.check || !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead)))
 }
 
 // plan sets when the next renewal is sent, after something was asked at sent.
 func (e *Entry) plan(sent time.Time) {
-	every := e.Upkeep
+	every := e.RecheckEvery
 	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease).Before(e.Until)) {
 		every = e.Lease / 3
-		if e.Upkeep > 0 {
-			every = min(every, e.Upkeep)
+		if e.RecheckEvery > 0 {
+			every = min(every, e.RecheckEvery)
 		}
 	}
 	e.renewAt = time.Time{}
@@ -88,7 +88,7 @@ func (e *Entry) ttl(now time.Time) time.Duration {
 			ttl = min(ttl, e.Until.Sub(now))
 		}
 	}
-	if e.Upkeep > 0 {
+	if e.RecheckEvery > 0 {
 		ttl = max(ttl, e.deadline.Sub(now))
 	}
 	return max(0, ttl.Truncate(time.Millisecond))

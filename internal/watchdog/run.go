@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// run is the dog's goroutine.
-func (d *Dog) run() {
+// run is the watchdog's goroutine.
+func (d *Watchdog) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -26,13 +26,13 @@ func (d *Dog) run() {
 }
 
 // look deals with every entry that is due, and returns how long to sleep.
-func (d *Dog) look() (wait time.Duration, more bool) {
+func (d *Watchdog) look() (wait time.Duration, more bool) {
 	due := d.collect()
 	for _, e := range due.lost {
 		d.config.Lost(e, Unanswered)
 	}
-	for _, e := range due.mature {
-		d.config.Mature(e)
+	for _, e := range due.longHeld {
+		d.config.LongHeld(e)
 	}
 	for group, members := range due.renew {
 		for len(members) > 0 {
@@ -45,14 +45,14 @@ func (d *Dog) look() (wait time.Duration, more bool) {
 }
 
 // rest says how long to sleep until the next look, or to sleep until woken.
-func (d *Dog) rest() (wait time.Duration, more bool) {
+func (d *Watchdog) rest() (wait time.Duration, more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait = tick
 	if len(d.heap) > 0 {
 		d.idle = 0
 		wait = max(0, min(wait, time.Until(d.heap[0].next())))
-	} else if d.idle++; d.idle > linger {
+	} else if d.idle++; d.idle > idleTicks {
 		d.idle, d.lookAt = 0, time.Time{}
 		return 0, false
 	}
@@ -61,13 +61,13 @@ func (d *Dog) rest() (wait time.Duration, more bool) {
 }
 
 type due struct {
-	lost, mature []*Entry
-	renew        map[any][]*Entry
+	lost, longHeld []*Entry
+	renew          map[any][]*Entry
 }
 
 // collect takes what is due off the entries: their state says afterwards that
 // it has been dealt with.
-func (d *Dog) collect() due {
+func (d *Watchdog) collect() due {
 	found := due{renew: map[any][]*Entry{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,12 +82,12 @@ func (d *Dog) collect() due {
 		case !e.deadline.After(now):
 			d.finish(e, lost)
 			found.lost = append(found.lost, e)
-		case !e.matureAt.IsZero() && !e.matureAt.After(now):
-			e.matureAt = time.Time{}
+		case !e.longHeldAt.IsZero() && !e.longHeldAt.After(now):
+			e.longHeldAt = time.Time{}
 			heap.Fix(&d.heap, e.index)
-			found.mature = append(found.mature, e)
+			found.longHeld = append(found.longHeld, e)
 		case e.renewalDue(now):
-			e.inFlight, e.poked, e.asked = true, false, e.ttl(now)
+			e.inFlight, e.check, e.asked = true, false, e.ttl(now)
 			heap.Fix(&d.heap, e.index)
 			found.renew[e.Group] = append(found.renew[e.Group], e)
 		default:
@@ -100,12 +100,12 @@ func (d *Dog) collect() due {
 // awoke takes the time for which the host was suspended off every deadline that
 // was reckoned before, and asks at once for every renewal, and for what is to be
 // seen to again. d.mu is held.
-func (d *Dog) awoke(now time.Time) {
+func (d *Watchdog) awoke(now time.Time) {
 	for _, e := range d.heap {
 		if deadline := d.trusted(e, now); deadline.Before(e.deadline) {
 			e.deadline, e.setAt = deadline, now
 		}
-		if e.renewing || e.Upkeep > 0 {
+		if e.renewing || e.RecheckEvery > 0 {
 			e.renewAt = now
 		}
 	}
@@ -113,12 +113,12 @@ func (d *Dog) awoke(now time.Time) {
 }
 
 // send renews one batch, in a goroutine of its own.
-func (d *Dog) send(group any, members []*Entry) {
+func (d *Watchdog) send(group any, members []*Entry) {
 	batch := make([]Renewal, len(members))
 	timeout := d.config.Timeout
 	d.mu.Lock()
 	for i, e := range members {
-		batch[i] = Renewal{Ward: e.Ward, TTL: e.asked}
+		batch[i] = Renewal{Value: e.Value, TTL: e.asked}
 		// A quarter of the lease leaves time to ask again.
 		timeout = min(timeout, max(e.Lease/4, time.Millisecond))
 	}
@@ -133,7 +133,7 @@ func (d *Dog) send(group any, members []*Entry) {
 }
 
 // answered puts the answer to a batch into effect.
-func (d *Dog) answered(members []*Entry, batch []Renewal, sent time.Time, held []bool, err error) {
+func (d *Watchdog) answered(members []*Entry, batch []Renewal, sent time.Time, held []bool, err error) {
 	var gone []*Entry
 	d.mu.Lock()
 	now := time.Now()

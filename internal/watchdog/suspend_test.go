@@ -20,8 +20,8 @@ type host struct {
 	by   time.Duration // for how long
 }
 
-// suspended makes the dog see the host's clocks.
-func suspended(d *Dog) *host {
+// suspended makes the watchdog see the host's clocks.
+func suspended(d *Watchdog) *host {
 	h := &host{}
 	d.skew = h.skew
 	return h
@@ -34,7 +34,7 @@ func (h *host) at(from time.Time, by time.Duration) {
 	h.from, h.by = from, by
 }
 
-// soon suspends the host right after the next time that the dog compares the
+// soon suspends the host right after the next time that the watchdog compares the
 // clocks, which it does when it reckons a deadline.
 func (h *host) soon(by time.Duration) {
 	h.mu.Lock()
@@ -79,8 +79,8 @@ func (s *server) wantLost(t *testing.T, name string, since time.Time, after time
 	}
 }
 
-// suspending runs f with a dog on such a host.
-func suspending(t *testing.T, f func(t *testing.T, s *server, d *Dog, h *host)) {
+// suspending runs f with a watchdog on such a host.
+func suspending(t *testing.T, f func(t *testing.T, s *server, d *Watchdog, h *host)) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
@@ -89,18 +89,18 @@ func suspending(t *testing.T, f func(t *testing.T, s *server, d *Dog, h *host)) 
 	})
 }
 
-// The host is suspended after a deadline was reckoned, and before the dog first
+// The host is suspended after a deadline was reckoned, and before the watchdog first
 // looks at it: the first entry ever, the first after a while without any, and
 // one beside another.
 func TestSuspendedBeforeTheFirstLook(t *testing.T) {
-	before := map[string]func(d *Dog) (after func()){
-		"first": func(*Dog) func() { return func() {} },
-		"asleep": func(d *Dog) func() {
+	before := map[string]func(d *Watchdog) (after func()){
+		"first": func(*Watchdog) func() { return func() {} },
+		"asleep": func(d *Watchdog) func() {
 			d.Remove(watch(d, "early", 0, 30*time.Second, true))
 			time.Sleep(30 * time.Second)
 			return func() {}
 		},
-		"beside another": func(d *Dog) func() {
+		"beside another": func(d *Watchdog) func() {
 			keep := watch(d, "keep", 0, time.Hour, false)
 			time.Sleep(10 * time.Millisecond)
 			return func() { d.Remove(keep) }
@@ -108,7 +108,7 @@ func TestSuspendedBeforeTheFirstLook(t *testing.T) {
 	}
 	for name, prepare := range before {
 		t.Run(name, func(t *testing.T) {
-			suspending(t, func(t *testing.T, s *server, d *Dog, h *host) {
+			suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
 				after := prepare(d)
 				h.soon(25 * time.Second)
 				start := time.Now()
@@ -124,7 +124,7 @@ func TestSuspendedBeforeTheFirstLook(t *testing.T) {
 
 // The host is suspended after a longer deadline was reckoned.
 func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
-	suspending(t, func(t *testing.T, s *server, d *Dog, h *host) {
+	suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
 		e := watch(d, "a", 0, 30*time.Second, false)
 		time.Sleep(time.Second + 10*time.Millisecond)
 		h.soon(55 * time.Second)
@@ -137,15 +137,15 @@ func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
 }
 
 // A hold whose lease changes, as that of several locks does when all are had, was
-// suspended since the dog has last looked.
+// suspended since the watchdog has last looked.
 func TestSuspendedBeforeAnotherLease(t *testing.T) {
-	suspending(t, func(t *testing.T, s *server, d *Dog, h *host) {
+	suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, time.Minute, true)
 		h.at(start.Add(5*time.Second+10*time.Millisecond), 50*time.Second)
 		time.Sleep(5*time.Second + 20*time.Millisecond)
-		d.Relet(e, 30*time.Second)
-		d.Renewing(e, false)
+		d.SetLease(e, 30*time.Second)
+		d.SetRenewing(e, false)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		s.wantLost(t, "a", start, 9398*time.Millisecond)
@@ -153,9 +153,9 @@ func TestSuspendedBeforeAnotherLease(t *testing.T) {
 }
 
 // What is asked right after the host has woken up is answered by its wall clock,
-// also if the dog has not looked yet.
+// also if the watchdog has not looked yet.
 func TestSuspendedSinceTheLastLook(t *testing.T) {
-	suspending(t, func(t *testing.T, _ *server, d *Dog, h *host) {
+	suspending(t, func(t *testing.T, _ *server, d *Watchdog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, 30*time.Second, false)
 		h.at(start.Add(10*time.Second+10*time.Millisecond), 25*time.Second)
@@ -177,11 +177,11 @@ func TestSuspendedSinceTheLastLook(t *testing.T) {
 // the server's clock: the next renewal is due that much earlier, too.
 func TestSuspendedWithACallUnderWay(t *testing.T) {
 	slow := func(ctx context.Context, batch []Renewal) ([]bool, error) {
-		time.Sleep(120 * time.Millisecond) // the dog looks before the answer comes
+		time.Sleep(120 * time.Millisecond) // the watchdog looks before the answer comes
 		return allHeld(ctx, batch)
 	}
 	t.Run("renewal", func(t *testing.T) {
-		suspending(t, func(t *testing.T, s *server, d *Dog, h *host) {
+		suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
 			s.answer = slow
 			start := time.Now()
 			e := watch(d, "a", 0, 30*time.Second, true)
@@ -195,11 +195,11 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 		})
 	})
 	t.Run("acquire", func(t *testing.T) {
-		suspending(t, func(t *testing.T, s *server, d *Dog, h *host) {
+		suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
 			sent := time.Now()
 			h.at(sent.Add(10*time.Millisecond), 25*time.Second)
 			time.Sleep(20 * time.Millisecond)
-			e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second}
+			e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second}
 			d.Watch(e, sent, e.Lease, true)
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
@@ -223,7 +223,7 @@ func TestAnotherLease(t *testing.T) {
 		e := watch(d, "a", 0, time.Hour, true)
 		time.Sleep(time.Minute)
 		promised := d.Deadline(e)
-		d.Relet(e, 30*time.Second)
+		d.SetLease(e, 30*time.Second)
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		if len(asked) != 1 || asked[0] != 30*time.Second || !d.Deadline(e).Equal(promised) {

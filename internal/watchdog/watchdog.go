@@ -13,9 +13,9 @@ const (
 	// tick is how often the wall clock is looked at, and at most how far
 	// ahead renewals are gathered into one batch.
 	tick = 50 * time.Millisecond
-	// linger is how many looks find nothing before the goroutine sleeps until it
+	// idleTicks is how many looks find nothing before the goroutine sleeps until it
 	// is woken: waking it costs more than a short hold does.
-	linger = 20
+	idleTicks = 20
 	// jump is by how much the wall clock must run ahead between two looks to
 	// count as a suspended host and not as a clock being slewed.
 	jump = 10 * time.Millisecond
@@ -40,12 +40,12 @@ func (r Reason) String() string {
 
 // Renewal is one entry's part of a batch.
 type Renewal struct {
-	Ward any
+	Value any
 	// TTL is the time to live to ask for; 0 asks only whether the lock is held.
 	TTL time.Duration
 }
 
-// Config is what a [Dog] works with. All fields are required.
+// Config is what a [Watchdog] works with. All fields are required.
 type Config struct {
 	// Renew sends one batch of one group, and returns for each renewal whether
 	// the lock is held. It returns when ctx ends. Beside an error it may say which
@@ -53,18 +53,18 @@ type Config struct {
 	Renew func(ctx context.Context, group any, batch []Renewal) ([]bool, error)
 	// Lost is told once for each entry that is lost.
 	Lost func(e *Entry, reason Reason)
-	// Mature is told once for each entry that has been watched for MatureAfter.
-	Mature func(e *Entry)
-	// MatureAfter is when an entry counts as a long hold.
-	MatureAfter time.Duration
+	// LongHeld is told once for each entry that has been watched for LongHeldAfter.
+	LongHeld func(e *Entry)
+	// LongHeldAfter is when an entry counts as a long hold.
+	LongHeldAfter time.Duration
 	// Timeout is how long an answer to a renewal is waited for, at most.
 	Timeout time.Duration
 	// Margin is subtracted from every deadline.
 	Margin time.Duration
 }
 
-// Dog watches entries. Use [New].
-type Dog struct {
+// Watchdog watches entries. Use [New].
+type Watchdog struct {
 	config Config
 	skew   func(from, to time.Time) time.Duration // replaced by tests
 
@@ -82,10 +82,10 @@ type Dog struct {
 	wg   sync.WaitGroup
 }
 
-// New returns a dog without entries and without a goroutine.
-func New(config Config) *Dog {
+// New returns a watchdog without entries and without a goroutine.
+func New(config Config) *Watchdog {
 	ctx, stop := context.WithCancel(context.Background())
-	return &Dog{config: config, skew: wallSkew, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
+	return &Watchdog{config: config, skew: wallSkew, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
 }
 
 // wallSkew is by how much the wall clock went further than the monotonic one.
@@ -96,13 +96,13 @@ func wallSkew(from, to time.Time) time.Duration {
 // Trust is the deadline that follows from a call which was sent at sent, has
 // been acknowledged by now, and gave the lock a time to live of ttl. Redis'
 // clock may run 1 % faster than ours and expires keys by the millisecond.
-func (d *Dog) Trust(sent, now time.Time, ttl time.Duration) time.Time {
+func (d *Watchdog) Trust(sent, now time.Time, ttl time.Duration) time.Time {
 	return d.awake(sent, sent, now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
 }
 
 // awake returns a time, earlier by as long as the host was suspended between from
 // and to: our clock has stood still then, and the server's has not.
-func (d *Dog) awake(at, from, to time.Time) time.Time {
+func (d *Watchdog) awake(at, from, to time.Time) time.Time {
 	if ahead := d.skew(from, to); ahead > jump {
 		return at.Add(-ahead)
 	}
@@ -111,7 +111,7 @@ func (d *Dog) awake(at, from, to time.Time) time.Time {
 
 // Watch begins to watch an entry whose hold was acknowledged: by a call that was
 // sent at sent and asked for ttl. renewing says whether to renew.
-func (d *Dog) Watch(e *Entry, sent time.Time, ttl time.Duration, renewing bool) {
+func (d *Watchdog) Watch(e *Entry, sent time.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -120,7 +120,7 @@ func (d *Dog) Watch(e *Entry, sent time.Time, ttl time.Duration, renewing bool) 
 	}
 	e.state, e.renewing = watched, renewing
 	e.deadline, e.setAt = d.Trust(sent, now, ttl), now
-	e.matureAt = sent.Add(d.config.MatureAfter)
+	e.longHeldAt = sent.Add(d.config.LongHeldAfter)
 	e.plan(d.awake(sent, sent, now))
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
@@ -135,7 +135,7 @@ func (d *Dog) Watch(e *Entry, sent time.Time, ttl time.Duration, renewing bool) 
 // Remove ends the watch, and reports whether the entry could be trusted until
 // now. Lost is not called for it any more, also if nobody has had the time yet to
 // look at a deadline that has passed.
-func (d *Dog) Remove(e *Entry) bool {
+func (d *Watchdog) Remove(e *Entry) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched {
@@ -147,9 +147,9 @@ func (d *Dog) Remove(e *Entry) bool {
 	return now.Before(e.deadline)
 }
 
-// Acknowledge moves the deadline after a call other than the dog's own, which was
+// Acknowledge moves the deadline after a call other than the watchdog's own, which was
 // sent at sent and asked for ttl.
-func (d *Dog) Acknowledge(e *Entry, sent time.Time, ttl time.Duration) {
+func (d *Watchdog) Acknowledge(e *Entry, sent time.Time, ttl time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state == watched {
@@ -161,7 +161,7 @@ func (d *Dog) Acknowledge(e *Entry, sent time.Time, ttl time.Duration) {
 // raise moves the deadline of a watched entry after an acknowledgement, if that
 // reaches further. d.mu is held, and now was read after it was taken: no look can
 // have come in between, and the next one finds every suspension since.
-func (d *Dog) raise(e *Entry, sent, now time.Time, ttl time.Duration) {
+func (d *Watchdog) raise(e *Entry, sent, now time.Time, ttl time.Duration) {
 	if deadline := d.Trust(sent, now, ttl); deadline.After(d.trusted(e, now)) {
 		e.deadline, e.setAt = deadline, now
 	}
@@ -169,12 +169,12 @@ func (d *Dog) raise(e *Entry, sent, now time.Time, ttl time.Duration) {
 
 // trusted is until when a watched entry may be trusted: its deadline, less the
 // time for which the host was suspended since it was reckoned. d.mu is held.
-func (d *Dog) trusted(e *Entry, now time.Time) time.Time {
+func (d *Watchdog) trusted(e *Entry, now time.Time) time.Time {
 	return d.awake(e.deadline, e.setAt, now)
 }
 
-// Relet has the renewals from now on ask for another lease. The deadline stands.
-func (d *Dog) Relet(e *Entry, lease time.Duration) {
+// SetLease has the renewals from now on ask for another lease. The deadline stands.
+func (d *Watchdog) SetLease(e *Entry, lease time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched || e.Lease == lease {
@@ -186,8 +186,8 @@ func (d *Dog) Relet(e *Entry, lease time.Duration) {
 	d.signal()
 }
 
-// Renewing switches renewal on or off.
-func (d *Dog) Renewing(e *Entry, on bool) {
+// SetRenewing switches renewal on or off.
+func (d *Watchdog) SetRenewing(e *Entry, on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched || e.renewing == on {
@@ -202,21 +202,21 @@ func (d *Dog) Renewing(e *Entry, on bool) {
 	d.signal()
 }
 
-// Poke asks the server now whether the entry's lock is still held.
-func (d *Dog) Poke(e *Entry) {
+// Check asks the server now whether the entry's lock is still held.
+func (d *Watchdog) Check(e *Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched {
 		return
 	}
-	e.poked = true
+	e.check = true
 	heap.Fix(&d.heap, e.index)
 	d.signal()
 }
 
 // Deadline returns until when the entry may be trusted; of one that is watched no
 // more, until when it could have been.
-func (d *Dog) Deadline(e *Entry) time.Time {
+func (d *Watchdog) Deadline(e *Entry) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched {
@@ -226,7 +226,7 @@ func (d *Dog) Deadline(e *Entry) time.Time {
 }
 
 // Stop ends the goroutines and waits for them. No callback runs afterwards.
-func (d *Dog) Stop() {
+func (d *Watchdog) Stop() {
 	d.mu.Lock()
 	d.stopped = true
 	d.mu.Unlock()
@@ -235,12 +235,12 @@ func (d *Dog) Stop() {
 }
 
 // finish takes a watched entry off the heap for good. d.mu is held.
-func (d *Dog) finish(e *Entry, s state) {
+func (d *Watchdog) finish(e *Entry, s state) {
 	e.state = s
 	heap.Remove(&d.heap, e.index)
 }
 
-func (d *Dog) signal() {
+func (d *Watchdog) signal() {
 	select {
 	case d.wake <- struct{}{}:
 	default:

@@ -15,13 +15,13 @@ import (
 
 // server stands for Redis: it answers renewals as the test says.
 type server struct {
-	mu     sync.Mutex
-	calls  []time.Duration // when each renewal arrived, since the start
-	wards  []any
-	answer func(ctx context.Context, batch []Renewal) ([]bool, error)
-	lost   []string
-	mature int
-	start  time.Time
+	mu       sync.Mutex
+	calls    []time.Duration // when each renewal arrived, since the start
+	wards    []any
+	answer   func(ctx context.Context, batch []Renewal) ([]bool, error)
+	lost     []string
+	longHeld int
+	start    time.Time
 }
 
 func allHeld(_ context.Context, batch []Renewal) ([]bool, error) {
@@ -30,7 +30,7 @@ func allHeld(_ context.Context, batch []Renewal) ([]bool, error) {
 
 // suspend has the wall clock, from a moment on, run so far ahead of the monotonic
 // one, as it does when the host was suspended then.
-func suspend(d *Dog, from time.Time, by time.Duration) {
+func suspend(d *Watchdog, from time.Time, by time.Duration) {
 	ahead := func(at time.Time) time.Duration {
 		if at.Before(from) {
 			return 0
@@ -40,7 +40,7 @@ func suspend(d *Dog, from time.Time, by time.Duration) {
 	d.skew = func(from, to time.Time) time.Duration { return ahead(to) - ahead(from) }
 }
 
-func newDog(t *testing.T, s *server) *Dog {
+func newDog(t *testing.T, s *server) *Watchdog {
 	t.Helper()
 	s.start = time.Now()
 	d := New(Config{
@@ -48,7 +48,7 @@ func newDog(t *testing.T, s *server) *Dog {
 			s.mu.Lock()
 			s.calls = append(s.calls, time.Since(s.start))
 			for _, r := range batch {
-				s.wards = append(s.wards, r.Ward)
+				s.wards = append(s.wards, r.Value)
 			}
 			answer := s.answer
 			s.mu.Unlock()
@@ -57,20 +57,20 @@ func newDog(t *testing.T, s *server) *Dog {
 		Lost: func(e *Entry, reason Reason) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.lost = append(s.lost, fmt.Sprintf("%v %v: %v", time.Since(s.start), e.Ward, reason))
+			s.lost = append(s.lost, fmt.Sprintf("%v %v: %v", time.Since(s.start), e.Value, reason))
 		},
-		Mature:      func(*Entry) { s.mu.Lock(); s.mature++; s.mu.Unlock() },
-		MatureAfter: time.Second,
-		Timeout:     2 * time.Second,
-		Margin:      0,
+		LongHeld:      func(*Entry) { s.mu.Lock(); s.longHeld++; s.mu.Unlock() },
+		LongHeldAfter: time.Second,
+		Timeout:       2 * time.Second,
+		Margin:        0,
 	})
 	t.Cleanup(d.Stop)
 	return d
 }
 
-func watch(d *Dog, name string, group any, lease time.Duration, renewing bool) *Entry {
+func watch(d *Watchdog, name string, group any, lease time.Duration, renewing bool) *Entry {
 	now := time.Now()
-	e := &Entry{Ward: name, Group: group, Lease: lease}
+	e := &Entry{Value: name, Group: group, Lease: lease}
 	d.Watch(e, now, lease, renewing)
 	return e
 }
@@ -85,8 +85,8 @@ func TestRenewsAtAThirdOfTheLease(t *testing.T) {
 		d.Remove(e)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(s.calls) != 3 || len(s.lost) != 0 || s.mature != 1 {
-			t.Fatalf("calls %v, lost %v, mature %d", s.calls, s.lost, s.mature)
+		if len(s.calls) != 3 || len(s.lost) != 0 || s.longHeld != 1 {
+			t.Fatalf("calls %v, lost %v, longHeld %d", s.calls, s.lost, s.longHeld)
 		}
 		for i, at := range s.calls {
 			if want := time.Duration(i+1) * 10 * time.Second; at > want || at < want-time.Duration(i+1)*tick {
@@ -145,7 +145,7 @@ func TestNotHeldEndsAtOnce(t *testing.T) {
 		fixed := watch(d, "fixed", 0, time.Hour, false)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		d.Poke(fixed)
+		d.Check(fixed)
 		synctest.Wait()
 		if want := []string{"5s fixed: " + NotHeld.String()}; !slices.Equal(s.lost, want) {
 			t.Fatalf("lost %v, want %v", s.lost, want)
@@ -199,7 +199,7 @@ func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
 func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
-			if batch[0].Ward == "dead" {
+			if batch[0].Value == "dead" {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
@@ -265,7 +265,7 @@ func TestUntilBoundsRenewal(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		now := time.Now()
-		e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Until: now.Add(time.Minute)}
+		e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second, Until: now.Add(time.Minute)}
 		d.Watch(e, now, e.Lease, true)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -291,7 +291,7 @@ func TestUpkeep(t *testing.T) {
 			return allHeld(ctx, batch)
 		}}
 		d := newDog(t, s)
-		e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Upkeep: 10 * time.Second}
+		e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second, RecheckEvery: 10 * time.Second}
 		promised := d.Trust(now, now, time.Minute)
 		d.Watch(e, now, time.Minute, false)
 		time.Sleep(time.Hour)
@@ -306,7 +306,7 @@ func TestUpkeep(t *testing.T) {
 		}
 		s.calls = nil
 		now = time.Now()
-		e = &Entry{Ward: "b", Group: 0, Lease: time.Minute, Upkeep: 10 * time.Second}
+		e = &Entry{Value: "b", Group: 0, Lease: time.Minute, RecheckEvery: 10 * time.Second}
 		d.Watch(e, now, e.Lease, true)
 		time.Sleep(65 * time.Second)
 		synctest.Wait()
@@ -325,7 +325,7 @@ func TestUpkeepAfterASuspension(t *testing.T) {
 			d := newDog(t, s)
 			now := time.Now()
 			suspend(d, now.Add(5200*time.Millisecond), time.Minute)
-			e := &Entry{Ward: "a", Group: 0, Lease: 30 * time.Second, Upkeep: 5 * time.Second}
+			e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second, RecheckEvery: 5 * time.Second}
 			d.Watch(e, now, 10*time.Minute, renewing)
 			time.Sleep(5500 * time.Millisecond)
 			synctest.Wait()
@@ -367,11 +367,11 @@ func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
 		d := newDog(t, s)
 		start := time.Now()
 		suspend(d, start.Add(1010*time.Millisecond), 20*time.Second)
-		keep := watch(d, "a", 0, time.Hour, false) // the dog ticks
+		keep := watch(d, "a", 0, time.Hour, false) // the watchdog ticks
 		time.Sleep(time.Second)
 		sent := time.Now()
 		time.Sleep(20 * time.Millisecond) // suspended for 20 s meanwhile
-		e := &Entry{Ward: "b", Group: 0, Lease: 30 * time.Second}
+		e := &Entry{Value: "b", Group: 0, Lease: 30 * time.Second}
 		d.Watch(e, sent, e.Lease, true)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -391,8 +391,8 @@ func TestPokeSurvivesRenewingOff(t *testing.T) {
 		e := watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		d.Poke(e)
-		d.Renewing(e, false)
+		d.Check(e)
+		d.SetRenewing(e, false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if len(s.calls) != 1 {
@@ -402,14 +402,14 @@ func TestPokeSurvivesRenewingOff(t *testing.T) {
 	})
 }
 
-// W4 (run with -race): send reads Entry.renewing without Dog.mu.
+// W4 (run with -race): send reads Entry.renewing without Watchdog.mu.
 func TestRenewingRacesWithSend(t *testing.T) {
 	s := &server{answer: allHeld}
 	d := newDog(t, s)
 	e := watch(d, "a", 0, 50*time.Millisecond, true)
 	for i := range 20000 {
-		d.Poke(e)
-		d.Renewing(e, i%2 == 0)
+		d.Check(e)
+		d.SetRenewing(e, i%2 == 0)
 	}
 	d.Remove(e)
 }

@@ -47,12 +47,12 @@ func TestLateNewsOfALossDoesNotHitTheNextHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ten := h1.tenure
-	ten.ref() // a call of this owner under way keeps the tenure
-	defer ten.unref()
-	// The dog: answered() or collect() has just done finish(e, lost).
-	entry := ten.entry
-	c.dog.Remove(entry)
+	state := h1.owned
+	state.ref() // a call of this owner under way keeps its state
+	defer state.unref()
+	// The watchdog: answered() or collect() has just done finish(e, lost).
+	entry := state.entry
+	c.watchdog.Remove(entry)
 	if err := h1.Unlock(); !errors.Is(err, ErrLost) {
 		t.Errorf("Unlock: %v", err)
 	}
@@ -60,10 +60,10 @@ func TestLateNewsOfALossDoesNotHitTheNextHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h2.tenure != ten {
-		t.Fatal("another tenure")
+	if h2.owned != state {
+		t.Fatal("another state")
 	}
-	lost(entry, watchdog.NotHeld) // the dog: config.Lost(e.Ward)
+	lost(entry, watchdog.NotHeld) // the watchdog: config.Lost(e.Value)
 	if h2.Context().Err() != nil {
 		t.Errorf("the next hold: %v", context.Cause(h2.Context()))
 	}
@@ -88,7 +88,7 @@ func TestNothingRemainsOfADroppedHold(t *testing.T) {
 		synctest.Wait()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if n := len(c.tenures); n > 0 {
+		if n := len(c.states); n > 0 {
 			t.Errorf("%d of 1000 are kept", n)
 		}
 	})

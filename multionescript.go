@@ -14,26 +14,26 @@ import (
 // This file takes several plain locks in one script. Each of them is then held
 // as after an acquire of its own, and given back by itself.
 
-// atOnce takes all parts in one script if it can. It reports false if they have
+// inOneScript takes all parts in one script if it can. It reports false if they have
 // to be asked for one by one.
-func (m *MultiLock) atOnce(g *together, h *Hold) (done bool, err error) {
+func (m *MultiLock) inOneScript(g *compositeAcquire, h *Hold) (done bool, err error) {
 	kinds, ok := m.oneScript()
-	if owner := g.owners.one(); !ok || owner == (Owner{}) || !g.oneTry && anyLine(kinds, owner) {
+	if owner := g.owners.one(); !ok || owner == (Owner{}) || !g.oneTry && anyWaiter(kinds, owner) {
 		return false, nil
 	}
 	holds, err := acquireAll(h.ctx, kinds, g.forPart(false))
 	for _, part := range holds {
-		h.bundle.join(h, part)
+		h.composite.join(h, part)
 	}
 	// One at a time can be waited for.
 	wait := !g.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
 	return !wait, err
 }
 
-// anyLine reports whether somebody waits here for one of the locks, and so comes
+// anyWaiter reports whether somebody waits here for one of the locks, and so comes
 // first.
-func anyLine(kinds []*kind, owner Owner) bool {
-	return slices.ContainsFunc(kinds, func(k *kind) bool { return k.client.lines.Stands(k.lineOf(owner.String())) })
+func anyWaiter(kinds []*kind, owner Owner) bool {
+	return slices.ContainsFunc(kinds, func(k *kind) bool { return k.client.queues.HasWaiters(k.queueKey(owner.String())) })
 }
 
 // oneScript returns the kinds of the parts, if they can be taken in one script.
@@ -75,7 +75,7 @@ func acquireAllUntold(ctx context.Context, kinds []*kind, options []LockOption) 
 		a, waiting, leave, err := k.client.enter(ctx, k, true, options)
 		if err != nil {
 			for _, a := range all {
-				k.client.settle(a.tenure, matter{})
+				k.client.reconcile(a.state, cleanup{})
 			}
 			if errors.Is(err, call.ErrNoAnswer) {
 				err = errors.Join(err, errOpTaken)
@@ -108,7 +108,7 @@ func (all acquisitions) run(ctx context.Context) (o call.Result, changes []chang
 	}
 	answered := make([]func(call.Result), len(all))
 	for i, a := range all {
-		answered[i] = a.tenure.expect(a.lease)
+		answered[i] = a.state.expect(a.lease)
 	}
 	o = c.calls.Do(ctx, ask)
 	for i, a := range all {
@@ -122,7 +122,7 @@ func (all acquisitions) run(ctx context.Context) (o call.Result, changes []chang
 	if err != nil {
 		return call.Result{Err: err}, changes
 	}
-	t := all[which].tenure
+	t := all[which].state
 	t.vanished() // nobody else changes this owner's count
 	return call.Result{Err: t.whyLost(), Unknown: o.Unknown}, changes
 }
@@ -133,7 +133,7 @@ func (all acquisitions) request() (script.Request, []change, error) {
 	names, each := make([]string, len(all)), make([]protocol.Acquire, len(all))
 	var wrong error
 	for i, a := range all {
-		ch, err := a.tenure.oneMore()
+		ch, err := a.state.oneMoreCount()
 		if err == nil {
 			err = a.fitLease()
 		}
@@ -142,7 +142,7 @@ func (all acquisitions) request() (script.Request, []change, error) {
 		}
 		changes[i] = ch
 		names[i] = a.kind.name
-		each[i] = protocol.Acquire{Owner: a.tenure.owner.String(), From: ch.from, To: ch.to, Lease: a.lease}
+		each[i] = protocol.Acquire{Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease}
 	}
 	return protocol.AcquireAll(names, each), changes, wrong
 }

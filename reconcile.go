@@ -11,7 +11,7 @@ import (
 )
 
 // This file brings Redis to the state that is wanted: at Unlock, and in the
-// background after a call whose call.Result is unknown. What is wanted is always
+// background after a call whose outcome is unknown. What is wanted is always
 // the same, as many counts as holds are handed out, so it can be asked for at
 // any time.
 
@@ -19,10 +19,10 @@ import (
 // has op may do it: what it keeps op for after that concerns the next acquire only.
 // A lock that is found gone was lost, unless its deadline has passed since the hold
 // ended.
-func (t *tenure) unlock(ctx context.Context, deadline time.Time) error {
+func (t *ownerState) unlock(ctx context.Context, deadline time.Time) error {
 	has, err := t.awaitSurplus(ctx)
 	switch {
-	case err != nil: // an earlier change of this owner is not settled yet; this one follows it
+	case err != nil: // an earlier change of this owner is not reconciled yet; this one follows it
 		t.kind.client.releaseLater(t)
 		return &BackendError{Op: "release", Name: t.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	case has:
@@ -33,22 +33,22 @@ func (t *tenure) unlock(ctx context.Context, deadline time.Time) error {
 
 // giveBack gives back what is not handed out. The caller has taken op; giveBack
 // frees it, now or once nothing old can interfere any more.
-func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
+func (t *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
 	c := t.kind.client
 	ch, found := t.surplus()
 	if !found || t.whyLost() != nil {
-		c.settle(t, matter{release: found})
+		c.reconcile(t, cleanup{release: found})
 		return t.lostBefore(deadline)
 	}
 	ask := t.kind.waits.Release(t.owner.String(), ch.from, ch.to)
 	o := c.calls.Do(ctx, ask)
 	if call.Code(o.Err) == script.WrongType { // somebody has overwritten it
 		t.vanished()
-		c.settle(t, matter{unknown: o.Unknown})
+		c.reconcile(t, cleanup{unknown: o.Unknown})
 		return &LostError{Name: t.kind.name, Reason: "its name is another kind of object now"}
 	}
 	if o.Err != nil {
-		c.settle(t, matter{unknown: o.Unknown, release: true})
+		c.reconcile(t, cleanup{unknown: o.Unknown, release: true})
 		return backendError("release", t.kind.name, o)
 	}
 	if o.Reply.Code == script.Refused && len(o.Unknown) == 0 {
@@ -56,15 +56,15 @@ func (t *tenure) giveBack(ctx context.Context, deadline time.Time) error {
 	} else {
 		t.released(o, ch)
 	}
-	c.settle(t, matter{unknown: o.Unknown})
+	c.reconcile(t, cleanup{unknown: o.Unknown})
 	return cmp.Or(t.lostBefore(deadline), untold(t.kind.name, ask, o))
 }
 
 // released puts the answer to a release into effect. None is held when one was
 // asked to be left: it is lost. None is held when none was to be: that is so.
-func (t *tenure) released(o call.Result, ch change) {
+func (t *ownerState) released(o call.Result, ch change) {
 	if o.Reply.Code == script.Done || o.Reply.Code == script.Refused && ch.to == 0 {
-		t.settled(ch.to)
+		t.confirmCount(ch.to)
 		return
 	}
 	t.vanished()
@@ -73,7 +73,7 @@ func (t *tenure) released(o call.Result, ch change) {
 // lostBefore returns why the holds are lost, if they were before the deadline of
 // one that has been unlocked. After it, its lease may simply have run out, and
 // that is no loss to a hold which has ended.
-func (t *tenure) lostBefore(deadline time.Time) error {
+func (t *ownerState) lostBefore(deadline time.Time) error {
 	if !time.Now().Before(deadline) {
 		return nil
 	}
@@ -82,20 +82,20 @@ func (t *tenure) lostBefore(deadline time.Time) error {
 
 // releaseLater gives back in the background what is not handed out, once op is
 // free.
-func (c *Client) releaseLater(t *tenure) {
+func (c *Client) releaseLater(t *ownerState) {
 	t.ref()
 	if !c.tasks.Go(func() {
 		defer t.unref()
 		if t.takeOp(c.life) == nil {
-			c.settle(t, matter{release: true})
+			c.reconcile(t, cleanup{release: true})
 		}
 	}) {
 		t.unref()
 	}
 }
 
-// matter is what there is to settle.
-type matter struct {
+// cleanup is what there is to bring in order.
+type cleanup struct {
 	// unknown are sends whose call.Result nobody knows, beside those that were
 	// postponed until now.
 	unknown []*call.Attempt
@@ -108,13 +108,13 @@ type matter struct {
 	leave script.Request
 }
 
-// settle frees op once nothing that was asked for earlier can take effect any
+// reconcile frees op once nothing that was asked for earlier can take effect any
 // more.
 //
 // It returns at once; what there is to wait for is waited for in the background,
 // and bounded: by the sends' own limits, and by the key's end if Redis is away.
-func (c *Client) settle(t *tenure, m matter) {
-	m = t.postponed(m)
+func (c *Client) reconcile(t *ownerState, m cleanup) {
+	m = t.withDeferred(m)
 	if len(m.unknown) == 0 && !m.release && m.leave.IsZero() {
 		t.freeOp()
 		return
@@ -123,28 +123,28 @@ func (c *Client) settle(t *tenure, m matter) {
 	if !c.tasks.Go(func() {
 		defer t.unref()
 		defer t.freeOp()
-		c.settling(t, m)
+		c.reconcileInBackground(t, m)
 	}) {
 		t.freeOp()
 		t.unref()
 	}
 }
 
-// settling is settle's goroutine.
-func (c *Client) settling(t *tenure, m matter) {
-	c.depart(t, m.leave)
+// reconcileInBackground is reconcile's goroutine.
+func (c *Client) reconcileInBackground(t *ownerState, m cleanup) {
+	c.leaveQueue(t, m.leave)
 	ran, loose := c.calls.Outcomes(m.unknown)
 	defer func() {
 		c.calls.Outlast(c.life, loose)
 		if len(m.unknown) > 0 {
-			c.depart(t, m.leave) // a refused one, too, may have come back to the line
+			c.leaveQueue(t, m.leave) // a refused one, too, may have come back to the queue
 		}
 	}()
 	for ran || m.release {
 		if ran {
 			t.mayHave(m.stood)
 		}
-		asked, unknown := c.insist(t)
+		asked, unknown := c.releaseSurplus(t)
 		_, more := c.calls.Outcomes(unknown)
 		loose = append(loose, more...)
 		// The answer has told what time it is there, and so when this is over.
@@ -164,7 +164,7 @@ func (c *Client) settling(t *tenure, m matter) {
 
 // depart takes a waiter that has given up out of Redis. If Redis is away for so
 // long that nobody believes in the waiter any more, it need not be told.
-func (c *Client) depart(t *tenure, leave script.Request) {
+func (c *Client) leaveQueue(t *ownerState, leave script.Request) {
 	if leave.IsZero() {
 		return
 	}
@@ -186,7 +186,7 @@ func (c *Client) depart(t *tenure, leave script.Request) {
 // insist asks for what is wanted until Redis answers or nothing can be left
 // there. It returns when the answered send was sent, the zero time if it has given
 // up, and its unanswered ones. Op is held.
-func (c *Client) insist(t *tenure) (asked time.Time, unknown []*call.Attempt) {
+func (c *Client) releaseSurplus(t *ownerState) (asked time.Time, unknown []*call.Attempt) {
 	end := t.gone()
 	for {
 		ch, found := t.surplus()
@@ -210,8 +210,8 @@ func (c *Client) insist(t *tenure) (asked time.Time, unknown []*call.Attempt) {
 	}
 }
 
-// evict gives back every hold of the tenure because the client closes.
-func (t *tenure) evict() {
+// evict gives back every hold of the owner because the client closes.
+func (t *ownerState) evict() {
 	t.mu.Lock()
 	evicted := len(t.holds)
 	for h := range t.holds {

@@ -1,4 +1,4 @@
-package line
+package waitqueue
 
 import (
 	"errors"
@@ -9,19 +9,19 @@ import (
 // listening counts subscriptions.
 type listening struct {
 	begun, ended int
-	ring         func()
+	notify       func()
 }
 
-func newLines() (*Lines, *listening) {
+func newLines() (*Queues, *listening) {
 	l := &listening{}
-	return New(func(_ string, ring func()) func() {
+	return New(func(_ string, notify func()) func() {
 		l.begun++
-		l.ring = ring
+		l.notify = notify
 		return func() { l.ended++ }
 	}), l
 }
 
-func isHead(p *Place) bool {
+func isHead(p *Waiter) bool {
 	select {
 	case <-p.Head():
 		return true
@@ -30,9 +30,9 @@ func isHead(p *Place) bool {
 	}
 }
 
-func rung(p *Place) bool {
+func notified(p *Waiter) bool {
 	select {
-	case <-p.Bell():
+	case <-p.Wake():
 		return true
 	default:
 		return false
@@ -40,11 +40,11 @@ func rung(p *Place) bool {
 }
 
 func TestFirstComeFirstServed(t *testing.T) {
-	lines, _ := newLines()
-	a, b, c := lines.Enter("x", "x"), lines.Enter("x", "x"), lines.Enter("x", "x")
-	other := lines.Enter("y", "y")
+	queues, _ := newLines()
+	a, b, c := queues.Join("x", "x"), queues.Join("x", "x"), queues.Join("x", "x")
+	other := queues.Join("y", "y")
 	if !isHead(a) || isHead(b) || isHead(c) || !isHead(other) {
-		t.Fatal("the first of each line is its head, and nobody else")
+		t.Fatal("the first of each queue is its head, and nobody else")
 	}
 	b.Leave() // from the middle: nobody moves up
 	if isHead(c) {
@@ -58,53 +58,53 @@ func TestFirstComeFirstServed(t *testing.T) {
 
 // What one head has learnt is there for the next.
 func TestKnowledgeBelongsToTheLine(t *testing.T) {
-	lines, heard := newLines()
-	a, b := lines.Enter("x", "x"), lines.Enter("x", "x")
+	queues, heard := newLines()
+	a, b := queues.Join("x", "x"), queues.Join("x", "x")
 	at, refusal := time.Now(), errors.New("held")
 	a.Listen()
-	a.AskAt(at, refusal)
-	heard.ring()
-	heard.ring()
+	a.RetryAt(at, refusal)
+	heard.notify()
+	heard.notify()
 	a.Leave()
-	if gotAt, gotRefusal := b.Next(); !gotAt.Equal(at) || gotRefusal != refusal { //nolint:errorlint // the same one
+	if gotAt, gotRefusal := b.Retry(); !gotAt.Equal(at) || gotRefusal != refusal { //nolint:errorlint // the same one
 		t.Errorf("Next = %v, %v", gotAt, gotRefusal)
 	}
-	if !rung(b) || rung(b) {
-		t.Error("two rings that nobody heard must count as one")
+	if !notified(b) || notified(b) {
+		t.Error("two notifications that nobody heard must count as one")
 	}
 	b.Listen()
 	if heard.begun != 1 || heard.ended != 0 {
 		t.Errorf("subscribed %d times, ended %d times", heard.begun, heard.ended)
 	}
-	b.AskAt(at, nil)
-	if _, gotRefusal := b.Next(); gotRefusal == nil {
+	b.RetryAt(at, nil)
+	if _, gotRefusal := b.Retry(); gotRefusal == nil {
 		t.Error("the refusal was forgotten")
 	}
 }
 
-// When the last one leaves, nothing stays: neither for a new line nor for one
+// When the last one leaves, nothing stays: neither for a new queue nor for one
 // that is kept by a try under way.
 func TestNothingStays(t *testing.T) {
 	for _, tryUnderWay := range []bool{false, true} {
-		lines, heard := newLines()
-		a := lines.Enter("x", "x")
+		queues, heard := newLines()
+		a := queues.Join("x", "x")
 		a.Listen()
-		a.AskAt(time.Now(), errors.New("held"))
+		a.RetryAt(time.Now(), errors.New("held"))
 		if tryUnderWay {
-			a.Token() <- struct{}{}
+			a.TrySlot() <- struct{}{}
 			a.Taken()
 		}
-		heard.ring()
+		heard.notify()
 		a.Leave()
 		if heard.ended != 1 {
 			t.Error("the subscription stayed")
 		}
-		b := lines.Enter("x", "x")
-		if at, refusal := b.Next(); !at.IsZero() || refusal != nil || rung(b) {
-			t.Errorf("the next line knows %v, %v", at, refusal)
+		b := queues.Join("x", "x")
+		if at, refusal := b.Retry(); !at.IsZero() || refusal != nil || notified(b) {
+			t.Errorf("the next queue knows %v, %v", at, refusal)
 		}
 		select {
-		case b.Token() <- struct{}{}:
+		case b.TrySlot() <- struct{}{}:
 			if tryUnderWay {
 				t.Error("two tries at once")
 			}
@@ -112,13 +112,13 @@ func TestNothingStays(t *testing.T) {
 			b.Done()
 		default:
 			if !tryUnderWay {
-				t.Error("nobody tries, and the token is not there")
+				t.Error("nobody tries, and the trySlot is not there")
 			}
 			a.Done()
 		}
 		b.Leave()
-		if len(lines.lines) != 0 {
-			t.Errorf("%d lines left", len(lines.lines))
+		if len(queues.queues) != 0 {
+			t.Errorf("%d queues left", len(queues.queues))
 		}
 	}
 }

@@ -29,9 +29,9 @@ func checkCount(name string, n, least, most int) error {
 	return nil
 }
 
-// lineFor is the line of those who wait for n permits. One line for all would have
+// queueFor is the queue of those who wait for n permits. One queue for all would have
 // one wait behind another who wants more than there are.
-func lineFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
+func queueFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
 
 // noPermits is the refusal of either semaphore to one who wants n permits.
 func noPermits(name string, n int) func(script.Reply) error {
@@ -59,16 +59,16 @@ func newID() string {
 
 // memory is for how long Redis keeps a call's id: longer than it can take until
 // it is known what came of the call, be it by a waiter that bears an outage.
-func (c *Client) memory() time.Duration { return (outage + 2) * c.config.timeout }
+func (c *Client) memory() time.Duration { return (outageTimeouts + 2) * c.config.timeout }
 
 // once identifies a call with an effect of its own.
 func (c *Client) once() protocol.Once { return protocol.Once{ID: newID(), Keep: c.memory()} }
 
-// finish orders in the background what has to have its effect, until Redis has
+// retryInBackground sends in the background what has to have its effect, until Redis has
 // answered, or may soon forget what came of it before.
-func (c *Client) finish(k *kind, op string, ask script.Request) {
+func (c *Client) retryInBackground(k *kind, op string, ask script.Request) {
 	c.tasks.Go(func() {
-		end := time.Now().Add(outage * c.config.timeout)
+		end := time.Now().Add(outageTimeouts * c.config.timeout)
 		for {
 			o := c.calls.Do(c.life, ask)
 			if o.Err == nil {
@@ -85,10 +85,10 @@ func (c *Client) finish(k *kind, op string, ask script.Request) {
 	})
 }
 
-// see orders what has to have its effect, whatever becomes of its caller: here
+// runDetached sends what has to have its effect, whatever becomes of its caller: here
 // until ctx ends or the client's timeout has run out, and after that in the
 // background.
-func (c *Client) see(ctx context.Context, k *kind, op string, ask script.Request) (call.Result, error) {
+func (c *Client) runDetached(ctx context.Context, k *kind, op string, ask script.Request) (call.Result, error) {
 	if k.invalid != nil {
 		return call.Result{}, k.invalid
 	}
@@ -105,7 +105,7 @@ func (c *Client) see(ctx context.Context, k *kind, op string, ask script.Request
 	}
 	goesOn := len(o.Unknown) > 0 || o.WorthRepeating() || ctx.Err() != nil
 	if goesOn {
-		c.finish(k, op, ask)
+		c.retryInBackground(k, op, ask)
 	}
 	if ctx.Err() != nil {
 		return o, gaveUp(ctx, k.name)
@@ -129,9 +129,9 @@ func (c *Client) waiter(ctx context.Context, k *kind, oneTry bool, options []Loc
 // have.
 func (a *acquisition) undo(taken bool) {
 	if undo := a.kind.waits.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !undo.IsZero() {
-		a.client.finish(a.kind, "release", undo)
+		a.client.retryInBackground(a.kind, "release", undo)
 	} else if leave := a.kind.waits.Leave(""); a.known() && !leave.IsZero() {
-		a.client.finish(a.kind, "leave", leave)
+		a.client.retryInBackground(a.kind, "leave", leave)
 	}
 }
 

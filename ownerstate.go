@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// tenure is what this process knows of one owner at one lock. It comes into
+// ownerState is what this process knows of one owner at one lock. It comes into
 // being with the owner's first call and goes when nobody needs it; doc.go draws
 // its states.
-type tenure struct {
+type ownerState struct {
 	kind  *kind
 	owner Owner
 
@@ -36,13 +36,13 @@ type tenure struct {
 	fewer chan struct{}
 	// pending are sends of granted acquires that were not answered. While the
 	// hold lasts they find another count and do nothing; once it has been given
-	// back they might take it again, or wait for it again, so that must be settled
+	// back they might take it again, or wait for it again, so that must be reconciled
 	// then. stood is how many counts would be ours, leave takes the waiter away.
-	pending []*call.Attempt
-	stood   int
-	leave   script.Request
-	lost    error        // why the holds are lost; nil while they are not
-	seat    *wakeup.Seat // where a long hold listens for a forced unlock
+	pending      []*call.Attempt
+	stood        int
+	leave        script.Request
+	lost         error                // why the holds are lost; nil while they are not
+	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
 	// of its own: whoever brings news of an older one is recognised by it.
 	entry    *watchdog.Entry
@@ -50,61 +50,61 @@ type tenure struct {
 	until    time.Time // no renewal reaches beyond this; zero: no bound
 	keyEnd   time.Time // when the key will have expired whatever is under way
 	knownEnd time.Time // the same, if nothing is under way
-	expected int       // how many orders are under way that let the key live
+	expected int       // how many calls are under way that let the key live
 	token    int64     // the fencing token of this run of holds; 0: none
 }
 
-type tenureKey struct {
+type ownerStateKey struct {
 	name, class string
 	owner       Owner
 }
 
-// tenure returns the owner's tenure at a lock, and makes it if need be. Each
+// ownerState returns the owner's state at a lock, and makes it if need be. Each
 // call is paired with one of unref.
-func (c *Client) tenure(k *kind, owner Owner) *tenure {
-	key := tenureKey{k.name, k.class, owner}
+func (c *Client) ownerState(k *kind, owner Owner) *ownerState {
+	key := ownerStateKey{k.name, k.class, owner}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.tenures[key]
+	t := c.states[key]
 	if t == nil {
-		t = &tenure{kind: k, owner: owner, op: make(chan struct{}, 1), holds: map[*Hold]struct{}{}}
-		c.tenures[key] = t
+		t = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1), holds: map[*Hold]struct{}{}}
+		c.states[key] = t
 	}
 	t.refs++
 	return t
 }
 
-// standing returns a tenure that is there already, or nil. It is paired with a
+// standing returns an owner's state that is there already, or nil. It is paired with a
 // call of unref.
-func (c *Client) standing(key tenureKey) *tenure {
+func (c *Client) standing(key ownerStateKey) *ownerState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.tenures[key]
+	t := c.states[key]
 	if t != nil {
 		t.refs++
 	}
 	return t
 }
 
-func (t *tenure) ref() {
+func (t *ownerState) ref() {
 	c := t.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.refs++
 }
 
-func (t *tenure) unref() {
+func (t *ownerState) unref() {
 	c := t.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t.refs--; t.refs == 0 {
-		delete(c.tenures, tenureKey{t.kind.name, t.kind.class, t.owner})
+		delete(c.states, ownerStateKey{t.kind.name, t.kind.class, t.owner})
 	}
 }
 
 // takeOp waits for the right to ask Redis for a change. It returns the
 // context's cause if ctx ends first.
-func (t *tenure) takeOp(ctx context.Context) error {
+func (t *ownerState) takeOp(ctx context.Context) error {
 	select {
 	case t.op <- struct{}{}:
 		return nil
@@ -118,14 +118,14 @@ func (t *tenure) takeOp(ctx context.Context) error {
 	}
 }
 
-func (t *tenure) freeOp() { <-t.op }
+func (t *ownerState) freeOp() { <-t.op }
 
 // change is one to ask Redis for: the count of the owner before and after. A
 // release finds from counts at most.
 type change struct{ from, to int }
 
-// oneMore is the change that one hold more needs. Nothing is to be given back.
-func (t *tenure) oneMore() (change, error) {
+// oneMoreCount is the change that one hold more needs. Nothing is to be given back.
+func (t *ownerState) oneMoreCount() (change, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.holds) == 0 {
@@ -135,42 +135,42 @@ func (t *tenure) oneMore() (change, error) {
 }
 
 // surplus is the change that gives back what is not handed out, if there is any.
-func (t *tenure) surplus() (change, bool) {
+func (t *ownerState) surplus() (change, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return change{from: t.count, to: len(t.holds)}, t.count > len(t.holds)
 }
 
 // counts is how often the owner holds the lock, as far as we know.
-func (t *tenure) counts() int {
+func (t *ownerState) counts() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count
 }
 
 // handedOut reports whether the owner has any hold here that is not unlocked.
-func (t *tenure) handedOut() bool {
+func (t *ownerState) handedOut() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.holds) > 0
 }
 
 // hasToken reports whether this run of holds has a fencing token.
-func (t *tenure) hasToken() bool {
+func (t *ownerState) hasToken() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.holds) > 0 && t.token > 0
 }
 
-// settled takes note of the count that stands in Redis now.
-func (t *tenure) settled(count int) {
+// confirmCount takes note of the count that stands in Redis now.
+func (t *ownerState) confirmCount(count int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.setCount(count)
 }
 
 // setCount tells those who wait for it if the count has fallen. t.mu is held.
-func (t *tenure) setCount(count int) {
+func (t *ownerState) setCount(count int) {
 	if count < t.count && t.fewer != nil {
 		close(t.fewer)
 		t.fewer = nil
@@ -179,7 +179,7 @@ func (t *tenure) setCount(count int) {
 }
 
 // mayHave takes note that so many counts may stand.
-func (t *tenure) mayHave(count int) {
+func (t *ownerState) mayHave(count int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count = max(count, t.count)
@@ -188,7 +188,7 @@ func (t *tenure) mayHave(count int) {
 // awaitSurplus waits until what is not handed out is given back by somebody else,
 // or may be by the caller, who then has op. It returns the context's cause if ctx
 // ends first.
-func (t *tenure) awaitSurplus(ctx context.Context) (has bool, err error) {
+func (t *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 	for {
 		t.mu.Lock()
 		if t.count <= len(t.holds) {
@@ -210,9 +210,9 @@ func (t *tenure) awaitSurplus(ctx context.Context) (has bool, err error) {
 	}
 }
 
-// postpone keeps an acquire's unanswered sends to be settled when a hold is
+// deferCleanup keeps an acquire's unanswered attempts to be reconciled when a hold is
 // given back.
-func (t *tenure) postpone(m matter) {
+func (t *ownerState) deferCleanup(m cleanup) {
 	if len(m.unknown) == 0 {
 		return
 	}
@@ -225,8 +225,8 @@ func (t *tenure) postpone(m matter) {
 	}
 }
 
-// postponed adds to m what was postponed, and forgets it.
-func (t *tenure) postponed(m matter) matter {
+// withDeferred adds to m what was deferred, and forgets it.
+func (t *ownerState) withDeferred(m cleanup) cleanup {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m.unknown, m.stood = slices.Concat(m.unknown, t.pending), max(m.stood, t.stood)
@@ -238,29 +238,29 @@ func (t *tenure) postponed(m matter) matter {
 }
 
 // whyLost returns why the holds are lost, or nil.
-func (t *tenure) whyLost() error {
+func (t *ownerState) whyLost() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.lost
 }
 
 // gone is when the key will have expired even if nobody releases it.
-func (t *tenure) gone() time.Time {
+func (t *ownerState) gone() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return later(t.keyEnd, time.Now().Add(t.kind.client.config.lease))
 }
 
 // vanished takes note that Redis has none of the owner's counts any more.
-func (t *tenure) vanished() {
+func (t *ownerState) vanished() {
 	t.lose(nil, watchdog.NotHeld)
-	t.settled(0)
+	t.confirmCount(0)
 }
 
-// expect takes note that an order under way lets the key live for ttl, and returns
-// what to call with the call.Result. Until then the key may live as long as if the order
+// expect takes note that a call under way lets the key live for ttl, and returns
+// what to call with its result. Until then the key may live as long as if the call
 // were still to arrive; once all are answered, it lives as long as they have said.
-func (t *tenure) expect(ttl time.Duration) (answered func(call.Result)) {
+func (t *ownerState) expect(ttl time.Duration) (answered func(call.Result)) {
 	late := ttl + t.kind.client.config.timeout
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -286,18 +286,18 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// lost and mature are called by the watchdog.
+// lost and longHeld are called by the watchdog.
 func lost(e *watchdog.Entry, reason watchdog.Reason) {
-	e.Ward.(*tenure).lose(e, reason) //nolint:forcetypeassert // the watchdog's wards are tenures
+	e.Value.(*ownerState).lose(e, reason) //nolint:forcetypeassert // the watchdog's values are owners' states
 }
 
-func mature(e *watchdog.Entry) {
-	e.Ward.(*tenure).listen(e) //nolint:forcetypeassert // see lost
+func longHeld(e *watchdog.Entry) {
+	e.Value.(*ownerState).listen(e) //nolint:forcetypeassert // see lost
 }
 
-// lose ends every hold of the tenure, once. entry says which run of holds the
+// lose ends every hold of the owner, once. entry says which run of holds the
 // news is of; nil means the present one.
-func (t *tenure) lose(entry *watchdog.Entry, reason watchdog.Reason) {
+func (t *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 	t.mu.Lock()
 	if t.lost != nil || entry != nil && entry != t.entry {
 		t.mu.Unlock()
@@ -333,7 +333,7 @@ func (t *tenure) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 }
 
 // because says why holds are lost, which were being renewed or not. t.mu is held.
-func (t *tenure) because(reason watchdog.Reason, renewing bool) string {
+func (t *ownerState) because(reason watchdog.Reason, renewing bool) string {
 	switch {
 	case reason == watchdog.NotHeld:
 		return reason.String()
@@ -347,7 +347,7 @@ func (t *tenure) because(reason watchdog.Reason, renewing bool) string {
 
 // forget lets go of lost holds once their key is certainly gone: then nothing is
 // left to be given back, and many users never unlock such a hold.
-func (t *tenure) forget(why error) {
+func (t *ownerState) forget(why error) {
 	t.mu.Lock()
 	if t.lost != why { //nolint:errorlint // the same loss, not one like it
 		t.mu.Unlock()
@@ -356,9 +356,9 @@ func (t *tenure) forget(why error) {
 	forgotten := len(t.holds)
 	clear(t.holds)
 	t.setCount(0)
-	unsettled := len(t.pending) > 0
+	unknown := len(t.pending) > 0
 	t.mu.Unlock()
-	if unsettled {
+	if unknown {
 		t.kind.client.releaseLater(t)
 	}
 	for range forgotten {
@@ -367,27 +367,27 @@ func (t *tenure) forget(why error) {
 }
 
 // listen makes a long hold hear of a forced unlock.
-func (t *tenure) listen(entry *watchdog.Entry) {
+func (t *ownerState) listen(entry *watchdog.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	channel := cmp.Or(t.kind.news, t.kind.waits.Channel(t.owner.String()))
-	if t.entry == entry && t.seat == nil && channel != "" {
-		dog := t.kind.client.dog
-		t.seat = t.kind.client.hub.Join(channel, func() { dog.Poke(entry) })
+	if t.entry == entry && t.subscription == nil && channel != "" {
+		dog := t.kind.client.watchdog
+		t.subscription = t.kind.client.hub.Join(channel, func() { dog.Check(entry) })
 	}
 }
 
 // endWatch ends renewal and listening, and reports whether the holds could be
 // trusted until now. t.mu is held.
-func (t *tenure) endWatch() bool {
-	if t.seat != nil {
-		t.seat.Leave()
-		t.seat = nil
+func (t *ownerState) endWatch() bool {
+	if t.subscription != nil {
+		t.subscription.Leave()
+		t.subscription = nil
 	}
 	if t.entry == nil {
 		return false
 	}
-	dog := t.kind.client.dog
+	dog := t.kind.client.watchdog
 	trusted := dog.Remove(t.entry)
 	t.deadline = dog.Deadline(t.entry)
 	t.entry = nil

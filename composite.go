@@ -17,7 +17,7 @@ import (
 // Parts that are had after that join it.
 //
 // Its mutex is taken after those of its parts, which tell it of their end.
-type bundle struct {
+type composite struct {
 	name  string
 	owner Owner
 	of    int // how many parts there are
@@ -27,28 +27,28 @@ type bundle struct {
 	news chan struct{}
 
 	mu     sync.Mutex
-	client *Client // of the first part: its tasks count the bundle's goroutines
+	client *Client // of the first part: its tasks count the composite's goroutines
 	parts  []*member
 	live   int           // how many of them live
 	missed []error       // why the others could not be had, or died
 	held   bool          // it is handed out
-	lease  time.Duration // that it has been settled on; 0 if it has not
+	lease  time.Duration // that all parts have been set to; 0 if they have not
 	lost   error         // why the hold is lost; nil while it is not
 }
 
 // member is a part that was had.
 type member struct {
 	*Hold
-	dead bool // guarded by bundle.mu
+	dead bool // guarded by composite.mu
 }
 
-// gather returns the hold of so many parts, need of which have to live. It has
+// newComposite returns the hold of so many parts, need of which have to live. It has
 // none yet. Parts are to be acquired under the hold's context, so that whatever ends
 // it ends their acquiring, too.
-func gather(ctx context.Context, name string, owners owners, of, need int, hooks hookList) *Hold {
+func newComposite(ctx context.Context, name string, owners owners, of, need int, hooks hookList) *Hold {
 	h := &Hold{
-		bundle: &bundle{name: name, owner: owners.one(), of: of, need: need, news: make(chan struct{}, 1)},
-		since:  time.Now(), hooks: hooks,
+		composite: &composite{name: name, owner: owners.one(), of: of, need: need, news: make(chan struct{}, 1)},
+		since:     time.Now(), hooks: hooks,
 	}
 	h.ctx, h.cancel = context.WithCancelCause(owners.heldIn(ctx, h))
 	return h
@@ -59,14 +59,14 @@ func gather(ctx context.Context, name string, owners owners, of, need int, hooks
 // those of a [RedLock] in the order in which they were had. It returns nil for a
 // hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
 func (h *Hold) Parts() []*Hold {
-	if h.bundle == nil {
+	if h.composite == nil {
 		return nil
 	}
-	return h.bundle.holds(false)
+	return h.composite.holds(false)
 }
 
 // holds returns the parts, or those that live.
-func (b *bundle) holds(onlyLive bool) []*Hold {
+func (b *composite) holds(onlyLive bool) []*Hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	holds := make([]*Hold, 0, len(b.parts))
@@ -78,8 +78,8 @@ func (b *bundle) holds(onlyLive bool) []*Hold {
 	return holds
 }
 
-// join makes a part of a hold. If the bundle is no more, the part is given back.
-func (b *bundle) join(h, part *Hold) {
+// join makes a part of a hold. If the composite is no more, the part is given back.
+func (b *composite) join(h, part *Hold) {
 	m := &member{Hold: part}
 	b.mu.Lock()
 	over := h.state() != nil
@@ -100,7 +100,7 @@ func (b *bundle) join(h, part *Hold) {
 	if lease := b.fixedLease(); lease > 0 {
 		// It comes late, and ends with the others. If that cannot be said, it ends
 		// with the lease that it was taken with.
-		_ = part.settle(h.ctx, lease)
+		_ = part.fixLease(h.ctx, lease)
 	}
 	b.tell()
 }
@@ -108,19 +108,19 @@ func (b *bundle) join(h, part *Hold) {
 // client is one that has to do with the hold. Of a bundle it never changes, once
 // it has a part.
 func (h *Hold) client() *Client {
-	if h.bundle != nil {
-		return h.bundle.client
+	if h.composite != nil {
+		return h.composite.client
 	}
-	return h.tenure.kind.client
+	return h.owned.kind.client
 }
 
 // miss takes note that a part could not be had. What fails when all is over has
 // not failed by itself.
-func (b *bundle) miss(h *Hold, why error) {
+func (b *composite) miss(h *Hold, why error) {
 	b.mu.Lock()
 	if h.state() == nil {
 		b.missed = append(b.missed, why)
-		b.weigh(h, why)
+		b.checkQuorum(h, why)
 	}
 	b.mu.Unlock()
 	b.tell()
@@ -128,35 +128,35 @@ func (b *bundle) miss(h *Hold, why error) {
 
 // died takes note that a part was lost, or given back by another than the
 // bundle. The part's mutex is held.
-func (b *bundle) died(h *Hold, m *member) {
+func (b *composite) died(h *Hold, m *member) {
 	why := m.state()
 	b.mu.Lock()
 	m.dead = true
 	b.live--
 	b.missed = append(b.missed, why)
-	b.weigh(h, why)
+	b.checkQuorum(h, why)
 	b.mu.Unlock()
 	b.tell()
 }
 
-// fixedLease is the lease that the bundle has been settled on, or 0.
-func (b *bundle) fixedLease() time.Duration {
+// fixedLease is the lease that all parts have been set to, or 0.
+func (b *composite) fixedLease() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lease
 }
 
 // tell has whoever gathers look at how things stand.
-func (b *bundle) tell() {
+func (b *composite) tell() {
 	select {
 	case b.news <- struct{}{}:
 	default:
 	}
 }
 
-// weigh ends the hold if too few parts live, or can be had; why is what the last
+// checkQuorum ends the hold if too few parts live, or can be had; why is what the last
 // one died of. b.mu is held.
-func (b *bundle) weigh(h *Hold, why error) {
+func (b *composite) checkQuorum(h *Hold, why error) {
 	enough := b.live >= b.need
 	if !b.held {
 		enough = len(b.missed) <= b.of-b.need
@@ -177,7 +177,7 @@ func (b *bundle) weigh(h *Hold, why error) {
 }
 
 // reason says why too few parts live. b.mu is held.
-func (b *bundle) reason(why error) string {
+func (b *composite) reason(why error) string {
 	var lost *LostError
 	text := "a part was given back by itself"
 	if errors.As(why, &lost) {
@@ -190,7 +190,7 @@ func (b *bundle) reason(why error) string {
 }
 
 // hand hands the hold out if enough parts live, and reports whether it did.
-func (b *bundle) hand(h *Hold, started time.Time) bool {
+func (b *composite) hand(h *Hold, started time.Time) bool {
 	b.mu.Lock()
 	b.held = b.live >= b.need && h.state() == nil
 	h.since = time.Now()
@@ -221,7 +221,7 @@ func (h *Hold) whenEnded(f func()) {
 
 // deadline is until when enough parts live as things stand. Of a lost hold it is
 // until when they would have.
-func (b *bundle) deadline(h *Hold) time.Time {
+func (b *composite) deadline(h *Hold) time.Time {
 	b.mu.Lock()
 	ended, lost := h.ended != nil, b.lost != nil
 	b.mu.Unlock()
@@ -241,7 +241,7 @@ func (b *bundle) deadline(h *Hold) time.Time {
 }
 
 // extend extends the parts side by side, and fails if it fails with too many.
-func (b *bundle) extend(h *Hold, one func(part *Hold) error) error {
+func (b *composite) extend(h *Hold, one func(part *Hold) error) error {
 	if err := h.alive(); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (b *bundle) extend(h *Hold, one func(part *Hold) error) error {
 }
 
 // unlock gives the parts back side by side, each whatever comes of the others.
-func (b *bundle) unlock(h *Hold) error {
+func (b *composite) unlock(h *Hold) error {
 	lost, err := b.end(h, "this hold was unlocked before", nil)
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (b *bundle) unlock(h *Hold) error {
 
 // end ends the hold, and returns why it was lost before if it was; or why it has
 // ended before.
-func (b *bundle) end(h *Hold, sentence string, cause error) (lost, err error) {
+func (b *composite) end(h *Hold, sentence string, cause error) (lost, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if h.ended != nil {
@@ -290,7 +290,7 @@ func (b *bundle) end(h *Hold, sentence string, cause error) (lost, err error) {
 }
 
 // abandon ends what is gathered because the wait is over.
-func (b *bundle) abandon(h *Hold) {
+func (b *composite) abandon(h *Hold) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.held {
@@ -298,10 +298,10 @@ func (b *bundle) abandon(h *Hold) {
 	}
 }
 
-// dissolve gives back what has been gathered, side by side. It waits for that
+// rollback gives back what has been gathered, side by side. It waits for that
 // until ctx ends; the rest goes on in the background, and so does what Redis has
 // not answered to.
-func (b *bundle) dissolve(ctx context.Context, h *Hold) {
+func (b *composite) rollback(ctx context.Context, h *Hold) {
 	if _, err := b.end(h, "not all of its parts could be had", ErrNotHeld); err != nil {
 		return
 	}
@@ -325,23 +325,23 @@ func (b *bundle) dissolve(ctx context.Context, h *Hold) {
 	}
 }
 
-// settle ends the renewal of a fixed lease that was kept until all parts were
+// fixLease ends the renewal of a fixed lease that was kept until all parts were
 // had, and makes the hold last for it from now on. It is no error that a part
 // cannot last so long because of [WithMaxHold].
-func (h *Hold) settle(ctx context.Context, lease time.Duration) error {
-	if b := h.bundle; b != nil {
+func (h *Hold) fixLease(ctx context.Context, lease time.Duration) error {
+	if b := h.composite; b != nil {
 		b.mu.Lock()
 		b.lease = lease
 		b.mu.Unlock()
-		return b.extend(h, func(part *Hold) error { return part.settle(ctx, lease) })
+		return b.extend(h, func(part *Hold) error { return part.fixLease(ctx, lease) })
 	}
-	t := h.tenure
+	t := h.owned
 	t.mu.Lock()
 	h.renewed = false
 	if t.entry != nil { // its renewals were of another lease
 		c := t.kind.client
-		c.dog.Relet(t.entry, c.config.lease)
-		c.dog.Renewing(t.entry, t.wantsRenewal())
+		c.watchdog.SetLease(t.entry, c.config.lease)
+		c.watchdog.SetRenewing(t.entry, t.wantsRenewal())
 	}
 	if !t.until.IsZero() {
 		lease = min(lease, time.Until(t.until).Truncate(time.Millisecond))

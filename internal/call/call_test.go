@@ -1,0 +1,191 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/tasks"
+)
+
+// server is a driver that answers attempt i with answers[i], and all later ones with
+// the last. It lets time pass as a network does.
+type server struct {
+	answers []answer
+	delay   time.Duration
+
+	mu    sync.Mutex
+	calls []driver.Call
+}
+
+type answer struct {
+	code   script.Code
+	err    error
+	silent bool // until the context ends
+}
+
+func (s *server) Eval(ctx context.Context, c driver.Call) (any, error) {
+	s.mu.Lock()
+	a := s.answers[min(len(s.calls), len(s.answers)-1)]
+	s.calls = append(s.calls, c)
+	s.mu.Unlock()
+	time.Sleep(s.delay)
+	if a.silent {
+		<-ctx.Done()
+		return nil, driver.ConnectionError(ctx.Err(), false)
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	return []any{int64(a.code), time.Now().UnixMilli()}, nil
+}
+
+func (s *server) EvalReplicated(ctx context.Context, c driver.Call, _ int, _ time.Duration) (any, int, error) {
+	reply, err := s.Eval(ctx, c)
+	return reply, 1, err
+}
+
+func (s *server) sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.calls)
+}
+
+func (*server) Slotted() bool                                  { return false }
+func (*server) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
+func (*server) Listen(func(driver.Event)) driver.Listener      { return nil }
+
+var ask = script.Request{Script: driver.NewScript("x", "return 1"), Keys: []string{"k"}, Channel: "c", Args: []string{"a", "b"}}
+
+// calling runs f with a caller on s, whose timeout is 3 s.
+func calling(t *testing.T, s *server, f func(t *testing.T, c *Caller)) {
+	t.Helper()
+	faketime.Test(t, func(t *testing.T) {
+		var group tasks.Group
+		life, end := context.WithCancel(context.Background())
+		f(t, New(Config{Driver: s, Tasks: &group, Life: life, Closing: life, Timeout: 3 * time.Second}))
+		end()
+		if err := group.Wait(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+var (
+	errAway    = driver.ConnectionError(errors.New("away"), true)
+	errRefused = driver.ServerError("ERR no", errors.New("ERR no"))
+	errLoading = driver.ServerError("LOADING", errors.New("LOADING"))
+)
+
+func TestFrame(t *testing.T) {
+	s := &server{answers: []answer{{code: script.Done}}}
+	calling(t, s, func(t *testing.T, c *Caller) {
+		now := time.Now().UnixMilli()
+		r := c.Do(t.Context(), ask)
+		if !r.Has(script.Done) || len(r.Unknown) > 0 || r.Acknowledged > 0 {
+			t.Errorf("%+v", r)
+		}
+		args := s.calls[0].Args
+		if limit, err := strconv.ParseInt(args[0], 10, 64); err != nil || limit <= now || limit > now+2000 {
+			t.Errorf("limit %q at %d", args[0], now)
+		}
+		if !slices.Equal(args[1:], []string{"c", "PUBLISH", "a", "b"}) || !slices.Equal(s.calls[0].Keys, ask.Keys) {
+			t.Errorf("%q, %q", s.calls[0].Keys, args)
+		}
+	})
+}
+
+// What comes of a call, how often it is sent, and how many attempts are unknown.
+func TestDo(t *testing.T) {
+	for name, row := range map[string]struct {
+		answers []answer
+		want    script.Code
+		err     error
+		sent    int // 0: more than one
+		unknown int // -1: some
+	}{
+		"answered":                 {[]answer{{code: script.Refused}}, script.Refused, nil, 1, 0},
+		"away once":                {[]answer{{err: errAway}, {code: script.Done}}, script.Done, nil, 2, 0},
+		"silent once":              {[]answer{{silent: true}, {code: script.Done}}, script.Done, nil, 2, 1},
+		"always silent":            {[]answer{{silent: true}}, 0, ErrNoAnswer, 3, 3},
+		"always away":              {[]answer{{err: errAway}}, 0, errAway, 0, 0},
+		"refused for good":         {[]answer{{err: errRefused}}, 0, errRefused, 1, 1},
+		"our guess was behind":     {[]answer{{code: script.Late}, {code: script.Done}}, script.Done, nil, 2, 0},
+		"a clock gone wild":        {[]answer{{code: script.Late}}, 0, ErrLate, lateReplies + 1, 0},
+		"refused, and then silent": {[]answer{{err: errLoading}, {silent: true}}, 0, ErrNoAnswer, 0, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{answers: row.answers}
+			calling(t, s, func(t *testing.T, c *Caller) {
+				start := time.Now()
+				r := c.Do(t.Context(), ask)
+				if !errors.Is(r.Err, row.err) || r.Err == nil && r.Reply.Code != row.want {
+					t.Errorf("%v, %v", r.Reply.Code, r.Err)
+				}
+				if n := s.sent(); n != row.sent && (row.sent > 0 || n < 2) {
+					t.Errorf("%d sent", n)
+				}
+				if n := len(r.Unknown); n != row.unknown && (row.unknown >= 0 || n == 0) {
+					t.Errorf("%d unknown", n)
+				}
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// Silence says less than a refusal before it.
+func TestWhy(t *testing.T) {
+	calling(t, &server{answers: []answer{{err: errLoading}, {silent: true}}}, func(t *testing.T, c *Caller) {
+		r := c.Do(t.Context(), ask)
+		if !errors.Is(r.Err, ErrNoAnswer) || !errors.Is(r.Why(), errLoading) {
+			t.Errorf("%v, because of %v", r.Err, r.Why())
+		}
+	})
+}
+
+// A call that is cancelled ends at once. Its attempt is over after its limit, and not
+// before: Outlast waits for that, unless the answer comes earlier.
+func TestCancelled(t *testing.T) {
+	for _, delay := range []time.Duration{500 * time.Millisecond, time.Hour} {
+		calling(t, &server{answers: []answer{{code: script.Done}}, delay: delay}, func(t *testing.T, c *Caller) {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			r := c.Do(ctx, ask)
+			if took := time.Since(start); !errors.Is(r.Err, context.DeadlineExceeded) || took != 100*time.Millisecond {
+				t.Errorf("%v after %v", r.Err, took)
+			}
+			if len(r.Unknown) != 1 || !r.Unknown[0].Pending() {
+				t.Fatalf("%+v", r)
+			}
+			c.Outlast(t.Context(), r.Unknown)
+			want := min(delay, time.Second+500*time.Millisecond) // a third of the timeout, and twice the slack
+			if took := time.Since(start); took < want || took > want+time.Second {
+				t.Errorf("over after %v, and not %v", took, want)
+			}
+		})
+	}
+}
+
+// After Tasks has ended, nothing is sent.
+func TestClosed(t *testing.T) {
+	s := &server{answers: []answer{{code: script.Done}}}
+	calling(t, s, func(t *testing.T, c *Caller) {
+		if err := c.config.Tasks.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r := c.Do(t.Context(), ask); !errors.Is(r.Err, ErrClosed) || len(r.Unknown) > 0 || s.sent() > 0 {
+			t.Errorf("%+v, %d sent", r, s.sent())
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package protocol
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// What the headers of the Lua files promise, each kind asks for: script, keys,
+// channel, arguments.
+func TestGoldenRequests(t *testing.T) {
+	one := Acquire{Owner: "c:1", From: 0, To: 1, Lease: 30 * time.Second, Token: true, Waiting: true}
+	once := Once{ID: "id", Keep: time.Minute}
+	mutex := Mutex{Name: "x", Fenced: true, TokenTTL: time.Hour}
+	fair := Fair{Mutex{Name: "x"}}
+	write := Write{Name: "x", WritersFirst: true}
+	bundle := Bundle{Permits{"x"}, []string{"p", "q"}}
+	taking := Taking{Semaphore{"x"}, once, 2, "undo"}
+	line := "redisson_lock_queue:{x} redisson_lock_timeout:{x} holdfast_lock_waiting:{x}"
+	for want, got := range map[string]script.Request{
+		"acquire | x redisson_lock_token:{x} |  | 30000 c:1 0 1 3600000":                                       mutex.Acquire(one),
+		"release | x | redisson_lock__channel:{x} | 0 c:1 2 1":                                                 mutex.Release("c:1", 2, 1),
+		"release | x |  | 0 c:1 1 0":                                                                           Mutex{Name: "x", Polling: true}.Release("c:1", 1, 0),
+		"renew | x |  | c:1 30000":                                                                             mutex.Renew("c:1", 1, 30*time.Second),
+		"adopt | x redisson_lock_token:{x} | redisson_lock__channel:{x} | 30000 c:1 d:2 3600000 0":             mutex.Adopt(one, "d:2"),
+		"force | x | redisson_lock__channel:{x} | 0 d:2":                                                       Mutex{Name: "x", Polling: true}.Force([]string{"d:2"}),
+		"inspect | x redisson_lock_token:{x} |  | ":                                                            mutex.Inspect(),
+		"acquire | x y |  | c:1 30000 0 1 30000 0 1":                                                           AcquireAll([]string{"x", "y"}, []Acquire{one, one}),
+		"acquire | x " + line + " redisson_lock_token:{x} | redisson_lock__channel:{x} | 30000 c:1 0 1 0 1 0":  fair.Acquire(one),
+		"release | x " + line + " | redisson_lock__channel:{x} | 0 c:1 1 0":                                    fair.Release("c:1", 1, 0),
+		"leave | x " + line + " | redisson_lock__channel:{x} | 0 c:1":                                          fair.Leave("c:1"),
+		"adopt | x redisson_lock_token:{x} | redisson_lock__channel:{x}:d:2 | 30000 c:1 d:2 0 0":               fair.Adopt(one, "d:2"),
+		"acquire | x holdfast_next:{x} {x}:c:1:rwlock_timeout:1 |  | 30000 c:1 0 1 {x}:":                       Read{Name: "x"}.Acquire(one),
+		"release | x {x}:c:1:rwlock_timeout:1 {x}:c:1:rwlock_timeout:2 | redisson_rwlock:{x} | 0 c:1 2 1 {x}:": Read{Name: "x"}.Release("c:1", 2, 1),
+		"renew | x {x}:c:1:rwlock_timeout:1 |  | c:1 30000 1 {x}:":                                             Read{Name: "x"}.Renew("c:1", 1, 30*time.Second),
+		"acquire | x holdfast_next:{x} redisson_lock_token:{x} |  | 30000 c:1 0 1 0 {x}: 10000":                write.Acquire(one),
+		"release | x | redisson_rwlock:{x} | 1 c:1 1 0 {x}:":                                                   write.Release("c:1", 1, 0),
+		"renew | x |  | c:1:write 30000":                                                                       write.Renew("c:1", 1, 30*time.Second),
+		"leave | holdfast_next:{x} | redisson_rwlock:{x} | 0 c:1":                                              write.Leave("c:1"),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 1 p q":                            bundle.Acquire(one),
+		"release | x {x}:timeout | redisson_sc:{x} | 1  p q":                                                   bundle.Release("", 1, 0),
+		"release | x {x}:timeout | redisson_sc:{x} | 1 holdfast_lost:{x} p":                                    bundle.GiveBack([]string{"p"}),
+		"renew | {x}:timeout |  | 30000 2 p q":                                                                 bundle.Renew("", 1, 30*time.Second),
+		"lease | x {x}:timeout | redisson_sc:{x} | p 1000 holdfast_lost:{x}":                                   bundle.Lease("p", time.Second),
+		"set | x {x}:timeout holdfast_calls:{x} | redisson_sc:{x} | id 60000 3 1":                              bundle.Set(once, 3, true),
+		"acquire | x holdfast_calls:{x} holdfast_next:{x} | redisson_sc:{x} | id 60000 2 1":                    taking.Acquire(one),
+		"undo | x holdfast_calls:{x} holdfast_next:{x} | redisson_sc:{x} | id 60000 2 undo":                    taking.Release("", 1, 0),
+		"leave | x holdfast_next:{x} | redisson_sc:{x} | id":                                                   taking.Leave(""),
+		"add | x holdfast_calls:{x} | redisson_sc:{x} | id 60000 2 1":                                          taking.Add(once, 2, true),
+		"await | x holdfast_zero:{x} |  | 7":                                                                   Latch{"x"}.Acquire(Acquire{Since: 7}),
+		"down | x holdfast_calls:{x} holdfast_zero:{x} | redisson_countdownlatch__channel__{x} | id 60000 0":   Latch{"x"}.Down(once),
+		"set | x holdfast_calls:{x} holdfast_zero:{x} | redisson_countdownlatch__channel__{x} | id 60000 1 5":  Latch{"x"}.Set(once, 5),
+		"expire | x |  | 1000": Expire([]string{"x"}, time.Second),
+	} {
+		text := fmt.Sprintf("%s | %s | %s | %s", got.Script.Name(), strings.Join(got.Keys, " "), got.Channel, strings.Join(got.Args, " "))
+		if text != want {
+			t.Errorf("got  %s\nwant %s", text, want)
+		}
+	}
+}
+
+// Replicas acknowledge what makes somebody a holder, and nothing else.
+func TestWhatReplicasAcknowledge(t *testing.T) {
+	all := map[string]Waitable{
+		"mutex": Mutex{Name: "x"}, "fair": Fair{Mutex{Name: "x"}}, "read": Read{Name: "x"}, "write": Write{Name: "x"},
+		"permits": Bundle{Permits{"x"}, []string{"p"}}, "semaphore": Taking{Semaphore{"x"}, Once{}, 1, ""}, "latch": Latch{"x"},
+	}
+	for name, w := range all {
+		if got := w.Acquire(Acquire{To: 1}).Acknowledged; got != (name != "latch") {
+			t.Errorf("acquire of %s: %v", name, got)
+		}
+		if w.Release("c:1", 1, 0).Acknowledged {
+			t.Errorf("release of %s", name)
+		}
+		if l, ok := w.(Lock); ok {
+			if ask := l.Adopt(Acquire{}, "d:2"); ask.Acknowledged == ask.IsZero() {
+				t.Errorf("adopt of %s", name)
+			}
+		}
+	}
+}
+
+func TestReadReplies(t *testing.T) {
+	reply := func(rest ...any) script.Reply { return script.Reply{Rest: rest} }
+	equal := func(got, want any) {
+		t.Helper()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	equal(ReadRefusal(reply(int64(1500), "c:1")), Refusal{TTL: 1500 * time.Millisecond, Holder: "c:1"})
+	equal(ReadRefusal(reply(int64(-1), "c:1")), Refusal{TTL: -1, Holder: "c:1"})
+	equal(ReadRefusal(reply(int64(-2))), Refusal{})
+	equal(ReadRefusal(reply()), Refusal{})
+
+	equal(ReadRetry(reply(int64(1500), "c:1", int64(20))), 21*time.Millisecond)
+	equal(ReadRetry(reply(int64(1500), "c:1", int64(-1))), time.Duration(-1))
+	equal(ReadRetry(reply(int64(1500), "c:1")), 1501*time.Millisecond)
+	equal(ReadRetry(reply(int64(-1), "c:1")), time.Duration(-1))
+
+	state, err := ReadState(reply(int64(-1), "write", "7", []any{"c:1", "2"}, []any{"d:1"}))
+	equal(state, State{TTL: -1, Mode: "write", Token: 7, Holders: []Holder{{"c:1", 2}}, Waiters: []string{"d:1"}})
+	equal(err, nil)
+	for _, bad := range [][]any{{}, {int64(1)}, {int64(1), ""}, {int64(1), "", "x"}, {int64(1), "", "1", "x"}, {int64(1), "", "1", []any{"c:1", "x"}}} {
+		if _, err := ReadState(reply(bad...)); err == nil {
+			t.Errorf("%v was read", bad)
+		}
+	}
+
+	found, err := Bundle{}.ReadRenewal(reply(nil, []any{"2", "1000", "-1", "r"}), 1)
+	equal(found, Renewal{Count: 2, Lives: true, Left: time.Second, Gone: -time.Millisecond, Missing: []string{"r"}})
+	equal(err, nil)
+	if _, err := (Bundle{}).ReadRenewal(reply([]any{"2"}), 0); err == nil {
+		t.Error("one number was read as three")
+	}
+
+	short, err := ReadShortage(reply(int64(1000), "", int64(5), int64(-1), int64(3), int64(2), int64(1)))
+	equal(short, Shortage{TTL: time.Second, Available: -1, Held: 3, Reserved: 2, Exists: true})
+	equal(err, nil)
+	if _, err := ReadShortage(reply(int64(1000))); err == nil {
+		t.Error("half a refusal was read")
+	}
+
+	count, at, err := ReadCount(reply(int64(-1), "", int64(-1), int64(4), int64(99)))
+	equal([]any{count, at, err}, []any{4, int64(99), nil})
+}

@@ -1,0 +1,21 @@
+// Package waitqueue orders the waiters of one process for one lock.
+//
+// Waiters for a lock form a FIFO queue. Only its head talks to Redis, so a process
+// has one subscription and one outstanding attempt for a lock, however many
+// goroutines wait for it.
+//
+//	Join ──▶ queued ──(those before have left)──▶ head ──▶ Leave
+//	            └────────────(gives up)──────────────────▶ Leave
+//
+// What the head has learnt belongs to the queue and outlives the head: the
+// subscription, the wake-up, and when to try again without one. So a head that leaves
+// takes no wake-up with it: what it has not used is still there for the next, and what
+// it has used up without getting an answer it gives back ([Waiter.Notify]).
+//
+// An attempt needs the queue's try slot. Whoever abandons an attempt leaves the slot
+// with it until it is answered or has timed out.
+//
+// There is no goroutine here: waiters run on their own. Queues.mu guards the map,
+// the queues and the waiters; it is held for a few instructions, never during I/O.
+// A queue exists while it has waiters or its try slot is taken.
+package waitqueue
