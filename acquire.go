@@ -367,11 +367,11 @@ func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
 	t.ref() // the hold's
 	t.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	t.freeOp()
-	return h, nil
+	return h.Hold, nil
 }
 
 // watch begins to watch a new run of holds. t.mu is held.
-func (a *acquisition) watch(h *Hold, sent time.Time) {
+func (a *acquisition) watch(h *single, sent time.Time) {
 	t, c := a.state, a.client
 	t.until = time.Time{}
 	if c.config.maxHold > 0 {
@@ -404,11 +404,16 @@ func (c *Client) notReplicated(name string, o call.Result) error {
 	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.Acknowledged, c.config.replicas), ErrNotReplicated)
 }
 
-func (a *acquisition) hold() *Hold {
-	h := &Hold{
-		owned: a.state, since: time.Now(), hooks: a.config.hooks,
-		renewed: a.config.lease == 0 || a.config.keep, token: a.state.token,
+// hold makes a hold of the owner's. state.mu is held.
+func (a *acquisition) hold() *single {
+	t := a.state
+	s := &single{
+		Hold: &Hold{
+			name: t.kind.name, owner: t.owner, since: time.Now(), hooks: a.config.hooks, token: t.token, mu: &t.mu,
+		},
+		owned: t, renewed: a.config.lease == 0 || a.config.keep,
 	}
-	h.ctx, h.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, a.state.owner, h))
-	return h
+	s.held = s
+	s.ctx, s.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, t.owner, s.Hold))
+	return s
 }

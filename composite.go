@@ -9,68 +9,60 @@ import (
 	"time"
 )
 
-// bundle is what a hold of several locks is made of: the holds of its parts, of
-// which enough have to live. A multi-lock needs all of them, a RedLock a quorum.
+// composite is a hold of several locks: the holds of its parts, of which enough have to
+// live. A multi-lock needs all of them, a RedLock a quorum.
 //
-// It has two phases. While it gathers, it fails once too many parts cannot be
-// had or have been lost. When it is handed out it is lost once too few live.
-// Parts that are had after that join it.
+// It has two phases. While parts are acquired, it fails once too many cannot be had or
+// have been lost. When it is handed out it is lost once too few live. Parts that are
+// acquired after that join it.
 //
 // Its mutex is taken after those of its parts, which tell it of their end.
 type composite struct {
-	name  string
-	owner Owner
-	of    int // how many parts there are
-	need  int // how many of them have to live
+	*Hold
 
-	// news receives when a part was had, or could not be had.
+	of   int // how many parts there are
+	need int // how many of them have to live
+
+	// news receives when a part was acquired, or could not be.
 	news chan struct{}
 
-	mu     sync.Mutex
-	client *Client // of the first part: its tasks count the composite's goroutines
-	parts  []*member
-	live   int           // how many of them live
-	missed []error       // why the others could not be had, or died
-	held   bool          // it is handed out
-	lease  time.Duration // that all parts have been set to; 0 if they have not
-	lost   error         // why the hold is lost; nil while it is not
+	lock        sync.Mutex // Hold.mu
+	firstClient *Client    // of the first part: its tasks count the composite's goroutines
+	members     []*member
+	live        int           // how many of them live
+	missed      []error       // why the others could not be acquired, or ended
+	handedOut   bool          // to the caller
+	lease       time.Duration // that all parts have been set to; 0 if they have not
 }
 
-// member is a part that was had.
+// member is an acquired part.
 type member struct {
 	*Hold
-	dead bool // guarded by composite.mu
+
+	dead bool // guarded by the composite's mu
 }
 
 // newComposite returns the hold of so many parts, need of which have to live. It has
 // none yet. Parts are to be acquired under the hold's context, so that whatever ends
-// it ends their acquiring, too.
-func newComposite(ctx context.Context, name string, owners owners, of, need int, hooks hookList) *Hold {
-	h := &Hold{
-		composite: &composite{name: name, owner: owners.one(), of: of, need: need, news: make(chan struct{}, 1)},
-		since:     time.Now(), hooks: hooks,
+// it ends their acquiring, too. Client is that of the first part, if it is known.
+func newComposite(ctx context.Context, name string, client *Client, owners owners, of, need int, hooks hookList) *composite {
+	b := &composite{
+		Hold: &Hold{name: name, owner: owners.one(), since: time.Now(), hooks: hooks},
+		of:   of, need: need, news: make(chan struct{}, 1), firstClient: client,
 	}
-	h.ctx, h.cancel = context.WithCancelCause(owners.heldIn(ctx, h))
-	return h
+	b.held, b.mu = b, &b.lock
+	b.ctx, b.cancel = context.WithCancelCause(owners.heldIn(ctx, b.Hold))
+	return b
 }
 
-// Parts returns the holds that a hold of several locks is made of, for example
-// to read their fencing tokens; those of a [MultiLock] in the order of its name,
-// those of a [RedLock] in the order in which they were had. It returns nil for a
-// hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
-func (h *Hold) Parts() []*Hold {
-	if h.composite == nil {
-		return nil
-	}
-	return h.composite.holds(false)
-}
+func (b *composite) parts() []*Hold { return b.holds(false) }
 
 // holds returns the parts, or those that live.
 func (b *composite) holds(onlyLive bool) []*Hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	holds := make([]*Hold, 0, len(b.parts))
-	for _, m := range b.parts {
+	holds := make([]*Hold, 0, len(b.members))
+	for _, m := range b.members {
 		if !m.dead || !onlyLive {
 			holds = append(holds, m.Hold)
 		}
@@ -79,15 +71,15 @@ func (b *composite) holds(onlyLive bool) []*Hold {
 }
 
 // join makes a part of a hold. If the composite is no more, the part is given back.
-func (b *composite) join(h, part *Hold) {
+func (b *composite) join(part *Hold) {
 	m := &member{Hold: part}
 	b.mu.Lock()
-	over := h.state() != nil
+	over := b.state() != nil
 	if !over {
-		if b.client == nil {
-			b.client = part.client()
+		if b.firstClient == nil {
+			b.firstClient = part.held.client()
 		}
-		b.parts = append(b.parts, m)
+		b.members = append(b.members, m)
 		b.live++
 	}
 	b.mu.Unlock()
@@ -96,45 +88,38 @@ func (b *composite) join(h, part *Hold) {
 		_ = part.Unlock()
 		return
 	}
-	part.whenEnded(func() { b.died(h, m) })
+	part.whenEnded(func() { b.partEnded(m) })
 	if lease := b.fixedLease(); lease > 0 {
 		// It comes late, and ends with the others. If that cannot be said, it ends
 		// with the lease that it was taken with.
-		_ = part.fixLease(h.ctx, lease)
+		_ = part.held.fixLease(b.ctx, lease)
 	}
 	b.tell()
 }
 
-// client is one that has to do with the hold. Of a bundle it never changes, once
-// it has a part.
-func (h *Hold) client() *Client {
-	if h.composite != nil {
-		return h.composite.client
-	}
-	return h.owned.kind.client
-}
+func (b *composite) client() *Client { return b.firstClient }
 
-// miss takes note that a part could not be had. What fails when all is over has
-// not failed by itself.
-func (b *composite) miss(h *Hold, why error) {
+// partFailed takes note that a part could not be acquired. What fails when all is over
+// has not failed by itself.
+func (b *composite) partFailed(why error) {
 	b.mu.Lock()
-	if h.state() == nil {
+	if b.state() == nil {
 		b.missed = append(b.missed, why)
-		b.checkQuorum(h, why)
+		b.checkQuorum(why)
 	}
 	b.mu.Unlock()
 	b.tell()
 }
 
-// died takes note that a part was lost, or given back by another than the
-// bundle. The part's mutex is held.
-func (b *composite) died(h *Hold, m *member) {
+// partEnded takes note that a part was lost, or given back by another than the
+// composite. The part's mutex is held.
+func (b *composite) partEnded(m *member) {
 	why := m.state()
 	b.mu.Lock()
 	m.dead = true
 	b.live--
 	b.missed = append(b.missed, why)
-	b.checkQuorum(h, why)
+	b.checkQuorum(why)
 	b.mu.Unlock()
 	b.tell()
 }
@@ -146,7 +131,7 @@ func (b *composite) fixedLease() time.Duration {
 	return b.lease
 }
 
-// tell has whoever gathers look at how things stand.
+// tell has whoever acquires the parts look at how things stand.
 func (b *composite) tell() {
 	select {
 	case b.news <- struct{}{}:
@@ -156,23 +141,24 @@ func (b *composite) tell() {
 
 // checkQuorum ends the hold if too few parts live, or can be had; why is what the last
 // one died of. b.mu is held.
-func (b *composite) checkQuorum(h *Hold, why error) {
+func (b *composite) checkQuorum(why error) {
 	enough := b.live >= b.need
-	if !b.held {
+	if !b.handedOut {
 		enough = len(b.missed) <= b.of-b.need
 	}
-	if enough || h.state() != nil {
+	if enough || b.state() != nil {
 		return
 	}
 	if errors.Is(why, ErrClosed) {
 		b.lost = problem(b.name, "a part was given back then", ErrClosed)
-		h.cancel(ErrClosed)
+		b.cancel(ErrClosed)
 		return
 	}
 	b.lost = &LostError{Name: b.name, Reason: b.reason(why)}
-	h.cancel(b.lost)
-	if lost := b.lost; b.held {
-		b.client.tasks.Go(func() { b.client.tasks.Aside(func() { h.tellLoss(lost) }) })
+	b.cancel(b.lost)
+	if lost := b.lost; b.handedOut {
+		tasks := &b.firstClient.tasks
+		tasks.Go(func() { tasks.Aside(func() { b.tellLoss(lost) }) })
 	}
 }
 
@@ -189,45 +175,25 @@ func (b *composite) reason(why error) string {
 	return text
 }
 
-// hand hands the hold out if enough parts live, and reports whether it did.
-func (b *composite) hand(h *Hold, started time.Time) bool {
+// handOut hands the hold out if enough parts live, and reports whether it did.
+func (b *composite) handOut(started time.Time) bool {
 	b.mu.Lock()
-	b.held = b.live >= b.need && h.state() == nil
-	h.since = time.Now()
-	held := b.held
+	b.handedOut = b.live >= b.need && b.state() == nil
+	b.since = time.Now()
+	handedOut := b.handedOut
 	b.mu.Unlock()
-	if held {
-		h.tellAcquired(time.Since(started))
+	if handedOut {
+		b.tellAcquired(time.Since(started))
 	}
-	return held
-}
-
-// whenEnded has f called when the hold is lost or given back, at once if it has
-// been. The hold's mutex is held then.
-func (h *Hold) whenEnded(f func()) {
-	mu := h.mutex()
-	mu.Lock()
-	defer mu.Unlock()
-	if h.state() != nil {
-		f()
-		return
-	}
-	cancel := h.cancel
-	h.cancel = func(cause error) {
-		cancel(cause)
-		f()
-	}
+	return handedOut
 }
 
 // deadline is until when enough parts live as things stand. Of a lost hold it is
 // until when they would have.
-func (b *composite) deadline(h *Hold) time.Time {
+func (b *composite) deadline() time.Time {
 	b.mu.Lock()
-	ended, lost := h.ended != nil, b.lost != nil
+	lost := b.lost != nil
 	b.mu.Unlock()
-	if ended {
-		return time.Time{}
-	}
 	parts := b.holds(!lost)
 	deadlines := make([]time.Time, len(parts))
 	for i, part := range parts {
@@ -240,14 +206,18 @@ func (b *composite) deadline(h *Hold) time.Time {
 	return deadlines[b.need-1]
 }
 
-// extend extends the parts side by side, and fails if it fails with too many.
-func (b *composite) extend(h *Hold, one func(part *Hold) error) error {
-	if err := h.alive(); err != nil {
+func (b *composite) extend(ctx context.Context, d time.Duration) error {
+	return b.eachPart(func(part *Hold) error { return part.Extend(ctx, d) })
+}
+
+// eachPart extends the parts side by side, and fails if it fails with too many.
+func (b *composite) eachPart(extend func(part *Hold) error) error {
+	if err := b.alive(); err != nil {
 		return err
 	}
 	parts := b.holds(true)
-	errs := sideBySide(parts, one)
-	lost := h.alive()
+	errs := sideBySide(parts, extend)
+	lost := b.alive()
 	if len(parts)-len(errs) >= b.need {
 		return lost
 	}
@@ -255,8 +225,8 @@ func (b *composite) extend(h *Hold, one func(part *Hold) error) error {
 }
 
 // unlock gives the parts back side by side, each whatever comes of the others.
-func (b *composite) unlock(h *Hold) error {
-	lost, err := b.end(h, "this hold was unlocked before", nil)
+func (b *composite) unlock() error {
+	lost, err := b.end("this hold was unlocked before", nil)
 	if err != nil {
 		return err
 	}
@@ -269,40 +239,40 @@ func (b *composite) unlock(h *Hold) error {
 	back := !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrUntold) })
 	switch {
 	case errors.Is(err, ErrLost):
-		h.tellLoss(err)
+		b.tellLoss(err)
 	case enough || back:
-		h.hooks.released(Event{Name: b.name, Owner: b.owner, Held: time.Since(h.since)})
+		b.tellReleased()
 	}
 	return err
 }
 
 // end ends the hold, and returns why it was lost before if it was; or why it has
 // ended before.
-func (b *composite) end(h *Hold, sentence string, cause error) (lost, err error) {
+func (b *composite) end(sentence string, cause error) (lost, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if h.ended != nil {
-		return nil, h.ended
+	if b.ended != nil {
+		return nil, b.ended
 	}
-	h.ended = problem(b.name, sentence, ErrNotHeld)
-	h.cancel(cause)
+	b.ended = problem(b.name, sentence, ErrNotHeld)
+	b.cancel(cause)
 	return b.lost, nil
 }
 
-// abandon ends what is gathered because the wait is over.
-func (b *composite) abandon(h *Hold) {
+// abandon ends the acquiring because the wait is over.
+func (b *composite) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.held {
-		h.cancel(errWaitOver)
+	if !b.handedOut {
+		b.cancel(errWaitOver)
 	}
 }
 
-// rollback gives back what has been gathered, side by side. It waits for that
+// rollback gives back what has been acquired, side by side. It waits for that
 // until ctx ends; the rest goes on in the background, and so does what Redis has
 // not answered to.
-func (b *composite) rollback(ctx context.Context, h *Hold) {
-	if _, err := b.end(h, "not all of its parts could be had", ErrNotHeld); err != nil {
+func (b *composite) rollback(ctx context.Context) {
+	if _, err := b.end("not all of its parts could be had", ErrNotHeld); err != nil {
 		return
 	}
 	parts := b.holds(false)
@@ -316,7 +286,7 @@ func (b *composite) rollback(ctx context.Context, h *Hold) {
 		_ = sideBySide(parts, (*Hold).Unlock)
 	}
 	// Each Unlock counts by itself, but for its hooks.
-	if !b.client.tasks.Go(func() { b.client.tasks.Aside(giveBack) }) {
+	if tasks := &b.firstClient.tasks; !tasks.Go(func() { tasks.Aside(giveBack) }) {
 		giveBack()
 	}
 	select {
@@ -325,33 +295,15 @@ func (b *composite) rollback(ctx context.Context, h *Hold) {
 	}
 }
 
-// fixLease ends the renewal of a fixed lease that was kept until all parts were
-// had, and makes the hold last for it from now on. It is no error that a part
-// cannot last so long because of [WithMaxHold].
-func (h *Hold) fixLease(ctx context.Context, lease time.Duration) error {
-	if b := h.composite; b != nil {
-		b.mu.Lock()
-		b.lease = lease
-		b.mu.Unlock()
-		return b.extend(h, func(part *Hold) error { return part.fixLease(ctx, lease) })
-	}
-	t := h.owned
-	t.mu.Lock()
-	h.renewed = false
-	if t.entry != nil { // its renewals were of another lease
-		c := t.kind.client
-		c.watchdog.SetLease(t.entry, c.config.lease)
-		c.watchdog.SetRenewing(t.entry, t.wantsRenewal())
-	}
-	if !t.until.IsZero() {
-		lease = min(lease, time.Until(t.until).Truncate(time.Millisecond))
-	}
-	entry, err := t.entry, h.state()
-	t.mu.Unlock()
-	if err != nil || lease < MinLease {
-		return err
-	}
-	return h.extend(ctx, entry, lease)
+func (b *composite) fixLease(ctx context.Context, lease time.Duration) error {
+	b.mu.Lock()
+	b.lease = lease
+	b.mu.Unlock()
+	return b.eachPart(func(part *Hold) error { return part.held.fixLease(ctx, lease) })
+}
+
+func (b *composite) detach() (Owner, error) {
+	return Owner{}, problem(b.name, "each of its parts has an owner", ErrInvalidOwner)
 }
 
 // sideBySide does something with every part at the same time, and returns the

@@ -20,7 +20,8 @@
 //	Mutex, ...        one lock kind a file: a kind's traits, and its protocol (kind.go);
 //	                  lock.go is what all locks can do, object.go all semaphores and latches
 //	acquire.go        acquiring, and the one loop that waits for it (wait.go)
-//	hold.go           a hold, and giving it back
+//	hold.go           a hold, whatever it is of
+//	single.go         a hold of one lock, and giving it back
 //	owner.go          who holds a lock, and how a context knows it
 //	transfer.go       handing a hold over to another owner, in another process too
 //	composite.go      a hold of several locks (multi.go, multionescript.go, redlock.go)

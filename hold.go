@@ -2,50 +2,57 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the
 // watchdog moves it for as long as Redis acknowledges the renewals. All methods
 // are safe for concurrent use.
 type Hold struct {
-	owned     *ownerState
-	composite *composite      // what a hold of several locks is made of, else nil
-	ctx       context.Context // a hold is a context: that is how it tells its loss
-	cancel    context.CancelCauseFunc
-	since     time.Time
-	renewed   bool  // the watchdog renews for it
-	token     int64 // 0: none
-	hooks     hookList
-	ended     error       // why the hold is no more, other than loss; guarded by mutex
-	lost      error       // why it is lost; guarded by mutex
-	told      atomic.Bool // the hooks know of its loss
-	// lastDeadline is the deadline that a lost hold had; guarded by mutex.
-	lastDeadline time.Time
+	held   holding
+	name   string
+	owner  Owner           // zero if several locks have several
+	ctx    context.Context // a hold is a context: that is how it tells its loss
+	cancel context.CancelCauseFunc
+	since  time.Time
+	token  int64 // 0: none
+	hooks  hookList
+	told   atomic.Bool // the hooks know of its loss
+
+	mu    *sync.Mutex // guards what follows; it belongs to what is held
+	ended error       // why the hold is no more, other than loss
+	lost  error       // why it is lost
+}
+
+// holding is what a hold stands for: one lock ([single]), or several ([composite]).
+type holding interface {
+	// deadline is until when it may be trusted; of what is lost, until when it could
+	// have been.
+	deadline() time.Time
+	// extend makes it live for at least d from now.
+	extend(ctx context.Context, d time.Duration) error
+	// fixLease ends its renewal, and makes it live for lease from now, or for as long
+	// as [WithMaxHold] lets it.
+	fixLease(ctx context.Context, lease time.Duration) error
+	// unlock gives it back.
+	unlock() error
+	// detach ends the hold without a release.
+	detach() (Owner, error)
+	// parts are the holds that it is made of; nil if it is one lock.
+	parts() []*Hold
+	// client is one that has to do with it.
+	client() *Client
 }
 
 // Name returns the lock's name; of a hold of several locks, that of the
 // [MultiLock] or [RedLock].
-func (h *Hold) Name() string {
-	if h.composite != nil {
-		return h.composite.name
-	}
-	return h.owned.kind.name
-}
+func (h *Hold) Name() string { return h.name }
 
 // Owner returns who holds the lock. Several locks have one owner if all are of one
 // client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs.
-func (h *Hold) Owner() Owner {
-	if h.composite != nil {
-		return h.composite.owner
-	}
-	return h.owned.owner
-}
+func (h *Hold) Owner() Owner { return h.owner }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
 // those of several locks are in [Hold.Parts].
@@ -53,6 +60,12 @@ func (h *Hold) Owner() Owner {
 // same for as long as the hold lasts. Redisson: RFencedLock.getToken, which
 // returns the last token of whichever holder.
 func (h *Hold) Token() int64 { return h.token }
+
+// Parts returns the holds that a hold of several locks is made of, for example
+// to read their fencing tokens; those of a [MultiLock] in the order of its name,
+// those of a [RedLock] in the order in which they were had. It returns nil for a
+// hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
+func (h *Hold) Parts() []*Hold { return h.held.parts() }
 
 // Context returns the context to do the work under. It is derived from the one
 // that Lock was called with, and Lock of the same lock under it is reentrant: it
@@ -68,21 +81,13 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
 func (h *Hold) Deadline() time.Time {
-	if h.composite != nil {
-		return h.composite.deadline(h)
-	}
-	t := h.owned
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case h.ended != nil:
+	h.mu.Lock()
+	ended := h.ended != nil
+	h.mu.Unlock()
+	if ended {
 		return time.Time{}
-	case h.lost != nil:
-		return h.lastDeadline
-	case t.entry == nil:
-		return t.deadline
 	}
-	return t.kind.client.watchdog.Deadline(t.entry)
+	return h.held.deadline()
 }
 
 // Extend makes the lock live for at least d from now, and moves the deadline
@@ -96,79 +101,23 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if h.composite != nil {
-		return h.composite.extend(h, func(part *Hold) error { return part.Extend(ctx, d) })
-	}
-	entry, err := h.extendable(d)
-	if err != nil {
+	if err := h.alive(); err != nil {
 		return err
 	}
-	return h.extend(ctx, entry, d)
-}
-
-// extend is Extend after the checks.
-func (h *Hold) extend(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
-	t := h.owned
-	c := t.kind.client
-	answered := t.expect(d)
-	o, err := c.ask(ctx, t.kind, "renew", t.kind.lock.Renew(t.owner.String(), t.counts(), d))
-	answered(o)
-	if err != nil {
-		return err
-	}
-	count, err := t.renewed(o.Reply, 0, o.Sent)
-	if err != nil {
-		return &BackendError{Op: "renew", Name: t.kind.name, MayHaveRun: true, Err: err}
-	}
-	if count == 0 {
-		t.lose(entry, watchdog.NotHeld)
-		return h.alive()
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.entry == entry { // else the answer is about holds that have ended
-		c.watchdog.Acknowledge(entry, o.Sent, d)
-	}
-	return h.state()
-}
-
-// extendable returns what is watched for the hold, or why it cannot be extended.
-func (h *Hold) extendable(d time.Duration) (*watchdog.Entry, error) {
-	t := h.owned
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := h.state(); err != nil {
-		return nil, err
-	}
-	if !t.until.IsZero() && time.Now().Add(d).After(t.until) {
-		return nil, t.kind.client.beyondMaxHold(t.kind.name)
-	}
-	return t.entry, nil
-}
-
-// mutex guards the hold's state.
-func (h *Hold) mutex() *sync.Mutex {
-	if h.composite != nil {
-		return &h.composite.mu
-	}
-	return &h.owned.mu
+	return h.held.extend(ctx, d)
 }
 
 // alive returns why the hold is no more, or nil.
 func (h *Hold) alive() error {
-	mu := h.mutex()
-	mu.Lock()
-	defer mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.state()
 }
 
-// state is alive with mutex held.
+// state is alive with mu held.
 func (h *Hold) state() error {
-	switch {
-	case h.ended != nil:
+	if h.ended != nil {
 		return h.ended
-	case h.composite != nil:
-		return h.composite.lost
 	}
 	return h.lost
 }
@@ -190,95 +139,37 @@ func (h *Hold) state() error {
 //     repeated in the background until the lease has ended.
 //
 // Redisson: RLock.unlock.
-func (h *Hold) Unlock() error {
-	if h.composite != nil {
-		return h.composite.unlock(h)
-	}
-	t := h.owned
-	c := t.kind.client
-	if !c.tasks.Begin() { // Close has given it back
-		return h.alive()
-	}
-	defer c.tasks.End()
-	deadline, held, lost, err := h.leave()
-	if err != nil {
-		return err
-	}
-	if held {
-		defer t.unref()
-	}
-	if lost != nil {
-		if held {
-			c.releaseLater(t) // first: the hook may close the client
-		}
-		c.tasks.Aside(func() { h.tellLoss(lost) })
-		return lost
-	}
-	ctx, cancel := c.withinTimeout(c.life)
-	defer cancel()
-	switch err := t.unlock(ctx, deadline); {
-	case errors.Is(err, ErrLost):
-		c.tasks.Aside(func() { h.tellLoss(err) })
-		return err
-	case err != nil && !errors.Is(err, ErrUntold):
-		return err
-	default:
-		c.tasks.Aside(func() { h.hooks.released(Event{Name: t.kind.name, Owner: t.owner, Held: time.Since(h.since)}) })
-		return err
-	}
-}
+func (h *Hold) Unlock() error { return h.held.unlock() }
 
-// leave takes the hold off its owner's state, and returns until when it could have been
-// trusted, whether that still had it, and why it was lost if it was. After
-// the last one has left, nothing is renewed any more.
-func (h *Hold) leave() (deadline time.Time, held bool, lost, err error) {
-	t := h.owned
-	dog := t.kind.client.watchdog
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if h.ended != nil {
-		return time.Time{}, false, nil, h.ended
+// whenEnded has f called when the hold is lost or given back, at once if it has
+// been. The hold's mutex is held then.
+func (h *Hold) whenEnded(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state() != nil {
+		f()
+		return
 	}
-	h.ended = problem(t.kind.name, "this hold was unlocked before", ErrNotHeld)
-	if _, there := t.holds[h]; !there { // it was lost, and its key has gone
-		return time.Time{}, false, h.lost, nil
+	cancel := h.cancel
+	h.cancel = func(cause error) {
+		cancel(cause)
+		f()
 	}
-	delete(t.holds, h)
-	switch {
-	case h.lost != nil:
-	case len(t.holds) > 0:
-		deadline = dog.Deadline(t.entry)
-		dog.SetRenewing(t.entry, t.wantsRenewal())
-	case !t.endWatch():
-		// The deadline has passed, and the watchdog is about to say so.
-		h.lost = &LostError{Name: t.kind.name, Reason: t.because(watchdog.Unanswered, h.renewed)}
-		t.lost = h.lost
-		h.cancel(h.lost)
-	default:
-		deadline = t.deadline
-	}
-	h.cancel(nil) // no effect if it was cancelled with a cause before
-	return deadline, true, h.lost, nil
 }
 
 // tellAcquired tells the hooks of a new hold.
 func (h *Hold) tellAcquired(waited time.Duration) {
-	h.hooks.acquired(Event{Name: h.Name(), Owner: h.Owner(), Waited: waited})
+	h.hooks.acquired(Event{Name: h.name, Owner: h.owner, Waited: waited})
+}
+
+// tellReleased tells the hooks that the hold was given back.
+func (h *Hold) tellReleased() {
+	h.hooks.released(Event{Name: h.name, Owner: h.owner, Held: time.Since(h.since)})
 }
 
 // tellLoss tells the hooks that the hold was lost, once.
 func (h *Hold) tellLoss(why error) {
 	if !h.told.Swap(true) {
-		h.hooks.lost(Event{Name: h.Name(), Owner: h.Owner(), Held: time.Since(h.since), Err: why})
+		h.hooks.lost(Event{Name: h.name, Owner: h.owner, Held: time.Since(h.since), Err: why})
 	}
-}
-
-// wantsRenewal reports whether any hold is to be renewed. t.mu is held.
-func (t *ownerState) wantsRenewal() bool {
-	for h := range t.holds {
-		if h.renewed {
-			return true
-		}
-	}
-	return false
 }

@@ -307,35 +307,40 @@ func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOpti
 	}
 	bound, stop := g.bound()
 	defer stop()
+	return g.until(bound, func() (*Hold, bool, error) { return m.attempt(bound, g) })
+}
+
+// until attempts until it succeeds, is not worth starting over, or bound ends.
+func (g *compositeAcquire) until(bound context.Context, attempt func() (h *Hold, again bool, err error)) (*Hold, error) {
 	for {
-		h, again, err := m.attempt(bound, g)
+		h, again, err := attempt()
+		if err == nil {
+			return h, nil
+		}
 		if again {
 			call.Sleep(bound, startOver.pause(g.tries))
-			again = bound.Err() == nil
 			g.tries++
 		}
 		switch {
-		case err == nil:
-			return h, nil
-		case ctx.Err() != nil:
-			return nil, gaveUp(ctx, m.name)
-		case !again:
+		case g.caller.Err() != nil:
+			return nil, gaveUp(g.caller, g.name)
+		case !again || bound.Err() != nil:
 			return nil, err
 		}
 	}
 }
 
-// attempt gathers all parts and hands the hold out, or gives back what it has
+// attempt acquires all parts and hands the hold out, or gives back what it has
 // got. Again says that it is worth starting over: a part was lost while others
 // were waited for, or one that is not to be waited for was refused.
 func (m *MultiLock) attempt(bound context.Context, g *compositeAcquire) (held *Hold, again bool, err error) {
-	h := newComposite(g.caller, m.name, g.owners, len(m.parts), len(m.parts), g.config.hooks)
-	err = m.acquireParts(bound, g, h)
-	if err == nil && h.composite.hand(h, g.started) {
-		return h, false, nil
+	b := newComposite(g.caller, m.name, nil, g.owners, len(m.parts), len(m.parts), g.config.hooks)
+	err = m.acquireParts(bound, g, b)
+	if err == nil && b.handOut(g.started) {
+		return b.Hold, false, nil
 	}
-	lost := h.alive() // because of a part that was had already
-	h.composite.rollback(bound, h)
+	lost := b.alive() // because of a part that was had already
+	b.rollback(bound)
 	if lost != nil {
 		return nil, !g.oneTry && errors.Is(lost, ErrLost), lost
 	}
@@ -343,45 +348,45 @@ func (m *MultiLock) attempt(bound context.Context, g *compositeAcquire) (held *H
 }
 
 // acquireParts acquires all parts.
-func (m *MultiLock) acquireParts(bound context.Context, g *compositeAcquire, h *Hold) error {
+func (m *MultiLock) acquireParts(bound context.Context, g *compositeAcquire, b *composite) error {
 	g.tied = false
-	if done, err := m.inOneScript(g, h); done {
+	if done, err := m.inOneScript(g, b); done {
 		return err
 	}
 	lease, keep := g.config.lease, g.config.keep
 	g.config.keep = true
 	defer func() { g.config.keep = keep }()
 	for _, p := range m.parts {
-		if err := g.next(bound, h, p); err != nil {
+		if err := g.next(bound, b, p); err != nil {
 			return err
 		}
 	}
 	if lease == 0 || keep { // else whoever asked for this one sees to it
 		return nil
 	}
-	return g.inTime(bound, "renew", h.fixLease(bound, lease))
+	return g.inTime(bound, "renew", b.fixLease(bound, lease))
 }
 
 // next acquires one part.
-func (g *compositeAcquire) next(bound context.Context, h *Hold, p part) (err error) {
+func (g *compositeAcquire) next(bound context.Context, b *composite, p part) (err error) {
 	var one *Hold
 	if g.oneTry || p.tied {
-		stop := context.AfterFunc(bound, func() { h.composite.abandon(h) })
+		stop := context.AfterFunc(bound, b.abandon)
 		defer stop()
-		one, err = p.TryLock(h.ctx, g.forPart(false)...)
+		one, err = p.TryLock(b.ctx, g.forPart(false)...)
 		// Waiting for it while having the one before it could be waiting for ever.
 		g.tied = !g.oneTry && errors.Is(err, ErrLocked)
 		if err == nil && !stop() {
-			h.composite.join(h, one)
+			b.join(one)
 			return g.inTime(bound, opAcquire, context.Cause(bound))
 		}
 	} else {
-		one, err = p.Lock(h.ctx, g.forPart(true)...)
+		one, err = p.Lock(b.ctx, g.forPart(true)...)
 	}
 	if err != nil {
 		return g.inTime(bound, opAcquire, err)
 	}
-	h.composite.join(h, one)
+	b.join(one)
 	return nil
 }
 

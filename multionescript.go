@@ -16,14 +16,14 @@ import (
 
 // inOneScript takes all parts in one script if it can. It reports false if they have
 // to be asked for one by one.
-func (m *MultiLock) inOneScript(g *compositeAcquire, h *Hold) (done bool, err error) {
+func (m *MultiLock) inOneScript(g *compositeAcquire, b *composite) (done bool, err error) {
 	kinds, ok := m.oneScript()
 	if owner := g.owners.one(); !ok || owner == (Owner{}) || !g.oneTry && anyWaiter(kinds, owner) {
 		return false, nil
 	}
-	holds, err := acquireAll(h.ctx, kinds, g.forPart(false))
+	holds, err := acquireAll(b.ctx, kinds, g.forPart(false))
 	for _, part := range holds {
-		h.composite.join(h, part)
+		b.join(part)
 	}
 	// One at a time can be waited for.
 	wait := !g.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))

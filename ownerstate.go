@@ -28,7 +28,7 @@ type ownerState struct {
 	refs int // guarded by Client.mu
 
 	mu    sync.Mutex
-	holds map[*Hold]struct{} // handed out, and neither unlocked nor forgotten yet
+	holds map[*single]struct{} // handed out, and neither unlocked nor forgotten yet
 	// count is how often the owner holds the lock in Redis, and never less: as often
 	// as there are holds, or more while one is being given back, or may have to be.
 	count int
@@ -67,7 +67,7 @@ func (c *Client) ownerState(k *kind, owner Owner) *ownerState {
 	defer c.mu.Unlock()
 	t := c.states[key]
 	if t == nil {
-		t = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1), holds: map[*Hold]struct{}{}}
+		t = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1), holds: map[*single]struct{}{}}
 		c.states[key] = t
 	}
 	t.refs++
@@ -237,6 +237,16 @@ func (t *ownerState) withDeferred(m cleanup) cleanup {
 	return m
 }
 
+// wantsRenewal reports whether any hold is to be renewed. t.mu is held.
+func (t *ownerState) wantsRenewal() bool {
+	for h := range t.holds {
+		if h.renewed {
+			return true
+		}
+	}
+	return false
+}
+
 // whyLost returns why the holds are lost, or nil.
 func (t *ownerState) whyLost() error {
 	t.mu.Lock()
@@ -310,7 +320,7 @@ func (t *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 	}
 	t.lost = why
 	t.endWatch()
-	holds := make([]*Hold, 0, len(t.holds))
+	holds := make([]*single, 0, len(t.holds))
 	for h := range t.holds {
 		h.lost, h.lastDeadline = why, t.deadline
 		h.cancel(why)

@@ -47,7 +47,7 @@ func TestLateNewsOfALossDoesNotHitTheNextHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := h1.owned
+	state := h1.held.(*single).owned
 	state.ref() // a call of this owner under way keeps its state
 	defer state.unref()
 	// The watchdog: answered() or collect() has just done finish(e, lost).
@@ -60,7 +60,7 @@ func TestLateNewsOfALossDoesNotHitTheNextHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h2.owned != state {
+	if h2.held.(*single).owned != state {
 		t.Fatal("another state")
 	}
 	lost(entry, watchdog.NotHeld) // the watchdog: config.Lost(e.Value)

@@ -107,10 +107,11 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 // noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
 // when it was last known to be held. Redisson: what acquire returns.
 func (s *PermitSemaphore) IDs(h *Hold) []string {
-	if h.owned == nil { // several locks as one
+	one, ok := h.held.(*single)
+	if !ok {
 		return nil
 	}
-	b, ok := h.owned.kind.lock.(permitBundle)
+	b, ok := one.owned.kind.lock.(permitBundle)
 	if !ok || b.Name != s.kind.name {
 		return nil
 	}

@@ -140,27 +140,17 @@ func (r *RedLock) acquire(ctx context.Context, oneTry bool, options []LockOption
 	}
 	var refusal error      // the last one
 	var answered time.Time // when it came
-	for again := true; again; g.tries++ {
-		var h *Hold
-		if h, err = r.attempt(bound, g); err == nil {
-			return h, nil
-		}
+	return g.until(bound, func() (*Hold, bool, error) {
+		h, err := r.attempt(bound, g)
 		if errors.Is(err, ErrLocked) {
 			refusal, answered = err, time.Now()
 		}
-		again = !g.oneTry && refusal != nil && r.bears(err, answered)
-		if again {
-			call.Sleep(bound, startOver.pause(g.tries))
-			again = bound.Err() == nil
+		again := !g.oneTry && refusal != nil && r.bears(err, answered)
+		if err != nil && refusal != nil && (again || bound.Err() != nil) {
+			err = refusal // what to say when the wait is over
 		}
-	}
-	switch {
-	case ctx.Err() != nil:
-		return nil, gaveUp(ctx, r.name)
-	case bound.Err() != nil && refusal != nil:
-		return nil, refusal
-	}
-	return nil, err
+		return h, again, err
+	})
 }
 
 // bears reports whether to try again after an error, when others were found to
@@ -176,38 +166,36 @@ func (r *RedLock) bears(err error, answered time.Time) bool {
 
 // attempt asks every server once.
 func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, error) {
-	h := newComposite(g.caller, r.name, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
-	b := h.composite
-	b.client = r.kinds[0].client
+	b := newComposite(g.caller, r.name, r.kinds[0].client, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
 	options := g.forPart(false)
 	for i, k := range r.kinds {
 		if !k.client.tasks.Go(func() {
 			var part *Hold
 			var err error
 			// It counts by itself, but for its hooks.
-			k.client.tasks.Aside(func() { part, err = r.lockers[i].TryLock(h.ctx, options...) })
+			k.client.tasks.Aside(func() { part, err = r.lockers[i].TryLock(b.ctx, options...) })
 			if err != nil {
-				b.miss(h, err)
+				b.partFailed(err)
 				return
 			}
-			b.join(h, part)
+			b.join(part)
 		}) {
-			b.miss(h, problem(k.name, "", ErrClosed))
+			b.partFailed(problem(k.name, "", ErrClosed))
 		}
 	}
-	for !b.hand(h, g.started) {
+	for !b.handOut(g.started) {
 		select {
 		case <-b.news:
-			if h.alive() == nil {
+			if b.alive() == nil {
 				continue
 			}
 		case <-bound.Done():
 		}
 		err := b.failure()
-		b.rollback(bound, h)
+		b.rollback(bound)
 		return nil, err
 	}
-	return h, nil
+	return b.Hold, nil
 }
 
 // failure says why too few parts could be had: because others hold them, unless

@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // This file hands a hold over to another owner, usually another process's. The
@@ -35,43 +34,7 @@ import (
 //   - [*BackendError] if a call for it was still not answered after the timeout.
 //
 // Redisson has no counterpart.
-func (h *Hold) Detach() (Owner, error) {
-	if h.composite != nil {
-		return Owner{}, problem(h.Name(), "each of its parts has an owner", ErrInvalidOwner)
-	}
-	t := h.owned
-	c, k := t.kind.client, t.kind
-	if k.lock.Adopt(protocol.Acquire{}, "").IsZero() {
-		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalidOwner)
-	}
-	if !c.tasks.Begin() { // Close has given it back
-		return Owner{}, h.alive()
-	}
-	defer c.tasks.End()
-	ctx, cancel := c.withinTimeout(c.life)
-	defer cancel()
-	if err := t.takeOp(ctx); err != nil {
-		return Owner{}, t.notQuiet()
-	}
-	defer t.freeOp()
-	if !t.quiet(ctx) {
-		return Owner{}, t.notQuiet()
-	}
-	if k.otherSide != "" {
-		free, err := c.otherSide(ctx, t)
-		if err != nil {
-			return Owner{}, err
-		}
-		defer free()
-	}
-	keyEnd, err := h.detach()
-	if err != nil {
-		return Owner{}, err
-	}
-	c.retire(k, t.owner, keyEnd) // op is still taken: nobody asks as this owner yet
-	t.unref()
-	return t.owner, nil
-}
+func (h *Hold) Detach() (Owner, error) { return h.held.detach() }
 
 // notQuiet is the error of a Detach that has waited in vain for what is under way.
 func (t *ownerState) notQuiet() error {
@@ -122,32 +85,8 @@ func (c *Client) otherSide(ctx context.Context, t *ownerState) (free func(), err
 	return nil, err
 }
 
-// detach is Detach when nothing is under way. It returns when the key will have gone.
-func (h *Hold) detach() (keyEnd time.Time, err error) {
-	t := h.owned
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := h.state(); err != nil {
-		return time.Time{}, err
-	}
-	if len(t.holds) != 1 || t.count != 1 {
-		return time.Time{}, problem(t.kind.name, "its owner has nested holds", ErrReentrant)
-	}
-	if !t.endWatch() { // the watchdog was about to say so
-		t.mu.Unlock()
-		t.lose(nil, watchdog.Unanswered)
-		t.mu.Lock()
-		return time.Time{}, h.state()
-	}
-	h.ended = problem(t.kind.name, "this hold was detached", ErrNotHeld)
-	delete(t.holds, h)
-	t.setCount(0)
-	h.cancel(nil)
-	return later(t.keyEnd, time.Now().Add(t.kind.client.config.lease)), nil
-}
-
 // retirement is for how long nobody may lock as an owner whose hold was detached, after
-// its key may have gone: another process's late script.Request to replace it has no effect
+// its key may have gone: another process's late request to replace it has no effect
 // any more then, whatever that one's timeout is.
 const retirement = 30 * time.Minute
 
