@@ -26,30 +26,30 @@ type acquisition struct {
 	op      string        // for errors
 	oneTry  bool
 	started time.Time
-	asked   bool // as one who is going to wait
+	asked   bool // an attempt has registered as a waiter
 	tries   int  // how often that was refused
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
-	// unknown are sends whose effect is not known.
+	// unknown are attempts whose result is not known.
 	unknown []*call.Attempt
-	// last is what Redis, or the lack of it, said last: the error to return when
-	// the wait is over.
+	// last is the last refusal or connection error: the error to return when the wait
+	// is over.
 	last error
 }
 
 // acquire is Lock and TryLock of every kind. It is the only acquire loop.
 func (c *Client) acquire(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*Hold, error) {
 	started := time.Now()
-	h, err := c.acquireUntold(ctx, k, oneTry, options)
+	h, err := c.acquireWithoutHooks(ctx, k, oneTry, options)
 	if err == nil {
 		h.tellAcquired(time.Since(started))
 	}
 	return h, err
 }
 
-// acquireUntold is acquire up to the hooks, which run when the call does not count as
+// acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
 // under way any more: they may close the client.
-func (c *Client) acquireUntold(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*Hold, error) {
+func (c *Client) acquireWithoutHooks(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*Hold, error) {
 	a, waiting, leave, err := c.enter(ctx, k, oneTry, options)
 	if err != nil {
 		return nil, err
@@ -206,15 +206,15 @@ func (a *acquisition) ask(ctx context.Context, ch change) call.Result {
 		Token: a.wantsToken(), Waiting: ch.from == 0 && !a.oneTry,
 	}
 	answered := a.state.expect(a.lease)
-	o := a.request(ctx, w)
+	o := a.tryOrQueue(ctx, w)
 	known := o
 	known.Unknown = a.unknown
 	answered(known)
 	return o
 }
 
-// request is ask without the owner.
-func (a *acquisition) request(ctx context.Context, w protocol.Acquire) call.Result {
+// tryOrQueue asks Redis once, or waits in the queue.
+func (a *acquisition) tryOrQueue(ctx context.Context, w protocol.Acquire) call.Result {
 	if w.Waiting && !a.triesFirst(w.Owner) {
 		return a.waitInQueue(ctx, w)
 	}
@@ -233,9 +233,8 @@ func (a *acquisition) request(ctx context.Context, w protocol.Acquire) call.Resu
 	return o
 }
 
-// triesFirst reports whether to try once before queueing: where others may
-// be in already and more may come in, if nobody waits here, or if asking takes
-// nothing from those who do; and for an owner that may be in on the other side.
+// triesFirst reports whether to try once before queueing: if acquiring changes nothing,
+// if the lock is shared and nobody waits here, or if the owner may hold the other side.
 func (a *acquisition) triesFirst(owner string) bool {
 	_, brought, _ := a.kind.ownerIn(a.caller) // a hold that is lost has been refused before
 	return a.kind.otherSide != "" && brought || a.kind.readOnly || a.kind.shared && !a.client.queues.HasWaiters(a.kind.queueKey(owner))

@@ -23,10 +23,10 @@ type composite struct {
 	of   int // how many parts there are
 	need int // how many of them have to live
 
-	// news receives when a part was acquired, or could not be.
-	news chan struct{}
+	// changed receives when a part was acquired, or could not be.
+	changed chan struct{}
 
-	lock        sync.Mutex // Hold.mu
+	ownMu       sync.Mutex // Hold.mu points to it
 	firstClient *Client    // of the first part: its tasks count the composite's goroutines
 	members     []*member
 	live        int           // how many of them live
@@ -48,9 +48,9 @@ type member struct {
 func newComposite(ctx context.Context, name string, client *Client, owners owners, of, need int, hooks hookList) *composite {
 	b := &composite{
 		Hold: &Hold{name: name, owner: owners.one(), since: time.Now(), hooks: hooks},
-		of:   of, need: need, news: make(chan struct{}, 1), firstClient: client,
+		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client,
 	}
-	b.held, b.mu = b, &b.lock
+	b.held, b.mu = b, &b.ownMu
 	b.ctx, b.cancel = context.WithCancelCause(owners.heldIn(ctx, b.Hold))
 	return b
 }
@@ -134,12 +134,12 @@ func (b *composite) fixedLease() time.Duration {
 // tell has whoever acquires the parts look at how things stand.
 func (b *composite) tell() {
 	select {
-	case b.news <- struct{}{}:
+	case b.changed <- struct{}{}:
 	default:
 	}
 }
 
-// checkQuorum ends the hold if too few parts live, or can be had; why is what the last
+// checkQuorum ends the hold if too few parts live, or can still be acquired; why is what the last
 // one died of. b.mu is held.
 func (b *composite) checkQuorum(why error) {
 	enough := b.live >= b.need
@@ -272,7 +272,7 @@ func (b *composite) abandon() {
 // until ctx ends; the rest goes on in the background, and so does what Redis has
 // not answered to.
 func (b *composite) rollback(ctx context.Context) {
-	if _, err := b.end("not all of its parts could be had", ErrNotHeld); err != nil {
+	if _, err := b.end("too few of its parts could be acquired", ErrNotHeld); err != nil {
 		return
 	}
 	parts := b.holds(false)

@@ -27,6 +27,8 @@
 //	composite.go      a hold of several locks (multi.go, multionescript.go, redlock.go)
 //	ownerstate.go     what is known here of one owner at one lock
 //	reconcile.go      bringing Redis to what is wanted, in the background too
+//	renew.go          batches of renewals for the watchdog
+//	inspect.go        reading a lock's state, forced unlock, and the frame of a single call
 //	unowned.go        semaphores and latches without an owner: a call has an id instead
 //	internal/call     sending a script until its outcome is known
 //	internal/protocol what each kind asks of Redis and reads from it, and the Lua
@@ -94,6 +96,10 @@
 //	             neither clocks that are far apart nor a lease.
 //	server       one a server and try of a RedLock, counted by that client's tasks;
 //	             ends with the call's context, or within the client's timeout.
+//	try slot     one an attempt that its waiter gave up (wait.go), until its outcome is
+//	             known: it keeps the queue's try slot; counted by Client.tasks.
+//	background   one a call without an owner that is repeated (unowned.go), counted by
+//	             Client.tasks; bounded by ten timeouts.
 //	side by side one a part while a hold of several locks is extended or given
 //	             back; the caller waits for them, or a task of a client does.
 //	loss         one a loss, for the hooks, and until its key has gone; counted by
@@ -110,8 +116,8 @@
 //
 //	Client.mu      the map of owners' states, and their reference counts
 //	ownerState.op  the right to change things in Redis for the owner; held during I/O
-//	ownerState.mu  its other fields, and every Hold.ended; never during I/O
-//	composite.mu   the parts of a hold of several locks, and its Hold.ended
+//	ownerState.mu  its other fields, and why its holds have ended; never during I/O
+//	composite.mu   the parts of a hold of several locks, and why it has ended
 //
 // They are taken in the order op, Client.mu, ownerState.mu, composite.mu (the inner one
 // first), then the internal ones: waitqueue, wakeup's hub, watchdog. A reference count

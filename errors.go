@@ -50,7 +50,7 @@ var (
 	ErrNotReplicated = errors.New("given back, because not enough replicas have it")
 
 	// ErrClosed: the client is closed, or was closed during the call.
-	ErrClosed = errors.New("the client is closed")
+	ErrClosed = call.ErrClosed
 
 	// ErrInvalidName: a lock's name is empty, too long, or has braces that form
 	// no hash tag. Nothing was sent.

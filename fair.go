@@ -17,7 +17,7 @@ import "github.com/holdfast-go/holdfast/internal/protocol"
 // or cut off, say, is out of the line, and the next one is let in. If it does come
 // back, it takes the last place. Time in which Redis itself did not answer anybody
 // does not count, up to two minutes; but whoever asks for the first time right
-// after it may be let in before those who wait. A script.Request that is lost is repeated
+// after it may be let in before those who wait. A request that is lost is repeated
 // after a third of the client's timeout, so a [WithTimeout] beyond 20 s can cost a
 // place.
 //

@@ -42,7 +42,7 @@ type holding interface {
 	detach() (Owner, error)
 	// parts are the holds that it is made of; nil if it is one lock.
 	parts() []*Hold
-	// client is one that has to do with it.
+	// client is that of the lock; of a composite, that of its first part.
 	client() *Client
 }
 
@@ -63,7 +63,7 @@ func (h *Hold) Token() int64 { return h.token }
 
 // Parts returns the holds that a hold of several locks is made of, for example
 // to read their fencing tokens; those of a [MultiLock] in the order of its name,
-// those of a [RedLock] in the order in which they were had. It returns nil for a
+// those of a [RedLock] in the order in which they were acquired. It returns nil for a
 // hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
 func (h *Hold) Parts() []*Hold { return h.held.parts() }
 

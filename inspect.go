@@ -36,7 +36,7 @@ type Holder struct {
 	Count int
 }
 
-// look asks how a lock stands.
+// fetchState reads the state of a lock from Redis.
 func (c *Client) fetchState(ctx context.Context, k *kind, ask script.Request) (Inspection, error) {
 	o, err := c.ask(ctx, k, "inspect", ask)
 	if err != nil {

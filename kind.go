@@ -15,7 +15,8 @@ type kind struct {
 	client  *Client
 	name    string
 	invalid error // why it cannot be used, or nil
-	// waits asks for it, and lock for what else a lock can do; nil if it has no holds.
+	// waits builds the requests to acquire it and to release it; lock is the same value
+	// with the other requests of a lock, or nil if the kind has no holds.
 	waits protocol.Waitable
 	lock  protocol.Lock
 	// class is which counts in Redis are meant: kinds of one class are the same
@@ -30,11 +31,11 @@ type kind struct {
 	// queue is which queue of this process waiters stand in: the class, unless each
 	// acquire has a class of its own.
 	queue string
-	// news is where holders hear that others have changed what they hold; empty:
-	// where waiters hear of releases.
-	news string
-	// recheckEvery is after which time a hold is seen to again that is not renewed, or
-	// less often; 0: never.
+	// holderChannel is where holders hear that others have changed what they hold;
+	// empty: where waiters hear of releases.
+	holderChannel string
+	// recheckEvery is the longest time between two checks of a hold, renewed or not; 0:
+	// there are none.
 	recheckEvery time.Duration
 	config       mutexConfig
 	// readOnly says that to acquire it changes nothing in Redis.
@@ -56,7 +57,7 @@ func newKind(c *Client, name, class string, waits protocol.Waitable, config mute
 	return k
 }
 
-// backendError tells a user about a call that was not answered.
+// backendError is the error for a call that was refused or not answered.
 func backendError(op, name string, r call.Result) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(r.Why())}
 }

@@ -95,7 +95,8 @@ func isNil(l Locker) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// sole returns the lock's kind: it is one lock of one client.
+// single returns the lock's kind. Only locks of one client have this method; see
+// singleKind.
 func (l *lock) single() *kind { return l.kind }
 
 // singleKind returns the kind of a Locker that is one lock of one client, else nil.
@@ -139,10 +140,10 @@ func (p part) same(q part) bool {
 // with a + between them.
 func (m *MultiLock) Name() string { return m.name }
 
-// Lock acquires every lock, waiting until all are had, ctx ends, or [Wait] runs
+// Lock acquires every lock, waiting until all are acquired, ctx ends, or [Wait] runs
 // out. Plain mutexes of one client and one slot are taken in one script if all
 // are free; otherwise one after another in the order of the name, each as soon
-// as it is free, those that are had being renewed meanwhile. Those of one client
+// as it is free. Acquired parts are renewed meanwhile. Those of one client
 // have one owner, unless ctx is that of a hold of one of them. Lock of any of them
 // under the context of the hold is reentrant.
 //
@@ -150,7 +151,7 @@ func (m *MultiLock) Name() string { return m.name }
 // is lost; its deadline is the earliest; Extend and Unlock do it to all of them
 // side by side, whatever becomes of one, and return every error; its token is 0,
 // those of the locks are in [Hold.Parts]. With [Lease], the lease counts from when
-// all are had. The clients' hooks are told of each lock, those of [Observe] of the
+// all are acquired. The clients' hooks are told of each lock, those of [Observe] of the
 // whole.
 //
 // If Lock returns an error, the caller holds nothing more than before; what was
@@ -339,7 +340,7 @@ func (m *MultiLock) attempt(bound context.Context, g *compositeAcquire) (held *H
 	if err == nil && b.handOut(g.started) {
 		return b.Hold, false, nil
 	}
-	lost := b.alive() // because of a part that was had already
+	lost := b.alive() // because an acquired part was lost
 	b.rollback(bound)
 	if lost != nil {
 		return nil, !g.oneTry && errors.Is(lost, ErrLost), lost

@@ -60,15 +60,15 @@ var errOpTaken = errors.New("another call of this owner is under way")
 // return holds that are to be given back.
 func acquireAll(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
 	started := time.Now()
-	holds, err := acquireAllUntold(ctx, kinds, options)
+	holds, err := acquireAllWithoutHooks(ctx, kinds, options)
 	for _, h := range holds {
 		h.tellAcquired(time.Since(started))
 	}
 	return holds, err
 }
 
-// acquireAllUntold is acquireAll up to the hooks; see [Client.acquireUntold].
-func acquireAllUntold(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
+// acquireAllWithoutHooks is acquireAll up to the hooks; see [Client.acquireWithoutHooks].
+func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
 	all := make(acquisitions, 0, len(kinds))
 	bounds := make([]context.Context, 0, len(kinds))
 	for _, k := range kinds {
@@ -102,7 +102,7 @@ func (all acquisitions) run(ctx context.Context) (o call.Result, changes []chang
 			return o, make([]change, len(all))
 		}
 	}
-	ask, changes, err := all.request()
+	ask, changes, err := all.build()
 	if err != nil {
 		return call.Result{Err: err}, changes
 	}
@@ -127,8 +127,8 @@ func (all acquisitions) run(ctx context.Context) (o call.Result, changes []chang
 	return call.Result{Err: t.whyLost(), Unknown: o.Unknown}, changes
 }
 
-// script.Request is the script call that takes all of them.
-func (all acquisitions) request() (script.Request, []change, error) {
+// build builds the request that acquires all of them.
+func (all acquisitions) build() (script.Request, []change, error) {
 	changes := make([]change, len(all))
 	names, each := make([]string, len(all)), make([]protocol.Acquire, len(all))
 	var wrong error

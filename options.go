@@ -72,7 +72,7 @@ func WithMargin(d time.Duration) ClientOption {
 }
 
 // WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock,
-// ForceUnlock and the questions return within it. A single send is waited for
+// ForceUnlock and the questions return within it. A single attempt is waited for
 // a third of it, then repeated. A Lock that has been told once that the lock is
 // held bears an outage of ten times d before it gives up. The default is
 // [DefaultTimeout], the minimum 10 ms.

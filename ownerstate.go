@@ -34,10 +34,10 @@ type ownerState struct {
 	count int
 	// fewer is closed when count falls; nil if nobody waits for that.
 	fewer chan struct{}
-	// pending are sends of granted acquires that were not answered. While the
-	// hold lasts they find another count and do nothing; once it has been given
-	// back they might take it again, or wait for it again, so that must be reconciled
-	// then. stood is how many counts would be ours, leave takes the waiter away.
+	// pending are unanswered attempts of granted acquires. While the hold lasts they
+	// find another count and do nothing. After its release they could acquire or wait
+	// again, so reconcile waits for them then. stood is the highest count that they
+	// could set; leave removes the waiter.
 	pending      []*call.Attempt
 	stood        int
 	leave        script.Request
@@ -380,7 +380,7 @@ func (t *ownerState) forget(why error) {
 func (t *ownerState) listen(entry *watchdog.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	channel := cmp.Or(t.kind.news, t.kind.waits.Channel(t.owner.String()))
+	channel := cmp.Or(t.kind.holderChannel, t.kind.waits.Channel(t.owner.String()))
 	if t.entry == entry && t.subscription == nil && channel != "" {
 		dog := t.kind.client.watchdog
 		t.subscription = t.kind.client.hub.Join(channel, func() { dog.Check(entry) })

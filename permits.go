@@ -96,7 +96,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 	k := newKind(s.client, s.kind.name, "permits "+ids[0], permitBundle{
 		Bundle: protocol.Bundle{Permits: s.protocol(), IDs: ids}, left: &permitSet{ids: ids},
 	}, mutexConfig{})
-	k.queue, k.shared, k.news = queueFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
+	k.queue, k.shared, k.holderChannel = queueFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
 	k.refusal = noPermits(s.kind.name, n)
 	return s.client.acquire(ctx, k, oneTry, options)
 }

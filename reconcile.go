@@ -94,10 +94,10 @@ func (c *Client) releaseLater(t *ownerState) {
 	}
 }
 
-// cleanup is what there is to bring in order.
+// cleanup says what reconcile has to do.
 type cleanup struct {
-	// unknown are sends whose call.Result nobody knows, beside those that were
-	// postponed until now.
+	// unknown are attempts whose result is not known. withDeferred adds those of
+	// earlier acquires.
 	unknown []*call.Attempt
 	// stood is how many counts are ours if they took effect; what that is beyond
 	// what is handed out is given back.
@@ -162,8 +162,8 @@ func (c *Client) reconcileInBackground(t *ownerState, m cleanup) {
 	}
 }
 
-// depart takes a waiter that has given up out of Redis. If Redis is away for so
-// long that nobody believes in the waiter any more, it need not be told.
+// leaveQueue removes a waiter that has given up from Redis. It stops trying after
+// protocol.Reservation: by then the waiter has expired there.
 func (c *Client) leaveQueue(t *ownerState, leave script.Request) {
 	if leave.IsZero() {
 		return
@@ -183,9 +183,9 @@ func (c *Client) leaveQueue(t *ownerState, leave script.Request) {
 	}
 }
 
-// insist asks for what is wanted until Redis answers or nothing can be left
-// there. It returns when the answered send was sent, the zero time if it has given
-// up, and its unanswered ones. Op is held.
+// releaseSurplus releases the counts that no hold needs, and repeats that until Redis
+// answers or the key has expired. It returns when the answered attempt was sent (zero if
+// it gave up), and the unanswered attempts. Op is held.
 func (c *Client) releaseSurplus(t *ownerState) (asked time.Time, unknown []*call.Attempt) {
 	end := t.gone()
 	for {

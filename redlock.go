@@ -16,7 +16,7 @@ import (
 // held while a quorum of them, more than half, hold it. Get one from
 // [NewRedLock]. All methods are safe for concurrent use.
 //
-// It promises that two holds do not overlap and that the lock is to be had while
+// It promises that two holds do not overlap and that the lock can be acquired while
 // fewer than half of the servers are away, if processes, networks and clocks are
 // late or wrong by less than the leases allow for, and if a server that restarts
 // either remembers what it held or stays away for as long as the longest lease.
@@ -83,7 +83,7 @@ func (r *RedLock) refuse(reason string) {
 func (r *RedLock) Name() string { return r.name }
 
 // Lock asks all servers side by side, and returns as soon as a quorum has granted
-// the lock; servers that answer later join the hold. If a quorum cannot be had,
+// the lock; servers that answer later join the hold. If no quorum is reached,
 // it gives back what it has got and tries again after a random pause, until ctx
 // ends or [Wait] runs out. Waiters are not told of releases. Each lock has an owner
 // of its client's.
@@ -185,7 +185,7 @@ func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, er
 	}
 	for !b.handOut(g.started) {
 		select {
-		case <-b.news:
+		case <-b.changed:
 			if b.alive() == nil {
 				continue
 			}

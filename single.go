@@ -84,7 +84,7 @@ func (s *single) renew(ctx context.Context, entry *watchdog.Entry, d time.Durati
 	return s.state()
 }
 
-// It is no error that the hold cannot last so long because of [WithMaxHold].
+// fixLease shortens the lease if [WithMaxHold] demands it; that is no error.
 func (s *single) fixLease(ctx context.Context, lease time.Duration) error {
 	t := s.owned
 	t.mu.Lock()

@@ -123,15 +123,15 @@ func (c *Client) adopt(ctx context.Context, k *kind, owner Owner, options []Lock
 		return nil, fmt.Errorf("holdfast: %w: there is nothing to adopt of the zero Owner", ErrInvalidOwner)
 	}
 	started := time.Now()
-	h, err := c.adoptUntold(ctx, k, owner, options)
+	h, err := c.adoptWithoutHooks(ctx, k, owner, options)
 	if err == nil {
 		h.tellAcquired(time.Since(started))
 	}
 	return h, err
 }
 
-// adoptUntold is adopt up to the hooks; see [Client.acquireUntold].
-func (c *Client) adoptUntold(ctx context.Context, k *kind, owner Owner, options []LockOption) (*Hold, error) {
+// adoptWithoutHooks is adopt up to the hooks; see [Client.acquireWithoutHooks].
+func (c *Client) adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, options []LockOption) (*Hold, error) {
 	a, waiting, leave, err := c.enter(k.heldIn(ctx, c.NewOwner(), nil), k, true, options)
 	if err != nil {
 		return nil, err

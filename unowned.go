@@ -64,8 +64,8 @@ func (c *Client) memory() time.Duration { return (outageTimeouts + 2) * c.config
 // once identifies a call with an effect of its own.
 func (c *Client) once() protocol.Once { return protocol.Once{ID: newID(), Keep: c.memory()} }
 
-// retryInBackground sends in the background what has to have its effect, until Redis has
-// answered, or may soon forget what came of it before.
+// retryInBackground repeats a call in the background until Redis answers, or may soon
+// forget the call's id.
 func (c *Client) retryInBackground(k *kind, op string, ask script.Request) {
 	c.tasks.Go(func() {
 		end := time.Now().Add(outageTimeouts * c.config.timeout)
@@ -85,9 +85,8 @@ func (c *Client) retryInBackground(k *kind, op string, ask script.Request) {
 	})
 }
 
-// runDetached sends what has to have its effect, whatever becomes of its caller: here
-// until ctx ends or the client's timeout has run out, and after that in the
-// background.
+// runDetached sends a call that must take effect even if its caller gives up: here
+// until ctx ends or the client's timeout has run out, and after that in the background.
 func (c *Client) runDetached(ctx context.Context, k *kind, op string, ask script.Request) (call.Result, error) {
 	if k.invalid != nil {
 		return call.Result{}, k.invalid
@@ -148,7 +147,7 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	defer c.tasks.End()
 	waiting, stop := a.waiting()
 	defer stop()
-	o := a.request(waiting, protocol.Acquire{Waiting: !a.oneTry})
+	o := a.tryOrQueue(waiting, protocol.Acquire{Waiting: !a.oneTry})
 	done := o.Has(script.Done)
 	unsafe := done && !k.readOnly && o.Acknowledged < c.config.replicas
 	if done && !unsafe {

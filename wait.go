@@ -16,8 +16,8 @@ const (
 	// longestSleep is how long the head of a queue sleeps between two attempts when
 	// nothing wakes it: what a lost message can cost.
 	longestSleep = 3 * time.Second
-	// outage times the client's timeout is how long a waiter that has been in
-	// touch with Redis bears its absence.
+	// outageTimeouts is how many client timeouts a waiter bears without Redis, once
+	// Redis has answered it.
 	outageTimeouts = 10
 )
 

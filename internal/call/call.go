@@ -29,7 +29,8 @@ var (
 	// ErrLate is the error of a call that the server takes for too late, whatever its
 	// limit.
 	ErrLate = errors.New("the server's clock jumps: it takes every call for one that comes too late")
-	// ErrClosed is the error of an attempt that begins after Config.Tasks has ended.
+	// ErrClosed is the error of an attempt that begins after Config.Tasks has ended. To
+	// users it says that their client is closed.
 	ErrClosed = errors.New("the client is closed")
 )
 

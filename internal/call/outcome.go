@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// checkEvery is how often Outlast looks again when attempts are over: what is known
-// of the server's clock may have changed.
+// checkEvery is the longest that SleepUntil sleeps: what is known of the server's clock
+// may have changed.
 const checkEvery = 3 * time.Second
 
 // Outcome waits until it is known what came of an attempt: whether it may have had an

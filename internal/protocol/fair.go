@@ -89,5 +89,5 @@ func (l Fair) Leave(owner string) script.Request {
 }
 
 // Channel is the owner's own: only the next in line is told. So each waiter has a
-// line of its own in its process, and the one in Redis is the only one.
+// local queue of its own; the order is the one in Redis.
 func (l Fair) Channel(owner string) string { return WaiterChannel(l.Name, owner) }

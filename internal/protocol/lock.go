@@ -11,7 +11,8 @@ import (
 // milliseconds, some thirty years.
 const MaxLeaseMillis = 999_999_999_999
 
-// Waitable is what can be waited for. Lock, Permits, Semaphore and Latch are.
+// Waitable builds the requests of what can be waited for. Mutex, Fair, Read, Write,
+// Bundle, Taking and Latch are.
 type Waitable interface {
 	// Acquire asks that an owner, who holds the lock so many times, holds it
 	// another number of times.

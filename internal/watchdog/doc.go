@@ -43,7 +43,7 @@
 // # Time
 //
 // Deadlines are on the monotonic clock, which stands still while the host is
-// suspended. The watchdog therefore wakes a few times a second while it has entries,
+// suspended. The watchdog therefore wakes every 50 ms while it has entries,
 // and when the wall clock has run ahead it takes the difference off every
 // deadline. A wall clock that is set forward looks the same, and costs at worst
 // a hold that might have lasted.
