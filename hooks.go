@@ -3,8 +3,8 @@ package holdfast
 import "time"
 
 // Hooks are told what happens to holds: for metrics, logs, or the callbacks of
-// an executeInLock. Each is optional. They run on the goroutine at whose hands
-// it happens, OnLost and OnError on one of the client's; a hook that blocks
+// an executeInLock. Each is optional. OnAcquire and OnRelease run on the calling
+// goroutine, OnLost and OnError usually on one of the client's; a hook that blocks
 // delays that goroutine. [Client.Close] does not wait for it, and may be called
 // from it.
 type Hooks struct {

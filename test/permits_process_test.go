@@ -82,7 +82,7 @@ func TestPermitsOfProcesses(t *testing.T) {
 	if err := holders[0].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // they work on, and what the dead one had comes back
+	time.Sleep(4 * time.Second) // they work on, and what the dead one had comes back
 	for i, cmd := range holders {
 		_ = inputs[i].Close()
 		if err := cmd.Wait(); err != nil && i > 0 {
