@@ -192,8 +192,11 @@ func (b *composite) handOut(started time.Time) bool {
 // until when they would have.
 func (b *composite) deadline() time.Time {
 	b.mu.Lock()
-	lost := b.lost != nil
+	ended, lost := b.ended != nil, b.lost != nil
 	b.mu.Unlock()
+	if ended {
+		return time.Time{}
+	}
 	parts := b.holds(!lost)
 	deadlines := make([]time.Time, len(parts))
 	for i, part := range parts {

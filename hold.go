@@ -29,7 +29,7 @@ type Hold struct {
 // holding is what a hold stands for: one lock ([single]), or several ([composite]).
 type holding interface {
 	// deadline is until when it may be trusted; of what is lost, until when it could
-	// have been.
+	// have been; zero after its end.
 	deadline() time.Time
 	// extend makes it live for at least d from now.
 	extend(ctx context.Context, d time.Duration) error
@@ -80,15 +80,7 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // watchdog moves it; at the deadline the hold is lost. All holds of one owner at
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
-func (h *Hold) Deadline() time.Time {
-	h.mu.Lock()
-	ended := h.ended != nil
-	h.mu.Unlock()
-	if ended {
-		return time.Time{}
-	}
-	return h.held.deadline()
-}
+func (h *Hold) Deadline() time.Time { return h.held.deadline() }
 
 // Extend makes the lock live for at least d from now, and moves the deadline
 // accordingly. It never shortens anything. It returns an error that matches

@@ -27,6 +27,8 @@ func (s *single) deadline() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
+	case s.ended != nil:
+		return time.Time{}
 	case s.lost != nil:
 		return s.lastDeadline
 	case t.entry == nil:

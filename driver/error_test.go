@@ -37,6 +37,7 @@ func TestServerErrorInScript(t *testing.T) {
 		{"7.0", ro + place, passes("READONLY")},
 		{"7.0", "NOREPLICAS Not enough good replicas to write." + place, passes("NOREPLICAS")},
 		{"7.0", "ERR " + noperm + place, final},
+		{"7.0", "TRYAGAIN Multiple keys request during rehashing of slot", passes("TRYAGAIN")},
 		{"7.0", "WRONGTYPE Operation against a key holding the wrong kind of value" + place, otherType},
 		{"8.0", "ERR ACL failure in script: User u has no permissions to run the 'set' command" + place, final},
 		// What a lock's name or owner brings into a message says nothing.
