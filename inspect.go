@@ -63,7 +63,7 @@ type takeable interface {
 }
 
 // force takes a lock from whoever holds it, and reports whether anybody did. It
-// asks who that is first, so that a send that comes late does not hit the next.
+// asks who that is first, so that an attempt that comes late does not hit the next.
 func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
 	ctx, stop := c.withinTimeout(ctx)
 	defer stop()
@@ -83,7 +83,7 @@ func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
 		c.pokeHolders(k)
 		// One that is still on its way could hit the same owner's next hold.
 		c.calls.Outlast(ctx, o.Unknown)
-		// If a send was lost, the one that was answered may have found its work
+		// If an attempt was lost, the one that was answered may have found its work
 		// done. Otherwise the holder has left by itself; another may have come.
 		if o.Reply.Code == script.Done || len(o.Unknown) > 0 {
 			return true, err

@@ -22,9 +22,8 @@ func (l *lock) Name() string { return l.kind.name }
 // they have one owner, and Redis counts. [WithOwner] says by hand whose hold it is.
 // Without [Lease] the watchdog renews the hold.
 //
-// If Lock returns an error, the caller holds nothing more than before; what a
-// send may have taken whose answer did not come is given back in the
-// background. The error matches
+// If Lock returns an error, the caller holds nothing more than before; what an
+// unanswered attempt may have taken is given back in the background. The error matches
 //   - ctx.Err() and the context's cause if ctx ended;
 //   - [ErrLocked], as a [*LockedError], if Wait ran out and another holds it;
 //   - [*BackendError] if Redis did not answer, or refused; [ErrOtherKind] besides

@@ -119,7 +119,7 @@ func (c *Client) remove(ctx context.Context, k *kind, keys []string) (bool, erro
 	if err != nil {
 		return false, &BackendError{Op: "delete", Name: k.name, MayHaveRun: true, Err: err}
 	}
-	// If a send was lost, the one that was answered may have found its work done.
+	// If an attempt was lost, the one that was answered may have found its work done.
 	return n > 0 || len(o.Unknown) > 0, nil
 }
 

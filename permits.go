@@ -144,7 +144,7 @@ func (s *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	if err != nil {
 		return err
 	}
-	if o.Reply.Code != script.Done && len(o.Unknown) == 0 { // else an earlier send may have given them back
+	if o.Reply.Code != script.Done && len(o.Unknown) == 0 { // else an earlier attempt may have given them back
 		return problem(s.kind.name, "a permit to release is not held", ErrNotHeld)
 	}
 	return nil

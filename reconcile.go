@@ -112,7 +112,7 @@ type cleanup struct {
 // more.
 //
 // It returns at once; what there is to wait for is waited for in the background,
-// and bounded: by the sends' own limits, and by the key's end if Redis is away.
+// and bounded: by the attempts' own limits, and by the key's end if Redis is away.
 func (c *Client) reconcile(t *ownerState, m cleanup) {
 	m = t.withDeferred(m)
 	if len(m.unknown) == 0 && !m.release && m.leave.IsZero() {

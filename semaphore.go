@@ -39,8 +39,8 @@ func (c *Client) NewSemaphore(name string) *Semaphore {
 // ends, or [Wait] runs out, which is the one option that it takes. Of one process,
 // those who wait for the same number come first, first served.
 //
-// If it returns an error, it has taken nothing: what a send may have taken whose
-// answer did not come is given back in the background. The error matches
+// If it returns an error, it has taken nothing: what an unanswered attempt
+// may have taken is given back in the background. The error matches
 //   - ctx.Err() and the context's cause if ctx ended;
 //   - [ErrNoPermits] and [ErrLocked], as a [*PermitsError], if Wait ran out and too
 //     few permits were available;

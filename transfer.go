@@ -41,7 +41,7 @@ func (t *ownerState) notQuiet() error {
 	return &BackendError{Op: "detach", Name: t.kind.name, Err: call.ErrNoAnswer}
 }
 
-// quiet waits until no send for the owner can have an effect any more. It reports
+// quiet waits until no attempt for the owner can have an effect any more. It reports
 // false if ctx ends first. Op is held.
 func (t *ownerState) quiet(ctx context.Context) bool {
 	t.mu.Lock()
