@@ -559,10 +559,7 @@ func topology(t *testing.T, client string) string {
 // a single server.
 func (r rights) onCluster(t *testing.T, client string) (all rights, differ []string) {
 	t.Helper()
-	differ = []string{topology(t, client)}
-	if redistest.AtLeast(t, 7, 0) {
-		differ = append(differ, "pubsub|shardnumsub")
-	}
+	differ = []string{topology(t, client), "pubsub|shardnumsub"}
 	all = r.and(rights{commands: differ})
 	for i, command := range all.commands {
 		if sharded, ok := shardedCommands[command]; ok && redistest.AtLeast(t, 7, 0) {
