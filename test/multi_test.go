@@ -227,6 +227,7 @@ func TestMultiLockOnTwoServers(t *testing.T) {
 
 // On a cluster locks of one slot go in one script, others one by one.
 func TestMultiLockOnACluster(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	do := onCluster(s)
 	for _, p := range []*place{

@@ -416,6 +416,7 @@ func manyExpireAtOnce(t *testing.T, p *place) {
 }
 
 func TestSemaphoresOnCluster(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	do := onCluster(s)
 	for _, p := range []*place{
