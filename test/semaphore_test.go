@@ -512,7 +512,7 @@ func TestSemaphoreRights(t *testing.T) {
 				p := goRedis("acl", redis.UniversalOptions{
 					Addrs: []string{s.Addr()}, Username: "limited", Password: "any", DisableIdentity: true,
 				}, cli(s))
-				return row.use(t, p.client(t), askedOnce(t, s))
+				return row.use(t, p.client(t), askedOnce(t, s, kind != "latch"))
 			}
 			ok(t, use(all))
 			for i, right := range known(t, all) {
@@ -528,8 +528,9 @@ func TestSemaphoreRights(t *testing.T) {
 }
 
 // askedOnce returns what is called before a waiter is started. What that returns waits
-// until one more script has run, or has failed because a right is missing.
-func askedOnce(t *testing.T, s *redistest.Server) func() (asked func(got chan error)) {
+// until the waiter has been refused, or has failed because a right is missing: it has a
+// reservation, or, if it waits for a latch, one more script has run.
+func askedOnce(t *testing.T, s *redistest.Server, reserves bool) func() (asked func(got chan error)) {
 	t.Helper()
 	scripts := func() (n int) {
 		for _, line := range lines(s.Cli(t, "INFO", "commandstats")) {
@@ -539,12 +540,17 @@ func askedOnce(t *testing.T, s *redistest.Server) func() (asked func(got chan er
 		}
 		return n
 	}
+	reserved := func() bool { return s.Cli(t, "EXISTS", "holdfast_next:{s:x}") == "1" }
+	within := func(done func() bool) {
+		for end := time.Now().Add(time.Second); !done() && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	return func() func(got chan error) {
+		within(func() bool { return !reserved() }) // a waiter before this one has left
 		before := scripts()
 		return func(got chan error) {
-			for end := time.Now().Add(time.Second); scripts() == before && len(got) == 0 && time.Now().Before(end); {
-				time.Sleep(time.Millisecond)
-			}
+			within(func() bool { return len(got) > 0 || reserved() || !reserves && scripts() != before })
 		}
 	}
 }
