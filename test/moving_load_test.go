@@ -49,6 +49,7 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 				time.Sleep(40 * time.Millisecond) // so that it takes longer than the lease
 			}
 			m.Finish(t)
+			time.Sleep(time.Second) // locks of several keys are to be had between two moves only
 		}
 		stop()
 		all.Wait()
