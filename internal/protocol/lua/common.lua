@@ -63,24 +63,24 @@ local function lease_error(ttl)
   end
 end
 
--- next_token is what the fencing token after the one at key is. It follows time,
--- so that it grows even if Redis has lost the last ones.
-local function next_token(key)
+-- take_token writes and returns the fencing token after the one at key; 0 if there is
+-- no key, for no token is wanted. It follows time, so that it grows even if Redis has
+-- lost the last ones. A ttl of 0 keeps it for ever. It writes nothing if it returns an
+-- error.
+local function take_token(key, ttl)
+  if not key then
+    return 0
+  end
   local last = tonumber(redis.call('GET', key) or '0')
   local token = math.max(last + 1, clock[1] * 1000000 + clock[2])
   if token >= 2 ^ 53 then
     return nil, redis.error_reply('ERR the fencing token is out of bounds: ' .. key)
   end
-  return token
-end
-
--- keep_token writes a token for the next one to be greater. A ttl of 0 keeps it
--- for ever.
-local function keep_token(key, token, ttl)
   local text = string.format('%.0f', token)
   if ttl == '0' then
     redis.call('SET', key, text)
   else
     redis.call('SET', key, text, 'PX', ttl)
   end
+  return token
 end

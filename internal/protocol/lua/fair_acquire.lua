@@ -118,13 +118,10 @@ if not mine then
   return {0, at, pttl, holders[1] or '', hint}
 end
 
-local token = 0
-if KEYS[5] then
-  token, wrong = next_token(KEYS[5])
-  if wrong then
-    return wrong
-  end
-  keep_token(KEYS[5], token, ARGV[8])
+local token
+token, wrong = take_token(KEYS[5], ARGV[8])
+if wrong then
+  return wrong
 end
 if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) > 0 then
   if head == me then

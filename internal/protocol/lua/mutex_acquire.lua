@@ -31,13 +31,10 @@ if count ~= ARGV[7] then
     return {-2, at, tonumber(count)}
   end
 end
-local token = 0
-if KEYS[2] then
-  token, wrong = next_token(KEYS[2])
-  if wrong then
-    return wrong
-  end
-  keep_token(KEYS[2], token, ARGV[8])
+local token
+token, wrong = take_token(KEYS[2], ARGV[8])
+if wrong then
+  return wrong
 end
 redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
 raise(KEYS[1], ARGV[4])

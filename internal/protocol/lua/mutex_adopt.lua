@@ -23,17 +23,12 @@ elseif mine == 0 and held(KEYS[1], ARGV[6]) == '0' then
 elseif mine == 0 and redis.call('HKEYS', KEYS[1])[2] then
   return redis.error_reply(OTHER_KIND)
 end
-local token = 0
-if KEYS[2] then
-  token, wrong = next_token(KEYS[2])
-  if wrong then
-    return wrong
-  end
+local token
+token, wrong = take_token(KEYS[2], ARGV[7])
+if wrong then
+  return wrong
 end
 publish(ARGV[8])
-if KEYS[2] then
-  keep_token(KEYS[2], token, ARGV[7])
-end
 redis.call('HSET', KEYS[1], ARGV[5], '1')
 redis.call('HDEL', KEYS[1], ARGV[6])
 raise(KEYS[1], ARGV[4])

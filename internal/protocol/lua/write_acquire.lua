@@ -61,13 +61,10 @@ if stands then
     return {0, at, redis.call('PTTL', key), holder}
   end
 end
-local token = 0
-if KEYS[3] then
-  token, wrong = next_token(KEYS[3])
-  if wrong then
-    return wrong
-  end
-  keep_token(KEYS[3], token, ARGV[8])
+local token
+token, wrong = take_token(KEYS[3], ARGV[8])
+if wrong then
+  return wrong
 end
 if stands then
   redis.call('DEL', key) -- readers whose holds have ended

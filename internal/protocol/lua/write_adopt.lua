@@ -30,17 +30,12 @@ elseif count == 0 then
     return {-3, at}
   end
 end
-local token = 0
-if KEYS[2] then
-  token, wrong = next_token(KEYS[2])
-  if wrong then
-    return wrong
-  end
+local token
+token, wrong = take_token(KEYS[2], ARGV[7])
+if wrong then
+  return wrong
 end
 publish(ARGV[8])
-if KEYS[2] then
-  keep_token(KEYS[2], token, ARGV[7])
-end
 redis.call('HSET', key, mine, '1')
 redis.call('HDEL', key, other)
 raise(key, ARGV[4])
