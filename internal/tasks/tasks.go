@@ -67,7 +67,7 @@ func (g *Group) Go(f func()) bool {
 // returns the context's error if ctx ends first; tasks may then still begin.
 func (g *Group) Wait(ctx context.Context) error {
 	for {
-		idle, done := g.settle()
+		idle, done := g.closeIfIdle()
 		if done {
 			return nil
 		}
@@ -79,8 +79,8 @@ func (g *Group) Wait(ctx context.Context) error {
 	}
 }
 
-// settle closes an idle group, or returns what to wait for.
-func (g *Group) settle() (idle <-chan struct{}, done bool) {
+// closeIfIdle closes an idle group, or returns what to wait for.
+func (g *Group) closeIfIdle() (idle <-chan struct{}, done bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.running == 0 {
