@@ -151,8 +151,10 @@ func (w *watch) stop(grace time.Duration) {
 // for as long as it sleeps, and our shell would not notice that it is its turn.
 func (w *watch) suspended() {
 	if w.child.foreground {
-		w.Log("a command that holds a lock cannot be suspended from the terminal, so it goes on")
+		// First it goes on, and then we say so: the signal takes back a Ctrl-Z that
+		// has not been delivered yet, and that one would go unanswered.
 		w.child.signal(syscall.SIGCONT)
+		w.Log("a command that holds a lock cannot be suspended from the terminal, so it goes on")
 		return
 	}
 	w.Log("the command has been suspended; the %s is kept meanwhile", w.what())
