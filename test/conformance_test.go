@@ -16,6 +16,7 @@ import (
 // The conformance suite: what the articles about Redisson's RLock describe, and
 // what holdfast adds, for every kind, on every driver, in real time.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	suite := map[string]func(*testing.T, *place, *kind){
 		"LockAndUnlock":        lockAndUnlock,
 		"Reentrancy":           reentrancy,

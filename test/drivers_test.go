@@ -197,3 +197,17 @@ func standalone(t *testing.T) []*place {
 		rueidisAt("standalone", rueidis.ClientOption{InitAddress: []string{s.Addr()}}, cli(s)),
 	}
 }
+
+// onEveryDriver runs a suite with each driver, beside other tests.
+func onEveryDriver(t *testing.T, suite map[string]func(*testing.T, *place)) {
+	t.Helper()
+	t.Parallel()
+	for _, p := range standalone(t) {
+		for name, test := range suite {
+			t.Run(p.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, p)
+			})
+		}
+	}
+}

@@ -136,6 +136,7 @@ func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
 // A name that is something else in Redis: the call says so, has no effect, and
 // leaves nothing to tell or to wait for.
 func TestOtherKindOfObject(t *testing.T) {
+	t.Parallel()
 	classes := []string{"permits", "semaphore", "latch", "multi"}
 	for _, k := range kinds {
 		classes = append(classes, k.name)
@@ -174,6 +175,7 @@ func TestOtherKindOfObject(t *testing.T) {
 // Two kinds of lock of one name, each a hash in Redis: whoever finds the other's
 // there is told so.
 func TestOtherKindOfLock(t *testing.T) {
+	t.Parallel()
 	plain, rw := []string{"mutex", "fair", "fenced", "polling"}, []string{"reader", "writer", "writer, writers first"}
 	for _, p := range standalone(t) {
 		for _, classes := range [][2][]string{{plain, rw}, {rw, plain}} {
@@ -205,6 +207,7 @@ func TestOtherKindOfLock(t *testing.T) {
 // A lock that somebody overwrites is lost, and whoever unlocks it is told so.
 // Nothing else is told, or waited for.
 func TestOverwrittenWhileHeld(t *testing.T) {
+	t.Parallel()
 	for _, p := range standalone(t) {
 		forKinds(t, func(t *testing.T, k *kind) {
 			name := p.fresh(t, k)

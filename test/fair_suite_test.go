@@ -15,21 +15,13 @@ import (
 
 // The fair lock, on every driver, in real time.
 func TestFairMutex(t *testing.T) {
-	suite := map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *place){
 		"InOrder":             inOrder,
 		"A14_TryDoesNotQueue": tryDoesNotQueue,
 		"L5_LeavingHeadTells": leavingHeadTells,
 		"A3_GoneIsAnError":    fairGoneIsAnError,
 		"ManyInOneProcess":    manyInOneProcess,
-	}
-	for _, p := range standalone(t) {
-		for name, test := range suite {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, p)
-			})
-		}
-	}
+	})
 }
 
 // waits makes somebody wait in line, and returns when Redis knows.

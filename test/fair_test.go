@@ -17,22 +17,14 @@ import (
 
 // The fair lock on every driver, in real time.
 func TestFair(t *testing.T) {
-	suite := map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *place){
 		"OnTheWire":         fairOnTheWire,
 		"ReentrancyOptions": fairOptions,
 		"HandOver":          fairHandOver,
 		"ForceUnlock":       fairForceUnlock,
 		"HoldsDoNotOverlap": fairHoldsDoNotOverlap,
 		"Leaving":           fairLeaving,
-	}
-	for _, p := range standalone(t) {
-		for name, test := range suite {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, p)
-			})
-		}
-	}
+	})
 }
 
 func lineOf(t *testing.T, p *place, name string) []string {

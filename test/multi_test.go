@@ -20,20 +20,12 @@ import (
 
 // Multi-locks, on every driver, in real time.
 func TestMultiLock(t *testing.T) {
-	suite := map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *place){
 		"AllOrNone":          multiAllOrNone,
 		"PartsOfManyKinds":   multiOfManyKinds,
 		"WaitsForEach":       multiWaitsForEach,
 		"L18_OppositeOrders": oppositeOrders,
-	}
-	for _, p := range standalone(t) {
-		for name, test := range suite {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, p)
-			})
-		}
-	}
+	})
 }
 
 func freshNames(n int) []string {

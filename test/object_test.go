@@ -16,6 +16,7 @@ type object interface {
 }
 
 func TestObjectOperations(t *testing.T) {
+	t.Parallel()
 	kinds := map[string]func(*holdfast.Client, string) object{
 		"mutex":  func(c *holdfast.Client, name string) object { return c.NewMutex(name) },
 		"reader": func(c *holdfast.Client, name string) object { return c.NewRWMutex(name).Reader() },
@@ -88,6 +89,7 @@ type countable interface {
 }
 
 func TestObjectOperationsWithoutLocks(t *testing.T) {
+	t.Parallel()
 	kinds := map[string]func(t *testing.T, c *holdfast.Client, name string) (o countable, create func()){
 		"semaphore": func(t *testing.T, c *holdfast.Client, name string) (countable, func()) {
 			s := c.NewSemaphore(name)

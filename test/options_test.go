@@ -12,7 +12,7 @@ import (
 
 // The options of a mutex, on every driver, in real time.
 func TestMutexOptions(t *testing.T) {
-	suite := map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *place){
 		"A6_NonReentrant":      nonReentrant,
 		"TokensRise":           tokensRise,
 		"P11_TokenTTL":         tokenTTL,
@@ -22,15 +22,7 @@ func TestMutexOptions(t *testing.T) {
 		"S16_TokensFollowTime": tokensFollowTime,
 		"S15_HeldWithoutTTL":   heldWithoutTTL,
 		"L19_FencedIsBounded":  fencedIsBounded,
-	}
-	for _, p := range standalone(t) {
-		for name, test := range suite {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, p)
-			})
-		}
-	}
+	})
 }
 
 // A6: what counts is the state in Redis, not the text of an error.

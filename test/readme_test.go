@@ -11,6 +11,7 @@ import (
 
 // The README's program is the one in quickstart, and it runs.
 func TestReadmeQuickStart(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)

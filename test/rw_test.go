@@ -15,7 +15,7 @@ import (
 
 // The read-write lock, on every driver, in real time.
 func TestRWMutex(t *testing.T) {
-	suite := map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *place){
 		"ReadersShare":        readersShare,
 		"WriterIsAlone":       writerIsAlone,
 		"Downgrade":           downgrade,
@@ -27,15 +27,7 @@ func TestRWMutex(t *testing.T) {
 		"A2_DeadHoldsDoNot":   deadHoldsDoNotCount,
 		"ForceEachSide":       forceEachSide,
 		"OtherKindOfLock":     otherKindOfLock,
-	}
-	for _, p := range standalone(t) {
-		for name, test := range suite {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, p)
-			})
-		}
-	}
+	})
 }
 
 func readersShare(t *testing.T, p *place) {

@@ -20,6 +20,7 @@ import (
 
 // Semaphores and latches on every driver, in real time.
 func TestSemaphoreConformance(t *testing.T) {
+	t.Parallel()
 	suite := map[string]func(*testing.T, *place){
 		"PermitsOnTheWire":     permitsOnTheWire,
 		"PermitsAreRenewed":    permitsAreRenewed,
