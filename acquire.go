@@ -24,7 +24,6 @@ type acquisition struct {
 	config  lockConfig
 	lease   time.Duration // to ask for
 	op      string        // for errors
-	oneTry  bool
 	started time.Time
 	asked   bool // an attempt has registered as a waiter
 	tries   int  // how often that was refused
@@ -38,9 +37,9 @@ type acquisition struct {
 }
 
 // acquire is Lock and TryLock of every kind. It is the only acquire loop.
-func (c *Client) acquire(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*Hold, error) {
+func (c *Client) acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 	started := time.Now()
-	h, err := c.acquireWithoutHooks(ctx, k, oneTry, options)
+	h, err := c.acquireWithoutHooks(ctx, k, config)
 	if err == nil {
 		h.tellAcquired(time.Since(started))
 	}
@@ -49,8 +48,8 @@ func (c *Client) acquire(ctx context.Context, k *kind, oneTry bool, options []Lo
 
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
 // under way any more: they may close the client.
-func (c *Client) acquireWithoutHooks(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*Hold, error) {
-	a, waiting, leave, err := c.enter(ctx, k, oneTry, options)
+func (c *Client) acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
+	a, waiting, leave, err := c.enter(ctx, k, config)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +61,11 @@ func (c *Client) acquireWithoutHooks(ctx context.Context, k *kind, oneTry bool, 
 // enter begins an acquisition: it checks what it was given, counts the call, and
 // takes the owner's op. It returns the context that bounds the call, and what
 // to call at its end.
-func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (
+func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 	a *acquisition, waiting context.Context, leave func(), err error,
 ) {
-	a = &acquisition{kind: k, client: c, caller: ctx, op: opAcquire, oneTry: oneTry, started: time.Now()}
-	owner, err := a.check(options)
+	a = &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
+	owner, err := a.check()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -88,28 +87,21 @@ func (c *Client) enter(ctx context.Context, k *kind, oneTry bool, options []Lock
 	if c.detached(k, owner) {
 		t.freeOp()
 		leave()
-		return nil, nil, nil, problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalidOwner)
+		return nil, nil, nil, problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalid)
 	}
 	return a, waiting, leave, nil
 }
 
 // check refuses what cannot work, before anything is sent.
-func (a *acquisition) check(options []LockOption) (Owner, error) {
+func (a *acquisition) check() (Owner, error) {
 	if a.kind.invalid != nil {
 		return Owner{}, a.kind.invalid
 	}
 	var err error
-	if a.config, err = a.client.lockOptions(options); err != nil {
+	if a.config, err = a.client.complete(a.config); err != nil {
 		return Owner{}, err
 	}
-	if a.oneTry && a.config.wait > 0 {
-		return Owner{}, fmt.Errorf("holdfast: %w: TryLock does not wait; use Lock with Wait", ErrInvalidOption)
-	}
-	a.oneTry = a.oneTry || a.config.bounded && a.config.wait == 0
 	a.lease = a.config.lease
-	if a.lease == 0 {
-		a.lease = a.client.config.lease
-	}
 	return a.kind.ownerFor(a.caller)
 }
 
@@ -118,7 +110,7 @@ func (a *acquisition) waiting() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(a.caller)
 	stopClosing := context.AfterFunc(a.client.closing, func() { cancel(ErrClosed) })
 	bound := a.config.wait
-	if a.oneTry {
+	if a.config.oneTry {
 		bound = a.client.config.timeout + a.client.config.ackTimeout
 	}
 	stopTimer := func() bool { return false }
@@ -203,7 +195,7 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 func (a *acquisition) ask(ctx context.Context, ch change) call.Result {
 	w := protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
-		Token: a.wantsToken(), Waiting: ch.from == 0 && !a.oneTry,
+		Token: a.wantsToken(), Waiting: ch.from == 0 && !a.config.oneTry,
 	}
 	answered := a.state.expect(a.lease)
 	o := a.tryOrQueue(ctx, w)
@@ -263,7 +255,7 @@ func (a *acquisition) fitLease() error {
 	switch {
 	case left >= a.lease:
 		return nil
-	case a.config.lease > 0:
+	case a.config.fixed:
 		return a.client.beyondMaxHold(a.kind.name)
 	case left < MinLease:
 		return &LostError{Name: a.kind.name, Reason: "the longest hold is over"}
@@ -314,7 +306,7 @@ func (a *acquisition) leaving() script.Request {
 // lockedError says who holds the lock.
 func (a *acquisition) lockedError(o call.Result) *LockedError {
 	found := protocol.ReadRefusal(o.Reply)
-	return &LockedError{Name: a.kind.name, Holder: found.Holder, TTL: found.TTL}
+	return &LockedError{Name: a.kind.name, Holder: Owner{found.Holder}, TTL: found.TTL}
 }
 
 // failure is the error for a call that ended without an answer.
@@ -326,7 +318,7 @@ func (a *acquisition) failure(ctx context.Context, o call.Result) error {
 		return gaveUp(a.caller, a.kind.name)
 	case errors.Is(err, ErrClosed) || errors.Is(context.Cause(ctx), ErrClosed):
 		return problem(a.kind.name, "", ErrClosed)
-	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalidLease) || errors.Is(err, ErrReentrant):
+	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):
 		return err // a loss matches ErrNotHeld, too
 	case errors.Is(err, errWaitOver) && a.last != nil:
 		return a.last
@@ -360,7 +352,7 @@ func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
 		a.watch(h, o.Sent)
 	} else {
 		c.watchdog.Acknowledge(t.entry, o.Sent, a.lease)
-		c.watchdog.SetRenewing(t.entry, t.wantsRenewal())
+		t.setRenewal()
 	}
 	t.mu.Unlock()
 	t.ref() // the hold's
@@ -376,11 +368,11 @@ func (a *acquisition) watch(h *single, sent time.Time) {
 	if c.config.maxHold > 0 {
 		t.until = sent.Add(c.config.maxHold)
 	}
-	t.entry = &watchdog.Entry{Value: t, Group: c.group(a.kind), Lease: c.config.lease, Until: t.until, RecheckEvery: a.kind.recheckEvery}
-	if a.config.keep {
-		t.entry.Lease = a.lease
+	t.entry = &watchdog.Entry{Value: t, Group: c.group(a.kind), Lease: h.lease, Until: t.until, RecheckEvery: a.kind.recheckEvery}
+	if h.fixed {
+		t.entry.Lease = c.config.lease // for holds that are nested in it, and for pauses
 	}
-	c.watchdog.Watch(t.entry, sent, a.lease, h.renewed)
+	c.watchdog.Watch(t.entry, sent, a.lease, !h.fixed)
 }
 
 // untrusted says why a grant is not handed out. t.mu is held.
@@ -410,7 +402,7 @@ func (a *acquisition) hold() *single {
 		Hold: &Hold{
 			name: t.kind.name, owner: t.owner, since: time.Now(), hooks: a.config.hooks, token: t.token, mu: &t.mu,
 		},
-		owned: t, renewed: a.config.lease == 0 || a.config.keep,
+		owned: t, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.keep,
 	}
 	s.held = s
 	s.ctx, s.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, t.owner, s.Hold))

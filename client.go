@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,11 +46,11 @@ type Client struct {
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does
-// no I/O and starts no goroutine. An error matches [ErrInvalidOption] or
-// [ErrInvalidLease]. Redisson: Redisson.create.
+// no I/O and starts no goroutine. An error matches [ErrInvalid]. Redisson:
+// Redisson.create.
 func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	if d == nil {
-		return nil, fmt.Errorf("holdfast: %w: the driver is nil", ErrInvalidOption)
+		return nil, fmt.Errorf("holdfast: %w argument: the driver is nil", ErrInvalid)
 	}
 	c := &Client{
 		driver:  d,
@@ -60,18 +61,18 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	}
 	for _, option := range options {
 		if option == nil {
-			return nil, fmt.Errorf("holdfast: %w: one of the options is nil", ErrInvalidOption)
+			return nil, errNilOption
 		}
-		if err := option(&c.config); err != nil {
+		if err := option.applyClient(&c.config); err != nil {
 			return nil, err
 		}
 	}
 	if c.config.maxHold > 0 {
 		c.config.lease = min(c.config.lease, c.config.maxHold)
 	}
-	if c.config.margin > 0 && c.config.margin >= c.config.lease/2 || !c.config.usable(c.config.lease) {
-		return nil, fmt.Errorf("holdfast: %w: a margin of %v leaves too little of a lease of %v",
-			ErrInvalidOption, c.config.margin, c.config.lease)
+	if !c.config.renewable(c.config.lease) {
+		return nil, fmt.Errorf("holdfast: %w option: a margin of %v leaves too little of a lease of %v",
+			ErrInvalid, c.config.margin, c.config.lease)
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.life, c.die = context.WithCancel(context.Background())
@@ -94,7 +95,7 @@ func (c *Client) ID() string { return c.id }
 
 // NewOwner returns an owner that nobody else has.
 func (c *Client) NewOwner() Owner {
-	return Owner{client: c.id, number: c.numbers.Add(1)}
+	return Owner{c.id + ":" + strconv.FormatInt(c.numbers.Add(1), 10)}
 }
 
 // Close gives back every hold, ends every call that waits with [ErrClosed],
@@ -173,7 +174,7 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 
 // beyondMaxHold is the error for a lease that reaches beyond the longest hold.
 func (c *Client) beyondMaxHold(name string) error {
-	return problem(name, "the longest hold is "+c.config.maxHold.String(), ErrInvalidLease)
+	return problem(name, "the lease is longer than the longest hold, "+c.config.maxHold.String(), ErrInvalid)
 }
 
 // failed tells the hooks about a failure in the background, from a task.

@@ -306,7 +306,7 @@ func (b *composite) fixLease(ctx context.Context, lease time.Duration) error {
 }
 
 func (b *composite) detach() (Owner, error) {
-	return Owner{}, problem(b.name, "each of its parts has an owner", ErrInvalidOwner)
+	return Owner{}, problem(b.name, "each of its parts has an owner", ErrInvalid)
 }
 
 // sideBySide does something with every part at the same time, and returns the

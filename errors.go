@@ -52,28 +52,12 @@ var (
 	// ErrClosed: the client is closed, or was closed during the call.
 	ErrClosed = call.ErrClosed
 
-	// ErrInvalidName: a lock's name is empty, too long, or has braces that form
-	// no hash tag. Nothing was sent.
-	ErrInvalidName = errors.New("invalid name")
-
-	// ErrInvalidLease: a lease is out of bounds. Nothing was sent.
-	ErrInvalidLease = errors.New("invalid lease")
-
-	// ErrInvalidOwner: an owner is the zero Owner, cannot be read, belongs to another
-	// client, or was detached; or a hold has no single owner to detach. Nothing was
-	// sent.
-	ErrInvalidOwner = errors.New("invalid owner")
-
-	// ErrInvalidCount: a number of permits, or a latch's count, is out of bounds.
-	// Nothing was sent.
-	ErrInvalidCount = errors.New("invalid count")
-
 	// ErrNotZero: a latch's count had not come to zero when [Wait] ran out.
 	ErrNotZero = errors.New("the count is not zero")
 
-	// ErrInvalidOption: an option has no sense, alone or beside the others.
-	// Nothing was sent.
-	ErrInvalidOption = errors.New("invalid option")
+	// ErrInvalid: a name, an option, a lease, a count or an owner cannot be, as the text
+	// says; or the owner is another client's, or its hold was detached. Nothing was sent.
+	ErrInvalid = errors.New("invalid")
 )
 
 // LockedError says who holds a lock that was not acquired. It matches
@@ -81,11 +65,11 @@ var (
 type LockedError struct {
 	// Name is the lock's name.
 	Name string
-	// Holder is the owner that holds it, as it stands in Redis. It is empty if
+	// Holder is the owner that holds it. It is the zero Owner if
 	// it is not known: other waiters of this process were ahead, and Redis has
 	// not been asked yet; and if nobody does, but others are ahead in the line of
 	// a fair lock.
-	Holder string
+	Holder Owner
 	// TTL is how long the lock lives unless it is renewed; -1 if it does not
 	// expire, and 0 if it is not known.
 	TTL time.Duration
@@ -93,7 +77,7 @@ type LockedError struct {
 
 func (e *LockedError) Error() string {
 	switch {
-	case e.Holder == "":
+	case e.Holder.IsZero():
 		return fmt.Sprintf("holdfast: %q: %v", e.Name, ErrLocked)
 	case e.TTL < 0:
 		return fmt.Sprintf("holdfast: %q: %v: %s, without an end; if that is gone, use ForceUnlock", e.Name, ErrLocked, e.Holder)

@@ -34,12 +34,9 @@ type FairMutex struct {
 }
 
 // NewFairMutex returns the fair lock of the given name. It does no I/O. What names
-// there are, [Client.NewMutex] says. The options are [NonReentrant], [Fenced] and
-// [TokenTTL]; [Polling] makes every call return [ErrInvalidOption]. Redisson:
-// getFairLock.
-func (c *Client) NewFairMutex(name string, options ...MutexOption) *FairMutex {
-	config := mutexOptions(options)
-	config.without(config.polling, "Polling", "whoever is next in line is told")
-	config.without(config.writersFirst, "WritersFirst", "a mutex has no readers")
+// there are, [Client.NewMutex] says. The options are [NonReentrant] and [Fenced].
+// Redisson: getFairLock.
+func (c *Client) NewFairMutex(name string, options ...FairOption) *FairMutex {
+	config := kindOptions(options)
 	return &FairMutex{lock{newKind(c, name, "fair", protocol.Fair{Mutex: config.mutex(name)}, config)}}
 }

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"encoding/hex"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,28 @@ func (h *Hold) Token() int64 { return h.token }
 // hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
 func (h *Hold) Parts() []*Hold { return h.held.parts() }
 
+// PermitIDs returns the ids of the permits of a hold of a [PermitSemaphore], 32
+// hexadecimal digits each, for another program to know or release them by; nil of other
+// holds. One that was given back by its id is among them until the holder has
+// noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
+// when it was last known to be held. Redisson: what acquire returns.
+func (h *Hold) PermitIDs() []string {
+	one, ok := h.held.(*single)
+	if !ok {
+		return nil
+	}
+	permits, ok := one.owned.kind.lock.(permitBundle)
+	if !ok {
+		return nil
+	}
+	left := permits.left.all()
+	ids := make([]string, len(left))
+	for i, id := range left {
+		ids[i] = hex.EncodeToString([]byte(id))
+	}
+	return ids
+}
+
 // Context returns the context to do the work under. It is derived from the one
 // that Lock was called with, and Lock of the same lock under it is reentrant: it
 // belongs to the owner of this hold. So goroutines that share it are all inside
@@ -84,7 +107,7 @@ func (h *Hold) Deadline() time.Time { return h.held.deadline() }
 
 // Extend makes the lock live for at least d from now, and moves the deadline
 // accordingly. It never shortens anything. It returns an error that matches
-// [ErrLost] if the lock is gone, [ErrNotHeld] after Unlock, [ErrInvalidLease]
+// [ErrLost] if the lock is gone, [ErrNotHeld] after Unlock, [ErrInvalid]
 // if d is out of bounds or beyond [WithMaxHold], and a [*BackendError] if Redis
 // does not answer; the hold then stands as it was, or longer. Redisson:
 // RLock.expire, which does not ask whose lock it is.

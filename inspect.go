@@ -3,6 +3,9 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -10,46 +13,157 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Inspection is how a lock stands in Redis.
-type Inspection struct {
-	// Name is the lock's name.
+// State is how a lock, a semaphore or a latch stood in Redis at one moment. It is what
+// Inspect returns; ask it, instead of Redis once more. What a kind does not have is
+// zero.
+type State struct {
+	// Name is the name of the lock; of several locks, that of the [MultiLock] or
+	// [RedLock].
 	Name string
-	// Mode is "read" or "write" for a held read-write lock, and empty otherwise.
-	Mode string
-	// Holders are who holds it; none if it is free.
+	// Holders are who holds it; none if it is free. Each permit that is held is one, with
+	// its id as the owner. Those of several locks are in Parts.
 	Holders []Holder
-	// TTL is how long it lives unless renewed: 0 if it is free, -1 if it does
-	// not expire, which neither holdfast nor Redisson would leave behind.
+	// TTL is how long the key lives unless it is renewed: 0 if nobody holds it, or it is
+	// not there, -1 if it does not expire, which is usual for an [UnleasedSemaphore] or a
+	// [Latch], and which neither holdfast nor Redisson would leave behind for others. Of
+	// several locks, it is how long enough of them live.
 	TTL time.Duration
 	// Waiters are who stands in line, in order, where that is known in Redis: for
-	// fair locks.
-	Waiters []string
-	// Token is the last fencing token, of a lock that is [Fenced]; else 0.
+	// fair locks, the first thousand.
+	Waiters []Owner
+	// Token is the last fencing token, of a lock that is [Fenced].
 	Token int64
+	// Permits is how many permits a [PermitSemaphore] has, available and held.
+	Permits int
+	// Available is how many permits of a semaphore can be had now. It is below 0 if more
+	// are held than there are.
+	Available int
+	// Remaining is the count of a [Latch].
+	Remaining int
+	// Parts are the states of several locks, in the order of [Hold.Parts].
+	Parts []State
+
+	need int // how many parts count; 0: it is one lock
 }
 
 // Holder is one owner that holds a lock.
 type Holder struct {
-	// Owner is the holder as it stands in Redis, here or in any other client.
-	Owner string
+	// Owner is the holder, of this or any other client.
+	Owner Owner
+	// Mode is "read" or "write" for a read-write lock, and empty otherwise.
+	Mode string
 	// Count is how often it holds the lock.
 	Count int
+	// TTL is how long it holds the lock unless that is renewed; -1 for ever.
+	TTL time.Duration
 }
 
-// fetchState reads the state of a lock from Redis.
-func (c *Client) fetchState(ctx context.Context, k *kind, ask script.Request) (Inspection, error) {
+// Locked reports whether anybody held the lock, or had a permit; of several locks,
+// whether enough of them were held, by whomever. Redisson: isLocked, which may ask a
+// replica.
+func (s State) Locked() bool {
+	if s.need == 0 {
+		return len(s.Holders) > 0
+	}
+	held := 0
+	for _, part := range s.Parts {
+		if part.Locked() {
+			held++
+		}
+	}
+	return held >= s.need
+}
+
+// HeldBy reports whether owner held the lock. Redisson: isHeldByThread.
+func (s State) HeldBy(owner Owner) bool { return s.Count(owner) > 0 }
+
+// Count returns how often owner held the lock, for reading or writing; of several
+// locks, how often it held enough of them. Redisson: getHoldCount.
+func (s State) Count(owner Owner) (count int) {
+	if s.need > 0 {
+		counts := make([]int, len(s.Parts))
+		for i, part := range s.Parts {
+			counts[i] = part.Count(owner)
+		}
+		return enough(counts, s.need)
+	}
+	for _, h := range s.Holders {
+		if h.Owner == owner {
+			count += h.Count
+		}
+	}
+	return count
+}
+
+// enough is what so many of these reach.
+func enough(each []int, need int) int {
+	slices.Sort(each)
+	return each[len(each)-need]
+}
+
+// only returns the state without the holders of other modes; an empty mode is all.
+func (s State) only(mode string) State {
+	if mode != "" {
+		s.Holders = slices.DeleteFunc(s.Holders, func(h Holder) bool { return h.Mode != mode })
+	}
+	if len(s.Holders) == 0 {
+		s.TTL = 0
+	}
+	return s
+}
+
+// fetchState reads the state of a lock, or of what has a number, from Redis.
+func (c *Client) fetchState(ctx context.Context, k *kind, ask script.Request) (State, int, error) {
 	o, err := c.ask(ctx, k, "inspect", ask)
 	if err != nil {
-		return Inspection{}, err
+		return State{}, 0, err
 	}
 	found, err := protocol.ReadState(o.Reply)
 	if err != nil {
-		return Inspection{}, misread(k.name, err)
+		return State{}, 0, misread(k.name, err)
 	}
-	state := Inspection{Name: k.name, Mode: found.Mode, TTL: found.TTL, Waiters: found.Waiters, Token: found.Token}
+	state := State{Name: k.name, TTL: found.TTL, Token: found.Token}
+	for _, w := range found.Waiters {
+		state.Waiters = append(state.Waiters, Owner{w})
+	}
 	for _, h := range found.Holders {
-		state.Holders = append(state.Holders, Holder(h))
+		state.Holders = append(state.Holders, Holder{Owner: Owner{h.Owner}, Mode: h.Mode, Count: h.Count, TTL: h.TTL})
 	}
+	return state, found.Number, nil
+}
+
+// inspectable is what can be inspected: every lock of this package.
+type inspectable interface {
+	Inspect(ctx context.Context) (State, error)
+}
+
+// inspectAll inspects several locks side by side, of which need count.
+func inspectAll(ctx context.Context, name string, lockers []Locker, need int) (State, error) {
+	state := State{Name: name, need: need, Parts: make([]State, len(lockers))}
+	errs := make([]error, len(lockers))
+	var all sync.WaitGroup
+	for i, l := range lockers {
+		all.Go(func() {
+			one, ok := l.(inspectable)
+			if !ok {
+				errs[i] = fmt.Errorf("holdfast: %w part: %q cannot be inspected", ErrInvalid, l.Name())
+				return
+			}
+			state.Parts[i], errs[i] = one.Inspect(ctx)
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return State{}, err
+	}
+	ttls := make([]int, len(lockers))
+	for i, part := range state.Parts {
+		ttls[i] = int(part.TTL)
+		if part.TTL < 0 {
+			ttls[i] = int(MaxLease)
+		}
+	}
+	state.TTL = time.Duration(enough(ttls, need))
 	return state, nil
 }
 
@@ -68,13 +182,14 @@ func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
 	ctx, stop := c.withinTimeout(ctx)
 	defer stop()
 	for range 20 {
-		found, err := c.fetchState(ctx, k, l.Inspect())
+		found, _, err := c.fetchState(ctx, k, l.Inspect())
+		found = found.only(k.mode)
 		if err != nil || len(found.Holders) == 0 {
 			return false, err
 		}
 		holders := make([]string, len(found.Holders))
 		for i, h := range found.Holders {
-			holders[i] = h.Owner
+			holders[i] = h.Owner.String()
 		}
 		o, err := c.ask(ctx, k, "force", l.Force(holders))
 		if err != nil && !errors.Is(err, ErrUntold) {

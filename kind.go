@@ -25,6 +25,9 @@ type kind struct {
 	// otherSide is the class in which the same owner may hold the lock, too. Then it
 	// must not queue behind those who wait for it to leave.
 	otherSide string
+	// mode is that of the holders of a read-write lock who hold this side of it; empty:
+	// all holders hold it.
+	mode string
 	// shared says that several owners may hold it at once: when one has been let
 	// in, the next waiter may well be, too.
 	shared bool
@@ -37,7 +40,7 @@ type kind struct {
 	// recheckEvery is the longest time between two checks of a hold, renewed or not; 0:
 	// there are none.
 	recheckEvery time.Duration
-	config       mutexConfig
+	config       kindConfig
 	// readOnly says that to acquire it changes nothing in Redis.
 	readOnly bool
 	// plain says that several of one slot can be acquired in one script.
@@ -48,11 +51,11 @@ type kind struct {
 
 // newKind returns a kind with what all have in common. Its name has been
 // checked, and its options have.
-func newKind(c *Client, name, class string, waits protocol.Waitable, config mutexConfig) *kind {
+func newKind(c *Client, name, class string, waits protocol.Waitable, config kindConfig) *kind {
 	k := &kind{client: c, name: name, class: class, queue: class, config: config, waits: waits, invalid: config.invalid}
 	k.lock, _ = waits.(protocol.Lock)
 	if err := protocol.CheckName(name); err != nil {
-		k.invalid = fmt.Errorf("holdfast: %w: %.80q: %w", ErrInvalidName, name, err)
+		k.invalid = fmt.Errorf("holdfast: %w name: %.80q: %w", ErrInvalid, name, err)
 	}
 	return k
 }

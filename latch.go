@@ -24,12 +24,12 @@ type Latch struct {
 // NewLatch returns the latch of the given name. It does no I/O. What a name can be
 // is said at [Client.NewMutex]; on a cluster it has no braces, since its channel,
 // as Redisson spells it, would lie in another slot: every call then returns
-// [ErrInvalidName]. Redisson: getCountDownLatch.
+// [ErrInvalid]. Redisson: getCountDownLatch.
 func (c *Client) NewLatch(name string) *Latch {
-	k := newKind(c, name, "latch", protocol.Latch{Name: name}, mutexConfig{})
+	k := newKind(c, name, "latch", protocol.Latch{Name: name}, kindConfig{})
 	if k.invalid == nil && c.driver.Slotted() && !protocol.LatchFits(name) {
-		k.invalid = fmt.Errorf("holdfast: %w: %q: with braces in its name, the channel of a latch is in another slot",
-			ErrInvalidName, name)
+		k.invalid = fmt.Errorf("holdfast: %w name: %q: with braces in its name, the channel of a latch is in another slot",
+			ErrInvalid, name)
 	}
 	k.shared, k.readOnly = true, true
 	k.refusal = func(r script.Reply) error {
@@ -39,11 +39,11 @@ func (c *Client) NewLatch(name string) *Latch {
 		}
 		return problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
 	}
-	return &Latch{object{client: c, kind: k, keys: []string{name}, size: protocol.Latch{Name: name}.Size()}}
+	return &Latch{object{client: c, kind: k, keys: []string{name}}}
 }
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
-// Errors match [ErrInvalidCount] if n is not between 1 and [MaxCount], or are as
+// Errors match [ErrInvalid] if n is not between 1 and [MaxCount], or are as
 // those of [Hold.Extend]; after a [*BackendError] that says MayHaveRun it may have
 // been set. Redisson: trySetCount.
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
@@ -63,36 +63,33 @@ func (l *Latch) set(ctx context.Context, n int) (bool, error) {
 	return o.Reply.Code == script.Done, err
 }
 
-// CountDown lowers the count by one, unless it is zero. A call under a context that
-// has not ended counts, and counts once: if ctx ends meanwhile, or Redis does not
-// answer in time, CountDown returns an error that matches ctx.Err() and the
-// context's cause, or a [*BackendError], and the call goes on in the background,
-// for ten more timeouts or so if Redis is away. So do not repeat it. Under a context
-// that has ended, nothing is sent. The error can match [ErrUntold], [ErrClosed] and
-// [ErrInvalidName], too. Redisson: countDown.
-func (l *Latch) CountDown(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return gaveUp(ctx, l.kind.name)
-	}
-	_, err := l.client.runDetached(ctx, l.kind, "count down", l.protocol().Down(l.client.once()))
+// CountDown lowers the count by one, unless it is zero. It takes no context on purpose,
+// like [Hold.Unlock]: nobody else would ever count for a caller whose context has ended.
+// It counts, and counts once: if Redis does not answer within the client's timeout,
+// CountDown returns a [*BackendError], and the call goes on in the background, for ten
+// more timeouts or so. So do not repeat it. The error can match [ErrUntold], [ErrClosed]
+// and [ErrInvalid], too. Redisson: countDown.
+func (l *Latch) CountDown() error {
+	_, err := l.client.runDetached(l.client.life, l.kind, "count down", l.protocol().Down(l.client.once()))
 	return err
 }
 
 // Count returns the count. It asks the primary. Redisson: getCount.
 func (l *Latch) Count(ctx context.Context) (int, error) {
-	o, err := l.client.ask(ctx, l.kind, "inspect", l.protocol().Acquire(protocol.Acquire{}))
-	if err != nil || o.Reply.Code == script.Done {
-		return 0, err
-	}
-	count, _, err := protocol.ReadCount(o.Reply)
-	if err != nil {
-		return 0, misread(l.kind.name, err)
-	}
-	return count, nil
+	found, err := l.Inspect(ctx)
+	return found.Remaining, err
+}
+
+// Inspect returns the count, and how long the latch lives. It asks the primary, once.
+// The errors are TrySetCount's. Redisson has no counterpart.
+func (l *Latch) Inspect(ctx context.Context) (State, error) {
+	found, count, err := l.client.fetchState(ctx, l.kind, protocol.InspectNumber(l.kind.name))
+	found.Remaining = max(0, count)
+	return found, err
 }
 
 // Await waits until the count is zero, the latch is deleted or expires, ctx ends,
-// or [Wait] runs out, which is the one option that it takes. If the count is zero
+// or [Wait] runs out. If the count is zero
 // it returns at once. It looks when zero is announced, whenever its subscription
 // is confirmed, and every three seconds. If the latch is set anew before it has
 // looked, it returns all the same, unless it was Redisson that counted down to
@@ -100,9 +97,9 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 //
 // The error matches [ErrNotZero] if Wait ran out; ctx.Err() and the context's
 // cause if ctx ended; [*BackendError] if Redis did not answer, or refused;
-// [ErrClosed], [ErrInvalidName] or [ErrInvalidOption]. Redisson: await.
-func (l *Latch) Await(ctx context.Context, options ...LockOption) error {
-	return l.client.await(ctx, l.kind, false, options)
+// [ErrClosed] or [ErrInvalid]. Redisson: await.
+func (l *Latch) Await(ctx context.Context, options ...WaitOption) error {
+	return l.client.await(ctx, l.kind, toWait(options))
 }
 
 func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.kind.name} }

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"time"
 )
 
 // lock is what every kind of lock can do that is one lock in Redis.
@@ -20,7 +19,7 @@ func (l *lock) Name() string { return l.kind.name }
 // The hold gets an owner of its own, so goroutines that share a Mutex exclude each
 // other. Under the context of a hold of the same lock it is nested in that hold:
 // they have one owner, and Redis counts. [WithOwner] says by hand whose hold it is.
-// Without [Lease] the watchdog renews the hold.
+// Without [FixedLease] the watchdog renews the hold.
 //
 // If Lock returns an error, the caller holds nothing more than before; what an
 // unanswered attempt may have taken is given back in the background. The error matches
@@ -32,19 +31,18 @@ func (l *lock) Name() string { return l.kind.name }
 //   - [ErrReentrant] if the owner holds the lock and it is [NonReentrant], or reads
 //     and would write;
 //   - [ErrNotReplicated] if [WithReplicaAck] asks for more; it is given back;
-//   - [ErrClosed], [ErrInvalidName], [ErrInvalidLease], [ErrInvalidOwner] or
-//     [ErrInvalidOption].
+//   - [ErrClosed] or [ErrInvalid].
 //
 // Redisson: RLock.lock, lockInterruptibly, and tryLock with a wait time.
 func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return l.kind.client.acquire(ctx, l.kind, false, options)
+	return l.kind.client.acquire(ctx, l.kind, toWait(options))
 }
 
 // TryLock is Lock without waiting: if another holds the lock, it returns a
 // [*LockedError] that says who. Redis being away, it returns a [*BackendError]
 // within [WithTimeout]. Redisson: RLock.tryLock without a wait time.
-func (l *lock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return l.kind.client.acquire(ctx, l.kind, true, options)
+func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
+	return l.kind.client.acquire(ctx, l.kind, toTry(options))
 }
 
 // Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or
@@ -55,50 +53,21 @@ func (l *lock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error
 // Adopting what its holder has not detached is taking it away, as with ForceUnlock:
 // the holder is told as fast, and until then two believe that they hold the lock.
 //
-// It returns [ErrNotHeld] if owner does not hold the lock, [ErrInvalidOwner] if it
+// It returns [ErrNotHeld] if owner does not hold the lock, [ErrInvalid] if it
 // is the zero Owner, and [ErrReentrant] if it holds both sides of a read-write lock.
 // Lock's other errors apply. After an error that Redis has not answered, what may
 // have been taken over is released in the background. Redisson has no counterpart,
 // but lets any client unlock with the right thread id.
-func (l *lock) Adopt(ctx context.Context, owner Owner, options ...LockOption) (*Hold, error) {
-	return l.kind.client.adopt(ctx, l.kind, owner, options)
+func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*Hold, error) {
+	return l.kind.client.adopt(ctx, l.kind, owner, toTry(options))
 }
 
-// Inspect returns how the lock stands in Redis. It asks the primary. Redisson
-// has no counterpart.
-func (l *lock) Inspect(ctx context.Context) (Inspection, error) {
-	return l.kind.client.fetchState(ctx, l.kind, l.kind.lock.Inspect())
-}
-
-// Locked reports whether anybody holds the lock. Redisson: isLocked, which may
-// ask a replica.
-func (l *lock) Locked(ctx context.Context) (bool, error) {
-	found, err := l.Inspect(ctx)
-	return len(found.Holders) > 0, err
-}
-
-// HeldBy reports whether owner holds the lock. Redisson: isHeldByThread.
-func (l *lock) HeldBy(ctx context.Context, owner Owner) (bool, error) {
-	count, err := l.HoldCount(ctx, owner)
-	return count > 0, err
-}
-
-// HoldCount returns how often owner holds the lock. Redisson: getHoldCount.
-func (l *lock) HoldCount(ctx context.Context, owner Owner) (int, error) {
-	found, err := l.Inspect(ctx)
-	for _, h := range found.Holders {
-		if h.Owner == owner.String() {
-			return h.Count, err
-		}
-	}
-	return 0, err
-}
-
-// TTL returns how long the lock lives unless it is renewed: 0 if it is free, -1
-// if it does not expire. Redisson: remainTimeToLive.
-func (l *lock) TTL(ctx context.Context) (time.Duration, error) {
-	found, err := l.Inspect(ctx)
-	return found.TTL, err
+// Inspect returns how the lock stands in Redis. It asks the primary, once. The errors
+// are those of [Hold.Extend]. Redisson: isLocked, isHeldByThread, getHoldCount and
+// remainTimeToLive are one call each.
+func (l *lock) Inspect(ctx context.Context) (State, error) {
+	found, _, err := l.kind.client.fetchState(ctx, l.kind, l.kind.lock.Inspect())
+	return found.only(l.kind.mode), err
 }
 
 // ForceUnlock takes the lock from whoever holds it, announces the release, and

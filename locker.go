@@ -14,23 +14,23 @@ type Locker interface {
 	// an error, never neither.
 	Lock(ctx context.Context, options ...LockOption) (*Hold, error)
 	// TryLock acquires the lock if it is free now.
-	TryLock(ctx context.Context, options ...LockOption) (*Hold, error)
+	TryLock(ctx context.Context, options ...TryOption) (*Hold, error)
 }
 
 var _ Locker = (*Mutex)(nil)
 
-// Do acquires the lock, calls f with the hold's context, and gives the lock
+// Do acquires the lock, calls f with the hold and its context, and gives the lock
 // back, also if f panics. If the acquire fails, f is not called and the error is
 // Lock's. Otherwise the error joins f's and Unlock's: it matches [ErrLost] if
 // the lock was lost while f ran. Callbacks for the moments around f are hooks:
-// [Observe] for one call, [WithHooks] for all.
-func Do(ctx context.Context, l Locker, f func(ctx context.Context) error, options ...LockOption) (err error) {
+// [WithHooks] for one call, or for all of a client.
+func Do(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...LockOption) (err error) {
 	hold, err := l.Lock(ctx, options...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, hold.Unlock()) }()
-	return f(hold.Context())
+	return f(hold.Context(), hold)
 }
 
 // SyncLocker returns a [sync.Locker] for code that wants one. Such code cannot

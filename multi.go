@@ -48,11 +48,11 @@ type part struct {
 // is given twice as one.
 //
 // Without a lock, or with one that is nil, every call returns
-// [ErrInvalidOption]. Redisson: RedissonClient.getMultiLock.
+// [ErrInvalid]. Redisson: RedissonClient.getMultiLock.
 func NewMultiLock(lockers ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(lockers) == 0 {
-		m.invalid = fmt.Errorf("holdfast: %w: a multi-lock of no locks", ErrInvalidOption)
+		m.invalid = fmt.Errorf("holdfast: %w argument: a multi-lock of no locks", ErrInvalid)
 	}
 	for _, l := range lockers {
 		m.add(l)
@@ -70,7 +70,7 @@ func NewMultiLock(lockers ...Locker) *MultiLock {
 // add adds a locker's parts, unless they are there already.
 func (m *MultiLock) add(l Locker) {
 	if isNil(l) {
-		m.invalid = cmp.Or(m.invalid, fmt.Errorf("holdfast: %w: a multi-lock of a lock that is nil", ErrInvalidOption))
+		m.invalid = cmp.Or(m.invalid, fmt.Errorf("holdfast: %w argument: a multi-lock of a lock that is nil", ErrInvalid))
 		return
 	}
 	switch l := l.(type) {
@@ -150,9 +150,9 @@ func (m *MultiLock) Name() string { return m.name }
 // The hold stands for all. Its context ends with a [*LostError] as soon as one
 // is lost; its deadline is the earliest; Extend and Unlock do it to all of them
 // side by side, whatever becomes of one, and return every error; its token is 0,
-// those of the locks are in [Hold.Parts]. With [Lease], the lease counts from when
-// all are acquired. The clients' hooks are told of each lock, those of [Observe] of the
-// whole.
+// those of the locks are in [Hold.Parts]. With [FixedLease], the lease counts from when
+// all are acquired. The clients' hooks are told of each lock, those of [WithHooks] among
+// the options of the whole.
 //
 // If Lock returns an error, the caller holds nothing more than before; what was
 // had is given back, if need be in the background. The errors are those of the
@@ -162,15 +162,29 @@ func (m *MultiLock) Name() string { return m.name }
 // Redisson: RedissonMultiLock.lock, lockInterruptibly, and tryLock with a wait
 // time.
 func (m *MultiLock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return m.acquire(ctx, false, options)
+	return m.acquire(ctx, toWait(options))
 }
 
 // TryLock is Lock without waiting: it asks once for each lock, and gives back
 // what it has got when one is refused. Each question takes as long as that lock's
 // own TryLock at most, and giving back as long as the client's timeout
 // ([WithTimeout]). Redisson: RedissonMultiLock.tryLock without a wait time.
-func (m *MultiLock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return m.acquire(ctx, true, options)
+func (m *MultiLock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
+	return m.acquire(ctx, toTry(options))
+}
+
+// Inspect returns how all of its locks stand in Redis, asking for each once, side by
+// side. A lock that is not of this package cannot be inspected: [ErrInvalid]. The other
+// errors are those of [Hold.Extend]. Redisson has no counterpart.
+func (m *MultiLock) Inspect(ctx context.Context) (State, error) {
+	if m.invalid != nil {
+		return State{}, m.invalid
+	}
+	lockers := make([]Locker, len(m.parts))
+	for i, p := range m.parts {
+		lockers[i] = p.Locker
+	}
+	return inspectAll(ctx, m.name, lockers, len(lockers))
 }
 
 // kinds are those of all its parts.
@@ -192,30 +206,25 @@ type compositeAcquire struct {
 	caller  context.Context
 	owners  owners
 	config  lockConfig
-	oneTry  bool
 	started time.Time
 	tries   int  // how often it has started over
 	tied    bool // the last attempt ended at a part that is tied
 }
 
 // newCompositeAcquire checks what can be checked before anything is sent.
-func newCompositeAcquire(ctx context.Context, name string, kinds []*kind, oneTry bool, options []LockOption) (*compositeAcquire, error) {
-	g := &compositeAcquire{name: name, caller: ctx, oneTry: oneTry, started: time.Now()}
-	if err := g.config.apply(options); err != nil {
-		return nil, err
+func newCompositeAcquire(ctx context.Context, name string, kinds []*kind, config lockConfig) (*compositeAcquire, error) {
+	g := &compositeAcquire{name: name, caller: ctx, config: config, started: time.Now()}
+	if config.invalid != nil {
+		return nil, config.invalid
 	}
 	for _, k := range kinds {
 		if k.invalid != nil {
 			return nil, k.invalid
 		}
-		if _, err := k.client.lockOptions(options); err != nil {
+		if _, err := k.client.complete(config); err != nil {
 			return nil, err
 		}
 	}
-	if oneTry && g.config.wait > 0 {
-		return nil, fmt.Errorf("holdfast: %w: TryLock does not wait; use Lock with Wait", ErrInvalidOption)
-	}
-	g.oneTry = oneTry || g.config.bounded && g.config.wait == 0
 	if ctx.Err() != nil {
 		return nil, gaveUp(ctx, name)
 	}
@@ -277,16 +286,24 @@ func (g *compositeAcquire) bound() (context.Context, context.CancelFunc) {
 	return context.WithCancel(g.caller)
 }
 
-// forPart are the options to acquire a part with.
-func (g *compositeAcquire) forPart(waiting bool) []LockOption {
-	var options []LockOption
-	if config := g.config; config.lease > 0 {
-		options = append(options, func(c *lockConfig) error {
-			c.lease, c.keep = config.lease, config.keep
-			return nil
-		})
+// tryPart are the options to acquire a part with, without waiting.
+func (g *compositeAcquire) tryPart() []TryOption {
+	config := g.config
+	if config.lease == 0 {
+		return nil
 	}
-	if waiting && g.config.wait > 0 {
+	return []TryOption{tryOption(func(c *lockConfig) error {
+		c.lease, c.fixed, c.keep = config.lease, config.fixed, config.keep
+		return nil
+	})}
+}
+
+// waitPart are the options to wait for a part with.
+func (g *compositeAcquire) waitPart() (options []LockOption) {
+	for _, option := range g.tryPart() {
+		options = append(options, option)
+	}
+	if g.config.wait > 0 {
 		left := time.Until(g.started.Add(g.config.wait))
 		options = append(options, Wait(max(left, time.Millisecond))) // 0 would be one try
 	}
@@ -298,11 +315,11 @@ func (g *compositeAcquire) forPart(waiting bool) []LockOption {
 var startOver = ExponentialBackoff(10*time.Millisecond, 250*time.Millisecond)
 
 // acquire is Lock and TryLock.
-func (m *MultiLock) acquire(ctx context.Context, oneTry bool, options []LockOption) (*Hold, error) {
+func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
 	if m.invalid != nil {
 		return nil, m.invalid
 	}
-	g, err := newCompositeAcquire(ctx, m.name, m.kinds(), oneTry, options)
+	g, err := newCompositeAcquire(ctx, m.name, m.kinds(), config)
 	if err != nil {
 		return nil, err
 	}
@@ -343,7 +360,7 @@ func (m *MultiLock) attempt(bound context.Context, g *compositeAcquire) (held *H
 	lost := b.alive() // because an acquired part was lost
 	b.rollback(bound)
 	if lost != nil {
-		return nil, !g.oneTry && errors.Is(lost, ErrLost), lost
+		return nil, !g.config.oneTry && errors.Is(lost, ErrLost), lost
 	}
 	return nil, g.tied, err
 }
@@ -362,7 +379,7 @@ func (m *MultiLock) acquireParts(bound context.Context, g *compositeAcquire, b *
 			return err
 		}
 	}
-	if lease == 0 || keep { // else whoever asked for this one sees to it
+	if !g.config.fixed || keep { // else whoever asked for this one sees to it
 		return nil
 	}
 	return g.inTime(bound, "renew", b.fixLease(bound, lease))
@@ -371,18 +388,18 @@ func (m *MultiLock) acquireParts(bound context.Context, g *compositeAcquire, b *
 // next acquires one part.
 func (g *compositeAcquire) next(bound context.Context, b *composite, p part) (err error) {
 	var one *Hold
-	if g.oneTry || p.tied {
+	if g.config.oneTry || p.tied {
 		stop := context.AfterFunc(bound, b.abandon)
 		defer stop()
-		one, err = p.TryLock(b.ctx, g.forPart(false)...)
+		one, err = p.TryLock(b.ctx, g.tryPart()...)
 		// Waiting for it while having the one before it could be waiting for ever.
-		g.tied = !g.oneTry && errors.Is(err, ErrLocked)
+		g.tied = !g.config.oneTry && errors.Is(err, ErrLocked)
 		if err == nil && !stop() {
 			b.join(one)
 			return g.inTime(bound, opAcquire, context.Cause(bound))
 		}
 	} else {
-		one, err = p.Lock(b.ctx, g.forPart(true)...)
+		one, err = p.Lock(b.ctx, g.waitPart()...)
 	}
 	if err != nil {
 		return g.inTime(bound, opAcquire, err)

@@ -18,15 +18,15 @@ import (
 // to be asked for one by one.
 func (m *MultiLock) inOneScript(g *compositeAcquire, b *composite) (done bool, err error) {
 	kinds, ok := m.oneScript()
-	if owner := g.owners.one(); !ok || owner == (Owner{}) || !g.oneTry && anyWaiter(kinds, owner) {
+	if owner := g.owners.one(); !ok || owner == (Owner{}) || !g.config.oneTry && anyWaiter(kinds, owner) {
 		return false, nil
 	}
-	holds, err := acquireAll(b.ctx, kinds, g.forPart(false))
+	holds, err := acquireAll(b.ctx, kinds, toTry(g.tryPart()))
 	for _, part := range holds {
 		b.join(part)
 	}
 	// One at a time can be waited for.
-	wait := !g.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
+	wait := !g.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
 	return !wait, err
 }
 
@@ -58,9 +58,9 @@ var errOpTaken = errors.New("another call of this owner is under way")
 
 // acquireAll takes all locks, or none, in one script. With an error it may
 // return holds that are to be given back.
-func acquireAll(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
+func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold, error) {
 	started := time.Now()
-	holds, err := acquireAllWithoutHooks(ctx, kinds, options)
+	holds, err := acquireAllWithoutHooks(ctx, kinds, config)
 	for _, h := range holds {
 		h.tellAcquired(time.Since(started))
 	}
@@ -68,11 +68,11 @@ func acquireAll(ctx context.Context, kinds []*kind, options []LockOption) ([]*Ho
 }
 
 // acquireAllWithoutHooks is acquireAll up to the hooks; see [Client.acquireWithoutHooks].
-func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, options []LockOption) ([]*Hold, error) {
+func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold, error) {
 	all := make(acquisitions, 0, len(kinds))
 	bounds := make([]context.Context, 0, len(kinds))
 	for _, k := range kinds {
-		a, waiting, leave, err := k.client.enter(ctx, k, true, options)
+		a, waiting, leave, err := k.client.enter(ctx, k, config)
 		if err != nil {
 			for _, a := range all {
 				k.client.reconcile(a.state, cleanup{})

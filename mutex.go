@@ -18,17 +18,16 @@ type Mutex struct {
 // NewMutex returns the lock of the given name. It does no I/O. A name has 1 to
 // 1,024 bytes, and either no braces or one pair around at least one character,
 // which then chooses the cluster slot; with any other name every call returns
-// [ErrInvalidName]. The options are [NonReentrant], [Fenced], [TokenTTL] and
-// [Polling]. Redisson: getLock.
+// [ErrInvalid]. The options are [NonReentrant], [Fenced] and [Polling]. Redisson:
+// getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
-	config := mutexOptions(options)
-	config.without(config.writersFirst, "WritersFirst", "a mutex has no readers")
+	config := kindOptions(options)
 	k := newKind(c, name, "lock", config.mutex(name), config)
-	k.plain = config == (mutexConfig{})
+	k.plain = config == (kindConfig{})
 	return &Mutex{lock{k}}
 }
 
 // mutex is the protocol of a plain lock with these options.
-func (c *mutexConfig) mutex(name string) protocol.Mutex {
+func (c *kindConfig) mutex(name string) protocol.Mutex {
 	return protocol.Mutex{Name: name, Polling: c.polling, Fenced: c.fenced, TokenTTL: c.tokenTTL}
 }

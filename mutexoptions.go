@@ -6,8 +6,64 @@ import (
 	"time"
 )
 
-// mutexConfig is what the options of a kind amount to.
-type mutexConfig struct {
+// A MutexOption sets something for a [Mutex]. Options are not in Redis: use the same
+// ones wherever a lock of one name is used. One that has no sense makes every call
+// return [ErrInvalid].
+type MutexOption interface {
+	kindOption
+	ofMutex()
+}
+
+// A FairOption sets something for a [FairMutex], as a [MutexOption] does for a Mutex.
+type FairOption interface {
+	kindOption
+	ofFair()
+}
+
+// An RWOption sets something for an [RWMutex], as a [MutexOption] does for a Mutex.
+type RWOption interface {
+	kindOption
+	ofRW()
+}
+
+// AnyMutexOption sets something for a lock of any of these kinds.
+type AnyMutexOption interface {
+	MutexOption
+	FairOption
+	RWOption
+}
+
+// A TokenOption sets something for the tokens of [Fenced] locks.
+type TokenOption interface{ applyToken(c *kindConfig) error }
+
+// kindOption is what options of every kind are.
+type kindOption interface{ applyKind(c *kindConfig) error }
+
+type (
+	mutexOption func(*kindConfig) error
+	rwOption    func(*kindConfig)
+	anyOption   func(*kindConfig) error
+	tokenOption func(*kindConfig) error
+)
+
+func (o mutexOption) applyKind(c *kindConfig) error { return o(c) }
+func (mutexOption) ofMutex()                        {}
+
+func (o rwOption) applyKind(c *kindConfig) error {
+	o(c)
+	return nil
+}
+func (rwOption) ofRW() {}
+
+func (o anyOption) applyKind(c *kindConfig) error { return o(c) }
+func (anyOption) ofMutex()                        {}
+func (anyOption) ofFair()                         {}
+func (anyOption) ofRW()                           {}
+
+func (o tokenOption) applyToken(c *kindConfig) error { return o(c) }
+
+// kindConfig is what the options of a kind amount to.
+type kindConfig struct {
 	invalid      error // the first option that has no sense
 	nonReentrant bool
 	fenced       bool
@@ -17,44 +73,28 @@ type mutexConfig struct {
 	writersFirst bool
 }
 
-// MutexOption sets something for one lock. An option that has no sense for its
-// kind makes every call return [ErrInvalidOption]. Options are not in Redis: use
-// the same ones wherever a lock of one name is used.
-type MutexOption func(*mutexConfig) error
-
-// mutexOptions applies options.
-func mutexOptions(options []MutexOption) mutexConfig {
-	var cfg mutexConfig
+// kindOptions applies options.
+func kindOptions[O kindOption](options []O) (cfg kindConfig) {
 	for _, option := range options {
-		err := fmt.Errorf("holdfast: %w: one of the options is nil", ErrInvalidOption)
-		if option != nil {
-			err = option(&cfg)
+		err := errNilOption
+		if any(option) != nil {
+			err = option.applyKind(&cfg)
 		}
 		if err != nil && cfg.invalid == nil {
 			cfg.invalid = err
 		}
 	}
-	if cfg.tokenTTL > 0 && !cfg.fenced && cfg.invalid == nil {
-		cfg.invalid = fmt.Errorf("holdfast: %w: TokenTTL without Fenced", ErrInvalidOption)
-	}
 	return cfg
-}
-
-// without makes an option that a kind cannot have an error.
-func (c *mutexConfig) without(set bool, option, reason string) {
-	if set && c.invalid == nil {
-		c.invalid = fmt.Errorf("holdfast: %w: %s: %s", ErrInvalidOption, option, reason)
-	}
 }
 
 // NonReentrant refuses a nested Lock of an owner with [ErrReentrant], at once,
 // instead of counting it: for code in which nesting is a mistake. In Redis
 // nothing differs. Redisson: RedissonClient.getNonReentrantLock.
-func NonReentrant() MutexOption {
-	return func(c *mutexConfig) error {
+func NonReentrant() AnyMutexOption {
+	return anyOption(func(c *kindConfig) error {
 		c.nonReentrant = true
 		return nil
-	}
+	})
 }
 
 // Fenced gives every hold a token, [Hold.Token], that is greater than those of
@@ -67,22 +107,30 @@ func NonReentrant() MutexOption {
 // below 2^53. In Redis it stands at redisson_lock_token:{name}, for ever unless
 // [TokenTTL] is set. Redisson: RFencedLock, whose tokens count up from one, and
 // so start again when its key is lost.
-func Fenced() MutexOption {
-	return func(c *mutexConfig) error {
+func Fenced(options ...TokenOption) AnyMutexOption {
+	return anyOption(func(c *kindConfig) error {
 		c.fenced = true
+		for _, option := range options {
+			if option == nil {
+				return errNilOption
+			}
+			if err := option.applyToken(c); err != nil {
+				return err
+			}
+		}
 		return nil
-	}
+	})
 }
 
 // TokenTTL lets the key of the last fencing token expire d after the last
 // acquire. Tokens grow all the same, because they follow the server's time, as
-// long as its clock is not set back by more than d. It needs [Fenced]. The
-// default is to keep the key for ever, as Redisson does, which counts.
-func TokenTTL(d time.Duration) MutexOption {
-	return func(c *mutexConfig) (err error) {
+// long as its clock is not set back by more than d. The default is to keep the key
+// for ever, as Redisson does, which counts.
+func TokenTTL(d time.Duration) TokenOption {
+	return tokenOption(func(c *kindConfig) (err error) {
 		c.tokenTTL, err = checkLease(d)
 		return err
-	}
+	})
 }
 
 // WritersFirst keeps readers who come while a writer waits from getting in before
@@ -90,12 +138,9 @@ func TokenTTL(d time.Duration) MutexOption {
 // in all the same. Set it where the lock is wanted for writing; readers look
 // whether a writer waits in any case. Redisson's readers do not: there, it helps
 // against holdfast's readers only. The default lets every reader join those who
-// read, as Redisson does. Only for [Client.NewRWMutex].
-func WritersFirst() MutexOption {
-	return func(c *mutexConfig) error {
-		c.writersFirst = true
-		return nil
-	}
+// read, as Redisson does.
+func WritersFirst() RWOption {
+	return rwOption(func(c *kindConfig) { c.writersFirst = true })
 }
 
 // Polling makes waiters ask again and again instead of listening, and releases
@@ -104,10 +149,10 @@ func WritersFirst() MutexOption {
 // same lock, here or in Redisson, is not told of a release by a holder that
 // polls, and finds out by itself within three seconds. Redisson: getSpinLock.
 func Polling(b Backoff) MutexOption {
-	return func(c *mutexConfig) error {
+	return mutexOption(func(c *kindConfig) error {
 		c.polling, c.backoff = true, b
 		return b.check()
-	}
+	})
 }
 
 // Backoff is how long a polling waiter pauses between two tries: from a first to
@@ -131,7 +176,7 @@ func ConstantBackoff(d time.Duration) Backoff { return ExponentialBackoff(d, d) 
 
 func (b Backoff) check() error {
 	if b.given && (b.first < 100*time.Microsecond || b.longest < b.first || b.longest > time.Hour) {
-		return fmt.Errorf("holdfast: %w: a backoff from %v to %v", ErrInvalidOption, b.first, b.longest)
+		return fmt.Errorf("holdfast: %w option: a backoff from %v to %v", ErrInvalid, b.first, b.longest)
 	}
 	return nil
 }

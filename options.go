@@ -34,41 +34,92 @@ type config struct {
 	ackTimeout time.Duration
 }
 
-// ClientOption sets something for a whole [Client].
-type ClientOption func(*config) error
+// A ClientOption sets something for a whole [Client].
+type ClientOption interface{ applyClient(c *config) error }
+
+// A LockOption sets something for one Lock or Acquire.
+type LockOption interface{ applyLock(c *lockConfig) error }
+
+// A TryOption sets something for one Lock, Acquire, TryLock, TryAcquire or Adopt.
+type TryOption interface {
+	LockOption
+	applyTry()
+}
+
+// A WaitOption sets something for whatever waits: one Lock, Acquire or Await.
+type WaitOption interface {
+	LockOption
+	applyWait()
+}
+
+// A HooksOption sets something for a whole [Client], or for one call.
+type HooksOption interface {
+	ClientOption
+	TryOption
+}
+
+type (
+	clientOption func(*config) error
+	tryOption    func(*lockConfig) error
+	waitOption   func(*lockConfig) error
+	hooksOption  Hooks
+)
+
+func (o clientOption) applyClient(c *config) error { return o(c) }
+
+func (o tryOption) applyLock(c *lockConfig) error { return o(c) }
+func (tryOption) applyTry()                       {}
+
+func (o waitOption) applyLock(c *lockConfig) error { return o(c) }
+func (waitOption) applyWait()                      {}
+
+func (o hooksOption) applyClient(c *config) error {
+	c.hooks = append(c.hooks, Hooks(o))
+	return nil
+}
+
+func (o hooksOption) applyLock(c *lockConfig) error {
+	c.hooks = append(c.hooks, Hooks(o))
+	return nil
+}
+func (hooksOption) applyTry() {}
+
+// errNilOption is the error for an option that is nil.
+var errNilOption = fmt.Errorf("holdfast: %w option: one of them is nil", ErrInvalid)
 
 // WithLease sets the lease of holds that the watchdog renews: how long a crashed
 // holder still blocks others. The watchdog renews at a third of it, and sees to
 // read holds every 5 s at the latest, whatever their lease. The default
-// is [DefaultLease]. Redisson: Config.setLockWatchdogTimeout.
+// is [DefaultLease]. For one call, [RenewedLease] sets another. Redisson:
+// Config.setLockWatchdogTimeout.
 func WithLease(d time.Duration) ClientOption {
-	return func(c *config) (err error) {
+	return clientOption(func(c *config) (err error) {
 		c.lease, err = checkLease(d)
 		return err
-	}
+	})
 }
 
 // WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
 // acquire it is lost, like a hold that was not renewed. The default is no bound.
-// Longer fixed leases are refused with [ErrInvalidLease].
+// Longer fixed leases are refused with [ErrInvalid], renewed ones are shortened.
 func WithMaxHold(d time.Duration) ClientOption {
-	return func(c *config) (err error) {
+	return clientOption(func(c *config) (err error) {
 		c.maxHold, err = checkLease(d)
 		return err
-	}
+	})
 }
 
 // WithMargin makes every hold's deadline earlier by d: time for the work to
 // notice the end of its context before the lock can be somebody else's. The
 // default is 0, beyond the 1 % of the lease plus 2 ms that are always kept.
 func WithMargin(d time.Duration) ClientOption {
-	return func(c *config) error {
+	return clientOption(func(c *config) error {
 		if d < 0 {
-			return fmt.Errorf("holdfast: %w: WithMargin(%v) is negative", ErrInvalidOption, d)
+			return fmt.Errorf("holdfast: %w option: WithMargin(%v) is negative", ErrInvalid, d)
 		}
 		c.margin = d
 		return nil
-	}
+	})
 }
 
 // WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock,
@@ -77,13 +128,13 @@ func WithMargin(d time.Duration) ClientOption {
 // held bears an outage of ten times d before it gives up. The default is
 // [DefaultTimeout], the minimum 10 ms.
 func WithTimeout(d time.Duration) ClientOption {
-	return func(c *config) error {
+	return clientOption(func(c *config) error {
 		if d < 10*time.Millisecond || d > time.Hour {
-			return fmt.Errorf("holdfast: %w: WithTimeout(%v) is not between 10ms and 1h", ErrInvalidOption, d)
+			return fmt.Errorf("holdfast: %w option: WithTimeout(%v) is not between 10ms and 1h", ErrInvalid, d)
 		}
 		c.timeout = d
 		return nil
-	}
+	})
 }
 
 // WithReplicaAck has every acquire of the client, of whichever kind, followed by
@@ -100,97 +151,112 @@ func WithTimeout(d time.Duration) ClientOption {
 // to send no WAIT at all. Redisson: Config.setCheckLockSyncedSlaves and
 // setSlavesSyncTimeout, with which one acknowledgement is enough.
 func WithReplicaAck(n int, timeout time.Duration) ClientOption {
-	return func(c *config) error {
+	return clientOption(func(c *config) error {
 		if n < 1 || timeout < time.Millisecond || timeout > time.Hour {
-			return fmt.Errorf("holdfast: %w: WithReplicaAck(%d, %v): at least one replica, and between 1ms and 1h",
-				ErrInvalidOption, n, timeout)
+			return fmt.Errorf("holdfast: %w option: WithReplicaAck(%d, %v): at least one replica, and between 1ms and 1h",
+				ErrInvalid, n, timeout)
 		}
 		c.replicas, c.ackTimeout = n, timeout
 		return nil
-	}
+	})
 }
 
-// WithHooks adds hooks that are told of every hold of the client.
-func WithHooks(h Hooks) ClientOption {
-	return func(c *config) error {
-		c.hooks = append(c.hooks, h)
-		return nil
-	}
-}
+// WithHooks adds hooks. Of a client, they are told of everything that it does; of one
+// call, of that call and its hold, after the client's.
+func WithHooks(h Hooks) HooksOption { return hooksOption(h) }
 
-// lockConfig is what the options of one acquire amount to.
-type lockConfig struct {
-	lease   time.Duration // 0: the watchdog's
-	wait    time.Duration
-	bounded bool // wait counts
-	hooks   hookList
-	// keep renews a fixed lease until the hold is told to last for it: it is one
-	// of several, and the others are still to be had.
-	keep bool
-}
-
-// LockOption sets something for one acquire.
-type LockOption func(*lockConfig) error
-
-// Lease gives the hold a fixed lease: it is not renewed, and is lost when the
-// lease has run out. Without it the watchdog renews. A lease outside [MinLease]
+// FixedLease gives the hold a lease that is not renewed: it is lost when the lease
+// has run out. Without it the watchdog renews. A lease outside [MinLease]
 // and [MaxLease], or one of which nothing is left beside the 1 % plus 2 ms and
-// the margin that are kept, is refused with [ErrInvalidLease]. Redisson: the
+// the margin that are kept, is refused with [ErrInvalid]. Redisson: the
 // leaseTime of lock and tryLock.
-func Lease(d time.Duration) LockOption {
-	return func(c *lockConfig) (err error) {
+func FixedLease(d time.Duration) TryOption {
+	return tryOption(func(c *lockConfig) (err error) {
 		c.lease, err = checkLease(d)
+		c.fixed = true
 		return err
-	}
+	})
+}
+
+// RenewedLease gives the hold a lease of its own for the watchdog to renew, in place
+// of [WithLease]'s: a short one where a crashed holder is to be followed soon, a long
+// one where Redis may be away for longer. It is bounded as a [FixedLease] is. While
+// an owner has several holds of a lock, the longest of their leases is renewed.
+// Redisson has one for all.
+func RenewedLease(d time.Duration) TryOption {
+	return tryOption(func(c *lockConfig) (err error) {
+		c.lease, err = checkLease(d)
+		c.fixed = false
+		return err
+	})
 }
 
 // Wait bounds how long Lock waits; 0 makes it one try. When it runs out, Lock
 // returns an error that matches [ErrLocked], or a [*BackendError] if Redis did
 // not answer. The bound holds when Redis is down, too. Without it only the
 // context bounds the wait. Redisson: the waitTime of tryLock.
-func Wait(d time.Duration) LockOption {
-	return func(c *lockConfig) error {
+func Wait(d time.Duration) WaitOption {
+	return waitOption(func(c *lockConfig) error {
 		if d < 0 {
-			return fmt.Errorf("holdfast: %w: Wait(%v) is negative", ErrInvalidOption, d)
+			return fmt.Errorf("holdfast: %w option: Wait(%v) is negative", ErrInvalid, d)
 		}
-		c.wait, c.bounded = d, true
+		c.wait, c.oneTry = d, d == 0
 		return nil
-	}
+	})
 }
 
-// Observe adds hooks that are told of this one hold, after the client's.
-func Observe(h Hooks) LockOption {
-	return func(c *lockConfig) error {
-		c.hooks = append(c.hooks, h)
-		return nil
-	}
+// lockConfig is what the options of one acquire amount to.
+type lockConfig struct {
+	invalid error         // the first option that has no sense
+	lease   time.Duration // 0: the client's
+	fixed   bool          // the lease is not renewed
+	wait    time.Duration // 0: unbounded, unless oneTry
+	oneTry  bool          // there is no waiting
+	hooks   hookList
+	// keep renews a fixed lease until the hold is told to last for it: it is one
+	// of several, and the others are still to be had.
+	keep bool
 }
 
-func (cfg *lockConfig) apply(options []LockOption) error {
+// toWait is what options amount to for a call that waits.
+func toWait[O LockOption](options []O) (cfg lockConfig) {
 	for _, option := range options {
-		if option == nil {
-			return fmt.Errorf("holdfast: %w: one of the options is nil", ErrInvalidOption)
+		err := errNilOption
+		if any(option) != nil {
+			err = option.applyLock(&cfg)
 		}
-		if err := option(cfg); err != nil {
-			return err
+		if err != nil && cfg.invalid == nil {
+			cfg.invalid = err
 		}
 	}
-	return nil
+	return cfg
 }
 
-// lockOptions applies options over the client's defaults.
-func (c *Client) lockOptions(options []LockOption) (lockConfig, error) {
-	cfg := lockConfig{hooks: slices.Clip(c.config.hooks)}
-	if err := cfg.apply(options); err != nil {
-		return cfg, err
-	}
-	if cfg.lease > 0 && !c.config.usable(cfg.lease) {
-		return cfg, fmt.Errorf("holdfast: %w: %v leaves nothing beside the margin of %v",
-			ErrInvalidLease, cfg.lease, c.config.margin)
-	}
-	if c.config.maxHold > 0 && cfg.lease > c.config.maxHold {
-		return cfg, fmt.Errorf("holdfast: %w: %v is longer than the longest hold, %v",
-			ErrInvalidLease, cfg.lease, c.config.maxHold)
+// toTry is what options amount to for a call that does not wait.
+func toTry[O LockOption](options []O) lockConfig {
+	cfg := toWait(options)
+	cfg.oneTry = true
+	return cfg
+}
+
+// complete adds the client's part to what the options of a call amount to, and
+// refuses what cannot work with it.
+func (c *Client) complete(cfg lockConfig) (lockConfig, error) {
+	cfg.hooks = slices.Concat(c.config.hooks, cfg.hooks)
+	switch {
+	case cfg.invalid != nil:
+		return cfg, cfg.invalid
+	case cfg.lease == 0:
+		cfg.lease = c.config.lease
+	case !c.config.usable(cfg.lease), !cfg.fixed && !c.config.renewable(cfg.lease):
+		return cfg, fmt.Errorf("holdfast: %w lease: %v leaves too little beside the margin of %v",
+			ErrInvalid, cfg.lease, c.config.margin)
+	case c.config.maxHold == 0 || cfg.lease <= c.config.maxHold:
+	case cfg.fixed:
+		return cfg, fmt.Errorf("holdfast: %w lease: %v is longer than the longest hold, %v",
+			ErrInvalid, cfg.lease, c.config.maxHold)
+	default:
+		cfg.lease = c.config.maxHold
 	}
 	return cfg, nil
 }
@@ -200,10 +266,15 @@ func (c *config) usable(lease time.Duration) bool {
 	return lease-lease/100-2*time.Millisecond-c.margin > 0
 }
 
+// renewable reports whether a renewed lease leaves time for renewals.
+func (c *config) renewable(lease time.Duration) bool {
+	return c.usable(lease) && (c.margin == 0 || c.margin < lease/2)
+}
+
 // checkLease refuses leases out of bounds and cuts to whole milliseconds.
 func checkLease(d time.Duration) (time.Duration, error) {
 	if d < MinLease || d > MaxLease {
-		return 0, fmt.Errorf("holdfast: %w: %v is not between %v and %v", ErrInvalidLease, d, MinLease, MaxLease)
+		return 0, fmt.Errorf("holdfast: %w lease: %v is not between %v and %v", ErrInvalid, d, MinLease, MaxLease)
 	}
 	return d.Truncate(time.Millisecond), nil
 }

@@ -17,27 +17,46 @@ import (
 // One owner is one logical thread of the client that made it. Its calls for one
 // lock come one after another, in whichever goroutines.
 type Owner struct {
-	client string
-	number int64
+	text string // as it stands in Redis
 }
 
 // ParseOwner reads an owner as [Owner.String] writes it. It returns an error
-// that matches [ErrInvalidOwner] for anything else.
+// that matches [ErrInvalid] for anything else.
 func ParseOwner(s string) (Owner, error) {
 	client, number, ok := strings.Cut(s, ":")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if !ok || client == "" || err != nil || strconv.FormatInt(n, 10) != number {
-		return Owner{}, fmt.Errorf("holdfast: %w: %q is not a client id, a colon and a number", ErrInvalidOwner, s)
+		return Owner{}, fmt.Errorf("holdfast: %w owner: %q is not a client id, a colon and a number", ErrInvalid, s)
 	}
-	return Owner{client: client, number: n}, nil
+	return Owner{s}, nil
 }
 
 // String returns the owner as it stands in Redis: client UUID, colon, number.
-func (o Owner) String() string {
-	if o == (Owner{}) {
-		return ""
+// Of the zero Owner that is empty. A holder that is no client's, as a permit's id, is
+// what stands in Redis.
+func (o Owner) String() string { return o.text }
+
+// IsZero reports whether o is the zero Owner, which holds nothing.
+func (o Owner) IsZero() bool { return o == Owner{} }
+
+// MarshalText writes the owner as [Owner.String] does.
+func (o Owner) MarshalText() ([]byte, error) { return []byte(o.text), nil }
+
+// UnmarshalText reads what MarshalText has written, as [ParseOwner]; nothing is the
+// zero Owner.
+func (o *Owner) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*o = Owner{}
+		return nil
 	}
-	return o.client + ":" + strconv.FormatInt(o.number, 10)
+	*o, err = ParseOwner(string(text))
+	return err
+}
+
+// of reports whether the owner is one of a client's.
+func (o Owner) of(c *Client) bool {
+	client, _, _ := strings.Cut(o.text, ":")
+	return client == c.id
 }
 
 // ownerKey is where a context has what [WithOwner] says: an *ownerScope.
@@ -70,7 +89,7 @@ type heldBy struct {
 // owner of its own, and only [Hold.Context] is reentrant, with that hold's lock.
 //
 // An owner belongs to the client that made it ([Client.NewOwner], [Hold.Owner]).
-// With another client's, Lock returns [ErrInvalidOwner]; a hold goes to another
+// With another client's, Lock returns [ErrInvalid]; a hold goes to another
 // client by [Hold.Detach] and Adopt.
 func WithOwner(ctx context.Context, owner Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &ownerScope{owner: owner})
@@ -142,10 +161,10 @@ func (k *kind) ownerFor(ctx context.Context) (Owner, error) {
 	case lost != nil && ctx.Err() == nil: // else the call has ended before it began
 		return owner, lost
 	case owner == (Owner{}):
-		return owner, fmt.Errorf("holdfast: %w: the context carries the zero Owner", ErrInvalidOwner)
-	case owner.client != k.client.id:
-		return owner, fmt.Errorf("holdfast: %w: %v belongs to another client; a hold is handed over by Detach and Adopt",
-			ErrInvalidOwner, owner)
+		return owner, fmt.Errorf("holdfast: %w owner: the context carries the zero Owner", ErrInvalid)
+	case !owner.of(k.client):
+		return owner, fmt.Errorf("holdfast: %w owner: %v belongs to another client; a hold is handed over by Detach and Adopt",
+			ErrInvalid, owner)
 	}
 	return owner, nil
 }

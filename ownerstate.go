@@ -237,14 +237,24 @@ func (t *ownerState) withDeferred(m cleanup) cleanup {
 	return m
 }
 
-// wantsRenewal reports whether any hold is to be renewed. t.mu is held.
-func (t *ownerState) wantsRenewal() bool {
+// renewedLease is the longest lease of the holds that are to be renewed; 0 if none is.
+// t.mu is held.
+func (t *ownerState) renewedLease() (longest time.Duration) {
 	for h := range t.holds {
-		if h.renewed {
-			return true
+		if !h.fixed {
+			longest = max(longest, h.lease)
 		}
 	}
-	return false
+	return longest
+}
+
+// setRenewal has the watchdog renew what the holds need. t.mu is held.
+func (t *ownerState) setRenewal() {
+	lease, dog := t.renewedLease(), t.kind.client.watchdog
+	if lease > 0 {
+		dog.SetLease(t.entry, lease)
+	}
+	dog.SetRenewing(t.entry, lease > 0)
 }
 
 // whyLost returns why the holds are lost, or nil.
@@ -313,7 +323,7 @@ func (t *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 		t.mu.Unlock()
 		return
 	}
-	why := &LostError{Name: t.kind.name, Reason: t.because(reason, t.wantsRenewal())}
+	why := &LostError{Name: t.kind.name, Reason: t.because(reason, t.renewedLease() > 0)}
 	forget := t.keyEnd
 	if reason == watchdog.NotHeld {
 		forget = time.Now()

@@ -80,7 +80,7 @@ func TestNothingRemainsOfADroppedHold(t *testing.T) {
 		}
 		defer c.Close()
 		for i := range 1000 {
-			if _, err := c.NewMutex(strconv.Itoa(i)).TryLock(context.Background(), Lease(5*time.Millisecond)); err != nil {
+			if _, err := c.NewMutex(strconv.Itoa(i)).TryLock(context.Background(), FixedLease(5*time.Millisecond)); err != nil {
 				t.Fatal(err)
 			}
 		}

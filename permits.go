@@ -45,8 +45,8 @@ var _ Locker = (*PermitSemaphore)(nil)
 // same name would be another thing on the same key. Redisson:
 // getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string) *PermitSemaphore {
-	k := newKind(c, name, "permits", nil, mutexConfig{})
-	return &PermitSemaphore{object{client: c, kind: k, keys: []string{name, protocol.PermitsKey(name)}, size: protocol.Permits{Name: name}.Size()}}
+	k := newKind(c, name, "permits", nil, kindConfig{})
+	return &PermitSemaphore{object{client: c, kind: k, keys: []string{name, protocol.PermitsKey(name)}}}
 }
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
@@ -56,7 +56,7 @@ func (s *PermitSemaphore) Lock(ctx context.Context, options ...LockOption) (*Hol
 }
 
 // TryLock acquires one permit if one is available now. Redisson: tryAcquire.
-func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
+func (s *PermitSemaphore) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
 	return s.TryAcquire(ctx, 1, options...)
 }
 
@@ -67,25 +67,25 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...LockOption) (*
 // if it wants more than there are.
 //
 // Each call is an acquisition of its own, also under the context of a hold:
-// permits are not reentrant. Without [Lease] the watchdog renews the hold, and with
+// permits are not reentrant. Without [FixedLease] the watchdog renews the hold, and with
 // it, it lasts as long as the first of its permits does. If somebody gives some of
 // them back by their ids, it goes on with the others, and is lost with the last one.
 // [Hold.Unlock] gives back all that are left.
 //
 // The error is as Lock's of any kind; it matches [ErrNoPermits] and [ErrLocked] if
-// too few were available, as a [*PermitsError] that says why, and [ErrInvalidCount]
+// too few were available, as a [*PermitsError] that says why, and [ErrInvalid]
 // if n is not between 1 and [MaxBundle].
 // Redisson: acquire(permits), whose acquire(0) waits for ever.
 func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
-	return s.acquire(ctx, n, false, options)
+	return s.acquire(ctx, n, toWait(options))
 }
 
 // TryAcquire is Acquire without waiting. Redisson: tryAcquire(permits).
-func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
-	return s.acquire(ctx, n, true, options)
+func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, options ...TryOption) (*Hold, error) {
+	return s.acquire(ctx, n, toTry(options))
 }
 
-func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, options []LockOption) (*Hold, error) {
+func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig) (*Hold, error) {
 	if err := checkCount(s.kind.name, n, 1, MaxBundle); err != nil {
 		return nil, err
 	}
@@ -95,43 +95,21 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, oneTry bool, optio
 	}
 	k := newKind(s.client, s.kind.name, "permits "+ids[0], permitBundle{
 		Bundle: protocol.Bundle{Permits: s.protocol(), IDs: ids}, left: &permitSet{ids: ids},
-	}, mutexConfig{})
+	}, kindConfig{})
 	k.queue, k.shared, k.holderChannel = queueFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
 	k.refusal = noPermits(s.kind.name, n)
-	return s.client.acquire(ctx, k, oneTry, options)
+	return s.client.acquire(ctx, k, config)
 }
 
-// IDs returns the ids of a hold's permits, 32 hexadecimal digits each, for another
-// program to know or release them by; nil if the hold is not one of this
-// semaphore. One that was given back by its id is among them until the holder has
-// noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
-// when it was last known to be held. Redisson: what acquire returns.
-func (s *PermitSemaphore) IDs(h *Hold) []string {
-	one, ok := h.held.(*single)
-	if !ok {
-		return nil
-	}
-	b, ok := one.owned.kind.lock.(permitBundle)
-	if !ok || b.Name != s.kind.name {
-		return nil
-	}
-	left := b.left.all()
-	ids := make([]string, len(left))
-	for i, id := range left {
-		ids[i] = hex.EncodeToString([]byte(id))
-	}
-	return ids
-}
-
-// Release gives permits back by their ids, whoever acquired them, all or none. Their
+// ReleasePermits gives permits back by their ids, whoever acquired them, all or none. Their
 // hold goes on with those that are left, and is lost if none is. Its holder notices
 // as it notices [PermitSemaphore.ForceUnlock]; until then, more may believe that they
 // have a permit than there are. The error matches [ErrNotHeld] if one of them is not
 // held, or its lease has ended: it is available then already. It matches
-// [ErrInvalidOwner] if an id cannot be read, or as those of [Hold.Extend].
+// [ErrInvalid] if an id cannot be read, or as those of [Hold.Extend].
 // Redisson: release, which gives a permit back after its lease has ended and
 // reports an error all the same.
-func (s *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
+func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) error {
 	raw, err := rawIDs(ids)
 	if err != nil {
 		return err
@@ -150,50 +128,34 @@ func (s *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// UpdateLease makes a permit live for at least d from now, whoever acquired it. It
+// ExtendPermit makes a permit live for at least d from now, whoever acquired it. It
 // shortens no lease, since its holder relies on it, but gives one an end that
 // has none, as Redisson's can be. The deadline of its hold moves with it as soon as
 // the holder notices, but not beyond [WithMaxHold]; that of a hold of several permits
-// is when the first of them ends. The errors are Release's, and [ErrInvalidLease].
-// Redisson: updateLeaseTime, which shortens, too.
-func (s *PermitSemaphore) UpdateLease(ctx context.Context, id string, d time.Duration) error {
+// is when the first of them ends. The errors are ReleasePermits's. How long it lives,
+// [PermitSemaphore.Inspect] says. Redisson: updateLeaseTime, which shortens, too.
+func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id string, d time.Duration) error {
 	d, err := checkLease(d)
 	if err != nil {
 		return err
 	}
-	if _, err = s.lease(ctx, id, d); err == nil {
-		s.client.pokeHolders(s.kind)
-	}
-	return err
-}
-
-// LeaseOf returns how long a permit is held unless it is renewed, -1 for ever. The
-// errors are Release's. Redisson: getLeaseTime.
-func (s *PermitSemaphore) LeaseOf(ctx context.Context, id string) (time.Duration, error) {
-	return s.lease(ctx, id, 0)
-}
-
-func (s *PermitSemaphore) lease(ctx context.Context, id string, d time.Duration) (time.Duration, error) {
 	raw, err := rawIDs([]string{id})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	o, err := s.ask(ctx, "renew", s.protocol().Lease(raw[0], d))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if o.Reply.Code != script.Done {
-		return 0, problem(s.kind.name, "the permit is not held", ErrNotHeld)
+		return problem(s.kind.name, "the permit is not held", ErrNotHeld)
 	}
-	left, err := o.Reply.Int(0)
-	if err != nil || left < 0 {
-		return -1, err
-	}
-	return time.Duration(left) * time.Millisecond, nil
+	s.client.pokeHolders(s.kind)
+	return nil
 }
 
 // TrySetPermits sets how many permits there are, if that was never set, and
-// reports whether it was not. Errors match [ErrInvalidCount] if n is not between
+// reports whether it was not. Errors match [ErrInvalid] if n is not between
 // 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError] that
 // says MayHaveRun it may have been set. Redisson: trySetPermits.
 func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
@@ -227,43 +189,14 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 	return err
 }
 
-// Available returns how many permits are available now. It asks the primary, as
-// do the other questions. Redisson: availablePermits.
-func (s *PermitSemaphore) Available(ctx context.Context) (int, error) {
-	free, _, err := s.count(ctx)
-	return free, err
-}
-
-// Acquired returns how many permits are held. Redisson: acquiredPermits.
-func (s *PermitSemaphore) Acquired(ctx context.Context) (int, error) {
-	_, held, err := s.count(ctx)
-	return held, err
-}
-
-// Permits returns how many permits there are, available and held. Redisson:
-// getPermits.
-func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
-	free, held, err := s.count(ctx)
-	return free + held, err
-}
-
-func (s *PermitSemaphore) count(ctx context.Context) (free, held int, err error) {
-	o, err := s.ask(ctx, "inspect", s.protocol().Count())
-	if err != nil {
-		return 0, 0, err
-	}
-	one, err1 := o.Reply.Int(0)
-	two, err2 := o.Reply.Int(1)
-	if err1 != nil || err2 != nil {
-		return 0, 0, misread(s.kind.name, fmt.Errorf("%w, %w", err1, err2))
-	}
-	return int(one), int(two), nil
-}
-
-// Inspect returns how the semaphore stands in Redis: each permit that is held is
-// a holder, with its id as the owner. Redisson has no counterpart.
-func (s *PermitSemaphore) Inspect(ctx context.Context) (Inspection, error) {
-	return s.client.fetchState(ctx, s.kind, s.protocol().Inspect())
+// Inspect returns how the semaphore stands in Redis: how many permits there are, how
+// many are available, and each that is held as a holder, with its id as the owner and
+// how long it lives. It asks the primary, once. The errors are TrySetPermits's.
+// Redisson: getPermits, availablePermits, acquiredPermits, getLeaseTime.
+func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
+	found, available, err := s.client.fetchState(ctx, s.kind, s.protocol().Inspect())
+	found.Available, found.Permits = available, available+len(found.Holders)
+	return found, err
 }
 
 // ForceUnlock takes every permit from whoever holds it, announces that, and
@@ -288,8 +221,8 @@ func rawIDs(ids []string) ([]string, error) {
 	for i, id := range ids {
 		raw, err := hex.DecodeString(id)
 		if err != nil || len(raw) != 16 {
-			return nil, fmt.Errorf("holdfast: %w: %.40q is not the id of a permit, 32 hexadecimal digits",
-				ErrInvalidOwner, id)
+			return nil, fmt.Errorf("holdfast: %w id: %.40q is not the id of a permit, 32 hexadecimal digits",
+				ErrInvalid, id)
 		}
 		all[i] = string(raw)
 	}

@@ -43,7 +43,7 @@ var _ Locker = (*RedLock)(nil)
 // I/O.
 //
 // Without a lock, or with one that is nil, not of a single client, or of the same
-// client as another, every call returns [ErrInvalidOption]. Redisson:
+// client as another, every call returns [ErrInvalid]. Redisson:
 // RedissonRedLock's constructor.
 func NewRedLock(lockers ...Locker) *RedLock {
 	r := &RedLock{lockers: lockers}
@@ -74,7 +74,7 @@ func NewRedLock(lockers ...Locker) *RedLock {
 
 func (r *RedLock) refuse(reason string) {
 	if r.invalid == nil {
-		r.invalid = fmt.Errorf("holdfast: %w: %s", ErrInvalidOption, reason)
+		r.invalid = fmt.Errorf("holdfast: %w argument: %s", ErrInvalid, reason)
 	}
 }
 
@@ -92,8 +92,8 @@ func (r *RedLock) Name() string { return r.name }
 // that is certain, and its context ends with a [*LostError] when fewer live. A
 // lock that is lost on one of the other servers is not taken again. Extend has to
 // succeed on a quorum, and so has Unlock, which asks every server. Its token is 0.
-// The clients' hooks are told of each server's lock, those of [Observe] of the
-// whole.
+// The clients' hooks are told of each server's lock, those of [WithHooks] among
+// the options of the whole.
 //
 // If Lock returns an error, the caller holds nothing more than before; what was
 // had is given back, if need be in the background. The errors are those of a
@@ -103,13 +103,22 @@ func (r *RedLock) Name() string { return r.name }
 // Redisson: RedissonRedLock.lock, lockInterruptibly, and tryLock with a wait time,
 // which do not check that the quorum's leases still run.
 func (r *RedLock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return r.acquire(ctx, false, options)
+	return r.acquire(ctx, toWait(options))
 }
 
 // TryLock is one try: it returns within the longest [WithTimeout] of the clients.
 // Redisson: RedissonRedLock.tryLock without a wait time.
-func (r *RedLock) TryLock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return r.acquire(ctx, true, options)
+func (r *RedLock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
+	return r.acquire(ctx, toTry(options))
+}
+
+// Inspect returns how its lock stands on each server, asking all side by side. It needs
+// all to answer. The errors are those of [Hold.Extend]. Redisson has no counterpart.
+func (r *RedLock) Inspect(ctx context.Context) (State, error) {
+	if r.invalid != nil {
+		return State{}, r.invalid
+	}
+	return inspectAll(ctx, r.name, r.lockers, r.quorum())
 }
 
 // quorum is how many locks have to live.
@@ -124,17 +133,17 @@ func (r *RedLock) timeout() (longest time.Duration) {
 }
 
 // acquire is Lock and TryLock.
-func (r *RedLock) acquire(ctx context.Context, oneTry bool, options []LockOption) (*Hold, error) {
+func (r *RedLock) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
 	if r.invalid != nil {
 		return nil, r.invalid
 	}
-	g, err := newCompositeAcquire(ctx, r.name, r.kinds, oneTry, options)
+	g, err := newCompositeAcquire(ctx, r.name, r.kinds, config)
 	if err != nil {
 		return nil, err
 	}
 	bound, stop := g.bound()
 	defer stop()
-	if g.oneTry {
+	if g.config.oneTry {
 		bound, stop = context.WithTimeoutCause(ctx, r.timeout(), errWaitOver)
 		defer stop()
 	}
@@ -145,7 +154,7 @@ func (r *RedLock) acquire(ctx context.Context, oneTry bool, options []LockOption
 		if errors.Is(err, ErrLocked) {
 			refusal, answered = err, time.Now()
 		}
-		again := !g.oneTry && refusal != nil && r.bears(err, answered)
+		again := !g.config.oneTry && refusal != nil && r.bears(err, answered)
 		if err != nil && refusal != nil && (again || bound.Err() != nil) {
 			err = refusal // what to say when the wait is over
 		}
@@ -156,7 +165,7 @@ func (r *RedLock) acquire(ctx context.Context, oneTry bool, options []LockOption
 // bears reports whether to try again after an error, when others were found to
 // hold the lock before: at least, so many servers did work.
 func (r *RedLock) bears(err error, answered time.Time) bool {
-	for _, final := range []error{ErrClosed, ErrLost, ErrReentrant, ErrInvalidLease} {
+	for _, final := range []error{ErrClosed, ErrLost, ErrReentrant, ErrInvalid} {
 		if errors.Is(err, final) {
 			return false
 		}
@@ -167,7 +176,7 @@ func (r *RedLock) bears(err error, answered time.Time) bool {
 // attempt asks every server once.
 func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, error) {
 	b := newComposite(g.caller, r.name, r.kinds[0].client, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
-	options := g.forPart(false)
+	options := g.tryPart()
 	for i, k := range r.kinds {
 		if !k.client.tasks.Go(func() {
 			var part *Hold

@@ -1,6 +1,9 @@
 package holdfast
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -12,51 +15,40 @@ import (
 // to what was promised, long before that has passed.
 const readRecheck = 5 * time.Second
 
-// RWMutex is a reentrant lock with two sides: many owners hold it for reading, or
-// one for writing. Get one from [Client.NewRWMutex]. All methods are safe for
-// concurrent use.
+// RWMutex is a reentrant lock with two sides, as [sync.RWMutex]: many owners hold it
+// for reading, or one for writing. Get one from [Client.NewRWMutex]. All methods are
+// safe for concurrent use.
 //
-// The writer may read as well, and go on reading when it writes no more: that is
-// how to downgrade. Lock for reading under WithOwner(ctx, w.Owner()), then unlock
-// the writer's hold; under w.Context() the reader's context would end with it. A
-// reader cannot become the writer: it would wait for itself, so Lock returns
-// [ErrReentrant] instead.
+// Lock, TryLock and Adopt are the writer's. Lock waits until everybody has left. The
+// writer may read as well, and go on reading when it writes no more: see
+// [RWMutex.Downgrade]. A reader cannot become the writer: it would wait for itself, so
+// Lock returns [ErrReentrant] instead.
 //
 // In Redis it is a hash at the lock's name: mode, the readers' owners, and the
 // writer's with :write behind it, each with its count. Each read hold has a key
 // {name}:owner:rwlock_timeout:n beside it, which expires with that hold. Releases
-// are announced on redisson_rwlock:{name}. Redisson: RReadWriteLock.
+// are announced on redisson_rwlock:{name}. Redisson: RReadWriteLock, whose writeLock
+// it is.
 type RWMutex struct {
-	reader ReadMutex
-	writer WriteMutex
+	lock
+	reader RLocker
 }
 
-// ReadMutex is the side of an [RWMutex] that many hold at once. Redisson:
-// RReadWriteLock.readLock.
+// RLocker is the side of an [RWMutex] that many hold at once, as a lock of its own: its
+// Inspect and ForceUnlock are about the readers alone. Get it from [RWMutex.RLocker].
 //
 // Lock waits for the writer to leave, and, if one waits with [WritersFirst], for
-// it to come and go. Locked, Inspect and ForceUnlock are about the readers: a
-// lock that is held for writing only is not locked here.
-type ReadMutex struct {
-	lock
-}
-
-// WriteMutex is the side of an [RWMutex] that one holds alone. Redisson:
-// RReadWriteLock.writeLock.
-//
-// Lock waits until everybody has left; an owner that holds the lock for reading
-// gets [ErrReentrant]. Locked, Inspect and ForceUnlock are about the writer.
-type WriteMutex struct {
+// it to come and go. Redisson: RReadWriteLock.readLock.
+type RLocker struct {
 	lock
 }
 
 // NewRWMutex returns the read-write lock of the given name, for which the rules
 // of [Client.NewMutex] hold. It does no I/O. The options are [WritersFirst],
-// [NonReentrant], which is about each side for itself, and [Fenced] with
-// [TokenTTL], which gives tokens to writers only. Redisson: getReadWriteLock.
-func (c *Client) NewRWMutex(name string, options ...MutexOption) *RWMutex {
-	config := mutexOptions(options)
-	config.without(config.polling, "Polling", "the waiters of a read-write lock listen")
+// [NonReentrant], which is about each side for itself, and [Fenced], which gives
+// tokens to writers only. Redisson: getReadWriteLock.
+func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
+	config := kindOptions(options)
 	writer := newKind(c, name, "write", protocol.Write{
 		Name: name, Fenced: config.fenced, TokenTTL: config.tokenTTL, WritersFirst: config.writersFirst,
 	}, config)
@@ -65,19 +57,89 @@ func (c *Client) NewRWMutex(name string, options ...MutexOption) *RWMutex {
 	reader.shared = true
 	reader.recheckEvery = readRecheck
 	reader.otherSide, writer.otherSide = writer.class, reader.class
-	return &RWMutex{reader: ReadMutex{lock{reader}}, writer: WriteMutex{lock{writer}}}
+	reader.mode, writer.mode = "read", "write"
+	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
 
-// Name returns the lock's name.
-func (m *RWMutex) Name() string { return m.writer.Name() }
+// RLocker returns the side for reading, for what takes a [Locker].
+func (m *RWMutex) RLocker() *RLocker { return &m.reader }
 
-// Reader returns the side for reading.
-func (m *RWMutex) Reader() *ReadMutex { return &m.reader }
+// RLock acquires the lock for reading: Lock of [RWMutex.RLocker]. Redisson:
+// readLock().lock.
+func (m *RWMutex) RLock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return m.reader.Lock(ctx, options...)
+}
 
-// Writer returns the side for writing.
-func (m *RWMutex) Writer() *WriteMutex { return &m.writer }
+// TryRLock is RLock without waiting. Redisson: readLock().tryLock.
+func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, error) {
+	return m.reader.TryLock(ctx, options...)
+}
+
+// Inspect returns how the lock stands in Redis, with the holders of both sides. It asks
+// the primary, once. The errors are those of [Hold.Extend]. Redisson has such
+// questions about each side.
+func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
+	found, _, err := m.kind.client.fetchState(ctx, m.kind, m.kind.lock.Inspect())
+	return found, err
+}
+
+// ForceUnlock takes the lock from whoever holds it, readers and writer, as
+// [Mutex.ForceUnlock] does. Redisson: forceUnlock of either side, as that of
+// [RLocker].
+func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
+	ctx, stop := m.kind.client.withinTimeout(ctx)
+	defer stop()
+	read, err := m.reader.ForceUnlock(ctx)
+	if err != nil && !errors.Is(err, ErrUntold) {
+		return read, err
+	}
+	wrote, err2 := m.lock.ForceUnlock(ctx)
+	return read || wrote, errors.Join(err, err2)
+}
+
+// Downgrade gives back a write hold of this lock and returns a read hold of the same
+// owner; no other writer gets in between. The lease is what the write hold's was, and
+// the context that of a Lock under the context which the write hold was acquired
+// under. The write hold is over, and its context has ended, so that nobody goes on
+// writing under it. If the owner has other write holds, it goes on writing by those.
+//
+// It returns within twice the client's timeout. If it returns an error, the write hold
+// stands as it was, unless the error matches
+//   - [ErrLost] or [ErrNotHeld]: it is gone;
+//   - [ErrInvalid]: it is no write hold of this lock.
+//
+// If Redis has not answered that nobody writes any more, the release is repeated in
+// the background, as that of [Hold.Unlock], and OnError is told. Redisson:
+// readLock().lock and writeLock().unlock, one after the other.
+func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
+	s, ok := write.held.(*single)
+	if !ok || s.owned.kind.heldKey() != m.kind.heldKey() || s.owned.kind.class != m.kind.class {
+		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.kind.name)
+	}
+	if err := write.alive(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	fixed := s.fixed
+	s.mu.Unlock()
+	c := m.kind.client
+	read, err := c.acquire(m.kind.heldIn(s.caller, write.owner, write), m.reader.kind, lockConfig{
+		lease: s.lease, fixed: fixed, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch err := write.Unlock(); {
+	case errors.Is(err, ErrLost), errors.Is(err, ErrNotHeld), errors.Is(err, ErrClosed):
+		// Another may have written between the loss and the read hold.
+		return nil, errors.Join(err, read.Unlock())
+	case err != nil:
+		c.failed(m.kind.name, write.owner, err)
+	}
+	return read, nil
+}
 
 var (
-	_ Locker = (*ReadMutex)(nil)
-	_ Locker = (*WriteMutex)(nil)
+	_ Locker = (*RWMutex)(nil)
+	_ Locker = (*RLocker)(nil)
 )

@@ -2,16 +2,15 @@ package holdfast
 
 import (
 	"context"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Semaphore is a number of permits, which anybody may take and anybody may give
+// UnleasedSemaphore is a number of permits, which anybody may take and anybody may give
 // back: nobody holds them, and they have no lease. Those that a process had when
 // it crashed are not given back; where that matters, use a [PermitSemaphore].
-// Get one from [Client.NewSemaphore]. All methods are safe for concurrent use.
+// Get one from [Client.NewUnleasedSemaphore]. All methods are safe for concurrent use.
 //
 // Each call has its effect once, whatever happens to its messages. Who waits for
 // many permits is not overtaken for ever by those who want few: the first who is
@@ -24,20 +23,19 @@ import (
 // Permits are announced on redisson_sc:{name}. Our own are holdfast_next:{name},
 // for whom others stand back, and holdfast_calls:{name}, the calls of the last
 // minute or so that had an effect; both expire. Redisson: RSemaphore.
-type Semaphore struct {
+type UnleasedSemaphore struct {
 	object
 }
 
-// NewSemaphore returns the semaphore of the given name. It does no I/O. What a
+// NewUnleasedSemaphore returns the semaphore of the given name. It does no I/O. What a
 // name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
-func (c *Client) NewSemaphore(name string) *Semaphore {
-	k := newKind(c, name, "semaphore", nil, mutexConfig{})
-	return &Semaphore{object{client: c, kind: k, keys: []string{name}, size: protocol.Semaphore{Name: name}.Size()}}
+func (c *Client) NewUnleasedSemaphore(name string) *UnleasedSemaphore {
+	k := newKind(c, name, "semaphore", nil, kindConfig{})
+	return &UnleasedSemaphore{object{client: c, kind: k, keys: []string{name}}}
 }
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
-// ends, or [Wait] runs out, which is the one option that it takes. Of one process,
-// those who wait for the same number come first, first served.
+// ends, or [Wait] runs out. Of one process, those who wait for the same number come first, first served.
 //
 // If it returns an error, it has taken nothing: what an unanswered attempt
 // may have taken is given back in the background. The error matches
@@ -45,27 +43,27 @@ func (c *Client) NewSemaphore(name string) *Semaphore {
 //   - [ErrNoPermits] and [ErrLocked], as a [*PermitsError], if Wait ran out and too
 //     few permits were available;
 //   - [*BackendError] if Redis did not answer, or refused;
-//   - [ErrInvalidCount] if n is not between 1 and [MaxCount];
-//   - [ErrClosed], [ErrInvalidName] or [ErrInvalidOption].
+//   - [ErrInvalid] if n is not between 1 and [MaxCount];
+//   - [ErrClosed].
 //
 // Redisson: acquire, and tryAcquire with a wait time; both take 0 permits, too.
-func (s *Semaphore) Acquire(ctx context.Context, n int, options ...LockOption) error {
-	return s.acquire(ctx, n, false, options)
+func (s *UnleasedSemaphore) Acquire(ctx context.Context, n int, options ...WaitOption) error {
+	return s.acquire(ctx, n, toWait(options))
 }
 
 // TryAcquire is Acquire without waiting. Redisson: tryAcquire.
-func (s *Semaphore) TryAcquire(ctx context.Context, n int) error {
-	return s.acquire(ctx, n, true, nil)
+func (s *UnleasedSemaphore) TryAcquire(ctx context.Context, n int) error {
+	return s.acquire(ctx, n, lockConfig{oneTry: true})
 }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []LockOption) error {
+func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfig) error {
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return err
 	}
 	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.client.once(), N: n, Undo: newID()}
-	k := newKind(s.client, s.kind.name, s.kind.class, taking, mutexConfig{})
+	k := newKind(s.client, s.kind.name, s.kind.class, taking, kindConfig{})
 	k.queue, k.shared, k.refusal = queueFor(s.kind, n), true, noPermits(s.kind.name, n)
-	return s.client.await(ctx, k, oneTry, options)
+	return s.client.await(ctx, k, config)
 }
 
 // Release gives n permits back, and announces it; a semaphore that does not exist
@@ -73,18 +71,18 @@ func (s *Semaphore) acquire(ctx context.Context, n int, oneTry bool, options []L
 // had ended would keep the permits from everybody. It returns within the client's
 // timeout. If Redis has not answered by then it returns a [*BackendError], and
 // the release is repeated in the background for ten more timeouts or so. The
-// error matches [ErrInvalidCount] if n is not between 1 and [MaxCount],
+// error matches [ErrInvalid] if n is not between 1 and [MaxCount],
 // [ErrUntold], or [ErrClosed]. Redisson: release.
-func (s *Semaphore) Release(n int) error {
+func (s *UnleasedSemaphore) Release(n int) error {
 	_, err := s.release(n, false)
 	return err
 }
 
 // ReleaseIfExists is Release if the semaphore exists, which it may not any more if
 // it had a time to live. It reports whether it does. Redisson: releaseIfExists.
-func (s *Semaphore) ReleaseIfExists(n int) (bool, error) { return s.release(n, true) }
+func (s *UnleasedSemaphore) ReleaseIfExists(n int) (bool, error) { return s.release(n, true) }
 
-func (s *Semaphore) release(n int, ifExists bool) (bool, error) {
+func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
@@ -93,36 +91,20 @@ func (s *Semaphore) release(n int, ifExists bool) (bool, error) {
 }
 
 // TrySetPermits makes n permits available if the semaphore does not exist, and
-// reports whether it did not. Errors match [ErrInvalidCount] if n is not between
+// reports whether it did not. Errors match [ErrInvalid] if n is not between
 // 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError]
 // that says MayHaveRun it may have been set. Redisson: trySetPermits.
-func (s *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
-	return s.set(ctx, n, 0)
-}
-
-// TrySetPermitsFor is TrySetPermits of a semaphore that is deleted after ttl,
-// whatever its permits are doing then: acquiring, giving back and adding leave
-// its time to live as it is. ttl is bounded as a [Lease] is. Redisson:
-// trySetPermits with a time to live, which addPermits and drainPermits remove.
-func (s *Semaphore) TrySetPermitsFor(ctx context.Context, n int, ttl time.Duration) (bool, error) {
-	ttl, err := checkLease(ttl)
-	if err != nil {
-		return false, err
-	}
-	return s.set(ctx, n, ttl)
-}
-
-func (s *Semaphore) set(ctx context.Context, n int, ttl time.Duration) (bool, error) {
+func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	o, err := s.client.ask(ctx, s.kind, "set", s.protocol().Set(s.client.once(), n, ttl))
+	o, err := s.client.ask(ctx, s.kind, "set", s.protocol().Set(s.client.once(), n))
 	return o.Reply.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative: the
 // number may fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
-func (s *Semaphore) AddPermits(ctx context.Context, delta int) error {
+func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
@@ -133,18 +115,20 @@ func (s *Semaphore) AddPermits(ctx context.Context, delta int) error {
 // Drain takes all permits that are available, and returns how many. A number
 // below 0 is set to 0, and returned. The errors are TrySetPermits's. Redisson:
 // drainPermits.
-func (s *Semaphore) Drain(ctx context.Context) (int, error) {
+func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
 	return s.number(ctx, "set", s.protocol().Drain(s.client.once()))
 }
 
-// Available returns how many permits are available; 0 if the semaphore does not
-// exist, and fewer if AddPermits took more than there were. It asks the primary.
-// Redisson: availablePermits.
-func (s *Semaphore) Available(ctx context.Context) (int, error) {
-	return s.number(ctx, "inspect", s.protocol().Available())
+// Inspect returns how many permits are available, and how long the semaphore lives; 0 if
+// it does not exist. It asks the primary, once. The errors are TrySetPermits's.
+// Redisson: availablePermits, remainTimeToLive.
+func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
+	found, available, err := s.client.fetchState(ctx, s.kind, protocol.InspectNumber(s.kind.name))
+	found.Available = available
+	return found, err
 }
 
-func (s *Semaphore) number(ctx context.Context, op string, ask script.Request) (int, error) {
+func (s *UnleasedSemaphore) number(ctx context.Context, op string, ask script.Request) (int, error) {
 	o, err := s.client.ask(ctx, s.kind, op, ask)
 	if err != nil {
 		return 0, err
@@ -156,4 +140,6 @@ func (s *Semaphore) number(ctx context.Context, op string, ask script.Request) (
 	return int(n), nil
 }
 
-func (s *Semaphore) protocol() protocol.Semaphore { return protocol.Semaphore{Name: s.kind.name} }
+func (s *UnleasedSemaphore) protocol() protocol.Semaphore {
+	return protocol.Semaphore{Name: s.kind.name}
+}

@@ -14,8 +14,10 @@ type single struct {
 	*Hold
 
 	owned        *ownerState
-	renewed      bool      // the watchdog renews for it
-	lastDeadline time.Time // that a lost hold had; guarded by mu
+	caller       context.Context //nolint:containedctx // what Lock was called with
+	lease        time.Duration   // that it was acquired with
+	fixed        bool            // the watchdog does not renew for it; guarded by mu
+	lastDeadline time.Time       // that a lost hold had; guarded by mu
 }
 
 func (s *single) client() *Client { return s.owned.kind.client }
@@ -90,11 +92,9 @@ func (s *single) renew(ctx context.Context, entry *watchdog.Entry, d time.Durati
 func (s *single) fixLease(ctx context.Context, lease time.Duration) error {
 	t := s.owned
 	t.mu.Lock()
-	s.renewed = false
-	if t.entry != nil { // its renewals were of another lease
-		c := s.client()
-		c.watchdog.SetLease(t.entry, c.config.lease)
-		c.watchdog.SetRenewing(t.entry, t.wantsRenewal())
+	s.fixed = true
+	if t.entry != nil {
+		t.setRenewal()
 	}
 	if !t.until.IsZero() {
 		lease = min(lease, time.Until(t.until).Truncate(time.Millisecond))
@@ -159,10 +159,10 @@ func (s *single) leave() (deadline time.Time, held bool, lost, err error) {
 	case s.lost != nil:
 	case len(t.holds) > 0:
 		deadline = dog.Deadline(t.entry)
-		dog.SetRenewing(t.entry, t.wantsRenewal())
+		t.setRenewal()
 	case !t.endWatch():
 		// The deadline has passed, and the watchdog is about to say so.
-		s.lost = &LostError{Name: s.name, Reason: t.because(watchdog.Unanswered, s.renewed)}
+		s.lost = &LostError{Name: s.name, Reason: t.because(watchdog.Unanswered, !s.fixed)}
 		t.lost = s.lost
 		s.cancel(s.lost)
 	default:
@@ -176,7 +176,7 @@ func (s *single) detach() (Owner, error) {
 	t := s.owned
 	c, k := s.client(), t.kind
 	if k.lock.Adopt(protocol.Acquire{}, "").IsZero() {
-		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalidOwner)
+		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalid)
 	}
 	if !c.tasks.Begin() { // Close has given it back
 		return Owner{}, s.alive()

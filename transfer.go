@@ -19,7 +19,7 @@ import (
 // the owner that Detach returns: in this process or another, which may be told by
 // [Owner.String]. Nobody renews the lock until then, so it is lost if it is not
 // adopted within its lease. The hold's context ends, Unlock returns [ErrNotHeld], and
-// the owner is not to be used again: Lock under it returns [ErrInvalidOwner].
+// the owner is not to be used again: Lock under it returns [ErrInvalid].
 //
 // No hook is told. Closing the client does not release what was detached.
 //
@@ -28,7 +28,7 @@ import (
 // was; unlock it. The error matches
 //   - [ErrReentrant] if the owner has other holds of the lock, nested ones or on the
 //     other side of a read-write lock;
-//   - [ErrInvalidOwner] if the hold has no single owner that could be replaced: it
+//   - [ErrInvalid] if the hold has no single owner that could be replaced: it
 //     is one of several locks, or of permits, which are known by their ids;
 //   - [ErrLost], [ErrNotHeld] or [ErrClosed] if the hold is no more;
 //   - [*BackendError] if a call for it was still not answered after the timeout.
@@ -118,12 +118,12 @@ func (c *Client) detached(k *kind, owner Owner) bool {
 }
 
 // adopt is Adopt of every kind.
-func (c *Client) adopt(ctx context.Context, k *kind, owner Owner, options []LockOption) (*Hold, error) {
+func (c *Client) adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold, error) {
 	if owner == (Owner{}) {
-		return nil, fmt.Errorf("holdfast: %w: there is nothing to adopt of the zero Owner", ErrInvalidOwner)
+		return nil, fmt.Errorf("holdfast: %w owner: there is nothing to adopt of the zero Owner", ErrInvalid)
 	}
 	started := time.Now()
-	h, err := c.adoptWithoutHooks(ctx, k, owner, options)
+	h, err := c.adoptWithoutHooks(ctx, k, owner, config)
 	if err == nil {
 		h.tellAcquired(time.Since(started))
 	}
@@ -131,8 +131,8 @@ func (c *Client) adopt(ctx context.Context, k *kind, owner Owner, options []Lock
 }
 
 // adoptWithoutHooks is adopt up to the hooks; see [Client.acquireWithoutHooks].
-func (c *Client) adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, options []LockOption) (*Hold, error) {
-	a, waiting, leave, err := c.enter(k.heldIn(ctx, c.NewOwner(), nil), k, true, options)
+func (c *Client) adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold, error) {
+	a, waiting, leave, err := c.enter(k.heldIn(ctx, c.NewOwner(), nil), k, config)
 	if err != nil {
 		return nil, err
 	}

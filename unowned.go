@@ -24,7 +24,7 @@ const MaxCount = math.MaxInt32
 // checkCount refuses numbers of which there cannot be so many.
 func checkCount(name string, n, least, most int) error {
 	if n < least || n > most {
-		return fmt.Errorf("holdfast: %w: %d is not between %d and %d for %q", ErrInvalidCount, n, least, most, name)
+		return fmt.Errorf("holdfast: %w count: %d is not between %d and %d for %q", ErrInvalid, n, least, most, name)
 	}
 	return nil
 }
@@ -112,18 +112,6 @@ func (c *Client) runDetached(ctx context.Context, k *kind, op string, ask script
 	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: explained(o.Err)}
 }
 
-// waiter checks what a call that waits without an owner was given.
-func (c *Client) waiter(ctx context.Context, k *kind, oneTry bool, options []LockOption) (*acquisition, error) {
-	a := &acquisition{kind: k, client: c, caller: ctx, op: opAcquire, oneTry: oneTry, started: time.Now()}
-	if _, err := a.check(options); err != nil {
-		return nil, err
-	}
-	if a.config.lease > 0 || len(a.config.hooks) > len(c.config.hooks) {
-		return nil, fmt.Errorf("holdfast: %w: %q has no holds, so Wait is the only one", ErrInvalidOption, k.name)
-	}
-	return a, nil
-}
-
 // undo takes back, in the background, what a call that failed has taken, or may
 // have.
 func (a *acquisition) undo(taken bool) {
@@ -136,9 +124,9 @@ func (a *acquisition) undo(taken bool) {
 
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
 // leaves no hold. If it gives up, what it may have taken is given back.
-func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []LockOption) error {
-	a, err := c.waiter(ctx, k, oneTry, options)
-	if err != nil {
+func (c *Client) await(ctx context.Context, k *kind, config lockConfig) error {
+	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
+	if _, err := a.check(); err != nil {
 		return err
 	}
 	if err := c.begin(ctx, k.name); err != nil {
@@ -147,7 +135,7 @@ func (c *Client) await(ctx context.Context, k *kind, oneTry bool, options []Lock
 	defer c.tasks.End()
 	waiting, stop := a.waiting()
 	defer stop()
-	o := a.tryOrQueue(waiting, protocol.Acquire{Waiting: !a.oneTry})
+	o := a.tryOrQueue(waiting, protocol.Acquire{Waiting: !a.config.oneTry})
 	done := o.Has(script.Done)
 	unsafe := done && !k.readOnly && o.Acknowledged < c.config.replicas
 	if done && !unsafe {

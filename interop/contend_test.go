@@ -73,7 +73,7 @@ func contend(ctx context.Context, s *goSide, kind, name, port string) (holds int
 // fencing token, or 0, and what gives it back.
 func (s *goSide) taker(ctx context.Context, kind, name string) (func() (int64, func() error, error), error) {
 	if kind == "semaphore" {
-		sem := s.client.NewSemaphore(name)
+		sem := s.client.NewUnleasedSemaphore(name)
 		return func() (int64, func() error, error) {
 			return 0, func() error { return sem.Release(1) }, sem.Acquire(ctx, 1)
 		}, nil
@@ -118,7 +118,7 @@ func rounds(ctx context.Context, l *holdfast.Latch, words []string) (rounds int,
 			if _, err := referee.tell("down"); err != nil {
 				return rounds, err
 			}
-			if err := l.CountDown(ctx); err != nil {
+			if err := l.CountDown(); err != nil {
 				return rounds, err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -166,7 +167,7 @@ func (t *goThread) does(words []string) (any, error) {
 	case "permits":
 		return t.permits(verb, t.side.client.NewPermitSemaphore(name), rest)
 	case "semaphore":
-		return t.semaphore(verb, t.side.client.NewSemaphore(name), rest)
+		return t.semaphore(verb, t.side.client.NewUnleasedSemaphore(name), rest)
 	case "latch":
 		return t.latch(verb, t.side.client.NewLatch(name), rest)
 	}
@@ -188,11 +189,7 @@ func (t *goThread) does(words []string) (any, error) {
 // wholeLock is what every kind answers to that is one lock.
 type wholeLock interface {
 	holdfast.Locker
-	HoldCount(ctx context.Context, owner holdfast.Owner) (int, error)
-	HeldBy(ctx context.Context, owner holdfast.Owner) (bool, error)
-	Locked(ctx context.Context) (bool, error)
-	TTL(ctx context.Context) (time.Duration, error)
-	Inspect(ctx context.Context) (holdfast.Inspection, error)
+	Inspect(ctx context.Context) (holdfast.State, error)
 	ForceUnlock(ctx context.Context) (bool, error)
 }
 
@@ -212,11 +209,11 @@ func (s *goSide) lock(kind, name string) (holdfast.Locker, error) {
 	case "nonreentrantfair":
 		return s.client.NewFairMutex(name, holdfast.NonReentrant()), nil
 	case "read":
-		return s.client.NewRWMutex(name).Reader(), nil
+		return s.client.NewRWMutex(name).RLocker(), nil
 	case "write":
-		return s.client.NewRWMutex(name).Writer(), nil
+		return s.client.NewRWMutex(name), nil
 	case "writersfirst":
-		return s.client.NewRWMutex(name, holdfast.WritersFirst()).Writer(), nil
+		return s.client.NewRWMutex(name, holdfast.WritersFirst()), nil
 	case "multi":
 		var all []holdfast.Locker
 		for one := range strings.SplitSeq(name, "+") {
@@ -284,19 +281,37 @@ func (t *goThread) locking(verb, kind, name string, l holdfast.Locker, rest []st
 
 // try waits as long as the first number says, for a hold of the second's lease.
 func try(ctx context.Context, l holdfast.Locker, rest []string) (*holdfast.Hold, error) {
-	options := leased(rest, 1)
 	if wait := number(rest, 0); wait > 0 {
-		return l.Lock(ctx, append(options, holdfast.Wait(wait))...)
+		return l.Lock(ctx, append(leased(rest, 1), holdfast.Wait(wait))...)
 	}
-	return l.TryLock(ctx, options...)
+	if d := number(rest, 1); d > 0 {
+		return l.TryLock(ctx, holdfast.FixedLease(d))
+	}
+	return l.TryLock(ctx)
 }
 
 // leased says how long a hold lives, if there is a number for it.
 func leased(rest []string, i int) []holdfast.LockOption {
 	if d := number(rest, i); d > 0 {
-		return []holdfast.LockOption{holdfast.Lease(d)}
+		return []holdfast.LockOption{holdfast.FixedLease(d)}
 	}
 	return nil
+}
+
+// look inspects a lock. Of a read-write lock, it is the side that was meant, as in
+// Java.
+func look(ctx context.Context, l wholeLock) (found holdfast.State, mode string, err error) {
+	found, err = l.Inspect(ctx)
+	for _, h := range found.Holders {
+		mode = max(mode, h.Mode) // one who writes may read, too
+	}
+	if _, ok := l.(*holdfast.RWMutex); ok {
+		found.Holders = slices.DeleteFunc(found.Holders, func(h holdfast.Holder) bool { return h.Mode != "write" })
+		if len(found.Holders) == 0 {
+			found.TTL = 0
+		}
+	}
+	return found, mode, err
 }
 
 // number reads milliseconds; none are 0.
@@ -317,22 +332,22 @@ func milliseconds(s string) (time.Duration, error) {
 }
 
 func (t *goThread) asking(verb string, l wholeLock, rest []string) (any, error) {
+	found, mode, err := holdfast.State{}, "", error(nil)
+	if verb != "force" && verb != "holders" {
+		found, mode, err = look(t.ctx, l)
+	}
 	switch verb {
 	case "count":
-		return l.HoldCount(t.ctx, t.owner)
+		return found.Count(t.owner), err
 	case "field": // how often somebody holds it
-		owner, err := holdfast.ParseOwner(strings.TrimSuffix(rest[0], ":write"))
-		if err != nil {
-			return nil, err
-		}
-		return l.HoldCount(t.ctx, owner)
+		owner, err2 := holdfast.ParseOwner(strings.TrimSuffix(rest[0], ":write"))
+		return found.Count(owner), errors.Join(err, err2)
 	case "held":
-		return l.HeldBy(t.ctx, t.owner)
+		return found.HeldBy(t.owner), err
 	case "locked":
-		return l.Locked(t.ctx)
+		return found.Locked(), err
 	case "ttl":
-		ttl, err := l.TTL(t.ctx)
-		return ttl.Milliseconds(), err
+		return found.TTL.Milliseconds(), err
 	case "force":
 		return l.ForceUnlock(t.ctx)
 	case "holders": // who it says holds it, to whom it is refused
@@ -341,14 +356,16 @@ func (t *goThread) asking(verb string, l wholeLock, rest []string) (any, error) 
 		if !errors.As(err, &locked) {
 			return nil, fmt.Errorf("not refused: %w", err)
 		}
-		return locked.Holder, nil
+		return locked.Holder.String(), nil
 	case "inspect": // mode, owners with their counts, and who stands in line
-		found, err := l.Inspect(t.ctx)
-		text := "mode=" + found.Mode
+		text := "mode=" + mode
 		for _, h := range found.Holders {
 			text += fmt.Sprintf(" %s=%d", h.Owner, h.Count)
 		}
-		return strings.Join(append([]string{text}, found.Waiters...), " waits="), err
+		for _, w := range found.Waiters {
+			text += " waits=" + w.String()
+		}
+		return text, err
 	default:
 		return nil, fmt.Errorf("no such verb: %s", verb)
 	}
@@ -356,7 +373,7 @@ func (t *goThread) asking(verb string, l wholeLock, rest []string) (any, error) 
 
 func count(rest []string, i int) int { return int(number(rest, i).Milliseconds()) }
 
-func (t *goThread) semaphore(verb string, s *holdfast.Semaphore, rest []string) (any, error) {
+func (t *goThread) semaphore(verb string, s *holdfast.UnleasedSemaphore, rest []string) (any, error) {
 	n := count(rest, 0)
 	switch verb {
 	case "set":
@@ -381,7 +398,8 @@ func (t *goThread) semaphore(verb string, s *holdfast.Semaphore, rest []string) 
 	case "drain":
 		return s.Drain(t.ctx)
 	case "available":
-		return s.Available(t.ctx)
+		found, err := s.Inspect(t.ctx)
+		return found.Available, err
 	default:
 		return nil, fmt.Errorf("no such verb: %s", verb)
 	}
@@ -402,32 +420,33 @@ func (t *goThread) permits(verb string, s *holdfast.PermitSemaphore, rest []stri
 		if err != nil {
 			return nil, err
 		}
-		id := s.IDs(h)[0]
+		id := h.PermitIDs()[0]
 		t.holds[id] = []*holdfast.Hold{h}
 		return id, nil
 	case "release":
 		if held := t.holds[rest[0]]; held != nil {
 			return "released", held[0].Unlock()
 		}
-		return "released", s.Release(t.ctx, rest[0])
+		return "released", s.ReleasePermits(t.ctx, rest[0])
 	case "tryrelease":
-		err := s.Release(t.ctx, rest[0])
+		err := s.ReleasePermits(t.ctx, rest[0])
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			return false, nil
 		}
 		return err == nil, err
 	case "lease":
-		d, err := s.LeaseOf(t.ctx, rest[0])
-		return d.Milliseconds(), err
+		found, err := s.Inspect(t.ctx)
+		i := slices.IndexFunc(found.Holders, func(h holdfast.Holder) bool { return h.Owner.String() == rest[0] })
+		if err != nil || i < 0 {
+			return nil, errors.Join(err, holdfast.ErrNotHeld)
+		}
+		return found.Holders[i].TTL.Milliseconds(), nil
 	case "update":
-		err := s.UpdateLease(t.ctx, rest[0], number(rest, 1))
+		err := s.ExtendPermit(t.ctx, rest[0], number(rest, 1))
 		return err == nil, err
-	case "available":
-		return s.Available(t.ctx)
-	case "total":
-		return s.Permits(t.ctx)
-	case "acquired":
-		return s.Acquired(t.ctx)
+	case "available", "total", "acquired":
+		found, err := s.Inspect(t.ctx)
+		return map[string]int{"available": found.Available, "total": found.Permits, "acquired": len(found.Holders)}[verb], err
 	default:
 		return nil, fmt.Errorf("no such verb: %s", verb)
 	}
@@ -438,7 +457,7 @@ func (t *goThread) latch(verb string, l *holdfast.Latch, rest []string) (any, er
 	case "set":
 		return l.TrySetCount(t.ctx, count(rest, 0))
 	case "down":
-		return "down", l.CountDown(t.ctx)
+		return "down", l.CountDown()
 	case "count":
 		return l.Count(t.ctx)
 	case "await":

@@ -465,7 +465,7 @@ func (l *life) force() error {
 	defer func() { _ = other.Unlock() }() // it is lost, if all is well
 	if l.k.readers != nil && !l.k.shared() {
 		reading := must(l.t)(l.k.readers(l.a, l.name).Lock(holdfast.WithOwner(background, other.Owner())))
-		defer unlock(l.t, reading)
+		defer func() { _ = reading.Unlock() }()
 	}
 	if did, err := l.lock().ForceUnlock(background); !did || err != nil {
 		return fmt.Errorf("%v, %w", did, err)

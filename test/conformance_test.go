@@ -111,7 +111,7 @@ func notTwice(t *testing.T, p *place, k *kind, h *holdfast.Hold) {
 func fixedLease(t *testing.T, p *place, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	start := time.Now()
-	h := must(t)(k.lock(c, name).Lock(background, holdfast.Lease(700*time.Millisecond)))
+	h := must(t)(k.lock(c, name).Lock(background, holdfast.FixedLease(700*time.Millisecond)))
 	next := must(t)(k.against(p.client(t), name).Lock(background))
 	if took := time.Since(start); took < 700*time.Millisecond {
 		t.Errorf("the next owner got it after %v", took)
@@ -134,21 +134,21 @@ func tryLock(t *testing.T, p *place, k *kind) {
 	if !errors.As(err, &locked) {
 		t.Fatalf("TryLock of a held lock: %v", err)
 	}
-	if k.anonymous != (locked.Holder == "") || !k.anonymous && locked.Holder != h.Owner().String() {
+	if k.anonymous != locked.Holder.IsZero() || !k.anonymous && locked.Holder != h.Owner() {
 		t.Errorf("held by %q, told of %q", h.Owner(), locked.Holder)
 	}
 	if locked.Name != name || locked.TTL > 30*time.Second || locked.TTL < 25*time.Second {
 		t.Errorf("%+v", locked)
 	}
 	unlock(t, h)
-	unlock(t, must(t)(k.lock(c, name).TryLock(background, holdfast.Lease(time.Minute))))
+	unlock(t, must(t)(k.lock(c, name).TryLock(background, holdfast.FixedLease(time.Minute))))
 }
 
 func waitAndLease(t *testing.T, p *place, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	start := time.Now()
-	_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(500*time.Millisecond), holdfast.Lease(time.Minute))
+	_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(500*time.Millisecond), holdfast.FixedLease(time.Minute))
 	wantError(t, err, holdfast.ErrLocked)
 	if took := time.Since(start); took < 500*time.Millisecond || took > 2*time.Second {
 		t.Errorf("gave up after %v", took)
@@ -156,7 +156,7 @@ func waitAndLease(t *testing.T, p *place, k *kind) {
 	_, err = k.against(c, name).Lock(background, holdfast.Wait(0))
 	wantError(t, err, holdfast.ErrLocked)
 	time.AfterFunc(50*time.Millisecond, func() { unlock(t, h) })
-	second := must(t)(k.against(p.client(t), name).Lock(background, holdfast.Wait(10*time.Second), holdfast.Lease(time.Minute)))
+	second := must(t)(k.against(p.client(t), name).Lock(background, holdfast.Wait(10*time.Second), holdfast.FixedLease(time.Minute)))
 	if d := time.Until(second.Deadline()); d > time.Minute || d < 58*time.Second {
 		t.Errorf("deadline in %v", d)
 	}
@@ -215,23 +215,21 @@ func questions(t *testing.T, p *place, k *kind) {
 	mu, asker := k.lock(c, name), k.lock(p.client(t), name)
 	check := func(owner holdfast.Owner, count int) {
 		t.Helper()
-		locked, err1 := asker.Locked(background)
-		held, err2 := asker.HeldBy(background, owner)
-		n, err3 := asker.HoldCount(background, owner)
-		ttl, err4 := asker.TTL(background)
-		found, err5 := asker.Inspect(background)
-		if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		found, err := asker.Inspect(background)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if locked != (count > 0) || held != (count > 0) || n != count || (ttl > 0) != (count > 0) {
-			t.Errorf("locked %v, held %v, count %d, ttl %v; want count %d", locked, held, n, ttl, count)
+		held := count > 0
+		if found.Locked() != held || found.HeldBy(owner) != held || found.Count(owner) != count || found.TTL > 0 != held {
+			t.Errorf("%+v: want count %d of %v", found, count, owner)
 		}
-		want := []holdfast.Holder{{Owner: owner.String(), Count: count}}
-		if count == 0 {
-			want = nil
+		for i, h := range found.Holders {
+			if i > 0 || h.Owner != owner || h.Count != count || h.TTL <= 0 || h.TTL > found.TTL || h.Mode != k.mode {
+				t.Errorf("holder %d is %+v", i, h)
+			}
 		}
-		if !slices.Equal(found.Holders, want) || found.Name != name || found.TTL > ttl {
-			t.Errorf("Inspect %+v", found)
+		if found.Name != name {
+			t.Errorf("the name is %q", found.Name)
 		}
 	}
 	check(c.NewOwner(), 0)
@@ -243,8 +241,8 @@ func questions(t *testing.T, p *place, k *kind) {
 		unlock(t, inner)
 		check(outer.Owner(), 1)
 	}
-	if held, err := asker.HeldBy(background, c.NewOwner()); held || err != nil {
-		t.Errorf("HeldBy a stranger: %v, %v", held, err)
+	if n, err := holdCount(asker, c.NewOwner()); n > 0 || err != nil {
+		t.Errorf("HeldBy a stranger: %v, %v", n, err)
 	}
 	unlock(t, outer)
 	check(outer.Owner(), 0)
@@ -273,12 +271,12 @@ func doAndCallbacks(t *testing.T, p *place, k *kind) {
 		return func(e holdfast.Event) { seen = append(seen, what+" "+e.Name) }
 	}
 	failure := errors.New("failed inside")
-	err := holdfast.Do(background, k.lock(c, name), func(ctx context.Context) error {
+	err := holdfast.Do(background, k.lock(c, name), func(ctx context.Context, _ *holdfast.Hold) error {
 		owner, ok := holdfast.OwnerFrom(ctx, k.lock(c, name))
-		held, err := k.lock(c, name).HeldBy(ctx, owner)
-		seen = append(seen, fmt.Sprint("inside ", ok, held, err))
+		found, err := k.lock(c, name).Inspect(ctx)
+		seen = append(seen, fmt.Sprint("inside ", ok, found.HeldBy(owner), err))
 		return failure
-	}, holdfast.Observe(holdfast.Hooks{OnAcquire: note("acquired"), OnRelease: note("released")}))
+	}, holdfast.WithHooks(holdfast.Hooks{OnAcquire: note("acquired"), OnRelease: note("released")}))
 	wantError(t, err, failure)
 	want := []string{"acquired " + name, "inside true true <nil>", "released " + name}
 	if !slices.Equal(seen, want) {
@@ -286,9 +284,9 @@ func doAndCallbacks(t *testing.T, p *place, k *kind) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = holdfast.Do(background, k.lock(c, name), func(context.Context) error { panic("inside") })
+		_ = holdfast.Do(background, k.lock(c, name), func(context.Context, *holdfast.Hold) error { panic("inside") })
 	}()
-	if locked, err := k.lock(c, name).Locked(background); locked || err != nil {
+	if locked, err := isLocked(k.lock(c, name)); locked || err != nil {
 		t.Errorf("after a panic: locked %v, %v", locked, err)
 	}
 }

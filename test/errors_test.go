@@ -90,7 +90,7 @@ func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
 			"ForceUnlock": func() error { _, err := l.ForceUnlock(background); return err },
 		}
 	}
-	permits, semaphore, latch := c.NewPermitSemaphore(name), c.NewSemaphore(name), c.NewLatch(name)
+	permits, semaphore, latch := c.NewPermitSemaphore(name), c.NewUnleasedSemaphore(name), c.NewLatch(name)
 	switch class {
 	case "permits":
 		return map[string]func() error{
@@ -99,9 +99,9 @@ func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
 			"Set":     func() error { return permits.SetPermits(background, 3) },
 			"TrySet":  func() error { _, err := permits.TrySetPermits(background, 3); return err },
 			"Add":     func() error { return permits.AddPermits(background, 3) },
-			"Count":   func() error { _, err := permits.Available(background); return err },
+			"Count":   func() error { _, err := available(permits); return err },
 			"Inspect": func() error { _, err := permits.Inspect(background); return err },
-			"Release": func() error { return permits.Release(background, strings.Repeat("0", 32)) },
+			"Release": func() error { return permits.ReleasePermits(background, strings.Repeat("0", 32)) },
 		}
 	case "semaphore":
 		return map[string]func() error{
@@ -111,13 +111,13 @@ func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
 			"TrySet":     func() error { _, err := semaphore.TrySetPermits(background, 3); return err },
 			"Add":        func() error { return semaphore.AddPermits(background, 3) },
 			"Drain":      func() error { _, err := semaphore.Drain(background); return err },
-			"Available":  func() error { _, err := semaphore.Available(background); return err },
+			"Available":  func() error { _, err := available(semaphore); return err },
 		}
 	case "latch":
 		return map[string]func() error{
 			"TrySet":    func() error { _, err := latch.TrySetCount(background, 3); return err },
 			"Delete":    func() error { _, err := latch.Delete(background); return err },
-			"CountDown": func() error { return latch.CountDown(background) },
+			"CountDown": func() error { return latch.CountDown() },
 			"Await":     func() error { return latch.Await(background) },
 			"Count":     func() error { _, err := latch.Count(background); return err },
 		}
@@ -237,10 +237,10 @@ func TestPassword(t *testing.T) {
 		for what, call := range map[string]func() error{
 			"Inspect":   func() error { _, err := c.NewMutex(name).Inspect(background); return err },
 			"TryLock":   func() error { _, err := c.NewMutex(name).TryLock(background); return err },
-			"Lock":      func() error { _, err := c.NewRWMutex(name).Writer().Lock(background); return err },
+			"Lock":      func() error { _, err := c.NewRWMutex(name).Lock(background); return err },
 			"Fair":      func() error { _, err := c.NewFairMutex(name).Lock(background); return err },
-			"Release":   func() error { return c.NewSemaphore(name).Release(1) },
-			"CountDown": func() error { return c.NewLatch(name).CountDown(background) },
+			"Release":   func() error { return c.NewUnleasedSemaphore(name).Release(1) },
+			"CountDown": func() error { return c.NewLatch(name).CountDown() },
 		} {
 			began := time.Now()
 			err := call()

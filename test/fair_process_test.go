@@ -191,7 +191,7 @@ func TestL8_StoppedAndRestartedServer(t *testing.T) {
 		goRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s)),
 	} {
 		name := fresh()
-		h := must(t)(p.client(t).NewFairMutex(name).Lock(background, holdfast.Lease(10*time.Minute)))
+		h := must(t)(p.client(t).NewFairMutex(name).Lock(background, holdfast.FixedLease(10*time.Minute)))
 		var line []string
 		var got []chan *holdfast.Hold
 		for range 4 {

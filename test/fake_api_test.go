@@ -21,40 +21,40 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		} {
 			mu := c.NewMutex(name)
 			_, err := mu.Lock(background)
-			wantError(t, err, holdfast.ErrInvalidName)
+			wantError(t, err, holdfast.ErrInvalid)
 			_, err = mu.TryLock(background)
-			wantError(t, err, holdfast.ErrInvalidName)
+			wantError(t, err, holdfast.ErrInvalid)
 			_, err = mu.Inspect(background)
-			wantError(t, err, holdfast.ErrInvalidName)
+			wantError(t, err, holdfast.ErrInvalid)
 			_, err = mu.ForceUnlock(background)
-			wantError(t, err, holdfast.ErrInvalidName)
+			wantError(t, err, holdfast.ErrInvalid)
 			_, err = mu.Adopt(background, c.NewOwner())
-			wantError(t, err, holdfast.ErrInvalidName)
+			wantError(t, err, holdfast.ErrInvalid)
 		}
 		for _, lease := range []time.Duration{0, -1, 100 * time.Nanosecond, holdfast.MaxLease + 1, math.MaxInt64, math.MinInt64} {
-			_, err := good.Lock(background, holdfast.Lease(lease))
-			wantError(t, err, holdfast.ErrInvalidLease)
+			_, err := good.Lock(background, holdfast.FixedLease(lease))
+			wantError(t, err, holdfast.ErrInvalid)
 			_, err = holdfast.New(d, holdfast.WithLease(lease))
-			wantError(t, err, holdfast.ErrInvalidLease)
+			wantError(t, err, holdfast.ErrInvalid)
 		}
 		for _, option := range []holdfast.LockOption{nil, holdfast.Wait(-1)} {
 			_, err := good.Lock(background, option)
-			wantError(t, err, holdfast.ErrInvalidOption)
+			wantError(t, err, holdfast.ErrInvalid)
 		}
-		_, err := good.TryLock(background, holdfast.Wait(time.Second))
-		wantError(t, err, holdfast.ErrInvalidOption)
+		_, err := good.TryLock(background, nil)
+		wantError(t, err, holdfast.ErrInvalid)
 		_, err = good.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
-		wantError(t, err, holdfast.ErrInvalidOwner)
+		wantError(t, err, holdfast.ErrInvalid)
 		_, err = good.Adopt(background, holdfast.Owner{})
-		wantError(t, err, holdfast.ErrInvalidOwner)
+		wantError(t, err, holdfast.ErrInvalid)
 		for _, option := range []holdfast.ClientOption{
 			nil, holdfast.WithMargin(-1), holdfast.WithMargin(time.Hour), holdfast.WithTimeout(0), holdfast.WithTimeout(2 * time.Hour),
 		} {
 			_, err := holdfast.New(d, option)
-			wantError(t, err, holdfast.ErrInvalidOption)
+			wantError(t, err, holdfast.ErrInvalid)
 		}
 		_, err = holdfast.New(nil)
-		wantError(t, err, holdfast.ErrInvalidOption)
+		wantError(t, err, holdfast.ErrInvalid)
 		if n := seen.all(); n != 0 {
 			t.Errorf("%d calls were sent", n)
 		}
@@ -73,7 +73,7 @@ func TestOwnersCanBeReadBack(t *testing.T) {
 			t.Errorf("owner %q of client %q", owner, c.ID())
 		}
 		for _, s := range []string{"", ":", "a", "a:", ":1", "a:b", "a:1.5", "a:01", "a:+1", "a: 1", "a:99999999999999999999"} {
-			if _, err := holdfast.ParseOwner(s); !errors.Is(err, holdfast.ErrInvalidOwner) {
+			if _, err := holdfast.ParseOwner(s); !errors.Is(err, holdfast.ErrInvalid) {
 				t.Errorf("ParseOwner(%q): %v", s, err)
 			}
 		}

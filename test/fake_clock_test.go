@@ -92,7 +92,9 @@ func TestFirstPermitsHeldUp(t *testing.T) {
 			_, err := c.NewPermitSemaphore("x").Acquire(ctx, 2)
 			return err
 		},
-		"counter": func(ctx context.Context, c *holdfast.Client) error { return c.NewSemaphore("x").Acquire(ctx, 2) },
+		"counter": func(ctx context.Context, c *holdfast.Client) error {
+			return c.NewUnleasedSemaphore("x").Acquire(ctx, 2)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			permitsWorld(t, 3, func(t *testing.T, w *world) {

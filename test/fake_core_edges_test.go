@@ -162,7 +162,7 @@ func TestForgottenTooEarly(t *testing.T) {
 		if renewals.Load() != 2 {
 			t.Fatal(renewals.Load())
 		}
-		n2 := must(t)(w.lock(c).Lock(holdfast.WithOwner(background, h.Owner()), holdfast.Lease(time.Hour)))
+		n2 := must(t)(w.lock(c).Lock(holdfast.WithOwner(background, h.Owner()), holdfast.FixedLease(time.Hour)))
 		time.Sleep(time.Second)
 		unlock(t, h)
 		<-n2.Context().Done()
@@ -256,14 +256,14 @@ func TestOtherSideOfDetached(t *testing.T) {
 		b, _ := w.client()
 		ctx := holdfast.WithOwner(background, a.NewOwner())
 		m := a.NewRWMutex("x")
-		writing := must(t)(m.Writer().Lock(ctx))
+		writing := must(t)(m.Lock(ctx))
 		owner, err := writing.Detach()
 		ok(t, err)
-		reading, err := m.Reader().TryLock(ctx)
+		reading, err := m.RLocker().TryLock(ctx)
 		if err == nil {
 			t.Error("the detached owner reads beside its detached write hold")
 		}
-		adopted, err := b.NewRWMutex("x").Writer().Adopt(background, owner)
+		adopted, err := b.NewRWMutex("x").Adopt(background, owner)
 		if err != nil {
 			t.Errorf("Adopt: %v", err)
 		} else {
@@ -282,14 +282,14 @@ func TestDetachOtherSideLate(t *testing.T) {
 		a, d := w.client()
 		b, _ := w.client()
 		m := a.NewRWMutex("x")
-		writing := must(t)(m.Writer().Lock(background))
+		writing := must(t)(m.Lock(background))
 		once(d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
-		reading := must(t)(m.Reader().Lock(writing.Context()))
+		reading := must(t)(m.RLocker().Lock(writing.Context()))
 		unlock(t, reading)
 		owner, err := writing.Detach()
 		ok(t, err)
 		time.Sleep(210 * time.Millisecond)
-		adopted, err := b.NewRWMutex("x").Writer().Adopt(background, owner)
+		adopted, err := b.NewRWMutex("x").Adopt(background, owner)
 		if err != nil {
 			t.Errorf("Adopt: %v", err)
 		} else {
@@ -306,8 +306,8 @@ func TestDetachAtDeadline(t *testing.T) {
 		untold := 0
 		for range 300 {
 			var told atomic.Int64
-			h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Second),
-				holdfast.Observe(holdfast.Hooks{OnLost: func(holdfast.Event) { told.Add(1) }})))
+			h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(time.Second),
+				holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { told.Add(1) }})))
 			time.Sleep(time.Until(h.Deadline()))
 			_, err := h.Detach()
 			if !errors.Is(err, holdfast.ErrLost) {
@@ -332,8 +332,8 @@ func TestCloseFromLostHookOfUnlock(t *testing.T) {
 			d := w.server.Driver()
 			c, err := holdfast.New(d, holdfast.WithMargin(10*time.Second), holdfast.WithTimeout(time.Second))
 			ok(t, err)
-			h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(30*time.Second),
-				holdfast.Observe(holdfast.Hooks{OnLost: func(holdfast.Event) { _ = c.Close() }})))
+			h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(30*time.Second),
+				holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { _ = c.Close() }})))
 			time.Sleep(time.Until(h.Deadline()))
 			_ = h.Unlock()
 			_ = c.Close()
@@ -444,7 +444,7 @@ func TestContextOfAForgottenHold(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		m := c.NewMutex("x")
-		h := must(t)(m.Lock(background, holdfast.Lease(time.Second)))
+		h := must(t)(m.Lock(background, holdfast.FixedLease(time.Second)))
 		after := context.WithoutCancel(h.Context())
 		<-h.Context().Done()
 		n, err := m.TryLock(after)

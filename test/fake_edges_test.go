@@ -50,7 +50,7 @@ func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // Redis has executed it; the answer is on its way
 		wg.Go(func() { unlock(t, h1) })
 		time.Sleep(10 * time.Millisecond)
-		h2 := must(t)(mu.Lock(ctx, holdfast.Lease(500*time.Millisecond)))
+		h2 := must(t)(mu.Lock(ctx, holdfast.FixedLease(500*time.Millisecond)))
 		wg.Wait()
 		h3 := must(t)(w.rival(other).Lock(background))
 		if h2.Context().Err() == nil {
@@ -231,7 +231,7 @@ func TestExtendKeepsToMaxHold(t *testing.T) {
 		start := time.Now()
 		outer := must(t)(w.lock(c).Lock(background))
 		time.Sleep(50 * time.Second)
-		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.Lease(time.Millisecond*10)))
+		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.FixedLease(time.Millisecond*10)))
 		if err := inner.Extend(background, 59*time.Second); err != nil {
 			t.Log(err)
 		}
@@ -248,7 +248,7 @@ func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		var failed atomic.Int32
 		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnError: func(holdfast.Event) { failed.Add(1) }}))
-		h := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Hour)))
+		h := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Hour)))
 		silent(d, memdriver.Fault{LoseRequest: true})
 		if err := h.Unlock(); err == nil {
 			t.Fatal("no error")
@@ -338,8 +338,8 @@ func TestTinyLease(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithMargin(time.Second))
 		for _, lease := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second} {
-			h, err := w.lock(c).Lock(background, holdfast.Lease(lease))
-			if err != nil && !errors.Is(err, holdfast.ErrInvalidLease) {
+			h, err := w.lock(c).Lock(background, holdfast.FixedLease(lease))
+			if err != nil && !errors.Is(err, holdfast.ErrInvalid) {
 				t.Errorf("%v: %v", lease, err)
 			}
 			if err == nil {
@@ -392,7 +392,7 @@ func TestEveryLossIsTold(t *testing.T) {
 			fakeKind(t, k, func(t *testing.T, w *world) {
 				var lost atomic.Int32
 				c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { lost.Add(1) }}))
-				h := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Second)))
+				h := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Second)))
 				time.Sleep(time.Until(h.Deadline()))
 				err := h.Unlock()
 				time.Sleep(time.Minute)
@@ -519,7 +519,7 @@ func TestLockAgainAfterALoss(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		mu := w.lock(c)
-		h := must(t)(mu.Lock(background, holdfast.Lease(time.Second)))
+		h := must(t)(mu.Lock(background, holdfast.FixedLease(time.Second)))
 		<-h.Context().Done()
 		time.Sleep(time.Second)
 		wantError(t, h.Unlock(), holdfast.ErrLost)

@@ -131,7 +131,7 @@ func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
 	for _, silence := range []time.Duration{5 * time.Second, 15 * time.Second, 50 * time.Second} {
 		for _, reversed := range []bool{false, true} {
 			fake(t, func(t *testing.T, w *world) {
-				h := fairHolder(t, w, "x", holdfast.Lease(10*time.Minute))
+				h := fairHolder(t, w, "x", holdfast.FixedLease(10*time.Minute))
 				line := []*standing{w.stand("x"), w.stand("x"), w.stand("x"), w.stand("x")}
 				time.Sleep(2 * time.Second)
 				for _, s := range line {
@@ -166,7 +166,7 @@ func TestL8_ReleaseAfterSilenceGoesToTheFirst(t *testing.T) {
 	for _, silence := range []time.Duration{5 * time.Second, 15 * time.Second, 50 * time.Second} {
 		for _, reversed := range []bool{false, true} {
 			fake(t, func(t *testing.T, w *world) {
-				h := fairHolder(t, w, "x", holdfast.Lease(10*time.Minute))
+				h := fairHolder(t, w, "x", holdfast.FixedLease(10*time.Minute))
 				line := []*standing{w.stand("x"), w.stand("x"), w.stand("x"), w.stand("x")}
 				for _, s := range line {
 					silent(s.d, lostRequest)
@@ -323,7 +323,7 @@ func TestA3_UnlockOfALockThatIsGone(t *testing.T) {
 		if took := time.Since(start); took > 0 {
 			t.Errorf("it was told after %v", took)
 		}
-		h = fairHolder(t, w, "x", holdfast.Lease(10500*time.Millisecond))
+		h = fairHolder(t, w, "x", holdfast.FixedLease(10500*time.Millisecond))
 		s = w.stand("x")
 		start = time.Now()
 		unlock(t, s.hold(t))

@@ -82,11 +82,11 @@ func (s *standing) waits() bool {
 // wantLine checks who stands in line, in Redis and by Inspect.
 func (w *world) wantLine(name string, waiters ...*standing) {
 	w.t.Helper()
-	want := make([]string, len(waiters))
+	want, texts := make([]holdfast.Owner, len(waiters)), make([]string, len(waiters))
 	for i, s := range waiters {
-		want[i] = s.owner.String()
+		want[i], texts[i] = s.owner, s.owner.String()
 	}
-	w.wantReply(strings.Join(want, " "), "LRANGE", "redisson_lock_queue:{"+name+"}", "0", "-1")
+	w.wantReply(strings.Join(texts, " "), "LRANGE", "redisson_lock_queue:{"+name+"}", "0", "-1")
 	c, _ := w.client()
 	found, err := c.NewFairMutex(name).Inspect(background)
 	if err != nil || !slices.Equal(found.Waiters, want) {
@@ -182,7 +182,7 @@ func TestA14_TryLockTakesNoPlace(t *testing.T) {
 		h := fairHolder(t, w, "x")
 		_, err := mu.TryLock(background)
 		var locked *holdfast.LockedError
-		if !errors.As(err, &locked) || locked.Holder != h.Owner().String() || locked.TTL <= 0 {
+		if !errors.As(err, &locked) || locked.Holder != h.Owner() || locked.TTL <= 0 {
 			t.Errorf("TryLock of a held lock: %v", err)
 		}
 		_, err = mu.Lock(background, holdfast.Wait(0))
@@ -194,7 +194,7 @@ func TestA14_TryLockTakesNoPlace(t *testing.T) {
 		s.d.LoseMessages(true)
 		unlock(t, h)
 		_, err = mu.TryLock(background)
-		if !errors.As(err, &locked) || locked.Holder != "" || locked.TTL != 0 {
+		if !errors.As(err, &locked) || !locked.Holder.IsZero() || locked.TTL != 0 {
 			t.Errorf("TryLock of a free lock with a line: %v", err)
 		}
 		w.wantLine("x", s)

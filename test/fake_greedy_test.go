@@ -35,7 +35,7 @@ var bothSemaphores = []counting{
 		"semaphore",
 		func(t *testing.T, f func(*testing.T, *world)) { counterWorld(t, 5, f) },
 		func(ctx context.Context, c *holdfast.Client, n int) (func() error, error) {
-			s := c.NewSemaphore("x")
+			s := c.NewUnleasedSemaphore("x")
 			return func() error { return s.Release(n) }, s.Acquire(ctx, n)
 		},
 	},

@@ -103,7 +103,7 @@ func TestForcedUnlockIsToldAtOnce(t *testing.T) {
 				c, _ := w.client()
 				var options []holdfast.LockOption
 				if fixed {
-					options = append(options, holdfast.Lease(time.Hour))
+					options = append(options, holdfast.FixedLease(time.Hour))
 				}
 				h := must(t)(w.lock(c).Lock(background, options...))
 				time.Sleep(1100 * time.Millisecond)
@@ -154,7 +154,7 @@ func TestFixedLeaseEndsWithLoss(t *testing.T) {
 		c, d := w.client()
 		seen := count(d)
 		start := time.Now()
-		h := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Minute)))
+		h := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Minute)))
 		took := lostAt(t, h, start)
 		if took >= time.Minute || took < 59*time.Second {
 			t.Errorf("lost after %v", took)
@@ -173,7 +173,7 @@ func TestFixedLeaseEndsWithLoss(t *testing.T) {
 func TestExtendMovesTheDeadline(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		h := must(t)(w.lock(c).Lock(background, holdfast.Lease(10*time.Second)))
+		h := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(10*time.Second)))
 		start := time.Now()
 		time.Sleep(5 * time.Second)
 		if err := h.Extend(background, time.Minute); err != nil {
@@ -204,8 +204,8 @@ func TestMaxHoldEndsRenewal(t *testing.T) {
 			t.Errorf("lost after %v", took)
 		}
 		wantError(t, h.Unlock(), holdfast.ErrLost)
-		_, err := w.lock(c).Lock(background, holdfast.Lease(3*time.Minute))
-		wantError(t, err, holdfast.ErrInvalidLease)
+		_, err := w.lock(c).Lock(background, holdfast.FixedLease(3*time.Minute))
+		wantError(t, err, holdfast.ErrInvalid)
 	})
 }
 
@@ -235,7 +235,7 @@ func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		mu := w.lock(c)
-		h := must(t)(mu.Lock(background, holdfast.Lease(5*time.Second)))
+		h := must(t)(mu.Lock(background, holdfast.FixedLease(5*time.Second)))
 		lostAt(t, h, time.Now())
 		time.Sleep(time.Second)
 		next := must(t)(mu.Lock(background))
@@ -253,8 +253,8 @@ func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
 func TestS1_PartialUnlockKeepsTheLease(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		outer := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Hour)))
-		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.Lease(time.Hour)))
+		outer := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Hour)))
+		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.FixedLease(time.Hour)))
 		unlock(t, inner)
 		if ttl := w.lives(outer.Owner()); ttl != time.Hour {
 			t.Errorf("TTL %v after a partial unlock", ttl)
@@ -269,14 +269,14 @@ func TestS6_MixedLeases(t *testing.T) {
 		c, _ := w.client()
 		mu := w.lock(c)
 		outer := must(t)(mu.Lock(background))
-		inner := must(t)(mu.Lock(outer.Context(), holdfast.Lease(time.Minute)))
+		inner := must(t)(mu.Lock(outer.Context(), holdfast.FixedLease(time.Minute)))
 		unlock(t, inner)
 		time.Sleep(time.Hour)
 		w.wantCount("x", outer.Owner(), 1)
 		unlock(t, outer)
 
 		// And the other way round: the watchdog stops with the hold it renewed for.
-		outer = must(t)(mu.Lock(background, holdfast.Lease(time.Minute)))
+		outer = must(t)(mu.Lock(background, holdfast.FixedLease(time.Minute)))
 		start := time.Now()
 		inner = must(t)(mu.Lock(outer.Context()))
 		time.Sleep(2 * time.Minute)
@@ -292,8 +292,8 @@ func TestS6_MixedLeases(t *testing.T) {
 func TestS7_NestedLeaseDoesNotShorten(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		outer := must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Hour)))
-		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.Lease(time.Second)))
+		outer := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Hour)))
+		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.FixedLease(time.Second)))
 		if ttl := w.lives(outer.Owner()); ttl != time.Hour {
 			t.Errorf("TTL %v after a nested hold", ttl)
 		}
@@ -331,7 +331,7 @@ func TestLeaseShorterThanTheWay(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		silent(d, memdriver.Fault{DelayReply: 20 * time.Millisecond})
-		_, err := w.lock(c).Lock(background, holdfast.Lease(10*time.Millisecond))
+		_, err := w.lock(c).Lock(background, holdfast.FixedLease(10*time.Millisecond))
 		wantError(t, err, holdfast.ErrLost)
 	})
 }

@@ -131,7 +131,7 @@ func (s *multiStress) act(rng *rand.Rand, p *servers, lease, timeout time.Durati
 		l, names := s.locker(rng, p)
 		var options []holdfast.LockOption
 		if rng.IntN(3) == 0 {
-			options = append(options, holdfast.Lease(lease/2+time.Duration(rng.Int64N(int64(lease)))))
+			options = append(options, holdfast.FixedLease(lease/2+time.Duration(rng.Int64N(int64(lease)))))
 		}
 		options = append(options, holdfast.Wait(time.Duration(rng.IntN(3))*lease))
 		ctx, cancel := context.WithCancel(background)

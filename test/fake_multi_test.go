@@ -48,7 +48,10 @@ func TestMultiLockTakesAllInOneScript(t *testing.T) {
 		if m.Name() != "a+b+c" {
 			t.Errorf("name %q", m.Name())
 		}
-		for _, lock := range []func(context.Context, ...holdfast.LockOption) (*holdfast.Hold, error){m.Lock, m.TryLock} {
+		for _, lock := range []func(context.Context) (*holdfast.Hold, error){
+			func(ctx context.Context) (*holdfast.Hold, error) { return m.Lock(ctx) },
+			func(ctx context.Context) (*holdfast.Hold, error) { return m.TryLock(ctx) },
+		} {
 			before := seen.all()
 			h := must(t)(lock(background))
 			if n := seen.all() - before; n != 1 {
@@ -96,7 +99,7 @@ func TestMultiLockRefusedTakesNothing(t *testing.T) {
 				for _, wait := range []time.Duration{0, 5 * time.Second} {
 					_, err := m.Lock(background, holdfast.Wait(wait))
 					var locked *holdfast.LockedError
-					if !errors.As(err, &locked) || locked.Name != "b" || locked.Holder != h.Owner().String() || locked.TTL <= 0 {
+					if !errors.As(err, &locked) || locked.Name != "b" || locked.Holder != h.Owner() || locked.TTL <= 0 {
 						t.Errorf("%#v", err)
 					}
 					if took := time.Since(start); took != wait {
@@ -182,7 +185,7 @@ func TestS22_S23_FixedLeaseCountsFromTheLast(t *testing.T) {
 			h := must(t)(o.NewMutex("b").Lock(background))
 			time.AfterFunc(20*time.Second, func() { unlock(t, h) })
 			start := time.Now()
-			m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.Lease(lease)))
+			m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.FixedLease(lease)))
 			if took := time.Since(start); took != 20*time.Second {
 				t.Errorf("had after %v", took)
 			}
@@ -216,7 +219,7 @@ func TestNestedInAFixedMultiLock(t *testing.T) {
 		o, _ := w.client()
 		h := must(t)(o.NewMutex("b").Lock(background))
 		time.AfterFunc(time.Second, func() { unlock(t, h) })
-		m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.Lease(time.Second)))
+		m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.FixedLease(time.Second)))
 		in := must(t)(c.NewMutex("a").Lock(m.Context()))
 		seen := count(d)
 		time.Sleep(time.Minute)
@@ -266,7 +269,7 @@ func TestMultiLockEndsWithAnyPart(t *testing.T) {
 		fake(t, func(t *testing.T, w *world) {
 			var lost, acquired, released atomic.Int32
 			c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(holdfast.Event) { acquired.Add(1) }}))
-			h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...).Lock(background, holdfast.Observe(holdfast.Hooks{
+			h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...).Lock(background, holdfast.WithHooks(holdfast.Hooks{
 				OnAcquire: func(e holdfast.Event) { acquired.Add(10) },
 				OnRelease: func(e holdfast.Event) { released.Add(1) },
 				OnLost: func(e holdfast.Event) {
@@ -333,7 +336,7 @@ func TestA5_NestedMultiLocks(t *testing.T) {
 		if m.Name() != "a+b+c+d" {
 			t.Errorf("name %q", m.Name())
 		}
-		h := must(t)(m.Lock(background, holdfast.Lease(time.Minute)))
+		h := must(t)(m.Lock(background, holdfast.FixedLease(time.Minute)))
 		mine, theirs := h.Parts()[0].Owner(), h.Parts()[1].Owner()
 		for _, name := range []string{"a", "c", "d"} {
 			w.wantCount(name, mine, 1)
@@ -369,7 +372,7 @@ func TestMultiLockOfBadInput(t *testing.T) {
 			holdfast.NewMultiLock(c.NewMutex("a"), c.NewMutex("b", nil)),
 		} {
 			_, err := m.Lock(background)
-			if !errors.Is(err, holdfast.ErrInvalidOption) {
+			if !errors.Is(err, holdfast.ErrInvalid) {
 				t.Errorf("%d: %v", i, err)
 			}
 		}
@@ -378,14 +381,14 @@ func TestMultiLockOfBadInput(t *testing.T) {
 			err error
 			get func() (*holdfast.Hold, error)
 		}{
-			{holdfast.ErrInvalidName, func() (*holdfast.Hold, error) {
+			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) {
 				return holdfast.NewMultiLock(mutexes(c, "a", "b}")...).Lock(background)
 			}},
-			{holdfast.ErrInvalidLease, func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.Lease(0)) }},
-			{holdfast.ErrInvalidLease, func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.Lease(time.Second)) }},
-			{holdfast.ErrInvalidOption, func() (*holdfast.Hold, error) { return m.Lock(background, nil) }},
-			{holdfast.ErrInvalidOption, func() (*holdfast.Hold, error) { return m.TryLock(background, holdfast.Wait(1)) }},
-			{holdfast.ErrInvalidOwner, func() (*holdfast.Hold, error) {
+			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.FixedLease(0)) }},
+			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.FixedLease(time.Second)) }},
+			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) { return m.Lock(background, nil) }},
+			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) { return m.TryLock(background, nil) }},
+			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) {
 				return m.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
 			}},
 		} {
@@ -642,7 +645,7 @@ func TestMultiLockWithMaxHold(t *testing.T) {
 		h := must(t)(o.NewMutex("b").Lock(background))
 		time.AfterFunc(5*time.Second, func() { unlock(t, h) })
 		start := time.Now()
-		m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.Lease(8*time.Second)))
+		m := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.FixedLease(8*time.Second)))
 		if took := lostAt(t, m, start); took > 10*time.Second || took < 9800*time.Millisecond {
 			t.Errorf("lost after %v", took)
 		}

@@ -45,9 +45,9 @@ func TestHoldsContextIsOfOneLock(t *testing.T) {
 func TestHoldsContextAndOtherKinds(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		reading := must(t)(c.NewRWMutex("a").Reader().Lock(background))
-		first := must(t)(c.NewRWMutex("b").Writer().Lock(reading.Context()))
-		_, err := c.NewRWMutex("b").Writer().TryLock(reading.Context())
+		reading := must(t)(c.NewRWMutex("a").RLocker().Lock(background))
+		first := must(t)(c.NewRWMutex("b").Lock(reading.Context()))
+		_, err := c.NewRWMutex("b").TryLock(reading.Context())
 		wantError(t, err, holdfast.ErrLocked)
 		s := c.NewPermitSemaphore("s")
 		ok(t, s.SetPermits(background, 1))
@@ -95,9 +95,9 @@ func TestSeveralLocksNest(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		s := several(w, 3)
 		c := s.clients[0]
-		all := holdfast.NewMultiLock(c.NewMutex("a"), c.NewFairMutex("b"), c.NewRWMutex("c").Writer())
+		all := holdfast.NewMultiLock(c.NewMutex("a"), c.NewFairMutex("b"), c.NewRWMutex("c"))
 		h := must(t)(all.Lock(background))
-		for _, l := range []holdfast.Locker{all, c.NewMutex("a"), c.NewFairMutex("b"), c.NewRWMutex("c").Writer(), c.NewRWMutex("c").Reader()} {
+		for _, l := range []holdfast.Locker{all, c.NewMutex("a"), c.NewFairMutex("b"), c.NewRWMutex("c"), c.NewRWMutex("c").RLocker()} {
 			unlock(t, must(t)(l.TryLock(h.Context())))
 		}
 		other := must(t)(c.NewMutex("d").TryLock(h.Context()))
@@ -125,14 +125,14 @@ func TestUpgradeIsRecognisedUnderAContext(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
-		reading := must(t)(m.Reader().Lock(background))
+		reading := must(t)(m.RLocker().Lock(background))
 		between := must(t)(c.NewMutex("y").Lock(reading.Context()))
-		_, err := m.Writer().Lock(between.Context())
+		_, err := m.Lock(between.Context())
 		wantError(t, err, holdfast.ErrReentrant)
 		unlock(t, between)
 		unlock(t, reading)
-		writing := must(t)(m.Writer().Lock(background))
-		read := must(t)(m.Reader().Lock(writing.Context()))
+		writing := must(t)(m.Lock(background))
+		read := must(t)(m.RLocker().Lock(writing.Context()))
 		unlock(t, read)
 		unlock(t, writing)
 	})
@@ -172,11 +172,11 @@ func TestOwnerOfAnotherClient(t *testing.T) {
 		b, _ := w.client()
 		ctx := holdfast.WithOwner(background, a.NewOwner())
 		_, err := w.lock(b).Lock(ctx)
-		wantError(t, err, holdfast.ErrInvalidOwner)
+		wantError(t, err, holdfast.ErrInvalid)
 		_, err = w.lock(b).TryLock(ctx)
-		wantError(t, err, holdfast.ErrInvalidOwner)
+		wantError(t, err, holdfast.ErrInvalid)
 		_, err = holdfast.NewMultiLock(w.lock(a), b.NewMutex("y")).Lock(ctx)
-		wantError(t, err, holdfast.ErrInvalidOwner)
+		wantError(t, err, holdfast.ErrInvalid)
 		unlock(t, must(t)(w.lock(a).Lock(ctx)))
 	})
 }
@@ -187,8 +187,8 @@ func TestForgottenHold(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		told := 0
-		hooks := holdfast.Observe(holdfast.Hooks{OnLost: func(holdfast.Event) { told++ }})
-		h := must(t)(w.lock(c).TryLock(background, holdfast.Lease(50*time.Millisecond), hooks))
+		hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { told++ }})
+		h := must(t)(w.lock(c).TryLock(background, holdfast.FixedLease(50*time.Millisecond), hooks))
 		<-h.Context().Done()
 		deadline := h.Deadline()
 		time.Sleep(time.Minute)

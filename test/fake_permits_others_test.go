@@ -28,7 +28,7 @@ func TestReleaseByIDIsToldAtOnce(t *testing.T) {
 				s := c.NewPermitSemaphore("x")
 				var options []holdfast.LockOption
 				if fixed {
-					options = append(options, holdfast.Lease(time.Hour))
+					options = append(options, holdfast.FixedLease(time.Hour))
 				}
 				one, two := must(t)(s.Lock(background, options...)), must(t)(s.Acquire(background, 2, options...))
 				time.Sleep(1100 * time.Millisecond)
@@ -40,7 +40,7 @@ func TestReleaseByIDIsToldAtOnce(t *testing.T) {
 				operator, _ := w.client()
 				other := operator.NewPermitSemaphore("x")
 				start := time.Now()
-				ok(t, other.Release(background, s.IDs(two)...))
+				ok(t, other.ReleasePermits(background, two.PermitIDs()...))
 				if took := lostAt(t, two, start); took > bound {
 					t.Errorf("fixed %v, heard %v: told after %v", fixed, heard, took)
 				}
@@ -71,10 +71,10 @@ func TestHoldGoesOnWithTheRest(t *testing.T) {
 			other, _ := w.client()
 			for _, all := range []bool{false, true} {
 				h := must(t)(s.Acquire(background, 6))
-				ids := s.IDs(h)
+				ids := h.PermitIDs()
 				time.Sleep(1100 * time.Millisecond)
 				d.LoseMessages(!heard)
-				ok(t, other.NewPermitSemaphore("x").Release(background, ids[0], ids[2], ids[3], ids[5]))
+				ok(t, other.NewPermitSemaphore("x").ReleasePermits(background, ids[0], ids[2], ids[3], ids[5]))
 				w.wantReply("4", "GET", "x")
 				if heard {
 					synctest.Wait()
@@ -82,14 +82,14 @@ func TestHoldGoesOnWithTheRest(t *testing.T) {
 					time.Sleep(10 * time.Second)
 				}
 				left := []string{ids[1], ids[4]}
-				if got := s.IDs(h); !slices.Equal(got, left) {
+				if got := h.PermitIDs(); !slices.Equal(got, left) {
 					t.Errorf("heard %v: ids %v, want %v", heard, got, left)
 				}
 				time.Sleep(time.Minute) // two renewals and more
 				ok(t, h.Context().Err(), h.Extend(background, time.Minute))
 				w.wantReply("4", "GET", "x")
 				if all {
-					ok(t, other.NewPermitSemaphore("x").Release(background, left...))
+					ok(t, other.NewPermitSemaphore("x").ReleasePermits(background, left...))
 					wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 				} else {
 					unlock(t, h)
@@ -109,7 +109,7 @@ func TestUnlockOfTheRestHasOneEffect(t *testing.T) {
 				c, d := w.client()
 				s := c.NewPermitSemaphore("x")
 				h := must(t)(s.Acquire(background, 3))
-				ok(t, s.Release(background, s.IDs(h)[0]))
+				ok(t, s.ReleasePermits(background, h.PermitIDs()[0]))
 				once(d, "release", fault)
 				unlock(t, h)
 				w.wantReply("4", "GET", "x")
@@ -144,21 +144,21 @@ func TestLeaseChangedByID(t *testing.T) {
 				}
 				var options []holdfast.LockOption
 				if fixed {
-					options = append(options, holdfast.Lease(10*time.Second))
+					options = append(options, holdfast.FixedLease(10*time.Second))
 				}
 				one, two := must(t)(s.Lock(background, options...)), must(t)(s.Acquire(background, 2, options...))
 				time.Sleep(after)
-				ok(t, other.UpdateLease(background, s.IDs(one)[0], time.Hour))
-				ok(t, other.UpdateLease(background, s.IDs(two)[0], time.Hour))
+				ok(t, other.ExtendPermit(background, one.PermitIDs()[0], time.Hour))
+				ok(t, other.ExtendPermit(background, two.PermitIDs()[0], time.Hour))
 				synctest.Wait()
 				trustedFor(t, one, time.Hour)
 				if fixed { // it ends with the other permit
 					trustedFor(t, two, 10*time.Second-after)
 				}
-				ok(t, other.UpdateLease(background, s.IDs(two)[1], time.Minute))
+				ok(t, other.ExtendPermit(background, two.PermitIDs()[1], time.Minute))
 				synctest.Wait()
 				trustedFor(t, two, time.Minute)
-				ok(t, other.UpdateLease(background, s.IDs(one)[0], time.Second)) // shortens nothing
+				ok(t, other.ExtendPermit(background, one.PermitIDs()[0], time.Second)) // shortens nothing
 				time.Sleep(30 * time.Second)
 				trustedFor(t, one, time.Hour-30*time.Second)
 				ok(t, one.Context().Err(), two.Context().Err())
@@ -181,7 +181,7 @@ func TestLeaseChangedByIDIsFoundByARenewal(t *testing.T) {
 			acquired := time.Now()
 			d.LoseMessages(true)
 			time.Sleep(5 * time.Second)
-			ok(t, other.UpdateLease(background, s.IDs(h)[0], time.Hour))
+			ok(t, other.ExtendPermit(background, h.PermitIDs()[0], time.Hour))
 			time.Sleep(5 * time.Second)
 			d.LoseMessages(false)
 			if options == nil {
@@ -204,13 +204,13 @@ func TestLongerPermitOfALostHoldIsGivenBack(t *testing.T) {
 		c, _ := w.client()
 		s := c.NewPermitSemaphore("x")
 		start := time.Now()
-		h := must(t)(s.Acquire(background, 2, holdfast.Lease(10*time.Second)))
-		ok(t, s.UpdateLease(background, s.IDs(h)[0], time.Hour))
+		h := must(t)(s.Acquire(background, 2, holdfast.FixedLease(10*time.Second)))
+		ok(t, s.ExtendPermit(background, h.PermitIDs()[0], time.Hour))
 		if lost := lostAt(t, h, start); lost > 10*time.Second {
 			t.Errorf("lost after %v", lost)
 		}
 		time.Sleep(5 * time.Minute)
-		if free, err := s.Available(background); free != 1 || err != nil {
+		if free, err := available(s); free != 1 || err != nil {
 			t.Errorf("%d available, %v", free, err)
 		}
 		wantError(t, h.Unlock(), holdfast.ErrLost)
@@ -223,7 +223,7 @@ func TestLongerPermitOfALostHoldIsGivenBack(t *testing.T) {
 func TestWhyThereAreNoPermits(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		s, plain := c.NewPermitSemaphore("x"), c.NewSemaphore("y")
+		s, plain := c.NewPermitSemaphore("x"), c.NewUnleasedSemaphore("y")
 		refused := func(err error, want holdfast.PermitsError, text string) {
 			t.Helper()
 			wantError(t, err, holdfast.ErrNoPermits, holdfast.ErrLocked)
@@ -256,7 +256,7 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, TTL: -1}, "1 wanted, but it has 0 in all")
 		ok(t, s.SetPermits(background, 5))
 		refused(try(6), holdfast.PermitsError{Name: "x", Wanted: 6, Available: 5, Total: 5, TTL: -1}, "6 wanted, but it has 5 in all")
-		h := must(t)(s.Acquire(background, 4, holdfast.Lease(time.Hour)))
+		h := must(t)(s.Acquire(background, 4, holdfast.FixedLease(time.Hour)))
 		refused(try(3), holdfast.PermitsError{Name: "x", Wanted: 3, Available: 1, Total: 5, TTL: time.Hour}, "3 wanted, 1 of 5 available")
 		ctx, cancel := context.WithCancel(background)
 		gone := make(chan struct{})

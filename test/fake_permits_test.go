@@ -48,7 +48,7 @@ func TestPermitsLeaseAndRenewal(t *testing.T) {
 		s := c.NewPermitSemaphore("x")
 		start := time.Now()
 		renewed := must(t)(s.Acquire(background, 2))
-		leased := must(t)(s.Lock(background, holdfast.Lease(10*time.Second)))
+		leased := must(t)(s.Lock(background, holdfast.FixedLease(10*time.Second)))
 		w.wantReply("0", "GET", "x")
 		if lost := lostAt(t, leased, start); lost > 10*time.Second || lost < 9*time.Second {
 			t.Errorf("lost after %v", lost)
@@ -57,11 +57,11 @@ func TestPermitsLeaseAndRenewal(t *testing.T) {
 		if err := renewed.Context().Err(); err != nil {
 			t.Errorf("the renewed hold: %v", context.Cause(renewed.Context()))
 		}
-		if free, err := s.Available(background); free != 1 || err != nil {
+		if free, err := available(s); free != 1 || err != nil {
 			t.Errorf("%d available, %v", free, err)
 		}
-		if n, err := s.Permits(background); n != 3 || err != nil {
-			t.Errorf("%d permits, %v", n, err)
+		if found, err := s.Inspect(background); found.Permits != 3 || err != nil {
+			t.Errorf("%+v, %v", found, err)
 		}
 		wantError(t, leased.Unlock(), holdfast.ErrLost)
 		unlock(t, renewed)
@@ -77,14 +77,14 @@ func TestPermitsRenewalNeverShortens(t *testing.T) {
 		if err := long.Extend(background, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		short := must(t)(s.Lock(background, holdfast.Lease(time.Minute)))
+		short := must(t)(s.Lock(background, holdfast.FixedLease(time.Minute)))
 		time.Sleep(30 * time.Second) // two renewals of long
-		for i, id := range s.IDs(long) {
-			if left, err := s.LeaseOf(background, id); err != nil || left != time.Hour-30*time.Second {
+		for i, id := range long.PermitIDs() {
+			if left, err := leaseOf(s, id); err != nil || left != time.Hour-30*time.Second {
 				t.Errorf("permit %d: %v left, %v", i, left, err)
 			}
 		}
-		if left, err := s.LeaseOf(background, s.IDs(short)[0]); err != nil || left != 30*time.Second {
+		if left, err := leaseOf(s, short.PermitIDs()[0]); err != nil || left != 30*time.Second {
 			t.Errorf("the other: %v left, %v", left, err)
 		}
 		unlock(t, long)
@@ -106,7 +106,7 @@ func TestPermitsRenewalsInOneBatch(t *testing.T) {
 			must(t)(x.Acquire(background, 3)), must(t)(y.Acquire(background, 4)),
 			must(t)(x.Acquire(background, 1)), must(t)(x.Acquire(background, 5)),
 		}
-		if err := x.Release(background, x.IDs(holds[2])[0]); err != nil {
+		if err := x.ReleasePermits(background, holds[2].PermitIDs()[0]); err != nil {
 			t.Fatal(err)
 		}
 		w.do("DEL", "{y}:timeout")
@@ -142,8 +142,8 @@ func TestPermitsHaveOneEffect(t *testing.T) {
 					h := must(t)(s.Acquire(background, 2))
 					w.wantReply("3", "GET", "x")
 					trusted := time.Until(h.Deadline())
-					for _, id := range s.IDs(h) {
-						if left, err := s.LeaseOf(background, id); left < trusted || err != nil {
+					for _, id := range h.PermitIDs() {
+						if left, err := leaseOf(s, id); left < trusted || err != nil {
 							t.Errorf("%v left of a permit that is trusted for %v, %v", left, trusted, err)
 						}
 					}
@@ -173,7 +173,7 @@ func TestReleaseByIDHasOneEffect(t *testing.T) {
 				c, d := w.client()
 				h := must(t)(a.NewPermitSemaphore("x").Acquire(background, 2))
 				once(d, "release", fault)
-				ok(t, c.NewPermitSemaphore("x").Release(background, a.NewPermitSemaphore("x").IDs(h)...))
+				ok(t, c.NewPermitSemaphore("x").ReleasePermits(background, h.PermitIDs()...))
 				w.wantReply("5", "GET", "x")
 				wantError(t, h.Unlock(), holdfast.ErrLost)
 				time.Sleep(30 * time.Second)
@@ -199,7 +199,7 @@ func TestS24_OnlyTheServersClockCounts(t *testing.T) {
 		h := must(t)(s.Acquire(background, 2))
 		_, err := s.Acquire(background, 1, holdfast.Wait(15*time.Second))
 		wantError(t, err, holdfast.ErrLocked)
-		ok(t, s.UpdateLease(background, s.IDs(h)[0], time.Hour), s.AddPermits(background, 1), s.SetPermits(background, 2))
+		ok(t, s.ExtendPermit(background, h.PermitIDs()[0], time.Hour), s.AddPermits(background, 1), s.SetPermits(background, 2))
 		unlock(t, h)
 	})
 }
@@ -398,7 +398,7 @@ func TestL2_PermitsAreFoundWithoutMessage(t *testing.T) {
 			t.Errorf("waited %v", took)
 		}
 		d.LoseMessages(false)
-		must(t)(a.NewPermitSemaphore("x").Lock(background, holdfast.Lease(1500*time.Millisecond))) // crashed, so to say
+		must(t)(a.NewPermitSemaphore("x").Lock(background, holdfast.FixedLease(1500*time.Millisecond))) // crashed, so to say
 		start := time.Now()
 		unlock(t, must(t)(c.NewPermitSemaphore("x").Lock(background)))
 		if took := time.Since(start); took > 1510*time.Millisecond {
@@ -453,14 +453,14 @@ func TestL16_PayloadsAreNeverNegative(t *testing.T) {
 		c, _ := w.client()
 		s := c.NewPermitSemaphore("x")
 		h := must(t)(s.Acquire(background, 3))
-		leased := func() { _ = must(t)(s.Lock(background, holdfast.Lease(time.Second))) }
+		leased := func() { _ = must(t)(s.Lock(background, holdfast.FixedLease(time.Second))) }
 		if err := errors.Join(s.AddPermits(background, -2), s.AddPermits(background, 1)); err != nil {
 			t.Fatal(err)
 		}
 		unlock(t, h) // 2 are available
 		leased()
 		time.Sleep(2 * time.Second)
-		if n, err := s.Available(background); n != 2 || err != nil {
+		if n, err := available(s); n != 2 || err != nil {
 			t.Error(n, err)
 		}
 		if err := errors.Join(s.SetPermits(background, 1), s.SetPermits(background, 3)); err != nil {
@@ -482,11 +482,11 @@ func TestL17_ManyExpiredPermits(t *testing.T) {
 		c, _ := w.client()
 		s := c.NewPermitSemaphore("x")
 		for range n / 2000 {
-			_ = must(t)(s.Acquire(background, 2000, holdfast.Lease(time.Second)))
+			_ = must(t)(s.Acquire(background, 2000, holdfast.FixedLease(time.Second)))
 		}
 		w.wantReply("0", "GET", "x")
 		time.Sleep(2 * time.Second)
-		if free, err := s.Available(background); free != n || err != nil {
+		if free, err := available(s); free != n || err != nil {
 			t.Errorf("%d available, %v", free, err)
 		}
 	})
@@ -502,17 +502,17 @@ func TestL22_NoPermitsAreRefused(t *testing.T) {
 			_, err1 := s.Acquire(background, n)
 			_, err2 := s.TryAcquire(background, n)
 			for _, err := range []error{err1, err2} {
-				wantError(t, err, holdfast.ErrInvalidCount)
+				wantError(t, err, holdfast.ErrInvalid)
 			}
 		}
 		_, err1 := s.TrySetPermits(background, -1)
-		wantError(t, err1, holdfast.ErrInvalidCount)
-		wantError(t, s.SetPermits(background, -1), holdfast.ErrInvalidCount)
-		wantError(t, s.AddPermits(background, holdfast.MaxCount+1), holdfast.ErrInvalidCount)
-		wantError(t, s.Release(background), holdfast.ErrInvalidCount)
-		wantError(t, s.Release(background, "xyz"), holdfast.ErrInvalidOwner)
-		wantError(t, s.UpdateLease(background, strings.Repeat("0", 32), 0), holdfast.ErrInvalidLease)
-		wantError(t, c.NewPermitSemaphore("a}b").AddPermits(background, 1), holdfast.ErrInvalidName)
+		wantError(t, err1, holdfast.ErrInvalid)
+		wantError(t, s.SetPermits(background, -1), holdfast.ErrInvalid)
+		wantError(t, s.AddPermits(background, holdfast.MaxCount+1), holdfast.ErrInvalid)
+		wantError(t, s.ReleasePermits(background), holdfast.ErrInvalid)
+		wantError(t, s.ReleasePermits(background, "xyz"), holdfast.ErrInvalid)
+		wantError(t, s.ExtendPermit(background, strings.Repeat("0", 32), 0), holdfast.ErrInvalid)
+		wantError(t, c.NewPermitSemaphore("a}b").AddPermits(background, 1), holdfast.ErrInvalid)
 		if n := seen.all(); n > 0 {
 			t.Errorf("%d calls were sent", n)
 		}
@@ -525,8 +525,8 @@ func TestA8_ExpiredPermitsAreBack(t *testing.T) {
 	permitsWorld(t, 2, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		s := c.NewPermitSemaphore("x")
-		h := must(t)(s.Acquire(background, 2, holdfast.Lease(time.Second)))
-		ids := s.IDs(h)
+		h := must(t)(s.Acquire(background, 2, holdfast.FixedLease(time.Second)))
+		ids := h.PermitIDs()
 		_, err := s.TryLock(background) // Redisson's tryAcquireAsync panics here
 		wantError(t, err, holdfast.ErrLocked)
 		_, err = s.TryAcquire(background, 2)
@@ -536,11 +536,12 @@ func TestA8_ExpiredPermitsAreBack(t *testing.T) {
 			t.Errorf("refused: %+v", err)
 		}
 		time.Sleep(time.Second)
-		wantError(t, s.Release(background, ids[0]), holdfast.ErrNotHeld)
+		wantError(t, s.ReleasePermits(background, ids[0]), holdfast.ErrNotHeld)
 		w.wantReply("2", "GET", "x")
-		wantError(t, s.UpdateLease(background, ids[1], time.Minute), holdfast.ErrNotHeld)
-		_, err = s.LeaseOf(background, ids[1])
-		wantError(t, err, holdfast.ErrNotHeld)
+		wantError(t, s.ExtendPermit(background, ids[1], time.Minute), holdfast.ErrNotHeld)
+		if left, err := leaseOf(s, ids[1]); left != 0 || err != nil {
+			t.Errorf("%v left, %v", left, err)
+		}
 		wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 		time.Sleep(time.Second)
 		w.wantReply("2", "GET", "x")
@@ -553,31 +554,31 @@ func TestPermitsByID(t *testing.T) {
 		a, _ := w.client()
 		b, _ := w.client()
 		s, other := a.NewPermitSemaphore("x"), b.NewPermitSemaphore("x")
-		h := must(t)(s.Acquire(background, 2, holdfast.Lease(time.Minute)))
+		h := must(t)(s.Acquire(background, 2, holdfast.FixedLease(time.Minute)))
 		kept := must(t)(s.Lock(background))
-		ids := s.IDs(h)
-		if err := other.UpdateLease(background, ids[0], time.Hour); err != nil {
+		ids := h.PermitIDs()
+		if err := other.ExtendPermit(background, ids[0], time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if err := other.UpdateLease(background, ids[0], time.Second); err != nil {
+		if err := other.ExtendPermit(background, ids[0], time.Second); err != nil {
 			t.Fatal(err)
 		}
-		if left, err := other.LeaseOf(background, ids[0]); left != time.Hour || err != nil {
+		if left, err := leaseOf(other, ids[0]); left != time.Hour || err != nil {
 			t.Errorf("%v left, %v", left, err)
 		}
-		wantError(t, other.Release(background, ids[0], strings.Repeat("00", 16)), holdfast.ErrNotHeld)
+		wantError(t, other.ReleasePermits(background, ids[0], strings.Repeat("00", 16)), holdfast.ErrNotHeld)
 		w.wantReply("1", "GET", "x")
-		if err := other.Release(background, ids...); err != nil {
+		if err := other.ReleasePermits(background, ids...); err != nil {
 			t.Fatal(err)
 		}
 		w.wantReply("3", "GET", "x")
-		wantError(t, other.Release(background, ids...), holdfast.ErrNotHeld)
+		wantError(t, other.ReleasePermits(background, ids...), holdfast.ErrNotHeld)
 		w.wantReply("3", "GET", "x")
 		wantError(t, h.Unlock(), holdfast.ErrLost)
 		w.wantReply("3", "GET", "x")
 
 		found, err := other.Inspect(background)
-		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner != s.IDs(kept)[0] || found.TTL != 30*time.Second {
+		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner.String() != kept.PermitIDs()[0] || found.Holders[0].TTL != 30*time.Second || found.TTL != -1 {
 			t.Errorf("Inspect: %+v, %v", found, err)
 		}
 		if forced, err := s.ForceUnlock(background); !forced || err != nil {
@@ -591,7 +592,7 @@ func TestPermitsByID(t *testing.T) {
 		if forced, err := s.ForceUnlock(background); forced || err != nil {
 			t.Error(forced, err)
 		}
-		if got := s.IDs(must(t)(a.NewMutex("y").Lock(background))); got != nil {
+		if got := must(t)(a.NewMutex("y").Lock(background)).PermitIDs(); got != nil {
 			t.Errorf("ids of a mutex: %v", got)
 		}
 	})
@@ -611,13 +612,13 @@ func TestPermitWithoutEnd(t *testing.T) {
 		if !errors.As(err, &locked) || locked.TTL != -1 {
 			t.Errorf("%+v", err)
 		}
-		if left, err := s.LeaseOf(background, id); left != -1 || err != nil {
+		if left, err := leaseOf(s, id); left != -1 || err != nil {
 			t.Error(left, err)
 		}
-		if found, err := s.Inspect(background); found.TTL != -1 || err != nil {
+		if found, err := s.Inspect(background); found.Holders[0].TTL != -1 || err != nil {
 			t.Errorf("%+v, %v", found, err)
 		}
-		if err := s.UpdateLease(background, id, time.Second); err != nil {
+		if err := s.ExtendPermit(background, id, time.Second); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
@@ -728,7 +729,7 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 					wg.Go(func() {
 						for range 8 {
 							n, crash := plan.Int32N(3)+1, plan.IntN(8) == 0
-							h := must(t)(s.Acquire(background, int(n), holdfast.Lease(100*time.Millisecond)))
+							h := must(t)(s.Acquire(background, int(n), holdfast.FixedLease(100*time.Millisecond)))
 							if now := held.Add(n); now > most.Load() {
 								most.Store(now)
 							}
@@ -747,7 +748,7 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 			}
 			wg.Wait()
 			last, _ := w.client()
-			_, err := last.NewPermitSemaphore("x").Available(background) // takes note of the last crash
+			_, err := available(last.NewPermitSemaphore("x")) // takes note of the last crash
 			ok(t, err)
 			// Some sixteen crashes of 100 ms, and 200 ms for who stood back for one of them.
 			if took := time.Since(start); took > 2900*time.Millisecond {
@@ -758,7 +759,7 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			c, _ := w.client() // what the last ones left when they crashed comes back when somebody asks
-			if free, err := c.NewPermitSemaphore("x").Available(background); free != 4 || err != nil {
+			if free, err := available(c.NewPermitSemaphore("x")); free != 4 || err != nil {
 				t.Errorf("seed %d: %d available, %v", seed, free, err)
 			}
 		})
@@ -774,7 +775,7 @@ func TestIDsOfSeveralLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := must(t)(holdfast.NewMultiLock(sem, c.NewMutex("m")).Lock(background))
-		if ids := sem.IDs(h); ids != nil {
+		if ids := h.PermitIDs(); ids != nil {
 			t.Errorf("ids %v of the whole", ids)
 		}
 		unlock(t, h)

@@ -106,7 +106,10 @@ func TestRedLockHoldsEveryServer(t *testing.T) {
 		if r.Name() != "x" {
 			t.Errorf("name %q", r.Name())
 		}
-		for _, lock := range []func(context.Context, ...holdfast.LockOption) (*holdfast.Hold, error){r.Lock, r.TryLock} {
+		for _, lock := range []func(context.Context) (*holdfast.Hold, error){
+			func(ctx context.Context) (*holdfast.Hold, error) { return r.Lock(ctx) },
+			func(ctx context.Context) (*holdfast.Hold, error) { return r.TryLock(ctx) },
+		} {
 			h := must(t)(lock(background))
 			synctest.Wait()
 			if n := s.held("x", h); n != 5 {
@@ -127,7 +130,7 @@ func TestRedLockHoldsEveryServer(t *testing.T) {
 			w.wantCount("x", owner, 1)
 			_, err := s.again().redlock("x").TryLock(background)
 			var locked *holdfast.LockedError
-			if !errors.As(err, &locked) || !slices.ContainsFunc(h.Parts(), func(p *holdfast.Hold) bool { return locked.Holder == p.Owner().String() }) {
+			if !errors.As(err, &locked) || !slices.ContainsFunc(h.Parts(), func(p *holdfast.Hold) bool { return locked.Holder == p.Owner() }) {
 				t.Errorf("%v", err)
 			}
 			synctest.Wait() // the rival was refused by a quorum, and is still asking the others
@@ -227,7 +230,7 @@ func TestLateServersJoin(t *testing.T) {
 				once(s.drivers[1], "acquire", memdriver.Fault{DelayRequest: time.Second})
 				var options []holdfast.LockOption
 				if lease > 0 {
-					options = append(options, holdfast.Lease(lease))
+					options = append(options, holdfast.FixedLease(lease))
 				}
 				start := time.Now()
 				h := must(t)(s.redlock("x").Lock(background, options...))
@@ -304,13 +307,13 @@ func TestRedLockFixedLease(t *testing.T) {
 		s := several(w, 3)
 		s.fault(memdriver.Fault{DelayReply: 100 * time.Millisecond}, 0, 1, 2)
 		start := time.Now()
-		h := must(t)(s.redlock("x").Lock(background, holdfast.Lease(10*time.Second)))
+		h := must(t)(s.redlock("x").Lock(background, holdfast.FixedLease(10*time.Second)))
 		if took := lostAt(t, h, start); took != 10*time.Second-102*time.Millisecond {
 			t.Errorf("lost after %v", took)
 		}
 		wantError(t, h.Unlock(), holdfast.ErrLost)
 		// The answer comes after the lease: no hold, and no endless trying.
-		_, err := s.redlock("x").Lock(background, holdfast.Lease(50*time.Millisecond))
+		_, err := s.redlock("x").Lock(background, holdfast.FixedLease(50*time.Millisecond))
 		wantError(t, err, holdfast.ErrLost)
 		time.Sleep(time.Second)
 	})
@@ -320,7 +323,7 @@ func TestRedLockEndsWithItsQuorum(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		s := several(w, 5)
 		var lost atomic.Int32
-		h := must(t)(s.redlock("x").Lock(background, holdfast.Observe(holdfast.Hooks{OnLost: func(e holdfast.Event) {
+		h := must(t)(s.redlock("x").Lock(background, holdfast.WithHooks(holdfast.Hooks{OnLost: func(e holdfast.Event) {
 			lost.Add(1)
 			if e.Name != "x" || !errors.Is(e.Err, holdfast.ErrLost) {
 				t.Errorf("%+v", e)
@@ -484,7 +487,7 @@ func TestRedLockInAMultiLock(t *testing.T) {
 			time.AfterFunc(time.Minute, func() { unlock(t, blocker) })
 			var options []holdfast.LockOption
 			if lease > 0 {
-				options = append(options, holdfast.Lease(lease))
+				options = append(options, holdfast.FixedLease(lease))
 			}
 			h := must(t)(m.Lock(background, options...))
 			if n := s.held("x", h); n != 3 {
@@ -519,7 +522,7 @@ func TestLateServersJoinAFixedLease(t *testing.T) {
 		s := several(w, 3)
 		once(s.drivers[1], "acquire", memdriver.Fault{DelayReply: time.Second})
 		m := holdfast.NewMultiLock(s.clients[0].NewMutex("y"), s.redlock("x"))
-		h := must(t)(m.Lock(background, holdfast.Lease(20*time.Second)))
+		h := must(t)(m.Lock(background, holdfast.FixedLease(20*time.Second)))
 		time.Sleep(2 * time.Second)
 		if n := s.held("x", h); n != 3 {
 			t.Errorf("held on %d servers", n)
@@ -572,14 +575,14 @@ func TestRedLockOfBadInput(t *testing.T) {
 			holdfast.NewRedLock(holdfast.NewMultiLock(a.NewMutex("x"))),
 			holdfast.NewRedLock(elsewhere{a.NewMutex("x")}),
 		} {
-			if _, err := r.Lock(background); !errors.Is(err, holdfast.ErrInvalidOption) {
+			if _, err := r.Lock(background); !errors.Is(err, holdfast.ErrInvalid) {
 				t.Errorf("%d: %v", i, err)
 			}
 		}
 		_, err := s.redlock("}").TryLock(background)
-		wantError(t, err, holdfast.ErrInvalidName)
-		_, err = s.redlock("x").Lock(background, holdfast.Lease(0))
-		wantError(t, err, holdfast.ErrInvalidLease)
+		wantError(t, err, holdfast.ErrInvalid)
+		_, err = s.redlock("x").Lock(background, holdfast.FixedLease(0))
+		wantError(t, err, holdfast.ErrInvalid)
 		h := must(t)(holdfast.NewRedLock(a.NewMutex("x", holdfast.NonReentrant()), b.NewMutex("y")).Lock(background))
 		if h.Name() != "x+y" {
 			t.Errorf("name %q", h.Name())

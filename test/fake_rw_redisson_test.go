@@ -134,11 +134,11 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
 		j := redisson{w, "x", "c0ffee:1"}
-		h := must(t)(m.Reader().Lock(background))
+		h := must(t)(m.RLocker().Lock(background))
 		if !j.read(time.Minute) || j.write(time.Minute) {
 			t.Error("beside our reader, theirs does not read, or their writer writes")
 		}
-		_, err := m.Writer().TryLock(background)
+		_, err := m.TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
 		unlock(t, h)
 		if got := j.readNoMore(); got != "1" {
@@ -147,7 +147,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 		w.wantReply("", "KEYS", "*")
 
 		j.read(time.Minute)
-		h = must(t)(m.Reader().Lock(background))
+		h = must(t)(m.RLocker().Lock(background))
 		if got := j.readNoMore(); got != "0" {
 			t.Errorf("their reader is the last: %s", got)
 		}
@@ -165,11 +165,11 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 			if !in || !j.read(10*time.Second) {
 				t.Fatal("their writer does not get in")
 			}
-			_, err = m.Reader().TryLock(background)
+			_, err = m.RLocker().TryLock(background)
 			wantError(t, err, holdfast.ErrLocked)
 			j.writeNoMore()
 			j.writeNoMore()
-			h = must(t)(m.Reader().Lock(background))
+			h = must(t)(m.RLocker().Lock(background))
 			if last {
 				unlock(t, h)
 				j.readNoMore()
@@ -182,13 +182,13 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 
 		// Their reader crashes; ours is the last. It might live: see below.
 		j.read(time.Second)
-		h = must(t)(m.Reader().Lock(background))
+		h = must(t)(m.RLocker().Lock(background))
 		time.Sleep(2 * time.Second)
 		unlock(t, h)
 		if ttl := w.pttl("x"); ttl < 25*time.Second || ttl > 30*time.Second {
 			t.Errorf("their reader may live for %v", ttl)
 		}
-		h = must(t)(m.Writer().Lock(background, holdfast.Wait(35*time.Second)))
+		h = must(t)(m.Lock(background, holdfast.Wait(35*time.Second)))
 		unlock(t, h)
 		w.wantReply("", "KEYS", "*")
 	})
@@ -204,11 +204,11 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 		j := redisson{w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42"}
 		j.read(30 * time.Second)
 		w.do("DEL", j.holds()+":1")
-		h := must(t)(m.Reader().Lock(background))
+		h := must(t)(m.RLocker().Lock(background))
 		for range 6 {
 			time.Sleep(10 * time.Second)
 			w.do("PEXPIRE", "x", "30000") // its renewal
-			_, err := m.Writer().TryLock(background)
+			_, err := m.TryLock(background)
 			wantError(t, err, holdfast.ErrLocked)
 		}
 		w.do("PEXPIRE", "x", "600000") // ours
@@ -217,26 +217,26 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 			t.Errorf("without ours it lives for %v", ttl)
 		}
 		var locked *holdfast.LockedError
-		beside, err := m.Writer().TryLock(background)
+		beside, err := m.TryLock(background)
 		if err == nil {
 			unlock(t, beside)
 			t.Fatal("a writer beside it")
 		}
-		if !errors.As(err, &locked) || locked.Holder != j.owner {
+		if !errors.As(err, &locked) || locked.Holder.String() != j.owner {
 			t.Errorf("refused because of %v", err)
 		}
-		found, err := m.Reader().Inspect(background)
-		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner != j.owner {
+		found, err := m.RLocker().Inspect(background)
+		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner.String() != j.owner {
 			t.Errorf("%+v, %v", found, err)
 		}
 		if got := j.readNoMore(); got != "1" {
 			t.Errorf("it was not the last reader: %s", got)
 		}
-		unlock(t, must(t)(m.Writer().Lock(background)))
+		unlock(t, must(t)(m.Lock(background)))
 		// If it has crashed, the lock ends with what it was last renewed for.
 		j.read(30 * time.Second)
 		w.do("DEL", j.holds()+":1")
-		unlock(t, must(t)(m.Writer().Lock(background, holdfast.Wait(31*time.Second))))
+		unlock(t, must(t)(m.Lock(background, holdfast.Wait(31*time.Second))))
 	})
 }
 
@@ -247,18 +247,18 @@ func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
 	const long = 10 * time.Minute
 	for name, take := range map[string]func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold{
 		"fixed": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
-			return []*holdfast.Hold{must(t)(m.Reader().Lock(background, holdfast.Lease(long)))}
+			return []*holdfast.Hold{must(t)(m.RLocker().Lock(background, holdfast.FixedLease(long)))}
 		},
 		"extended": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
-			h := must(t)(m.Reader().Lock(background))
+			h := must(t)(m.RLocker().Lock(background))
 			if err := h.Extend(background, long); err != nil {
 				t.Error(err)
 			}
 			return []*holdfast.Hold{h}
 		},
 		"fixed and renewed": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
-			h := must(t)(m.Reader().Lock(background, holdfast.Lease(long)))
-			return []*holdfast.Hold{must(t)(m.Reader().Lock(h.Context())), h}
+			h := must(t)(m.RLocker().Lock(background, holdfast.FixedLease(long)))
+			return []*holdfast.Hold{must(t)(m.RLocker().Lock(h.Context())), h}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func setRight(t *testing.T, w *world, m *holdfast.RWMutex, h *holdfast.Hold) {
 			}
 		}
 	}
-	_, err := m.Writer().TryLock(background)
+	_, err := m.TryLock(background)
 	wantError(t, err, holdfast.ErrLocked)
 	if err := context.Cause(h.Context()); err != nil {
 		t.Errorf("the hold has ended: %v", err)

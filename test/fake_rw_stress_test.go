@@ -245,7 +245,7 @@ func (s *rwStress) actor(c *stressClient, id uint64, owner holdfast.Owner) {
 func (s *rwStress) lockRW(
 	c *stressClient, name string, ctx context.Context, rng *rand.Rand, writes bool, nested holdfast.Owner,
 ) *rwRecord {
-	var kind []holdfast.MutexOption
+	var kind []holdfast.RWOption
 	if rng.IntN(2) == 0 {
 		kind = append(kind, holdfast.WritersFirst())
 	}
@@ -254,7 +254,7 @@ func (s *rwStress) lockRW(
 	}
 	var options []holdfast.LockOption
 	if rng.IntN(3) == 0 {
-		options = append(options, holdfast.Lease(50*time.Millisecond+time.Duration(rng.Int64N(int64(s.lease)))))
+		options = append(options, holdfast.FixedLease(50*time.Millisecond+time.Duration(rng.Int64N(int64(s.lease)))))
 	}
 	switch rng.IntN(4) {
 	case 0:
@@ -271,9 +271,9 @@ func (s *rwStress) lockRW(
 		options = append(options, holdfast.Wait(time.Duration(rng.Int64N(int64(10*time.Second)))))
 	}
 	m := c.NewRWMutex(name, kind...)
-	var l holdfast.Locker = m.Reader()
+	var l holdfast.Locker = m.RLocker()
 	if writes {
-		l = m.Writer()
+		l = m
 	}
 	waiter := &rwWaiter{name: name, writes: writes}
 	s.mu.Lock()
@@ -383,9 +383,9 @@ func (s *rwStress) forceRW(c *stressClient, name string, writes bool) {
 		}
 	}
 	excuse(time.Now().Add(time.Hour))
-	force := c.NewRWMutex(name).Reader().ForceUnlock
+	force := c.NewRWMutex(name).RLocker().ForceUnlock
 	if writes {
-		force = c.NewRWMutex(name).Writer().ForceUnlock
+		force = c.NewRWMutex(name).ForceUnlock
 	}
 	_, err := force(background)
 	s.logf("client %d: ForceUnlock(%s, writes %v): %v", c.id, name, writes, err)

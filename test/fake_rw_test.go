@@ -22,22 +22,17 @@ func TestS4S5_EachSideIsRenewedForItself(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
-		writing := must(t)(m.Writer().Lock(background))
-		reading := must(t)(m.Reader().Lock(writing.Context()))
+		writing := must(t)(m.Lock(background))
+		reading := must(t)(m.RLocker().Lock(writing.Context()))
 		unlock(t, reading)
-		if did, err := m.Reader().ForceUnlock(background); did || err != nil {
+		if did, err := m.RLocker().ForceUnlock(background); did || err != nil {
 			t.Errorf("ForceUnlock of readers: %v, %v", did, err)
 		}
 		time.Sleep(10 * time.Minute)
 		if err := writing.Context().Err(); err != nil {
 			t.Errorf("the writer is lost: %v", context.Cause(writing.Context()))
 		}
-		// Under the writer's context, the reader's would end with it.
-		reading = must(t)(m.Reader().Lock(holdfast.WithOwner(background, writing.Owner())))
-		unlock(t, writing)
-		if did, err := m.Writer().ForceUnlock(background); did || err != nil {
-			t.Errorf("ForceUnlock of writers: %v, %v", did, err)
-		}
+		reading = must(t)(m.Downgrade(writing))
 		time.Sleep(10 * time.Minute)
 		if err := reading.Context().Err(); err != nil {
 			t.Errorf("the reader is lost: %v", context.Cause(reading.Context()))
@@ -51,15 +46,15 @@ func TestS8_RenewalDoesNotShortenOthersReads(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, d := w.client()
-		long := must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(10*time.Minute)))
-		renewed := must(t)(b.NewRWMutex("x").Reader().Lock(background))
+		long := must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(10*time.Minute)))
+		renewed := must(t)(b.NewRWMutex("x").RLocker().Lock(background))
 		time.Sleep(time.Minute)
 		if ttl := w.pttl("x"); ttl < 8*time.Minute {
 			t.Errorf("after renewals the lock lives for %v", ttl)
 		}
 		away(d) // it crashes
 		time.Sleep(time.Minute)
-		_, err := a.NewRWMutex("x").Writer().TryLock(background)
+		_, err := a.NewRWMutex("x").TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
 		d.SetFaults(nil)
 		wantError(t, renewed.Unlock(), holdfast.ErrLost)
@@ -72,9 +67,9 @@ func TestS9_ReadUnlockLeavesTheWritersTime(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
-		writing := must(t)(m.Writer().Lock(background, holdfast.Lease(100*time.Second)))
-		one := must(t)(m.Reader().Lock(writing.Context(), holdfast.Lease(time.Second)))
-		two := must(t)(m.Reader().Lock(writing.Context(), holdfast.Lease(time.Second)))
+		writing := must(t)(m.Lock(background, holdfast.FixedLease(100*time.Second)))
+		one := must(t)(m.RLocker().Lock(writing.Context(), holdfast.FixedLease(time.Second)))
+		two := must(t)(m.RLocker().Lock(writing.Context(), holdfast.FixedLease(time.Second)))
 		unlock(t, two)
 		if ttl := w.pttl("x"); ttl < 99*time.Second {
 			t.Errorf("the lock lives for %v", ttl)
@@ -93,8 +88,8 @@ func TestS10_PartialReadUnlockKeepsTheLongest(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
-		short := must(t)(m.Reader().Lock(background, holdfast.Lease(time.Second)))
-		long := must(t)(m.Reader().Lock(short.Context(), holdfast.Lease(100*time.Second)))
+		short := must(t)(m.RLocker().Lock(background, holdfast.FixedLease(time.Second)))
+		long := must(t)(m.RLocker().Lock(short.Context(), holdfast.FixedLease(100*time.Second)))
 		time.Sleep(2 * time.Second)
 		unlock(t, long)
 		if err := short.Context().Err(); err != nil {
@@ -113,12 +108,12 @@ func TestL11_WritersHearThatTheirWaitIsShorter(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		a, d := w.client()
 		b, _ := w.client()
-		crashed := must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(5*time.Second)))
-		long := must(t)(b.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(10*time.Minute)))
+		crashed := must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(5*time.Second)))
+		long := must(t)(b.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(10*time.Minute)))
 		away(d)
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { unlock(t, long) })
-		h := must(t)(b.NewRWMutex("x").Writer().Lock(background))
+		h := must(t)(b.NewRWMutex("x").Lock(background))
 		if took := time.Since(start); took < 5*time.Second || took > 5100*time.Millisecond {
 			t.Errorf("the writer got in after %v", took)
 		}
@@ -132,7 +127,7 @@ func TestL11_WritersHearThatTheirWaitIsShorter(t *testing.T) {
 func TestA12_NestedWriteDoesNotAddItsLease(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		m := c.NewRWMutex("x").Writer()
+		m := c.NewRWMutex("x")
 		outer := must(t)(m.Lock(background))
 		inner := must(t)(m.Lock(outer.Context()))
 		if ttl := w.pttl("x"); ttl > 30*time.Second {
@@ -151,12 +146,12 @@ func TestP6_CrashedReadersAreDropped(t *testing.T) {
 		b, _ := w.client()
 		var dead []*holdfast.Hold
 		for range 10 {
-			dead = append(dead, must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(time.Second))))
+			dead = append(dead, must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(time.Second))))
 		}
 		away(d)
-		stays := must(t)(b.NewRWMutex("x").Reader().Lock(background))
+		stays := must(t)(b.NewRWMutex("x").RLocker().Lock(background))
 		time.Sleep(2 * time.Second)
-		leaves := must(t)(b.NewRWMutex("x").Reader().Lock(background))
+		leaves := must(t)(b.NewRWMutex("x").RLocker().Lock(background))
 		unlock(t, leaves)
 		w.wantReply("1", "EXISTS", "x")
 		unlock(t, stays)
@@ -183,7 +178,7 @@ func TestL15_WritersFirst(t *testing.T) {
 					go func() {
 						time.Sleep(time.Duration(i) * 5 * time.Millisecond)
 						for ctx.Err() == nil {
-							h, err := m.Reader().Lock(ctx)
+							h, err := m.RLocker().Lock(ctx)
 							if err != nil {
 								return
 							}
@@ -193,11 +188,11 @@ func TestL15_WritersFirst(t *testing.T) {
 					}()
 				}
 				time.Sleep(50 * time.Millisecond)
-				var options []holdfast.MutexOption
+				var options []holdfast.RWOption
 				if first {
 					options = append(options, holdfast.WritersFirst())
 				}
-				h, err := other.NewRWMutex("x", options...).Writer().Lock(background, holdfast.Wait(10*time.Second))
+				h, err := other.NewRWMutex("x", options...).Lock(background, holdfast.Wait(10*time.Second))
 				if (err == nil) != first {
 					t.Errorf("WritersFirst %v: %v", first, err)
 				}
@@ -219,17 +214,17 @@ func TestWritersFirst_WhoGivesUp(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
 				a, _ := w.client()
 				b, d := w.client()
-				r := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+				r := must(t)(a.NewRWMutex("x").RLocker().Lock(background))
 				ctx, cancel := context.WithCancel(background)
 				failed := make(chan error)
 				go func() {
-					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Writer().Lock(ctx)
+					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx)
 					failed <- err
 				}()
 				time.Sleep(time.Second)
-				_, err := a.NewRWMutex("x").Reader().TryLock(background)
+				_, err := a.NewRWMutex("x").RLocker().TryLock(background)
 				wantError(t, err, holdfast.ErrLocked)
-				nested := must(t)(a.NewRWMutex("x").Reader().TryLock(r.Context()))
+				nested := must(t)(a.NewRWMutex("x").RLocker().TryLock(r.Context()))
 				unlock(t, nested)
 				start := time.Now()
 				if dies {
@@ -237,7 +232,7 @@ func TestWritersFirst_WhoGivesUp(t *testing.T) {
 				} else {
 					time.AfterFunc(time.Second, cancel)
 				}
-				r2 := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+				r2 := must(t)(a.NewRWMutex("x").RLocker().Lock(background))
 				took := time.Since(start)
 				if !dies && took > 1100*time.Millisecond || took > 11*time.Second {
 					t.Errorf("the reader got in after %v", took)
@@ -268,11 +263,11 @@ func TestS13_ReadsAndWrites(t *testing.T) {
 						at++
 					}
 					before("acquire")
-					writing := must(t)(m.Writer().Lock(background))
+					writing := must(t)(m.Lock(background))
 					before("acquire")
-					one := must(t)(m.Reader().Lock(writing.Context()))
+					one := must(t)(m.RLocker().Lock(writing.Context()))
 					before("acquire")
-					two := must(t)(m.Reader().Lock(writing.Context()))
+					two := must(t)(m.RLocker().Lock(writing.Context()))
 					before("release")
 					giveUp(t, two)
 					before("release")
@@ -309,14 +304,14 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 				fake(t, func(t *testing.T, w *world) {
 					a, _ := w.client()
 					b, d := w.client()
-					r := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+					r := must(t)(a.NewRWMutex("x").RLocker().Lock(background))
 					once(d, "acquire", f)
 					ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 					defer cancel()
 					if byHand {
 						ctx = holdfast.WithOwner(ctx, b.NewOwner())
 					}
-					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Writer().Lock(ctx)
+					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx)
 					wantError(t, err, context.DeadlineExceeded)
 					time.Sleep(4 * time.Second) // its sends' limits
 					w.wantReply("0", "EXISTS", "holdfast_next:{x}")
@@ -331,19 +326,19 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
-		r := must(t)(a.NewRWMutex("x").Reader().Lock(background))
+		r := must(t)(a.NewRWMutex("x").RLocker().Lock(background))
 		d := &cutOff{Driver: w.server.Driver()}
 		b, err := holdfast.New(d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		warm := must(t)(b.NewRWMutex("y").Writer().Lock(background)) // it knows the server's clock now
+		warm := must(t)(b.NewRWMutex("y").Lock(background)) // it knows the server's clock now
 		unlock(t, warm)
 		d.late.Store(true)
 		time.AfterFunc(10*time.Millisecond, func() { unlock(t, r) })
-		h := must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Writer().Lock(background))
+		h := must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Lock(background))
 		unlock(t, h)
-		r = must(t)(a.NewRWMutex("x").Reader().Lock(background))
+		r = must(t)(a.NewRWMutex("x").RLocker().Lock(background))
 		time.Sleep(4 * time.Second)
 		w.wantReply("0", "EXISTS", "holdfast_next:{x}")
 		unlock(t, r)
@@ -374,10 +369,10 @@ func (d *cutOff) Eval(ctx context.Context, call driver.Call) (any, error) {
 func TestLastReaderEndsTheLock(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		h := must(t)(c.NewRWMutex("x").Reader().Lock(background))
+		h := must(t)(c.NewRWMutex("x").RLocker().Lock(background))
 		w.do("PEXPIRE", "x", "600000")
 		waiting := make(chan *holdfast.Hold)
-		go func() { waiting <- must(t)(c.NewRWMutex("x").Writer().Lock(background)) }()
+		go func() { waiting <- must(t)(c.NewRWMutex("x").Lock(background)) }()
 		time.Sleep(4 * time.Second)
 		start := time.Now()
 		unlock(t, h)
@@ -386,12 +381,12 @@ func TestLastReaderEndsTheLock(t *testing.T) {
 			t.Errorf("the writer got in after %v", took)
 		}
 		unlock(t, h)
-		h = must(t)(c.NewRWMutex("x").Reader().Lock(background))
+		h = must(t)(c.NewRWMutex("x").RLocker().Lock(background))
 		w.do("PEXPIRE", "x", "600000")
 		unlock(t, h)
 		w.wantReply("0", "EXISTS", "x")
 		// Nor do the dead keep it.
-		h = must(t)(c.NewRWMutex("x").Reader().Lock(background))
+		h = must(t)(c.NewRWMutex("x").RLocker().Lock(background))
 		w.do("HSET", "x", "7b0f2b1e-93a5-8f0e-8a43-5b8d7c9e1f00:1", "1") // one of ours
 		w.do("PEXPIRE", "x", "600000")
 		unlock(t, h)
@@ -405,7 +400,7 @@ func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, d := w.client()
-		long := must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(10*time.Minute)))
+		long := must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(10*time.Minute)))
 		w.do("HSET", "x", "7b0f2b1e-93a5-8f0e-8a43-5b8d7c9e1f00:1", "1") // one of ours
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
 			if call.Script.Name() == "force" {
@@ -415,10 +410,10 @@ func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
 		})
 		late := make(chan *holdfast.Hold)
 		time.AfterFunc(50*time.Millisecond, func() {
-			late <- must(t)(a.NewRWMutex("x").Reader().Lock(background, holdfast.Lease(5*time.Second)))
+			late <- must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(5*time.Second)))
 		})
 		go func() {
-			if did, err := b.NewRWMutex("x").Reader().ForceUnlock(background); !did || err != nil {
+			if did, err := b.NewRWMutex("x").RLocker().ForceUnlock(background); !did || err != nil {
 				t.Errorf("ForceUnlock: %v, %v", did, err)
 			}
 		}()
@@ -448,10 +443,10 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 				ctx := holdfast.WithOwner(background, c.NewOwner())
 				giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
-				_, err := m.Reader().Lock(giveUp)
+				_, err := m.RLocker().Lock(giveUp)
 				wantError(t, err, context.DeadlineExceeded)
 				time.Sleep(100 * time.Millisecond)
-				unlock(t, must(t)(m.Writer().Lock(ctx)))
+				unlock(t, must(t)(m.Lock(ctx)))
 				time.Sleep(4 * time.Second)
 			})
 		})
@@ -464,18 +459,18 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 			ctx := holdfast.WithOwner(background, c.NewOwner())
 			giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 			defer cancel()
-			_, err := m.Reader().Lock(giveUp)
+			_, err := m.RLocker().Lock(giveUp)
 			wantError(t, err, context.DeadlineExceeded)
 			// It is not given back yet.
 			var failed *holdfast.BackendError
-			if _, err = m.Writer().Lock(ctx, holdfast.Wait(20*time.Millisecond)); !errors.As(err, &failed) {
+			if _, err = m.Lock(ctx, holdfast.Wait(20*time.Millisecond)); !errors.As(err, &failed) {
 				t.Errorf("Lock: %v", err)
 			}
 			giveUp, cancel = context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
-			_, err = m.Writer().Lock(giveUp)
+			_, err = m.Lock(giveUp)
 			wantError(t, err, context.DeadlineExceeded)
-			unlock(t, must(t)(m.Writer().TryLock(ctx)))
+			unlock(t, must(t)(m.TryLock(ctx)))
 			time.Sleep(4 * time.Second)
 		})
 	})
@@ -484,12 +479,12 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 			c, d := w.client()
 			m := c.NewRWMutex("x")
 			ctx := holdfast.WithOwner(background, c.NewOwner())
-			h := must(t)(m.Reader().Lock(ctx))
+			h := must(t)(m.RLocker().Lock(ctx))
 			away(d)
 			<-h.Context().Done()
 			wantError(t, h.Unlock(), holdfast.ErrLost)
 			d.SetFaults(nil)
-			unlock(t, must(t)(m.Writer().Lock(ctx)))
+			unlock(t, must(t)(m.Lock(ctx)))
 			time.Sleep(4 * time.Second)
 		})
 	})
@@ -498,14 +493,14 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 			c, d := w.client()
 			m := c.NewRWMutex("x")
 			ctx := holdfast.WithOwner(background, c.NewOwner())
-			h := must(t)(m.Reader().Lock(ctx))
+			h := must(t)(m.RLocker().Lock(ctx))
 			away(d)
 			var failed *holdfast.BackendError
 			if err := h.Unlock(); !errors.As(err, &failed) {
 				t.Errorf("Unlock: %v", err)
 			}
 			d.SetFaults(nil)
-			unlock(t, must(t)(m.Writer().Lock(ctx)))
+			unlock(t, must(t)(m.Lock(ctx)))
 			time.Sleep(4 * time.Second)
 		})
 	})
@@ -517,11 +512,11 @@ func TestReaderOfALockWithoutExpiry(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
-		long := must(t)(m.Reader().Lock(background, holdfast.Lease(10*time.Minute)))
+		long := must(t)(m.RLocker().Lock(background, holdfast.FixedLease(10*time.Minute)))
 		w.do("PERSIST", "x")
-		short := must(t)(m.Reader().Lock(background, holdfast.Lease(time.Second)))
+		short := must(t)(m.RLocker().Lock(background, holdfast.FixedLease(time.Second)))
 		time.Sleep(2 * time.Second)
-		_, err := m.Writer().TryLock(background)
+		_, err := m.TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
 		wantError(t, short.Unlock(), holdfast.ErrLost)
 		unlock(t, long)
@@ -535,14 +530,14 @@ func TestKeysOfALockThatIsGone(t *testing.T) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
 		ctx := holdfast.WithOwner(background, c.NewOwner())
-		long := must(t)(m.Reader().Lock(ctx, holdfast.Lease(10*time.Minute)))
+		long := must(t)(m.RLocker().Lock(ctx, holdfast.FixedLease(10*time.Minute)))
 		w.do("DEL", "x")
 		wantError(t, long.Unlock(), holdfast.ErrLost)
-		stays := must(t)(m.Reader().Lock(background))
-		short := must(t)(m.Reader().Lock(ctx, holdfast.Lease(time.Second)))
+		stays := must(t)(m.RLocker().Lock(background))
+		short := must(t)(m.RLocker().Lock(ctx, holdfast.FixedLease(time.Second)))
 		time.Sleep(2 * time.Second)
 		unlock(t, stays)
-		unlock(t, must(t)(m.Writer().TryLock(background)))
+		unlock(t, must(t)(m.TryLock(background)))
 		wantError(t, short.Unlock(), holdfast.ErrLost)
 	})
 }
@@ -554,7 +549,7 @@ func TestReservationWithoutExpiry(t *testing.T) {
 		c, d := w.client()
 		sent := count(d)
 		w.do("SET", "holdfast_next:{x}", "nobody:1")
-		_, err := c.NewRWMutex("x").Reader().Lock(background, holdfast.Wait(10*time.Second))
+		_, err := c.NewRWMutex("x").RLocker().Lock(background, holdfast.Wait(10*time.Second))
 		wantError(t, err, holdfast.ErrLocked)
 		if n := sent.of("acquire"); n > 10 {
 			t.Errorf("asked %d times in 10 s", n)

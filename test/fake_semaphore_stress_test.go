@@ -59,7 +59,7 @@ func TestSemaphoreUnderFaults(t *testing.T) {
 		counterWorld(t, 4, func(t *testing.T, w *world) {
 			var used, most, grants atomic.Int64
 			hustle(w, seed, func(ctx context.Context, c *holdfast.Client, n int, work time.Duration) {
-				s := c.NewSemaphore("x")
+				s := c.NewUnleasedSemaphore("x")
 				if s.Acquire(ctx, n) != nil {
 					return
 				}
@@ -84,7 +84,7 @@ func TestPermitsUnderFaults(t *testing.T) {
 		permitsWorld(t, 4, func(t *testing.T, w *world) {
 			var used, most, grants atomic.Int64
 			hustle(w, seed, func(ctx context.Context, c *holdfast.Client, n int, work time.Duration) {
-				h, err := c.NewPermitSemaphore("x").Acquire(ctx, n, holdfast.Lease(10*time.Second))
+				h, err := c.NewPermitSemaphore("x").Acquire(ctx, n, holdfast.FixedLease(10*time.Second))
 				if err != nil {
 					return
 				}
@@ -113,12 +113,12 @@ func TestLatchUnderFaults(t *testing.T) {
 	for seed := range uint64(4) {
 		latchWorld(t, calls+1, func(t *testing.T, w *world) {
 			hustle(w, seed, func(ctx context.Context, c *holdfast.Client, _ int, _ time.Duration) {
-				_ = c.NewLatch("x").CountDown(ctx) // it counts in any case
+				_ = c.NewLatch("x").CountDown() // it counts in any case
 			})
 			time.Sleep(time.Minute)
 			w.wantReply("1", "GET", "x")
 			c, _ := w.client()
-			ok(t, c.NewLatch("x").CountDown(background))
+			ok(t, c.NewLatch("x").CountDown())
 		})
 	}
 }

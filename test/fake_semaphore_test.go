@@ -22,7 +22,7 @@ func counterWorld(t *testing.T, n int, f func(t *testing.T, w *world)) {
 	t.Helper()
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		if ok, err := c.NewSemaphore("x").TrySetPermits(background, n); !ok || err != nil {
+		if ok, err := c.NewUnleasedSemaphore("x").TrySetPermits(background, n); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		t.Cleanup(func() {
@@ -45,7 +45,7 @@ func ok(t *testing.T, errs ...error) {
 func TestSemaphoreTakesAndGives(t *testing.T) {
 	counterWorld(t, 5, func(t *testing.T, w *world) {
 		c, d := w.client()
-		s := c.NewSemaphore("x")
+		s := c.NewUnleasedSemaphore("x")
 		seen := count(d)
 		ok(t, s.Acquire(background, 3), s.TryAcquire(background, 2), s.Release(4))
 		if n := seen.all(); n != 3 {
@@ -67,7 +67,7 @@ func TestSemaphoreTakesAndGives(t *testing.T) {
 			t.Error(n, err)
 		}
 		ok(t, s.AddPermits(background, -2))
-		if n, err := s.Available(background); n != -2 || err != nil {
+		if n, err := available(s); n != -2 || err != nil {
 			t.Error(n, err)
 		}
 		ok(t, s.AddPermits(background, 7))
@@ -77,23 +77,20 @@ func TestSemaphoreTakesAndGives(t *testing.T) {
 func TestSemaphoreRefusesBeforeSending(t *testing.T) {
 	counterWorld(t, 1, func(t *testing.T, w *world) {
 		c, d := w.client()
-		s := c.NewSemaphore("x")
+		s := c.NewUnleasedSemaphore("x")
 		seen := count(d)
 		for _, n := range []int{0, -1, holdfast.MaxCount + 1} {
 			_, err := s.ReleaseIfExists(n)
 			for _, err := range []error{s.Acquire(background, n), s.TryAcquire(background, n), s.Release(n), err} {
-				wantError(t, err, holdfast.ErrInvalidCount)
+				wantError(t, err, holdfast.ErrInvalid)
 			}
 		}
 		_, err := s.TrySetPermits(background, -1)
-		wantError(t, err, holdfast.ErrInvalidCount)
-		_, err = s.TrySetPermitsFor(background, 1, 0)
-		wantError(t, err, holdfast.ErrInvalidLease)
-		wantError(t, s.AddPermits(background, -holdfast.MaxCount-1), holdfast.ErrInvalidCount)
-		wantError(t, s.Acquire(background, 1, holdfast.Lease(time.Second)), holdfast.ErrInvalidOption)
-		wantError(t, s.Acquire(background, 1, holdfast.Observe(holdfast.Hooks{})), holdfast.ErrInvalidOption)
-		wantError(t, c.NewSemaphore("").Acquire(background, 1), holdfast.ErrInvalidName)
-		wantError(t, c.NewSemaphore("").Release(1), holdfast.ErrInvalidName)
+		wantError(t, err, holdfast.ErrInvalid)
+		wantError(t, s.AddPermits(background, -holdfast.MaxCount-1), holdfast.ErrInvalid)
+		wantError(t, s.Acquire(background, 1, nil), holdfast.ErrInvalid)
+		wantError(t, c.NewUnleasedSemaphore("").Acquire(background, 1), holdfast.ErrInvalid)
+		wantError(t, c.NewUnleasedSemaphore("").Release(1), holdfast.ErrInvalid)
 		if n := seen.all(); n > 0 {
 			t.Errorf("%d calls were sent", n)
 		}
@@ -108,26 +105,26 @@ func TestSemaphoreRefusesBeforeSending(t *testing.T) {
 func TestS14_SemaphoreHasOneEffect(t *testing.T) {
 	steps := []struct {
 		script, want string
-		do           func(*holdfast.Semaphore) error
+		do           func(*holdfast.UnleasedSemaphore) error
 	}{
-		{"acquire", "3", func(s *holdfast.Semaphore) error { return s.Acquire(background, 2) }},
-		{"acquire", "1", func(s *holdfast.Semaphore) error { return s.TryAcquire(background, 2) }},
-		{"add", "4", func(s *holdfast.Semaphore) error { return s.Release(3) }},
-		{"drain", "0", func(s *holdfast.Semaphore) error {
+		{"acquire", "3", func(s *holdfast.UnleasedSemaphore) error { return s.Acquire(background, 2) }},
+		{"acquire", "1", func(s *holdfast.UnleasedSemaphore) error { return s.TryAcquire(background, 2) }},
+		{"add", "4", func(s *holdfast.UnleasedSemaphore) error { return s.Release(3) }},
+		{"drain", "0", func(s *holdfast.UnleasedSemaphore) error {
 			if n, err := s.Drain(background); n != 4 || err != nil {
 				return fmt.Errorf("drained %d, %w", n, err)
 			}
 			return nil
 		}},
-		{"add", "6", func(s *holdfast.Semaphore) error { return s.AddPermits(background, 6) }},
-		{"add", "5", func(s *holdfast.Semaphore) error { return s.AddPermits(background, -1) }},
+		{"add", "6", func(s *holdfast.UnleasedSemaphore) error { return s.AddPermits(background, 6) }},
+		{"add", "5", func(s *holdfast.UnleasedSemaphore) error { return s.AddPermits(background, -1) }},
 	}
 	for name, fault := range faults {
 		for i := range steps {
 			t.Run(fmt.Sprintf("%s/%s %d", name, steps[i].script, i), func(t *testing.T) {
 				counterWorld(t, 5, func(t *testing.T, w *world) {
 					c, d := w.client()
-					s := c.NewSemaphore("x")
+					s := c.NewUnleasedSemaphore("x")
 					for j, step := range steps {
 						if j == i {
 							once(d, step.script, fault)
@@ -142,14 +139,17 @@ func TestS14_SemaphoreHasOneEffect(t *testing.T) {
 		t.Run(name+"/set", func(t *testing.T) {
 			counterWorld(t, 5, func(t *testing.T, w *world) {
 				c, d := w.client()
-				s := c.NewSemaphore("y")
+				s := c.NewUnleasedSemaphore("y")
 				once(d, "set", fault)
-				if set, err := s.TrySetPermitsFor(background, 1, time.Minute); !set || err != nil {
+				if set, err := s.TrySetPermits(background, 1); !set || err != nil {
 					t.Errorf("set %v, %v", set, err)
 				}
 				w.wantReply("1", "GET", "y")
 				time.Sleep(30 * time.Second)
 				w.wantReply("1", "GET", "y")
+				if there, err := s.Delete(background); !there || err != nil {
+					t.Error(there, err)
+				}
 			})
 		})
 	}
@@ -169,7 +169,7 @@ func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
 				t.Run(fmt.Sprint(name, after, waited), func(t *testing.T) {
 					counterWorld(t, 5, func(t *testing.T, w *world) {
 						c, d := w.client()
-						s := c.NewSemaphore("x")
+						s := c.NewUnleasedSemaphore("x")
 						if waited {
 							ok(t, s.Acquire(background, 4))
 						}
@@ -228,8 +228,8 @@ func TestUndoingHasOneEffect(t *testing.T) {
 					})
 					for after := range 4 { // during the first try, or the one that reserves
 						ctx, cancel := context.WithTimeout(background, time.Duration(after)*time.Millisecond+500*time.Microsecond)
-						if err := c.NewSemaphore("x").Acquire(ctx, n); err == nil {
-							ok(t, c.NewSemaphore("x").Release(n))
+						if err := c.NewUnleasedSemaphore("x").Acquire(ctx, n); err == nil {
+							ok(t, c.NewUnleasedSemaphore("x").Release(n))
 						}
 						cancel()
 					}
@@ -247,7 +247,7 @@ func TestUndoingHasOneEffect(t *testing.T) {
 func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 	counterWorld(t, 5, func(t *testing.T, w *world) {
 		c, d := w.client()
-		s := c.NewSemaphore("x")
+		s := c.NewUnleasedSemaphore("x")
 		d.SetFaults(func(call driver.Call) memdriver.Fault { // what undoes it does not arrive
 			acquires := call.Script.Name() == "acquire"
 			return memdriver.Fault{LoseReply: acquires, LoseRequest: !acquires}
@@ -283,9 +283,12 @@ func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 func TestA9_TimeToLiveStays(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		s := c.NewSemaphore("x")
-		if set, err := s.TrySetPermitsFor(background, 5, time.Minute); !set || err != nil {
+		s := c.NewUnleasedSemaphore("x")
+		if set, err := s.TrySetPermits(background, 5); !set || err != nil {
 			t.Fatal(set, err)
+		}
+		if there, err := s.Expire(background, time.Minute); !there || err != nil {
+			t.Fatal(there, err)
 		}
 		ok(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 3), s.AddPermits(background, -1))
 		if n, err := s.Drain(background); n != 6 || err != nil {
@@ -311,10 +314,10 @@ func TestL2_SemaphoreWithoutMessages(t *testing.T) {
 	counterWorld(t, 2, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		c, d := w.client()
-		ok(t, a.NewSemaphore("x").Acquire(background, 2))
+		ok(t, a.NewUnleasedSemaphore("x").Acquire(background, 2))
 		var wg sync.WaitGroup
 		for range 2 {
-			wg.Go(func() { ok(t, c.NewSemaphore("x").Acquire(background, 1)) })
+			wg.Go(func() { ok(t, c.NewUnleasedSemaphore("x").Acquire(background, 1)) })
 		}
 		time.Sleep(10 * time.Second)
 		d.LoseMessages(true)
@@ -324,7 +327,7 @@ func TestL2_SemaphoreWithoutMessages(t *testing.T) {
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("waited %v", took)
 		}
-		ok(t, a.NewSemaphore("x").Release(2))
+		ok(t, a.NewUnleasedSemaphore("x").Release(2))
 	})
 }
 
@@ -333,23 +336,23 @@ func TestL4_SemaphoreWakesAllItCan(t *testing.T) {
 	counterWorld(t, 6, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		c, _ := w.client()
-		ok(t, a.NewSemaphore("x").Acquire(background, 6))
+		ok(t, a.NewUnleasedSemaphore("x").Acquire(background, 6))
 		var wg sync.WaitGroup
 		var in atomic.Int32
 		for _, n := range []int{3, 1, 1} {
-			wg.Go(func() { ok(t, c.NewSemaphore("x").Acquire(background, n)); in.Add(int32(n)) })
+			wg.Go(func() { ok(t, c.NewUnleasedSemaphore("x").Acquire(background, n)); in.Add(int32(n)) })
 			synctest.Wait()
 		}
-		ok(t, a.NewSemaphore("x").Release(1))
+		ok(t, a.NewUnleasedSemaphore("x").Release(1))
 		time.Sleep(time.Second)
 		w.wantReply("1", "GET", "x") // it is kept for the first
-		ok(t, a.NewSemaphore("x").Release(4))
+		ok(t, a.NewUnleasedSemaphore("x").Release(4))
 		synctest.Wait()
 		if in.Load() != 5 {
 			t.Errorf("%d permits taken of 5", in.Load())
 		}
 		wg.Wait()
-		ok(t, c.NewSemaphore("x").Release(6))
+		ok(t, c.NewUnleasedSemaphore("x").Release(6))
 	})
 }
 
@@ -360,7 +363,7 @@ func TestSemaphoreDoesNotStarveMany(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 6 {
 			c, _ := w.client()
-			s := c.NewSemaphore("x")
+			s := c.NewUnleasedSemaphore("x")
 			wg.Go(func() {
 				for s.Acquire(ctx, 1) == nil {
 					time.Sleep(7 * time.Millisecond)
@@ -370,7 +373,7 @@ func TestSemaphoreDoesNotStarveMany(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		c, _ := w.client()
-		s := c.NewSemaphore("x")
+		s := c.NewUnleasedSemaphore("x")
 		bounded, stop := context.WithTimeout(background, time.Second)
 		defer stop()
 		if err := s.Acquire(bounded, 3); err != nil {
@@ -387,7 +390,7 @@ func TestSemaphoreDoesNotStarveMany(t *testing.T) {
 func TestCallsAreForgotten(t *testing.T) {
 	counterWorld(t, 1, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		s := c.NewSemaphore("x")
+		s := c.NewUnleasedSemaphore("x")
 		for range 1000 {
 			ok(t, s.Acquire(background, 1), s.Release(1))
 			time.Sleep(100 * time.Millisecond)

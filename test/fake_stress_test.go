@@ -142,7 +142,7 @@ func (s *stress) logf(format string, args ...any) {
 type stressed interface {
 	holdfast.Locker
 	ForceUnlock(ctx context.Context) (bool, error)
-	Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.LockOption) (*holdfast.Hold, error)
+	Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.TryOption) (*holdfast.Hold, error)
 }
 
 var stressedKinds = []string{"mutex", "fair", "writer", "reader"}
@@ -153,9 +153,9 @@ func (s *stress) locker(c *stressClient, name string) stressed {
 	case "fair":
 		return c.NewFairMutex(name)
 	case "writer":
-		return c.NewRWMutex(name, holdfast.WritersFirst()).Writer()
+		return c.NewRWMutex(name, holdfast.WritersFirst())
 	case "reader":
-		return c.NewRWMutex(name).Reader()
+		return c.NewRWMutex(name).RLocker()
 	default:
 		return c.NewMutex(name)
 	}
@@ -412,7 +412,7 @@ func (s *stress) transfer(r *record, rng *rand.Rand) []*record {
 func (s *stress) lock(c *stressClient, name string, ctx context.Context, rng *rand.Rand) *record {
 	var options []holdfast.LockOption
 	if rng.IntN(3) == 0 {
-		options = append(options, holdfast.Lease(50*time.Millisecond+time.Duration(rng.Int64N(int64(s.lease)))))
+		options = append(options, holdfast.FixedLease(50*time.Millisecond+time.Duration(rng.Int64N(int64(s.lease)))))
 	}
 	cancel := func() {}
 	switch rng.IntN(4) {

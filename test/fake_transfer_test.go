@@ -36,7 +36,7 @@ func TestTransfer(t *testing.T) {
 		wantError(t, err, holdfast.ErrNotHeld)
 		w.wantCount("x", owner, 1)
 		_, err = w.lock(a).Lock(holdfast.WithOwner(background, owner))
-		wantError(t, err, holdfast.ErrInvalidOwner) // it is about to be replaced
+		wantError(t, err, holdfast.ErrInvalid) // it is about to be replaced
 		time.Sleep(5 * time.Second)
 		_, err = w.rival(rival).TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
@@ -72,7 +72,7 @@ func TestTransferRefused(t *testing.T) {
 		_, err := w.lock(b).Adopt(background, a.NewOwner())
 		wantError(t, err, holdfast.ErrNotHeld)
 		_, err = w.lock(b).Adopt(background, holdfast.Owner{})
-		wantError(t, err, holdfast.ErrInvalidOwner)
+		wantError(t, err, holdfast.ErrInvalid)
 		h := must(t)(w.lock(a).Lock(background))
 		nested := must(t)(w.lock(a).Lock(h.Context()))
 		for _, one := range []*holdfast.Hold{h, nested} {
@@ -82,7 +82,7 @@ func TestTransferRefused(t *testing.T) {
 		unlock(t, nested)
 		w.wantCount("x", h.Owner(), 1)
 		unlock(t, h)
-		short := must(t)(w.lock(a).Lock(background, holdfast.Lease(time.Second)))
+		short := must(t)(w.lock(a).Lock(background, holdfast.FixedLease(time.Second)))
 		<-short.Context().Done()
 		_, err = short.Detach()
 		wantError(t, err, holdfast.ErrLost)
@@ -92,7 +92,7 @@ func TestTransferRefused(t *testing.T) {
 		several := must(t)(holdfast.NewMultiLock(a.NewMutex("m"), w.lock(a)).Lock(background))
 		for _, one := range []*holdfast.Hold{permit, several} {
 			_, err = one.Detach()
-			wantError(t, err, holdfast.ErrInvalidOwner)
+			wantError(t, err, holdfast.ErrInvalid)
 			unlock(t, one)
 		}
 		w.do("DEL", "s", "{s}:timeout", "holdfast_calls:{s}")
@@ -106,15 +106,15 @@ func TestTransferOfOneSide(t *testing.T) {
 		a, _ := w.client()
 		b, _ := w.client()
 		m := a.NewRWMutex("x")
-		writing := must(t)(m.Writer().Lock(background))
-		reading := must(t)(m.Reader().Lock(writing.Context()))
+		writing := must(t)(m.Lock(background))
+		reading := must(t)(m.RLocker().Lock(writing.Context()))
 		for _, h := range []*holdfast.Hold{writing, reading} {
 			_, err := h.Detach()
 			wantError(t, err, holdfast.ErrReentrant)
 		}
-		_, err := b.NewRWMutex("x").Reader().Adopt(background, writing.Owner())
+		_, err := b.NewRWMutex("x").RLocker().Adopt(background, writing.Owner())
 		wantError(t, err, holdfast.ErrReentrant)
-		_, err = b.NewRWMutex("x").Writer().Adopt(background, writing.Owner())
+		_, err = b.NewRWMutex("x").Adopt(background, writing.Owner())
 		wantError(t, err, holdfast.ErrReentrant)
 		unlock(t, reading)
 		unlock(t, writing)

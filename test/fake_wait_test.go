@@ -155,7 +155,7 @@ func TestL1_LostMessageCostsLittle(t *testing.T) {
 		for _, back := range []time.Duration{0, 500 * time.Millisecond} {
 			fakeKind(t, k, func(t *testing.T, w *world) {
 				other, _ := w.client()
-				h := must(t)(w.rival(other).Lock(background, holdfast.Lease(time.Hour)))
+				h := must(t)(w.rival(other).Lock(background, holdfast.FixedLease(time.Hour)))
 				c, d := w.client()
 				order := waiters(t, w.lock(c), 3, 0)
 				time.Sleep(100 * time.Millisecond)
@@ -268,7 +268,7 @@ func TestL12_L13_SlowSubscriptionFailsNobody(t *testing.T) {
 func TestL13_L21_LeavingWaitersLeaveNothing(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		other, _ := w.client()
-		h := must(t)(w.rival(other).Lock(background, holdfast.Lease(time.Hour)))
+		h := must(t)(w.rival(other).Lock(background, holdfast.FixedLease(time.Hour)))
 		c, d := w.client()
 		silent(d, memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond})
 		var wg sync.WaitGroup
@@ -375,7 +375,7 @@ func TestWaitersBearAnOutage(t *testing.T) {
 		for _, outage := range []time.Duration{20 * time.Second, 50 * time.Second, 5 * time.Minute} {
 			fakeKind(t, k, func(t *testing.T, w *world) {
 				other, _ := w.client()
-				must(t)(w.rival(other).Lock(background, holdfast.Lease(time.Second)))
+				must(t)(w.rival(other).Lock(background, holdfast.FixedLease(time.Second)))
 				c, d := w.client()
 				time.AfterFunc(100*time.Millisecond, func() { silent(d, memdriver.Fault{LoseRequest: true}) })
 				time.AfterFunc(outage, func() { d.SetFaults(nil) })
@@ -481,7 +481,7 @@ func TestCloseFromAHook(t *testing.T) {
 				d := w.server.Driver()
 				c, err := holdfast.New(d, holdfast.WithHooks(test.hooks(closing)))
 				ok(t, err)
-				h := must(t)(c.NewMutex("x").Lock(background, holdfast.Lease(time.Second)))
+				h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(time.Second)))
 				test.cause(d, h)
 				if d := <-took; d > 0 {
 					t.Errorf("Close took %v", d)
@@ -499,7 +499,7 @@ func TestCloseIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		must(t)(w.lock(c).Lock(background, holdfast.Lease(time.Second)))
+		must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Second)))
 		silent(d, memdriver.Fault{LoseRequest: true})
 		start := time.Now()
 		wantError(t, c.Close(), context.DeadlineExceeded)

@@ -16,12 +16,8 @@ import (
 // anyLock is what every kind of lock can do.
 type anyLock interface {
 	holdfast.Locker
-	Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.LockOption) (*holdfast.Hold, error)
-	Inspect(ctx context.Context) (holdfast.Inspection, error)
-	Locked(ctx context.Context) (bool, error)
-	HeldBy(ctx context.Context, owner holdfast.Owner) (bool, error)
-	HoldCount(ctx context.Context, owner holdfast.Owner) (int, error)
-	TTL(ctx context.Context) (time.Duration, error)
+	Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.TryOption) (*holdfast.Hold, error)
+	Inspect(ctx context.Context) (holdfast.State, error)
 	ForceUnlock(ctx context.Context) (bool, error)
 }
 
@@ -45,10 +41,11 @@ type kind struct {
 	// setUp is called once for each name, before it is used; nil: nothing to do.
 	setUp func(t *testing.T, c *holdfast.Client, name string)
 
-	nests     bool // an owner may hold it more than once
-	polls     bool // who waits does not listen
-	queues    bool // who waits has a place in Redis, and keeps it by asking
-	anonymous bool // who is refused is not told who holds it
+	mode      string // of its holders
+	nests     bool   // an owner may hold it more than once
+	polls     bool   // who waits does not listen
+	queues    bool   // who waits has a place in Redis, and keeps it by asking
+	anonymous bool   // who is refused is not told who holds it
 
 	// stands reads, without the library, how often each owner holds the lock.
 	stands func(do ask, name string) map[string]int
@@ -92,19 +89,19 @@ var kinds = []*kind{
 		stands: plainCounts, lives: plainTTL, remains: tokenKey, rights: fairRights.and(tokenRights),
 	},
 	{
-		name: "reader", lock: reader(), rival: writer(), readers: reader(), nests: true,
+		name: "reader", lock: reader(), mode: "read", rival: writer(), readers: reader(), nests: true,
 		stands: readCounts, lives: readTTL, scripts: protocol.ReadScripts, rights: readerRights,
 	},
 	{
-		name: "writer", lock: writer(), readers: reader(), nests: true,
+		name: "writer", lock: writer(), mode: "write", readers: reader(), nests: true,
 		stands: writeCounts, lives: plainTTL, scripts: protocol.WriteScripts, rights: writerRights,
 	},
 	{
-		name: "writer, writers first", lock: writer(holdfast.WritersFirst()), readers: reader(), nests: true,
+		name: "writer, writers first", lock: writer(holdfast.WritersFirst()), mode: "write", readers: reader(), nests: true,
 		stands: writeCounts, lives: plainTTL, scripts: protocol.WriteScripts, rights: writerRights.and(writersFirstRights),
 	},
 	{
-		name: "writer, fenced", lock: writer(holdfast.Fenced()), readers: reader(), nests: true,
+		name: "writer, fenced", lock: writer(holdfast.Fenced()), mode: "write", readers: reader(), nests: true,
 		stands: writeCounts, lives: plainTTL, remains: tokenKey, scripts: protocol.WriteScripts, rights: writerRights.and(tokenRights),
 	},
 }
@@ -113,16 +110,16 @@ func mutexWith(options ...holdfast.MutexOption) maker {
 	return func(c *holdfast.Client, name string) anyLock { return c.NewMutex(name, options...) }
 }
 
-func fair(options ...holdfast.MutexOption) maker {
+func fair(options ...holdfast.FairOption) maker {
 	return func(c *holdfast.Client, name string) anyLock { return c.NewFairMutex(name, options...) }
 }
 
-func reader(options ...holdfast.MutexOption) maker {
-	return func(c *holdfast.Client, name string) anyLock { return c.NewRWMutex(name, options...).Reader() }
+func reader(options ...holdfast.RWOption) maker {
+	return func(c *holdfast.Client, name string) anyLock { return c.NewRWMutex(name, options...).RLocker() }
 }
 
-func writer(options ...holdfast.MutexOption) maker {
-	return func(c *holdfast.Client, name string) anyLock { return c.NewRWMutex(name, options...).Writer() }
+func writer(options ...holdfast.RWOption) maker {
+	return func(c *holdfast.Client, name string) anyLock { return c.NewRWMutex(name, options...) }
 }
 
 // against makes the lock's rival.
@@ -390,4 +387,40 @@ func (p *place) awaitWaiter(t *testing.T, k *kind, name string) {
 		return
 	}
 	waitFor(t, "the waiter's subscription", func() bool { return p.listens(t, name) })
+}
+
+// inspectable is what can be inspected.
+type inspectable interface {
+	Inspect(ctx context.Context) (holdfast.State, error)
+}
+
+func isLocked(l inspectable) (bool, error) {
+	s, err := l.Inspect(background)
+	return s.Locked(), err
+}
+
+func holdCount(l inspectable, owner holdfast.Owner) (int, error) {
+	s, err := l.Inspect(background)
+	return s.Count(owner), err
+}
+
+func ttlOf(l inspectable) (time.Duration, error) {
+	s, err := l.Inspect(background)
+	return s.TTL, err
+}
+
+func available(l inspectable) (int, error) {
+	s, err := l.Inspect(background)
+	return s.Available, err
+}
+
+// leaseOf is how long the permit of an id is held; 0 if it is not.
+func leaseOf(l inspectable, id string) (time.Duration, error) {
+	s, err := l.Inspect(background)
+	for _, h := range s.Holders {
+		if h.Owner.String() == id {
+			return h.TTL, err
+		}
+	}
+	return 0, err
 }

@@ -110,13 +110,13 @@ func TestMemoryFullPermits(t *testing.T) {
 	p := newCrowded(t)
 	s := permitsOf(t, p.place, "permits", 3)
 	h := must(t)(p.c.NewPermitSemaphore("permits").Acquire(background, 2))
-	forever := must(t)(s.TryAcquire(background, 1, holdfast.Lease(time.Hour)))
+	forever := must(t)(s.TryAcquire(background, 1, holdfast.FixedLease(time.Hour)))
 	p.fill(t)
 	lives(t, h)
-	ok(t, s.UpdateLease(background, s.IDs(forever)[0], 2*time.Hour))
+	ok(t, s.ExtendPermit(background, forever.PermitIDs()[0], 2*time.Hour))
 	unlock(t, h)
 	unlock(t, forever)
-	if n, err := s.Available(background); n != 3 || err != nil {
+	if n, err := available(s); n != 3 || err != nil {
 		t.Errorf("%d permits are available, %v", n, err)
 	}
 	_, err := s.TryAcquire(background, 1)
@@ -126,7 +126,7 @@ func TestMemoryFullPermits(t *testing.T) {
 func TestMemoryFullSemaphore(t *testing.T) {
 	t.Parallel()
 	p := newCrowded(t)
-	s := p.c.NewSemaphore("semaphore")
+	s := p.c.NewUnleasedSemaphore("semaphore")
 	if made, err := s.TrySetPermits(background, 3); !made || err != nil {
 		t.Fatal(made, err)
 	}
@@ -134,7 +134,7 @@ func TestMemoryFullSemaphore(t *testing.T) {
 	p.fill(t)
 	wantFull(t, s.TryAcquire(background, 1)) // and what that may have done is undone
 	ok(t, s.Release(2))
-	if n, err := s.Available(background); n != 3 || err != nil {
+	if n, err := available(s); n != 3 || err != nil {
 		t.Errorf("%d permits are available, %v", n, err)
 	}
 }
@@ -152,8 +152,8 @@ func TestMemoryFullLatch(t *testing.T) {
 	p.fill(t)
 	done := make(chan error, 1)
 	go func() { done <- l.Await(background) }()
-	ok(t, l.CountDown(background))
-	ok(t, l.CountDown(background))
+	ok(t, l.CountDown())
+	ok(t, l.CountDown())
 	ok(t, <-done)
 	if did, err := other.Delete(background); !did || err != nil {
 		t.Errorf("delete: %v, %v", did, err)

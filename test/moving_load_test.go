@@ -155,14 +155,14 @@ func (l *movingLoad) permits(ctx context.Context, c *holdfast.Client) {
 }
 
 func (l *movingLoad) semaphore(ctx context.Context, c *holdfast.Client) {
-	s := c.NewSemaphore("{slot}:semaphore")
+	s := c.NewUnleasedSemaphore("{slot}:semaphore")
 	_, err := s.TrySetPermits(background, 2)
 	for err == nil && ctx.Err() == nil {
 		if err = s.Acquire(background, 2, holdfast.Wait(patience)); err == nil {
 			err = s.Release(2)
 		}
 	}
-	if n, err := s.Available(background); n != 2 || err != nil {
+	if n, err := available(s); n != 2 || err != nil {
 		l.t.Errorf("%d permits are available, %v", n, err)
 	}
 	if err != nil {
@@ -178,7 +178,7 @@ func (l *movingLoad) latch(ctx context.Context, a, b *holdfast.Client) {
 		_, err := counts.TrySetCount(background, 1)
 		open := make(chan error, 1)
 		go func() { open <- waits.Await(background, holdfast.Wait(patience)) }()
-		err = errors.Join(err, counts.CountDown(background), <-open)
+		err = errors.Join(err, counts.CountDown(), <-open)
 		if err != nil {
 			l.t.Errorf("latch: %v", err)
 			return

@@ -69,7 +69,7 @@ func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
 		locks := map[string]anyLock{
 			"fenced": c.NewMutex("{slot}:fenced", holdfast.Fenced()),
 			"fair":   c.NewFairMutex("{slot}:fair"),
-			"reader": c.NewRWMutex("{slot}:rw").Reader(),
+			"reader": c.NewRWMutex("{slot}:rw").RLocker(),
 		}
 		got := make(chan error, len(locks))
 		for name, l := range locks {
@@ -104,8 +104,8 @@ func TestMovingSlotKeepsReaders(t *testing.T) {
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
 		const name = "{slot}:rw"
 		l := p.client(t).NewRWMutex(name)
-		stays := must(t)(l.Reader().Lock(background))
-		leaves := must(t)(l.Reader().Lock(background))
+		stays := must(t)(l.RLocker().Lock(background))
+		leaves := must(t)(l.RLocker().Lock(background))
 		m := s.BeginMove(t, name)
 		m.Key(t, name)
 		m.Key(t, readHold(name, leaves.Owner().String(), 1))
@@ -118,7 +118,7 @@ func TestMovingSlotKeepsReaders(t *testing.T) {
 		}
 		m.Finish(t)
 		ok(t, <-left)
-		_, err := l.Writer().TryLock(background)
+		_, err := l.TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
 		unlock(t, stays)
 	})
@@ -131,10 +131,10 @@ func TestMovingSlotKeepsWritersOut(t *testing.T) {
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
 		const name = "{slot}:rw"
 		l := p.client(t).NewRWMutex(name, holdfast.WritersFirst())
-		reading := must(t)(l.Reader().Lock(background))
+		reading := must(t)(l.RLocker().Lock(background))
 		next := make(chan *holdfast.Hold, 1)
 		go func() {
-			h, err := l.Writer().Lock(background)
+			h, err := l.Lock(background)
 			if err != nil {
 				t.Error(err)
 			}

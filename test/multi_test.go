@@ -58,10 +58,10 @@ func multiAllOrNone(t *testing.T, p *place) {
 	h = must(t)(other.NewMutex(names[2]).Lock(background))
 	_, err = m.TryLock(background)
 	var locked *holdfast.LockedError
-	if !errors.As(err, &locked) || locked.Name != names[2] || locked.Holder != h.Owner().String() {
+	if !errors.As(err, &locked) || locked.Name != names[2] || locked.Holder != h.Owner() {
 		t.Errorf("%v", err)
 	}
-	_, err = m.Lock(background, holdfast.Wait(time.Second), holdfast.Lease(time.Minute))
+	_, err = m.Lock(background, holdfast.Wait(time.Second), holdfast.FixedLease(time.Minute))
 	wantError(t, err, holdfast.ErrLocked)
 	for _, name := range names[:2] {
 		waitFor(t, "the release", func() bool { return slices.Equal(p.do(t, name, "EXISTS", name), []string{"0"}) })
@@ -74,7 +74,7 @@ func multiOfManyKinds(t *testing.T, p *place) {
 	c, other := p.client(t), p.client(t)
 	m := holdfast.NewMultiLock(c.NewMutex(names[0], holdfast.Fenced()), other.NewMutex(names[1]),
 		c.NewMutex(names[2], holdfast.NonReentrant()), c.NewMutex(names[2]))
-	h := must(t)(m.Lock(background, holdfast.Lease(10*time.Second)))
+	h := must(t)(m.Lock(background, holdfast.FixedLease(10*time.Second)))
 	if got := len(h.Parts()); got != 3 {
 		t.Errorf("%d parts", got)
 	}

@@ -117,7 +117,7 @@ func heldWithoutTTL(t *testing.T, p *place) {
 	_, err := c.NewMutex(name, holdfast.Fenced()).TryLock(background)
 	wantError(t, err, holdfast.ErrLocked)
 	var locked *holdfast.LockedError
-	if !errors.As(err, &locked) || locked.TTL != -1 || locked.Holder != "somebody:1" {
+	if !errors.As(err, &locked) || locked.TTL != -1 || locked.Holder.String() != "somebody:1" {
 		t.Errorf("%+v", err)
 	}
 }
@@ -126,7 +126,7 @@ func heldWithoutTTL(t *testing.T, p *place) {
 func fencedIsBounded(t *testing.T, p *place) {
 	name := fresh()
 	mu := p.client(t).NewMutex(name, holdfast.Fenced())
-	h := must(t)(mu.Lock(background, holdfast.Lease(10*time.Minute)))
+	h := must(t)(mu.Lock(background, holdfast.FixedLease(10*time.Minute)))
 	if ms, err := strconv.Atoi(p.do(t, name, "PTTL", name)[0]); err != nil || ms < 590_000 {
 		t.Errorf("it lives for %d ms, %v", ms, err)
 	}
@@ -144,7 +144,7 @@ func fencedIsBounded(t *testing.T, p *place) {
 // P11: the key of the tokens can be given an end.
 func tokenTTL(t *testing.T, p *place) {
 	c, name := p.client(t), fresh()
-	unlock(t, must(t)(c.NewMutex(name, holdfast.Fenced(), holdfast.TokenTTL(time.Hour)).Lock(background)))
+	unlock(t, must(t)(c.NewMutex(name, holdfast.Fenced(holdfast.TokenTTL(time.Hour))).Lock(background)))
 	got := p.do(t, name, "PTTL", "redisson_lock_token:{"+name+"}")
 	if ms, err := strconv.Atoi(got[0]); err != nil || ms < 3_590_000 || ms > 3_600_000 {
 		t.Errorf("the token expires in %v ms", got)
@@ -216,8 +216,8 @@ func TestOptionsWithoutSense(t *testing.T) {
 		sent := count(d)
 		for i, options := range [][]holdfast.MutexOption{
 			{nil},
-			{holdfast.TokenTTL(time.Hour)},
-			{holdfast.Fenced(), holdfast.TokenTTL(0)},
+			{holdfast.Fenced(nil)},
+			{holdfast.Fenced(holdfast.TokenTTL(0))},
 			{holdfast.Polling(holdfast.ConstantBackoff(0))},
 			{holdfast.Polling(holdfast.ConstantBackoff(-time.Second))},
 			{holdfast.Polling(holdfast.ExponentialBackoff(time.Second, time.Millisecond))},

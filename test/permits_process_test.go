@@ -107,7 +107,7 @@ func TestPermitsOfProcesses(t *testing.T) {
 		t.Errorf("%d are still held", held)
 	}
 	waitFor(t, "all permits to be back", func() bool {
-		n, err := sem.Available(background)
+		n, err := available(sem)
 		return err == nil && n == permits
 	})
 	t.Logf("%d changes", len(times))

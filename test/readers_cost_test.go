@@ -40,7 +40,7 @@ func crowd(t *testing.T, rdb *redis.Client, name, prefix string, n int, lives ti
 func (p *place) dearest(t *testing.T, l anyLock) (most int) {
 	t.Helper()
 	for range 5 {
-		h := must(t)(l.Lock(background, holdfast.Lease(time.Minute)))
+		h := must(t)(l.Lock(background, holdfast.FixedLease(time.Minute)))
 		before := p.looks(t)
 		unlock(t, h)
 		most = max(most, p.looks(t)-before)
@@ -135,7 +135,7 @@ func TestReadLockAfterTheLongestReader(t *testing.T) {
 			crowd(t, rdb, name, "a", row.dead, 0)
 			crowd(t, rdb, name, "b", row.alive, row.lives)
 			before := p.published(t)
-			unlock(t, must(t)(reader()(c, name).Lock(background, holdfast.Lease(time.Minute))))
+			unlock(t, must(t)(reader()(c, name).Lock(background, holdfast.FixedLease(time.Minute))))
 			do := p.ask(t, name)
 			if told := p.published(t) - before; told != row.told {
 				t.Errorf("it was announced %d times, want %d", told, row.told)

@@ -48,16 +48,16 @@ func TestReplicaAck(t *testing.T) {
 			for _, l := range replicatedKinds(one, fresh) {
 				unlock(t, must(t)(l.Lock(background)))
 			}
-			sem := both.NewSemaphore(fresh())
-			if _, err := one.NewSemaphore(sem.Name()).TrySetPermits(background, 2); err != nil {
+			sem := both.NewUnleasedSemaphore(fresh())
+			if _, err := one.NewUnleasedSemaphore(sem.Name()).TrySetPermits(background, 2); err != nil {
 				t.Fatal(err)
 			}
 			wantError(t, sem.Acquire(background, 2), holdfast.ErrNotReplicated)
 			waitFor(t, "the permits to be given back", func() bool { // S14: not more than were taken
-				n, err := sem.Available(background)
+				n, err := available(sem)
 				return err == nil && n == 2
 			})
-			if err := one.NewSemaphore(sem.Name()).Acquire(background, 2); err != nil {
+			if err := one.NewUnleasedSemaphore(sem.Name()).Acquire(background, 2); err != nil {
 				t.Error(err)
 			}
 			permits := both.NewPermitSemaphore(fresh())
@@ -67,7 +67,7 @@ func TestReplicaAck(t *testing.T) {
 			_, err := permits.Lock(background)
 			wantError(t, err, holdfast.ErrNotReplicated)
 			waitFor(t, "the permit to be given back", func() bool {
-				n, err := permits.Available(background)
+				n, err := available(permits)
 				return err == nil && n == 2
 			})
 			s.Replicas[0].Cont()
@@ -84,8 +84,8 @@ func replicatedKinds(c *holdfast.Client, name func() string) []holdfast.Locker {
 	return []holdfast.Locker{
 		c.NewMutex(name()),
 		c.NewFairMutex(name()),
-		c.NewRWMutex(name()).Reader(),
-		c.NewRWMutex(name()).Writer(),
+		c.NewRWMutex(name()).RLocker(),
+		c.NewRWMutex(name()),
 		holdfast.NewMultiLock(c.NewMutex(name()), c.NewMutex(name())),
 		holdfast.NewMultiLock(c.NewMutex(name()), c.NewFairMutex(name())),
 	}
@@ -140,7 +140,7 @@ func TestReplicaAck_Bounds(t *testing.T) {
 			holdfast.WithReplicaAck(0, time.Second), holdfast.WithReplicaAck(1, 0), holdfast.WithReplicaAck(1, 2*time.Hour),
 		} {
 			_, err := holdfast.New(w.server.Driver(), o)
-			wantError(t, err, holdfast.ErrInvalidOption)
+			wantError(t, err, holdfast.ErrInvalid)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestReplicaAckOfARepetition(t *testing.T) {
 	for p, proxy := range throughProxy(t, s.Primary) {
 		for what, acquire := range map[string]func(c *holdfast.Client, name string) error{
 			"semaphore": func(c *holdfast.Client, name string) error {
-				return c.NewSemaphore(name).Acquire(background, 2)
+				return c.NewUnleasedSemaphore(name).Acquire(background, 2)
 			},
 			"permits": func(c *holdfast.Client, name string) error {
 				_, err := c.NewPermitSemaphore(name).Acquire(background, 2)
@@ -164,7 +164,7 @@ func TestReplicaAckOfARepetition(t *testing.T) {
 				return err
 			},
 			"reader": func(c *holdfast.Client, name string) error {
-				_, err := c.NewRWMutex(name).Reader().Lock(background)
+				_, err := c.NewRWMutex(name).RLocker().Lock(background)
 				return err
 			},
 		} {
@@ -173,7 +173,7 @@ func TestReplicaAckOfARepetition(t *testing.T) {
 					name = fresh()
 					switch what {
 					case "semaphore":
-						ok(t, p.client(t).NewSemaphore(name).Release(2))
+						ok(t, p.client(t).NewUnleasedSemaphore(name).Release(2))
 					case "permits":
 						ok(t, p.client(t).NewPermitSemaphore(name).SetPermits(background, 2))
 					}

@@ -1,7 +1,6 @@
 package test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -33,9 +32,9 @@ func TestRWMutex(t *testing.T) {
 func readersShare(t *testing.T, p *place) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
-	one := must(t)(a.Reader().Lock(background))
-	two := must(t)(b.Reader().Lock(background))
-	nested := must(t)(a.Reader().Lock(one.Context()))
+	one := must(t)(a.RLocker().Lock(background))
+	two := must(t)(b.RLocker().Lock(background))
+	nested := must(t)(a.RLocker().Lock(one.Context()))
 	got := fields(p.do(t, name, "HGETALL", name))
 	want := map[string]string{"mode": "read", one.Owner().String(): "2", two.Owner().String(): "1"}
 	if len(got) != len(want) || got["mode"] != "read" || got[one.Owner().String()] != "2" || got[two.Owner().String()] != "1" {
@@ -50,7 +49,7 @@ func readersShare(t *testing.T, p *place) {
 			t.Errorf("%s = %v", key, got)
 		}
 	}
-	_, err := b.Writer().TryLock(background)
+	_, err := b.TryLock(background)
 	wantError(t, err, holdfast.ErrLocked)
 	unlock(t, one)
 	unlock(t, nested)
@@ -80,12 +79,12 @@ func nothingLeft(t *testing.T, p *place, name string) {
 func writerIsAlone(t *testing.T, p *place) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
-	w := must(t)(a.Writer().Lock(background))
-	nested := must(t)(a.Writer().Lock(w.Context()))
+	w := must(t)(a.Lock(background))
+	nested := must(t)(a.Lock(w.Context()))
 	if got := fields(p.do(t, name, "HGETALL", name)); got["mode"] != "write" || got[w.Owner().String()+":write"] != "2" {
 		t.Errorf("in Redis %v", got)
 	}
-	for _, l := range []holdfast.Locker{a.Writer(), b.Writer(), a.Reader(), b.Reader()} {
+	for _, l := range []holdfast.Locker{a, b, a.RLocker(), b.RLocker()} {
 		_, err := l.TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
 		if !strings.Contains(err.Error(), w.Owner().String()+",") {
@@ -102,13 +101,16 @@ func writerIsAlone(t *testing.T, p *place) {
 func downgrade(t *testing.T, p *place) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
-	w := must(t)(a.Writer().Lock(background, holdfast.Lease(time.Minute)))
+	w := must(t)(a.Lock(background, holdfast.FixedLease(time.Minute)))
 	waiting := make(chan *holdfast.Hold)
-	go func() { waiting <- must(t)(a.Reader().Lock(background)) }()
-	p.awaitRefusal(t, b.Reader())
-	r := must(t)(a.Reader().Lock(w.Context())) // not behind the one who waits for it
+	go func() { waiting <- must(t)(a.RLocker().Lock(background)) }()
+	p.awaitRefusal(t, b.RLocker())
 	start := time.Now()
-	unlock(t, w)
+	r := must(t)(a.Downgrade(w)) // not behind the one who waits for it
+	if r.Owner() != w.Owner() || r.Context().Err() != nil || w.Context().Err() == nil {
+		t.Errorf("owner %v, then %v; contexts %v, then %v", w.Owner(), r.Owner(), w.Context().Err(), r.Context().Err())
+	}
+	wantError(t, w.Unlock(), holdfast.ErrNotHeld)
 	other := <-waiting
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("a reader noticed after %v", took)
@@ -116,7 +118,7 @@ func downgrade(t *testing.T, p *place) {
 	if got := fields(p.do(t, name, "HGETALL", name)); got["mode"] != "read" || len(got) != 3 {
 		t.Errorf("in Redis %v", got)
 	}
-	_, err := b.Writer().TryLock(background)
+	_, err := b.TryLock(background)
 	wantError(t, err, holdfast.ErrLocked)
 	unlock(t, r)
 	unlock(t, other)
@@ -135,16 +137,16 @@ func (p *place) awaitRefusal(t *testing.T, l holdfast.Locker) {
 func noUpgrade(t *testing.T, p *place) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
-	r := must(t)(a.Reader().Lock(background))
-	_, err := a.Writer().Lock(r.Context())
+	r := must(t)(a.RLocker().Lock(background))
+	_, err := a.Lock(r.Context())
 	wantError(t, err, holdfast.ErrReentrant)
-	_, err = a.Writer().TryLock(r.Context())
+	_, err = a.TryLock(r.Context())
 	wantError(t, err, holdfast.ErrReentrant)
 	// Nor does it wait in line behind one who waits for it.
 	waiting := make(chan *holdfast.Hold)
-	go func() { waiting <- must(t)(a.Writer().Lock(background)) }()
-	p.awaitRefusal(t, b.Writer())
-	_, err = a.Writer().Lock(r.Context())
+	go func() { waiting <- must(t)(a.Lock(background)) }()
+	p.awaitRefusal(t, b)
+	_, err = a.Lock(r.Context())
 	wantError(t, err, holdfast.ErrReentrant)
 	unlock(t, r)
 	unlock(t, <-waiting)
@@ -154,14 +156,14 @@ func noUpgrade(t *testing.T, p *place) {
 func writerTokens(t *testing.T, p *place) {
 	name := fresh()
 	m := p.client(t).NewRWMutex(name, holdfast.Fenced())
-	first := must(t)(m.Writer().Lock(background))
-	reading := must(t)(m.Reader().Lock(first.Context()))
+	first := must(t)(m.Lock(background))
+	reading := must(t)(m.RLocker().Lock(first.Context()))
 	if first.Token() == 0 || reading.Token() != 0 {
 		t.Errorf("tokens %d for the writer, %d for the reader", first.Token(), reading.Token())
 	}
 	unlock(t, reading)
 	unlock(t, first)
-	second := must(t)(m.Writer().Lock(background))
+	second := must(t)(m.Lock(background))
 	if second.Token() <= first.Token() {
 		t.Errorf("token %d after %d", second.Token(), first.Token())
 	}
@@ -172,10 +174,10 @@ func writerTokens(t *testing.T, p *place) {
 func writerWaitsByBell(t *testing.T, p *place) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
-	one, two := must(t)(a.Reader().Lock(background)), must(t)(b.Reader().Lock(background))
+	one, two := must(t)(a.RLocker().Lock(background)), must(t)(b.RLocker().Lock(background))
 	waiting := make(chan *holdfast.Hold)
-	go func() { waiting <- must(t)(b.Writer().Lock(background)) }()
-	p.awaitRefusal(t, a.Writer())
+	go func() { waiting <- must(t)(b.Lock(background)) }()
+	p.awaitRefusal(t, a)
 	unlock(t, two)
 	unlock(t, one)
 	start := time.Now()
@@ -198,7 +200,7 @@ func rwNoOverlap(t *testing.T, p *place) {
 			wg.Go(func() {
 				for range 8 {
 					if i == 0 {
-						h := must(t)(m.Writer().Lock(background))
+						h := must(t)(m.Lock(background))
 						if !in.CompareAndSwap(0, -1) {
 							t.Error("a writer is not alone")
 						}
@@ -207,7 +209,7 @@ func rwNoOverlap(t *testing.T, p *place) {
 						unlock(t, h)
 						continue
 					}
-					h := must(t)(m.Reader().Lock(background))
+					h := must(t)(m.RLocker().Lock(background))
 					if n := in.Add(1); n <= 0 {
 						t.Error("a reader beside a writer")
 					} else if n > most.Load() {
@@ -227,44 +229,39 @@ func rwNoOverlap(t *testing.T, p *place) {
 	nothingLeft(t, p, name)
 }
 
-// A1: Locked is about the side that is asked.
+// A1: Inspect of the reader's side is about the readers alone.
 func sidesAreSeparate(t *testing.T, p *place) {
 	name := fresh()
 	m := p.client(t).NewRWMutex(name)
-	state := func(mode string, reading, writing bool) {
+	state := func(modes ...string) {
 		t.Helper()
-		r, err := m.Reader().Inspect(background)
-		if err != nil || r.Mode != mode || len(r.Holders) > 0 != reading || r.TTL > 0 != reading {
+		r, err := m.RLocker().Inspect(background)
+		if reading := slices.Contains(modes, "read"); err != nil || r.Locked() != reading || r.TTL > 0 != reading {
 			t.Errorf("readers: %+v, %v", r, err)
 		}
-		w, err := m.Writer().Inspect(background)
-		if err != nil || w.Mode != mode || len(w.Holders) > 0 != writing || w.TTL > 0 != writing {
-			t.Errorf("writer: %+v, %v", w, err)
+		both, err := m.Inspect(background)
+		var found []string
+		for _, h := range both.Holders {
+			found = append(found, h.Mode)
 		}
-		for side, want := range map[interface {
-			Locked(ctx context.Context) (bool, error)
-		}]bool{m.Reader(): reading, m.Writer(): writing} {
-			if got, err := side.Locked(background); err != nil || got != want {
-				t.Errorf("Locked: %v, %v; want %v", got, err, want)
-			}
+		if err != nil || !slices.Equal(found, modes) || both.TTL > 0 != (len(modes) > 0) || both.Locked() != (len(modes) > 0) {
+			t.Errorf("%+v, %v; want %q", both, err, modes)
 		}
 	}
-	state("", false, false)
-	w := must(t)(m.Writer().Lock(background))
-	state("write", false, true)
-	r := must(t)(m.Reader().Lock(w.Context()))
-	state("write", true, true)
-	for _, side := range []interface {
-		HoldCount(ctx context.Context, o holdfast.Owner) (int, error)
-	}{m.Reader(), m.Writer()} {
-		if n, err := side.HoldCount(background, w.Owner()); n != 1 || err != nil {
-			t.Errorf("HoldCount: %d, %v", n, err)
+	state()
+	w := must(t)(m.Lock(background))
+	state("write")
+	r := must(t)(m.RLocker().Lock(w.Context()))
+	state("write", "read")
+	for side, count := range map[inspectable]int{m.RLocker(): 1, m: 2} {
+		if n, err := holdCount(side, w.Owner()); n != count || err != nil {
+			t.Errorf("count %d, want %d; %v", n, count, err)
 		}
 	}
 	unlock(t, w)
-	state("read", true, false)
+	state("read")
 	unlock(t, r)
-	state("", false, false)
+	state()
 }
 
 // A2: a reader whose lease has ended does not count, though another one keeps the
@@ -272,16 +269,16 @@ func sidesAreSeparate(t *testing.T, p *place) {
 func deadHoldsDoNotCount(t *testing.T, p *place) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
-	dead := must(t)(a.Reader().Lock(background, holdfast.Lease(2*time.Second)))
-	alive := must(t)(b.Reader().Lock(background))
+	dead := must(t)(a.RLocker().Lock(background, holdfast.FixedLease(2*time.Second)))
+	alive := must(t)(b.RLocker().Lock(background))
 	<-dead.Context().Done()
 	waitFor(t, "the end of the lease", func() bool {
-		n, err := b.Reader().HoldCount(background, dead.Owner())
+		n, err := holdCount(b.RLocker(), dead.Owner())
 		return err == nil && n == 0
 	})
 	wantError(t, dead.Unlock(), holdfast.ErrLost)
-	again := must(t)(a.Reader().Lock(holdfast.WithOwner(background, dead.Owner())))
-	if n, err := b.Reader().HoldCount(background, dead.Owner()); n != 1 || err != nil {
+	again := must(t)(a.RLocker().Lock(holdfast.WithOwner(background, dead.Owner())))
+	if n, err := holdCount(b.RLocker(), dead.Owner()); n != 1 || err != nil {
 		t.Errorf("HoldCount: %d, %v", n, err)
 	}
 	unlock(t, again)
@@ -289,28 +286,29 @@ func deadHoldsDoNotCount(t *testing.T, p *place) {
 	nothingLeft(t, p, name)
 }
 
-// Each side can be taken from its holders, and the other one stays.
+// The readers' side can be taken from its holders, and the writer stays; the lock is
+// taken from all.
 func forceEachSide(t *testing.T, p *place) {
 	name := fresh()
 	m, tool := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
-	w := must(t)(m.Writer().Lock(background))
-	if did, err := tool.Reader().ForceUnlock(background); did || err != nil {
+	w := must(t)(m.Lock(background))
+	if did, err := tool.RLocker().ForceUnlock(background); did || err != nil {
 		t.Errorf("readers of a lock that is written: %v, %v", did, err)
 	}
-	r := must(t)(m.Reader().Lock(w.Context()))
-	if did, err := tool.Writer().ForceUnlock(background); !did || err != nil {
-		t.Errorf("the writer: %v, %v", did, err)
-	}
-	wantError(t, w.Unlock(), holdfast.ErrLost)
-	if locked, err := tool.Reader().Locked(background); !locked || err != nil {
-		t.Errorf("the reads went with the writer: %v, %v", locked, err)
-	}
-	other := must(t)(tool.Reader().Lock(background))
-	if did, err := tool.Reader().ForceUnlock(background); !did || err != nil {
+	r := must(t)(m.RLock(w.Context()))
+	if did, err := tool.RLocker().ForceUnlock(background); !did || err != nil {
 		t.Errorf("the readers: %v, %v", did, err)
 	}
 	wantError(t, r.Unlock(), holdfast.ErrLost)
-	wantError(t, other.Unlock(), holdfast.ErrLost)
+	if found, err := tool.Inspect(background); err != nil || len(found.Holders) != 1 || found.Holders[0].Mode != "write" {
+		t.Errorf("the writer went with the readers: %+v, %v", found, err)
+	}
+	r = must(t)(m.RLock(w.Context()))
+	if did, err := tool.ForceUnlock(background); !did || err != nil {
+		t.Errorf("all: %v, %v", did, err)
+	}
+	wantError(t, w.Unlock(), holdfast.ErrLost)
+	wantError(t, r.Unlock(), holdfast.ErrLost)
 	nothingLeft(t, p, name)
 }
 
@@ -321,12 +319,12 @@ func otherKindOfLock(t *testing.T, p *place) {
 	c := p.client(t)
 	plain := must(t)(c.NewMutex(name).Lock(background))
 	m := c.NewRWMutex(name)
-	for _, l := range []holdfast.Locker{m.Reader(), m.Writer()} {
+	for _, l := range []holdfast.Locker{m.RLocker(), m} {
 		_, err := l.TryLock(background)
 		wantError(t, err, holdfast.ErrOtherKind)
 	}
 	unlock(t, plain)
-	r := must(t)(m.Reader().Lock(background))
+	r := must(t)(m.RLocker().Lock(background))
 	_, err := c.NewMutex(name).TryLock(background)
 	wantError(t, err, holdfast.ErrOtherKind)
 	unlock(t, r)

@@ -68,27 +68,24 @@ func permitsOnTheWire(t *testing.T, p *place) {
 	s := permitsOf(t, p, name, 5)
 	held := "{" + name + "}:timeout"
 	before := time.Now()
-	h := must(t)(s.Acquire(background, 2, holdfast.Lease(time.Hour)))
+	h := must(t)(s.Acquire(background, 2, holdfast.FixedLease(time.Hour)))
 	p.want(t, name, "3", "GET", name)
 	p.want(t, name, "2", "ZCARD", held)
 	first := "return #redis.call('ZRANGE', KEYS[1], 0, 0)[1]"
 	p.want(t, name, "16", "EVAL", first, "1", held) // raw bytes, as in Redisson
 	p.want(t, name, "2", "ZCOUNT", held,            // by the server's clock, which is ours here
 		fmt.Sprint(before.Add(time.Hour).UnixMilli()), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
-	if ids := s.IDs(h); len(ids) != 2 || len(ids[0]) != 32 || ids[0] == ids[1] {
+	if ids := h.PermitIDs(); len(ids) != 2 || len(ids[0]) != 32 || ids[0] == ids[1] {
 		t.Errorf("ids %v", ids)
 	}
-	if free, err := s.Available(background); free != 3 || err != nil {
+	if free, err := available(s); free != 3 || err != nil {
 		t.Error(free, err)
 	}
-	if acquired, err := s.Acquired(background); acquired != 2 || err != nil {
-		t.Error(acquired, err)
-	}
 	found, err := s.Inspect(background)
-	if err != nil || len(found.Holders) != 2 || !slices.Contains(s.IDs(h), found.Holders[0].Owner) {
+	if err != nil || len(found.Holders) != 2 || found.Permits != 5 || !slices.Contains(h.PermitIDs(), found.Holders[0].Owner.String()) {
 		t.Errorf("Inspect: %+v, %v", found, err)
 	}
-	ok(t, s.Release(background, s.IDs(h)[0]), s.SetPermits(background, 4), s.AddPermits(background, 1))
+	ok(t, s.ReleasePermits(background, h.PermitIDs()[0]), s.SetPermits(background, 4), s.AddPermits(background, 1))
 	p.want(t, name, "4", "GET", name)
 	unlock(t, h) // it had one left
 	p.want(t, name, "5", "GET", name)
@@ -121,17 +118,17 @@ func permitsTakenAreTold(t *testing.T, p *place) {
 	hold := func(n int, options ...holdfast.LockOption) *holdfast.Hold {
 		return must(t)(s.Acquire(background, n, options...))
 	}
-	part, byID, forced := hold(2), hold(1, holdfast.Lease(time.Minute)), hold(1)
+	part, byID, forced := hold(2), hold(1, holdfast.FixedLease(time.Minute)), hold(1)
 	time.Sleep(1300 * time.Millisecond) // they listen
 	start := time.Now()
-	ok(t, other.Release(background, append(s.IDs(byID), s.IDs(part)[0])...))
+	ok(t, other.ReleasePermits(background, append(byID.PermitIDs(), part.PermitIDs()[0])...))
 	<-byID.Context().Done()
 	took := time.Since(start)
 	t.Logf("told after %v", took)
 	if took > time.Second { // it is 100 ms where nothing else has to be done
 		t.Errorf("told after %v", took)
 	}
-	waitFor(t, "the other hold to know", func() bool { return len(s.IDs(part)) == 1 })
+	waitFor(t, "the other hold to know", func() bool { return len(part.PermitIDs()) == 1 })
 	ok(t, part.Context().Err(), forced.Context().Err())
 	wantError(t, byID.Unlock(), holdfast.ErrLost)
 	unlock(t, part)
@@ -171,7 +168,7 @@ func permitsDoNotOverlap(t *testing.T, p *place) {
 					if crash {
 						lease = 100 * time.Millisecond
 					}
-					h, err := s.Acquire(background, n, holdfast.Lease(lease))
+					h, err := s.Acquire(background, n, holdfast.FixedLease(lease))
 					if crash && errors.Is(err, holdfast.ErrLost) {
 						continue // it was slow to come
 					}
@@ -209,7 +206,7 @@ func permitsDoNotOverlap(t *testing.T, p *place) {
 		t.Errorf("no more than %d was held at once: that proves nothing", most)
 	}
 	time.Sleep(150 * time.Millisecond) // the last crashed one's lease
-	if free, err := p.client(t).NewPermitSemaphore(name).Available(background); free != total || err != nil {
+	if free, err := available(p.client(t).NewPermitSemaphore(name)); free != total || err != nil {
 		t.Errorf("%d available at the end, %v", free, err)
 	}
 }
@@ -221,7 +218,7 @@ func semaphoreKeepsCount(t *testing.T, p *place) {
 	const total = 3
 	name := fresh()
 	main := p.client(t)
-	if set, err := main.NewSemaphore(name).TrySetPermits(background, total); !set || err != nil {
+	if set, err := main.NewUnleasedSemaphore(name).TrySetPermits(background, total); !set || err != nil {
 		t.Fatal(set, err)
 	}
 	var inside atomic.Int32
@@ -232,7 +229,7 @@ func semaphoreKeepsCount(t *testing.T, p *place) {
 		clients = append(clients, c)
 		for g := range 4 {
 			wg.Go(func() {
-				s := c.NewSemaphore(name)
+				s := c.NewUnleasedSemaphore(name)
 				for i := range 25 {
 					n := (g+i)%2 + 1
 					patience := time.Duration(g*i)*time.Millisecond + 5*time.Millisecond
@@ -267,7 +264,7 @@ func semaphoreKeepsCount(t *testing.T, p *place) {
 
 func semaphoreOnTheWire(t *testing.T, p *place) {
 	name := fresh()
-	s := p.client(t).NewSemaphore(name)
+	s := p.client(t).NewUnleasedSemaphore(name)
 	wantError(t, s.TryAcquire(background, 1), holdfast.ErrLocked)
 	ok(t, s.Release(2)) // makes it
 	p.want(t, name, "2", "GET", name)
@@ -284,8 +281,11 @@ func semaphoreOnTheWire(t *testing.T, p *place) {
 	}
 	p.want(t, name, "0", "GET", name)
 	p.do(t, name, "DEL", name)
-	if set, err := s.TrySetPermitsFor(background, 7, time.Minute); !set || err != nil {
+	if set, err := s.TrySetPermits(background, 7); !set || err != nil {
 		t.Error(set, err)
+	}
+	if there, err := s.Expire(background, time.Minute); !there || err != nil {
+		t.Error(there, err)
 	}
 	ok(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 1))
 	p.want(t, name, "7", "GET", name)
@@ -297,7 +297,7 @@ func semaphoreOnTheWire(t *testing.T, p *place) {
 func latchOnTheWire(t *testing.T, p *place) {
 	name := fresh()
 	l := p.client(t).NewLatch(name)
-	ok(t, l.Await(background), l.CountDown(background))
+	ok(t, l.Await(background), l.CountDown())
 	p.want(t, name, "0", "EXISTS", name)
 	if set, err := l.TrySetCount(background, 20); !set || err != nil {
 		t.Fatal(set, err)
@@ -309,11 +309,11 @@ func latchOnTheWire(t *testing.T, p *place) {
 	}
 	var wg sync.WaitGroup
 	for range 19 {
-		wg.Go(func() { ok(t, l.CountDown(background)) })
+		wg.Go(func() { ok(t, l.CountDown()) })
 	}
 	wg.Wait()
 	p.want(t, name, "1", "GET", name)
-	ok(t, l.CountDown(background))
+	ok(t, l.CountDown())
 	for range 4 {
 		ok(t, <-done)
 	}
@@ -356,13 +356,13 @@ func semaphoresHandOver(t *testing.T, p *place, name string) {
 		}
 		return next.Unlock()
 	}, h.Unlock)
-	if n, err := s.Available(background); n != 3 || err != nil {
+	if n, err := available(s); n != 3 || err != nil {
 		t.Error(n, err)
 	}
 	p.do(t, name, "DEL", name)
-	sem := a.NewSemaphore(name)
+	sem := a.NewUnleasedSemaphore(name)
 	ok(t, sem.Release(1), sem.Acquire(background, 1))
-	waits("semaphore", channel, func() error { return b.NewSemaphore(name).Acquire(background, 2) },
+	waits("semaphore", channel, func() error { return b.NewUnleasedSemaphore(name).Acquire(background, 2) },
 		func() error { return sem.Release(2) })
 	p.do(t, name, "DEL", name)
 	l := a.NewLatch(name)
@@ -370,7 +370,7 @@ func semaphoresHandOver(t *testing.T, p *place, name string) {
 		t.Fatal(set, err)
 	}
 	waits("latch", "redisson_countdownlatch__channel__{"+name+"}", func() error { return b.NewLatch(name).Await(background) },
-		func() error { return l.CountDown(background) })
+		func() error { return l.CountDown() })
 }
 
 func manyGetTheirTurn(t *testing.T, p *place) {
@@ -405,10 +405,10 @@ func manyExpireAtOnce(t *testing.T, p *place) {
 	name := fresh()
 	s := permitsOf(t, p, name, bundles*holdfast.MaxBundle)
 	for range bundles {
-		_ = must(t)(s.Acquire(background, holdfast.MaxBundle, holdfast.Lease(3*time.Second)))
+		_ = must(t)(s.Acquire(background, holdfast.MaxBundle, holdfast.FixedLease(3*time.Second)))
 	}
 	waitFor(t, "all permits", func() bool {
-		free, err := s.Available(background)
+		free, err := available(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -432,9 +432,9 @@ func TestSemaphoresOnCluster(t *testing.T) {
 			permitsTakenAreTold(t, p)
 			tagged := "{tag}:" + fresh()
 			unlock(t, must(t)(permitsOf(t, p, tagged, 2).Acquire(background, 2)))
-			ok(t, p.client(t).NewSemaphore("{tag}:"+fresh()).Release(1))
+			ok(t, p.client(t).NewUnleasedSemaphore("{tag}:"+fresh()).Release(1))
 			// A10: its channel, which Redisson puts braces around, is in another slot.
-			wantError(t, p.client(t).NewLatch(tagged).Await(background), holdfast.ErrInvalidName)
+			wantError(t, p.client(t).NewLatch(tagged).Await(background), holdfast.ErrInvalid)
 		})
 	}
 }
@@ -576,9 +576,9 @@ func usePermits(t *testing.T, c *holdfast.Client, asking func() (asked func(got 
 	}
 	got, asked := make(chan error, 1), asking()
 	go func() {
-		next, err := s.Acquire(background, 2, holdfast.Wait(2*time.Second), holdfast.Lease(300*time.Millisecond))
+		next, err := s.Acquire(background, 2, holdfast.Wait(2*time.Second), holdfast.FixedLease(300*time.Millisecond))
 		if err == nil {
-			_, err = s.LeaseOf(background, s.IDs(next)[0])
+			_, err = leaseOf(s, next.PermitIDs()[0])
 			<-next.Context().Done()
 			time.Sleep(20 * time.Millisecond) // expired, and not given back
 		}
@@ -586,15 +586,15 @@ func usePermits(t *testing.T, c *holdfast.Client, asking func() (asked func(got 
 	}()
 	asked(got)
 	_, err1 := s.Inspect(background)
-	_, err2 := s.Available(background)
+	_, err2 := available(s)
 	err = errors.Join(h.Extend(background, time.Minute), h.Unlock(), err1, err2)
 	err = errors.Join(err, <-got)
 	if err != nil {
 		return err
 	}
 	if h, err = s.TryLock(background); err == nil {
-		id := s.IDs(h)[0]
-		err = errors.Join(s.UpdateLease(background, id, time.Minute), s.Release(background, id))
+		id := h.PermitIDs()[0]
+		err = errors.Join(s.ExtendPermit(background, id, time.Minute), s.ReleasePermits(background, id))
 	}
 	_, err3 := s.ForceUnlock(background)
 	return errors.Join(err, err3)
@@ -602,8 +602,8 @@ func usePermits(t *testing.T, c *holdfast.Client, asking func() (asked func(got 
 
 func useSemaphore(t *testing.T, c *holdfast.Client, asking func() (asked func(got chan error))) error {
 	t.Helper()
-	s := c.NewSemaphore("s:x")
-	_, err := s.TrySetPermitsFor(background, 3, time.Minute)
+	s := c.NewUnleasedSemaphore("s:x")
+	_, err := s.TrySetPermits(background, 3)
 	if err = errors.Join(err, s.Acquire(background, 3, holdfast.Wait(time.Second))); err != nil {
 		return err
 	}
@@ -614,7 +614,7 @@ func useSemaphore(t *testing.T, c *holdfast.Client, asking func() (asked func(go
 	go func() { got <- s.Acquire(background, 2, holdfast.Wait(2*time.Second)) }()
 	asked(got)
 	err = errors.Join(s.Release(2), <-got)
-	_, err1 := s.Available(background)
+	_, err1 := available(s)
 	_, err2 := s.Drain(background)
 	return errors.Join(err, err1, err2)
 }
@@ -629,7 +629,7 @@ func useLatch(t *testing.T, c *holdfast.Client, asking func() (asked func(got ch
 	got, asked := make(chan error, 1), asking()
 	go func() { got <- l.Await(background, holdfast.Wait(2*time.Second)) }()
 	asked(got)
-	err := errors.Join(err1, l.CountDown(background), l.CountDown(background), <-got)
+	err := errors.Join(err1, l.CountDown(), l.CountDown(), <-got)
 	_, err2 := l.Delete(background)
 	return errors.Join(err, err2)
 }

@@ -138,13 +138,13 @@ func untoldOthers(t *testing.T, admin, p *place) {
 	t.Helper()
 	var o told
 	c, name := p.client(t, o.hooks()), fresh()
-	permits, semaphore, latch := c.NewPermitSemaphore(name+"p"), c.NewSemaphore(name+"s"), c.NewLatch(name+"l")
+	permits, semaphore, latch := c.NewPermitSemaphore(name+"p"), c.NewUnleasedSemaphore(name+"s"), c.NewLatch(name+"l")
 	wantUntold(t, "SetPermits", permits.SetPermits(background, 2), "redisson_sc")
 	h := must(t)(permits.TryLock(background))
 	wantUntold(t, "Unlock", h.Unlock(), "redisson_sc")
 	admin.want(t, name, "2", "GET", name+"p")
 	h = must(t)(permits.TryLock(background))
-	wantUntold(t, "permits.Release", permits.Release(background, permits.IDs(h)...), "redisson_sc")
+	wantUntold(t, "permits.Release", permits.ReleasePermits(background, h.PermitIDs()...), "redisson_sc")
 	admin.want(t, name, "2", "GET", name+"p")
 	wantError(t, h.Unlock(), holdfast.ErrLost)
 	wantUntold(t, "AddPermits", permits.AddPermits(background, 1), "redisson_sc")
@@ -164,8 +164,8 @@ func untoldOthers(t *testing.T, admin, p *place) {
 	if !set {
 		t.Error("TrySetCount set nothing")
 	}
-	ok(t, latch.CountDown(background))
-	wantUntold(t, "CountDown", latch.CountDown(background), "redisson_countdownlatch")
+	ok(t, latch.CountDown())
+	wantUntold(t, "CountDown", latch.CountDown(), "redisson_countdownlatch")
 	admin.want(t, name, "0", "EXISTS", name+"l")
 	if errs, _ := o.all(); len(errs) > 0 {
 		t.Errorf("told in the background: %v", errs)
@@ -175,7 +175,7 @@ func untoldOthers(t *testing.T, admin, p *place) {
 	wantUntold(t, "multi", must(t)(m.TryLock(background)).Unlock(), "redisson_lock__channel")
 	admin.want(t, name, "0", "EXISTS", "{"+name+"}1", "{"+name+"}2")
 	// Do has nothing to say but that; a sync.Locker goes on, and tells the hooks.
-	wantUntold(t, "Do", holdfast.Do(background, c.NewMutex(name), func(context.Context) error { return nil }), name)
+	wantUntold(t, "Do", holdfast.Do(background, c.NewMutex(name), func(context.Context, *holdfast.Hold) error { return nil }), name)
 	locker := holdfast.SyncLocker(background, c.NewMutex(name))
 	locker.Lock()
 	locker.Unlock() //nolint:staticcheck // what it is about is Unlock

@@ -40,7 +40,7 @@ type Fair struct{ Mutex }
 // ask is a request about the line. The channels of its waiters all begin with that
 // of the lock.
 func (l Fair) ask(s *driver.Script, token bool, args ...string) script.Request {
-	keys := append([]string{l.Name}, l.AuxKeys()...)
+	keys := []string{l.Name, FairQueueKey(l.Name), FairTimeoutsKey(l.Name), FairHeartbeatsKey(l.Name)}
 	if token {
 		keys = append(keys, TokenKey(l.Name))
 	}
@@ -74,14 +74,6 @@ func (l Fair) Force(holders []string) script.Request {
 
 // Inspect asks how it stands, and who waits.
 func (l Fair) Inspect() script.Request { return l.ask(FairScripts.Inspect, l.Fenced) }
-
-// Size asks how large it is.
-func (l Fair) Size() script.Request { return script.Request{Script: size, Keys: l.Inspect().Keys} }
-
-// AuxKeys are the line.
-func (l Fair) AuxKeys() []string {
-	return []string{FairQueueKey(l.Name), FairTimeoutsKey(l.Name), FairHeartbeatsKey(l.Name)}
-}
 
 // Leave takes the owner out of the line.
 func (l Fair) Leave(owner string) script.Request {

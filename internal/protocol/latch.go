@@ -72,11 +72,6 @@ func (l Latch) Set(o Once, n int) script.Request {
 	return l.ask(latchScripts.set, o, NewCount, strconv.Itoa(n))
 }
 
-// Size asks how large it is.
-func (l Latch) Size() script.Request {
-	return script.Request{Script: size, Keys: append([]string{l.Name}, l.auxKeys()...)}
-}
-
 // ReadCount reads the refusal of a latch: the count, and the server's time, µs.
 func ReadCount(r script.Reply) (count int, at int64, err error) {
 	n, err := r.Int(3)

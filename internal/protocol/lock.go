@@ -43,11 +43,6 @@ type Lock interface {
 	Force(holders []string) script.Request
 	// Inspect asks how things stand; see [ReadState].
 	Inspect() script.Request
-	// Size asks how many bytes the lock's keys take.
-	Size() script.Request
-	// AuxKeys are the keys beside the lock itself that may be deleted at any time:
-	// those who need them write them again.
-	AuxKeys() []string
 }
 
 // Acquire is what an acquire asks for.

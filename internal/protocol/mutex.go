@@ -86,12 +86,6 @@ func (l Mutex) Inspect() script.Request {
 	return script.Request{Script: MutexScripts.Inspect, Keys: l.keys(l.Fenced)}
 }
 
-// Size asks how large it is.
-func (l Mutex) Size() script.Request { return script.Request{Script: size, Keys: l.keys(l.Fenced)} }
-
-// AuxKeys are none.
-func (Mutex) AuxKeys() []string { return nil }
-
 // Leave has nothing to ask: who waits does not stand in Redis.
 func (Mutex) Leave(string) script.Request { return script.Request{} }
 

@@ -9,10 +9,9 @@ import (
 
 // These are the same for all kinds.
 var (
-	size      = load("object", "size", "rw")
 	deleteKey = load("object", "delete")
 	expire    = load("object", "expire")
-	ttl       = load("object", "ttl")
+	inspect   = load("object", "inspect", "calls")
 )
 
 // Delete asks that none of these keys is there.
@@ -23,8 +22,10 @@ func Expire(keys []string, d time.Duration) script.Request {
 	return script.Request{Script: expire, Keys: keys, Args: []string{millis(d)}}
 }
 
-// TTL asks for how long a key lives.
-func TTL(key string) script.Request { return script.Request{Script: ttl, Keys: []string{key}} }
+// InspectNumber asks for the number of a key, and for how long it lives; see [ReadState].
+func InspectNumber(key string) script.Request {
+	return script.Request{Script: inspect, Keys: []string{key}}
+}
 
 // Once makes a call without an owner have its effect once: Redis keeps its id for a
 // while.

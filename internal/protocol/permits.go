@@ -12,13 +12,12 @@ import (
 )
 
 var permitsScripts = struct {
-	acquire, release, renew, inspect, count, lease, set, add *driver.Script
+	acquire, release, renew, inspect, lease, set, add *driver.Script
 }{
 	acquire: load("permits", "acquire", "semaphore_next", "permits"),
 	release: load("permits", "release", "permits"),
 	renew:   load("permits", "renew"),
 	inspect: load("permits", "inspect", "permits"),
-	count:   load("permits", "count", "permits"),
 	lease:   load("permits", "lease", "permits"),
 	set:     load("permits", "set", "permits", "calls"),
 	add:     load("permits", "add", "permits", "calls"),
@@ -52,11 +51,7 @@ func (p Permits) Add(o Once, delta int) script.Request {
 	return p.once(permitsScripts.add, o.args(int64(delta)))
 }
 
-// Count asks how many are available, and how many held.
-func (p Permits) Count() script.Request { return p.ask(permitsScripts.count) }
-
-// Lease asks that a permit is held for at least d, and for how long it is; with 0 it
-// only asks. Its holder is told.
+// Lease asks that a permit is held for at least d. Its holder is told.
 func (p Permits) Lease(id string, d time.Duration) script.Request {
 	return p.ask(permitsScripts.lease, id, millis(d), PermitsChannel(p.Name))
 }
@@ -85,14 +80,6 @@ func (p Permits) Force(holders []string) script.Request {
 
 // Inspect asks for the permits that are held.
 func (p Permits) Inspect() script.Request { return p.ask(permitsScripts.inspect) }
-
-// Size asks how large it is.
-func (p Permits) Size() script.Request {
-	return script.Request{Script: size, Keys: append([]string{p.Name, PermitsKey(p.Name)}, p.AuxKeys()...)}
-}
-
-// AuxKeys are the reservation and the calls.
-func (p Permits) AuxKeys() []string { return []string{ReservationKey(p.Name), CallsKey(p.Name)} }
 
 // Bundle is several permits of a [Permits] that are acquired, renewed and released
 // as one.

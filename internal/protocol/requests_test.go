@@ -102,10 +102,10 @@ func TestReadReplies(t *testing.T) {
 	equal(ReadRetry(reply(int64(1500), "c:1")), 1501*time.Millisecond)
 	equal(ReadRetry(reply(int64(-1), "c:1")), time.Duration(-1))
 
-	state, err := ReadState(reply(int64(-1), "write", "7", []any{"c:1", "2"}, []any{"d:1"}))
-	equal(state, State{TTL: -1, Mode: "write", Token: 7, Holders: []Holder{{"c:1", 2}}, Waiters: []string{"d:1"}})
+	state, err := ReadState(reply(int64(-1), "7", []any{"c:1", "write", "2", "-1"}, []any{"d:1"}, int64(3)))
+	equal(state, State{TTL: -1, Token: 7, Holders: []Holder{{"c:1", "write", 2, -1}}, Waiters: []string{"d:1"}, Number: 3})
 	equal(err, nil)
-	for _, bad := range [][]any{{}, {int64(1)}, {int64(1), ""}, {int64(1), "", "x"}, {int64(1), "", "1", "x"}, {int64(1), "", "1", []any{"c:1", "x"}}} {
+	for _, bad := range [][]any{{}, {int64(1)}, {int64(1), "x"}, {int64(1), "1", "x"}, {int64(1), "1", []any{"c:1", "", "x", "1"}}, {int64(1), "1", []any{"c:1", ""}}} {
 		if _, err := ReadState(reply(bad...)); err == nil {
 			t.Errorf("%v was read", bad)
 		}

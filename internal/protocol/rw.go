@@ -16,7 +16,7 @@ var (
 		Renew:   load("read", "renew", "rw"),
 		Adopt:   load("read", "adopt", "rw"),
 		Force:   load("read", "force", "rw"),
-		Inspect: load("read", "inspect", "rw"),
+		Inspect: rwInspect,
 	}
 	WriteScripts = Scripts{
 		Acquire: load("write", "acquire", "rw"),
@@ -24,10 +24,13 @@ var (
 		Renew:   MutexScripts.Renew,
 		Adopt:   load("write", "adopt", "rw"),
 		Force:   load("write", "force", "rw"),
-		Inspect: load("write", "inspect", "rw"),
+		Inspect: rwInspect,
 		Leave:   load("write", "leave", "rw"),
 	}
 )
+
+// rwInspect is about both sides.
+var rwInspect = load("rw", "inspect", "rw")
 
 // Reservation is how long a waiter is believed to be there for whom others make
 // way. Waiters ask again well within it.
@@ -89,26 +92,16 @@ func (l Read) Force(holders []string) script.Request {
 	}
 }
 
-// Inspect asks who reads.
+// Inspect asks who holds it, for reading or writing.
 func (l Read) Inspect() script.Request {
 	return script.Request{Script: ReadScripts.Inspect, Keys: []string{l.Name}, Args: []string{ReadPrefix(l.Name)}}
 }
-
-// Size asks how large both sides are, which are one thing in Redis.
-func (l Read) Size() script.Request { return rwSize(l.Name, l.Name) }
-
-// AuxKeys are none.
-func (Read) AuxKeys() []string { return nil }
 
 // Leave has nothing to ask: readers do not stand in Redis while they wait.
 func (Read) Leave(string) script.Request { return script.Request{} }
 
 // Channel is one for all.
 func (l Read) Channel(string) string { return RWChannel(l.Name) }
-
-func rwSize(name string, keys ...string) script.Request {
-	return script.Request{Script: size, Keys: append(keys, ReservationKey(name)), Args: []string{ReadPrefix(name)}}
-}
 
 // Write is the side of a read-write lock that one holds.
 type Write struct {
@@ -174,16 +167,10 @@ func (l Write) Force(holders []string) script.Request {
 	}
 }
 
-// Inspect asks who writes.
+// Inspect asks who holds it, for reading or writing.
 func (l Write) Inspect() script.Request {
-	return script.Request{Script: WriteScripts.Inspect, Keys: l.keys(l.Fenced, l.Name)}
+	return script.Request{Script: WriteScripts.Inspect, Keys: l.keys(l.Fenced, l.Name), Args: []string{ReadPrefix(l.Name)}}
 }
-
-// Size is that of [Read], and that of the token.
-func (l Write) Size() script.Request { return rwSize(l.Name, l.keys(l.Fenced, l.Name)...) }
-
-// AuxKeys are the reservation of a writer who waits.
-func (l Write) AuxKeys() []string { return []string{ReservationKey(l.Name)} }
 
 // Leave takes the reservation back.
 func (l Write) Leave(owner string) script.Request {

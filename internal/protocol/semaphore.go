@@ -24,14 +24,13 @@ func PermitsChannel(name string) string { return Prefixed("holdfast_lost", name)
 
 // semaphoreScripts are those of the semaphore without leases.
 var semaphoreScripts = struct {
-	acquire, undo, add, drain, set, available *driver.Script
+	acquire, undo, add, drain, set *driver.Script
 }{
-	acquire:   load("semaphore", "acquire", "semaphore_next", "calls", "semaphore"),
-	undo:      load("semaphore", "undo", "semaphore_next", "calls", "semaphore"),
-	add:       load("semaphore", "add", "calls", "semaphore"),
-	drain:     load("semaphore", "drain", "calls", "semaphore"),
-	set:       load("semaphore", "set", "calls", "semaphore"),
-	available: load("semaphore", "available", "calls"),
+	acquire: load("semaphore", "acquire", "semaphore_next", "calls", "semaphore"),
+	undo:    load("semaphore", "undo", "semaphore_next", "calls", "semaphore"),
+	add:     load("semaphore", "add", "calls", "semaphore"),
+	drain:   load("semaphore", "drain", "calls", "semaphore"),
+	set:     load("semaphore", "set", "calls", "semaphore"),
 }
 
 // semaphoreLeave is the script by which a waiter of either semaphore leaves.
@@ -61,24 +60,13 @@ func (s Semaphore) Add(o Once, n int, ifExists bool) script.Request {
 	return s.ask(semaphoreScripts.add, append(o.args(int64(n)), flag(ifExists)))
 }
 
-// Set makes so many permits available, if there is no semaphore, for so long; 0: for
-// ever.
-func (s Semaphore) Set(o Once, n int, ttl time.Duration) script.Request {
-	return s.ask(semaphoreScripts.set, o.args(int64(n), ttl.Milliseconds()))
+// Set makes so many permits available, if there is no semaphore.
+func (s Semaphore) Set(o Once, n int) script.Request {
+	return s.ask(semaphoreScripts.set, o.args(int64(n)))
 }
 
 // Drain takes all permits that are available.
 func (s Semaphore) Drain(o Once) script.Request { return s.ask(semaphoreScripts.drain, o.args(0)) }
-
-// Available asks how many permits are available.
-func (s Semaphore) Available() script.Request {
-	return script.Request{Script: semaphoreScripts.available, Keys: []string{s.Name}}
-}
-
-// Size asks how large it is.
-func (s Semaphore) Size() script.Request {
-	return script.Request{Script: size, Keys: []string{s.Name, ReservationKey(s.Name), CallsKey(s.Name)}}
-}
 
 // Taking is one acquire of so many permits of a [Semaphore], which has an id of its
 // own, and so has what takes it back.

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -51,19 +53,21 @@ func ReadRetry(r script.Reply) time.Duration {
 	return -1
 }
 
-// State is how a lock stands.
+// State is how a lock, a semaphore or a latch stands.
 type State struct {
-	TTL     time.Duration // 0: it is free; -1: it does not expire
-	Mode    string        // of a read-write lock that is held
+	TTL     time.Duration // 0: nobody holds it, or it is not there; -1: it does not expire
 	Token   int64         // the last one; 0: none
 	Holders []Holder
 	Waiters []string
+	Number  int // of permits that are available; or the count of a latch
 }
 
-// Holder is one who holds a lock, and how often.
+// Holder is one who holds a lock.
 type Holder struct {
 	Owner string
-	Count int
+	Mode  string // of a read-write lock: read or write
+	Count int    // how often it holds the lock
+	TTL   time.Duration
 }
 
 // ReadState reads the reply to Inspect.
@@ -73,27 +77,41 @@ func ReadState(r script.Reply) (s State, err error) {
 		return s, err
 	}
 	s.TTL = lifetime(pttl)
-	if s.Mode, err = r.Text(1); err != nil {
-		return s, err
-	}
-	token, err := r.Text(2)
+	token, err := r.Text(1)
 	if err != nil {
 		return s, err
 	}
 	if s.Token, err = strconv.ParseInt(token, 10, 64); err != nil {
 		return s, err
 	}
-	holders, err := r.List(3)
+	holders, err := r.List(2)
 	if err != nil {
 		return s, err
 	}
-	for i := 0; i+1 < len(holders); i += 2 {
-		count, err := strconv.Atoi(holders[i+1])
+	for holder := range slices.Chunk(holders, 4) {
+		h, err := readHolder(holder)
 		if err != nil {
 			return s, err
 		}
-		s.Holders = append(s.Holders, Holder{Owner: holders[i], Count: count})
+		s.Holders = append(s.Holders, h)
 	}
-	s.Waiters, err = r.List(4)
+	if s.Waiters, err = r.List(3); err != nil || len(r.Rest) <= 4 {
+		return s, err
+	}
+	number, err := r.Int(4)
+	s.Number = int(number)
 	return s, err
+}
+
+// readHolder reads an owner, a mode, a count and a time to live.
+func readHolder(texts []string) (Holder, error) {
+	if len(texts) < 4 {
+		return Holder{}, fmt.Errorf("a holder of %d texts", len(texts))
+	}
+	count, err := strconv.Atoi(texts[2])
+	if err != nil {
+		return Holder{}, err
+	}
+	pttl, err := strconv.ParseInt(texts[3], 10, 64)
+	return Holder{Owner: texts[0], Mode: texts[1], Count: count, TTL: lifetime(pttl)}, err
 }

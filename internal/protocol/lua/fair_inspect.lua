@@ -3,7 +3,7 @@
 -- KEYS[1..4]  see fair.lua
 -- KEYS[5]     the last fencing token, if one is wanted
 --
--- {1, now, pttl, mode, token, {owner, count...}, {waiter...}}
+-- {1, now, pttl, token, {owner, mode, count, pttl...}, {waiter...}}
 --
 -- pttl is -2 if the lock is free and -1 if it never expires; mode is empty. The
 -- waiters are those of the first LOOK places who are believed in, the next one
@@ -17,8 +17,9 @@ for _, waiter in ipairs(redis.call('LRANGE', KEYS[2], 0, LOOK - 1)) do
     waiters[#waiters + 1] = waiter
   end
 end
-local holders = redis.call('HGETALL', KEYS[1])
-if holders[3] then
+local found, pttl = redis.call('HGETALL', KEYS[1]), redis.call('PTTL', KEYS[1])
+if found[3] then
   return redis.error_reply(OTHER_KIND)
 end
-return {1, at, redis.call('PTTL', KEYS[1]), '', token, holders, waiters}
+local holders = found[1] and {found[1], '', found[2], tostring(pttl)} or {}
+return {1, at, pttl, token, holders, waiters}

@@ -3,13 +3,14 @@
 -- KEYS[1]  the lock, a hash of owner -> count
 -- KEYS[2]  the last fencing token, if one is wanted
 --
--- {1, now, pttl, mode, token, {owner, count...}, {waiter...}}
+-- {1, now, pttl, token, {owner, mode, count, pttl...}, {waiter...}}
 --
 -- pttl is -2 if the lock is free and -1 if it never expires; mode is empty, and
 -- so are the waiters, because they do not stand in Redis.
 local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
-local holders = redis.call('HGETALL', KEYS[1])
-if holders[3] then
+local found, pttl = redis.call('HGETALL', KEYS[1]), redis.call('PTTL', KEYS[1])
+if found[3] then
   return redis.error_reply(OTHER_KIND)
 end
-return {1, at, redis.call('PTTL', KEYS[1]), '', token, holders, {}}
+local holders = found[1] and {found[1], '', found[2], tostring(pttl)} or {}
+return {1, at, pttl, token, holders, {}}

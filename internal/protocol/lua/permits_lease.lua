@@ -4,17 +4,17 @@
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the permits that are held
 -- ARGV[4]  the permit's id
--- ARGV[5]  time to live, ms; 0 only asks
+-- ARGV[5]  time to live, ms
 -- ARGV[6]  the channel on which the holder is told of a change
 --
--- {1, now, left}  it is, for so many ms; -1: for ever
--- {0, now}        it is not held
+-- {1, now}  it is
+-- {0, now}  it is not held
 local score = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[4]) or '0')
 if score == 0 then
   return {0, at}
 end
 local never, expiry = score >= 922337203685477, at + tonumber(ARGV[5])
-if ARGV[5] ~= '0' and (never or score < expiry) then
+if never or score < expiry then
   local wrong = lease_error(ARGV[5])
   if wrong then
     return wrong
@@ -25,6 +25,5 @@ if ARGV[5] ~= '0' and (never or score < expiry) then
   tell_holders(ARGV[6])
   even_if_full('ZREM', KEYS[2])
   redis.call('ZADD', KEYS[2], whole(expiry), ARGV[4])
-  never, score = false, expiry
 end
-return {1, at, never and -1 or score - at}
+return {1, at}

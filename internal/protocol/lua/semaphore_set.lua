@@ -5,7 +5,6 @@
 -- ARGV[4]  the call's id
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  so many
--- ARGV[7]  how long the semaphore lives, ms; 0: until it is deleted
 --
 -- {1, now}  it has
 -- {0, now}  it exists already
@@ -15,14 +14,5 @@ end
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return {0, at}
 end
-if ARGV[7] ~= '0' then
-  wrong = lease_error(ARGV[7])
-  if wrong then
-    return wrong
-  end
-end
 change(n)
-if ARGV[7] ~= '0' then
-  redis.call('PEXPIRE', KEYS[1], ARGV[7])
-end
 return {1, at, untold}

@@ -67,7 +67,7 @@ func (s *show) lateWrite(ctx context.Context) error {
 	defer over()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	first, err := a.NewMutex(name, holdfast.Fenced()).Lock(ctx, holdfast.Lease(fencedLease))
+	first, err := a.NewMutex(name, holdfast.Fenced()).Lock(ctx, holdfast.FixedLease(fencedLease))
 	if err != nil {
 		return err
 	}

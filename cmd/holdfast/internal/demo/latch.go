@@ -80,7 +80,7 @@ func (s *show) race(ctx context.Context) error {
 	}
 	s.Stage.Point(millis(beforeGun) + " later nobody has started.")
 	gun := time.Now()
-	if err := judge.NewLatch(r.start).CountDown(ctx); err != nil {
+	if err := judge.NewLatch(r.start).CountDown(); err != nil {
 		return err
 	}
 	arrived := make(chan error, 1)
@@ -114,7 +114,7 @@ func (r *race) run(ctx context.Context, client *holdfast.Client) error {
 		return err
 	}
 	r.finished <- time.Now()
-	return client.NewLatch(r.finish).CountDown(ctx)
+	return client.NewLatch(r.finish).CountDown()
 }
 
 // watch shows the second latch until the judge goes on.

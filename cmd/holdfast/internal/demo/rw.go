@@ -41,14 +41,14 @@ func (s *show) readersAndWriters(ctx context.Context) error {
 	for i := range readers {
 		a.actors = append(a.actors, actor{
 			name: fmt.Sprintf("reader %d", i+1), short: fmt.Sprintf("r%d", i+1),
-			lock: func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex(name).Reader() },
+			lock: func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex(name).RLocker() },
 			stay: between{150, 300}, rest: between{100, 300},
 		})
 	}
 	for i := range writers {
 		a.actors = append(a.actors, actor{
 			name: fmt.Sprintf("writer %d", i+1), short: fmt.Sprintf("w%d", i+1),
-			lock: func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex(name, holdfast.WritersFirst()).Writer() },
+			lock: func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex(name, holdfast.WritersFirst()) },
 			stay: between{80, 150}, rest: between{400, 600},
 		})
 	}
@@ -113,7 +113,7 @@ func (s *show) downgrade(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lock := client.NewRWMutex(s.rwKey("downgrade"))
-	write, err := lock.Writer().Lock(ctx)
+	write, err := lock.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -122,12 +122,12 @@ func (s *show) downgrade(ctx context.Context) error {
 		return err
 	}
 	reader, writer := make(chan taken, 1), make(chan taken, 1)
-	go func() { reader <- take(ctx, other.NewRWMutex(lock.Name()).Reader()) }()
-	go func() { writer <- take(ctx, other.NewRWMutex(lock.Name()).Writer()) }()
+	go func() { reader <- take(ctx, other.NewRWMutex(lock.Name()).RLocker()) }()
+	go func() { writer <- take(ctx, other.NewRWMutex(lock.Name())) }()
 	if err := s.nobody(ctx, "the other reader and the other writer wait", reader, writer); err != nil {
 		return err
 	}
-	read, err := lock.Reader().Lock(holdfast.WithOwner(ctx, owner))
+	read, err := lock.RLocker().Lock(holdfast.WithOwner(ctx, owner))
 	if err != nil {
 		return err
 	}

@@ -138,14 +138,9 @@ func leaseOfOther(ctx context.Context, semaphore *holdfast.PermitSemaphore, ours
 		return 0, err
 	}
 	for _, h := range found.Holders {
-		if h.Owner == semaphore.IDs(ours)[0] {
-			continue
+		if h.Owner.String() != ours.PermitIDs()[0] {
+			return h.TTL, nil
 		}
-		left, err := semaphore.LeaseOf(ctx, h.Owner)
-		if errors.Is(err, holdfast.ErrNotHeld) { // it has just ended
-			return 0, nil
-		}
-		return left, err
 	}
 	return 0, nil
 }

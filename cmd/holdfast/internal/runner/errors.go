@@ -50,8 +50,7 @@ func (r *run) refused(err error) *exit.Error {
 	case errors.As(err, &backend):
 		return exit.Because(exit.Unavailable, "the %s was not acquired, because Redis (%s) cannot be used: %v",
 			r.what(), r.Server, connect.Explain(backend.Err))
-	case errors.Is(err, holdfast.ErrInvalidName), errors.Is(err, holdfast.ErrInvalidLease),
-		errors.Is(err, holdfast.ErrInvalidOption):
+	case errors.Is(err, holdfast.ErrInvalid):
 		return &exit.Error{Code: exit.Usage, Err: plain(err)}
 	case errors.Is(err, holdfast.ErrLost):
 		return &exit.Error{Code: exit.Lost, Err: plain(err)}
@@ -63,8 +62,8 @@ func (r *run) refused(err error) *exit.Error {
 func (r *run) heldBy(locked *holdfast.LockedError) error {
 	holder := "another owner"
 	switch {
-	case locked.Holder != "":
-		holder = locked.Holder
+	case !locked.Holder.IsZero():
+		holder = locked.Holder.String()
 	case r.Kind == Fair:
 		holder = "those who stand in line for it"
 	}

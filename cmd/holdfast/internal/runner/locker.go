@@ -12,22 +12,25 @@ import (
 
 // locker is the lock of the configuration.
 func (r *run) locker() holdfast.Locker {
-	var options []holdfast.MutexOption
+	// Commands that read may come one after the other without end.
+	ofWriter := []holdfast.RWOption{holdfast.WritersFirst()}
+	var ofMutex []holdfast.MutexOption
+	var ofFair []holdfast.FairOption
 	if r.Fenced {
-		options = append(options, holdfast.Fenced())
+		fenced := holdfast.Fenced()
+		ofMutex, ofFair, ofWriter = append(ofMutex, fenced), append(ofFair, fenced), append(ofWriter, fenced)
 	}
 	switch r.Kind {
 	case Fair:
-		return r.client.NewFairMutex(r.Name, options...)
+		return r.client.NewFairMutex(r.Name, ofFair...)
 	case Read:
-		return r.client.NewRWMutex(r.Name).Reader()
+		return r.client.NewRWMutex(r.Name).RLocker()
 	case Write:
-		// Commands that read may come one after the other without end.
-		return r.client.NewRWMutex(r.Name, append(options, holdfast.WritersFirst())...).Writer()
+		return r.client.NewRWMutex(r.Name, ofWriter...)
 	case Semaphore:
 		return r.client.NewPermitSemaphore(r.Name)
 	default:
-		return r.client.NewMutex(r.Name, options...)
+		return r.client.NewMutex(r.Name, ofMutex...)
 	}
 }
 
@@ -56,7 +59,8 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 		ctx, cancel = context.WithTimeout(ctx, *r.Wait)
 		defer cancel()
 	}
-	had, err := semaphore.Permits(ctx)
+	found, err := semaphore.Inspect(ctx)
+	had := found.Permits
 	switch {
 	case err != nil:
 	case r.Permits == nil && had == 0:

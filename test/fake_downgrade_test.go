@@ -1,0 +1,120 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// A downgrade lets no writer in, whatever happens to its messages, and leaves one read
+// hold with the lease of the write hold.
+func TestDowngradeUnderFaults(t *testing.T) {
+	for name, fault := range faults {
+		for _, step := range []string{"acquire", "release"} {
+			t.Run(name+"/"+step, func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					c, d := w.client()
+					other, _ := w.client()
+					m := c.NewRWMutex("x")
+					parent, cancel := context.WithCancel(background)
+					defer cancel()
+					write := must(t)(m.Lock(parent, holdfast.RenewedLease(10*time.Second)))
+					wrote := make(chan *holdfast.Hold)
+					go func() { wrote <- must(t)(other.NewRWMutex("x").Lock(background)) }()
+					time.Sleep(time.Second)
+					once(d, step, fault)
+					read := must(t)(m.Downgrade(write))
+					select {
+					case <-wrote:
+						t.Error("a writer got in")
+					case <-time.After(time.Minute): // it is renewed
+					}
+					found, err := m.Inspect(background)
+					if err != nil || len(found.Holders) != 1 || found.Holders[0] != (holdfast.Holder{
+						Owner: write.Owner(), Mode: "read", Count: 1, TTL: found.Holders[0].TTL,
+					}) || found.Holders[0].TTL > 10*time.Second {
+						t.Errorf("%+v, %v", found, err)
+					}
+					if _, ok := holdfast.OwnerFrom(read.Context(), c.NewMutex("y")); ok {
+						t.Error("its context speaks for another lock")
+					}
+					cancel()
+					if read.Context().Err() == nil {
+						t.Error("its context does not end with the one that the writer's came from")
+					}
+					unlock(t, read)
+					unlock(t, <-wrote)
+				})
+			})
+		}
+	}
+}
+
+// What is no write hold of the lock is refused, and one that is lost is no read hold.
+func TestDowngradeRefused(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		tool, _ := w.client()
+		m := c.NewRWMutex("x")
+		plain, read := must(t)(c.NewMutex("y").Lock(background)), must(t)(m.RLock(background))
+		for _, h := range []*holdfast.Hold{plain, read} {
+			_, err := m.Downgrade(h)
+			wantError(t, err, holdfast.ErrInvalid)
+			if err := h.Context().Err(); err != nil {
+				t.Error(err)
+			}
+			unlock(t, h)
+		}
+		write := must(t)(m.Lock(background))
+		unlock(t, write)
+		_, err := m.Downgrade(write)
+		wantError(t, err, holdfast.ErrNotHeld)
+
+		// It is taken away, and another writes, before its holder has noticed.
+		write = must(t)(m.Lock(background, holdfast.FixedLease(time.Hour)))
+		if did, err := tool.NewRWMutex("x").ForceUnlock(background); !did || err != nil {
+			t.Fatal(did, err)
+		}
+		unlock(t, must(t)(tool.NewRWMutex("x").Lock(background)))
+		_, err = m.Downgrade(write)
+		wantError(t, err, holdfast.ErrLost)
+
+		// Redis does not answer: it goes on writing.
+		write = must(t)(m.Lock(background))
+		silent(d, memdriver.Fault{LoseRequest: true})
+		_, err = m.Downgrade(write)
+		var backend *holdfast.BackendError
+		if !errors.As(err, &backend) {
+			t.Error(err)
+		}
+		d.SetFaults(nil)
+		if err := write.Context().Err(); err != nil {
+			t.Error(context.Cause(write.Context()))
+		}
+		unlock(t, write)
+	})
+}
+
+// A writer that holds twice goes on writing by the other hold.
+func TestDowngradeOfANestedHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x")
+		outer := must(t)(m.Lock(background))
+		inner := must(t)(m.Lock(outer.Context()))
+		read := must(t)(m.Downgrade(inner))
+		found, err := m.Inspect(background)
+		if err != nil || found.Count(outer.Owner()) != 2 || len(found.Holders) != 2 {
+			t.Errorf("%+v, %v", found, err)
+		}
+		unlock(t, outer)
+		if read.Context().Err() == nil {
+			t.Error("it was acquired under the outer hold's context, which has ended")
+		}
+		unlock(t, read)
+	})
+}

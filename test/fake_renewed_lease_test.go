@@ -1,0 +1,114 @@
+package test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A lease of its own is renewed in place of the client's, and is how long the lock of a
+// crashed holder blocks others.
+func TestRenewedLease(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		h := must(t)(w.lock(c).Lock(background, holdfast.RenewedLease(6*time.Second)))
+		time.Sleep(10 * time.Minute)
+		if err := h.Context().Err(); err != nil {
+			t.Fatal(context.Cause(h.Context()))
+		}
+		away(d)
+		crashed := time.Now()
+		next := must(t)(w.rival(other).Lock(background))
+		if took := time.Since(crashed); took > 6*time.Second+50*time.Millisecond || took < 3*time.Second {
+			t.Errorf("free after %v", took)
+		}
+		unlock(t, next)
+		wantLost(t, h)
+		d.SetFaults(nil)
+		_ = h.Unlock()
+	})
+}
+
+// Of an owner's holds, the longest of the leases that are renewed is.
+func TestRenewedLeasesNested(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		outer := must(t)(w.lock(c).Lock(background, holdfast.RenewedLease(5*time.Second)))
+		left := func() time.Duration { return time.Until(outer.Deadline()) }
+		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.RenewedLease(time.Minute)))
+		time.Sleep(5 * time.Minute)
+		if got := left(); got < 30*time.Second {
+			t.Errorf("%v left beside a lease of a minute", got)
+		}
+		unlock(t, inner)
+		time.Sleep(5 * time.Minute)
+		if got := left(); got > 5*time.Second || got < 2*time.Second {
+			t.Errorf("%v left of a lease of 5 s", got)
+		}
+		unlock(t, outer)
+	})
+}
+
+// A renewed lease keeps to the longest hold, and leaves room for the margin.
+func TestRenewedLeaseBounds(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithMaxHold(time.Minute), holdfast.WithMargin(time.Second))
+		start := time.Now()
+		h := must(t)(c.NewMutex("x").Lock(background, holdfast.RenewedLease(time.Hour)))
+		if lost := lostAt(t, h, start); lost > time.Minute || lost < 50*time.Second {
+			t.Errorf("lost after %v", lost)
+		}
+		_ = h.Unlock()
+		_, err := c.NewMutex("x").Lock(background, holdfast.RenewedLease(2*time.Second))
+		wantError(t, err, holdfast.ErrInvalid)
+	})
+}
+
+// Several locks are inspected at once.
+func TestInspectSeveral(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := holdfast.NewMultiLock(mutexes(c, "a", "b")...)
+		state := func() holdfast.State {
+			t.Helper()
+			found, err := m.Inspect(background)
+			if err != nil || found.Name != "a+b" || len(found.Parts) != 2 || found.Parts[1].Name != "b" {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			return found
+		}
+		if state().Locked() {
+			t.Error("locked, but free")
+		}
+		one := must(t)(c.NewMutex("a").Lock(background))
+		if s := state(); s.Locked() || s.HeldBy(one.Owner()) || !s.Parts[0].HeldBy(one.Owner()) || s.TTL != 0 {
+			t.Errorf("%+v: one part is held", s)
+		}
+		unlock(t, one)
+		h := must(t)(m.Lock(background))
+		if s := state(); !s.Locked() || !s.HeldBy(h.Owner()) || s.Count(h.Owner()) != 1 || s.TTL != 30*time.Second {
+			t.Errorf("%+v: all parts are held", s)
+		}
+		unlock(t, h)
+		_, err := holdfast.NewMultiLock(append(mutexes(c, "a"), holdfast.Locker(foreign{}))...).Inspect(background)
+		wantError(t, err, holdfast.ErrInvalid)
+
+		s := several(w, 5)
+		red := s.redlock("x")
+		h = must(t)(red.Lock(background))
+		time.Sleep(time.Second)
+		found, err := red.Inspect(background)
+		if err != nil || !found.Locked() || len(found.Parts) != 5 || found.TTL <= 0 {
+			t.Errorf("%+v, %v", found, err)
+		}
+		unlock(t, h)
+	})
+}
+
+// foreign is a lock from elsewhere.
+type foreign struct{ holdfast.Locker }
+
+func (foreign) Name() string { return "foreign" }
