@@ -3,9 +3,11 @@
 
 GO            ?= go
 GOLANGCI      := v2.15.0
+APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
 MODULES       := . goredisdriver rueidisdriver memdriver cmd/holdfast bench test interop
 ADAPTERS      := goredisdriver rueidisdriver
+PUBLIC        := holdfast driver memdriver goredisdriver rueidisdriver
 OLDEST        := $(ADAPTERS:%=oldest-%)
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
@@ -90,6 +92,21 @@ mod-check: ## fail if a module does not build on its own, or its go.mod is not t
 		(cd $$m && GOWORK=off $(GO) mod tidy -diff && GOWORK=off $(GO) vet ./...) || exit 1; done
 	@if [ -n "$$(sed -n '/^require/p' go.mod)" ]; then echo "the root module must require nothing"; exit 1; fi
 
+# api/ has the exported surface of each public package. A change of it is made on
+# purpose: by `make api`, in the same commit.
+IMPORT = $(patsubst %/holdfast,%,github.com/holdfast-go/holdfast/$*)
+
+.PHONY: api $(PUBLIC:%=api-%)
+api: $(PUBLIC:%=api-%) ## note down the exported surface as it is
+$(PUBLIC:%=api-%): api-%: $(BIN)/apidiff-$(APIDIFF)
+	@mkdir -p api && $< -w api/$*.export $(IMPORT)
+
+.PHONY: api-check $(PUBLIC:%=api-check-%)
+api-check: $(PUBLIC:%=api-check-%) ## fail if the exported surface is not the one noted down
+$(PUBLIC:%=api-check-%): api-check-%: $(BIN)/apidiff-$(APIDIFF)
+	@changes=$$($< api/$*.export $(IMPORT)) || exit 1; if [ -n "$$changes" ]; then \
+		echo "the exported surface of $* has changed; if that is meant, run make api and commit api/:"; echo "$$changes"; exit 1; fi
+
 .PHONY: bench
 bench: need-redis ## compare with other libraries on one server (a few minutes)
 	$(GO) run ./bench
@@ -103,7 +120,7 @@ demo: ## show what it does, without a Redis server
 	$(GO) run ./cmd/holdfast demo
 
 .PHONY: ci
-ci: fmt-check mod-check lint test servers-short interop bench-smoke ## everything that must pass before a change lands
+ci: fmt-check mod-check api-check lint test servers-short interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet
@@ -121,6 +138,11 @@ $(BIN)/golangci-lint-$(GOLANGCI):
 	@echo "installing golangci-lint $(GOLANGCI)"
 	@GOBIN=$(BIN) GOWORK=off $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	@mv $(BIN)/golangci-lint $@
+
+$(BIN)/apidiff-$(APIDIFF):
+	@echo "installing apidiff $(APIDIFF)"
+	@GOBIN=$(BIN) GOWORK=off $(GO) install golang.org/x/exp/cmd/apidiff@$(APIDIFF)
+	@mv $(BIN)/apidiff $@
 
 .PHONY: clean
 clean: ## remove what make has installed here

@@ -17,16 +17,17 @@ const opAcquire = "acquire"
 
 // acquisition is one call of Lock or TryLock.
 type acquisition struct {
-	kind    *kind
-	client  *Client
-	state   *ownerState
-	caller  context.Context // lives as long as the call
-	config  lockConfig
-	lease   time.Duration // to ask for
-	op      string        // for errors
-	started time.Time
-	asked   bool // an attempt has registered as a waiter
-	tries   int  // how often that was refused
+	kind        *kind
+	client      *Client
+	state       *ownerState
+	caller      context.Context // lives as long as the call
+	config      lockConfig
+	lease       time.Duration // to ask for
+	op          string        // for errors
+	started     time.Time
+	toldWaiting bool // the hooks know
+	asked       bool // an attempt has registered as a waiter
+	tries       int  // how often that was refused
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -42,8 +43,17 @@ func (c *Client) acquire(ctx context.Context, k *kind, config lockConfig) (*Hold
 	h, err := c.acquireWithoutHooks(ctx, k, config)
 	if err == nil {
 		h.tellAcquired(time.Since(started))
+	} else {
+		c.tellRefused(ctx, k, config.hooks, started, err)
 	}
 	return h, err
+}
+
+// tellRefused tells the hooks of an acquire that has failed.
+func (c *Client) tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, err error) {
+	e := Event{Name: k.name, Kind: k.label, Waited: time.Since(started), Err: err}
+	c.config.hooks.tell(ctx, onRefuse, e)
+	own.tell(ctx, onRefuse, e)
 }
 
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
@@ -72,13 +82,21 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 	if err := c.begin(ctx, k.name); err != nil {
 		return nil, nil, nil, err
 	}
-	waiting, stop := a.waiting()
 	t := c.ownerState(k, owner)
 	a.state = t
+	closing := c.draining
+	if t.handedOut() {
+		closing = c.closing // what is held goes on, nested holds included
+	}
+	waiting, stop := a.waiting(closing)
 	leave = func() {
 		t.unref()
 		stop()
 		c.tasks.End()
+	}
+	if closing.Err() != nil {
+		leave()
+		return nil, nil, nil, problem(k.name, "", ErrClosed)
 	}
 	if err := t.takeOp(waiting); err != nil {
 		leave()
@@ -101,14 +119,17 @@ func (a *acquisition) check() (Owner, error) {
 	if a.config, err = a.client.complete(a.config); err != nil {
 		return Owner{}, err
 	}
-	a.lease = a.config.lease
+	a.lease = max(a.config.lease, a.config.minHold)
+	if a.config.minHold > 0 && a.kind.lock.Keep("", 0, "", 0).IsZero() {
+		return Owner{}, fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, a.kind.name)
+	}
 	return a.kind.ownerFor(a.caller)
 }
 
 // waiting returns the context that bounds the whole call.
-func (a *acquisition) waiting() (context.Context, func()) {
+func (a *acquisition) waiting(closing context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(a.caller)
-	stopClosing := context.AfterFunc(a.client.closing, func() { cancel(ErrClosed) })
+	stopClosing := context.AfterFunc(closing, func() { cancel(ErrClosed) })
 	bound := a.config.wait
 	if a.config.oneTry {
 		bound = a.client.config.timeout + a.client.config.ackTimeout
@@ -156,7 +177,7 @@ func (a *acquisition) clear(ctx context.Context) error {
 	if !found {
 		return nil
 	}
-	o := a.client.calls.Do(ctx, a.kind.waits.Release(a.state.owner.String(), ch.from, ch.to))
+	o := a.client.calls.Do(ctx, a.state.release(ch))
 	a.unknown = append(a.unknown, o.Unknown...)
 	if o.Err != nil {
 		return o.Err
@@ -258,7 +279,7 @@ func (a *acquisition) fitLease() error {
 	case a.config.fixed:
 		return a.client.beyondMaxHold(a.kind.name)
 	case left < MinLease:
-		return &LostError{Name: a.kind.name, Reason: "the longest hold is over"}
+		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
 	}
 	a.lease = left
 	return nil
@@ -306,7 +327,7 @@ func (a *acquisition) leaving() script.Request {
 // lockedError says who holds the lock.
 func (a *acquisition) lockedError(o call.Result) *LockedError {
 	found := protocol.ReadRefusal(o.Reply)
-	return &LockedError{Name: a.kind.name, Holder: Owner{found.Holder}, TTL: found.TTL}
+	return &LockedError{Name: a.kind.name, Holder: Owner{found.Holder}, TTL: expiry(found.TTL)}
 }
 
 // failure is the error for a call that ended without an answer.
@@ -354,6 +375,9 @@ func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
 		c.watchdog.Acknowledge(t.entry, o.Sent, a.lease)
 		t.setRenewal()
 	}
+	if a.config.minHold > 0 {
+		t.keptUntil = later(t.keptUntil, now.Add(a.config.minHold))
+	}
 	t.mu.Unlock()
 	t.ref() // the hold's
 	t.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
@@ -364,7 +388,7 @@ func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
 // watch begins to watch a new run of holds. t.mu is held.
 func (a *acquisition) watch(h *single, sent time.Time) {
 	t, c := a.state, a.client
-	t.until = time.Time{}
+	t.until, t.keptUntil, t.failing = time.Time{}, time.Time{}, nil
 	if c.config.maxHold > 0 {
 		t.until = sent.Add(c.config.maxHold)
 	}
@@ -385,7 +409,7 @@ func (a *acquisition) untrusted(o call.Result, deadline, now time.Time) error {
 	case a.state.lost != nil:
 		return a.state.lost
 	case !deadline.After(now):
-		return &LostError{Name: a.kind.name, Reason: "its lease ran out before the answer came"}
+		return &LostError{Name: a.kind.name, Reason: LostLeaseOver}
 	}
 	return nil
 }
@@ -400,7 +424,7 @@ func (a *acquisition) hold() *single {
 	t := a.state
 	s := &single{
 		Hold: &Hold{
-			name: t.kind.name, owner: t.owner, since: time.Now(), hooks: a.config.hooks, token: t.token, mu: &t.mu,
+			name: t.kind.name, kind: t.kind.label, owner: t.owner, since: time.Now(), hooks: a.config.hooks, token: t.token, mu: &t.mu,
 		},
 		owned: t, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.keep,
 	}

@@ -37,12 +37,13 @@ type Client struct {
 
 	// closing ends when Close begins: nothing new is started, and nobody waits
 	// any longer. life ends when Close has ended: nothing goes on after it.
-	closing, life context.Context
-	close, die    context.CancelFunc
-	numbers       atomic.Int64 // the last owner's
-	mu            sync.Mutex
-	states        map[ownerStateKey]*ownerState // guarded by mu
-	retired       map[retired]time.Time         // owners whose holds were detached, and until when; guarded by mu
+	// draining ends before, when Shutdown begins: no new holds, and nobody waits for one.
+	draining, closing, life context.Context
+	drain, close, die       context.CancelFunc
+	numbers                 atomic.Int64 // the last owner's
+	mu                      sync.Mutex
+	states                  map[ownerStateKey]*ownerState // guarded by mu
+	retired                 map[retired]time.Time         // owners whose holds were detached, and until when; guarded by mu
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does
@@ -74,6 +75,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		return nil, fmt.Errorf("holdfast: %w option: a margin of %v leaves too little of a lease of %v",
 			ErrInvalid, c.config.margin, c.config.lease)
 	}
+	c.draining, c.drain = context.WithCancel(context.Background())
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.life, c.die = context.WithCancel(context.Background())
 	c.calls = call.New(call.Config{
@@ -115,6 +117,7 @@ func (c *Client) NewOwner() Owner {
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.timeout)
 	defer cancel()
+	c.drain()
 	c.close()
 	c.mu.Lock()
 	held := make([]*ownerState, 0, len(c.states))
@@ -142,6 +145,45 @@ func (c *Client) Close() error {
 		return fmt.Errorf("holdfast: Close: Redis has not answered to all within %v: %w", c.config.timeout, err)
 	}
 	return nil
+}
+
+// Shutdown lets holds end by themselves before it closes the client, as
+// [net/http.Server.Shutdown] does with requests: nothing new is acquired, who waits gets
+// [ErrClosed], and what is held goes on, renewed as before, nested holds included, until
+// it is unlocked or lost. Then it closes the client, and returns what Close returns.
+//
+// If ctx ends first, it closes the client all the same, with the holds that are left, and
+// the error matches ctx.Err() and the context's cause, too. Redisson has no counterpart.
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.drain()
+	err := c.awaitHolds(ctx)
+	return errors.Join(err, c.Close())
+}
+
+// awaitHolds waits until nothing is held.
+func (c *Client) awaitHolds(ctx context.Context) error {
+	for pause := time.Millisecond; c.live() > 0; pause = min(2*pause, 100*time.Millisecond) {
+		call.Sleep(ctx, pause)
+		if live := c.live(); ctx.Err() != nil && live > 0 {
+			return fmt.Errorf("holdfast: Shutdown: %d holds have not ended by themselves: %w", live,
+				errors.Join(ctx.Err(), context.Cause(ctx)))
+		}
+	}
+	return nil
+}
+
+// live is how many holds are neither lost nor unlocked.
+func (c *Client) live() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.states {
+		t.mu.Lock()
+		if t.lost == nil {
+			n += len(t.holds)
+		}
+		t.mu.Unlock()
+	}
+	return n
 }
 
 // begin counts a user's call, or refuses it.
@@ -178,6 +220,7 @@ func (c *Client) beyondMaxHold(name string) error {
 }
 
 // failed tells the hooks about a failure in the background, from a task.
-func (c *Client) failed(name string, owner Owner, err error) {
-	c.tasks.Aside(func() { c.config.hooks.failed(Event{Name: name, Owner: owner, Err: err}) })
+func (c *Client) failed(k *kind, owner Owner, err error) {
+	e := Event{Name: k.name, Kind: k.label, Owner: owner, Err: err}
+	c.tasks.Aside(func() { c.config.hooks.tell(context.Background(), onError, e) })
 }

@@ -45,9 +45,9 @@ type member struct {
 // newComposite returns the hold of so many parts, need of which have to live. It has
 // none yet. Parts are to be acquired under the hold's context, so that whatever ends
 // it ends their acquiring, too. Client is that of the first part, if it is known.
-func newComposite(ctx context.Context, name string, client *Client, owners owners, of, need int, hooks hookList) *composite {
+func newComposite(ctx context.Context, name, kind string, client *Client, owners owners, of, need int, hooks hookList) *composite {
 	b := &composite{
-		Hold: &Hold{name: name, owner: owners.one(), since: time.Now(), hooks: hooks},
+		Hold: &Hold{name: name, kind: kind, owner: owners.one(), since: time.Now(), hooks: hooks},
 		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client,
 	}
 	b.held, b.mu = b, &b.ownMu
@@ -154,7 +154,7 @@ func (b *composite) checkQuorum(why error) {
 		b.cancel(ErrClosed)
 		return
 	}
-	b.lost = &LostError{Name: b.name, Reason: b.reason(why)}
+	b.lost = &LostError{Name: b.name, Reason: LostParts, Err: b.reason(why)}
 	b.cancel(b.lost)
 	if lost := b.lost; b.handedOut {
 		tasks := &b.firstClient.tasks
@@ -163,16 +163,11 @@ func (b *composite) checkQuorum(why error) {
 }
 
 // reason says why too few parts live. b.mu is held.
-func (b *composite) reason(why error) string {
-	var lost *LostError
-	text := "a part was given back by itself"
-	if errors.As(why, &lost) {
-		text = fmt.Sprintf("%q: %s", lost.Name, lost.Reason)
-	}
+func (b *composite) reason(why error) error {
 	if b.need < b.of {
-		text = fmt.Sprintf("%d of %d parts live; %s", b.live, b.of, text)
+		return fmt.Errorf("%d of %d parts live: %w", b.live, b.of, why)
 	}
-	return text
+	return why
 }
 
 // handOut hands the hold out if enough parts live, and reports whether it did.

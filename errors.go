@@ -70,7 +70,7 @@ type LockedError struct {
 	// not been asked yet; and if nobody does, but others are ahead in the line of
 	// a fair lock.
 	Holder Owner
-	// TTL is how long the lock lives unless it is renewed; -1 if it does not
+	// TTL is how long the lock lives unless it is renewed; [NoExpiry] if it does not
 	// expire, and 0 if it is not known.
 	TTL time.Duration
 }
@@ -79,7 +79,7 @@ func (e *LockedError) Error() string {
 	switch {
 	case e.Holder.IsZero():
 		return fmt.Sprintf("holdfast: %q: %v", e.Name, ErrLocked)
-	case e.TTL < 0:
+	case e.TTL == NoExpiry:
 		return fmt.Sprintf("holdfast: %q: %v: %s, without an end; if that is gone, use ForceUnlock", e.Name, ErrLocked, e.Holder)
 	default:
 		return fmt.Sprintf("holdfast: %q: %v: %s, for %v more", e.Name, ErrLocked, e.Holder, e.TTL)
@@ -108,8 +108,8 @@ type PermitsError struct {
 	// Unset says that there is no semaphore: nobody has set how many permits it has,
 	// or it was deleted, or has expired.
 	Unset bool
-	// TTL is when the first of the held permits expires unless it is renewed; -1 if
-	// none does.
+	// TTL is when the first of the held permits expires unless it is renewed; [NoExpiry]
+	// if none does.
 	TTL time.Duration
 }
 
@@ -133,27 +133,59 @@ func (e *PermitsError) reason() string {
 	return fmt.Sprintf("%d wanted, %d available", e.Wanted, e.Available)
 }
 
-// Is reports whether target is [ErrNoPermits].
-func (e *PermitsError) Is(target error) bool { return target == ErrNoPermits }
+// Unwrap returns [ErrNoPermits], and the [*LockedError] that says the same of any lock.
+func (e *PermitsError) Unwrap() []error {
+	return []error{ErrNoPermits, &LockedError{Name: e.Name, TTL: e.TTL}}
+}
 
-// Unwrap returns the [*LockedError] that says the same of any lock.
-func (e *PermitsError) Unwrap() error { return &LockedError{Name: e.Name, TTL: e.TTL} }
+// LostReason says why a hold was lost, in words for people.
+type LostReason string
 
-// LostError says why a hold is lost. It matches [ErrLost] and [ErrNotHeld].
+// Why holds are lost.
+const (
+	// LostTaken: Redis says that the owner does not hold the lock: it was forced, deleted,
+	// or forgotten in a failover.
+	LostTaken LostReason = "the server says that it is not held"
+	// LostUnanswered: no renewal was acknowledged before the lease had run out. Err is how
+	// the last one failed.
+	LostUnanswered LostReason = "no renewal was acknowledged in time"
+	// LostLeaseOver: the lease has run out, and was not to be renewed; or it had run out
+	// before the answer to the acquire came.
+	LostLeaseOver LostReason = "its lease has run out"
+	// LostMaxHoldOver: [WithMaxHold] allows no more.
+	LostMaxHoldOver LostReason = "the longest hold is over"
+	// LostOverwritten: something else stands at the lock's name.
+	LostOverwritten LostReason = "its name is another kind of object now"
+	// LostParts: too few of several locks are held. Err is what the last one was lost of.
+	LostParts LostReason = "too few of its parts are held"
+)
+
+// LostError says why a hold is lost. It matches [ErrLost] and [ErrNotHeld], and what Err
+// matches.
 type LostError struct {
 	// Name is the lock's name.
 	Name string
-	// Reason is a clause for people, such as "no renewal was acknowledged in
-	// time".
-	Reason string
+	// Reason is why.
+	Reason LostReason
+	// Err is the last failure of Redis, or the loss of a part; nil if there was none.
+	Err error
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("holdfast: %q: %v: %s", e.Name, ErrLost, e.Reason)
+	text := fmt.Sprintf("holdfast: %q: %v: %s", e.Name, ErrLost, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
 }
 
-// Is reports whether target is [ErrLost] or [ErrNotHeld].
-func (e *LostError) Is(target error) bool { return target == ErrLost || target == ErrNotHeld }
+// Unwrap returns [ErrLost], [ErrNotHeld] and Err.
+func (e *LostError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrLost, ErrNotHeld}
+	}
+	return []error{ErrLost, ErrNotHeld, e.Err}
+}
 
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {

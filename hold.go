@@ -14,6 +14,7 @@ import (
 type Hold struct {
 	held   holding
 	name   string
+	kind   string          // for hooks
 	owner  Owner           // zero if several locks have several
 	ctx    context.Context // a hold is a context: that is how it tells its loss
 	cancel context.CancelCauseFunc
@@ -172,19 +173,28 @@ func (h *Hold) whenEnded(f func()) {
 	}
 }
 
+// event is what hooks are told of a hold.
+func (h *Hold) event() Event {
+	return Event{Name: h.name, Kind: h.kind, Owner: h.owner, Token: h.token, Held: time.Since(h.since)}
+}
+
 // tellAcquired tells the hooks of a new hold.
 func (h *Hold) tellAcquired(waited time.Duration) {
-	h.hooks.acquired(Event{Name: h.name, Owner: h.owner, Waited: waited})
+	e := h.event()
+	e.Waited, e.Held = waited, 0
+	h.hooks.tell(h.ctx, onAcquire, e)
 }
 
 // tellReleased tells the hooks that the hold was given back.
 func (h *Hold) tellReleased() {
-	h.hooks.released(Event{Name: h.name, Owner: h.owner, Held: time.Since(h.since)})
+	h.hooks.tell(h.ctx, onRelease, h.event())
 }
 
 // tellLoss tells the hooks that the hold was lost, once.
 func (h *Hold) tellLoss(why error) {
 	if !h.told.Swap(true) {
-		h.hooks.lost(Event{Name: h.name, Owner: h.owner, Held: time.Since(h.since), Err: why})
+		e := h.event()
+		e.Err = why
+		h.hooks.tell(h.ctx, onLost, e)
 	}
 }

@@ -24,7 +24,7 @@ type State struct {
 	// its id as the owner. Those of several locks are in Parts.
 	Holders []Holder
 	// TTL is how long the key lives unless it is renewed: 0 if nobody holds it, or it is
-	// not there, -1 if it does not expire, which is usual for an [UnleasedSemaphore] or a
+	// not there, [NoExpiry] if it does not expire, which is usual for an [UnleasedSemaphore] or a
 	// [Latch], and which neither holdfast nor Redisson would leave behind for others. Of
 	// several locks, it is how long enough of them live.
 	TTL time.Duration
@@ -54,7 +54,7 @@ type Holder struct {
 	Mode string
 	// Count is how often it holds the lock.
 	Count int
-	// TTL is how long it holds the lock unless that is renewed; -1 for ever.
+	// TTL is how long it holds the lock unless that is renewed; [NoExpiry] for ever.
 	TTL time.Duration
 }
 
@@ -95,6 +95,14 @@ func (s State) Count(owner Owner) (count int) {
 	return count
 }
 
+// expiry makes [NoExpiry] of a time to live without an end.
+func expiry(ttl time.Duration) time.Duration {
+	if ttl < 0 {
+		return NoExpiry
+	}
+	return ttl
+}
+
 // enough is what so many of these reach.
 func enough(each []int, need int) int {
 	slices.Sort(each)
@@ -122,12 +130,12 @@ func (c *Client) fetchState(ctx context.Context, k *kind, ask script.Request) (S
 	if err != nil {
 		return State{}, 0, misread(k.name, err)
 	}
-	state := State{Name: k.name, TTL: found.TTL, Token: found.Token}
+	state := State{Name: k.name, TTL: expiry(found.TTL), Token: found.Token}
 	for _, w := range found.Waiters {
 		state.Waiters = append(state.Waiters, Owner{w})
 	}
 	for _, h := range found.Holders {
-		state.Holders = append(state.Holders, Holder{Owner: Owner{h.Owner}, Mode: h.Mode, Count: h.Count, TTL: h.TTL})
+		state.Holders = append(state.Holders, Holder{Owner: Owner{h.Owner}, Mode: h.Mode, Count: h.Count, TTL: expiry(h.TTL)})
 	}
 	return state, found.Number, nil
 }
@@ -159,9 +167,6 @@ func inspectAll(ctx context.Context, name string, lockers []Locker, need int) (S
 	ttls := make([]int, len(lockers))
 	for i, part := range state.Parts {
 		ttls[i] = int(part.TTL)
-		if part.TTL < 0 {
-			ttls[i] = int(MaxLease)
-		}
 	}
 	state.TTL = time.Duration(enough(ttls, need))
 	return state, nil

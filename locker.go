@@ -72,7 +72,9 @@ func (s *syncLocker) Unlock() {
 		defer func() { <-s.gate }()
 		err := hold.Unlock()
 		if errors.Is(err, ErrUntold) {
-			hold.hooks.failed(Event{Name: hold.Name(), Owner: hold.Owner(), Err: err})
+			e := hold.event()
+			e.Err = err
+			hold.hooks.tell(hold.ctx, onError, e)
 		} else if err != nil {
 			panic(err)
 		}

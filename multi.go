@@ -203,6 +203,7 @@ func (m *MultiLock) kinds() []*kind {
 // compositeAcquire is one call of Lock or TryLock of several locks.
 type compositeAcquire struct {
 	name    string
+	kind    string // for hooks
 	caller  context.Context
 	owners  owners
 	config  lockConfig
@@ -212,8 +213,8 @@ type compositeAcquire struct {
 }
 
 // newCompositeAcquire checks what can be checked before anything is sent.
-func newCompositeAcquire(ctx context.Context, name string, kinds []*kind, config lockConfig) (*compositeAcquire, error) {
-	g := &compositeAcquire{name: name, caller: ctx, config: config, started: time.Now()}
+func newCompositeAcquire(ctx context.Context, name, kind string, kinds []*kind, config lockConfig) (*compositeAcquire, error) {
+	g := &compositeAcquire{name: name, kind: kind, caller: ctx, config: config, started: time.Now()}
 	if config.invalid != nil {
 		return nil, config.invalid
 	}
@@ -289,11 +290,8 @@ func (g *compositeAcquire) bound() (context.Context, context.CancelFunc) {
 // tryPart are the options to acquire a part with, without waiting.
 func (g *compositeAcquire) tryPart() []TryOption {
 	config := g.config
-	if config.lease == 0 {
-		return nil
-	}
 	return []TryOption{tryOption(func(c *lockConfig) error {
-		c.lease, c.fixed, c.keep = config.lease, config.fixed, config.keep
+		c.lease, c.fixed, c.keep, c.minHold = config.lease, config.fixed, config.keep, config.minHold
 		return nil
 	})}
 }
@@ -312,14 +310,14 @@ func (g *compositeAcquire) waitPart() (options []LockOption) {
 
 // startOver are the pauses between two attempts of one call: two that are in
 // each other's way do not stay in step.
-var startOver = ExponentialBackoff(10*time.Millisecond, 250*time.Millisecond)
+var startOver = backoff{10 * time.Millisecond, 250 * time.Millisecond}
 
 // acquire is Lock and TryLock.
 func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
 	if m.invalid != nil {
 		return nil, m.invalid
 	}
-	g, err := newCompositeAcquire(ctx, m.name, m.kinds(), config)
+	g, err := newCompositeAcquire(ctx, m.name, "multi", m.kinds(), config)
 	if err != nil {
 		return nil, err
 	}
@@ -336,15 +334,20 @@ func (g *compositeAcquire) until(bound context.Context, attempt func() (h *Hold,
 			return h, nil
 		}
 		if again {
+			if g.tries == 0 {
+				g.config.hooks.tell(g.caller, onWait, Event{Name: g.name, Kind: g.kind})
+			}
 			call.Sleep(bound, startOver.pause(g.tries))
 			g.tries++
 		}
 		switch {
 		case g.caller.Err() != nil:
-			return nil, gaveUp(g.caller, g.name)
-		case !again || bound.Err() != nil:
-			return nil, err
+			err = gaveUp(g.caller, g.name)
+		case again && bound.Err() == nil:
+			continue
 		}
+		g.config.hooks.tell(g.caller, onRefuse, Event{Name: g.name, Kind: g.kind, Waited: time.Since(g.started), Err: err})
+		return nil, err
 	}
 }
 
@@ -352,7 +355,7 @@ func (g *compositeAcquire) until(bound context.Context, attempt func() (h *Hold,
 // got. Again says that it is worth starting over: a part was lost while others
 // were waited for, or one that is not to be waited for was refused.
 func (m *MultiLock) attempt(bound context.Context, g *compositeAcquire) (held *Hold, again bool, err error) {
-	b := newComposite(g.caller, m.name, nil, g.owners, len(m.parts), len(m.parts), g.config.hooks)
+	b := newComposite(g.caller, m.name, g.kind, nil, g.owners, len(m.parts), len(m.parts), g.config.hooks)
 	err = m.acquireParts(bound, g, b)
 	if err == nil && b.handOut(g.started) {
 		return b.Hold, false, nil

@@ -64,6 +64,9 @@ func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold,
 	for _, h := range holds {
 		h.tellAcquired(time.Since(started))
 	}
+	if err != nil {
+		kinds[0].client.tellRefused(ctx, kinds[0], config.hooks, started, err)
+	}
 	return holds, err
 }
 

@@ -22,7 +22,7 @@ type Mutex struct {
 // getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := kindOptions(options)
-	k := newKind(c, name, "lock", config.mutex(name), config)
+	k := newKind(c, name, "mutex", config.mutex(name), config)
 	k.plain = config == (kindConfig{})
 	return &Mutex{lock{k}}
 }

@@ -69,7 +69,7 @@ type kindConfig struct {
 	fenced       bool
 	tokenTTL     time.Duration // 0: for ever
 	polling      bool
-	backoff      Backoff
+	backoff      backoff
 	writersFirst bool
 }
 
@@ -148,44 +148,30 @@ func WritersFirst() RWOption {
 // cluster where each message goes to every node. A waiter that listens to the
 // same lock, here or in Redisson, is not told of a release by a holder that
 // polls, and finds out by itself within three seconds. Redisson: getSpinLock.
-func Polling(b Backoff) MutexOption {
+//
+// Between two tries a waiter pauses from first to longest, doubling: between half of
+// that and all of it, at random, so that waiters do not go in step. Neither may be below
+// 100 µs. Redisson: LockOptions.ExponentialBackOff, with 1 and 128 ms by default;
+// ConstantBackOff if both are the same.
+func Polling(first, longest time.Duration) MutexOption {
 	return mutexOption(func(c *kindConfig) error {
-		c.polling, c.backoff = true, b
-		return b.check()
+		c.polling, c.backoff = true, backoff{first, longest}
+		return c.backoff.check()
 	})
 }
 
-// Backoff is how long a polling waiter pauses between two tries: from a first to
-// a longest pause, doubling. What is waited is between half of that and all of
-// it, at random, so that waiters do not go in step. The zero Backoff goes from
-// 1 ms to 128 ms. Redisson: LockOptions.BackOff.
-type Backoff struct {
-	first, longest time.Duration
-	given          bool // it is not the zero Backoff
-}
+// backoff is how long a polling waiter pauses between two tries.
+type backoff struct{ first, longest time.Duration }
 
-// ExponentialBackoff doubles the pause from first to longest. Neither may be
-// below 100 µs. Redisson: LockOptions.ExponentialBackOff.
-func ExponentialBackoff(first, longest time.Duration) Backoff {
-	return Backoff{first: first, longest: longest, given: true}
-}
-
-// ConstantBackoff pauses for d each time. Redisson: LockOptions.ConstantBackOff,
-// which has 64 ms by default, and no jitter.
-func ConstantBackoff(d time.Duration) Backoff { return ExponentialBackoff(d, d) }
-
-func (b Backoff) check() error {
-	if b.given && (b.first < 100*time.Microsecond || b.longest < b.first || b.longest > time.Hour) {
+func (b backoff) check() error {
+	if b.first < 100*time.Microsecond || b.longest < b.first || b.longest > time.Hour {
 		return fmt.Errorf("holdfast: %w option: a backoff from %v to %v", ErrInvalid, b.first, b.longest)
 	}
 	return nil
 }
 
 // pause is how long to wait after so many tries.
-func (b Backoff) pause(tries int) time.Duration {
-	if !b.given {
-		b = ExponentialBackoff(time.Millisecond, 128*time.Millisecond)
-	}
+func (b backoff) pause(tries int) time.Duration {
 	d := b.first
 	for range tries {
 		if d >= b.longest {

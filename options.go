@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -15,6 +16,8 @@ const (
 	DefaultLease = 30 * time.Second
 	// DefaultTimeout bounds one call to Redis, repetitions included.
 	DefaultTimeout = 6 * time.Second
+	// NoExpiry is the time to live of what does not expire: longer than any other.
+	NoExpiry time.Duration = math.MaxInt64
 	// MinLease and MaxLease bound every lease. Leases have whole milliseconds;
 	// what is below is cut off.
 	MinLease = time.Millisecond
@@ -58,12 +61,24 @@ type HooksOption interface {
 	TryOption
 }
 
+// A SemaphoreOption sets something for one semaphore.
+type SemaphoreOption interface{ applySemaphore(o *object) error }
+
 type (
-	clientOption func(*config) error
-	tryOption    func(*lockConfig) error
-	waitOption   func(*lockConfig) error
-	hooksOption  Hooks
+	clientOption  func(*config) error
+	tryOption     func(*lockConfig) error
+	waitOption    func(*lockConfig) error
+	hooksOption   Hooks
+	permitsOption int
 )
+
+func (o permitsOption) applySemaphore(s *object) error {
+	if o < 1 || o > MaxCount {
+		return fmt.Errorf("holdfast: %w count: %d permits are not between 1 and %d", ErrInvalid, int(o), MaxCount)
+	}
+	s.permits = int(o)
+	return nil
+}
 
 func (o clientOption) applyClient(c *config) error { return o(c) }
 
@@ -191,6 +206,29 @@ func RenewedLease(d time.Duration) TryOption {
 	})
 }
 
+// Permits says how many permits a semaphore has if nobody has said so yet: the first
+// acquire through the value that it was given for sets them, with a call of its own, as
+// TrySetPermits would. Bounds are 1 and [MaxCount]; [ErrInvalid] outside. Redisson:
+// trySetPermits.
+func Permits(n int) SemaphoreOption { return permitsOption(n) }
+
+// MinHold keeps the lock from others for at least d after the acquire, however soon it is
+// unlocked: for a job that is to run once an hour on one of many machines whose clocks
+// differ by less. Unlock before that ends the hold at once, and leaves the lock to the
+// rest of d; so does closing the client, and if the process crashes, the lock lasts at
+// least as long. Until then it is held by an owner that nobody is, and the same owner
+// does not get it either; [Mutex.ForceUnlock] ends that.
+//
+// d is bounded as a [FixedLease] is, and is not longer than one, or [WithMaxHold]. It is
+// for locks that one owner holds: [ErrInvalid] for readers and permits. A writer that
+// goes on reading keeps nothing. Redisson has no counterpart.
+func MinHold(d time.Duration) TryOption {
+	return tryOption(func(c *lockConfig) (err error) {
+		c.minHold, err = checkLease(d)
+		return err
+	})
+}
+
 // Wait bounds how long Lock waits; 0 makes it one try. When it runs out, Lock
 // returns an error that matches [ErrLocked], or a [*BackendError] if Redis did
 // not answer. The bound holds when Redis is down, too. Without it only the
@@ -210,6 +248,7 @@ type lockConfig struct {
 	invalid error         // the first option that has no sense
 	lease   time.Duration // 0: the client's
 	fixed   bool          // the lease is not renewed
+	minHold time.Duration // how long others do not get it, whoever unlocks it
 	wait    time.Duration // 0: unbounded, unless oneTry
 	oneTry  bool          // there is no waiting
 	hooks   hookList
@@ -246,6 +285,8 @@ func (c *Client) complete(cfg lockConfig) (lockConfig, error) {
 	switch {
 	case cfg.invalid != nil:
 		return cfg, cfg.invalid
+	case cfg.minHold > 0 && (cfg.fixed && cfg.minHold > cfg.lease || c.config.maxHold > 0 && cfg.minHold > c.config.maxHold):
+		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease or the longest hold", ErrInvalid, cfg.minHold)
 	case cfg.lease == 0:
 		cfg.lease = c.config.lease
 	case !c.config.usable(cfg.lease), !cfg.fixed && !c.config.renewable(cfg.lease):

@@ -51,7 +51,10 @@ type ownerState struct {
 	keyEnd   time.Time // when the key will have expired whatever is under way
 	knownEnd time.Time // the same, if nothing is under way
 	expected int       // how many calls are under way that let the key live
-	token    int64     // the fencing token of this run of holds; 0: none
+	// keptUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
+	keptUntil time.Time
+	failing   error // how the last renewal failed; nil if it was acknowledged
+	token     int64 // the fencing token of this run of holds; 0: none
 }
 
 type ownerStateKey struct {
@@ -323,7 +326,7 @@ func (t *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 		t.mu.Unlock()
 		return
 	}
-	why := &LostError{Name: t.kind.name, Reason: t.because(reason, t.renewedLease() > 0)}
+	why := t.lostError(t.because(reason, t.renewedLease() > 0))
 	forget := t.keyEnd
 	if reason == watchdog.NotHeld {
 		forget = time.Now()
@@ -353,16 +356,26 @@ func (t *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 }
 
 // because says why holds are lost, which were being renewed or not. t.mu is held.
-func (t *ownerState) because(reason watchdog.Reason, renewing bool) string {
+func (t *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
 	switch {
 	case reason == watchdog.NotHeld:
-		return reason.String()
+		return LostTaken
 	case !t.until.IsZero() && time.Until(t.until) < t.kind.client.config.margin+t.kind.client.config.lease/50+10*time.Millisecond:
-		return "the longest hold is over"
+		return LostMaxHoldOver
 	case !renewing:
-		return "its lease has run out"
+		return LostLeaseOver
 	}
-	return reason.String()
+	return LostUnanswered
+}
+
+// lostError says why holds are lost. What failed last is told if that is why. t.mu is
+// held.
+func (t *ownerState) lostError(reason LostReason) *LostError {
+	lost := &LostError{Name: t.kind.name, Reason: reason}
+	if reason == LostUnanswered && t.failing != nil {
+		lost.Err = t.failing
+	}
+	return lost
 }
 
 // forget lets go of lost holds once their key is certainly gone: then nothing is

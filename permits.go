@@ -21,7 +21,7 @@ const MaxBundle = 4096
 // process that has crashed are available again when their lease has run out. Get
 // one from [Client.NewPermitSemaphore]. All methods are safe for concurrent use.
 //
-// It has permits once [PermitSemaphore.TrySetPermits] or another has set how
+// It has permits once [Permits], [PermitSemaphore.TrySetPermits] or another has set how
 // many; until then nobody acquires any. Who waits for many is not overtaken for
 // ever by those who want few: the first who is refused is stood back for, by
 // everybody who uses holdfast. That keeps others from permits that they
@@ -44,9 +44,11 @@ var _ Locker = (*PermitSemaphore)(nil)
 // What a name can be is said at [Client.NewMutex]. A plain [Semaphore] of the
 // same name would be another thing on the same key. Redisson:
 // getPermitExpirableSemaphore.
-func (c *Client) NewPermitSemaphore(name string) *PermitSemaphore {
+func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
 	k := newKind(c, name, "permits", nil, kindConfig{})
-	return &PermitSemaphore{object{client: c, kind: k, keys: []string{name, protocol.PermitsKey(name)}}}
+	s := &PermitSemaphore{object{client: c, kind: k, keys: []string{name, protocol.PermitsKey(name)}}}
+	s.configure(options)
+	return s
 }
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
@@ -89,6 +91,9 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	if err := checkCount(s.kind.name, n, 1, MaxBundle); err != nil {
 		return nil, err
 	}
+	if err := s.furnish(ctx, &config, s.TrySetPermits); err != nil {
+		return nil, err
+	}
 	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = newID()
@@ -96,6 +101,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	k := newKind(s.client, s.kind.name, "permits "+ids[0], permitBundle{
 		Bundle: protocol.Bundle{Permits: s.protocol(), IDs: ids}, left: &permitSet{ids: ids},
 	}, kindConfig{})
+	k.invalid = s.kind.invalid
 	k.queue, k.shared, k.holderChannel = queueFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
 	k.refusal = noPermits(s.kind.name, n)
 	return s.client.acquire(ctx, k, config)

@@ -40,12 +40,12 @@ func (t *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
 		c.reconcile(t, cleanup{release: found})
 		return t.lostBefore(deadline)
 	}
-	ask := t.kind.waits.Release(t.owner.String(), ch.from, ch.to)
+	ask := t.release(ch)
 	o := c.calls.Do(ctx, ask)
 	if call.Code(o.Err) == script.WrongType { // somebody has overwritten it
 		t.vanished()
 		c.reconcile(t, cleanup{unknown: o.Unknown})
-		return &LostError{Name: t.kind.name, Reason: "its name is another kind of object now"}
+		return &LostError{Name: t.kind.name, Reason: LostOverwritten}
 	}
 	if o.Err != nil {
 		c.reconcile(t, cleanup{unknown: o.Unknown, release: true})
@@ -58,6 +58,21 @@ func (t *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
 	}
 	c.reconcile(t, cleanup{unknown: o.Unknown})
 	return cmp.Or(t.lostBefore(deadline), untold(t.kind.name, ask, o))
+}
+
+// release is the request for a change that gives back. If [MinHold] keeps the lock from
+// others for longer, an owner that nobody is holds it then.
+func (t *ownerState) release(ch change) script.Request {
+	c := t.kind.client
+	t.mu.Lock()
+	keptUntil := t.keptUntil
+	t.mu.Unlock()
+	if rest := time.Until(keptUntil); ch.to == 0 && rest > 0 {
+		nobody := c.NewOwner()
+		c.retire(t.kind, nobody, keptUntil)
+		return t.kind.lock.Keep(t.owner.String(), ch.from, nobody.String(), rest+time.Millisecond)
+	}
+	return t.kind.waits.Release(t.owner.String(), ch.from, ch.to)
 }
 
 // released puts the answer to a release into effect. None is held when one was
@@ -177,7 +192,7 @@ func (c *Client) leaveQueue(t *ownerState, leave script.Request) {
 		case o.Err == nil:
 			return
 		case !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(t.kind.name, t.owner, backendError("leave", t.kind.name, o))
+			c.failed(t.kind, t.owner, backendError("leave", t.kind.name, o))
 			return
 		}
 	}
@@ -193,18 +208,18 @@ func (c *Client) releaseSurplus(t *ownerState) (asked time.Time, unknown []*call
 		if !found {
 			return time.Now(), unknown
 		}
-		ask := t.kind.waits.Release(t.owner.String(), ch.from, ch.to)
+		ask := t.release(ch)
 		o := c.calls.Do(c.life, ask)
 		unknown = append(unknown, o.Unknown...)
 		if untold := untold(t.kind.name, ask, o); untold != nil {
-			c.failed(t.kind.name, t.owner, untold)
+			c.failed(t.kind, t.owner, untold)
 		}
 		switch {
 		case o.Err == nil:
 			t.released(o, ch)
 			return o.Sent, unknown
 		case !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(t.kind.name, t.owner, backendError("release", t.kind.name, o))
+			c.failed(t.kind, t.owner, backendError("release", t.kind.name, o))
 			return time.Time{}, unknown
 		}
 	}

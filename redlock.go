@@ -137,7 +137,7 @@ func (r *RedLock) acquire(ctx context.Context, config lockConfig) (*Hold, error)
 	if r.invalid != nil {
 		return nil, r.invalid
 	}
-	g, err := newCompositeAcquire(ctx, r.name, r.kinds, config)
+	g, err := newCompositeAcquire(ctx, r.name, "redlock", r.kinds, config)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (r *RedLock) bears(err error, answered time.Time) bool {
 
 // attempt asks every server once.
 func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, error) {
-	b := newComposite(g.caller, r.name, r.kinds[0].client, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
+	b := newComposite(g.caller, r.name, g.kind, r.kinds[0].client, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
 	options := g.tryPart()
 	for i, k := range r.kinds {
 		if !k.client.tasks.Go(func() {

@@ -53,7 +53,14 @@ func (c *Client) renew(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 func moving(err error) bool { return call.Code(err) == "TRYAGAIN" }
 
 // renewTogether sends one batch as one call.
-func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Renewal) ([]bool, error) {
+func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Renewal) (held []bool, err error) {
+	defer func() {
+		for i, r := range batch {
+			if err != nil || held[i] {
+				r.Value.(*ownerState).noteRenewal(err) //nolint:forcetypeassert // the watchdog's values are owners' states
+			}
+		}
+	}()
 	all := script.Request{Script: g.script}
 	answered := make([]func(call.Result), len(batch))
 	for i, r := range batch {
@@ -78,7 +85,7 @@ func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 	if len(o.Reply.Rest) != len(batch) {
 		return nil, fmt.Errorf("%d answers to %d renewals", len(o.Reply.Rest), len(batch))
 	}
-	held := make([]bool, len(batch))
+	held = make([]bool, len(batch))
 	for i, r := range batch {
 		count, err := r.Value.(*ownerState).renewed(o.Reply, i, o.Sent) //nolint:forcetypeassert // see above
 		if err != nil {
@@ -87,6 +94,24 @@ func (c *Client) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 		held[i] = count > 0
 	}
 	return held, nil
+}
+
+// noteRenewal takes note of how a renewal failed, or that it did not.
+func (t *ownerState) noteRenewal(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failing = nil
+	if err != nil {
+		t.failing = &BackendError{Op: "renew", Name: t.kind.name, MayHaveRun: true, Err: explained(err)}
+	}
+	for h := range t.holds {
+		if !h.fixed && h.hooks.want(onRenew) {
+			e := h.event()
+			e.Err = t.failing
+			tasks := &t.kind.client.tasks
+			tasks.Go(func() { tasks.Aside(func() { h.hooks.tell(h.ctx, onRenew, e) }) })
+		}
+	}
 }
 
 // renewed reads the reply to the i-th of some renewals: how often the owner holds the

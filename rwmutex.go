@@ -134,7 +134,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 		// Another may have written between the loss and the read hold.
 		return nil, errors.Join(err, read.Unlock())
 	case err != nil:
-		c.failed(m.kind.name, write.owner, err)
+		c.failed(m.kind, write.owner, err)
 	}
 	return read, nil
 }

@@ -29,9 +29,11 @@ type UnleasedSemaphore struct {
 
 // NewUnleasedSemaphore returns the semaphore of the given name. It does no I/O. What a
 // name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
-func (c *Client) NewUnleasedSemaphore(name string) *UnleasedSemaphore {
+func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *UnleasedSemaphore {
 	k := newKind(c, name, "semaphore", nil, kindConfig{})
-	return &UnleasedSemaphore{object{client: c, kind: k, keys: []string{name}}}
+	s := &UnleasedSemaphore{object{client: c, kind: k, keys: []string{name}}}
+	s.configure(options)
+	return s
 }
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
@@ -60,8 +62,12 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return err
 	}
+	if err := s.furnish(ctx, &config, s.TrySetPermits); err != nil {
+		return err
+	}
 	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.client.once(), N: n, Undo: newID()}
 	k := newKind(s.client, s.kind.name, s.kind.class, taking, kindConfig{})
+	k.invalid = s.kind.invalid
 	k.queue, k.shared, k.refusal = queueFor(s.kind, n), true, noPermits(s.kind.name, n)
 	return s.client.await(ctx, k, config)
 }

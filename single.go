@@ -162,7 +162,7 @@ func (s *single) leave() (deadline time.Time, held bool, lost, err error) {
 		t.setRenewal()
 	case !t.endWatch():
 		// The deadline has passed, and the watchdog is about to say so.
-		s.lost = &LostError{Name: s.name, Reason: t.because(watchdog.Unanswered, !s.fixed)}
+		s.lost = t.lostError(t.because(watchdog.Unanswered, !s.fixed))
 		t.lost = s.lost
 		s.cancel(s.lost)
 	default:
@@ -202,7 +202,7 @@ func (s *single) detach() (Owner, error) {
 	if err != nil {
 		return Owner{}, err
 	}
-	c.retire(k, t.owner, keyEnd) // op is still taken: nobody asks as this owner yet
+	c.retire(k, t.owner, keyEnd.Add(retirement)) // op is still taken: nobody asks as this owner yet
 	t.unref()
 	return t.owner, nil
 }

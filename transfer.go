@@ -96,9 +96,9 @@ type retired struct {
 	owner Owner
 }
 
-// retire notes that nobody may lock as an owner whose hold was detached: another
-// process is about to replace the owner.
-func (c *Client) retire(k *kind, owner Owner, keyEnd time.Time) {
+// retire notes that nobody may lock as an owner until then: its hold was detached, and
+// another process is about to replace it; or it is nobody's.
+func (c *Client) retire(k *kind, owner Owner, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -107,7 +107,7 @@ func (c *Client) retire(k *kind, owner Owner, keyEnd time.Time) {
 			delete(c.retired, old)
 		}
 	}
-	c.retired[retired{k.heldKey(), owner}] = keyEnd.Add(retirement)
+	c.retired[retired{k.heldKey(), owner}] = until
 }
 
 // detached reports whether a hold of the owner was detached and may still stand.
@@ -126,6 +126,8 @@ func (c *Client) adopt(ctx context.Context, k *kind, owner Owner, config lockCon
 	h, err := c.adoptWithoutHooks(ctx, k, owner, config)
 	if err == nil {
 		h.tellAcquired(time.Since(started))
+	} else {
+		c.tellRefused(ctx, k, config.hooks, started, err)
 	}
 	return h, err
 }

@@ -41,7 +41,7 @@ func noPermits(name string, n int) func(script.Reply) error {
 			return &BackendError{Op: opAcquire, Name: name, Err: err}
 		}
 		e := &PermitsError{
-			Name: name, Wanted: n, Available: short.Available, Total: -1, Kept: short.Reserved, Unset: !short.Exists, TTL: short.TTL,
+			Name: name, Wanted: n, Available: short.Available, Total: -1, Kept: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),
 		}
 		if short.Held >= 0 {
 			e.Total = e.Available + short.Held
@@ -73,12 +73,12 @@ func (c *Client) retryInBackground(k *kind, op string, ask script.Request) {
 			o := c.calls.Do(c.life, ask)
 			if o.Err == nil {
 				if untold := untold(k.name, ask, o); untold != nil {
-					c.failed(k.name, Owner{}, untold)
+					c.failed(k, Owner{}, untold)
 				}
 				return
 			}
 			if !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
-				c.failed(k.name, Owner{}, backendError(op, k.name, o))
+				c.failed(k, Owner{}, backendError(op, k.name, o))
 				return
 			}
 		}
@@ -125,6 +125,16 @@ func (a *acquisition) undo(taken bool) {
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
 // leaves no hold. If it gives up, what it may have taken is given back.
 func (c *Client) await(ctx context.Context, k *kind, config lockConfig) error {
+	started := time.Now()
+	err := c.awaitWithoutHooks(ctx, k, config)
+	if err != nil {
+		c.tellRefused(ctx, k, config.hooks, started, err)
+	}
+	return err
+}
+
+// awaitWithoutHooks is await up to the hooks; see [Client.acquireWithoutHooks].
+func (c *Client) awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
 	if _, err := a.check(); err != nil {
 		return err
@@ -133,7 +143,10 @@ func (c *Client) await(ctx context.Context, k *kind, config lockConfig) error {
 		return err
 	}
 	defer c.tasks.End()
-	waiting, stop := a.waiting()
+	if c.draining.Err() != nil {
+		return problem(k.name, "", ErrClosed)
+	}
+	waiting, stop := a.waiting(c.draining)
 	defer stop()
 	o := a.tryOrQueue(waiting, protocol.Acquire{Waiting: !a.config.oneTry})
 	done := o.Has(script.Done)

@@ -27,6 +27,10 @@ var errWaitOver = errors.New("the wait is over")
 // waitInQueue waits behind those of this process who came before, and then asks
 // until the lock is acquired.
 func (a *acquisition) waitInQueue(ctx context.Context, w protocol.Acquire) call.Result {
+	ahead := a.client.queues.Len(a.kind.queueKey(w.Owner))
+	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
+		a.tellWaiting(ahead)
+	}
 	ask := a.kind.waits.Acquire(w)
 	channel := a.kind.waits.Channel(w.Owner)
 	waiter := a.client.queues.Join(a.kind.queueKey(w.Owner), channel)
@@ -48,15 +52,30 @@ func (a *acquisition) waitInQueue(ctx context.Context, w protocol.Acquire) call.
 		case o.Has(script.Refused):
 			away = time.Time{}
 			a.refused(waiter, o)
+			a.tellWaiting(0)
 		case o.Err == nil:
 			waiter.RetryAt(time.Now().Add(a.afterMe()), nil)
 			return o
 		case a.bears(ctx, waiter, &o, &away):
 			waiter.RetryAt(time.Now().Add(call.LongestPause), a.last)
+			a.tellWaiting(0)
 		default:
 			waiter.Notify() // for the next in the queue: this attempt has learnt nothing
 			return o
 		}
+	}
+}
+
+// tellWaiting tells the hooks, once, that the acquire has to wait.
+func (a *acquisition) tellWaiting(ahead int) {
+	if a.toldWaiting {
+		return
+	}
+	a.toldWaiting = true
+	if hooks := a.config.hooks; hooks.want(onWait) {
+		a.client.tasks.Aside(func() {
+			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
+		})
 	}
 }
 

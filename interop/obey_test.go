@@ -201,7 +201,7 @@ func (s *goSide) lock(kind, name string) (holdfast.Locker, error) {
 	case "nonreentrant":
 		return s.client.NewMutex(name, holdfast.NonReentrant()), nil
 	case "spin":
-		return s.client.NewMutex(name, holdfast.Polling(holdfast.Backoff{})), nil
+		return s.client.NewMutex(name, holdfast.Polling(time.Millisecond, 128*time.Millisecond)), nil
 	case "fenced":
 		return s.client.NewMutex(name, holdfast.Fenced()), nil
 	case "fair":
@@ -314,6 +314,14 @@ func look(ctx context.Context, l wholeLock) (found holdfast.State, mode string, 
 	return found, mode, err
 }
 
+// javaTTL is a time to live as Java says it.
+func javaTTL(ttl time.Duration) int64 {
+	if ttl == holdfast.NoExpiry {
+		return -1
+	}
+	return ttl.Milliseconds()
+}
+
 // number reads milliseconds; none are 0.
 func number(rest []string, i int) time.Duration {
 	if i >= len(rest) {
@@ -347,7 +355,7 @@ func (t *goThread) asking(verb string, l wholeLock, rest []string) (any, error) 
 	case "locked":
 		return found.Locked(), err
 	case "ttl":
-		return found.TTL.Milliseconds(), err
+		return javaTTL(found.TTL), err
 	case "force":
 		return l.ForceUnlock(t.ctx)
 	case "holders": // who it says holds it, to whom it is refused
@@ -440,7 +448,7 @@ func (t *goThread) permits(verb string, s *holdfast.PermitSemaphore, rest []stri
 		if err != nil || i < 0 {
 			return nil, errors.Join(err, holdfast.ErrNotHeld)
 		}
-		return found.Holders[i].TTL.Milliseconds(), nil
+		return javaTTL(found.Holders[i].TTL), nil
 	case "update":
 		err := s.ExtendPermit(t.ctx, rest[0], number(rest, 1))
 		return err == nil, err

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -239,7 +240,7 @@ func live(t *testing.T, k *kind, admin *place, a *holdfast.Client, p *place, nam
 	var mu sync.Mutex
 	var told error
 	c, err := holdfast.New(p.open(t), holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
-		holdfast.WithHooks(holdfast.Hooks{OnError: func(e holdfast.Event) {
+		holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = e.Err

@@ -267,8 +267,8 @@ func watchdogRenews(t *testing.T, p *place, k *kind) {
 func doAndCallbacks(t *testing.T, p *place, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	var seen []string
-	note := func(what string) func(holdfast.Event) {
-		return func(e holdfast.Event) { seen = append(seen, what+" "+e.Name) }
+	note := func(what string) func(context.Context, holdfast.Event) {
+		return func(_ context.Context, e holdfast.Event) { seen = append(seen, what+" "+e.Name) }
 	}
 	failure := errors.New("failed inside")
 	err := holdfast.Do(background, k.lock(c, name), func(ctx context.Context, _ *holdfast.Hold) error {

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -25,12 +26,12 @@ type told struct {
 
 func (o *told) hooks() holdfast.ClientOption {
 	return holdfast.WithHooks(holdfast.Hooks{
-		OnError: func(e holdfast.Event) {
+		OnError: func(_ context.Context, e holdfast.Event) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.errors = append(o.errors, e.Err)
 		},
-		OnRelease: func(holdfast.Event) {
+		OnRelease: func(context.Context, holdfast.Event) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.released++

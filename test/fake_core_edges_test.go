@@ -186,7 +186,7 @@ func TestCloseFromHooks(t *testing.T) {
 				var err error
 				var took time.Duration
 				var once sync.Once
-				closing := func(holdfast.Event) {
+				closing := func(context.Context, holdfast.Event) {
 					once.Do(func() {
 						start := time.Now()
 						err = c.Close()
@@ -307,7 +307,7 @@ func TestDetachAtDeadline(t *testing.T) {
 		for range 300 {
 			var told atomic.Int64
 			h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(time.Second),
-				holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { told.Add(1) }})))
+				holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told.Add(1) }})))
 			time.Sleep(time.Until(h.Deadline()))
 			_, err := h.Detach()
 			if !errors.Is(err, holdfast.ErrLost) {
@@ -333,7 +333,7 @@ func TestCloseFromLostHookOfUnlock(t *testing.T) {
 			c, err := holdfast.New(d, holdfast.WithMargin(10*time.Second), holdfast.WithTimeout(time.Second))
 			ok(t, err)
 			h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(30*time.Second),
-				holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { _ = c.Close() }})))
+				holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { _ = c.Close() }})))
 			time.Sleep(time.Until(h.Deadline()))
 			_ = h.Unlock()
 			_ = c.Close()

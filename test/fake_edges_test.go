@@ -247,7 +247,7 @@ func TestExtendKeepsToMaxHold(t *testing.T) {
 func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		var failed atomic.Int32
-		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnError: func(holdfast.Event) { failed.Add(1) }}))
+		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnError: func(context.Context, holdfast.Event) { failed.Add(1) }}))
 		h := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Hour)))
 		silent(d, memdriver.Fault{LoseRequest: true})
 		if err := h.Unlock(); err == nil {
@@ -374,8 +374,8 @@ func TestEveryLossIsTold(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		var lost, released atomic.Int32
 		c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{
-			OnLost:    func(holdfast.Event) { lost.Add(1) },
-			OnRelease: func(holdfast.Event) { released.Add(1) },
+			OnLost:    func(context.Context, holdfast.Event) { lost.Add(1) },
+			OnRelease: func(context.Context, holdfast.Event) { released.Add(1) },
 		}))
 		h := must(t)(w.lock(c).Lock(background))
 		w.wipe()
@@ -391,7 +391,7 @@ func TestEveryLossIsTold(t *testing.T) {
 		for range 50 {
 			fakeKind(t, k, func(t *testing.T, w *world) {
 				var lost atomic.Int32
-				c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { lost.Add(1) }}))
+				c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { lost.Add(1) }}))
 				h := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Second)))
 				time.Sleep(time.Until(h.Deadline()))
 				err := h.Unlock()

@@ -213,7 +213,7 @@ func TestMaxHoldEndsRenewal(t *testing.T) {
 func TestUnlockIsNoLoss(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		lost := 0
-		c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { lost++ }}))
+		c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { lost++ }}))
 		for range 100 {
 			h := must(t)(w.lock(c).Lock(background))
 			time.Sleep(1234 * time.Millisecond)

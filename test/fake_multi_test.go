@@ -268,11 +268,11 @@ func TestMultiLockEndsWithAnyPart(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		fake(t, func(t *testing.T, w *world) {
 			var lost, acquired, released atomic.Int32
-			c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(holdfast.Event) { acquired.Add(1) }}))
+			c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { acquired.Add(1) }}))
 			h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...).Lock(background, holdfast.WithHooks(holdfast.Hooks{
-				OnAcquire: func(e holdfast.Event) { acquired.Add(10) },
-				OnRelease: func(e holdfast.Event) { released.Add(1) },
-				OnLost: func(e holdfast.Event) {
+				OnAcquire: func(_ context.Context, e holdfast.Event) { acquired.Add(10) },
+				OnRelease: func(_ context.Context, e holdfast.Event) { released.Add(1) },
+				OnLost: func(_ context.Context, e holdfast.Event) {
 					lost.Add(1)
 					if e.Name != "a+b+c" || !errors.Is(e.Err, holdfast.ErrLost) || !strings.Contains(e.Err.Error(), `"`+name+`"`) {
 						t.Errorf("%+v", e)

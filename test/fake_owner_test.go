@@ -187,7 +187,7 @@ func TestForgottenHold(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		told := 0
-		hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(holdfast.Event) { told++ }})
+		hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told++ }})
 		h := must(t)(w.lock(c).TryLock(background, holdfast.FixedLease(50*time.Millisecond), hooks))
 		<-h.Context().Done()
 		deadline := h.Deadline()

@@ -249,13 +249,13 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		try := func(n int) error { _, err := s.TryAcquire(background, n); return err }
 		const wait = 5 * time.Second
 
-		unset := holdfast.PermitsError{Name: "x", Wanted: 1, Unset: true, TTL: -1}
+		unset := holdfast.PermitsError{Name: "x", Wanted: 1, Unset: true, TTL: holdfast.NoExpiry}
 		refused(try(1), unset, "nobody has set how many it has")
 		refused(acquire(1, holdfast.Wait(wait)), unset, "nobody has set")
 		ok(t, s.SetPermits(background, 0))
-		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, TTL: -1}, "1 wanted, but it has 0 in all")
+		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, TTL: holdfast.NoExpiry}, "1 wanted, but it has 0 in all")
 		ok(t, s.SetPermits(background, 5))
-		refused(try(6), holdfast.PermitsError{Name: "x", Wanted: 6, Available: 5, Total: 5, TTL: -1}, "6 wanted, but it has 5 in all")
+		refused(try(6), holdfast.PermitsError{Name: "x", Wanted: 6, Available: 5, Total: 5, TTL: holdfast.NoExpiry}, "6 wanted, but it has 5 in all")
 		h := must(t)(s.Acquire(background, 4, holdfast.FixedLease(time.Hour)))
 		refused(try(3), holdfast.PermitsError{Name: "x", Wanted: 3, Available: 1, Total: 5, TTL: time.Hour}, "3 wanted, 1 of 5 available")
 		ctx, cancel := context.WithCancel(background)
@@ -277,10 +277,10 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		unlock(t, h)
 
 		refused(plain.TryAcquire(background, 1),
-			holdfast.PermitsError{Name: "y", Wanted: 1, Total: -1, Unset: true, TTL: -1}, "nobody has set how many it has")
+			holdfast.PermitsError{Name: "y", Wanted: 1, Total: -1, Unset: true, TTL: holdfast.NoExpiry}, "nobody has set how many it has")
 		ok(t, plain.Release(2))
 		refused(plain.Acquire(background, 3, holdfast.Wait(wait)),
-			holdfast.PermitsError{Name: "y", Wanted: 3, Available: 2, Total: -1, TTL: -1}, "3 wanted, 2 available")
+			holdfast.PermitsError{Name: "y", Wanted: 3, Available: 2, Total: -1, TTL: holdfast.NoExpiry}, "3 wanted, 2 available")
 		time.Sleep(2 * time.Minute)
 		w.do("DEL", "x", "y")
 	})

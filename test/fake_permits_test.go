@@ -578,7 +578,7 @@ func TestPermitsByID(t *testing.T) {
 		w.wantReply("3", "GET", "x")
 
 		found, err := other.Inspect(background)
-		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner.String() != kept.PermitIDs()[0] || found.Holders[0].TTL != 30*time.Second || found.TTL != -1 {
+		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner.String() != kept.PermitIDs()[0] || found.Holders[0].TTL != 30*time.Second || found.TTL != holdfast.NoExpiry {
 			t.Errorf("Inspect: %+v, %v", found, err)
 		}
 		if forced, err := s.ForceUnlock(background); !forced || err != nil {
@@ -609,13 +609,13 @@ func TestPermitWithoutEnd(t *testing.T) {
 		id := fmt.Sprintf("%x", "0123456789abcdef")
 		_, err := s.TryLock(background)
 		var locked *holdfast.LockedError
-		if !errors.As(err, &locked) || locked.TTL != -1 {
+		if !errors.As(err, &locked) || locked.TTL != holdfast.NoExpiry {
 			t.Errorf("%+v", err)
 		}
-		if left, err := leaseOf(s, id); left != -1 || err != nil {
+		if left, err := leaseOf(s, id); left != holdfast.NoExpiry || err != nil {
 			t.Error(left, err)
 		}
-		if found, err := s.Inspect(background); found.Holders[0].TTL != -1 || err != nil {
+		if found, err := s.Inspect(background); found.Holders[0].TTL != holdfast.NoExpiry || err != nil {
 			t.Errorf("%+v, %v", found, err)
 		}
 		if err := s.ExtendPermit(background, id, time.Second); err != nil {

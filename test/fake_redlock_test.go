@@ -323,7 +323,7 @@ func TestRedLockEndsWithItsQuorum(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		s := several(w, 5)
 		var lost atomic.Int32
-		h := must(t)(s.redlock("x").Lock(background, holdfast.WithHooks(holdfast.Hooks{OnLost: func(e holdfast.Event) {
+		h := must(t)(s.redlock("x").Lock(background, holdfast.WithHooks(holdfast.Hooks{OnLost: func(_ context.Context, e holdfast.Event) {
 			lost.Add(1)
 			if e.Name != "x" || !errors.Is(e.Err, holdfast.ErrLost) {
 				t.Errorf("%+v", e)

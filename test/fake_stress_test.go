@@ -189,7 +189,7 @@ func (s *stress) client(id int) *stressClient {
 }
 
 // onLost: nobody but force takes a hold away while it may be trusted.
-func (s *stress) onLost(e holdfast.Event) {
+func (s *stress) onLost(_ context.Context, e holdfast.Event) {
 	s.logf("lost %v", e.Err)
 	if !strings.Contains(e.Err.Error(), "server says") {
 		return // unanswered

@@ -436,23 +436,23 @@ func TestCloseEndsEverything(t *testing.T) {
 // A hook may close the client: Close does not wait for the call that runs it.
 func TestCloseFromAHook(t *testing.T) {
 	for name, test := range map[string]struct {
-		hooks func(closing func(holdfast.Event)) holdfast.Hooks
+		hooks func(closing func(context.Context, holdfast.Event)) holdfast.Hooks
 		cause func(d *memdriver.Driver, h *holdfast.Hold)
 	}{
 		"acquired": {
-			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnAcquire: f} },
+			func(f func(context.Context, holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnAcquire: f} },
 			func(*memdriver.Driver, *holdfast.Hold) {},
 		},
 		"released": {
-			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnRelease: f} },
+			func(f func(context.Context, holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnRelease: f} },
 			func(_ *memdriver.Driver, h *holdfast.Hold) { _ = h.Unlock() },
 		},
 		"lost": {
-			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnLost: f} },
+			func(f func(context.Context, holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnLost: f} },
 			func(*memdriver.Driver, *holdfast.Hold) { time.Sleep(2 * time.Second) }, // the lease
 		},
 		"lost, found by Unlock": {
-			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnLost: f} },
+			func(f func(context.Context, holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnLost: f} },
 			func(d *memdriver.Driver, h *holdfast.Hold) {
 				_, _ = d.Eval(background, driver.Call{
 					Script: driver.NewScript("del", "return redis.call('DEL', KEYS[1])"), Keys: []string{"x"},
@@ -461,7 +461,7 @@ func TestCloseFromAHook(t *testing.T) {
 			},
 		},
 		"failed": {
-			func(f func(holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnError: f} },
+			func(f func(context.Context, holdfast.Event)) holdfast.Hooks { return holdfast.Hooks{OnError: f} },
 			func(d *memdriver.Driver, h *holdfast.Hold) {
 				d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: errors.New("no")} })
 				_ = h.Unlock()
@@ -473,7 +473,7 @@ func TestCloseFromAHook(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
 				var c *holdfast.Client
 				took := make(chan time.Duration, 9)
-				closing := func(holdfast.Event) {
+				closing := func(context.Context, holdfast.Event) {
 					start := time.Now()
 					ok(t, c.Close())
 					took <- time.Since(start)

@@ -77,7 +77,7 @@ var kinds = []*kind{
 		stands: plainCounts, lives: plainTTL, remains: tokenKey, scripts: protocol.MutexScripts, rights: plainRights.and(tokenRights),
 	},
 	{
-		name: "polling", lock: mutexWith(holdfast.Polling(holdfast.Backoff{})), nests: true, polls: true,
+		name: "polling", lock: mutexWith(holdfast.Polling(time.Millisecond, 128*time.Millisecond)), nests: true, polls: true,
 		stands: plainCounts, lives: plainTTL, scripts: protocol.MutexScripts, rights: pollingRights,
 	},
 	{

@@ -29,7 +29,7 @@ func newCrowded(t *testing.T) *crowded {
 	s := redistest.Start(t)
 	p := goRedis("full", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
 	c := p.client(t, holdfast.WithLease(shortLease), holdfast.WithHooks(holdfast.Hooks{
-		OnError: func(e holdfast.Event) { t.Errorf("in the background: %v", e.Err) },
+		OnError: func(_ context.Context, e holdfast.Event) { t.Errorf("in the background: %v", e.Err) },
 	}))
 	return &crowded{p, s, c}
 }

@@ -78,8 +78,8 @@ type movingLoad struct {
 func (l *movingLoad) client(p *place, lease time.Duration) *holdfast.Client {
 	return p.client(l.t, holdfast.WithLease(lease), holdfast.WithTimeout(patience),
 		holdfast.WithHooks(holdfast.Hooks{
-			OnError: func(e holdfast.Event) { l.t.Errorf("in the background: %v", e.Err) },
-			OnLost:  func(e holdfast.Event) { l.t.Errorf("%s was lost: %v", e.Name, e.Err) },
+			OnError: func(_ context.Context, e holdfast.Event) { l.t.Errorf("in the background: %v", e.Err) },
+			OnLost:  func(_ context.Context, e holdfast.Event) { l.t.Errorf("%s was lost: %v", e.Name, e.Err) },
 		}))
 }
 

@@ -13,7 +13,6 @@ type countable interface {
 	Name() string
 	inspectable
 	Expire(ctx context.Context, d time.Duration) (bool, error)
-	ClearExpire(ctx context.Context) (bool, error)
 	Delete(ctx context.Context) (bool, error)
 }
 
@@ -68,15 +67,15 @@ func TestObjectOperations(t *testing.T) {
 					t.Errorf("Delete of nothing: %v, %v", there, err)
 				}
 				fill()
-				is(-1, 0)
+				is(holdfast.NoExpiry, 0)
 				if there, err := o.Expire(background, time.Minute); !there || err != nil {
 					t.Errorf("Expire: %v, %v", there, err)
 				}
 				is(time.Minute, 10*time.Second)
-				if there, err := o.ClearExpire(background); !there || err != nil {
-					t.Errorf("ClearExpire: %v, %v", there, err)
+				if there, err := o.Expire(background, holdfast.NoExpiry); !there || err != nil {
+					t.Errorf("Expire never: %v, %v", there, err)
 				}
-				is(-1, 0)
+				is(holdfast.NoExpiry, 0)
 				_, err := o.Expire(background, 0)
 				wantError(t, err, holdfast.ErrInvalid)
 				if there, err := o.Delete(background); !there || err != nil {

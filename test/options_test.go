@@ -117,7 +117,7 @@ func heldWithoutTTL(t *testing.T, p *place) {
 	_, err := c.NewMutex(name, holdfast.Fenced()).TryLock(background)
 	wantError(t, err, holdfast.ErrLocked)
 	var locked *holdfast.LockedError
-	if !errors.As(err, &locked) || locked.TTL != -1 || locked.Holder.String() != "somebody:1" {
+	if !errors.As(err, &locked) || locked.TTL != holdfast.NoExpiry || locked.Holder.String() != "somebody:1" {
 		t.Errorf("%+v", err)
 	}
 }
@@ -167,14 +167,14 @@ func adoptedToken(t *testing.T, p *place) {
 
 func polling(t *testing.T, p *place) {
 	name := fresh()
-	for _, b := range []holdfast.Backoff{
-		{}, holdfast.ConstantBackoff(5 * time.Millisecond), holdfast.ExponentialBackoff(time.Millisecond, 10*time.Millisecond),
+	for _, b := range [][2]time.Duration{
+		{time.Millisecond, 128 * time.Millisecond}, {5 * time.Millisecond, 5 * time.Millisecond}, {time.Millisecond, 10 * time.Millisecond},
 	} {
-		h := must(t)(p.client(t).NewMutex(name, holdfast.Polling(b)).Lock(background))
-		waiter := p.client(t).NewMutex(name, holdfast.Polling(b))
+		h := must(t)(p.client(t).NewMutex(name, holdfast.Polling(b[0], b[1])).Lock(background))
+		waiter := p.client(t).NewMutex(name, holdfast.Polling(b[0], b[1]))
 		got := make(chan *holdfast.Hold)
 		go func() { got <- must(t)(waiter.Lock(background)) }()
-		p.awaitCalls(t, name, holdfast.Polling(b))
+		p.awaitCalls(t, name, holdfast.Polling(b[0], b[1]))
 		if channels := p.do(t, name, "PUBSUB", "CHANNELS", "*"+name+"*"); len(channels) > 0 {
 			t.Errorf("a polling waiter listens to %v", channels)
 		}
@@ -196,7 +196,7 @@ func (p *place) awaitCalls(t *testing.T, name string, options ...holdfast.MutexO
 // A release by one who polls says nothing.
 func pollingSilence(t *testing.T, p *place) {
 	name := fresh()
-	h := must(t)(p.client(t).NewMutex(name, holdfast.Polling(holdfast.Backoff{})).Lock(background))
+	h := must(t)(p.client(t).NewMutex(name, holdfast.Polling(time.Millisecond, 128*time.Millisecond)).Lock(background))
 	listener := p.client(t)
 	got := make(chan *holdfast.Hold)
 	go func() { got <- must(t)(listener.NewMutex(name).Lock(background)) }()
@@ -218,9 +218,9 @@ func TestOptionsWithoutSense(t *testing.T) {
 			{nil},
 			{holdfast.Fenced(nil)},
 			{holdfast.Fenced(holdfast.TokenTTL(0))},
-			{holdfast.Polling(holdfast.ConstantBackoff(0))},
-			{holdfast.Polling(holdfast.ConstantBackoff(-time.Second))},
-			{holdfast.Polling(holdfast.ExponentialBackoff(time.Second, time.Millisecond))},
+			{holdfast.Polling(0, 0)},
+			{holdfast.Polling(-time.Second, -time.Second)},
+			{holdfast.Polling(time.Second, time.Millisecond)},
 		} {
 			if _, err := c.NewMutex("a", options...).Lock(background); err == nil {
 				t.Errorf("options %d are accepted", i)

@@ -28,6 +28,7 @@ var FairScripts = Scripts{
 	Release: load("fair", "release", "fair"),
 	Renew:   MutexScripts.Renew,
 	Adopt:   MutexScripts.Adopt,
+	Keep:    MutexScripts.Keep,
 	Force:   load("fair", "force", "fair"),
 	Inspect: load("fair", "inspect", "fair"),
 	Leave:   load("fair", "leave", "fair"),

@@ -11,6 +11,7 @@ import (
 // Scripts are those of one kind of lock.
 type Scripts struct {
 	Acquire, Release, Renew, Adopt, Force, Inspect *driver.Script
+	Keep                                           *driver.Script // nil if a hold cannot be kept from others
 	Leave                                          *driver.Script // nil if waiting leaves nothing in Redis
 }
 
@@ -20,6 +21,7 @@ var MutexScripts = Scripts{
 	Release: load("mutex", "release"),
 	Renew:   load("mutex", "renew"),
 	Adopt:   load("mutex", "adopt"),
+	Keep:    load("mutex", "keep"),
 	Force:   load("mutex", "force"),
 	Inspect: load("mutex", "inspect"),
 }
@@ -70,6 +72,14 @@ func (l Mutex) Adopt(a Acquire, other string) script.Request {
 	return script.Request{
 		Script: MutexScripts.Adopt, Keys: l.keys(a.Token), Channel: l.Channel(other), Acknowledged: true,
 		Args: []string{millis(a.Lease), a.Owner, other, millis(l.TokenTTL), Released},
+	}
+}
+
+// Keep leaves it to nobody for a while.
+func (l Mutex) Keep(owner string, from int, nobody string, rest time.Duration) script.Request {
+	return script.Request{
+		Script: MutexScripts.Keep, Keys: l.keys(false), Channel: l.Channel(owner),
+		Args: []string{Released, owner, strconv.Itoa(from), nobody, millis(rest)},
 	}
 }
 

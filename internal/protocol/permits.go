@@ -128,6 +128,9 @@ func (Bundle) ReadRenewal(r script.Reply, i int) (Renewal, error) {
 // Adopt has nothing to ask: permits have no owner.
 func (Bundle) Adopt(Acquire, string) script.Request { return script.Request{} }
 
+// Keep has nothing to ask: permits have no owner.
+func (Bundle) Keep(string, int, string, time.Duration) script.Request { return script.Request{} }
+
 // Leave asks that nobody stands back for it any more.
 func (b Bundle) Leave(string) script.Request { return leaveSemaphore(b.Name, b.IDs[0]) }
 

@@ -23,6 +23,7 @@ var (
 		Release: load("write", "release", "rw"),
 		Renew:   MutexScripts.Renew,
 		Adopt:   load("write", "adopt", "rw"),
+		Keep:    load("write", "keep", "rw"),
 		Force:   load("write", "force", "rw"),
 		Inspect: rwInspect,
 		Leave:   load("write", "leave", "rw"),
@@ -83,6 +84,9 @@ func (l Read) Adopt(a Acquire, other string) script.Request {
 		Args: []string{millis(a.Lease), a.Owner, other, Released, ReadPrefix(l.Name)},
 	}
 }
+
+// Keep has nothing to ask: others may read beside it anyway.
+func (Read) Keep(string, int, string, time.Duration) script.Request { return script.Request{} }
 
 // Force takes it from readers.
 func (l Read) Force(holders []string) script.Request {
@@ -156,6 +160,14 @@ func (l Write) Adopt(a Acquire, other string) script.Request {
 	return script.Request{
 		Script: WriteScripts.Adopt, Keys: l.keys(a.Token, l.Name), Channel: RWChannel(l.Name), Acknowledged: true,
 		Args: []string{millis(a.Lease), a.Owner, other, millis(l.TokenTTL), Released, ReadPrefix(l.Name)},
+	}
+}
+
+// Keep leaves it to nobody for a while.
+func (l Write) Keep(owner string, from int, nobody string, rest time.Duration) script.Request {
+	return script.Request{
+		Script: WriteScripts.Keep, Keys: []string{l.Name}, Channel: RWChannel(l.Name),
+		Args: []string{WriterReleased, owner, strconv.Itoa(from), nobody, millis(rest), ReadPrefix(l.Name)},
 	}
 }
 

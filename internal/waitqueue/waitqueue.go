@@ -66,11 +66,22 @@ func (qs *Queues) Join(key, channel string) *Waiter {
 	return w
 }
 
-// HasWaiters reports whether anybody waits in the queue with the given key.
+// HasWaiters reports whether anybody waits in the queue with the given key, or an attempt
+// of one who has left is still under way.
 func (qs *Queues) HasWaiters(key string) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return qs.queues[key] != nil
+}
+
+// Len is how many wait in the queue with the given key.
+func (qs *Queues) Len(key string) int {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q := qs.queues[key]; q != nil {
+		return q.waiters.Len()
+	}
+	return 0
 }
 
 // Head is closed when all who came before have left.

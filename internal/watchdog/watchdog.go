@@ -31,13 +31,6 @@ const (
 	NotHeld
 )
 
-func (r Reason) String() string {
-	if r == NotHeld {
-		return "the server says that it is not held"
-	}
-	return "no renewal was acknowledged in time"
-}
-
 // Renewal is one entry's part of a batch.
 type Renewal struct {
 	Value any

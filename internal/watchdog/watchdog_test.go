@@ -106,7 +106,7 @@ func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
 		watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		want := []string{"29.698s a: " + Unanswered.String()}
+		want := []string{"29.698s a: " + fmt.Sprint(Unanswered)}
 		if !slices.Equal(s.lost, want) {
 			t.Fatalf("lost %v, want %v", s.lost, want)
 		}
@@ -147,7 +147,7 @@ func TestNotHeldEndsAtOnce(t *testing.T) {
 		synctest.Wait()
 		d.Check(fixed)
 		synctest.Wait()
-		if want := []string{"5s fixed: " + NotHeld.String()}; !slices.Equal(s.lost, want) {
+		if want := []string{"5s fixed: " + fmt.Sprint(NotHeld)}; !slices.Equal(s.lost, want) {
 			t.Fatalf("lost %v, want %v", s.lost, want)
 		}
 	})
@@ -215,7 +215,7 @@ func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		for _, line := range s.lost {
-			if line != "29.698s dead: "+Unanswered.String() {
+			if line != "29.698s dead: "+fmt.Sprint(Unanswered) {
 				t.Fatalf("lost %s", line)
 			}
 		}

@@ -47,8 +47,15 @@ func (r *run) take() (*holdfast.Hold, error) {
 	if r.Wait != nil {
 		options = append(options, holdfast.Wait(max(0, *r.Wait-time.Since(began))))
 	}
+	if r.MinHold > 0 && r.keeps() {
+		options = append(options, holdfast.MinHold(r.MinHold))
+	}
 	return lock.Lock(r.waiting, options...)
 }
+
+// keeps reports whether the lock itself is kept from others for its shortest hold, however
+// this process ends. Otherwise we wait for that.
+func (r *run) keeps() bool { return r.Kind != Read && r.Kind != Semaphore }
 
 // furnish gives a semaphore the permits that the configuration says it has. If
 // it had another number, we are not the only ones to say so.

@@ -81,7 +81,7 @@ func (r *run) all() *exit.Error {
 		return failure
 	}
 	result := r.protect(path)
-	if result.started && !result.lost {
+	if result.started && !result.lost && !r.keeps() {
 		if failure := r.holdOn(); failure != nil {
 			result.failure = failure
 		}

@@ -1,0 +1,38 @@
+-- keep, for writing: this owner shall write no more, and nobody shall have the lock for
+-- a while: an owner that nobody is writes. If this one goes on reading, others may read,
+-- too, and nothing is kept.
+--
+-- KEYS[1]  the lock
+-- ARGV[4]  the payload: who waits shall see until when
+-- ARGV[5]  owner
+-- ARGV[6]  the count before, at most
+-- ARGV[7]  the owner that nobody is
+-- ARGV[8]  for how long, ms
+-- ARGV[9]  what stands in front of an owner in the keys of its read holds
+--
+-- {1, now}          it does not
+-- {0, now}          it does not write; an earlier send of this call may have seen
+--                   to that
+-- {-2, now, count}  the count was another one; nothing was done
+if other_kind(KEYS[1]) then
+  return redis.error_reply(OTHER_KIND)
+end
+local key, mine, nobody = KEYS[1], ARGV[5] .. ':write', ARGV[7] .. ':write'
+local count = tonumber(held(key, mine))
+if held(key, nobody) ~= '0' then
+  return {1, at}
+elseif count == 0 then
+  return {0, at}
+elseif count > tonumber(ARGV[6]) then
+  return {-2, at, count}
+end
+even_if_full('HDEL', key)
+announce_write(ARGV[4])
+if reading(key, ARGV[9], ARGV[5]) > 0 then
+  write_no_more(key, ARGV[9], ARGV[5])
+else
+  redis.call('HSET', key, nobody, '1')
+  redis.call('HDEL', key, mine)
+  redis.call('PEXPIRE', key, ARGV[8])
+end
+return {1, at, untold}

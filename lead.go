@@ -1,0 +1,107 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+)
+
+// longestCampaignPause is the longest pause between two campaigns, and how long one has
+// to last for the next pause to be short again.
+const longestCampaignPause = 10 * time.Second
+
+// campaigns are the pauses between two campaigns that have failed.
+var campaigns = backoff{100 * time.Millisecond, longestCampaignPause}
+
+// Lead makes its caller one of several candidates, of whom one at a time leads: whoever
+// holds l. It waits for the lock, calls f with the hold and its context, and gives the
+// lock back when f returns. When the lock is lost, the context of f ends; Lead waits for
+// f to return, and then campaigns again.
+//
+// It ends, and returns
+//   - nil, if f returns nil while it still leads, or what Unlock returns then;
+//   - err, if f returns [Stop] of err while it still leads;
+//   - the cause of ctx, when that has ended and f has returned;
+//   - [ErrClosed], [ErrInvalid] or [ErrReentrant], of which nothing would come but the
+//     same again.
+//
+// What f returns after the lock was lost counts as nothing, for by then another may lead.
+// After any other error, of f or of Redis, OnError is told, and the next campaign begins
+// after a pause: 100 ms at first, doubling to 10 s, at random. If f panics, the lock is
+// given back, and Lead panics. Use a short [RenewedLease] for another to follow soon
+// when a leader has crashed. Redisson has no counterpart.
+func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...TryOption) error {
+	hooks := toTry(options).hooks
+	if k := singleKind(l); k != nil {
+		hooks = slices.Concat(k.client.config.hooks, hooks)
+	}
+	for failed := 0; ; failed++ {
+		began := time.Now()
+		over, err := campaign(ctx, l, f, options)
+		switch {
+		case over:
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case time.Since(began) > longestCampaignPause:
+			failed = 0
+		}
+		hooks.tell(ctx, onError, Event{Name: l.Name(), Err: err})
+		call.Sleep(ctx, campaigns.pause(failed))
+	}
+}
+
+// Stop makes [Lead] end and return err, which may be nil, in place of another campaign.
+func Stop(err error) error { return &stopped{err} }
+
+// stopped is what Stop returns.
+type stopped struct{ err error }
+
+func (s *stopped) Error() string {
+	if s.err == nil {
+		return "holdfast: the leader stops"
+	}
+	return s.err.Error()
+}
+
+func (s *stopped) Unwrap() error { return s.err }
+
+// campaign waits for the lock and leads once. It reports whether there is to be no other
+// campaign, whatever comes of ctx.
+func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options []TryOption) (over bool, err error) {
+	waiting := make([]LockOption, len(options))
+	for i, option := range options {
+		if option == nil {
+			return true, errNilOption
+		}
+		waiting[i] = option
+	}
+	hold, err := l.Lock(ctx, waiting...)
+	if err != nil {
+		return errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant), err
+	}
+	back := false // the lock has been given back
+	defer func() {
+		if !back { // f has panicked, which says more than an error of Unlock would
+			_ = hold.Unlock()
+		}
+	}()
+	err = f(hold.Context(), hold)
+	released := hold.Unlock()
+	back = true
+	var stop *stopped
+	switch {
+	case errors.Is(released, ErrLost), errors.Is(released, ErrNotHeld):
+		return false, errors.Join(err, released)
+	case errors.Is(released, ErrClosed):
+		return true, errors.Join(err, released)
+	case err == nil:
+		return ctx.Err() == nil, released
+	case errors.As(err, &stop):
+		return ctx.Err() == nil, errors.Join(stop.err, released)
+	}
+	return false, errors.Join(err, released)
+}

@@ -1,0 +1,201 @@
+package test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// keeping runs f for every kind that can keep a lock from others.
+func keeping(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	forKinds(t, func(t *testing.T, k *kind) {
+		if !k.shared() {
+			fakeKind(t, k, f)
+		}
+	})
+}
+
+const shortest = 10 * time.Second
+
+// freeAt checks when others get the lock, since start.
+func (w *world) freeAt(c *holdfast.Client, start time.Time, want time.Duration) {
+	w.t.Helper()
+	next := must(w.t)(w.lock(c).Lock(background))
+	// One who sleeps asks every three seconds at the latest; polling waiters pause less.
+	if took := time.Since(start); took < want || took > want+200*time.Millisecond {
+		w.t.Errorf("free after %v, want %v", took, want)
+	}
+	unlock(w.t, next)
+}
+
+// However soon it is unlocked, others get the lock when the shortest hold is over, and
+// not much later; however its messages fare.
+func TestMinHold(t *testing.T) {
+	keeping(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		for _, held := range []time.Duration{0, 5 * time.Second, 12 * time.Second} {
+			start := time.Now()
+			h := must(t)(w.lock(c).Lock(background, holdfast.MinHold(shortest)))
+			time.Sleep(held)
+			unlock(t, h)
+			if h.Context().Err() == nil || !h.Deadline().IsZero() {
+				t.Error("the hold goes on")
+			}
+			wantError(t, h.Unlock(), holdfast.ErrNotHeld)
+			again, err := w.lock(c).TryLock(holdfast.WithOwner(background, h.Owner()))
+			if held < shortest {
+				wantError(t, err, holdfast.ErrLocked)
+			} else {
+				unlock(t, must(t)(again, err))
+			}
+			w.freeAt(other, start, max(held, shortest))
+		}
+		for name, fault := range faults {
+			start := time.Now()
+			h := must(t)(w.lock(c).Lock(background, holdfast.MinHold(shortest)))
+			once(d, "keep", fault)
+			if err := h.Unlock(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			next := must(t)(w.lock(other).Lock(background))
+			if took := time.Since(start); took < shortest || took > shortest+7*time.Second {
+				t.Errorf("%s: free after %v", name, took)
+			}
+			unlock(t, next)
+		}
+	})
+}
+
+// A nested hold keeps the lock for its own time, whichever is unlocked last.
+func TestMinHoldNested(t *testing.T) {
+	keeping(t, func(t *testing.T, w *world) {
+		if !w.kind.nests {
+			return
+		}
+		c, _ := w.client()
+		other, _ := w.client()
+		outer := must(t)(w.lock(c).Lock(background))
+		start := time.Now()
+		inner := must(t)(w.lock(c).Lock(outer.Context(), holdfast.MinHold(shortest)))
+		unlock(t, inner)
+		w.wantCount("x", outer.Owner(), 1)
+		unlock(t, outer)
+		w.freeAt(other, start, shortest)
+	})
+}
+
+// Neither closing the client nor a crash ends it sooner; force does.
+func TestMinHoldEnds(t *testing.T) {
+	keeping(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		closed, _ := w.client()
+		start := time.Now()
+		_ = must(t)(w.lock(closed).Lock(background, holdfast.MinHold(shortest)))
+		time.Sleep(time.Second)
+		ok(t, closed.Close())
+		w.freeAt(other, start, shortest)
+
+		crashed, d := w.client(holdfast.WithLease(3 * time.Second))
+		start = time.Now()
+		h := must(t)(w.lock(crashed).Lock(background, holdfast.MinHold(shortest)))
+		away(d)
+		w.freeAt(other, start, shortest)
+		wantLost(t, h)
+		d.SetFaults(nil)
+		_ = h.Unlock()
+
+		c, _ := w.client()
+		unlock(t, must(t)(w.lock(c).Lock(background, holdfast.MinHold(time.Hour))))
+		start = time.Now()
+		if did, err := w.lock(other).ForceUnlock(background); !did || err != nil {
+			t.Error(did, err)
+		}
+		w.freeAt(other, start, 0)
+	})
+}
+
+// Several locks are kept one by one; a writer who reads on keeps nothing.
+func TestMinHoldOfSeveral(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		for _, together := range []bool{true, false} {
+			locks := mutexes(c, "a", "b")
+			if !together {
+				locks[1] = c.NewMutex("b", holdfast.NonReentrant())
+			}
+			start := time.Now()
+			unlock(t, must(t)(holdfast.NewMultiLock(locks...).Lock(background, holdfast.MinHold(shortest))))
+			for _, name := range []string{"a", "b"} {
+				_, err := other.NewMutex(name).TryLock(background)
+				wantError(t, err, holdfast.ErrLocked)
+			}
+			unlock(t, must(t)(holdfast.NewMultiLock(mutexes(other, "a", "b")...).Lock(background)))
+			if took := time.Since(start); took < shortest || took > shortest+time.Second {
+				t.Errorf("free after %v", took)
+			}
+		}
+		m := c.NewRWMutex("x")
+		read := must(t)(m.Downgrade(must(t)(m.Lock(background, holdfast.MinHold(shortest)))))
+		unlock(t, must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(0))))
+		unlock(t, read)
+		unlock(t, must(t)(other.NewRWMutex("x").TryLock(background)))
+	})
+}
+
+// What cannot be kept is refused, before anything is sent.
+func TestMinHoldRefused(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithMaxHold(time.Minute))
+		seen := count(d)
+		for i, try := range []func() (*holdfast.Hold, error){
+			func() (*holdfast.Hold, error) { return c.NewMutex("x").TryLock(background, holdfast.MinHold(0)) },
+			func() (*holdfast.Hold, error) {
+				return c.NewMutex("x").TryLock(background, holdfast.MinHold(time.Hour))
+			},
+			func() (*holdfast.Hold, error) {
+				return c.NewMutex("x").TryLock(background, holdfast.MinHold(2*time.Second), holdfast.FixedLease(time.Second))
+			},
+			func() (*holdfast.Hold, error) {
+				return c.NewRWMutex("x").TryRLock(background, holdfast.MinHold(time.Second))
+			},
+			func() (*holdfast.Hold, error) {
+				return c.NewPermitSemaphore("x").TryAcquire(background, 1, holdfast.MinHold(time.Second))
+			},
+		} {
+			_, err := try()
+			if err == nil {
+				t.Error(i)
+			}
+			wantError(t, err, holdfast.ErrInvalid)
+		}
+		if n := seen.all(); n > 0 {
+			t.Errorf("%d calls were sent", n)
+		}
+	})
+}
+
+// The release of a hold that was kept does not hit the owner's next hold, however late
+// it comes.
+func TestLateKeepDoesNotHitTheNextHold(t *testing.T) {
+	keeping(t, func(t *testing.T, w *world) {
+		for _, delay := range []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2900 * time.Millisecond} {
+			c, d := w.client()
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h := must(t)(w.lock(c).Lock(ctx, holdfast.MinHold(3*time.Second)))
+			once(d, "keep", memdriver.Fault{Repeat: true, RepeatAfter: delay})
+			unlock(t, h)
+			h = must(t)(w.lock(c).Lock(ctx))
+			time.Sleep(time.Minute)
+			if err := h.Context().Err(); err != nil {
+				t.Error(fmt.Errorf("%v: %w", delay, err))
+			}
+			unlock(t, h)
+		}
+	})
+}

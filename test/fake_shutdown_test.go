@@ -1,0 +1,104 @@
+package test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Shutdown waits for what is held, which is renewed meanwhile and may be nested; nothing
+// new is acquired, and who waits is told.
+func TestShutdown(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		h := must(t)(w.lock(c).Lock(background))
+		busy := must(t)(other.NewMutex("busy").Lock(background))
+		waited := make(chan error)
+		go func() {
+			_, err := c.NewMutex("busy").Lock(background)
+			waited <- err
+		}()
+		synctest.Wait()
+		done := make(chan error)
+		go func() { done <- c.Shutdown(background) }()
+		wantError(t, <-waited, holdfast.ErrClosed)
+		_, err := c.NewMutex("new").TryLock(background)
+		wantError(t, err, holdfast.ErrClosed)
+		wantError(t, c.NewUnleasedSemaphore("s").TryAcquire(background, 1), holdfast.ErrClosed)
+		if w.kind.nests {
+			unlock(t, must(t)(w.lock(c).Lock(h.Context())))
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("it did not wait: %v", err)
+		case <-time.After(10 * time.Minute):
+		}
+		if err := h.Context().Err(); err != nil {
+			t.Error(context.Cause(h.Context()))
+		}
+		start := time.Now()
+		unlock(t, h)
+		ok(t, <-done)
+		if took := time.Since(start); took > 200*time.Millisecond {
+			t.Errorf("it noticed after %v", took)
+		}
+		unlock(t, busy)
+	})
+}
+
+// Shutdown is bounded by its context; what is left then is given back. Lost holds are not
+// waited for.
+func TestShutdownIsBounded(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		h := must(t)(c.NewMutex("x").Lock(background))
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		start := time.Now()
+		wantError(t, c.Shutdown(ctx), context.DeadlineExceeded)
+		if took := time.Since(start); took != time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		wantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
+		w.wantReply("0", "EXISTS", "x")
+
+		c, _ = w.client()
+		_ = must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(time.Second)))
+		time.Sleep(2 * time.Second)
+		start = time.Now()
+		ok(t, c.Shutdown(background))
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// Permits sets how many there are, once, if nobody has.
+func TestPermitsOption(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		seen := count(d)
+		s := c.NewPermitSemaphore("x", holdfast.Permits(3))
+		h := must(t)(s.Acquire(background, 2))
+		unlock(t, must(t)(s.Lock(background)))
+		if n := seen.of("set"); n != 1 {
+			t.Errorf("set %d times", n)
+		}
+		_, err := c.NewPermitSemaphore("x", holdfast.Permits(5)).TryAcquire(background, 2)
+		wantError(t, err, holdfast.ErrNoPermits)
+		unlock(t, h)
+		u := c.NewUnleasedSemaphore("y", holdfast.Permits(2))
+		ok(t, u.Acquire(background, 2, holdfast.Wait(time.Second)), u.Release(2))
+		for _, bad := range []holdfast.SemaphoreOption{nil, holdfast.Permits(0), holdfast.Permits(-1), holdfast.Permits(holdfast.MaxCount + 1)} {
+			_, err := c.NewPermitSemaphore("x", bad).Lock(background)
+			wantError(t, err, holdfast.ErrInvalid)
+			wantError(t, c.NewUnleasedSemaphore("y", bad).TryAcquire(background, 1), holdfast.ErrInvalid)
+		}
+		time.Sleep(5 * time.Minute) // the calls are forgotten
+		w.do("DEL", "x", "y")
+	})
+}
