@@ -18,7 +18,7 @@ type runCommand struct { //nolint:recvcheck // kong asks the value for its help 
 	OnLost  string         `default:"term" enum:"term,kill,ignore" placeholder:"WHAT" help:"What becomes of the command if the lock is lost: term (SIGTERM, and SIGKILL after the grace), kill (SIGKILL at once) or ignore. The default is ${default}. The exit code is 76 in any case."`
 	Grace   *time.Duration `placeholder:"TIME" help:"Time from SIGTERM to SIGKILL. The default is 5s, or a quarter of the lease if that is less. It counts before the lease ends, so it must be under half of it."`
 	MaxRun  time.Duration  `placeholder:"TIME" help:"Stop the command after so long, as with --on-lost term, and exit with 124. The default is never."`
-	MinHold time.Duration  `placeholder:"TIME" help:"Keep the lock at least so long, even if the command ends sooner. The default is 0s."`
+	MinHold time.Duration  `placeholder:"TIME" help:"Keep the lock from others at least so long, even if the command ends sooner. The default is 0s."`
 
 	Name    string   `arg:"" help:"Name of the lock: the Redis key, of 1 to 1024 bytes."`
 	Command []string `arg:"" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, with --fenced its token in HOLDFAST_TOKEN, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
