@@ -14,7 +14,7 @@ import (
 )
 
 // ownerState is what this process knows of one owner at one lock. It comes into
-// being with the owner's first call and goes when nobody needs it; doc.go draws
+// being with the owner's first call and goes when nobody needs it; docs/architecture.md draws
 // its states.
 type ownerState struct {
 	kind  *kind
