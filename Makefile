@@ -44,7 +44,7 @@ interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each w
 	cd interop && $(GO) test -race -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
-MEETING := TestConformance//standalone|TestFair(Mutex|Topologies|ACL)|TestRWMutex//standalone|TestSemaphore|TestObject|TestMemoryUsage
+MEETING := TestConformance//standalone|TestFair(Mutex|Topologies|ACL)|TestRWMutex//standalone|TestSemaphore|TestObject
 MEETING := $(MEETING)|TestMultiLock(On|Needs)|TestRedLock|TestReplica|TestWritesRefused|TestTLS|TestCluster|TestSentinel|TestACL
 SHORT := TestConformance//standalone|TestFairMutex|TestSemaphoreConformance|TestCluster$$|TestWritesRefused|TestACLPing
 SHORT_DRIVERS := TestSingle$$|TestCluster/default

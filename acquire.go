@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -85,7 +84,7 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 	t := c.ownerState(k, owner)
 	a.state = t
 	closing := c.draining
-	if t.handedOut() {
+	if t.handedOut() || c.holdsOtherSide(t) {
 		closing = c.closing // what is held goes on, nested holds included
 	}
 	waiting, stop := a.waiting(closing)
@@ -110,6 +109,19 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 	return a, waiting, leave, nil
 }
 
+// holdsOtherSide reports whether the owner holds the other side of a read-write lock.
+func (c *Client) holdsOtherSide(t *ownerState) bool {
+	if t.kind.otherSide == "" {
+		return false
+	}
+	side := c.standing(ownerStateKey{t.kind.name, t.kind.otherSide, t.owner})
+	if side == nil {
+		return false
+	}
+	defer side.unref()
+	return side.handedOut()
+}
+
 // check refuses what cannot work, before anything is sent.
 func (a *acquisition) check() (Owner, error) {
 	if a.kind.invalid != nil {
@@ -119,10 +131,10 @@ func (a *acquisition) check() (Owner, error) {
 	if a.config, err = a.client.complete(a.config); err != nil {
 		return Owner{}, err
 	}
-	a.lease = max(a.config.lease, a.config.minHold)
-	if a.config.minHold > 0 && a.kind.lock.Keep("", 0, "", 0).IsZero() {
-		return Owner{}, fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, a.kind.name)
+	if err = a.kind.canHold(a.config); err != nil {
+		return Owner{}, err
 	}
+	a.lease = max(a.config.lease, a.config.minHold, a.config.atLeast)
 	return a.kind.ownerFor(a.caller)
 }
 
@@ -412,11 +424,6 @@ func (a *acquisition) untrusted(o call.Result, deadline, now time.Time) error {
 		return &LostError{Name: a.kind.name, Reason: LostLeaseOver}
 	}
 	return nil
-}
-
-// notReplicated is the error for a grant that too few replicas have.
-func (c *Client) notReplicated(name string, o call.Result) error {
-	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.Acknowledged, c.config.replicas), ErrNotReplicated)
 }
 
 // hold makes a hold of the owner's. state.mu is held.

@@ -148,7 +148,7 @@ func (c *Client) Close() error {
 }
 
 // Shutdown lets holds end by themselves before it closes the client, as
-// [net/http.Server.Shutdown] does with requests: nothing new is acquired, who waits gets
+// [net/http.Server.Shutdown] does with requests: nothing new is acquired, waiting calls get
 // [ErrClosed], and what is held goes on, renewed as before, nested holds included, until
 // it is unlocked or lost. Then it closes the client, and returns what Close returns.
 //
@@ -197,26 +197,11 @@ func (c *Client) begin(ctx context.Context, name string) error {
 	return nil
 }
 
-// gaveUp is the error of a call whose own context ended. It matches ctx.Err()
-// and the context's cause.
-func gaveUp(ctx context.Context, name string) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return problem(name, "the caller gave up", cause)
-	}
-	return problem(name, "the caller gave up", ctx.Err(), cause)
-}
-
 // untilClosing returns a context that also ends when the client is closed.
 func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
-}
-
-// beyondMaxHold is the error for a lease that reaches beyond the longest hold.
-func (c *Client) beyondMaxHold(name string) error {
-	return problem(name, "the lease is longer than the longest hold, "+c.config.maxHold.String(), ErrInvalid)
 }
 
 // failed tells the hooks about a failure in the background, from a task.

@@ -1,12 +1,15 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // composite is a hold of several locks: the holds of its parts, of which enough have to
@@ -29,9 +32,11 @@ type composite struct {
 	ownMu       sync.Mutex // Hold.mu points to it
 	firstClient *Client    // of the first part: its tasks count the composite's goroutines
 	members     []*member
-	live        int           // how many of them live
-	missed      []error       // why the others could not be acquired, or ended
-	handedOut   bool          // to the caller
+	live        int     // how many of them live
+	missed      []error // why the others could not be acquired, or ended
+	handedOut   bool    // to the caller
+	minHold     time.Duration
+	keptUntil   time.Time     // until when others do not get the parts; zero until it is handed out
 	lease       time.Duration // that all parts have been set to; 0 if they have not
 }
 
@@ -45,10 +50,10 @@ type member struct {
 // newComposite returns the hold of so many parts, need of which have to live. It has
 // none yet. Parts are to be acquired under the hold's context, so that whatever ends
 // it ends their acquiring, too. Client is that of the first part, if it is known.
-func newComposite(ctx context.Context, name, kind string, client *Client, owners owners, of, need int, hooks hookList) *composite {
+func newComposite(ctx context.Context, name, kind string, client *Client, owners owners, of, need int, config lockConfig) *composite {
 	b := &composite{
-		Hold: &Hold{name: name, kind: kind, owner: owners.one(), since: time.Now(), hooks: hooks},
-		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client,
+		Hold: &Hold{name: name, kind: kind, owner: owners.one(), since: time.Now(), hooks: config.hooks},
+		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client, minHold: config.minHold,
 	}
 	b.held, b.mu = b, &b.ownMu
 	b.ctx, b.cancel = context.WithCancelCause(owners.heldIn(ctx, b.Hold))
@@ -89,6 +94,7 @@ func (b *composite) join(part *Hold) {
 		return
 	}
 	part.whenEnded(func() { b.partEnded(m) })
+	part.held.keepUntil(b.keptFrom())
 	if lease := b.fixedLease(); lease > 0 {
 		// It comes late, and ends with the others. If that cannot be said, it ends
 		// with the lease that it was taken with.
@@ -176,11 +182,28 @@ func (b *composite) handOut(started time.Time) bool {
 	b.handedOut = b.live >= b.need && b.state() == nil
 	b.since = time.Now()
 	handedOut := b.handedOut
+	if handedOut && b.minHold > 0 {
+		b.keptUntil = b.since.Add(b.minHold)
+	}
 	b.mu.Unlock()
 	if handedOut {
+		b.keepUntil(b.keptFrom())
 		b.tellAcquired(time.Since(started))
 	}
 	return handedOut
+}
+
+// keptFrom is until when others do not get the parts; zero if they may at once.
+func (b *composite) keptFrom() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.keptUntil
+}
+
+func (b *composite) keepUntil(end time.Time) {
+	for _, part := range b.holds(false) {
+		part.held.keepUntil(end)
+	}
 }
 
 // deadline is until when enough parts live as things stand. Of a lost hold it is
@@ -317,4 +340,40 @@ func sideBySide(parts []*Hold, do func(*Hold) error) []error {
 	}
 	group.Wait()
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// failure says why too few parts could be had: because others hold them, unless
+// more have failed than can be done without.
+func (b *composite) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var locked error
+	var failed []error
+	ran, lost := false, true
+	for _, err := range b.missed {
+		var backend *BackendError
+		switch {
+		case errors.Is(err, ErrReentrant):
+			return err
+		case errors.Is(err, ErrLocked):
+			locked = cmp.Or(locked, err)
+		default:
+			failed = append(failed, err)
+			ran = ran || errors.As(err, &backend) && backend.MayHaveRun
+			lost = lost && errors.Is(err, ErrLost)
+		}
+	}
+	switch silent := b.of - b.live - len(b.missed); {
+	case locked != nil && len(failed) <= b.of-b.need:
+		return locked
+	case len(failed) > 0 && lost:
+		return errors.Join(failed...)
+	case silent > 0:
+		ran = true
+		failed = append(failed, fmt.Errorf("%d of them: %w", silent, call.ErrNoAnswer))
+	}
+	return &BackendError{
+		Op: opAcquire, Name: b.name, MayHaveRun: ran,
+		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", b.live, b.of, b.need, errors.Join(failed...)),
+	}
 }

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -100,7 +101,7 @@ type PermitsError struct {
 	// Available is how many nobody has; below 0 if AddPermits or SetPermits took away
 	// more than that.
 	Available int
-	// Total is how many there are, held ones included. It is -1 for a [Semaphore]: who
+	// Total is how many there are, held ones included. It is -1 for an [UnleasedSemaphore]: who
 	// has taken its permits is not known.
 	Total int
 	// Kept is how many stay for another one, who has waited for longer.
@@ -190,7 +191,7 @@ func (e *LostError) Unwrap() []error {
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {
 	// Op is what was asked for: acquire, release, renew, adopt, detach, force,
-	// inspect, leave, set, count down, size, ttl, expire or delete.
+	// inspect, leave, set, count down, await, expire or delete.
 	Op string
 	// Name is the lock's name.
 	Name string
@@ -253,3 +254,41 @@ func (e *namedError) Error() string {
 }
 
 func (e *namedError) Unwrap() []error { return e.causes }
+
+// backendError is the error for a call that was refused or not answered.
+func backendError(op, name string, r call.Result) error {
+	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(r.Why())}
+}
+
+// untold tells a user about a call that has had its effect, of which Redis told
+// nobody. It is nil if Redis did.
+func untold(name string, ask script.Request, r call.Result) error {
+	why := r.Reply.Untold()
+	if !r.Has(script.Done) || why == "" {
+		return nil
+	}
+	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", ask.Channel, why), ErrUntold)
+}
+
+// notReplicated is the error for a grant that too few replicas have.
+func (c *Client) notReplicated(name string, o call.Result) error {
+	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.Acknowledged, c.config.replicas), ErrNotReplicated)
+}
+
+// gaveUp is the error of a call whose own context ended. It matches ctx.Err()
+// and the context's cause.
+func gaveUp(ctx context.Context, name string) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return problem(name, "the caller gave up", cause)
+	}
+	return problem(name, "the caller gave up", ctx.Err(), cause)
+}
+
+// beyondMaxHold is the error for a lease that reaches beyond the longest hold.
+func (c *Client) beyondMaxHold(name string) error {
+	return problem(name, "the lease is longer than the longest hold, "+c.config.maxHold.String(), ErrInvalid)
+}
+
+// misread is the error for a reply that is not one of our scripts'.
+func misread(name string, err error) error { return &BackendError{Op: "inspect", Name: name, Err: err} }

@@ -38,6 +38,8 @@ type holding interface {
 	// fixLease ends its renewal, and makes it live for lease from now, or for as long
 	// as [WithMaxHold] lets it.
 	fixLease(ctx context.Context, lease time.Duration) error
+	// keepUntil keeps it from others until then, whenever it is unlocked.
+	keepUntil(end time.Time)
 	// unlock gives it back.
 	unlock() error
 	// detach ends the hold without a release.
@@ -53,7 +55,8 @@ type holding interface {
 func (h *Hold) Name() string { return h.name }
 
 // Owner returns who holds the lock. Several locks have one owner if all are of one
-// client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs.
+// client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs. Permits stand
+// in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
 func (h *Hold) Owner() Owner { return h.owner }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
@@ -98,6 +101,9 @@ func (h *Hold) PermitIDs() []string {
 // lost, before the lock can be somebody else's, with the [*LostError] as its cause,
 // which matches [ErrLost]; with [ErrClosed] when the client is closed; and with
 // [context.Canceled] at Unlock and Detach.
+//
+// A deadline of the context that Lock was called with ends the work, too.
+// [context.WithoutCancel] keeps the values: Lock under it is nested while the hold lasts.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Deadline returns until when the hold may be trusted as things stand. The

@@ -24,17 +24,19 @@ type Hooks struct {
 	// OnRefuse is told of an acquire that returns an error: it was refused, its wait is
 	// over, its context has ended, or Redis failed. Err says which.
 	OnRefuse func(ctx context.Context, e Event)
-	// OnAcquire is told of each new hold, nested ones included.
+	// OnAcquire is told of each new hold, nested ones included. An [UnleasedSemaphore] and a
+	// [Latch] have none: they tell OnWait and OnRefuse.
 	OnAcquire func(ctx context.Context, e Event)
-	// OnRenew is told of each renewal of a hold; Err is nil if it was acknowledged.
+	// OnRenew is told of each renewal of a hold; Err is nil if it was acknowledged. Each is
+	// told on a goroutine of its own, so their order is not fixed.
 	OnRenew func(ctx context.Context, e Event)
 	// OnRelease is told after each Unlock that gave its hold back in Redis.
 	OnRelease func(ctx context.Context, e Event)
 	// OnLost is told of each hold that was lost, after its context was
 	// cancelled. Err matches [ErrLost] and says why.
 	OnLost func(ctx context.Context, e Event)
-	// OnError is told of failures in the background that no call returns: a
-	// clean-up that Redis did not answer to.
+	// OnError is told of failures that no call returns: a clean-up in the background that
+	// Redis did not answer to, a campaign of [Lead], the [ErrUntold] of a [SyncLocker].
 	OnError func(ctx context.Context, e Event)
 }
 

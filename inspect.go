@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -23,10 +23,9 @@ type State struct {
 	// Holders are who holds it; none if it is free. Each permit that is held is one, with
 	// its id as the owner. Those of several locks are in Parts.
 	Holders []Holder
-	// TTL is how long the key lives unless it is renewed: 0 if nobody holds it, or it is
-	// not there, [NoExpiry] if it does not expire, which is usual for an [UnleasedSemaphore] or a
-	// [Latch], and which neither holdfast nor Redisson would leave behind for others. Of
-	// several locks, it is how long enough of them live.
+	// TTL is how long the key lives unless it is renewed, 0 if there is none, and [NoExpiry]
+	// if it does not expire: that is usual for semaphores and latches, and no lock of
+	// holdfast's or Redisson's does so. Of several locks, it is how long enough of them live.
 	TTL time.Duration
 	// Waiters are who stands in line, in order, where that is known in Redis: for
 	// fair locks, the first thousand.
@@ -40,7 +39,8 @@ type State struct {
 	Available int
 	// Remaining is the count of a [Latch].
 	Remaining int
-	// Parts are the states of several locks, in the order of [Hold.Parts].
+	// Parts are the states of several locks: of a [MultiLock] in the order of its name, of a
+	// [RedLock] as they were given to it.
 	Parts []State
 
 	need int // how many parts count; 0: it is one lock
@@ -78,7 +78,8 @@ func (s State) Locked() bool {
 func (s State) HeldBy(owner Owner) bool { return s.Count(owner) > 0 }
 
 // Count returns how often owner held the lock, for reading or writing; of several
-// locks, how often it held enough of them. Redisson: getHoldCount.
+// locks, how often it held enough of them. If they are of several clients, it is 0: each
+// has an owner of its own, as the [Hold.Parts] have. Redisson: getHoldCount.
 func (s State) Count(owner Owner) (count int) {
 	if s.need > 0 {
 		counts := make([]int, len(s.Parts))
@@ -104,7 +105,7 @@ func expiry(ttl time.Duration) time.Duration {
 }
 
 // enough is what so many of these reach.
-func enough(each []int, need int) int {
+func enough[T cmp.Ordered](each []T, need int) T {
 	slices.Sort(each)
 	return each[len(each)-need]
 }
@@ -164,16 +165,13 @@ func inspectAll(ctx context.Context, name string, lockers []Locker, need int) (S
 	if err := errors.Join(errs...); err != nil {
 		return State{}, err
 	}
-	ttls := make([]int, len(lockers))
+	ttls := make([]time.Duration, len(lockers))
 	for i, part := range state.Parts {
-		ttls[i] = int(part.TTL)
+		ttls[i] = part.TTL
 	}
-	state.TTL = time.Duration(enough(ttls, need))
+	state.TTL = enough(ttls, need)
 	return state, nil
 }
-
-// misread is the error for a reply that is not one of our scripts'.
-func misread(name string, err error) error { return &BackendError{Op: "inspect", Name: name, Err: err} }
 
 // takeable is what can be asked for who holds it, and taken from them.
 type takeable interface {
@@ -226,40 +224,5 @@ func (c *Client) pokeHolders(k *kind) {
 			c.watchdog.Check(t.entry)
 		}
 		t.mu.Unlock()
-	}
-}
-
-// withinTimeout bounds a call that is several calls by the client's timeout.
-func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, c.config.timeout, call.ErrNoAnswer)
-}
-
-// timeIsUp reports whether it was withinTimeout that has ended ctx.
-func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), call.ErrNoAnswer) }
-
-// ask is one call of a user's, from the checks to the errors.
-func (c *Client) ask(ctx context.Context, k *kind, op string, ask script.Request) (call.Result, error) {
-	if k.invalid != nil {
-		return call.Result{}, k.invalid
-	}
-	if timeIsUp(ctx) {
-		return call.Result{}, &BackendError{Op: op, Name: k.name, Err: call.ErrNoAnswer}
-	}
-	if err := c.begin(ctx, k.name); err != nil {
-		return call.Result{}, err
-	}
-	defer c.tasks.End()
-	open, stop := c.untilClosing(ctx)
-	defer stop()
-	o := c.calls.Do(open, ask)
-	switch {
-	case o.Err == nil:
-		return o, untold(k.name, ask, o)
-	case ctx.Err() != nil && !timeIsUp(ctx):
-		return o, gaveUp(ctx, k.name)
-	case c.closing.Err() != nil:
-		return o, problem(k.name, "", ErrClosed)
-	default:
-		return o, backendError(op, k.name, o)
 	}
 }

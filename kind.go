@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -63,17 +62,10 @@ func newKind(c *Client, name, class string, waits protocol.Waitable, config kind
 	return k
 }
 
-// backendError is the error for a call that was refused or not answered.
-func backendError(op, name string, r call.Result) error {
-	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(r.Why())}
-}
-
-// untold tells a user about a call that has had its effect, of which Redis told
-// nobody. It is nil if Redis did.
-func untold(name string, ask script.Request, r call.Result) error {
-	why := r.Reply.Untold()
-	if !r.Has(script.Done) || why == "" {
-		return nil
+// canHold refuses what only locks can do that one owner holds.
+func (k *kind) canHold(config lockConfig) error {
+	if config.minHold > 0 && k.lock.Keep("", 0, "", 0).IsZero() {
+		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, k.name)
 	}
-	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", ask.Channel, why), ErrUntold)
+	return nil
 }

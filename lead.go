@@ -28,15 +28,26 @@ var campaigns = backoff{100 * time.Millisecond, longestCampaignPause}
 //   - [ErrClosed], [ErrInvalid] or [ErrReentrant], of which nothing would come but the
 //     same again.
 //
-// What f returns after the lock was lost counts as nothing, for by then another may lead.
-// After any other error, of f or of Redis, OnError is told, and the next campaign begins
-// after a pause: 100 ms at first, doubling to 10 s, at random. If f panics, the lock is
+// What f returns after the lock was lost counts as nothing, for by then another may lead;
+// unlocking, detaching or downgrading the hold is losing it. After a loss, or any other
+// error of f or of Redis, OnError is told (of several locks, that of the options alone), and
+// the next campaign begins after a pause: 100 ms at first, doubling to 10 s, at random.
+// [Client.Shutdown] waits for f: end ctx before it. If f panics, the lock is
 // given back, and Lead panics. Use a short [RenewedLease] for another to follow soon
 // when a leader has crashed. Redisson has no counterpart.
 func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...TryOption) error {
-	hooks := toTry(options).hooks
-	if k := singleKind(l); k != nil {
-		hooks = slices.Concat(k.client.config.hooks, hooks)
+	hooks, label := toTry(options).hooks, ""
+	switch l := l.(type) {
+	case *PermitSemaphore:
+		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label
+	case *MultiLock:
+		label = "multi"
+	case *RedLock:
+		label = "redlock"
+	default:
+		if k := singleKind(l); k != nil {
+			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label
+		}
 	}
 	for failed := 0; ; failed++ {
 		began := time.Now()
@@ -49,7 +60,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 		case time.Since(began) > longestCampaignPause:
 			failed = 0
 		}
-		hooks.tell(ctx, onError, Event{Name: l.Name(), Err: err})
+		hooks.tell(ctx, onError, Event{Name: l.Name(), Kind: label, Err: err})
 		call.Sleep(ctx, campaigns.pause(failed))
 	}
 }

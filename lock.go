@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"reflect"
 )
 
 // lock is what every kind of lock can do that is one lock in Redis.
@@ -14,12 +15,13 @@ func (l *lock) Name() string { return l.kind.name }
 
 // Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
 // out. Waiters of one process come first, first served; between processes it is
-// whoever asks first.
+// whoever asks first, and with a [FairMutex] who came first.
 //
-// The hold gets an owner of its own, so goroutines that share a Mutex exclude each
+// The hold gets an owner of its own, so goroutines that share the lock exclude each
 // other. Under the context of a hold of the same lock it is nested in that hold:
 // they have one owner, and Redis counts. [WithOwner] says by hand whose hold it is.
-// Without [FixedLease] the watchdog renews the hold.
+// One name through two clients in one call chain waits for itself. Without [FixedLease] the
+// watchdog renews the hold.
 //
 // If Lock returns an error, the caller holds nothing more than before; what an
 // unanswered attempt may have taken is given back in the background. The error matches
@@ -62,8 +64,8 @@ func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*H
 	return l.kind.client.adopt(ctx, l.kind, owner, toTry(options))
 }
 
-// Inspect returns how the lock stands in Redis. It asks the primary, once. The errors
-// are those of [Hold.Extend]. Redisson: isLocked, isHeldByThread, getHoldCount and
+// Inspect returns how the lock stands in Redis. It asks the primary, once. The error
+// matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked, isHeldByThread, getHoldCount and
 // remainTimeToLive are one call each.
 func (l *lock) Inspect(ctx context.Context) (State, error) {
 	found, _, err := l.kind.client.fetchState(ctx, l.kind, l.kind.lock.Inspect())
@@ -74,8 +76,28 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 // reports whether anybody held it. The holder's context ends with [ErrLost]: at
 // once if it belongs to this client, within 100 ms if it has held the lock for a
 // second and hears the announcement, and at its next renewal otherwise. Until
-// then two may believe that they hold the lock; this is a tool for operators.
+// then two may believe that they hold the lock; this is a tool for operators. The errors
+// are those of Inspect; [ErrUntold] beside true, if those who wait were not told; and
+// [ErrLocked] if it changes hands faster than it can be taken.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
 	return l.kind.client.force(ctx, l.kind, l.kind.lock)
+}
+
+// single returns the lock's kind. Only locks of one client have this method; see
+// singleKind.
+func (l *lock) single() *kind { return l.kind }
+
+// singleKind returns the kind of a Locker that is one lock of one client, else nil.
+func singleKind(l Locker) *kind {
+	if one, ok := l.(interface{ single() *kind }); ok {
+		return one.single()
+	}
+	return nil
+}
+
+// isNil reports whether there is no Locker, or a nil one.
+func isNil(l Locker) bool {
+	v := reflect.ValueOf(l)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

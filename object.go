@@ -3,6 +3,9 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +22,7 @@ type object struct {
 	kind    *kind
 	keys    []string
 	permits int         // to set if nobody has; 0: none
-	set     atomic.Bool // they have been
+	ensured atomic.Bool // they have been set
 }
 
 // Name returns the name.
@@ -73,10 +76,10 @@ func (o *object) configure(options []SemaphoreOption) {
 	}
 }
 
-// furnish sets the permits that [Permits] says, once, and takes the time for that off the
+// ensurePermits sets the permits that [Permits] says, once, and takes the time for that off the
 // wait.
-func (o *object) furnish(ctx context.Context, config *lockConfig, trySet func(ctx context.Context, n int) (bool, error)) error {
-	if o.permits == 0 || o.set.Load() || config.invalid != nil {
+func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet func(ctx context.Context, n int) (bool, error)) error {
+	if o.permits == 0 || o.ensured.Load() || config.invalid != nil {
 		return nil
 	}
 	began := time.Now()
@@ -88,7 +91,7 @@ func (o *object) furnish(ctx context.Context, config *lockConfig, trySet func(ct
 	if _, err := trySet(ctx, o.permits); err != nil && !errors.Is(err, ErrUntold) {
 		return err
 	}
-	o.set.Store(true)
+	o.ensured.Store(true)
 	if config.wait > 0 {
 		config.wait = max(time.Nanosecond, config.wait-time.Since(began))
 	}
@@ -108,3 +111,36 @@ func (c *Client) remove(ctx context.Context, k *kind, keys []string) (bool, erro
 	// If an attempt was lost, the one that was answered may have found its work done.
 	return n > 0 || len(o.Unknown) > 0, nil
 }
+
+// queueFor is the queue of those who wait for n permits. One queue for all would have
+// one wait behind another who wants more than there are.
+func queueFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
+
+// noPermits is the refusal of either semaphore to one who wants n permits.
+func noPermits(name string, n int) func(script.Reply) error {
+	return func(r script.Reply) error {
+		short, err := protocol.ReadShortage(r)
+		if err != nil {
+			return &BackendError{Op: opAcquire, Name: name, Err: err}
+		}
+		e := &PermitsError{
+			Name: name, Wanted: n, Available: short.Available, Total: -1, Kept: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),
+		}
+		if short.Held >= 0 {
+			e.Total = e.Available + short.Held
+		}
+		return e
+	}
+}
+
+// checkCount refuses numbers of which there cannot be so many.
+func checkCount(name string, n, least, most int) error {
+	if n < least || n > most {
+		return fmt.Errorf("holdfast: %w count: %d is not between %d and %d for %q", ErrInvalid, n, least, most, name)
+	}
+	return nil
+}
+
+// MaxCount is how many permits a semaphore, and what count a latch can be given:
+// as many as Redisson's can.
+const MaxCount = math.MaxInt32

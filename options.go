@@ -105,7 +105,7 @@ var errNilOption = fmt.Errorf("holdfast: %w option: one of them is nil", ErrInva
 // WithLease sets the lease of holds that the watchdog renews: how long a crashed
 // holder still blocks others. The watchdog renews at a third of it, and sees to
 // read holds every 5 s at the latest, whatever their lease. The default
-// is [DefaultLease]. For one call, [RenewedLease] sets another. Redisson:
+// is [DefaultLease], the bounds are [MinLease] and [MaxLease]. For one call, [RenewedLease] sets another. Redisson:
 // Config.setLockWatchdogTimeout.
 func WithLease(d time.Duration) ClientOption {
 	return clientOption(func(c *config) (err error) {
@@ -126,7 +126,8 @@ func WithMaxHold(d time.Duration) ClientOption {
 
 // WithMargin makes every hold's deadline earlier by d: time for the work to
 // notice the end of its context before the lock can be somebody else's. The
-// default is 0, beyond the 1 % of the lease plus 2 ms that are always kept.
+// default is 0, beyond the 1 % of the lease plus 2 ms that are always kept; it is below
+// half of every lease that is renewed.
 func WithMargin(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if d < 0 {
@@ -138,10 +139,10 @@ func WithMargin(d time.Duration) ClientOption {
 }
 
 // WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock,
-// ForceUnlock and the questions return within it. A single attempt is waited for
+// ForceUnlock and Inspect return within it. A single attempt is waited for
 // a third of it, then repeated. A Lock that has been told once that the lock is
 // held bears an outage of ten times d before it gives up. The default is
-// [DefaultTimeout], the minimum 10 ms.
+// [DefaultTimeout], the bounds are 10 ms and an hour.
 func WithTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if d < 10*time.Millisecond || d > time.Hour {
@@ -208,16 +209,17 @@ func RenewedLease(d time.Duration) TryOption {
 
 // Permits says how many permits a semaphore has if nobody has said so yet: the first
 // acquire through the value that it was given for sets them, with a call of its own, as
-// TrySetPermits would. Bounds are 1 and [MaxCount]; [ErrInvalid] outside. Redisson:
-// trySetPermits.
+// TrySetPermits would. If the semaphore is deleted later, or expires, that value does not
+// set them again. Without this option an acquire sets none. The bounds are 1 and
+// [MaxCount]; [ErrInvalid] outside. Redisson: trySetPermits.
 func Permits(n int) SemaphoreOption { return permitsOption(n) }
 
 // MinHold keeps the lock from others for at least d after the acquire, however soon it is
 // unlocked: for a job that is to run once an hour on one of many machines whose clocks
 // differ by less. Unlock before that ends the hold at once, and leaves the lock to the
 // rest of d; so does closing the client, and if the process crashes, the lock lasts at
-// least as long. Until then it is held by an owner that nobody is, and the same owner
-// does not get it either; [Mutex.ForceUnlock] ends that.
+// least as long. Until then it is held by an owner that no client uses, and the same
+// owner does not get it either; [Mutex.ForceUnlock] ends that. The hold cannot be detached.
 //
 // d is bounded as a [FixedLease] is, and is not longer than one, or [WithMaxHold]. It is
 // for locks that one owner holds: [ErrInvalid] for readers and permits. A writer that
@@ -232,7 +234,8 @@ func MinHold(d time.Duration) TryOption {
 // Wait bounds how long Lock waits; 0 makes it one try. When it runs out, Lock
 // returns an error that matches [ErrLocked], or a [*BackendError] if Redis did
 // not answer. The bound holds when Redis is down, too. Without it only the
-// context bounds the wait. Redisson: the waitTime of tryLock.
+// context bounds the wait. An Acquire returns [ErrNoPermits] then, an Await [ErrNotZero]. A d
+// below 0 is [ErrInvalid]. Redisson: the waitTime of tryLock.
 func Wait(d time.Duration) WaitOption {
 	return waitOption(func(c *lockConfig) error {
 		if d < 0 {
@@ -249,6 +252,7 @@ type lockConfig struct {
 	lease   time.Duration // 0: the client's
 	fixed   bool          // the lease is not renewed
 	minHold time.Duration // how long others do not get it, whoever unlocks it
+	atLeast time.Duration // the least time to live to ask for: a part of several that have a minHold
 	wait    time.Duration // 0: unbounded, unless oneTry
 	oneTry  bool          // there is no waiting
 	hooks   hookList

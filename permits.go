@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// MaxBundle is how many permits one hold can have.
-const MaxBundle = 4096
+// MaxPermitsPerHold is how many permits one hold can have.
+const MaxPermitsPerHold = 4096
 
 // PermitSemaphore is a semaphore whose permits have leases, like locks: the
 // watchdog renews them, their holder is told of their loss, and those of a
@@ -41,8 +41,8 @@ type PermitSemaphore struct {
 var _ Locker = (*PermitSemaphore)(nil)
 
 // NewPermitSemaphore returns the semaphore of the given name. It does no I/O.
-// What a name can be is said at [Client.NewMutex]. A plain [Semaphore] of the
-// same name would be another thing on the same key. Redisson:
+// What a name can be is said at [Client.NewMutex]. A plain [UnleasedSemaphore] of
+// the same name would be another thing on the same key. Redisson:
 // getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
 	k := newKind(c, name, "permits", nil, kindConfig{})
@@ -76,7 +76,7 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...TryOption) (*H
 //
 // The error is as Lock's of any kind; it matches [ErrNoPermits] and [ErrLocked] if
 // too few were available, as a [*PermitsError] that says why, and [ErrInvalid]
-// if n is not between 1 and [MaxBundle].
+// if n is not between 1 and [MaxPermitsPerHold].
 // Redisson: acquire(permits), whose acquire(0) waits for ever.
 func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
 	return s.acquire(ctx, n, toWait(options))
@@ -88,10 +88,10 @@ func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, options ...TryO
 }
 
 func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig) (*Hold, error) {
-	if err := checkCount(s.kind.name, n, 1, MaxBundle); err != nil {
+	if err := checkCount(s.kind.name, n, 1, MaxPermitsPerHold); err != nil {
 		return nil, err
 	}
-	if err := s.furnish(ctx, &config, s.TrySetPermits); err != nil {
+	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
 		return nil, err
 	}
 	ids := make([]string, n)
@@ -121,7 +121,7 @@ func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) err
 		return err
 	}
 	if len(raw) == 0 {
-		return checkCount(s.kind.name, 0, 1, MaxBundle)
+		return checkCount(s.kind.name, 0, 1, MaxPermitsPerHold)
 	}
 	o, err := s.ask(ctx, "release", s.protocol().GiveBack(raw))
 	s.client.pokeHolders(s.kind)

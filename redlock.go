@@ -1,15 +1,12 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // RedLock is one lock on several servers that know nothing of each other: it is
@@ -36,7 +33,7 @@ type RedLock struct {
 var _ Locker = (*RedLock)(nil)
 
 // NewRedLock returns one lock on several servers, from one lock of each: of any
-// kind, usually of the same name. Each has to be of a client of its own, and the
+// kind but a [PermitSemaphore], usually of the same name. Each has to be of a client of its own, and the
 // clients have to reach independent servers, which nobody checks. Take five, or
 // another odd number; and give the clients a short [WithTimeout], because that
 // is how long a server is waited for when the others do not decide. It does no
@@ -53,7 +50,7 @@ func NewRedLock(lockers ...Locker) *RedLock {
 		case isNil(l):
 			r.refuse("a RedLock of a lock that is nil")
 		case singleKind(l) == nil:
-			r.refuse("a RedLock of a lock that is not of a single client: " + l.Name())
+			r.refuse("a RedLock of a lock that is not one lock of one client: " + l.Name())
 		default:
 			k = singleKind(l)
 			if slices.ContainsFunc(r.kinds, func(other *kind) bool { return other.client == k.client }) {
@@ -113,7 +110,7 @@ func (r *RedLock) TryLock(ctx context.Context, options ...TryOption) (*Hold, err
 }
 
 // Inspect returns how its lock stands on each server, asking all side by side. It needs
-// all to answer. The errors are those of [Hold.Extend]. Redisson has no counterpart.
+// all to answer. The errors are those of [Mutex.Inspect]. Redisson has no counterpart.
 func (r *RedLock) Inspect(ctx context.Context) (State, error) {
 	if r.invalid != nil {
 		return State{}, r.invalid
@@ -175,7 +172,7 @@ func (r *RedLock) bears(err error, answered time.Time) bool {
 
 // attempt asks every server once.
 func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, error) {
-	b := newComposite(g.caller, r.name, g.kind, r.kinds[0].client, g.owners, len(r.kinds), r.quorum(), g.config.hooks)
+	b := newComposite(g.caller, r.name, g.kind, r.kinds[0].client, g.owners, len(r.kinds), r.quorum(), g.config)
 	options := g.tryPart()
 	for i, k := range r.kinds {
 		if !k.client.tasks.Go(func() {
@@ -205,40 +202,4 @@ func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, er
 		return nil, err
 	}
 	return b.Hold, nil
-}
-
-// failure says why too few parts could be had: because others hold them, unless
-// more have failed than can be done without.
-func (b *composite) failure() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var locked error
-	var failed []error
-	ran, lost := false, true
-	for _, err := range b.missed {
-		var backend *BackendError
-		switch {
-		case errors.Is(err, ErrReentrant):
-			return err
-		case errors.Is(err, ErrLocked):
-			locked = cmp.Or(locked, err)
-		default:
-			failed = append(failed, err)
-			ran = ran || errors.As(err, &backend) && backend.MayHaveRun
-			lost = lost && errors.Is(err, ErrLost)
-		}
-	}
-	switch silent := b.of - b.live - len(b.missed); {
-	case locked != nil && len(failed) <= b.of-b.need:
-		return locked
-	case len(failed) > 0 && lost:
-		return errors.Join(failed...)
-	case silent > 0:
-		ran = true
-		failed = append(failed, fmt.Errorf("%d of them: %w", silent, call.ErrNoAnswer))
-	}
-	return &BackendError{
-		Op: opAcquire, Name: b.name, MayHaveRun: ran,
-		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", b.live, b.of, b.need, errors.Join(failed...)),
-	}
 }

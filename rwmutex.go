@@ -27,8 +27,8 @@ const readRecheck = 5 * time.Second
 // In Redis it is a hash at the lock's name: mode, the readers' owners, and the
 // writer's with :write behind it, each with its count. Each read hold has a key
 // {name}:owner:rwlock_timeout:n beside it, which expires with that hold. Releases
-// are announced on redisson_rwlock:{name}. Redisson: RReadWriteLock, whose writeLock
-// it is.
+// are announced on redisson_rwlock:{name}. Redisson: RReadWriteLock; Lock is its
+// writeLock's.
 type RWMutex struct {
 	lock
 	reader RLocker
@@ -76,7 +76,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 }
 
 // Inspect returns how the lock stands in Redis, with the holders of both sides. It asks
-// the primary, once. The errors are those of [Hold.Extend]. Redisson has such
+// the primary, once. The errors are those of [Mutex.Inspect]. Redisson has such
 // questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
 	found, _, err := m.kind.client.fetchState(ctx, m.kind, m.kind.lock.Inspect())
@@ -105,14 +105,18 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 //
 // It returns within twice the client's timeout. If it returns an error, the write hold
 // stands as it was, unless the error matches
-//   - [ErrLost] or [ErrNotHeld]: it is gone;
+//   - [ErrLost], [ErrNotHeld] or [ErrClosed]: it is gone;
 //   - [ErrInvalid]: it is no write hold of this lock.
 //
 // If Redis has not answered that nobody writes any more, the release is repeated in
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
-	s, ok := write.held.(*single)
+	var s *single
+	ok := write != nil
+	if ok {
+		s, ok = write.held.(*single)
+	}
 	if !ok || s.owned.kind.heldKey() != m.kind.heldKey() || s.owned.kind.class != m.kind.class {
 		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.kind.name)
 	}

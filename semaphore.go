@@ -62,7 +62,7 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return err
 	}
-	if err := s.furnish(ctx, &config, s.TrySetPermits); err != nil {
+	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
 		return err
 	}
 	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.client.once(), N: n, Undo: newID()}
@@ -122,7 +122,8 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 // below 0 is set to 0, and returned. The errors are TrySetPermits's. Redisson:
 // drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
-	return s.number(ctx, "set", s.protocol().Drain(s.client.once()))
+	n, err := s.number(ctx, "set", s.protocol().Drain(s.client.once()))
+	return int(n), err
 }
 
 // Inspect returns how many permits are available, and how long the semaphore lives; 0 if
@@ -132,18 +133,6 @@ func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
 	found, available, err := s.client.fetchState(ctx, s.kind, protocol.InspectNumber(s.kind.name))
 	found.Available = available
 	return found, err
-}
-
-func (s *UnleasedSemaphore) number(ctx context.Context, op string, ask script.Request) (int, error) {
-	o, err := s.client.ask(ctx, s.kind, op, ask)
-	if err != nil {
-		return 0, err
-	}
-	n, err := o.Reply.Int(0)
-	if err != nil {
-		return 0, &BackendError{Op: op, Name: s.kind.name, MayHaveRun: true, Err: err}
-	}
-	return int(n), nil
 }
 
 func (s *UnleasedSemaphore) protocol() protocol.Semaphore {

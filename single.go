@@ -107,6 +107,13 @@ func (s *single) fixLease(ctx context.Context, lease time.Duration) error {
 	return s.renew(ctx, entry, lease)
 }
 
+func (s *single) keepUntil(end time.Time) {
+	t := s.owned
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keptUntil = later(t.keptUntil, end)
+}
+
 func (s *single) unlock() error {
 	t := s.owned
 	c := s.client()
@@ -218,6 +225,9 @@ func (s *single) endUnreleased() (keyEnd time.Time, err error) {
 	}
 	if len(t.holds) != 1 || t.count != 1 {
 		return time.Time{}, problem(s.name, "its owner has nested holds", ErrReentrant)
+	}
+	if time.Now().Before(t.keptUntil) {
+		return time.Time{}, problem(s.name, "MinHold keeps it", ErrInvalid)
 	}
 	if !t.endWatch() { // the watchdog was about to say so
 		t.mu.Unlock()

@@ -29,7 +29,8 @@ import (
 //   - [ErrReentrant] if the owner has other holds of the lock, nested ones or on the
 //     other side of a read-write lock;
 //   - [ErrInvalid] if the hold has no single owner that could be replaced: it
-//     is one of several locks, or of permits, which are known by their ids;
+//     is one of several locks, or of permits, which are known by their ids; or [MinHold]
+//     keeps it;
 //   - [ErrLost], [ErrNotHeld] or [ErrClosed] if the hold is no more;
 //   - [*BackendError] if a call for it was still not answered after the timeout.
 //

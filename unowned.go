@@ -3,9 +3,6 @@ package holdfast
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -16,39 +13,6 @@ import (
 // This file holds what permits and latches without an owner need to have each
 // call's effect exactly once all the same: a call has a random id, and Redis
 // keeps the ids of those that have had their effect for a while.
-
-// MaxCount is how many permits a semaphore, and what count a latch can be given:
-// as many as Redisson's can.
-const MaxCount = math.MaxInt32
-
-// checkCount refuses numbers of which there cannot be so many.
-func checkCount(name string, n, least, most int) error {
-	if n < least || n > most {
-		return fmt.Errorf("holdfast: %w count: %d is not between %d and %d for %q", ErrInvalid, n, least, most, name)
-	}
-	return nil
-}
-
-// queueFor is the queue of those who wait for n permits. One queue for all would have
-// one wait behind another who wants more than there are.
-func queueFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
-
-// noPermits is the refusal of either semaphore to one who wants n permits.
-func noPermits(name string, n int) func(script.Reply) error {
-	return func(r script.Reply) error {
-		short, err := protocol.ReadShortage(r)
-		if err != nil {
-			return &BackendError{Op: opAcquire, Name: name, Err: err}
-		}
-		e := &PermitsError{
-			Name: name, Wanted: n, Available: short.Available, Total: -1, Kept: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),
-		}
-		if short.Held >= 0 {
-			e.Total = e.Available + short.Held
-		}
-		return e
-	}
-}
 
 // newID returns 16 random bytes.
 func newID() string {
@@ -122,6 +86,14 @@ func (a *acquisition) undo(taken bool) {
 	}
 }
 
+// op is what a [BackendError] calls waiting for what has no owner.
+func (k *kind) op() string {
+	if k.readOnly {
+		return "await"
+	}
+	return opAcquire
+}
+
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
 // leaves no hold. If it gives up, what it may have taken is given back.
 func (c *Client) await(ctx context.Context, k *kind, config lockConfig) error {
@@ -135,7 +107,7 @@ func (c *Client) await(ctx context.Context, k *kind, config lockConfig) error {
 
 // awaitWithoutHooks is await up to the hooks; see [Client.acquireWithoutHooks].
 func (c *Client) awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
-	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
+	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now()}
 	if _, err := a.check(); err != nil {
 		return err
 	}

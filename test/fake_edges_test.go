@@ -487,7 +487,7 @@ func TestSlowUnlockIsNoLoss(t *testing.T) {
 
 // What settles a matter is a release that was sent after the limit of the send
 // that was given up, not one that was answered after it.
-func TestSlowAnswerSettlesNothing(t *testing.T) {
+func TestSlowAnswerReconcilesNothing(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		var n, m int

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -197,5 +198,74 @@ func TestLateKeepDoesNotHitTheNextHold(t *testing.T) {
 			}
 			unlock(t, h)
 		}
+	})
+}
+
+// Several locks that are not had are not kept: nobody holds anything more than before.
+func TestMinHoldOfSeveralRefused(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		busy := must(t)(other.NewMutex("b").Lock(background))
+		for _, options := range [][]holdfast.MutexOption{nil, {holdfast.NonReentrant()}} {
+			m := holdfast.NewMultiLock(c.NewMutex("a", options...), c.NewMutex("b"))
+			_, err := m.TryLock(background, holdfast.MinHold(time.Minute))
+			wantError(t, err, holdfast.ErrLocked)
+			_, err = m.Lock(background, holdfast.MinHold(time.Minute), holdfast.Wait(time.Second))
+			wantError(t, err, holdfast.ErrLocked)
+			time.Sleep(time.Second) // it is given back in the background
+			unlock(t, must(t)(other.NewMutex("a").TryLock(background)))
+		}
+		unlock(t, busy)
+		_, err := holdfast.NewMultiLock(c.NewMutex("a"), c.NewRWMutex("r").RLocker()).TryLock(background, holdfast.MinHold(time.Minute))
+		wantError(t, err, holdfast.ErrInvalid)
+
+		s := several(w, 3)
+		for i := range 2 {
+			_ = must(t)(s.clients[i].NewMutex("x").Lock(holdfast.WithOwner(background, s.clients[i].NewOwner())))
+		}
+		r := s.redlock("x")
+		_, err = r.TryLock(background, holdfast.MinHold(time.Minute))
+		wantError(t, err, holdfast.ErrLocked)
+		time.Sleep(time.Second)
+		unlock(t, must(t)(s.clients[2].NewMutex("x").TryLock(background)))
+	})
+}
+
+// A RedLock is kept on every server, also on one that answers late.
+func TestMinHoldOfARedLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3)
+		s.drivers[2].SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: time.Second} })
+		start := time.Now()
+		h := must(t)(s.redlock("x").Lock(background, holdfast.MinHold(shortest)))
+		time.Sleep(1500 * time.Millisecond)
+		s.drivers[2].SetFaults(nil)
+		unlock(t, h)
+		for _, c := range s.clients {
+			_, err := c.NewMutex("x").TryLock(background)
+			wantError(t, err, holdfast.ErrLocked)
+		}
+		unlock(t, must(t)(s.redlock("x").Lock(background)))
+		if took := time.Since(start); took < shortest || took > shortest+time.Second {
+			t.Errorf("free after %v", took)
+		}
+	})
+}
+
+// A hold that is kept cannot be handed over before.
+func TestMinHoldDetach(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		h := must(t)(c.NewMutex("x").Lock(background, holdfast.MinHold(shortest)))
+		_, err := h.Detach()
+		wantError(t, err, holdfast.ErrInvalid)
+		if err := h.Context().Err(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(shortest)
+		owner, err := h.Detach()
+		ok(t, err)
+		unlock(t, must(t)(c.NewMutex("x").Adopt(background, owner)))
 	})
 }

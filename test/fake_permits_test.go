@@ -498,7 +498,7 @@ func TestL22_NoPermitsAreRefused(t *testing.T) {
 		c, d := w.client()
 		s := c.NewPermitSemaphore("x")
 		seen := count(d)
-		for _, n := range []int{0, -1, holdfast.MaxBundle + 1} {
+		for _, n := range []int{0, -1, holdfast.MaxPermitsPerHold + 1} {
 			_, err1 := s.Acquire(background, n)
 			_, err2 := s.TryAcquire(background, n)
 			for _, err := range []error{err1, err2} {

@@ -77,6 +77,27 @@ func TestShutdownIsBounded(t *testing.T) {
 	})
 }
 
+// A writer may read, and downgrade, while the client shuts down.
+func TestShutdownLetsWritersRead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		m := c.NewRWMutex("x")
+		write := must(t)(m.Lock(background))
+		done := make(chan error)
+		go func() { done <- c.Shutdown(background) }()
+		synctest.Wait()
+		unlock(t, must(t)(m.RLock(write.Context())))
+		read := must(t)(m.Downgrade(write))
+		select {
+		case err := <-done:
+			t.Errorf("it did not wait for the reader: %v", err)
+		case <-time.After(time.Minute):
+		}
+		unlock(t, read)
+		ok(t, <-done)
+	})
+}
+
 // Permits sets how many there are, once, if nobody has.
 func TestPermitsOption(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {

@@ -98,7 +98,7 @@ func TestWaiterBehindALuckyHead(t *testing.T) {
 }
 
 // P3: releases of others are not added up into tries.
-func TestP3_RingsAreCoalesced(t *testing.T) {
+func TestP3_WakeUpsAreCoalesced(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		other, _ := w.client()
 		h := must(t)(other.NewMutex("x").Lock(background))

@@ -403,16 +403,16 @@ func manyGetTheirTurn(t *testing.T, p *place) {
 func manyExpireAtOnce(t *testing.T, p *place) {
 	const bundles = 4
 	name := fresh()
-	s := permitsOf(t, p, name, bundles*holdfast.MaxBundle)
+	s := permitsOf(t, p, name, bundles*holdfast.MaxPermitsPerHold)
 	for range bundles {
-		_ = must(t)(s.Acquire(background, holdfast.MaxBundle, holdfast.FixedLease(3*time.Second)))
+		_ = must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold, holdfast.FixedLease(3*time.Second)))
 	}
 	waitFor(t, "all permits", func() bool {
 		free, err := available(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return free == bundles*holdfast.MaxBundle
+		return free == bundles*holdfast.MaxPermitsPerHold
 	})
 }
 

@@ -57,7 +57,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 }
 
 // What one head has learnt is there for the next.
-func TestKnowledgeBelongsToTheLine(t *testing.T) {
+func TestKnowledgeBelongsToTheQueue(t *testing.T) {
 	queues, heard := newLines()
 	a, b := queues.Join("x", "x"), queues.Join("x", "x")
 	at, refusal := time.Now(), errors.New("held")

@@ -34,7 +34,7 @@ func TestChannelsAreCounted(t *testing.T) {
 	}
 }
 
-func TestMessagesAndConfirmationsRing(t *testing.T) {
+func TestMessagesAndConfirmationsWake(t *testing.T) {
 	h, w := newHub()
 	var a, b int
 	first := h.Join("x", func() { a++ })

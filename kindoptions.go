@@ -1,14 +1,12 @@
 package holdfast
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
 // A MutexOption sets something for a [Mutex]. Options are not in Redis: use the same
-// ones wherever a lock of one name is used. One that has no sense makes every call
-// return [ErrInvalid].
+// ones wherever a lock of one name is used. One that makes no sense makes every
+// call return [ErrInvalid].
 type MutexOption interface {
 	kindOption
 	ofMutex()
@@ -26,7 +24,7 @@ type RWOption interface {
 	ofRW()
 }
 
-// AnyMutexOption sets something for a lock of any of these kinds.
+// An AnyMutexOption sets something for a [Mutex], a [FairMutex] or an [RWMutex].
 type AnyMutexOption interface {
 	MutexOption
 	FairOption
@@ -99,8 +97,8 @@ func NonReentrant() AnyMutexOption {
 
 // Fenced gives every hold a token, [Hold.Token], that is greater than those of
 // all holds before. Send it with every write; a resource that refuses a token
-// smaller than the last one it has seen is safe from a holder that does not know
-// yet that it is one no more. Nested holds share the token of the outermost one.
+// smaller than the last one it has seen is safe from a holder that has lost the lock
+// and does not know it yet. Nested holds share the token of the outermost one.
 //
 // The token is the server's time in microseconds, or one more than the last, if
 // that is greater. So it still grows when a failover loses the last ones. It is
@@ -124,7 +122,7 @@ func Fenced(options ...TokenOption) AnyMutexOption {
 
 // TokenTTL lets the key of the last fencing token expire d after the last
 // acquire. Tokens grow all the same, because they follow the server's time, as
-// long as its clock is not set back by more than d. The default is to keep the key
+// long as its clock is not set back by more than d. It is bounded as a lease. The default is to keep the key
 // for ever, as Redisson does, which counts.
 func TokenTTL(d time.Duration) TokenOption {
 	return tokenOption(func(c *kindConfig) (err error) {
@@ -151,33 +149,11 @@ func WritersFirst() RWOption {
 //
 // Between two tries a waiter pauses from first to longest, doubling: between half of
 // that and all of it, at random, so that waiters do not go in step. Neither may be below
-// 100 µs. Redisson: LockOptions.ExponentialBackOff, with 1 and 128 ms by default;
+// 100 µs, or longer than an hour, and longest is not below first. Redisson: LockOptions.ExponentialBackOff, with 1 and 128 ms by default;
 // ConstantBackOff if both are the same.
 func Polling(first, longest time.Duration) MutexOption {
 	return mutexOption(func(c *kindConfig) error {
 		c.polling, c.backoff = true, backoff{first, longest}
 		return c.backoff.check()
 	})
-}
-
-// backoff is how long a polling waiter pauses between two tries.
-type backoff struct{ first, longest time.Duration }
-
-func (b backoff) check() error {
-	if b.first < 100*time.Microsecond || b.longest < b.first || b.longest > time.Hour {
-		return fmt.Errorf("holdfast: %w option: a backoff from %v to %v", ErrInvalid, b.first, b.longest)
-	}
-	return nil
-}
-
-// pause is how long to wait after so many tries.
-func (b backoff) pause(tries int) time.Duration {
-	d := b.first
-	for range tries {
-		if d >= b.longest {
-			break
-		}
-		d = min(2*d, b.longest)
-	}
-	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter, not a secret
 }
