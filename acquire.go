@@ -101,6 +101,11 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 		leave()
 		return nil, nil, nil, a.failure(waiting, call.Result{Err: err})
 	}
+	if closing.Err() != nil || c.draining.Err() != nil && !t.handedOut() && !c.holdsOtherSide(t) {
+		t.freeOp() // what it was to be nested in has been given back meanwhile
+		leave()
+		return nil, nil, nil, problem(k.name, "", ErrClosed)
+	}
 	if c.detached(k, owner) {
 		t.freeOp()
 		leave()
@@ -228,7 +233,7 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 func (a *acquisition) ask(ctx context.Context, ch change) call.Result {
 	w := protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
-		Token: a.wantsToken(), Waiting: ch.from == 0 && !a.config.oneTry,
+		Token: a.wantsToken(), Writes: a.config.writes, Waiting: ch.from == 0 && !a.config.oneTry,
 	}
 	answered := a.state.expect(a.lease)
 	o := a.tryOrQueue(ctx, w)
@@ -288,7 +293,7 @@ func (a *acquisition) fitLease() error {
 	switch {
 	case left >= a.lease:
 		return nil
-	case a.config.fixed:
+	case a.config.fixed, left < a.config.minHold:
 		return a.client.beyondMaxHold(a.kind.name)
 	case left < MinLease:
 		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
@@ -400,7 +405,7 @@ func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
 // watch begins to watch a new run of holds. t.mu is held.
 func (a *acquisition) watch(h *single, sent time.Time) {
 	t, c := a.state, a.client
-	t.until, t.keptUntil, t.failing = time.Time{}, time.Time{}, nil
+	t.until, t.failing = time.Time{}, nil
 	if c.config.maxHold > 0 {
 		t.until = sent.Add(c.config.maxHold)
 	}

@@ -44,6 +44,7 @@ type Client struct {
 	mu                      sync.Mutex
 	states                  map[ownerStateKey]*ownerState // guarded by mu
 	retired                 map[retired]time.Time         // owners whose holds were detached, and until when; guarded by mu
+	sweepAt                 int                           // how many of those there may be before the old ones are dropped; guarded by mu
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does

@@ -10,14 +10,15 @@ import (
 
 // compositeAcquire is one call of Lock or TryLock of several locks.
 type compositeAcquire struct {
-	name    string
-	kind    string // for hooks
-	caller  context.Context
-	owners  owners
-	config  lockConfig
-	started time.Time
-	tries   int  // how often it has started over
-	tied    bool // the last attempt ended at a part that is tied
+	name        string
+	kind        string // for hooks
+	caller      context.Context
+	owners      owners
+	config      lockConfig
+	started     time.Time
+	toldWaiting bool // the hooks know
+	tries       int  // how often it has started over
+	tied        bool // the last attempt ended at a part that is tied
 }
 
 // newCompositeAcquire checks what can be checked before anything is sent.
@@ -112,11 +113,22 @@ func (g *compositeAcquire) waitPart() (options []LockOption) {
 	for _, option := range g.tryPart() {
 		options = append(options, option)
 	}
+	if g.config.hooks.want(onWait) {
+		options = append(options, WithHooks(Hooks{OnWait: func(_ context.Context, e Event) { g.tellWaiting(e.Ahead) }}))
+	}
 	if g.config.wait > 0 {
 		left := time.Until(g.started.Add(g.config.wait))
 		options = append(options, Wait(max(left, time.Millisecond))) // 0 would be one try
 	}
 	return options
+}
+
+// tellWaiting tells the hooks of the call, once, that it has to wait for a part.
+func (g *compositeAcquire) tellWaiting(ahead int) {
+	if !g.toldWaiting {
+		g.toldWaiting = true
+		g.config.hooks.tell(g.caller, onWait, Event{Name: g.name, Kind: g.kind, Ahead: ahead})
+	}
 }
 
 // startOver are the pauses between two attempts of one call: two that are in
@@ -131,9 +143,7 @@ func (g *compositeAcquire) until(bound context.Context, attempt func() (h *Hold,
 			return h, nil
 		}
 		if again {
-			if g.tries == 0 {
-				g.config.hooks.tell(g.caller, onWait, Event{Name: g.name, Kind: g.kind})
-			}
+			g.tellWaiting(0)
 			call.Sleep(bound, startOver.pause(g.tries))
 			g.tries++
 		}

@@ -16,7 +16,7 @@ import (
 // ended. That of a failure in the background, where there is neither, is empty.
 //
 // Of several locks, the client's hooks are told of each lock, and those of the call of
-// the whole.
+// the whole, which is not renewed: its locks are.
 type Hooks struct {
 	// OnWait is told of an acquire that begins to wait: behind others of this process,
 	// because it was refused, or because Redis is away. Ahead says how many are before it.
@@ -50,7 +50,8 @@ type Event struct {
 	Owner Owner
 	// Token is the hold's fencing token, if it has one.
 	Token int64
-	// Ahead is how many of this process wait for the lock already. Only for OnWait.
+	// Ahead is how many of this process wait for the lock already; 0 for a [FairMutex], whose
+	// line is in Redis. Only for OnWait.
 	Ahead int
 	// Waited is how long the acquire took. Only for OnAcquire and OnRefuse.
 	Waited time.Duration

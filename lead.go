@@ -92,7 +92,9 @@ func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *H
 	}
 	hold, err := l.Lock(ctx, waiting...)
 	if err != nil {
-		return errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant), err
+		var failed *BackendError // of a RedLock, some of whose clients may be closed
+		return !errors.As(err, &failed) &&
+			(errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant)), err
 	}
 	back := false // the lock has been given back
 	defer func() {

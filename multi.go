@@ -187,6 +187,11 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 	if err != nil {
 		return nil, err
 	}
+	for _, k := range m.kinds() {
+		if config.fixed && !k.client.config.renewable(config.lease) { // until all are acquired, it is
+			return nil, fmt.Errorf("holdfast: %w lease: %v leaves too little beside the margin of %v", ErrInvalid, config.lease, k.client.config.margin)
+		}
+	}
 	bound, stop := g.bound()
 	defer stop()
 	return g.until(bound, func() (*Hold, bool, error) { return m.attempt(bound, g) })

@@ -27,6 +27,14 @@ func (m *MultiLock) inOneScript(g *compositeAcquire, b *composite) (done bool, e
 	}
 	// One at a time can be waited for.
 	wait := !g.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
+	if err != nil && !wait {
+		refused := kinds[0]
+		var locked *LockedError
+		if i := slices.IndexFunc(kinds, func(k *kind) bool { return errors.As(err, &locked) && locked.Name == k.name }); i >= 0 {
+			refused = kinds[i]
+		}
+		refused.client.tellRefused(b.ctx, refused, nil, g.started, err)
+	}
 	return !wait, err
 }
 
@@ -63,9 +71,6 @@ func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold,
 	holds, err := acquireAllWithoutHooks(ctx, kinds, config)
 	for _, h := range holds {
 		h.tellAcquired(time.Since(started))
-	}
-	if err != nil {
-		kinds[0].client.tellRefused(ctx, kinds[0], config.hooks, started, err)
 	}
 	return holds, err
 }

@@ -76,19 +76,22 @@ func (o *object) configure(options []SemaphoreOption) {
 	}
 }
 
-// ensurePermits sets the permits that [Permits] says, once, and takes the time for that off the
-// wait.
+// ensurePermits sets the permits that [Permits] says, once, and takes the time for that
+// off the wait. What the acquire is going to refuse anyway is not set.
 func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet func(ctx context.Context, n int) (bool, error)) error {
-	if o.permits == 0 || o.ensured.Load() || config.invalid != nil {
-		return nil
+	c := o.client
+	if _, err := c.complete(*config); err != nil || o.permits == 0 || o.ensured.Load() || o.kind.invalid != nil ||
+		config.minHold > 0 || c.draining.Err() != nil || ctx.Err() != nil {
+		return nil // the acquire says why
 	}
 	began := time.Now()
+	within, stop := ctx, context.CancelFunc(func() {})
 	if config.wait > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, config.wait, call.ErrNoAnswer)
-		defer stop()
+		within, stop = context.WithTimeoutCause(ctx, config.wait, call.ErrNoAnswer)
 	}
-	if _, err := trySet(ctx, o.permits); err != nil && !errors.Is(err, ErrUntold) {
+	defer stop()
+	if _, err := trySet(within, o.permits); err != nil && !errors.Is(err, ErrUntold) {
+		c.tellRefused(ctx, o.kind, config.hooks, began, err)
 		return err
 	}
 	o.ensured.Store(true)

@@ -218,7 +218,7 @@ func Permits(n int) SemaphoreOption { return permitsOption(n) }
 // unlocked: for a job that is to run once an hour on one of many machines whose clocks
 // differ by less. Unlock before that ends the hold at once, and leaves the lock to the
 // rest of d; so does closing the client, and if the process crashes, the lock lasts at
-// least as long. Until then it is held by an owner that no client uses, and the same
+// least as long (each of several locks since it was acquired). Until then it is held by an owner that no client uses, and the same
 // owner does not get it either; [Mutex.ForceUnlock] ends that. The hold cannot be detached.
 //
 // d is bounded as a [FixedLease] is, and is not longer than one, or [WithMaxHold]. It is
@@ -253,6 +253,7 @@ type lockConfig struct {
 	fixed   bool          // the lease is not renewed
 	minHold time.Duration // how long others do not get it, whoever unlocks it
 	atLeast time.Duration // the least time to live to ask for: a part of several that have a minHold
+	writes  bool          // only if the owner writes, who wants to read
 	wait    time.Duration // 0: unbounded, unless oneTry
 	oneTry  bool          // there is no waiting
 	hooks   hookList

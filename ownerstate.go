@@ -132,7 +132,7 @@ func (t *ownerState) oneMoreCount() (change, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.holds) == 0 {
-		t.lost = nil
+		t.lost, t.keptUntil = nil, time.Time{}
 	}
 	return change{from: len(t.holds), to: len(t.holds) + 1}, t.lost
 }
@@ -360,7 +360,7 @@ func (t *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
 	switch {
 	case reason == watchdog.NotHeld:
 		return LostTaken
-	case !t.until.IsZero() && time.Until(t.until) < t.kind.client.config.margin+t.kind.client.config.lease/50+10*time.Millisecond:
+	case !t.until.IsZero() && time.Until(t.until) < t.kind.client.config.margin+max(t.kind.client.config.lease, t.renewedLease())/50+10*time.Millisecond:
 		return LostMaxHoldOver
 	case !renewing:
 		return LostLeaseOver

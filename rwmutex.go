@@ -128,7 +128,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	s.mu.Unlock()
 	c := m.kind.client
 	read, err := c.acquire(m.kind.heldIn(s.caller, write.owner, write), m.reader.kind, lockConfig{
-		lease: s.lease, fixed: fixed, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
+		lease: s.lease, fixed: fixed, oneTry: true, writes: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
 		return nil, err

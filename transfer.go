@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -102,11 +103,10 @@ type retired struct {
 func (c *Client) retire(k *kind, owner Owner, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	for old, end := range c.retired {
-		if end.Before(now) {
-			delete(c.retired, old)
-		}
+	if len(c.retired) >= c.sweepAt { // not each time: there may be many
+		now := time.Now()
+		maps.DeleteFunc(c.retired, func(_ retired, end time.Time) bool { return end.Before(now) })
+		c.sweepAt = 2*len(c.retired) + 16
 	}
 	c.retired[retired{k.heldKey(), owner}] = until
 }
@@ -140,7 +140,7 @@ func (c *Client) adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, co
 		return nil, err
 	}
 	defer leave()
-	a.op = "adopt"
+	a.op, a.caller = "adopt", ctx
 	ch, _ := a.state.oneMoreCount() // nothing is lost of an owner that is new
 	answered := a.state.expect(a.lease)
 	o := c.calls.Do(waiting, k.lock.Adopt(protocol.Acquire{

@@ -36,7 +36,7 @@ func TestSemaphoreConformance(t *testing.T) {
 	for _, p := range standalone(t) {
 		for name, test := range suite {
 			if p.name == "memory" && strings.HasPrefix(name, "L17") {
-				continue // its Lua is so slow that it would stop the other tests; see fake_permits_test.go
+				continue // its Lua is so slow that it would stop the other tests; see permits_test.go
 			}
 			t.Run(p.name+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -28,7 +29,7 @@ var FairScripts = Scripts{
 	Release: load("fair", "release", "fair"),
 	Renew:   MutexScripts.Renew,
 	Adopt:   MutexScripts.Adopt,
-	Keep:    MutexScripts.Keep,
+	Keep:    load("fair", "keep", "fair"),
 	Force:   load("fair", "force", "fair"),
 	Inspect: load("fair", "inspect", "fair"),
 	Leave:   load("fair", "leave", "fair"),
@@ -66,6 +67,11 @@ func (l Fair) Adopt(a Acquire, other string) script.Request {
 	ask := l.Mutex.Adopt(a, other)
 	ask.Channel = l.Channel(other)
 	return ask
+}
+
+// Keep leaves it to nobody for a while, and tells the next in line.
+func (l Fair) Keep(owner string, from int, nobody string, rest time.Duration) script.Request {
+	return l.ask(FairScripts.Keep, false, Released, owner, strconv.Itoa(from), nobody, millis(rest))
 }
 
 // Force takes it away.

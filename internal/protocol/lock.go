@@ -56,6 +56,7 @@ type Acquire struct {
 	From, To int
 	Lease    time.Duration
 	Token    bool // a new fencing token is wanted
+	Writes   bool // only if the owner writes, who wants to read
 	Waiting  bool // if it is refused, it is going to ask again
 	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
 	// Only a latch says so.

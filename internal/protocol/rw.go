@@ -55,10 +55,14 @@ func (l Read) keys(owner string, count int, first ...string) []string {
 
 // Acquire asks for one more read hold, or several.
 func (l Read) Acquire(a Acquire) script.Request {
-	return script.Request{
+	ask := script.Request{
 		Script: ReadScripts.Acquire, Keys: l.keys(a.Owner, a.To, l.Name, ReservationKey(l.Name)), Acknowledged: true,
 		Args: []string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), ReadPrefix(l.Name)},
 	}
+	if a.Writes {
+		ask.Args = append(ask.Args, flag(true))
+	}
+	return ask
 }
 
 // Release gives read holds back.

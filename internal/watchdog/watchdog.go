@@ -174,7 +174,11 @@ func (d *Watchdog) SetLease(e *Entry, lease time.Duration) {
 		return
 	}
 	e.Lease = lease
+	planned := e.renewAt
 	e.plan(time.Now())
+	if !planned.IsZero() && planned.Before(e.renewAt) {
+		e.renewAt = planned // nothing has been asked since, so it is not due later
+	}
 	heap.Fix(&d.heap, e.index)
 	d.signal()
 }

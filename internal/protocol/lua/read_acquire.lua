@@ -8,6 +8,7 @@
 -- ARGV[6]  the count before
 -- ARGV[7]  the count after: one more
 -- ARGV[8]  what stands in front of the owner in KEYS[3]
+-- ARGV[9]  if there is one: only if the owner writes, or has got this before
 --
 -- {1, now, 0}             it does
 -- {0, now, pttl, holder}  another owner writes
@@ -27,6 +28,9 @@ if count ~= to and count ~= from then
   if from == 0 then
     return {0, at, redis.call('PTTL', key), owner} -- one that comes late
   end
+  return {-2, at, count}
+end
+if ARGV[9] and count == 0 and redis.call('HEXISTS', key, owner .. ':write') == 0 then
   return {-2, at, count}
 end
 local mode = redis.call('HGET', key, 'mode')

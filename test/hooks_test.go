@@ -211,3 +211,30 @@ func TestHooksMayClose(t *testing.T) {
 		})
 	}
 }
+
+// Of several locks, the hooks of the call hear of the whole.
+func TestHooksOfSeveral(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var whole, each heard
+		c, _ := w.client(holdfast.WithHooks(each.hooks()))
+		other, _ := w.client()
+		busy := must(t)(other.NewMutex("b").Lock(background))
+		time.AfterFunc(5*time.Second, func() { unlock(t, busy) })
+		h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.WithHooks(whole.hooks())))
+		whole.want(t, "wait acquire")
+		if got := strings.ReplaceAll(each.took(), "renew ", ""); got != "acquire wait acquire" {
+			t.Errorf("told %q", got)
+		}
+		unlock(t, h)
+		whole.want(t, "release")
+		busy = must(t)(other.NewMutex("b").Lock(background))
+		each.took()
+		_, err := holdfast.NewMultiLock(mutexes(c, "a", "b")...).TryLock(background, holdfast.WithHooks(whole.hooks()))
+		wantError(t, err, holdfast.ErrLocked)
+		whole.want(t, "refuse")
+		if e := each.event("refuse"); e.Name != "b" {
+			t.Errorf("%+v", e)
+		}
+		unlock(t, busy)
+	})
+}

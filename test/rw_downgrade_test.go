@@ -118,3 +118,22 @@ func TestDowngradeOfANestedHold(t *testing.T) {
 		unlock(t, read)
 	})
 }
+
+// Another has written, and the release's first send is lost, so its answer does not tell
+// what happened: the read hold must not be granted in the first place.
+func TestDowngradeAfterAnotherWrote(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		m := c.NewRWMutex("x")
+		write := must(t)(m.Lock(background, holdfast.FixedLease(time.Hour)))
+		w.do("DEL", "x")
+		unlock(t, must(t)(other.NewRWMutex("x").Lock(background)))
+		once(d, "release", memdriver.Fault{LoseRequest: true})
+		_, err := m.Downgrade(write)
+		wantError(t, err, holdfast.ErrLost)
+		_ = write.Unlock()
+		_, err = m.Downgrade(nil)
+		wantError(t, err, holdfast.ErrInvalid)
+	})
+}

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -267,5 +268,70 @@ func TestMinHoldDetach(t *testing.T) {
 		owner, err := h.Detach()
 		ok(t, err)
 		unlock(t, must(t)(c.NewMutex("x").Adopt(background, owner)))
+	})
+}
+
+// What was kept for a hold that has gone is not kept for an acquire that gave up.
+func TestStaleMinHold(t *testing.T) {
+	keeping(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		ctx, cancel := context.WithCancel(holdfast.WithOwner(background, c.NewOwner()))
+		h := must(t)(w.lock(c).Lock(ctx, holdfast.MinHold(time.Hour)))
+		unlock(t, h)
+		failed := make(chan error)
+		go func() {
+			_, err := w.lock(c).Lock(ctx)
+			failed <- err
+		}()
+		time.Sleep(time.Second)
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "acquire" {
+				return memdriver.Fault{DelayReply: time.Second}
+			}
+			return memdriver.Fault{}
+		})
+		if did, err := w.lock(other).ForceUnlock(background); !did || err != nil {
+			t.Error(did, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		cancel()
+		wantError(t, <-failed, context.Canceled)
+		time.Sleep(10 * time.Second)
+		d.SetFaults(nil)
+		unlock(t, must(t)(w.lock(other).Lock(background, holdfast.Wait(time.Second))))
+	})
+}
+
+// A nested hold is not promised more than the longest hold leaves.
+func TestMinHoldWithinTheLongestHold(t *testing.T) {
+	keeping(t, func(t *testing.T, w *world) {
+		if !w.kind.nests {
+			return
+		}
+		c, _ := w.client(holdfast.WithMaxHold(time.Minute))
+		outer := must(t)(w.lock(c).Lock(background))
+		time.Sleep(50 * time.Second)
+		_, err := w.lock(c).Lock(outer.Context(), holdfast.MinHold(40*time.Second))
+		wantError(t, err, holdfast.ErrInvalid)
+		unlock(t, outer)
+	})
+}
+
+// The next in a fair line is told until when the lock is kept, as others are.
+func TestMinHoldOfAFairLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		start := time.Now()
+		h := must(t)(c.NewFairMutex("x").Lock(background, holdfast.MinHold(shortest)))
+		next := make(chan *holdfast.Hold)
+		go func() { next <- must(t)(other.NewFairMutex("x").Lock(background)) }()
+		time.Sleep(9500 * time.Millisecond)
+		unlock(t, h)
+		unlock(t, <-next)
+		if took := time.Since(start); took < shortest || took > shortest+200*time.Millisecond {
+			t.Errorf("free after %v", took)
+		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memdriver"
 )
 
 // Shutdown waits for what is held, which is renewed meanwhile and may be nested; nothing
@@ -98,6 +99,33 @@ func TestShutdownLetsWritersRead(t *testing.T) {
 	})
 }
 
+// An acquire that was to be nested is refused if there is nothing left to nest it in.
+func TestShutdownRefusesWhatIsNotNestedAnyMore(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other := must(t)(c.NewMutex("y").Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		outer := must(t)(c.NewMutex("x").Lock(ctx))
+		inner := must(t)(c.NewMutex("x").Lock(ctx))
+		done, late := make(chan error), make(chan error)
+		go func() { done <- c.Shutdown(background) }()
+		synctest.Wait()
+		once(d, "release", memdriver.Fault{DelayReply: 1500 * time.Millisecond})
+		go func() { late <- inner.Unlock() }()
+		synctest.Wait()
+		got := make(chan error)
+		go func() {
+			_, err := c.NewMutex("x").Lock(ctx)
+			got <- err
+		}()
+		synctest.Wait()
+		ok(t, outer.Unlock(), <-late)
+		wantError(t, <-got, holdfast.ErrClosed)
+		unlock(t, other)
+		ok(t, <-done)
+	})
+}
+
 // Permits sets how many there are, once, if nobody has.
 func TestPermitsOption(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
@@ -121,5 +149,21 @@ func TestPermitsOption(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute) // the calls are forgotten
 		w.do("DEL", "x", "y")
+		for _, acquire := range []func() error{
+			func() error {
+				_, err := c.NewPermitSemaphore("z", holdfast.Permits(3)).TryAcquire(background, 1, holdfast.MinHold(time.Second))
+				return err
+			},
+			func() error {
+				ended, end := context.WithCancel(background)
+				end()
+				return c.NewUnleasedSemaphore("z", holdfast.Permits(3)).Acquire(ended, 1)
+			},
+		} {
+			if err := acquire(); err == nil {
+				t.Error("no error")
+			}
+			w.wantReply("0", "EXISTS", "z") // nothing was sent
+		}
 	})
 }

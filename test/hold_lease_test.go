@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -112,3 +113,37 @@ func TestInspectSeveral(t *testing.T) {
 type foreign struct{ holdfast.Locker }
 
 func (foreign) Name() string { return "foreign" }
+
+// Leases that change again and again do not put off a renewal that is due.
+func TestChangingLeasesAreRenewed(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		var holds []*holdfast.Hold
+		for i := range 10 {
+			lease := 3*time.Second - time.Duration(i)*100*time.Millisecond
+			holds = append(holds, must(t)(w.lock(c).Lock(ctx, holdfast.RenewedLease(lease))))
+		}
+		for _, h := range holds {
+			time.Sleep(600 * time.Millisecond)
+			if err := h.Context().Err(); err != nil {
+				t.Fatal(context.Cause(h.Context()))
+			}
+			unlock(t, h)
+		}
+	})
+}
+
+// The end of the longest hold is told as such, whatever the lease.
+func TestLongestHoldWithALongLease(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithMaxHold(time.Hour))
+		h := must(t)(c.NewMutex("x").Lock(background, holdfast.RenewedLease(30*time.Minute)))
+		<-h.Context().Done()
+		var lost *holdfast.LostError
+		if !errors.As(context.Cause(h.Context()), &lost) || lost.Reason != holdfast.LostMaxHoldOver {
+			t.Error(context.Cause(h.Context()))
+		}
+		_ = h.Unlock()
+	})
+}

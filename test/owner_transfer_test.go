@@ -227,3 +227,21 @@ func TestTransferOfTheKilled(t *testing.T) {
 		}
 	})
 }
+
+// The context of an adopted hold has no owner any more when the hold has been given back.
+func TestAdoptedHoldsContextAfterIt(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		mu := c.NewMutex("x")
+		owner, err := must(t)(mu.Lock(background)).Detach()
+		ok(t, err)
+		h := must(t)(mu.Adopt(background, owner))
+		if got, _ := holdfast.OwnerFrom(h.Context(), mu); got != h.Owner() {
+			t.Errorf("owner %v, want %v", got, h.Owner())
+		}
+		unlock(t, h)
+		if got, has := holdfast.OwnerFrom(context.WithoutCancel(h.Context()), mu); has {
+			t.Errorf("it still speaks for %v", got)
+		}
+	})
+}

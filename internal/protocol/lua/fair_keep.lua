@@ -1,0 +1,29 @@
+-- keep: this owner shall hold the lock no more, and nobody shall have it for a while:
+-- an owner that nobody is holds it.
+--
+-- KEYS[1..4]  see fair.lua
+-- ARGV[4]  the payload: who is next shall see until when
+-- ARGV[5]  owner
+-- ARGV[6]  the count before, at most
+-- ARGV[7]  the owner that nobody is
+-- ARGV[8]  for how long, ms
+--
+-- {1, now}          it does not
+-- {0, now}          it holds nothing; an earlier send of this call may have seen
+--                   to that
+-- {-2, now, count}  the count was another one; nothing was done
+local count = tonumber(held(KEYS[1], ARGV[5]))
+if held(KEYS[1], ARGV[7]) ~= '0' then
+  return {1, at}
+elseif count == 0 then
+  return {0, at}
+elseif count > tonumber(ARGV[6]) then
+  return {-2, at, count}
+end
+local _, head = survey(0)
+even_if_full('HDEL', KEYS[1])
+tell(head, ARGV[4])
+redis.call('HSET', KEYS[1], ARGV[7], '1')
+redis.call('HDEL', KEYS[1], ARGV[5])
+redis.call('PEXPIRE', KEYS[1], ARGV[8])
+return {1, at, untold}
