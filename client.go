@@ -210,3 +210,13 @@ func (c *Client) failed(k *kind, owner Owner, err error) {
 	e := Event{Name: k.name, Kind: k.label, Owner: owner, Err: err}
 	c.tasks.Aside(func() { c.config.hooks.tell(context.Background(), onError, e) })
 }
+
+// notReplicated is the error for a grant that too few replicas have.
+func (c *Client) notReplicated(name string, o call.Result) error {
+	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.Acknowledged, c.config.replicas), ErrNotReplicated)
+}
+
+// beyondMaxHold is the error for a lease that reaches beyond the longest hold.
+func (c *Client) beyondMaxHold(name string) error {
+	return problem(name, "the lease is longer than the longest hold, "+c.config.maxHold.String(), ErrInvalid)
+}

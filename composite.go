@@ -62,6 +62,8 @@ func newComposite(ctx context.Context, name, kind string, client *Client, owners
 
 func (b *composite) parts() []*Hold { return b.holds(false) }
 
+func (*composite) permitIDs() []string { return nil }
+
 // holds returns the parts, or those that live.
 func (b *composite) holds(onlyLive bool) []*Hold {
 	b.mu.Lock()

@@ -158,29 +158,6 @@ func (g *compositeAcquire) until(bound context.Context, attempt func() (h *Hold,
 	}
 }
 
-// next acquires one part.
-func (g *compositeAcquire) next(bound context.Context, b *composite, p part) (err error) {
-	var one *Hold
-	if g.config.oneTry || p.tied {
-		stop := context.AfterFunc(bound, b.abandon)
-		defer stop()
-		one, err = p.TryLock(b.ctx, g.tryPart()...)
-		// Waiting for it while having the one before it could be waiting for ever.
-		g.tied = !g.config.oneTry && errors.Is(err, ErrLocked)
-		if err == nil && !stop() {
-			b.join(one)
-			return g.inTime(bound, opAcquire, context.Cause(bound))
-		}
-	} else {
-		one, err = p.Lock(b.ctx, g.waitPart()...)
-	}
-	if err != nil {
-		return g.inTime(bound, opAcquire, err)
-	}
-	b.join(one)
-	return nil
-}
-
 // inTime makes of an error that comes of the end of the wait what it is.
 func (g *compositeAcquire) inTime(bound context.Context, op string, err error) error {
 	if err == nil || g.caller.Err() != nil || bound.Err() == nil || !errors.Is(err, errWaitOver) {

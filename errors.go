@@ -270,11 +270,6 @@ func untold(name string, ask script.Request, r call.Result) error {
 	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", ask.Channel, why), ErrUntold)
 }
 
-// notReplicated is the error for a grant that too few replicas have.
-func (c *Client) notReplicated(name string, o call.Result) error {
-	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.Acknowledged, c.config.replicas), ErrNotReplicated)
-}
-
 // gaveUp is the error of a call whose own context ended. It matches ctx.Err()
 // and the context's cause.
 func gaveUp(ctx context.Context, name string) error {
@@ -283,11 +278,6 @@ func gaveUp(ctx context.Context, name string) error {
 		return problem(name, "the caller gave up", cause)
 	}
 	return problem(name, "the caller gave up", ctx.Err(), cause)
-}
-
-// beyondMaxHold is the error for a lease that reaches beyond the longest hold.
-func (c *Client) beyondMaxHold(name string) error {
-	return problem(name, "the lease is longer than the longest hold, "+c.config.maxHold.String(), ErrInvalid)
 }
 
 // misread is the error for a reply that is not one of our scripts'.

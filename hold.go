@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"encoding/hex"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +43,8 @@ type holding interface {
 	unlock() error
 	// detach ends the hold without a release.
 	detach() (Owner, error)
+	// permitIDs are those of its permits; nil if it has none.
+	permitIDs() []string
 	// parts are the holds that it is made of; nil if it is one lock.
 	parts() []*Hold
 	// client is that of the lock; of a composite, that of its first part.
@@ -78,20 +79,7 @@ func (h *Hold) Parts() []*Hold { return h.held.parts() }
 // noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
 // when it was last known to be held. Redisson: what acquire returns.
 func (h *Hold) PermitIDs() []string {
-	one, ok := h.held.(*single)
-	if !ok {
-		return nil
-	}
-	permits, ok := one.owned.kind.lock.(permitBundle)
-	if !ok {
-		return nil
-	}
-	left := permits.left.all()
-	ids := make([]string, len(left))
-	for i, id := range left {
-		ids[i] = hex.EncodeToString([]byte(id))
-	}
-	return ids
+	return h.held.permitIDs()
 }
 
 // Context returns the context to do the work under. It is derived from the one

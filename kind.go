@@ -46,6 +46,8 @@ type kind struct {
 	readOnly bool
 	// plain says that several of one slot can be acquired in one script.
 	plain bool
+	// permitIDs are those of the permits that are held; nil if the kind has none.
+	permitIDs func() []string
 	// refusal is the error for a reply that says no; nil makes a [*LockedError].
 	refusal func(script.Reply) error
 }

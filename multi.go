@@ -233,3 +233,26 @@ func (m *MultiLock) acquireParts(bound context.Context, g *compositeAcquire, b *
 	}
 	return g.inTime(bound, "renew", b.fixLease(bound, lease))
 }
+
+// next acquires one part.
+func (g *compositeAcquire) next(bound context.Context, b *composite, p part) (err error) {
+	var one *Hold
+	if g.config.oneTry || p.tied {
+		stop := context.AfterFunc(bound, b.abandon)
+		defer stop()
+		one, err = p.TryLock(b.ctx, g.tryPart()...)
+		// Waiting for it while having the one before it could be waiting for ever.
+		g.tied = !g.config.oneTry && errors.Is(err, ErrLocked)
+		if err == nil && !stop() {
+			b.join(one)
+			return g.inTime(bound, opAcquire, context.Cause(bound))
+		}
+	} else {
+		one, err = p.Lock(b.ctx, g.waitPart()...)
+	}
+	if err != nil {
+		return g.inTime(bound, opAcquire, err)
+	}
+	b.join(one)
+	return nil
+}

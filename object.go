@@ -147,3 +147,24 @@ func checkCount(name string, n, least, most int) error {
 // MaxCount is how many permits a semaphore, and what count a latch can be given:
 // as many as Redisson's can.
 const MaxCount = math.MaxInt32
+
+// A SemaphoreOption sets something for one semaphore.
+type SemaphoreOption interface{ applySemaphore(o *object) error }
+
+// permitsOption is what [Permits] says.
+type permitsOption int
+
+func (o permitsOption) applySemaphore(s *object) error {
+	if o < 1 || o > MaxCount {
+		return fmt.Errorf("holdfast: %w count: %d permits are not between 1 and %d", ErrInvalid, int(o), MaxCount)
+	}
+	s.permits = int(o)
+	return nil
+}
+
+// Permits says how many permits a semaphore has if nobody has said so yet: the first
+// acquire through the value that it was given for sets them, with a call of its own, as
+// TrySetPermits would. If the semaphore is deleted later, or expires, that value does not
+// set them again. Without this option an acquire sets none. The bounds are 1 and
+// [MaxCount]; [ErrInvalid] outside. Redisson: trySetPermits.
+func Permits(n int) SemaphoreOption { return permitsOption(n) }

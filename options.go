@@ -61,24 +61,12 @@ type HooksOption interface {
 	TryOption
 }
 
-// A SemaphoreOption sets something for one semaphore.
-type SemaphoreOption interface{ applySemaphore(o *object) error }
-
 type (
-	clientOption  func(*config) error
-	tryOption     func(*lockConfig) error
-	waitOption    func(*lockConfig) error
-	hooksOption   Hooks
-	permitsOption int
+	clientOption func(*config) error
+	tryOption    func(*lockConfig) error
+	waitOption   func(*lockConfig) error
+	hooksOption  Hooks
 )
-
-func (o permitsOption) applySemaphore(s *object) error {
-	if o < 1 || o > MaxCount {
-		return fmt.Errorf("holdfast: %w count: %d permits are not between 1 and %d", ErrInvalid, int(o), MaxCount)
-	}
-	s.permits = int(o)
-	return nil
-}
 
 func (o clientOption) applyClient(c *config) error { return o(c) }
 
@@ -206,13 +194,6 @@ func RenewedLease(d time.Duration) TryOption {
 		return err
 	})
 }
-
-// Permits says how many permits a semaphore has if nobody has said so yet: the first
-// acquire through the value that it was given for sets them, with a call of its own, as
-// TrySetPermits would. If the semaphore is deleted later, or expires, that value does not
-// set them again. Without this option an acquire sets none. The bounds are 1 and
-// [MaxCount]; [ErrInvalid] outside. Redisson: trySetPermits.
-func Permits(n int) SemaphoreOption { return permitsOption(n) }
 
 // MinHold keeps the lock from others for at least d after the acquire, however soon it is
 // unlocked: for a job that is to run once an hour on one of many machines whose clocks

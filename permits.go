@@ -98,9 +98,11 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	for i := range ids {
 		ids[i] = newID()
 	}
+	left := &permitSet{ids: ids}
 	k := newKind(s.client, s.kind.name, "permits "+ids[0], permitBundle{
-		Bundle: protocol.Bundle{Permits: s.protocol(), IDs: ids}, left: &permitSet{ids: ids},
+		Bundle: protocol.Bundle{Permits: s.protocol(), IDs: ids}, left: left,
 	}, kindConfig{})
+	k.permitIDs = left.hex
 	k.invalid = s.kind.invalid
 	k.queue, k.shared, k.holderChannel = queueFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
 	k.refusal = noPermits(s.kind.name, n)
@@ -266,6 +268,16 @@ func (p *permitSet) all() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ids
+}
+
+// hex writes them as people do.
+func (p *permitSet) hex() []string {
+	left := p.all()
+	ids := make([]string, len(left))
+	for i, id := range left {
+		ids[i] = hex.EncodeToString([]byte(id))
+	}
+	return ids
 }
 
 func (p *permitSet) drop(gone []string) {

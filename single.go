@@ -24,6 +24,13 @@ func (s *single) client() *Client { return s.owned.kind.client }
 
 func (*single) parts() []*Hold { return nil }
 
+func (s *single) permitIDs() []string {
+	if ids := s.owned.kind.permitIDs; ids != nil {
+		return ids()
+	}
+	return nil
+}
+
 func (s *single) deadline() time.Time {
 	t := s.owned
 	t.mu.Lock()
