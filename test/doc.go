@@ -4,5 +4,6 @@
 // Tests that begin with fake, fakeKinds or the like run on the memory driver under fake
 // time: leases, loss, faults, cancellation. The conformance suite in kinds_conformance_test.go runs
 // on every driver. topology_test.go runs on real servers of every shape.
-// Tests of weak spots carry the tag of the spot in their name (S1, L3, ...).
+// Tests of weak spots carry the tag of the spot in their name (S1, L3, ...);
+// docs/weak-spots.md explains them.
 package test

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -142,4 +143,38 @@ func checkBlock(block string, exports map[string]string) error {
 	}
 	_, _ = config.Check("block", files, []*ast.File{file}, nil) // Error is told all
 	return errors.Join(failed...)
+}
+
+var tag = regexp.MustCompile(`[SLAP][0-9]{1,2}`)
+
+// TestWeakSpotsAreExplained looks up the tag of every test's name in docs/weak-spots.md.
+func TestWeakSpotsAreExplained(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/weak-spots.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("(?:func Test|\")((?:[SLAP][0-9]{1,2}_)+)")
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range names.FindAllStringSubmatch(string(text), -1) {
+			for _, spot := range tag.FindAllString(match[1], -1) {
+				found++
+				if !strings.Contains(string(page), "| "+spot+" |") {
+					t.Errorf("%s: %s is not explained", file, spot)
+				}
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d tags were found", found)
+	}
 }
