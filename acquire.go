@@ -84,7 +84,7 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 	t := c.ownerState(k, owner)
 	a.state = t
 	closing := c.draining
-	if t.handedOut() || c.holdsOtherSide(t) {
+	if t.handedOut() || k.shared && c.holdsOtherSide(t) {
 		closing = c.closing // what is held goes on, nested holds included
 	}
 	waiting, stop := a.waiting(closing)
@@ -101,7 +101,7 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 		leave()
 		return nil, nil, nil, a.failure(waiting, call.Result{Err: err})
 	}
-	if closing.Err() != nil || c.draining.Err() != nil && !t.handedOut() && !c.holdsOtherSide(t) {
+	if closing.Err() != nil || a.nothingToNestIn() {
 		t.freeOp() // what it was to be nested in has been given back meanwhile
 		leave()
 		return nil, nil, nil, problem(k.name, "", ErrClosed)
@@ -112,6 +112,13 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 		return nil, nil, nil, problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalid)
 	}
 	return a, waiting, leave, nil
+}
+
+// nothingToNestIn reports whether the client shuts down and the owner does not hold the
+// lock: then it is not to be acquired, or waited for.
+func (a *acquisition) nothingToNestIn() bool {
+	c := a.client
+	return c.draining.Err() != nil && !a.state.handedOut() && (!a.kind.shared || !c.holdsOtherSide(a.state))
 }
 
 // holdsOtherSide reports whether the owner holds the other side of a read-write lock.
@@ -139,7 +146,7 @@ func (a *acquisition) check() (Owner, error) {
 	if err = a.kind.canHold(a.config); err != nil {
 		return Owner{}, err
 	}
-	a.lease = max(a.config.lease, a.config.minHold, a.config.atLeast)
+	a.lease = max(a.config.lease, a.config.kept())
 	return a.kind.ownerFor(a.caller)
 }
 
@@ -293,7 +300,7 @@ func (a *acquisition) fitLease() error {
 	switch {
 	case left >= a.lease:
 		return nil
-	case a.config.fixed, left < a.config.minHold:
+	case a.config.fixed, left < a.config.kept():
 		return a.client.beyondMaxHold(a.kind.name)
 	case left < MinLease:
 		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}

@@ -203,6 +203,9 @@ func (b *composite) keptFrom() time.Time {
 }
 
 func (b *composite) keepUntil(end time.Time) {
+	b.mu.Lock()
+	b.keptUntil = later(b.keptUntil, end) // for a part that joins from now on
+	b.mu.Unlock()
 	for _, part := range b.holds(false) {
 		part.held.keepUntil(end)
 	}

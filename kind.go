@@ -66,7 +66,7 @@ func newKind(c *Client, name, class string, waits protocol.Waitable, config kind
 
 // canHold refuses what only locks can do that one owner holds.
 func (k *kind) canHold(config lockConfig) error {
-	if config.minHold > 0 && k.lock.Keep("", 0, "", 0).IsZero() {
+	if config.kept() > 0 && (k.lock == nil || k.lock.Keep("", 0, "", 0).IsZero()) {
 		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, k.name)
 	}
 	return nil

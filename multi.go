@@ -187,6 +187,11 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range m.parts {
+		if s, ok := p.Locker.(*PermitSemaphore); ok && config.kept() > 0 {
+			return nil, fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, s.Name())
+		}
+	}
 	for _, k := range m.kinds() {
 		if config.fixed && !k.client.config.renewable(config.lease) { // until all are acquired, it is
 			return nil, fmt.Errorf("holdfast: %w lease: %v leaves too little beside the margin of %v", ErrInvalid, config.lease, k.client.config.margin)

@@ -165,6 +165,7 @@ func (o permitsOption) applySemaphore(s *object) error {
 // Permits says how many permits a semaphore has if nobody has said so yet: the first
 // acquire through the value that it was given for sets them, with a call of its own, as
 // TrySetPermits would. If the semaphore is deleted later, or expires, that value does not
-// set them again. Without this option an acquire sets none. The bounds are 1 and
-// [MaxCount]; [ErrInvalid] outside. Redisson: trySetPermits.
+// set them again. The call may take as long as the acquire. Without this option an
+// acquire sets none. The bounds are 1 and [MaxCount]; [ErrInvalid] outside. Redisson:
+// trySetPermits.
 func Permits(n int) SemaphoreOption { return permitsOption(n) }

@@ -243,6 +243,9 @@ type lockConfig struct {
 	keep bool
 }
 
+// kept is for how long [MinHold] keeps a lock from others, by itself or as one of several.
+func (cfg *lockConfig) kept() time.Duration { return max(cfg.minHold, cfg.atLeast) }
+
 // toWait is what options amount to for a call that waits.
 func toWait[O LockOption](options []O) (cfg lockConfig) {
 	for _, option := range options {
@@ -271,8 +274,8 @@ func (c *Client) complete(cfg lockConfig) (lockConfig, error) {
 	switch {
 	case cfg.invalid != nil:
 		return cfg, cfg.invalid
-	case cfg.minHold > 0 && (cfg.fixed && cfg.minHold > cfg.lease || c.config.maxHold > 0 && cfg.minHold > c.config.maxHold):
-		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease or the longest hold", ErrInvalid, cfg.minHold)
+	case cfg.kept() > 0 && (cfg.fixed && cfg.kept() > cfg.lease || c.config.maxHold > 0 && cfg.kept() > c.config.maxHold):
+		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease or the longest hold", ErrInvalid, cfg.kept())
 	case cfg.lease == 0:
 		cfg.lease = c.config.lease
 	case !c.config.usable(cfg.lease), !cfg.fixed && !c.config.renewable(cfg.lease):

@@ -69,8 +69,10 @@ func (t *ownerState) release(ch change) script.Request {
 	t.mu.Unlock()
 	if rest := time.Until(keptUntil); ch.to == 0 && rest > 0 {
 		nobody := c.NewOwner()
-		c.retire(t.kind, nobody, keptUntil)
-		return t.kind.lock.Keep(t.owner.String(), ch.from, nobody.String(), rest+time.Millisecond)
+		if keep := t.kind.lock.Keep(t.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !keep.IsZero() {
+			c.retire(t.kind, nobody, keptUntil)
+			return keep
+		}
 	}
 	return t.kind.waits.Release(t.owner.String(), ch.from, ch.to)
 }

@@ -27,6 +27,9 @@ var errWaitOver = errors.New("the wait is over")
 // waitInQueue waits behind those of this process who came before, and then asks
 // until the lock is acquired.
 func (a *acquisition) waitInQueue(ctx context.Context, w protocol.Acquire) call.Result {
+	if a.state != nil && a.nothingToNestIn() {
+		return call.Result{Err: ErrClosed}
+	}
 	ahead := a.client.queues.Len(a.kind.queueKey(w.Owner))
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
 		a.tellWaiting(ahead)

@@ -126,6 +126,32 @@ func TestShutdownRefusesWhatIsNotNestedAnyMore(t *testing.T) {
 	})
 }
 
+// One who reads, and wants to write, does not wait through a shutdown.
+func TestShutdownRefusesWritersWhoRead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		ro := must(t)(other.NewRWMutex("x").RLock(background))
+		m, ctx := c.NewRWMutex("x"), holdfast.WithOwner(background, c.NewOwner())
+		r := must(t)(m.RLock(ctx))
+		y := must(t)(c.NewMutex("y").Lock(background))
+		once(d, "acquire", memdriver.Fault{DelayRequest: time.Second})
+		got, done := make(chan error), make(chan error)
+		go func() {
+			_, err := m.Lock(ctx)
+			got <- err
+		}()
+		synctest.Wait()
+		go func() { done <- c.Shutdown(background) }()
+		time.Sleep(100 * time.Millisecond)
+		unlock(t, r)
+		wantError(t, <-got, holdfast.ErrClosed)
+		unlock(t, ro)
+		unlock(t, y)
+		ok(t, <-done)
+	})
+}
+
 // Permits sets how many there are, once, if nobody has.
 func TestPermitsOption(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {

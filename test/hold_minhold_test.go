@@ -235,11 +235,21 @@ func TestMinHoldOfSeveralRefused(t *testing.T) {
 
 // A RedLock is kept on every server, also on one that answers late.
 func TestMinHoldOfARedLock(t *testing.T) {
+	for name, redlock := range map[string]func(s *servers) holdfast.Locker{
+		"alone":         func(s *servers) holdfast.Locker { return s.redlock("x") },
+		"in multi-lock": func(s *servers) holdfast.Locker { return holdfast.NewMultiLock(s.redlock("x")) },
+	} {
+		t.Run(name, func(t *testing.T) { minHoldOfARedLock(t, redlock) })
+	}
+}
+
+func minHoldOfARedLock(t *testing.T, redlock func(s *servers) holdfast.Locker) {
+	t.Helper()
 	fake(t, func(t *testing.T, w *world) {
 		s := several(w, 3)
 		s.drivers[2].SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: time.Second} })
 		start := time.Now()
-		h := must(t)(s.redlock("x").Lock(background, holdfast.MinHold(shortest)))
+		h := must(t)(redlock(s).Lock(background, holdfast.MinHold(shortest)))
 		time.Sleep(1500 * time.Millisecond)
 		s.drivers[2].SetFaults(nil)
 		unlock(t, h)
@@ -333,5 +343,35 @@ func TestMinHoldOfAFairLock(t *testing.T) {
 		if took := time.Since(start); took < shortest || took > shortest+200*time.Millisecond {
 			t.Errorf("free after %v", took)
 		}
+	})
+}
+
+// What cannot be kept is refused as one of several locks, too, whatever is around it.
+func TestMinHoldOfWhatCannotBeKept(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithMaxHold(time.Hour))
+		seen := count(d)
+		s := c.NewPermitSemaphore("p")
+		_, err := holdfast.NewMultiLock(s, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest))
+		wantError(t, err, holdfast.ErrInvalid)
+		if n := seen.all(); n > 0 {
+			t.Errorf("%d calls were sent", n)
+		}
+		for _, l := range []holdfast.Locker{elsewhere{c.NewRWMutex("r").RLocker()}, elsewhere{s}} {
+			_, err := holdfast.NewMultiLock(c.NewMutex("a"), l).Lock(background, holdfast.MinHold(shortest))
+			wantError(t, err, holdfast.ErrInvalid)
+		}
+		short, _ := w.client(holdfast.WithMaxHold(time.Second))
+		_, err = holdfast.NewMultiLock(elsewhere{short.NewMutex("b")}, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest))
+		wantError(t, err, holdfast.ErrInvalid)
+		time.Sleep(time.Second)
+		unlock(t, must(t)(c.NewMutex("a").TryLock(background)))
+
+		nested, _ := w.client(holdfast.WithMaxHold(time.Minute))
+		outer := must(t)(nested.NewMutex("a").Lock(background))
+		time.Sleep(50 * time.Second)
+		_, err = holdfast.NewMultiLock(mutexes(nested, "a", "b")...).Lock(outer.Context(), holdfast.MinHold(40*time.Second))
+		wantError(t, err, holdfast.ErrInvalid)
+		unlock(t, outer)
 	})
 }
