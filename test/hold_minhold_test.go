@@ -288,9 +288,11 @@ func TestStaleMinHold(t *testing.T) {
 		other, _ := w.client()
 		ctx, cancel := context.WithCancel(holdfast.WithOwner(background, c.NewOwner()))
 		h := must(t)(w.lock(c).Lock(ctx, holdfast.MinHold(time.Hour)))
-		unlock(t, h)
+		once(d, "keep", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		go unlock(t, h)
+		time.Sleep(100 * time.Millisecond)
 		failed := make(chan error)
-		go func() {
+		go func() { // it comes while the release is under way
 			_, err := w.lock(c).Lock(ctx)
 			failed <- err
 		}()
