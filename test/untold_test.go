@@ -127,6 +127,10 @@ func untoldLocks(t *testing.T, admin, p *place, k *kind) {
 		t.Errorf("Close: %v", err)
 	}
 	free("Close")
+	waitFor(t, "what Close tells", func() bool { // it does not wait for hooks
+		errs, _ := o.all()
+		return len(errs) > 0
+	})
 	if errs, _ := o.all(); len(errs) != 1 {
 		t.Errorf("Close told of %v", errs)
 	} else {
