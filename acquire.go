@@ -50,7 +50,7 @@ func (c *Client) acquire(ctx context.Context, k *kind, config lockConfig) (*Hold
 
 // tellRefused tells the hooks of an acquire that has failed.
 func (c *Client) tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, err error) {
-	e := Event{Name: k.name, Kind: k.label, Waited: time.Since(started), Err: err}
+	e := Event{Name: k.name, Kind: k.label(), Waited: time.Since(started), Err: err}
 	c.config.hooks.tell(ctx, onRefuse, e)
 	own.tell(ctx, onRefuse, e)
 }
@@ -84,7 +84,7 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 	t := c.ownerState(k, owner)
 	a.state = t
 	closing := c.draining
-	if t.handedOut() || k.shared && c.holdsOtherSide(t) {
+	if t.nests() {
 		closing = c.closing // what is held goes on, nested holds included
 	}
 	waiting, stop := a.waiting(closing)
@@ -93,40 +93,37 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 		stop()
 		c.tasks.End()
 	}
-	if closing.Err() != nil {
-		leave()
-		return nil, nil, nil, problem(k.name, "", ErrClosed)
-	}
 	if err := t.takeOp(waiting); err != nil {
 		leave()
 		return nil, nil, nil, a.failure(waiting, call.Result{Err: err})
 	}
-	if closing.Err() != nil || a.nothingToNestIn() {
-		t.freeOp() // what it was to be nested in has been given back meanwhile
-		leave()
-		return nil, nil, nil, problem(k.name, "", ErrClosed)
+	switch {
+	case closing.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
+		err = problem(k.name, "", ErrClosed)
+	case c.detached(k, owner):
+		err = problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalid)
+	default:
+		return a, waiting, leave, nil
 	}
-	if c.detached(k, owner) {
-		t.freeOp()
-		leave()
-		return nil, nil, nil, problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalid)
-	}
-	return a, waiting, leave, nil
+	t.freeOp()
+	leave()
+	return nil, nil, nil, err
 }
 
 // nothingToNestIn reports whether the client shuts down and the owner does not hold the
 // lock: then it is not to be acquired, or waited for.
 func (a *acquisition) nothingToNestIn() bool {
-	c := a.client
-	return c.draining.Err() != nil && !a.state.handedOut() && (!a.kind.shared || !c.holdsOtherSide(a.state))
+	return a.client.draining.Err() != nil && !a.state.nests()
+}
+
+// nests reports whether the owner holds the lock, or writes and wants to read.
+func (t *ownerState) nests() bool {
+	return t.handedOut() || t.kind.shared && t.holdsOtherSide()
 }
 
 // holdsOtherSide reports whether the owner holds the other side of a read-write lock.
-func (c *Client) holdsOtherSide(t *ownerState) bool {
-	if t.kind.otherSide == "" {
-		return false
-	}
-	side := c.standing(ownerStateKey{t.kind.name, t.kind.otherSide, t.owner})
+func (t *ownerState) holdsOtherSide() bool {
+	side := t.onOtherSide()
 	if side == nil {
 		return false
 	}
@@ -217,7 +214,7 @@ func (a *acquisition) clear(ctx context.Context) error {
 // answer was made. It returns ctx's cause if that ends first: then nobody knows yet
 // whether the owner could have been let in.
 func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err error) {
-	reading := a.client.standing(ownerStateKey{a.kind.name, a.kind.otherSide, a.state.owner})
+	reading := a.state.onOtherSide()
 	if reading == nil {
 		return false, nil
 	}
@@ -443,7 +440,7 @@ func (a *acquisition) hold() *single {
 	t := a.state
 	s := &single{
 		Hold: &Hold{
-			name: t.kind.name, kind: t.kind.label, owner: t.owner, since: time.Now(), hooks: a.config.hooks, token: t.token, mu: &t.mu,
+			name: t.kind.name, kind: t.kind.label(), owner: t.owner, since: time.Now(), hooks: a.config.hooks, token: t.token, mu: &t.mu,
 		},
 		owned: t, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.keep,
 	}

@@ -207,8 +207,8 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 
 // failed tells the hooks about a failure in the background, from a task.
 func (c *Client) failed(k *kind, owner Owner, err error) {
-	e := Event{Name: k.name, Kind: k.label, Owner: owner, Err: err}
-	c.tasks.Aside(func() { c.config.hooks.tell(context.Background(), onError, e) })
+	e := Event{Name: k.name, Kind: k.label(), Owner: owner, Err: err}
+	c.tasks.Uncounted(func() { c.config.hooks.tell(context.Background(), onError, e) })
 }
 
 // notReplicated is the error for a grant that too few replicas have.

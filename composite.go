@@ -166,7 +166,7 @@ func (b *composite) checkQuorum(why error) {
 	b.cancel(b.lost)
 	if lost := b.lost; b.handedOut {
 		tasks := &b.firstClient.tasks
-		tasks.Go(func() { tasks.Aside(func() { b.tellLoss(lost) }) })
+		tasks.Go(func() { tasks.Uncounted(func() { b.tellLoss(lost) }) })
 	}
 }
 
@@ -312,7 +312,7 @@ func (b *composite) rollback(ctx context.Context) {
 		_ = sideBySide(parts, (*Hold).Unlock)
 	}
 	// Each Unlock counts by itself, but for its hooks.
-	if tasks := &b.firstClient.tasks; !tasks.Go(func() { tasks.Aside(giveBack) }) {
+	if tasks := &b.firstClient.tasks; !tasks.Go(func() { tasks.Uncounted(giveBack) }) {
 		giveBack()
 	}
 	select {

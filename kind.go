@@ -14,8 +14,7 @@ import (
 type kind struct {
 	client  *Client
 	name    string
-	label   string // the kind's name, for hooks
-	invalid error  // why it cannot be used, or nil
+	invalid error // why it cannot be used, or nil
 	// waits builds the requests to acquire it and to release it; lock is the same value
 	// with the other requests of a lock, or nil if the kind has no holds.
 	waits protocol.Waitable
@@ -55,13 +54,18 @@ type kind struct {
 // newKind returns a kind with what all have in common. Its name has been
 // checked, and its options have.
 func newKind(c *Client, name, class string, waits protocol.Waitable, config kindConfig) *kind {
-	label, _, _ := strings.Cut(class, " ")
-	k := &kind{client: c, name: name, label: label, class: class, queue: class, config: config, waits: waits, invalid: config.invalid}
+	k := &kind{client: c, name: name, class: class, queue: class, config: config, waits: waits, invalid: config.invalid}
 	k.lock, _ = waits.(protocol.Lock)
 	if err := protocol.CheckName(name); err != nil {
 		k.invalid = fmt.Errorf("holdfast: %w name: %.80q: %w", ErrInvalid, name, err)
 	}
 	return k
+}
+
+// label is the kind's name, for hooks: its class, unless each acquire has one of its own.
+func (k *kind) label() string {
+	label, _, _ := strings.Cut(k.class, " ")
+	return label
 }
 
 // canHold refuses what only locks can do that one owner holds.

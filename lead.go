@@ -39,14 +39,14 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	hooks, label := toTry(options).hooks, ""
 	switch l := l.(type) {
 	case *PermitSemaphore:
-		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label
+		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label()
 	case *MultiLock:
 		label = "multi"
 	case *RedLock:
 		label = "redlock"
 	default:
 		if k := singleKind(l); k != nil {
-			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label
+			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label()
 		}
 	}
 	for failed := 0; ; failed++ {

@@ -183,20 +183,20 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 	if m.invalid != nil {
 		return nil, m.invalid
 	}
-	g, err := newCompositeAcquire(ctx, m.name, "multi", m.kinds(), config)
+	for _, p := range m.parts {
+		if s, ok := p.Locker.(*PermitSemaphore); ok {
+			if err := s.kind.canHold(config); err != nil {
+				return nil, err
+			}
+		}
+	}
+	checked := config
+	checked.keep = true // a fixed lease is renewed until all parts are acquired
+	g, err := newCompositeAcquire(ctx, m.name, "multi", m.kinds(), checked)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range m.parts {
-		if s, ok := p.Locker.(*PermitSemaphore); ok && config.kept() > 0 {
-			return nil, fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, s.Name())
-		}
-	}
-	for _, k := range m.kinds() {
-		if config.fixed && !k.client.config.renewable(config.lease) { // until all are acquired, it is
-			return nil, fmt.Errorf("holdfast: %w lease: %v leaves too little beside the margin of %v", ErrInvalid, config.lease, k.client.config.margin)
-		}
-	}
+	g.config = config
 	bound, stop := g.bound()
 	defer stop()
 	return g.until(bound, func() (*Hold, bool, error) { return m.attempt(bound, g) })

@@ -38,29 +38,28 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	} else if _, err := checkLease(d); err != nil {
 		return false, err
 	}
-	n, err := o.number(ctx, "expire", protocol.Expire(o.keys, d))
+	n, _, err := o.number(ctx, "expire", protocol.Expire(o.keys, d))
 	return n > 0, err
 }
 
 // Delete deletes it, and reports whether it was there. Permits that are held are
 // lost. Redisson: RObject.delete.
 func (o *object) Delete(ctx context.Context) (bool, error) {
-	had, err := o.client.remove(ctx, o.kind, o.keys)
+	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys))
 	o.client.pokeHolders(o.kind)
-	return had, err
+	// If an attempt was lost, the one that was answered may have found its work done.
+	return err == nil && (n > 0 || len(answered.Unknown) > 0), err
 }
 
 // number asks for what is answered by a number.
-func (o *object) number(ctx context.Context, op string, ask script.Request) (int64, error) {
-	answered, err := o.client.ask(ctx, o.kind, op, ask)
-	if err != nil {
-		return 0, err
+func (o *object) number(ctx context.Context, op string, ask script.Request) (n int64, answered call.Result, err error) {
+	if answered, err = o.client.ask(ctx, o.kind, op, ask); err != nil {
+		return 0, answered, err
 	}
-	n, err := answered.Reply.Int(0)
-	if err != nil {
-		return 0, &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: err}
+	if n, err = answered.Reply.Int(0); err != nil {
+		return 0, answered, &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: err}
 	}
-	return n, nil
+	return n, answered, nil
 }
 
 // configure applies the options of a semaphore.
@@ -79,9 +78,12 @@ func (o *object) configure(options []SemaphoreOption) {
 // ensurePermits sets the permits that [Permits] says, once, and takes the time for that
 // off the wait. What the acquire is going to refuse anyway is not set.
 func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet func(ctx context.Context, n int) (bool, error)) error {
+	if o.permits == 0 || o.ensured.Load() {
+		return nil
+	}
 	c := o.client
-	if _, err := c.complete(*config); err != nil || o.permits == 0 || o.ensured.Load() || o.kind.invalid != nil ||
-		config.minHold > 0 || c.draining.Err() != nil || ctx.Err() != nil {
+	if _, err := c.complete(*config); err != nil || o.kind.invalid != nil || config.minHold > 0 ||
+		c.draining.Err() != nil || ctx.Err() != nil {
 		return nil // the acquire says why
 	}
 	began := time.Now()
@@ -99,20 +101,6 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		config.wait = max(time.Nanosecond, config.wait-time.Since(began))
 	}
 	return nil
-}
-
-// remove deletes keys, and reports whether any was there.
-func (c *Client) remove(ctx context.Context, k *kind, keys []string) (bool, error) {
-	o, err := c.ask(ctx, k, "delete", protocol.Delete(keys))
-	if err != nil {
-		return false, err
-	}
-	n, err := o.Reply.Int(0)
-	if err != nil {
-		return false, &BackendError{Op: "delete", Name: k.name, MayHaveRun: true, Err: err}
-	}
-	// If an attempt was lost, the one that was answered may have found its work done.
-	return n > 0 || len(o.Unknown) > 0, nil
 }
 
 // queueFor is the queue of those who wait for n permits. One queue for all would have

@@ -93,8 +93,8 @@ var errNilOption = fmt.Errorf("holdfast: %w option: one of them is nil", ErrInva
 // WithLease sets the lease of holds that the watchdog renews: how long a crashed
 // holder still blocks others. The watchdog renews at a third of it, and sees to
 // read holds every 5 s at the latest, whatever their lease. The default
-// is [DefaultLease], the bounds are [MinLease] and [MaxLease]. For one call, [RenewedLease] sets another. Redisson:
-// Config.setLockWatchdogTimeout.
+// is [DefaultLease], the bounds are [MinLease] and [MaxLease]. For one call,
+// [RenewedLease] sets another. Redisson: Config.setLockWatchdogTimeout.
 func WithLease(d time.Duration) ClientOption {
 	return clientOption(func(c *config) (err error) {
 		c.lease, err = checkLease(d)
@@ -199,8 +199,9 @@ func RenewedLease(d time.Duration) TryOption {
 // unlocked: for a job that is to run once an hour on one of many machines whose clocks
 // differ by less. Unlock before that ends the hold at once, and leaves the lock to the
 // rest of d; so does closing the client, and if the process crashes, the lock lasts at
-// least as long (each of several locks since it was acquired). Until then it is held by an owner that no client uses, and the same
-// owner does not get it either; [Mutex.ForceUnlock] ends that. The hold cannot be detached.
+// least as long (each of several locks since it was acquired). Until then it is held by an
+// owner that no client uses, and the same owner does not get it either;
+// [Mutex.ForceUnlock] ends that. The hold cannot be detached.
 //
 // d is bounded as a [FixedLease] is, and is not longer than one, or [WithMaxHold]. It is
 // for locks that one owner holds: [ErrInvalid] for readers and permits. A writer that
@@ -270,15 +271,15 @@ func toTry[O LockOption](options []O) lockConfig {
 // complete adds the client's part to what the options of a call amount to, and
 // refuses what cannot work with it.
 func (c *Client) complete(cfg lockConfig) (lockConfig, error) {
-	cfg.hooks = slices.Concat(c.config.hooks, cfg.hooks)
+	cfg.hooks = append(slices.Clip(c.config.hooks), cfg.hooks...)
 	switch {
 	case cfg.invalid != nil:
 		return cfg, cfg.invalid
-	case cfg.kept() > 0 && (cfg.fixed && cfg.kept() > cfg.lease || c.config.maxHold > 0 && cfg.kept() > c.config.maxHold):
+	case c.config.tooShortFor(cfg):
 		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease or the longest hold", ErrInvalid, cfg.kept())
 	case cfg.lease == 0:
 		cfg.lease = c.config.lease
-	case !c.config.usable(cfg.lease), !cfg.fixed && !c.config.renewable(cfg.lease):
+	case !c.config.usable(cfg.lease), (!cfg.fixed || cfg.keep) && !c.config.renewable(cfg.lease):
 		return cfg, fmt.Errorf("holdfast: %w lease: %v leaves too little beside the margin of %v",
 			ErrInvalid, cfg.lease, c.config.margin)
 	case c.config.maxHold == 0 || cfg.lease <= c.config.maxHold:
@@ -289,6 +290,12 @@ func (c *Client) complete(cfg lockConfig) (lockConfig, error) {
 		cfg.lease = c.config.maxHold
 	}
 	return cfg, nil
+}
+
+// tooShortFor reports whether the lease, or the longest hold, is shorter than [MinHold] says.
+func (c *config) tooShortFor(cfg lockConfig) bool {
+	kept := cfg.kept()
+	return kept > 0 && (cfg.fixed && kept > cfg.lease || c.maxHold > 0 && kept > c.maxHold)
 }
 
 // usable reports whether a lease can be trusted for any time at all.

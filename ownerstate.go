@@ -77,16 +77,17 @@ func (c *Client) ownerState(k *kind, owner Owner) *ownerState {
 	return t
 }
 
-// standing returns an owner's state that is there already, or nil. It is paired with a
-// call of unref.
-func (c *Client) standing(key ownerStateKey) *ownerState {
+// onOtherSide returns the owner's state on the other side of a read-write lock, or nil if
+// it has none there. It is paired with a call of unref.
+func (t *ownerState) onOtherSide() *ownerState {
+	c := t.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.states[key]
-	if t != nil {
-		t.refs++
+	side := c.states[ownerStateKey{t.kind.name, t.kind.otherSide, t.owner}]
+	if side != nil {
+		side.refs++
 	}
-	return t
+	return side
 }
 
 func (t *ownerState) ref() {
@@ -346,7 +347,7 @@ func (t *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 	c := t.kind.client
 	c.tasks.Go(func() {
 		for _, h := range holds {
-			c.tasks.Aside(func() { h.tellLoss(why) })
+			c.tasks.Uncounted(func() { h.tellLoss(why) })
 		}
 		call.Sleep(c.closing, time.Until(forget))
 		if c.closing.Err() == nil { // else Close sees to it

@@ -179,7 +179,7 @@ func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, er
 			var part *Hold
 			var err error
 			// It counts by itself, but for its hooks.
-			k.client.tasks.Aside(func() { part, err = r.lockers[i].TryLock(b.ctx, options...) })
+			k.client.tasks.Uncounted(func() { part, err = r.lockers[i].TryLock(b.ctx, options...) })
 			if err != nil {
 				b.partFailed(err)
 				return

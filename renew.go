@@ -109,7 +109,7 @@ func (t *ownerState) noteRenewal(err error) {
 			e := h.event()
 			e.Err = t.failing
 			tasks := &t.kind.client.tasks
-			tasks.Go(func() { tasks.Aside(func() { h.hooks.tell(h.ctx, onRenew, e) }) })
+			tasks.Go(func() { tasks.Uncounted(func() { h.hooks.tell(h.ctx, onRenew, e) }) })
 		}
 	}
 }

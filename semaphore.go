@@ -122,7 +122,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 // below 0 is set to 0, and returned. The errors are TrySetPermits's. Redisson:
 // drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
-	n, err := s.number(ctx, "set", s.protocol().Drain(s.client.once()))
+	n, _, err := s.number(ctx, "set", s.protocol().Drain(s.client.once()))
 	return int(n), err
 }
 

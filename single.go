@@ -139,7 +139,7 @@ func (s *single) unlock() error {
 		if held {
 			c.releaseLater(t) // first: the hook may close the client
 		}
-		c.tasks.Aside(func() { s.tellLoss(lost) })
+		c.tasks.Uncounted(func() { s.tellLoss(lost) })
 		return lost
 	}
 	ctx, cancel := c.withinTimeout(c.life)
@@ -147,9 +147,9 @@ func (s *single) unlock() error {
 	err = t.unlock(ctx, deadline)
 	switch {
 	case errors.Is(err, ErrLost):
-		c.tasks.Aside(func() { s.tellLoss(err) })
+		c.tasks.Uncounted(func() { s.tellLoss(err) })
 	case err == nil || errors.Is(err, ErrUntold):
-		c.tasks.Aside(s.tellReleased)
+		c.tasks.Uncounted(s.tellReleased)
 	}
 	return err
 }

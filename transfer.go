@@ -62,7 +62,7 @@ func (t *ownerState) quiet(ctx context.Context) bool {
 // otherSide sees to it that the owner does not hold the other side of a read-write
 // lock, and will not until free is called.
 func (c *Client) otherSide(ctx context.Context, t *ownerState) (free func(), err error) {
-	side := c.standing(ownerStateKey{t.kind.name, t.kind.otherSide, t.owner})
+	side := t.onOtherSide()
 	if side == nil {
 		return func() {}, nil
 	}

@@ -76,8 +76,8 @@ func (a *acquisition) tellWaiting(ahead int) {
 	}
 	a.toldWaiting = true
 	if hooks := a.config.hooks; hooks.want(onWait) {
-		a.client.tasks.Aside(func() {
-			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
+		a.client.tasks.Uncounted(func() {
+			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label(), Ahead: ahead})
 		})
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/typecheck"
 )
 
 // section is one of docs/from-redisson.md about types of Redisson.
@@ -518,29 +518,16 @@ type checker struct {
 
 func newChecker(t *testing.T, p *page) *checker {
 	t.Helper()
-	exports := map[string]string{}
-	for _, dir := range []string{".", "../rueidisdriver"} {
-		arguments := []string{"list", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}"}
-		for path, in := range packages {
-			if in == dir {
-				arguments = append(arguments, path)
-			}
-		}
-		list := exec.CommandContext(t.Context(), "go", arguments...)
-		list.Dir, list.Stderr = dir, os.Stderr
-		text, err := list.Output()
-		if err != nil {
-			t.Fatalf("go list: %v", err)
-		}
-		for line := range strings.Lines(string(text)) {
-			path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if exports[path] == "" {
-				exports[path] = file
+	modules := []typecheck.Module{{Dir: "."}, {Dir: "../rueidisdriver"}}
+	for path, in := range packages {
+		for i := range modules {
+			if modules[i].Dir == in {
+				modules[i].Paths = append(modules[i].Paths, path)
 			}
 		}
 	}
 	c := &checker{files: token.NewFileSet()}
-	c.importer = importer.ForCompiler(c.files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	c.importer = typecheck.Importer(t, c.files, modules...)
 	var text strings.Builder
 	for _, tab := range p.tables {
 		if tab.head[0] == "variable" {

@@ -95,7 +95,7 @@ func (d *Driver) deliver(call driver.Call, f Fault, arrived chan<- answer) {
 // lost connection.
 func (d *Driver) LoseMessages(on bool) {
 	d.mu.Lock()
-	d.deaf = on
+	d.noMessages = on
 	listeners := slices.Collect(maps.Keys(d.listeners))
 	d.mu.Unlock()
 	if on {

@@ -155,12 +155,12 @@ func (l *listener) read() {
 	}
 }
 
-// deliver passes an event on, unless the driver is deaf.
+// deliver passes an event on, unless messages are to be lost.
 func (l *listener) deliver(e driver.Event) {
 	l.driver.mu.Lock()
-	deaf := l.driver.deaf
+	lost := l.driver.noMessages
 	l.driver.mu.Unlock()
-	if !deaf {
+	if !lost {
 		l.sink(e)
 	}
 }

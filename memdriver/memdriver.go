@@ -150,10 +150,10 @@ func plain(reply any) (any, error) {
 type Driver struct {
 	server *Server
 
-	mu        sync.Mutex
-	faults    func(driver.Call) Fault // nil: none
-	listeners map[*listener]struct{}
-	deaf      bool // messages are lost
+	mu         sync.Mutex
+	faults     func(driver.Call) Fault // nil: none
+	listeners  map[*listener]struct{}
+	noMessages bool // they are lost
 }
 
 var _ driver.Driver = (*Driver)(nil)

@@ -5,47 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/typecheck"
 )
 
 // docPackages are what the pages may use, by the module that requires it.
-var docPackages = map[string][]string{
-	".": {
+var docPackages = []typecheck.Module{
+	{Dir: ".", Paths: []string{
 		"context", "database/sql", "errors", "fmt", "os", "os/signal", "syscall", "testing", "testing/synctest", "time",
 		"github.com/holdfast-go/holdfast", "github.com/holdfast-go/holdfast/goredisdriver", "github.com/holdfast-go/holdfast/rueidisdriver",
 		"github.com/redis/go-redis/v9", "github.com/redis/rueidis",
-	},
-	"../holdfasttest": {"github.com/holdfast-go/holdfast/holdfasttest"},
+	}},
+	{Dir: "../holdfasttest", Paths: []string{"github.com/holdfast-go/holdfast/holdfasttest"}},
 }
 
 // TestDocsCompile type-checks every block of Go in the pages for users: whole programs,
 // declarations, or statements.
 func TestDocsCompile(t *testing.T) {
 	t.Parallel()
-	exports := map[string]string{}
-	for dir, paths := range docPackages {
-		list := exec.CommandContext(t.Context(), "go",
-			append([]string{"list", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}"}, paths...)...)
-		list.Dir = dir
-		text, err := list.Output()
-		if err != nil {
-			t.Fatalf("go list in %s: %v", dir, err)
-		}
-		for line := range strings.Lines(string(text)) {
-			path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-			exports[path] = file
-		}
-	}
+	files := token.NewFileSet()
+	packages := typecheck.Importer(t, files, docPackages...)
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +52,7 @@ func TestDocsCompile(t *testing.T) {
 		}
 		for i, block := range goBlocks(string(text)) {
 			blocks++
-			if err := checkBlock(block, exports); err != nil {
+			if err := checkBlock(block, files, packages); err != nil {
 				t.Errorf("%s, block %d of Go: %v", page, i+1, err)
 			}
 		}
@@ -73,7 +60,7 @@ func TestDocsCompile(t *testing.T) {
 	if blocks < 20 {
 		t.Errorf("only %d blocks of Go were found", blocks)
 	}
-	if err := checkBlock("client.NewMutex(1)", exports); err == nil {
+	if err := checkBlock("client.NewMutex(1)", files, packages); err == nil {
 		t.Error("a wrong block is not found")
 	}
 }
@@ -110,13 +97,13 @@ var (
 `
 
 // checkBlock type-checks a block.
-func checkBlock(block string, exports map[string]string) error {
+func checkBlock(block string, files *token.FileSet, packages types.Importer) error {
 	text := block
 	if !strings.HasPrefix(text, "package ") {
 		var head bytes.Buffer
 		fmt.Fprintln(&head, "package guide")
-		for _, paths := range docPackages {
-			for _, path := range paths {
+		for _, module := range docPackages {
+			for _, path := range module.Paths {
 				fmt.Fprintf(&head, "import %q\n", path)
 			}
 		}
@@ -125,14 +112,13 @@ func checkBlock(block string, exports map[string]string) error {
 		}
 		text = head.String() + inScope + text
 	}
-	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "block.go", text, parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	config := types.Config{
-		Importer: importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }),
+		Importer: packages,
 		Error: func(err error) {
 			// What is not used, or declared twice, is so for the sake of the page.
 			var found types.Error

@@ -43,7 +43,7 @@ func TestCallsEndWithinTheTimeout(t *testing.T) {
 						t.Errorf("%s took %v: %v", what, took, err)
 					}
 					d.SetFaults(nil)
-					time.Sleep(10 * timeout) // what is left to settle
+					time.Sleep(10 * timeout) // what is left to reconcile
 				}
 				h := must(t)(l.Lock(background, holdfast.FixedLease(time.Hour)))
 				bounded("Inspect", func() error { _, err := l.Inspect(background); return err })

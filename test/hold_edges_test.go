@@ -410,7 +410,7 @@ func TestEveryLossIsTold(t *testing.T) {
 	})
 }
 
-// Unlock of a lost hold says so at once, whatever is being settled.
+// Unlock of a lost hold says so at once, whatever is being reconciled.
 func TestUnlockOfALostHold(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client(holdfast.WithLease(3 * time.Second))
@@ -419,7 +419,7 @@ func TestUnlockOfALostHold(t *testing.T) {
 		silent(d, memdriver.Fault{LoseRequest: true})
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), 2500*time.Millisecond)
 		defer cancel()
-		_, err := mu.Lock(ctx) // settled in the background for a while
+		_, err := mu.Lock(ctx) // reconciled in the background for a while
 		t.Log(err)
 		lostAt(t, h, time.Now())
 		start := time.Now()
@@ -485,7 +485,7 @@ func TestSlowUnlockIsNoLoss(t *testing.T) {
 	})
 }
 
-// What settles a matter is a release that was sent after the limit of the send
+// What ends a reconciliation is a release that was sent after the limit of the send
 // that was given up, not one that was answered after it.
 func TestSlowAnswerReconcilesNothing(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {

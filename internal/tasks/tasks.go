@@ -38,9 +38,9 @@ func (g *Group) End() {
 	}
 }
 
-// Aside runs f for a task that is counted, and does not count it meanwhile: f is
+// Uncounted runs f for a task that is counted, and does not count it meanwhile: f is
 // a user's, and may itself call Wait.
-func (g *Group) Aside(f func()) {
+func (g *Group) Uncounted(f func()) {
 	g.End()
 	defer func() {
 		g.mu.Lock()

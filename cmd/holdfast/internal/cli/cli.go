@@ -97,11 +97,11 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 		s.sayf("%s; see holdfast --help", conceal(err.Error(), args))
 		return exit.Usage
 	}
-	return s.settle(command.Run(s, g.redisFlags))
+	return s.exitCode(command.Run(s, g.redisFlags))
 }
 
-// settle says what there is to say about an error, and returns its exit code.
-func (s streams) settle(err error) int {
+// exitCode says what there is to say about an error, and returns its exit code.
+func (s streams) exitCode(err error) int {
 	if err == nil {
 		return exit.OK
 	}

@@ -57,7 +57,7 @@ type Config struct {
 	Log func(format string, args ...any)
 }
 
-// check refuses what cannot work, and settles the grace.
+// check refuses what cannot work, and sets the grace.
 func (c *Config) check() error {
 	if err := c.checkKind(); err != nil {
 		return err

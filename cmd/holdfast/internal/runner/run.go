@@ -108,7 +108,7 @@ func (r *run) holdOn() *exit.Error {
 	}
 }
 
-// release gives the lock back, and settles the exit code.
+// release gives the lock back, and decides the exit code.
 func (r *run) release(result result) *exit.Error {
 	err := r.hold.Unlock()
 	switch {
