@@ -26,7 +26,6 @@ type acquisition struct {
 	started     time.Time
 	toldWaiting bool // the hooks know
 	asked       bool // an attempt has registered as a waiter
-	tries       int  // how often that was refused
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -36,43 +35,57 @@ type acquisition struct {
 	last error
 }
 
-// acquire is Lock and TryLock of every kind. It is the only acquire loop.
-func (c *Client) acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
+// acquire is Lock and TryLock of every kind.
+func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 	started := time.Now()
-	h, err := c.acquireWithoutHooks(ctx, k, config)
+	h, err := acquireWithoutHooks(ctx, k, config)
 	if err == nil {
 		h.tellAcquired(time.Since(started))
 	} else {
-		c.tellRefused(ctx, k, config.hooks, started, err)
+		tellRefused(ctx, k, config.hooks, started, err)
 	}
 	return h, err
 }
 
 // tellRefused tells the hooks of an acquire that has failed.
-func (c *Client) tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, err error) {
+func tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, err error) {
 	e := Event{Name: k.name, Kind: k.label(), Waited: time.Since(started), Err: err}
-	c.config.hooks.tell(ctx, onRefuse, e)
+	k.client.config.hooks.tell(ctx, onRefuse, e)
 	own.tell(ctx, onRefuse, e)
 }
 
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
 // under way any more: they may close the client.
-func (c *Client) acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
-	a, waiting, leave, err := c.enter(ctx, k, config)
+func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
+	a, waiting, leave, err := enter(ctx, k, config)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	o, ch := a.run(waiting)
-	return a.conclude(waiting, o, ch)
+	res, ch := a.run(waiting)
+	return a.conclude(waiting, res, ch)
+}
+
+// tellWaiting tells the hooks, once, that the acquire has to wait.
+func (a *acquisition) tellWaiting(ahead int) {
+	if a.toldWaiting {
+		return
+	}
+	a.toldWaiting = true
+	if hooks := a.config.hooks; hooks.want(onWait) {
+		a.client.tasks.Uncounted(func() {
+			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label(), Ahead: ahead})
+		})
+	}
 }
 
 // enter begins an acquisition: it checks what it was given, counts the call, and
 // takes the owner's op. It returns the context that bounds the call, and what
 // to call at its end.
-func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
+func enter(ctx context.Context, k *kind, config lockConfig) (
 	a *acquisition, waiting context.Context, leave func(), err error,
 ) {
+	c := k.client
 	a = &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
 	owner, err := a.check()
 	if err != nil {
@@ -81,31 +94,31 @@ func (c *Client) enter(ctx context.Context, k *kind, config lockConfig) (
 	if err := c.begin(ctx, k.name); err != nil {
 		return nil, nil, nil, err
 	}
-	t := c.ownerState(k, owner)
-	a.state = t
+	s := stateOf(k, owner)
+	a.state = s
 	closing := c.draining
-	if t.nests() {
+	if s.nests() {
 		closing = c.closing // what is held goes on, nested holds included
 	}
 	waiting, stop := a.waiting(closing)
 	leave = func() {
-		t.unref()
+		s.unref()
 		stop()
 		c.tasks.End()
 	}
-	if err := t.takeOp(waiting); err != nil {
+	if err := s.takeOp(waiting); err != nil {
 		leave()
 		return nil, nil, nil, a.failure(waiting, call.Result{Err: err})
 	}
 	switch {
 	case closing.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
 		err = problem(k.name, "", ErrClosed)
-	case c.detached(k, owner):
+	case c.detached.has(k, owner):
 		err = problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalid)
 	default:
 		return a, waiting, leave, nil
 	}
-	t.freeOp()
+	s.freeOp()
 	leave()
 	return nil, nil, nil, err
 }
@@ -116,35 +129,20 @@ func (a *acquisition) nothingToNestIn() bool {
 	return a.client.draining.Err() != nil && !a.state.nests()
 }
 
-// nests reports whether the owner holds the lock, or writes and wants to read.
-func (t *ownerState) nests() bool {
-	return t.handedOut() || t.kind.shared && t.holdsOtherSide()
-}
-
-// holdsOtherSide reports whether the owner holds the other side of a read-write lock.
-func (t *ownerState) holdsOtherSide() bool {
-	side := t.onOtherSide()
-	if side == nil {
-		return false
-	}
-	defer side.unref()
-	return side.handedOut()
-}
-
 // check refuses what cannot work, before anything is sent.
 func (a *acquisition) check() (Owner, error) {
 	if a.kind.invalid != nil {
 		return Owner{}, a.kind.invalid
 	}
 	var err error
-	if a.config, err = a.client.complete(a.config); err != nil {
+	if a.config, err = a.client.config.complete(a.config); err != nil {
 		return Owner{}, err
 	}
 	if err = a.kind.canHold(a.config); err != nil {
 		return Owner{}, err
 	}
-	a.lease = max(a.config.lease, a.config.kept())
-	return a.kind.ownerFor(a.caller)
+	a.lease = max(a.config.lease, a.config.retained())
+	return ownerFor(a.caller, a.kind)
 }
 
 // waiting returns the context that bounds the whole call.
@@ -164,30 +162,30 @@ func (a *acquisition) waiting(closing context.Context) (context.Context, func())
 
 // run asks Redis until there is an answer: nested and single tries directly, the
 // others after queueing. It returns the change that was asked for. Op is held.
-func (a *acquisition) run(ctx context.Context) (o call.Result, ch change) {
-	if o.Err = a.clear(ctx); o.Err != nil {
-		return o, ch
+func (a *acquisition) run(ctx context.Context) (res call.Result, ch change) {
+	if res.Err = a.clear(ctx); res.Err != nil {
+		return res, ch
 	}
-	if ch, o.Err = a.state.oneMoreCount(); o.Err != nil {
-		return o, ch
+	if ch, res.Err = a.state.oneMoreCount(); res.Err != nil {
+		return res, ch
 	}
 	if ch.to > 1 && a.kind.config.nonReentrant {
 		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
-	if o.Err = a.fitLease(); o.Err != nil {
-		return o, ch
+	if res.Err = a.fitLease(); res.Err != nil {
+		return res, ch
 	}
-	o = a.ask(ctx, ch)
-	if o.Has(script.Upgrade) {
+	res = a.obtain(ctx, ch)
+	if res.Has(script.Upgrade) {
 		reads, err := a.awaitReaderRelease(ctx)
 		if err != nil {
 			return call.Result{Err: err}, ch
 		}
 		if !reads {
-			o = a.ask(ctx, ch)
+			res = a.obtain(ctx, ch)
 		}
 	}
-	return o, ch
+	return res, ch
 }
 
 // clear gives back what the owner holds no more and has not been given back yet:
@@ -198,13 +196,13 @@ func (a *acquisition) clear(ctx context.Context) error {
 	if !found {
 		return nil
 	}
-	o := a.client.calls.Do(ctx, a.state.release(ch))
-	a.unknown = append(a.unknown, o.Unknown...)
-	if o.Err != nil {
-		return o.Err
+	res := a.client.calls.Do(ctx, a.state.release(ch))
+	a.unknown = append(a.unknown, res.Unknown...)
+	if res.Err != nil {
+		return res.Err
 	}
-	a.state.released(o, ch)
-	a.client.calls.Outlast(ctx, o.Unknown) // or a late one would hit what is acquired now
+	a.state.released(res, ch)
+	a.client.calls.Outlast(ctx, res.Unknown) // or a late one would hit what is acquired now
 	return context.Cause(ctx)
 }
 
@@ -225,7 +223,7 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 	if err := reading.takeOp(ctx); err != nil {
 		return false, err
 	}
-	a.client.reconcile(reading, cleanup{release: true})
+	reading.reconcile(cleanup{release: true})
 	if err := reading.takeOp(ctx); err != nil {
 		return false, err
 	}
@@ -233,50 +231,45 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 	return false, nil
 }
 
-// ask asks once, or until the lock is acquired.
-func (a *acquisition) ask(ctx context.Context, ch change) call.Result {
-	w := protocol.Acquire{
+// obtain asks once, or until the lock is acquired.
+func (a *acquisition) obtain(ctx context.Context, ch change) call.Result {
+	args := protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
 		Token: a.wantsToken(), Writes: a.config.writes, Waiting: ch.from == 0 && !a.config.oneTry,
 	}
 	answered := a.state.expect(a.lease)
-	o := a.tryOrQueue(ctx, w)
-	known := o
+	res := a.tryOrQueue(ctx, args)
+	known := res
 	known.Unknown = a.unknown
 	answered(known)
-	return o
+	return res
 }
 
 // tryOrQueue asks Redis once, or waits in the queue.
-func (a *acquisition) tryOrQueue(ctx context.Context, w protocol.Acquire) call.Result {
-	if w.Waiting && !a.triesFirst(w.Owner) {
-		return a.waitInQueue(ctx, w)
+func (a *acquisition) tryOrQueue(ctx context.Context, args protocol.Acquire) call.Result {
+	if args.Waiting && !a.triesFirst(args.Owner) {
+		return a.waitInQueue(ctx, args)
 	}
-	first := w
-	first.Waiting = w.Waiting && !a.kind.shared // else it may be going to stand behind another
+	first := args
+	first.Waiting = args.Waiting && !a.kind.shared // else it may be going to stand behind another
 	a.asked = a.asked || first.Waiting
-	o := a.client.calls.Do(ctx, a.kind.waits.Acquire(first))
-	a.unknown = append(a.unknown, o.Unknown...)
-	if refused := o.Has(script.Refused); w.Waiting && (refused || moving(o.Why())) {
+	res := a.client.calls.Do(ctx, a.kind.waits.Acquire(first))
+	a.unknown = append(a.unknown, res.Unknown...)
+	if refused := res.Has(script.Refused); args.Waiting && (refused || moving(res.Why())) {
 		a.refusedOnce = a.refusedOnce || refused
 		if refused && a.kind.readOnly {
-			_, w.Since, _ = protocol.ReadCount(o.Reply) // else it is about the moment at which it asks
+			_, args.Since, _ = protocol.ReadCount(res.Reply) // else it is about the moment at which it asks
 		}
-		return a.waitInQueue(ctx, w)
+		return a.waitInQueue(ctx, args)
 	}
-	return o
+	return res
 }
 
 // triesFirst reports whether to try once before queueing: if acquiring changes nothing,
 // if the lock is shared and nobody waits here, or if the owner may hold the other side.
 func (a *acquisition) triesFirst(owner string) bool {
-	_, brought, _ := a.kind.ownerIn(a.caller) // a hold that is lost has been refused before
+	_, brought, _ := ownerIn(a.caller, a.kind) // a hold that is lost has been refused before
 	return a.kind.otherSide != "" && brought || a.kind.readOnly || a.kind.shared && !a.client.queues.HasWaiters(a.kind.queueKey(owner))
-}
-
-// queueKey is which queue of this process an owner waits in.
-func (k *kind) queueKey(owner string) string {
-	return k.queue + " " + k.name + " " + k.waits.Channel(owner)
 }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
@@ -287,17 +280,17 @@ func (a *acquisition) wantsToken() bool {
 
 // fitLease keeps the lease within what is left of the longest hold.
 func (a *acquisition) fitLease() error {
-	t := a.state
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.holds) == 0 || t.until.IsZero() {
+	s := a.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.holds) == 0 || s.until.IsZero() {
 		return nil
 	}
-	left := time.Until(t.until).Truncate(time.Millisecond)
+	left := time.Until(s.until).Truncate(time.Millisecond)
 	switch {
 	case left >= a.lease:
 		return nil
-	case a.config.fixed, left < a.config.kept():
+	case a.config.fixed, left < a.config.retained():
 		return a.client.beyondMaxHold(a.kind.name)
 	case left < MinLease:
 		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
@@ -308,30 +301,30 @@ func (a *acquisition) fitLease() error {
 
 // conclude makes of the last answer what the caller gets. Op is held, and freed
 // or passed on.
-func (a *acquisition) conclude(ctx context.Context, o call.Result, ch change) (*Hold, error) {
-	if o.Has(script.Done) {
-		return a.granted(o, ch)
+func (a *acquisition) conclude(ctx context.Context, res call.Result, ch change) (*Hold, error) {
+	if res.Has(script.Done) {
+		return a.granted(res, ch)
 	}
-	if o.Has(script.Changed) {
+	if res.Has(script.Changed) {
 		a.state.vanished() // nobody else changes this owner's count
-		o.Err = a.state.whyLost()
+		res.Err = a.state.whyLost()
 	}
-	a.client.reconcile(a.state, cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
+	a.state.reconcile(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	switch {
-	case o.Err != nil:
-		return nil, a.failure(ctx, o)
-	case o.Reply.Code == script.Upgrade:
+	case res.Err != nil:
+		return nil, a.failure(ctx, res)
+	case res.Reply.Code == script.Upgrade:
 		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself; give that back first", ErrReentrant)
 	}
-	return nil, a.refusal(o)
+	return nil, a.refusal(res)
 }
 
 // refusal is the error for an answer that says no.
-func (a *acquisition) refusal(o call.Result) error {
+func (a *acquisition) refusal(res call.Result) error {
 	if a.kind.refusal != nil {
-		return a.kind.refusal(o.Reply)
+		return a.kind.refusal(res.Reply)
 	}
-	return a.lockedError(o)
+	return a.lockedError(res)
 }
 
 // known reports whether Redis may know of a waiter.
@@ -346,15 +339,15 @@ func (a *acquisition) leaving() script.Request {
 }
 
 // lockedError says who holds the lock.
-func (a *acquisition) lockedError(o call.Result) *LockedError {
-	found := protocol.ReadRefusal(o.Reply)
+func (a *acquisition) lockedError(res call.Result) *LockedError {
+	found := protocol.ReadRefusal(res.Reply)
 	return &LockedError{Name: a.kind.name, Holder: Owner{found.Holder}, TTL: expiry(found.TTL)}
 }
 
 // failure is the error for a call that ended without an answer.
-func (a *acquisition) failure(ctx context.Context, o call.Result) error {
-	err := o.Err
-	o.Unknown = a.unknown
+func (a *acquisition) failure(ctx context.Context, res call.Result) error {
+	err := res.Err
+	res.Unknown = a.unknown
 	switch {
 	case a.caller.Err() != nil:
 		return gaveUp(a.caller, a.kind.name)
@@ -364,67 +357,67 @@ func (a *acquisition) failure(ctx context.Context, o call.Result) error {
 		return err // a loss matches ErrNotHeld, too
 	case errors.Is(err, errWaitOver) && a.last != nil:
 		return a.last
-	case errors.Is(err, errWaitOver) && o.LastFailure != nil:
-		o.Err = o.LastFailure
+	case errors.Is(err, errWaitOver) && res.LastFailure != nil:
+		res.Err = res.LastFailure
 	case errors.Is(err, errWaitOver):
-		o.Err = call.ErrNoAnswer
+		res.Err = call.ErrNoAnswer
 	}
-	return backendError(a.op, a.kind.name, o)
+	return backendError(a.op, a.kind.name, res)
 }
 
 // granted makes the hold. Op is held, and freed.
-func (a *acquisition) granted(o call.Result, ch change) (*Hold, error) {
-	t, c := a.state, a.client
+func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
+	s, c := a.state, a.client
 	now := time.Now()
-	deadline := c.watchdog.Trust(o.Sent, now, a.lease)
-	t.mu.Lock()
-	if err := a.untrusted(o, deadline, now); err != nil {
-		t.count = max(t.count, ch.to)
-		t.mu.Unlock()
-		c.reconcile(t, cleanup{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
+	deadline := c.watchdog.Trust(res.Sent, now, a.lease)
+	s.mu.Lock()
+	if err := a.untrusted(res, deadline, now); err != nil {
+		s.count = max(s.count, ch.to)
+		s.mu.Unlock()
+		s.reconcile(cleanup{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
 		return nil, err
 	}
-	t.count = ch.to
-	if token, err := o.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {
-		t.token = token
+	s.count = ch.to
+	if token, err := res.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {
+		s.token = token
 	}
 	h := a.hold()
-	t.holds[h] = struct{}{}
-	if t.entry == nil {
-		a.watch(h, o.Sent)
+	s.holds[h] = struct{}{}
+	if s.entry == nil {
+		a.watch(h, res.Sent)
 	} else {
-		c.watchdog.Acknowledge(t.entry, o.Sent, a.lease)
-		t.setRenewal()
+		c.watchdog.Acknowledge(s.entry, res.Sent, a.lease)
+		s.setRenewal()
 	}
 	if a.config.minHold > 0 {
-		t.keptUntil = later(t.keptUntil, now.Add(a.config.minHold))
+		s.retainedUntil = later(s.retainedUntil, now.Add(a.config.minHold))
 	}
-	t.mu.Unlock()
-	t.ref() // the hold's
-	t.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
-	t.freeOp()
+	s.mu.Unlock()
+	s.ref() // the hold's
+	s.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
+	s.freeOp()
 	return h.Hold, nil
 }
 
-// watch begins to watch a new run of holds. t.mu is held.
+// watch begins to watch a new run of holds. s.mu is held.
 func (a *acquisition) watch(h *single, sent time.Time) {
-	t, c := a.state, a.client
-	t.until, t.failing = time.Time{}, nil
+	s, c := a.state, a.client
+	s.until, s.failing = time.Time{}, nil
 	if c.config.maxHold > 0 {
-		t.until = sent.Add(c.config.maxHold)
+		s.until = sent.Add(c.config.maxHold)
 	}
-	t.entry = &watchdog.Entry{Value: t, Group: c.group(a.kind), Lease: h.lease, Until: t.until, RecheckEvery: a.kind.recheckEvery}
+	s.entry = &watchdog.Entry{Value: s, Group: groupOf(a.kind), Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
 	if h.fixed {
-		t.entry.Lease = c.config.lease // for holds that are nested in it, and for pauses
+		s.entry.Lease = c.config.lease // for holds that are nested in it, and for pauses
 	}
-	c.watchdog.Watch(t.entry, sent, a.lease, !h.fixed)
+	c.watchdog.Watch(s.entry, sent, a.lease, !h.fixed)
 }
 
-// untrusted says why a grant is not handed out. t.mu is held.
-func (a *acquisition) untrusted(o call.Result, deadline, now time.Time) error {
+// untrusted says why a grant is not handed out. s.mu is held.
+func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error {
 	switch {
-	case o.Acknowledged < a.client.config.replicas:
-		return a.client.notReplicated(a.kind.name, o)
+	case res.Acknowledged < a.client.config.replicas:
+		return a.client.notReplicated(a.kind.name, res)
 	case a.client.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
 	case a.state.lost != nil:
@@ -437,14 +430,14 @@ func (a *acquisition) untrusted(o call.Result, deadline, now time.Time) error {
 
 // hold makes a hold of the owner's. state.mu is held.
 func (a *acquisition) hold() *single {
-	t := a.state
-	s := &single{
+	s := a.state
+	h := &single{
 		Hold: &Hold{
-			name: t.kind.name, kind: t.kind.label(), owner: t.owner, since: time.Now(), hooks: a.config.hooks, token: t.token, mu: &t.mu,
+			name: s.kind.name, kind: s.kind.label(), owner: s.owner, since: time.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
 		},
-		owned: t, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.keep,
+		owned: s, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
 	}
-	s.held = s
-	s.ctx, s.cancel = context.WithCancelCause(a.kind.heldIn(a.caller, t.owner, s.Hold))
-	return s
+	h.held = h
+	h.ctx, h.cancel = context.WithCancelCause(heldIn(a.caller, a.kind, s.owner, h.Hold))
+	return h
 }

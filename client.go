@@ -43,8 +43,7 @@ type Client struct {
 	numbers                 atomic.Int64 // the last owner's
 	mu                      sync.Mutex
 	states                  map[ownerStateKey]*ownerState // guarded by mu
-	retired                 map[retired]time.Time         // owners whose holds were detached, and until when; guarded by mu
-	sweepAt                 int                           // how many of those there may be before the old ones are dropped; guarded by mu
+	detached                retiredOwners
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does
@@ -55,11 +54,10 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		return nil, fmt.Errorf("holdfast: %w argument: the driver is nil", ErrInvalid)
 	}
 	c := &Client{
-		driver:  d,
-		config:  config{lease: DefaultLease, timeout: DefaultTimeout},
-		id:      newUUID(),
-		states:  map[ownerStateKey]*ownerState{},
-		retired: map[retired]time.Time{},
+		driver: d,
+		config: config{lease: DefaultLease, timeout: DefaultTimeout},
+		id:     newUUID(),
+		states: map[ownerStateKey]*ownerState{},
 	}
 	for _, option := range options {
 		if option == nil {
@@ -84,7 +82,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		Timeout: c.config.timeout, Replicas: c.config.replicas, AckTimeout: c.config.ackTimeout,
 	})
 	c.watchdog = watchdog.New(watchdog.Config{
-		Renew: c.renew, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
+		Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: c.config.timeout / 3, Margin: c.config.margin,
 	})
 	c.hub = wakeup.New(d.Listen)
@@ -122,12 +120,12 @@ func (c *Client) Close() error {
 	c.close()
 	c.mu.Lock()
 	held := make([]*ownerState, 0, len(c.states))
-	for _, t := range c.states {
-		held = append(held, t)
+	for _, s := range c.states {
+		held = append(held, s)
 	}
 	c.mu.Unlock()
-	for _, t := range held {
-		t.evict()
+	for _, s := range held {
+		s.evict()
 	}
 	err := c.tasks.Wait(ctx)
 	c.die()
@@ -177,12 +175,12 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 func (c *Client) live() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, t := range c.states {
-		t.mu.Lock()
-		if t.lost == nil {
-			n += len(t.holds)
+	for _, s := range c.states {
+		s.mu.Lock()
+		if s.lost == nil {
+			n += len(s.holds)
 		}
-		t.mu.Unlock()
+		s.mu.Unlock()
 	}
 	return n
 }
@@ -205,6 +203,14 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
+// withinTimeout bounds a call that is several calls by the client's timeout.
+func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.config.timeout, call.ErrNoAnswer)
+}
+
+// timeIsUp reports whether it was withinTimeout that has ended ctx.
+func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), call.ErrNoAnswer) }
+
 // failed tells the hooks about a failure in the background, from a task.
 func (c *Client) failed(k *kind, owner Owner, err error) {
 	e := Event{Name: k.name, Kind: k.label(), Owner: owner, Err: err}
@@ -212,8 +218,8 @@ func (c *Client) failed(k *kind, owner Owner, err error) {
 }
 
 // notReplicated is the error for a grant that too few replicas have.
-func (c *Client) notReplicated(name string, o call.Result) error {
-	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", o.Acknowledged, c.config.replicas), ErrNotReplicated)
+func (c *Client) notReplicated(name string, res call.Result) error {
+	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", res.Acknowledged, c.config.replicas), ErrNotReplicated)
 }
 
 // beyondMaxHold is the error for a lease that reaches beyond the longest hold.

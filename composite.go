@@ -29,15 +29,15 @@ type composite struct {
 	// changed receives when a part was acquired, or could not be.
 	changed chan struct{}
 
-	ownMu       sync.Mutex // Hold.mu points to it
-	firstClient *Client    // of the first part: its tasks count the composite's goroutines
-	members     []*member
-	live        int     // how many of them live
-	missed      []error // why the others could not be acquired, or ended
-	handedOut   bool    // to the caller
-	minHold     time.Duration
-	keptUntil   time.Time     // until when others do not get the parts; zero until it is handed out
-	lease       time.Duration // that all parts have been set to; 0 if they have not
+	ownMu         sync.Mutex // Hold.mu points to it
+	firstClient   *Client    // of the first part: its tasks count the composite's goroutines
+	members       []*member
+	live          int     // how many of them live
+	missed        []error // why the others could not be acquired, or ended
+	handedOut     bool    // to the caller
+	minHold       time.Duration
+	retainedUntil time.Time     // until when others do not get the parts; zero until it is handed out
+	lease         time.Duration // that all parts have been set to; 0 if they have not
 }
 
 // member is an acquired part.
@@ -51,25 +51,25 @@ type member struct {
 // none yet. Parts are to be acquired under the hold's context, so that whatever ends
 // it ends their acquiring, too. Client is that of the first part, if it is known.
 func newComposite(ctx context.Context, name, kind string, client *Client, owners owners, of, need int, config lockConfig) *composite {
-	b := &composite{
+	c := &composite{
 		Hold: &Hold{name: name, kind: kind, owner: owners.one(), since: time.Now(), hooks: config.hooks},
 		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client, minHold: config.minHold,
 	}
-	b.held, b.mu = b, &b.ownMu
-	b.ctx, b.cancel = context.WithCancelCause(owners.heldIn(ctx, b.Hold))
-	return b
+	c.held, c.mu = c, &c.ownMu
+	c.ctx, c.cancel = context.WithCancelCause(owners.heldIn(ctx, c.Hold))
+	return c
 }
 
-func (b *composite) parts() []*Hold { return b.holds(false) }
+func (c *composite) parts() []*Hold { return c.holds(false) }
 
 func (*composite) permitIDs() []string { return nil }
 
 // holds returns the parts, or those that live.
-func (b *composite) holds(onlyLive bool) []*Hold {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	holds := make([]*Hold, 0, len(b.members))
-	for _, m := range b.members {
+func (c *composite) holds(onlyLive bool) []*Hold {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	holds := make([]*Hold, 0, len(c.members))
+	for _, m := range c.members {
 		if !m.dead || !onlyLive {
 			holds = append(holds, m.Hold)
 		}
@@ -78,230 +78,230 @@ func (b *composite) holds(onlyLive bool) []*Hold {
 }
 
 // join makes a part of a hold. If the composite is no more, the part is given back.
-func (b *composite) join(part *Hold) {
+func (c *composite) join(part *Hold) {
 	m := &member{Hold: part}
-	b.mu.Lock()
-	over := b.state() != nil
+	c.mu.Lock()
+	over := c.state() != nil
 	if !over {
-		if b.firstClient == nil {
-			b.firstClient = part.held.client()
+		if c.firstClient == nil {
+			c.firstClient = part.held.client()
 		}
-		b.members = append(b.members, m)
-		b.live++
+		c.members = append(c.members, m)
+		c.live++
 	}
-	b.mu.Unlock()
+	c.mu.Unlock()
 	if over {
 		// If Redis does not answer, the part's client goes on asking.
 		_ = part.Unlock()
 		return
 	}
-	part.whenEnded(func() { b.partEnded(m) })
-	part.held.keepUntil(b.keptFrom())
-	if lease := b.fixedLease(); lease > 0 {
+	part.whenEnded(func() { c.partEnded(m) })
+	part.held.retainUntil(c.retention())
+	if lease := c.fixedLease(); lease > 0 {
 		// It comes late, and ends with the others. If that cannot be said, it ends
 		// with the lease that it was taken with.
-		_ = part.held.fixLease(b.ctx, lease)
+		_ = part.held.fixLease(c.ctx, lease)
 	}
-	b.tell()
+	c.tell()
 }
 
-func (b *composite) client() *Client { return b.firstClient }
+func (c *composite) client() *Client { return c.firstClient }
 
 // partFailed takes note that a part could not be acquired. What fails when all is over
 // has not failed by itself.
-func (b *composite) partFailed(why error) {
-	b.mu.Lock()
-	if b.state() == nil {
-		b.missed = append(b.missed, why)
-		b.checkQuorum(why)
+func (c *composite) partFailed(why error) {
+	c.mu.Lock()
+	if c.state() == nil {
+		c.missed = append(c.missed, why)
+		c.checkQuorum(why)
 	}
-	b.mu.Unlock()
-	b.tell()
+	c.mu.Unlock()
+	c.tell()
 }
 
 // partEnded takes note that a part was lost, or given back by another than the
 // composite. The part's mutex is held.
-func (b *composite) partEnded(m *member) {
+func (c *composite) partEnded(m *member) {
 	why := m.state()
-	b.mu.Lock()
+	c.mu.Lock()
 	m.dead = true
-	b.live--
-	b.missed = append(b.missed, why)
-	b.checkQuorum(why)
-	b.mu.Unlock()
-	b.tell()
+	c.live--
+	c.missed = append(c.missed, why)
+	c.checkQuorum(why)
+	c.mu.Unlock()
+	c.tell()
 }
 
 // fixedLease is the lease that all parts have been set to, or 0.
-func (b *composite) fixedLease() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lease
+func (c *composite) fixedLease() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lease
 }
 
 // tell has whoever acquires the parts look at how things stand.
-func (b *composite) tell() {
+func (c *composite) tell() {
 	select {
-	case b.changed <- struct{}{}:
+	case c.changed <- struct{}{}:
 	default:
 	}
 }
 
 // checkQuorum ends the hold if too few parts live, or can still be acquired; why is what the last
-// one died of. b.mu is held.
-func (b *composite) checkQuorum(why error) {
-	enough := b.live >= b.need
-	if !b.handedOut {
-		enough = len(b.missed) <= b.of-b.need
+// one died of. c.mu is held.
+func (c *composite) checkQuorum(why error) {
+	enough := c.live >= c.need
+	if !c.handedOut {
+		enough = len(c.missed) <= c.of-c.need
 	}
-	if enough || b.state() != nil {
+	if enough || c.state() != nil {
 		return
 	}
 	if errors.Is(why, ErrClosed) {
-		b.lost = problem(b.name, "a part was given back then", ErrClosed)
-		b.cancel(ErrClosed)
+		c.lost = problem(c.name, "a part was given back then", ErrClosed)
+		c.cancel(ErrClosed)
 		return
 	}
-	b.lost = &LostError{Name: b.name, Reason: LostParts, Err: b.reason(why)}
-	b.cancel(b.lost)
-	if lost := b.lost; b.handedOut {
-		tasks := &b.firstClient.tasks
-		tasks.Go(func() { tasks.Uncounted(func() { b.tellLoss(lost) }) })
+	c.lost = &LostError{Name: c.name, Reason: LostParts, Err: c.reason(why)}
+	c.cancel(c.lost)
+	if lost := c.lost; c.handedOut {
+		tasks := &c.firstClient.tasks
+		tasks.Go(func() { tasks.Uncounted(func() { c.tellLoss(lost) }) })
 	}
 }
 
-// reason says why too few parts live. b.mu is held.
-func (b *composite) reason(why error) error {
-	if b.need < b.of {
-		return fmt.Errorf("%d of %d parts live: %w", b.live, b.of, why)
+// reason says why too few parts live. c.mu is held.
+func (c *composite) reason(why error) error {
+	if c.need < c.of {
+		return fmt.Errorf("%d of %d parts live: %w", c.live, c.of, why)
 	}
 	return why
 }
 
 // handOut hands the hold out if enough parts live, and reports whether it did.
-func (b *composite) handOut(started time.Time) bool {
-	b.mu.Lock()
-	b.handedOut = b.live >= b.need && b.state() == nil
-	b.since = time.Now()
-	handedOut := b.handedOut
-	if handedOut && b.minHold > 0 {
-		b.keptUntil = b.since.Add(b.minHold)
+func (c *composite) handOut(started time.Time) bool {
+	c.mu.Lock()
+	c.handedOut = c.live >= c.need && c.state() == nil
+	c.since = time.Now()
+	handedOut := c.handedOut
+	if handedOut && c.minHold > 0 {
+		c.retainedUntil = c.since.Add(c.minHold)
 	}
-	b.mu.Unlock()
+	c.mu.Unlock()
 	if handedOut {
-		b.keepUntil(b.keptFrom())
-		b.tellAcquired(time.Since(started))
+		c.retainUntil(c.retention())
+		c.tellAcquired(time.Since(started))
 	}
 	return handedOut
 }
 
-// keptFrom is until when others do not get the parts; zero if they may at once.
-func (b *composite) keptFrom() time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.keptUntil
+// retention is until when others do not get the parts; zero if they may at once.
+func (c *composite) retention() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.retainedUntil
 }
 
-func (b *composite) keepUntil(end time.Time) {
-	b.mu.Lock()
-	b.keptUntil = later(b.keptUntil, end) // for a part that joins from now on
-	b.mu.Unlock()
-	for _, part := range b.holds(false) {
-		part.held.keepUntil(end)
+func (c *composite) retainUntil(end time.Time) {
+	c.mu.Lock()
+	c.retainedUntil = later(c.retainedUntil, end) // for a part that joins from now on
+	c.mu.Unlock()
+	for _, part := range c.holds(false) {
+		part.held.retainUntil(end)
 	}
 }
 
 // deadline is until when enough parts live as things stand. Of a lost hold it is
 // until when they would have.
-func (b *composite) deadline() time.Time {
-	b.mu.Lock()
-	ended, lost := b.ended != nil, b.lost != nil
-	b.mu.Unlock()
+func (c *composite) deadline() time.Time {
+	c.mu.Lock()
+	ended, lost := c.ended != nil, c.lost != nil
+	c.mu.Unlock()
 	if ended {
 		return time.Time{}
 	}
-	parts := b.holds(!lost)
+	parts := c.holds(!lost)
 	deadlines := make([]time.Time, len(parts))
 	for i, part := range parts {
 		deadlines[i] = part.Deadline()
 	}
 	slices.SortFunc(deadlines, func(x, y time.Time) int { return y.Compare(x) })
-	if len(deadlines) < b.need { // it is being lost at this moment
+	if len(deadlines) < c.need { // it is being lost at this moment
 		return time.Now()
 	}
-	return deadlines[b.need-1]
+	return deadlines[c.need-1]
 }
 
-func (b *composite) extend(ctx context.Context, d time.Duration) error {
-	return b.eachPart(func(part *Hold) error { return part.Extend(ctx, d) })
+func (c *composite) extend(ctx context.Context, d time.Duration) error {
+	return c.eachPart(func(part *Hold) error { return part.Extend(ctx, d) })
 }
 
 // eachPart extends the parts side by side, and fails if it fails with too many.
-func (b *composite) eachPart(extend func(part *Hold) error) error {
-	if err := b.alive(); err != nil {
+func (c *composite) eachPart(extend func(part *Hold) error) error {
+	if err := c.alive(); err != nil {
 		return err
 	}
-	parts := b.holds(true)
+	parts := c.holds(true)
 	errs := sideBySide(parts, extend)
-	lost := b.alive()
-	if len(parts)-len(errs) >= b.need {
+	lost := c.alive()
+	if len(parts)-len(errs) >= c.need {
 		return lost
 	}
 	return errors.Join(append([]error{lost}, errs...)...)
 }
 
 // unlock gives the parts back side by side, each whatever comes of the others.
-func (b *composite) unlock() error {
-	lost, err := b.end("this hold was unlocked before", nil)
+func (c *composite) unlock() error {
+	lost, err := c.end("this hold was unlocked before", nil)
 	if err != nil {
 		return err
 	}
-	parts := b.holds(false)
+	parts := c.holds(false)
 	errs := sideBySide(parts, (*Hold).Unlock)
-	enough := len(parts)-len(errs) >= b.need
+	enough := len(parts)-len(errs) >= c.need
 	if !enough {
 		err = errors.Join(append([]error{lost}, errs...)...)
 	}
 	back := !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrUntold) })
 	switch {
 	case errors.Is(err, ErrLost):
-		b.tellLoss(err)
+		c.tellLoss(err)
 	case enough || back:
-		b.tellReleased()
+		c.tellReleased()
 	}
 	return err
 }
 
 // end ends the hold, and returns why it was lost before if it was; or why it has
 // ended before.
-func (b *composite) end(sentence string, cause error) (lost, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended != nil {
-		return nil, b.ended
+func (c *composite) end(sentence string, cause error) (lost, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		return nil, c.ended
 	}
-	b.ended = problem(b.name, sentence, ErrNotHeld)
-	b.cancel(cause)
-	return b.lost, nil
+	c.ended = problem(c.name, sentence, ErrNotHeld)
+	c.cancel(cause)
+	return c.lost, nil
 }
 
 // abandon ends the acquiring because the wait is over.
-func (b *composite) abandon() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.handedOut {
-		b.cancel(errWaitOver)
+func (c *composite) abandon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.handedOut {
+		c.cancel(errWaitOver)
 	}
 }
 
 // rollback gives back what has been acquired, side by side. It waits for that
 // until ctx ends; the rest goes on in the background, and so does what Redis has
 // not answered to.
-func (b *composite) rollback(ctx context.Context) {
-	if _, err := b.end("too few of its parts could be acquired", ErrNotHeld); err != nil {
+func (c *composite) rollback(ctx context.Context) {
+	if _, err := c.end("too few of its parts could be acquired", ErrNotHeld); err != nil {
 		return
 	}
-	parts := b.holds(false)
+	parts := c.holds(false)
 	if len(parts) == 0 {
 		return
 	}
@@ -312,7 +312,7 @@ func (b *composite) rollback(ctx context.Context) {
 		_ = sideBySide(parts, (*Hold).Unlock)
 	}
 	// Each Unlock counts by itself, but for its hooks.
-	if tasks := &b.firstClient.tasks; !tasks.Go(func() { tasks.Uncounted(giveBack) }) {
+	if tasks := &c.firstClient.tasks; !tasks.Go(func() { tasks.Uncounted(giveBack) }) {
 		giveBack()
 	}
 	select {
@@ -321,15 +321,15 @@ func (b *composite) rollback(ctx context.Context) {
 	}
 }
 
-func (b *composite) fixLease(ctx context.Context, lease time.Duration) error {
-	b.mu.Lock()
-	b.lease = lease
-	b.mu.Unlock()
-	return b.eachPart(func(part *Hold) error { return part.held.fixLease(ctx, lease) })
+func (c *composite) fixLease(ctx context.Context, lease time.Duration) error {
+	c.mu.Lock()
+	c.lease = lease
+	c.mu.Unlock()
+	return c.eachPart(func(part *Hold) error { return part.held.fixLease(ctx, lease) })
 }
 
-func (b *composite) detach() (Owner, error) {
-	return Owner{}, problem(b.name, "each of its parts has an owner", ErrInvalid)
+func (c *composite) detach() (Owner, error) {
+	return Owner{}, problem(c.name, "each of its parts has an owner", ErrInvalid)
 }
 
 // sideBySide does something with every part at the same time, and returns the
@@ -349,13 +349,13 @@ func sideBySide(parts []*Hold, do func(*Hold) error) []error {
 
 // failure says why too few parts could be had: because others hold them, unless
 // more have failed than can be done without.
-func (b *composite) failure() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (c *composite) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var locked error
 	var failed []error
 	ran, lost := false, true
-	for _, err := range b.missed {
+	for _, err := range c.missed {
 		var backend *BackendError
 		switch {
 		case errors.Is(err, ErrReentrant):
@@ -368,8 +368,8 @@ func (b *composite) failure() error {
 			lost = lost && errors.Is(err, ErrLost)
 		}
 	}
-	switch silent := b.of - b.live - len(b.missed); {
-	case locked != nil && len(failed) <= b.of-b.need:
+	switch silent := c.of - c.live - len(c.missed); {
+	case locked != nil && len(failed) <= c.of-c.need:
 		return locked
 	case len(failed) > 0 && lost:
 		return errors.Join(failed...)
@@ -378,7 +378,7 @@ func (b *composite) failure() error {
 		failed = append(failed, fmt.Errorf("%d of them: %w", silent, call.ErrNoAnswer))
 	}
 	return &BackendError{
-		Op: opAcquire, Name: b.name, MayHaveRun: ran,
-		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", b.live, b.of, b.need, errors.Join(failed...)),
+		Op: opAcquire, Name: c.name, MayHaveRun: ran,
+		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", c.live, c.of, c.need, errors.Join(failed...)),
 	}
 }

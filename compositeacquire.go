@@ -17,13 +17,18 @@ type compositeAcquire struct {
 	config      lockConfig
 	started     time.Time
 	toldWaiting bool // the hooks know
-	tries       int  // how often it has started over
+	tries       int  // how often it has asked
 	tied        bool // the last attempt ended at a part that is tied
+	// try is one attempt of a multi-lock, or of a RedLock; held and err are what came
+	// of the last one.
+	try  func(ctx context.Context) (held *Hold, again bool, err error)
+	held *Hold
+	err  error
 }
 
 // newCompositeAcquire checks what can be checked before anything is sent.
 func newCompositeAcquire(ctx context.Context, name, kind string, kinds []*kind, config lockConfig) (*compositeAcquire, error) {
-	g := &compositeAcquire{name: name, kind: kind, caller: ctx, config: config, started: time.Now()}
+	a := &compositeAcquire{name: name, kind: kind, caller: ctx, config: config, started: time.Now()}
 	if config.invalid != nil {
 		return nil, config.invalid
 	}
@@ -31,7 +36,7 @@ func newCompositeAcquire(ctx context.Context, name, kind string, kinds []*kind, 
 		if k.invalid != nil {
 			return nil, k.invalid
 		}
-		if _, err := k.client.complete(config); err != nil {
+		if _, err := k.client.config.complete(config); err != nil {
 			return nil, err
 		}
 		if err := k.canHold(config); err != nil {
@@ -41,25 +46,25 @@ func newCompositeAcquire(ctx context.Context, name, kind string, kinds []*kind, 
 	if ctx.Err() != nil {
 		return nil, gaveUp(ctx, name)
 	}
-	return g, g.own(kinds)
+	return a, a.own(kinds)
 }
 
 // own decides who owns each part: the owner that the caller's context has for it,
 // or a new one, one for all parts of a client.
-func (g *compositeAcquire) own(kinds []*kind) error {
+func (a *compositeAcquire) own(kinds []*kind) error {
 	fresh := map[*Client]Owner{}
 	for _, k := range kinds {
 		owner, ok := fresh[k.client]
-		if _, has, _ := k.ownerIn(g.caller); has || !ok {
+		if _, has, _ := ownerIn(a.caller, k); has || !ok {
 			var err error
-			if owner, err = k.ownerFor(g.caller); err != nil {
+			if owner, err = ownerFor(a.caller, k); err != nil {
 				return err
 			}
 			if !has {
 				fresh[k.client] = owner
 			}
 		}
-		g.owners = append(g.owners, ownerOf{k, owner})
+		a.owners = append(a.owners, ownerOf{k, owner})
 	}
 	return nil
 }
@@ -86,48 +91,48 @@ func (all owners) one() (owner Owner) {
 // heldIn returns a context that says who holds each part, while h lasts.
 func (all owners) heldIn(ctx context.Context, h *Hold) context.Context {
 	for _, part := range all {
-		ctx = part.kind.heldIn(ctx, part.owner, h) //nolint:fatcontext // one layer a part
+		ctx = heldIn(ctx, part.kind, part.owner, h) //nolint:fatcontext // one layer a part
 	}
 	return ctx
 }
 
 // bound returns the context that ends when the call has to.
-func (g *compositeAcquire) bound() (context.Context, context.CancelFunc) {
-	if g.config.wait > 0 {
-		return context.WithDeadlineCause(g.caller, g.started.Add(g.config.wait), errWaitOver)
+func (a *compositeAcquire) bound() (context.Context, context.CancelFunc) {
+	if a.config.wait > 0 {
+		return context.WithDeadlineCause(a.caller, a.started.Add(a.config.wait), errWaitOver)
 	}
-	return context.WithCancel(g.caller)
+	return context.WithCancel(a.caller)
 }
 
 // tryPart are the options to acquire a part with, without waiting.
-func (g *compositeAcquire) tryPart() []TryOption {
-	config := g.config
+func (a *compositeAcquire) tryPart() []TryOption {
+	config := a.config
 	return []TryOption{tryOption(func(c *lockConfig) error {
-		c.lease, c.fixed, c.keep, c.atLeast = config.lease, config.fixed, config.keep, max(config.minHold, config.atLeast)
+		c.lease, c.fixed, c.renewFirst, c.atLeast = config.lease, config.fixed, config.renewFirst, max(config.minHold, config.atLeast)
 		return nil
 	})}
 }
 
 // waitPart are the options to wait for a part with.
-func (g *compositeAcquire) waitPart() (options []LockOption) {
-	for _, option := range g.tryPart() {
+func (a *compositeAcquire) waitPart() (options []LockOption) {
+	for _, option := range a.tryPart() {
 		options = append(options, option)
 	}
-	if g.config.hooks.want(onWait) {
-		options = append(options, WithHooks(Hooks{OnWait: func(_ context.Context, e Event) { g.tellWaiting(e.Ahead) }}))
+	if a.config.hooks.want(onWait) {
+		options = append(options, WithHooks(Hooks{OnWait: func(_ context.Context, e Event) { a.tellWaiting(e.Ahead) }}))
 	}
-	if g.config.wait > 0 {
-		left := time.Until(g.started.Add(g.config.wait))
+	if a.config.wait > 0 {
+		left := time.Until(a.started.Add(a.config.wait))
 		options = append(options, Wait(max(left, time.Millisecond))) // 0 would be one try
 	}
 	return options
 }
 
 // tellWaiting tells the hooks of the call, once, that it has to wait for a part.
-func (g *compositeAcquire) tellWaiting(ahead int) {
-	if !g.toldWaiting {
-		g.toldWaiting = true
-		g.config.hooks.tell(g.caller, onWait, Event{Name: g.name, Kind: g.kind, Ahead: ahead})
+func (a *compositeAcquire) tellWaiting(ahead int) {
+	if !a.toldWaiting {
+		a.toldWaiting = true
+		a.config.hooks.tell(a.caller, onWait, Event{Name: a.name, Kind: a.kind, Ahead: ahead})
 	}
 }
 
@@ -135,33 +140,41 @@ func (g *compositeAcquire) tellWaiting(ahead int) {
 // each other's way do not stay in step.
 var startOver = backoff{10 * time.Millisecond, 250 * time.Millisecond}
 
-// until attempts until it succeeds, is not worth starting over, or bound ends.
-func (g *compositeAcquire) until(bound context.Context, attempt func() (h *Hold, again bool, err error)) (*Hold, error) {
-	for {
-		h, again, err := attempt()
-		if err == nil {
-			return h, nil
-		}
-		if again {
-			g.tellWaiting(0)
-			call.Sleep(bound, startOver.pause(g.tries))
-			g.tries++
-		}
-		switch {
-		case g.caller.Err() != nil:
-			err = gaveUp(g.caller, g.name)
-		case again && bound.Err() == nil:
-			continue
-		}
-		g.config.hooks.tell(g.caller, onRefuse, Event{Name: g.name, Kind: g.kind, Waited: time.Since(g.started), Err: err})
-		return nil, err
+// acquire tries until it succeeds, is not worth starting over, or bound ends.
+func (a *compositeAcquire) acquire(bound context.Context, try func(context.Context) (*Hold, bool, error)) (*Hold, error) {
+	a.try = try
+	acquireLoop(bound, a)
+	if a.err == nil {
+		return a.held, nil
 	}
+	if a.caller.Err() != nil {
+		a.err = gaveUp(a.caller, a.name)
+	}
+	a.config.hooks.tell(a.caller, onRefuse, Event{Name: a.name, Kind: a.kind, Waited: time.Since(a.started), Err: a.err})
+	return nil, a.err
+}
+
+// await pauses, unless it is the first attempt.
+func (a *compositeAcquire) await(ctx context.Context) bool {
+	if a.tries == 0 {
+		return true
+	}
+	a.tellWaiting(0)
+	call.Sleep(ctx, startOver.pause(a.tries-1))
+	return ctx.Err() == nil
+}
+
+// attempt asks for all parts once.
+func (a *compositeAcquire) attempt(ctx context.Context) (again bool) {
+	a.tries++
+	a.held, again, a.err = a.try(ctx)
+	return again && a.err != nil
 }
 
 // inTime makes of an error that comes of the end of the wait what it is.
-func (g *compositeAcquire) inTime(bound context.Context, op string, err error) error {
-	if err == nil || g.caller.Err() != nil || bound.Err() == nil || !errors.Is(err, errWaitOver) {
+func (a *compositeAcquire) inTime(bound context.Context, op string, err error) error {
+	if err == nil || a.caller.Err() != nil || bound.Err() == nil || !errors.Is(err, errWaitOver) {
 		return err
 	}
-	return &BackendError{Op: op, Name: g.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+	return &BackendError{Op: op, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 }

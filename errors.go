@@ -104,8 +104,8 @@ type PermitsError struct {
 	// Total is how many there are, held ones included. It is -1 for an [UnleasedSemaphore]: who
 	// has taken its permits is not known.
 	Total int
-	// Kept is how many stay for another one, who has waited for longer.
-	Kept int
+	// Reserved is how many stay for another one, who has waited for longer.
+	Reserved int
 	// Unset says that there is no semaphore: nobody has set how many permits it has,
 	// or it was deleted, or has expired.
 	Unset bool
@@ -125,7 +125,7 @@ func (e *PermitsError) reason() string {
 	case e.Total >= 0 && e.Wanted > e.Total:
 		return fmt.Sprintf("%d wanted, but it has %d in all", e.Wanted, e.Total)
 	case e.Available >= e.Wanted:
-		return fmt.Sprintf("%d wanted and %d available, but %d are kept for one who has waited longer", e.Wanted, e.Available, e.Kept)
+		return fmt.Sprintf("%d wanted and %d available, but %d are reserved for one who has waited longer", e.Wanted, e.Available, e.Reserved)
 	case e.Total > 0 && e.Available <= 0:
 		return fmt.Sprintf("all %d are held", e.Total-min(0, e.Available))
 	case e.Total > 0:
@@ -262,12 +262,12 @@ func backendError(op, name string, r call.Result) error {
 
 // untold tells a user about a call that has had its effect, of which Redis told
 // nobody. It is nil if Redis did.
-func untold(name string, ask script.Request, r call.Result) error {
+func untold(name string, request script.Request, r call.Result) error {
 	why := r.Reply.Untold()
 	if !r.Has(script.Done) || why == "" {
 		return nil
 	}
-	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", ask.Channel, why), ErrUntold)
+	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", request.Channel, why), ErrUntold)
 }
 
 // gaveUp is the error of a call whose own context ended. It matches ctx.Err()

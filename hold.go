@@ -37,8 +37,8 @@ type holding interface {
 	// fixLease ends its renewal, and makes it live for lease from now, or for as long
 	// as [WithMaxHold] lets it.
 	fixLease(ctx context.Context, lease time.Duration) error
-	// keepUntil keeps it from others until then, whenever it is unlocked.
-	keepUntil(end time.Time)
+	// retainUntil keeps it from others until then, whenever it is unlocked.
+	retainUntil(end time.Time)
 	// unlock gives it back.
 	unlock() error
 	// detach ends the hold without a release.
@@ -150,6 +150,28 @@ func (h *Hold) state() error {
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error { return h.held.unlock() }
+
+// Detach ends the hold without releasing the lock, for Adopt to take it over under
+// the owner that Detach returns: in this process or another, which may be told by
+// [Owner.String]. Nobody renews the lock until then, so it is lost if it is not
+// adopted within its lease. The hold's context ends, Unlock returns [ErrNotHeld], and
+// the owner is not to be used again: Lock under it returns [ErrInvalid].
+//
+// No hook is told. Closing the client does not release what was detached.
+//
+// Detach waits, for the client's timeout at most, until no call for this hold is
+// under way. After one of the first two errors and the last one the hold stands as it
+// was; unlock it. The error matches
+//   - [ErrReentrant] if the owner has other holds of the lock, nested ones or on the
+//     other side of a read-write lock;
+//   - [ErrInvalid] if the hold has no single owner that could be replaced: it
+//     is one of several locks, or of permits, which are known by their ids; or [MinHold]
+//     keeps it;
+//   - [ErrLost], [ErrNotHeld] or [ErrClosed] if the hold is no more;
+//   - [*BackendError] if a call for it was still not answered after the timeout.
+//
+// Redisson has no counterpart.
+func (h *Hold) Detach() (Owner, error) { return h.held.detach() }
 
 // whenEnded has f called when the hold is lost or given back, at once if it has
 // been. The hold's mutex is held then.

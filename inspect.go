@@ -122,12 +122,12 @@ func (s State) only(mode string) State {
 }
 
 // fetchState reads the state of a lock, or of what has a number, from Redis.
-func (c *Client) fetchState(ctx context.Context, k *kind, ask script.Request) (State, int, error) {
-	o, err := c.ask(ctx, k, "inspect", ask)
+func fetchState(ctx context.Context, k *kind, request script.Request) (State, int, error) {
+	res, err := invoke(ctx, k, "inspect", request)
 	if err != nil {
 		return State{}, 0, err
 	}
-	found, err := protocol.ReadState(o.Reply)
+	found, err := protocol.ReadState(res.Reply)
 	if err != nil {
 		return State{}, 0, misread(k.name, err)
 	}
@@ -181,11 +181,11 @@ type takeable interface {
 
 // force takes a lock from whoever holds it, and reports whether anybody did. It
 // asks who that is first, so that an attempt that comes late does not hit the next.
-func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
-	ctx, stop := c.withinTimeout(ctx)
+func force(ctx context.Context, k *kind, l takeable) (bool, error) {
+	ctx, stop := k.client.withinTimeout(ctx)
 	defer stop()
 	for range 20 {
-		found, _, err := c.fetchState(ctx, k, l.Inspect())
+		found, _, err := fetchState(ctx, k, l.Inspect())
 		found = found.only(k.mode)
 		if err != nil || len(found.Holders) == 0 {
 			return false, err
@@ -194,16 +194,16 @@ func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
 		for i, h := range found.Holders {
 			holders[i] = h.Owner.String()
 		}
-		o, err := c.ask(ctx, k, "force", l.Force(holders))
+		res, err := invoke(ctx, k, "force", l.Force(holders))
 		if err != nil && !errors.Is(err, ErrUntold) {
 			return false, err
 		}
-		c.pokeHolders(k)
+		pokeHolders(k)
 		// One that is still on its way could hit the same owner's next hold.
-		c.calls.Outlast(ctx, o.Unknown)
+		k.client.calls.Outlast(ctx, res.Unknown)
 		// If an attempt was lost, the one that was answered may have found its work
 		// done. Otherwise the holder has left by itself; another may have come.
-		if o.Reply.Code == script.Done || len(o.Unknown) > 0 {
+		if res.Reply.Code == script.Done || len(res.Unknown) > 0 {
 			return true, err
 		}
 	}
@@ -212,17 +212,18 @@ func (c *Client) force(ctx context.Context, k *kind, l takeable) (bool, error) {
 
 // pokeHolders makes this client's own holders of a lock look whether they still
 // hold it.
-func (c *Client) pokeHolders(k *kind) {
+func pokeHolders(k *kind) {
+	c := k.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, t := range c.states {
+	for key, s := range c.states {
 		if key.name != k.name {
 			continue
 		}
-		t.mu.Lock()
-		if t.entry != nil {
-			c.watchdog.Check(t.entry)
+		s.mu.Lock()
+		if s.entry != nil {
+			c.watchdog.Check(s.entry)
 		}
-		t.mu.Unlock()
+		s.mu.Unlock()
 	}
 }

@@ -68,9 +68,22 @@ func (k *kind) label() string {
 	return label
 }
 
+// queueKey is which queue of this process an owner waits in.
+func (k *kind) queueKey(owner string) string {
+	return k.queue + " " + k.name + " " + k.waits.Channel(owner)
+}
+
+// op is what a [BackendError] calls an acquire of it.
+func (k *kind) op() string {
+	if k.readOnly {
+		return "await"
+	}
+	return opAcquire
+}
+
 // canHold refuses what only locks can do that one owner holds.
 func (k *kind) canHold(config lockConfig) error {
-	if config.kept() > 0 && (k.lock == nil || k.lock.Keep("", 0, "", 0).IsZero()) {
+	if config.retained() > 0 && (k.lock == nil || k.lock.Retain("", 0, "", 0).IsZero()) {
 		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, k.name)
 	}
 	return nil

@@ -59,8 +59,8 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	o, err := l.client.ask(ctx, l.kind, "set", l.protocol().Set(l.client.once(), n))
-	return o.Reply.Code == script.Done, err
+	res, err := invoke(ctx, l.kind, "set", l.protocol().Set(once(l.client), n))
+	return res.Reply.Code == script.Done, err
 }
 
 // CountDown lowers the count by one, unless it is zero. It takes no context on purpose,
@@ -70,7 +70,7 @@ func (l *Latch) set(ctx context.Context, n int) (bool, error) {
 // more timeouts or so. So do not repeat it. The error can match [ErrUntold], [ErrClosed]
 // and [ErrInvalid], too. Redisson: countDown.
 func (l *Latch) CountDown() error {
-	_, err := l.client.runDetached(l.client.life, l.kind, "count down", l.protocol().Down(l.client.once()))
+	_, err := runDetached(l.client.life, l.kind, "count down", l.protocol().Down(once(l.client)))
 	return err
 }
 
@@ -83,7 +83,7 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 // Inspect returns the count, and how long the latch lives. It asks the primary, once.
 // The errors are TrySetCount's. Redisson has no counterpart.
 func (l *Latch) Inspect(ctx context.Context) (State, error) {
-	found, count, err := l.client.fetchState(ctx, l.kind, protocol.InspectNumber(l.kind.name))
+	found, count, err := fetchState(ctx, l.kind, protocol.InspectNumber(l.kind.name))
 	found.Remaining = max(0, count)
 	return found, err
 }
@@ -99,7 +99,7 @@ func (l *Latch) Inspect(ctx context.Context) (State, error) {
 // cause if ctx ended; [*BackendError] if Redis did not answer, or refused;
 // [ErrClosed] or [ErrInvalid]. Redisson: await.
 func (l *Latch) Await(ctx context.Context, options ...WaitOption) error {
-	return l.client.await(ctx, l.kind, toWait(options))
+	return await(ctx, l.kind, toWait(options))
 }
 
 func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.kind.name} }

@@ -191,73 +191,73 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 		}
 	}
 	checked := config
-	checked.keep = true // a fixed lease is renewed until all parts are acquired
-	g, err := newCompositeAcquire(ctx, m.name, "multi", m.kinds(), checked)
+	checked.renewFirst = true // a fixed lease is renewed until all parts are acquired
+	a, err := newCompositeAcquire(ctx, m.name, "multi", m.kinds(), checked)
 	if err != nil {
 		return nil, err
 	}
-	g.config = config
-	bound, stop := g.bound()
+	a.config = config
+	bound, stop := a.bound()
 	defer stop()
-	return g.until(bound, func() (*Hold, bool, error) { return m.attempt(bound, g) })
+	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) { return m.attempt(ctx, a) })
 }
 
 // attempt acquires all parts and hands the hold out, or gives back what it has
 // got. Again says that it is worth starting over: a part was lost while others
 // were waited for, or one that is not to be waited for was refused.
-func (m *MultiLock) attempt(bound context.Context, g *compositeAcquire) (held *Hold, again bool, err error) {
-	b := newComposite(g.caller, m.name, g.kind, nil, g.owners, len(m.parts), len(m.parts), g.config)
-	err = m.acquireParts(bound, g, b)
-	if err == nil && b.handOut(g.started) {
-		return b.Hold, false, nil
+func (m *MultiLock) attempt(bound context.Context, a *compositeAcquire) (held *Hold, again bool, err error) {
+	c := newComposite(a.caller, m.name, a.kind, nil, a.owners, len(m.parts), len(m.parts), a.config)
+	err = m.acquireParts(bound, a, c)
+	if err == nil && c.handOut(a.started) {
+		return c.Hold, false, nil
 	}
-	lost := b.alive() // because an acquired part was lost
-	b.rollback(bound)
+	lost := c.alive() // because an acquired part was lost
+	c.rollback(bound)
 	if lost != nil {
-		return nil, !g.config.oneTry && errors.Is(lost, ErrLost), lost
+		return nil, !a.config.oneTry && errors.Is(lost, ErrLost), lost
 	}
-	return nil, g.tied, err
+	return nil, a.tied, err
 }
 
 // acquireParts acquires all parts.
-func (m *MultiLock) acquireParts(bound context.Context, g *compositeAcquire, b *composite) error {
-	g.tied = false
-	if done, err := m.inOneScript(g, b); done {
+func (m *MultiLock) acquireParts(bound context.Context, a *compositeAcquire, c *composite) error {
+	a.tied = false
+	if done, err := m.inOneScript(a, c); done {
 		return err
 	}
-	lease, keep := g.config.lease, g.config.keep
-	g.config.keep = true
-	defer func() { g.config.keep = keep }()
+	lease, renewFirst := a.config.lease, a.config.renewFirst
+	a.config.renewFirst = true
+	defer func() { a.config.renewFirst = renewFirst }()
 	for _, p := range m.parts {
-		if err := g.next(bound, b, p); err != nil {
+		if err := m.next(bound, a, c, p); err != nil {
 			return err
 		}
 	}
-	if !g.config.fixed || keep { // else whoever asked for this one sees to it
+	if !a.config.fixed || renewFirst { // else whoever asked for this one sees to it
 		return nil
 	}
-	return g.inTime(bound, "renew", b.fixLease(bound, lease))
+	return a.inTime(bound, "renew", c.fixLease(bound, lease))
 }
 
 // next acquires one part.
-func (g *compositeAcquire) next(bound context.Context, b *composite, p part) (err error) {
+func (*MultiLock) next(bound context.Context, a *compositeAcquire, c *composite, p part) (err error) {
 	var one *Hold
-	if g.config.oneTry || p.tied {
-		stop := context.AfterFunc(bound, b.abandon)
+	if a.config.oneTry || p.tied {
+		stop := context.AfterFunc(bound, c.abandon)
 		defer stop()
-		one, err = p.TryLock(b.ctx, g.tryPart()...)
+		one, err = p.TryLock(c.ctx, a.tryPart()...)
 		// Waiting for it while having the one before it could be waiting for ever.
-		g.tied = !g.config.oneTry && errors.Is(err, ErrLocked)
+		a.tied = !a.config.oneTry && errors.Is(err, ErrLocked)
 		if err == nil && !stop() {
-			b.join(one)
-			return g.inTime(bound, opAcquire, context.Cause(bound))
+			c.join(one)
+			return a.inTime(bound, opAcquire, context.Cause(bound))
 		}
 	} else {
-		one, err = p.Lock(b.ctx, g.waitPart()...)
+		one, err = p.Lock(c.ctx, a.waitPart()...)
 	}
 	if err != nil {
-		return g.inTime(bound, opAcquire, err)
+		return a.inTime(bound, opAcquire, err)
 	}
-	b.join(one)
+	c.join(one)
 	return nil
 }

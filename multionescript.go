@@ -16,24 +16,24 @@ import (
 
 // inOneScript takes all parts in one script if it can. It reports false if they have
 // to be asked for one by one.
-func (m *MultiLock) inOneScript(g *compositeAcquire, b *composite) (done bool, err error) {
+func (m *MultiLock) inOneScript(a *compositeAcquire, c *composite) (done bool, err error) {
 	kinds, ok := m.oneScript()
-	if owner := g.owners.one(); !ok || owner == (Owner{}) || !g.config.oneTry && anyWaiter(kinds, owner) {
+	if owner := a.owners.one(); !ok || owner == (Owner{}) || !a.config.oneTry && anyWaiter(kinds, owner) {
 		return false, nil
 	}
-	holds, err := acquireAll(b.ctx, kinds, toTry(g.tryPart()))
+	holds, err := acquireAll(c.ctx, kinds, toTry(a.tryPart()))
 	for _, part := range holds {
-		b.join(part)
+		c.join(part)
 	}
 	// One at a time can be waited for.
-	wait := !g.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
+	wait := !a.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
 	if err != nil && !wait {
 		refused := kinds[0]
 		var locked *LockedError
 		if i := slices.IndexFunc(kinds, func(k *kind) bool { return errors.As(err, &locked) && locked.Name == k.name }); i >= 0 {
 			refused = kinds[i]
 		}
-		refused.client.tellRefused(b.ctx, refused, nil, g.started, err)
+		tellRefused(c.ctx, refused, nil, a.started, err)
 	}
 	return !wait, err
 }
@@ -75,15 +75,15 @@ func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold,
 	return holds, err
 }
 
-// acquireAllWithoutHooks is acquireAll up to the hooks; see [Client.acquireWithoutHooks].
+// acquireAllWithoutHooks is acquireAll up to the hooks; see [acquireWithoutHooks].
 func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold, error) {
 	all := make(acquisitions, 0, len(kinds))
 	bounds := make([]context.Context, 0, len(kinds))
 	for _, k := range kinds {
-		a, waiting, leave, err := k.client.enter(ctx, k, config)
+		a, waiting, leave, err := enter(ctx, k, config)
 		if err != nil {
 			for _, a := range all {
-				k.client.reconcile(a.state, cleanup{})
+				a.state.reconcile(cleanup{})
 			}
 			if errors.Is(err, call.ErrNoAnswer) {
 				err = errors.Join(err, errOpTaken)
@@ -94,8 +94,8 @@ func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfi
 		all, bounds = append(all, a), append(bounds, waiting)
 	}
 	bound := bounds[len(bounds)-1] // it began last
-	o, changes := all.run(bound)
-	return all.conclude(bound, o, changes)
+	res, changes := all.run(bound)
+	return all.conclude(bound, res, changes)
 }
 
 // acquisitions are those of several locks, for one owner of one client.
@@ -103,14 +103,14 @@ type acquisitions []*acquisition
 
 // run asks Redis until there is an answer, and returns the changes that were asked
 // for. All ops are held.
-func (all acquisitions) run(ctx context.Context) (o call.Result, changes []change) {
+func (all acquisitions) run(ctx context.Context) (res call.Result, changes []change) {
 	c := all[0].client
 	for _, a := range all {
-		if o.Err = a.clear(ctx); o.Err != nil {
-			return o, make([]change, len(all))
+		if res.Err = a.clear(ctx); res.Err != nil {
+			return res, make([]change, len(all))
 		}
 	}
-	ask, changes, err := all.build()
+	request, changes, err := all.build()
 	if err != nil {
 		return call.Result{Err: err}, changes
 	}
@@ -118,21 +118,21 @@ func (all acquisitions) run(ctx context.Context) (o call.Result, changes []chang
 	for i, a := range all {
 		answered[i] = a.state.expect(a.lease)
 	}
-	o = c.calls.Do(ctx, ask)
+	res = c.calls.Do(ctx, request)
 	for i, a := range all {
-		answered[i](o)
-		a.unknown = append(a.unknown, o.Unknown...)
+		answered[i](res)
+		a.unknown = append(a.unknown, res.Unknown...)
 	}
-	if o.Err != nil || o.Reply.Code != script.Changed {
-		return o, changes
+	if res.Err != nil || res.Reply.Code != script.Changed {
+		return res, changes
 	}
-	which, err := all.which(o, 1)
+	which, err := all.which(res, 1)
 	if err != nil {
 		return call.Result{Err: err}, changes
 	}
-	t := all[which].state
-	t.vanished() // nobody else changes this owner's count
-	return call.Result{Err: t.whyLost(), Unknown: o.Unknown}, changes
+	s := all[which].state
+	s.vanished() // nobody else changes this owner's count
+	return call.Result{Err: s.whyLost(), Unknown: res.Unknown}, changes
 }
 
 // build builds the request that acquires all of them.
@@ -156,8 +156,8 @@ func (all acquisitions) build() (script.Request, []change, error) {
 }
 
 // which reads which lock an answer is about.
-func (all acquisitions) which(o call.Result, at int) (int, error) {
-	n, err := o.Reply.Int(at)
+func (all acquisitions) which(res call.Result, at int) (int, error) {
+	n, err := res.Reply.Int(at)
 	if err == nil && (n < 1 || int(n) > len(all)) {
 		err = errors.New("the answer is about no lock that was asked for")
 	}
@@ -166,17 +166,17 @@ func (all acquisitions) which(o call.Result, at int) (int, error) {
 
 // conclude makes of the last answer what each lock's caller gets. All ops are
 // held, and freed or passed on.
-func (all acquisitions) conclude(ctx context.Context, o call.Result, changes []change) ([]*Hold, error) {
+func (all acquisitions) conclude(ctx context.Context, res call.Result, changes []change) ([]*Hold, error) {
 	var holds []*Hold
 	errs := make([]error, len(all))
 	for i, a := range all {
-		h, err := a.conclude(ctx, o, changes[i])
+		h, err := a.conclude(ctx, res, changes[i])
 		if errs[i] = err; err == nil {
 			holds = append(holds, h)
 		}
 	}
-	if o.Has(script.Refused) {
-		if which, err := all.which(o, 2); err == nil {
+	if res.Has(script.Refused) {
+		if which, err := all.which(res, 2); err == nil {
 			return holds, errs[which]
 		}
 	}

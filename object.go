@@ -46,14 +46,14 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 // lost. Redisson: RObject.delete.
 func (o *object) Delete(ctx context.Context) (bool, error) {
 	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys))
-	o.client.pokeHolders(o.kind)
+	pokeHolders(o.kind)
 	// If an attempt was lost, the one that was answered may have found its work done.
 	return err == nil && (n > 0 || len(answered.Unknown) > 0), err
 }
 
 // number asks for what is answered by a number.
-func (o *object) number(ctx context.Context, op string, ask script.Request) (n int64, answered call.Result, err error) {
-	if answered, err = o.client.ask(ctx, o.kind, op, ask); err != nil {
+func (o *object) number(ctx context.Context, op string, request script.Request) (n int64, answered call.Result, err error) {
+	if answered, err = invoke(ctx, o.kind, op, request); err != nil {
 		return 0, answered, err
 	}
 	if n, err = answered.Reply.Int(0); err != nil {
@@ -82,7 +82,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		return nil
 	}
 	c := o.client
-	if _, err := c.complete(*config); err != nil || o.kind.invalid != nil || config.minHold > 0 ||
+	if _, err := c.config.complete(*config); err != nil || o.kind.invalid != nil || config.minHold > 0 ||
 		c.draining.Err() != nil || ctx.Err() != nil {
 		return nil // the acquire says why
 	}
@@ -93,7 +93,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	}
 	defer stop()
 	if _, err := trySet(within, o.permits); err != nil && !errors.Is(err, ErrUntold) {
-		c.tellRefused(ctx, o.kind, config.hooks, began, err)
+		tellRefused(ctx, o.kind, config.hooks, began, err)
 		return err
 	}
 	o.ensured.Store(true)
@@ -115,7 +115,7 @@ func noPermits(name string, n int) func(script.Reply) error {
 			return &BackendError{Op: opAcquire, Name: name, Err: err}
 		}
 		e := &PermitsError{
-			Name: name, Wanted: n, Available: short.Available, Total: -1, Kept: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),
+			Name: name, Wanted: n, Available: short.Available, Total: -1, Reserved: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),
 		}
 		if short.Held >= 0 {
 			e.Total = e.Available + short.Held

@@ -239,13 +239,13 @@ type lockConfig struct {
 	wait    time.Duration // 0: unbounded, unless oneTry
 	oneTry  bool          // there is no waiting
 	hooks   hookList
-	// keep renews a fixed lease until the hold is told to last for it: it is one
+	// renewFirst renews a fixed lease until the hold is told to last for it: it is one
 	// of several, and the others are still to be had.
-	keep bool
+	renewFirst bool
 }
 
 // kept is for how long [MinHold] keeps a lock from others, by itself or as one of several.
-func (cfg *lockConfig) kept() time.Duration { return max(cfg.minHold, cfg.atLeast) }
+func (cfg *lockConfig) retained() time.Duration { return max(cfg.minHold, cfg.atLeast) }
 
 // toWait is what options amount to for a call that waits.
 func toWait[O LockOption](options []O) (cfg lockConfig) {
@@ -270,31 +270,31 @@ func toTry[O LockOption](options []O) lockConfig {
 
 // complete adds the client's part to what the options of a call amount to, and
 // refuses what cannot work with it.
-func (c *Client) complete(cfg lockConfig) (lockConfig, error) {
-	cfg.hooks = append(slices.Clip(c.config.hooks), cfg.hooks...)
+func (c *config) complete(cfg lockConfig) (lockConfig, error) {
+	cfg.hooks = append(slices.Clip(c.hooks), cfg.hooks...)
 	switch {
 	case cfg.invalid != nil:
 		return cfg, cfg.invalid
-	case c.config.tooShortFor(cfg):
-		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease or the longest hold", ErrInvalid, cfg.kept())
+	case c.tooShortFor(cfg):
+		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease or the longest hold", ErrInvalid, cfg.retained())
 	case cfg.lease == 0:
-		cfg.lease = c.config.lease
-	case !c.config.usable(cfg.lease), (!cfg.fixed || cfg.keep) && !c.config.renewable(cfg.lease):
+		cfg.lease = c.lease
+	case !c.usable(cfg.lease), (!cfg.fixed || cfg.renewFirst) && !c.renewable(cfg.lease):
 		return cfg, fmt.Errorf("holdfast: %w lease: %v leaves too little beside the margin of %v",
-			ErrInvalid, cfg.lease, c.config.margin)
-	case c.config.maxHold == 0 || cfg.lease <= c.config.maxHold:
+			ErrInvalid, cfg.lease, c.margin)
+	case c.maxHold == 0 || cfg.lease <= c.maxHold:
 	case cfg.fixed:
 		return cfg, fmt.Errorf("holdfast: %w lease: %v is longer than the longest hold, %v",
-			ErrInvalid, cfg.lease, c.config.maxHold)
+			ErrInvalid, cfg.lease, c.maxHold)
 	default:
-		cfg.lease = c.config.maxHold
+		cfg.lease = c.maxHold
 	}
 	return cfg, nil
 }
 
 // tooShortFor reports whether the lease, or the longest hold, is shorter than [MinHold] says.
 func (c *config) tooShortFor(cfg lockConfig) bool {
-	kept := cfg.kept()
+	kept := cfg.retained()
 	return kept > 0 && (cfg.fixed && kept > cfg.lease || c.maxHold > 0 && kept > c.maxHold)
 }
 

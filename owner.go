@@ -101,7 +101,7 @@ func withoutOwner(ctx context.Context) context.Context {
 // Otherwise Lock makes a new one.
 func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
 	if k := singleKind(l); k != nil {
-		owner, ok, _ := k.ownerIn(ctx)
+		owner, ok, _ := ownerIn(ctx, k)
 		return owner, ok
 	}
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
@@ -116,18 +116,18 @@ func (s *ownerScope) get() (Owner, bool) {
 	return s.owner, true
 }
 
-// heldKey is the lock's place in contexts. The two sides of a read-write lock have
+// heldKeyOf is the lock's place in contexts. The two sides of a read-write lock have
 // one place, since its writer may read.
-func (k *kind) heldKey() heldKey {
+func heldKeyOf(k *kind) heldKey {
 	return heldKey{k.client, k.name, min(k.class, cmp.Or(k.otherSide, k.class))}
 }
 
 // ownerIn returns the owner that ctx has for the lock, and whether it has one. A hold
 // that was given back has none, though its context may live on (as WithoutCancel); one
 // that was lost has, and the error says why it was.
-func (k *kind) ownerIn(ctx context.Context) (owner Owner, ok bool, lost error) {
+func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	held, _ := ctx.Value(k.heldKey()).(*heldBy)
+	held, _ := ctx.Value(heldKeyOf(k)).(*heldBy)
 	for ; held != nil && held.scope == scope; held = held.outer {
 		if held.hold == nil {
 			return held.owner, true, nil
@@ -141,16 +141,16 @@ func (k *kind) ownerIn(ctx context.Context) (owner Owner, ok bool, lost error) {
 }
 
 // heldIn returns a context that says who holds the lock, for as long as hold lasts.
-func (k *kind) heldIn(ctx context.Context, owner Owner, hold *Hold) context.Context {
+func heldIn(ctx context.Context, k *kind, owner Owner, hold *Hold) context.Context {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	outer, _ := ctx.Value(k.heldKey()).(*heldBy)
-	return context.WithValue(ctx, k.heldKey(), &heldBy{owner, scope, hold, outer})
+	outer, _ := ctx.Value(heldKeyOf(k)).(*heldBy)
+	return context.WithValue(ctx, heldKeyOf(k), &heldBy{owner, scope, hold, outer})
 }
 
 // ownerFor returns the owner of a Lock under ctx: the one that ctx has, or a new
 // one.
-func (k *kind) ownerFor(ctx context.Context) (Owner, error) {
-	owner, ok, lost := k.ownerIn(ctx)
+func ownerFor(ctx context.Context, k *kind) (Owner, error) {
+	owner, ok, lost := ownerIn(ctx, k)
 	switch {
 	case !ok:
 		return k.client.NewOwner(), nil

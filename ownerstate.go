@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -51,10 +50,10 @@ type ownerState struct {
 	keyEnd   time.Time // when the key will have expired whatever is under way
 	knownEnd time.Time // the same, if nothing is under way
 	expected int       // how many calls are under way that let the key live
-	// keptUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
-	keptUntil time.Time
-	failing   error // how the last renewal failed; nil if it was acknowledged
-	token     int64 // the fencing token of this run of holds; 0: none
+	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
+	retainedUntil time.Time
+	failing       error // how the last renewal failed; nil if it was acknowledged
+	token         int64 // the fencing token of this run of holds; 0: none
 }
 
 type ownerStateKey struct {
@@ -62,150 +61,165 @@ type ownerStateKey struct {
 	owner       Owner
 }
 
-// ownerState returns the owner's state at a lock, and makes it if need be. Each
+// stateOf returns the owner's state at a lock, and makes it if need be. Each
 // call is paired with one of unref.
-func (c *Client) ownerState(k *kind, owner Owner) *ownerState {
-	key := ownerStateKey{k.name, k.class, owner}
+func stateOf(k *kind, owner Owner) *ownerState {
+	c, key := k.client, ownerStateKey{k.name, k.class, owner}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.states[key]
-	if t == nil {
-		t = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1), holds: map[*single]struct{}{}}
-		c.states[key] = t
+	s := c.states[key]
+	if s == nil {
+		s = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1), holds: map[*single]struct{}{}}
+		c.states[key] = s
 	}
-	t.refs++
-	return t
+	s.refs++
+	return s
 }
 
 // onOtherSide returns the owner's state on the other side of a read-write lock, or nil if
 // it has none there. It is paired with a call of unref.
-func (t *ownerState) onOtherSide() *ownerState {
-	c := t.kind.client
+func (s *ownerState) onOtherSide() *ownerState {
+	c := s.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	side := c.states[ownerStateKey{t.kind.name, t.kind.otherSide, t.owner}]
+	side := c.states[ownerStateKey{s.kind.name, s.kind.otherSide, s.owner}]
 	if side != nil {
 		side.refs++
 	}
 	return side
 }
 
-func (t *ownerState) ref() {
-	c := t.kind.client
+func (s *ownerState) ref() {
+	c := s.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.refs++
+	s.refs++
 }
 
-func (t *ownerState) unref() {
-	c := t.kind.client
+func (s *ownerState) unref() {
+	c := s.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t.refs--; t.refs == 0 {
-		delete(c.states, ownerStateKey{t.kind.name, t.kind.class, t.owner})
+	if s.refs--; s.refs == 0 {
+		delete(c.states, ownerStateKey{s.kind.name, s.kind.class, s.owner})
 	}
 }
 
 // takeOp waits for the right to ask Redis for a change. It returns the
 // context's cause if ctx ends first.
-func (t *ownerState) takeOp(ctx context.Context) error {
+func (s *ownerState) takeOp(ctx context.Context) error {
 	select {
-	case t.op <- struct{}{}:
+	case s.op <- struct{}{}:
 		return nil
 	default:
 	}
 	select {
-	case t.op <- struct{}{}:
+	case s.op <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (t *ownerState) freeOp() { <-t.op }
+func (s *ownerState) freeOp() { <-s.op }
 
 // change is one to ask Redis for: the count of the owner before and after. A
 // release finds from counts at most.
 type change struct{ from, to int }
 
 // oneMoreCount is the change that one hold more needs. Nothing is to be given back.
-func (t *ownerState) oneMoreCount() (change, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.holds) == 0 {
-		t.lost, t.keptUntil = nil, time.Time{}
+func (s *ownerState) oneMoreCount() (change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.holds) == 0 {
+		s.lost, s.retainedUntil = nil, time.Time{}
 	}
-	return change{from: len(t.holds), to: len(t.holds) + 1}, t.lost
+	return change{from: len(s.holds), to: len(s.holds) + 1}, s.lost
 }
 
 // surplus is the change that gives back what is not handed out, if there is any.
-func (t *ownerState) surplus() (change, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return change{from: t.count, to: len(t.holds)}, t.count > len(t.holds)
+func (s *ownerState) surplus() (change, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return change{from: s.count, to: len(s.holds)}, s.count > len(s.holds)
 }
 
 // counts is how often the owner holds the lock, as far as we know.
-func (t *ownerState) counts() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.count
+func (s *ownerState) counts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
 }
 
 // handedOut reports whether the owner has any hold here that is not unlocked.
-func (t *ownerState) handedOut() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.holds) > 0
+func (s *ownerState) handedOut() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.holds) > 0
+}
+
+// nests reports whether the owner holds the lock, or writes and wants to read.
+func (s *ownerState) nests() bool {
+	return s.handedOut() || s.kind.shared && s.holdsOtherSide()
+}
+
+// holdsOtherSide reports whether the owner holds the other side of a read-write lock.
+func (s *ownerState) holdsOtherSide() bool {
+	side := s.onOtherSide()
+	if side == nil {
+		return false
+	}
+	defer side.unref()
+	return side.handedOut()
 }
 
 // hasToken reports whether this run of holds has a fencing token.
-func (t *ownerState) hasToken() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.holds) > 0 && t.token > 0
+func (s *ownerState) hasToken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.holds) > 0 && s.token > 0
 }
 
 // confirmCount takes note of the count that stands in Redis now.
-func (t *ownerState) confirmCount(count int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.setCount(count)
+func (s *ownerState) confirmCount(count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setCount(count)
 }
 
-// setCount tells those who wait for it if the count has fallen. t.mu is held.
-func (t *ownerState) setCount(count int) {
-	if count < t.count && t.fewer != nil {
-		close(t.fewer)
-		t.fewer = nil
+// setCount tells those who wait for it if the count has fallen. s.mu is held.
+func (s *ownerState) setCount(count int) {
+	if count < s.count && s.fewer != nil {
+		close(s.fewer)
+		s.fewer = nil
 	}
-	t.count = count
+	s.count = count
 }
 
 // mayHave takes note that so many counts may stand.
-func (t *ownerState) mayHave(count int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.count = max(count, t.count)
+func (s *ownerState) mayHave(count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count = max(count, s.count)
 }
 
 // awaitSurplus waits until what is not handed out is given back by somebody else,
 // or may be by the caller, who then has op. It returns the context's cause if ctx
 // ends first.
-func (t *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
+func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 	for {
-		t.mu.Lock()
-		if t.count <= len(t.holds) {
-			t.mu.Unlock()
+		s.mu.Lock()
+		if s.count <= len(s.holds) {
+			s.mu.Unlock()
 			return false, nil
 		}
-		if t.fewer == nil {
-			t.fewer = make(chan struct{})
+		if s.fewer == nil {
+			s.fewer = make(chan struct{})
 		}
-		fewer := t.fewer
-		t.mu.Unlock()
+		fewer := s.fewer
+		s.mu.Unlock()
 		select {
-		case t.op <- struct{}{}:
+		case s.op <- struct{}{}:
 			return true, nil
 		case <-fewer:
 		case <-ctx.Done():
@@ -216,35 +230,35 @@ func (t *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 
 // deferCleanup keeps an acquire's unanswered attempts to be reconciled when a hold is
 // given back.
-func (t *ownerState) deferCleanup(m cleanup) {
-	if len(m.unknown) == 0 {
+func (s *ownerState) deferCleanup(todo cleanup) {
+	if len(todo.unknown) == 0 {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.pending = append(t.pending, m.unknown...)
-	t.stood = max(t.stood, m.stood)
-	if !m.leave.IsZero() {
-		t.leave = m.leave
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = append(s.pending, todo.unknown...)
+	s.stood = max(s.stood, todo.stood)
+	if !todo.leave.IsZero() {
+		s.leave = todo.leave
 	}
 }
 
 // withDeferred adds to m what was deferred, and forgets it.
-func (t *ownerState) withDeferred(m cleanup) cleanup {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	m.unknown, m.stood = slices.Concat(m.unknown, t.pending), max(m.stood, t.stood)
-	if m.leave.IsZero() {
-		m.leave = t.leave
+func (s *ownerState) withDeferred(todo cleanup) cleanup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	todo.unknown, todo.stood = slices.Concat(todo.unknown, s.pending), max(todo.stood, s.stood)
+	if todo.leave.IsZero() {
+		todo.leave = s.leave
 	}
-	t.pending, t.stood, t.leave = nil, 0, script.Request{}
-	return m
+	s.pending, s.stood, s.leave = nil, 0, script.Request{}
+	return todo
 }
 
 // renewedLease is the longest lease of the holds that are to be renewed; 0 if none is.
-// t.mu is held.
-func (t *ownerState) renewedLease() (longest time.Duration) {
-	for h := range t.holds {
+// s.mu is held.
+func (s *ownerState) renewedLease() (longest time.Duration) {
+	for h := range s.holds {
 		if !h.fixed {
 			longest = max(longest, h.lease)
 		}
@@ -252,53 +266,53 @@ func (t *ownerState) renewedLease() (longest time.Duration) {
 	return longest
 }
 
-// setRenewal has the watchdog renew what the holds need. t.mu is held.
-func (t *ownerState) setRenewal() {
-	lease, dog := t.renewedLease(), t.kind.client.watchdog
+// setRenewal has the watchdog renew what the holds need. s.mu is held.
+func (s *ownerState) setRenewal() {
+	lease, watch := s.renewedLease(), s.kind.client.watchdog
 	if lease > 0 {
-		dog.SetLease(t.entry, lease)
+		watch.SetLease(s.entry, lease)
 	}
-	dog.SetRenewing(t.entry, lease > 0)
+	watch.SetRenewing(s.entry, lease > 0)
 }
 
 // whyLost returns why the holds are lost, or nil.
-func (t *ownerState) whyLost() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.lost
+func (s *ownerState) whyLost() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
 }
 
 // gone is when the key will have expired even if nobody releases it.
-func (t *ownerState) gone() time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return later(t.keyEnd, time.Now().Add(t.kind.client.config.lease))
+func (s *ownerState) gone() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return later(s.keyEnd, time.Now().Add(s.kind.client.config.lease))
 }
 
 // vanished takes note that Redis has none of the owner's counts any more.
-func (t *ownerState) vanished() {
-	t.lose(nil, watchdog.NotHeld)
-	t.confirmCount(0)
+func (s *ownerState) vanished() {
+	s.lose(nil, watchdog.NotHeld)
+	s.confirmCount(0)
 }
 
 // expect takes note that a call under way lets the key live for ttl, and returns
 // what to call with its result. Until then the key may live as long as if the call
 // were still to arrive; once all are answered, it lives as long as they have said.
-func (t *ownerState) expect(ttl time.Duration) (answered func(call.Result)) {
-	late := ttl + t.kind.client.config.timeout
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.expected++
-	t.keyEnd = later(t.keyEnd, time.Now().Add(late))
-	return func(o call.Result) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if o.Err != nil || len(o.Unknown) > 0 {
+func (s *ownerState) expect(ttl time.Duration) (answered func(call.Result)) {
+	late := ttl + s.kind.client.config.timeout
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expected++
+	s.keyEnd = later(s.keyEnd, time.Now().Add(late))
+	return func(res call.Result) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if res.Err != nil || len(res.Unknown) > 0 {
 			ttl = late
 		}
-		t.knownEnd = later(t.knownEnd, time.Now().Add(ttl))
-		if t.expected--; t.expected == 0 {
-			t.keyEnd = t.knownEnd
+		s.knownEnd = later(s.knownEnd, time.Now().Add(ttl))
+		if s.expected--; s.expected == 0 {
+			s.keyEnd = s.knownEnd
 		}
 	}
 }
@@ -308,122 +322,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// lost and longHeld are called by the watchdog.
-func lost(e *watchdog.Entry, reason watchdog.Reason) {
-	e.Value.(*ownerState).lose(e, reason) //nolint:forcetypeassert // the watchdog's values are owners' states
-}
-
-func longHeld(e *watchdog.Entry) {
-	e.Value.(*ownerState).listen(e) //nolint:forcetypeassert // see lost
-}
-
-// lose ends every hold of the owner, once. entry says which run of holds the
-// news is of; nil means the present one.
-func (t *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
-	t.mu.Lock()
-	if t.lost != nil || entry != nil && entry != t.entry {
-		t.mu.Unlock()
-		return
-	}
-	why := t.lostError(t.because(reason, t.renewedLease() > 0))
-	forget := t.keyEnd
-	if reason == watchdog.NotHeld {
-		forget = time.Now()
-	}
-	t.lost = why
-	t.endWatch()
-	holds := make([]*single, 0, len(t.holds))
-	for h := range t.holds {
-		h.lost, h.lastDeadline = why, t.deadline
-		h.cancel(why)
-		holds = append(holds, h)
-	}
-	t.mu.Unlock()
-	if len(holds) == 0 {
-		return
-	}
-	c := t.kind.client
-	c.tasks.Go(func() {
-		for _, h := range holds {
-			c.tasks.Uncounted(func() { h.tellLoss(why) })
-		}
-		call.Sleep(c.closing, time.Until(forget))
-		if c.closing.Err() == nil { // else Close sees to it
-			t.forget(why)
-		}
-	})
-}
-
-// because says why holds are lost, which were being renewed or not. t.mu is held.
-func (t *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
-	switch {
-	case reason == watchdog.NotHeld:
-		return LostTaken
-	case !t.until.IsZero() && time.Until(t.until) < t.kind.client.config.margin+max(t.kind.client.config.lease, t.renewedLease())/50+10*time.Millisecond:
-		return LostMaxHoldOver
-	case !renewing:
-		return LostLeaseOver
-	}
-	return LostUnanswered
-}
-
-// lostError says why holds are lost. What failed last is told if that is why. t.mu is
-// held.
-func (t *ownerState) lostError(reason LostReason) *LostError {
-	lost := &LostError{Name: t.kind.name, Reason: reason}
-	if reason == LostUnanswered && t.failing != nil {
-		lost.Err = t.failing
-	}
-	return lost
-}
-
-// forget lets go of lost holds once their key is certainly gone: then nothing is
-// left to be given back, and many users never unlock such a hold.
-func (t *ownerState) forget(why error) {
-	t.mu.Lock()
-	if t.lost != why { //nolint:errorlint // the same loss, not one like it
-		t.mu.Unlock()
-		return
-	}
-	forgotten := len(t.holds)
-	clear(t.holds)
-	t.setCount(0)
-	unknown := len(t.pending) > 0
-	t.mu.Unlock()
-	if unknown {
-		t.kind.client.releaseLater(t)
-	}
-	for range forgotten {
-		t.unref() // each hold had one
-	}
-}
-
-// listen makes a long hold hear of a forced unlock.
-func (t *ownerState) listen(entry *watchdog.Entry) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	channel := cmp.Or(t.kind.holderChannel, t.kind.waits.Channel(t.owner.String()))
-	if t.entry == entry && t.subscription == nil && channel != "" {
-		dog := t.kind.client.watchdog
-		t.subscription = t.kind.client.hub.Join(channel, func() { dog.Check(entry) })
-	}
-}
-
-// endWatch ends renewal and listening, and reports whether the holds could be
-// trusted until now. t.mu is held.
-func (t *ownerState) endWatch() bool {
-	if t.subscription != nil {
-		t.subscription.Leave()
-		t.subscription = nil
-	}
-	if t.entry == nil {
-		return false
-	}
-	dog := t.kind.client.watchdog
-	trusted := dog.Remove(t.entry)
-	t.deadline = dog.Deadline(t.entry)
-	t.entry = nil
-	return trusted
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -98,15 +97,15 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	for i := range ids {
 		ids[i] = newID()
 	}
-	left := &permitSet{ids: ids}
-	k := newKind(s.client, s.kind.name, "permits "+ids[0], permitBundle{
-		Bundle: protocol.Bundle{Permits: s.protocol(), IDs: ids}, left: left,
+	left := &shrinkingIDs{ids: ids}
+	k := newKind(s.client, s.kind.name, "permits "+ids[0], heldPermits{
+		PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left,
 	}, kindConfig{})
 	k.permitIDs = left.hex
 	k.invalid = s.kind.invalid
 	k.queue, k.shared, k.holderChannel = queueFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
 	k.refusal = noPermits(s.kind.name, n)
-	return s.client.acquire(ctx, k, config)
+	return acquire(ctx, k, config)
 }
 
 // ReleasePermits gives permits back by their ids, whoever acquired them, all or none. Their
@@ -125,12 +124,12 @@ func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) err
 	if len(raw) == 0 {
 		return checkCount(s.kind.name, 0, 1, MaxPermitsPerHold)
 	}
-	o, err := s.ask(ctx, "release", s.protocol().GiveBack(raw))
-	s.client.pokeHolders(s.kind)
+	res, err := invoke(ctx, s.kind, "release", s.protocol().GiveBack(raw))
+	pokeHolders(s.kind)
 	if err != nil {
 		return err
 	}
-	if o.Reply.Code != script.Done && len(o.Unknown) == 0 { // else an earlier attempt may have given them back
+	if res.Reply.Code != script.Done && len(res.Unknown) == 0 { // else an earlier attempt may have given them back
 		return problem(s.kind.name, "a permit to release is not held", ErrNotHeld)
 	}
 	return nil
@@ -151,14 +150,14 @@ func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id string, d time.Du
 	if err != nil {
 		return err
 	}
-	o, err := s.ask(ctx, "renew", s.protocol().Lease(raw[0], d))
+	res, err := invoke(ctx, s.kind, "renew", s.protocol().Lease(raw[0], d))
 	if err != nil {
 		return err
 	}
-	if o.Reply.Code != script.Done {
+	if res.Reply.Code != script.Done {
 		return problem(s.kind.name, "the permit is not held", ErrNotHeld)
 	}
-	s.client.pokeHolders(s.kind)
+	pokeHolders(s.kind)
 	return nil
 }
 
@@ -182,8 +181,8 @@ func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, er
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	o, err := s.ask(ctx, "set", s.protocol().Set(s.client.once(), n, always))
-	return o.Reply.Code == script.Done, err
+	res, err := invoke(ctx, s.kind, "set", s.protocol().Set(once(s.client), n, always))
+	return res.Reply.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative; of
@@ -193,7 +192,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := s.ask(ctx, "set", s.protocol().Add(s.client.once(), delta))
+	_, err := invoke(ctx, s.kind, "set", s.protocol().Add(once(s.client), delta))
 	return err
 }
 
@@ -202,7 +201,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 // how long it lives. It asks the primary, once. The errors are TrySetPermits's.
 // Redisson: getPermits, availablePermits, acquiredPermits, getLeaseTime.
 func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := s.client.fetchState(ctx, s.kind, s.protocol().Inspect())
+	found, available, err := fetchState(ctx, s.kind, s.protocol().Inspect())
 	found.Available, found.Permits = available, available+len(found.Holders)
 	return found, err
 }
@@ -214,14 +213,10 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 // believe that they have a permit than there are; this is a tool for operators.
 // Redisson has no counterpart.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
-	return s.client.force(ctx, s.kind, s.protocol())
+	return force(ctx, s.kind, s.protocol())
 }
 
 func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.kind.name} }
-
-func (s *PermitSemaphore) ask(ctx context.Context, op string, ask script.Request) (call.Result, error) {
-	return s.client.ask(ctx, s.kind, op, ask)
-}
 
 // rawIDs reads permits' ids as people write them.
 func rawIDs(ids []string) ([]string, error) {
@@ -237,41 +232,41 @@ func rawIDs(ids []string) ([]string, error) {
 	return all, nil
 }
 
-// permitBundle asks for the permits of one acquisition: its count is one if they are held.
-type permitBundle struct {
-	protocol.Bundle
+// heldPermits asks for the permits of one acquisition: its count is one if they are held.
+type heldPermits struct {
+	protocol.PermitSet
 
-	left *permitSet // which of them are held, as far as is known
+	left *shrinkingIDs // which of them are held, as far as is known
 }
 
 // Renew asks about those that are left.
-func (b permitBundle) Renew(_ string, _ int, ttl time.Duration) script.Request {
-	return protocol.Bundle{Permits: b.Permits, IDs: b.left.all()}.Renew("", 0, ttl)
+func (h heldPermits) Renew(_ string, _ int, ttl time.Duration) script.Request {
+	return protocol.PermitSet{Permits: h.Permits, IDs: h.left.all()}.Renew("", 0, ttl)
 }
 
 // ReadRenewal takes note of those that are not held any more.
-func (b permitBundle) ReadRenewal(r script.Reply, i int) (protocol.Renewal, error) {
-	found, err := b.Bundle.ReadRenewal(r, i)
+func (h heldPermits) ReadRenewal(r script.Reply, i int) (protocol.Renewal, error) {
+	found, err := h.PermitSet.ReadRenewal(r, i)
 	if found.Count > 0 {
-		b.left.drop(found.Missing)
+		h.left.drop(found.Missing)
 	}
 	return found, err
 }
 
-// permitSet is a set of permits that only becomes smaller.
-type permitSet struct {
+// shrinkingIDs is a set of permits that only becomes smaller.
+type shrinkingIDs struct {
 	mu  sync.Mutex
 	ids []string // raw; replaced, not changed
 }
 
-func (p *permitSet) all() []string {
+func (p *shrinkingIDs) all() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ids
 }
 
 // hex writes them as people do.
-func (p *permitSet) hex() []string {
+func (p *shrinkingIDs) hex() []string {
 	left := p.all()
 	ids := make([]string, len(left))
 	for i, id := range left {
@@ -280,7 +275,7 @@ func (p *permitSet) hex() []string {
 	return ids
 }
 
-func (p *permitSet) drop(gone []string) {
+func (p *shrinkingIDs) drop(gone []string) {
 	if len(gone) == 0 {
 		return
 	}

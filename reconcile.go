@@ -19,95 +19,96 @@ import (
 // has op may do it: what it keeps op for after that concerns the next acquire only.
 // A lock that is found gone was lost, unless its deadline has passed since the hold
 // ended.
-func (t *ownerState) unlock(ctx context.Context, deadline time.Time) error {
-	has, err := t.awaitSurplus(ctx)
+func (s *ownerState) unlock(ctx context.Context, deadline time.Time) error {
+	has, err := s.awaitSurplus(ctx)
 	switch {
 	case err != nil: // an earlier change of this owner is not reconciled yet; this one follows it
-		t.kind.client.releaseLater(t)
-		return &BackendError{Op: "release", Name: t.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+		s.releaseLater()
+		return &BackendError{Op: "release", Name: s.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	case has:
-		return t.giveBack(ctx, deadline)
+		return s.giveBack(ctx, deadline)
 	}
-	return t.lostBefore(deadline)
+	return s.lostBefore(deadline)
 }
 
 // giveBack gives back what is not handed out. The caller has taken op; giveBack
 // frees it, now or once nothing old can interfere any more.
-func (t *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
-	c := t.kind.client
-	ch, found := t.surplus()
-	if !found || t.whyLost() != nil {
-		c.reconcile(t, cleanup{release: found})
-		return t.lostBefore(deadline)
+func (s *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
+	c := s.kind.client
+	ch, found := s.surplus()
+	if !found || s.whyLost() != nil {
+		s.reconcile(cleanup{release: found})
+		return s.lostBefore(deadline)
 	}
-	ask := t.release(ch)
-	o := c.calls.Do(ctx, ask)
-	if call.Code(o.Err) == script.WrongType { // somebody has overwritten it
-		t.vanished()
-		c.reconcile(t, cleanup{unknown: o.Unknown})
-		return &LostError{Name: t.kind.name, Reason: LostOverwritten}
+	request := s.release(ch)
+	res := c.calls.Do(ctx, request)
+	if call.Code(res.Err) == script.WrongType { // somebody has overwritten it
+		s.vanished()
+		s.reconcile(cleanup{unknown: res.Unknown})
+		return &LostError{Name: s.kind.name, Reason: LostOverwritten}
 	}
-	if o.Err != nil {
-		c.reconcile(t, cleanup{unknown: o.Unknown, release: true})
-		return backendError("release", t.kind.name, o)
+	if res.Err != nil {
+		s.reconcile(cleanup{unknown: res.Unknown, release: true})
+		return backendError("release", s.kind.name, res)
 	}
-	if o.Reply.Code == script.Refused && len(o.Unknown) == 0 {
-		t.vanished() // nobody but us could have released it, and we have not
+	if res.Reply.Code == script.Refused && len(res.Unknown) == 0 {
+		s.vanished() // nobody but us could have released it, and we have not
 	} else {
-		t.released(o, ch)
+		s.released(res, ch)
 	}
-	c.reconcile(t, cleanup{unknown: o.Unknown})
-	return cmp.Or(t.lostBefore(deadline), untold(t.kind.name, ask, o))
+	s.reconcile(cleanup{unknown: res.Unknown})
+	return cmp.Or(s.lostBefore(deadline), untold(s.kind.name, request, res))
 }
 
 // release is the request for a change that gives back. If [MinHold] keeps the lock from
 // others for longer, an owner that nobody is holds it then.
-func (t *ownerState) release(ch change) script.Request {
-	c := t.kind.client
-	t.mu.Lock()
-	keptUntil := t.keptUntil
-	t.mu.Unlock()
-	if rest := time.Until(keptUntil); ch.to == 0 && rest > 0 {
+func (s *ownerState) release(ch change) script.Request {
+	c := s.kind.client
+	s.mu.Lock()
+	retainedUntil := s.retainedUntil
+	s.mu.Unlock()
+	if rest := time.Until(retainedUntil); ch.to == 0 && rest > 0 {
 		nobody := c.NewOwner()
-		if keep := t.kind.lock.Keep(t.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !keep.IsZero() {
-			c.retire(t.kind, nobody, keptUntil)
-			return keep
+		if retain := s.kind.lock.Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
+			c.detached.add(s.kind, nobody, retainedUntil)
+			return retain
 		}
 	}
-	return t.kind.waits.Release(t.owner.String(), ch.from, ch.to)
+	return s.kind.waits.Release(s.owner.String(), ch.from, ch.to)
 }
 
 // released puts the answer to a release into effect. None is held when one was
 // asked to be left: it is lost. None is held when none was to be: that is so.
-func (t *ownerState) released(o call.Result, ch change) {
-	if o.Reply.Code == script.Done || o.Reply.Code == script.Refused && ch.to == 0 {
-		t.confirmCount(ch.to)
+func (s *ownerState) released(res call.Result, ch change) {
+	if res.Reply.Code == script.Done || res.Reply.Code == script.Refused && ch.to == 0 {
+		s.confirmCount(ch.to)
 		return
 	}
-	t.vanished()
+	s.vanished()
 }
 
 // lostBefore returns why the holds are lost, if they were before the deadline of
 // one that has been unlocked. After it, its lease may simply have run out, and
 // that is no loss to a hold which has ended.
-func (t *ownerState) lostBefore(deadline time.Time) error {
+func (s *ownerState) lostBefore(deadline time.Time) error {
 	if !time.Now().Before(deadline) {
 		return nil
 	}
-	return t.whyLost()
+	return s.whyLost()
 }
 
 // releaseLater gives back in the background what is not handed out, once op is
 // free.
-func (c *Client) releaseLater(t *ownerState) {
-	t.ref()
+func (s *ownerState) releaseLater() {
+	c := s.kind.client
+	s.ref()
 	if !c.tasks.Go(func() {
-		defer t.unref()
-		if t.takeOp(c.life) == nil {
-			c.reconcile(t, cleanup{release: true})
+		defer s.unref()
+		if s.takeOp(c.life) == nil {
+			s.reconcile(cleanup{release: true})
 		}
 	}) {
-		t.unref()
+		s.unref()
 	}
 }
 
@@ -130,38 +131,39 @@ type cleanup struct {
 //
 // It returns at once; what there is to wait for is waited for in the background,
 // and bounded: by the attempts' own limits, and by the key's end if Redis is away.
-func (c *Client) reconcile(t *ownerState, m cleanup) {
-	m = t.withDeferred(m)
-	if len(m.unknown) == 0 && !m.release && m.leave.IsZero() {
-		t.freeOp()
+func (s *ownerState) reconcile(todo cleanup) {
+	todo = s.withDeferred(todo)
+	if len(todo.unknown) == 0 && !todo.release && todo.leave.IsZero() {
+		s.freeOp()
 		return
 	}
-	t.ref()
-	if !c.tasks.Go(func() {
-		defer t.unref()
-		defer t.freeOp()
-		c.reconcileInBackground(t, m)
+	s.ref()
+	if !s.kind.client.tasks.Go(func() {
+		defer s.unref()
+		defer s.freeOp()
+		s.reconcileInBackground(todo)
 	}) {
-		t.freeOp()
-		t.unref()
+		s.freeOp()
+		s.unref()
 	}
 }
 
 // reconcileInBackground is reconcile's goroutine.
-func (c *Client) reconcileInBackground(t *ownerState, m cleanup) {
-	c.leaveQueue(t, m.leave)
-	ran, loose := c.calls.Outcomes(m.unknown)
+func (s *ownerState) reconcileInBackground(todo cleanup) {
+	c := s.kind.client
+	s.leaveQueue(todo.leave)
+	ran, loose := c.calls.Outcomes(todo.unknown)
 	defer func() {
 		c.calls.Outlast(c.life, loose)
-		if len(m.unknown) > 0 {
-			c.leaveQueue(t, m.leave) // a refused one, too, may have come back to the queue
+		if len(todo.unknown) > 0 {
+			s.leaveQueue(todo.leave) // a refused one, too, may have come back to the queue
 		}
 	}()
-	for ran || m.release {
+	for ran || todo.release {
 		if ran {
-			t.mayHave(m.stood)
+			s.mayHave(todo.stood)
 		}
-		asked, unknown := c.releaseSurplus(t)
+		asked, unknown := s.releaseSurplus()
 		_, more := c.calls.Outcomes(unknown)
 		loose = append(loose, more...)
 		// The answer has told what time it is there, and so when this is over.
@@ -181,20 +183,21 @@ func (c *Client) reconcileInBackground(t *ownerState, m cleanup) {
 
 // leaveQueue removes a waiter that has given up from Redis. It stops trying after
 // protocol.Reservation: by then the waiter has expired there.
-func (c *Client) leaveQueue(t *ownerState, leave script.Request) {
+func (s *ownerState) leaveQueue(leave script.Request) {
 	if leave.IsZero() {
 		return
 	}
+	c := s.kind.client
 	var unknown []*call.Attempt
 	defer func() { c.calls.Outlast(c.life, unknown) }()
 	for end := time.Now().Add(protocol.Reservation); c.life.Err() == nil; {
-		o := c.calls.Do(c.life, leave)
-		unknown = append(unknown, o.Unknown...)
+		res := c.calls.Do(c.life, leave)
+		unknown = append(unknown, res.Unknown...)
 		switch {
-		case o.Err == nil:
+		case res.Err == nil:
 			return
-		case !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(t.kind, t.owner, backendError("leave", t.kind.name, o))
+		case !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
+			c.failed(s.kind, s.owner, backendError("leave", s.kind.name, res))
 			return
 		}
 	}
@@ -203,46 +206,46 @@ func (c *Client) leaveQueue(t *ownerState, leave script.Request) {
 // releaseSurplus releases the counts that no hold needs, and repeats that until Redis
 // answers or the key has expired. It returns when the answered attempt was sent (zero if
 // it gave up), and the unanswered attempts. Op is held.
-func (c *Client) releaseSurplus(t *ownerState) (asked time.Time, unknown []*call.Attempt) {
-	end := t.gone()
+func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt) {
+	c, end := s.kind.client, s.gone()
 	for {
-		ch, found := t.surplus()
+		ch, found := s.surplus()
 		if !found {
 			return time.Now(), unknown
 		}
-		ask := t.release(ch)
-		o := c.calls.Do(c.life, ask)
-		unknown = append(unknown, o.Unknown...)
-		if untold := untold(t.kind.name, ask, o); untold != nil {
-			c.failed(t.kind, t.owner, untold)
+		request := s.release(ch)
+		res := c.calls.Do(c.life, request)
+		unknown = append(unknown, res.Unknown...)
+		if untold := untold(s.kind.name, request, res); untold != nil {
+			c.failed(s.kind, s.owner, untold)
 		}
 		switch {
-		case o.Err == nil:
-			t.released(o, ch)
-			return o.Sent, unknown
-		case !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(t.kind, t.owner, backendError("release", t.kind.name, o))
+		case res.Err == nil:
+			s.released(res, ch)
+			return res.Sent, unknown
+		case !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
+			c.failed(s.kind, s.owner, backendError("release", s.kind.name, res))
 			return time.Time{}, unknown
 		}
 	}
 }
 
 // evict gives back every hold of the owner because the client closes.
-func (t *ownerState) evict() {
-	t.mu.Lock()
-	evicted := len(t.holds)
-	for h := range t.holds {
-		h.ended = problem(t.kind.name, "it was given back then", ErrClosed)
+func (s *ownerState) evict() {
+	s.mu.Lock()
+	evicted := len(s.holds)
+	for h := range s.holds {
+		h.ended = problem(s.kind.name, "it was given back then", ErrClosed)
 		h.cancel(ErrClosed)
-		delete(t.holds, h)
+		delete(s.holds, h)
 	}
-	t.endWatch()
-	t.mu.Unlock()
+	s.endWatch()
+	s.mu.Unlock()
 	if evicted == 0 {
 		return
 	}
-	t.kind.client.releaseLater(t)
+	s.releaseLater()
 	for range evicted {
-		t.unref() // each hold had one
+		s.unref() // each hold had one
 	}
 }

@@ -134,25 +134,25 @@ func (r *RedLock) acquire(ctx context.Context, config lockConfig) (*Hold, error)
 	if r.invalid != nil {
 		return nil, r.invalid
 	}
-	g, err := newCompositeAcquire(ctx, r.name, "redlock", r.kinds, config)
+	a, err := newCompositeAcquire(ctx, r.name, "redlock", r.kinds, config)
 	if err != nil {
 		return nil, err
 	}
-	bound, stop := g.bound()
+	bound, stop := a.bound()
 	defer stop()
-	if g.config.oneTry {
+	if a.config.oneTry {
 		bound, stop = context.WithTimeoutCause(ctx, r.timeout(), errWaitOver)
 		defer stop()
 	}
 	var refusal error      // the last one
 	var answered time.Time // when it came
-	return g.until(bound, func() (*Hold, bool, error) {
-		h, err := r.attempt(bound, g)
+	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) {
+		h, err := r.attempt(ctx, a)
 		if errors.Is(err, ErrLocked) {
 			refusal, answered = err, time.Now()
 		}
-		again := !g.config.oneTry && refusal != nil && r.bears(err, answered)
-		if err != nil && refusal != nil && (again || bound.Err() != nil) {
+		again := !a.config.oneTry && refusal != nil && r.bears(err, answered)
+		if err != nil && refusal != nil && (again || ctx.Err() != nil) {
 			err = refusal // what to say when the wait is over
 		}
 		return h, again, err
@@ -171,35 +171,35 @@ func (r *RedLock) bears(err error, answered time.Time) bool {
 }
 
 // attempt asks every server once.
-func (r *RedLock) attempt(bound context.Context, g *compositeAcquire) (*Hold, error) {
-	b := newComposite(g.caller, r.name, g.kind, r.kinds[0].client, g.owners, len(r.kinds), r.quorum(), g.config)
-	options := g.tryPart()
+func (r *RedLock) attempt(bound context.Context, a *compositeAcquire) (*Hold, error) {
+	c := newComposite(a.caller, r.name, a.kind, r.kinds[0].client, a.owners, len(r.kinds), r.quorum(), a.config)
+	options := a.tryPart()
 	for i, k := range r.kinds {
 		if !k.client.tasks.Go(func() {
 			var part *Hold
 			var err error
 			// It counts by itself, but for its hooks.
-			k.client.tasks.Uncounted(func() { part, err = r.lockers[i].TryLock(b.ctx, options...) })
+			k.client.tasks.Uncounted(func() { part, err = r.lockers[i].TryLock(c.ctx, options...) })
 			if err != nil {
-				b.partFailed(err)
+				c.partFailed(err)
 				return
 			}
-			b.join(part)
+			c.join(part)
 		}) {
-			b.partFailed(problem(k.name, "", ErrClosed))
+			c.partFailed(problem(k.name, "", ErrClosed))
 		}
 	}
-	for !b.handOut(g.started) {
+	for !c.handOut(a.started) {
 		select {
-		case <-b.changed:
-			if b.alive() == nil {
+		case <-c.changed:
+			if c.alive() == nil {
 				continue
 			}
 		case <-bound.Done():
 		}
-		err := b.failure()
-		b.rollback(bound)
+		err := c.failure()
+		c.rollback(bound)
 		return nil, err
 	}
-	return b.Hold, nil
+	return c.Hold, nil
 }

@@ -79,7 +79,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 // the primary, once. The errors are those of [Mutex.Inspect]. Redisson has such
 // questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
-	found, _, err := m.kind.client.fetchState(ctx, m.kind, m.kind.lock.Inspect())
+	found, _, err := fetchState(ctx, m.kind, m.kind.lock.Inspect())
 	return found, err
 }
 
@@ -112,23 +112,23 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
-	var s *single
+	var h *single
 	ok := write != nil
 	if ok {
-		s, ok = write.held.(*single)
+		h, ok = write.held.(*single)
 	}
-	if !ok || s.owned.kind.heldKey() != m.kind.heldKey() || s.owned.kind.class != m.kind.class {
+	if !ok || heldKeyOf(h.owned.kind) != heldKeyOf(m.kind) || h.owned.kind.class != m.kind.class {
 		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.kind.name)
 	}
 	if err := write.alive(); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	fixed := s.fixed
-	s.mu.Unlock()
+	h.mu.Lock()
+	fixed := h.fixed
+	h.mu.Unlock()
 	c := m.kind.client
-	read, err := c.acquire(m.kind.heldIn(s.caller, write.owner, write), m.reader.kind, lockConfig{
-		lease: s.lease, fixed: fixed, oneTry: true, writes: true, hooks: write.hooks[len(c.config.hooks):],
+	read, err := acquire(heldIn(h.caller, m.kind, write.owner, write), m.reader.kind, lockConfig{
+		lease: h.lease, fixed: fixed, oneTry: true, writes: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
 		return nil, err

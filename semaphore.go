@@ -65,11 +65,11 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
 		return err
 	}
-	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.client.once(), N: n, Undo: newID()}
+	taking := protocol.Taking{Semaphore: s.protocol(), Once: once(s.client), N: n, Undo: newID()}
 	k := newKind(s.client, s.kind.name, s.kind.class, taking, kindConfig{})
 	k.invalid = s.kind.invalid
 	k.queue, k.shared, k.refusal = queueFor(s.kind, n), true, noPermits(s.kind.name, n)
-	return s.client.await(ctx, k, config)
+	return await(ctx, k, config)
 }
 
 // Release gives n permits back, and announces it; a semaphore that does not exist
@@ -92,8 +92,8 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
-	o, err := s.client.runDetached(s.client.life, s.kind, "release", s.protocol().Add(s.client.once(), n, ifExists))
-	return o.Reply.Code == script.Done, err
+	res, err := runDetached(s.client.life, s.kind, "release", s.protocol().Add(once(s.client), n, ifExists))
+	return res.Reply.Code == script.Done, err
 }
 
 // TrySetPermits makes n permits available if the semaphore does not exist, and
@@ -104,8 +104,8 @@ func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, err
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	o, err := s.client.ask(ctx, s.kind, "set", s.protocol().Set(s.client.once(), n))
-	return o.Reply.Code == script.Done, err
+	res, err := invoke(ctx, s.kind, "set", s.protocol().Set(once(s.client), n))
+	return res.Reply.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative: the
@@ -114,7 +114,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := s.client.ask(ctx, s.kind, "set", s.protocol().Add(s.client.once(), delta, false))
+	_, err := invoke(ctx, s.kind, "set", s.protocol().Add(once(s.client), delta, false))
 	return err
 }
 
@@ -122,7 +122,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 // below 0 is set to 0, and returned. The errors are TrySetPermits's. Redisson:
 // drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
-	n, _, err := s.number(ctx, "set", s.protocol().Drain(s.client.once()))
+	n, _, err := s.number(ctx, "set", s.protocol().Drain(once(s.client)))
 	return int(n), err
 }
 
@@ -130,7 +130,7 @@ func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
 // it does not exist. It asks the primary, once. The errors are TrySetPermits's.
 // Redisson: availablePermits, remainTimeToLive.
 func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := s.client.fetchState(ctx, s.kind, protocol.InspectNumber(s.kind.name))
+	found, available, err := fetchState(ctx, s.kind, protocol.InspectNumber(s.kind.name))
 	found.Available = available
 	return found, err
 }

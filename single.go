@@ -20,136 +20,136 @@ type single struct {
 	lastDeadline time.Time       // that a lost hold had; guarded by mu
 }
 
-func (s *single) client() *Client { return s.owned.kind.client }
+func (h *single) client() *Client { return h.owned.kind.client }
 
 func (*single) parts() []*Hold { return nil }
 
-func (s *single) permitIDs() []string {
-	if ids := s.owned.kind.permitIDs; ids != nil {
+func (h *single) permitIDs() []string {
+	if ids := h.owned.kind.permitIDs; ids != nil {
 		return ids()
 	}
 	return nil
 }
 
-func (s *single) deadline() time.Time {
-	t := s.owned
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (h *single) deadline() time.Time {
+	s := h.owned
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case s.ended != nil:
+	case h.ended != nil:
 		return time.Time{}
-	case s.lost != nil:
-		return s.lastDeadline
-	case t.entry == nil:
-		return t.deadline
+	case h.lost != nil:
+		return h.lastDeadline
+	case s.entry == nil:
+		return s.deadline
 	}
-	return s.client().watchdog.Deadline(t.entry)
+	return h.client().watchdog.Deadline(s.entry)
 }
 
-func (s *single) extend(ctx context.Context, d time.Duration) error {
-	entry, err := s.extendable(d)
+func (h *single) extend(ctx context.Context, d time.Duration) error {
+	entry, err := h.extendable(d)
 	if err != nil {
 		return err
 	}
-	return s.renew(ctx, entry, d)
+	return h.renew(ctx, entry, d)
 }
 
 // extendable returns what is watched for the hold, or why it cannot be extended.
-func (s *single) extendable(d time.Duration) (*watchdog.Entry, error) {
-	t := s.owned
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := s.state(); err != nil {
+func (h *single) extendable(d time.Duration) (*watchdog.Entry, error) {
+	s := h.owned
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.state(); err != nil {
 		return nil, err
 	}
-	if !t.until.IsZero() && time.Now().Add(d).After(t.until) {
-		return nil, s.client().beyondMaxHold(s.name)
+	if !s.until.IsZero() && time.Now().Add(d).After(s.until) {
+		return nil, h.client().beyondMaxHold(h.name)
 	}
-	return t.entry, nil
+	return s.entry, nil
 }
 
 // renew makes the lock live for at least d from now. The watchdog's entry says which
 // run of holds is meant.
-func (s *single) renew(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
-	t := s.owned
-	c := s.client()
-	answered := t.expect(d)
-	o, err := c.ask(ctx, t.kind, "renew", t.kind.lock.Renew(t.owner.String(), t.counts(), d))
-	answered(o)
+func (h *single) renew(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
+	s := h.owned
+	c := h.client()
+	answered := s.expect(d)
+	res, err := invoke(ctx, s.kind, "renew", s.kind.lock.Renew(s.owner.String(), s.counts(), d))
+	answered(res)
 	if err != nil {
 		return err
 	}
-	count, err := t.renewed(o.Reply, 0, o.Sent)
+	count, err := s.renewed(res.Reply, 0, res.Sent)
 	if err != nil {
-		return &BackendError{Op: "renew", Name: s.name, MayHaveRun: true, Err: err}
+		return &BackendError{Op: "renew", Name: h.name, MayHaveRun: true, Err: err}
 	}
 	if count == 0 {
-		t.lose(entry, watchdog.NotHeld)
-		return s.alive()
+		s.lose(entry, watchdog.NotHeld)
+		return h.alive()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.entry == entry { // else the answer is about holds that have ended
-		c.watchdog.Acknowledge(entry, o.Sent, d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entry == entry { // else the answer is about holds that have ended
+		c.watchdog.Acknowledge(entry, res.Sent, d)
 	}
-	return s.state()
+	return h.state()
 }
 
 // fixLease shortens the lease if [WithMaxHold] demands it; that is no error.
-func (s *single) fixLease(ctx context.Context, lease time.Duration) error {
-	t := s.owned
-	t.mu.Lock()
-	s.fixed = true
-	if t.entry != nil {
-		t.setRenewal()
+func (h *single) fixLease(ctx context.Context, lease time.Duration) error {
+	s := h.owned
+	s.mu.Lock()
+	h.fixed = true
+	if s.entry != nil {
+		s.setRenewal()
 	}
-	if !t.until.IsZero() {
-		lease = min(lease, time.Until(t.until).Truncate(time.Millisecond))
+	if !s.until.IsZero() {
+		lease = min(lease, time.Until(s.until).Truncate(time.Millisecond))
 	}
-	entry, err := t.entry, s.state()
-	t.mu.Unlock()
+	entry, err := s.entry, h.state()
+	s.mu.Unlock()
 	if err != nil || lease < MinLease {
 		return err
 	}
-	return s.renew(ctx, entry, lease)
+	return h.renew(ctx, entry, lease)
 }
 
-func (s *single) keepUntil(end time.Time) {
-	t := s.owned
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.keptUntil = later(t.keptUntil, end)
+func (h *single) retainUntil(end time.Time) {
+	s := h.owned
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retainedUntil = later(s.retainedUntil, end)
 }
 
-func (s *single) unlock() error {
-	t := s.owned
-	c := s.client()
+func (h *single) unlock() error {
+	s := h.owned
+	c := h.client()
 	if !c.tasks.Begin() { // Close has given it back
-		return s.alive()
+		return h.alive()
 	}
 	defer c.tasks.End()
-	deadline, held, lost, err := s.leave()
+	deadline, held, lost, err := h.leave()
 	if err != nil {
 		return err
 	}
 	if held {
-		defer t.unref()
+		defer s.unref()
 	}
 	if lost != nil {
 		if held {
-			c.releaseLater(t) // first: the hook may close the client
+			s.releaseLater() // first: the hook may close the client
 		}
-		c.tasks.Uncounted(func() { s.tellLoss(lost) })
+		c.tasks.Uncounted(func() { h.tellLoss(lost) })
 		return lost
 	}
 	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
-	err = t.unlock(ctx, deadline)
+	err = s.unlock(ctx, deadline)
 	switch {
 	case errors.Is(err, ErrLost):
-		c.tasks.Uncounted(func() { s.tellLoss(err) })
+		c.tasks.Uncounted(func() { h.tellLoss(err) })
 	case err == nil || errors.Is(err, ErrUntold):
-		c.tasks.Uncounted(s.tellReleased)
+		c.tasks.Uncounted(h.tellReleased)
 	}
 	return err
 }
@@ -157,94 +157,94 @@ func (s *single) unlock() error {
 // leave takes the hold off its owner's state, and returns until when it could have been
 // trusted, whether that still had it, and why it was lost if it was. After the last one
 // has left, nothing is renewed any more.
-func (s *single) leave() (deadline time.Time, held bool, lost, err error) {
-	t, dog := s.owned, s.client().watchdog
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.ended != nil {
-		return time.Time{}, false, nil, s.ended
+func (h *single) leave() (deadline time.Time, held bool, lost, err error) {
+	s, watch := h.owned, h.client().watchdog
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.ended != nil {
+		return time.Time{}, false, nil, h.ended
 	}
-	s.ended = problem(s.name, "this hold was unlocked before", ErrNotHeld)
-	if _, there := t.holds[s]; !there { // it was lost, and its key has gone
-		return time.Time{}, false, s.lost, nil
+	h.ended = problem(h.name, "this hold was unlocked before", ErrNotHeld)
+	if _, there := s.holds[h]; !there { // it was lost, and its key has gone
+		return time.Time{}, false, h.lost, nil
 	}
-	delete(t.holds, s)
+	delete(s.holds, h)
 	switch {
-	case s.lost != nil:
-	case len(t.holds) > 0:
-		deadline = dog.Deadline(t.entry)
-		t.setRenewal()
-	case !t.endWatch():
+	case h.lost != nil:
+	case len(s.holds) > 0:
+		deadline = watch.Deadline(s.entry)
+		s.setRenewal()
+	case !s.endWatch():
 		// The deadline has passed, and the watchdog is about to say so.
-		s.lost = t.lostError(t.because(watchdog.Unanswered, !s.fixed))
-		t.lost = s.lost
-		s.cancel(s.lost)
+		h.lost = s.lostError(s.because(watchdog.Unanswered, !h.fixed))
+		s.lost = h.lost
+		h.cancel(h.lost)
 	default:
-		deadline = t.deadline
+		deadline = s.deadline
 	}
-	s.cancel(nil) // no effect if it was cancelled with a cause before
-	return deadline, true, s.lost, nil
+	h.cancel(nil) // no effect if it was cancelled with a cause before
+	return deadline, true, h.lost, nil
 }
 
-func (s *single) detach() (Owner, error) {
-	t := s.owned
-	c, k := s.client(), t.kind
+func (h *single) detach() (Owner, error) {
+	s := h.owned
+	c, k := h.client(), s.kind
 	if k.lock.Adopt(protocol.Acquire{}, "").IsZero() {
 		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalid)
 	}
 	if !c.tasks.Begin() { // Close has given it back
-		return Owner{}, s.alive()
+		return Owner{}, h.alive()
 	}
 	defer c.tasks.End()
 	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
-	if err := t.takeOp(ctx); err != nil {
-		return Owner{}, t.notQuiet()
+	if err := s.takeOp(ctx); err != nil {
+		return Owner{}, notQuiet(s)
 	}
-	defer t.freeOp()
-	if !t.quiet(ctx) {
-		return Owner{}, t.notQuiet()
+	defer s.freeOp()
+	if !awaitQuiet(ctx, s) {
+		return Owner{}, notQuiet(s)
 	}
 	if k.otherSide != "" {
-		free, err := c.otherSide(ctx, t)
+		free, err := lockOtherSide(ctx, s)
 		if err != nil {
 			return Owner{}, err
 		}
 		defer free()
 	}
-	keyEnd, err := s.endUnreleased()
+	keyEnd, err := h.endUnreleased()
 	if err != nil {
 		return Owner{}, err
 	}
-	c.retire(k, t.owner, keyEnd.Add(retirement)) // op is still taken: nobody asks as this owner yet
-	t.unref()
-	return t.owner, nil
+	c.detached.add(k, s.owner, keyEnd.Add(retirement)) // op is still taken: nobody asks as this owner yet
+	s.unref()
+	return s.owner, nil
 }
 
 // endUnreleased is detach when nothing is under way. It returns when the key will have
 // gone.
-func (s *single) endUnreleased() (keyEnd time.Time, err error) {
-	t := s.owned
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := s.state(); err != nil {
+func (h *single) endUnreleased() (keyEnd time.Time, err error) {
+	s := h.owned
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := h.state(); err != nil {
 		return time.Time{}, err
 	}
-	if len(t.holds) != 1 || t.count != 1 {
-		return time.Time{}, problem(s.name, "its owner has nested holds", ErrReentrant)
+	if len(s.holds) != 1 || s.count != 1 {
+		return time.Time{}, problem(h.name, "its owner has nested holds", ErrReentrant)
 	}
-	if time.Now().Before(t.keptUntil) {
-		return time.Time{}, problem(s.name, "MinHold keeps it", ErrInvalid)
+	if time.Now().Before(s.retainedUntil) {
+		return time.Time{}, problem(h.name, "MinHold keeps it", ErrInvalid)
 	}
-	if !t.endWatch() { // the watchdog was about to say so
-		t.mu.Unlock()
-		t.lose(nil, watchdog.Unanswered)
-		t.mu.Lock()
-		return time.Time{}, s.state()
+	if !s.endWatch() { // the watchdog was about to say so
+		s.mu.Unlock()
+		s.lose(nil, watchdog.Unanswered)
+		s.mu.Lock()
+		return time.Time{}, h.state()
 	}
-	s.ended = problem(s.name, "this hold was detached", ErrNotHeld)
-	delete(t.holds, s)
-	t.setCount(0)
-	s.cancel(nil)
-	return later(t.keyEnd, time.Now().Add(s.client().config.lease)), nil
+	h.ended = problem(h.name, "this hold was detached", ErrNotHeld)
+	delete(s.holds, h)
+	s.setCount(0)
+	h.cancel(nil)
+	return later(s.keyEnd, time.Now().Add(h.client().config.lease)), nil
 }

@@ -21,28 +21,29 @@ func newID() string {
 	return string(b[:])
 }
 
-// memory is for how long Redis keeps a call's id: longer than it can take until
-// it is known what came of the call, be it by a waiter that bears an outage.
-func (c *Client) memory() time.Duration { return (outageTimeouts + 2) * c.config.timeout }
-
-// once identifies a call with an effect of its own.
-func (c *Client) once() protocol.Once { return protocol.Once{ID: newID(), Keep: c.memory()} }
+// once identifies a call with an effect of its own. Redis keeps the id for longer than
+// it can take until it is known what came of the call, be it by a waiter that bears an
+// outage.
+func once(c *Client) protocol.Once {
+	return protocol.Once{ID: newID(), TTL: (outageTimeouts + 2) * c.config.timeout}
+}
 
 // retryInBackground repeats a call in the background until Redis answers, or may soon
 // forget the call's id.
-func (c *Client) retryInBackground(k *kind, op string, ask script.Request) {
+func retryInBackground(k *kind, op string, request script.Request) {
+	c := k.client
 	c.tasks.Go(func() {
 		end := time.Now().Add(outageTimeouts * c.config.timeout)
 		for {
-			o := c.calls.Do(c.life, ask)
-			if o.Err == nil {
-				if untold := untold(k.name, ask, o); untold != nil {
+			res := c.calls.Do(c.life, request)
+			if res.Err == nil {
+				if untold := untold(k.name, request, res); untold != nil {
 					c.failed(k, Owner{}, untold)
 				}
 				return
 			}
-			if !o.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
-				c.failed(k, Owner{}, backendError(op, k.name, o))
+			if !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
+				c.failed(k, Owner{}, backendError(op, k.name, res))
 				return
 			}
 		}
@@ -51,62 +52,56 @@ func (c *Client) retryInBackground(k *kind, op string, ask script.Request) {
 
 // runDetached sends a call that must take effect even if its caller gives up: here
 // until ctx ends or the client's timeout has run out, and after that in the background.
-func (c *Client) runDetached(ctx context.Context, k *kind, op string, ask script.Request) (call.Result, error) {
+func runDetached(ctx context.Context, k *kind, op string, request script.Request) (call.Result, error) {
 	if k.invalid != nil {
 		return call.Result{}, k.invalid
 	}
+	c := k.client
 	if !c.tasks.Begin() {
 		return call.Result{}, problem(k.name, "", ErrClosed)
 	}
 	defer c.tasks.End()
-	o := c.calls.Do(ctx, ask)
-	if o.Err == nil {
-		return o, untold(k.name, ask, o)
+	res := c.calls.Do(ctx, request)
+	if res.Err == nil {
+		return res, untold(k.name, request, res)
 	}
 	if c.life.Err() != nil {
-		return o, problem(k.name, "", ErrClosed)
+		return res, problem(k.name, "", ErrClosed)
 	}
-	goesOn := len(o.Unknown) > 0 || o.WorthRepeating() || ctx.Err() != nil
+	goesOn := len(res.Unknown) > 0 || res.WorthRepeating() || ctx.Err() != nil
 	if goesOn {
-		c.retryInBackground(k, op, ask)
+		retryInBackground(k, op, request)
 	}
 	if ctx.Err() != nil {
-		return o, gaveUp(ctx, k.name)
+		return res, gaveUp(ctx, k.name)
 	}
-	return o, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: explained(o.Err)}
+	return res, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: explained(res.Err)}
 }
 
 // undo takes back, in the background, what a call that failed has taken, or may
 // have.
-func (a *acquisition) undo(taken bool) {
-	if undo := a.kind.waits.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !undo.IsZero() {
-		a.client.retryInBackground(a.kind, "release", undo)
+func undo(a *acquisition, taken bool) {
+	if release := a.kind.waits.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !release.IsZero() {
+		retryInBackground(a.kind, "release", release)
 	} else if leave := a.kind.waits.Leave(""); a.known() && !leave.IsZero() {
-		a.client.retryInBackground(a.kind, "leave", leave)
+		retryInBackground(a.kind, "leave", leave)
 	}
-}
-
-// op is what a [BackendError] calls waiting for what has no owner.
-func (k *kind) op() string {
-	if k.readOnly {
-		return "await"
-	}
-	return opAcquire
 }
 
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
 // leaves no hold. If it gives up, what it may have taken is given back.
-func (c *Client) await(ctx context.Context, k *kind, config lockConfig) error {
+func await(ctx context.Context, k *kind, config lockConfig) error {
 	started := time.Now()
-	err := c.awaitWithoutHooks(ctx, k, config)
+	err := awaitWithoutHooks(ctx, k, config)
 	if err != nil {
-		c.tellRefused(ctx, k, config.hooks, started, err)
+		tellRefused(ctx, k, config.hooks, started, err)
 	}
 	return err
 }
 
-// awaitWithoutHooks is await up to the hooks; see [Client.acquireWithoutHooks].
-func (c *Client) awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
+// awaitWithoutHooks is await up to the hooks; see [acquireWithoutHooks].
+func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
+	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now()}
 	if _, err := a.check(); err != nil {
 		return err
@@ -120,19 +115,19 @@ func (c *Client) awaitWithoutHooks(ctx context.Context, k *kind, config lockConf
 	}
 	waiting, stop := a.waiting(c.draining)
 	defer stop()
-	o := a.tryOrQueue(waiting, protocol.Acquire{Waiting: !a.config.oneTry})
-	done := o.Has(script.Done)
-	unsafe := done && !k.readOnly && o.Acknowledged < c.config.replicas
+	res := a.tryOrQueue(waiting, protocol.Acquire{Waiting: !a.config.oneTry})
+	done := res.Has(script.Done)
+	unsafe := done && !k.readOnly && res.Acknowledged < c.config.replicas
 	if done && !unsafe {
 		return nil
 	}
-	a.undo(unsafe)
+	undo(a, unsafe)
 	switch {
 	case unsafe:
-		return c.notReplicated(k.name, o)
-	case o.Err != nil:
-		return a.failure(waiting, o)
+		return c.notReplicated(k.name, res)
+	case res.Err != nil:
+		return a.failure(waiting, res)
 	default:
-		return a.refusal(o)
+		return a.refusal(res)
 	}
 }

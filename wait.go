@@ -24,158 +24,182 @@ const (
 // errWaitOver is the cause of a waiting context whose Wait has run out.
 var errWaitOver = errors.New("the wait is over")
 
+// attempts is what one acquire asks, and when: of one lock, of several, or of what has no
+// owner.
+type attempts interface {
+	// await waits until the next attempt is due. It reports false if ctx ends first.
+	await(ctx context.Context) bool
+	// attempt asks, and reports whether to ask again.
+	attempt(ctx context.Context) (again bool)
+}
+
+// acquireLoop is the only acquire loop. It reports false if ctx has ended it.
+func acquireLoop(ctx context.Context, a attempts) bool {
+	for a.await(ctx) {
+		if !a.attempt(ctx) {
+			return true
+		}
+	}
+	return false
+}
+
+// queued is an acquisition that waits its turn in this process, and asks as the head
+// of its queue.
+type queued struct {
+	*acquisition
+
+	waiter  *waitqueue.Waiter
+	request script.Request
+	tries   int         // how often it was refused
+	away    time.Time   // since when Redis has not answered; zero if it did
+	result  call.Result // of the last attempt
+}
+
 // waitInQueue waits behind those of this process who came before, and then asks
 // until the lock is acquired.
-func (a *acquisition) waitInQueue(ctx context.Context, w protocol.Acquire) call.Result {
+func (a *acquisition) waitInQueue(ctx context.Context, args protocol.Acquire) call.Result {
 	if a.state != nil && a.nothingToNestIn() {
 		return call.Result{Err: ErrClosed}
 	}
-	ahead := a.client.queues.Len(a.kind.queueKey(w.Owner))
+	key := a.kind.queueKey(args.Owner)
+	ahead := a.client.queues.Len(key)
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
 		a.tellWaiting(ahead)
 	}
-	ask := a.kind.waits.Acquire(w)
-	channel := a.kind.waits.Channel(w.Owner)
-	waiter := a.client.queues.Join(a.kind.queueKey(w.Owner), channel)
-	a.tries = 0
-	defer waiter.Leave()
+	q := &queued{
+		acquisition: a, request: a.kind.waits.Acquire(args),
+		waiter: a.client.queues.Join(key, a.kind.waits.Channel(args.Owner)),
+	}
+	defer q.waiter.Leave()
 	select {
-	case <-waiter.Head():
+	case <-q.waiter.Head():
 	case <-ctx.Done():
-		_, a.last = waiter.Retry()
+		_, a.last = q.waiter.Retry()
 		return call.Result{Err: context.Cause(ctx)}
 	}
-	var away time.Time // since when Redis has not answered; zero if it did
-	for {
-		if !a.awaitTurn(ctx, waiter) {
-			return call.Result{Err: context.Cause(ctx)}
-		}
-		o := a.try(ctx, waiter, ask)
-		switch {
-		case o.Has(script.Refused):
-			away = time.Time{}
-			a.refused(waiter, o)
-			a.tellWaiting(0)
-		case o.Err == nil:
-			waiter.RetryAt(time.Now().Add(a.afterMe()), nil)
-			return o
-		case a.bears(ctx, waiter, &o, &away):
-			waiter.RetryAt(time.Now().Add(call.LongestPause), a.last)
-			a.tellWaiting(0)
-		default:
-			waiter.Notify() // for the next in the queue: this attempt has learnt nothing
-			return o
-		}
+	if !acquireLoop(ctx, q) {
+		return call.Result{Err: context.Cause(ctx)}
 	}
+	return q.result
 }
 
-// tellWaiting tells the hooks, once, that the acquire has to wait.
-func (a *acquisition) tellWaiting(ahead int) {
-	if a.toldWaiting {
-		return
-	}
-	a.toldWaiting = true
-	if hooks := a.config.hooks; hooks.want(onWait) {
-		a.client.tasks.Uncounted(func() {
-			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label(), Ahead: ahead})
-		})
-	}
-}
-
-// awaitTurn waits until the queue's head should try: nobody has tried yet, it is
-// notified, or the time has come. It reports false if ctx ends first.
-func (a *acquisition) awaitTurn(ctx context.Context, waiter *waitqueue.Waiter) bool {
-	at, last := waiter.Retry()
+// await waits until the queue's head should try: nobody has tried yet, it is
+// notified, or the time has come.
+func (q *queued) await(ctx context.Context) bool {
+	at, last := q.waiter.Retry()
 	if last != nil {
-		a.last = last
+		q.last = last
 	}
 	if !at.IsZero() {
-		if !a.kind.config.polling {
-			waiter.Listen() // before every sleep: the one before may have had no need to
+		if !q.kind.config.polling {
+			q.waiter.Listen() // before every sleep: the one before may have had no need to
 		}
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		select {
-		case <-waiter.Wake():
+		case <-q.waiter.Wake():
 		case <-timer.C:
 		case <-ctx.Done():
 			return false
 		}
 	}
 	select {
-	case waiter.TrySlot() <- struct{}{}:
-		waiter.Taken()
+	case q.waiter.TrySlot() <- struct{}{}:
+		q.waiter.Taken()
 		return true
 	case <-ctx.Done():
-		waiter.Notify() // the wake-up that brought us here
+		q.waiter.Notify() // the wake-up that brought us here
+		return false
+	}
+}
+
+// attempt asks once, and notes what that says about the next attempt.
+func (q *queued) attempt(ctx context.Context) (again bool) {
+	res := q.try(ctx)
+	q.result = res
+	switch {
+	case res.Has(script.Refused):
+		q.away = time.Time{}
+		q.refused(res)
+		q.tellWaiting(0)
+		return true
+	case res.Err == nil:
+		q.waiter.RetryAt(time.Now().Add(q.afterMe()), nil)
+		return false
+	case q.bears(ctx, res):
+		q.waiter.RetryAt(time.Now().Add(call.LongestPause), q.last)
+		q.tellWaiting(0)
+		return true
+	default:
+		q.waiter.Notify() // for the next in the queue: this attempt has learnt nothing
 		return false
 	}
 }
 
 // try asks once, with the queue's try slot, which stays with an attempt that is given up
 // until that is over.
-func (a *acquisition) try(ctx context.Context, waiter *waitqueue.Waiter, ask script.Request) call.Result {
-	a.asked = true
-	o := a.client.calls.Do(ctx, ask)
-	a.unknown = append(a.unknown, o.Unknown...)
-	if n := len(o.Unknown); n > 0 && o.Unknown[n-1].Pending() {
-		f := o.Unknown[n-1]
-		if a.client.tasks.Go(func() {
-			defer waiter.Done()
-			a.client.calls.Outcome(f)
+func (q *queued) try(ctx context.Context) call.Result {
+	q.asked = true
+	res := q.client.calls.Do(ctx, q.request)
+	q.unknown = append(q.unknown, res.Unknown...)
+	if n := len(res.Unknown); n > 0 && res.Unknown[n-1].Pending() {
+		attempt := res.Unknown[n-1]
+		if q.client.tasks.Go(func() {
+			defer q.waiter.Done()
+			q.client.calls.Outcome(attempt)
 		}) {
-			return o
+			return res
 		}
 	}
-	waiter.Done()
-	return o
+	q.waiter.Done()
+	return res
 }
 
 // refused notes who holds the lock, and when to ask again at the latest.
-func (a *acquisition) refused(waiter *waitqueue.Waiter, o call.Result) {
+func (q *queued) refused(res call.Result) {
 	// What has passed its limit without an effect so far will have none.
-	a.unknown = slices.DeleteFunc(a.unknown, func(f *call.Attempt) bool { return f.Over().Before(o.Sent) })
-	a.last, a.refusedOnce = a.refusal(o), true
+	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Over().Before(res.Sent) })
+	q.last, q.refusedOnce = q.refusal(res), true
 	nap := longestSleep
-	if retry := protocol.ReadRetry(o.Reply); retry >= 0 { // else what it waits for does not expire
+	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire
 		nap = min(nap, retry)
 	}
-	if a.kind.config.polling {
-		nap = a.kind.config.backoff.pause(a.tries)
-		a.tries++
+	if q.kind.config.polling {
+		nap = q.kind.config.backoff.pause(q.tries)
+		q.tries++
 	}
-	waiter.RetryAt(time.Now().Add(nap), a.last)
+	q.waiter.RetryAt(time.Now().Add(nap), q.last)
 }
 
 // afterMe is when the next waiter should try, if nothing wakes it, after this one
 // has been let in.
-func (a *acquisition) afterMe() time.Duration {
+func (q *queued) afterMe() time.Duration {
 	switch {
-	case a.kind.shared:
+	case q.kind.shared:
 		return 0
-	case a.kind.config.polling:
-		return a.kind.config.backoff.pause(0)
+	case q.kind.config.polling:
+		return q.kind.config.backoff.pause(0)
 	default:
-		return min(a.lease, longestSleep)
+		return min(q.lease, longestSleep)
 	}
 }
 
 // bears reports whether to go on after a call that failed. Only one who has
 // been in touch with Redis bears its absence: for others it may be a wrong
 // address.
-func (a *acquisition) bears(ctx context.Context, waiter *waitqueue.Waiter, o *call.Result, away *time.Time) bool {
-	_, last := waiter.Retry()
+func (q *queued) bears(ctx context.Context, res call.Result) bool {
+	_, last := q.waiter.Retry()
 	if last != nil {
-		a.last = last
+		q.last = last
 	}
-	if ctx.Err() != nil || !o.WorthRepeating() {
+	if ctx.Err() != nil || !res.WorthRepeating() {
 		return false
 	}
-	inTouch := a.last != nil || moving(o.Why())
-	a.last = backendError(a.op, a.kind.name, *o)
+	inTouch := q.last != nil || moving(res.Why())
+	q.last = backendError(q.op, q.kind.name, res)
 	now := time.Now()
-	if away.IsZero() {
-		*away = now
+	if q.away.IsZero() {
+		q.away = now
 	}
-	return inTouch && now.Sub(*away) < outageTimeouts*a.client.config.timeout
+	return inTouch && now.Sub(q.away) < outageTimeouts*q.client.config.timeout
 }

@@ -22,7 +22,7 @@
 //
 // # Goroutines
 //
-// A listener has two: one makes wishes come true, one passes messages on. Close
+// A listener has two: one subscribes to what is wanted, one passes messages on. Close
 // stops both and waits. A call that a fault has delayed beyond its context goes
 // on in a goroutine of the driver's; [Server.Close] waits for those.
 package memdriver

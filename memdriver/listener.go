@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// listener keeps a miniredis subscriber in line with what is wished for.
+// listener keeps a miniredis subscriber in line with what is wanted.
 //
 // Publishing blocks miniredis until the message is read, so neither the reader
 // nor a caller of Subscribe may wait for miniredis: only apply does.
@@ -19,8 +19,8 @@ type listener struct {
 	subscriber *miniredis.Subscriber
 
 	mu     sync.Mutex
-	wished map[string]bool // false: subscribed, and no longer wished for
-	fresh  map[string]bool // wished, and to be confirmed
+	wanted map[string]bool // false: subscribed, and no longer wanted
+	fresh  map[string]bool // wanted, and to be confirmed
 	closed bool
 
 	wake           chan struct{} // capacity 1: there is something to apply
@@ -42,40 +42,40 @@ func (p *process) end() {
 func (d *Driver) Listen(sink func(driver.Event)) driver.Listener {
 	return &listener{
 		driver: d, sink: sink,
-		wished: map[string]bool{}, fresh: map[string]bool{},
+		wanted: map[string]bool{}, fresh: map[string]bool{},
 		wake:    make(chan struct{}, 1),
 		applied: process{stop: make(chan struct{})},
 		heard:   process{stop: make(chan struct{})},
 	}
 }
 
-// Subscribe wishes for a channel.
+// Subscribe asks for a channel.
 func (l *listener) Subscribe(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.wished[channel] {
+	if l.closed || l.wanted[channel] {
 		return
 	}
 	if l.subscriber == nil {
 		l.start()
 	}
-	l.wished[channel], l.fresh[channel] = true, true
+	l.wanted[channel], l.fresh[channel] = true, true
 	l.signal()
 }
 
-// Unsubscribe takes a wish back.
+// Unsubscribe takes that back.
 func (l *listener) Unsubscribe(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || !l.wished[channel] {
+	if l.closed || !l.wanted[channel] {
 		return
 	}
-	l.wished[channel] = false
+	l.wanted[channel] = false
 	delete(l.fresh, channel)
 	l.signal()
 }
 
-// start begins with the first wish. l.mu is held.
+// start begins with the first channel wanted. l.mu is held.
 func (l *listener) start() {
 	l.subscriber = l.driver.server.mini.NewSubscriber()
 	l.driver.mu.Lock()
@@ -89,8 +89,8 @@ func (l *listener) start() {
 func (l *listener) again() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for channel, wanted := range l.wished {
-		if wanted {
+	for channel, want := range l.wanted {
+		if want {
 			l.fresh[channel] = true
 		}
 	}
@@ -104,7 +104,7 @@ func (l *listener) signal() {
 	}
 }
 
-// apply makes wishes come true.
+// apply subscribes to what is wanted, and to nothing else.
 func (l *listener) apply() {
 	for {
 		select {
@@ -113,13 +113,13 @@ func (l *listener) apply() {
 		case <-l.wake:
 		}
 		l.mu.Lock()
-		wished, fresh := maps.Clone(l.wished), l.fresh
+		wanted, fresh := maps.Clone(l.wanted), l.fresh
 		l.fresh = map[string]bool{}
-		maps.DeleteFunc(l.wished, func(_ string, wanted bool) bool { return !wanted })
+		maps.DeleteFunc(l.wanted, func(_ string, want bool) bool { return !want })
 		l.mu.Unlock()
-		for channel, wanted := range wished {
+		for channel, want := range wanted {
 			switch {
-			case !wanted:
+			case !want:
 				l.unsubscribe(channel)
 			case fresh[channel]:
 				l.subscribe(channel)

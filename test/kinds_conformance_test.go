@@ -148,9 +148,9 @@ func waitAndLease(t *testing.T, p *place, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	start := time.Now()
-	_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(500*time.Millisecond), holdfast.FixedLease(time.Minute))
+	_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(2*time.Second), holdfast.FixedLease(time.Minute))
 	wantError(t, err, holdfast.ErrLocked)
-	if took := time.Since(start); took < 500*time.Millisecond || took > 2*time.Second {
+	if took := time.Since(start); took < 2*time.Second || took > 5*time.Second {
 		t.Errorf("gave up after %v", took)
 	}
 	_, err = k.against(c, name).Lock(background, holdfast.Wait(0))
@@ -249,12 +249,12 @@ func questions(t *testing.T, p *place, k *kind) {
 }
 
 func watchdogRenews(t *testing.T, p *place, k *kind) {
-	c, name := p.client(t, holdfast.WithLease(2*time.Second)), p.fresh(t, k)
+	c, name := p.client(t, holdfast.WithLease(5*time.Second)), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	ended := make(chan struct{})
-	go func() { // the lock is never free for two leases and more
+	go func() { // the lock is not free when the lease that it was acquired with is long over
 		defer close(ended)
-		_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(5*time.Second))
+		_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(8*time.Second))
 		wantError(t, err, holdfast.ErrLocked)
 	}()
 	<-ended

@@ -92,7 +92,7 @@ func TestPermitsRenewalNeverShortens(t *testing.T) {
 	})
 }
 
-// A batch has bundles of several sizes, and one whose key is no semaphore any
+// A batch has holds of several sizes, and one whose key is no semaphore any
 // more: each is answered for itself.
 func TestPermitsRenewalsInOneBatch(t *testing.T) {
 	permitsWorld(t, 9, func(t *testing.T, w *world) {
@@ -708,7 +708,7 @@ func TestPermitsAtClose(t *testing.T) {
 	})
 }
 
-// Whatever mixture of wishes waits, with crashes among the holders: nobody sleeps
+// Whatever mixture of requests waits, with crashes among the holders: nobody sleeps
 // while there is enough for it. Each round's time is known, so a waiter that was
 // not told shows as seconds.
 func TestNoWaiterSleepsBesidePermits(t *testing.T) {

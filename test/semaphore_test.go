@@ -144,7 +144,7 @@ func permitsTakenAreTold(t *testing.T, p *place) {
 	p.want(t, name, "5", "GET", name)
 }
 
-// permitsDoNotOverlap has several clients contend for bundles of several sizes.
+// permitsDoNotOverlap has several clients contend for several permits each, of several numbers.
 // Some holders crash, so to say: they give nothing back. At no time may more
 // permits be held and trusted than there are.
 func permitsDoNotOverlap(t *testing.T, p *place) {
@@ -401,10 +401,10 @@ func manyGetTheirTurn(t *testing.T, p *place) {
 
 // L17: more permits expire at once than Lua's stack can bear.
 func manyExpireAtOnce(t *testing.T, p *place) {
-	const bundles = 4
+	const holds = 4
 	name := fresh()
-	s := permitsOf(t, p, name, bundles*holdfast.MaxPermitsPerHold)
-	for range bundles {
+	s := permitsOf(t, p, name, holds*holdfast.MaxPermitsPerHold)
+	for range holds {
 		_ = must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold, holdfast.FixedLease(3*time.Second)))
 	}
 	waitFor(t, "all permits", func() bool {
@@ -412,7 +412,7 @@ func manyExpireAtOnce(t *testing.T, p *place) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return free == bundles*holdfast.MaxPermitsPerHold
+		return free == holds*holdfast.MaxPermitsPerHold
 	})
 }
 

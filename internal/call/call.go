@@ -91,7 +91,7 @@ func (r *Result) Has(code script.Code) bool { return r.Err == nil && r.Reply.Cod
 
 // Do sends a request until it is answered, ctx ends, the error is not one that
 // passes, or the timeout has run out.
-func (c *Caller) Do(ctx context.Context, ask script.Request) Result {
+func (c *Caller) Do(ctx context.Context, request script.Request) Result {
 	var r Result
 	end := time.Now().Add(c.config.Timeout)
 	pause, lates := firstPause, 0
@@ -101,8 +101,8 @@ func (c *Caller) Do(ctx context.Context, ask script.Request) Result {
 			return r
 		}
 		patience := min(c.config.Timeout/3, time.Until(end)) // the last one may begin late
-		a := c.Send(ask, patience)
-		one := a.Result(ctx, patience+c.acknowledging(ask))
+		a := c.Send(request, patience)
+		one := a.Result(ctx, patience+c.acknowledging(request))
 		switch {
 		case one.Err != nil:
 			r.failed(ctx, one.Err)

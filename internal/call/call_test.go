@@ -62,7 +62,7 @@ func (*server) Slotted() bool                                  { return false }
 func (*server) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
 func (*server) Listen(func(driver.Event)) driver.Listener      { return nil }
 
-var ask = script.Request{Script: driver.NewScript("x", "return 1"), Keys: []string{"k"}, Channel: "c", Args: []string{"a", "b"}}
+var request = script.Request{Script: driver.NewScript("x", "return 1"), Keys: []string{"k"}, Channel: "c", Args: []string{"a", "b"}}
 
 // calling runs f with a caller on s, whose timeout is 3 s.
 func calling(t *testing.T, s *server, f func(t *testing.T, c *Caller)) {
@@ -88,7 +88,7 @@ func TestFrame(t *testing.T) {
 	s := &server{answers: []answer{{code: script.Done}}}
 	calling(t, s, func(t *testing.T, c *Caller) {
 		now := time.Now().UnixMilli()
-		r := c.Do(t.Context(), ask)
+		r := c.Do(t.Context(), request)
 		if !r.Has(script.Done) || len(r.Unknown) > 0 || r.Acknowledged > 0 {
 			t.Errorf("%+v", r)
 		}
@@ -96,7 +96,7 @@ func TestFrame(t *testing.T) {
 		if limit, err := strconv.ParseInt(args[0], 10, 64); err != nil || limit <= now || limit > now+2000 {
 			t.Errorf("limit %q at %d", args[0], now)
 		}
-		if !slices.Equal(args[1:], []string{"c", "PUBLISH", "a", "b"}) || !slices.Equal(s.calls[0].Keys, ask.Keys) {
+		if !slices.Equal(args[1:], []string{"c", "PUBLISH", "a", "b"}) || !slices.Equal(s.calls[0].Keys, request.Keys) {
 			t.Errorf("%q, %q", s.calls[0].Keys, args)
 		}
 	})
@@ -125,7 +125,7 @@ func TestDo(t *testing.T) {
 			s := &server{answers: row.answers}
 			calling(t, s, func(t *testing.T, c *Caller) {
 				start := time.Now()
-				r := c.Do(t.Context(), ask)
+				r := c.Do(t.Context(), request)
 				if !errors.Is(r.Err, row.err) || r.Err == nil && r.Reply.Code != row.want {
 					t.Errorf("%v, %v", r.Reply.Code, r.Err)
 				}
@@ -146,7 +146,7 @@ func TestDo(t *testing.T) {
 // Silence says less than a refusal before it.
 func TestWhy(t *testing.T) {
 	calling(t, &server{answers: []answer{{err: errLoading}, {silent: true}}}, func(t *testing.T, c *Caller) {
-		r := c.Do(t.Context(), ask)
+		r := c.Do(t.Context(), request)
 		if !errors.Is(r.Err, ErrNoAnswer) || !errors.Is(r.Why(), errLoading) {
 			t.Errorf("%v, because of %v", r.Err, r.Why())
 		}
@@ -161,7 +161,7 @@ func TestCancelled(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			start := time.Now()
-			r := c.Do(ctx, ask)
+			r := c.Do(ctx, request)
 			if took := time.Since(start); !errors.Is(r.Err, context.DeadlineExceeded) || took != 100*time.Millisecond {
 				t.Errorf("%v after %v", r.Err, took)
 			}
@@ -184,7 +184,7 @@ func TestClosed(t *testing.T) {
 		if err := c.config.Tasks.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := c.Do(t.Context(), ask); !errors.Is(r.Err, ErrClosed) || len(r.Unknown) > 0 || s.sent() > 0 {
+		if r := c.Do(t.Context(), request); !errors.Is(r.Err, ErrClosed) || len(r.Unknown) > 0 || s.sent() > 0 {
 			t.Errorf("%+v, %d sent", r, s.sent())
 		}
 	})

@@ -29,7 +29,7 @@ var FairScripts = Scripts{
 	Release: load("fair", "release", "fair"),
 	Renew:   MutexScripts.Renew,
 	Adopt:   MutexScripts.Adopt,
-	Keep:    load("fair", "keep", "fair"),
+	Retain:  load("fair", "retain", "fair"),
 	Force:   load("fair", "force", "fair"),
 	Inspect: load("fair", "inspect", "fair"),
 	Leave:   load("fair", "leave", "fair"),
@@ -41,7 +41,7 @@ type Fair struct{ Mutex }
 
 // ask is a request about the line. The channels of its waiters all begin with that
 // of the lock.
-func (l Fair) ask(s *driver.Script, token bool, args ...string) script.Request {
+func (l Fair) request(s *driver.Script, token bool, args ...string) script.Request {
 	keys := []string{l.Name, FairQueueKey(l.Name), FairTimeoutsKey(l.Name), FairHeartbeatsKey(l.Name)}
 	if token {
 		keys = append(keys, TokenKey(l.Name))
@@ -51,40 +51,40 @@ func (l Fair) ask(s *driver.Script, token bool, args ...string) script.Request {
 
 // Acquire asks for the lock, and for a place in the line.
 func (l Fair) Acquire(a Acquire) script.Request {
-	ask := l.ask(FairScripts.Acquire, a.Token,
+	request := l.request(FairScripts.Acquire, a.Token,
 		millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), millis(l.TokenTTL), flag(a.Waiting), Released)
-	ask.Acknowledged = true
-	return ask
+	request.Acknowledged = true
+	return request
 }
 
 // Release gives it back, and tells the next in line.
 func (l Fair) Release(owner string, from, to int) script.Request {
-	return l.ask(FairScripts.Release, false, Released, owner, strconv.Itoa(from), strconv.Itoa(to))
+	return l.request(FairScripts.Release, false, Released, owner, strconv.Itoa(from), strconv.Itoa(to))
 }
 
 // Adopt replaces its owner, who hears of that where it hears that it is next.
 func (l Fair) Adopt(a Acquire, other string) script.Request {
-	ask := l.Mutex.Adopt(a, other)
-	ask.Channel = l.Channel(other)
-	return ask
+	request := l.Mutex.Adopt(a, other)
+	request.Channel = l.Channel(other)
+	return request
 }
 
-// Keep leaves it to nobody for a while, and tells the next in line.
-func (l Fair) Keep(owner string, from int, nobody string, rest time.Duration) script.Request {
-	return l.ask(FairScripts.Keep, false, Released, owner, strconv.Itoa(from), nobody, millis(rest))
+// Retain leaves it to nobody for a while, and tells the next in line.
+func (l Fair) Retain(owner string, from int, nobody string, rest time.Duration) script.Request {
+	return l.request(FairScripts.Retain, false, Released, owner, strconv.Itoa(from), nobody, millis(rest))
 }
 
 // Force takes it away.
 func (l Fair) Force(holders []string) script.Request {
-	return l.ask(FairScripts.Force, false, append([]string{Released}, holders...)...)
+	return l.request(FairScripts.Force, false, append([]string{Released}, holders...)...)
 }
 
 // Inspect asks how it stands, and who waits.
-func (l Fair) Inspect() script.Request { return l.ask(FairScripts.Inspect, l.Fenced) }
+func (l Fair) Inspect() script.Request { return l.request(FairScripts.Inspect, l.Fenced) }
 
 // Leave takes the owner out of the line.
 func (l Fair) Leave(owner string) script.Request {
-	return l.ask(FairScripts.Leave, false, Released, owner)
+	return l.request(FairScripts.Leave, false, Released, owner)
 }
 
 // Channel is the owner's own: only the next in line is told. So each waiter has a

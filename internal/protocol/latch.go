@@ -55,7 +55,7 @@ func (Latch) Leave(string) script.Request { return script.Request{} }
 func (l Latch) Channel(string) string { return LatchChannel(l.Name) }
 
 // ask is a call that has its effect once.
-func (l Latch) ask(which *driver.Script, o Once, args ...string) script.Request {
+func (l Latch) request(which *driver.Script, o Once, args ...string) script.Request {
 	return script.Request{
 		Script: which, Keys: append([]string{l.Name}, l.auxKeys()...), Channel: LatchChannel(l.Name),
 		Args: append(o.args(), args...),
@@ -65,11 +65,11 @@ func (l Latch) ask(which *driver.Script, o Once, args ...string) script.Request 
 func (l Latch) auxKeys() []string { return []string{CallsKey(l.Name), LatchZeroKey(l.Name)} }
 
 // Down lowers the count by one, unless it is zero.
-func (l Latch) Down(o Once) script.Request { return l.ask(latchScripts.down, o, Zero) }
+func (l Latch) Down(o Once) script.Request { return l.request(latchScripts.down, o, Zero) }
 
 // Set sets the count if it is zero; 0 deletes it.
 func (l Latch) Set(o Once, n int) script.Request {
-	return l.ask(latchScripts.set, o, NewCount, strconv.Itoa(n))
+	return l.request(latchScripts.set, o, NewCount, strconv.Itoa(n))
 }
 
 // ReadCount reads the refusal of a latch: the count, and the server's time, µs.

@@ -12,7 +12,7 @@ import (
 const MaxLeaseMillis = 999_999_999_999
 
 // Waitable builds the requests of what can be waited for. Mutex, Fair, Read, Write,
-// Bundle, Taking and Latch are.
+// PermitSet, Taking and Latch are.
 type Waitable interface {
 	// Acquire asks that an owner, who holds the lock so many times, holds it
 	// another number of times.
@@ -39,10 +39,10 @@ type Lock interface {
 	// Adopt asks that a.Owner holds the lock once, in the place of another one. The
 	// zero request says that holds of this kind have no owner to replace.
 	Adopt(a Acquire, other string) script.Request
-	// Keep asks that owner, who holds the lock from times at most, holds it no more, and
+	// Retain asks that owner, who holds the lock from times at most, holds it no more, and
 	// nobody for rest: another owner, that nobody is, stands in its place. The zero
 	// request says that this kind cannot.
-	Keep(owner string, from int, nobody string, rest time.Duration) script.Request
+	Retain(owner string, from int, nobody string, rest time.Duration) script.Request
 	// Force asks that none of these holds the lock.
 	Force(holders []string) script.Request
 	// Inspect asks how things stand; see [ReadState].

@@ -11,7 +11,7 @@ import (
 // Scripts are those of one kind of lock.
 type Scripts struct {
 	Acquire, Release, Renew, Adopt, Force, Inspect *driver.Script
-	Keep                                           *driver.Script // nil if a hold cannot be kept from others
+	Retain                                         *driver.Script // nil if a hold cannot be kept from others
 	Leave                                          *driver.Script // nil if waiting leaves nothing in Redis
 }
 
@@ -21,7 +21,7 @@ var MutexScripts = Scripts{
 	Release: load("mutex", "release"),
 	Renew:   load("mutex", "renew"),
 	Adopt:   load("mutex", "adopt"),
-	Keep:    load("mutex", "keep"),
+	Retain:  load("mutex", "retain"),
 	Force:   load("mutex", "force"),
 	Inspect: load("mutex", "inspect"),
 }
@@ -75,10 +75,10 @@ func (l Mutex) Adopt(a Acquire, other string) script.Request {
 	}
 }
 
-// Keep leaves it to nobody for a while.
-func (l Mutex) Keep(owner string, from int, nobody string, rest time.Duration) script.Request {
+// Retain leaves it to nobody for a while.
+func (l Mutex) Retain(owner string, from int, nobody string, rest time.Duration) script.Request {
 	return script.Request{
-		Script: MutexScripts.Keep, Keys: l.keys(false), Channel: l.Channel(owner),
+		Script: MutexScripts.Retain, Keys: l.keys(false), Channel: l.Channel(owner),
 		Args: []string{Released, owner, strconv.Itoa(from), nobody, millis(rest)},
 	}
 }
@@ -110,9 +110,9 @@ func (l Mutex) Channel(string) string {
 // AcquireAll takes several plain locks of one slot at once, for one owner: all or
 // none.
 func AcquireAll(names []string, each []Acquire) script.Request {
-	ask := script.Request{Script: multiAcquire, Keys: names, Args: []string{each[0].Owner}, Acknowledged: true}
+	request := script.Request{Script: multiAcquire, Keys: names, Args: []string{each[0].Owner}, Acknowledged: true}
 	for _, a := range each {
-		ask.Args = append(ask.Args, millis(a.Lease), strconv.Itoa(a.From), strconv.Itoa(a.To))
+		request.Args = append(request.Args, millis(a.Lease), strconv.Itoa(a.From), strconv.Itoa(a.To))
 	}
-	return ask
+	return request
 }

@@ -30,14 +30,14 @@ func InspectNumber(key string) script.Request {
 // Once makes a call without an owner have its effect once: Redis keeps its id for a
 // while.
 type Once struct {
-	ID   string        // 16 random bytes
-	Keep time.Duration // how long Redis keeps it
+	ID  string        // 16 random bytes
+	TTL time.Duration // how long Redis keeps it
 }
 
 // args are the arguments that such a call begins with.
 func (o Once) args(more ...int64) []string {
 	all := make([]string, 0, 2+len(more))
-	all = append(all, o.ID, millis(o.Keep))
+	all = append(all, o.ID, millis(o.TTL))
 	for _, n := range more {
 		all = append(all, strconv.FormatInt(n, 10))
 	}

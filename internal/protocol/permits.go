@@ -28,7 +28,7 @@ var permitsScripts = struct {
 // the times at which they expire. Whose they are does not stand in Redis.
 type Permits struct{ Name string }
 
-func (p Permits) ask(s *driver.Script, args ...string) script.Request {
+func (p Permits) request(s *driver.Script, args ...string) script.Request {
 	return script.Request{
 		Script: s, Keys: []string{p.Name, PermitsKey(p.Name)}, Channel: SemaphoreChannel(p.Name), Args: args,
 	}
@@ -36,9 +36,9 @@ func (p Permits) ask(s *driver.Script, args ...string) script.Request {
 
 // once is a call whose id Redis keeps for a while.
 func (p Permits) once(s *driver.Script, args []string) script.Request {
-	ask := p.ask(s, args...)
-	ask.Keys = append(ask.Keys, CallsKey(p.Name))
-	return ask
+	request := p.request(s, args...)
+	request.Keys = append(request.Keys, CallsKey(p.Name))
+	return request
 }
 
 // Set sets how many permits there are: always, or only if that was never set.
@@ -53,7 +53,7 @@ func (p Permits) Add(o Once, delta int) script.Request {
 
 // Lease asks that a permit is held for at least d. Its holder is told.
 func (p Permits) Lease(id string, d time.Duration) script.Request {
-	return p.ask(permitsScripts.lease, id, millis(d), PermitsChannel(p.Name))
+	return p.request(permitsScripts.lease, id, millis(d), PermitsChannel(p.Name))
 }
 
 // GiveBack releases these permits, if all of them are held, and tells their
@@ -65,7 +65,7 @@ func (p Permits) GiveBack(ids []string) script.Request {
 // release releases what is held of these, if at least so many are, and tells their
 // holders on a channel.
 func (p Permits) release(ids []string, least int, tell string) script.Request {
-	return p.ask(permitsScripts.release, append([]string{strconv.Itoa(least), tell}, ids...)...)
+	return p.request(permitsScripts.release, append([]string{strconv.Itoa(least), tell}, ids...)...)
 }
 
 // Force releases those of these permits, in hexadecimal digits, that are held.
@@ -79,38 +79,38 @@ func (p Permits) Force(holders []string) script.Request {
 }
 
 // Inspect asks for the permits that are held.
-func (p Permits) Inspect() script.Request { return p.ask(permitsScripts.inspect) }
+func (p Permits) Inspect() script.Request { return p.request(permitsScripts.inspect) }
 
-// Bundle is several permits of a [Permits] that are acquired, renewed and released
+// PermitSet is several permits of a [Permits] that are acquired, renewed and released
 // as one.
-type Bundle struct {
+type PermitSet struct {
 	Permits
 
 	IDs []string // raw
 }
 
 // Acquire asks for all of them.
-func (b Bundle) Acquire(a Acquire) script.Request {
-	ask := b.ask(permitsScripts.acquire, append([]string{millis(a.Lease), flag(a.Waiting)}, b.IDs...)...)
-	ask.Keys = append(ask.Keys, ReservationKey(b.Name))
-	ask.Acknowledged = true
-	return ask
+func (s PermitSet) Acquire(a Acquire) script.Request {
+	request := s.request(permitsScripts.acquire, append([]string{millis(a.Lease), flag(a.Waiting)}, s.IDs...)...)
+	request.Keys = append(request.Keys, ReservationKey(s.Name))
+	request.Acknowledged = true
+	return request
 }
 
 // Release asks for all, also for those that somebody has given back: one of them is
 // enough for the hold not to have been lost.
-func (b Bundle) Release(string, int, int) script.Request { return b.release(b.IDs, 1, "") }
+func (s PermitSet) Release(string, int, int) script.Request { return s.release(s.IDs, 1, "") }
 
 // Renew lets them live on.
-func (b Bundle) Renew(_ string, _ int, ttl time.Duration) script.Request {
+func (s PermitSet) Renew(_ string, _ int, ttl time.Duration) script.Request {
 	return script.Request{
-		Script: permitsScripts.renew, Keys: []string{PermitsKey(b.Name)},
-		Args: append([]string{millis(ttl), strconv.Itoa(len(b.IDs))}, b.IDs...),
+		Script: permitsScripts.renew, Keys: []string{PermitsKey(s.Name)},
+		Args: append([]string{millis(ttl), strconv.Itoa(len(s.IDs))}, s.IDs...),
 	}
 }
 
 // ReadRenewal reads how many of them are held, for how long, and which are not.
-func (Bundle) ReadRenewal(r script.Reply, i int) (Renewal, error) {
+func (PermitSet) ReadRenewal(r script.Reply, i int) (Renewal, error) {
 	texts, err := r.List(i)
 	if err != nil {
 		return Renewal{}, err
@@ -126,13 +126,13 @@ func (Bundle) ReadRenewal(r script.Reply, i int) (Renewal, error) {
 }
 
 // Adopt has nothing to ask: permits have no owner.
-func (Bundle) Adopt(Acquire, string) script.Request { return script.Request{} }
+func (PermitSet) Adopt(Acquire, string) script.Request { return script.Request{} }
 
-// Keep has nothing to ask: permits have no owner.
-func (Bundle) Keep(string, int, string, time.Duration) script.Request { return script.Request{} }
+// Retain has nothing to ask: permits have no owner.
+func (PermitSet) Retain(string, int, string, time.Duration) script.Request { return script.Request{} }
 
 // Leave asks that nobody stands back for it any more.
-func (b Bundle) Leave(string) script.Request { return leaveSemaphore(b.Name, b.IDs[0]) }
+func (s PermitSet) Leave(string) script.Request { return leaveSemaphore(s.Name, s.IDs[0]) }
 
 // Channel is one for all.
-func (b Bundle) Channel(string) string { return SemaphoreChannel(b.Name) }
+func (s PermitSet) Channel(string) string { return SemaphoreChannel(s.Name) }

@@ -14,11 +14,11 @@ import (
 // channel, arguments.
 func TestGoldenRequests(t *testing.T) {
 	one := Acquire{Owner: "c:1", From: 0, To: 1, Lease: 30 * time.Second, Token: true, Waiting: true}
-	once := Once{ID: "id", Keep: time.Minute}
+	once := Once{ID: "id", TTL: time.Minute}
 	mutex := Mutex{Name: "x", Fenced: true, TokenTTL: time.Hour}
 	fair := Fair{Mutex{Name: "x"}}
 	write := Write{Name: "x", WritersFirst: true}
-	bundle := Bundle{Permits{"x"}, []string{"p", "q"}}
+	set := PermitSet{Permits{"x"}, []string{"p", "q"}}
 	taking := Taking{Semaphore{"x"}, once, 2, "undo"}
 	line := "redisson_lock_queue:{x} redisson_lock_timeout:{x} holdfast_lock_waiting:{x}"
 	for want, got := range map[string]script.Request{
@@ -41,12 +41,12 @@ func TestGoldenRequests(t *testing.T) {
 		"release | x | redisson_rwlock:{x} | 1 c:1 1 0 {x}:":                                                   write.Release("c:1", 1, 0),
 		"renew | x |  | c:1:write 30000":                                                                       write.Renew("c:1", 1, 30*time.Second),
 		"leave | holdfast_next:{x} | redisson_rwlock:{x} | 0 c:1":                                              write.Leave("c:1"),
-		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 1 p q":                            bundle.Acquire(one),
-		"release | x {x}:timeout | redisson_sc:{x} | 1  p q":                                                   bundle.Release("", 1, 0),
-		"release | x {x}:timeout | redisson_sc:{x} | 1 holdfast_lost:{x} p":                                    bundle.GiveBack([]string{"p"}),
-		"renew | {x}:timeout |  | 30000 2 p q":                                                                 bundle.Renew("", 1, 30*time.Second),
-		"lease | x {x}:timeout | redisson_sc:{x} | p 1000 holdfast_lost:{x}":                                   bundle.Lease("p", time.Second),
-		"set | x {x}:timeout holdfast_calls:{x} | redisson_sc:{x} | id 60000 3 1":                              bundle.Set(once, 3, true),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 1 p q":                            set.Acquire(one),
+		"release | x {x}:timeout | redisson_sc:{x} | 1  p q":                                                   set.Release("", 1, 0),
+		"release | x {x}:timeout | redisson_sc:{x} | 1 holdfast_lost:{x} p":                                    set.GiveBack([]string{"p"}),
+		"renew | {x}:timeout |  | 30000 2 p q":                                                                 set.Renew("", 1, 30*time.Second),
+		"lease | x {x}:timeout | redisson_sc:{x} | p 1000 holdfast_lost:{x}":                                   set.Lease("p", time.Second),
+		"set | x {x}:timeout holdfast_calls:{x} | redisson_sc:{x} | id 60000 3 1":                              set.Set(once, 3, true),
 		"acquire | x holdfast_calls:{x} holdfast_next:{x} | redisson_sc:{x} | id 60000 2 1":                    taking.Acquire(one),
 		"undo | x holdfast_calls:{x} holdfast_next:{x} | redisson_sc:{x} | id 60000 2 undo":                    taking.Release("", 1, 0),
 		"leave | x holdfast_next:{x} | redisson_sc:{x} | id":                                                   taking.Leave(""),
@@ -67,7 +67,7 @@ func TestGoldenRequests(t *testing.T) {
 func TestWhatReplicasAcknowledge(t *testing.T) {
 	all := map[string]Waitable{
 		"mutex": Mutex{Name: "x"}, "fair": Fair{Mutex{Name: "x"}}, "read": Read{Name: "x"}, "write": Write{Name: "x"},
-		"permits": Bundle{Permits{"x"}, []string{"p"}}, "semaphore": Taking{Semaphore{"x"}, Once{}, 1, ""}, "latch": Latch{"x"},
+		"permits": PermitSet{Permits{"x"}, []string{"p"}}, "semaphore": Taking{Semaphore{"x"}, Once{}, 1, ""}, "latch": Latch{"x"},
 	}
 	for name, w := range all {
 		if got := w.Acquire(Acquire{To: 1}).Acknowledged; got != (name != "latch") {
@@ -77,7 +77,7 @@ func TestWhatReplicasAcknowledge(t *testing.T) {
 			t.Errorf("release of %s", name)
 		}
 		if l, ok := w.(Lock); ok {
-			if ask := l.Adopt(Acquire{}, "d:2"); ask.Acknowledged == ask.IsZero() {
+			if request := l.Adopt(Acquire{}, "d:2"); request.Acknowledged == request.IsZero() {
 				t.Errorf("adopt of %s", name)
 			}
 		}
@@ -111,10 +111,10 @@ func TestReadReplies(t *testing.T) {
 		}
 	}
 
-	found, err := Bundle{}.ReadRenewal(reply(nil, []any{"2", "1000", "-1", "r"}), 1)
+	found, err := PermitSet{}.ReadRenewal(reply(nil, []any{"2", "1000", "-1", "r"}), 1)
 	equal(found, Renewal{Count: 2, Lives: true, Left: time.Second, Gone: -time.Millisecond, Missing: []string{"r"}})
 	equal(err, nil)
-	if _, err := (Bundle{}).ReadRenewal(reply([]any{"2"}), 0); err == nil {
+	if _, err := (PermitSet{}).ReadRenewal(reply([]any{"2"}), 0); err == nil {
 		t.Error("one number was read as three")
 	}
 

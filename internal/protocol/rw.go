@@ -23,7 +23,7 @@ var (
 		Release: load("write", "release", "rw"),
 		Renew:   MutexScripts.Renew,
 		Adopt:   load("write", "adopt", "rw"),
-		Keep:    load("write", "keep", "rw"),
+		Retain:  load("write", "retain", "rw"),
 		Force:   load("write", "force", "rw"),
 		Inspect: rwInspect,
 		Leave:   load("write", "leave", "rw"),
@@ -55,14 +55,14 @@ func (l Read) keys(owner string, count int, first ...string) []string {
 
 // Acquire asks for one more read hold, or several.
 func (l Read) Acquire(a Acquire) script.Request {
-	ask := script.Request{
+	request := script.Request{
 		Script: ReadScripts.Acquire, Keys: l.keys(a.Owner, a.To, l.Name, ReservationKey(l.Name)), Acknowledged: true,
 		Args: []string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), ReadPrefix(l.Name)},
 	}
 	if a.Writes {
-		ask.Args = append(ask.Args, flag(true))
+		request.Args = append(request.Args, flag(true))
 	}
-	return ask
+	return request
 }
 
 // Release gives read holds back.
@@ -89,8 +89,8 @@ func (l Read) Adopt(a Acquire, other string) script.Request {
 	}
 }
 
-// Keep has nothing to ask: others may read beside it anyway.
-func (Read) Keep(string, int, string, time.Duration) script.Request { return script.Request{} }
+// Retain has nothing to ask: others may read beside it anyway.
+func (Read) Retain(string, int, string, time.Duration) script.Request { return script.Request{} }
 
 // Force takes it from readers.
 func (l Read) Force(holders []string) script.Request {
@@ -167,10 +167,10 @@ func (l Write) Adopt(a Acquire, other string) script.Request {
 	}
 }
 
-// Keep leaves it to nobody for a while.
-func (l Write) Keep(owner string, from int, nobody string, rest time.Duration) script.Request {
+// Retain leaves it to nobody for a while.
+func (l Write) Retain(owner string, from int, nobody string, rest time.Duration) script.Request {
 	return script.Request{
-		Script: WriteScripts.Keep, Keys: []string{l.Name}, Channel: RWChannel(l.Name),
+		Script: WriteScripts.Retain, Keys: []string{l.Name}, Channel: RWChannel(l.Name),
 		Args: []string{WriterReleased, owner, strconv.Itoa(from), nobody, millis(rest), ReadPrefix(l.Name)},
 	}
 }

@@ -47,7 +47,7 @@ func leaveSemaphore(name, waiter string) script.Request {
 // Semaphore is a number of permits at its name, which nobody holds.
 type Semaphore struct{ Name string }
 
-func (s Semaphore) ask(which *driver.Script, args []string, keys ...string) script.Request {
+func (s Semaphore) request(which *driver.Script, args []string, keys ...string) script.Request {
 	return script.Request{
 		Script: which, Keys: append([]string{s.Name, CallsKey(s.Name)}, keys...),
 		Channel: SemaphoreChannel(s.Name), Args: args,
@@ -57,16 +57,16 @@ func (s Semaphore) ask(which *driver.Script, args []string, keys ...string) scri
 // Add makes so many permits more available; if ifExists is set, only if there is a
 // semaphore.
 func (s Semaphore) Add(o Once, n int, ifExists bool) script.Request {
-	return s.ask(semaphoreScripts.add, append(o.args(int64(n)), flag(ifExists)))
+	return s.request(semaphoreScripts.add, append(o.args(int64(n)), flag(ifExists)))
 }
 
 // Set makes so many permits available, if there is no semaphore.
 func (s Semaphore) Set(o Once, n int) script.Request {
-	return s.ask(semaphoreScripts.set, o.args(int64(n)))
+	return s.request(semaphoreScripts.set, o.args(int64(n)))
 }
 
 // Drain takes all permits that are available.
-func (s Semaphore) Drain(o Once) script.Request { return s.ask(semaphoreScripts.drain, o.args(0)) }
+func (s Semaphore) Drain(o Once) script.Request { return s.request(semaphoreScripts.drain, o.args(0)) }
 
 // Taking is one acquire of so many permits of a [Semaphore], which has an id of its
 // own, and so has what takes it back.
@@ -78,20 +78,22 @@ type Taking struct {
 	Undo string // 16 random bytes
 }
 
-func (t Taking) ask(which *driver.Script, last string) script.Request {
+func (t Taking) request(which *driver.Script, last string) script.Request {
 	args := append(t.Once.args(int64(t.N)), last)
-	return t.Semaphore.ask(which, args, ReservationKey(t.Name))
+	return t.Semaphore.request(which, args, ReservationKey(t.Name))
 }
 
 // Acquire asks for the permits.
 func (t Taking) Acquire(a Acquire) script.Request {
-	ask := t.ask(semaphoreScripts.acquire, flag(a.Waiting))
-	ask.Acknowledged = true
-	return ask
+	request := t.request(semaphoreScripts.acquire, flag(a.Waiting))
+	request.Acknowledged = true
+	return request
 }
 
 // Release gives them back, if they were taken.
-func (t Taking) Release(string, int, int) script.Request { return t.ask(semaphoreScripts.undo, t.Undo) }
+func (t Taking) Release(string, int, int) script.Request {
+	return t.request(semaphoreScripts.undo, t.Undo)
+}
 
 // Leave asks that nobody stands back for it any more.
 func (t Taking) Leave(string) script.Request { return leaveSemaphore(t.Name, t.Once.ID) }

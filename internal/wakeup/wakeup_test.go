@@ -7,18 +7,18 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// wishes is a listener that writes down what it is asked for.
-type wishes struct {
+// recorder is a listener that writes down what it is asked for.
+type recorder struct {
 	log  []string
 	sink func(driver.Event)
 }
 
-func (w *wishes) Subscribe(channel string)   { w.log = append(w.log, "+"+channel) }
-func (w *wishes) Unsubscribe(channel string) { w.log = append(w.log, "-"+channel) }
-func (w *wishes) Close()                     {}
+func (w *recorder) Subscribe(channel string)   { w.log = append(w.log, "+"+channel) }
+func (w *recorder) Unsubscribe(channel string) { w.log = append(w.log, "-"+channel) }
+func (w *recorder) Close()                     {}
 
-func newHub() (*Hub, *wishes) {
-	w := &wishes{}
+func newHub() (*Hub, *recorder) {
+	w := &recorder{}
 	h := New(func(sink func(driver.Event)) driver.Listener { w.sink = sink; return w })
 	return h, w
 }

@@ -1,11 +1,11 @@
 -- renew: each of these permits shall be held for at least so long, if it is held.
 --
--- KEYS[i]    the permits that are held at the i-th bundle's semaphore
--- ARGV[4...] for each bundle: time to live, ms, 0 only asks; how many permits it
+-- KEYS[i]    the permits that are held at the i-th hold's semaphore
+-- ARGV[4...] for each hold: time to live, ms, 0 only asks; how many permits it
 --            has; their ids
 --
 -- {1, now, {held, first, last, id...}...}
---            for each bundle, as texts: how many of its permits are held; for how
+--            for each hold, as texts: how many of its permits are held; for how
 --            long all of those are, and for how long any is, ms, -1: for ever; the
 --            ids of those that are not held
 --

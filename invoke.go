@@ -1,0 +1,36 @@
+package holdfast
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// invoke is one call of a user's, from the checks to the errors.
+func invoke(ctx context.Context, k *kind, op string, request script.Request) (call.Result, error) {
+	if k.invalid != nil {
+		return call.Result{}, k.invalid
+	}
+	if timeIsUp(ctx) {
+		return call.Result{}, &BackendError{Op: op, Name: k.name, Err: call.ErrNoAnswer}
+	}
+	c := k.client
+	if err := c.begin(ctx, k.name); err != nil {
+		return call.Result{}, err
+	}
+	defer c.tasks.End()
+	open, stop := c.untilClosing(ctx)
+	defer stop()
+	res := c.calls.Do(open, request)
+	switch {
+	case res.Err == nil:
+		return res, untold(k.name, request, res)
+	case ctx.Err() != nil && !timeIsUp(ctx):
+		return res, gaveUp(ctx, k.name)
+	case c.closing.Err() != nil:
+		return res, problem(k.name, "", ErrClosed)
+	default:
+		return res, backendError(op, k.name, res)
+	}
+}

@@ -1,0 +1,129 @@
+package holdfast
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// This file ends holds that cannot be trusted any more, as the watchdog says.
+
+// lost and longHeld are called by the watchdog.
+func lost(e *watchdog.Entry, reason watchdog.Reason) {
+	e.Value.(*ownerState).lose(e, reason) //nolint:forcetypeassert // the watchdog's values are owners' states
+}
+
+func longHeld(e *watchdog.Entry) {
+	e.Value.(*ownerState).listen(e) //nolint:forcetypeassert // see lost
+}
+
+// lose ends every hold of the owner, once. entry says which run of holds the
+// news is of; nil means the present one.
+func (s *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
+	s.mu.Lock()
+	if s.lost != nil || entry != nil && entry != s.entry {
+		s.mu.Unlock()
+		return
+	}
+	why := s.lostError(s.because(reason, s.renewedLease() > 0))
+	forget := s.keyEnd
+	if reason == watchdog.NotHeld {
+		forget = time.Now()
+	}
+	s.lost = why
+	s.endWatch()
+	holds := make([]*single, 0, len(s.holds))
+	for h := range s.holds {
+		h.lost, h.lastDeadline = why, s.deadline
+		h.cancel(why)
+		holds = append(holds, h)
+	}
+	s.mu.Unlock()
+	if len(holds) == 0 {
+		return
+	}
+	c := s.kind.client
+	c.tasks.Go(func() {
+		for _, h := range holds {
+			c.tasks.Uncounted(func() { h.tellLoss(why) })
+		}
+		call.Sleep(c.closing, time.Until(forget))
+		if c.closing.Err() == nil { // else Close sees to it
+			s.forget(why)
+		}
+	})
+}
+
+// because says why holds are lost, which were being renewed or not. s.mu is held.
+func (s *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
+	switch {
+	case reason == watchdog.NotHeld:
+		return LostTaken
+	case !s.until.IsZero() && time.Until(s.until) < s.kind.client.config.margin+max(s.kind.client.config.lease, s.renewedLease())/50+10*time.Millisecond:
+		return LostMaxHoldOver
+	case !renewing:
+		return LostLeaseOver
+	}
+	return LostUnanswered
+}
+
+// lostError says why holds are lost. What failed last is told if that is why. s.mu is
+// held.
+func (s *ownerState) lostError(reason LostReason) *LostError {
+	lost := &LostError{Name: s.kind.name, Reason: reason}
+	if reason == LostUnanswered && s.failing != nil {
+		lost.Err = s.failing
+	}
+	return lost
+}
+
+// forget lets go of lost holds once their key is certainly gone: then nothing is
+// left to be given back, and many users never unlock such a hold.
+func (s *ownerState) forget(why error) {
+	s.mu.Lock()
+	if s.lost != why { //nolint:errorlint // the same loss, not one like it
+		s.mu.Unlock()
+		return
+	}
+	forgotten := len(s.holds)
+	clear(s.holds)
+	s.setCount(0)
+	unknown := len(s.pending) > 0
+	s.mu.Unlock()
+	if unknown {
+		s.releaseLater()
+	}
+	for range forgotten {
+		s.unref() // each hold had one
+	}
+}
+
+// listen makes a long hold hear of a forced unlock.
+func (s *ownerState) listen(entry *watchdog.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	channel := cmp.Or(s.kind.holderChannel, s.kind.waits.Channel(s.owner.String()))
+	if s.entry == entry && s.subscription == nil && channel != "" {
+		watch := s.kind.client.watchdog
+		s.subscription = s.kind.client.hub.Join(channel, func() { watch.Check(entry) })
+	}
+}
+
+// endWatch ends renewal and listening, and reports whether the holds could be
+// trusted until now. s.mu is held.
+func (s *ownerState) endWatch() bool {
+	if s.subscription != nil {
+		s.subscription.Leave()
+		s.subscription = nil
+	}
+	if s.entry == nil {
+		return false
+	}
+	watch := s.kind.client.watchdog
+	trusted := watch.Remove(s.entry)
+	s.deadline = watch.Deadline(s.entry)
+	s.entry = nil
+	return trusted
+}
