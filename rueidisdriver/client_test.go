@@ -43,9 +43,9 @@ func TestWrongPassword(t *testing.T) {
 	drivertest.CheckError(t, "wrong password", err, driver.Error{})
 }
 
-// TestDialGivenUp lets a call wait for a connection that a cancelled call has
+// TestDialCancelled lets a call wait for a connection that a cancelled call has
 // begun to make.
-func TestDialGivenUp(t *testing.T) {
+func TestDialCancelled(t *testing.T) {
 	server := redistest.Start(t)
 	hang := make(chan struct{}, 1)
 	hanging := make(chan struct{})

@@ -61,7 +61,7 @@ func closePromptly(t testing.TB, closeIt func()) {
 }
 
 // testKilled checks that a lost connection is followed by a confirmation of
-// every wish, and that the connection then works.
+// every wanted subscription, and that the new connection works.
 func testKilled(t *testing.T, target Target) {
 	d, l, r := listen(t, target)
 	channels := make([]string, 20)

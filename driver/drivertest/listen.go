@@ -219,7 +219,8 @@ func testTwoListeners(t *testing.T, target Target) {
 	awaitSubscribers(t, target, channel, 0)
 }
 
-// testFromSink changes the wishes from within the sink, which must not deadlock.
+// testFromSink subscribes and unsubscribes from within the sink, which must not
+// deadlock.
 func testFromSink(t *testing.T, target Target) {
 	d, r := target.Open(t), newRecorder()
 	a, b := unique("from-sink"), unique("from-sink")
@@ -240,8 +241,8 @@ func testFromSink(t *testing.T, target Target) {
 	awaitSubscribers(t, target, a, 0)
 }
 
-// testConcurrent lets many goroutines wish for and give up the same channels,
-// and checks that what stands in the end is what was wished last.
+// testConcurrent has many goroutines subscribe to and unsubscribe from the same
+// channels. The last call for each channel decides.
 func testConcurrent(t *testing.T, target Target) {
 	d, l, r := listen(t, target)
 	channels := make([]string, 20)
