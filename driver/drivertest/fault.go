@@ -20,20 +20,24 @@ const (
 	quiet = 6 * time.Second
 )
 
-// deliver publishes until a message arrives. Publishing may fail while servers
-// change roles.
 func deliver(t testing.TB, d driver.Driver, r *recorder, channel string) {
+	t.Helper()
+	deliverWithin(t, noticed, d, r, channel)
+}
+
+// deliverWithin publishes until a message arrives. Publishing may fail while
+// connections end and servers change roles.
+func deliverWithin(t testing.TB, limit time.Duration, d driver.Driver, r *recorder, channel string) {
 	t.Helper()
 	payload := unique("delivery")
 	var failure error
-	within(t, noticed, "a message on "+channel, func() bool {
+	within(t, limit, "a message on "+channel, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if err := announceOnce(ctx, d, channel, payload); err != nil && err.Error() != fmt.Sprint(failure) {
 			failure = err
 			t.Logf("publishing on %s: %v", channel, err)
 		}
-		time.Sleep(10 * time.Millisecond) // lets the message arrive, or the servers change
 		return r.received(channel, payload)
 	})
 }
