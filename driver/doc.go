@@ -8,14 +8,13 @@
 //
 // # What an adapter must promise
 //
-// Eval sends the call to the primary that owns the keys, and sends it once.
-// The client's own retries are switched off for it, because a repeated call is
-// decided on in one place, and that place is not the adapter. Two repetitions
-// are allowed, since both happen only after the server has said that it did
-// nothing: EVAL after NOSCRIPT, and the same call to another node after MOVED
-// or ASK. Eval never returns a reply that belongs to another call. It may
-// return late: the caller stops waiting on its own clock and is prepared for an
-// answer that nobody waits for any more.
+// Eval sends the call to the primary that owns the keys, and sends it once. The
+// client's own retries are switched off for it, because holdfast itself decides
+// whether a call is repeated. Two repetitions are allowed, since both happen only
+// after the server has said that it did nothing: EVAL after NOSCRIPT, and the same
+// call to another node after MOVED or ASK. Eval never returns a reply that belongs
+// to another call. It may return after its context has ended: the caller has
+// stopped waiting by then.
 //
 // An error from Eval is an [*Error]. MayHaveRun is false only when it is
 // certain that the script did not run; a lost reply is never certain.
@@ -24,23 +23,22 @@
 // to the same server on the same connection, because Redis counts the replicas
 // that have what that connection has seen. Eval never sends WAIT. A script that
 // is sent again, after NOSCRIPT, MOVED or ASK, is followed by a WAIT of its own;
-// what was answered to a WAIT behind a script that did not run says nothing, and
-// is dropped. Once the script has been answered the call is a success: whatever
-// happens to WAIT then, the reply is returned, with 0 acknowledgements if their
-// number is not known. The client's read timeout does not cut WAIT short, and the
-// deadline of the context does. A call that waits for replicas does not hold up
-// other calls.
+// the reply to a WAIT behind a script that did not run is dropped. Once the script
+// has been answered the call is a success: whatever happens to WAIT then, the reply
+// is returned, with 0 acknowledgements if their number is not known. The client's
+// read timeout does not cut WAIT short, and the deadline of the context does. A call
+// that waits for replicas does not hold up other calls.
 //
-// A Listener holds wishes, not steps. Subscribe and Unsubscribe write down what
-// is wanted and return at once; the adapter's own goroutines make it so, again
-// after every lost connection, for as long as the wish stands. Each
-// confirmation by the server is delivered as a Subscribed event, the first one
-// and every later one, since a message may have been lost in between. Events of
-// one channel arrive in the server's order. The sink must not block.
+// A Listener keeps a set of wanted subscriptions. Subscribe and Unsubscribe change
+// the set and return at once. The adapter's own goroutines bring the server in line
+// with it, and again after every lost connection. Each confirmation by the server is
+// delivered as a Subscribed event, the first one and every later one, since a
+// message may have been lost in between. Events of one channel arrive in the
+// server's order. The sink must not block.
 //
 // # Goroutines
 //
-// Eval and EvalReplicated start none that outlives the client's own timeouts. A Listener owns
-// the goroutines it starts; Close stops them and waits until they are gone.
-// The wrapped client is never closed by an adapter.
+// Eval and EvalReplicated start none that outlives the client's own timeouts. A
+// Listener owns the goroutines it starts; Close stops them and waits until they are
+// gone. The wrapped client is never closed by an adapter.
 package driver

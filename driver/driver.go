@@ -72,9 +72,9 @@ type Driver interface {
 // Listener keeps channels subscribed. It listens in the way that matches
 // [Driver.PublishCommand].
 type Listener interface {
-	// Subscribe wishes for a channel; Unsubscribe takes the wish back. Neither
-	// blocks, and doing either twice is doing it once. After Close both do
-	// nothing.
+	// Subscribe adds a channel to the wanted subscriptions, and Unsubscribe removes
+	// it. Neither blocks, and doing either twice is doing it once. After Close both
+	// do nothing.
 	Subscribe(channel string)
 	Unsubscribe(channel string)
 

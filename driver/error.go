@@ -38,7 +38,7 @@ func ServerError(message string, err error) *Error {
 	}
 	switch {
 	case strings.HasPrefix(strings.TrimPrefix(message, "ERR "), "Protocol error: unauthenticated "):
-		word = "NOAUTH" // what a request that is too long for it gets instead
+		word = "NOAUTH" // the reply to a long request before AUTH
 	case word != strings.ToUpper(word), word == "ACL": // as in ACL failure in script
 		word = "ERR" // which was cut off
 	}
@@ -47,18 +47,18 @@ func ServerError(message string, err error) *Error {
 	return failure
 }
 
-// classify says what the word means that an error reply begins with.
+// classify interprets the first word of an error reply.
 func classify(word string) *Error {
 	switch word {
 	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK":
-		// Said before the script starts.
+		// Replied before the script starts.
 		return &Error{Transient: true}
 	case "READONLY", "NOREPLICAS", "MISCONF", "OOM", "UNKILLABLE":
-		// Said by the first command that writes, or before the script starts.
-		// Our scripts write nothing before they may be told so.
+		// Replied by the first command that writes, or before the script starts. Our
+		// scripts write nothing before that command.
 		return &Error{Transient: true}
 	case "NOAUTH", "WRONGPASS", "NOPERM", "CROSSSLOT", "NOSCRIPT":
-		// NOPERM is about the call. What a script is not allowed is an ERR.
+		// NOPERM refuses the call. A command that a script may not run is an ERR.
 		return &Error{}
 	default:
 		// ERR, WRONGTYPE and the like may come from inside the script, and Redis
@@ -86,7 +86,7 @@ func betweenNodes(message string) bool {
 func ConnectionError(err error, notSent bool) *Error {
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
-		// The server is not who it should be, and will not be a little later.
+		// A retry meets the same certificate.
 		return &Error{Err: err}
 	}
 	return &Error{MayHaveRun: !notSent, Transient: true, Err: err}

@@ -25,41 +25,42 @@
 // connection, and after NOSCRIPT another pipeline with EVAL and WAIT. If replicas
 // are late just then, the first WAIT takes up to the timeout as well. Each call
 // keeps a connection of the pool to itself until its WAIT is answered, so a
-// program that makes many calls at once needs as large a PoolSize. The pipeline
+// program that makes many calls at once needs a PoolSize of as many. The pipeline
 // is sent through [redis.Client.WithTimeout], on the same pool, so that the
 // ReadTimeout begins to count only after WAIT's own timeout; a wrapper around the
 // client that lacks this method is left with its own ReadTimeout. WAIT is not given
 // more time than the context has left, so the context's deadline is kept
 // without ContextTimeoutEnabled, too, while the server answers.
 //
-// On a cluster the pipeline goes through the client of the node in charge, and
-// only hooks that this one has see it. After MOVED or ASK it is sent to the node
-// that was named, on a connection made for this one call, which no hooks
-// see. READONLY is left to the caller.
+// On a cluster the pipeline goes through the client of the node that owns the slot,
+// and only the hooks of that client see it. After MOVED or ASK it is sent to the
+// named node, on a connection made for this one call, which no hooks see. READONLY
+// is left to the caller.
 //
 // # Listening
 //
-// A [driver.Listener] is written down in three places: the wishes, of which the
-// listener has one per channel, the links, of which it has one per node, and
-// the orders that a link has still to send. One mutex, the listener's, guards
-// all of them. It is never held during I/O, nor while the sink is called.
+// A [driver.Listener] has a subscription for each channel that is wanted, a
+// connection for each node that is subscribed to, and for each connection the
+// requests to subscribe and unsubscribe that are not sent or not answered yet. One
+// mutex, the listener's, guards all of them. It is never held during I/O, nor while
+// the sink is called.
 //
 // These goroutines are owned by the listener, and Close waits for them:
 //
-//   - the placer, one a listener. It gives every wish without a link the link
-//     of the node in charge: on a cluster with sharded pub/sub the primary of
-//     the channel's slot, and everywhere else one node for all.
-//   - the writer of each link. It dials, sends the orders and a PING when
+//   - the assigner, one a listener. It assigns every subscription without a
+//     connection to one: on a cluster with sharded pub/sub to the primary of the
+//     channel's slot, and everywhere else to one node for all.
+//   - the writer of each connection. It dials, sends the requests, and a PING when
 //     nothing came for a while, and closes the connection in the end.
-//   - the reader of each link. It waits for what the server says and calls the
-//     sink. So the sink is called by one goroutine a node.
+//   - the reader of each connection. It waits for messages and calls the sink. So
+//     the sink is called by one goroutine a node.
 //
-// A link that fails in any way, or that leaves a PING unanswered for 1.5 s, is
-// closed; so a silent connection is given up after 3 to 4.5 s. Its wishes go back
-// to the placer, which looks up the node again, after 50 ms at first and 1 s at
-// most. So does a single wish that a server refuses (no permission, or the slot
-// has moved) or drops by itself. No failure is reported: what there is to see is
-// the Subscribed event that follows when it is over.
+// A connection that fails in any way, or that leaves a PING unanswered for 1.5 s,
+// is closed; so a silent connection is given up after 3 to 4.5 s. Its subscriptions
+// go back to the assigner, which looks up the node again, after 50 ms at first and
+// 1 s at most. So does a single subscription that a server refuses (no permission,
+// or the slot has moved) or ends by itself. No failure is reported: what there is to
+// see is the Subscribed event that follows when it is over.
 //
 // PubSub.Channel is not used, since it does not notice that pongs stay away.
 //

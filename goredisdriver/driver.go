@@ -72,7 +72,7 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 	if known := d.publish.Load(); known != nil {
 		return *known, nil
 	}
-	if err := d.usable(); err != nil {
+	if err := d.checkClient(); err != nil {
 		return "", err
 	}
 	if d.cluster == nil {
@@ -99,8 +99,8 @@ func (d *Driver) remember(sharded bool) string {
 	return command
 }
 
-// usable returns an error if the client can never be right.
-func (d *Driver) usable() error {
+// checkClient returns an error if the client can never be right.
+func (d *Driver) checkClient() error {
 	if _, ring := d.rdb.(*redis.Ring); ring {
 		return &driver.Error{Err: ErrRing}
 	}

@@ -28,7 +28,7 @@ func classify(err error, written bool) *driver.Error {
 	return failure
 }
 
-// neverConnected tells the errors that arise before there is a connection. It
+// neverConnected reports whether an error arose before there was a connection. It
 // matters after MOVED or ASK: the first node was written to, but it refused.
 func neverConnected(err error) bool {
 	var op *net.OpError
@@ -38,7 +38,7 @@ func neverConnected(err error) bool {
 		errors.Is(err, redis.ErrClosed)
 }
 
-// isReply tells whether a server sent the error.
+// isReply reports whether a server sent the error.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)

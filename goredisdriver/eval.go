@@ -14,21 +14,21 @@ import (
 // All errors are [*driver.Error]. A context that has ended already is one with
 // MayHaveRun false.
 func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
-	if err := d.usable(); err != nil {
+	if err := d.checkClient(); err != nil {
 		return nil, err
 	}
 	reply, err := d.send(ctx, "evalsha", call.Script.SHA(), call)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = d.send(ctx, "eval", call.Script.Source(), call)
 	}
-	d.suspect(ctx, err)
+	d.reloadNodes(ctx, err)
 	return reply, err
 }
 
-// suspect has the nodes looked up again if none has answered. One may have been
-// replaced. go-redis finds out when it repeats a command, and otherwise not
-// before ten seconds have passed.
-func (d *Driver) suspect(ctx context.Context, err error) {
+// reloadNodes has the nodes of a cluster looked up again if none has answered, since
+// one may have been replaced. go-redis finds out when it repeats a command, and
+// otherwise not before ten seconds have passed.
+func (d *Driver) reloadNodes(ctx context.Context, err error) {
 	if err != nil && d.cluster != nil && !isReply(err) {
 		d.cluster.ReloadState(ctx) // returns at once
 	}
@@ -43,8 +43,8 @@ func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) 
 	return result(cmd, err, body)
 }
 
-// command returns what runs a script, and the argument that knows whether it
-// was sent.
+// command returns the command that runs a script, and the argument of it that
+// records whether it was written.
 func command(ctx context.Context, name, text string, call driver.Call) (onceCmd, *scriptText) {
 	body := &scriptText{text: text}
 	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
@@ -60,7 +60,7 @@ func command(ctx context.Context, name, text string, call driver.Call) (onceCmd,
 	return cmd, body
 }
 
-// result returns what came of a command.
+// result returns a command's reply, or its error, in the port's types.
 func result(cmd onceCmd, err error, body *scriptText) (any, error) {
 	if err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped, and so do its hooks
 		return nil, nil //nolint:nilnil // nil is what the script replied

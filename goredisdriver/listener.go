@@ -11,32 +11,32 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// listener keeps the wishes and places them on links. The package comment says
-// which goroutine does what.
+// listener keeps the subscriptions and assigns them to connections. The package
+// comment says which goroutine does what.
 type listener struct {
-	driver *Driver
-	sink   func(driver.Event)
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	wake   chan struct{} // tells the placer that there is a wish without a link
-	work   sync.WaitGroup
+	driver     *Driver
+	sink       func(driver.Event)
+	ctx        context.Context // ends with Close
+	cancel     context.CancelFunc
+	wake       chan struct{} // tells the assigner that a subscription has no connection
+	goroutines sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows, and the links' channels and orders
-	closed bool
-	wishes map[string]*wish
-	loose  map[string]*wish // the wishes that have no link
-	links  map[any]*link    // by source.key
+	mu            sync.Mutex // guards what follows, and some fields of the connections
+	closed        bool
+	subscriptions map[string]*subscription // by channel
+	unassigned    map[string]*subscription // those without a connection
+	conns         map[any]*conn            // by server.key
 }
 
-// wish is a channel that somebody wants to hear.
-type wish struct {
-	link     *link     // nil while loose
-	failures int       // since the last confirmation
-	after    time.Time // when to place it
+// subscription is one that is wanted, whether the server has confirmed it or not.
+type subscription struct {
+	conn      *conn     // nil while unassigned
+	failures  int       // since the last confirmation
+	notBefore time.Time // when it may be assigned
 }
 
-// source is where a channel is to be subscribed.
-type source struct {
+// server is where a channel is to be subscribed.
+type server struct {
 	key     any // equal for the same node
 	sharded bool
 	open    func(context.Context, ...string) *redis.PubSub // no I/O without channels
@@ -47,44 +47,44 @@ type source struct {
 func (d *Driver) Listen(sink func(driver.Event)) driver.Listener {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &listener{
-		driver: d,
-		sink:   sink,
-		ctx:    ctx,
-		cancel: cancel,
-		wake:   make(chan struct{}, 1),
-		wishes: make(map[string]*wish),
-		loose:  make(map[string]*wish),
-		links:  make(map[any]*link),
+		driver:        d,
+		sink:          sink,
+		ctx:           ctx,
+		cancel:        cancel,
+		wake:          make(chan struct{}, 1),
+		subscriptions: make(map[string]*subscription),
+		unassigned:    make(map[string]*subscription),
+		conns:         make(map[any]*conn),
 	}
-	l.work.Go(l.place)
+	l.goroutines.Go(l.run)
 	return l
 }
 
-// Subscribe wishes for a channel.
+// Subscribe adds a channel to those that are wanted.
 func (l *listener) Subscribe(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.wishes[channel] != nil {
+	if l.closed || l.subscriptions[channel] != nil {
 		return
 	}
-	w := new(wish)
-	l.wishes[channel] = w
-	l.loose[channel] = w
-	poke(l.wake)
+	s := new(subscription)
+	l.subscriptions[channel] = s
+	l.unassigned[channel] = s
+	notify(l.wake)
 }
 
-// Unsubscribe takes a wish back.
+// Unsubscribe removes a channel from those that are wanted.
 func (l *listener) Unsubscribe(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := l.wishes[channel]
-	if l.closed || w == nil {
+	s := l.subscriptions[channel]
+	if l.closed || s == nil {
 		return
 	}
-	delete(l.wishes, channel)
-	delete(l.loose, channel)
-	if w.link != nil {
-		w.link.leave(channel)
+	delete(l.subscriptions, channel)
+	delete(l.unassigned, channel)
+	if s.conn != nil {
+		s.conn.unsubscribe(channel)
 	}
 }
 
@@ -94,15 +94,15 @@ func (l *listener) Close() {
 	l.closed = true
 	l.mu.Unlock()
 	l.cancel()
-	l.work.Wait()
+	l.goroutines.Wait()
 }
 
-// place is the placer.
-func (l *listener) place() {
+// run is the assigner.
+func (l *listener) run() {
 	for {
 		due, pause := l.due()
 		if len(due) > 0 {
-			l.placeAll(due)
+			l.assignAll(due)
 			continue
 		}
 		timer := time.NewTimer(pause)
@@ -117,8 +117,8 @@ func (l *listener) place() {
 	}
 }
 
-// due returns the loose channels whose time has come and, if there are none,
-// how long it is until there may be one.
+// due returns the unassigned channels whose time has come and, if there are
+// none, how long it is until there may be one.
 func (l *listener) due() (channels []string, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,8 +126,8 @@ func (l *listener) due() (channels []string, pause time.Duration) {
 	if l.closed {
 		return nil, pause
 	}
-	for channel, w := range l.loose {
-		wait := time.Until(w.after)
+	for channel, s := range l.unassigned {
+		wait := time.Until(s.notBefore)
 		if wait <= 0 {
 			channels = append(channels, channel)
 		}
@@ -136,77 +136,77 @@ func (l *listener) due() (channels []string, pause time.Duration) {
 	return channels, pause
 }
 
-func (l *listener) placeAll(channels []string) {
+func (l *listener) assignAll(channels []string) {
 	for i, channel := range channels {
-		src, err := l.driver.source(l.ctx, channel)
+		at, err := l.driver.serverOf(l.ctx, channel)
 		if err != nil {
-			// No node could say who is in charge. The others would wait for
+			// No node could say which one owns the slot. The others would wait for
 			// the same answer, so all of them try again later.
 			l.mu.Lock()
 			l.postpone(channels[i:])
 			l.mu.Unlock()
 			return
 		}
-		l.assign(channel, src)
+		l.assign(channel, at)
 	}
 }
 
-// source finds the node that a channel is to be subscribed at.
-func (d *Driver) source(ctx context.Context, channel string) (source, error) {
+// serverOf returns where a channel is to be subscribed.
+func (d *Driver) serverOf(ctx context.Context, channel string) (server, error) {
 	command, err := d.PublishCommand(ctx)
 	switch {
 	case err != nil:
-		return source{}, err
+		return server{}, err
 	case command == publish:
-		return source{key: publish, open: d.rdb.Subscribe}, nil
+		return server{key: publish, open: d.rdb.Subscribe}, nil
 	case d.cluster == nil:
-		return source{key: spublish, sharded: true, open: d.rdb.SSubscribe}, nil
+		return server{key: spublish, sharded: true, open: d.rdb.SSubscribe}, nil
 	}
 	node, err := d.cluster.MasterForKey(ctx, channel)
 	if err != nil {
-		return source{}, err
+		return server{}, err
 	}
-	return source{key: node, sharded: true, open: node.SSubscribe}, nil
+	return server{key: node, sharded: true, open: node.SSubscribe}, nil
 }
 
-// assign gives a loose wish its link and makes the link if need be.
-func (l *listener) assign(channel string, src source) {
+// assign gives a subscription its connection, and makes that if there is none.
+func (l *listener) assign(channel string, at server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := l.loose[channel]
-	if w == nil || l.closed {
+	s := l.unassigned[channel]
+	if s == nil || l.closed {
 		return
 	}
-	k := l.links[src.key]
-	if k == nil {
-		k = newLink(l, src)
-		l.links[src.key] = k
-		l.work.Go(k.run)
+	c := l.conns[at.key]
+	if c == nil {
+		c = newConn(l, at)
+		l.conns[at.key] = c
+		l.goroutines.Go(c.run)
 	}
-	delete(l.loose, channel)
-	w.link = k
-	k.join(channel)
+	delete(l.unassigned, channel)
+	s.conn = c
+	c.subscribe(channel)
 }
 
-// postpone makes wishes loose and due after a pause that grows with the number
-// of failures. The caller holds mu.
+// postpone takes subscriptions from their connections, to be assigned again after
+// a pause that grows with the number of failures. The caller holds mu.
 func (l *listener) postpone(channels []string) {
 	spread := 0.5 + rand.Float64()/2 //nolint:gosec // spreads reconnections, guards nothing
 	for _, channel := range channels {
-		w := l.wishes[channel]
-		if w == nil {
+		s := l.subscriptions[channel]
+		if s == nil {
 			continue
 		}
-		pause := min(firstPause<<min(w.failures, 10), lastPause)
-		w.failures++
-		w.link = nil
-		w.after = time.Now().Add(time.Duration(float64(pause) * spread))
-		l.loose[channel] = w
+		pause := min(firstPause<<min(s.failures, 10), lastPause)
+		s.failures++
+		s.conn = nil
+		s.notBefore = time.Now().Add(time.Duration(float64(pause) * spread))
+		l.unassigned[channel] = s
 	}
 	if l.driver.cluster != nil {
 		l.driver.cluster.ReloadState(l.ctx) // returns at once
 	}
-	poke(l.wake)
+	notify(l.wake)
 }
 
 // The pauses between attempts to subscribe.
@@ -215,10 +215,10 @@ const (
 	lastPause  = time.Second
 )
 
-// poke leaves a mark for a goroutine that looks at everything when it wakes.
-func poke(wake chan struct{}) {
+// notify wakes a goroutine, which then looks at all that there is to do.
+func notify(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
-	default: // it is marked already
+	default: // it has been notified already
 	}
 }

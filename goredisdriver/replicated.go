@@ -21,14 +21,14 @@ type node interface{ Pipeline() redis.Pipeliner }
 // EvalReplicated runs the script once, as [Driver.Eval] does, and has replicas
 // acknowledge it; the package comment says how.
 func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (any, int, error) {
-	if err := d.usable(); err != nil {
+	if err := d.checkClient(); err != nil {
 		return nil, 0, err
 	}
 	if d.cluster == nil {
 		return replicated{d.rdb, false, replicas, timeout}.eval(ctx, call)
 	}
 	reply, acknowledged, err := d.onCluster(ctx, call, replicas, timeout)
-	d.suspect(ctx, err)
+	d.reloadNodes(ctx, err)
 	return reply, acknowledged, err
 }
 
@@ -55,16 +55,16 @@ func (d *Driver) onCluster(ctx context.Context, call driver.Call, replicas int, 
 			return reply, acknowledged, err
 		}
 		try.asking = !moved
-		named := another(master, addr)
-		defer named.Close() //nolint:errcheck // fails only if it is closed
-		try.node = named
+		client := clientOf(addr, master)
+		defer client.Close() //nolint:errcheck // fails only if it is closed
+		try.node = client
 	}
 }
 
-// another returns a client of another node, which the caller closes. The cluster
-// client has one already, but shows it only after asking around for the nodes,
-// which takes long while one of them is away.
-func another(like *redis.Client, addr string) *redis.Client {
+// clientOf returns a client of the node at addr, which the caller closes. The cluster
+// client has one already, but shows it only after it has asked for all nodes, which
+// takes long while one of them is away.
+func clientOf(addr string, like *redis.Client) *redis.Client {
 	options := *like.Options()
 	options.Addr, options.NodeAddress, options.MinIdleConns = addr, "", 0
 	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 { // IPv6 comes without brackets
@@ -73,7 +73,7 @@ func another(like *redis.Client, addr string) *redis.Client {
 	return redis.NewClient(&options)
 }
 
-// replicated is a way to have a script acknowledged.
+// replicated sends a script to one node, with WAIT behind it.
 type replicated struct {
 	node     node
 	asking   bool // the node has yet to get the slot
@@ -101,7 +101,7 @@ func (r replicated) send(ctx context.Context, name, text string, call driver.Cal
 	cmd, body := command(ctx, name, text, call)
 	script := &answeredCmd{onceCmd: cmd}
 	wait := redis.NewCmd(ctx, "wait", r.replicas, timeout.Milliseconds())
-	pipe := patient(r.node, timeout).Pipeline()
+	pipe := withLongerTimeout(r.node, timeout).Pipeline()
 	if r.asking {
 		_ = pipe.Do(ctx, "asking") // only queues, as does what follows
 	}
@@ -121,9 +121,9 @@ func (r replicated) send(ctx context.Context, name, text string, call driver.Cal
 	return reply, acknowledged, nil
 }
 
-// patient returns a client with the same connections that waits for answers so
-// much longer.
-func patient(n node, longer time.Duration) node {
+// withLongerTimeout returns a client with the same connections that waits for
+// replies so much longer.
+func withLongerTimeout(n node, longer time.Duration) node {
 	client, ok := n.(interface {
 		Options() *redis.Options
 		WithTimeout(timeout time.Duration) *redis.Client
@@ -134,16 +134,16 @@ func patient(n node, longer time.Duration) node {
 	return client.WithTimeout(client.Options().ReadTimeout + longer)
 }
 
-// answeredCmd keeps what was answered to it. When a pipeline fails, go-redis sets
-// the error of every command that has none, also if it had its reply.
+// answeredCmd keeps its reply. When a pipeline fails, go-redis sets the error of
+// every command that has none, also if it had its reply.
 type answeredCmd struct {
 	onceCmd
 
 	answered bool
 }
 
-// SetErr keeps the first word about an answered command. go-redis says nil when
-// it has read the reply, and at no other time.
+// SetErr does not overwrite a reply. go-redis sets nil when it has read the reply,
+// and at no other time.
 func (c *answeredCmd) SetErr(err error) {
 	if c.answered {
 		return

@@ -41,15 +41,15 @@
 // # Listening
 //
 // rueidis subscribes on the connection that carries the commands, and so does a
-// [driver.Listener]. It has one seat per channel: what is wished of it, and the
-// goroutine that sees to it. The goroutine begins with the first Subscribe,
-// calls Client.Receive again and again while the wish stands, and ends once it
-// is taken back; a wish that returns meanwhile is served by the same goroutine,
-// so that the end of one subscription cannot overtake the start of the next.
-// Close ends all of them and waits.
+// [driver.Listener]. Each channel that is wanted has a subscription with a goroutine
+// of its own. The goroutine begins with the first Subscribe, calls Client.Receive
+// again and again while the channel is wanted, and ends after Unsubscribe. A channel
+// that is wanted again meanwhile is left to the same goroutine, so that the end of
+// one subscription cannot overtake the start of the next. Close ends all of them and
+// waits.
 //
-// The listener's mutex guards the seats. It is never held during I/O, nor while
-// the sink is called. The sink is called by the goroutine of the channel with
+// The listener's mutex guards the subscriptions. It is never held during I/O, nor
+// while the sink is called. The sink is called by the goroutine of the channel with
 // messages, and by rueidis's reading goroutine with confirmations. So a message
 // from before a lost connection may be delivered a little after the Subscribed
 // event that follows it; one that comes later is never delivered ahead of it.

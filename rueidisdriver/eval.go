@@ -39,16 +39,16 @@ func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) 
 	}
 	for attempt := 1; ; attempt++ {
 		reply, err := d.client.Do(ctx, command(d.client.B(), name, text, call)).ToAny()
-		if !dialGivenUp(ctx, err) || attempt == dialAttempts {
+		if !dialCancelled(ctx, err) || attempt == dialAttempts {
 			return reply, err
 		}
 	}
 }
 
-// command returns what runs a script. It is pinned, as every command here is: rueidis
-// reuses one as soon as its caller has an answer or an error, and when a connection
-// breaks, that one's writer may still be reading it then, though a repetition on
-// another connection has been answered.
+// command returns the command that runs a script. It is pinned, as every command
+// here is. Otherwise rueidis reuses its memory as soon as the caller has an answer or
+// an error. When a connection breaks, its writer may still be reading the command
+// then, though a repetition on another connection has been answered.
 func command(b rueidis.Builder, name, text string, call driver.Call) rueidis.Completed {
 	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build().Pin()
 }
@@ -57,15 +57,16 @@ func command(b rueidis.Builder, name, text string, call driver.Call) rueidis.Com
 // has begun to make.
 const dialAttempts = 10
 
-// dialGivenUp reports whether there was no connection to send on, because the
+// dialCancelled reports whether there was no connection to send on, because the
 // call that was making one was cancelled. rueidis then fails all that wait for
 // the same connection. A connection that stands is not harmed by cancelling.
-func dialGivenUp(ctx context.Context, err error) bool {
+func dialCancelled(ctx context.Context, err error) bool {
 	return errors.Is(err, context.Canceled) && ctx.Err() == nil
 }
 
-// othersDeadline reports whether the deadline that passed is not that of ctx.
-func othersDeadline(ctx context.Context, err error) bool {
+// foreignDeadline reports whether another call's deadline has passed, not that of
+// ctx.
+func foreignDeadline(ctx context.Context, err error) bool {
 	own, ok := ctx.Deadline()
 	return errors.Is(err, context.DeadlineExceeded) && (!ok || time.Now().Before(own))
 }
@@ -85,10 +86,10 @@ func classify(ctx context.Context, err error) *driver.Error {
 		return failure
 	}
 	// The error must not look as if the caller had given up.
-	if dialGivenUp(ctx, err) {
+	if dialCancelled(ctx, err) {
 		return driver.ConnectionError(fmt.Errorf("rueidisdriver: another call gave up dialling: %s", err), true) //nolint:errorlint // see above
 	}
-	if othersDeadline(ctx, err) {
+	if foreignDeadline(ctx, err) {
 		return driver.ConnectionError(fmt.Errorf("rueidisdriver: connection ended by another call: %s", err), false) //nolint:errorlint // see above
 	}
 	var op *net.OpError

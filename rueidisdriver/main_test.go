@@ -2,16 +2,16 @@ package rueidisdriver
 
 import (
 	"context"
+	"crypto/tls"
 	"flag"
+	"net"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,37 +27,29 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
 }
 
-// target is a suite target on servers that each have all pub/sub state of
-// their own connections.
-func target(nodes []*redistest.Server, sharded bool, option rueidis.ClientOption, options ...Option) drivertest.Target {
-	return drivertest.Target{
-		Open: func(t testing.TB) driver.Driver { return New(connect(t, option), options...) },
-		FlushScripts: func(t testing.TB) {
-			for _, node := range nodes {
-				node.Cli(t, "SCRIPT", "FLUSH")
-			}
-		},
-		Subscribers: func(t testing.TB, channel string) int {
-			count := 0
-			for _, node := range nodes {
-				count += subscribers(t, node, sharded, channel)
-			}
-			return count
-		},
-		KillSubscribers: func(t testing.TB) {
-			for _, node := range nodes {
-				node.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
-			}
-		},
-		Waits: func(t testing.TB) int { return redistest.CallsOf(t, nodes, "wait") },
+// with opens drivers on clients that have some options, and what the endpoint
+// says.
+func with(option rueidis.ClientOption) drivertest.Open {
+	return func(t testing.TB, at drivertest.Endpoint) driver.Driver {
+		client := connectTo(t, at, option)
+		if at.PublishCommand == "" {
+			return New(client)
+		}
+		return New(client, WithShardedPubSub(at.PublishCommand == spublish))
 	}
 }
 
-// replicatedTarget is a target whose primaries have so many replicas each.
-func replicatedTarget(target drivertest.Target, each int, replicas []*redistest.Server) drivertest.Target {
-	target.Replicas = each
-	target.SuspendReplicas = redistest.Suspender(replicas)
-	return target
+func connectTo(t testing.TB, at drivertest.Endpoint, option rueidis.ClientOption) rueidis.Client {
+	t.Helper()
+	option.InitAddress, option.Sentinel.MasterSet = at.Addrs, at.MasterName
+	option.Username, option.Password, option.TLSConfig = at.Username, at.Password, at.TLS
+	option.ConnWriteTimeout = at.ReplyTimeout
+	if at.Dial != nil {
+		option.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return at.Dial(ctx, "tcp", addr)
+		}
+	}
+	return connect(t, option)
 }
 
 // connect returns a client that is closed at the end of the test.
@@ -71,95 +63,42 @@ func connect(t testing.TB, option rueidis.ClientOption) rueidis.Client {
 	return client
 }
 
-func subscribers(t testing.TB, node *redistest.Server, sharded bool, channel string) int {
-	t.Helper()
-	what := "NUMSUB"
-	if sharded {
-		what = "SHARDNUMSUB"
-	}
-	reply := node.Cli(t, "PUBSUB", what, channel)
-	count := 0
-	for _, digit := range reply[len(channel):] {
-		if digit >= '0' && digit <= '9' {
-			count = count*10 + int(digit-'0')
-		}
-	}
-	return count
+func TestServers(t *testing.T) {
+	t.Parallel()
+	drivertest.ExerciseServers(t, with(rueidis.ClientOption{}))
 }
 
-// listened is a listener whose events a test awaits one by one.
-type listened struct {
-	driver.Listener
-	events chan driver.Event
-}
-
-func listenTo(t testing.TB, d driver.Driver) listened {
-	t.Helper()
-	events := make(chan driver.Event, 10_000)
-	l := d.Listen(func(event driver.Event) { events <- event })
-	t.Cleanup(l.Close)
-	return listened{l, events}
-}
-
-// await returns when an event of that kind has come on a channel.
-func (l listened) await(t testing.TB, kind driver.EventKind, channel string, within time.Duration) {
-	t.Helper()
-	timeout := time.After(within)
-	for {
-		select {
-		case event := <-l.events:
-			if event.Kind == kind && event.Channel == channel {
-				return
+func TestClientOptions(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]rueidis.ClientOption{
+		"RESP2":             {AlwaysRESP2: true, DisableCache: true},
+		"several pipelines": {PipelineMultiplex: 2},
+		"no pipelining":     {DisableAutoPipelining: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := drivertest.SingleTarget(t, with(option))
+			if option.AlwaysRESP2 {
+				target.KillSubscribers = nil // rueidis does not reconnect, see the package comment
 			}
-		case <-timeout:
-			t.Fatalf("no event %d on %s within %v", kind, channel, within)
-		}
+			drivertest.Exercise(t, target)
+		})
 	}
+	t.Run("always pipelining", func(t *testing.T) {
+		drivertest.Exercise(t, drivertest.ReplicatedTarget(t, with(rueidis.ClientOption{AlwaysPipelining: true})))
+	})
+	t.Run("no pipelining, lost replies", func(t *testing.T) {
+		drivertest.CheckOnce(t, with(rueidis.ClientOption{DisableAutoPipelining: true}))
+	})
 }
 
-var (
-	incr     = driver.NewScript("incr", "return redis.call('INCR', KEYS[1])")
-	announce = driver.NewScript("announce", "return redis.call(ARGV[1], ARGV[2], ARGV[3])")
-)
+// blind is a cluster client that does not know its nodes.
+type blind struct{ rueidis.Client }
 
-// deliver publishes until a message arrives.
-func deliver(t testing.TB, d driver.Driver, l listened, channel string) {
-	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
-	for time.Now().Before(deadline) {
-		say(t, d, channel)
-		select {
-		case event := <-l.events:
-			if event.Kind == driver.Message && event.Channel == channel {
-				return
-			}
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	t.Fatalf("no message on %s", channel)
-}
+func (blind) Nodes() map[string]rueidis.Client { return nil }
 
-// say publishes once. It may fail while servers change roles.
-func say(t testing.TB, d driver.Driver, channel string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	command, err := d.PublishCommand(ctx)
-	if err == nil {
-		_, err = d.Eval(ctx, driver.Call{Script: announce, Keys: []string{channel}, Args: []string{command, channel, "hello"}})
-	}
-	if err != nil {
-		t.Logf("publishing on %s: %v", channel, err)
-	}
-}
-
-func eventually(t testing.TB, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatal("not within ten seconds")
-		}
-		time.Sleep(5 * time.Millisecond) // between two looks
-	}
+func TestRedirectedToUnknownNode(t *testing.T) {
+	t.Parallel()
+	drivertest.CheckRedirected(t, func(t testing.TB, at drivertest.Endpoint) driver.Driver {
+		return New(blind{connectTo(t, at, rueidis.ClientOption{})})
+	}, 0)
 }

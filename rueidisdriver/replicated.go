@@ -59,7 +59,7 @@ func redirect(err error) (addr string, asking, ok bool) {
 	return addr, true, ok
 }
 
-// replicated is a way to have a script acknowledged.
+// replicated sends a script to one node, and then WAIT.
 type replicated struct {
 	client   rueidis.Client
 	asking   bool // the node has yet to get the slot
@@ -68,7 +68,7 @@ type replicated struct {
 }
 
 // eval returns what rueidis makes of the reply; a nil reply is an error to it.
-// What has become of WAIT is not among the errors.
+// A failure of WAIT is not among the errors.
 func (r replicated) eval(ctx context.Context, call driver.Call) (any, int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, driver.ConnectionError(err, true)

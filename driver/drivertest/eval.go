@@ -100,7 +100,7 @@ func testScriptErrors(t *testing.T, target Target) {
 		"error('on purpose')",
 	} {
 		_, err := d.Eval(testContext(t), driver.Call{Script: driver.NewScript("bad", body), Keys: []string{key}})
-		checkError(t, body, err, driver.Error{MayHaveRun: true})
+		CheckError(t, body, err, driver.Error{MayHaveRun: true})
 	}
 }
 
@@ -138,13 +138,13 @@ func testServerErrors(t *testing.T, target Target) {
 	} {
 		call := driver.Call{Script: fail, Keys: []string{unique("words")}, Args: []string{message}}
 		_, err := d.Eval(testContext(t), call)
-		checkError(t, message, err, want)
+		CheckError(t, message, err, want)
 	}
 }
 
-// checkError compares a [driver.Error], its code if one is wanted. Its cause must
-// be there.
-func checkError(t testing.TB, what string, err error, want driver.Error) {
+// CheckError reports what differs between err and the wanted [driver.Error]: flags,
+// and the code unless none is wanted. The cause must be there. what names the case.
+func CheckError(t testing.TB, what string, err error, want driver.Error) {
 	t.Helper()
 	var got *driver.Error
 	if !errors.As(err, &got) {
@@ -165,7 +165,7 @@ func testContextEnded(t *testing.T, target Target) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := d.Eval(ctx, driver.Call{Script: incr, Keys: []string{key}})
-	checkError(t, "cancelled before", err, driver.Error{Transient: true})
+	CheckError(t, "cancelled before", err, driver.Error{Transient: true})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}

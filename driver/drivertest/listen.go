@@ -1,10 +1,11 @@
 package drivertest
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -14,28 +15,43 @@ var publish = driver.NewScript("publish", "return redis.call(ARGV[1], ARGV[2], A
 // announce publishes as a release of a lock does, from within a script.
 func announce(t testing.TB, d driver.Driver, channel, payload string) {
 	t.Helper()
-	command, err := d.PublishCommand(testContext(t))
-	if err != nil {
+	if err := announceOnce(testContext(t), d, channel, payload); err != nil {
 		t.Fatal(err)
 	}
-	call := driver.Call{Script: publish, Keys: []string{channel}, Args: []string{command, channel, payload}}
-	if _, err := d.Eval(testContext(t), call); err != nil {
-		t.Fatal(err)
+}
+
+func announceOnce(ctx context.Context, d driver.Driver, channel, payload string) error {
+	command, err := d.PublishCommand(ctx)
+	if err == nil {
+		_, err = d.Eval(ctx, driver.Call{Script: publish, Keys: []string{channel}, Args: []string{command, channel, payload}})
 	}
+	return err
 }
 
 // listen opens a driver and a listener on it, closed in a cleanup.
 func listen(t testing.TB, target Target) (driver.Driver, driver.Listener, *recorder) {
 	t.Helper()
-	d, r := target.Open(t), newRecorder()
+	d := target.Open(t)
+	l, r := listenTo(t, d)
+	return d, l, r
+}
+
+func listenTo(t testing.TB, d driver.Driver) (driver.Listener, *recorder) {
+	t.Helper()
+	r := newRecorder()
 	l := d.Listen(r.sink)
 	t.Cleanup(l.Close)
-	return d, l, r
+	return l, r
 }
 
 func (r *recorder) awaitSubscribed(t testing.TB, channel string, times int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%s subscribed %d times", channel, times), func() bool {
+	r.subscribedWithin(t, limit, channel, times)
+}
+
+func (r *recorder) subscribedWithin(t testing.TB, limit time.Duration, channel string, times int) {
+	t.Helper()
+	within(t, limit, fmt.Sprintf("%s subscribed %d times", channel, times), func() bool {
 		return r.subscriptions(channel) >= times
 	})
 }
@@ -43,7 +59,7 @@ func (r *recorder) awaitSubscribed(t testing.TB, channel string, times int) {
 func (r *recorder) awaitMessage(t testing.TB, channel, payload string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%.40q on %s", payload, channel), func() bool {
-		return slices.Contains(r.payloads(channel), payload)
+		return r.received(channel, payload)
 	})
 }
 
@@ -161,7 +177,7 @@ func awaitDelivery(t testing.TB, d driver.Driver, r *recorder, channel string) {
 	payload := unique("delivery")
 	eventually(t, "a message on "+channel, func() bool {
 		announce(t, d, channel, payload)
-		return slices.Contains(r.payloads(channel), payload)
+		return r.received(channel, payload)
 	})
 }
 
@@ -203,7 +219,8 @@ func testTwoListeners(t *testing.T, target Target) {
 	awaitSubscribers(t, target, channel, 0)
 }
 
-// testFromSink changes the wishes from within the sink, which must not deadlock.
+// testFromSink subscribes and unsubscribes from within the sink, which must not
+// deadlock.
 func testFromSink(t *testing.T, target Target) {
 	d, r := target.Open(t), newRecorder()
 	a, b := unique("from-sink"), unique("from-sink")
@@ -224,8 +241,8 @@ func testFromSink(t *testing.T, target Target) {
 	awaitSubscribers(t, target, a, 0)
 }
 
-// testConcurrent lets many goroutines wish for and give up the same channels,
-// and checks that what stands in the end is what was wished last.
+// testConcurrent has many goroutines subscribe to and unsubscribe from the same
+// channels. The last call for each channel decides.
 func testConcurrent(t *testing.T, target Target) {
 	d, l, r := listen(t, target)
 	channels := make([]string, 20)

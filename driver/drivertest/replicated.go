@@ -85,7 +85,7 @@ func testReplicatedErrors(t *testing.T, target Target) {
 	} {
 		call := driver.Call{Script: fail, Keys: []string{unique("words")}, Args: []string{message}}
 		reply, acknowledged, err := d.EvalReplicated(testContext(t), call, 0, short)
-		checkError(t, message, err, want)
+		CheckError(t, message, err, want)
 		if reply != nil || acknowledged != 0 {
 			t.Errorf("%s: got %v, %d acknowledged", message, reply, acknowledged)
 		}
@@ -98,7 +98,7 @@ func testReplicatedContextEnded(t *testing.T, target Target) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, err := d.EvalReplicated(ctx, driver.Call{Script: incr, Keys: []string{key}}, 0, short)
-	checkError(t, "cancelled before", err, driver.Error{Transient: true})
+	CheckError(t, "cancelled before", err, driver.Error{Transient: true})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}

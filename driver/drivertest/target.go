@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,6 +99,11 @@ const limit = 10 * time.Second
 // eventually polls until done, and fails the test if that takes too long.
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
+	within(t, limit, what, done)
+}
+
+func within(t testing.TB, limit time.Duration, what string, done func() bool) {
+	t.Helper()
 	deadline := time.Now().Add(limit)
 	for !done() {
 		if time.Now().After(deadline) {
@@ -165,4 +171,9 @@ func (r *recorder) payloads(channel string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.messages[channel]...)
+}
+
+// received reports whether a message has come.
+func (r *recorder) received(channel, payload string) bool {
+	return slices.Contains(r.payloads(channel), payload)
 }

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	firstPause = 50 * time.Millisecond // after a failed attempt to subscribe
-	lastPause  = time.Second           // after many
-	leaveLimit = time.Second           // for the answer to UNSUBSCRIBE
+	firstPause         = 50 * time.Millisecond // after a failed attempt to subscribe
+	lastPause          = time.Second           // after many
+	unsubscribeTimeout = time.Second           // for the answer to UNSUBSCRIBE
 )
 
-// keep is the goroutine of a channel. Each round is one Receive.
-func (l *listener) keep(channel string, s *seat) {
+// maintain is the goroutine of a subscription. Each round is one Receive.
+func (l *listener) maintain(channel string, s *subscription) {
 	for failures := 0; ; {
-		ctx, ok := l.begin(channel, s)
+		ctx, ok := l.beginRound(channel, s)
 		if !ok {
 			return
 		}
@@ -36,7 +36,7 @@ func (l *listener) keep(channel string, s *seat) {
 
 // receive subscribes and delivers events until the context or the connection
 // ends, or until somebody else ends the subscription.
-func (l *listener) receive(ctx context.Context, channel string, s *seat) {
+func (l *listener) receive(ctx context.Context, channel string, s *subscription) {
 	command, err := l.driver.PublishCommand(ctx)
 	if err != nil {
 		return // the next round asks again
@@ -47,17 +47,17 @@ func (l *listener) receive(ctx context.Context, channel string, s *seat) {
 		subscribe = client.B().Ssubscribe().Channel(channel).Build().Pin()
 	}
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(event rueidis.PubSubSubscription) {
-		joined := event.Kind == "subscribe" || event.Kind == "ssubscribe"
-		if joined && l.confirm(s) {
+		subscribed := event.Kind == "subscribe" || event.Kind == "ssubscribe"
+		if subscribed && l.confirm(s) {
 			l.sink(driver.Event{Kind: driver.Subscribed, Channel: channel})
 		}
 	})
-	var wire rueidis.CommandClient // the connection of the subscription
+	var conn rueidis.CommandClient // the connection of the subscription
 	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, used rueidis.CommandClient) error {
-		wire = used
+		conn = used
 		return err
 	})
-	// How it ended does not matter: the wish tells what is next.
+	// How it ended does not matter: s.wanted decides what is next.
 	_ = client.Receive(hooked, subscribe, func(message rueidis.PubSubMessage) {
 		if l.wants(s) {
 			l.sink(driver.Event{Kind: driver.Message, Channel: channel, Payload: message.Message})
@@ -65,21 +65,21 @@ func (l *listener) receive(ctx context.Context, channel string, s *seat) {
 	})
 	// Not in the hook: until Receive has returned, nobody takes the messages
 	// that the connection delivers ahead of the answer, and it would stall.
-	if ctx.Err() != nil && wire != nil {
-		leave(wire, command, channel)
+	if ctx.Err() != nil && conn != nil {
+		unsubscribe(conn, command, channel)
 	}
 }
 
-// leave ends the subscription on the connection that it was made on.
-func leave(wire rueidis.CommandClient, command, channel string) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+// unsubscribe ends a subscription on the connection that it was made on.
+func unsubscribe(conn rueidis.CommandClient, command, channel string) {
+	ctx, cancel := context.WithTimeout(context.Background(), unsubscribeTimeout)
 	defer cancel()
-	unsubscribe := wire.B().Unsubscribe().Channel(channel).Build().Pin()
+	end := conn.B().Unsubscribe().Channel(channel).Build().Pin()
 	if command == spublish {
-		unsubscribe = wire.B().Sunsubscribe().Channel(channel).Build().Pin()
+		end = conn.B().Sunsubscribe().Channel(channel).Build().Pin()
 	}
 	// On a connection that fails the subscription ends by itself.
-	_ = wire.Do(ctx, unsubscribe).Error()
+	_ = conn.Do(ctx, end).Error()
 }
 
 // pause waits before the next attempt, the longer the more have failed.

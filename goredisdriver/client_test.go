@@ -1,0 +1,161 @@
+package goredisdriver
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var incr = driver.NewScript("incr", "return redis.call('INCR', KEYS[1])")
+
+// TestOnceControl shows that the proxy would see a repetition: go-redis does
+// repeat a command of its own.
+func TestOnceControl(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	rdb := closeLater(t, redis.NewClient(&redis.Options{Addr: proxy.Addr()}))
+	command := redistest.Command("INCR")
+	proxy.SwallowNextReply(command, redistest.ThenReset)
+	got, err := rdb.Incr(t.Context(), "control").Result()
+	if sent := proxy.Requests(command); got != 2 || sent != 2 {
+		t.Errorf("got %d, %v, %d INCR sent, want 2 of both", got, err, sent)
+	}
+}
+
+// TestNotSent tells failures apart in which no script was sent.
+func TestNotSent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.WithPassword("secret"))
+	gone := redistest.Start(t)
+	gone.Kill()
+	closed := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mute := redistest.NewProxy(t, server.Addr())
+	mute.BlackHole(redistest.Both, true)
+	client := func(options redis.Options) redis.UniversalClient { return closeLater(t, redis.NewClient(&options)) }
+	cases := map[string]struct {
+		rdb  redis.UniversalClient
+		want driver.Error
+	}{
+		"cluster refused": {closeLater(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{gone.Addr()}})), driver.Error{Transient: true}},
+		"no password":     {client(redis.Options{Addr: server.Addr()}), driver.Error{}},
+		"wrong password":  {client(redis.Options{Addr: server.Addr(), Password: "x"}), driver.Error{}},
+		"closed":          {closed, driver.Error{Transient: true}},
+		"silent HELLO":    {client(redis.Options{Addr: mute.Addr(), ReadTimeout: 100 * time.Millisecond}), driver.Error{Transient: true}},
+		"ring":            {closeLater(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr()}})), driver.Error{}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			call := driver.Call{Script: incr, Keys: []string{"k"}}
+			_, err := New(c.rdb).Eval(t.Context(), call)
+			drivertest.CheckError(t, "Eval", err, c.want)
+			_, _, err = New(c.rdb).EvalReplicated(t.Context(), call, 1, time.Second)
+			drivertest.CheckError(t, "EvalReplicated", err, c.want)
+		})
+	}
+}
+
+// TestPoolTimeout waits for a connection that is taken.
+func TestPoolTimeout(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := closeLater(t, redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 1, PoolTimeout: 50 * time.Millisecond}))
+	conn := rdb.Conn()
+	if err := conn.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(rdb).Eval(t.Context(), driver.Call{Script: incr, Keys: []string{"k"}})
+	drivertest.CheckError(t, "no connection", err, driver.Error{Transient: true})
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hook counts the commands that pass.
+type hook struct{ names chan string }
+
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.names <- cmd.FullName() + " " + cmd.String()
+		return next(ctx, cmd)
+	}
+}
+
+func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestHooks(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := closeLater(t, redis.NewClient(&redis.Options{Addr: server.Addr()}))
+	h := hook{make(chan string, 100)}
+	rdb.AddHook(h)
+	if _, err := New(rdb).Eval(t.Context(), driver.Call{Script: incr, Keys: []string{"k"}}); err != nil {
+		t.Fatal(err)
+	}
+	// A connection's first commands pass the hooks as well.
+	want := "evalsha evalsha " + incr.SHA() + " 1 k"
+	for {
+		select {
+		case name := <-h.names:
+			if name == want {
+				return
+			}
+		default:
+			t.Fatalf("the hook has not seen %q", want)
+		}
+	}
+}
+
+// TestReplicatedPipelined checks that WAIT does not wait for the script's reply.
+func TestReplicatedPipelined(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := New(closeLater(t, redis.NewClient(&redis.Options{Addr: proxy.Addr(), ReadTimeout: 500 * time.Millisecond})))
+	call := driver.Call{Script: incr, Keys: []string{"k"}}
+	if _, err := d.Eval(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	proxy.BlackHole(redistest.ToClient, true)
+	_, _, err := d.EvalReplicated(t.Context(), call, 0, time.Millisecond)
+	drivertest.CheckError(t, "no reply", err, driver.Error{MayHaveRun: true, Transient: true})
+	if sent := proxy.Requests(redistest.Command("WAIT")); sent != 1 {
+		t.Errorf("%d WAIT sent", sent)
+	}
+}
+
+// TestCloseWhileDialling closes a listener whose server does not accept.
+func TestCloseWhileDialling(t *testing.T) {
+	dialling := make(chan struct{})
+	var once sync.Once
+	rdb := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:1",
+		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			once.Do(func() { close(dialling) })
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	l := New(closeLater(t, rdb)).Listen(func(driver.Event) {})
+	l.Subscribe("hanging")
+	<-dialling
+	start := time.Now()
+	l.Close()
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
