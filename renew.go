@@ -75,7 +75,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	}
 	deadline, _ := ctx.Deadline()
 	timeout := time.Until(deadline)
-	res := r.calls.Send(all, timeout).Result(ctx, timeout)
+	res := r.calls.Once(ctx, all, timeout)
 	for _, tell := range answered {
 		tell(call.Result{Err: res.Err})
 	}

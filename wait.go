@@ -140,7 +140,7 @@ func (q *queued) attempt(ctx context.Context) (again bool) {
 // until that is over.
 func (q *queued) try(ctx context.Context) call.Result {
 	q.asked = true
-	res := q.client.calls.Do(ctx, q.request)
+	res := q.client.calls.DoApart(ctx, q.request)
 	q.unknown = append(q.unknown, res.Unknown...)
 	if n := len(res.Unknown); n > 0 && res.Unknown[n-1].Pending() {
 		attempt := res.Unknown[n-1]

@@ -13,8 +13,9 @@
 // whether a call is repeated. Two repetitions are allowed, since both happen only
 // after the server has said that it did nothing: EVAL after NOSCRIPT, and the same
 // call to another node after MOVED or ASK. Eval never returns a reply that belongs
-// to another call. It may return after its context has ended: the caller has
-// stopped waiting by then.
+// to another call. It returns as soon as its context ends, because it runs on the
+// goroutine of somebody who has given up then. What comes of the call after that an adapter tells Call.Late, if it can: the sooner holdfast knows, the
+// sooner it takes back what has come too late. EvalReplicated may return later.
 //
 // An error from Eval is an [*Error]. MayHaveRun is false only when it is
 // certain that the script did not run; a lost reply is never certain.

@@ -17,6 +17,9 @@ type Error struct {
 	// Transient is true if the same call may well succeed a little later: the
 	// server is away, loading, busy, or handing over to another.
 	Transient bool
+	// Pending is true if the context ended first, and Call.Late is going to be told what
+	// came of the call.
+	Pending bool
 	// Err is the client's error. It carries no credential.
 	Err error
 }

@@ -11,13 +11,20 @@
 // each call is a command that forbids it (NoRetry), whatever the client's
 // settings are, so no option of the client needs to be changed. What go-redis
 // still repeats on a cluster are calls that a server has refused with MOVED,
-// ASK or READONLY. Hooks of the client see the calls as they see any command.
+// ASK or READONLY.
 //
-// A context that ends before the call is sent keeps it from being sent. One
-// that ends while the reply is awaited does not cut the wait short unless the
-// client has ContextTimeoutEnabled; the client's ReadTimeout does. After a
-// connection has failed, a cluster client is told to look up its nodes again,
-// which it does in the background. Eval starts no goroutine of its own.
+// A call that comes while others are on their way to the same node waits for them, and
+// leaves in one pipeline with those that have come meanwhile: there are two workers a node,
+// each with one connection at a time, and 128 calls at most in a pipeline. So a program's
+// hooks on the client see a call alone as a command, and otherwise as part of a pipeline; on
+// a cluster, those of the node's client see it. A call that a node of a cluster has refused
+// with MOVED or ASK is sent again alone. Workers are goroutines that end when nothing came
+// for 50 ms.
+//
+// A context that ends makes Eval return, whatever the server does. A call that has not
+// been sent by then is not. The others go on: the client's ReadTimeout bounds them, and
+// driver.Call.Late is told what came of them. After a connection has failed, a cluster
+// client is told to look up its nodes again, which it does in the background.
 //
 // # Replicas
 //

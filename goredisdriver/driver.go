@@ -3,6 +3,7 @@ package goredisdriver
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +16,11 @@ type Driver struct {
 	rdb     redis.UniversalClient
 	cluster clusterClient // nil unless rdb is, or embeds, a ClusterClient
 	publish atomic.Pointer[string]
+
+	single     *gatherer   // unless it is a cluster
+	nodesKnown atomic.Bool // the cluster client has found its nodes once
+	mu         sync.Mutex
+	nodes      map[*redis.Client]*gatherer // of a cluster; guarded by mu
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -56,6 +62,7 @@ func WithShardedPubSub(sharded bool) Option {
 func New(rdb redis.UniversalClient, options ...Option) *Driver {
 	d := &Driver{rdb: rdb}
 	d.cluster, _ = rdb.(clusterClient)
+	d.single, d.nodes = newGatherer(d, rdb), map[*redis.Client]*gatherer{}
 	for _, option := range options {
 		option(d)
 	}

@@ -17,12 +17,17 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if err := d.checkClient(); err != nil {
 		return nil, err
 	}
-	reply, err := d.send(ctx, "evalsha", call.Script.SHA(), call)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = d.send(ctx, "eval", call.Script.Source(), call)
+	if err := ctx.Err(); err != nil {
+		return nil, driver.ConnectionError(err, true)
 	}
-	d.reloadNodes(ctx, err)
-	return reply, err
+	g, err := d.gathererOf(ctx, call)
+	if err != nil {
+		d.reloadNodes(ctx, err)
+		return nil, classify(err, false)
+	}
+	s := &sending{call: call, done: make(chan struct{})}
+	g.add(s)
+	return s.await(ctx)
 }
 
 // reloadNodes has the nodes of a cluster looked up again if none has answered, since
@@ -32,15 +37,6 @@ func (d *Driver) reloadNodes(ctx context.Context, err error) {
 	if err != nil && d.cluster != nil && !isReply(err) {
 		d.cluster.ReloadState(ctx) // returns at once
 	}
-}
-
-func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) (any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, driver.ConnectionError(err, true)
-	}
-	cmd, body := command(ctx, name, text, call)
-	err := d.rdb.Process(ctx, cmd)
-	return result(cmd, err, body)
 }
 
 // command returns the command that runs a script, and the argument of it that

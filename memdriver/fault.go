@@ -37,12 +37,6 @@ func (d *Driver) SetFaults(f func(driver.Call) Fault) {
 	d.faults = f
 }
 
-// answer is what the server said.
-type answer struct {
-	reply any
-	err   error
-}
-
 // suffer runs a call with a fault.
 func (d *Driver) suffer(ctx context.Context, call driver.Call, f Fault) (any, error) {
 	switch {
@@ -55,27 +49,24 @@ func (d *Driver) suffer(ctx context.Context, call driver.Call, f Fault) (any, er
 	case f.LoseRequest:
 		return nil, lost(ctx)
 	}
-	arrived := make(chan answer, 1)
-	d.server.wg.Go(func() { d.deliver(call, f, arrived) })
 	if f.LoseReply {
+		d.server.wg.Go(func() { _, _ = d.deliver(call, f) }) // its reply goes nowhere
 		return nil, lost(ctx)
 	}
-	select {
-	case a := <-arrived:
-		return a.reply, a.err
-	case <-ctx.Done():
-		return nil, lost(ctx)
-	}
+	d.server.wg.Add(1)
+	return driver.Run(ctx, call, func() (any, error) {
+		defer d.server.wg.Done()
+		return d.deliver(call, f)
+	})
 }
 
 // deliver is the way of a request through the network and back. It does not end
 // with the caller, only with the server.
-func (d *Driver) deliver(call driver.Call, f Fault, arrived chan<- answer) {
+func (d *Driver) deliver(call driver.Call, f Fault) (any, error) {
 	if !pause(d.server.ctx, f.DelayRequest) {
-		return
+		return nil, driver.ConnectionError(errLost, true)
 	}
-	var a answer
-	a.reply, a.err = d.execute(call)
+	reply, err := d.execute(call)
 	if f.Repeat && f.RepeatAfter == 0 {
 		_, _ = d.execute(call) // before the caller can do anything; its reply goes nowhere
 	} else if f.Repeat {
@@ -85,9 +76,10 @@ func (d *Driver) deliver(call driver.Call, f Fault, arrived chan<- answer) {
 			}
 		})
 	}
-	if pause(d.server.ctx, f.DelayReply) {
-		arrived <- a
+	if !pause(d.server.ctx, f.DelayReply) {
+		return nil, driver.ConnectionError(errLost, false)
 	}
+	return reply, err
 }
 
 // LoseMessages cuts the driver's listeners off from every message, or ends that.

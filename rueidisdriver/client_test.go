@@ -43,8 +43,8 @@ func TestWrongPassword(t *testing.T) {
 	drivertest.CheckError(t, "wrong password", err, driver.Error{})
 }
 
-// TestDialCancelled lets a call wait for a connection that a cancelled call has
-// begun to make.
+// TestDialCancelled lets a call wait for a connection that a cancelled call of the
+// program's own has begun to make.
 func TestDialCancelled(t *testing.T) {
 	server := redistest.Start(t)
 	hang := make(chan struct{}, 1)
@@ -69,7 +69,7 @@ func TestDialCancelled(t *testing.T) {
 	var calls sync.WaitGroup
 	calls.Go(func() {
 		for ctx.Err() == nil { // the end of the first connection may have to be noticed
-			_, _ = d.Eval(ctx, driver.Call{Script: incr, Keys: []string{"first"}})
+			_ = client.Do(ctx, client.B().Get().Key("first").Build())
 		}
 	})
 	<-hanging

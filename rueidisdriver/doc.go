@@ -16,9 +16,10 @@
 // repeats any command, ours too, whose connection fails while it is being
 // retired, whether the command has run or not.
 //
-// A context that ends makes Eval return, whatever the server does. Without a
-// deadline it may wait for ClientOption.ConnWriteTimeout. Eval starts no
-// goroutine.
+// A context that ends makes Eval return, whatever the server does. The call goes on, on
+// a goroutine of its own, which ends with the server's answer, or when rueidis gives the
+// connection up: at the deadline of the context if nobody else waits on it, and otherwise
+// when it has been silent for long, see below. driver.Call.Late is told then.
 //
 // # Replicas
 //

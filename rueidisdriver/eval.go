@@ -18,6 +18,28 @@ import (
 // All errors are [*driver.Error]. A context that has ended already is one with
 // MayHaveRun false.
 func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, driver.ConnectionError(err, true)
+	}
+	end, _ := ctx.Deadline()
+	return driver.Run(ctx, call, func() (any, error) { return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call) })
+}
+
+// onlyDeadline is a context that ends at no time, but has a deadline. At that, rueidis
+// gives up a connection on which nobody else waits, which is well: it has been silent for
+// long. Where others wait, it asks for a sign of life, and the call ends with the
+// connection.
+type onlyDeadline struct {
+	context.Context
+
+	end time.Time // zero: none
+}
+
+// Deadline returns the deadline.
+func (c onlyDeadline) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero() }
+
+// eval is Eval on a goroutine of its own.
+func (d *Driver) eval(ctx context.Context, call driver.Call) (any, error) {
 	reply, err := d.send(ctx, "EVALSHA", call.Script.SHA(), call)
 	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
 		reply, err = d.send(ctx, "EVAL", call.Script.Source(), call)

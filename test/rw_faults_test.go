@@ -455,7 +455,13 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 		fake(t, func(t *testing.T, w *world) {
 			c, d := w.client()
 			m := c.NewRWMutex("x")
-			once(d, "acquire", memdriver.Fault{LoseReply: true})
+			var lost atomic.Bool
+			d.SetFaults(func(c driver.Call) memdriver.Fault {
+				return memdriver.Fault{
+					LoseReply:    c.Script.Name() == "acquire" && !lost.Swap(true),
+					DelayRequest: map[string]time.Duration{"release": 500 * time.Millisecond}[c.Script.Name()],
+				}
+			})
 			ctx := holdfast.WithOwner(background, c.NewOwner())
 			giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 			defer cancel()

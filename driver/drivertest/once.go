@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,8 @@ type lossy struct {
 	then  redistest.Aftermath
 }
 
-// loseReplies runs a check that loses replies of a key's owner, and then expects
-// the last reply to have been how often the script has run.
+// loseReplies runs check once for each way to lose a reply of the server that owns a
+// key. The script must have run there as often as check returns.
 func loseReplies(
 	t *testing.T, open Open, at Endpoint, owner func(key string) *redistest.Server,
 	check func(*testing.T, lossy) (ran string),
@@ -61,7 +62,7 @@ func loseReplies(
 		t.Run(name, func(t *testing.T) {
 			at := at
 			if then == redistest.ThenSilence {
-				at.ReplyTimeout = time.Second // otherwise the client is to see the reset
+				at.ReplyTimeout = time.Second // after a reset the client must not need it
 			}
 			key := unique("once")
 			server := owner(key)
@@ -165,9 +166,9 @@ func limited(t testing.TB, server *redistest.Server, rules ...string) Endpoint {
 	return at
 }
 
-// CheckRedirected has EvalReplicated follow MOVED and ASK to a node with one
-// replica, of which so many acknowledgements are reported: 1 if the adapter can
-// send WAIT to that node, or 0. While that replica is suspended there are none.
+// CheckRedirected checks that EvalReplicated follows MOVED and ASK to a node with one
+// replica. acknowledgements is what the adapter then reports: 1, or 0 if it cannot
+// send WAIT to that node. While the replica is suspended it reports 0 in any case.
 func CheckRedirected(t *testing.T, open Open, acknowledgements int) {
 	t.Helper()
 	cluster := redistest.StartCluster(t, 3, 1)
@@ -231,4 +232,44 @@ func replicaOf(t testing.TB, primary *redistest.Server, replicas []*redistest.Se
 	}
 	t.Fatalf("%s has no replica", primary.Addr())
 	return nil
+}
+
+// testGivenUp checks that a call whose context ends returns at once, though its reply is
+// still on its way, and that Late is told what came of it if the error says so.
+func testGivenUp(t *testing.T, open Open) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := open(t, single(server).through(server, proxy))
+	key := unique("given up")
+	count(t, d, key, 1) // so that there is a connection, and the script is known
+	const delay = time.Second
+	proxy.Delay(redistest.ToClient, delay)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(50*time.Millisecond, cancel)
+	late := make(chan any, 1)
+	start := time.Now()
+	_, err := d.Eval(ctx, driver.Call{
+		Script: incr, Keys: []string{key}, Late: func(reply any, err error) { late <- cmp.Or[any](err, reply) },
+	})
+	if took := time.Since(start); took >= delay {
+		t.Errorf("took %v", took)
+	}
+	CheckError(t, "cancelled", err, driver.Error{MayHaveRun: true, Transient: true})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	var failed *driver.Error
+	if errors.As(err, &failed) && failed.Pending {
+		select {
+		case told := <-late:
+			if told != int64(2) {
+				t.Errorf("Late was told %v, want 2", told)
+			}
+		case <-time.After(limit):
+			t.Error("Late was not told")
+		}
+	}
+	proxy.Delay(redistest.ToClient, 0)
+	count(t, d, key, 3)
 }

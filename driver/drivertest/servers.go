@@ -57,6 +57,7 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"Cluster", testCluster},
 		{"ReplicatedCluster", testReplicatedCluster},
 		{"Eval/Refused", testRefused},
+		{"Eval/GivenUp", testGivenUp},
 		{"Eval/Once", CheckOnce},
 		{"Eval/OnceOnCluster", CheckOnceOnCluster},
 		{"EvalReplicated/Once", testReplicatedOnce},

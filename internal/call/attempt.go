@@ -1,9 +1,11 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -18,24 +20,102 @@ type Attempt struct {
 	// The server does nothing with it after timeout, which is limit on its clock.
 	timeout time.Duration
 	limit   int64
-	// done is closed when reply, acknowledged and err are set.
-	done         chan struct{}
+
+	mu sync.Mutex
+	// done is closed when the rest is set; nil if it is. Guarded by mu until it is set.
+	done    chan struct{}
+	told    bool // the driver has told late what came of it; guarded by mu
+	outcome      // guarded by mu until done is closed
+}
+
+// outcome is what came of an attempt, as the driver says.
+type outcome struct {
 	reply        script.Reply
 	acknowledged int
 	err          error
+	why          error // it was given up, if it was
 }
 
-// Send sends a request once. The server does nothing with it after timeout.
-func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
+// attempt begins an attempt that the server does nothing with after timeout.
+func (c *Caller) attempt(r script.Request, timeout time.Duration) *Attempt {
 	now, clock := time.Now(), c.clocks.Of(c.Slot(r.Keys[0])) // all keys have one slot
-	a := &Attempt{
-		clock: clock, sent: now, timeout: timeout, limit: clock.Limit(now, timeout), done: make(chan struct{}),
+	return &Attempt{clock: clock, sent: now, timeout: timeout, limit: clock.Limit(now, timeout)}
+}
+
+// Once sends a request once, on the calling goroutine. The error is the driver's, ctx's
+// cause, or [ErrNoAnswer]. If the attempt may have an effect all the same, it is in
+// [Result.Unknown].
+func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Duration) Result {
+	if !c.config.Tasks.Begin() {
+		return Result{Err: ErrClosed}
 	}
+	defer c.config.Tasks.End()
+	a := c.attempt(r, timeout)
+	b := c.bounds.begin(ctx, a.sent.Add(timeout+c.acknowledging(r)))
+	found := c.run(b, r, a, a.late)
+	found.why = b.finish()
+	res := a.result(&found)
+	if res.Err != nil && mayHaveRun(found.err) {
+		a.giveUp(found)
+		res.Unknown = []*Attempt{a}
+	}
+	return res
+}
+
+// result is what has come of an attempt that is over.
+func (a *Attempt) result(found *outcome) Result {
+	if found.err == nil {
+		return Result{Reply: found.reply, Acknowledged: found.acknowledged, Sent: a.sent}
+	}
+	return Result{Err: cmp.Or(found.why, found.err)}
+}
+
+// giveUp notes what is known of an attempt that was not answered.
+func (a *Attempt) giveUp(found outcome) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var failed *driver.Error
+	switch {
+	case a.told:
+	case errors.As(found.err, &failed) && failed.Pending:
+		a.done = make(chan struct{})
+	default:
+		a.outcome = found
+	}
+}
+
+// late is told by the driver what came of an attempt that was given up.
+func (a *Attempt) late(raw any, err error) {
+	found := a.read(raw, err)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.outcome, a.told = found, true
+	if a.done != nil {
+		close(a.done)
+	}
+}
+
+// read makes of a driver's answer what it says.
+func (a *Attempt) read(raw any, err error) (found outcome) {
+	if found.err = err; err != nil {
+		return found
+	}
+	if found.reply, found.err = script.Parse(raw); found.err == nil {
+		a.clock.Learn(found.reply.Now, a.sent)
+	}
+	return found
+}
+
+// Send sends a request once, on a goroutine of its own: its outcome is waited for, and
+// known, when nobody waits for the answer any more.
+func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
+	a := c.attempt(r, timeout)
+	a.done = make(chan struct{})
 	started := c.config.Tasks.Go(func() {
-		ctx, cancel := context.WithDeadline(c.config.Life, now.Add(timeout+c.acknowledging(r)))
-		defer cancel()
 		defer close(a.done)
-		a.reply, a.acknowledged, a.err = c.run(ctx, r, a)
+		b := c.bounds.begin(context.Background(), a.sent.Add(timeout+c.acknowledging(r)))
+		a.outcome = c.run(b, r, a, nil)
+		a.why = b.finish()
 	})
 	if !started {
 		a.err = ErrClosed
@@ -44,30 +124,22 @@ func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
 	return a
 }
 
-// run is the attempt's goroutine.
-func (c *Caller) run(ctx context.Context, r script.Request, a *Attempt) (
-	reply script.Reply, acknowledged int, err error,
-) {
+// run has the driver make an attempt. Late is told what comes of one that is given up.
+func (c *Caller) run(ctx context.Context, r script.Request, a *Attempt, late func(any, error)) outcome {
 	publish, err := c.publishCommand(ctx)
 	if err != nil {
-		return script.Reply{}, 0, err
+		return outcome{err: err}
 	}
-	limit := strconv.FormatInt(a.limit, 10)
-	call := driver.Call{Script: r.Script, Keys: r.Keys, Args: append([]string{limit, r.Channel, publish}, r.Args...)}
-	var raw any
-	if r.Acknowledged && c.config.Replicas > 0 {
-		raw, acknowledged, err = c.config.Driver.EvalReplicated(ctx, call, c.config.Replicas, c.config.AckTimeout)
-	} else {
-		raw, err = c.config.Driver.Eval(ctx, call)
+	args := make([]string, 3, 3+len(r.Args))
+	args[0], args[1], args[2] = strconv.FormatInt(a.limit, 10), r.Channel, publish
+	call := driver.Call{Script: r.Script, Keys: r.Keys, Args: append(args, r.Args...), Late: late}
+	if !r.Acknowledged || c.config.Replicas == 0 {
+		return a.read(c.config.Driver.Eval(ctx, call))
 	}
-	if err != nil {
-		return script.Reply{}, 0, err
-	}
-	reply, err = script.Parse(raw)
-	if err == nil {
-		a.clock.Learn(reply.Now, a.sent)
-	}
-	return reply, acknowledged, err
+	raw, acknowledged, err := c.config.Driver.EvalReplicated(ctx, call, c.config.Replicas, c.config.AckTimeout)
+	found := a.read(raw, err)
+	found.acknowledged = acknowledged
+	return found
 }
 
 // acknowledging is how much longer a reply may take because replicas have to
@@ -91,18 +163,14 @@ func (c *Caller) publishCommand(ctx context.Context) (string, error) {
 	return command, err
 }
 
-// Result waits for the attempt to end, for ctx to end, or for the timeout. The error
-// is the attempt's, the context's cause, or [ErrNoAnswer].
-func (a *Attempt) Result(ctx context.Context, timeout time.Duration) Result {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+// Result waits for the attempt to end, or for ctx to end. The error is the attempt's,
+// or the context's cause.
+func (a *Attempt) Result(ctx context.Context) Result {
 	select {
 	case <-a.done:
-		return Result{Reply: a.reply, Acknowledged: a.acknowledged, Sent: a.sent, Err: a.err}
+		return a.result(&a.outcome)
 	case <-ctx.Done():
 		return Result{Err: context.Cause(ctx)}
-	case <-timer.C:
-		return Result{Err: ErrNoAnswer}
 	}
 }
 
@@ -116,6 +184,9 @@ func (a *Attempt) due() time.Time { return a.sent.Add(3*a.timeout/2 + 2*serverti
 
 // Pending reports whether the driver has not answered yet.
 func (a *Attempt) Pending() bool {
+	if a.done == nil {
+		return false
+	}
 	select {
 	case <-a.done:
 		return false

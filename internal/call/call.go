@@ -54,6 +54,7 @@ type Caller struct {
 	config  Config
 	clocks  *servertime.Clocks
 	publish atomic.Pointer[string] // the command that announces releases
+	bounds  bounds
 }
 
 // New returns a caller. It does no I/O.
@@ -62,6 +63,7 @@ func New(config Config) *Caller {
 	if config.Driver.Slotted() {
 		c.clocks = servertime.New(script.Slots)
 	}
+	context.AfterFunc(config.Life, func() { c.bounds.end(ErrClosed) })
 	return c
 }
 
@@ -90,8 +92,33 @@ type Result struct {
 func (r *Result) Has(code script.Code) bool { return r.Err == nil && r.Reply.Code == code }
 
 // Do sends a request until it is answered, ctx ends, the error is not one that
-// passes, or the timeout has run out.
+// passes, or the timeout has run out. It starts no goroutine, unless replicas are to
+// acknowledge the request. What comes of an attempt that is given up because ctx ends is
+// known if the driver tells.
 func (c *Caller) Do(ctx context.Context, request script.Request) Result {
+	if request.Acknowledged && c.config.Replicas > 0 { // the driver may not return at once
+		return c.DoApart(ctx, request)
+	}
+	return c.repeat(ctx, request, c.Once)
+}
+
+// DoApart is Do, but every attempt has a goroutine of its own: what comes of the last one
+// is known as soon as Redis answers, though nobody waits for it any more.
+func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
+	return c.repeat(ctx, request, func(ctx context.Context, request script.Request, timeout time.Duration) Result {
+		a := c.Send(request, timeout)
+		res := a.Result(ctx)
+		if res.Err != nil && a.unknown() {
+			res.Unknown = []*Attempt{a}
+		}
+		return res
+	})
+}
+
+// repeat makes attempts until one is answered.
+func (c *Caller) repeat(
+	ctx context.Context, request script.Request, once func(context.Context, script.Request, time.Duration) Result,
+) Result {
 	var r Result
 	end := time.Now().Add(c.config.Timeout)
 	pause, lates := firstPause, 0
@@ -101,14 +128,11 @@ func (c *Caller) Do(ctx context.Context, request script.Request) Result {
 			return r
 		}
 		patience := min(c.config.Timeout/3, time.Until(end)) // the last one may begin late
-		a := c.Send(request, patience)
-		one := a.Result(ctx, patience+c.acknowledging(request))
+		one := once(ctx, request, patience)
 		switch {
 		case one.Err != nil:
 			r.failed(ctx, one.Err)
-			if a.unknown() {
-				r.Unknown = append(r.Unknown, a)
-			}
+			r.Unknown = append(r.Unknown, one.Unknown...)
 			if !r.WorthRepeating() || !time.Now().Add(pause).Before(end) {
 				return r
 			}

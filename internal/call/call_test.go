@@ -36,7 +36,11 @@ func (s *server) Eval(ctx context.Context, c driver.Call) (any, error) {
 	a := s.answers[min(len(s.calls), len(s.answers)-1)]
 	s.calls = append(s.calls, c)
 	s.mu.Unlock()
-	time.Sleep(s.delay)
+	select {
+	case <-time.After(s.delay):
+	case <-ctx.Done():
+		return nil, driver.ConnectionError(ctx.Err(), false)
+	}
 	if a.silent {
 		<-ctx.Done()
 		return nil, driver.ConnectionError(ctx.Err(), false)
@@ -154,23 +158,35 @@ func TestWhy(t *testing.T) {
 }
 
 // A call that is cancelled ends at once. Its attempt is over after its limit, and not
-// before: Outlast waits for that, unless the answer comes earlier.
+// before: Outlast waits for that, unless the answer comes earlier, and somebody is there
+// to hear it.
 func TestCancelled(t *testing.T) {
-	for _, delay := range []time.Duration{500 * time.Millisecond, time.Hour} {
+	const over = time.Second + 500*time.Millisecond // a third of the timeout, and twice the slack
+	for _, row := range []struct {
+		do    func(*Caller, context.Context, script.Request) Result
+		delay time.Duration // of the answer
+		heard bool
+		want  time.Duration // when it is over
+	}{
+		{(*Caller).Do, 500 * time.Millisecond, false, over},
+		{(*Caller).Do, time.Hour, false, over},
+		{(*Caller).DoApart, 500 * time.Millisecond, true, 500 * time.Millisecond},
+		{(*Caller).DoApart, time.Hour, true, over},
+	} {
+		delay := row.delay
 		calling(t, &server{answers: []answer{{code: script.Done}}, delay: delay}, func(t *testing.T, c *Caller) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			start := time.Now()
-			r := c.Do(ctx, request)
+			r := row.do(c, ctx, request)
 			if took := time.Since(start); !errors.Is(r.Err, context.DeadlineExceeded) || took != 100*time.Millisecond {
 				t.Errorf("%v after %v", r.Err, took)
 			}
-			if len(r.Unknown) != 1 || !r.Unknown[0].Pending() {
+			if len(r.Unknown) != 1 || r.Unknown[0].Pending() != row.heard {
 				t.Fatalf("%+v", r)
 			}
 			c.Outlast(t.Context(), r.Unknown)
-			want := min(delay, time.Second+500*time.Millisecond) // a third of the timeout, and twice the slack
-			if took := time.Since(start); took < want || took > want+time.Second {
+			if took, want := time.Since(start), row.want; took < want || took > want+time.Second {
 				t.Errorf("over after %v, and not %v", took, want)
 			}
 		})

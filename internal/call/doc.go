@@ -24,8 +24,15 @@
 //
 // # Goroutines
 //
-// Each attempt has one goroutine, which is counted in Config.Tasks and ends with the
-// driver's answer. The driver is given a context that ends at the attempt's timeout,
-// or when Config.Life ends. Nothing is locked: an attempt's fields are written by its
-// goroutine before it closes done, and read after that.
+// An attempt runs on its caller's goroutine. The driver is given a context that ends with
+// the caller's, at the attempt's timeout, or when Config.Life ends, and returns then. It may
+// tell later what came of an attempt that was given up (driver.Call.Late); until it has, and
+// if it cannot, the attempt may have an effect until its limit. Whoever has to know for
+// certain as soon as Redis answers has the attempt run on a goroutine of its own
+// ([Caller.Send], [Caller.DoApart]), which ends with the driver's answer; so do attempts that
+// replicas have to acknowledge, since a driver may not give them up at once.
+//
+// All attempts are counted in Config.Tasks. An attempt's fields are written by the goroutine
+// that runs it, and read after that, or after done is closed. The ends of all attempts
+// under way are in one list with one timer and one lock (bounds).
 package call

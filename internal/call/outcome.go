@@ -16,14 +16,16 @@ const checkEvery = 3 * time.Second
 // Outcome waits until it is known what came of an attempt: whether it may have had an
 // effect, and whether it may have one still.
 func (c *Caller) Outcome(a *Attempt) (ran, pending bool) {
-	timer := time.NewTimer(time.Until(earlier(a.Over(), a.due())))
-	defer timer.Stop()
-	select {
-	case <-a.done:
-	case <-timer.C:
-		return true, true
-	case <-c.config.Life.Done():
-		return true, true
+	if a.Pending() {
+		timer := time.NewTimer(time.Until(earlier(a.Over(), a.due())))
+		defer timer.Stop()
+		select {
+		case <-a.done:
+		case <-timer.C:
+			return true, true
+		case <-c.config.Life.Done():
+			return true, true
+		}
 	}
 	if a.err == nil {
 		return a.reply.Code == script.Done, false

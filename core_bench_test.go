@@ -1,0 +1,56 @@
+package holdfast
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// instant is a driver whose server says yes to everything, at once: what is left is the
+// core's own cost.
+type instant struct{ reply []any }
+
+func newInstant() instant {
+	return instant{[]any{int64(1), time.Now().UnixMilli(), int64(0)}}
+}
+
+func (d instant) Eval(context.Context, driver.Call) (any, error) { return d.reply, nil }
+
+func (d instant) EvalReplicated(context.Context, driver.Call, int, time.Duration) (any, int, error) {
+	return d.reply, 0, nil
+}
+
+func (instant) Slotted() bool                                  { return false }
+func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
+func (instant) Listen(func(driver.Event)) driver.Listener      { return nil }
+
+// BenchmarkPair takes a free lock and gives it back. A cancellable context is what
+// callers mostly have.
+func BenchmarkPair(b *testing.B) {
+	c, err := New(newInstant())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	for name, lock := range map[string]Locker{
+		"mutex": c.NewMutex("a"), "fair": c.NewFairMutex("a"),
+		"read": c.NewRWMutex("a").RLocker(), "write": c.NewRWMutex("a"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				h, err := lock.Lock(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := h.Unlock(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
