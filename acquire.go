@@ -20,6 +20,9 @@ type acquisition struct {
 	client      *Client
 	state       *ownerState
 	caller      context.Context // lives as long as the call
+	closing     context.Context // ends it, too
+	bounded     context.Context // see bound; nil: it was not needed
+	stop        func()          // ends bounded
 	config      lockConfig
 	lease       time.Duration // to ask for
 	op          string        // for errors
@@ -57,13 +60,13 @@ func tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, 
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
 // under way any more: they may close the client.
 func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
-	a, waiting, leave, err := enter(ctx, k, config)
+	a, err := enter(ctx, k, config)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	res, ch := a.run(waiting)
-	return a.conclude(waiting, res, ch)
+	defer a.leave()
+	res, ch := a.run()
+	return a.conclude(res, ch)
 }
 
 // tellWaiting tells the hooks, once, that the acquire has to wait.
@@ -80,47 +83,50 @@ func (a *acquisition) tellWaiting(ahead int) {
 }
 
 // enter begins an acquisition: it checks what it was given, counts the call, and
-// takes the owner's op. It returns the context that bounds the call, and what
-// to call at its end.
-func enter(ctx context.Context, k *kind, config lockConfig) (
-	a *acquisition, waiting context.Context, leave func(), err error,
-) {
+// takes the owner's op. It is paired with a call of leave.
+func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error) {
 	c := k.client
-	a = &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
+	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
 	owner, err := a.check()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	if err := c.begin(ctx, k.name); err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	s := stateOf(k, owner)
-	a.state = s
-	closing := c.draining
+	a.state, a.closing = s, c.draining
 	if s.nests() {
-		closing = c.closing // what is held goes on, nested holds included
+		a.closing = c.closing // what is held goes on, nested holds included
 	}
-	waiting, stop := a.waiting(closing)
-	leave = func() {
-		s.unref()
-		stop()
-		c.tasks.End()
-	}
-	if err := s.takeOp(waiting); err != nil {
-		leave()
-		return nil, nil, nil, a.failure(waiting, call.Result{Err: err})
+	if !s.tryOp() {
+		if err := s.takeOp(a.bound()); err != nil {
+			defer a.leave()
+			return nil, a.failure(call.Result{Err: err})
+		}
 	}
 	switch {
-	case closing.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
+	case a.closing.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
 		err = problem(k.name, "", ErrClosed)
 	case c.detached.has(k, owner):
 		err = problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalid)
 	default:
-		return a, waiting, leave, nil
+		return a, nil
 	}
 	s.freeOp()
-	leave()
-	return nil, nil, nil, err
+	a.leave()
+	return nil, err
+}
+
+// leave ends the acquisition.
+func (a *acquisition) leave() {
+	if a.state != nil {
+		a.state.unref()
+	}
+	if a.stop != nil {
+		a.stop()
+	}
+	a.client.tasks.End()
 }
 
 // nothingToNestIn reports whether the client shuts down and the owner does not hold the
@@ -145,28 +151,29 @@ func (a *acquisition) check() (Owner, error) {
 	return ownerFor(a.caller, a.kind)
 }
 
-// waiting returns the context that bounds the whole call.
-func (a *acquisition) waiting(closing context.Context) (context.Context, func()) {
+// bound returns the context that bounds the whole call. A free lock is had without it.
+func (a *acquisition) bound() context.Context {
+	if a.bounded != nil {
+		return a.bounded
+	}
 	ctx, cancel := context.WithCancelCause(a.caller)
-	stopClosing := context.AfterFunc(closing, func() { cancel(ErrClosed) })
+	stopClosing := context.AfterFunc(a.closing, func() { cancel(ErrClosed) })
 	bound := a.config.wait
 	if a.config.oneTry {
 		bound = a.client.config.timeout + a.client.config.ackTimeout
 	}
 	stopTimer := func() bool { return false }
 	if bound > 0 {
-		stopTimer = time.AfterFunc(bound, func() { cancel(errWaitOver) }).Stop
+		stopTimer = time.AfterFunc(time.Until(a.started.Add(bound)), func() { cancel(errWaitOver) }).Stop
 	}
-	return ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
+	a.bounded, a.stop = ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
+	return ctx
 }
 
 // run asks Redis until there is an answer: nested and single tries directly, the
 // others after queueing. It returns the change that was asked for. Op is held.
-func (a *acquisition) run(ctx context.Context) (res call.Result, ch change) {
-	if res.Err = a.clear(ctx); res.Err != nil {
-		return res, ch
-	}
-	if ch, res.Err = a.state.oneMoreCount(); res.Err != nil {
+func (a *acquisition) run() (res call.Result, ch change) {
+	if ch, res.Err = a.nextChange(); res.Err != nil {
 		return res, ch
 	}
 	if ch.to > 1 && a.kind.config.nonReentrant {
@@ -175,27 +182,41 @@ func (a *acquisition) run(ctx context.Context) (res call.Result, ch change) {
 	if res.Err = a.fitLease(); res.Err != nil {
 		return res, ch
 	}
-	res = a.obtain(ctx, ch)
+	res = a.obtain(ch)
 	if res.Has(script.Upgrade) {
-		reads, err := a.awaitReaderRelease(ctx)
+		reads, err := a.awaitReaderRelease(a.bound())
 		if err != nil {
 			return call.Result{Err: err}, ch
 		}
 		if !reads {
-			res = a.obtain(ctx, ch)
+			res = a.obtain(ch)
 		}
 	}
 	return res, ch
 }
 
+// nextChange returns the change to ask for, after it has given back what the owner holds no
+// more. Op is held.
+func (a *acquisition) nextChange() (change, error) {
+	for {
+		if err := a.clear(); err != nil {
+			return change{}, err
+		}
+		if ch, ok, err := a.state.oneMoreCount(); ok { // else a hold was unlocked just now
+			return ch, err
+		}
+	}
+}
+
 // clear gives back what the owner holds no more and has not been given back yet:
 // this acquire has come before, or Redis did not answer for as long as anybody
 // tried. Op is held.
-func (a *acquisition) clear(ctx context.Context) error {
+func (a *acquisition) clear() error {
 	ch, found := a.state.surplus()
 	if !found {
 		return nil
 	}
+	ctx := a.bound()
 	res := a.client.calls.Do(ctx, a.state.release(ch))
 	a.unknown = append(a.unknown, res.Unknown...)
 	if res.Err != nil {
@@ -232,44 +253,56 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 }
 
 // obtain asks once, or until the lock is acquired.
-func (a *acquisition) obtain(ctx context.Context, ch change) call.Result {
+func (a *acquisition) obtain(ch change) call.Result {
 	args := protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
 		Token: a.wantsToken(), Writes: a.config.writes, Waiting: ch.from == 0 && !a.config.oneTry,
 	}
-	answered := a.state.expect(a.lease)
-	res := a.tryOrQueue(ctx, args)
-	known := res
-	known.Unknown = a.unknown
-	answered(known)
+	a.state.expect(a.lease)
+	res := a.tryOrQueue(args)
+	a.state.answered(a.lease, res.Err == nil && len(a.unknown) == 0)
 	return res
 }
 
 // tryOrQueue asks Redis once, or waits in the queue.
-func (a *acquisition) tryOrQueue(ctx context.Context, args protocol.Acquire) call.Result {
+func (a *acquisition) tryOrQueue(args protocol.Acquire) call.Result {
 	if args.Waiting && !a.triesFirst(args.Owner) {
-		return a.waitInQueue(ctx, args)
+		return a.waitInQueue(args)
 	}
 	first := args
 	first.Waiting = args.Waiting && !a.kind.shared // else it may be going to stand behind another
 	a.asked = a.asked || first.Waiting
-	res := a.client.calls.Do(ctx, a.kind.waits.Acquire(first))
+	res := a.askBriefly(a.kind.waits.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
 	if refused := res.Has(script.Refused); args.Waiting && (refused || moving(res.Why())) {
 		a.refusedOnce = a.refusedOnce || refused
 		if refused && a.kind.readOnly {
 			_, args.Since, _ = protocol.ReadCount(res.Reply) // else it is about the moment at which it asks
 		}
-		return a.waitInQueue(ctx, args)
+		return a.waitInQueue(args)
 	}
 	return res
+}
+
+// askBriefly asks, without bound if the first attempt is answered.
+func (a *acquisition) askBriefly(request script.Request) call.Result {
+	patience := a.client.config.timeout / 3
+	if a.config.wait > 0 {
+		patience = min(patience, time.Until(a.started.Add(a.config.wait)))
+	}
+	return a.client.calls.DoBriefly(a.caller, patience, a.bound, request)
 }
 
 // triesFirst reports whether to try once before queueing: if acquiring changes nothing,
 // if the lock is shared and nobody waits here, or if the owner may hold the other side.
 func (a *acquisition) triesFirst(owner string) bool {
-	_, brought, _ := ownerIn(a.caller, a.kind) // a hold that is lost has been refused before
-	return a.kind.otherSide != "" && brought || a.kind.readOnly || a.kind.shared && !a.client.queues.HasWaiters(a.kind.queueKey(owner))
+	k := a.kind
+	if k.otherSide != "" {
+		if _, brought, _ := ownerIn(a.caller, k); brought { // a hold that is lost has been refused before
+			return true
+		}
+	}
+	return k.readOnly || k.shared && !a.client.queues.HasWaiters(k.queueKey(owner))
 }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
@@ -301,7 +334,7 @@ func (a *acquisition) fitLease() error {
 
 // conclude makes of the last answer what the caller gets. Op is held, and freed
 // or passed on.
-func (a *acquisition) conclude(ctx context.Context, res call.Result, ch change) (*Hold, error) {
+func (a *acquisition) conclude(res call.Result, ch change) (*Hold, error) {
 	if res.Has(script.Done) {
 		return a.granted(res, ch)
 	}
@@ -312,7 +345,7 @@ func (a *acquisition) conclude(ctx context.Context, res call.Result, ch change) 
 	a.state.reconcile(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	switch {
 	case res.Err != nil:
-		return nil, a.failure(ctx, res)
+		return nil, a.failure(res)
 	case res.Reply.Code == script.Upgrade:
 		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself; give that back first", ErrReentrant)
 	}
@@ -345,13 +378,13 @@ func (a *acquisition) lockedError(res call.Result) *LockedError {
 }
 
 // failure is the error for a call that ended without an answer.
-func (a *acquisition) failure(ctx context.Context, res call.Result) error {
+func (a *acquisition) failure(res call.Result) error {
 	err := res.Err
 	res.Unknown = a.unknown
 	switch {
 	case a.caller.Err() != nil:
 		return gaveUp(a.caller, a.kind.name)
-	case errors.Is(err, ErrClosed) || errors.Is(context.Cause(ctx), ErrClosed):
+	case errors.Is(err, ErrClosed) || a.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
 	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):
 		return err // a loss matches ErrNotHeld, too

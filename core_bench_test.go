@@ -24,7 +24,13 @@ func (d instant) EvalReplicated(context.Context, driver.Call, int, time.Duration
 
 func (instant) Slotted() bool                                  { return false }
 func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
-func (instant) Listen(func(driver.Event)) driver.Listener      { return nil }
+func (instant) Listen(func(driver.Event)) driver.Listener      { return noListener{} }
+
+type noListener struct{}
+
+func (noListener) Subscribe(string)   {}
+func (noListener) Unsubscribe(string) {}
+func (noListener) Close()             {}
 
 // BenchmarkPair takes a free lock and gives it back. A cancellable context is what
 // callers mostly have.

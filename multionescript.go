@@ -78,9 +78,8 @@ func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold,
 // acquireAllWithoutHooks is acquireAll up to the hooks; see [acquireWithoutHooks].
 func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold, error) {
 	all := make(acquisitions, 0, len(kinds))
-	bounds := make([]context.Context, 0, len(kinds))
 	for _, k := range kinds {
-		a, waiting, leave, err := enter(ctx, k, config)
+		a, err := enter(ctx, k, config)
 		if err != nil {
 			for _, a := range all {
 				a.state.reconcile(cleanup{})
@@ -90,12 +89,11 @@ func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfi
 			}
 			return nil, err
 		}
-		defer leave()
-		all, bounds = append(all, a), append(bounds, waiting)
+		defer a.leave()
+		all = append(all, a)
 	}
-	bound := bounds[len(bounds)-1] // it began last
-	res, changes := all.run(bound)
-	return all.conclude(bound, res, changes)
+	res, changes := all.run()
+	return all.conclude(res, changes)
 }
 
 // acquisitions are those of several locks, for one owner of one client.
@@ -103,24 +101,18 @@ type acquisitions []*acquisition
 
 // run asks Redis until there is an answer, and returns the changes that were asked
 // for. All ops are held.
-func (all acquisitions) run(ctx context.Context) (res call.Result, changes []change) {
+func (all acquisitions) run() (res call.Result, changes []change) {
 	c := all[0].client
-	for _, a := range all {
-		if res.Err = a.clear(ctx); res.Err != nil {
-			return res, make([]change, len(all))
-		}
-	}
 	request, changes, err := all.build()
 	if err != nil {
 		return call.Result{Err: err}, changes
 	}
-	answered := make([]func(call.Result), len(all))
-	for i, a := range all {
-		answered[i] = a.state.expect(a.lease)
+	for _, a := range all {
+		a.state.expect(a.lease)
 	}
-	res = c.calls.Do(ctx, request)
-	for i, a := range all {
-		answered[i](res)
+	res = c.calls.Do(all[len(all)-1].bound(), request) // it began last
+	for _, a := range all {
+		a.state.answered(a.lease, res.Err == nil && len(res.Unknown) == 0)
 		a.unknown = append(a.unknown, res.Unknown...)
 	}
 	if res.Err != nil || res.Reply.Code != script.Changed {
@@ -141,7 +133,7 @@ func (all acquisitions) build() (script.Request, []change, error) {
 	names, each := make([]string, len(all)), make([]protocol.Acquire, len(all))
 	var wrong error
 	for i, a := range all {
-		ch, err := a.state.oneMoreCount()
+		ch, err := a.nextChange()
 		if err == nil {
 			err = a.fitLease()
 		}
@@ -166,11 +158,11 @@ func (all acquisitions) which(res call.Result, at int) (int, error) {
 
 // conclude makes of the last answer what each lock's caller gets. All ops are
 // held, and freed or passed on.
-func (all acquisitions) conclude(ctx context.Context, res call.Result, changes []change) ([]*Hold, error) {
+func (all acquisitions) conclude(res call.Result, changes []change) ([]*Hold, error) {
 	var holds []*Hold
 	errs := make([]error, len(all))
 	for i, a := range all {
-		h, err := a.conclude(ctx, res, changes[i])
+		h, err := a.conclude(res, changes[i])
 		if errs[i] = err; err == nil {
 			holds = append(holds, h)
 		}

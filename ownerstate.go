@@ -108,10 +108,8 @@ func (s *ownerState) unref() {
 // takeOp waits for the right to ask Redis for a change. It returns the
 // context's cause if ctx ends first.
 func (s *ownerState) takeOp(ctx context.Context) error {
-	select {
-	case s.op <- struct{}{}:
+	if s.tryOp() {
 		return nil
-	default:
 	}
 	select {
 	case s.op <- struct{}{}:
@@ -121,20 +119,34 @@ func (s *ownerState) takeOp(ctx context.Context) error {
 	}
 }
 
+// tryOp is takeOp without waiting: it reports whether the right was free.
+func (s *ownerState) tryOp() bool {
+	select {
+	case s.op <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *ownerState) freeOp() { <-s.op }
 
 // change is one to ask Redis for: the count of the owner before and after. A
 // release finds from counts at most.
 type change struct{ from, to int }
 
-// oneMoreCount is the change that one hold more needs. Nothing is to be given back.
-func (s *ownerState) oneMoreCount() (change, error) {
+// oneMoreCount is the change that one hold more needs. It reports false if something has
+// to be given back first. Op is held, but holds may be unlocked at any time.
+func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.count > len(s.holds) {
+		return change{}, false, nil
+	}
 	if len(s.holds) == 0 {
 		s.lost, s.retainedUntil = nil, time.Time{}
 	}
-	return change{from: len(s.holds), to: len(s.holds) + 1}, s.lost
+	return change{from: len(s.holds), to: len(s.holds) + 1}, true, s.lost
 }
 
 // surplus is the change that gives back what is not handed out, if there is any.
@@ -295,25 +307,26 @@ func (s *ownerState) vanished() {
 	s.confirmCount(0)
 }
 
-// expect takes note that a call under way lets the key live for ttl, and returns
-// what to call with its result. Until then the key may live as long as if the call
-// were still to arrive; once all are answered, it lives as long as they have said.
-func (s *ownerState) expect(ttl time.Duration) (answered func(call.Result)) {
-	late := ttl + s.kind.client.config.timeout
+// expect takes note that a call under way lets the key live for ttl. It is paired with a
+// call of answered. Until then the key may live as long as if the call were still to
+// arrive; once all are answered, it lives as long as they have said.
+func (s *ownerState) expect(ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expected++
-	s.keyEnd = later(s.keyEnd, time.Now().Add(late))
-	return func(res call.Result) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if res.Err != nil || len(res.Unknown) > 0 {
-			ttl = late
-		}
-		s.knownEnd = later(s.knownEnd, time.Now().Add(ttl))
-		if s.expected--; s.expected == 0 {
-			s.keyEnd = s.knownEnd
-		}
+	s.keyEnd = later(s.keyEnd, time.Now().Add(ttl+s.kind.client.config.timeout))
+}
+
+// answered takes note that such a call is over, and whether it is known what came of it.
+func (s *ownerState) answered(ttl time.Duration, known bool) {
+	if !known {
+		ttl += s.kind.client.config.timeout
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.knownEnd = later(s.knownEnd, time.Now().Add(ttl))
+	if s.expected--; s.expected == 0 {
+		s.keyEnd = s.knownEnd
 	}
 }
 

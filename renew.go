@@ -65,10 +65,9 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 		}
 	}()
 	all := script.Request{Script: g.script}
-	answered := make([]func(call.Result), len(batch))
-	for i, one := range batch {
+	for _, one := range batch {
 		s := one.Value.(*ownerState) //nolint:forcetypeassert // the watchdog's values are owners' states
-		answered[i] = s.expect(one.TTL)
+		s.expect(one.TTL)
 		request := s.kind.lock.Renew(s.owner.String(), s.counts(), one.TTL)
 		all.Keys = append(all.Keys, request.Keys...)
 		all.Args = append(all.Args, request.Args...)
@@ -76,8 +75,8 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	deadline, _ := ctx.Deadline()
 	timeout := time.Until(deadline)
 	res := r.calls.Once(ctx, all, timeout)
-	for _, tell := range answered {
-		tell(call.Result{Err: res.Err})
+	for _, one := range batch {
+		one.Value.(*ownerState).answered(one.TTL, res.Err == nil) //nolint:forcetypeassert // see above
 	}
 	if res.Err != nil {
 		return nil, res.Err

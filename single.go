@@ -73,9 +73,9 @@ func (h *single) extendable(d time.Duration) (*watchdog.Entry, error) {
 func (h *single) renew(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
 	s := h.owned
 	c := h.client()
-	answered := s.expect(d)
+	s.expect(d)
 	res, err := invoke(ctx, s.kind, "renew", s.kind.lock.Renew(s.owner.String(), s.counts(), d))
-	answered(res)
+	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
 	if err != nil {
 		return err
 	}

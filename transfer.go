@@ -124,18 +124,18 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 
 // adoptWithoutHooks is adopt up to the hooks; see [acquireWithoutHooks].
 func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold, error) {
-	a, waiting, leave, err := enter(heldIn(ctx, k, k.client.NewOwner(), nil), k, config)
+	a, err := enter(heldIn(ctx, k, k.client.NewOwner(), nil), k, config)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer a.leave()
 	a.op, a.caller = "adopt", ctx
-	ch, _ := a.state.oneMoreCount() // nothing is lost of an owner that is new
-	answered := a.state.expect(a.lease)
-	res := k.client.calls.Do(waiting, k.lock.Adopt(protocol.Acquire{
+	ch, _, _ := a.state.oneMoreCount() // nothing is held, or lost, of an owner that is new
+	a.state.expect(a.lease)
+	res := k.client.calls.Do(a.bound(), k.lock.Adopt(protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease, Token: a.wantsToken(),
 	}, owner.String()))
-	answered(res)
+	a.state.answered(a.lease, res.Err == nil && len(res.Unknown) == 0)
 	a.unknown = res.Unknown
 	pokeHolders(k) // one of them may be who held it
 	switch {
@@ -145,5 +145,5 @@ func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockCon
 	case res.Reply.Code == script.Upgrade:
 		res.Err = problem(k.name, owner.String()+" holds both sides, and is not replaced on one of them", ErrReentrant)
 	}
-	return a.conclude(waiting, res, ch)
+	return a.conclude(res, ch)
 }

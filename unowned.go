@@ -102,20 +102,18 @@ func await(ctx context.Context, k *kind, config lockConfig) error {
 // awaitWithoutHooks is await up to the hooks; see [acquireWithoutHooks].
 func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
 	c := k.client
-	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now()}
+	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now(), closing: c.draining}
 	if _, err := a.check(); err != nil {
 		return err
 	}
 	if err := c.begin(ctx, k.name); err != nil {
 		return err
 	}
-	defer c.tasks.End()
+	defer a.leave()
 	if c.draining.Err() != nil {
 		return problem(k.name, "", ErrClosed)
 	}
-	waiting, stop := a.waiting(c.draining)
-	defer stop()
-	res := a.tryOrQueue(waiting, protocol.Acquire{Waiting: !a.config.oneTry})
+	res := a.tryOrQueue(protocol.Acquire{Waiting: !a.config.oneTry})
 	done := res.Has(script.Done)
 	unsafe := done && !k.readOnly && res.Acknowledged < c.config.replicas
 	if done && !unsafe {
@@ -126,7 +124,7 @@ func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
 	case unsafe:
 		return c.notReplicated(k.name, res)
 	case res.Err != nil:
-		return a.failure(waiting, res)
+		return a.failure(res)
 	default:
 		return a.refusal(res)
 	}

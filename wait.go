@@ -57,24 +57,27 @@ type queued struct {
 
 // waitInQueue waits behind those of this process who came before, and then asks
 // until the lock is acquired.
-func (a *acquisition) waitInQueue(ctx context.Context, args protocol.Acquire) call.Result {
+func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	if a.state != nil && a.nothingToNestIn() {
 		return call.Result{Err: ErrClosed}
 	}
-	key := a.kind.queueKey(args.Owner)
-	ahead := a.client.queues.Len(key)
+	waiter, ahead := a.client.queues.Join(a.kind.queueKey(args.Owner), a.kind.waits.Channel(args.Owner))
+	defer waiter.Leave()
+	q := &queued{acquisition: a, request: a.kind.waits.Acquire(args), waiter: waiter}
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
 		a.tellWaiting(ahead)
 	}
-	q := &queued{
-		acquisition: a, request: a.kind.waits.Acquire(args),
-		waiter: a.client.queues.Join(key, a.kind.waits.Channel(args.Owner)),
+	if waiter.TryFirst() { // nobody has asked, or waits: the lock may well be free
+		a.asked = true
+		if !q.learn(a.caller, a.askBriefly(q.request)) {
+			return q.result
+		}
 	}
-	defer q.waiter.Leave()
+	ctx := a.bound()
 	select {
-	case <-q.waiter.Head():
+	case <-waiter.Head():
 	case <-ctx.Done():
-		_, a.last = q.waiter.Retry()
+		_, a.last = waiter.Retry()
 		return call.Result{Err: context.Cause(ctx)}
 	}
 	if !acquireLoop(ctx, q) {
@@ -113,10 +116,18 @@ func (q *queued) await(ctx context.Context) bool {
 	}
 }
 
-// attempt asks once, and notes what that says about the next attempt.
+// attempt asks once. What comes of it is known though ctx ends.
 func (q *queued) attempt(ctx context.Context) (again bool) {
-	res := q.try(ctx)
+	q.asked = true
+	return q.learn(ctx, q.client.calls.DoApart(ctx, q.request))
+}
+
+// learn notes what an attempt says about the next one, and gives the try slot back: if
+// the attempt was given up, when it is over.
+func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
+	q.unknown = append(q.unknown, res.Unknown...)
 	q.result = res
+	q.freeSlot(res)
 	switch {
 	case res.Has(script.Refused):
 		q.away = time.Time{}
@@ -136,23 +147,18 @@ func (q *queued) attempt(ctx context.Context) (again bool) {
 	}
 }
 
-// try asks once, with the queue's try slot, which stays with an attempt that is given up
-// until that is over.
-func (q *queued) try(ctx context.Context) call.Result {
-	q.asked = true
-	res := q.client.calls.DoApart(ctx, q.request)
-	q.unknown = append(q.unknown, res.Unknown...)
+// freeSlot gives the try slot back, now or when the last attempt is over.
+func (q *queued) freeSlot(res call.Result) {
 	if n := len(res.Unknown); n > 0 && res.Unknown[n-1].Pending() {
-		attempt := res.Unknown[n-1]
+		last := res.Unknown[n-1]
 		if q.client.tasks.Go(func() {
 			defer q.waiter.Done()
-			q.client.calls.Outcome(attempt)
+			q.client.calls.Outcome(last)
 		}) {
-			return res
+			return
 		}
 	}
 	q.waiter.Done()
-	return res
 }
 
 // refused notes who holds the lock, and when to ask again at the latest.

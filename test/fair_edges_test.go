@@ -113,7 +113,7 @@ func TestLateAcquireKeepsNoPlaceAfterTheHold(t *testing.T) {
 		_, err := mu.TryLock(ctx)
 		wantError(t, err, holdfast.ErrLocked) // the guess of the server's clock is now 950 ms ahead
 		unlock(t, h)
-		once(d, "acquire", memdriver.Fault{DelayRequest: 2500 * time.Millisecond})
+		once(d, "acquire", memdriver.Fault{DelayRequest: 2500 * time.Millisecond, LoseReply: true})
 		unlock(t, must(t)(mu.Lock(ctx)))
 		h = must(t)(other.NewFairMutex("x").Lock(background))
 		time.Sleep(600 * time.Millisecond)

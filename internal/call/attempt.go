@@ -15,6 +15,7 @@ import (
 
 // Attempt is one script on its way to the server and back.
 type Attempt struct {
+	bound bound
 	clock servertime.Clock
 	sent  time.Time
 	// The server does nothing with it after timeout, which is limit on its clock.
@@ -46,14 +47,20 @@ func (c *Caller) attempt(r script.Request, timeout time.Duration) *Attempt {
 // cause, or [ErrNoAnswer]. If the attempt may have an effect all the same, it is in
 // [Result.Unknown].
 func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Duration) Result {
+	return c.once(ctx, r, timeout, false)
+}
+
+// once is Once; an attempt that waits for a lock ends when Config.Closing does, too.
+func (c *Caller) once(ctx context.Context, r script.Request, timeout time.Duration, waits bool) Result {
 	if !c.config.Tasks.Begin() {
 		return Result{Err: ErrClosed}
 	}
 	defer c.config.Tasks.End()
 	a := c.attempt(r, timeout)
-	b := c.bounds.begin(ctx, a.sent.Add(timeout+c.acknowledging(r)))
-	found := c.run(b, r, a, a.late)
-	found.why = b.finish()
+	a.bound.waits = waits
+	c.bounds.begin(ctx, &a.bound, a.sent.Add(timeout+c.acknowledging(r)))
+	found := c.run(r, a, a.late)
+	found.why = c.bounds.finish(&a.bound)
 	res := a.result(&found)
 	if res.Err != nil && mayHaveRun(found.err) {
 		a.giveUp(found)
@@ -113,9 +120,9 @@ func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
 	a.done = make(chan struct{})
 	started := c.config.Tasks.Go(func() {
 		defer close(a.done)
-		b := c.bounds.begin(context.Background(), a.sent.Add(timeout+c.acknowledging(r)))
-		a.outcome = c.run(b, r, a, nil)
-		a.why = b.finish()
+		c.bounds.begin(context.Background(), &a.bound, a.sent.Add(timeout+c.acknowledging(r)))
+		a.outcome = c.run(r, a, nil)
+		a.why = c.bounds.finish(&a.bound)
 	})
 	if !started {
 		a.err = ErrClosed
@@ -125,8 +132,8 @@ func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
 }
 
 // run has the driver make an attempt. Late is told what comes of one that is given up.
-func (c *Caller) run(ctx context.Context, r script.Request, a *Attempt, late func(any, error)) outcome {
-	publish, err := c.publishCommand(ctx)
+func (c *Caller) run(r script.Request, a *Attempt, late func(any, error)) outcome {
+	publish, err := c.publishCommand(&a.bound)
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -134,9 +141,9 @@ func (c *Caller) run(ctx context.Context, r script.Request, a *Attempt, late fun
 	args[0], args[1], args[2] = strconv.FormatInt(a.limit, 10), r.Channel, publish
 	call := driver.Call{Script: r.Script, Keys: r.Keys, Args: append(args, r.Args...), Late: late}
 	if !r.Acknowledged || c.config.Replicas == 0 {
-		return a.read(c.config.Driver.Eval(ctx, call))
+		return a.read(c.config.Driver.Eval(&a.bound, call))
 	}
-	raw, acknowledged, err := c.config.Driver.EvalReplicated(ctx, call, c.config.Replicas, c.config.AckTimeout)
+	raw, acknowledged, err := c.config.Driver.EvalReplicated(&a.bound, call, c.config.Replicas, c.config.AckTimeout)
 	found := a.read(raw, err)
 	found.acknowledged = acknowledged
 	return found

@@ -6,39 +6,24 @@ import (
 	"time"
 )
 
-// bound is the context of an attempt on its caller's goroutine. It ends with the
-// caller's context, at the end of the attempt's time, or with the Caller. It has the
-// caller's values, but not the caller's deadline: a client may give up a connection at the
-// deadline of a call, which is well after an attempt's time, and not sooner.
+// bound is the context of an attempt. It ends with the caller's context, at the end of the
+// attempt's time, or with the Caller. It has the caller's values, but not the caller's
+// deadline: a client may give up a connection at the deadline of a call, which is well
+// after an attempt's time, and not sooner.
 type bound struct {
-	context.Context // the caller's
+	context.Context // derived from the caller's
 
-	done chan struct{}
-	stop func() bool // ends the watch on the caller's context; nil if that does not end
-	due  time.Time
-
+	cancel context.CancelCauseFunc
+	due    time.Time
+	// waits says that the call is one that waits for a lock: those end first.
+	waits bool
 	// Guarded by bounds.mu.
 	prev, next *bound
 	listed     bool
-	why        error // why it has ended; nil while it has not
-	all        *bounds
 }
 
 // Deadline returns the end of the attempt's time.
 func (b *bound) Deadline() (time.Time, bool) { return b.due, true }
-
-// Done is closed when the attempt is to be given up.
-func (b *bound) Done() <-chan struct{} { return b.done }
-
-// Err returns [context.Canceled] once the attempt is to be given up, whatever the reason.
-func (b *bound) Err() error {
-	select {
-	case <-b.done:
-		return context.Canceled
-	default:
-		return nil
-	}
-}
 
 // bounds are those of the attempts that are under way, in the order of their ends, so
 // that one timer serves all. It is only moved to an earlier time when need be: mostly it
@@ -48,52 +33,32 @@ type bounds struct {
 	first, last *bound
 	timer       *time.Timer
 	at          time.Time // when the timer fires; zero if it is not set
-	closed      error     // why nothing is to be waited for any more; nil while it is
+	closing     bool      // nobody waits any more
+	closed      bool      // nothing goes on any more
 }
 
-// begin returns the bound of an attempt that ends at due at the latest. It is paired
-// with a call of finish.
-func (s *bounds) begin(ctx context.Context, due time.Time) *bound {
-	b := &bound{Context: ctx, done: make(chan struct{}), due: due, all: s}
+// begin lets b end at due at the latest. It is paired with a call of finish.
+func (s *bounds) begin(ctx context.Context, b *bound, due time.Time) {
+	b.Context, b.cancel = context.WithCancelCause(ctx)
+	b.due = due
 	s.mu.Lock()
-	if s.closed != nil {
-		b.end(s.closed)
-	} else {
-		s.insert(b)
+	defer s.mu.Unlock()
+	if s.closed || s.closing && b.waits {
+		b.cancel(ErrClosed)
+		return
 	}
-	s.mu.Unlock()
-	if ctx.Done() != nil {
-		b.stop = context.AfterFunc(ctx, b.cancelled)
-	}
-	return b
-}
-
-// cancelled ends the attempt because the caller's context has ended.
-func (b *bound) cancelled() {
-	b.all.mu.Lock()
-	defer b.all.mu.Unlock()
-	b.all.remove(b)
-	b.end(context.Cause(b.Context))
+	s.insert(b)
 }
 
 // finish ends the watch on an attempt that is over, and returns why it was to be given
 // up, or nil.
-func (b *bound) finish() error {
-	if b.stop != nil {
-		b.stop()
-	}
-	b.all.mu.Lock()
-	defer b.all.mu.Unlock()
-	b.all.remove(b)
-	return b.why
-}
-
-// end ends it, once. bounds.mu is held.
-func (b *bound) end(why error) {
-	if b.why == nil {
-		b.why = why
-		close(b.done)
-	}
+func (s *bounds) finish(b *bound) error {
+	s.mu.Lock()
+	s.remove(b)
+	s.mu.Unlock()
+	why := context.Cause(b.Context)
+	b.cancel(nil)
+	return why
 }
 
 // insert puts b in its place, which is mostly the last. mu is held.
@@ -152,11 +117,8 @@ func (s *bounds) set(at time.Time) {
 func (s *bounds) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	for s.first != nil && !s.first.due.After(now) {
-		b := s.first
-		s.remove(b)
-		b.end(ErrNoAnswer)
+	for now := time.Now(); s.first != nil && !s.first.due.After(now); {
+		s.end(s.first, ErrNoAnswer)
 	}
 	s.at = time.Time{}
 	if s.first != nil {
@@ -164,15 +126,33 @@ func (s *bounds) expire() {
 	}
 }
 
-// end ends all attempts, and those that begin later.
-func (s *bounds) end(why error) {
+// end gives an attempt up. mu is held.
+func (s *bounds) end(b *bound, why error) {
+	s.remove(b)
+	b.cancel(why)
+}
+
+// endWaiting ends the attempts of calls that wait for a lock, and those that begin later.
+func (s *bounds) endWaiting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = why
+	s.closing = true
+	for b := s.first; b != nil; {
+		next := b.next
+		if b.waits {
+			s.end(b, ErrClosed)
+		}
+		b = next
+	}
+}
+
+// endAll ends all attempts, and those that begin later.
+func (s *bounds) endAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 	for s.first != nil {
-		b := s.first
-		s.remove(b)
-		b.end(why)
+		s.end(s.first, ErrClosed)
 	}
 	if s.timer != nil {
 		s.timer.Stop()

@@ -39,8 +39,8 @@ type Config struct {
 	Driver driver.Driver
 	// Tasks count the attempts.
 	Tasks *tasks.Group
-	// Life ends every attempt. After Closing has ended, nobody waits for a server's
-	// clock that is far off.
+	// Life ends every attempt. After Closing has ended, nobody waits for a lock, or for a
+	// server's clock that is far off.
 	Life, Closing context.Context
 	// Timeout bounds one call, repetitions included.
 	Timeout time.Duration
@@ -63,7 +63,8 @@ func New(config Config) *Caller {
 	if config.Driver.Slotted() {
 		c.clocks = servertime.New(script.Slots)
 	}
-	context.AfterFunc(config.Life, func() { c.bounds.end(ErrClosed) })
+	context.AfterFunc(config.Closing, c.bounds.endWaiting)
+	context.AfterFunc(config.Life, c.bounds.endAll)
 	return c
 }
 
@@ -99,13 +100,36 @@ func (c *Caller) Do(ctx context.Context, request script.Request) Result {
 	if request.Acknowledged && c.config.Replicas > 0 { // the driver may not return at once
 		return c.DoApart(ctx, request)
 	}
-	return c.repeat(ctx, request, c.Once)
+	return c.repeat(ctx, request, time.Now(), Result{}, c.Once)
+}
+
+// DoBriefly is Do for a call that waits for a lock. Its first attempt, which is mostly the
+// last, ends with ctx, with Config.Closing, and after patience; only if it fails is there a
+// need for bound, which returns the context for the others.
+func (c *Caller) DoBriefly(
+	ctx context.Context, patience time.Duration, bound func() context.Context, request script.Request,
+) Result {
+	if request.Acknowledged && c.config.Replicas > 0 {
+		return c.Do(bound(), request)
+	}
+	began := time.Now()
+	r := c.once(ctx, request, patience, true)
+	if r.Err == nil && r.Reply.Code != script.Late {
+		return r
+	}
+	if r.Err != nil {
+		r.failed(ctx, r.Err)
+		if !r.WorthRepeating() {
+			return r
+		}
+	}
+	return c.repeat(bound(), request, began, Result{LastFailure: r.LastFailure, Unknown: r.Unknown}, c.Once)
 }
 
 // DoApart is Do, but every attempt has a goroutine of its own: what comes of the last one
 // is known as soon as Redis answers, though nobody waits for it any more.
 func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
-	return c.repeat(ctx, request, func(ctx context.Context, request script.Request, timeout time.Duration) Result {
+	return c.repeat(ctx, request, time.Now(), Result{}, func(ctx context.Context, request script.Request, timeout time.Duration) Result {
 		a := c.Send(request, timeout)
 		res := a.Result(ctx)
 		if res.Err != nil && a.unknown() {
@@ -115,12 +139,13 @@ func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
 	})
 }
 
-// repeat makes attempts until one is answered.
+// repeat makes attempts until one is answered. The call began then, and r is what has come
+// of it so far.
 func (c *Caller) repeat(
-	ctx context.Context, request script.Request, once func(context.Context, script.Request, time.Duration) Result,
+	ctx context.Context, request script.Request, began time.Time, r Result,
+	once func(context.Context, script.Request, time.Duration) Result,
 ) Result {
-	var r Result
-	end := time.Now().Add(c.config.Timeout)
+	end := began.Add(c.config.Timeout)
 	pause, lates := firstPause, 0
 	for {
 		if ctx.Err() != nil {

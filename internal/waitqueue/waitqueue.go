@@ -1,7 +1,6 @@
 package waitqueue
 
 import (
-	"container/list"
 	"sync"
 	"time"
 )
@@ -21,10 +20,12 @@ type Queues struct {
 
 	mu     sync.Mutex
 	queues map[string]*queue
+	spare  *queue // the last one that nobody needs any more
 }
 
 type queue struct {
-	waiters     list.List // of *Waiter; the front is the head
+	first, last *Waiter // the first is the head
+	waiting     int
 	wake        chan struct{}
 	trySlot     chan struct{}
 	taken       bool
@@ -39,8 +40,9 @@ type Waiter struct {
 	key     string
 	channel string
 	queue   *queue
-	element *list.Element
 	head    chan struct{} // closed when the waiter is at the head
+
+	prev, next *Waiter // in the queue
 }
 
 // New returns an empty set of queues.
@@ -48,22 +50,47 @@ func New(listen func(channel string, notify func()) (leave func())) *Queues {
 	return &Queues{listen: listen, queues: map[string]*queue{}}
 }
 
-// Join appends a waiter to the queue with the given key. Channel, the same for all
-// in one queue, is what the queue listens to.
-func (qs *Queues) Join(key, channel string) *Waiter {
+// Join appends a waiter to the queue with the given key, and returns how many are ahead.
+// Channel, the same for all in one queue, is what the queue listens to.
+func (qs *Queues) Join(key, channel string) (w *Waiter, ahead int) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.queues[key]
 	if q == nil {
-		q = &queue{wake: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
+		q, qs.spare = qs.spare, nil
+		if q == nil {
+			q = &queue{wake: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
+		}
 		qs.queues[key] = q
 	}
-	w := &Waiter{queues: qs, key: key, channel: channel, queue: q, head: atHead}
-	if q.waiters.Len() > 0 {
+	w = &Waiter{queues: qs, key: key, channel: channel, queue: q, head: atHead, prev: q.last}
+	if q.last == nil {
+		q.first = w
+	} else {
 		w.head = make(chan struct{})
+		q.last.next = w
 	}
-	w.element = q.waiters.PushBack(w)
-	return w
+	q.last = w
+	q.waiting++
+	return w, q.waiting - 1
+}
+
+// TryFirst takes the try slot for a waiter at the head, if nobody has tried yet; the one
+// who has it calls Done when the try is over.
+func (w *Waiter) TryFirst() bool {
+	w.queues.mu.Lock()
+	defer w.queues.mu.Unlock()
+	q := w.queue
+	if q.first != w || !q.retryAt.IsZero() {
+		return false
+	}
+	select {
+	case q.trySlot <- struct{}{}:
+		q.taken = true
+		return true
+	default:
+		return false
+	}
 }
 
 // HasWaiters reports whether anybody waits in the queue with the given key, or an attempt
@@ -72,16 +99,6 @@ func (qs *Queues) HasWaiters(key string) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return qs.queues[key] != nil
-}
-
-// Len is how many wait in the queue with the given key.
-func (qs *Queues) Len(key string) int {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if q := qs.queues[key]; q != nil {
-		return q.waiters.Len()
-	}
-	return 0
 }
 
 // Head is closed when all who came before have left.
@@ -154,12 +171,20 @@ func (w *Waiter) Leave() {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	q := w.queue
-	wasHead := q.waiters.Front() == w.element
-	q.waiters.Remove(w.element)
-	if next := q.waiters.Front(); next != nil && wasHead {
-		close(next.Value.(*Waiter).head) //nolint:forcetypeassert // waiters holds nothing else
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
 	}
-	if q.waiters.Len() == 0 {
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	if w.prev == nil && w.next != nil {
+		close(w.next.head)
+	}
+	if q.waiting--; q.waiting == 0 {
 		q.forget()
 	}
 	w.queues.tidy(w.key, q)
@@ -180,7 +205,8 @@ func (q *queue) forget() {
 
 // tidy forgets a queue that nobody needs. qs.mu is held.
 func (qs *Queues) tidy(key string, q *queue) {
-	if q.waiters.Len() == 0 && !q.taken && qs.queues[key] == q {
+	if q.waiting == 0 && !q.taken && qs.queues[key] == q {
 		delete(qs.queues, key)
+		qs.spare = q
 	}
 }

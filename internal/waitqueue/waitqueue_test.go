@@ -41,8 +41,8 @@ func notified(p *Waiter) bool {
 
 func TestFirstComeFirstServed(t *testing.T) {
 	queues, _ := newLines()
-	a, b, c := queues.Join("x", "x"), queues.Join("x", "x"), queues.Join("x", "x")
-	other := queues.Join("y", "y")
+	a, b, c := join(queues, "x"), join(queues, "x"), join(queues, "x")
+	other := join(queues, "y")
 	if !isHead(a) || isHead(b) || isHead(c) || !isHead(other) {
 		t.Fatal("the first of each queue is its head, and nobody else")
 	}
@@ -59,7 +59,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 // What one head has learnt is there for the next.
 func TestKnowledgeBelongsToTheQueue(t *testing.T) {
 	queues, heard := newLines()
-	a, b := queues.Join("x", "x"), queues.Join("x", "x")
+	a, b := join(queues, "x"), join(queues, "x")
 	at, refusal := time.Now(), errors.New("held")
 	a.Listen()
 	a.RetryAt(at, refusal)
@@ -87,7 +87,7 @@ func TestKnowledgeBelongsToTheQueue(t *testing.T) {
 func TestNothingStays(t *testing.T) {
 	for _, tryUnderWay := range []bool{false, true} {
 		queues, heard := newLines()
-		a := queues.Join("x", "x")
+		a := join(queues, "x")
 		a.Listen()
 		a.RetryAt(time.Now(), errors.New("held"))
 		if tryUnderWay {
@@ -99,7 +99,7 @@ func TestNothingStays(t *testing.T) {
 		if heard.ended != 1 {
 			t.Error("the subscription stayed")
 		}
-		b := queues.Join("x", "x")
+		b := join(queues, "x")
 		if at, refusal := b.Retry(); !at.IsZero() || refusal != nil || notified(b) {
 			t.Errorf("the next queue knows %v, %v", at, refusal)
 		}
@@ -121,4 +121,9 @@ func TestNothingStays(t *testing.T) {
 			t.Errorf("%d queues left", len(queues.queues))
 		}
 	}
+}
+
+func join(queues *Queues, key string) *Waiter {
+	w, _ := queues.Join(key, key)
+	return w
 }
