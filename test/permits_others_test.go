@@ -267,7 +267,7 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		}()
 		synctest.Wait()
 		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, Available: 1, Total: 5, Reserved: 5, TTL: time.Hour},
-			"1 wanted and 1 available, but 5 are kept for one who has waited longer")
+			"1 wanted and 1 available, but 5 are reserved for one who has waited longer")
 		cancel()
 		<-gone
 		synctest.Wait()
