@@ -48,18 +48,18 @@ local function even_if_full(remove, key)
   redis.call(remove, key, '')
 end
 
--- lease_error refuses what is no lease, before anything is written.
+-- lease is ARGV[4]. What is no lease is refused before anything is written.
+local lease = ARGV[4]
+if not string.match(lease, '^[1-9]%d*$') or #lease > 12 then
+  return redis.error_reply('ERR lease is not a number of milliseconds: ' .. lease)
+end
+
+-- lease_error refuses other arguments in the same way. lease is no function, since every
+-- acquire has it.
 local function lease_error(ttl)
   if not string.match(ttl, '^[1-9]%d*$') or #ttl > 12 then
     return redis.error_reply('ERR lease is not a number of milliseconds: ' .. ttl)
   end
-end
-
--- lease is ARGV[4], if that is a lease; if not, nothing is done.
--- from common: lease_error
-local lease, no_lease = ARGV[4], lease_error(ARGV[4])
-if no_lease then
-  return no_lease
 end
 
 -- take_token writes and returns the fencing token after the one at key. It follows

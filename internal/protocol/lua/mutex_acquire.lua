@@ -19,16 +19,16 @@
 
 -- from common: lease
 local free = redis.call('EXISTS', KEYS[1]) == 0
-local count = not free and redis.call('HGET', KEYS[1], ARGV[5]) or '0'
-if count ~= ARGV[7] then
-  if not free and ARGV[6] == '0' then
+if not free or ARGV[6] ~= '0' then
+  local count = redis.call('HGET', KEYS[1], ARGV[5]) or '0'
+  if count ~= ARGV[7] and ARGV[6] == '0' then
     -- from common: OTHER_KIND
     local holders = redis.call('HKEYS', KEYS[1])
     if holders[2] then
       return redis.error_reply(OTHER_KIND)
     end
     return {0, at, redis.call('PTTL', KEYS[1]), holders[1]}
-  elseif count ~= ARGV[6] then
+  elseif count ~= ARGV[7] and count ~= ARGV[6] then
     return {-2, at, tonumber(count)}
   end
 end

@@ -33,12 +33,14 @@ if count ~= ARGV[6] or ARGV[7] ~= '0' then
     return at
   end
 end
--- from rw: announce_write
-announce_write(ARGV[4])
+-- from common: announced, refused
+if announced then
+  redis.pcall(ARGV[3], ARGV[2], '0') -- see announce_write in rw.lua
+end
 if not redis.call('HGET', key, owner) then
   redis.call('DEL', key) -- it does not read
 else
   -- from rw: write_no_more
   write_no_more(key, ARGV[8], owner)
 end
-return untold and {1, at, untold} or at
+return refused and {1, at, refused} or at
