@@ -114,6 +114,7 @@ bench: need-redis ## compare with other libraries on one server (a few minutes)
 .PHONY: bench-smoke
 bench-smoke: need-redis ## see that every benchmark runs
 	$(GO) run ./bench --quick
+	$(GO) run ./bench --quick --scripts
 
 .PHONY: demo
 demo: ## show what it does, without a Redis server

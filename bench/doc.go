@@ -3,6 +3,7 @@
 //	go run ./bench                     from the root: some three minutes
 //	go run ./bench --quick             a smoke run of a few seconds
 //	go run ./bench --json figures.json raw figures of every round as well
+//	go run ./bench --scripts           what holdfast's scripts cost the server, beside Redisson's
 //
 // It starts a redis-server of its own unless --redis names one. Every library
 // runs every workload on that server, in the same run and in turns (A B C D,
@@ -16,6 +17,11 @@
 // unlock pair that takes too long is cut short, and a cell in which nothing
 // moves any more is ended and reported as such, so no contender can hang the
 // run.
+//
+// With --scripts it measures something else: how long the server executes the two
+// scripts of a pair, by its own figures, for holdfast's and for scripts that do what
+// Redisson's do. The fastest of many short turns counts, so other programs on the
+// machine do not.
 //
 // # Goroutines
 //

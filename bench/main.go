@@ -43,6 +43,7 @@ type options struct {
 	lease     time.Duration
 	pool      int
 	quick     bool
+	scripts   bool
 	json      string
 	only      string
 	workloads string
@@ -60,6 +61,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.DurationVar(&o.lease, "lease", 30*time.Second, "of every lock")
 	f.IntVar(&o.pool, "pool", 10*runtime.GOMAXPROCS(0), "connections of each go-redis client")
 	f.BoolVar(&o.quick, "quick", false, "a smoke run: two rounds of 50ms")
+	f.BoolVar(&o.scripts, "scripts", false, "compare the server time of holdfast's scripts with that of Redisson's, and nothing else; "+
+		"with --redis, on a server that executes no other scripts meanwhile")
 	f.StringVar(&o.json, "json", "", "write the raw figures to this `file`")
 	f.StringVar(&o.only, "only", "", "only contenders whose name contains one of these `words`, with commas between")
 	f.StringVar(&o.workloads, "workloads", "", "only these `workloads`, with commas between: 1, 64, 256, 64-on-one")
@@ -73,12 +76,26 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.quick {
 		o.duration, o.rounds, o.timeout = 50*time.Millisecond, 2, 2*time.Second
 	}
+	if err := o.fits(f); err != nil {
+		_, said := fmt.Fprintln(stderr, "bench:", err)
+		return o, errors.Join(errUsage, said)
+	}
 	if f.NArg() > 0 || o.duration <= 0 || o.rounds < 1 || o.timeout < 10*time.Millisecond || o.lease <= o.timeout || o.pool < 1 {
 		const what = "bench: it takes no arguments, and counts and times above zero; the lease must be longer than the timeout\n"
 		_, err := io.WriteString(stderr, what)
 		return o, errors.Join(errUsage, err)
 	}
 	return o, nil
+}
+
+// fits says which of the flags has no meaning together with --scripts.
+func (o options) fits(f *flag.FlagSet) (err error) {
+	f.Visit(func(set *flag.Flag) {
+		if o.scripts && !slices.Contains([]string{"scripts", "redis", "rounds", "quick", "lease"}, set.Name) {
+			err = fmt.Errorf("--%s does not go with --scripts", set.Name)
+		}
+	})
+	return err
 }
 
 // plan makes the plan that the options ask for.
@@ -110,6 +127,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err
+	}
+	if o.scripts {
+		return o.compareScripts(ctx, stdout, stderr)
 	}
 	r, err := o.measure(ctx, stderr)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -86,8 +87,21 @@ func TestOwnServerAndFiles(t *testing.T) {
 	}
 }
 
+// The scripts of every kind are measured on both sides.
+func TestScripts(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), []string{"--scripts", "--quick"}, &out, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"mutex", "fair lock", "read lock", "write lock", "permit", "the barest pair"} {
+		if row := regexp.MustCompile(`(?m)^\| ` + kind + ` +\| +[1-9][0-9.]* \|`); !row.MatchString(out.String()) {
+			t.Errorf("no figure of %s in the output:\n%s", kind, out.String())
+		}
+	}
+}
+
 func TestBadUsage(t *testing.T) {
-	for _, args := range [][]string{{"--nonsense"}, {"word"}, {"--rounds", "0"}, {"--duration", "-1s"}, {"--lease", "1s"}} {
+	for _, args := range [][]string{{"--nonsense"}, {"word"}, {"--rounds", "0"}, {"--duration", "-1s"}, {"--lease", "1s"}, {"--scripts", "--only", "bare"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%v: %v", args, err)
 		}

@@ -65,7 +65,7 @@ var (
 	}
 	readerRights = scriptRights.and(listenRights).and(rights{
 		commands: []string{
-			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hdel", "type", "get", "set",
+			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hdel", "hlen", "type", "get", "set",
 			"pttl", "pexpire", "del", "publish",
 		},
 		keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}"},

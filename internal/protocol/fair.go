@@ -25,14 +25,14 @@ func WaiterChannel(name, owner string) string { return LockChannel(name) + ":" +
 // FairScripts are those of the fair lock, whose holds are renewed and adopted as
 // those of the plain lock are.
 var FairScripts = Scripts{
-	Acquire: load("fair", "acquire", "fair"),
-	Release: load("fair", "release", "fair"),
+	Acquire: load("fair", "acquire"),
+	Release: load("fair", "release"),
 	Renew:   MutexScripts.Renew,
 	Adopt:   MutexScripts.Adopt,
-	Retain:  load("fair", "retain", "fair"),
-	Force:   load("fair", "force", "fair"),
-	Inspect: load("fair", "inspect", "fair"),
-	Leave:   load("fair", "leave", "fair"),
+	Retain:  load("fair", "retain"),
+	Force:   load("fair", "force"),
+	Inspect: load("fair", "inspect"),
+	Leave:   load("fair", "leave"),
 }
 
 // Fair is the fair lock: the hash of the plain one, and the line of those who wait.
@@ -51,8 +51,7 @@ func (l Fair) request(s *driver.Script, token bool, args ...string) script.Reque
 
 // Acquire asks for the lock, and for a place in the line.
 func (l Fair) Acquire(a Acquire) script.Request {
-	request := l.request(FairScripts.Acquire, a.Token,
-		millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), millis(l.TokenTTL), flag(a.Waiting), Released)
+	request := l.request(FairScripts.Acquire, a.Token, a.args(l.TokenTTL, flag(a.Waiting), Released)...)
 	request.Acknowledged = true
 	return request
 }

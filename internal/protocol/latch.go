@@ -28,9 +28,9 @@ func LatchFits(name string) bool { return script.Slot(LatchChannel(name)) == scr
 func LatchZeroKey(name string) string { return Prefixed("holdfast_zero", name) }
 
 var latchScripts = struct{ await, down, set *driver.Script }{
-	await: load("latch", "await", "calls"),
-	down:  load("latch", "down", "calls"),
-	set:   load("latch", "set", "calls"),
+	await: load("latch", "await"),
+	down:  load("latch", "down"),
+	set:   load("latch", "set"),
 }
 
 // Latch is a number at its name. To acquire it is to find it at zero.

@@ -63,6 +63,16 @@ type Acquire struct {
 	Since int64
 }
 
+// args are the arguments of an acquire by an owner, with more behind them, and at last how
+// long the token is kept, if one is wanted.
+func (a Acquire) args(tokenTTL time.Duration, more ...string) []string {
+	args := append([]string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To)}, more...)
+	if a.Token {
+		args = append(args, millis(tokenTTL))
+	}
+	return args
+}
+
 // Renewal is what a renewal has found.
 type Renewal struct {
 	Count int64 // how often the owner holds the lock

@@ -42,7 +42,7 @@ type Mutex struct {
 func (l Mutex) Acquire(a Acquire) script.Request {
 	return script.Request{
 		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true,
-		Args: []string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), millis(l.TokenTTL)},
+		Args: a.args(l.TokenTTL),
 	}
 }
 

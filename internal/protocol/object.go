@@ -11,7 +11,7 @@ import (
 var (
 	deleteKey = load("object", "delete")
 	expire    = load("object", "expire")
-	inspect   = load("object", "inspect", "calls")
+	inspect   = load("object", "inspect")
 )
 
 // Delete asks that none of these keys is there.

@@ -14,13 +14,13 @@ import (
 var permitsScripts = struct {
 	acquire, release, renew, inspect, lease, set, add *driver.Script
 }{
-	acquire: load("permits", "acquire", "semaphore_next", "permits"),
-	release: load("permits", "release", "permits"),
+	acquire: load("permits", "acquire"),
+	release: load("permits", "release"),
 	renew:   load("permits", "renew"),
-	inspect: load("permits", "inspect", "permits"),
-	lease:   load("permits", "lease", "permits"),
-	set:     load("permits", "set", "permits", "calls"),
-	add:     load("permits", "add", "permits", "calls"),
+	inspect: load("permits", "inspect"),
+	lease:   load("permits", "lease"),
+	set:     load("permits", "set"),
+	add:     load("permits", "add"),
 }
 
 // Permits is the semaphore whose permits have leases: how many are available stands

@@ -11,27 +11,27 @@ import (
 // writers, whose holds are renewed as those of the plain lock are.
 var (
 	ReadScripts = Scripts{
-		Acquire: load("read", "acquire", "rw"),
-		Release: load("read", "release", "rw"),
-		Renew:   load("read", "renew", "rw"),
-		Adopt:   load("read", "adopt", "rw"),
-		Force:   load("read", "force", "rw"),
+		Acquire: load("read", "acquire"),
+		Release: load("read", "release"),
+		Renew:   load("read", "renew"),
+		Adopt:   load("read", "adopt"),
+		Force:   load("read", "force"),
 		Inspect: rwInspect,
 	}
 	WriteScripts = Scripts{
-		Acquire: load("write", "acquire", "rw"),
-		Release: load("write", "release", "rw"),
+		Acquire: load("write", "acquire"),
+		Release: load("write", "release"),
 		Renew:   MutexScripts.Renew,
-		Adopt:   load("write", "adopt", "rw"),
-		Retain:  load("write", "retain", "rw"),
-		Force:   load("write", "force", "rw"),
+		Adopt:   load("write", "adopt"),
+		Retain:  load("write", "retain"),
+		Force:   load("write", "force"),
 		Inspect: rwInspect,
-		Leave:   load("write", "leave", "rw"),
+		Leave:   load("write", "leave"),
 	}
 )
 
 // rwInspect is about both sides.
-var rwInspect = load("rw", "inspect", "rw")
+var rwInspect = load("rw", "inspect")
 
 // Reservation is how long a waiter is believed to be there for whom others make
 // way. Waiters ask again well within it.
@@ -55,9 +55,10 @@ func (l Read) keys(owner string, count int, first ...string) []string {
 
 // Acquire asks for one more read hold, or several.
 func (l Read) Acquire(a Acquire) script.Request {
+	a.Token = false // a reader has none
 	request := script.Request{
 		Script: ReadScripts.Acquire, Keys: l.keys(a.Owner, a.To, l.Name, ReservationKey(l.Name)), Acknowledged: true,
-		Args: []string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), ReadPrefix(l.Name)},
+		Args: a.args(0, ReadPrefix(l.Name)),
 	}
 	if a.Writes {
 		request.Args = append(request.Args, flag(true))
@@ -137,10 +138,7 @@ func (l Write) Acquire(a Acquire) script.Request {
 	}
 	return script.Request{
 		Script: WriteScripts.Acquire, Keys: l.keys(a.Token, l.Name, ReservationKey(l.Name)), Acknowledged: true,
-		Args: []string{
-			millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To), millis(l.TokenTTL),
-			ReadPrefix(l.Name), millis(reserve),
-		},
+		Args: a.args(l.TokenTTL, ReadPrefix(l.Name), millis(reserve)),
 	}
 }
 

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"embed"
+	"regexp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -10,16 +11,20 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
-// load returns the script of a kind's operation, with the libraries that it
-// needs. Its name is the operation's.
-func load(kind, operation string, libraries ...string) *driver.Script {
-	var text strings.Builder
-	text.WriteString(source("common"))
-	for _, library := range libraries {
-		text.WriteString(source(library))
-	}
-	text.WriteString(source(kind + "_" + operation))
-	return driver.NewScript(operation, text.String())
+// load returns the script of a kind's operation, whose name is the operation's. It
+// is what every script begins with, and the operation's file, in which a comment of
+// this form stands where it needs pieces of a library:
+//
+//	-- from LIBRARY: PIECE, PIECE
+//
+// Nothing else is sent: neither other pieces, nor comments that have a line of their
+// own. A server that executes a script builds each function that it comes by, called
+// or not; so the pieces stand behind the common case, where there is one.
+func load(kind, operation string) *driver.Script {
+	a := assembly{there: map[*string]bool{}}
+	a.add(source("frame"))
+	a.add(source(kind + "_" + operation))
+	return driver.NewScript(operation, a.text.String())
 }
 
 func source(name string) string {
@@ -29,3 +34,74 @@ func source(name string) string {
 	}
 	return string(text)
 }
+
+// from is a line that asks for pieces.
+var from = regexp.MustCompile(`^( *)-- from (\w+): (.+)$`)
+
+// assembly is a script that is being put together.
+type assembly struct {
+	text  strings.Builder
+	there map[*string]bool // the pieces that it has
+}
+
+func (a *assembly) add(text string) {
+	for line := range strings.Lines(text) {
+		wanted := from.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		code := strings.TrimSpace(line)
+		switch {
+		case wanted != nil && wanted[1] != "":
+			// Inside a block, so the rest of the script does not see them.
+			block := assembly{there: map[*string]bool{}}
+			for piece := range a.there {
+				block.there[piece] = true
+			}
+			block.addPieces(wanted[2], wanted[3])
+			for line := range strings.Lines(block.text.String()) {
+				a.text.WriteString(wanted[1] + line)
+			}
+		case wanted != nil:
+			a.addPieces(wanted[2], wanted[3])
+		case code != "" && !strings.HasPrefix(code, "--"):
+			a.text.WriteString(line)
+		}
+	}
+}
+
+// addPieces adds those that are not there yet, each behind those that it needs.
+func (a *assembly) addPieces(library, names string) {
+	pieces := piecesOf(library)
+	for name := range strings.SplitSeq(names, ", ") {
+		piece, found := pieces[name]
+		if !found {
+			panic("there is no " + name + " in lua/" + library + ".lua")
+		}
+		if !a.there[piece] {
+			a.there[piece] = true
+			a.add(*piece)
+		}
+	}
+}
+
+// piecesOf returns the pieces of a library by what they define: its paragraphs.
+func piecesOf(library string) map[string]*string {
+	if known, found := libraries[library]; found {
+		return known
+	}
+	pieces := map[string]*string{}
+	for paragraph := range strings.SplitSeq(source(library), "\n\n") {
+		paragraph += "\n"
+		for _, found := range defined.FindAllStringSubmatch(paragraph, -1) {
+			for name := range strings.SplitSeq(found[1], ", ") {
+				pieces[name] = &paragraph
+			}
+		}
+	}
+	libraries[library] = pieces
+	return pieces
+}
+
+// defined are the names that a paragraph of a library defines.
+var defined = regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:, \w+)*)`)
+
+// libraries are those that have been read.
+var libraries = map[string]map[string]*string{}

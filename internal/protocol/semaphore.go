@@ -26,15 +26,15 @@ func PermitsChannel(name string) string { return Prefixed("holdfast_lost", name)
 var semaphoreScripts = struct {
 	acquire, undo, add, drain, set *driver.Script
 }{
-	acquire: load("semaphore", "acquire", "semaphore_next", "calls", "semaphore"),
-	undo:    load("semaphore", "undo", "semaphore_next", "calls", "semaphore"),
-	add:     load("semaphore", "add", "calls", "semaphore"),
-	drain:   load("semaphore", "drain", "calls", "semaphore"),
-	set:     load("semaphore", "set", "calls", "semaphore"),
+	acquire: load("semaphore", "acquire"),
+	undo:    load("semaphore", "undo"),
+	add:     load("semaphore", "add"),
+	drain:   load("semaphore", "drain"),
+	set:     load("semaphore", "set"),
 }
 
 // semaphoreLeave is the script by which a waiter of either semaphore leaves.
-var semaphoreLeave = load("semaphore", "leave", "semaphore_next")
+var semaphoreLeave = load("semaphore", "leave")
 
 // leaveSemaphore asks that nobody stands back for this waiter any more.
 func leaveSemaphore(name, waiter string) script.Request {

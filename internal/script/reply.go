@@ -5,7 +5,7 @@ import "fmt"
 // WrongType is how Redis, and our scripts, say that a key is another kind of object.
 const WrongType = "WRONGTYPE"
 
-// Code is the first element of every reply.
+// Code is the first element of a reply.
 type Code int64
 
 // What the codes mean; the header of each script says it in its own terms.
@@ -26,7 +26,13 @@ type Reply struct {
 
 // Parse takes a reply apart. An error means that something other than our
 // script has answered.
+//
+// A number alone is the server's time, and says that all was done and that there is
+// nothing else to say: a list costs Redis as much as one or two commands.
 func Parse(reply any) (Reply, error) {
+	if now, ok := reply.(int64); ok {
+		return Reply{Code: Done, Now: now}, nil
+	}
 	items, ok := reply.([]any)
 	if !ok || len(items) < 2 {
 		return Reply{}, fmt.Errorf("unexpected reply %T", reply)

@@ -1,4 +1,4 @@
--- What operations share that have no owner: each call has a random id, which is
+-- Pieces for operations that have no owner: each call has a random id, which is
 -- kept for a while where it has had its effect. So asking twice is asking once
 -- here, too. The key is our own, and expires.
 
@@ -8,6 +8,7 @@ local function remembers(key, id)
 end
 
 -- remember keeps a call for so many ms, and forgets some old ones.
+-- from common: raise
 local function remember(key, id, keep)
   local old = redis.call('ZRANGEBYSCORE', key, '-inf', string.format('%.0f', at), 'LIMIT', 0, 100)
   redis.call('ZADD', key, string.format('%.0f', at + tonumber(keep)), id)
@@ -36,5 +37,5 @@ end
 -- note_zero writes when a latch came to zero, for those who have waited since
 -- before: it may be set anew before they look. They look within seconds.
 local function note_zero(key)
-  redis.call('SET', key, string.format('%.0f', clock[1] * 1000000 + clock[2]), 'PX', 60000)
+  redis.call('SET', key, string.format('%.0f', us), 'PX', 60000)
 end

@@ -1,38 +1,30 @@
--- Stands before every script. What every call begins with:
---
--- ARGV[1]  server time, ms, after which this call does nothing; 0: never
--- ARGV[2]  the channel that changes are announced on; empty: on none. It is no
---          key: a cluster that is moving the slot would look for it, in vain
--- ARGV[3]  the command that messages are published with
---
--- and what every reply begins with: a code, and the server's time, ms. The code
--- -1 means too late.
---
--- Scripts take the time from Redis, never from a caller. A call may lie in a
--- socket buffer long after its caller has given it up, so each call says until
--- when it may still take effect.
-local clock = redis.call('TIME')
-local at = clock[1] * 1000 + math.floor(clock[2] / 1000)
-if ARGV[1] ~= '0' and at > tonumber(ARGV[1]) then
-  return {-1, at}
-end
+-- Pieces for scripts of all kinds; see load in script.go. A paragraph is a piece.
 
 -- What a script replies whose key is of the right type, but of another kind.
 local OTHER_KIND = 'WRONGTYPE the key is another kind of lock'
 
 -- untold is why Redis refused to publish something, or nil. Scripts that give
 -- something back, or make it available, reply it last.
-local untold
-
+--
 -- publish announces something. A refusal does not stop the script: a lock that is
 -- not given back is worse than one of which nobody is told. Subscribers cannot act
 -- before the script has ended. The channel is mostly ARGV[2].
+local untold
 local function publish(payload, channel)
   channel = channel or ARGV[2]
   if channel ~= '' then
     local reply = redis.pcall(ARGV[3], channel, payload)
     untold = type(reply) == 'table' and reply.err or untold
   end
+end
+
+-- announced is true if ARGV[4] has been published here, as publish does it but without
+-- a function, for scripts that announce nothing else. refused is why Redis refused it,
+-- or nil.
+local announced, refused = ARGV[2] ~= '', nil
+if announced then
+  local reply = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
+  refused = type(reply) == 'table' and reply.err or nil
 end
 
 -- held says how often the owner holds the lock, in the text of the wire.
@@ -56,23 +48,26 @@ local function even_if_full(remove, key)
   redis.call(remove, key, '')
 end
 
--- lease_error refuses what is no lease, before anything is written.
+-- lease is ARGV[4]. What is no lease is refused before anything is written.
+local lease = ARGV[4]
+if not string.match(lease, '^[1-9]%d*$') or #lease > 12 then
+  return redis.error_reply('ERR lease is not a number of milliseconds: ' .. lease)
+end
+
+-- lease_error refuses other arguments in the same way. lease is no function, since every
+-- acquire has it.
 local function lease_error(ttl)
-  if not string.match(ttl, '^%d+$') or #ttl > 12 or ttl == '0' then
+  if not string.match(ttl, '^[1-9]%d*$') or #ttl > 12 then
     return redis.error_reply('ERR lease is not a number of milliseconds: ' .. ttl)
   end
 end
 
--- take_token writes and returns the fencing token after the one at key; 0 if there is
--- no key, for no token is wanted. It follows time, so that it grows even if Redis has
--- lost the last ones. A ttl of 0 keeps it for ever. It writes nothing if it returns an
--- error.
+-- take_token writes and returns the fencing token after the one at key. It follows
+-- time, so that it grows even if Redis has lost the last ones. A ttl of 0 keeps it for
+-- ever. It writes nothing if it returns an error.
 local function take_token(key, ttl)
-  if not key then
-    return 0
-  end
   local last = tonumber(redis.call('GET', key) or '0')
-  local token = math.max(last + 1, clock[1] * 1000000 + clock[2])
+  local token = math.max(last + 1, us)
   if token >= 2 ^ 53 then
     return nil, redis.error_reply('ERR the fencing token is out of bounds: ' .. key)
   end

@@ -1,4 +1,4 @@
--- Stands before every script of the fair lock, behind common.lua.
+-- Pieces for the fair lock.
 --
 -- KEYS[1]  the lock, a hash of owner -> count
 -- KEYS[2]  the line, a list of owners; the first one is next
@@ -47,12 +47,15 @@
 --
 -- How much a call does. It looks at LIMIT waiters at most, and drops no more. If
 -- they are all dead, and others live, who waits is told to ask again at once.
+
 local BELIEF, SILENCE, SCORE, JAVA_WAIT = 10000, 5000, 30000, 300000
 local LIVES, LIMIT = 120000, 200
 
+-- free says whether nobody holds the lock.
 local free = redis.call('EXISTS', KEYS[1]) == 0
 
 -- grace is until when those are believed who have not been heard of for BELIEF ms.
+-- from fair: SILENCE
 local grace = tonumber(redis.call('ZSCORE', KEYS[4], 'grace') or 0)
 do
   local seen = tonumber(redis.call('ZSCORE', KEYS[4], 'seen') or 0)
@@ -63,6 +66,7 @@ end
 
 -- left says for how long a waiter is still believed in, ms; 0: not any more. And
 -- whether it is one of Redisson's. heard leaves the grace out.
+-- from fair: BELIEF, LIVES, free, grace
 local function left(waiter, heard)
   local believed = redis.call('ZSCORE', KEYS[4], waiter)
   if believed then
@@ -83,6 +87,7 @@ local function left(waiter, heard)
 end
 
 -- anyone says who of holdfast's waiters, other than me, was heard of; or false.
+-- from fair: BELIEF
 local function anyone(me)
   local from = string.format('(%.0f', at)
   for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], from, at + BELIEF, 'LIMIT', 0, 4)) do
@@ -102,6 +107,7 @@ end
 -- one who is believed in, and who that is, or false. It does not doubt me, nor one
 -- of Redisson's who would come to stand first only now. If it has to stop before it
 -- knows, it says so, and names anyone who lives. heard is as in left.
+-- from fair: LIMIT, left, anyone, java
 local function survey(place, me, heard)
   for i = place, place + LIMIT - 1 do
     local waiter = redis.call('LINDEX', KEYS[2], i)
@@ -118,6 +124,7 @@ local function survey(place, me, heard)
 end
 
 -- tell wakes a waiter.
+-- from common: publish
 local function tell(waiter, payload)
   if waiter then
     publish(payload, ARGV[2] .. ':' .. waiter)
@@ -146,6 +153,7 @@ local function clear()
 end
 
 -- spare keeps Java from dropping one of its own who could not have had the lock.
+-- from fair: SCORE
 local function spare(waiter)
   local score = waiter and not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)
   if score and tonumber(score) < at + SCORE then

@@ -6,11 +6,12 @@
 -- ARGV[5]     owner
 -- ARGV[6]     the count before
 -- ARGV[7]     the count after: one more
--- ARGV[8]     how long KEYS[5] lives, ms; 0: for ever
--- ARGV[9]     1 to stand in line if it is refused, and to go on asking; else 0
--- ARGV[10]    the payload
+-- ARGV[8]     1 to stand in line if it is refused, and to go on asking; else 0
+-- ARGV[9]     the payload
+-- ARGV[10]    how long KEYS[5] lives, ms; 0: for ever; if there is KEYS[5]
 --
--- {1, now, token}               it does; token is 0 if none is wanted
+-- now                           it does
+-- {1, now, token}               it does, and a token is wanted
 -- {0, now, pttl, holder, hint}  another owner holds it; or nobody does, pttl is -2
 --                               and holder empty, and another one is next. hint
 --                               is when to ask again at the latest, ms
@@ -20,6 +21,17 @@
 -- there, or, unless it stands there itself, nobody who was heard of. The owner keeps
 -- the place that it has. Whoever asks finds those ahead who are gone, and tells the
 -- next one.
+
+-- from common: lease
+if ARGV[6] == '0' and not KEYS[5] and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[4]) == 0 then
+  redis.call('HSET', KEYS[1], ARGV[5], ARGV[7]) -- nobody holds it, and nobody stands in line
+  redis.call('PEXPIRE', KEYS[1], lease)
+  return at
+end
+
+-- from common: raise
+-- from fair: BELIEF, SCORE, JAVA_WAIT, LIVES, LIMIT, free, grace
+-- from fair: survey, left, java, tell, bury, drop, clear, spare
 local LOOK = 1000 -- how far into the line to look for the owner's place
 
 -- first says whether, by what survey has found, nobody stands before me. It is not
@@ -31,13 +43,9 @@ local function first(me, head, more)
   return not head or head == me
 end
 
-local wrong = lease_error(ARGV[4])
-if wrong then
-  return wrong
-end
 redis.call('ZCARD', KEYS[3]) -- of another type, it is an error before anything is written
 local me = ARGV[5]
-local count = held(KEYS[1], me)
+local count = redis.call('HGET', KEYS[1], me) or '0'
 if count ~= ARGV[7] and count ~= ARGV[6] then
   if ARGV[6] == '0' then
     return {0, at, redis.call('PTTL', KEYS[1]), me, BELIEF} -- one that comes late
@@ -50,7 +58,7 @@ if count == '0' then
   gone, head, more = survey(0, me)
   mine = free and first(me, head, more)
   if free and not mine then
-    local stands = ARGV[9] == '1' and redis.call('ZSCORE', KEYS[4], me)
+    local stands = ARGV[8] == '1' and redis.call('ZSCORE', KEYS[4], me)
     if not stands then
       local _, other, beyond = survey(gone, me, true)
       mine = first(me, other, beyond)
@@ -61,13 +69,14 @@ end
 if not mine then
   local holders = redis.call('HKEYS', KEYS[1])
   if holders[2] then
+    -- from common: OTHER_KIND
     return redis.error_reply(OTHER_KIND)
   end
   if free and not more then
-    tell(head, ARGV[10]) -- it may not know yet, or have missed the message
+    tell(head, ARGV[9]) -- it may not know yet, or have missed the message
   end
   bury(gone)
-  if ARGV[9] == '1' then
+  if ARGV[8] == '1' then
     if redis.call('EXISTS', KEYS[2]) == 0 then
       clear() -- left over from a line that was lost
       grace = at -- there is nobody to wait for
@@ -119,9 +128,13 @@ if not mine then
 end
 
 local token
-token, wrong = take_token(KEYS[5], ARGV[8])
-if wrong then
-  return wrong
+if KEYS[5] then
+  -- from common: take_token
+  local wrong
+  token, wrong = take_token(KEYS[5], ARGV[10])
+  if wrong then
+    return wrong
+  end
 end
 if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) > 0 then
   if head == me then
@@ -136,5 +149,5 @@ if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) > 0 then
   end
 end
 redis.call('HSET', KEYS[1], me, ARGV[7])
-raise(KEYS[1], ARGV[4])
-return {1, at, token}
+raise(KEYS[1], lease)
+return token and {1, at, token} or at

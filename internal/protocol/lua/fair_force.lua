@@ -4,11 +4,13 @@
 -- ARGV[4]     the payload
 -- ARGV[5...]  owners
 --
--- {1, now}   one of them did, and the lock is free now
+-- now        one of them did, and the lock is free now
 -- {0, now}   none did
 --
 -- It names the owners, so that asking again does not hit the next one. Told are
 -- whoever is next, and the one who held the lock, if it listens.
+
+-- from fair: survey, tell, bury, clear, spare
 for i = 5, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
     local gone, head, more = survey(0)

@@ -4,11 +4,13 @@
 -- ARGV[4]     the payload
 -- ARGV[5]     owner
 --
--- {1, now}   it stood there
+-- now        it stood there
 -- {0, now}   it did not
 --
 -- If it was next, and the lock is free, the one behind it is told: what it was
 -- told itself is lost.
+
+-- from fair: free, survey, tell, bury, drop, clear, spare
 local me = ARGV[5]
 local gone, head, more = survey(0, me)
 local stood = head == me

@@ -6,20 +6,30 @@
 -- ARGV[6]     the count before, at most
 -- ARGV[7]     the count after; 0 to give the lock back
 --
--- {1, now}          it does
+-- now               it does
 -- {0, now}          it holds nothing; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 --
 -- Whoever is next is told, also if the lock had gone by itself: nobody was then.
-local count, from, to = tonumber(held(KEYS[1], ARGV[5])), tonumber(ARGV[6]), tonumber(ARGV[7])
+
+local count = redis.call('HGET', KEYS[1], ARGV[5]) or '0'
+if count ~= '0' and count == ARGV[6] and ARGV[7] == '0' and not redis.call('LINDEX', KEYS[2], 0) then
+  redis.call('DEL', KEYS[1]) -- nobody stands in line
+  return at
+end
+
+-- from fair: free, survey, tell, bury, clear, spare
+local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
+count = tonumber(count)
 if count > from or count > 0 and count < to then
   return {-2, at, count}
 end
 if count > 0 and to > 0 then
+  -- from common: even_if_full
   even_if_full('HDEL', KEYS[1])
   redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
-  return {1, at}
+  return at
 end
 if count == 0 and not free then
   return {0, at}

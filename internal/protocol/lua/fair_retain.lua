@@ -8,13 +8,16 @@
 -- ARGV[7]  the owner that nobody is
 -- ARGV[8]  for how long, ms
 --
--- {1, now}          it does not
+-- now               it does not
 -- {0, now}          it holds nothing; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
+
+-- from common: held, even_if_full
+-- from fair: survey, tell
 local count = tonumber(held(KEYS[1], ARGV[5]))
 if held(KEYS[1], ARGV[7]) ~= '0' then
-  return {1, at}
+  return at
 elseif count == 0 then
   return {0, at}
 elseif count > tonumber(ARGV[6]) then

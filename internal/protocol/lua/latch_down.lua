@@ -8,13 +8,16 @@
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  the payload that says zero
 --
--- {1, now}  it has; or the count was zero already
+-- now       it has; or the count was zero already
+
+-- from common: publish, even_if_full
+-- from calls: integer, remembers, remember, note_zero
 local count, wrong = integer(redis.call('GET', KEYS[1]))
 if wrong then
   return wrong
 end
 if remembers(KEYS[2], ARGV[4]) then
-  return {1, at}
+  return at
 end
 even_if_full('ZREM', KEYS[2])
 if count == 1 then

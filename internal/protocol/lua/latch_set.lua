@@ -8,10 +8,13 @@
 -- ARGV[6]  the payload that says a new count, or none
 -- ARGV[7]  the count; 0 deletes the latch
 --
--- {1, now}  it has
+-- now       it has
 -- {0, now}  the latch exists already, or does not exist
+
+-- from common: publish, even_if_full
+-- from calls: integer, remembers, remember, note_zero
 if remembers(KEYS[2], ARGV[4]) then
-  return {1, at}
+  return at
 end
 local _, wrong = integer(ARGV[7])
 if not wrong then

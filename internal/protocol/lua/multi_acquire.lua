@@ -7,11 +7,13 @@
 -- ARGV[3*i+3]  its count before
 -- ARGV[3*i+4]  its count after
 --
--- {1, now}                   it does
+-- now                        it does
 -- {0, now, pttl, holder, i}  another owner holds KEYS[i]; nothing was done
 -- {-2, now, count, i}        the count of KEYS[i] was another one; nothing was done
 --
 -- For each lock it is mutex_acquire.lua, without tokens.
+
+-- from common: lease_error, held, raise
 for i, key in ipairs(KEYS) do
   local wrong = lease_error(ARGV[3 * i + 2])
   if wrong then
@@ -20,6 +22,7 @@ for i, key in ipairs(KEYS) do
   local count = held(key, ARGV[4])
   if count ~= ARGV[3 * i + 4] then
     if ARGV[3 * i + 3] == '0' and redis.call('EXISTS', key) == 1 then
+      -- from common: OTHER_KIND
       local holders = redis.call('HKEYS', key)
       if holders[2] then
         return redis.error_reply(OTHER_KIND)
@@ -34,4 +37,4 @@ for i, key in ipairs(KEYS) do
   redis.call('HSET', key, ARGV[4], ARGV[3 * i + 4])
   raise(key, ARGV[3 * i + 2])
 end
-return {1, at}
+return at

@@ -6,36 +6,46 @@
 -- ARGV[5]  owner
 -- ARGV[6]  the count before
 -- ARGV[7]  the count after: one more
--- ARGV[8]  how long KEYS[2] lives, ms; 0: for ever
+-- ARGV[8]  how long KEYS[2] lives, ms; 0: for ever; if there is KEYS[2]
 --
--- {1, now, token}         it does; token is 0 if none is wanted
+-- now                     it does
+-- {1, now, token}         it does, and a token is wanted
 -- {0, now, pttl, holder}  somebody else holds it
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- It goes from one state to another and adds nothing, so asking twice is asking
 -- once: the count that it was to set is then there already. One that comes late
 -- finds another state and does nothing.
-local wrong = lease_error(ARGV[4])
-if wrong then
-  return wrong
-end
-local count = held(KEYS[1], ARGV[5])
-if count ~= ARGV[7] then
-  if ARGV[6] == '0' and redis.call('EXISTS', KEYS[1]) == 1 then
+
+-- from common: lease
+local free = redis.call('EXISTS', KEYS[1]) == 0
+if not free or ARGV[6] ~= '0' then
+  local count = redis.call('HGET', KEYS[1], ARGV[5]) or '0'
+  if count ~= ARGV[7] and ARGV[6] == '0' then
+    -- from common: OTHER_KIND
     local holders = redis.call('HKEYS', KEYS[1])
     if holders[2] then
       return redis.error_reply(OTHER_KIND)
     end
     return {0, at, redis.call('PTTL', KEYS[1]), holders[1]}
-  elseif count ~= ARGV[6] then
+  elseif count ~= ARGV[7] and count ~= ARGV[6] then
     return {-2, at, tonumber(count)}
   end
 end
 local token
-token, wrong = take_token(KEYS[2], ARGV[8])
-if wrong then
-  return wrong
+if KEYS[2] then
+  -- from common: take_token
+  local wrong
+  token, wrong = take_token(KEYS[2], ARGV[8])
+  if wrong then
+    return wrong
+  end
 end
 redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
-raise(KEYS[1], ARGV[4])
-return {1, at, token}
+if free then
+  redis.call('PEXPIRE', KEYS[1], lease)
+else
+  -- from common: raise
+  raise(KEYS[1], lease)
+end
+return token and {1, at, token} or at

@@ -9,27 +9,30 @@
 -- ARGV[7]  how long KEYS[2] lives, ms; 0: for ever
 -- ARGV[8]  the payload
 --
--- {1, now, token}  it does; token is 0 if none is wanted
+-- now              it does
+-- {1, now, token}  it does, and a token is wanted
 -- {0, now}         the other one does not hold the lock
-local wrong = lease_error(ARGV[4])
-if wrong then
-  return wrong
-end
+
+-- from common: OTHER_KIND, lease, publish, held, raise
 local mine = tonumber(held(KEYS[1], ARGV[5]))
 if mine > 1 then
-  return {1, at, 0} -- one that comes late
+  return at -- one that comes late
 elseif mine == 0 and held(KEYS[1], ARGV[6]) == '0' then
   return {0, at}
 elseif mine == 0 and redis.call('HKEYS', KEYS[1])[2] then
   return redis.error_reply(OTHER_KIND)
 end
 local token
-token, wrong = take_token(KEYS[2], ARGV[7])
-if wrong then
-  return wrong
+if KEYS[2] then
+  -- from common: take_token
+  local wrong
+  token, wrong = take_token(KEYS[2], ARGV[7])
+  if wrong then
+    return wrong
+  end
 end
 publish(ARGV[8])
 redis.call('HSET', KEYS[1], ARGV[5], '1')
 redis.call('HDEL', KEYS[1], ARGV[6])
-raise(KEYS[1], ARGV[4])
-return {1, at, token}
+raise(KEYS[1], lease)
+return token and {1, at, token} or at

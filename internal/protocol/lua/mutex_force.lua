@@ -4,10 +4,12 @@
 -- ARGV[4]     the payload
 -- ARGV[5...]  owners
 --
--- {1, now}   one of them did, and the lock is free now
+-- now        one of them did, and the lock is free now
 -- {0, now}   none did
 --
 -- It names the owners, so that asking again does not hit the next one.
+
+-- from common: publish
 for i = 5, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
     publish(ARGV[4])

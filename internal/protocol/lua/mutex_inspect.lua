@@ -7,6 +7,8 @@
 --
 -- pttl is -2 if the lock is free and -1 if it never expires; mode is empty, and
 -- so are the waiters, because they do not stand in Redis.
+
+-- from common: OTHER_KIND
 local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
 local found, pttl = redis.call('HGETALL', KEYS[1]), redis.call('PTTL', KEYS[1])
 if found[3] or found[2] and not tonumber(found[2]) then

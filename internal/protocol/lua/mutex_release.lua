@@ -6,22 +6,27 @@
 -- ARGV[6]  the count before, at most: an acquire before it may not have been answered
 -- ARGV[7]  the count after; 0 to give the lock back
 --
--- {1, now}          it does
+-- now               it does
 -- {0, now}          it holds nothing; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
-local count, from, to = tonumber(held(KEYS[1], ARGV[5])), tonumber(ARGV[6]), tonumber(ARGV[7])
-if count == 0 then
+
+local count = redis.call('HGET', KEYS[1], ARGV[5]) or '0'
+if count == '0' then
   return {0, at}
 end
-if count > from or count < to then
-  return {-2, at, count}
+if count ~= ARGV[6] or ARGV[7] ~= '0' then
+  local n, from, to = tonumber(count), tonumber(ARGV[6]), tonumber(ARGV[7])
+  if n > from or n < to then
+    return {-2, at, n}
+  end
+  if to > 0 then
+    -- from common: even_if_full
+    even_if_full('HDEL', KEYS[1])
+    redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
+    return at
+  end
 end
-if to > 0 then
-  even_if_full('HDEL', KEYS[1])
-  redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])
-  return {1, at}
-end
-publish(ARGV[4])
+-- from common: announced, refused
 redis.call('DEL', KEYS[1])
-return {1, at, untold}
+return refused and {1, at, refused} or at

@@ -7,6 +7,8 @@
 -- {1, now, count...}  how often each owner holds its lock; 0: not at all
 --
 -- A key that is no lock any more is not held; it must not fail its neighbours.
+
+-- from common: raise
 local reply = {1, at}
 for i, key in ipairs(KEYS) do
   local count = redis.pcall('HGET', key, ARGV[2 * i + 2])

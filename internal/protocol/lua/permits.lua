@@ -1,9 +1,11 @@
--- What the scripts of permits with a lease begin with.
+-- Pieces for the permits with a lease.
 --
 -- KEYS[1]  how many permits are available, a number
 -- KEYS[2]  the permits that are held, a sorted set of id -> ms when it expires
 --
 -- Permits that have expired are available again, in every script.
+
+-- free is how many are available. If that is no number, nothing is done.
 local free = tonumber(redis.call('GET', KEYS[1]) or '0')
 if not free then
   return redis.error_reply('WRONGTYPE the number of permits is none: ' .. KEYS[1])
@@ -15,6 +17,8 @@ local function whole(n)
 end
 
 -- announce says how many permits are going to be available.
+-- from common: publish
+-- from permits: whole
 local function announce(n)
   publish(whole(math.max(0, n)))
 end
@@ -22,21 +26,25 @@ end
 -- tell_holders has those who hold permits look at what they hold: somebody else has
 -- changed it. Holders do not listen on the channel above, which tells them of every
 -- permit that comes back.
+-- from common: publish
 local function tell_holders(channel)
   publish('0', channel)
 end
 
 -- give_back makes permits available that have been taken off the held ones. A
 -- semaphore that has been deleted is not made anew by that.
+-- from permits: free, whole
 local function give_back(n)
   if n > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
     free = redis.call('INCRBY', KEYS[1], whole(n))
   end
 end
 
-local expired = redis.call('ZCOUNT', KEYS[2], 0, whole(at))
+-- expired is how many permits have expired. They are available again.
+-- from permits: free, announce, give_back
+local expired = redis.call('ZCOUNT', KEYS[2], 0, at)
 if expired > 0 then
   announce(free + expired)
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], 0, whole(at))
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], 0, at)
   give_back(expired)
 end

@@ -7,7 +7,7 @@
 -- ARGV[5]     1 if the caller is going to wait if it is refused, else 0
 -- ARGV[6...]  the permits' ids; the first one is who waits
 --
--- {1, now, 0}                    they are
+-- now                            they are
 -- {0, now, pttl, '', again, free, held, kept, exists}
 --                                too few are available, or another one has waited
 --                                longer; pttl is when the next one expires, -1:
@@ -16,10 +16,23 @@
 --                                is 0 if nobody has set how many there are
 --
 -- The ids make asking twice asking once: those that are held need not be taken.
-local wrong = lease_error(ARGV[4])
-if wrong then
-  return wrong
+
+-- from common: lease
+local expiry, available = at + lease, tonumber(redis.call('GET', KEYS[1]))
+if #ARGV == 6 and available and available >= 1 and redis.call('EXISTS', KEYS[3]) == 0
+  and redis.call('ZADD', KEYS[2], 'NX', expiry, ARGV[6]) == 1 then
+  -- One new permit, and nobody has waited longer. Those that have expired are not
+  -- needed; who needs them looks for them.
+  redis.call('DECRBY', KEYS[1], '1')
+  local ttl = redis.call('PTTL', KEYS[1])
+  if ttl > 0 then
+    redis.call('PEXPIRE', KEYS[2], ttl)
+  end
+  return at
 end
+
+-- from permits: free, expired, whole
+-- from semaphore_next: wanted, hold_back, stand_next, stand_down
 local n, missing = #ARGV - 5, 0
 for i = 6, #ARGV do
   if not redis.call('ZSCORE', KEYS[2], ARGV[i]) then
@@ -48,7 +61,6 @@ if missing > 0 and free - missing < kept then
   end
   return {0, at, pttl, '', again, free, held, kept, redis.call('EXISTS', KEYS[1])}
 end
-local expiry = at + tonumber(ARGV[4])
 for i = 6, #ARGV do
   local score = redis.call('ZSCORE', KEYS[2], ARGV[i])
   if not score or tonumber(score) < expiry then
@@ -63,4 +75,4 @@ if ttl > 0 then
   redis.call('PEXPIRE', KEYS[2], ttl)
 end
 stand_down(KEYS[3], ARGV[6])
-return {1, at, 0}
+return at

@@ -8,6 +8,9 @@
 -- ARGV[6]  so many; below 0: fewer
 --
 -- {1, now, available}, and untold
+
+-- from calls: remembers, remember, integer
+-- from permits: free, expired, announce, whole
 if remembers(KEYS[3], ARGV[4]) then
   return {1, at, free}
 end

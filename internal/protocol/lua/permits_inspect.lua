@@ -7,6 +7,8 @@
 --
 -- Ids are written in hexadecimal digits, as Redisson shows them. The first pttl is
 -- that of KEYS[1], the others are those of the permits; -1 never ends.
+
+-- from permits: free, expired, whole
 local holders = {}
 local held = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
 for i = 1, #held, 2 do

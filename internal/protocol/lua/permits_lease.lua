@@ -7,8 +7,11 @@
 -- ARGV[5]  time to live, ms
 -- ARGV[6]  the channel on which the holder is told of a change
 --
--- {1, now}  it is
+-- now       it is
 -- {0, now}  it is not held
+
+-- from common: lease_error, even_if_full
+-- from permits: free, expired, announce, tell_holders, whole
 local score = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[4]) or '0')
 if score == 0 then
   return {0, at}
@@ -26,4 +29,4 @@ if never or score < expiry then
   even_if_full('ZREM', KEYS[2])
   redis.call('ZADD', KEYS[2], whole(expiry), ARGV[4])
 end
-return {1, at}
+return at

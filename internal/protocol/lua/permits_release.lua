@@ -6,8 +6,20 @@
 -- ARGV[5]     the channel on which their holders are told; empty: they know
 -- ARGV[6...]  the permits' ids
 --
--- {1, now}   they are not, and as many as had to be were
+-- now        they are not, and as many as had to be were
 -- {0, now}   fewer were held; an earlier send of this call may have given them back
+
+-- from common: publish
+local available = tonumber(redis.call('GET', KEYS[1]))
+local score = #ARGV == 6 and redis.call('ZSCORE', KEYS[2], ARGV[6])
+if score and score - at > 0 and available and ARGV[4] == '1' and ARGV[5] == '' then
+  publish(string.format('%.0f', math.max(0, available + 1))) -- one permit, which has not expired
+  redis.call('ZREM', KEYS[2], ARGV[6])
+  redis.call('INCRBY', KEYS[1], '1')
+  return untold and {1, at, untold} or at
+end
+
+-- from permits: free, expired, announce, tell_holders, give_back
 local found = {}
 for i = 6, #ARGV do
   if redis.call('ZSCORE', KEYS[2], ARGV[i]) then

@@ -10,6 +10,8 @@
 --            ids of those that are not held
 --
 -- A key that is no semaphore any more must not fail its neighbours.
+
+-- from common: even_if_full
 local function text(n)
   return string.format('%.0f', n)
 end

@@ -8,10 +8,13 @@
 -- ARGV[6]  so many
 -- ARGV[7]  0 to leave a semaphore alone that exists already
 --
--- {1, now}   there are
+-- now        there are
 -- {0, now}   it exists already
+
+-- from calls: remembers, remember, integer
+-- from permits: free, expired, announce, whole
 if remembers(KEYS[3], ARGV[4]) then
-  return {1, at}
+  return at
 end
 local exists = redis.call('EXISTS', KEYS[1]) == 1
 if exists and ARGV[7] == '0' then

@@ -10,17 +10,23 @@
 -- ARGV[8]  what stands in front of the owner in KEYS[3]
 -- ARGV[9]  if there is one: only if the owner writes, or has got this before
 --
--- {1, now, 0}             it does
+-- now                     it does
 -- {0, now, pttl, holder}  another owner writes
 -- {0, now, -2, '', hint}  another owner is going to write; hint: within so many ms
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- Readers join readers, and the writer may read what it writes. Every read hold
 -- of the owner lives for at least this lease, and the lock as long as the longest.
-local wrong = lease_error(ARGV[4])
-if wrong then
-  return wrong
+
+-- from common: lease
+if ARGV[6] == '0' and ARGV[7] == '1' and not ARGV[9] and redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
+  redis.call('HSET', KEYS[1], 'mode', 'read', ARGV[5], '1') -- nobody holds it, and no writer is next
+  redis.call('SET', KEYS[3], '1', 'PX', lease)
+  redis.call('PEXPIRE', KEYS[1], lease)
+  return at
 end
+
+-- from rw: reading, keep_reads
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[8]
 local count = reading(key, prefix, owner)
 local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -36,9 +42,11 @@ end
 local mode = redis.call('HGET', key, 'mode')
 if count == 0 and not (mode == 'write' and redis.call('HEXISTS', key, owner .. ':write') == 1) then
   if mode == 'write' then
+    -- from rw: writer
     return {0, at, redis.call('PTTL', key), writer(key) or ''}
   end
   if not mode and redis.call('EXISTS', key) == 1 then
+    -- from common: OTHER_KIND
     return redis.error_reply(OTHER_KIND)
   end
   local first = redis.call('GET', KEYS[2])
@@ -49,10 +57,11 @@ end
 if not mode then
   redis.call('HSET', key, 'mode', 'read')
 end
-keep_reads(key, prefix, owner, count, to, ARGV[4])
+keep_reads(key, prefix, owner, count, to, lease)
 if mode then
-  raise_all(key, prefix, ARGV[4])
+  -- from rw: raise_all
+  raise_all(key, prefix, lease)
 else
-  redis.call('PEXPIRE', key, ARGV[4])
+  redis.call('PEXPIRE', key, lease)
 end
-return {1, at, 0}
+return at

@@ -8,20 +8,19 @@
 -- ARGV[7]  the payload
 -- ARGV[8]  what stands in front of an owner in the keys of its read holds
 --
--- {1, now, 0}  it does
+-- now          it does
 -- {0, now}     the other one does not read
 -- {-3, now}    the other one writes, too, and would go on writing beside it
-local wrong = lease_error(ARGV[4])
-if wrong then
-  return wrong
-end
+
+-- from common: OTHER_KIND, lease, publish
+-- from rw: other_kind, reading, keep_reads, drop_reads, raise_all
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end
 local key, owner, other, prefix = KEYS[1], ARGV[5], ARGV[6], ARGV[8]
 local mine = reading(key, prefix, owner)
 if mine > 1 then
-  return {1, at, 0} -- one that comes late
+  return at -- one that comes late
 elseif mine == 0 then
   if reading(key, prefix, other) == 0 then
     return {0, at}
@@ -30,8 +29,8 @@ elseif mine == 0 then
   end
 end
 publish(ARGV[7])
-keep_reads(key, prefix, owner, mine, 1, ARGV[4])
+keep_reads(key, prefix, owner, mine, 1, lease)
 drop_reads(prefix, other, 1, tonumber(redis.call('HGET', key, other) or '0') or 0)
 redis.call('HDEL', key, other)
-raise_all(key, prefix, ARGV[4])
-return {1, at, 0}
+raise_all(key, prefix, lease)
+return at

@@ -5,8 +5,11 @@
 -- ARGV[5]     what stands in front of an owner in the keys of its read holds
 -- ARGV[6...]  owners
 --
--- {1, now}   one of them did
+-- now        one of them did
 -- {0, now}   none did
+
+-- from common: publish
+-- from rw: reading, others, drop_reads, read_on
 local key, prefix = KEYS[1], ARGV[5]
 local found, leaving = {}, {}
 for i = 6, #ARGV do

@@ -11,6 +11,9 @@
 -- {1, now, count...}  how often each owner reads; 0: not at all
 --
 -- A key that is no lock any more is not held; it must not fail its neighbours.
+
+-- from common: even_if_full
+-- from rw: reading, keep_reads, raise_all
 local reply = {1, at}
 local k, a = 1, 4
 while a <= #ARGV do

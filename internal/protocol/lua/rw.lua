@@ -1,4 +1,4 @@
--- Stands before the scripts of the read-write lock. The lock is a hash:
+-- Pieces for the read-write lock. The lock is a hash:
 --
 -- mode         read or write
 -- owner        how often the owner reads
@@ -39,6 +39,7 @@ end
 -- reading says how often the owner reads, and for how many ms at least one of
 -- these holds lives, and whether that is sure. A count whose keys have all expired
 -- is 0 if it is ours.
+-- from rw: read_key, grace, ours
 local function reading(key, prefix, owner)
   local count = tonumber(redis.call('HGET', key, owner) or '0') or 0
   local ttl = 0
@@ -63,6 +64,7 @@ end
 
 -- keep_reads makes the owner, who has read from times, read count times, for at
 -- least ttl. Keys beyond from are left from a lock that is gone.
+-- from rw: read_key
 local function keep_reads(key, prefix, owner, from, count, ttl)
   redis.call('HSET', key, owner, count)
   for i = 1, count do
@@ -74,6 +76,7 @@ local function keep_reads(key, prefix, owner, from, count, ttl)
 end
 
 -- drop_reads ends the owner's read holds from the first to the last of these.
+-- from rw: read_key
 local function drop_reads(prefix, owner, first, last)
   for i = first, last do
     redis.call('DEL', read_key(prefix, owner, i))
@@ -83,6 +86,7 @@ end
 -- announce_write announces that nobody writes any more. Redisson lets only those
 -- of its waiters go for the payload 1 who sleep already, and loses one who has just
 -- been refused and is about to; a 0 after it lets the next one go, too.
+-- from common: publish
 local function announce_write(payload)
   publish(payload)
   publish('0')
@@ -127,6 +131,7 @@ local glance = 16
 -- look at all of them. But one must be looked at, since Redisson's writers, and
 -- evictions, leave locks that outlive everybody's holds. A lock without an expiry
 -- gets that of the longest.
+-- from rw: readers, reading, glance
 local function others(key, prefix, leaving, lives)
   local longest, dead, seen = 0, {}, 0
   for reader in readers(key) do
@@ -149,6 +154,8 @@ end
 
 -- raise_all is raise for a lock that others may hold, too: if somebody has taken
 -- its expiry away, it gets that of the longest of all holds.
+-- from common: raise
+-- from rw: others
 local function raise_all(key, prefix, ttl)
   if redis.call('PTTL', key) ~= -1 then
     raise(key, ttl)
@@ -166,6 +173,7 @@ end
 
 -- read_on leaves the lock, which lives for lives, to the others for so long, or
 -- ends it if there are none.
+-- from rw: bury
 local function read_on(key, lives, longest, dead)
   if longest == 0 then
     redis.call('DEL', key)
@@ -179,6 +187,7 @@ end
 
 -- write_no_more ends the owner's write hold. If it still reads, the lock is one
 -- for reading from now on.
+-- from rw: reading
 local function write_no_more(key, prefix, owner)
   local _, ttl = reading(key, prefix, owner)
   if ttl == 0 then

@@ -9,6 +9,9 @@
 -- pttl is -2 if nobody holds it. mode is read or write; one owner can have both. A
 -- reader's pttl is that of the longest of its holds; one whose keys have expired is
 -- not told.
+
+-- from common: OTHER_KIND
+-- from rw: other_kind, writer, readers, reading
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end

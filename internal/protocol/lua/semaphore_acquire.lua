@@ -8,16 +8,20 @@
 -- ARGV[6]  so many
 -- ARGV[7]  1 if the caller is going to wait if it is refused, else 0
 --
--- {1, now}                        it has
+-- now                             it has
 -- {0, now, -1, '', again, free, -1, kept, exists}
 --                                 too few are available, or another one has waited
 --                                 longer; again is when to ask again at the latest,
 --                                 ms; kept is how many stay for that other one;
 --                                 exists is 0 if there is no semaphore. How many
 --                                 are held, nobody knows
+
+-- from calls: remembers, rewrite
+-- from semaphore: free, n, change
+-- from semaphore_next: wanted, hold_back, stand_next, stand_down
 if remembers(KEYS[2], ARGV[4]) then
   rewrite(KEYS[2])
-  return {1, at}
+  return at
 end
 local kept, again = wanted(KEYS[3], ARGV[4])
 if free - n < kept then
@@ -31,4 +35,4 @@ if free - n < kept then
 end
 change(-n)
 stand_down(KEYS[3], ARGV[4])
-return {1, at}
+return at

@@ -7,10 +7,14 @@
 -- ARGV[6]  so many; below 0: fewer
 -- ARGV[7]  1 to do so only if the semaphore exists, else 0
 --
--- {1, now}  it has
+-- now       it has
 -- {0, now}  the semaphore does not exist
+
+-- from common: even_if_full
+-- from calls: remembers
+-- from semaphore: n, change
 if remembers(KEYS[2], ARGV[4]) then
-  return {1, at}
+  return at
 end
 if ARGV[7] == '1' and redis.call('EXISTS', KEYS[1]) == 0 then
   return {0, at}

@@ -10,6 +10,9 @@
 --
 -- How many it took stands beside the call's id, with the same score, in case it
 -- is asked again.
+
+-- from calls: remembers, remember
+-- from semaphore: free
 local score = remembers(KEYS[2], ARGV[4])
 if score then
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], score, score)) do
@@ -20,7 +23,7 @@ if score then
   return redis.error_reply('ERR what this call has drained is forgotten')
 end
 if redis.call('EXISTS', KEYS[1]) == 0 then
-  return {1, at, 0}
+  return at
 end
 remember(KEYS[2], ARGV[4], ARGV[5])
 remember(KEYS[2], ARGV[4] .. ' ' .. string.format('%.0f', free), ARGV[5])

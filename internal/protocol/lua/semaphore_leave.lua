@@ -7,6 +7,9 @@
 -- {1, now}
 --
 -- What was kept for it is announced, or the others would hear of it late.
+
+-- from common: publish
+-- from semaphore_next: reservation, stand_down
 local free = tonumber(redis.call('GET', KEYS[1]) or '0') or 0
 if reservation(KEYS[2]) == ARGV[4] then
   if free > 0 then
@@ -14,4 +17,4 @@ if reservation(KEYS[2]) == ARGV[4] then
   end
   stand_down(KEYS[2], ARGV[4])
 end
-return {1, at}
+return at

@@ -1,4 +1,4 @@
--- What both semaphores share: the waiter that others stand back for, so that one
+-- Pieces for both semaphores: the waiter that others stand back for, so that one
 -- who wants many permits is not overtaken for ever by those who want few.
 --
 -- At a key of our own stands how many permits are wanted, since when others are
@@ -33,6 +33,7 @@ end
 
 -- wanted says how many permits another one waits for that must stay for it now,
 -- and for how long at most, ms.
+-- from semaphore_next: reservation, stretch
 local function wanted(key, who)
   local other, n, since = reservation(key)
   if not other or other == who or since > 0 and at >= since + stretch then
@@ -46,6 +47,7 @@ local function wanted(key, who)
 end
 
 -- hold_back notes that somebody was refused for that waiter's sake alone.
+-- from semaphore_next: reservation, reserve
 local function hold_back(key)
   local who, n, since = reservation(key)
   if since == 0 then
@@ -54,6 +56,7 @@ local function hold_back(key)
 end
 
 -- stand_next writes down who waits for how many, unless it is another one's turn.
+-- from semaphore_next: reservation, reserve, stretch, patience
 local function stand_next(key, who, n)
   local other, _, since = reservation(key)
   if not other or since > 0 and at >= since + 2 * stretch then
@@ -65,6 +68,7 @@ local function stand_next(key, who, n)
 end
 
 -- stand_down takes back what stand_next has written, and reports whether it had.
+-- from semaphore_next: reservation
 local function stand_down(key, who)
   if reservation(key) == who then
     redis.call('DEL', key)

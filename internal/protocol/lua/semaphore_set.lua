@@ -6,10 +6,13 @@
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  so many
 --
--- {1, now}  it has
+-- now       it has
 -- {0, now}  it exists already
+
+-- from calls: remembers
+-- from semaphore: n, change
 if remembers(KEYS[2], ARGV[4]) then
-  return {1, at}
+  return at
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return {0, at}

@@ -12,8 +12,13 @@
 --
 -- The call is kept as one that has had its effect, so that it has none when it
 -- arrives late; this one, so that it gives nothing back twice.
+
+-- from common: publish, even_if_full
+-- from calls: remembers, remember
+-- from semaphore: free, n
+-- from semaphore_next: reservation, stand_down
 if remembers(KEYS[2], ARGV[7]) then
-  return {1, at}
+  return at
 end
 even_if_full('ZREM', KEYS[2])
 local took = remembers(KEYS[2], ARGV[4]) and n or 0

@@ -9,20 +9,20 @@
 -- ARGV[8]  the payload
 -- ARGV[9]  what stands in front of an owner in the keys of its read holds
 --
--- {1, now, token}  it does; token is 0 if none is wanted
+-- now              it does
+-- {1, now, token}  it does, and a token is wanted
 -- {0, now}         the other one does not write
 -- {-3, now}        the other one reads, too, and would go on reading beside it
-local wrong = lease_error(ARGV[4])
-if wrong then
-  return wrong
-end
+
+-- from common: OTHER_KIND, lease, publish, held, raise
+-- from rw: other_kind, reading
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end
 local key, mine, other = KEYS[1], ARGV[5] .. ':write', ARGV[6] .. ':write'
 local count = tonumber(held(key, mine))
 if count > 1 then
-  return {1, at, 0} -- one that comes late
+  return at -- one that comes late
 elseif count == 0 then
   if held(key, other) == '0' then
     return {0, at}
@@ -31,12 +31,16 @@ elseif count == 0 then
   end
 end
 local token
-token, wrong = take_token(KEYS[2], ARGV[7])
-if wrong then
-  return wrong
+if KEYS[2] then
+  -- from common: take_token
+  local wrong
+  token, wrong = take_token(KEYS[2], ARGV[7])
+  if wrong then
+    return wrong
+  end
 end
 publish(ARGV[8])
 redis.call('HSET', key, mine, '1')
 redis.call('HDEL', key, other)
-raise(key, ARGV[4])
-return {1, at, token}
+raise(key, lease)
+return token and {1, at, token} or at

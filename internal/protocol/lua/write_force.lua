@@ -5,8 +5,10 @@
 -- ARGV[5]     what stands in front of an owner in the keys of its read holds
 -- ARGV[6...]  owners
 --
--- {1, now}   one of them did
+-- now        one of them did
 -- {0, now}   none did
+
+-- from rw: announce_write, write_no_more
 for i = 6, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i] .. ':write') == 1 then
     announce_write(ARGV[4])

@@ -4,11 +4,13 @@
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
 --
--- {1, now}  always
+-- now       always
 --
 -- Readers who made way are told.
+
+-- from common: publish
 if redis.call('GET', KEYS[1]) == ARGV[5] then
   publish(ARGV[4])
   redis.call('DEL', KEYS[1])
 end
-return {1, at}
+return at

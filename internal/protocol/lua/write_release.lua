@@ -8,26 +8,39 @@
 -- ARGV[7]  the count after; 0 to write no more
 -- ARGV[8]  what stands in front of the owner in the keys of its read holds
 --
--- {1, now}          it does
+-- now               it does
 -- {0, now}          it does not write; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 --
 -- If the owner still reads, the lock goes on as one for reading.
+
 local key, owner = KEYS[1], ARGV[5]
 local field = owner .. ':write'
-local count, from, to = tonumber(held(key, field)), tonumber(ARGV[6]), tonumber(ARGV[7])
-if count == 0 then
+local count = redis.call('HGET', key, field) or '0'
+if count == '0' then
   return {0, at}
 end
-if count > from or count < to then
-  return {-2, at, count}
+if count ~= ARGV[6] or ARGV[7] ~= '0' then
+  local n, from, to = tonumber(count), tonumber(ARGV[6]), tonumber(ARGV[7])
+  if n > from or n < to then
+    return {-2, at, n}
+  end
+  if to > 0 then
+    -- from common: even_if_full
+    even_if_full('HDEL', key)
+    redis.call('HSET', key, field, ARGV[7])
+    return at
+  end
 end
-if to > 0 then
-  even_if_full('HDEL', key)
-  redis.call('HSET', key, field, ARGV[7])
-  return {1, at}
+-- from common: announced, refused
+if announced then
+  redis.pcall(ARGV[3], ARGV[2], '0') -- see announce_write in rw.lua
 end
-announce_write(ARGV[4])
-write_no_more(key, ARGV[8], owner)
-return {1, at, untold}
+if not redis.call('HGET', key, owner) then
+  redis.call('DEL', key) -- it does not read
+else
+  -- from rw: write_no_more
+  write_no_more(key, ARGV[8], owner)
+end
+return refused and {1, at, refused} or at

@@ -10,17 +10,20 @@
 -- ARGV[8]  for how long, ms
 -- ARGV[9]  what stands in front of an owner in the keys of its read holds
 --
--- {1, now}          it does not
+-- now               it does not
 -- {0, now}          it does not write; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
+
+-- from common: OTHER_KIND, held, even_if_full
+-- from rw: other_kind, announce_write, reading, write_no_more
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end
 local key, mine, nobody = KEYS[1], ARGV[5] .. ':write', ARGV[7] .. ':write'
 local count = tonumber(held(key, mine))
 if held(key, nobody) ~= '0' then
-  return {1, at}
+  return at
 elseif count == 0 then
   return {0, at}
 elseif count > tonumber(ARGV[6]) then
