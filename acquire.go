@@ -302,7 +302,7 @@ func (a *acquisition) triesFirst(owner string) bool {
 			return true
 		}
 	}
-	return k.readOnly || k.shared && !a.client.queues.HasWaiters(k.queueKey(owner))
+	return k.readOnly || k.shared && !a.client.queues.HasWaiters(k.queueFor(owner))
 }
 
 // wantsToken reports whether a fencing token is to be taken: one for each run of
@@ -415,7 +415,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 		s.token = token
 	}
 	h := a.hold()
-	s.holds[h] = struct{}{}
+	s.holds = append(s.holds, h)
 	if s.entry == nil {
 		a.watch(h, res.Sent)
 	} else {
@@ -429,7 +429,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s.ref() // the hold's
 	s.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
 	s.freeOp()
-	return h.Hold, nil
+	return &h.Hold, nil
 }
 
 // watch begins to watch a new run of holds. s.mu is held.
@@ -439,7 +439,11 @@ func (a *acquisition) watch(h *single, sent time.Time) {
 	if c.config.maxHold > 0 {
 		s.until = sent.Add(c.config.maxHold)
 	}
-	s.entry = &watchdog.Entry{Value: s, Group: groupOf(a.kind), Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
+	s.entry = &s.first
+	if s.first.Value != nil { // it has been another's: see ownerState.entry
+		s.entry = new(watchdog.Entry)
+	}
+	*s.entry = watchdog.Entry{Value: s, Group: a.kind.renewals, Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
 	if h.fixed {
 		s.entry.Lease = c.config.lease // for holds that are nested in it, and for pauses
 	}
@@ -465,12 +469,12 @@ func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error 
 func (a *acquisition) hold() *single {
 	s := a.state
 	h := &single{
-		Hold: &Hold{
+		Hold: Hold{
 			name: s.kind.name, kind: s.kind.label(), owner: s.owner, since: time.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
 		},
 		owned: s, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
 	}
 	h.held = h
-	h.ctx, h.cancel = context.WithCancelCause(heldIn(a.caller, a.kind, s.owner, h.Hold))
+	h.ctx, h.cancel = context.WithCancelCause(heldIn(a.caller, a.kind, s.owner, &h.Hold))
 	return h
 }

@@ -215,7 +215,7 @@ func (c *composite) retainUntil(end time.Time) {
 // until when they would have.
 func (c *composite) deadline() time.Time {
 	c.mu.Lock()
-	ended, lost := c.ended != nil, c.lost != nil
+	ended, lost := c.ended != ending{}, c.lost != nil
 	c.mu.Unlock()
 	if ended {
 		return time.Time{}
@@ -277,10 +277,10 @@ func (c *composite) unlock() error {
 func (c *composite) end(sentence string, cause error) (lost, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended != nil {
-		return nil, c.ended
+	if err := c.hasEnded(); err != nil {
+		return nil, err
 	}
-	c.ended = problem(c.name, sentence, ErrNotHeld)
+	c.ended = ending{sentence, ErrNotHeld}
 	c.cancel(cause)
 	return c.lost, nil
 }

@@ -23,7 +23,7 @@ type Hold struct {
 	told   atomic.Bool // the hooks know of its loss
 
 	mu    *sync.Mutex // guards what follows; it belongs to what is held
-	ended error       // why the hold is no more, other than loss
+	ended ending      // why the hold is no more, other than loss
 	lost  error       // why it is lost
 }
 
@@ -126,10 +126,24 @@ func (h *Hold) alive() error {
 
 // state is alive with mu held.
 func (h *Hold) state() error {
-	if h.ended != nil {
-		return h.ended
+	if err := h.hasEnded(); err != nil {
+		return err
 	}
 	return h.lost
+}
+
+// ending says how a hold has ended other than by loss; zero: it has not.
+type ending struct {
+	sentence string
+	err      error
+}
+
+// hasEnded returns why the hold is no more, other than loss. The hold's mutex is held.
+func (h *Hold) hasEnded() error {
+	if h.ended == (ending{}) {
+		return nil
+	}
+	return problem(h.name, h.ended.sentence, h.ended.err)
 }
 
 // Unlock gives the hold back. It takes no context on purpose: a release that a

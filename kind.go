@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 // kind is what sets one kind of lock apart from the others: how Redis is asked, and
@@ -22,6 +23,12 @@ type kind struct {
 	// class is which counts in Redis are meant: kinds of one class are the same
 	// lock, and an owner has one state at it.
 	class string
+	// renewals is the [group] of its renewals.
+	renewals any
+	// channel is where all waiters hear of releases; empty if there is none for all.
+	channel string
+	// place is the [heldKey] of its holders in contexts.
+	place any
 	// otherSide is the class in which the same owner may hold the lock, too. Then it
 	// must not queue behind those who wait for it to leave.
 	otherSide string
@@ -55,7 +62,13 @@ type kind struct {
 // checked, and its options have.
 func newKind(c *Client, name, class string, waits protocol.Waitable, config kindConfig) *kind {
 	k := &kind{client: c, name: name, class: class, queue: class, config: config, waits: waits, invalid: config.invalid}
-	k.lock, _ = waits.(protocol.Lock)
+	if k.lock, _ = waits.(protocol.Lock); k.lock != nil {
+		k.renewals = groupOf(k)
+	}
+	if waits != nil && waits.Channel("a") == waits.Channel("b") {
+		k.channel = waits.Channel("")
+	}
+	k.place = heldKeyOf(k)
 	if err := protocol.CheckName(name); err != nil {
 		k.invalid = fmt.Errorf("holdfast: %w name: %.80q: %w", ErrInvalid, name, err)
 	}
@@ -68,9 +81,14 @@ func (k *kind) label() string {
 	return label
 }
 
-// queueKey is which queue of this process an owner waits in.
-func (k *kind) queueKey(owner string) string {
-	return k.queue + " " + k.name + " " + k.waits.Channel(owner)
+// queueFor is which queue of this process an owner waits in, and what the queue listens
+// to.
+func (k *kind) queueFor(owner string) (q waitqueue.Key) {
+	q = waitqueue.Key{Kind: k.queue, Name: k.name, Channel: k.channel}
+	if q.Channel == "" {
+		q.Channel = k.waits.Channel(owner)
+	}
+	return q
 }
 
 // op is what a [BackendError] calls an acquire of it.

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -34,11 +35,10 @@ func (s *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 	}
 	s.lost = why
 	s.endWatch()
-	holds := make([]*single, 0, len(s.holds))
-	for h := range s.holds {
+	holds := slices.Clone(s.holds)
+	for _, h := range holds {
 		h.lost, h.lastDeadline = why, s.deadline
 		h.cancel(why)
-		holds = append(holds, h)
 	}
 	s.mu.Unlock()
 	if len(holds) == 0 {
@@ -88,7 +88,7 @@ func (s *ownerState) forget(why error) {
 		return
 	}
 	forgotten := len(s.holds)
-	clear(s.holds)
+	s.holds = nil
 	s.setCount(0)
 	unknown := len(s.pending) > 0
 	s.mu.Unlock()

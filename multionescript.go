@@ -41,7 +41,7 @@ func (m *MultiLock) inOneScript(a *compositeAcquire, c *composite) (done bool, e
 // anyWaiter reports whether somebody waits here for one of the locks, and so comes
 // first.
 func anyWaiter(kinds []*kind, owner Owner) bool {
-	return slices.ContainsFunc(kinds, func(k *kind) bool { return k.client.queues.HasWaiters(k.queueKey(owner.String())) })
+	return slices.ContainsFunc(kinds, func(k *kind) bool { return k.client.queues.HasWaiters(k.queueFor(owner.String())) })
 }
 
 // oneScript returns the kinds of the parts, if they can be taken in one script.

@@ -103,9 +103,9 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	return nil
 }
 
-// queueFor is the queue of those who wait for n permits. One queue for all would have
+// permitsQueue is the queue of those who wait for n permits. One queue for all would have
 // one wait behind another who wants more than there are.
-func queueFor(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
+func permitsQueue(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
 
 // noPermits is the refusal of either semaphore to one who wants n permits.
 func noPermits(name string, n int) func(script.Reply) error {

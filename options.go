@@ -248,7 +248,15 @@ type lockConfig struct {
 func (cfg *lockConfig) retained() time.Duration { return max(cfg.minHold, cfg.atLeast) }
 
 // toWait is what options amount to for a call that waits.
-func toWait[O LockOption](options []O) (cfg lockConfig) {
+func toWait[O LockOption](options []O) lockConfig {
+	if len(options) == 0 {
+		return lockConfig{}
+	}
+	return configOf(options)
+}
+
+// configOf applies options.
+func configOf[O LockOption](options []O) (cfg lockConfig) {
 	for _, option := range options {
 		err := errNilOption
 		if any(option) != nil {

@@ -127,7 +127,7 @@ func heldKeyOf(k *kind) heldKey {
 // that was lost has, and the error says why it was.
 func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	held, _ := ctx.Value(heldKeyOf(k)).(*heldBy)
+	held, _ := ctx.Value(k.place).(*heldBy)
 	for ; held != nil && held.scope == scope; held = held.outer {
 		if held.hold == nil {
 			return held.owner, true, nil
@@ -143,8 +143,24 @@ func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 // heldIn returns a context that says who holds the lock, for as long as hold lasts.
 func heldIn(ctx context.Context, k *kind, owner Owner, hold *Hold) context.Context {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	outer, _ := ctx.Value(heldKeyOf(k)).(*heldBy)
-	return context.WithValue(ctx, heldKeyOf(k), &heldBy{owner, scope, hold, outer})
+	outer, _ := ctx.Value(k.place).(*heldBy)
+	return &heldContext{ctx, k.place, heldBy{owner, scope, hold, outer}}
+}
+
+// heldContext is a context with who holds one lock.
+type heldContext struct {
+	context.Context
+
+	place any
+	held  heldBy
+}
+
+// Value returns who holds the lock, or what the context has that it was made from.
+func (c *heldContext) Value(key any) any {
+	if key == c.place {
+		return &c.held
+	}
+	return c.Context.Value(key)
 }
 
 // ownerFor returns the owner of a Lock under ctx: the one that ctx has, or a new

@@ -27,7 +27,8 @@ type ownerState struct {
 	refs int // guarded by Client.mu
 
 	mu    sync.Mutex
-	holds map[*single]struct{} // handed out, and neither unlocked nor forgotten yet
+	holds []*single  // handed out, and neither unlocked nor forgotten yet
+	one   [1]*single // where holds stand if there is one
 	// count is how often the owner holds the lock in Redis, and never less: as often
 	// as there are holds, or more while one is being given back, or may have to be.
 	count int
@@ -45,11 +46,12 @@ type ownerState struct {
 	// entry is watched from the first hold to the last. Each run of holds has one
 	// of its own: whoever brings news of an older one is recognised by it.
 	entry    *watchdog.Entry
-	deadline time.Time // of the last entry, when it was ended
-	until    time.Time // no renewal reaches beyond this; zero: no bound
-	keyEnd   time.Time // when the key will have expired whatever is under way
-	knownEnd time.Time // the same, if nothing is under way
-	expected int       // how many calls are under way that let the key live
+	first    watchdog.Entry // what entry points to at first
+	deadline time.Time      // of the last entry, when it was ended
+	until    time.Time      // no renewal reaches beyond this; zero: no bound
+	keyEnd   time.Time      // when the key will have expired whatever is under way
+	knownEnd time.Time      // the same, if nothing is under way
+	expected int            // how many calls are under way that let the key live
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil time.Time
 	failing       error // how the last renewal failed; nil if it was acknowledged
@@ -69,7 +71,8 @@ func stateOf(k *kind, owner Owner) *ownerState {
 	defer c.mu.Unlock()
 	s := c.states[key]
 	if s == nil {
-		s = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1), holds: map[*single]struct{}{}}
+		s = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1)}
+		s.holds = s.one[:0]
 		c.states[key] = s
 	}
 	s.refs++
@@ -185,6 +188,15 @@ func (s *ownerState) holdsOtherSide() bool {
 	return side.handedOut()
 }
 
+// drop takes a hold off, and reports whether it was there. s.mu is held.
+func (s *ownerState) drop(h *single) bool {
+	i := slices.Index(s.holds, h)
+	if i >= 0 {
+		s.holds = slices.Delete(s.holds, i, i+1)
+	}
+	return i >= 0
+}
+
 // hasToken reports whether this run of holds has a fencing token.
 func (s *ownerState) hasToken() bool {
 	s.mu.Lock()
@@ -270,7 +282,7 @@ func (s *ownerState) withDeferred(todo cleanup) cleanup {
 // renewedLease is the longest lease of the holds that are to be renewed; 0 if none is.
 // s.mu is held.
 func (s *ownerState) renewedLease() (longest time.Duration) {
-	for h := range s.holds {
+	for _, h := range s.holds {
 		if !h.fixed {
 			longest = max(longest, h.lease)
 		}

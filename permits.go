@@ -103,7 +103,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	}, kindConfig{})
 	k.permitIDs = left.hex
 	k.invalid = s.kind.invalid
-	k.queue, k.shared, k.holderChannel = queueFor(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
+	k.queue, k.shared, k.holderChannel = permitsQueue(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
 	k.refusal = noPermits(s.kind.name, n)
 	return acquire(ctx, k, config)
 }

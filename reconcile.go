@@ -19,7 +19,12 @@ import (
 // has op may do it: what it keeps op for after that concerns the next acquire only.
 // A lock that is found gone was lost, unless its deadline has passed since the hold
 // ended.
-func (s *ownerState) unlock(ctx context.Context, deadline time.Time) error {
+func (s *ownerState) unlock(deadline time.Time) error {
+	if s.tryOp() { // as mostly: nothing of this owner's is under way
+		return s.giveBack(context.Background(), deadline)
+	}
+	ctx, cancel := s.kind.client.withinTimeout(s.kind.client.life)
+	defer cancel()
 	has, err := s.awaitSurplus(ctx)
 	switch {
 	case err != nil: // an earlier change of this owner is not reconciled yet; this one follows it
@@ -42,7 +47,7 @@ func (s *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
 	}
 	request := s.release(ch)
 	res := c.calls.Do(ctx, request)
-	if call.Code(res.Err) == script.WrongType { // somebody has overwritten it
+	if res.Err != nil && call.Code(res.Err) == script.WrongType { // somebody has overwritten it
 		s.vanished()
 		s.reconcile(cleanup{unknown: res.Unknown})
 		return &LostError{Name: s.kind.name, Reason: LostOverwritten}
@@ -234,11 +239,11 @@ func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt)
 func (s *ownerState) evict() {
 	s.mu.Lock()
 	evicted := len(s.holds)
-	for h := range s.holds {
-		h.ended = problem(s.kind.name, "it was given back then", ErrClosed)
+	for _, h := range s.holds {
+		h.ended = ending{"it was given back then", ErrClosed}
 		h.cancel(ErrClosed)
-		delete(s.holds, h)
 	}
+	s.holds = nil
 	s.endWatch()
 	s.mu.Unlock()
 	if evicted == 0 {

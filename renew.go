@@ -106,7 +106,7 @@ func (s *ownerState) noteRenewal(err error) {
 	if err != nil {
 		s.failing = &BackendError{Op: "renew", Name: s.kind.name, MayHaveRun: true, Err: explained(err)}
 	}
-	for h := range s.holds {
+	for _, h := range s.holds {
 		if !h.fixed && h.hooks.want(onRenew) {
 			e := h.event()
 			e.Err = s.failing

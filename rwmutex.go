@@ -57,6 +57,7 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	reader.shared = true
 	reader.recheckEvery = readRecheck
 	reader.otherSide, writer.otherSide = writer.class, reader.class
+	reader.place, writer.place = heldKeyOf(reader), heldKeyOf(writer)
 	reader.mode, writer.mode = "read", "write"
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }

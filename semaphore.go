@@ -68,7 +68,7 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 	taking := protocol.Taking{Semaphore: s.protocol(), Once: once(s.client), N: n, Undo: newID()}
 	k := newKind(s.client, s.kind.name, s.kind.class, taking, kindConfig{})
 	k.invalid = s.kind.invalid
-	k.queue, k.shared, k.refusal = queueFor(s.kind, n), true, noPermits(s.kind.name, n)
+	k.queue, k.shared, k.refusal = permitsQueue(s.kind, n), true, noPermits(s.kind.name, n)
 	return await(ctx, k, config)
 }
 

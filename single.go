@@ -11,7 +11,7 @@ import (
 
 // single is a hold of one lock. Its mutex is its owner's.
 type single struct {
-	*Hold
+	Hold
 
 	owned        *ownerState
 	caller       context.Context //nolint:containedctx // what Lock was called with
@@ -36,7 +36,7 @@ func (h *single) deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.ended != nil:
+	case h.ended != ending{}:
 		return time.Time{}
 	case h.lost != nil:
 		return h.lastDeadline
@@ -142,13 +142,11 @@ func (h *single) unlock() error {
 		c.tasks.Uncounted(func() { h.tellLoss(lost) })
 		return lost
 	}
-	ctx, cancel := c.withinTimeout(c.life)
-	defer cancel()
-	err = s.unlock(ctx, deadline)
+	err = s.unlock(deadline)
 	switch {
 	case errors.Is(err, ErrLost):
 		c.tasks.Uncounted(func() { h.tellLoss(err) })
-	case err == nil || errors.Is(err, ErrUntold):
+	case (err == nil || errors.Is(err, ErrUntold)) && h.hooks.want(onRelease):
 		c.tasks.Uncounted(h.tellReleased)
 	}
 	return err
@@ -161,14 +159,13 @@ func (h *single) leave() (deadline time.Time, held bool, lost, err error) {
 	s, watch := h.owned, h.client().watchdog
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.ended != nil {
-		return time.Time{}, false, nil, h.ended
+	if err := h.hasEnded(); err != nil {
+		return time.Time{}, false, nil, err
 	}
-	h.ended = problem(h.name, "this hold was unlocked before", ErrNotHeld)
-	if _, there := s.holds[h]; !there { // it was lost, and its key has gone
+	h.ended = ending{"this hold was unlocked before", ErrNotHeld}
+	if !s.drop(h) { // it was lost, and its key has gone
 		return time.Time{}, false, h.lost, nil
 	}
-	delete(s.holds, h)
 	switch {
 	case h.lost != nil:
 	case len(s.holds) > 0:
@@ -242,8 +239,8 @@ func (h *single) endUnreleased() (keyEnd time.Time, err error) {
 		s.mu.Lock()
 		return time.Time{}, h.state()
 	}
-	h.ended = problem(h.name, "this hold was detached", ErrNotHeld)
-	delete(s.holds, h)
+	h.ended = ending{"this hold was detached", ErrNotHeld}
+	s.drop(h)
 	s.setCount(0)
 	h.cancel(nil)
 	return later(s.keyEnd, time.Now().Add(h.client().config.lease)), nil

@@ -61,7 +61,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	if a.state != nil && a.nothingToNestIn() {
 		return call.Result{Err: ErrClosed}
 	}
-	waiter, ahead := a.client.queues.Join(a.kind.queueKey(args.Owner), a.kind.waits.Channel(args.Owner))
+	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner))
 	defer waiter.Leave()
 	q := &queued{acquisition: a, request: a.kind.waits.Acquire(args), waiter: waiter}
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {

@@ -109,7 +109,7 @@ func TestBlackHoledHolderIsToldInTime(t *testing.T) {
 func blackHoled(t *testing.T, p *place, k *kind, cut func(on bool)) {
 	t.Helper()
 	name := p.fresh(t, k)
-	c := p.client(t, holdfast.WithLease(1500*time.Millisecond), holdfast.WithMargin(200*time.Millisecond))
+	c := p.client(t, holdfast.WithLease(4*time.Second), holdfast.WithMargin(1500*time.Millisecond))
 	h := must(t)(k.lock(c, name).Lock(background))
 	cut(true)
 	defer cut(false)

@@ -122,6 +122,9 @@ func (c *Caller) DoBriefly(
 		if !r.WorthRepeating() {
 			return r
 		}
+		if !errors.Is(r.Err, ErrNoAnswer) { // else it has waited already
+			Sleep(ctx, firstPause)
+		}
 	}
 	return c.repeat(bound(), request, began, Result{LastFailure: r.LastFailure, Unknown: r.Unknown}, c.Once)
 }

@@ -30,7 +30,7 @@ type Reply struct {
 // A number alone is the server's time, and says that all was done and that there is
 // nothing else to say: a list costs Redis as much as one or two commands.
 func Parse(reply any) (Reply, error) {
-	if now, ok := reply.(int64); ok {
+	if now, ok := reply.(int64); ok && now > 1e11 { // else it is no time: ours begins in 2000
 		return Reply{Code: Done, Now: now}, nil
 	}
 	items, ok := reply.([]any)

@@ -19,8 +19,14 @@ type Queues struct {
 	listen func(channel string, notify func()) (leave func())
 
 	mu     sync.Mutex
-	queues map[string]*queue
+	queues map[Key]*queue
 	spare  *queue // the last one that nobody needs any more
+}
+
+// Key says which queue is meant.
+type Key struct {
+	Kind, Name string
+	Channel    string // what the queue listens to
 }
 
 type queue struct {
@@ -36,23 +42,21 @@ type queue struct {
 
 // Waiter is one waiter in a queue.
 type Waiter struct {
-	queues  *Queues
-	key     string
-	channel string
-	queue   *queue
-	head    chan struct{} // closed when the waiter is at the head
+	queues *Queues
+	key    Key
+	queue  *queue
+	head   chan struct{} // closed when the waiter is at the head
 
 	prev, next *Waiter // in the queue
 }
 
 // New returns an empty set of queues.
 func New(listen func(channel string, notify func()) (leave func())) *Queues {
-	return &Queues{listen: listen, queues: map[string]*queue{}}
+	return &Queues{listen: listen, queues: map[Key]*queue{}}
 }
 
 // Join appends a waiter to the queue with the given key, and returns how many are ahead.
-// Channel, the same for all in one queue, is what the queue listens to.
-func (qs *Queues) Join(key, channel string) (w *Waiter, ahead int) {
+func (qs *Queues) Join(key Key) (w *Waiter, ahead int) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.queues[key]
@@ -63,7 +67,7 @@ func (qs *Queues) Join(key, channel string) (w *Waiter, ahead int) {
 		}
 		qs.queues[key] = q
 	}
-	w = &Waiter{queues: qs, key: key, channel: channel, queue: q, head: atHead, prev: q.last}
+	w = &Waiter{queues: qs, key: key, queue: q, head: atHead, prev: q.last}
 	if q.last == nil {
 		q.first = w
 	} else {
@@ -95,7 +99,7 @@ func (w *Waiter) TryFirst() bool {
 
 // HasWaiters reports whether anybody waits in the queue with the given key, or an attempt
 // of one who has left is still under way.
-func (qs *Queues) HasWaiters(key string) bool {
+func (qs *Queues) HasWaiters(key Key) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return qs.queues[key] != nil
@@ -144,7 +148,7 @@ func (w *Waiter) Listen() {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	if w.queue.unsubscribe == nil {
-		w.queue.unsubscribe = w.queues.listen(w.channel, w.queue.notify)
+		w.queue.unsubscribe = w.queues.listen(w.key.Channel, w.queue.notify)
 	}
 }
 
@@ -204,7 +208,7 @@ func (q *queue) forget() {
 }
 
 // tidy forgets a queue that nobody needs. qs.mu is held.
-func (qs *Queues) tidy(key string, q *queue) {
+func (qs *Queues) tidy(key Key, q *queue) {
 	if q.waiting == 0 && !q.taken && qs.queues[key] == q {
 		delete(qs.queues, key)
 		qs.spare = q

@@ -124,6 +124,6 @@ func TestNothingStays(t *testing.T) {
 }
 
 func join(queues *Queues, key string) *Waiter {
-	w, _ := queues.Join(key, key)
+	w, _ := queues.Join(Key{Channel: key})
 	return w
 }
