@@ -65,7 +65,8 @@ type Driver interface {
 
 	// PublishCommand returns the command that releases are announced with:
 	// "SPUBLISH" on a cluster with sharded pub/sub, as Redisson chooses it, and
-	// "PUBLISH" everywhere else. It may ask the server once.
+	// "PUBLISH" everywhere else. It may ask the server once, and need not heed the
+	// context at once.
 	PublishCommand(ctx context.Context) (string, error)
 
 	// Listen returns a new listener that delivers to sink. It does no I/O until

@@ -3,7 +3,9 @@ package goredisdriver
 import (
 	"context"
 	"net"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,4 +160,70 @@ func TestCloseWhileDialling(t *testing.T) {
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("Close took %v", took)
 	}
+}
+
+// TestSilentConnections lets all connections fall silent, for a client that waits for
+// replies for ever. The calls on them are given up; others make connections of their own.
+func TestSilentConnections(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	var direct atomic.Bool
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr(), ReadTimeout: -1,
+		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			addr := proxy.Addr()
+			if direct.Load() {
+				addr = server.Addr()
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	d := New(client)
+	calls := func(timeout time.Duration) (answered int32) {
+		var n atomic.Int32
+		var all sync.WaitGroup
+		for i := range 16 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				if _, err := d.Eval(ctx, driver.Call{Script: incr, Keys: []string{strconv.Itoa(i)}}); err == nil {
+					n.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		return n.Load()
+	}
+	if n := calls(10 * time.Second); n != 16 {
+		t.Fatalf("%d of 16 answered at first", n)
+	}
+	proxy.Delay(redistest.ToClient, 100*time.Millisecond)
+	var pings sync.WaitGroup
+	for range maxWorkers + 4 { // more connections than there are workers
+		pings.Go(func() { client.Ping(t.Context()) })
+	}
+	pings.Wait()
+	direct.Store(true)
+	proxy.BlackHole(redistest.Both, true)
+	for range 20 { // each round finds some of the silent connections
+		if calls(time.Second) == 16 {
+			proxy.Cut()
+			return
+		}
+	}
+	t.Error("no round was answered")
+	proxy.Cut()
+}
+
+// TestScriptThatSaysNoScript is not sent again and again.
+func TestScriptThatSaysNoScript(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	odd := driver.NewScript("odd", "return redis.error_reply('NOSCRIPT no')")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := New(client).Eval(ctx, driver.Call{Script: odd, Keys: []string{"k"}})
+	drivertest.CheckError(t, "odd", err, driver.Error{Code: "NOSCRIPT"})
 }

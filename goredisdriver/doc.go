@@ -10,12 +10,12 @@
 // command whose reply was lost, up to three times by default. Here it does not:
 // each call is a command that forbids it (NoRetry), whatever the client's
 // settings are, so no option of the client needs to be changed. What go-redis
-// still repeats on a cluster are calls that a server has refused with MOVED,
-// ASK or READONLY.
+// still repeats on a cluster are calls that a server has refused with MOVED or ASK.
 //
 // A call that comes while others are on their way to the same node waits for them, and
 // leaves in one pipeline with those that have come meanwhile: there are two workers a node,
-// each with one connection at a time, and 128 calls at most in a pipeline. So a program's
+// and up to eight if the way there is long, each with one connection at a time, and 128 calls
+// at most in a pipeline. A worker whose calls have all been given up is replaced. So a program's
 // hooks on the client see a call alone as a command, and otherwise as part of a pipeline; on
 // a cluster, those of the node's client see it. A call that a node of a cluster has refused
 // with MOVED or ASK is sent again alone. Workers are goroutines that end when nothing came

@@ -20,6 +20,7 @@ type Driver struct {
 	single     *gatherer   // unless it is a cluster
 	nodesKnown atomic.Bool // the cluster client has found its nodes once
 	mu         sync.Mutex
+	search     *search                     // under way; nil if there is none; guarded by mu
 	nodes      map[*redis.Client]*gatherer // of a cluster; guarded by mu
 }
 

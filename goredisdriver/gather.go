@@ -13,11 +13,19 @@ import (
 )
 
 const (
-	// maxWorkers is how many pipelines to one node are under way at most. Calls that come
-	// meanwhile leave together in the next one.
-	maxWorkers = 2
+	// fewWorkers is how many pipelines to one node are under way as long as they are
+	// answered fast: the fewer there are, the more calls share one.
+	fewWorkers = 2
+	// maxWorkers is how many there are at most, if the way to the node is long.
+	maxWorkers = 8
+	// longWay is after which time without an answer the way counts as long, and fewCalls
+	// how many calls a pipeline then has: with more it is the work that takes so long.
+	longWay  = 300 * time.Microsecond
+	fewCalls = 8
 	// maxGathered is how many calls one pipeline has at most.
 	maxGathered = 128
+	// longestSilence is after what time a connection is given up, if the client does not say.
+	longestSilence = 10 * time.Second
 	// linger is how long an idle worker waits for a call before it ends.
 	linger = 50 * time.Millisecond
 )
@@ -27,12 +35,34 @@ const (
 type gatherer struct {
 	driver *Driver
 	node   redis.UniversalClient // the node's client, or the only one
+	// client is the same, but it does not wait for a reply for ever.
+	client redis.UniversalClient
 
-	mu      sync.Mutex
-	queue   []*sending
+	mu          sync.Mutex
+	first, last *sending // the queue
+	flying      map[*batch]struct{}
+	// workers is how many there are. One whose calls have all been given up does not
+	// count any more: its connection may be silent for ever.
 	workers int
 	idle    int           // how many of them wait
 	work    chan struct{} // wakes an idle one; as large as there can be of them
+}
+
+// batch is what a worker sends at once. Guarded by gatherer.mu.
+type batch struct {
+	calls []*sending
+	since time.Time
+	live  int // how many of the calls somebody waits for
+}
+
+// withReadTimeout bounds a client that has no ReadTimeout: it would lose a connection
+// of its pool to each silent server.
+func withReadTimeout(node redis.UniversalClient) redis.UniversalClient {
+	client, ok := node.(*redis.Client)
+	if !ok || client.Options().ReadTimeout > 0 {
+		return node
+	}
+	return client.WithTimeout(longestSilence)
 }
 
 // gathererOf returns the gatherer of the node in charge of a call.
@@ -55,50 +85,111 @@ func (d *Driver) gathererOf(ctx context.Context, call driver.Call) (*gatherer, e
 }
 
 func newGatherer(d *Driver, node redis.UniversalClient) *gatherer {
-	return &gatherer{driver: d, node: node, work: make(chan struct{}, maxWorkers)}
+	return &gatherer{driver: d, node: node, client: withReadTimeout(node), flying: map[*batch]struct{}{}, work: make(chan struct{}, maxWorkers)}
 }
 
 // nodeOf returns the client of the node in charge of a call. Before the client knows the
-// nodes it asks for them, and does not heed the context.
+// nodes it asks for them, and does not heed the context: then one call asks for all.
 func (d *Driver) nodeOf(ctx context.Context, call driver.Call) (*redis.Client, error) {
 	key := ""
 	if len(call.Keys) > 0 {
 		key = call.Keys[0]
 	}
-	if d.nodesKnown.Load() {
-		return d.cluster.MasterForKey(ctx, key)
+	for !d.nodesKnown.Load() {
+		found := d.findNodes(key)
+		select {
+		case <-found.done:
+			if found.err != nil {
+				return nil, found.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	type answer struct {
-		node *redis.Client
-		err  error
+	return d.cluster.MasterForKey(ctx, key)
+}
+
+// search is a question for a cluster's nodes.
+type search struct {
+	done chan struct{} // closed when there is an answer
+	err  error
+}
+
+// findNodes has the cluster client find its nodes, or joins those who wait for that.
+func (d *Driver) findNodes(key string) *search {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.search != nil {
+		return d.search
 	}
-	found := make(chan answer, 1)
+	s := &search{done: make(chan struct{})}
+	d.search = s
 	go func() { // ends by the client's timeouts
-		node, err := d.cluster.MasterForKey(context.WithoutCancel(ctx), key)
-		found <- answer{node, err}
+		defer close(s.done)
+		_, s.err = d.cluster.MasterForKey(context.Background(), key)
+		d.nodesKnown.Store(s.err == nil)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.search = nil
 	}()
-	select {
-	case a := <-found:
-		d.nodesKnown.Store(a.err == nil)
-		return a.node, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return s
 }
 
 // add queues a call, and sees to it that somebody sends it.
 func (g *gatherer) add(s *sending) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.queue = append(g.queue, s)
+	s.gatherer, s.prev = g, g.last
+	if g.last == nil {
+		g.first = s
+	} else {
+		g.last.next = s
+	}
+	g.last, s.listed = s, true
+	g.rouse()
+}
+
+// rouse wakes or starts a worker, if there ought to be one more. mu is held.
+func (g *gatherer) rouse() {
 	switch {
 	case g.idle > 0:
 		g.idle--
 		g.work <- struct{}{}
-	case g.workers < maxWorkers:
+	case g.workers < fewWorkers || g.workers < maxWorkers && g.isFar():
 		g.workers++
 		go g.run()
 	}
+}
+
+// isFar reports whether small pipelines have been on their way for long. mu is held.
+func (g *gatherer) isFar() bool {
+	calls, oldest := 0, time.Now()
+	for b := range g.flying {
+		calls += len(b.calls)
+		if b.since.Before(oldest) {
+			oldest = b.since
+		}
+	}
+	return time.Since(oldest) > longWay && calls < fewCalls*g.workers
+}
+
+// remove takes a call out of the queue, if it is in. mu is held.
+func (g *gatherer) remove(s *sending) {
+	if !s.listed {
+		return
+	}
+	s.listed = false
+	if s.prev == nil {
+		g.first = s.next
+	} else {
+		s.prev.next = s.next
+	}
+	if s.next == nil {
+		g.last = s.prev
+	} else {
+		s.next.prev = s.prev
+	}
+	s.prev, s.next = nil, nil
 }
 
 // run is a worker. It lives for as long as there are calls, and a little longer.
@@ -106,11 +197,11 @@ func (g *gatherer) run() {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
 	for {
-		batch, idle := g.take()
-		if len(batch) > 0 {
-			g.send(batch)
-		}
-		if !idle {
+		if b := g.take(); b != nil {
+			g.send(b.calls)
+			if !g.land(b) {
+				return
+			}
 			continue
 		}
 		timer.Reset(linger)
@@ -125,19 +216,58 @@ func (g *gatherer) run() {
 	}
 }
 
-// take returns the calls to send next, without those that were withdrawn. If the queue is
-// empty, the worker counts as idle.
-func (g *gatherer) take() (batch []*sending, idle bool) {
+// take returns the calls to send next; nil if there are none, and the worker is idle.
+func (g *gatherer) take() *batch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := min(len(g.queue), maxGathered)
-	if n == 0 {
+	if g.first == nil {
 		g.idle++
-		return nil, true
+		return nil
 	}
-	batch = slices.Clone(g.queue[:n])
-	g.queue = slices.Delete(g.queue, 0, n)
-	return slices.DeleteFunc(batch, func(s *sending) bool { return !s.begin() }), false
+	b := &batch{since: time.Now()}
+	for g.first != nil && len(b.calls) < maxGathered {
+		s := g.first
+		g.remove(s)
+		s.batch = b
+		b.calls = append(b.calls, s)
+	}
+	b.live = len(b.calls)
+	g.flying[b] = struct{}{}
+	return b
+}
+
+// land ends a batch. It reports false if the worker does not count any more.
+func (g *gatherer) land(b *batch) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, counts := g.flying[b]
+	delete(g.flying, b)
+	if !counts && g.workers == 0 {
+		g.driver.forget(g)
+	}
+	return counts
+}
+
+// leave is told that nobody waits for a call any more. It reports whether the call will
+// not be sent.
+func (g *gatherer) leave(s *sending) (withdrawn bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.listed {
+		g.remove(s)
+		return true
+	}
+	b := s.batch
+	b.live--
+	if _, counts := g.flying[b]; b.live > 0 || !counts {
+		return false
+	}
+	delete(g.flying, b)
+	g.workers--
+	if g.first != nil {
+		g.rouse()
+	}
+	return false
 }
 
 // end ends an idle worker, unless it has been woken.
@@ -169,7 +299,7 @@ func (g *gatherer) send(batch []*sending) {
 	g.exec(batch)
 	unknown := slices.DeleteFunc(batch, func(s *sending) bool {
 		switch {
-		case s.failedWith("NOSCRIPT"):
+		case s.failedWith("NOSCRIPT") && !s.withSource:
 			return false
 		case g.driver.cluster != nil && (s.failedWith("MOVED") || s.failedWith("ASK")):
 			go g.driver.redirected(s)
@@ -202,10 +332,10 @@ func (d *Driver) redirected(s *sending) {
 // exec sends calls once.
 func (g *gatherer) exec(batch []*sending) {
 	if len(batch) == 1 {
-		batch[0].over(g.node)
+		batch[0].over(g.client)
 		return
 	}
-	pipe := g.node.Pipeline()
+	pipe := g.client.Pipeline()
 	for _, s := range batch {
 		s.prepare()
 		_ = pipe.Process(context.Background(), s.cmd) // only queues
@@ -220,8 +350,8 @@ func (g *gatherer) exec(batch []*sending) {
 	}
 }
 
-// sending is a call on its way. All fields but those that mu guards belong to the worker
-// from begin to finish.
+// sending is a call on its way. Its command belongs to the worker that sends it, until
+// finish.
 type sending struct {
 	call       driver.Call
 	withSource bool // the server does not have the script
@@ -229,23 +359,18 @@ type sending struct {
 	text       *scriptText
 	failure    error // of the last command, as go-redis says it
 
-	mu    sync.Mutex
-	state state
-	done  chan struct{} // closed when the rest is set
-	reply any
-	err   error
+	// Guarded by gatherer.mu.
+	gatherer   *gatherer
+	prev, next *sending
+	listed     bool   // it is in the queue
+	batch      *batch // that it was sent in
+
+	mu       sync.Mutex
+	deserted bool
+	done     chan struct{} // closed when the rest is set
+	reply    any
+	err      error
 }
-
-// state is how far a call has come.
-type state int
-
-const (
-	queued    state = iota
-	withdrawn       // by its caller, before anybody sent it
-	sent
-	deserted // by its caller, after that
-	finished
-)
 
 // await waits for the reply, and leaves when ctx ends.
 func (s *sending) await(ctx context.Context) (any, error) {
@@ -254,31 +379,20 @@ func (s *sending) await(ctx context.Context) (any, error) {
 		return s.reply, s.err
 	case <-ctx.Done():
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch s.state {
-	case finished:
-		return s.reply, s.err
-	case queued:
-		s.state = withdrawn
+	if s.gatherer.leave(s) {
 		return nil, driver.ConnectionError(ctx.Err(), true)
-	default:
-		s.state = deserted
-		err := driver.ConnectionError(ctx.Err(), false)
-		err.Pending = s.call.Late != nil
-		return nil, err
 	}
-}
-
-// begin takes a call to send it. It reports false if its caller has withdrawn it.
-func (s *sending) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == withdrawn {
-		return false
+	select {
+	case <-s.done:
+		return s.reply, s.err
+	default:
 	}
-	s.state = sent
-	return true
+	s.deserted = true
+	err := driver.ConnectionError(ctx.Err(), false)
+	err.Pending = s.call.Late != nil
+	return nil, err
 }
 
 // prepare makes a new command.
@@ -311,8 +425,7 @@ func (s *sending) failedWith(word string) bool {
 // finish hands over what came of it.
 func (s *sending) finish() {
 	s.mu.Lock()
-	left := s.state == deserted
-	s.state = finished
+	left := s.deserted
 	close(s.done)
 	s.mu.Unlock()
 	if left && s.call.Late != nil {

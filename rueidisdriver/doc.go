@@ -18,8 +18,10 @@
 //
 // A context that ends makes Eval return, whatever the server does. The call goes on, on
 // a goroutine of its own, which ends with the server's answer, or when rueidis gives the
-// connection up: at the deadline of the context if nobody else waits on it, and otherwise
-// when it has been silent for long, see below. driver.Call.Late is told then.
+// connection up: at the deadline of the context if the call was alone on it when it was
+// sent, together with the calls that have come since, the program's own included; and
+// otherwise when it has been silent for long, see below. driver.Call.Late is told then. There
+// are 512 such calls at most; further ones wait.
 //
 // # Replicas
 //

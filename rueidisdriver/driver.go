@@ -14,6 +14,7 @@ type Driver struct {
 	client  rueidis.Client
 	slotted bool
 	publish atomic.Pointer[string]
+	flying  chan struct{} // has one for each call that rueidis has not answered yet
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -23,6 +24,11 @@ const (
 	publish  = "PUBLISH"
 	spublish = "SPUBLISH"
 )
+
+// maxFlying is how many calls rueidis has at once: fewer than its queue of a connection
+// holds, since it does not heed a context where that is full. Those who have given up
+// count until rueidis has.
+const maxFlying = 512
 
 // Option changes how a [Driver] works.
 type Option func(*Driver)
@@ -38,7 +44,7 @@ func WithShardedPubSub(sharded bool) Option {
 // New returns a driver that uses client. It does no I/O, and never closes
 // client. Whether it is a cluster is what [rueidis.Client.Mode] says.
 func New(client rueidis.Client, options ...Option) *Driver {
-	d := &Driver{client: client, slotted: client.Mode() == rueidis.ClientModeCluster}
+	d := &Driver{client: client, slotted: client.Mode() == rueidis.ClientModeCluster, flying: make(chan struct{}, maxFlying)}
 	for _, option := range options {
 		option(d)
 	}

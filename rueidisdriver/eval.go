@@ -21,13 +21,25 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, driver.ConnectionError(err, true)
 	}
+	select {
+	case d.flying <- struct{}{}:
+	default:
+		select {
+		case d.flying <- struct{}{}:
+		case <-ctx.Done():
+			return nil, driver.ConnectionError(ctx.Err(), true)
+		}
+	}
 	end, _ := ctx.Deadline()
-	return driver.Run(ctx, call, func() (any, error) { return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call) })
+	return driver.Run(ctx, call, func() (any, error) {
+		defer func() { <-d.flying }()
+		return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call)
+	})
 }
 
-// onlyDeadline is a context that ends at no time, but has a deadline. At that, rueidis
-// gives up a connection on which nobody else waits, which is well: it has been silent for
-// long. Where others wait, it asks for a sign of life, and the call ends with the
+// onlyDeadline is a context that ends at no time, but has a deadline. If the call was
+// alone on its connection when it was sent, rueidis gives the connection up then, with
+// those who have come since: it has been silent for long. Otherwise the call ends with the
 // connection.
 type onlyDeadline struct {
 	context.Context

@@ -133,7 +133,7 @@ func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
 
 // run has the driver make an attempt. Late is told what comes of one that is given up.
 func (c *Caller) run(r script.Request, a *Attempt, late func(any, error)) outcome {
-	publish, err := c.publishCommand(&a.bound)
+	publish, err := c.publish.command(&a.bound, c)
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -156,18 +156,6 @@ func (c *Caller) acknowledging(r script.Request) time.Duration {
 		return c.config.AckTimeout
 	}
 	return 0
-}
-
-// publishCommand asks the driver once how releases are announced.
-func (c *Caller) publishCommand(ctx context.Context) (string, error) {
-	if known := c.publish.Load(); known != nil {
-		return *known, nil
-	}
-	command, err := c.config.Driver.PublishCommand(ctx)
-	if err == nil {
-		c.publish.Store(&command)
-	}
-	return command, err
 }
 
 // Result waits for the attempt to end, or for ctx to end. The error is the attempt's,

@@ -3,7 +3,6 @@ package call
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -53,7 +52,7 @@ type Config struct {
 type Caller struct {
 	config  Config
 	clocks  *servertime.Clocks
-	publish atomic.Pointer[string] // the command that announces releases
+	publish publishing
 	bounds  bounds
 }
 

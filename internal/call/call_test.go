@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,6 +203,46 @@ func TestClosed(t *testing.T) {
 		}
 		if r := c.Do(t.Context(), request); !errors.Is(r.Err, ErrClosed) || len(r.Unknown) > 0 || s.sent() > 0 {
 			t.Errorf("%+v, %d sent", r, s.sent())
+		}
+	})
+}
+
+// slowPublish is a driver that takes its time to say how releases are announced.
+type slowPublish struct {
+	server
+
+	asked atomic.Int32
+}
+
+func (s *slowPublish) PublishCommand(context.Context) (string, error) {
+	s.asked.Add(1)
+	time.Sleep(9 * time.Second)
+	return "PUBLISH", nil
+}
+
+// Nobody waits longer than he would for a driver that does not heed the context, and
+// nothing is sent; the driver is asked once for all.
+func TestSlowPublishCommand(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		s := &slowPublish{server: server{answers: []answer{{code: script.Done}}}}
+		var group tasks.Group
+		c := New(Config{Driver: s, Tasks: &group, Life: t.Context(), Closing: t.Context(), Timeout: 3 * time.Second})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		r := c.Do(ctx, request)
+		if took := time.Since(start); !errors.Is(r.Err, context.DeadlineExceeded) || len(r.Unknown) > 0 || took != 100*time.Millisecond {
+			t.Errorf("%+v after %v", r, took)
+		}
+		if r = c.Do(t.Context(), request); r.Err == nil {
+			t.Errorf("%+v", r)
+		}
+		time.Sleep(10 * time.Second)
+		if r = c.Do(t.Context(), request); !r.Has(script.Done) || s.asked.Load() != 1 || s.sent() != 1 {
+			t.Errorf("%+v, asked %d times, %d sent", r, s.asked.Load(), s.sent())
+		}
+		if err := group.Wait(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }
