@@ -58,6 +58,7 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"ReplicatedCluster", testReplicatedCluster},
 		{"Eval/Refused", testRefused},
 		{"Eval/GivenUp", testGivenUp},
+		{"Eval/Torn", testTorn},
 		{"Eval/Once", CheckOnce},
 		{"Eval/OnceOnCluster", CheckOnceOnCluster},
 		{"EvalReplicated/Once", testReplicatedOnce},

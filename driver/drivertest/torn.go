@@ -1,0 +1,136 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// tornCall is a call that counts at a key of its own, and what was said of it.
+type tornCall struct {
+	key   string
+	reply any
+	err   error
+
+	told      atomic.Int32 // how often Late was called
+	mu        sync.Mutex
+	lateReply any
+	lateErr   error
+}
+
+// testTorn has many calls under way at once while their connections are torn, the server
+// forgets its scripts, and callers give up: each runs once at most, gets its own reply, and
+// is only said not to have run if it has not.
+func testTorn(t *testing.T, open Open) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := open(t, single(server).through(server, proxy))
+	cli := open(t, single(server))
+	stop := make(chan struct{})
+	var faults, callers sync.WaitGroup
+	faults.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(5+rand.IntN(20)) * time.Millisecond):
+				if i%3 == 0 {
+					server.Cli(t, "SCRIPT", "FLUSH")
+				} else {
+					proxy.Cut()
+				}
+			}
+		}
+	})
+	calls := make([][]*tornCall, 16)
+	prefix := unique("torn")
+	for i := range calls {
+		callers.Go(func() {
+			for j := range 100 {
+				c := &tornCall{key: fmt.Sprintf("%s:%d:%d", prefix, i, j)}
+				calls[i] = append(calls[i], c)
+				c.eval(t.Context(), d)
+			}
+		})
+	}
+	callers.Wait()
+	close(stop)
+	faults.Wait()
+	replied := 0
+	for _, mine := range calls {
+		for _, c := range mine {
+			if c.err == nil {
+				replied++
+			}
+			c.check(t, cli)
+		}
+	}
+	if replied == 0 {
+		t.Error("no call was answered")
+	}
+}
+
+// eval makes the call, and gives some up.
+func (c *tornCall) eval(ctx context.Context, d driver.Driver) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if rand.IntN(4) == 0 {
+		timer := time.AfterFunc(time.Duration(rand.IntN(3000))*time.Microsecond, cancel)
+		defer timer.Stop()
+	}
+	c.reply, c.err = d.Eval(ctx, driver.Call{Script: incr, Keys: []string{c.key}, Late: func(reply any, err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.lateReply, c.lateErr = reply, err
+		c.told.Add(1)
+	}})
+}
+
+// check compares what was said of the call with what it has done.
+func (c *tornCall) check(t *testing.T, d driver.Driver) {
+	t.Helper()
+	var failed *driver.Error
+	switch pending := errors.As(c.err, &failed) && failed.Pending; {
+	case pending:
+		eventually(t, "Late is told", func() bool { return c.told.Load() > 0 })
+	case c.told.Load() > 0:
+		t.Errorf("%s: Late was told of a call that is not pending: %v", c.key, c.err)
+	}
+	if n := c.told.Load(); n > 1 {
+		t.Errorf("%s: Late was told %d times", c.key, n)
+	}
+	ran, err := d.Eval(testContext(t), driver.Call{Script: get, Keys: []string{c.key}})
+	if err != nil || ran != nil && ran != "1" {
+		t.Errorf("%s: the count is %v, %v", c.key, ran, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.compare(t, "the reply", c.reply, c.err, ran)
+	if c.told.Load() > 0 {
+		c.compare(t, "what came late", c.lateReply, c.lateErr, ran)
+	}
+}
+
+// compare checks what was said of a call that has run or not.
+func (c *tornCall) compare(t *testing.T, what string, reply any, err error, ran any) {
+	t.Helper()
+	var failed *driver.Error
+	switch {
+	case err == nil && (reply != int64(1) || ran == nil):
+		t.Errorf("%s: %s is %v, and the count %v", c.key, what, reply, ran)
+	case err != nil && !errors.As(err, &failed):
+		t.Errorf("%s: %s is %T %v", c.key, what, err, err)
+	case err != nil && failed.Code == "NOSCRIPT":
+		t.Errorf("%s: it was not sent again with its source", c.key)
+	case err != nil && !failed.MayHaveRun && ran != nil:
+		t.Errorf("%s: it has run, and %s says that it has not: %v", c.key, what, err)
+	}
+}
