@@ -1,0 +1,92 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// This file makes a hold of a grant.
+
+// granted makes the hold. Op is held, and freed.
+func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
+	s, c := a.state, a.client
+	now := time.Now()
+	deadline := c.watchdog.Trust(res.Sent, now, a.lease)
+	s.mu.Lock()
+	if err := a.untrusted(res, deadline, now); err != nil {
+		s.count = max(s.count, ch.to)
+		s.mu.Unlock()
+		s.reconcile(cleanup{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
+		return nil, err
+	}
+	s.count = ch.to
+	if token, err := res.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {
+		s.token = token
+	}
+	h := a.hold()
+	s.holds = append(s.holds, h)
+	if s.entry == nil {
+		a.watch(h, res.Sent)
+	} else {
+		c.watchdog.Acknowledge(s.entry, res.Sent, a.lease)
+		s.setRenewal()
+	}
+	if a.config.minHold > 0 {
+		s.retainedUntil = later(s.retainedUntil, now.Add(a.config.minHold))
+	}
+	s.mu.Unlock()
+	s.ref() // the hold's
+	s.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
+	s.freeOp()
+	return &h.Hold, nil
+}
+
+// watch begins to watch a new run of holds. s.mu is held.
+func (a *acquisition) watch(h *single, sent time.Time) {
+	s, c := a.state, a.client
+	s.until, s.failing = time.Time{}, nil
+	if c.config.maxHold > 0 {
+		s.until = sent.Add(c.config.maxHold)
+	}
+	s.entry = &s.first
+	if s.first.Value != nil { // it has been another's: see ownerState.entry
+		s.entry = new(watchdog.Entry)
+	}
+	*s.entry = watchdog.Entry{Value: s, Group: a.kind.renewals, Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
+	if h.fixed {
+		s.entry.Lease = c.config.lease // for holds that are nested in it, and for pauses
+	}
+	c.watchdog.Watch(s.entry, sent, a.lease, !h.fixed)
+}
+
+// untrusted says why a grant is not handed out. s.mu is held.
+func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error {
+	switch {
+	case res.Acknowledged < a.client.config.replicas:
+		return a.client.notReplicated(a.kind.name, res)
+	case a.client.closing.Err() != nil:
+		return problem(a.kind.name, "", ErrClosed)
+	case a.state.lost != nil:
+		return a.state.lost
+	case !deadline.After(now):
+		return &LostError{Name: a.kind.name, Reason: LostLeaseOver}
+	}
+	return nil
+}
+
+// hold makes a hold of the owner's. state.mu is held.
+func (a *acquisition) hold() *single {
+	s := a.state
+	h := &single{
+		Hold: Hold{
+			name: s.kind.name, kind: s.kind.label(), owner: s.owner, since: time.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
+		},
+		owned: s, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
+	}
+	h.held = h
+	h.ctx, h.cancel = context.WithCancelCause(heldIn(a.caller, a.kind, s.owner, &h.Hold))
+	return h
+}
