@@ -82,7 +82,8 @@ func (a *acquisition) tellWaiting(ahead int) {
 }
 
 // enter begins an acquisition: it checks what it was given, counts the call, and
-// takes the owner's op. It is paired with a call of leave.
+// takes the owner's op. Then it is paired with calls of conclude, which frees op, and of
+// leave.
 func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error) {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}

@@ -8,9 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// This file makes a hold of a grant.
+// This file turns a granted acquire into a hold.
 
-// granted makes the hold. Op is held, and freed.
+// granted makes the hold, or says why the grant cannot be trusted, and has it released in
+// the background. Op is held, and freed or passed on.
 func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s, c := a.state, a.client
 	now := time.Now()
@@ -26,7 +27,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	if token, err := res.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {
 		s.token = token
 	}
-	h := a.hold()
+	h := a.newHold()
 	s.holds = append(s.holds, h)
 	if s.entry == nil {
 		a.watch(h, res.Sent)
@@ -77,8 +78,8 @@ func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error 
 	return nil
 }
 
-// hold makes a hold of the owner's. state.mu is held.
-func (a *acquisition) hold() *single {
+// newHold makes a hold of the owner's. state.mu is held.
+func (a *acquisition) newHold() *single {
 	s := a.state
 	h := &single{
 		Hold: Hold{

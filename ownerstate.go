@@ -267,7 +267,7 @@ func (s *ownerState) deferCleanup(todo cleanup) {
 	}
 }
 
-// withDeferred adds to m what was deferred, and forgets it.
+// withDeferred returns todo with what deferCleanup has kept, and forgets that.
 func (s *ownerState) withDeferred(todo cleanup) cleanup {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,7 +108,6 @@ func (q *queued) await(ctx context.Context) bool {
 	}
 	select {
 	case q.waiter.TrySlot() <- struct{}{}:
-		q.waiter.Taken()
 		return true
 	case <-ctx.Done():
 		q.waiter.Notify() // the wake-up that brought us here

@@ -6,7 +6,8 @@ import (
 )
 
 // Run has f make a call, on a goroutine of its own, and returns what f returns. If ctx
-// ends first, it returns an [Error] at once, and Call.Late is told later. It is for
+// ends first, it returns an [Error] at once, which says that the call may have run; the
+// goroutine goes on, and tells Call.Late, if there is one, what f returned. It is for
 // adapters of clients that do not always heed a context; f has to end by itself.
 func Run(ctx context.Context, call Call, f func() (any, error)) (any, error) {
 	r := &running{done: make(chan struct{})}

@@ -48,7 +48,8 @@ type gatherer struct {
 	work    chan struct{} // wakes an idle one; as large as there can be of them
 }
 
-// batch is what a worker sends at once. Guarded by gatherer.mu.
+// batch is what a worker sends at once. The calls are the worker's; gatherer.mu guards the
+// rest, and how many they are.
 type batch struct {
 	calls []*sending
 	since time.Time
@@ -350,8 +351,8 @@ func (g *gatherer) exec(batch []*sending) {
 	}
 }
 
-// sending is a call on its way. Its command belongs to the worker that sends it, until
-// finish.
+// sending is a call on its way. What is not guarded belongs to the goroutine that sends it,
+// until finish.
 type sending struct {
 	call       driver.Call
 	withSource bool // the server does not have the script

@@ -15,7 +15,8 @@ type Fault struct {
 	// Refuse, if set, is returned at once; nothing is sent. A [*driver.Error] is
 	// returned as it is, any other one as that of a connection that cannot be made.
 	Refuse error
-	// LoseRequest: the server never gets it.
+	// LoseRequest: the server never gets it. The call returns when its context ends, and
+	// nobody is told later.
 	LoseRequest bool
 	// DelayRequest is how long it takes to the server. It is executed even if
 	// the caller has gone by then.
@@ -24,7 +25,8 @@ type Fault struct {
 	// nowhere.
 	Repeat      bool
 	RepeatAfter time.Duration
-	// LoseReply: it is executed, and the caller learns nothing.
+	// LoseReply: it is executed, and the caller learns nothing: the call returns when its
+	// context ends, and nobody is told later.
 	LoseReply bool
 	// DelayReply is how long the reply takes to the caller.
 	DelayReply time.Duration

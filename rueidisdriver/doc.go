@@ -16,12 +16,13 @@
 // repeats any command, ours too, whose connection fails while it is being
 // retired, whether the command has run or not.
 //
-// A context that ends makes Eval return, whatever the server does. The call goes on, on
-// a goroutine of its own, which ends with the server's answer, or when rueidis gives the
+// Each Eval runs on a goroutine of its own, and returns when its context ends, whatever
+// the server does. The goroutine ends with the server's answer, or when rueidis gives the
 // connection up: at the deadline of the context if the call was alone on it when it was
 // sent, together with the calls that have come since, the program's own included; and
-// otherwise when it has been silent for long, see below. driver.Call.Late is told then. There
-// are 512 such calls at most; further ones wait.
+// otherwise when it has been silent for long, see below. driver.Call.Late is told then. At
+// most 512 Evals are unanswered at once, those that were given up included; further ones
+// wait for a place, or for the end of their context.
 //
 // # Replicas
 //

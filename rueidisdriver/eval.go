@@ -65,12 +65,8 @@ func (d *Driver) eval(ctx context.Context, call driver.Call) (any, error) {
 	return nil, classify(ctx, err)
 }
 
-// send returns what rueidis makes of the reply. The error is its own, or a
-// [*driver.Error] if nothing was sent.
+// send returns what rueidis makes of the reply.
 func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) (any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, driver.ConnectionError(err, true)
-	}
 	for attempt := 1; ; attempt++ {
 		reply, err := d.client.Do(ctx, command(d.client.B(), name, text, call)).ToAny()
 		if !dialCancelled(ctx, err) || attempt == dialAttempts {

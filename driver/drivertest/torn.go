@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,14 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// tornCall is a call that counts at a key of its own, and what was said of it.
+// tornCall is a call that counts at a key of its own, and what Eval and Late said of it.
 type tornCall struct {
 	key   string
 	reply any
 	err   error
 
-	told      atomic.Int32 // how often Late was called
 	mu        sync.Mutex
+	told      int // how often Late was called; guarded by mu, as the rest
 	lateReply any
 	lateErr   error
 }
@@ -34,22 +33,7 @@ func testTorn(t *testing.T, open Open) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	d := open(t, single(server).through(server, proxy))
 	cli := open(t, single(server))
-	stop := make(chan struct{})
-	var faults, callers sync.WaitGroup
-	faults.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Duration(5+rand.IntN(20)) * time.Millisecond):
-				if i%3 == 0 {
-					server.Cli(t, "SCRIPT", "FLUSH")
-				} else {
-					proxy.Cut()
-				}
-			}
-		}
-	})
+	var callers sync.WaitGroup
 	calls := make([][]*tornCall, 16)
 	prefix := unique("torn")
 	for i := range calls {
@@ -61,9 +45,12 @@ func testTorn(t *testing.T, open Open) {
 			}
 		})
 	}
-	callers.Wait()
-	close(stop)
-	faults.Wait()
+	done := make(chan struct{})
+	go func() { // ends with the callers
+		defer close(done)
+		callers.Wait()
+	}()
+	tear(t, server, proxy, done)
 	replied := 0
 	for _, mine := range calls {
 		for _, c := range mine {
@@ -75,6 +62,23 @@ func testTorn(t *testing.T, open Open) {
 	}
 	if replied == 0 {
 		t.Error("no call was answered")
+	}
+}
+
+// tear resets the connections, and has the server forget its scripts, until done.
+func tear(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, done <-chan struct{}) {
+	t.Helper()
+	for i := 0; ; i++ {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Duration(5+rand.IntN(20)) * time.Millisecond):
+			if i%3 == 0 {
+				server.Cli(t, "SCRIPT", "FLUSH")
+			} else {
+				proxy.Cut()
+			}
+		}
 	}
 }
 
@@ -90,7 +94,7 @@ func (c *tornCall) eval(ctx context.Context, d driver.Driver) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.lateReply, c.lateErr = reply, err
-		c.told.Add(1)
+		c.told++
 	}})
 }
 
@@ -100,11 +104,11 @@ func (c *tornCall) check(t *testing.T, d driver.Driver) {
 	var failed *driver.Error
 	switch pending := errors.As(c.err, &failed) && failed.Pending; {
 	case pending:
-		eventually(t, "Late is told", func() bool { return c.told.Load() > 0 })
-	case c.told.Load() > 0:
+		eventually(t, "Late is told", func() bool { return c.timesTold() > 0 })
+	case c.timesTold() > 0:
 		t.Errorf("%s: Late was told of a call that is not pending: %v", c.key, c.err)
 	}
-	if n := c.told.Load(); n > 1 {
+	if n := c.timesTold(); n > 1 {
 		t.Errorf("%s: Late was told %d times", c.key, n)
 	}
 	ran, err := d.Eval(testContext(t), driver.Call{Script: get, Keys: []string{c.key}})
@@ -114,9 +118,15 @@ func (c *tornCall) check(t *testing.T, d driver.Driver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.compare(t, "the reply", c.reply, c.err, ran)
-	if c.told.Load() > 0 {
+	if c.told > 0 {
 		c.compare(t, "what came late", c.lateReply, c.lateErr, ran)
 	}
+}
+
+func (c *tornCall) timesTold() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told
 }
 
 // compare checks what was said of a call that has run or not.

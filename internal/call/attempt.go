@@ -23,10 +23,12 @@ type Attempt struct {
 	limit   int64
 
 	mu sync.Mutex
-	// done is closed when the rest is set; nil if it is. Guarded by mu until it is set.
-	done    chan struct{}
-	told    bool // the driver has told late what came of it; guarded by mu
-	outcome      // guarded by mu until done is closed
+	// done is closed when outcome is set; nil if it was when the call returned.
+	done chan struct{}
+	told bool // the driver has told late what came of it; guarded by mu
+	// outcome is written under mu if the driver tells it late. Nobody writes it after done
+	// is closed, and nobody reads it before.
+	outcome
 }
 
 // outcome is what came of an attempt, as the driver says.
@@ -50,14 +52,14 @@ func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Durati
 	return c.once(ctx, r, timeout, false)
 }
 
-// once is Once; an attempt that waits for a lock ends when Config.Closing does, too.
-func (c *Caller) once(ctx context.Context, r script.Request, timeout time.Duration, waits bool) Result {
+// once is Once. The attempt may end with Config.Closing, too.
+func (c *Caller) once(ctx context.Context, r script.Request, timeout time.Duration, endsAtClosing bool) Result {
 	if !c.config.Tasks.Begin() {
 		return Result{Err: ErrClosed}
 	}
 	defer c.config.Tasks.End()
 	a := c.attempt(r, timeout)
-	a.bound.waits = waits
+	a.bound.endsAtClosing = endsAtClosing
 	c.bounds.begin(ctx, &a.bound, a.sent.Add(timeout+c.acknowledging(r)))
 	found := c.run(r, a, a.late)
 	found.why = c.bounds.finish(&a.bound)

@@ -7,16 +7,15 @@ import (
 )
 
 // bound is the context of an attempt. It ends with the caller's context, at the end of the
-// attempt's time, or with the Caller. It has the caller's values, but not the caller's
-// deadline: a client may give up a connection at the deadline of a call, which is well
-// after an attempt's time, and not sooner.
+// attempt's time, or with Config.Life; that of [Caller.Send] has no caller. It has the
+// caller's values, but not the caller's deadline: at the deadline of a call a client may
+// give up the connection, which is right at the end of an attempt's time, and not sooner.
 type bound struct {
 	context.Context // derived from the caller's
 
-	cancel context.CancelCauseFunc
-	due    time.Time
-	// waits says that the call is one that waits for a lock: those end first.
-	waits bool
+	cancel        context.CancelCauseFunc
+	due           time.Time
+	endsAtClosing bool // it ends with Config.Closing, too
 	// Guarded by bounds.mu.
 	prev, next *bound
 	listed     bool
@@ -33,8 +32,8 @@ type bounds struct {
 	first, last *bound
 	timer       *time.Timer
 	at          time.Time // when the timer fires; zero if it is not set
-	closing     bool      // nobody waits any more
-	closed      bool      // nothing goes on any more
+	closing     bool      // Config.Closing has ended
+	closed      bool      // Config.Life has ended
 }
 
 // begin lets b end at due at the latest. It is paired with a call of finish.
@@ -43,7 +42,7 @@ func (s *bounds) begin(ctx context.Context, b *bound, due time.Time) {
 	b.due = due
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.closing && b.waits {
+	if s.closed || s.closing && b.endsAtClosing {
 		b.cancel(ErrClosed)
 		return
 	}
@@ -132,14 +131,14 @@ func (s *bounds) end(b *bound, why error) {
 	b.cancel(why)
 }
 
-// endWaiting ends the attempts of calls that wait for a lock, and those that begin later.
-func (s *bounds) endWaiting() {
+// endAtClosing ends the attempts that end with Config.Closing, and those that begin later.
+func (s *bounds) endAtClosing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closing = true
 	for b := s.first; b != nil; {
 		next := b.next
-		if b.waits {
+		if b.endsAtClosing {
 			s.end(b, ErrClosed)
 		}
 		b = next

@@ -38,8 +38,8 @@ type Config struct {
 	Driver driver.Driver
 	// Tasks count the attempts.
 	Tasks *tasks.Group
-	// Life ends every attempt. After Closing has ended, nobody waits for a lock, or for a
-	// server's clock that is far off.
+	// Life ends every attempt, and Closing those of DoBriefly. After Closing has ended,
+	// nobody waits for a server's clock that is far off.
 	Life, Closing context.Context
 	// Timeout bounds one call, repetitions included.
 	Timeout time.Duration
@@ -62,7 +62,7 @@ func New(config Config) *Caller {
 	if config.Driver.Slotted() {
 		c.clocks = servertime.New(script.Slots)
 	}
-	context.AfterFunc(config.Closing, c.bounds.endWaiting)
+	context.AfterFunc(config.Closing, c.bounds.endAtClosing)
 	context.AfterFunc(config.Life, c.bounds.endAll)
 	return c
 }

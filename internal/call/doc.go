@@ -25,14 +25,18 @@
 // # Goroutines
 //
 // An attempt runs on its caller's goroutine. The driver is given a context that ends with
-// the caller's, at the attempt's timeout, or when Config.Life ends, and returns then. It may
+// the caller's, at the attempt's timeout, or when Config.Life ends (that of the first
+// attempt of DoBriefly: with Config.Closing, too), and returns then. It may
 // tell later what came of an attempt that was given up (driver.Call.Late); until it has, and
 // if it cannot, the attempt may have an effect until its limit. Whoever has to know for
 // certain as soon as Redis answers has the attempt run on a goroutine of its own
 // ([Caller.Send], [Caller.DoApart]), which ends with the driver's answer; so do attempts that
 // replicas have to acknowledge, since a driver may not give them up at once.
 //
-// All attempts are counted in Config.Tasks. An attempt's fields are written by the goroutine
-// that runs it, and read after that, or after done is closed. The ends of all attempts
-// under way are in one list with one timer and one lock (bounds).
+// The driver is asked how releases are announced on a goroutine, for all who wait for that.
+//
+// All attempts, and that question, are counted in Config.Tasks. What comes of an attempt is
+// written by the goroutine that runs it, or by the driver's that tells it late, and read
+// after that. The ends of all attempts under way are in one list with one timer and one
+// lock (bounds).
 package call

@@ -1,8 +1,9 @@
 // Package waitqueue orders the waiters of one process for one lock.
 //
-// Waiters for a lock form a FIFO queue. Only its head talks to Redis, so a process
-// has one subscription and one outstanding attempt for a lock, however many
-// goroutines wait for it.
+// Waiters for a lock form a FIFO queue. Of those who wait only its head talks to Redis,
+// so a process has one subscription and one outstanding attempt for a lock, however many
+// goroutines wait for it. TryLock, nested acquires and the first try of a shared lock do
+// not queue.
 //
 //	Join ──▶ queued ──(those before have left)──▶ head ──▶ Leave
 //	            └────────────(gives up)──────────────────▶ Leave

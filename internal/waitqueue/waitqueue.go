@@ -34,7 +34,6 @@ type queue struct {
 	waiting     int
 	wake        chan struct{}
 	trySlot     chan struct{}
-	taken       bool
 	unsubscribe func() // ends the subscription; nil if there is none
 	retryAt     time.Time
 	refusal     error
@@ -90,7 +89,6 @@ func (w *Waiter) TryFirst() bool {
 	}
 	select {
 	case q.trySlot <- struct{}{}:
-		q.taken = true
 		return true
 	default:
 		return false
@@ -123,22 +121,14 @@ func (q *queue) notify() {
 }
 
 // TrySlot takes the right to try, when sending on the channel succeeds. The one
-// who took it calls Taken at once, and Done when the try is over.
+// who took it calls Done when the try is over, and until then the queue exists.
 func (w *Waiter) TrySlot() chan<- struct{} { return w.queue.trySlot }
-
-// Taken keeps the queue in being until Done.
-func (w *Waiter) Taken() {
-	w.queues.mu.Lock()
-	defer w.queues.mu.Unlock()
-	w.queue.taken = true
-}
 
 // Done gives the try slot back.
 func (w *Waiter) Done() {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	<-w.queue.trySlot
-	w.queue.taken = false
 	w.queues.tidy(w.key, w.queue)
 }
 
@@ -209,7 +199,7 @@ func (q *queue) forget() {
 
 // tidy forgets a queue that nobody needs. qs.mu is held.
 func (qs *Queues) tidy(key Key, q *queue) {
-	if q.waiting == 0 && !q.taken && qs.queues[key] == q {
+	if q.waiting == 0 && len(q.trySlot) == 0 && qs.queues[key] == q {
 		delete(qs.queues, key)
 		qs.spare = q
 	}

@@ -92,7 +92,6 @@ func TestNothingStays(t *testing.T) {
 		a.RetryAt(time.Now(), errors.New("held"))
 		if tryUnderWay {
 			a.TrySlot() <- struct{}{}
-			a.Taken()
 		}
 		heard.notify()
 		a.Leave()
@@ -108,7 +107,6 @@ func TestNothingStays(t *testing.T) {
 			if tryUnderWay {
 				t.Error("two tries at once")
 			}
-			b.Taken()
 			b.Done()
 		default:
 			if !tryUnderWay {
