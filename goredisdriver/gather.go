@@ -1,6 +1,7 @@
 package goredisdriver
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"slices"
@@ -38,9 +39,9 @@ type gatherer struct {
 	// client is the same, but it does not wait for a reply for ever.
 	client redis.UniversalClient
 
-	mu          sync.Mutex
-	first, last *sending // the queue
-	flying      map[*batch]struct{}
+	mu     sync.Mutex
+	queue  list.List // of *sending
+	flying map[*batch]struct{}
 	// workers is how many there are. One whose calls have all been given up does not
 	// count any more: its connection may be silent for ever.
 	workers int
@@ -140,13 +141,7 @@ func (d *Driver) findNodes(key string) *search {
 func (g *gatherer) add(s *sending) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s.gatherer, s.prev = g, g.last
-	if g.last == nil {
-		g.first = s
-	} else {
-		g.last.next = s
-	}
-	g.last, s.listed = s, true
+	s.gatherer, s.place = g, g.queue.PushBack(s)
 	g.rouse()
 }
 
@@ -172,25 +167,6 @@ func (g *gatherer) isFar() bool {
 		}
 	}
 	return time.Since(oldest) > longWay && calls < fewCalls*g.workers
-}
-
-// remove takes a call out of the queue, if it is in. mu is held.
-func (g *gatherer) remove(s *sending) {
-	if !s.listed {
-		return
-	}
-	s.listed = false
-	if s.prev == nil {
-		g.first = s.next
-	} else {
-		s.prev.next = s.next
-	}
-	if s.next == nil {
-		g.last = s.prev
-	} else {
-		s.next.prev = s.prev
-	}
-	s.prev, s.next = nil, nil
 }
 
 // run is a worker. It lives for as long as there are calls, and a little longer.
@@ -221,14 +197,13 @@ func (g *gatherer) run() {
 func (g *gatherer) take() *batch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.first == nil {
+	if g.queue.Len() == 0 {
 		g.idle++
 		return nil
 	}
 	b := &batch{since: time.Now()}
-	for g.first != nil && len(b.calls) < maxGathered {
-		s := g.first
-		g.remove(s)
+	for g.queue.Len() > 0 && len(b.calls) < maxGathered {
+		s := g.queue.Remove(g.queue.Front()).(*sending) //nolint:forcetypeassert // the queue holds nothing else
 		s.batch = b
 		b.calls = append(b.calls, s)
 	}
@@ -254,18 +229,18 @@ func (g *gatherer) land(b *batch) bool {
 func (g *gatherer) leave(s *sending) (withdrawn bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s.listed {
-		g.remove(s)
+	b := s.batch
+	if b == nil {
+		g.queue.Remove(s.place)
 		return true
 	}
-	b := s.batch
 	b.live--
 	if _, counts := g.flying[b]; b.live > 0 || !counts {
 		return false
 	}
 	delete(g.flying, b)
 	g.workers--
-	if g.first != nil {
+	if g.queue.Len() > 0 {
 		g.rouse()
 	}
 	return false
@@ -361,10 +336,9 @@ type sending struct {
 	failure    error // of the last command, as go-redis says it
 
 	// Guarded by gatherer.mu.
-	gatherer   *gatherer
-	prev, next *sending
-	listed     bool   // it is in the queue
-	batch      *batch // that it was sent in
+	gatherer *gatherer
+	place    *list.Element // in the queue
+	batch    *batch        // that it was taken into; nil: it is in the queue
 
 	mu       sync.Mutex
 	deserted bool

@@ -142,7 +142,7 @@ func (c *Caller) run(r script.Request, a *Attempt, late func(any, error)) outcom
 	args := make([]string, 3, 3+len(r.Args))
 	args[0], args[1], args[2] = strconv.FormatInt(a.limit, 10), r.Channel, publish
 	call := driver.Call{Script: r.Script, Keys: r.Keys, Args: append(args, r.Args...), Late: late}
-	if !r.Acknowledged || c.config.Replicas == 0 {
+	if !c.replicated(r) {
 		return a.read(c.config.Driver.Eval(&a.bound, call))
 	}
 	raw, acknowledged, err := c.config.Driver.EvalReplicated(&a.bound, call, c.config.Replicas, c.config.AckTimeout)
@@ -154,7 +154,7 @@ func (c *Caller) run(r script.Request, a *Attempt, late func(any, error)) outcom
 // acknowledging is how much longer a reply may take because replicas have to
 // acknowledge what was asked for.
 func (c *Caller) acknowledging(r script.Request) time.Duration {
-	if r.Acknowledged {
+	if c.replicated(r) {
 		return c.config.AckTimeout
 	}
 	return 0

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/list"
 )
 
 // bound is the context of an attempt. It ends with the caller's context, at the end of the
@@ -15,10 +17,8 @@ type bound struct {
 
 	cancel        context.CancelCauseFunc
 	due           time.Time
-	endsAtClosing bool // it ends with Config.Closing, too
-	// Guarded by bounds.mu.
-	prev, next *bound
-	listed     bool
+	endsAtClosing bool              // it ends with Config.Closing, too
+	place         list.Node[*bound] // guarded by bounds.mu
 }
 
 // Deadline returns the end of the attempt's time.
@@ -28,12 +28,12 @@ func (b *bound) Deadline() (time.Time, bool) { return b.due, true }
 // that one timer serves all. It is only moved to an earlier time when need be: mostly it
 // fires once in a timeout, and finds that the attempts it was set for have long ended.
 type bounds struct {
-	mu          sync.Mutex
-	first, last *bound
-	timer       *time.Timer
-	at          time.Time // when the timer fires; zero if it is not set
-	closing     bool      // Config.Closing has ended
-	closed      bool      // Config.Life has ended
+	mu       sync.Mutex
+	underWay list.List[*bound]
+	timer    *time.Timer
+	at       time.Time // when the timer fires; zero if it is not set
+	closing  bool      // Config.Closing has ended
+	closed   bool      // Config.Life has ended
 }
 
 // begin lets b end at due at the latest. It is paired with a call of finish.
@@ -53,7 +53,7 @@ func (s *bounds) begin(ctx context.Context, b *bound, due time.Time) {
 // up, or nil.
 func (s *bounds) finish(b *bound) error {
 	s.mu.Lock()
-	s.remove(b)
+	s.underWay.Remove(&b.place)
 	s.mu.Unlock()
 	why := context.Cause(b.Context)
 	b.cancel(nil)
@@ -62,44 +62,15 @@ func (s *bounds) finish(b *bound) error {
 
 // insert puts b in its place, which is mostly the last. mu is held.
 func (s *bounds) insert(b *bound) {
-	b.listed = true
-	before := s.last
-	for before != nil && b.due.Before(before.due) {
-		before = before.prev
+	before := s.underWay.Last()
+	for before != nil && b.due.Before(before.Value.due) {
+		before = before.Prev()
 	}
-	b.prev = before
-	if before == nil {
-		b.next, s.first = s.first, b
-	} else {
-		b.next, before.next = before.next, b
-	}
-	if b.next == nil {
-		s.last = b
-	} else {
-		b.next.prev = b
-	}
+	b.place.Value = b
+	s.underWay.InsertAfter(&b.place, before)
 	if s.at.IsZero() || b.due.Before(s.at) {
 		s.set(b.due)
 	}
-}
-
-// remove takes b out, if it is in. mu is held.
-func (s *bounds) remove(b *bound) {
-	if !b.listed {
-		return
-	}
-	b.listed = false
-	if b.prev == nil {
-		s.first = b.next
-	} else {
-		b.prev.next = b.next
-	}
-	if b.next == nil {
-		s.last = b.prev
-	} else {
-		b.next.prev = b.prev
-	}
-	b.prev, b.next = nil, nil
 }
 
 // set has the timer fire then. mu is held.
@@ -116,18 +87,20 @@ func (s *bounds) set(at time.Time) {
 func (s *bounds) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for now := time.Now(); s.first != nil && !s.first.due.After(now); {
-		s.end(s.first, ErrNoAnswer)
-	}
 	s.at = time.Time{}
-	if s.first != nil {
-		s.set(s.first.due)
+	for now := time.Now(); s.underWay.Len() > 0; {
+		b := s.underWay.First().Value
+		if b.due.After(now) {
+			s.set(b.due)
+			return
+		}
+		s.end(b, ErrNoAnswer)
 	}
 }
 
 // end gives an attempt up. mu is held.
 func (s *bounds) end(b *bound, why error) {
-	s.remove(b)
+	s.underWay.Remove(&b.place)
 	b.cancel(why)
 }
 
@@ -136,12 +109,12 @@ func (s *bounds) endAtClosing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closing = true
-	for b := s.first; b != nil; {
-		next := b.next
+	for n := s.underWay.First(); n != nil; {
+		b := n.Value
+		n = n.Next()
 		if b.endsAtClosing {
 			s.end(b, ErrClosed)
 		}
-		b = next
 	}
 }
 
@@ -150,8 +123,8 @@ func (s *bounds) endAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for s.first != nil {
-		s.end(s.first, ErrClosed)
+	for s.underWay.Len() > 0 {
+		s.end(s.underWay.First().Value, ErrClosed)
 	}
 	if s.timer != nil {
 		s.timer.Stop()

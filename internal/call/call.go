@@ -96,10 +96,11 @@ func (r *Result) Has(code script.Code) bool { return r.Err == nil && r.Reply.Cod
 // acknowledge the request. What comes of an attempt that is given up because ctx ends is
 // known if the driver tells.
 func (c *Caller) Do(ctx context.Context, request script.Request) Result {
-	if request.Acknowledged && c.config.Replicas > 0 { // the driver may not return at once
+	if c.replicated(request) { // the driver may not return at once
 		return c.DoApart(ctx, request)
 	}
-	return c.repeat(ctx, request, time.Now(), Result{}, c.Once)
+	r := c.begin()
+	return r.repeat(ctx, request, c.Once)
 }
 
 // DoBriefly is Do for a call that waits for a lock. Its first attempt, which is mostly the
@@ -108,30 +109,21 @@ func (c *Caller) Do(ctx context.Context, request script.Request) Result {
 func (c *Caller) DoBriefly(
 	ctx context.Context, patience time.Duration, bound func() context.Context, request script.Request,
 ) Result {
-	if request.Acknowledged && c.config.Replicas > 0 {
-		return c.Do(bound(), request)
+	if c.replicated(request) {
+		return c.DoApart(bound(), request)
 	}
-	began := time.Now()
-	r := c.once(ctx, request, patience, true)
-	if r.Err == nil && r.Reply.Code != script.Late {
-		return r
+	r := c.begin()
+	if !r.goesOn(ctx, c.once(ctx, request, patience, true)) {
+		return r.Result
 	}
-	if r.Err != nil {
-		r.failed(ctx, r.Err)
-		if !r.WorthRepeating() {
-			return r
-		}
-		if !errors.Is(r.Err, ErrNoAnswer) { // else it has waited already
-			Sleep(ctx, firstPause)
-		}
-	}
-	return c.repeat(bound(), request, began, Result{LastFailure: r.LastFailure, Unknown: r.Unknown}, c.Once)
+	return r.repeat(bound(), request, c.Once)
 }
 
 // DoApart is Do, but every attempt has a goroutine of its own: what comes of the last one
 // is known as soon as Redis answers, though nobody waits for it any more.
 func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
-	return c.repeat(ctx, request, time.Now(), Result{}, func(ctx context.Context, request script.Request, timeout time.Duration) Result {
+	r := c.begin()
+	return r.repeat(ctx, request, func(ctx context.Context, request script.Request, timeout time.Duration) Result {
 		a := c.Send(request, timeout)
 		res := a.Result(ctx)
 		if res.Err != nil && a.unknown() {
@@ -141,41 +133,65 @@ func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
 	})
 }
 
-// repeat makes attempts until one is answered. The call began then, and r is what has come
-// of it so far.
-func (c *Caller) repeat(
-	ctx context.Context, request script.Request, began time.Time, r Result,
-	once func(context.Context, script.Request, time.Duration) Result,
+// replicated reports whether replicas are to acknowledge what a request writes.
+func (c *Caller) replicated(r script.Request) bool { return r.Acknowledged && c.config.Replicas > 0 }
+
+// repetition is a call that is sent until it is answered.
+type repetition struct {
+	Result // of the attempts so far
+
+	timeout time.Duration // of the call
+	end     time.Time
+	pause   time.Duration // before the next attempt
+	lates   int           // how often in a row the server found it late
+}
+
+// begin begins a call.
+func (c *Caller) begin() repetition {
+	return repetition{timeout: c.config.Timeout, end: time.Now().Add(c.config.Timeout), pause: firstPause}
+}
+
+// repeat makes attempts until there is no need for another one.
+func (r *repetition) repeat(
+	ctx context.Context, request script.Request, once func(context.Context, script.Request, time.Duration) Result,
 ) Result {
-	end := began.Add(c.config.Timeout)
-	pause, lates := firstPause, 0
 	for {
 		if ctx.Err() != nil {
 			r.Err = context.Cause(ctx)
-			return r
+			return r.Result
 		}
-		patience := min(c.config.Timeout/3, time.Until(end)) // the last one may begin late
-		one := once(ctx, request, patience)
-		switch {
-		case one.Err != nil:
-			r.failed(ctx, one.Err)
-			r.Unknown = append(r.Unknown, one.Unknown...)
-			if !r.WorthRepeating() || !time.Now().Add(pause).Before(end) {
-				return r
-			}
-			if !errors.Is(one.Err, ErrNoAnswer) { // else it has waited already
-				Sleep(ctx, pause)
-				pause = min(2*pause, LongestPause)
-			}
-		case one.Reply.Code == script.Late && lates < lateReplies && time.Now().Before(end):
-			lates++
-		case one.Reply.Code == script.Late:
-			r.Err = ErrLate
-			return r
-		default:
-			one.Unknown, one.LastFailure = r.Unknown, r.LastFailure
-			return one
+		patience := min(r.timeout/3, time.Until(r.end)) // the last one may begin late
+		if !r.goesOn(ctx, once(ctx, request, patience)) {
+			return r.Result
 		}
+	}
+}
+
+// goesOn notes what came of an attempt, and reports whether another one is to be made: if
+// so, it has paused.
+func (r *repetition) goesOn(ctx context.Context, one Result) bool {
+	switch {
+	case one.Err != nil:
+		r.failed(ctx, one.Err)
+		r.Unknown = append(r.Unknown, one.Unknown...)
+		if !r.WorthRepeating() || !time.Now().Add(r.pause).Before(r.end) {
+			return false
+		}
+		if !errors.Is(one.Err, ErrNoAnswer) { // else it has waited already
+			Sleep(ctx, r.pause)
+			r.pause = min(2*r.pause, LongestPause)
+		}
+		return true
+	case one.Reply.Code == script.Late && r.lates < lateReplies && time.Now().Before(r.end):
+		r.lates++
+		return true
+	case one.Reply.Code == script.Late:
+		r.Err = ErrLate
+		return false
+	default:
+		one.Unknown, one.LastFailure = r.Unknown, r.LastFailure
+		r.Result = one
+		return false
 	}
 }
 

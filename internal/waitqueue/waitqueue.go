@@ -3,6 +3,8 @@ package waitqueue
 import (
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/list"
 )
 
 // atHead is the head channel of those who find the queue empty.
@@ -30,8 +32,7 @@ type Key struct {
 }
 
 type queue struct {
-	first, last *Waiter // the first is the head
-	waiting     int
+	waiters     list.List[*Waiter] // the first is the head
 	wake        chan struct{}
 	trySlot     chan struct{}
 	unsubscribe func() // ends the subscription; nil if there is none
@@ -46,7 +47,7 @@ type Waiter struct {
 	queue  *queue
 	head   chan struct{} // closed when the waiter is at the head
 
-	prev, next *Waiter // in the queue
+	place list.Node[*Waiter] // in the queue
 }
 
 // New returns an empty set of queues.
@@ -66,16 +67,13 @@ func (qs *Queues) Join(key Key) (w *Waiter, ahead int) {
 		}
 		qs.queues[key] = q
 	}
-	w = &Waiter{queues: qs, key: key, queue: q, head: atHead, prev: q.last}
-	if q.last == nil {
-		q.first = w
-	} else {
+	w = &Waiter{queues: qs, key: key, queue: q, head: atHead}
+	if q.waiters.Len() > 0 {
 		w.head = make(chan struct{})
-		q.last.next = w
 	}
-	q.last = w
-	q.waiting++
-	return w, q.waiting - 1
+	w.place.Value = w
+	q.waiters.InsertAfter(&w.place, q.waiters.Last())
+	return w, q.waiters.Len() - 1
 }
 
 // TryFirst takes the try slot for a waiter at the head, if nobody has tried yet; the one
@@ -84,7 +82,7 @@ func (w *Waiter) TryFirst() bool {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	q := w.queue
-	if q.first != w || !q.retryAt.IsZero() {
+	if q.waiters.First() != &w.place || !q.retryAt.IsZero() {
 		return false
 	}
 	select {
@@ -165,20 +163,12 @@ func (w *Waiter) Leave() {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	q := w.queue
-	if w.prev == nil {
-		q.first = w.next
-	} else {
-		w.prev.next = w.next
+	wasHead := q.waiters.First() == &w.place
+	q.waiters.Remove(&w.place)
+	if next := q.waiters.First(); next != nil && wasHead {
+		close(next.Value.head)
 	}
-	if w.next == nil {
-		q.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	if w.prev == nil && w.next != nil {
-		close(w.next.head)
-	}
-	if q.waiting--; q.waiting == 0 {
+	if q.waiters.Len() == 0 {
 		q.forget()
 	}
 	w.queues.tidy(w.key, q)
@@ -199,7 +189,7 @@ func (q *queue) forget() {
 
 // tidy forgets a queue that nobody needs. qs.mu is held.
 func (qs *Queues) tidy(key Key, q *queue) {
-	if q.waiting == 0 && len(q.trySlot) == 0 && qs.queues[key] == q {
+	if q.waiters.Len() == 0 && len(q.trySlot) == 0 && qs.queues[key] == q {
 		delete(qs.queues, key)
 		qs.spare = q
 	}

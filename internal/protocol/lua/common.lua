@@ -32,6 +32,20 @@ local function held(key, owner)
   return redis.call('HGET', key, owner) or '0'
 end
 
+-- nothing_to_retain is the reply if the owner does not hold the lock ARGV[6] times at
+-- most, or if nobody has it for a while already; nil if there is something to do.
+-- from common: held
+local function nothing_to_retain(owner, nobody)
+  local count = tonumber(held(KEYS[1], owner))
+  if held(KEYS[1], nobody) ~= '0' then
+    return at
+  elseif count == 0 then
+    return {0, at}
+  elseif count > tonumber(ARGV[6]) then
+    return {-2, at, count}
+  end
+end
+
 -- raise lets a key live for at least so long. What was promised is never
 -- shortened.
 local function raise(key, ttl)

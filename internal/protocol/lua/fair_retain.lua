@@ -1,4 +1,4 @@
--- keep: this owner shall hold the lock no more, and nobody shall have it for a while:
+-- retain: this owner shall hold the lock no more, and nobody shall have it for a while:
 -- an owner that nobody is holds it.
 --
 -- KEYS[1..4]  see fair.lua
@@ -8,20 +8,17 @@
 -- ARGV[7]  the owner that nobody is
 -- ARGV[8]  for how long, ms
 --
--- now               it does not
+-- now               it had been done before
+-- {1, now, untold}  it is done
 -- {0, now}          it holds nothing; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 
--- from common: held, even_if_full
+-- from common: nothing_to_retain, even_if_full
 -- from fair: survey, tell
-local count = tonumber(held(KEYS[1], ARGV[5]))
-if held(KEYS[1], ARGV[7]) ~= '0' then
-  return at
-elseif count == 0 then
-  return {0, at}
-elseif count > tonumber(ARGV[6]) then
-  return {-2, at, count}
+local nothing = nothing_to_retain(ARGV[5], ARGV[7])
+if nothing then
+  return nothing
 end
 local _, head = survey(0)
 even_if_full('HDEL', KEYS[1])

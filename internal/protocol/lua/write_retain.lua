@@ -1,4 +1,4 @@
--- keep, for writing: this owner shall write no more, and nobody shall have the lock for
+-- retain, for writing: this owner shall write no more, and nobody shall have the lock for
 -- a while: an owner that nobody is writes. If this one goes on reading, others may read,
 -- too, and nothing is kept.
 --
@@ -10,24 +10,21 @@
 -- ARGV[8]  for how long, ms
 -- ARGV[9]  what stands in front of an owner in the keys of its read holds
 --
--- now               it does not
+-- now               it had been done before
+-- {1, now, untold}  it is done
 -- {0, now}          it does not write; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 
--- from common: OTHER_KIND, held, even_if_full
+-- from common: OTHER_KIND, nothing_to_retain, even_if_full
 -- from rw: other_kind, announce_write, reading, write_no_more
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end
 local key, mine, nobody = KEYS[1], ARGV[5] .. ':write', ARGV[7] .. ':write'
-local count = tonumber(held(key, mine))
-if held(key, nobody) ~= '0' then
-  return at
-elseif count == 0 then
-  return {0, at}
-elseif count > tonumber(ARGV[6]) then
-  return {-2, at, count}
+local nothing = nothing_to_retain(mine, nobody)
+if nothing then
+  return nothing
 end
 even_if_full('HDEL', key)
 announce_write(ARGV[4])
