@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
+	"github.com/holdfast-go/holdfast/internal/gather"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -200,7 +201,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 	proxy.Delay(redistest.ToClient, 100*time.Millisecond)
 	var pings sync.WaitGroup
-	for range maxWorkers + 4 { // more connections than there are workers
+	for range gather.MaxWorkers + 4 { // more connections than there are workers
 		pings.Go(func() { client.Ping(t.Context()) })
 	}
 	pings.Wait()

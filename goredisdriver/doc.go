@@ -15,7 +15,7 @@
 // A call that comes while others are on their way to the same node waits for them, and
 // leaves in one pipeline with those that have come meanwhile: there are two workers a node,
 // and up to eight if the way there is long, each with one connection at a time, and 128 calls
-// at most in a pipeline. A worker whose calls have all been given up is replaced. So a program's
+// at most in a pipeline. A worker whose calls have all been given up is replaced. A program's
 // hooks on the client see a call alone as a command, and otherwise as part of a pipeline; on
 // a cluster, those of the node's client see it. A call that a node of a cluster has refused
 // with MOVED or ASK is sent again alone. Workers are goroutines that end when nothing came

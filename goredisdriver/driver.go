@@ -17,11 +17,11 @@ type Driver struct {
 	cluster clusterClient // nil unless rdb is, or embeds, a ClusterClient
 	publish atomic.Pointer[string]
 
-	single     *gatherer   // unless it is a cluster
+	single     *sender     // unless it is a cluster
 	nodesKnown atomic.Bool // the cluster client has found its nodes once
 	mu         sync.Mutex
-	search     *search                     // under way; nil if there is none; guarded by mu
-	nodes      map[*redis.Client]*gatherer // of a cluster; guarded by mu
+	search     *search                   // under way; nil if there is none; guarded by mu
+	senders    map[*redis.Client]*sender // to the nodes of a cluster; guarded by mu
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -63,7 +63,7 @@ func WithShardedPubSub(sharded bool) Option {
 func New(rdb redis.UniversalClient, options ...Option) *Driver {
 	d := &Driver{rdb: rdb}
 	d.cluster, _ = rdb.(clusterClient)
-	d.single, d.nodes = newGatherer(d, rdb), map[*redis.Client]*gatherer{}
+	d.single, d.senders = newSender(d, rdb, nil), map[*redis.Client]*sender{}
 	for _, option := range options {
 		option(d)
 	}

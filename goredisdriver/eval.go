@@ -17,69 +17,78 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if err := d.checkClient(); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, driver.ConnectionError(err, true)
-	}
-	g, err := d.gathererOf(ctx, call)
+	s, err := d.senderTo(ctx, call)
 	if err != nil {
-		d.reloadNodes(ctx, err)
+		d.reloadNodes(err)
 		return nil, classify(err, false)
 	}
-	s := &sending{call: call, done: make(chan struct{})}
-	g.add(s)
-	return s.await(ctx)
+	return s.calls.Eval(ctx, call)
 }
 
-// reloadNodes has the nodes of a cluster looked up again if none has answered, since
-// one may have been replaced. go-redis finds out when it repeats a command, and
-// otherwise not before ten seconds have passed.
-func (d *Driver) reloadNodes(ctx context.Context, err error) {
-	if err != nil && d.cluster != nil && !isReply(err) {
-		d.cluster.ReloadState(ctx) // returns at once
-	}
+// command is a command that runs a script. go-redis does not repeat it, and it keeps its
+// reply: when a pipeline fails, go-redis sets the error of every command that has none, also
+// if it had its reply.
+type command struct {
+	*redis.Cmd
+
+	text     scriptText
+	answered bool
 }
 
-// command returns the command that runs a script, and the argument of it that
-// records whether it was written.
-func command(ctx context.Context, name, text string, call driver.Call) (onceCmd, *scriptText) {
-	body := &scriptText{text: text}
+func newCommand(name, text string, call driver.Call) *command {
+	c := &command{text: scriptText{text: text}}
 	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
-	args = append(args, name, body, len(call.Keys))
+	args = append(args, name, &c.text, len(call.Keys))
 	for _, key := range call.Keys {
 		args = append(args, key)
 	}
 	for _, arg := range call.Args {
 		args = append(args, arg)
 	}
-	cmd := onceCmd{redis.NewCmd(ctx, args...)}
-	cmd.SetFirstKeyPos(3)
-	return cmd, body
+	c.Cmd = redis.NewCmd(context.Background(), args...)
+	c.SetFirstKeyPos(3)
+	return c
 }
-
-// result returns a command's reply, or its error, in the port's types.
-func result(cmd onceCmd, err error, body *scriptText) (any, error) {
-	if err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped, and so do its hooks
-		return nil, nil //nolint:nilnil // nil is what the script replied
-	}
-	if err != nil {
-		return nil, classify(err, body.written.Load())
-	}
-	return normalise(cmd.Val())
-}
-
-// onceCmd is a command that go-redis does not repeat.
-type onceCmd struct{ *redis.Cmd }
 
 // NoRetry keeps go-redis from repeating a call whose reply was lost.
-func (onceCmd) NoRetry() bool { return true }
+func (*command) NoRetry() bool { return true }
 
 // Clone keeps the copies that a cluster client may make unrepeatable as well.
-func (c onceCmd) Clone() redis.Cmder {
+func (c *command) Clone() redis.Cmder {
 	clone, ok := c.Cmd.Clone().(*redis.Cmd)
 	if !ok {
 		return c.Cmd.Clone()
 	}
-	return onceCmd{clone}
+	return &command{Cmd: clone}
+}
+
+// SetErr does not overwrite a reply. go-redis sets nil when it has read the reply,
+// and at no other time.
+func (c *command) SetErr(err error) {
+	if c.answered {
+		return
+	}
+	c.answered = err == nil
+	c.Cmd.SetErr(err)
+}
+
+// outcome is the error of a command whose pipeline failed, or not, with err.
+func (c *command) outcome(err error) error {
+	if c.answered || c.Err() != nil {
+		return c.Err()
+	}
+	return err
+}
+
+// result returns the reply, or the error, in the port's types.
+func (c *command) result(err error) (any, error) {
+	if err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped, and so do its hooks
+		return nil, nil //nolint:nilnil // nil is what the script replied
+	}
+	if err != nil {
+		return nil, classify(err, c.text.written.Load())
+	}
+	return normalise(c.Val())
 }
 
 // scriptText is the script argument of a call. go-redis encodes it with

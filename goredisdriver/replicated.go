@@ -28,7 +28,7 @@ func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas 
 		return replicated{d.rdb, false, replicas, timeout}.eval(ctx, call)
 	}
 	reply, acknowledged, err := d.onCluster(ctx, call, replicas, timeout)
-	d.reloadNodes(ctx, err)
+	d.reloadNodes(err)
 	return reply, acknowledged, err
 }
 
@@ -98,8 +98,7 @@ func (r replicated) send(ctx context.Context, name, text string, call driver.Cal
 		timeout = min(timeout, time.Until(deadline))
 	}
 	timeout = max(timeout, time.Millisecond) // 0 is forever
-	cmd, body := command(ctx, name, text, call)
-	script := &answeredCmd{onceCmd: cmd}
+	script := newCommand(name, text, call)
 	wait := redis.NewCmd(ctx, "wait", r.replicas, timeout.Milliseconds())
 	pipe := withLongerTimeout(r.node, timeout).Pipeline()
 	if r.asking {
@@ -107,10 +106,7 @@ func (r replicated) send(ctx context.Context, name, text string, call driver.Cal
 	}
 	_ = pipe.BatchProcess(ctx, script, wait)
 	_, err := pipe.Exec(ctx)
-	if script.answered || script.Err() != nil {
-		err = script.Err()
-	}
-	reply, err := result(cmd, err, body)
+	reply, err := script.result(script.outcome(err))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -132,22 +128,4 @@ func withLongerTimeout(n node, longer time.Duration) node {
 		return n
 	}
 	return client.WithTimeout(client.Options().ReadTimeout + longer)
-}
-
-// answeredCmd keeps its reply. When a pipeline fails, go-redis sets the error of
-// every command that has none, also if it had its reply.
-type answeredCmd struct {
-	onceCmd
-
-	answered bool
-}
-
-// SetErr does not overwrite a reply. go-redis sets nil when it has read the reply,
-// and at no other time.
-func (c *answeredCmd) SetErr(err error) {
-	if c.answered {
-		return
-	}
-	c.answered = err == nil
-	c.onceCmd.SetErr(err)
 }

@@ -16,13 +16,22 @@
 // repeats any command, ours too, whose connection fails while it is being
 // retired, whether the command has run or not.
 //
-// Each Eval runs on a goroutine of its own, and returns when its context ends, whatever
-// the server does. The goroutine ends with the server's answer, or when rueidis gives the
-// connection up: at the deadline of the context if the call was alone on it when it was
-// sent, together with the calls that have come since, the program's own included; and
-// otherwise when it has been silent for long, see below. driver.Call.Late is told then. At
-// most 512 Evals are unanswered at once, those that were given up included; further ones
-// wait for a place, or for the end of their context.
+// Calls to a server alone or behind Sentinel travel together. A call that comes while
+// others are on their way waits for them, and leaves with those that have come
+// meanwhile: there are two workers, up to eight if the way is long, and at most 128 calls go
+// at once. A worker whose calls have all been given up is replaced. Workers are goroutines
+// that end when nothing came for 50 ms. They use the connection that carries the program's
+// own commands. On a cluster a call has a goroutine of its own, since the client does not show
+// which node a slot is on, and a node that does not answer must not hold up the calls to
+// others. There, at most 512 calls are unanswered at once, those that were given up
+// included; further ones wait for a place, or for the end of their context.
+//
+// Eval returns when its context ends, whatever the server does. A call that has not been
+// sent by then is not. The others go on, and driver.Call.Late is told what came of them, when
+// the server answers or rueidis gives the connection up. It does so at the deadline of the
+// context, or the latest of those that went together, if nothing else was under way on the
+// connection then, and with it end the calls that have come since, the program's own included;
+// and otherwise when the connection has been silent for long, see below.
 //
 // # Replicas
 //

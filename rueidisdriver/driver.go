@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/gather"
 )
 
 // Driver is a [driver.Driver] on a rueidis client. Make one with [New].
@@ -14,7 +15,9 @@ type Driver struct {
 	client  rueidis.Client
 	slotted bool
 	publish atomic.Pointer[string]
-	flying  chan struct{} // has one for each call that rueidis has not answered yet
+	calls   *gather.Group // unless it is a cluster
+	// underWay has one for each call on a cluster that rueidis has not answered yet.
+	underWay chan struct{}
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -25,10 +28,10 @@ const (
 	spublish = "SPUBLISH"
 )
 
-// maxFlying is how many calls rueidis has at once: fewer than its queue of a connection
-// holds, since it does not heed a context where that is full. Those who have given up
-// count until rueidis has.
-const maxFlying = 512
+// maxUnderWay is how many calls a cluster's client has at once: fewer than its queue of a
+// connection holds, since it does not heed a context where that is full. Those who have
+// given up count until rueidis has.
+const maxUnderWay = 512
 
 // Option changes how a [Driver] works.
 type Option func(*Driver)
@@ -44,7 +47,8 @@ func WithShardedPubSub(sharded bool) Option {
 // New returns a driver that uses client. It does no I/O, and never closes
 // client. Whether it is a cluster is what [rueidis.Client.Mode] says.
 func New(client rueidis.Client, options ...Option) *Driver {
-	d := &Driver{client: client, slotted: client.Mode() == rueidis.ClientModeCluster, flying: make(chan struct{}, maxFlying)}
+	d := &Driver{client: client, slotted: client.Mode() == rueidis.ClientModeCluster, underWay: make(chan struct{}, maxUnderWay)}
+	d.calls = gather.New(d.send, nil)
 	for _, option := range options {
 		option(d)
 	}

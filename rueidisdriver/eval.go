@@ -12,35 +12,107 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/gather"
 )
 
 // Eval runs the script once; the package comment says what may be repeated.
 // All errors are [*driver.Error]. A context that has ended already is one with
 // MayHaveRun false.
 func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
+	if d.slotted {
+		return d.evalAlone(ctx, call)
+	}
+	return d.calls.Eval(ctx, call)
+}
+
+// send sends calls together, and those again whose script the server does not have.
+func (d *Driver) send(calls []*gather.Call) {
+	commands := make(rueidis.Commands, 0, len(calls))
+	for _, call := range calls {
+		commands = append(commands, command(d.client.B(), "EVALSHA", call.Script.SHA(), call.Call))
+	}
+	ctx := onlyDeadline{context.Background(), latest(calls)}
+	unknown := calls[:0]
+	for i, result := range d.exec(ctx, commands) {
+		if e, ok := rueidis.IsRedisErr(result.Error()); ok && e.IsNoScript() {
+			unknown = append(unknown, calls[i])
+			continue
+		}
+		calls[i].End(outcome(ctx, result))
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	commands = commands[:0]
+	for _, call := range unknown {
+		commands = append(commands, command(d.client.B(), "EVAL", call.Script.Source(), call.Call))
+	}
+	for i, result := range d.exec(ctx, commands) {
+		unknown[i].End(outcome(ctx, result))
+	}
+}
+
+// latest is the latest of the calls' deadlines; zero: one has none.
+func latest(calls []*gather.Call) (end time.Time) {
+	for _, call := range calls {
+		if call.Deadline.IsZero() {
+			return time.Time{}
+		}
+		if call.Deadline.After(end) {
+			end = call.Deadline
+		}
+	}
+	return end
+}
+
+// exec sends commands once.
+func (d *Driver) exec(ctx context.Context, commands rueidis.Commands) []rueidis.RedisResult {
+	for attempt := 1; ; attempt++ {
+		results := d.client.DoMulti(ctx, commands...)
+		if !dialCancelled(ctx, results[0].NonRedisError()) || attempt == dialAttempts {
+			return results
+		}
+	}
+}
+
+// outcome returns the reply, or the error, in the port's types.
+func outcome(ctx context.Context, result rueidis.RedisResult) (any, error) {
+	reply, err := result.ToAny()
+	switch {
+	case err == nil:
+		return normalise(reply)
+	case rueidis.IsRedisNil(err):
+		return nil, nil //nolint:nilnil // nil is what the script replied
+	default:
+		return nil, classify(ctx, err)
+	}
+}
+
+// evalAlone is Eval on a cluster, whose nodes' slots the client does not show.
+func (d *Driver) evalAlone(ctx context.Context, call driver.Call) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, driver.ConnectionError(err, true)
 	}
 	select {
-	case d.flying <- struct{}{}:
+	case d.underWay <- struct{}{}:
 	default:
 		select {
-		case d.flying <- struct{}{}:
+		case d.underWay <- struct{}{}:
 		case <-ctx.Done():
 			return nil, driver.ConnectionError(ctx.Err(), true)
 		}
 	}
 	end, _ := ctx.Deadline()
 	return driver.Run(ctx, call, func() (any, error) {
-		defer func() { <-d.flying }()
+		defer func() { <-d.underWay }()
 		return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call)
 	})
 }
 
-// onlyDeadline is a context that ends at no time, but has a deadline. If the call was
-// alone on its connection when it was sent, rueidis gives the connection up then, with
-// those who have come since: it has been silent for long. Otherwise the call ends with the
-// connection.
+// onlyDeadline is a context that ends at no time, but has a deadline. If nothing else was
+// under way on the connection when a call was sent, rueidis gives the connection up then, with
+// the calls that have come since: it has been silent for long. Otherwise the call ends with
+// the connection.
 type onlyDeadline struct {
 	context.Context
 
@@ -52,25 +124,19 @@ func (c onlyDeadline) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero
 
 // eval is Eval on a goroutine of its own.
 func (d *Driver) eval(ctx context.Context, call driver.Call) (any, error) {
-	reply, err := d.send(ctx, "EVALSHA", call.Script.SHA(), call)
-	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
-		reply, err = d.send(ctx, "EVAL", call.Script.Source(), call)
+	result := d.do(ctx, "EVALSHA", call.Script.SHA(), call)
+	if e, ok := rueidis.IsRedisErr(result.Error()); ok && e.IsNoScript() {
+		result = d.do(ctx, "EVAL", call.Script.Source(), call)
 	}
-	if err == nil {
-		return normalise(reply)
-	}
-	if rueidis.IsRedisNil(err) {
-		return nil, nil //nolint:nilnil // nil is what the script replied
-	}
-	return nil, classify(ctx, err)
+	return outcome(ctx, result)
 }
 
-// send returns what rueidis makes of the reply.
-func (d *Driver) send(ctx context.Context, name, text string, call driver.Call) (any, error) {
+// do sends a command once.
+func (d *Driver) do(ctx context.Context, name, text string, call driver.Call) rueidis.RedisResult {
 	for attempt := 1; ; attempt++ {
-		reply, err := d.client.Do(ctx, command(d.client.B(), name, text, call)).ToAny()
-		if !dialCancelled(ctx, err) || attempt == dialAttempts {
-			return reply, err
+		result := d.client.Do(ctx, command(d.client.B(), name, text, call))
+		if !dialCancelled(ctx, result.NonRedisError()) || attempt == dialAttempts {
+			return result
 		}
 	}
 }

@@ -56,7 +56,7 @@ func quiet(t *testing.T, p *place, options ...holdfast.ClientOption) *holdfast.C
 	}
 	t.Cleanup(func() {
 		began := time.Now()
-		if err := c.Close(); err != nil || time.Since(began) > time.Second {
+		if err := c.Close(); err != nil || time.Since(began) > 3*time.Second {
 			t.Errorf("Close: %v after %v", err, time.Since(began))
 		}
 		if errs, _ := o.all(); len(errs) > 0 {

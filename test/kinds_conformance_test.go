@@ -336,7 +336,7 @@ func handOver(t *testing.T, p *place, k *kind) {
 	p.awaitWaiter(t, k, name)
 	released := time.Now()
 	unlock(t, h)
-	if took := (<-got).Sub(released); took > 2500*time.Millisecond { // by itself, it would ask after 3 s
+	if took := (<-got).Sub(released); took > byMessage {
 		t.Errorf("the waiter got it after %v", took)
 	}
 	waitFor(t, "the subscription's end", func() bool { return !p.listens(t, name) })

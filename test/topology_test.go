@@ -169,7 +169,7 @@ func takeWaitRelease(t *testing.T, p *place, k *kind, name string) {
 	p.awaitWaiter(t, k, name)
 	released := time.Now()
 	unlock(t, h)
-	if took := (<-got).Sub(released); took > 1500*time.Millisecond { // by itself, it would ask after 3 s
+	if took := (<-got).Sub(released); took > byMessage {
 		t.Errorf("the waiter got it after %v", took)
 	}
 	waitFor(t, "the release", func() bool {

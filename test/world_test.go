@@ -150,6 +150,10 @@ func unlock(t *testing.T, h *holdfast.Hold) {
 	}
 }
 
+// byMessage is how long what comes by message may take on a busy machine. A waiter that
+// missed the message would ask after 3 s.
+const byMessage = 2500 * time.Millisecond
+
 func wantError(t *testing.T, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {

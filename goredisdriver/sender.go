@@ -1,0 +1,205 @@
+package goredisdriver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/gather"
+)
+
+// longestSilence is after what time a connection is given up, if the client does not say.
+const longestSilence = 10 * time.Second
+
+// sender sends calls to one node.
+type sender struct {
+	driver *Driver
+	client redis.UniversalClient // of the node, or the only one; it bounds what it waits for
+	calls  *gather.Group
+}
+
+// newSender returns one that uses client. When nothing was sent for a while, unused is told.
+func newSender(d *Driver, client redis.UniversalClient, unused func()) *sender {
+	s := &sender{driver: d, client: withReadTimeout(client)}
+	s.calls = gather.New(s.send, unused)
+	return s
+}
+
+// withReadTimeout bounds a client that has no ReadTimeout: it would lose a connection
+// of its pool to each silent server.
+func withReadTimeout(client redis.UniversalClient) redis.UniversalClient {
+	one, ok := client.(*redis.Client)
+	if !ok || one.Options().ReadTimeout > 0 {
+		return client
+	}
+	return one.WithTimeout(longestSilence)
+}
+
+// senderTo returns that to the node in charge of a call.
+func (d *Driver) senderTo(ctx context.Context, call driver.Call) (*sender, error) {
+	if d.cluster == nil {
+		return d.single, nil
+	}
+	client, err := d.masterOf(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.senders[client]
+	if s == nil {
+		s = newSender(d, client, func() { d.forget(client) }) // nodes come and go
+		d.senders[client] = s
+	}
+	return s, nil
+}
+
+// forget drops the sender to a node that nobody has asked lately.
+func (d *Driver) forget(client *redis.Client) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.senders, client)
+}
+
+// masterOf returns the client of the node in charge of a call. Before the cluster's client
+// knows the nodes it asks for them, and does not heed the context: then one call asks for all.
+func (d *Driver) masterOf(ctx context.Context, call driver.Call) (*redis.Client, error) {
+	key := ""
+	if len(call.Keys) > 0 {
+		key = call.Keys[0]
+	}
+	for !d.nodesKnown.Load() {
+		found := d.findNodes(key)
+		select {
+		case <-found.done:
+			if found.err != nil {
+				return nil, found.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return d.cluster.MasterForKey(ctx, key)
+}
+
+// search is a question for a cluster's nodes.
+type search struct {
+	done chan struct{} // closed when there is an answer
+	err  error
+}
+
+// findNodes has the cluster client find its nodes, or joins those who wait for that.
+func (d *Driver) findNodes(key string) *search {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.search != nil {
+		return d.search
+	}
+	s := &search{done: make(chan struct{})}
+	d.search = s
+	go func() { // ends by the client's timeouts
+		defer close(s.done)
+		_, s.err = d.cluster.MasterForKey(context.Background(), key)
+		d.nodesKnown.Store(s.err == nil)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.search = nil
+	}()
+	return s
+}
+
+// reloadNodes has the nodes of a cluster looked up again if none has answered, since
+// one may have been replaced. go-redis finds out when it repeats a command, and
+// otherwise not before ten seconds have passed.
+func (d *Driver) reloadNodes(err error) {
+	if err != nil && d.cluster != nil && !isReply(err) {
+		d.cluster.ReloadState(context.Background()) // returns at once
+	}
+}
+
+// send sends calls, and those again whose script the server does not have.
+func (s *sender) send(calls []*gather.Call) {
+	sendings := make([]sending, len(calls))
+	for i, call := range calls {
+		sendings[i] = sending{Call: call, command: newCommand("evalsha", call.Script.SHA(), call.Call)}
+	}
+	s.exec(sendings)
+	unknown := sendings[:0]
+	for _, one := range sendings {
+		switch {
+		case one.refusedWith("NOSCRIPT"):
+			one.command = newCommand("eval", one.Script.Source(), one.Call.Call)
+			unknown = append(unknown, one)
+		default:
+			s.end(one)
+		}
+	}
+	s.exec(unknown)
+	for _, one := range unknown {
+		s.end(one)
+	}
+}
+
+// exec sends each command once.
+func (s *sender) exec(sendings []sending) {
+	switch len(sendings) {
+	case 0:
+		return
+	case 1:
+		sendings[0].over(s.client)
+		return
+	}
+	pipe := s.client.Pipeline()
+	for _, one := range sendings {
+		_ = pipe.Process(context.Background(), one.command) // only queues
+	}
+	_, err := pipe.Exec(context.Background())
+	for i := range sendings {
+		sendings[i].err = sendings[i].command.outcome(err)
+	}
+}
+
+// end says what came of a call. One that the node is not in charge of is sent again, alone:
+// the cluster's client follows.
+func (s *sender) end(one sending) {
+	if s.driver.cluster != nil && (one.refusedWith("MOVED") || one.refusedWith("ASK")) {
+		go s.driver.follow(one)
+		return
+	}
+	s.driver.reloadNodes(one.err)
+	one.End(one.command.result(one.err))
+}
+
+// follow sends a call that a node has refused to the node in charge. It ends by the client's
+// timeouts.
+func (d *Driver) follow(one sending) {
+	one.command = newCommand("evalsha", one.Script.SHA(), one.Call.Call)
+	one.over(d.rdb)
+	if one.refusedWith("NOSCRIPT") {
+		one.command = newCommand("eval", one.Script.Source(), one.Call.Call)
+		one.over(d.rdb)
+	}
+	d.reloadNodes(one.err)
+	one.End(one.command.result(one.err))
+}
+
+// sending is a call on its way.
+type sending struct {
+	*gather.Call
+
+	command *command
+	err     error // of the command, as go-redis says it
+}
+
+// over sends it once, alone.
+func (o *sending) over(client redis.UniversalClient) {
+	o.err = client.Process(context.Background(), o.command)
+}
+
+// refusedWith reports whether the server has refused it with a word.
+func (o *sending) refusedWith(word string) bool {
+	return o.err != nil && redis.HasErrorPrefix(o.err, word) && !errors.Is(o.err, redis.Nil)
+}
