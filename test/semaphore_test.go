@@ -542,16 +542,17 @@ func askedOnce(t *testing.T, s *redistest.Server, reserves bool) func() (asked f
 		return n
 	}
 	reserved := func() bool { return s.Cli(t, "EXISTS", "holdfast_next:{s:x}") == "1" }
-	within := func(done func() bool) {
-		for end := time.Now().Add(time.Second); !done() && time.Now().Before(end); {
+	within := func(most time.Duration, done func() bool) {
+		for end := time.Now().Add(most); !done() && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 	}
 	return func() func(got chan error) {
-		within(func() bool { return !reserved() }) // a waiter before this one has left
+		// A waiter before this one has left, unless it may not delete what it reserved.
+		within(time.Second, func() bool { return !reserved() })
 		before := scripts()
 		return func(got chan error) {
-			within(func() bool { return len(got) > 0 || reserved() || !reserves && scripts() != before })
+			within(10*time.Second, func() bool { return len(got) > 0 || reserved() || !reserves && scripts() != before })
 		}
 	}
 }
@@ -577,10 +578,10 @@ func usePermits(t *testing.T, c *holdfast.Client, asking func() (asked func(got 
 	got, asked := make(chan error, 1), asking()
 	go func() {
 		next, err := s.Acquire(background, 2, holdfast.Wait(2*time.Second), holdfast.FixedLease(300*time.Millisecond))
-		if err == nil {
+		if expired := time.Now().Add(320 * time.Millisecond); err == nil {
 			_, err = leaseOf(s, next.PermitIDs()[0])
 			<-next.Context().Done()
-			time.Sleep(20 * time.Millisecond) // expired, and not given back
+			time.Sleep(time.Until(expired)) // on the server, too; and not given back
 		}
 		got <- err
 	}()
