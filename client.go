@@ -96,7 +96,8 @@ func (c *Client) ID() string { return c.id }
 
 // NewOwner returns an owner that nobody else has.
 func (c *Client) NewOwner() Owner {
-	return Owner{c.id + ":" + strconv.FormatInt(c.numbers.Add(1), 10)}
+	var room [64]byte // id is a UUID
+	return Owner{string(strconv.AppendInt(append(append(room[:0], c.id...), ':'), c.numbers.Add(1), 10))}
 }
 
 // Close gives back every hold, ends every call that waits with [ErrClosed],

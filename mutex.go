@@ -29,5 +29,7 @@ func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 
 // mutex is the protocol of a plain lock with these options.
 func (c *kindConfig) mutex(name string) protocol.Mutex {
-	return protocol.Mutex{Name: name, Polling: c.polling, Fenced: c.fenced, TokenTTL: c.tokenTTL}
+	m := protocol.NewMutex(name)
+	m.Polling, m.Fenced, m.TokenTTL = c.polling, c.fenced, c.tokenTTL
+	return m
 }

@@ -57,8 +57,8 @@ func scriptKinds(id string, lease time.Duration) []scriptKind {
 		{name: "permit", theirs: redissonPermits(name("redisson", "permits"), lease)},
 	}
 	for i, w := range []protocol.Waitable{
-		protocol.Mutex{Name: name("holdfast", "mutex")},
-		protocol.Fair{Mutex: protocol.Mutex{Name: name("holdfast", "fair")}},
+		protocol.NewMutex(name("holdfast", "mutex")),
+		protocol.Fair{Mutex: protocol.NewMutex(name("holdfast", "fair"))},
 		protocol.Read{Name: name("holdfast", "read")},
 		protocol.Write{Name: name("holdfast", "write")},
 	} {

@@ -14,7 +14,9 @@
 // after the server has said that it did nothing: EVAL after NOSCRIPT, and the same
 // call to another node after MOVED or ASK. Eval never returns a reply that belongs
 // to another call. It returns as soon as its context ends, because it runs on the
-// goroutine of somebody who has given up then. What comes of the call after that an adapter tells Call.Late, if it can: the sooner holdfast knows, the
+// goroutine of somebody who has given up then. Half a second later will do where the server
+// has fallen silent in that instant, since to leave at once a call needs a goroutine of its own,
+// and to wake that costs as much as a near server's answer. What comes of the call after that an adapter tells Call.Late, if it can: the sooner holdfast knows, the
 // sooner it takes back what has come too late. EvalReplicated may return later.
 //
 // An error from Eval is an [*Error]. MayHaveRun is false only when it is

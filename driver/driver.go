@@ -38,14 +38,20 @@ type Call struct {
 	// Late is told what came of the call if Eval returned before that was known, with an
 	// [Error] that is Pending; once, from any goroutine. It does not block. nil: nobody
 	// wants to know.
-	Late func(reply any, err error)
+	Late Late
+}
+
+// Late hears of a call that was given up.
+type Late interface {
+	// Tell says what came of the call, as Eval would have.
+	Tell(reply any, err error)
 }
 
 // Driver is what holdfast needs of a Redis client. The package comment says
 // what an implementation must promise. All methods are safe for concurrent use.
 type Driver interface {
 	// Eval runs the call once and returns its reply as nil, int64, string or
-	// []any of these. It returns as soon as the context ends.
+	// []any of these. It returns as soon as the context ends, or half a second later.
 	Eval(ctx context.Context, call Call) (any, error)
 
 	// EvalReplicated is Eval followed by WAIT on the same connection. It returns

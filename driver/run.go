@@ -30,7 +30,7 @@ type running struct {
 
 	mu    sync.Mutex
 	left  bool // nobody waits any more
-	late  func(any, error)
+	late  Late
 	reply any
 	err   error
 }
@@ -43,12 +43,12 @@ func (r *running) end(reply any, err error) {
 	left, late := r.left, r.late
 	r.mu.Unlock()
 	if left && late != nil {
-		late(reply, err)
+		late.Tell(reply, err)
 	}
 }
 
 // leave has late told what comes of the call. It reports false if that is known.
-func (r *running) leave(late func(any, error)) bool {
+func (r *running) leave(late Late) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {

@@ -12,8 +12,8 @@
 // settings are, so no option of the client needs to be changed. What go-redis
 // still repeats on a cluster are calls that a server has refused with MOVED or ASK.
 //
-// A call that comes while others are on their way to the same node waits for them, and
-// leaves in one pipeline with those that have come meanwhile: there are two workers a node,
+// A call that comes while none is on its way to the same node is made by its caller. One that
+// comes while others are on their way waits for them, and leaves in one pipeline with those that have come meanwhile: there are two workers a node,
 // and up to eight if the way there is long, each with one connection at a time, and 128 calls
 // at most in a pipeline. A worker whose calls have all been given up is replaced. A program's
 // hooks on the client see a call alone as a command, and otherwise as part of a pipeline; on
@@ -21,8 +21,10 @@
 // with MOVED or ASK is sent again alone. Workers are goroutines that end when nothing came
 // for 50 ms.
 //
-// A context that ends makes Eval return, whatever the server does. A call that has not
-// been sent by then is not. The others go on: the client's ReadTimeout bounds them, and
+// A context that ends makes Eval return, whatever the server does, but for a caller that makes
+// its call itself: it waits for the reply until the deadline, half a second at most, and then its connection
+// is closed. This happens where a server falls silent that has answered just before, to one call.
+// A call that has not been sent by then is not. The others go on: the client's ReadTimeout bounds them, and
 // driver.Call.Late is told what came of them. After a connection has failed, a cluster
 // client is told to look up its nodes again, which it does in the background.
 //

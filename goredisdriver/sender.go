@@ -24,7 +24,11 @@ type sender struct {
 // newSender returns one that uses client. When nothing was sent for a while, unused is told.
 func newSender(d *Driver, client redis.UniversalClient, unused func()) *sender {
 	s := &sender{driver: d, client: withReadTimeout(client)}
-	s.calls = gather.New(s.send, unused)
+	alone := s.alone
+	if _, ok := s.client.(*redis.Client); !ok { // nobody knows how long it waits for a reply
+		alone = nil
+	}
+	s.calls = gather.New(s.send, alone, unused)
 	return s
 }
 
@@ -143,6 +147,21 @@ func (s *sender) send(calls []*gather.Call) {
 	}
 }
 
+// alone sends a call on the goroutine of its caller.
+func (s *sender) alone(ctx context.Context, end time.Time, call driver.Call) (any, error) {
+	client := s.client.(*redis.Client) //nolint:forcetypeassert // or there is no alone
+	if left := time.Until(end); left < client.Options().ReadTimeout {
+		client = client.WithTimeout(max(left, time.Millisecond))
+	}
+	one := sending{command: newCommand("evalsha", call.Script.SHA(), call)}
+	one.err = client.Process(ctx, one.command)
+	if one.refusedWith("NOSCRIPT") || s.driver.isElsewhere(one) {
+		return nil, gather.ErrNotRun
+	}
+	s.driver.reloadNodes(one.err)
+	return one.command.result(one.err)
+}
+
 // exec sends each command once.
 func (s *sender) exec(sendings []sending) {
 	switch len(sendings) {
@@ -165,12 +184,17 @@ func (s *sender) exec(sendings []sending) {
 // end says what came of a call. One that the node is not in charge of is sent again, alone:
 // the cluster's client follows.
 func (s *sender) end(one sending) {
-	if s.driver.cluster != nil && (one.refusedWith("MOVED") || one.refusedWith("ASK")) {
+	if s.driver.isElsewhere(one) {
 		go s.driver.follow(one)
 		return
 	}
 	s.driver.reloadNodes(one.err)
 	one.End(one.command.result(one.err))
+}
+
+// isElsewhere reports whether a node of a cluster has refused a call that is another's.
+func (d *Driver) isElsewhere(one sending) bool {
+	return d.cluster != nil && (one.refusedWith("MOVED") || one.refusedWith("ASK"))
 }
 
 // follow sends a call that a node has refused to the node in charge. It ends by the client's

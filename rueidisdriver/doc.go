@@ -16,20 +16,25 @@
 // repeats any command, ours too, whose connection fails while it is being
 // retired, whether the command has run or not.
 //
-// Calls to a server alone or behind Sentinel travel together. A call that comes while
-// others are on their way waits for them, and leaves with those that have come
-// meanwhile: there are two workers, up to eight if the way is long, and at most 128 calls go
-// at once. A worker whose calls have all been given up is replaced. Workers are goroutines
-// that end when nothing came for 50 ms. They use the connection that carries the program's
-// own commands. On a cluster a call has a goroutine of its own, since the client does not show
-// which node a slot is on, and a node that does not answer must not hold up the calls to
-// others. There, at most 512 calls are unanswered at once, those that were given up
-// included; further ones wait for a place, or for the end of their context.
+// Calls to a single server, or behind Sentinel, have connections of their own, from the
+// client's blocking pool. A call that comes while none is on its way is made by its caller. One that
+// comes while others are on their way waits for them, and leaves with those that have come
+// meanwhile: there are two workers, up to eight if the way is long, each with one connection at a
+// time, and 128 calls at most go together. A worker whose calls have all been given up is
+// replaced. Workers are goroutines that end when nothing came for 50 ms.
 //
-// Eval returns when its context ends, whatever the server does. A call that has not been
-// sent by then is not. The others go on, and driver.Call.Late is told what came of them, when
-// the server answers or rueidis gives the connection up. It does so at the deadline of the
-// context, or the latest of those that went together, if nothing else was under way on the
+// On a cluster a call has a goroutine of its own, and uses the connections that carry the
+// program's own commands, since the client does not show which node a slot is on, and a node that
+// does not answer must not hold up the calls to others. At most 512 calls are
+// unanswered there at once, those that were given up included; further ones wait for a place, or
+// for the end of their context.
+//
+// A context that ends makes Eval return, whatever the server does, but for a caller that makes
+// its call itself: it waits for the reply until the deadline, half a second at most, and then its connection
+// is closed. This happens where a server falls silent that has answered just before, to one call.
+// A call that has not been sent by then is not. The others go on, and driver.Call.Late is told what came
+// of them, when the server answers or rueidis gives the connection up: at the latest deadline of
+// the calls that went together. On a cluster it does so only if nothing else was under way on the
 // connection then, and with it end the calls that have come since, the program's own included;
 // and otherwise when the connection has been silent for long, see below.
 //

@@ -52,6 +52,16 @@ func (d *Driver) send(calls []*gather.Call) {
 	}
 }
 
+// alone sends a call on the goroutine of its caller.
+func (d *Driver) alone(ctx context.Context, end time.Time, call driver.Call) (any, error) {
+	limited := onlyDeadline{ctx, end}
+	result := d.exec(limited, rueidis.Commands{command(d.client.B(), "EVALSHA", call.Script.SHA(), call)})[0]
+	if e, ok := rueidis.IsRedisErr(result.Error()); ok && e.IsNoScript() {
+		return nil, gather.ErrNotRun
+	}
+	return outcome(limited, result)
+}
+
 // latest is the latest of the calls' deadlines; zero: one has none.
 func latest(calls []*gather.Call) (end time.Time) {
 	for _, call := range calls {
@@ -65,14 +75,11 @@ func latest(calls []*gather.Call) (end time.Time) {
 	return end
 }
 
-// exec sends commands once.
-func (d *Driver) exec(ctx context.Context, commands rueidis.Commands) []rueidis.RedisResult {
-	for attempt := 1; ; attempt++ {
-		results := d.client.DoMulti(ctx, commands...)
-		if !dialCancelled(ctx, results[0].NonRedisError()) || attempt == dialAttempts {
-			return results
-		}
-	}
+// exec sends commands once, on a connection that nobody else uses meanwhile.
+func (d *Driver) exec(ctx context.Context, commands rueidis.Commands) (results []rueidis.RedisResult) {
+	client, release := d.client.Dedicate()
+	defer release() // closes it if it is broken
+	return client.DoMulti(ctx, commands...)
 }
 
 // outcome returns the reply, or the error, in the port's types.
@@ -109,10 +116,9 @@ func (d *Driver) evalAlone(ctx context.Context, call driver.Call) (any, error) {
 	})
 }
 
-// onlyDeadline is a context that ends at no time, but has a deadline. If nothing else was
-// under way on the connection when a call was sent, rueidis gives the connection up then, with
-// the calls that have come since: it has been silent for long. Otherwise the call ends with
-// the connection.
+// onlyDeadline is a context with another deadline. rueidis closes the connection then, if
+// nothing else was under way on it when the call was sent: it has been silent for long.
+// Otherwise the call ends with the connection.
 type onlyDeadline struct {
 	context.Context
 

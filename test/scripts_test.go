@@ -20,11 +20,17 @@ var scripted = map[string]struct {
 	lock  protocol.Lock
 	field string
 }{
-	"mutex":  {protocol.Mutex{Name: "x"}, scriptOwner},
-	"fenced": {protocol.Mutex{Name: "x", Fenced: true}, scriptOwner},
-	"fair":   {protocol.Fair{Mutex: protocol.Mutex{Name: "x"}}, scriptOwner},
+	"mutex":  {protocol.NewMutex("x"), scriptOwner},
+	"fenced": {fencedMutex(), scriptOwner},
+	"fair":   {protocol.Fair{Mutex: protocol.NewMutex("x")}, scriptOwner},
 	"read":   {protocol.Read{Name: "x"}, scriptOwner},
 	"write":  {protocol.Write{Name: "x"}, protocol.WriterField(scriptOwner)},
+}
+
+func fencedMutex() protocol.Mutex {
+	m := protocol.NewMutex("x")
+	m.Fenced = true
+	return m
 }
 
 // forScripted runs f for each of them, and clears the server behind it.

@@ -234,6 +234,11 @@ func replicaOf(t testing.TB, primary *redistest.Server, replicas []*redistest.Se
 	return nil
 }
 
+// told is a driver.Late that passes on the reply or the error.
+type told chan any
+
+func (t told) Tell(reply any, err error) { t <- cmp.Or[any](err, reply) }
+
 // testGivenUp checks that a call whose context ends returns at once, though its reply is
 // still on its way, and that Late is told what came of it if the error says so.
 func testGivenUp(t *testing.T, open Open) {
@@ -247,11 +252,9 @@ func testGivenUp(t *testing.T, open Open) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	time.AfterFunc(50*time.Millisecond, cancel)
-	late := make(chan any, 1)
+	late := make(told, 1)
 	start := time.Now()
-	_, err := d.Eval(ctx, driver.Call{
-		Script: incr, Keys: []string{key}, Late: func(reply any, err error) { late <- cmp.Or[any](err, reply) },
-	})
+	_, err := d.Eval(ctx, driver.Call{Script: incr, Keys: []string{key}, Late: late})
 	if took := time.Since(start); took >= delay {
 		t.Errorf("took %v", took)
 	}
@@ -262,9 +265,9 @@ func testGivenUp(t *testing.T, open Open) {
 	var failed *driver.Error
 	if errors.As(err, &failed) && failed.Pending {
 		select {
-		case told := <-late:
-			if told != int64(2) {
-				t.Errorf("Late was told %v, want 2", told)
+		case outcome := <-late:
+			if outcome != int64(2) {
+				t.Errorf("Late was told %v, want 2", outcome)
 			}
 		case <-time.After(limit):
 			t.Error("Late was not told")

@@ -90,12 +90,15 @@ func (c *tornCall) eval(ctx context.Context, d driver.Driver) {
 		timer := time.AfterFunc(time.Duration(rand.IntN(3000))*time.Microsecond, cancel)
 		defer timer.Stop()
 	}
-	c.reply, c.err = d.Eval(ctx, driver.Call{Script: incr, Keys: []string{c.key}, Late: func(reply any, err error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.lateReply, c.lateErr = reply, err
-		c.told++
-	}})
+	c.reply, c.err = d.Eval(ctx, driver.Call{Script: incr, Keys: []string{c.key}, Late: c})
+}
+
+// Tell notes what was told late.
+func (c *tornCall) Tell(reply any, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lateReply, c.lateErr = reply, err
+	c.told++
 }
 
 // check compares what was said of the call with what it has done.

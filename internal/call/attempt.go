@@ -21,6 +21,7 @@ type Attempt struct {
 	// The server does nothing with it after timeout, which is limit on its clock.
 	timeout time.Duration
 	limit   int64
+	args    [12]string // room for the arguments: mostly there are no more
 
 	mu sync.Mutex
 	// done is closed when outcome is set; nil if it was when the call returned.
@@ -61,7 +62,7 @@ func (c *Caller) once(ctx context.Context, r script.Request, timeout time.Durati
 	a := c.attempt(r, timeout)
 	a.bound.endsAtClosing = endsAtClosing
 	c.bounds.begin(ctx, &a.bound, a.sent.Add(timeout+c.acknowledging(r)))
-	found := c.run(r, a, a.late)
+	found := c.run(r, a, a)
 	found.why = c.bounds.finish(&a.bound)
 	res := a.result(&found)
 	if res.Err != nil && mayHaveRun(found.err) {
@@ -93,8 +94,8 @@ func (a *Attempt) giveUp(found outcome) {
 	}
 }
 
-// late is told by the driver what came of an attempt that was given up.
-func (a *Attempt) late(raw any, err error) {
+// Tell has the driver say what came of an attempt that was given up.
+func (a *Attempt) Tell(raw any, err error) {
 	found := a.read(raw, err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,13 +135,12 @@ func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
 }
 
 // run has the driver make an attempt. Late is told what comes of one that is given up.
-func (c *Caller) run(r script.Request, a *Attempt, late func(any, error)) outcome {
+func (c *Caller) run(r script.Request, a *Attempt, late driver.Late) outcome {
 	publish, err := c.publish.command(&a.bound, c)
 	if err != nil {
 		return outcome{err: err}
 	}
-	args := make([]string, 3, 3+len(r.Args))
-	args[0], args[1], args[2] = strconv.FormatInt(a.limit, 10), r.Channel, publish
+	args := append(a.args[:0], strconv.FormatInt(a.limit, 10), r.Channel, publish)
 	call := driver.Call{Script: r.Script, Keys: r.Keys, Args: append(args, r.Args...), Late: late}
 	if !c.replicated(r) {
 		return a.read(c.config.Driver.Eval(&a.bound, call))

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -12,17 +13,67 @@ import (
 // attempt's time, or with Config.Life; that of [Caller.Send] has no caller. It has the
 // caller's values, but not the caller's deadline: at the deadline of a call a client may
 // give up the connection, which is right at the end of an attempt's time, and not sooner.
+// It costs nothing until somebody asks for Done.
 type bound struct {
-	context.Context // derived from the caller's
-
-	cancel        context.CancelCauseFunc
+	caller        context.Context
 	due           time.Time
 	endsAtClosing bool              // it ends with Config.Closing, too
 	place         list.Node[*bound] // guarded by bounds.mu
+
+	mu      sync.Mutex
+	why     error         // it has ended; nil: not yet, or only the caller's has
+	done    chan struct{} // nil: nobody has asked yet
+	unwatch func() bool   // ends the watch on the caller's context; nil: there is none
 }
 
 // Deadline returns the end of the attempt's time.
 func (b *bound) Deadline() (time.Time, bool) { return b.due, true }
+
+// Value returns the caller's.
+func (b *bound) Value(key any) any { return b.caller.Value(key) }
+
+// Err returns nil as long as the attempt goes on.
+func (b *bound) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.why != nil {
+		return context.Canceled
+	}
+	return b.caller.Err()
+}
+
+// Done is closed when the attempt is to be given up, or is over.
+func (b *bound) Done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done != nil {
+		return b.done
+	}
+	b.done = make(chan struct{})
+	if b.why != nil {
+		close(b.done)
+	} else if b.caller.Done() != nil {
+		b.unwatch = context.AfterFunc(b.caller, func() { _ = b.end(context.Cause(b.caller)) })
+	}
+	return b.done
+}
+
+// end ends it, if it has not ended, and returns why it has.
+func (b *bound) end(why error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.why != nil {
+		return b.why
+	}
+	b.why = why
+	if b.done != nil {
+		close(b.done)
+	}
+	if b.unwatch != nil {
+		b.unwatch()
+	}
+	return why
+}
 
 // bounds are those of the attempts that are under way, in the order of their ends, so
 // that one timer serves all. It is only moved to an earlier time when need be: mostly it
@@ -38,16 +89,18 @@ type bounds struct {
 
 // begin lets b end at due at the latest. It is paired with a call of finish.
 func (s *bounds) begin(ctx context.Context, b *bound, due time.Time) {
-	b.Context, b.cancel = context.WithCancelCause(ctx)
-	b.due = due
+	b.caller, b.due = ctx, due
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.closing && b.endsAtClosing {
-		b.cancel(ErrClosed)
+		_ = b.end(ErrClosed)
 		return
 	}
 	s.insert(b)
 }
+
+// errOver is why the context of an attempt ends that is over.
+var errOver = errors.New("the attempt is over")
 
 // finish ends the watch on an attempt that is over, and returns why it was to be given
 // up, or nil.
@@ -55,9 +108,14 @@ func (s *bounds) finish(b *bound) error {
 	s.mu.Lock()
 	s.underWay.Remove(&b.place)
 	s.mu.Unlock()
-	why := context.Cause(b.Context)
-	b.cancel(nil)
-	return why
+	switch why := b.end(errOver); {
+	case why != errOver: //nolint:errorlint // nobody else has it
+		return why
+	case b.caller.Err() != nil:
+		return context.Cause(b.caller)
+	default:
+		return nil
+	}
 }
 
 // insert puts b in its place, which is mostly the last. mu is held.
@@ -94,14 +152,14 @@ func (s *bounds) expire() {
 			s.set(b.due)
 			return
 		}
-		s.end(b, ErrNoAnswer)
+		s.giveUp(b, ErrNoAnswer)
 	}
 }
 
-// end gives an attempt up. mu is held.
-func (s *bounds) end(b *bound, why error) {
+// giveUp ends an attempt that is under way. mu is held.
+func (s *bounds) giveUp(b *bound, why error) {
 	s.underWay.Remove(&b.place)
-	b.cancel(why)
+	_ = b.end(why)
 }
 
 // endAtClosing ends the attempts that end with Config.Closing, and those that begin later.
@@ -113,7 +171,7 @@ func (s *bounds) endAtClosing() {
 		b := n.Value
 		n = n.Next()
 		if b.endsAtClosing {
-			s.end(b, ErrClosed)
+			s.giveUp(b, ErrClosed)
 		}
 	}
 }
@@ -124,7 +182,7 @@ func (s *bounds) endAll() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for s.underWay.Len() > 0 {
-		s.end(s.underWay.First().Value, ErrClosed)
+		s.giveUp(s.underWay.First().Value, ErrClosed)
 	}
 	if s.timer != nil {
 		s.timer.Stop()

@@ -15,6 +15,7 @@ type Call struct {
 
 	Deadline time.Time // of its context; zero: none
 
+	group *Group
 	state atomic.Int32
 	ended chan struct{} // has one when the call has ended, and its caller is there
 	reply any           // set before state is ended
@@ -37,7 +38,7 @@ func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
 	c, ok := g.unused.Get().(*Call)
 	if !ok {
 		c = &Call{ended: make(chan struct{}, 1)}
-		c.place.Value = c
+		c.group, c.place.Value = g, c
 	}
 	c.Call, c.batch = call, nil
 	c.Deadline, _ = ctx.Deadline()
@@ -49,11 +50,12 @@ func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
 // after it.
 func (c *Call) End(reply any, err error) {
 	late := c.Late
+	c.group.heard(err)
 	c.reply, c.err = reply, err
 	if c.state.CompareAndSwap(awaited, ended) {
 		c.ended <- struct{}{}
 	} else if late != nil {
-		late(reply, err)
+		late.Tell(reply, err)
 	}
 }
 

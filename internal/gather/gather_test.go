@@ -15,6 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faketime"
 )
 
+// tells is a driver.Late.
+type tells func(reply any, err error)
+
+func (t tells) Tell(reply any, err error) { t(reply, err) }
+
 var script = driver.NewScript("x", "return 1")
 
 func callOf(key string) driver.Call { return driver.Call{Script: script, Keys: []string{key}} }
@@ -63,7 +68,7 @@ func checkNothingLeft(t *testing.T, g *Group) {
 func TestTogether(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: 100 * time.Microsecond}
-		g := New(e.send, nil)
+		g := New(e.send, nil, nil)
 		var all sync.WaitGroup
 		for i := range 1000 {
 			all.Go(func() {
@@ -100,7 +105,7 @@ func TestLongWay(t *testing.T) {
 			for _, c := range calls {
 				c.End(nil, nil)
 			}
-		}, nil)
+		}, nil, nil)
 		var all sync.WaitGroup
 		for i := range 50 {
 			all.Go(func() {
@@ -124,7 +129,7 @@ func TestLongWay(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: time.Second}
-		g := New(e.send, nil)
+		g := New(e.send, nil, nil)
 		var all sync.WaitGroup
 		var withdrawn, pending, told atomic.Int32
 		for range 300 { // more than two batches hold
@@ -132,12 +137,12 @@ func TestGivenUp(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
 				start, call := time.Now(), callOf("k")
-				call.Late = func(reply any, err error) {
+				call.Late = tells(func(reply any, err error) {
 					if reply != "k" || err != nil || time.Since(start) < time.Second {
 						t.Errorf("told %v, %v after %v", reply, err, time.Since(start))
 					}
 					told.Add(1)
-				}
+				})
 				_, err := g.Eval(ctx, call)
 				var failed *driver.Error
 				switch {
@@ -174,7 +179,7 @@ func TestSilence(t *testing.T) {
 			for _, c := range calls {
 				c.End(nil, nil)
 			}
-		}, func() { emptied.Add(1) })
+		}, nil, func() { emptied.Add(1) })
 		for i := 0; ; i++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := g.Eval(ctx, callOf("k"))
@@ -202,7 +207,7 @@ func TestInThatInstant(t *testing.T) {
 		for _, c := range calls {
 			c.End(c.Keys[0], nil)
 		}
-	}, nil)
+	}, nil, nil)
 	var all sync.WaitGroup
 	const callers, each = 16, 2000
 	for i := range callers {
@@ -211,11 +216,11 @@ func TestInThatInstant(t *testing.T) {
 				key := fmt.Sprint(i, ":", j)
 				ctx, cancel := context.WithCancel(t.Context())
 				call := callOf(key)
-				call.Late = func(reply any, _ error) {
+				call.Late = tells(func(reply any, _ error) {
 					if told.Add(1); reply != key {
 						t.Errorf("%s: told %v late", key, reply)
 					}
-				}
+				})
 				go func() {
 					for range rand.IntN(200) {
 						_ = ctx.Err()

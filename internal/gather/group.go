@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -27,6 +28,7 @@ const (
 // Group gathers the calls to one node. Use [New]. It is safe for concurrent use.
 type Group struct {
 	send  func([]*Call)
+	alone Alone
 	empty func()
 
 	unused sync.Pool // of *Call
@@ -37,7 +39,10 @@ type Group struct {
 	// workers is how many there are. One whose calls have all been given up does not
 	// count any more: its connection may be silent for ever.
 	workers int
-	idle    int           // how many of them wait
+	idle    int // how many of them wait
+	// answers is set if the server has answered lately, and is not known to be silent.
+	answers atomic.Bool
+	busy    bool          // a caller sends its call itself
 	wake    chan struct{} // wakes an idle one; as large as there can be of them
 }
 
@@ -49,18 +54,25 @@ type batch struct {
 }
 
 // New returns a group whose calls send sends, and ends. It is called by several goroutines,
-// with some calls each. When the last worker has ended, empty is told; nil: nobody.
-func New(send func([]*Call), empty func()) *Group {
+// with some calls each. Alone sends one on the goroutine of its caller; nil: all go with the
+// workers. When the last worker has ended, empty is told; nil: nobody.
+func New(send func([]*Call), alone Alone, empty func()) *Group {
 	if empty == nil {
 		empty = func() {}
 	}
-	return &Group{send: send, empty: empty, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, MaxWorkers)}
+	return &Group{send: send, alone: alone, empty: empty, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, MaxWorkers)}
 }
 
 // Eval has a call sent, and returns what came of it, as [driver.Driver] promises.
 func (g *Group) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, driver.ConnectionError(err, true)
+	}
+	if g.beginAlone() {
+		reply, err := g.evalAlone(ctx, call)
+		if err != ErrNotRun { //nolint:errorlint // nobody wraps it
+			return reply, err
+		}
 	}
 	c := g.newCall(ctx, call)
 	g.add(c)
@@ -149,6 +161,9 @@ func (g *Group) ended(b *batch) bool {
 	defer g.mu.Unlock()
 	_, counts := g.underWay[b]
 	delete(g.underWay, b)
+	if time.Since(b.since) > prompt {
+		g.answers.Store(false)
+	}
 	if !counts && g.workers == 0 {
 		g.empty()
 	}

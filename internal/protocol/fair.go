@@ -46,7 +46,7 @@ func (l Fair) request(s *driver.Script, token bool, args ...string) script.Reque
 	if token {
 		keys = append(keys, TokenKey(l.Name))
 	}
-	return script.Request{Script: s, Keys: keys, Channel: LockChannel(l.Name), Args: args}
+	return script.Request{Script: s, Keys: keys, Channel: l.channel, Args: args}
 }
 
 // Acquire asks for the lock, and for a place in the line.

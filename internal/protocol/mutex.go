@@ -28,14 +28,21 @@ var MutexScripts = Scripts{
 
 var multiAcquire = load("multi", "acquire")
 
-// Mutex is the plain lock: a hash of owner -> count at its name.
+// Mutex is the plain lock: a hash of owner -> count at its name. Use [NewMutex].
 type Mutex struct {
 	countOnly
 
 	Name     string
-	Polling  bool // waiters hear nothing
+	channel  string
+	both     []string // the keys of the lock, and of its tokens
+	Polling  bool     // waiters hear nothing
 	Fenced   bool
 	TokenTTL time.Duration // 0: for ever
+}
+
+// NewMutex returns the one of a name, with what every request needs of it.
+func NewMutex(name string) Mutex {
+	return Mutex{Name: name, channel: LockChannel(name), both: []string{name, TokenKey(name)}}
 }
 
 // Acquire asks for the lock.
@@ -49,9 +56,9 @@ func (l Mutex) Acquire(a Acquire) script.Request {
 // keys are that of the lock, and that of its tokens if one is wanted.
 func (l Mutex) keys(token bool) []string {
 	if token {
-		return []string{l.Name, TokenKey(l.Name)}
+		return l.both
 	}
-	return []string{l.Name}
+	return l.both[:1:1]
 }
 
 // Release gives it back.
@@ -86,7 +93,7 @@ func (l Mutex) Retain(owner string, from int, nobody string, rest time.Duration)
 // Force takes it away. It is announced also where nobody of ours listens.
 func (l Mutex) Force(holders []string) script.Request {
 	return script.Request{
-		Script: MutexScripts.Force, Keys: l.keys(false), Channel: LockChannel(l.Name),
+		Script: MutexScripts.Force, Keys: l.keys(false), Channel: l.channel,
 		Args: append([]string{Released}, holders...),
 	}
 }
@@ -104,7 +111,7 @@ func (l Mutex) Channel(string) string {
 	if l.Polling {
 		return ""
 	}
-	return LockChannel(l.Name)
+	return l.channel
 }
 
 // AcquireAll takes several plain locks of one slot at once, for one owner: all or

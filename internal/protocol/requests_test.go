@@ -15,8 +15,9 @@ import (
 func TestGoldenRequests(t *testing.T) {
 	one := Acquire{Owner: "c:1", From: 0, To: 1, Lease: 30 * time.Second, Token: true, Waiting: true}
 	once := Once{ID: "id", TTL: time.Minute}
-	mutex := Mutex{Name: "x", Fenced: true, TokenTTL: time.Hour}
-	fair := Fair{Mutex{Name: "x"}}
+	mutex, polling := NewMutex("x"), NewMutex("x")
+	mutex.Fenced, mutex.TokenTTL, polling.Polling = true, time.Hour, true
+	fair := Fair{NewMutex("x")}
 	write := Write{Name: "x", WritersFirst: true}
 	set := PermitSet{Permits{"x"}, []string{"p", "q"}}
 	taking := Taking{Semaphore{"x"}, once, 2, "undo"}
@@ -24,10 +25,10 @@ func TestGoldenRequests(t *testing.T) {
 	for want, got := range map[string]script.Request{
 		"acquire | x redisson_lock_token:{x} |  | 30000 c:1 0 1 3600000":                                       mutex.Acquire(one),
 		"release | x | redisson_lock__channel:{x} | 0 c:1 2 1":                                                 mutex.Release("c:1", 2, 1),
-		"release | x |  | 0 c:1 1 0":                                                                           Mutex{Name: "x", Polling: true}.Release("c:1", 1, 0),
+		"release | x |  | 0 c:1 1 0":                                                                           polling.Release("c:1", 1, 0),
 		"renew | x |  | c:1 30000":                                                                             mutex.Renew("c:1", 1, 30*time.Second),
 		"adopt | x redisson_lock_token:{x} | redisson_lock__channel:{x} | 30000 c:1 d:2 3600000 0":             mutex.Adopt(one, "d:2"),
-		"force | x | redisson_lock__channel:{x} | 0 d:2":                                                       Mutex{Name: "x", Polling: true}.Force([]string{"d:2"}),
+		"force | x | redisson_lock__channel:{x} | 0 d:2":                                                       polling.Force([]string{"d:2"}),
 		"inspect | x redisson_lock_token:{x} |  | ":                                                            mutex.Inspect(),
 		"acquire | x y |  | c:1 30000 0 1 30000 0 1":                                                           AcquireAll([]string{"x", "y"}, []Acquire{one, one}),
 		"acquire | x " + line + " redisson_lock_token:{x} | redisson_lock__channel:{x} | 30000 c:1 0 1 1 0 0":  fair.Acquire(one),
@@ -66,7 +67,7 @@ func TestGoldenRequests(t *testing.T) {
 // Replicas acknowledge what makes somebody a holder, and nothing else.
 func TestWhatReplicasAcknowledge(t *testing.T) {
 	all := map[string]Waitable{
-		"mutex": Mutex{Name: "x"}, "fair": Fair{Mutex{Name: "x"}}, "read": Read{Name: "x"}, "write": Write{Name: "x"},
+		"mutex": NewMutex("x"), "fair": Fair{NewMutex("x")}, "read": Read{Name: "x"}, "write": Write{Name: "x"},
 		"permits": PermitSet{Permits{"x"}, []string{"p"}}, "semaphore": Taking{Semaphore{"x"}, Once{}, 1, ""}, "latch": Latch{"x"},
 	}
 	for name, w := range all {
