@@ -15,7 +15,7 @@ func (l *lock) Name() string { return l.kind.name }
 
 // Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
 // out. Waiters of one process come first, first served; between processes it is
-// whoever asks first, and with a [FairMutex] who came first.
+// whoever asks first, and with [Client.NewFairMutex] who came first.
 //
 // The hold gets an owner of its own, so goroutines that share the lock exclude each
 // other. Under the context of a hold of the same lock it is nested in that hold:

@@ -25,7 +25,7 @@ func TestFairMutex(t *testing.T) {
 }
 
 // waits makes somebody wait in line, and returns when Redis knows.
-func (p *place) waits(t *testing.T, ctx context.Context, mu *holdfast.FairMutex, got func(*holdfast.Hold, error)) {
+func (p *place) waits(t *testing.T, ctx context.Context, mu *holdfast.Mutex, got func(*holdfast.Hold, error)) {
 	t.Helper()
 	before := p.do(t, mu.Name(), "LLEN", "redisson_lock_queue:{"+mu.Name()+"}")
 	go func() { got(mu.Lock(ctx)) }()

@@ -33,7 +33,7 @@ func lineOf(t *testing.T, p *place, name string) []string {
 }
 
 // queued has one wait for a fair lock, and returns when it stands in line.
-func queued(t *testing.T, p *place, name string, options ...holdfast.FairOption) (owner holdfast.Owner, got chan *holdfast.Hold) {
+func queued(t *testing.T, p *place, name string, options ...holdfast.AnyMutexOption) (owner holdfast.Owner, got chan *holdfast.Hold) {
 	t.Helper()
 	c := p.client(t)
 	owner, got = c.NewOwner(), make(chan *holdfast.Hold, 1)

@@ -110,7 +110,7 @@ func mutexWith(options ...holdfast.MutexOption) maker {
 	return func(c *holdfast.Client, name string) anyLock { return c.NewMutex(name, options...) }
 }
 
-func fair(options ...holdfast.FairOption) maker {
+func fair(options ...holdfast.AnyMutexOption) maker {
 	return func(c *holdfast.Client, name string) anyLock { return c.NewFairMutex(name, options...) }
 }
 
