@@ -25,7 +25,7 @@
 //   - [UnleasedSemaphore]: n permits that nobody holds; those of a crashed process do not.
 //   - [Latch]: wait until others have counted down to zero.
 //   - [MultiLock]: several locks, all or none.
-//   - [RedLock]: one lock on more than half of several servers.
+//   - [NewRedLock]: one lock on more than half of several servers, a [MultiLock], too.
 //
 // [Do] runs a function under a lock, and [Lead] runs it on one of several candidates for
 // as long as that one leads.

@@ -41,9 +41,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	case *PermitSemaphore:
 		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label()
 	case *MultiLock:
-		label = "multi"
-	case *RedLock:
-		label = "redlock"
+		label = l.label
 	default:
 		if k := singleKind(l); k != nil {
 			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label()
@@ -92,7 +90,7 @@ func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *H
 	}
 	hold, err := l.Lock(ctx, waiting...)
 	if err != nil {
-		var failed *BackendError // of a RedLock, some of whose clients may be closed
+		var failed *BackendError // of one from NewRedLock, some of whose clients may be closed
 		return !errors.As(err, &failed) &&
 			(errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant)), err
 	}

@@ -279,7 +279,7 @@ func startFleet(t *testing.T, n int) fleet {
 }
 
 // redlock returns a RedLock of clients of its own, through both adapters.
-func (f fleet) redlock(t *testing.T, name string, options ...holdfast.ClientOption) *holdfast.RedLock {
+func (f fleet) redlock(t *testing.T, name string, options ...holdfast.ClientOption) *holdfast.MultiLock {
 	t.Helper()
 	var lockers []holdfast.Locker
 	for i, s := range f {

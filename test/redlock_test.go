@@ -43,7 +43,7 @@ func (s *servers) again(options ...holdfast.ClientOption) *servers {
 	return other
 }
 
-func (s *servers) redlock(name string) *holdfast.RedLock {
+func (s *servers) redlock(name string) *holdfast.MultiLock {
 	lockers := make([]holdfast.Locker, len(s.clients))
 	for i, c := range s.clients {
 		lockers[i] = c.NewMutex(name)
@@ -567,7 +567,7 @@ func TestRedLockOfBadInput(t *testing.T) {
 		s := several(w, 3)
 		a, b := s.clients[0], s.clients[1]
 		var none *holdfast.Mutex
-		for i, r := range []*holdfast.RedLock{
+		for i, r := range []*holdfast.MultiLock{
 			holdfast.NewRedLock(), holdfast.NewRedLock(nil), holdfast.NewRedLock(a.NewMutex("x"), none),
 			holdfast.NewRedLock(a.NewMutex("x"), b.NewMutex("x"), a.NewMutex("x")),
 			holdfast.NewRedLock(a.NewMutex("x"), a.NewMutex("y")),
