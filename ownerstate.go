@@ -19,10 +19,10 @@ type ownerState struct {
 	kind  *kind
 	owner Owner
 
-	// op is taken by whoever asks Redis for a change on behalf of this owner at
-	// this lock, until it is known what came of it. So changes come one after
-	// another, and an old one cannot undo a newer one.
-	op chan struct{}
+	// changeSem is a semaphore of one. Whoever asks Redis for a change on behalf of this
+	// owner at this lock takes it, and keeps it until it is known what came of that. So
+	// changes come one after another, and an old one cannot undo a newer one.
+	changeSem chan struct{}
 
 	refs int // guarded by Client.mu
 
@@ -71,7 +71,7 @@ func stateOf(k *kind, owner Owner) *ownerState {
 	defer c.mu.Unlock()
 	s := c.states[key]
 	if s == nil {
-		s = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1)}
+		s = &ownerState{kind: k, owner: owner, changeSem: make(chan struct{}, 1)}
 		s.holds = s.one[:0]
 		c.states[key] = s
 	}
@@ -108,38 +108,38 @@ func (s *ownerState) unref() {
 	}
 }
 
-// takeOp waits for the right to ask Redis for a change. It returns the
+// takeChangeSem waits for the right to ask Redis for a change. It returns the
 // context's cause if ctx ends first.
-func (s *ownerState) takeOp(ctx context.Context) error {
-	if s.tryOp() {
+func (s *ownerState) takeChangeSem(ctx context.Context) error {
+	if s.tryChangeSem() {
 		return nil
 	}
 	select {
-	case s.op <- struct{}{}:
+	case s.changeSem <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// tryOp is takeOp without waiting: it reports whether the right was free.
-func (s *ownerState) tryOp() bool {
+// tryChangeSem is takeChangeSem without waiting: it reports whether it was free.
+func (s *ownerState) tryChangeSem() bool {
 	select {
-	case s.op <- struct{}{}:
+	case s.changeSem <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-func (s *ownerState) freeOp() { <-s.op }
+func (s *ownerState) freeChangeSem() { <-s.changeSem }
 
 // change is one to ask Redis for: the count of the owner before and after. A
 // release finds from counts at most.
 type change struct{ from, to int }
 
 // oneMoreCount is the change that one hold more needs. It reports false if something has
-// to be given back first. Op is held, but holds may be unlocked at any time.
+// to be given back first. changeSem is held, but holds may be unlocked at any time.
 func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *ownerState) mayHave(count int) {
 }
 
 // awaitSurplus waits until what is not handed out is given back by somebody else,
-// or may be by the caller, who then has op. It returns the context's cause if ctx
+// or may be by the caller, who then has changeSem. It returns the context's cause if ctx
 // ends first.
 func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 	for {
@@ -243,7 +243,7 @@ func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 		fewer := s.fewer
 		s.mu.Unlock()
 		select {
-		case s.op <- struct{}{}:
+		case s.changeSem <- struct{}{}:
 			return true, nil
 		case <-fewer:
 		case <-ctx.Done():

@@ -16,11 +16,11 @@ import (
 // any time.
 
 // unlock gives back what is not handed out, and waits until that is done. Whoever
-// has op may do it: what it keeps op for after that concerns the next acquire only.
+// has changeSem may do it: what it is kept for after that concerns the next acquire only.
 // A lock that is found gone was lost, unless its deadline has passed since the hold
 // ended.
 func (s *ownerState) unlock(deadline time.Time) error {
-	if s.tryOp() { // as mostly: nothing of this owner's is under way
+	if s.tryChangeSem() { // as mostly: nothing of this owner's is under way
 		return s.giveBack(context.Background(), deadline)
 	}
 	ctx, cancel := s.kind.client.withinTimeout(s.kind.client.life)
@@ -36,7 +36,7 @@ func (s *ownerState) unlock(deadline time.Time) error {
 	return s.lostBefore(deadline)
 }
 
-// giveBack gives back what is not handed out. The caller has taken op; giveBack
+// giveBack gives back what is not handed out. The caller has taken changeSem; giveBack
 // frees it, now or once nothing old can interfere any more.
 func (s *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
 	c := s.kind.client
@@ -102,14 +102,14 @@ func (s *ownerState) lostBefore(deadline time.Time) error {
 	return s.whyLost()
 }
 
-// releaseLater gives back in the background what is not handed out, once op is
-// free.
+// releaseLater gives back in the background what is not handed out, once
+// changeSem is free.
 func (s *ownerState) releaseLater() {
 	c := s.kind.client
 	s.ref()
 	if !c.tasks.Go(func() {
 		defer s.unref()
-		if s.takeOp(c.life) == nil {
+		if s.takeChangeSem(c.life) == nil {
 			s.reconcile(cleanup{release: true})
 		}
 	}) {
@@ -131,7 +131,7 @@ type cleanup struct {
 	leave script.Request
 }
 
-// reconcile frees op once nothing that was asked for earlier can take effect any
+// reconcile frees changeSem once nothing that was asked for earlier can take effect any
 // more.
 //
 // It returns at once; what there is to wait for is waited for in the background,
@@ -139,16 +139,16 @@ type cleanup struct {
 func (s *ownerState) reconcile(todo cleanup) {
 	todo = s.withDeferred(todo)
 	if len(todo.unknown) == 0 && !todo.release && todo.leave.IsZero() {
-		s.freeOp()
+		s.freeChangeSem()
 		return
 	}
 	s.ref()
 	if !s.kind.client.tasks.Go(func() {
 		defer s.unref()
-		defer s.freeOp()
+		defer s.freeChangeSem()
 		s.reconcileInBackground(todo)
 	}) {
-		s.freeOp()
+		s.freeChangeSem()
 		s.unref()
 	}
 }
@@ -210,7 +210,7 @@ func (s *ownerState) leaveQueue(leave script.Request) {
 
 // releaseSurplus releases the counts that no hold needs, and repeats that until Redis
 // answers or the key has expired. It returns when the answered attempt was sent (zero if
-// it gave up), and the unanswered attempts. Op is held.
+// it gave up), and the unanswered attempts. changeSem is held.
 func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt) {
 	c, end := s.kind.client, s.gone()
 	for {

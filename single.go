@@ -195,10 +195,10 @@ func (h *single) detach() (Owner, error) {
 	defer c.tasks.End()
 	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
-	if err := s.takeOp(ctx); err != nil {
+	if err := s.takeChangeSem(ctx); err != nil {
 		return Owner{}, notQuiet(s)
 	}
-	defer s.freeOp()
+	defer s.freeChangeSem()
 	if !awaitQuiet(ctx, s) {
 		return Owner{}, notQuiet(s)
 	}
@@ -213,7 +213,7 @@ func (h *single) detach() (Owner, error) {
 	if err != nil {
 		return Owner{}, err
 	}
-	c.detached.add(k, s.owner, keyEnd.Add(retirement)) // op is still taken: nobody asks as this owner yet
+	c.detached.add(k, s.owner, keyEnd.Add(retirement)) // changeSem is still taken: nobody asks as this owner yet
 	s.unref()
 	return s.owner, nil
 }

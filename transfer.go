@@ -23,7 +23,7 @@ func notQuiet(s *ownerState) error {
 }
 
 // awaitQuiet waits until no attempt for the owner can have an effect any more. It reports
-// false if ctx ends first. Op is held.
+// false if ctx ends first. changeSem is held.
 func awaitQuiet(ctx context.Context, s *ownerState) bool {
 	s.mu.Lock()
 	pending := s.pending
@@ -50,7 +50,7 @@ func lockOtherSide(ctx context.Context, s *ownerState) (free func(), err error) 
 			side.unref()
 		}
 	}()
-	if side.takeOp(ctx) != nil {
+	if side.takeChangeSem(ctx) != nil {
 		return nil, notQuiet(s)
 	}
 	quiet := awaitQuiet(ctx, side)
@@ -60,9 +60,9 @@ func lockOtherSide(ctx context.Context, s *ownerState) (free func(), err error) 
 	case side.counts() > 0:
 		err = problem(s.kind.name, "its owner holds the other side, too", ErrReentrant)
 	default:
-		return func() { side.freeOp(); side.unref() }, nil
+		return func() { side.freeChangeSem(); side.unref() }, nil
 	}
-	side.freeOp()
+	side.freeChangeSem()
 	return nil, err
 }
 

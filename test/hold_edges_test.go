@@ -354,10 +354,10 @@ func TestTinyLease(t *testing.T) {
 func TestLateForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
-		op, d := w.client()
+		operator, d := w.client()
 		must(t)(w.lock(a).Lock(background))
 		once(d, "force", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
-		was, err := w.lock(op).ForceUnlock(background)
+		was, err := w.lock(operator).ForceUnlock(background)
 		if err != nil || !was {
 			t.Fatal(was, err)
 		}
@@ -458,8 +458,8 @@ func TestLockBetweenUnlockAndRelease(t *testing.T) {
 					})
 					synctest.Wait()
 				}
-				lockUnlock(owner)      // stands in line, op in hand
-				lockUnlock(owner)      // waits for op
+				lockUnlock(owner)      // stands in line, and has changeSem
+				lockUnlock(owner)      // waits for changeSem
 				lockUnlock(background) // in line behind the first
 				start := time.Now()
 				unlock(t, theirs)
