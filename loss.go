@@ -90,7 +90,7 @@ func (s *ownerState) forget(why error) {
 	forgotten := len(s.holds)
 	s.holds = nil
 	s.setCount(0)
-	unknown := len(s.pending) > 0
+	unknown := len(s.deferred.unknown) > 0
 	s.mu.Unlock()
 	if unknown {
 		s.releaseLater()

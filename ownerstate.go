@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -34,13 +32,10 @@ type ownerState struct {
 	count int
 	// fewer is closed when count falls; nil if nobody waits for that.
 	fewer chan struct{}
-	// pending are unanswered attempts of granted acquires. While the hold lasts they
-	// find another count and do nothing. After its release they could acquire or wait
-	// again, so reconcile waits for them then. stood is the highest count that they
-	// could set; leave removes the waiter.
-	pending      []*call.Attempt
-	stood        int
-	leave        script.Request
+	// deferred is what there is to clean up after granted acquires some of whose attempts
+	// were not answered. While the hold lasts these find another count and do nothing.
+	// After its release they could acquire or wait again, so reconcile waits for them then.
+	deferred     cleanup
 	lost         error                // why the holds are lost; nil while they are not
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
@@ -260,22 +255,15 @@ func (s *ownerState) deferCleanup(todo cleanup) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending = append(s.pending, todo.unknown...)
-	s.stood = max(s.stood, todo.stood)
-	if !todo.leave.IsZero() {
-		s.leave = todo.leave
-	}
+	s.deferred = s.deferred.and(todo)
 }
 
 // withDeferred returns todo with what deferCleanup has kept, and forgets that.
 func (s *ownerState) withDeferred(todo cleanup) cleanup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	todo.unknown, todo.stood = slices.Concat(todo.unknown, s.pending), max(todo.stood, s.stood)
-	if todo.leave.IsZero() {
-		todo.leave = s.leave
-	}
-	s.pending, s.stood, s.leave = nil, 0, script.Request{}
+	todo = s.deferred.and(todo)
+	s.deferred = cleanup{}
 	return todo
 }
 

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -129,6 +130,17 @@ type cleanup struct {
 	release bool
 	// leave takes a waiter out of Redis that has given up; zero if there is none.
 	leave script.Request
+}
+
+// and is what both have to do.
+func (c cleanup) and(other cleanup) cleanup {
+	c.unknown = slices.Concat(c.unknown, other.unknown)
+	c.stood = max(c.stood, other.stood)
+	c.release = c.release || other.release
+	if !other.leave.IsZero() {
+		c.leave = other.leave
+	}
+	return c
 }
 
 // reconcile frees changeSem once nothing that was asked for earlier can take effect any

@@ -26,15 +26,15 @@ func notQuiet(s *ownerState) error {
 // false if ctx ends first. changeSem is held.
 func awaitQuiet(ctx context.Context, s *ownerState) bool {
 	s.mu.Lock()
-	pending := s.pending
+	unknown := s.deferred.unknown
 	s.mu.Unlock()
-	s.kind.client.calls.Outlast(ctx, pending)
+	s.kind.client.calls.Outlast(ctx, unknown)
 	if ctx.Err() != nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending, s.stood, s.leave = nil, 0, script.Request{}
+	s.deferred = cleanup{}
 	return true
 }
 
