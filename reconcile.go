@@ -201,50 +201,56 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 // leaveQueue removes a waiter that has given up from Redis. It stops trying after
 // protocol.Reservation: by then the waiter has expired there.
 func (s *ownerState) leaveQueue(leave script.Request) {
-	if leave.IsZero() {
+	c := s.kind.client
+	if leave.IsZero() || c.life.Err() != nil {
 		return
 	}
-	c := s.kind.client
-	var unknown []*call.Attempt
-	defer func() { c.calls.Outlast(c.life, unknown) }()
-	for end := time.Now().Add(protocol.Reservation); c.life.Err() == nil; {
-		res := c.calls.Do(c.life, leave)
-		unknown = append(unknown, res.Unknown...)
-		switch {
-		case res.Err == nil:
-			return
-		case !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(s.kind, s.owner, backendError("leave", s.kind.name, res))
-			return
-		}
-	}
+	_, unknown := repeat(s.kind, s.owner, "leave", time.Now().Add(protocol.Reservation), func() script.Request { return leave })
+	c.calls.Outlast(c.life, unknown)
 }
 
 // releaseSurplus releases the counts that no hold needs, and repeats that until Redis
 // answers or the key has expired. It returns when the answered attempt was sent (zero if
 // it gave up), and the unanswered attempts. changeSem is held.
 func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt) {
-	c, end := s.kind.client, s.gone()
-	for {
-		ch, found := s.surplus()
-		if !found {
-			return time.Now(), unknown
+	var ch change
+	found := false
+	res, unknown := repeat(s.kind, s.owner, "release", s.gone(), func() (request script.Request) {
+		if ch, found = s.surplus(); found {
+			request = s.release(ch)
 		}
-		request := s.release(ch)
-		res := c.calls.Do(c.life, request)
+		return request
+	})
+	switch {
+	case !found:
+		return time.Now(), unknown
+	case res.Err != nil:
+		return time.Time{}, unknown
+	}
+	s.released(res, ch)
+	return res.Sent, unknown
+}
+
+// repeat sends what next returns until Redis answers, end has passed, or there is nothing
+// more to send. What goes wrong is told to the hooks. The attempts are those that were not
+// answered.
+func repeat(k *kind, owner Owner, op string, end time.Time, next func() script.Request) (res call.Result, unknown []*call.Attempt) {
+	c := k.client
+	for request := next(); !request.IsZero(); request = next() {
+		res = c.calls.Do(c.life, request)
 		unknown = append(unknown, res.Unknown...)
-		if untold := untold(s.kind.name, request, res); untold != nil {
-			c.failed(s.kind, s.owner, untold)
+		if untold := untold(k.name, request, res); untold != nil {
+			c.failed(k, owner, untold)
 		}
-		switch {
-		case res.Err == nil:
-			s.released(res, ch)
-			return res.Sent, unknown
-		case !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(s.kind, s.owner, backendError("release", s.kind.name, res))
-			return time.Time{}, unknown
+		if res.Err == nil {
+			break
+		}
+		if !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
+			c.failed(k, owner, backendError(op, k.name, res))
+			break
 		}
 	}
+	return res, unknown
 }
 
 // evict gives back every hold of the owner because the client closes.

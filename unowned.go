@@ -34,19 +34,7 @@ func retryInBackground(k *kind, op string, request script.Request) {
 	c := k.client
 	c.tasks.Go(func() {
 		end := time.Now().Add(outageTimeouts * c.config.timeout)
-		for {
-			res := c.calls.Do(c.life, request)
-			if res.Err == nil {
-				if untold := untold(k.name, request, res); untold != nil {
-					c.failed(k, Owner{}, untold)
-				}
-				return
-			}
-			if !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
-				c.failed(k, Owner{}, backendError(op, k.name, res))
-				return
-			}
-		}
+		repeat(k, Owner{}, op, end, func() script.Request { return request })
 	})
 }
 
