@@ -272,7 +272,7 @@ func (a *acquisition) tryOrQueue(args protocol.Acquire) call.Result {
 	first := args
 	first.Waiting = args.Waiting && !a.kind.shared // else it may be going to stand behind another
 	a.asked = a.asked || first.Waiting
-	res := a.askBriefly(a.kind.waits.Acquire(first))
+	res := a.askBriefly(a.kind.requests.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
 	if refused := res.Has(script.Refused); args.Waiting && (refused || moving(res.Why())) {
 		a.refusedOnce = a.refusedOnce || refused
@@ -368,7 +368,7 @@ func (a *acquisition) leaving() script.Request {
 	if !a.known() {
 		return script.Request{}
 	}
-	return a.kind.waits.Leave(a.state.owner.String())
+	return a.kind.requests.Leave(a.state.owner.String())
 }
 
 // lockedError says who holds the lock.

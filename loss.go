@@ -104,7 +104,7 @@ func (s *ownerState) forget(why error) {
 func (s *ownerState) listen(entry *watchdog.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	channel := cmp.Or(s.kind.holderChannel, s.kind.waits.Channel(s.owner.String()))
+	channel := cmp.Or(s.kind.holderChannel, s.kind.requests.Channel(s.owner.String()))
 	if s.entry == entry && s.subscription == nil && channel != "" {
 		watch := s.kind.client.watchdog
 		s.subscription = s.kind.client.hub.Join(channel, func() { watch.Check(entry) })

@@ -75,12 +75,12 @@ func (s *ownerState) release(ch change) script.Request {
 	s.mu.Unlock()
 	if rest := time.Until(retainedUntil); ch.to == 0 && rest > 0 {
 		nobody := c.NewOwner()
-		if retain := s.kind.lock.Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
+		if retain := s.kind.lockRequests.Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
 			c.detached.add(s.kind, nobody, retainedUntil)
 			return retain
 		}
 	}
-	return s.kind.waits.Release(s.owner.String(), ch.from, ch.to)
+	return s.kind.requests.Release(s.owner.String(), ch.from, ch.to)
 }
 
 // released puts the answer to a release into effect. None is held when one was

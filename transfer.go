@@ -132,7 +132,7 @@ func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockCon
 	a.op, a.caller = "adopt", ctx
 	ch, _, _ := a.state.oneMoreCount() // nothing is held, or lost, of an owner that is new
 	a.state.expect(a.lease)
-	res := k.client.calls.Do(a.bound(), k.lock.Adopt(protocol.Acquire{
+	res := k.client.calls.Do(a.bound(), k.lockRequests.Adopt(protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease, Token: a.wantsToken(),
 	}, owner.String()))
 	a.state.answered(a.lease, res.Err == nil && len(res.Unknown) == 0)

@@ -63,7 +63,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner))
 	defer waiter.Leave()
-	q := &queued{acquisition: a, request: a.kind.waits.Acquire(args), waiter: waiter}
+	q := &queued{acquisition: a, request: a.kind.requests.Acquire(args), waiter: waiter}
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
 		a.tellWaiting(ahead)
 	}

@@ -47,7 +47,7 @@ type Waiter struct {
 	queue  *queue
 	head   chan struct{} // closed when the waiter is at the head
 
-	place list.Node[*Waiter] // in the queue
+	node list.Node[*Waiter] // of the queue
 }
 
 // New returns an empty set of queues.
@@ -71,8 +71,8 @@ func (qs *Queues) Join(key Key) (w *Waiter, ahead int) {
 	if q.waiters.Len() > 0 {
 		w.head = make(chan struct{})
 	}
-	w.place.Value = w
-	q.waiters.InsertAfter(&w.place, q.waiters.Last())
+	w.node.Value = w
+	q.waiters.InsertAfter(&w.node, q.waiters.Last())
 	return w, q.waiters.Len() - 1
 }
 
@@ -82,7 +82,7 @@ func (w *Waiter) TryFirst() bool {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	q := w.queue
-	if q.waiters.First() != &w.place || !q.retryAt.IsZero() {
+	if q.waiters.First() != &w.node || !q.retryAt.IsZero() {
 		return false
 	}
 	select {
@@ -163,8 +163,8 @@ func (w *Waiter) Leave() {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	q := w.queue
-	wasHead := q.waiters.First() == &w.place
-	q.waiters.Remove(&w.place)
+	wasHead := q.waiters.First() == &w.node
+	q.waiters.Remove(&w.node)
 	if next := q.waiters.First(); next != nil && wasHead {
 		close(next.Value.head)
 	}
