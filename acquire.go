@@ -27,7 +27,7 @@ type acquisition struct {
 	op          string        // for errors
 	started     time.Time
 	toldWaiting bool // the hooks know
-	asked       bool // an attempt has registered as a waiter
+	asked       bool // a try has registered it as a waiter
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -223,7 +223,7 @@ func (a *acquisition) clear() error {
 		return res.Err
 	}
 	a.state.released(res, ch)
-	a.client.calls.Outlast(ctx, res.Unknown) // or a late one would hit what is acquired now
+	a.client.calls.Outlast(ctx, res.Unknown) // or a delayed one would hit what is acquired now
 	return context.Cause(ctx)
 }
 

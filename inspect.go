@@ -179,7 +179,7 @@ type takeable interface {
 }
 
 // force takes a lock from whoever holds it, and reports whether anybody did. It
-// asks who that is first, so that an attempt that comes late does not hit the next.
+// asks who that is first, so that a delayed attempt does not hit the next holder.
 func force(ctx context.Context, k *kind, l takeable) (bool, error) {
 	ctx, stop := k.client.withinTimeout(ctx)
 	defer stop()

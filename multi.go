@@ -218,13 +218,13 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 	if m.independent {
 		return m.acquireQuorum(bound, a)
 	}
-	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) { return m.attempt(ctx, a) })
+	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) { return m.tryInOrder(ctx, a) })
 }
 
-// attempt acquires all parts and hands the hold out, or gives back what it has
+// tryInOrder acquires all parts, one after another, and hands the hold out, or gives back what it has
 // got. Again says that it is worth starting over: a part was lost while others
 // were waited for, or one that is not to be waited for was refused.
-func (m *MultiLock) attempt(bound context.Context, a *compositeAcquire) (held *Hold, again bool, err error) {
+func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held *Hold, again bool, err error) {
 	c := newComposite(a.caller, m.name, a.kind, nil, a.owners, len(m.parts), m.need, a.config)
 	err = m.acquireParts(bound, a, c)
 	if err == nil && c.handOut(a.started) {

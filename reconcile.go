@@ -183,15 +183,15 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 		asked, unknown := s.releaseSurplus()
 		_, more := c.calls.Outcomes(unknown)
 		loose = append(loose, more...)
-		// The answer has told what time it is there, and so when this is over.
-		over := c.calls.Over(loose)
-		if !ran || asked.IsZero() || !asked.Before(over) {
+		// The answer has told what time it is there, and so when the limits have passed.
+		end := c.calls.Over(loose)
+		if !ran || asked.IsZero() || !asked.Before(end) {
 			return
 		}
 		// A send that was held up may still arrive. Only after its limit is it
 		// certain that what is asked for then is the last word. If that is far off,
 		// what has come until then is given back.
-		c.calls.SleepUntil(c.life, over)
+		c.calls.SleepUntil(c.life, end)
 		if c.life.Err() != nil {
 			return
 		}

@@ -17,7 +17,7 @@ import (
 //
 // It promises that two holds do not overlap and that the lock can be acquired while
 // fewer than half of the servers are away, if processes, networks and clocks are
-// late or wrong by less than the leases allow for, and if a server that restarts
+// delayed or wrong by less than the leases allow for, and if a server that restarts
 // either remembers what it held or stays away for as long as the longest lease.
 // It does not promise that after a clock has jumped or a server has forgotten,
 // and it gives no fencing token. A resource that must not be written to by two
@@ -99,7 +99,7 @@ func (m *MultiLock) acquireQuorum(bound context.Context, a *compositeAcquire) (*
 	var refusal error      // the last one
 	var answered time.Time // when it came
 	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) {
-		h, err := m.askAll(ctx, a)
+		h, err := m.trySideBySide(ctx, a)
 		if errors.Is(err, ErrLocked) {
 			refusal, answered = err, time.Now()
 		}
@@ -122,8 +122,8 @@ func (m *MultiLock) bears(err error, answered time.Time) bool {
 	return time.Since(answered) < outageTimeouts*m.timeout()
 }
 
-// askAll asks every server once.
-func (m *MultiLock) askAll(bound context.Context, a *compositeAcquire) (*Hold, error) {
+// trySideBySide asks every server once.
+func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*Hold, error) {
 	c := newComposite(a.caller, m.name, a.kind, m.parts[0].kind.client, a.owners, len(m.parts), m.need, a.config)
 	options := a.tryPart()
 	for _, p := range m.parts {

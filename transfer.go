@@ -13,8 +13,8 @@ import (
 )
 
 // This file hands a hold over to another owner, usually another process's. The
-// giver's Detach ends its own use without a release; the taker's Adopt puts an owner
-// of its own in the place of the giver's, in one script. So no two processes ever
+// giver's Detach ends its own use without a release; the taker's Adopt replaces the
+// giver's owner by one of its own, in one script. So no two processes ever
 // change the count of one owner.
 
 // notQuiet is the error of a Detach that has waited in vain for what is under way.
@@ -67,7 +67,7 @@ func lockOtherSide(ctx context.Context, s *ownerState) (free func(), err error) 
 }
 
 // retirement is for how long nobody may lock as an owner whose hold was detached, after
-// its key may have gone: another process's late request to replace it has no effect
+// its key may have gone: another process's delayed request to replace it has no effect
 // any more then, whatever that one's timeout is.
 const retirement = 30 * time.Minute
 
