@@ -296,7 +296,7 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 }
 
 // One who stands in line gives up, at whichever moment: before its place has
-// come, while a send is in the air, while it sleeps, and around the moment at
+// come, while a send is under way, while it sleeps, and around the moment at
 // which the lock becomes free. It gets the hold or the error; with the error
 // nothing of it stays, and the lock is the next one's at once.
 func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
