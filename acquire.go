@@ -27,7 +27,7 @@ type acquisition struct {
 	op          string        // for errors
 	started     time.Time
 	toldWaiting bool // the hooks know
-	asked       bool // an attempt has registered as a waiter
+	asked       bool // a try has registered it as a waiter
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -82,8 +82,8 @@ func (a *acquisition) tellWaiting(ahead int) {
 }
 
 // enter begins an acquisition: it checks what it was given, counts the call, and
-// takes the owner's op. Then it is paired with calls of conclude, which frees op, and of
-// leave.
+// takes the owner's changeSem. Then it is paired with calls of conclude, which
+// frees changeSem, and of leave.
 func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error) {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
@@ -99,8 +99,8 @@ func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error
 	if s.nests() {
 		a.closing = c.closing // what is held goes on, nested holds included
 	}
-	if !s.tryOp() {
-		if err := s.takeOp(a.bound()); err != nil {
+	if !s.tryChangeSem() {
+		if err := s.takeChangeSem(a.bound()); err != nil {
 			defer a.leave()
 			return nil, a.failure(call.Result{Err: err})
 		}
@@ -113,7 +113,7 @@ func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error
 	default:
 		return a, nil
 	}
-	s.freeOp()
+	s.freeChangeSem()
 	a.leave()
 	return nil, err
 }
@@ -171,7 +171,7 @@ func (a *acquisition) bound() context.Context {
 }
 
 // run asks Redis until there is an answer: nested and single tries directly, the
-// others after queueing. It returns the change that was asked for. Op is held.
+// others after queueing. It returns the change that was asked for. changeSem is held.
 func (a *acquisition) run() (res call.Result, ch change) {
 	if ch, res.Err = a.nextChange(); res.Err != nil {
 		return res, ch
@@ -196,7 +196,7 @@ func (a *acquisition) run() (res call.Result, ch change) {
 }
 
 // nextChange returns the change to ask for, after it has given back what the owner holds no
-// more. Op is held.
+// more. changeSem is held.
 func (a *acquisition) nextChange() (change, error) {
 	for {
 		if err := a.clear(); err != nil {
@@ -210,7 +210,7 @@ func (a *acquisition) nextChange() (change, error) {
 
 // clear gives back what the owner holds no more and has not been given back yet:
 // this acquire has come before, or Redis did not answer for as long as anybody
-// tried. Op is held.
+// tried. changeSem is held.
 func (a *acquisition) clear() error {
 	ch, found := a.state.surplus()
 	if !found {
@@ -223,7 +223,7 @@ func (a *acquisition) clear() error {
 		return res.Err
 	}
 	a.state.released(res, ch)
-	a.client.calls.Outlast(ctx, res.Unknown) // or a late one would hit what is acquired now
+	a.client.calls.Outlast(ctx, res.Unknown) // or a delayed one would hit what is acquired now
 	return context.Cause(ctx)
 }
 
@@ -241,14 +241,14 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 	if reading.handedOut() {
 		return true, nil
 	}
-	if err := reading.takeOp(ctx); err != nil {
+	if err := reading.takeChangeSem(ctx); err != nil {
 		return false, err
 	}
 	reading.reconcile(cleanup{release: true})
-	if err := reading.takeOp(ctx); err != nil {
+	if err := reading.takeChangeSem(ctx); err != nil {
 		return false, err
 	}
-	reading.freeOp()
+	reading.freeChangeSem()
 	return false, nil
 }
 
@@ -272,7 +272,7 @@ func (a *acquisition) tryOrQueue(args protocol.Acquire) call.Result {
 	first := args
 	first.Waiting = args.Waiting && !a.kind.shared // else it may be going to stand behind another
 	a.asked = a.asked || first.Waiting
-	res := a.askBriefly(a.kind.waits.Acquire(first))
+	res := a.askBriefly(a.kind.requests.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
 	if refused := res.Has(script.Refused); args.Waiting && (refused || moving(res.Why())) {
 		a.refusedOnce = a.refusedOnce || refused
@@ -332,7 +332,7 @@ func (a *acquisition) fitLease() error {
 	return nil
 }
 
-// conclude makes of the last answer what the caller gets. Op is held, and freed
+// conclude makes of the last answer what the caller gets. changeSem is held, and freed
 // or passed on.
 func (a *acquisition) conclude(res call.Result, ch change) (*Hold, error) {
 	if res.Has(script.Done) {
@@ -368,7 +368,7 @@ func (a *acquisition) leaving() script.Request {
 	if !a.known() {
 		return script.Request{}
 	}
-	return a.kind.waits.Leave(a.state.owner.String())
+	return a.kind.requests.Leave(a.state.owner.String())
 }
 
 // lockedError says who holds the lock.

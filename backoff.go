@@ -16,7 +16,7 @@ func (b backoff) check() error {
 	return nil
 }
 
-// pause is how long to wait after so many tries.
+// pause is how long to wait after so many tries that have failed before.
 func (b backoff) pause(tries int) time.Duration {
 	d := b.first
 	for range tries {

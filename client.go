@@ -131,7 +131,7 @@ func (c *Client) Close() error {
 	err := c.tasks.Wait(ctx)
 	c.die()
 	stopped := make(chan struct{})
-	go func() { // owned by this call; outlives it only if the time is over
+	go func() { // owned by this call; outlives it only if the time runs out
 		defer close(stopped)
 		c.watchdog.Stop()
 		c.hub.Close()

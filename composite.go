@@ -81,8 +81,8 @@ func (c *composite) holds(onlyLive bool) []*Hold {
 func (c *composite) join(part *Hold) {
 	m := &member{Hold: part}
 	c.mu.Lock()
-	over := c.state() != nil
-	if !over {
+	ended := c.state() != nil
+	if !ended {
 		if c.firstClient == nil {
 			c.firstClient = part.held.client()
 		}
@@ -90,7 +90,7 @@ func (c *composite) join(part *Hold) {
 		c.live++
 	}
 	c.mu.Unlock()
-	if over {
+	if ended {
 		// If Redis does not answer, the part's client goes on asking.
 		_ = part.Unlock()
 		return
@@ -98,8 +98,8 @@ func (c *composite) join(part *Hold) {
 	part.whenEnded(func() { c.partEnded(m) })
 	part.held.retainUntil(c.retention())
 	if lease := c.fixedLease(); lease > 0 {
-		// It comes late, and ends with the others. If that cannot be said, it ends
-		// with the lease that it was taken with.
+		// The others have that lease already, and this part is to end with them. If Redis
+		// does not answer, it ends with the lease that it was acquired with.
 		_ = part.held.fixLease(c.ctx, lease)
 	}
 	c.tell()
@@ -107,8 +107,8 @@ func (c *composite) join(part *Hold) {
 
 func (c *composite) client() *Client { return c.firstClient }
 
-// partFailed takes note that a part could not be acquired. What fails when all is over
-// has not failed by itself.
+// partFailed takes note that a part could not be acquired. What fails after the hold has
+// ended has not failed by itself.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
 	if c.state() == nil {

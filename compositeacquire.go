@@ -18,12 +18,12 @@ type compositeAcquire struct {
 	started     time.Time
 	toldWaiting bool // the hooks know
 	tries       int  // how often it has asked
-	tied        bool // the last attempt ended at a part that is tied
-	// try is one attempt of a multi-lock, or of a RedLock; held and err are what came
-	// of the last one.
-	try  func(ctx context.Context) (held *Hold, again bool, err error)
-	held *Hold
-	err  error
+	tied        bool // the last try ended at a part that is tied
+	// tryParts is one try of a multi-lock, or of a RedLock; held and err are what came of
+	// the last one.
+	tryParts func(ctx context.Context) (held *Hold, again bool, err error)
+	held     *Hold
+	err      error
 }
 
 // newCompositeAcquire checks what can be checked before anything is sent.
@@ -136,13 +136,13 @@ func (a *compositeAcquire) tellWaiting(ahead int) {
 	}
 }
 
-// startOver are the pauses between two attempts of one call: two that are in
-// each other's way do not stay in step.
-var startOver = backoff{10 * time.Millisecond, 250 * time.Millisecond}
+// tryPauses are those between two tries of one call: two calls that are in each other's
+// way do not stay in step.
+var tryPauses = backoff{10 * time.Millisecond, 250 * time.Millisecond}
 
 // acquire tries until it succeeds, is not worth starting over, or bound ends.
-func (a *compositeAcquire) acquire(bound context.Context, try func(context.Context) (*Hold, bool, error)) (*Hold, error) {
-	a.try = try
+func (a *compositeAcquire) acquire(bound context.Context, tryParts func(context.Context) (*Hold, bool, error)) (*Hold, error) {
+	a.tryParts = tryParts
 	acquireLoop(bound, a)
 	if a.err == nil {
 		return a.held, nil
@@ -154,20 +154,20 @@ func (a *compositeAcquire) acquire(bound context.Context, try func(context.Conte
 	return nil, a.err
 }
 
-// await pauses, unless it is the first attempt.
+// await pauses, unless it is the first try.
 func (a *compositeAcquire) await(ctx context.Context) bool {
 	if a.tries == 0 {
 		return true
 	}
 	a.tellWaiting(0)
-	call.Sleep(ctx, startOver.pause(a.tries-1))
+	call.Sleep(ctx, tryPauses.pause(a.tries-1))
 	return ctx.Err() == nil
 }
 
-// attempt asks for all parts once.
-func (a *compositeAcquire) attempt(ctx context.Context) (again bool) {
+// try asks for all parts once.
+func (a *compositeAcquire) try(ctx context.Context) (again bool) {
 	a.tries++
-	a.held, again, a.err = a.try(ctx)
+	a.held, again, a.err = a.tryParts(ctx)
 	return again && a.err != nil
 }
 

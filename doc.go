@@ -18,14 +18,14 @@
 // # Which lock
 //
 //   - [Mutex]: one owner at a time. With [Fenced], each hold has a token that grows, for
-//     a resource that refuses old ones.
-//   - [FairMutex]: the same, first come, first served, over all processes.
+//     a resource that refuses old ones. From [Client.NewFairMutex]: first come, first
+//     served, over all processes.
 //   - [RWMutex]: many readers or one writer.
 //   - [PermitSemaphore]: at most n at a time; the permits of a crashed process come back.
 //   - [UnleasedSemaphore]: n permits that nobody holds; those of a crashed process do not.
 //   - [Latch]: wait until others have counted down to zero.
 //   - [MultiLock]: several locks, all or none.
-//   - [RedLock]: one lock on more than half of several servers.
+//   - [NewRedLock]: one lock on more than half of several servers, a [MultiLock], too.
 //
 // [Do] runs a function under a lock, and [Lead] runs it on one of several candidates for
 // as long as that one leads.

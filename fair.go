@@ -2,9 +2,9 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/internal/protocol"
 
-// FairMutex is a [Mutex] whose waiters come first, first served, over all
-// processes. Get one from [Client.NewFairMutex]. All methods are safe for
-// concurrent use.
+// NewFairMutex returns a [Mutex] that is fair: waiters of all processes come first,
+// first served. It does no I/O. What names there are, [Client.NewMutex] says. The
+// options are [NonReentrant] and [Fenced].
 //
 // Lock takes the last place in a line that stands in Redis, and keeps it until it
 // is let in or returns; Inspect shows its first thousand places. TryLock never
@@ -21,22 +21,15 @@ import "github.com/holdfast-go/holdfast/internal/protocol"
 // after a third of the client's timeout, so a [WithTimeout] beyond 20 s can cost a
 // place.
 //
-// In Redis it is the hash of a Mutex, and beside it the line: a list at
+// In Redis it is the hash of every Mutex, and beside it the line: a list at
 // redisson_lock_queue:{name}, and the times until which Redisson believes in each
 // waiter at redisson_lock_timeout:{name}; those of holdfast's own waiters stand in
 // holdfast_lock_waiting:{name} in addition. Whoever is next is told on a channel of
-// its own, redisson_lock__channel:{name}:owner. Redisson: RFairLock, with
-// [NonReentrant] the lock of that name. Waiters of both stand in one line. A plain
-// Mutex of the same name respects the holder but not the line, and should not be
-// used beside it.
-type FairMutex struct {
-	lock
-}
-
-// NewFairMutex returns the fair lock of the given name. It does no I/O. What names
-// there are, [Client.NewMutex] says. The options are [NonReentrant] and [Fenced].
-// Redisson: getFairLock.
-func (c *Client) NewFairMutex(name string, options ...FairOption) *FairMutex {
+// its own, redisson_lock__channel:{name}:owner. Waiters of holdfast and Redisson
+// stand in one line. A Mutex of the same name from NewMutex respects the holder but
+// not the line, and should not be used beside it. Redisson: getFairLock, with
+// [NonReentrant] getNonReentrantFairLock.
+func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	config := kindOptions(options)
-	return &FairMutex{lock{newKind(c, name, "fair", protocol.Fair{Mutex: config.mutex(name)}, config)}}
+	return &Mutex{lock{newKind(c, name, "fair", protocol.Fair{Mutex: config.mutex(name)}, config)}}
 }

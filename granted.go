@@ -11,7 +11,7 @@ import (
 // This file turns a granted acquire into a hold.
 
 // granted makes the hold, or says why the grant cannot be trusted, and has it released in
-// the background. Op is held, and freed or passed on.
+// the background. changeSem is held, and freed or passed on.
 func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s, c := a.state, a.client
 	now := time.Now()
@@ -41,7 +41,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s.mu.Unlock()
 	s.ref() // the hold's
 	s.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
-	s.freeOp()
+	s.freeChangeSem()
 	return &h.Hold, nil
 }
 

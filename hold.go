@@ -51,8 +51,7 @@ type holding interface {
 	client() *Client
 }
 
-// Name returns the lock's name; of a hold of several locks, that of the
-// [MultiLock] or [RedLock].
+// Name returns the lock's name; of a hold of several locks, that of the [MultiLock].
 func (h *Hold) Name() string { return h.name }
 
 // Owner returns who holds the lock. Several locks have one owner if all are of one
@@ -69,7 +68,7 @@ func (h *Hold) Token() int64 { return h.token }
 
 // Parts returns the holds that a hold of several locks is made of, for example
 // to read their fencing tokens; those of a [MultiLock] in the order of its name,
-// those of a [RedLock] in the order in which they were acquired. It returns nil for a
+// those of one from [NewRedLock] in the order in which they were acquired. It returns nil for a
 // hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
 func (h *Hold) Parts() []*Hold { return h.held.parts() }
 

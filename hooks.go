@@ -50,7 +50,7 @@ type Event struct {
 	Owner Owner
 	// Token is the hold's fencing token, if it has one.
 	Token int64
-	// Ahead is how many of this process wait for the lock already; 0 for a [FairMutex], whose
+	// Ahead is how many of this process wait for the lock already; 0 for a fair lock, whose
 	// line is in Redis. Only for OnWait.
 	Ahead int
 	// Waited is how long the acquire took. Only for OnAcquire and OnRefuse.

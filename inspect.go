@@ -17,8 +17,7 @@ import (
 // Inspect returns; ask it, instead of Redis once more. What a kind does not have is
 // zero.
 type State struct {
-	// Name is the name of the lock; of several locks, that of the [MultiLock] or
-	// [RedLock].
+	// Name is the name of the lock; of several locks, that of the [MultiLock].
 	Name string
 	// Holders are who holds it; none if it is free. Each permit that is held is one, with
 	// its id as the owner. Those of several locks are in Parts.
@@ -39,8 +38,8 @@ type State struct {
 	Available int
 	// Remaining is the count of a [Latch].
 	Remaining int
-	// Parts are the states of several locks: of a [MultiLock] in the order of its name, of a
-	// [RedLock] as they were given to it.
+	// Parts are the states of several locks: of a [MultiLock] in the order of its name, of
+	// one from [NewRedLock] as they were given to it.
 	Parts []State
 
 	need int // how many parts count; 0: it is one lock
@@ -180,7 +179,7 @@ type takeable interface {
 }
 
 // force takes a lock from whoever holds it, and reports whether anybody did. It
-// asks who that is first, so that an attempt that comes late does not hit the next.
+// asks who that is first, so that a delayed attempt does not hit the next holder.
 func force(ctx context.Context, k *kind, l takeable) (bool, error) {
 	ctx, stop := k.client.withinTimeout(ctx)
 	defer stop()

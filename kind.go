@@ -16,10 +16,10 @@ type kind struct {
 	client  *Client
 	name    string
 	invalid error // why it cannot be used, or nil
-	// waits builds the requests to acquire it and to release it; lock is the same value
-	// with the other requests of a lock, or nil if the kind has no holds.
-	waits protocol.Waitable
-	lock  protocol.Lock
+	// requests builds the requests to acquire it and to release it; lockRequests is the
+	// same value with the other requests of a lock, or nil if the kind has no holds.
+	requests     protocol.Waitable
+	lockRequests protocol.Lock
 	// class is which counts in Redis are meant: kinds of one class are the same
 	// lock, and an owner has one state at it.
 	class string
@@ -27,8 +27,8 @@ type kind struct {
 	renewals any
 	// channel is where all waiters hear of releases; empty if there is none for all.
 	channel string
-	// place is the [heldKey] of its holders in contexts.
-	place any
+	// contextKey is the [heldKey] under which contexts have its holders.
+	contextKey any
 	// otherSide is the class in which the same owner may hold the lock, too. Then it
 	// must not queue behind those who wait for it to leave.
 	otherSide string
@@ -60,15 +60,15 @@ type kind struct {
 
 // newKind returns a kind with what all have in common. Its name has been
 // checked, and its options have.
-func newKind(c *Client, name, class string, waits protocol.Waitable, config kindConfig) *kind {
-	k := &kind{client: c, name: name, class: class, queue: class, config: config, waits: waits, invalid: config.invalid}
-	if k.lock, _ = waits.(protocol.Lock); k.lock != nil {
+func newKind(c *Client, name, class string, requests protocol.Waitable, config kindConfig) *kind {
+	k := &kind{client: c, name: name, class: class, queue: class, config: config, requests: requests, invalid: config.invalid}
+	if k.lockRequests, _ = requests.(protocol.Lock); k.lockRequests != nil {
 		k.renewals = groupOf(k)
 	}
-	if waits != nil && waits.Channel("a") == waits.Channel("b") {
-		k.channel = waits.Channel("")
+	if requests != nil && requests.Channel("a") == requests.Channel("b") {
+		k.channel = requests.Channel("")
 	}
-	k.place = heldKeyOf(k)
+	k.contextKey = heldKeyOf(k)
 	if err := protocol.CheckName(name); err != nil {
 		k.invalid = fmt.Errorf("holdfast: %w name: %.80q: %w", ErrInvalid, name, err)
 	}
@@ -86,7 +86,7 @@ func (k *kind) label() string {
 func (k *kind) queueFor(owner string) (q waitqueue.Key) {
 	q = waitqueue.Key{Kind: k.queue, Name: k.name, Channel: k.channel}
 	if q.Channel == "" {
-		q.Channel = k.waits.Channel(owner)
+		q.Channel = k.requests.Channel(owner)
 	}
 	return q
 }
@@ -101,7 +101,7 @@ func (k *kind) op() string {
 
 // canHold refuses what only locks can do that one owner holds.
 func (k *kind) canHold(config lockConfig) error {
-	if config.retained() > 0 && (k.lock == nil || k.lock.Retain("", 0, "", 0).IsZero()) {
+	if config.retained() > 0 && (k.lockRequests == nil || k.lockRequests.Retain("", 0, "", 0).IsZero()) {
 		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, k.name)
 	}
 	return nil

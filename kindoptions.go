@@ -4,18 +4,12 @@ import (
 	"time"
 )
 
-// A MutexOption sets something for a [Mutex]. Options are not in Redis: use the same
-// ones wherever a lock of one name is used. One that makes no sense makes every
-// call return [ErrInvalid].
+// A MutexOption sets something for a [Mutex] from [Client.NewMutex]. Options are not in
+// Redis: use the same ones wherever a lock of one name is used. One that makes no sense
+// makes every call return [ErrInvalid].
 type MutexOption interface {
 	kindOption
 	ofMutex()
-}
-
-// A FairOption sets something for a [FairMutex], as a [MutexOption] does for a Mutex.
-type FairOption interface {
-	kindOption
-	ofFair()
 }
 
 // An RWOption sets something for an [RWMutex], as a [MutexOption] does for a Mutex.
@@ -24,10 +18,9 @@ type RWOption interface {
 	ofRW()
 }
 
-// An AnyMutexOption sets something for a [Mutex], a [FairMutex] or an [RWMutex].
+// An AnyMutexOption sets something for any [Mutex], a fair one included, or an [RWMutex].
 type AnyMutexOption interface {
 	MutexOption
-	FairOption
 	RWOption
 }
 
@@ -55,7 +48,6 @@ func (rwOption) ofRW() {}
 
 func (o anyOption) applyKind(c *kindConfig) error { return o(c) }
 func (anyOption) ofMutex()                        {}
-func (anyOption) ofFair()                         {}
 func (anyOption) ofRW()                           {}
 
 func (o tokenOption) applyToken(c *kindConfig) error { return o(c) }

@@ -13,8 +13,8 @@ import (
 // to last for the next pause to be short again.
 const longestCampaignPause = 10 * time.Second
 
-// campaigns are the pauses between two campaigns that have failed.
-var campaigns = backoff{100 * time.Millisecond, longestCampaignPause}
+// campaignPauses are those between two campaigns that have failed.
+var campaignPauses = backoff{100 * time.Millisecond, longestCampaignPause}
 
 // Lead makes its caller one of several candidates, of whom one at a time leads: whoever
 // holds l. It waits for the lock, calls f with the hold and its context, and gives the
@@ -41,9 +41,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	case *PermitSemaphore:
 		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label()
 	case *MultiLock:
-		label = "multi"
-	case *RedLock:
-		label = "redlock"
+		label = l.label
 	default:
 		if k := singleKind(l); k != nil {
 			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label()
@@ -51,9 +49,9 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	}
 	for failed := 0; ; failed++ {
 		began := time.Now()
-		over, err := campaign(ctx, l, f, options)
+		done, err := campaign(ctx, l, f, options)
 		switch {
-		case over:
+		case done:
 			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -61,7 +59,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 			failed = 0
 		}
 		hooks.tell(ctx, onError, Event{Name: l.Name(), Kind: label, Err: err})
-		call.Sleep(ctx, campaigns.pause(failed))
+		call.Sleep(ctx, campaignPauses.pause(failed))
 	}
 }
 
@@ -82,7 +80,7 @@ func (s *stopped) Unwrap() error { return s.err }
 
 // campaign waits for the lock and leads once. It reports whether there is to be no other
 // campaign, whatever comes of ctx.
-func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options []TryOption) (over bool, err error) {
+func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options []TryOption) (done bool, err error) {
 	waiting := make([]LockOption, len(options))
 	for i, option := range options {
 		if option == nil {
@@ -92,7 +90,7 @@ func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *H
 	}
 	hold, err := l.Lock(ctx, waiting...)
 	if err != nil {
-		var failed *BackendError // of a RedLock, some of whose clients may be closed
+		var failed *BackendError // of one from NewRedLock, some of whose clients may be closed
 		return !errors.As(err, &failed) &&
 			(errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant)), err
 	}

@@ -15,7 +15,7 @@ func (l *lock) Name() string { return l.kind.name }
 
 // Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
 // out. Waiters of one process come first, first served; between processes it is
-// whoever asks first, and with a [FairMutex] who came first.
+// whoever asks first, and with [Client.NewFairMutex] who came first.
 //
 // The hold gets an owner of its own, so goroutines that share the lock exclude each
 // other. Under the context of a hold of the same lock it is nested in that hold:
@@ -68,7 +68,7 @@ func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*H
 // matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked, isHeldByThread, getHoldCount and
 // remainTimeToLive are one call each.
 func (l *lock) Inspect(ctx context.Context) (State, error) {
-	found, _, err := fetchState(ctx, l.kind, l.kind.lock.Inspect())
+	found, _, err := fetchState(ctx, l.kind, l.kind.lockRequests.Inspect())
 	return found.only(l.kind.mode), err
 }
 
@@ -81,7 +81,7 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 // [ErrLocked] if it changes hands faster than it can be taken.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, l.kind, l.kind.lock)
+	return force(ctx, l.kind, l.kind.lockRequests)
 }
 
 // single returns the lock's kind. Only locks of one client have this method; see

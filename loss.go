@@ -90,7 +90,7 @@ func (s *ownerState) forget(why error) {
 	forgotten := len(s.holds)
 	s.holds = nil
 	s.setCount(0)
-	unknown := len(s.pending) > 0
+	unknown := len(s.deferred.unknown) > 0
 	s.mu.Unlock()
 	if unknown {
 		s.releaseLater()
@@ -104,7 +104,7 @@ func (s *ownerState) forget(why error) {
 func (s *ownerState) listen(entry *watchdog.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	channel := cmp.Or(s.kind.holderChannel, s.kind.waits.Channel(s.owner.String()))
+	channel := cmp.Or(s.kind.holderChannel, s.kind.requests.Channel(s.owner.String()))
 	if s.entry == entry && s.subscription == nil && channel != "" {
 		watch := s.kind.client.watchdog
 		s.subscription = s.kind.client.hub.Join(channel, func() { watch.Check(entry) })

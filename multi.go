@@ -9,14 +9,21 @@ import (
 	"strings"
 )
 
-// MultiLock is several locks as one: Lock acquires all of them or none. Get one
-// from [NewMultiLock]. All methods are safe for concurrent use.
+// MultiLock is several locks as one. One from [NewMultiLock] is held while all of them
+// are, and its Lock acquires all or none; one from [NewRedLock] is held while more than
+// half of them are. All methods are safe for concurrent use.
 //
-// It is nothing of its own in Redis, only its parts. Redisson: RedissonMultiLock.
+// It is nothing of its own in Redis, only its parts. Redisson: RedissonMultiLock, which
+// RedissonRedLock is, too.
 type MultiLock struct {
 	name    string
-	parts   []part
-	invalid error // why it cannot be used, or nil
+	label   string // for hooks
+	parts   []part // in the order in which they are asked for, or side by side
+	need    int    // how many parts have to live
+	invalid error  // why it cannot be used, or nil
+	// independent says that each part is on a server of its own, which may be away: all
+	// are asked side by side, and need of them decide.
+	independent bool
 }
 
 var _ Locker = (*MultiLock)(nil)
@@ -24,8 +31,8 @@ var _ Locker = (*MultiLock)(nil)
 // part is one lock of several.
 type part struct {
 	Locker
-	// kind is its own; nil if it is not one lock of one client: a [RedLock], or a
-	// Locker from elsewhere.
+	// kind is its own; nil if it is not one lock of one client: one from [NewRedLock],
+	// or a Locker from elsewhere.
 	kind *kind
 	// tied says that the one before it cannot be told from it by name, as with
 	// locks of one name on two servers: another process may have the two in the
@@ -34,7 +41,7 @@ type part struct {
 }
 
 // NewMultiLock returns several locks as one: of any kinds and clients, other
-// multi-locks and RedLocks included. It does no I/O.
+// multi-locks and those from [NewRedLock] included. It does no I/O.
 //
 // Whatever order they are given in, they are acquired in the order of their
 // names, and of one name those that exclude others before those that are shared.
@@ -46,13 +53,14 @@ type part struct {
 // Without a lock, or with one that is nil, every call returns
 // [ErrInvalid]. Redisson: RedissonClient.getMultiLock.
 func NewMultiLock(lockers ...Locker) *MultiLock {
-	m := &MultiLock{}
+	m := &MultiLock{label: "multi"}
 	if len(lockers) == 0 {
-		m.invalid = fmt.Errorf("holdfast: %w argument: a multi-lock of no locks", ErrInvalid)
+		m.refuse("a multi-lock of no locks")
 	}
 	for _, l := range lockers {
 		m.add(l)
 	}
+	m.need = len(m.parts)
 	slices.SortStableFunc(m.parts, part.compare)
 	names := make([]string, len(m.parts))
 	for i, p := range m.parts {
@@ -66,23 +74,27 @@ func NewMultiLock(lockers ...Locker) *MultiLock {
 // add adds a locker's parts, unless they are there already.
 func (m *MultiLock) add(l Locker) {
 	if isNil(l) {
-		m.invalid = cmp.Or(m.invalid, fmt.Errorf("holdfast: %w argument: a multi-lock of a lock that is nil", ErrInvalid))
+		m.refuse("a multi-lock of a lock that is nil")
 		return
 	}
-	switch l := l.(type) {
-	case *MultiLock:
-		m.invalid = cmp.Or(m.invalid, l.invalid)
-		for _, p := range l.parts {
-			m.add(p.Locker)
+	if several, ok := l.(*MultiLock); ok {
+		m.invalid = cmp.Or(m.invalid, several.invalid)
+		if !several.independent {
+			for _, p := range several.parts {
+				m.add(p.Locker)
+			}
+			return
 		}
-		return
-	case *RedLock:
-		m.invalid = cmp.Or(m.invalid, l.invalid)
 	}
 	p := part{Locker: l, kind: singleKind(l)}
 	if !slices.ContainsFunc(m.parts, p.same) {
 		m.parts = append(m.parts, p)
 	}
+}
+
+// refuse notes why it cannot be used.
+func (m *MultiLock) refuse(reason string) {
+	m.invalid = cmp.Or(m.invalid, fmt.Errorf("holdfast: %w argument: %s", ErrInvalid, reason))
 }
 
 // compare puts parts in order. All that it goes by is the same in every process.
@@ -108,14 +120,14 @@ func (p part) rank() (rank int, class string) {
 // same reports whether two parts are one lock.
 func (p part) same(q part) bool {
 	if p.kind == nil || q.kind == nil {
-		red, ok := p.Locker.(*RedLock)
-		return ok && q.Locker == Locker(red)
+		several, ok := p.Locker.(*MultiLock)
+		return ok && q.Locker == Locker(several)
 	}
 	return p.kind.client == q.kind.client && p.compare(q) == 0
 }
 
 // Name returns the names of its locks, in the order in which they are acquired,
-// with a + between them.
+// with a + between them. Of one from [NewRedLock] it is each name once, so mostly one.
 func (m *MultiLock) Name() string { return m.name }
 
 // Lock acquires every lock, waiting until all are acquired, ctx ends, or [Wait] runs
@@ -137,6 +149,9 @@ func (m *MultiLock) Name() string { return m.name }
 // lock that could not be had: a [*LockedError] says which one, and who holds it.
 // If one is lost while others are waited for, Lock starts over.
 //
+// A lock from [NewRedLock] asks all servers side by side and needs a quorum; what that
+// means is said there.
+//
 // Redisson: RedissonMultiLock.lock, lockInterruptibly, and tryLock with a wait
 // time.
 func (m *MultiLock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
@@ -146,7 +161,8 @@ func (m *MultiLock) Lock(ctx context.Context, options ...LockOption) (*Hold, err
 // TryLock is Lock without waiting: it asks once for each lock, and gives back
 // what it has got when one is refused. Each question takes as long as that lock's
 // own TryLock at most, and giving back as long as the client's timeout
-// ([WithTimeout]). Redisson: RedissonMultiLock.tryLock without a wait time.
+// ([WithTimeout]). One from [NewRedLock] asks side by side, and returns within the
+// longest timeout of its clients. Redisson: RedissonMultiLock.tryLock without a wait time.
 func (m *MultiLock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
 	return m.acquire(ctx, toTry(options))
 }
@@ -162,15 +178,15 @@ func (m *MultiLock) Inspect(ctx context.Context) (State, error) {
 	for i, p := range m.parts {
 		lockers[i] = p.Locker
 	}
-	return inspectAll(ctx, m.name, lockers, len(lockers))
+	return inspectAll(ctx, m.name, lockers, m.need)
 }
 
 // kinds are those of all its parts.
 func (m *MultiLock) kinds() []*kind {
 	var all []*kind
 	for _, p := range m.parts {
-		if red, ok := p.Locker.(*RedLock); ok {
-			all = append(all, red.kinds...)
+		if several, ok := p.Locker.(*MultiLock); ok {
+			all = append(all, several.kinds()...)
 		} else if p.kind != nil {
 			all = append(all, p.kind)
 		}
@@ -191,22 +207,25 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 		}
 	}
 	checked := config
-	checked.renewFirst = true // a fixed lease is renewed until all parts are acquired
-	a, err := newCompositeAcquire(ctx, m.name, "multi", m.kinds(), checked)
+	checked.renewFirst = config.renewFirst || !m.independent // a fixed lease is renewed until all parts are acquired
+	a, err := newCompositeAcquire(ctx, m.name, m.label, m.kinds(), checked)
 	if err != nil {
 		return nil, err
 	}
 	a.config = config
 	bound, stop := a.bound()
 	defer stop()
-	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) { return m.attempt(ctx, a) })
+	if m.independent {
+		return m.acquireQuorum(bound, a)
+	}
+	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) { return m.tryInOrder(ctx, a) })
 }
 
-// attempt acquires all parts and hands the hold out, or gives back what it has
+// tryInOrder acquires all parts, one after another, and hands the hold out, or gives back what it has
 // got. Again says that it is worth starting over: a part was lost while others
 // were waited for, or one that is not to be waited for was refused.
-func (m *MultiLock) attempt(bound context.Context, a *compositeAcquire) (held *Hold, again bool, err error) {
-	c := newComposite(a.caller, m.name, a.kind, nil, a.owners, len(m.parts), len(m.parts), a.config)
+func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held *Hold, again bool, err error) {
+	c := newComposite(a.caller, m.name, a.kind, nil, a.owners, len(m.parts), m.need, a.config)
 	err = m.acquireParts(bound, a, c)
 	if err == nil && c.handOut(a.started) {
 		return c.Hold, false, nil

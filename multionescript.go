@@ -26,7 +26,7 @@ func (m *MultiLock) inOneScript(a *compositeAcquire, c *composite) (done bool, e
 		c.join(part)
 	}
 	// One at a time can be waited for.
-	wait := !a.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOpTaken))
+	wait := !a.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOwnerBusy))
 	if err != nil && !wait {
 		refused := kinds[0]
 		var locked *LockedError
@@ -61,8 +61,8 @@ func (m *MultiLock) oneScript() ([]*kind, bool) {
 	return kinds, true
 }
 
-// errOpTaken: another call of this owner is under way at one of the locks.
-var errOpTaken = errors.New("another call of this owner is under way")
+// errOwnerBusy: another call of this owner is under way at one of the locks.
+var errOwnerBusy = errors.New("another call of this owner is under way")
 
 // acquireAll takes all locks, or none, in one script. With an error it may
 // return holds that are to be given back.
@@ -85,7 +85,7 @@ func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfi
 				a.state.reconcile(cleanup{})
 			}
 			if errors.Is(err, call.ErrNoAnswer) {
-				err = errors.Join(err, errOpTaken)
+				err = errors.Join(err, errOwnerBusy)
 			}
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfi
 type acquisitions []*acquisition
 
 // run asks Redis until there is an answer, and returns the changes that were asked
-// for. All ops are held.
+// for. All changeSems are held.
 func (all acquisitions) run() (res call.Result, changes []change) {
 	c := all[0].client
 	request, changes, err := all.build()
@@ -156,7 +156,7 @@ func (all acquisitions) which(res call.Result, at int) (int, error) {
 	return int(n) - 1, err
 }
 
-// conclude makes of the last answer what each lock's caller gets. All ops are
+// conclude makes of the last answer what each lock's caller gets. All changeSems are
 // held, and freed or passed on.
 func (all acquisitions) conclude(res call.Result, changes []change) ([]*Hold, error) {
 	var holds []*Hold

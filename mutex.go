@@ -3,14 +3,15 @@ package holdfast
 import "github.com/holdfast-go/holdfast/internal/protocol"
 
 // Mutex is a reentrant lock: one owner holds it, as often as it likes. Get one
-// from [Client.NewMutex]; make as many of one name as you like, they are the
-// same lock. All methods are safe for concurrent use.
+// from [Client.NewMutex], or from [Client.NewFairMutex] if waiters of all processes
+// come first, first served. Make as many of one name as you like, they are the same
+// lock; but do not use both kinds under one name. All methods are safe for concurrent
+// use.
 //
 // In Redis it is a hash at the lock's name, with the owner as its field and the
-// number of holds as the value, that expires with the lease. Releases are
-// announced on redisson_lock__channel:{name}. Redisson: RLock; with [Fenced]
-// RFencedLock, with [Polling] the spin lock, with [NonReentrant] the lock of
-// that name.
+// number of holds as the value, that expires with the lease. Redisson: RLock, which
+// is what its getLock and getFairLock return; with [Fenced] RFencedLock, with [Polling]
+// the spin lock, with [NonReentrant] the lock of that name.
 type Mutex struct {
 	lock
 }
@@ -18,8 +19,10 @@ type Mutex struct {
 // NewMutex returns the lock of the given name. It does no I/O. A name has 1 to
 // 1,024 bytes, and either no braces or one pair around at least one character,
 // which then chooses the cluster slot; with any other name every call returns
-// [ErrInvalid]. The options are [NonReentrant], [Fenced] and [Polling]. Redisson:
-// getLock.
+// [ErrInvalid]. The options are [NonReentrant], [Fenced] and [Polling].
+//
+// Among processes, whoever asks first after a release gets the lock. Releases are
+// announced on redisson_lock__channel:{name}. Redisson: getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := kindOptions(options)
 	k := newKind(c, name, "mutex", config.mutex(name), config)

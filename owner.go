@@ -116,8 +116,8 @@ func (s *ownerScope) get() (Owner, bool) {
 	return s.owner, true
 }
 
-// heldKeyOf is the lock's place in contexts. The two sides of a read-write lock have
-// one place, since its writer may read.
+// heldKeyOf is the lock's key in contexts. The two sides of a read-write lock have one,
+// since its writer may read.
 func heldKeyOf(k *kind) heldKey {
 	return heldKey{k.client, k.name, min(k.class, cmp.Or(k.otherSide, k.class))}
 }
@@ -127,7 +127,7 @@ func heldKeyOf(k *kind) heldKey {
 // that was lost has, and the error says why it was.
 func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	held, _ := ctx.Value(k.place).(*heldBy)
+	held, _ := ctx.Value(k.contextKey).(*heldBy)
 	for ; held != nil && held.scope == scope; held = held.outer {
 		if held.hold == nil {
 			return held.owner, true, nil
@@ -143,21 +143,21 @@ func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 // heldIn returns a context that says who holds the lock, for as long as hold lasts.
 func heldIn(ctx context.Context, k *kind, owner Owner, hold *Hold) context.Context {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	outer, _ := ctx.Value(k.place).(*heldBy)
-	return &heldContext{ctx, k.place, heldBy{owner, scope, hold, outer}}
+	outer, _ := ctx.Value(k.contextKey).(*heldBy)
+	return &heldContext{ctx, k.contextKey, heldBy{owner, scope, hold, outer}}
 }
 
 // heldContext is a context with who holds one lock.
 type heldContext struct {
 	context.Context
 
-	place any
-	held  heldBy
+	key  any
+	held heldBy
 }
 
 // Value returns who holds the lock, or what the context has that it was made from.
 func (c *heldContext) Value(key any) any {
-	if key == c.place {
+	if key == c.key {
 		return &c.held
 	}
 	return c.Context.Value(key)

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -19,10 +17,10 @@ type ownerState struct {
 	kind  *kind
 	owner Owner
 
-	// op is taken by whoever asks Redis for a change on behalf of this owner at
-	// this lock, until it is known what came of it. So changes come one after
-	// another, and an old one cannot undo a newer one.
-	op chan struct{}
+	// changeSem is a semaphore of one. Whoever asks Redis for a change on behalf of this
+	// owner at this lock takes it, and keeps it until it is known what came of that. So
+	// changes come one after another, and an old one cannot undo a newer one.
+	changeSem chan struct{}
 
 	refs int // guarded by Client.mu
 
@@ -34,13 +32,10 @@ type ownerState struct {
 	count int
 	// fewer is closed when count falls; nil if nobody waits for that.
 	fewer chan struct{}
-	// pending are unanswered attempts of granted acquires. While the hold lasts they
-	// find another count and do nothing. After its release they could acquire or wait
-	// again, so reconcile waits for them then. stood is the highest count that they
-	// could set; leave removes the waiter.
-	pending      []*call.Attempt
-	stood        int
-	leave        script.Request
+	// deferred is what there is to clean up after granted acquires some of whose attempts
+	// were not answered. While the hold lasts these find another count and do nothing.
+	// After its release they could acquire or wait again, so reconcile waits for them then.
+	deferred     cleanup
 	lost         error                // why the holds are lost; nil while they are not
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
@@ -71,7 +66,7 @@ func stateOf(k *kind, owner Owner) *ownerState {
 	defer c.mu.Unlock()
 	s := c.states[key]
 	if s == nil {
-		s = &ownerState{kind: k, owner: owner, op: make(chan struct{}, 1)}
+		s = &ownerState{kind: k, owner: owner, changeSem: make(chan struct{}, 1)}
 		s.holds = s.one[:0]
 		c.states[key] = s
 	}
@@ -108,38 +103,38 @@ func (s *ownerState) unref() {
 	}
 }
 
-// takeOp waits for the right to ask Redis for a change. It returns the
+// takeChangeSem waits for the right to ask Redis for a change. It returns the
 // context's cause if ctx ends first.
-func (s *ownerState) takeOp(ctx context.Context) error {
-	if s.tryOp() {
+func (s *ownerState) takeChangeSem(ctx context.Context) error {
+	if s.tryChangeSem() {
 		return nil
 	}
 	select {
-	case s.op <- struct{}{}:
+	case s.changeSem <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// tryOp is takeOp without waiting: it reports whether the right was free.
-func (s *ownerState) tryOp() bool {
+// tryChangeSem is takeChangeSem without waiting: it reports whether it was free.
+func (s *ownerState) tryChangeSem() bool {
 	select {
-	case s.op <- struct{}{}:
+	case s.changeSem <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-func (s *ownerState) freeOp() { <-s.op }
+func (s *ownerState) freeChangeSem() { <-s.changeSem }
 
 // change is one to ask Redis for: the count of the owner before and after. A
 // release finds from counts at most.
 type change struct{ from, to int }
 
 // oneMoreCount is the change that one hold more needs. It reports false if something has
-// to be given back first. Op is held, but holds may be unlocked at any time.
+// to be given back first. changeSem is held, but holds may be unlocked at any time.
 func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +223,7 @@ func (s *ownerState) mayHave(count int) {
 }
 
 // awaitSurplus waits until what is not handed out is given back by somebody else,
-// or may be by the caller, who then has op. It returns the context's cause if ctx
+// or may be by the caller, who then has changeSem. It returns the context's cause if ctx
 // ends first.
 func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 	for {
@@ -243,7 +238,7 @@ func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 		fewer := s.fewer
 		s.mu.Unlock()
 		select {
-		case s.op <- struct{}{}:
+		case s.changeSem <- struct{}{}:
 			return true, nil
 		case <-fewer:
 		case <-ctx.Done():
@@ -260,22 +255,15 @@ func (s *ownerState) deferCleanup(todo cleanup) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending = append(s.pending, todo.unknown...)
-	s.stood = max(s.stood, todo.stood)
-	if !todo.leave.IsZero() {
-		s.leave = todo.leave
-	}
+	s.deferred = s.deferred.and(todo)
 }
 
 // withDeferred returns todo with what deferCleanup has kept, and forgets that.
 func (s *ownerState) withDeferred(todo cleanup) cleanup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	todo.unknown, todo.stood = slices.Concat(todo.unknown, s.pending), max(todo.stood, s.stood)
-	if todo.leave.IsZero() {
-		todo.leave = s.leave
-	}
-	s.pending, s.stood, s.leave = nil, 0, script.Request{}
+	todo = s.deferred.and(todo)
+	s.deferred = cleanup{}
 	return todo
 }
 

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -16,11 +17,11 @@ import (
 // any time.
 
 // unlock gives back what is not handed out, and waits until that is done. Whoever
-// has op may do it: what it keeps op for after that concerns the next acquire only.
+// has changeSem may do it: what it is kept for after that concerns the next acquire only.
 // A lock that is found gone was lost, unless its deadline has passed since the hold
 // ended.
 func (s *ownerState) unlock(deadline time.Time) error {
-	if s.tryOp() { // as mostly: nothing of this owner's is under way
+	if s.tryChangeSem() { // as mostly: nothing of this owner's is under way
 		return s.giveBack(context.Background(), deadline)
 	}
 	ctx, cancel := s.kind.client.withinTimeout(s.kind.client.life)
@@ -36,7 +37,7 @@ func (s *ownerState) unlock(deadline time.Time) error {
 	return s.lostBefore(deadline)
 }
 
-// giveBack gives back what is not handed out. The caller has taken op; giveBack
+// giveBack gives back what is not handed out. The caller has taken changeSem; giveBack
 // frees it, now or once nothing old can interfere any more.
 func (s *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
 	c := s.kind.client
@@ -74,12 +75,12 @@ func (s *ownerState) release(ch change) script.Request {
 	s.mu.Unlock()
 	if rest := time.Until(retainedUntil); ch.to == 0 && rest > 0 {
 		nobody := c.NewOwner()
-		if retain := s.kind.lock.Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
+		if retain := s.kind.lockRequests.Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
 			c.detached.add(s.kind, nobody, retainedUntil)
 			return retain
 		}
 	}
-	return s.kind.waits.Release(s.owner.String(), ch.from, ch.to)
+	return s.kind.requests.Release(s.owner.String(), ch.from, ch.to)
 }
 
 // released puts the answer to a release into effect. None is held when one was
@@ -102,14 +103,14 @@ func (s *ownerState) lostBefore(deadline time.Time) error {
 	return s.whyLost()
 }
 
-// releaseLater gives back in the background what is not handed out, once op is
-// free.
+// releaseLater gives back in the background what is not handed out, once
+// changeSem is free.
 func (s *ownerState) releaseLater() {
 	c := s.kind.client
 	s.ref()
 	if !c.tasks.Go(func() {
 		defer s.unref()
-		if s.takeOp(c.life) == nil {
+		if s.takeChangeSem(c.life) == nil {
 			s.reconcile(cleanup{release: true})
 		}
 	}) {
@@ -131,7 +132,18 @@ type cleanup struct {
 	leave script.Request
 }
 
-// reconcile frees op once nothing that was asked for earlier can take effect any
+// and is what both have to do.
+func (c cleanup) and(other cleanup) cleanup {
+	c.unknown = slices.Concat(c.unknown, other.unknown)
+	c.stood = max(c.stood, other.stood)
+	c.release = c.release || other.release
+	if !other.leave.IsZero() {
+		c.leave = other.leave
+	}
+	return c
+}
+
+// reconcile frees changeSem once nothing that was asked for earlier can take effect any
 // more.
 //
 // It returns at once; what there is to wait for is waited for in the background,
@@ -139,16 +151,16 @@ type cleanup struct {
 func (s *ownerState) reconcile(todo cleanup) {
 	todo = s.withDeferred(todo)
 	if len(todo.unknown) == 0 && !todo.release && todo.leave.IsZero() {
-		s.freeOp()
+		s.freeChangeSem()
 		return
 	}
 	s.ref()
 	if !s.kind.client.tasks.Go(func() {
 		defer s.unref()
-		defer s.freeOp()
+		defer s.freeChangeSem()
 		s.reconcileInBackground(todo)
 	}) {
-		s.freeOp()
+		s.freeChangeSem()
 		s.unref()
 	}
 }
@@ -171,15 +183,15 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 		asked, unknown := s.releaseSurplus()
 		_, more := c.calls.Outcomes(unknown)
 		loose = append(loose, more...)
-		// The answer has told what time it is there, and so when this is over.
-		over := c.calls.Over(loose)
-		if !ran || asked.IsZero() || !asked.Before(over) {
+		// The answer has told what time it is there, and so when the limits have passed.
+		end := c.calls.Over(loose)
+		if !ran || asked.IsZero() || !asked.Before(end) {
 			return
 		}
 		// A send that was held up may still arrive. Only after its limit is it
 		// certain that what is asked for then is the last word. If that is far off,
 		// what has come until then is given back.
-		c.calls.SleepUntil(c.life, over)
+		c.calls.SleepUntil(c.life, end)
 		if c.life.Err() != nil {
 			return
 		}
@@ -189,50 +201,56 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 // leaveQueue removes a waiter that has given up from Redis. It stops trying after
 // protocol.Reservation: by then the waiter has expired there.
 func (s *ownerState) leaveQueue(leave script.Request) {
-	if leave.IsZero() {
+	c := s.kind.client
+	if leave.IsZero() || c.life.Err() != nil {
 		return
 	}
-	c := s.kind.client
-	var unknown []*call.Attempt
-	defer func() { c.calls.Outlast(c.life, unknown) }()
-	for end := time.Now().Add(protocol.Reservation); c.life.Err() == nil; {
-		res := c.calls.Do(c.life, leave)
-		unknown = append(unknown, res.Unknown...)
-		switch {
-		case res.Err == nil:
-			return
-		case !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(s.kind, s.owner, backendError("leave", s.kind.name, res))
-			return
-		}
-	}
+	_, unknown := repeat(s.kind, s.owner, "leave", time.Now().Add(protocol.Reservation), func() script.Request { return leave })
+	c.calls.Outlast(c.life, unknown)
 }
 
 // releaseSurplus releases the counts that no hold needs, and repeats that until Redis
 // answers or the key has expired. It returns when the answered attempt was sent (zero if
-// it gave up), and the unanswered attempts. Op is held.
+// it gave up), and the unanswered attempts. changeSem is held.
 func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt) {
-	c, end := s.kind.client, s.gone()
-	for {
-		ch, found := s.surplus()
-		if !found {
-			return time.Now(), unknown
+	var ch change
+	found := false
+	res, unknown := repeat(s.kind, s.owner, "release", s.gone(), func() (request script.Request) {
+		if ch, found = s.surplus(); found {
+			request = s.release(ch)
 		}
-		request := s.release(ch)
-		res := c.calls.Do(c.life, request)
+		return request
+	})
+	switch {
+	case !found:
+		return time.Now(), unknown
+	case res.Err != nil:
+		return time.Time{}, unknown
+	}
+	s.released(res, ch)
+	return res.Sent, unknown
+}
+
+// repeat sends what next returns until Redis answers, end has passed, or there is nothing
+// more to send. What goes wrong is told to the hooks. The attempts are those that were not
+// answered.
+func repeat(k *kind, owner Owner, op string, end time.Time, next func() script.Request) (res call.Result, unknown []*call.Attempt) {
+	c := k.client
+	for request := next(); !request.IsZero(); request = next() {
+		res = c.calls.Do(c.life, request)
 		unknown = append(unknown, res.Unknown...)
-		if untold := untold(s.kind.name, request, res); untold != nil {
-			c.failed(s.kind, s.owner, untold)
+		if untold := untold(k.name, request, res); untold != nil {
+			c.failed(k, owner, untold)
 		}
-		switch {
-		case res.Err == nil:
-			s.released(res, ch)
-			return res.Sent, unknown
-		case !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end):
-			c.failed(s.kind, s.owner, backendError("release", s.kind.name, res))
-			return time.Time{}, unknown
+		if res.Err == nil {
+			break
+		}
+		if !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
+			c.failed(k, owner, backendError(op, k.name, res))
+			break
 		}
 	}
+	return res, unknown
 }
 
 // evict gives back every hold of the owner because the client closes.

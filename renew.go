@@ -22,7 +22,7 @@ type group struct {
 // groupOf returns the renewal group of a lock: its script and, where the server
 // asks for it, its slot.
 func groupOf(k *kind) group {
-	return group{script: k.lock.Renew("", 0, 0).Script, slot: k.client.calls.Slot(k.name)}
+	return group{script: k.lockRequests.Renew("", 0, 0).Script, slot: k.client.calls.Slot(k.name)}
 }
 
 // renewals sends the watchdog's batches.
@@ -68,7 +68,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	for _, one := range batch {
 		s := one.Value.(*ownerState) //nolint:forcetypeassert // the watchdog's values are owners' states
 		s.expect(one.TTL)
-		request := s.kind.lock.Renew(s.owner.String(), s.counts(), one.TTL)
+		request := s.kind.lockRequests.Renew(s.owner.String(), s.counts(), one.TTL)
 		all.Keys = append(all.Keys, request.Keys...)
 		all.Args = append(all.Args, request.Args...)
 	}
@@ -120,7 +120,7 @@ func (s *ownerState) noteRenewal(err error) {
 // lock. If the reply says for how long, too, others may have made that longer, and
 // the deadline moves.
 func (s *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count int64, err error) {
-	found, err := s.kind.lock.ReadRenewal(reply, i)
+	found, err := s.kind.lockRequests.ReadRenewal(reply, i)
 	if err != nil || found.Count == 0 || !found.Lives {
 		return found.Count, err
 	}

@@ -57,7 +57,7 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	reader.shared = true
 	reader.recheckEvery = readRecheck
 	reader.otherSide, writer.otherSide = writer.class, reader.class
-	reader.place, writer.place = heldKeyOf(reader), heldKeyOf(writer)
+	reader.contextKey, writer.contextKey = heldKeyOf(reader), heldKeyOf(writer)
 	reader.mode, writer.mode = "read", "write"
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
@@ -80,7 +80,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 // the primary, once. The errors are those of [Mutex.Inspect]. Redisson has such
 // questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
-	found, _, err := fetchState(ctx, m.kind, m.kind.lock.Inspect())
+	found, _, err := fetchState(ctx, m.kind, m.kind.lockRequests.Inspect())
 	return found, err
 }
 

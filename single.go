@@ -74,7 +74,7 @@ func (h *single) renew(ctx context.Context, entry *watchdog.Entry, d time.Durati
 	s := h.owned
 	c := h.client()
 	s.expect(d)
-	res, err := invoke(ctx, s.kind, "renew", s.kind.lock.Renew(s.owner.String(), s.counts(), d))
+	res, err := invoke(ctx, s.kind, "renew", s.kind.lockRequests.Renew(s.owner.String(), s.counts(), d))
 	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (h *single) leave() (deadline time.Time, held bool, lost, err error) {
 func (h *single) detach() (Owner, error) {
 	s := h.owned
 	c, k := h.client(), s.kind
-	if k.lock.Adopt(protocol.Acquire{}, "").IsZero() {
+	if k.lockRequests.Adopt(protocol.Acquire{}, "").IsZero() {
 		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalid)
 	}
 	if !c.tasks.Begin() { // Close has given it back
@@ -195,10 +195,10 @@ func (h *single) detach() (Owner, error) {
 	defer c.tasks.End()
 	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
-	if err := s.takeOp(ctx); err != nil {
+	if err := s.takeChangeSem(ctx); err != nil {
 		return Owner{}, notQuiet(s)
 	}
-	defer s.freeOp()
+	defer s.freeChangeSem()
 	if !awaitQuiet(ctx, s) {
 		return Owner{}, notQuiet(s)
 	}
@@ -213,7 +213,7 @@ func (h *single) detach() (Owner, error) {
 	if err != nil {
 		return Owner{}, err
 	}
-	c.detached.add(k, s.owner, keyEnd.Add(retirement)) // op is still taken: nobody asks as this owner yet
+	c.detached.add(k, s.owner, keyEnd.Add(retirement)) // changeSem is still taken: nobody asks as this owner yet
 	s.unref()
 	return s.owner, nil
 }

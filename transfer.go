@@ -13,8 +13,8 @@ import (
 )
 
 // This file hands a hold over to another owner, usually another process's. The
-// giver's Detach ends its own use without a release; the taker's Adopt puts an owner
-// of its own in the place of the giver's, in one script. So no two processes ever
+// giver's Detach ends its own use without a release; the taker's Adopt replaces the
+// giver's owner by one of its own, in one script. So no two processes ever
 // change the count of one owner.
 
 // notQuiet is the error of a Detach that has waited in vain for what is under way.
@@ -23,18 +23,18 @@ func notQuiet(s *ownerState) error {
 }
 
 // awaitQuiet waits until no attempt for the owner can have an effect any more. It reports
-// false if ctx ends first. Op is held.
+// false if ctx ends first. changeSem is held.
 func awaitQuiet(ctx context.Context, s *ownerState) bool {
 	s.mu.Lock()
-	pending := s.pending
+	unknown := s.deferred.unknown
 	s.mu.Unlock()
-	s.kind.client.calls.Outlast(ctx, pending)
+	s.kind.client.calls.Outlast(ctx, unknown)
 	if ctx.Err() != nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending, s.stood, s.leave = nil, 0, script.Request{}
+	s.deferred = cleanup{}
 	return true
 }
 
@@ -50,7 +50,7 @@ func lockOtherSide(ctx context.Context, s *ownerState) (free func(), err error) 
 			side.unref()
 		}
 	}()
-	if side.takeOp(ctx) != nil {
+	if side.takeChangeSem(ctx) != nil {
 		return nil, notQuiet(s)
 	}
 	quiet := awaitQuiet(ctx, side)
@@ -60,14 +60,14 @@ func lockOtherSide(ctx context.Context, s *ownerState) (free func(), err error) 
 	case side.counts() > 0:
 		err = problem(s.kind.name, "its owner holds the other side, too", ErrReentrant)
 	default:
-		return func() { side.freeOp(); side.unref() }, nil
+		return func() { side.freeChangeSem(); side.unref() }, nil
 	}
-	side.freeOp()
+	side.freeChangeSem()
 	return nil, err
 }
 
 // retirement is for how long nobody may lock as an owner whose hold was detached, after
-// its key may have gone: another process's late request to replace it has no effect
+// its key may have gone: another process's delayed request to replace it has no effect
 // any more then, whatever that one's timeout is.
 const retirement = 30 * time.Minute
 
@@ -132,7 +132,7 @@ func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockCon
 	a.op, a.caller = "adopt", ctx
 	ch, _, _ := a.state.oneMoreCount() // nothing is held, or lost, of an owner that is new
 	a.state.expect(a.lease)
-	res := k.client.calls.Do(a.bound(), k.lock.Adopt(protocol.Acquire{
+	res := k.client.calls.Do(a.bound(), k.lockRequests.Adopt(protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease, Token: a.wantsToken(),
 	}, owner.String()))
 	a.state.answered(a.lease, res.Err == nil && len(res.Unknown) == 0)

@@ -34,19 +34,7 @@ func retryInBackground(k *kind, op string, request script.Request) {
 	c := k.client
 	c.tasks.Go(func() {
 		end := time.Now().Add(outageTimeouts * c.config.timeout)
-		for {
-			res := c.calls.Do(c.life, request)
-			if res.Err == nil {
-				if untold := untold(k.name, request, res); untold != nil {
-					c.failed(k, Owner{}, untold)
-				}
-				return
-			}
-			if !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
-				c.failed(k, Owner{}, backendError(op, k.name, res))
-				return
-			}
-		}
+		repeat(k, Owner{}, op, end, func() script.Request { return request })
 	})
 }
 
@@ -81,9 +69,9 @@ func runDetached(ctx context.Context, k *kind, op string, request script.Request
 // undo takes back, in the background, what a call that failed has taken, or may
 // have.
 func undo(a *acquisition, taken bool) {
-	if release := a.kind.waits.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !release.IsZero() {
+	if release := a.kind.requests.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !release.IsZero() {
 		retryInBackground(a.kind, "release", release)
-	} else if leave := a.kind.waits.Leave(""); a.known() && !leave.IsZero() {
+	} else if leave := a.kind.requests.Leave(""); a.known() && !leave.IsZero() {
 		retryInBackground(a.kind, "leave", leave)
 	}
 }

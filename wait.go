@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// longestSleep is how long the head of a queue sleeps between two attempts when
-	// nothing wakes it: what a lost message can cost.
+	// longestSleep is how long the head of a queue sleeps between two tries when nothing
+	// wakes it: what a lost message can cost.
 	longestSleep = 3 * time.Second
 	// outageTimeouts is how many client timeouts a waiter bears without Redis, once
 	// Redis has answered it.
@@ -24,19 +24,20 @@ const (
 // errWaitOver is the cause of a waiting context whose Wait has run out.
 var errWaitOver = errors.New("the wait is over")
 
-// attempts is what one acquire asks, and when: of one lock, of several, or of what has no
-// owner.
-type attempts interface {
-	// await waits until the next attempt is due. It reports false if ctx ends first.
+// acquirer makes the tries of one acquire: of one lock, of several, or of what has no
+// owner. A try is one question and its answer; an attempt is one of the sends that it
+// takes until there is an answer (see internal/call).
+type acquirer interface {
+	// await waits until the next try is due. It reports false if ctx ends first.
 	await(ctx context.Context) bool
-	// attempt asks, and reports whether to ask again.
-	attempt(ctx context.Context) (again bool)
+	// try asks, and reports whether to ask again.
+	try(ctx context.Context) (again bool)
 }
 
 // acquireLoop is the only acquire loop. It reports false if ctx has ended it.
-func acquireLoop(ctx context.Context, a attempts) bool {
+func acquireLoop(ctx context.Context, a acquirer) bool {
 	for a.await(ctx) {
-		if !a.attempt(ctx) {
+		if !a.try(ctx) {
 			return true
 		}
 	}
@@ -48,11 +49,11 @@ func acquireLoop(ctx context.Context, a attempts) bool {
 type queued struct {
 	*acquisition
 
-	waiter  *waitqueue.Waiter
-	request script.Request
-	tries   int         // how often it was refused
-	away    time.Time   // since when Redis has not answered; zero if it did
-	result  call.Result // of the last attempt
+	waiter   *waitqueue.Waiter
+	request  script.Request
+	refusals int         // how often it was refused
+	away     time.Time   // since when Redis has not answered; zero if it did
+	result   call.Result // of the last try
 }
 
 // waitInQueue waits behind those of this process who came before, and then asks
@@ -63,7 +64,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner))
 	defer waiter.Leave()
-	q := &queued{acquisition: a, request: a.kind.waits.Acquire(args), waiter: waiter}
+	q := &queued{acquisition: a, request: a.kind.requests.Acquire(args), waiter: waiter}
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
 		a.tellWaiting(ahead)
 	}
@@ -115,14 +116,13 @@ func (q *queued) await(ctx context.Context) bool {
 	}
 }
 
-// attempt asks once. What comes of it is known though ctx ends.
-func (q *queued) attempt(ctx context.Context) (again bool) {
+// try asks once. What comes of it is known though ctx ends.
+func (q *queued) try(ctx context.Context) (again bool) {
 	q.asked = true
 	return q.learn(ctx, q.client.calls.DoApart(ctx, q.request))
 }
 
-// learn notes what an attempt says about the next one, and gives the try slot back: if
-// the attempt was given up, when it is over.
+// learn notes what a try says about the next one, and gives the try slot back.
 func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	q.unknown = append(q.unknown, res.Unknown...)
 	q.result = res
@@ -141,12 +141,13 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 		q.tellWaiting(0)
 		return true
 	default:
-		q.waiter.Notify() // for the next in the queue: this attempt has learnt nothing
+		q.waiter.Notify() // for the next in the queue: this try has learnt nothing
 		return false
 	}
 }
 
-// freeSlot gives the try slot back, now or when the last attempt is over.
+// freeSlot gives the try slot back: now, or when it is known what came of the last
+// attempt, if that was given up.
 func (q *queued) freeSlot(res call.Result) {
 	if n := len(res.Unknown); n > 0 && res.Unknown[n-1].Pending() {
 		last := res.Unknown[n-1]
@@ -170,8 +171,8 @@ func (q *queued) refused(res call.Result) {
 		nap = min(nap, retry)
 	}
 	if q.kind.config.polling {
-		nap = q.kind.config.backoff.pause(q.tries)
-		q.tries++
+		nap = q.kind.config.backoff.pause(q.refusals)
+		q.refusals++
 	}
 	q.waiter.RetryAt(time.Now().Add(nap), q.last)
 }

@@ -9,9 +9,9 @@
 // clients and they contend for the same locks.
 //
 // Faults are what the package is for: [Driver.SetFaults] decides for each call
-// whether its request or its reply is lost, late or repeated, and
+// whether its request or its reply is lost, delayed or repeated, and
 // [Driver.LoseMessages] cuts the subscriptions off. What is lost stays lost the
-// way a network loses it: the caller learns nothing, and a late request is still
+// way a network loses it: the caller learns nothing, and a delayed request is still
 // executed.
 //
 // [Server.SetClock] sets the server's clock apart from the program's.

@@ -80,14 +80,14 @@ func TestFaults(t *testing.T) {
 		answered bool
 		mayRun   bool
 	}{
-		"none":          {runs: "1", later: "1", answered: true},
-		"refused":       {fault: Fault{Refuse: errors.New("no")}, runs: "0", later: "0"},
-		"request lost":  {fault: Fault{LoseRequest: true}, runs: "0", later: "0", took: time.Second, mayRun: true},
-		"request late":  {fault: Fault{DelayRequest: 2 * time.Second}, runs: "0", later: "1", took: time.Second, mayRun: true},
-		"reply lost":    {fault: Fault{LoseReply: true}, runs: "1", later: "1", took: time.Second, mayRun: true},
-		"reply delayed": {fault: Fault{DelayReply: 500 * time.Millisecond}, runs: "1", later: "1", took: 500 * time.Millisecond, answered: true},
-		"reply late":    {fault: Fault{DelayReply: 2 * time.Second}, runs: "1", later: "1", took: time.Second, mayRun: true},
-		"repeated":      {fault: Fault{Repeat: true, RepeatAfter: 2 * time.Second}, runs: "1", later: "2", answered: true},
+		"none":               {runs: "1", later: "1", answered: true},
+		"refused":            {fault: Fault{Refuse: errors.New("no")}, runs: "0", later: "0"},
+		"request lost":       {fault: Fault{LoseRequest: true}, runs: "0", later: "0", took: time.Second, mayRun: true},
+		"request delayed":    {fault: Fault{DelayRequest: 2 * time.Second}, runs: "0", later: "1", took: time.Second, mayRun: true},
+		"reply lost":         {fault: Fault{LoseReply: true}, runs: "1", later: "1", took: time.Second, mayRun: true},
+		"reply delayed":      {fault: Fault{DelayReply: 500 * time.Millisecond}, runs: "1", later: "1", took: 500 * time.Millisecond, answered: true},
+		"reply much delayed": {fault: Fault{DelayReply: 2 * time.Second}, runs: "1", later: "1", took: time.Second, mayRun: true},
+		"repeated":           {fault: Fault{Repeat: true, RepeatAfter: 2 * time.Second}, runs: "1", later: "2", answered: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			faketime.Test(t, func(t *testing.T) {

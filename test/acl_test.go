@@ -142,7 +142,7 @@ func TestACL(t *testing.T) {
 
 // rightsTest tries rights on a server.
 type rightsTest struct {
-	admin *place
+	admin *platform
 	a     *holdfast.Client // may do anything
 	addr  string
 }
@@ -213,14 +213,14 @@ func setUser(t *testing.T, user string, rules []string) (command []string) {
 }
 
 // limited is the server as a user with these rights reaches it.
-func limited(t *testing.T, s *redistest.Server, client, user string, rules []string) *place {
+func limited(t *testing.T, s *redistest.Server, client, user string, rules []string) *platform {
 	t.Helper()
 	allow(t, s, user, rules)
 	return limitedTo([]string{s.Addr()}, client, user)
 }
 
 // limitedTo is a server, or a cluster, as a user reaches it.
-func limitedTo(addrs []string, client, user string) *place {
+func limitedTo(addrs []string, client, user string) *platform {
 	if client == "go-redis" {
 		return goRedis("limited", redis.UniversalOptions{Addrs: addrs, Username: user, Password: "pw"}, nil)
 	}
@@ -235,7 +235,7 @@ const soon = 2 * time.Second
 
 // live does everything that there is to do with a lock, in a process with
 // limited rights beside one that may do anything, and returns what fails first.
-func live(t *testing.T, k *kind, admin *place, a *holdfast.Client, p *place, name string) (err error) {
+func live(t *testing.T, k *kind, admin *platform, a *holdfast.Client, p *platform, name string) (err error) {
 	t.Helper()
 	var mu sync.Mutex
 	var told error
@@ -285,7 +285,7 @@ func live(t *testing.T, k *kind, admin *place, a *holdfast.Client, p *place, nam
 type life struct {
 	t     *testing.T
 	k     *kind
-	admin *place
+	admin *platform
 	a, c  *holdfast.Client
 	name  string
 }

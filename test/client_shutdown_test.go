@@ -107,11 +107,11 @@ func TestShutdownRefusesWhatIsNotNestedAnyMore(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		outer := must(t)(c.NewMutex("x").Lock(ctx))
 		inner := must(t)(c.NewMutex("x").Lock(ctx))
-		done, late := make(chan error), make(chan error)
+		done, unlocked := make(chan error), make(chan error)
 		go func() { done <- c.Shutdown(background) }()
 		synctest.Wait()
 		once(d, "release", memdriver.Fault{DelayReply: 1500 * time.Millisecond})
-		go func() { late <- inner.Unlock() }()
+		go func() { unlocked <- inner.Unlock() }()
 		synctest.Wait()
 		got := make(chan error)
 		go func() {
@@ -119,7 +119,7 @@ func TestShutdownRefusesWhatIsNotNestedAnyMore(t *testing.T) {
 			got <- err
 		}()
 		synctest.Wait()
-		ok(t, outer.Unlock(), <-late)
+		ok(t, outer.Unlock(), <-unlocked)
 		wantError(t, <-got, holdfast.ErrClosed)
 		unlock(t, other)
 		ok(t, <-done)

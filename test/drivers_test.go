@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	)
 }
 
-// place is a server, or several, as one adapter reaches it.
-type place struct {
+// platform is a server, or several, as one adapter reaches it.
+type platform struct {
 	name    string
 	sharded bool // releases are announced with SPUBLISH
 	// open returns a driver with a connection of its own.
@@ -53,7 +53,7 @@ type place struct {
 }
 
 // client returns a client on a driver of its own.
-func (p *place) client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
+func (p *platform) client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
 	c, err := holdfast.New(p.open(t), options...)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *place) client(t *testing.T, options ...holdfast.ClientOption) *holdfast
 	return c
 }
 
-// cli is a place's do on a server that holds every key.
+// cli is a platform's do on a server that holds every key.
 func cli(s *redistest.Server) func(*testing.T, string, ...string) []string {
 	return func(t *testing.T, _ string, args ...string) []string {
 		t.Helper()
@@ -75,7 +75,7 @@ func cli(s *redistest.Server) func(*testing.T, string, ...string) []string {
 	}
 }
 
-// onCluster is a place's do on a cluster. What is asked about connections is asked
+// onCluster is a platform's do on a cluster. What is asked about connections is asked
 // of every node: messages that are not sharded may be listened for on any.
 func onCluster(s *redistest.Cluster) func(*testing.T, string, ...string) []string {
 	return func(t *testing.T, key string, args ...string) (all []string) {
@@ -135,14 +135,14 @@ func lines(text string) []string {
 }
 
 // memory is the memory driver, in real time.
-func memory(t *testing.T) *place {
+func memory(t *testing.T) *platform {
 	t.Helper()
 	server, err := memdriver.NewServer()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	return &place{
+	return &platform{
 		name: "memory",
 		open: func(*testing.T) driver.Driver { return server.Driver() },
 		do: func(t *testing.T, _ string, args ...string) []string {
@@ -161,8 +161,8 @@ func memory(t *testing.T) *place {
 
 // goRedis reaches servers through go-redis. The options are those of a
 // UniversalClient, which decides by them what kind of client it is.
-func goRedis(name string, options redis.UniversalOptions, do func(*testing.T, string, ...string) []string) *place {
-	return &place{name: name + "/go-redis", do: do, open: func(t *testing.T) driver.Driver {
+func goRedis(name string, options redis.UniversalOptions, do func(*testing.T, string, ...string) []string) *platform {
+	return &platform{name: name + "/go-redis", do: do, open: func(t *testing.T) driver.Driver {
 		t.Helper()
 		rdb := redis.NewUniversalClient(&options)
 		t.Cleanup(func() {
@@ -175,8 +175,8 @@ func goRedis(name string, options redis.UniversalOptions, do func(*testing.T, st
 }
 
 // rueidisAt reaches servers through rueidis.
-func rueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, string, ...string) []string) *place {
-	return &place{name: name + "/rueidis", do: do, open: func(t *testing.T) driver.Driver {
+func rueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, string, ...string) []string) *platform {
+	return &platform{name: name + "/rueidis", do: do, open: func(t *testing.T) driver.Driver {
 		t.Helper()
 		client, err := rueidis.NewClient(option)
 		if err != nil {
@@ -188,10 +188,10 @@ func rueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, str
 }
 
 // standalone returns every driver: the memory one, and the others on one server.
-func standalone(t *testing.T) []*place {
+func standalone(t *testing.T) []*platform {
 	t.Helper()
 	s := redistest.Start(t)
-	return []*place{
+	return []*platform{
 		memory(t),
 		goRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s)),
 		rueidisAt("standalone", rueidis.ClientOption{InitAddress: []string{s.Addr()}}, cli(s)),
@@ -199,7 +199,7 @@ func standalone(t *testing.T) []*place {
 }
 
 // onEveryDriver runs a suite with each driver, beside other tests.
-func onEveryDriver(t *testing.T, suite map[string]func(*testing.T, *place)) {
+func onEveryDriver(t *testing.T, suite map[string]func(*testing.T, *platform)) {
 	t.Helper()
 	t.Parallel()
 	for _, p := range standalone(t) {

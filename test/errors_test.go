@@ -47,7 +47,7 @@ func (o *told) all() (all []error, released int) {
 
 // quiet is a client that has nothing to tell in the background, and nothing to
 // wait for when it is closed.
-func quiet(t *testing.T, p *place, options ...holdfast.ClientOption) *holdfast.Client {
+func quiet(t *testing.T, p *platform, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
 	var o told
 	c, err := holdfast.New(p.open(t), append(options, o.hooks())...)
@@ -284,8 +284,8 @@ func TestPassword(t *testing.T) {
 	})
 }
 
-// later is a place whose server has another password once the driver is open.
-func later(t *testing.T, p *place, s *redistest.Server) *place {
+// later is a platform whose server has another password once the driver is open.
+func later(t *testing.T, p *platform, s *redistest.Server) *platform {
 	t.Helper()
 	d := p.open(t)
 	// A server without a password takes any.

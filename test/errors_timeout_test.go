@@ -20,8 +20,8 @@ func TestCallsEndWithinTheTimeout(t *testing.T) {
 		"silent":           func(int32) memdriver.Fault { return memdriver.Fault{LoseRequest: true} },
 		"refused at first": refusedAtFirst(1),
 		"refused often":    refusedAtFirst(6),
-		"late answers":     func(int32) memdriver.Fault { return memdriver.Fault{DelayReply: 1999 * time.Millisecond} },
-		"late and lost": func(n int32) memdriver.Fault {
+		"delayed replies":  func(int32) memdriver.Fault { return memdriver.Fault{DelayReply: 1999 * time.Millisecond} },
+		"delayed, then lost": func(n int32) memdriver.Fault {
 			if n == 1 {
 				return memdriver.Fault{DelayReply: 1900 * time.Millisecond}
 			}

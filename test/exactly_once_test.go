@@ -20,11 +20,11 @@ import (
 // a send (2 s) where that matters.
 var faults = map[string]memdriver.Fault{
 	"request lost":                       {LoseRequest: true},
-	"request late":                       {DelayRequest: 2100 * time.Millisecond},
-	"request very late":                  {DelayRequest: 10 * time.Second},
+	"request delayed":                    {DelayRequest: 2100 * time.Millisecond},
+	"request much delayed":               {DelayRequest: 10 * time.Second},
 	"reply lost":                         {LoseReply: true},
-	"reply late":                         {DelayReply: 3 * time.Second},
-	"reply very late":                    {DelayReply: 20 * time.Second},
+	"reply delayed":                      {DelayReply: 3 * time.Second},
+	"reply much delayed":                 {DelayReply: 20 * time.Second},
 	"request delivered twice":            {Repeat: true},
 	"request delivered twice, far apart": {Repeat: true, RepeatAfter: 4 * time.Second},
 	"delivered twice, reply lost":        {Repeat: true, RepeatAfter: time.Second, LoseReply: true},
@@ -56,7 +56,7 @@ func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
 							once(d, steps(w.kind)[i], fault)
 						}
 					})
-					time.Sleep(time.Minute) // whatever is late has come by now
+					time.Sleep(time.Minute) // whatever was delayed has come by now
 					w.wantCount("x", holdfast.Owner{}, 0)
 					seen := count(d)
 					time.Sleep(time.Hour)
@@ -271,23 +271,23 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 		for at := 9900 * time.Millisecond; at < 10200*time.Millisecond; at += 7 * time.Millisecond {
 			fakeKind(t, k, func(t *testing.T, w *world) {
 				c, d := w.client()
-				var late atomic.Int32
-				var over atomic.Bool
+				var renewals atomic.Int32
+				var ended atomic.Bool
 				d.SetFaults(func(call driver.Call) memdriver.Fault {
-					if over.Load() && call.Script.Name() == "renew" {
-						late.Add(1)
+					if ended.Load() && call.Script.Name() == "renew" {
+						renewals.Add(1)
 					}
 					return memdriver.Fault{DelayRequest: 60 * time.Millisecond, DelayReply: 60 * time.Millisecond}
 				})
 				h := must(t)(w.lock(c).Lock(background))
 				time.Sleep(at)
 				synctest.Wait()
-				over.Store(true)
+				ended.Store(true)
 				unlock(t, h)
 				w.wantCount("x", h.Owner(), 0)
 				time.Sleep(time.Hour)
 				w.wantCount("x", h.Owner(), 0)
-				if n := late.Load(); n > 0 {
+				if n := renewals.Load(); n > 0 {
 					t.Errorf("unlocked at %v: %d renewals after it", at, n)
 				}
 			})
@@ -296,7 +296,7 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 }
 
 // One who stands in line gives up, at whichever moment: before its place has
-// come, while a send is in the air, while it sleeps, and around the moment at
+// come, while a send is under way, while it sleeps, and around the moment at
 // which the lock becomes free. It gets the hold or the error; with the error
 // nothing of it stays, and the lock is the next one's at once.
 func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {

@@ -70,9 +70,9 @@ func TestL9_TheDeadLeaveNothing(t *testing.T) {
 // A free lock is had past one who has not been heard of for ten seconds, however
 // often somebody asks, and however long each of them waits.
 func TestDeadWaiterKeepsNobodyOutForLong(t *testing.T) {
-	for name, ask := range map[string]func(mu *holdfast.FairMutex) (*holdfast.Hold, error){
-		"TryLock": func(mu *holdfast.FairMutex) (*holdfast.Hold, error) { return mu.TryLock(background) },
-		"Lock": func(mu *holdfast.FairMutex) (*holdfast.Hold, error) {
+	for name, ask := range map[string]func(mu *holdfast.Mutex) (*holdfast.Hold, error){
+		"TryLock": func(mu *holdfast.Mutex) (*holdfast.Hold, error) { return mu.TryLock(background) },
+		"Lock": func(mu *holdfast.Mutex) (*holdfast.Hold, error) {
 			return mu.Lock(background, holdfast.Wait(100*time.Millisecond))
 		},
 	} {

@@ -74,9 +74,9 @@ func fairSteps(t *testing.T, w *world, script string, n int, fault memdriver.Fau
 	w.wantNoLine()
 }
 
-// A try is in the air when its waiter gives up, and arrives after the waiter has
+// A try is under way when its waiter gives up, and arrives after the waiter has
 // left: its place goes at once, not when the belief in it ends.
-func TestL6_TryThatComesLate(t *testing.T) {
+func TestL6_DelayedTry(t *testing.T) {
 	for name, fault := range map[string]memdriver.Fault{
 		"late":       {DelayRequest: 1500 * time.Millisecond},
 		"reply lost": {DelayRequest: 1500 * time.Millisecond, LoseReply: true},

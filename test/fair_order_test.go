@@ -15,7 +15,7 @@ import (
 
 // The fair lock, on every driver, in real time.
 func TestFairMutex(t *testing.T) {
-	onEveryDriver(t, map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *platform){
 		"InOrder":             inOrder,
 		"A14_TryDoesNotQueue": tryDoesNotQueue,
 		"L5_LeavingHeadTells": leavingHeadTells,
@@ -25,7 +25,7 @@ func TestFairMutex(t *testing.T) {
 }
 
 // waits makes somebody wait in line, and returns when Redis knows.
-func (p *place) waits(t *testing.T, ctx context.Context, mu *holdfast.FairMutex, got func(*holdfast.Hold, error)) {
+func (p *platform) waits(t *testing.T, ctx context.Context, mu *holdfast.Mutex, got func(*holdfast.Hold, error)) {
 	t.Helper()
 	before := p.do(t, mu.Name(), "LLEN", "redisson_lock_queue:{"+mu.Name()+"}")
 	go func() { got(mu.Lock(ctx)) }()
@@ -34,7 +34,7 @@ func (p *place) waits(t *testing.T, ctx context.Context, mu *holdfast.FairMutex,
 	})
 }
 
-func inOrder(t *testing.T, p *place) {
+func inOrder(t *testing.T, p *platform) {
 	name := fresh()
 	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
 	var mu sync.Mutex
@@ -72,7 +72,7 @@ func inOrder(t *testing.T, p *place) {
 }
 
 // A14: one try leaves no trace, and does not overtake.
-func tryDoesNotQueue(t *testing.T, p *place) {
+func tryDoesNotQueue(t *testing.T, p *platform) {
 	name := fresh()
 	c := p.client(t)
 	h := must(t)(c.NewFairMutex(name).Lock(background))
@@ -96,7 +96,7 @@ func tryDoesNotQueue(t *testing.T, p *place) {
 // L5: the next one is told when the first in line gives up while the lock is
 // free. Here the first is one who does not listen: a dead one of another process
 // that somebody takes out of the line.
-func leavingHeadTells(t *testing.T, p *place) {
+func leavingHeadTells(t *testing.T, p *platform) {
 	name := fresh()
 	c := p.client(t)
 	h := must(t)(c.NewFairMutex(name).Lock(background))
@@ -119,14 +119,14 @@ func leavingHeadTells(t *testing.T, p *place) {
 }
 
 // A3: unlocking a lock that is gone is an error, here as for every kind.
-func fairGoneIsAnError(t *testing.T, p *place) {
+func fairGoneIsAnError(t *testing.T, p *platform) {
 	name := fresh()
 	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
 	p.do(t, name, "DEL", name)
 	wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 }
 
-func manyInOneProcess(t *testing.T, p *place) {
+func manyInOneProcess(t *testing.T, p *platform) {
 	name := fresh()
 	c := p.client(t)
 	var wg sync.WaitGroup

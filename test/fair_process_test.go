@@ -31,7 +31,7 @@ type fairChild struct {
 
 // fairWaiter starts a process that waits for a fair lock, and returns when it
 // stands in line.
-func fairWaiter(t *testing.T, p *place, addr, name string) *fairChild {
+func fairWaiter(t *testing.T, p *platform, addr, name string) *fairChild {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -187,7 +187,7 @@ func TestKilledWaiterKeepsNobodyOut(t *testing.T) {
 func TestL8_StoppedAndRestartedServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for _, p := range []*place{
+	for _, p := range []*platform{
 		goRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s)),
 	} {
 		name := fresh()

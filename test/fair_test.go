@@ -17,7 +17,7 @@ import (
 
 // The fair lock on every driver, in real time.
 func TestFair(t *testing.T) {
-	onEveryDriver(t, map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *platform){
 		"OnTheWire":         fairOnTheWire,
 		"ReentrancyOptions": fairOptions,
 		"HandOver":          fairHandOver,
@@ -27,13 +27,13 @@ func TestFair(t *testing.T) {
 	})
 }
 
-func lineOf(t *testing.T, p *place, name string) []string {
+func lineOf(t *testing.T, p *platform, name string) []string {
 	t.Helper()
 	return p.do(t, name, "LRANGE", "redisson_lock_queue:{"+name+"}", "0", "-1")
 }
 
 // queued has one wait for a fair lock, and returns when it stands in line.
-func queued(t *testing.T, p *place, name string, options ...holdfast.FairOption) (owner holdfast.Owner, got chan *holdfast.Hold) {
+func queued(t *testing.T, p *platform, name string, options ...holdfast.AnyMutexOption) (owner holdfast.Owner, got chan *holdfast.Hold) {
 	t.Helper()
 	c := p.client(t)
 	owner, got = c.NewOwner(), make(chan *holdfast.Hold, 1)
@@ -51,7 +51,7 @@ func queued(t *testing.T, p *place, name string, options ...holdfast.FairOption)
 }
 
 // What stands in Redis is what Redisson puts there, with one key more.
-func fairOnTheWire(t *testing.T, p *place) {
+func fairOnTheWire(t *testing.T, p *platform) {
 	c, name := p.client(t), fresh()
 	h := must(t)(c.NewFairMutex(name).Lock(background))
 	if got, want := p.do(t, name, "HGETALL", name), []string{h.Owner().String(), "1"}; !slices.Equal(got, want) {
@@ -82,7 +82,7 @@ func fairOnTheWire(t *testing.T, p *place) {
 	}
 }
 
-func fairOptions(t *testing.T, p *place) {
+func fairOptions(t *testing.T, p *platform) {
 	c, name := p.client(t), fresh()
 	mu := c.NewFairMutex(name, holdfast.Fenced(holdfast.TokenTTL(time.Minute)))
 	outer := must(t)(mu.Lock(background))
@@ -105,7 +105,7 @@ func fairOptions(t *testing.T, p *place) {
 	unlock(t, next)
 }
 
-func fairHandOver(t *testing.T, p *place) {
+func fairHandOver(t *testing.T, p *platform) {
 	name := fresh()
 	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
 	owner, got := queued(t, p, name)
@@ -121,7 +121,7 @@ func fairHandOver(t *testing.T, p *place) {
 	unlock(t, next)
 }
 
-func fairForceUnlock(t *testing.T, p *place) {
+func fairForceUnlock(t *testing.T, p *platform) {
 	c, name := p.client(t), fresh()
 	h := must(t)(c.NewFairMutex(name).Lock(background))
 	_, got := queued(t, p, name)
@@ -145,7 +145,7 @@ func fairForceUnlock(t *testing.T, p *place) {
 	unlock(t, next)
 }
 
-func fairHoldsDoNotOverlap(t *testing.T, p *place) {
+func fairHoldsDoNotOverlap(t *testing.T, p *platform) {
 	type span struct{ from, to time.Time }
 	var mu sync.Mutex
 	var spans []span
@@ -191,7 +191,7 @@ func fairHoldsDoNotOverlap(t *testing.T, p *place) {
 }
 
 // L6, in real time.
-func fairLeaving(t *testing.T, p *place) {
+func fairLeaving(t *testing.T, p *platform) {
 	name := fresh()
 	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
 	c := p.client(t)
@@ -220,7 +220,7 @@ func TestFairTopologies(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		s := redistest.StartCluster(t, 3, 0)
 		do := onCluster(s)
-		fairPlaces(t, goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
+		fairPlatforms(t, goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 			rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do))
 	})
 	t.Run("sentinel", func(t *testing.T) {
@@ -229,16 +229,16 @@ func TestFairTopologies(t *testing.T) {
 			t.Helper()
 			return lines(s.Primary(t).Cli(t, args...))
 		}
-		fairPlaces(t, goRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}, do),
+		fairPlatforms(t, goRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}, do),
 			rueidisAt("sentinel", rueidis.ClientOption{
 				InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()},
 			}, do))
 	})
 }
 
-func fairPlaces(t *testing.T, places ...*place) {
+func fairPlatforms(t *testing.T, platforms ...*platform) {
 	t.Helper()
-	for _, p := range places {
+	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			for range 4 { // on several nodes
 				name := fresh()

@@ -28,7 +28,7 @@ func nth(d *memdriver.Driver, script string, fs ...memdriver.Fault) {
 	})
 }
 
-// Extend's late answer does not move the deadline of the owner's next hold.
+// Extend's delayed answer does not move the deadline of the owner's next hold.
 func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
@@ -61,7 +61,7 @@ func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 	})
 }
 
-// Extend's late "not held" does not lose the owner's next hold.
+// Extend's delayed \"not held\" does not lose the owner's next hold.
 func TestLateExtendAnswerDoesNotLoseTheNextHold(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, d := w.client()
@@ -100,7 +100,7 @@ func TestLateBackgroundReleaseDoesNotHitTheNextHold(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		h1 := must(t)(mu.Lock(ctx))
 		lost := memdriver.Fault{LoseRequest: true}
-		// Unlock's three sends are lost; of the background's, the first is late.
+		// Unlock's three sends are lost; of the background's, the first is delayed.
 		nth(d, "release", lost, lost, lost, memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
 		if err := h1.Unlock(); err == nil {
 			t.Fatal("no error")
@@ -350,14 +350,14 @@ func TestTinyLease(t *testing.T) {
 	})
 }
 
-// A forced unlock that comes late does not hit the next holder.
-func TestLateForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
+// A delayed forced unlock does not hit the next holder.
+func TestDelayedForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
-		op, d := w.client()
+		operator, d := w.client()
 		must(t)(w.lock(a).Lock(background))
 		once(d, "force", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
-		was, err := w.lock(op).ForceUnlock(background)
+		was, err := w.lock(operator).ForceUnlock(background)
 		if err != nil || !was {
 			t.Fatal(was, err)
 		}
@@ -458,8 +458,8 @@ func TestLockBetweenUnlockAndRelease(t *testing.T) {
 					})
 					synctest.Wait()
 				}
-				lockUnlock(owner)      // stands in line, op in hand
-				lockUnlock(owner)      // waits for op
+				lockUnlock(owner)      // stands in line, and has changeSem
+				lockUnlock(owner)      // waits for changeSem
 				lockUnlock(background) // in line behind the first
 				start := time.Now()
 				unlock(t, theirs)

@@ -24,7 +24,7 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 		"requests lost": {LoseRequest: true},
 		"replies lost":  {LoseReply: true},
 		"refused":       {Refuse: errors.New("connection refused")},
-		"late":          {DelayRequest: 3 * time.Second},
+		"delayed":       {DelayRequest: 3 * time.Second},
 	} {
 		for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
 			t.Run(name+"/"+lease.String(), func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 					c, d := w.client(holdfast.WithLease(lease))
 					h := must(t)(w.lock(c).Lock(background))
 					silent(d, fault)
-					if name == "late" && lease <= time.Second {
+					if name == "delayed" && lease <= time.Second {
 						silent(d, memdriver.Fault{DelayRequest: 2 * lease})
 					}
 					start := time.Now()

@@ -182,9 +182,9 @@ func TestMinHoldRefused(t *testing.T) {
 	})
 }
 
-// The release of a hold that was kept does not hit the owner's next hold, however late
-// it comes.
-func TestLateKeepDoesNotHitTheNextHold(t *testing.T) {
+// The release of a hold that was kept does not hit the owner's next hold, however long
+// it is delayed.
+func TestDelayedKeepDoesNotHitTheNextHold(t *testing.T) {
 	keeping(t, func(t *testing.T, w *world) {
 		for _, delay := range []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2900 * time.Millisecond} {
 			c, d := w.client()
@@ -233,7 +233,7 @@ func TestMinHoldOfSeveralRefused(t *testing.T) {
 	})
 }
 
-// A RedLock is kept on every server, also on one that answers late.
+// A RedLock is kept on every server, also on one that answers later.
 func TestMinHoldOfARedLock(t *testing.T) {
 	for name, redlock := range map[string]func(s *servers) holdfast.Locker{
 		"alone":         func(s *servers) holdfast.Locker { return s.redlock("x") },

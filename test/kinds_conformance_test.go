@@ -17,7 +17,7 @@ import (
 // what holdfast adds, for every kind, on every driver, in real time.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	suite := map[string]func(*testing.T, *place, *kind){
+	suite := map[string]func(*testing.T, *platform, *kind){
 		"LockAndUnlock":        lockAndUnlock,
 		"Reentrancy":           reentrancy,
 		"FixedLease":           fixedLease,
@@ -35,9 +35,9 @@ func TestConformance(t *testing.T) {
 		"CloseGivesBack":       closeGivesBack,
 		"P1_UnlockLeavesNoKey": unlockLeavesNoKey,
 	}
-	places := standalone(t)
+	platforms := standalone(t)
 	forKinds(t, func(t *testing.T, k *kind) {
-		for _, p := range places {
+		for _, p := range platforms {
 			for name, test := range suite {
 				t.Run(p.name+"/"+name, func(t *testing.T) {
 					t.Parallel()
@@ -53,7 +53,7 @@ var names atomic.Int64
 
 func fresh() string { return fmt.Sprintf("lock:%06d", names.Add(1)) } // none is part of another
 
-func lockAndUnlock(t *testing.T, p *place, k *kind) {
+func lockAndUnlock(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	p.wantCount(t, k, name, h.Owner(), 1)
@@ -70,7 +70,7 @@ func lockAndUnlock(t *testing.T, p *place, k *kind) {
 	}
 }
 
-func reentrancy(t *testing.T, p *place, k *kind) {
+func reentrancy(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	mu := k.lock(c, name)
 	outer := must(t)(mu.Lock(background))
@@ -95,7 +95,7 @@ func reentrancy(t *testing.T, p *place, k *kind) {
 
 // notTwice checks that an owner cannot have the lock a second time, here or in
 // another process.
-func notTwice(t *testing.T, p *place, k *kind, h *holdfast.Hold) {
+func notTwice(t *testing.T, p *platform, k *kind, h *holdfast.Hold) {
 	t.Helper()
 	for _, c := range []*holdfast.Client{p.client(t), p.client(t)} {
 		_, err := k.lock(c, h.Name()).TryLock(h.Context())
@@ -108,7 +108,7 @@ func notTwice(t *testing.T, p *place, k *kind, h *holdfast.Hold) {
 	p.wantNothing(t, k, h.Name())
 }
 
-func fixedLease(t *testing.T, p *place, k *kind) {
+func fixedLease(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	start := time.Now()
 	h := must(t)(k.lock(c, name).Lock(background, holdfast.FixedLease(700*time.Millisecond)))
@@ -126,7 +126,7 @@ func fixedLease(t *testing.T, p *place, k *kind) {
 	unlock(t, next)
 }
 
-func tryLock(t *testing.T, p *place, k *kind) {
+func tryLock(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).TryLock(background))
 	_, err := k.against(p.client(t), name).TryLock(background)
@@ -144,7 +144,7 @@ func tryLock(t *testing.T, p *place, k *kind) {
 	unlock(t, must(t)(k.lock(c, name).TryLock(background, holdfast.FixedLease(time.Minute))))
 }
 
-func waitAndLease(t *testing.T, p *place, k *kind) {
+func waitAndLease(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	start := time.Now()
@@ -163,7 +163,7 @@ func waitAndLease(t *testing.T, p *place, k *kind) {
 	unlock(t, second)
 }
 
-func cancelledWait(t *testing.T, p *place, k *kind) {
+func cancelledWait(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
@@ -176,7 +176,7 @@ func cancelledWait(t *testing.T, p *place, k *kind) {
 	unlock(t, h)
 }
 
-func strangerCannotUnlock(t *testing.T, p *place, k *kind) {
+func strangerCannotUnlock(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	stranger := p.client(t)
@@ -186,7 +186,7 @@ func strangerCannotUnlock(t *testing.T, p *place, k *kind) {
 	wantError(t, h.Unlock(), holdfast.ErrNotHeld)
 }
 
-func forceUnlock(t *testing.T, p *place, k *kind) {
+func forceUnlock(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	waiter := make(chan *holdfast.Hold)
@@ -210,7 +210,7 @@ func forceUnlock(t *testing.T, p *place, k *kind) {
 	wantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 }
 
-func questions(t *testing.T, p *place, k *kind) {
+func questions(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	mu, asker := k.lock(c, name), k.lock(p.client(t), name)
 	check := func(owner holdfast.Owner, count int) {
@@ -248,7 +248,7 @@ func questions(t *testing.T, p *place, k *kind) {
 	check(outer.Owner(), 0)
 }
 
-func watchdogRenews(t *testing.T, p *place, k *kind) {
+func watchdogRenews(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t, holdfast.WithLease(5*time.Second)), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	ended := make(chan struct{})
@@ -264,7 +264,7 @@ func watchdogRenews(t *testing.T, p *place, k *kind) {
 	unlock(t, h)
 }
 
-func doAndCallbacks(t *testing.T, p *place, k *kind) {
+func doAndCallbacks(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	var seen []string
 	note := func(what string) func(context.Context, holdfast.Event) {
@@ -291,7 +291,7 @@ func doAndCallbacks(t *testing.T, p *place, k *kind) {
 	}
 }
 
-func syncLocker(t *testing.T, p *place, k *kind) {
+func syncLocker(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	locker := holdfast.SyncLocker(holdfast.WithOwner(background, c.NewOwner()), k.lock(c, name))
 	var inside, overlaps atomic.Int32
@@ -318,7 +318,7 @@ func syncLocker(t *testing.T, p *place, k *kind) {
 	locker.Unlock()
 }
 
-func handOver(t *testing.T, p *place, k *kind) {
+func handOver(t *testing.T, p *platform, k *kind) {
 	a, b, name := p.client(t), p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(a, name).Lock(background))
 	got := make(chan time.Time)
@@ -344,7 +344,7 @@ func handOver(t *testing.T, p *place, k *kind) {
 
 // holdsDoNotOverlap has several clients contend, and looks at the times of their
 // holds, not at a count.
-func holdsDoNotOverlap(t *testing.T, p *place, k *kind) {
+func holdsDoNotOverlap(t *testing.T, p *platform, k *kind) {
 	var mu sync.Mutex
 	var spans []span
 	var wg sync.WaitGroup
@@ -383,7 +383,7 @@ func holdsDoNotOverlap(t *testing.T, p *place, k *kind) {
 	p.wantNothing(t, k, name)
 }
 
-func closeGivesBack(t *testing.T, p *place, k *kind) {
+func closeGivesBack(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	if err := c.Close(); err != nil {
@@ -396,7 +396,7 @@ func closeGivesBack(t *testing.T, p *place, k *kind) {
 }
 
 // P1: an unlock leaves nothing but the message.
-func unlockLeavesNoKey(t *testing.T, p *place, k *kind) {
+func unlockLeavesNoKey(t *testing.T, p *platform, k *kind) {
 	c, name := p.client(t), p.fresh(t, k)
 	for range 10 {
 		unlock(t, must(t)(k.lock(c, name).Lock(background)))

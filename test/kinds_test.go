@@ -110,7 +110,7 @@ func mutexWith(options ...holdfast.MutexOption) maker {
 	return func(c *holdfast.Client, name string) anyLock { return c.NewMutex(name, options...) }
 }
 
-func fair(options ...holdfast.FairOption) maker {
+func fair(options ...holdfast.AnyMutexOption) maker {
 	return func(c *holdfast.Client, name string) anyLock { return c.NewFairMutex(name, options...) }
 }
 
@@ -322,8 +322,8 @@ func (w *world) wipe() {
 	}
 }
 
-// ask is a place's do with one lock.
-func (p *place) ask(t *testing.T, name string) ask {
+// ask is a platform's do with one lock.
+func (p *platform) ask(t *testing.T, name string) ask {
 	t.Helper()
 	return func(args ...string) []string {
 		t.Helper()
@@ -332,14 +332,14 @@ func (p *place) ask(t *testing.T, name string) ask {
 }
 
 // fresh returns the name of a lock that is ready for use.
-func (p *place) fresh(t *testing.T, k *kind) string {
+func (p *platform) fresh(t *testing.T, k *kind) string {
 	t.Helper()
 	name := fresh()
 	p.setUp(t, k, name)
 	return name
 }
 
-func (p *place) setUp(t *testing.T, k *kind, name string) {
+func (p *platform) setUp(t *testing.T, k *kind, name string) {
 	t.Helper()
 	if k.setUp != nil {
 		k.setUp(t, p.client(t), name)
@@ -347,7 +347,7 @@ func (p *place) setUp(t *testing.T, k *kind, name string) {
 }
 
 // wantCount checks what stands in Redis: one owner, so many times; 0 is nothing.
-func (p *place) wantCount(t *testing.T, k *kind, name string, owner holdfast.Owner, count int) {
+func (p *platform) wantCount(t *testing.T, k *kind, name string, owner holdfast.Owner, count int) {
 	t.Helper()
 	if got, want := k.stands(p.ask(t, name), name), oneOwner(owner, count); !maps.Equal(got, want) {
 		t.Errorf("in Redis %v, want %v", got, want)
@@ -362,7 +362,7 @@ func oneOwner(owner holdfast.Owner, count int) map[string]int {
 }
 
 // wantNothing checks that nobody holds the lock, or waits for it.
-func (p *place) wantNothing(t *testing.T, k *kind, name string) {
+func (p *platform) wantNothing(t *testing.T, k *kind, name string) {
 	t.Helper()
 	if left := k.left(p.do(t, name, "KEYS", "*"+name+"*"), name); len(left) > 0 {
 		t.Errorf("left in Redis: %q", left)
@@ -370,7 +370,7 @@ func (p *place) wantNothing(t *testing.T, k *kind, name string) {
 }
 
 // listens reports whether anybody listens for the lock's releases.
-func (p *place) listens(t *testing.T, name string) bool {
+func (p *platform) listens(t *testing.T, name string) bool {
 	t.Helper()
 	channels := "CHANNELS"
 	if p.sharded {
@@ -380,7 +380,7 @@ func (p *place) listens(t *testing.T, name string) bool {
 }
 
 // awaitWaiter returns when somebody waits for the lock.
-func (p *place) awaitWaiter(t *testing.T, k *kind, name string) {
+func (p *platform) awaitWaiter(t *testing.T, k *kind, name string) {
 	t.Helper()
 	if k.polls {
 		p.awaitRefusal(t, k.against(p.client(t), name))

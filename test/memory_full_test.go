@@ -16,7 +16,7 @@ import (
 // crowded is a server, and a client on it that fails the test if anything fails in
 // the background. fill has the server refuse what needs memory.
 type crowded struct {
-	*place
+	*platform
 
 	server *redistest.Server
 	c      *holdfast.Client
@@ -108,7 +108,7 @@ func TestMemoryFull(t *testing.T) {
 func TestMemoryFullPermits(t *testing.T) {
 	t.Parallel()
 	p := newCrowded(t)
-	s := permitsOf(t, p.place, "permits", 3)
+	s := permitsOf(t, p.platform, "permits", 3)
 	h := must(t)(p.c.NewPermitSemaphore("permits").Acquire(background, 2))
 	forever := must(t)(s.TryAcquire(background, 1, holdfast.FixedLease(time.Hour)))
 	p.fill(t)

@@ -25,7 +25,7 @@ const patience = time.Minute
 // inside, and no call fails.
 func TestMovingSlotUnderLoad(t *testing.T) {
 	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
 		load := &movingLoad{t: t, spans: make([][]span, len(kinds))}
 		a, b := load.client(p, holdfast.DefaultLease), load.client(p, holdfast.DefaultLease)
 		load.hold(load.client(p, 3*time.Second), a)
@@ -75,7 +75,7 @@ type movingLoad struct {
 	held  []*holdfast.Hold
 }
 
-func (l *movingLoad) client(p *place, lease time.Duration) *holdfast.Client {
+func (l *movingLoad) client(p *platform, lease time.Duration) *holdfast.Client {
 	return p.client(l.t, holdfast.WithLease(lease), holdfast.WithTimeout(patience),
 		holdfast.WithHooks(holdfast.Hooks{
 			OnError: func(_ context.Context, e holdfast.Event) { l.t.Errorf("in the background: %v", e.Err) },

@@ -14,7 +14,7 @@ import (
 )
 
 // duringMoves runs a test through each adapter, on a cluster of its own.
-func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *place)) {
+func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *platform)) {
 	t.Helper()
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {
@@ -33,7 +33,7 @@ func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *
 // which go as one call otherwise, do not fail together.
 func TestMovingSlotKeepsHolds(t *testing.T) {
 	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
 		c := p.client(t, holdfast.WithLease(2*time.Second))
 		holds := map[string]*holdfast.Hold{}
 		for i := range 20 {
@@ -63,7 +63,7 @@ func TestMovingSlotKeepsHolds(t *testing.T) {
 // is moved, and not one moment longer. A waiter bears that, however long it takes.
 func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
 	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
 		c := p.client(t, holdfast.WithTimeout(time.Second))
 		m := s.BeginMove(t, "{slot}")
 		locks := map[string]anyLock{
@@ -101,7 +101,7 @@ func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
 // It is not taken for dead by that.
 func TestMovingSlotKeepsReaders(t *testing.T) {
 	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
 		const name = "{slot}:rw"
 		l := p.client(t).NewRWMutex(name)
 		stays := must(t)(l.RLocker().Lock(background))
@@ -128,7 +128,7 @@ func TestMovingSlotKeepsReaders(t *testing.T) {
 // has not. It is not let in.
 func TestMovingSlotKeepsWritersOut(t *testing.T) {
 	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *place) {
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
 		const name = "{slot}:rw"
 		l := p.client(t).NewRWMutex(name, holdfast.WritersFirst())
 		reading := must(t)(l.RLocker().Lock(background))

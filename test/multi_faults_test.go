@@ -445,7 +445,7 @@ func faultyMultiLock(t *testing.T, w *world, script string, fault memdriver.Faul
 	for _, name := range []string{"a", "b", "c"} {
 		w.wantCount(name, h.Owner(), 1)
 	}
-	time.Sleep(25 * time.Second) // whatever is late has come by now
+	time.Sleep(25 * time.Second) // whatever was delayed has come by now
 	for _, name := range []string{"a", "b", "c"} {
 		w.wantCount(name, h.Owner(), 1)
 	}
@@ -463,7 +463,7 @@ func faultyMultiLock(t *testing.T, w *world, script string, fault memdriver.Faul
 	}
 }
 
-// The one script, nested and unlocked at once: a send that comes late does not
+// The one script, nested and unlocked at once: a delayed send does not
 // take again what has been given back meanwhile.
 func TestLateMultiAcquireTakesNothingBack(t *testing.T) {
 	for name, fault := range faults {

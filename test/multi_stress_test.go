@@ -73,7 +73,7 @@ func (s *multiStress) run(first *servers) {
 func (s *multiStress) spoil(d *memdriver.Driver, seed uint64, faulty float64, timeout time.Duration) {
 	rng := rand.New(rand.NewPCG(s.seed, seed))
 	var mu sync.Mutex
-	late := func() time.Duration { return time.Duration(rng.Int64N(int64(timeout))) }
+	delay := func() time.Duration { return time.Duration(rng.Int64N(int64(timeout))) }
 	d.SetFaults(func(driver.Call) memdriver.Fault {
 		mu.Lock()
 		defer mu.Unlock()
@@ -89,11 +89,11 @@ func (s *multiStress) spoil(d *memdriver.Driver, seed uint64, faulty float64, ti
 		case 1:
 			f.LoseReply = true
 		case 2:
-			f.DelayRequest = late()
+			f.DelayRequest = delay()
 		case 3:
-			f.DelayReply = late()
+			f.DelayReply = delay()
 		case 4:
-			f.Repeat, f.RepeatAfter, f.LoseReply = true, late(), true
+			f.Repeat, f.RepeatAfter, f.LoseReply = true, delay(), true
 		case 5:
 			f.Refuse = errors.New("connection refused")
 		}

@@ -20,7 +20,7 @@ import (
 
 // Multi-locks, on every driver, in real time.
 func TestMultiLock(t *testing.T) {
-	onEveryDriver(t, map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *platform){
 		"AllOrNone":          multiAllOrNone,
 		"PartsOfManyKinds":   multiOfManyKinds,
 		"WaitsForEach":       multiWaitsForEach,
@@ -37,7 +37,7 @@ func freshNames(n int) []string {
 	return all
 }
 
-func multiAllOrNone(t *testing.T, p *place) {
+func multiAllOrNone(t *testing.T, p *platform) {
 	names := freshNames(3)
 	c, other := p.client(t), p.client(t)
 	m := holdfast.NewMultiLock(mutexes(c, names...)...)
@@ -69,7 +69,7 @@ func multiAllOrNone(t *testing.T, p *place) {
 	unlock(t, h)
 }
 
-func multiOfManyKinds(t *testing.T, p *place) {
+func multiOfManyKinds(t *testing.T, p *platform) {
 	names := freshNames(3)
 	c, other := p.client(t), p.client(t)
 	m := holdfast.NewMultiLock(c.NewMutex(names[0], holdfast.Fenced()), other.NewMutex(names[1]),
@@ -98,7 +98,7 @@ func multiOfManyKinds(t *testing.T, p *place) {
 	unlock(t, h)
 }
 
-func multiWaitsForEach(t *testing.T, p *place) {
+func multiWaitsForEach(t *testing.T, p *platform) {
 	names := freshNames(3)
 	c, other := p.client(t), p.client(t)
 	var holds []*holdfast.Hold
@@ -147,7 +147,7 @@ func (g *guard) leave(names ...string) {
 
 // L18: many want the same locks, in any order, alone and together; all come to
 // an end, and no two of them hold one lock.
-func oppositeOrders(t *testing.T, p *place) {
+func oppositeOrders(t *testing.T, p *platform) {
 	names := freshNames(4)
 	var g guard
 	var group sync.WaitGroup
@@ -222,7 +222,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	do := onCluster(s)
-	for _, p := range []*place{
+	for _, p := range []*platform{
 		goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 		rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do),
 	} {
@@ -251,7 +251,7 @@ func TestMultiLockOnSentinel(t *testing.T) {
 		t.Helper()
 		return lines(s.Primary(t).Cli(t, args...))
 	}
-	for _, p := range []*place{
+	for _, p := range []*platform{
 		goRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}, do),
 		rueidisAt("sentinel", rueidis.ClientOption{
 			InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()},
@@ -279,7 +279,7 @@ func startFleet(t *testing.T, n int) fleet {
 }
 
 // redlock returns a RedLock of clients of its own, through both adapters.
-func (f fleet) redlock(t *testing.T, name string, options ...holdfast.ClientOption) *holdfast.RedLock {
+func (f fleet) redlock(t *testing.T, name string, options ...holdfast.ClientOption) *holdfast.MultiLock {
 	t.Helper()
 	var lockers []holdfast.Locker
 	for i, s := range f {

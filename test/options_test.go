@@ -12,7 +12,7 @@ import (
 
 // The options of a mutex, on every driver, in real time.
 func TestMutexOptions(t *testing.T) {
-	onEveryDriver(t, map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *platform){
 		"A6_NonReentrant":      nonReentrant,
 		"TokensRise":           tokensRise,
 		"P11_TokenTTL":         tokenTTL,
@@ -26,7 +26,7 @@ func TestMutexOptions(t *testing.T) {
 }
 
 // A6: what counts is the state in Redis, not the text of an error.
-func nonReentrant(t *testing.T, p *place) {
+func nonReentrant(t *testing.T, p *platform) {
 	c, name := p.client(t), fresh()
 	mu := c.NewMutex(name, holdfast.NonReentrant())
 	h := must(t)(mu.Lock(background))
@@ -40,7 +40,7 @@ func nonReentrant(t *testing.T, p *place) {
 	unlock(t, must(t)(mu.Lock(holdfast.WithOwner(background, h.Owner()))))
 }
 
-func tokensRise(t *testing.T, p *place) {
+func tokensRise(t *testing.T, p *platform) {
 	name := fresh()
 	var last int64
 	for i := range 5 {
@@ -81,7 +81,7 @@ func tokensRise(t *testing.T, p *place) {
 
 // S16: the counter is gone, or counts from a replica that missed the last ones;
 // or it is ahead of the clock. Tokens rise all the same.
-func tokensFollowTime(t *testing.T, p *place) {
+func tokensFollowTime(t *testing.T, p *platform) {
 	c, name := p.client(t), fresh()
 	key := "redisson_lock_token:{" + name + "}"
 	mu := c.NewMutex(name, holdfast.Fenced())
@@ -111,7 +111,7 @@ func tokensFollowTime(t *testing.T, p *place) {
 }
 
 // S15: a lock that never expires is held, and its refusal no grant.
-func heldWithoutTTL(t *testing.T, p *place) {
+func heldWithoutTTL(t *testing.T, p *platform) {
 	c, name := p.client(t), fresh()
 	p.do(t, name, "HSET", name, "somebody:1", "1")
 	_, err := c.NewMutex(name, holdfast.Fenced()).TryLock(background)
@@ -123,7 +123,7 @@ func heldWithoutTTL(t *testing.T, p *place) {
 }
 
 // L19: one try is one try, and a lease is kept, with tokens as without.
-func fencedIsBounded(t *testing.T, p *place) {
+func fencedIsBounded(t *testing.T, p *platform) {
 	name := fresh()
 	mu := p.client(t).NewMutex(name, holdfast.Fenced())
 	h := must(t)(mu.Lock(background, holdfast.FixedLease(10*time.Minute)))
@@ -142,7 +142,7 @@ func fencedIsBounded(t *testing.T, p *place) {
 }
 
 // P11: the key of the tokens can be given an end.
-func tokenTTL(t *testing.T, p *place) {
+func tokenTTL(t *testing.T, p *platform) {
 	c, name := p.client(t), fresh()
 	unlock(t, must(t)(c.NewMutex(name, holdfast.Fenced(holdfast.TokenTTL(time.Hour))).Lock(background)))
 	got := p.do(t, name, "PTTL", "redisson_lock_token:{"+name+"}")
@@ -153,7 +153,7 @@ func tokenTTL(t *testing.T, p *place) {
 
 // A token taken over is a greater one: the process that it was taken from is
 // fenced off.
-func adoptedToken(t *testing.T, p *place) {
+func adoptedToken(t *testing.T, p *platform) {
 	name := fresh()
 	mu := p.client(t).NewMutex(name, holdfast.Fenced())
 	first := must(t)(mu.Lock(background))
@@ -165,7 +165,7 @@ func adoptedToken(t *testing.T, p *place) {
 	unlock(t, second)
 }
 
-func polling(t *testing.T, p *place) {
+func polling(t *testing.T, p *platform) {
 	name := fresh()
 	for _, b := range [][2]time.Duration{
 		{time.Millisecond, 128 * time.Millisecond}, {5 * time.Millisecond, 5 * time.Millisecond}, {time.Millisecond, 10 * time.Millisecond},
@@ -188,13 +188,13 @@ func polling(t *testing.T, p *place) {
 }
 
 // awaitCalls returns when the waiter has had the time to be refused.
-func (p *place) awaitCalls(t *testing.T, name string, options ...holdfast.MutexOption) {
+func (p *platform) awaitCalls(t *testing.T, name string, options ...holdfast.MutexOption) {
 	t.Helper()
 	p.awaitRefusal(t, p.client(t).NewMutex(name, options...))
 }
 
 // A release by one who polls says nothing.
-func pollingSilence(t *testing.T, p *place) {
+func pollingSilence(t *testing.T, p *platform) {
 	name := fresh()
 	h := must(t)(p.client(t).NewMutex(name, holdfast.Polling(time.Millisecond, 128*time.Millisecond)).Lock(background))
 	listener := p.client(t)

@@ -107,7 +107,7 @@ func overlapName(i int) string { return fmt.Sprintf("overlap:%02d", i) }
 func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := &place{name: "processes", do: direct(t, s), open: func(t *testing.T) driver.Driver {
+	p := &platform{name: "processes", do: direct(t, s), open: func(t *testing.T) driver.Driver {
 		t.Helper()
 		return goRedis("", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil).open(t)
 	}}
@@ -250,7 +250,7 @@ func (c *contender) end(t *testing.T) map[int][]span {
 
 // killedSpans kills the process while it holds a lock of each kind. The holds end
 // when their leases do, as Redis has it.
-func (c *contender) killedSpans(t *testing.T, p *place) map[int][]span {
+func (c *contender) killedSpans(t *testing.T, p *platform) map[int][]span {
 	t.Helper()
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

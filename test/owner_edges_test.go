@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
-// An acquire that first gives back what its owner holds no more is not hit by a late
+// An acquire that first gives back what its owner holds no more is not hit by a delayed
 // send of that: a lost hold is unlocked, and its owner locks again.
 func TestLateReleaseAfterLoss(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
@@ -86,7 +86,7 @@ func TestLockDuringDetach(t *testing.T) {
 	})
 }
 
-// A late send of an adopt must not take a nested hold's count away.
+// A delayed send of an adopt must not take a nested hold's count away.
 func TestLateAdoptBesideNested(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
@@ -276,8 +276,8 @@ func TestOtherSideOfDetached(t *testing.T) {
 	})
 }
 
-// A late send of the other side's acquire.
-func TestDetachOtherSideLate(t *testing.T) {
+// A delayed send of the other side's acquire.
+func TestDetachOtherSideDelayed(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		a, d := w.client()
 		b, _ := w.client()
@@ -358,7 +358,7 @@ func TestClearBetweenNested(t *testing.T) {
 		once(d, "acquire", memdriver.Fault{DelayReply: time.Second})
 		first, second := make(chan *holdfast.Hold, 1), make(chan *holdfast.Hold, 1)
 		go func() { first <- must(t)(w.lock(c).Lock(ctx)) }()
-		synctest.Wait() // it has op
+		synctest.Wait() // it has changeSem
 		go func() { second <- must(t)(w.lock(c).Lock(ctx)) }()
 		synctest.Wait() // it is next
 		gone := make(chan error, 1)
@@ -467,12 +467,12 @@ func TestDetachBesideForce(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		var all sync.WaitGroup
-		over := make(chan struct{})
+		stop := make(chan struct{})
 		for range 3 {
 			all.Go(func() {
 				for {
 					select {
-					case <-over:
+					case <-stop:
 						return
 					default:
 						_, _ = w.lock(c).ForceUnlock(background) // there may be nothing to take
@@ -490,7 +490,7 @@ func TestDetachBesideForce(t *testing.T) {
 			}
 			_ = h.Unlock()
 		}
-		close(over)
+		close(stop)
 		all.Wait()
 	})
 }

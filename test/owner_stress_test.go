@@ -256,8 +256,8 @@ func (s *stress) run() {
 		}
 	}
 	length := time.Duration(5+rng.IntN(40)) * time.Second
-	over := time.Now().Add(length)
-	for time.Now().Before(over) { // what happens to all
+	end := time.Now().Add(length)
+	for time.Now().Before(end) { // what happens to all
 		time.Sleep(time.Duration(rng.Int64N(int64(5 * time.Second))))
 		c := clients[rng.IntN(len(clients))]
 		switch {

@@ -126,10 +126,10 @@ func TestHelperPermits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	over := make(chan struct{})
+	stop := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
-		close(over)
+		close(stop)
 	}()
 	var said sync.Mutex
 	tell := func(what string, id, n int) {
@@ -144,7 +144,7 @@ func TestHelperPermits(t *testing.T) {
 			n := 1 + id%2
 			for {
 				select {
-				case <-over:
+				case <-stop:
 					return
 				default:
 				}

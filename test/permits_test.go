@@ -223,7 +223,7 @@ func TestHoldersDoNotListenToTheTraffic(t *testing.T) {
 	})
 }
 
-// Settings have their effect once, too, and a late one does not undo the next.
+// Settings have their effect once, too, and a delayed one does not undo the next.
 func TestPermitSettingsHaveOneEffect(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {

@@ -25,10 +25,10 @@ import (
 // throughProxy returns both adapters behind proxies of their own, with the
 // clients' default settings, but for one: rueidis shares one connection with
 // holds that listen, and by default gives it up after eleven seconds of silence.
-func throughProxy(t *testing.T, s *redistest.Server) map[*place]*redistest.Proxy {
+func throughProxy(t *testing.T, s *redistest.Server) map[*platform]*redistest.Proxy {
 	t.Helper()
 	a, b := redistest.NewProxy(t, s.Addr()), redistest.NewProxy(t, s.Addr())
-	return map[*place]*redistest.Proxy{
+	return map[*platform]*redistest.Proxy{
 		goRedis("proxy", redis.UniversalOptions{Addrs: []string{a.Addr()}}, cli(s)): a,
 		rueidisAt("proxy", rueidis.ClientOption{
 			InitAddress: []string{b.Addr()}, ConnWriteTimeout: time.Second,
@@ -65,7 +65,7 @@ func TestS13_SwallowedReplies(t *testing.T) {
 	})
 }
 
-func swallowedReplies(t *testing.T, p *place, k *kind, swallow func(what string)) {
+func swallowedReplies(t *testing.T, p *platform, k *kind, swallow func(what string)) {
 	t.Helper()
 	name := p.fresh(t, k)
 	c := p.client(t, holdfast.WithTimeout(4500*time.Millisecond))
@@ -106,7 +106,7 @@ func TestBlackHoledHolderIsToldInTime(t *testing.T) {
 	})
 }
 
-func blackHoled(t *testing.T, p *place, k *kind, cut func(on bool)) {
+func blackHoled(t *testing.T, p *platform, k *kind, cut func(on bool)) {
 	t.Helper()
 	name := p.fresh(t, k)
 	c := p.client(t, holdfast.WithLease(4*time.Second), holdfast.WithMargin(1500*time.Millisecond))
@@ -140,7 +140,7 @@ func TestL1_KilledSubscribersMissNothingForLong(t *testing.T) {
 	})
 }
 
-func killedSubscribers(t *testing.T, s *redistest.Server, p *place, k *kind) {
+func killedSubscribers(t *testing.T, s *redistest.Server, p *platform, k *kind) {
 	t.Helper()
 	name := p.fresh(t, k)
 	a, b := p.client(t), p.client(t)

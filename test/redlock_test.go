@@ -43,7 +43,7 @@ func (s *servers) again(options ...holdfast.ClientOption) *servers {
 	return other
 }
 
-func (s *servers) redlock(name string) *holdfast.RedLock {
+func (s *servers) redlock(name string) *holdfast.MultiLock {
 	lockers := make([]holdfast.Locker, len(s.clients))
 	for i, c := range s.clients {
 		lockers[i] = c.NewMutex(name)
@@ -182,11 +182,11 @@ func TestS13_RedLockBearsAMinority(t *testing.T) {
 // Each fault at a quorum: no hold, within the bounds, and in the end nothing.
 func TestRedLockWithoutAQuorum(t *testing.T) {
 	for name, fault := range map[string]memdriver.Fault{
-		"requests lost": {LoseRequest: true},
-		"replies lost":  {LoseReply: true},
-		"replies late":  {DelayReply: time.Minute},
-		"requests late": {DelayRequest: time.Minute},
-		"refused":       {Refuse: errors.New("connection refused")},
+		"requests lost":    {LoseRequest: true},
+		"replies lost":     {LoseReply: true},
+		"replies delayed":  {DelayReply: time.Minute},
+		"requests delayed": {DelayRequest: time.Minute},
+		"refused":          {Refuse: errors.New("connection refused")},
 	} {
 		for _, wait := range []time.Duration{0, time.Second, time.Hour} {
 			t.Run(fmt.Sprintf("%s/%v", name, wait), func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestRedLockWithoutAQuorum(t *testing.T) {
 	}
 }
 
-// What answers late joins the hold, if there is one still.
+// What answers later joins the hold, if there is one still.
 func TestLateServersJoin(t *testing.T) {
 	for _, unlocked := range []bool{false, true} {
 		for _, lease := range []time.Duration{0, 20 * time.Second} {
@@ -567,7 +567,7 @@ func TestRedLockOfBadInput(t *testing.T) {
 		s := several(w, 3)
 		a, b := s.clients[0], s.clients[1]
 		var none *holdfast.Mutex
-		for i, r := range []*holdfast.RedLock{
+		for i, r := range []*holdfast.MultiLock{
 			holdfast.NewRedLock(), holdfast.NewRedLock(nil), holdfast.NewRedLock(a.NewMutex("x"), none),
 			holdfast.NewRedLock(a.NewMutex("x"), b.NewMutex("x"), a.NewMutex("x")),
 			holdfast.NewRedLock(a.NewMutex("x"), a.NewMutex("y")),

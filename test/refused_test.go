@@ -78,7 +78,7 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range refusals {
 		s := redistest.Start(t)
-		for _, p := range []*place{
+		for _, p := range []*platform{
 			goRedis(refusal.word, redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s)),
 			rueidisAt(refusal.word, rueidis.ClientOption{InitAddress: []string{s.Addr()}}, cli(s)),
 		} {

@@ -17,7 +17,7 @@ import (
 func TestReplicaAck(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartReplicated(t, 2)
-	for _, p := range []*place{
+	for _, p := range []*platform{
 		goRedis("replicated", redis.UniversalOptions{Addrs: []string{s.Primary.Addr()}}, cli(s.Primary)),
 		rueidisAt("replicated", rueidis.ClientOption{InitAddress: []string{s.Primary.Addr()}}, cli(s.Primary)),
 	} {

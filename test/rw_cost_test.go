@@ -37,7 +37,7 @@ func crowd(t *testing.T, rdb *redis.Client, name, prefix string, n int, lives ti
 
 // dearest returns how many commands the dearest of some releases of a read hold
 // calls.
-func (p *place) dearest(t *testing.T, l anyLock) (most int) {
+func (p *platform) dearest(t *testing.T, l anyLock) (most int) {
 	t.Helper()
 	for range 5 {
 		h := must(t)(l.Lock(background, holdfast.FixedLease(time.Minute)))
@@ -50,18 +50,18 @@ func (p *place) dearest(t *testing.T, l anyLock) (most int) {
 
 // looks returns how often the server has executed what looks at readers, or
 // changes what it finds.
-func (p *place) looks(t *testing.T) int {
+func (p *platform) looks(t *testing.T) int {
 	t.Helper()
 	return p.executed(t, "hget", "pttl", "exists", "hdel", "del")
 }
 
-func (p *place) published(t *testing.T) int {
+func (p *platform) published(t *testing.T) int {
 	t.Helper()
 	return p.executed(t, "publish")
 }
 
 // executed returns how often the server has executed these commands.
-func (p *place) executed(t *testing.T, commands ...string) (calls int) {
+func (p *platform) executed(t *testing.T, commands ...string) (calls int) {
 	t.Helper()
 	for line := range strings.Lines(p.do(t, "", "INFO", "commandstats")[0]) {
 		command, stats, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")

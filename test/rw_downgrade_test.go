@@ -120,7 +120,7 @@ func TestDowngradeOfANestedHold(t *testing.T) {
 }
 
 // Another has written, and the release's first send is lost, so its answer does not tell
-// what happened: the read hold must not be granted in the first place.
+// what happened: the read hold must not be granted at all.
 func TestDowngradeAfterAnotherWrote(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()

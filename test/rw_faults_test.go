@@ -291,13 +291,13 @@ func giveUp(t *testing.T, h *holdfast.Hold) {
 }
 
 // A writer who has given up is not waited for, whatever happened to what it
-// asked: whether it asked before it stood in line, or its request came late.
+// asked: whether it asked before it stood in line, or its request was delayed.
 func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 	for name, f := range map[string]memdriver.Fault{
-		"no answer":       {LoseReply: true},
-		"held up":         {DelayRequest: 500 * time.Millisecond},
-		"comes twice":     {LoseReply: true, Repeat: true, RepeatAfter: 500 * time.Millisecond},
-		"comes back late": {DelayReply: 500 * time.Millisecond},
+		"no answer":        {LoseReply: true},
+		"held up":          {DelayRequest: 500 * time.Millisecond},
+		"comes twice":      {LoseReply: true, Repeat: true, RepeatAfter: 500 * time.Millisecond},
+		"comes back later": {DelayReply: 500 * time.Millisecond},
 	} {
 		for _, byHand := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/by hand %v", name, byHand), func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
 		}
 		warm := must(t)(b.NewRWMutex("y").Lock(background)) // it knows the server's clock now
 		unlock(t, warm)
-		d.late.Store(true)
+		d.breaks.Store(true)
 		time.AfterFunc(10*time.Millisecond, func() { unlock(t, r) })
 		h := must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Lock(background))
 		unlock(t, h)
@@ -352,11 +352,11 @@ func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
 // that arrives 500 ms later all the same.
 type cutOff struct {
 	*memdriver.Driver
-	late atomic.Bool
+	breaks atomic.Bool
 }
 
 func (d *cutOff) Eval(ctx context.Context, call driver.Call) (any, error) {
-	if !d.late.Swap(false) {
+	if !d.breaks.Swap(false) {
 		return d.Driver.Eval(ctx, call)
 	}
 	time.AfterFunc(500*time.Millisecond, func() { _, _ = d.Driver.Eval(background, call) })
@@ -408,16 +408,16 @@ func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
 			}
 			return memdriver.Fault{}
 		})
-		late := make(chan *holdfast.Hold)
+		reads := make(chan *holdfast.Hold)
 		time.AfterFunc(50*time.Millisecond, func() {
-			late <- must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(5*time.Second)))
+			reads <- must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(5*time.Second)))
 		})
 		go func() {
 			if did, err := b.NewRWMutex("x").RLocker().ForceUnlock(background); !did || err != nil {
 				t.Errorf("ForceUnlock: %v, %v", did, err)
 			}
 		}()
-		h := <-late
+		h := <-reads
 		time.Sleep(time.Second)
 		if ttl := w.pttl("x"); ttl > 5*time.Second {
 			t.Errorf("the lock lives for %v", ttl)

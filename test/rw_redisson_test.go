@@ -383,14 +383,14 @@ func (s *rwStress) theyLeave(h *theirs) {
 	// The memory driver's server rounds what is left of a lease down to whole ms when
 	// a script reads it and sets it anew. Redis counts in whole ms only, and loses
 	// nothing.
-	late := !time.Now().Before(h.until.Add(-time.Millisecond))
+	expired := !time.Now().Before(h.until.Add(-time.Millisecond))
 	leave := h.readNoMore
 	if h.writes {
 		leave = h.writeNoMore
 	}
 	got := leave()
 	s.logf("redisson %s: leaves %s, writes %v: %v", h.owner, h.name, h.writes, got)
-	if got == "<nil>" && !late {
+	if got == "<nil>" && !expired {
 		s.failf("%s: the hold of Redisson's %s (writes %v) is gone, and nobody took it", h.name, h.owner, h.writes)
 	}
 }

@@ -41,7 +41,7 @@ type rwStress struct {
 	changes map[string]int         // grants and releases of a lock; guarded by mu
 	tokens  map[string]int64       // the last one of a lock; guarded by mu
 	theirs  map[*theirs]struct{}   // guarded by mu
-	over    chan struct{}          // ends the monitor
+	stop    chan struct{}          // ends the monitor
 	dead    map[*stressClient]*atomic.Bool
 }
 
@@ -67,7 +67,7 @@ type rwWaiter struct {
 func newRWStress(t *testing.T, w *world, seed uint64) *rwStress {
 	s := &rwStress{
 		stress: newStress(t, w, seed), holds: map[*rwRecord]struct{}{}, waiters: map[*rwWaiter]struct{}{},
-		changes: map[string]int{}, tokens: map[string]int64{}, over: make(chan struct{}), dead: map[*stressClient]*atomic.Bool{},
+		changes: map[string]int{}, tokens: map[string]int64{}, stop: make(chan struct{}), dead: map[*stressClient]*atomic.Bool{},
 		theirs: map[*theirs]struct{}{},
 	}
 	if *stressOnly == "" {
@@ -118,8 +118,8 @@ func (s *rwStress) run() {
 		}
 	}
 	length := time.Duration(5+rng.IntN(40)) * time.Second
-	over := time.Now().Add(length)
-	for time.Now().Before(over) { // what happens to all
+	end := time.Now().Add(length)
+	for time.Now().Before(end) { // what happens to all
 		time.Sleep(time.Duration(rng.Int64N(int64(5 * time.Second))))
 		c := clients[rng.IntN(len(clients))]
 		switch {
@@ -144,7 +144,7 @@ func (s *rwStress) run() {
 		s.close(c)
 	}
 	s.rest(clients, &actors)
-	close(s.over)
+	close(s.stop)
 	monitor.Wait()
 }
 
@@ -403,7 +403,7 @@ func (s *rwStress) monitor() {
 	}
 	for {
 		select {
-		case <-s.over:
+		case <-s.stop:
 			return
 		case <-time.After(pause()):
 		}

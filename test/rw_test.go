@@ -14,7 +14,7 @@ import (
 
 // The read-write lock, on every driver, in real time.
 func TestRWMutex(t *testing.T) {
-	onEveryDriver(t, map[string]func(*testing.T, *place){
+	onEveryDriver(t, map[string]func(*testing.T, *platform){
 		"ReadersShare":        readersShare,
 		"WriterIsAlone":       writerIsAlone,
 		"Downgrade":           downgrade,
@@ -29,7 +29,7 @@ func TestRWMutex(t *testing.T) {
 	})
 }
 
-func readersShare(t *testing.T, p *place) {
+func readersShare(t *testing.T, p *platform) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
 	one := must(t)(a.RLocker().Lock(background))
@@ -69,14 +69,14 @@ func fields(lines []string) map[string]string {
 	return m
 }
 
-func nothingLeft(t *testing.T, p *place, name string) {
+func nothingLeft(t *testing.T, p *platform, name string) {
 	t.Helper()
 	if got := p.do(t, name, "KEYS", "*"+name+"*"); len(got) > 0 {
 		t.Errorf("left behind: %v", got)
 	}
 }
 
-func writerIsAlone(t *testing.T, p *place) {
+func writerIsAlone(t *testing.T, p *platform) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
 	w := must(t)(a.Lock(background))
@@ -98,7 +98,7 @@ func writerIsAlone(t *testing.T, p *place) {
 
 // The writer reads, and goes on reading when it writes no more; L10: readers who
 // wait are told.
-func downgrade(t *testing.T, p *place) {
+func downgrade(t *testing.T, p *platform) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
 	w := must(t)(a.Lock(background, holdfast.FixedLease(time.Minute)))
@@ -126,7 +126,7 @@ func downgrade(t *testing.T, p *place) {
 }
 
 // awaitRefusal returns when others have had the time to be refused, too.
-func (p *place) awaitRefusal(t *testing.T, l holdfast.Locker) {
+func (p *platform) awaitRefusal(t *testing.T, l holdfast.Locker) {
 	t.Helper()
 	waitFor(t, "a refusal", func() bool { // not at once, where it has to connect first
 		_, err := l.Lock(background, holdfast.Wait(100*time.Millisecond))
@@ -134,7 +134,7 @@ func (p *place) awaitRefusal(t *testing.T, l holdfast.Locker) {
 	})
 }
 
-func noUpgrade(t *testing.T, p *place) {
+func noUpgrade(t *testing.T, p *platform) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
 	r := must(t)(a.RLocker().Lock(background))
@@ -153,7 +153,7 @@ func noUpgrade(t *testing.T, p *place) {
 	nothingLeft(t, p, name)
 }
 
-func writerTokens(t *testing.T, p *place) {
+func writerTokens(t *testing.T, p *platform) {
 	name := fresh()
 	m := p.client(t).NewRWMutex(name, holdfast.Fenced())
 	first := must(t)(m.Lock(background))
@@ -171,7 +171,7 @@ func writerTokens(t *testing.T, p *place) {
 }
 
 // A writer who waits for several readers is let in by the last one's message.
-func writerWaitsByBell(t *testing.T, p *place) {
+func writerWaitsByBell(t *testing.T, p *platform) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
 	one, two := must(t)(a.RLocker().Lock(background)), must(t)(b.RLocker().Lock(background))
@@ -189,7 +189,7 @@ func writerWaitsByBell(t *testing.T, p *place) {
 }
 
 // rwNoOverlap has several clients read and write, and looks who is in at once.
-func rwNoOverlap(t *testing.T, p *place) {
+func rwNoOverlap(t *testing.T, p *platform) {
 	name := fresh()
 	var in atomic.Int64 // readers, or -1 for a writer
 	var wg sync.WaitGroup
@@ -230,7 +230,7 @@ func rwNoOverlap(t *testing.T, p *place) {
 }
 
 // A1: Inspect of the reader's side is about the readers alone.
-func sidesAreSeparate(t *testing.T, p *place) {
+func sidesAreSeparate(t *testing.T, p *platform) {
 	name := fresh()
 	m := p.client(t).NewRWMutex(name)
 	state := func(modes ...string) {
@@ -266,7 +266,7 @@ func sidesAreSeparate(t *testing.T, p *place) {
 
 // A2: a reader whose lease has ended does not count, though another one keeps the
 // lock alive; and it begins anew.
-func deadHoldsDoNotCount(t *testing.T, p *place) {
+func deadHoldsDoNotCount(t *testing.T, p *platform) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
 	dead := must(t)(a.RLocker().Lock(background, holdfast.FixedLease(2*time.Second)))
@@ -288,7 +288,7 @@ func deadHoldsDoNotCount(t *testing.T, p *place) {
 
 // The readers' side can be taken from its holders, and the writer stays; the lock is
 // taken from all.
-func forceEachSide(t *testing.T, p *place) {
+func forceEachSide(t *testing.T, p *platform) {
 	name := fresh()
 	m, tool := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
 	w := must(t)(m.Lock(background))
@@ -314,7 +314,7 @@ func forceEachSide(t *testing.T, p *place) {
 
 // A plain lock of the same name keeps both sides out, and is told as what it is;
 // see errors_test.go.
-func otherKindOfLock(t *testing.T, p *place) {
+func otherKindOfLock(t *testing.T, p *platform) {
 	name := fresh()
 	c := p.client(t)
 	plain := must(t)(c.NewMutex(name).Lock(background))

@@ -21,7 +21,7 @@ import (
 // Semaphores and latches on every driver, in real time.
 func TestSemaphoreConformance(t *testing.T) {
 	t.Parallel()
-	suite := map[string]func(*testing.T, *place){
+	suite := map[string]func(*testing.T, *platform){
 		"PermitsOnTheWire":     permitsOnTheWire,
 		"PermitsAreRenewed":    permitsAreRenewed,
 		"PermitsDoNotOverlap":  permitsDoNotOverlap,
@@ -29,7 +29,7 @@ func TestSemaphoreConformance(t *testing.T) {
 		"SemaphoreKeepsCount":  semaphoreKeepsCount,
 		"SemaphoreOnTheWire":   semaphoreOnTheWire,
 		"LatchOnTheWire":       latchOnTheWire,
-		"HandOvers":            func(t *testing.T, p *place) { semaphoresHandOver(t, p, fresh()) },
+		"HandOvers":            func(t *testing.T, p *platform) { semaphoresHandOver(t, p, fresh()) },
 		"ManyGetTheirTurn":     manyGetTheirTurn,
 		"L17_ManyExpireAtOnce": manyExpireAtOnce,
 	}
@@ -46,7 +46,7 @@ func TestSemaphoreConformance(t *testing.T) {
 	}
 }
 
-func (p *place) want(t *testing.T, name, want string, args ...string) {
+func (p *platform) want(t *testing.T, name, want string, args ...string) {
 	t.Helper()
 	if got := strings.Join(p.do(t, name, args...), " "); got != want {
 		t.Errorf("%v = %q, want %q", args, got, want)
@@ -54,7 +54,7 @@ func (p *place) want(t *testing.T, name, want string, args ...string) {
 }
 
 // permitsOf returns a semaphore of n permits.
-func permitsOf(t *testing.T, p *place, name string, n int) *holdfast.PermitSemaphore {
+func permitsOf(t *testing.T, p *platform, name string, n int) *holdfast.PermitSemaphore {
 	t.Helper()
 	s := p.client(t).NewPermitSemaphore(name)
 	if set, err := s.TrySetPermits(background, n); !set || err != nil {
@@ -63,7 +63,7 @@ func permitsOf(t *testing.T, p *place, name string, n int) *holdfast.PermitSemap
 	return s
 }
 
-func permitsOnTheWire(t *testing.T, p *place) {
+func permitsOnTheWire(t *testing.T, p *platform) {
 	name := fresh()
 	s := permitsOf(t, p, name, 5)
 	held := "{" + name + "}:timeout"
@@ -92,7 +92,7 @@ func permitsOnTheWire(t *testing.T, p *place) {
 	p.want(t, name, "0", "EXISTS", held)
 }
 
-func permitsAreRenewed(t *testing.T, p *place) {
+func permitsAreRenewed(t *testing.T, p *platform) {
 	name := fresh()
 	permitsOf(t, p, name, 3)
 	s := p.client(t, holdfast.WithLease(3*time.Second)).NewPermitSemaphore(name)
@@ -111,7 +111,7 @@ func permitsAreRenewed(t *testing.T, p *place) {
 // permitsTakenAreTold has another client take a long holder's permits by their ids,
 // or all by force: the holder is told within 100 ms, and with a part of them left it
 // goes on.
-func permitsTakenAreTold(t *testing.T, p *place) {
+func permitsTakenAreTold(t *testing.T, p *platform) {
 	name := fresh()
 	s := permitsOf(t, p, name, 5)
 	other := p.client(t).NewPermitSemaphore(name)
@@ -147,7 +147,7 @@ func permitsTakenAreTold(t *testing.T, p *place) {
 // permitsDoNotOverlap has several clients contend for several permits each, of several numbers.
 // Some holders crash, so to say: they give nothing back. At no time may more
 // permits be held and trusted than there are.
-func permitsDoNotOverlap(t *testing.T, p *place) {
+func permitsDoNotOverlap(t *testing.T, p *platform) {
 	const total = 4
 	type change struct {
 		at time.Time
@@ -214,7 +214,7 @@ func permitsDoNotOverlap(t *testing.T, p *place) {
 // semaphoreKeepsCount has callers of several clients give up at any moment; at
 // the end no permit is missing, and none too many, and never were there too many
 // users.
-func semaphoreKeepsCount(t *testing.T, p *place) {
+func semaphoreKeepsCount(t *testing.T, p *platform) {
 	const total = 3
 	name := fresh()
 	main := p.client(t)
@@ -262,7 +262,7 @@ func semaphoreKeepsCount(t *testing.T, p *place) {
 	p.want(t, name, fmt.Sprint(total), "GET", name)
 }
 
-func semaphoreOnTheWire(t *testing.T, p *place) {
+func semaphoreOnTheWire(t *testing.T, p *platform) {
 	name := fresh()
 	s := p.client(t).NewUnleasedSemaphore(name)
 	wantError(t, s.TryAcquire(background, 1), holdfast.ErrLocked)
@@ -294,7 +294,7 @@ func semaphoreOnTheWire(t *testing.T, p *place) {
 	}
 }
 
-func latchOnTheWire(t *testing.T, p *place) {
+func latchOnTheWire(t *testing.T, p *platform) {
 	name := fresh()
 	l := p.client(t).NewLatch(name)
 	ok(t, l.Await(background), l.CountDown())
@@ -322,7 +322,7 @@ func latchOnTheWire(t *testing.T, p *place) {
 
 // semaphoresHandOver has one client wait for what another has, of each kind, and
 // be told of it.
-func semaphoresHandOver(t *testing.T, p *place, name string) {
+func semaphoresHandOver(t *testing.T, p *platform, name string) {
 	t.Helper()
 	a, b := p.client(t), p.client(t)
 	waits := func(what, channel string, wait func() error, end func() error) {
@@ -373,7 +373,7 @@ func semaphoresHandOver(t *testing.T, p *place, name string) {
 		func() error { return l.CountDown() })
 }
 
-func manyGetTheirTurn(t *testing.T, p *place) {
+func manyGetTheirTurn(t *testing.T, p *platform) {
 	name := fresh()
 	permitsOf(t, p, name, 3)
 	ctx, cancel := context.WithCancel(background)
@@ -400,7 +400,7 @@ func manyGetTheirTurn(t *testing.T, p *place) {
 }
 
 // L17: more permits expire at once than Lua's stack can bear.
-func manyExpireAtOnce(t *testing.T, p *place) {
+func manyExpireAtOnce(t *testing.T, p *platform) {
 	const holds = 4
 	name := fresh()
 	s := permitsOf(t, p, name, holds*holdfast.MaxPermitsPerHold)
@@ -420,7 +420,7 @@ func TestSemaphoresOnCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	do := onCluster(s)
-	for _, p := range []*place{
+	for _, p := range []*platform{
 		goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 		rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do),
 	} {
@@ -446,7 +446,7 @@ func TestSemaphoresUnderSentinel(t *testing.T) {
 		t.Helper()
 		return lines(s.Primary(t).Cli(t, args...))
 	}
-	for _, p := range []*place{
+	for _, p := range []*platform{
 		goRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}, do),
 		rueidisAt("sentinel", rueidis.ClientOption{
 			InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()},

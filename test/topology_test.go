@@ -19,7 +19,7 @@ import (
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.WithTLS(), redistest.WithPassword("s3cret"))
-	for _, p := range []*place{
+	for _, p := range []*platform{
 		goRedis("tls", redis.UniversalOptions{
 			Addrs: []string{s.Addr()}, Password: "s3cret", TLSConfig: s.TLSConfig(),
 		}, cli(s)),
@@ -32,7 +32,7 @@ func TestTLS(t *testing.T) {
 }
 
 // everyKind has a lock of each kind go through its life.
-func everyKind(t *testing.T, p *place) {
+func everyKind(t *testing.T, p *platform) {
 	t.Helper()
 	t.Run(p.name, func(t *testing.T) {
 		t.Parallel()
@@ -51,7 +51,7 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
 	do := onCluster(s)
-	for _, p := range []*place{
+	for _, p := range []*platform{
 		goRedis("cluster", redis.UniversalOptions{Addrs: s.Addrs()}, do),
 		rueidisAt("cluster", rueidis.ClientOption{InitAddress: s.Addrs()}, do),
 	} {
@@ -100,31 +100,31 @@ func TestSentinel(t *testing.T) {
 		t.Helper()
 		return lines(s.Primary(t).Cli(t, args...))
 	}
-	places := []*place{
+	platforms := []*platform{
 		goRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}, do),
 		rueidisAt("sentinel", rueidis.ClientOption{
 			InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()},
 		}, do),
 	}
 	t.Run("before", func(t *testing.T) {
-		for _, p := range places {
+		for _, p := range platforms {
 			everyKind(t, p)
 		}
 	})
-	t.Run("failover", func(t *testing.T) { waitersRecover(t, s, places) })
+	t.Run("failover", func(t *testing.T) { waitersRecover(t, s, platforms) })
 }
 
 // waitersRecover has one waiter a kind and client wait through a failover. Which
 // owner the new primary knows is not promised; that the waiters go on is.
-func waitersRecover(t *testing.T, s *redistest.Sentinel, places []*place) {
+func waitersRecover(t *testing.T, s *redistest.Sentinel, platforms []*platform) {
 	t.Helper()
 	var holds []*holdfast.Hold
 	var waiters sync.WaitGroup
-	holder := places[0].client(t)
+	holder := platforms[0].client(t)
 	for _, k := range kinds {
-		name := places[0].fresh(t, k)
+		name := platforms[0].fresh(t, k)
 		holds = append(holds, must(t)(k.lock(holder, name).Lock(background)))
-		for _, p := range places {
+		for _, p := range platforms {
 			l := k.against(p.client(t), name)
 			waiters.Go(func() {
 				next, err := l.Lock(background, holdfast.Wait(time.Minute))
@@ -147,7 +147,7 @@ func waitersRecover(t *testing.T, s *redistest.Sentinel, places []*place) {
 }
 
 // takeWaitRelease does what there is to do with one lock, by way of two clients.
-func takeWaitRelease(t *testing.T, p *place, k *kind, name string) {
+func takeWaitRelease(t *testing.T, p *platform, k *kind, name string) {
 	t.Helper()
 	p.setUp(t, k, name)
 	a := p.client(t, holdfast.WithLease(3*time.Second))

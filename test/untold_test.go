@@ -69,7 +69,7 @@ func TestUntold(t *testing.T) {
 	}
 }
 
-func untoldLocks(t *testing.T, admin, p *place, k *kind) {
+func untoldLocks(t *testing.T, admin, p *platform, k *kind) {
 	t.Helper()
 	if k.polls {
 		return // nobody is told of it
@@ -138,7 +138,7 @@ func untoldLocks(t *testing.T, admin, p *place, k *kind) {
 	}
 }
 
-func untoldOthers(t *testing.T, admin, p *place) {
+func untoldOthers(t *testing.T, admin, p *platform) {
 	t.Helper()
 	var o told
 	c, name := p.client(t, o.hooks()), fresh()

@@ -1,7 +1,7 @@
 // Package waitqueue orders the waiters of one process for one lock.
 //
 // Waiters for a lock form a FIFO queue. Of those who wait only its head talks to Redis,
-// so a process has one subscription and one outstanding attempt for a lock, however many
+// so a process has one subscription and one try under way for a lock, however many
 // goroutines wait for it. TryLock, nested acquires and the first try of a shared lock do
 // not queue.
 //
@@ -13,8 +13,8 @@
 // takes no wake-up with it: what it has not used is still there for the next, and what
 // it has used up without getting an answer it gives back ([Waiter.Notify]).
 //
-// An attempt needs the queue's try slot. Whoever abandons an attempt leaves the slot
-// with it until it is answered or has timed out.
+// A try needs the queue's try slot. Whoever abandons a try leaves the slot taken until it
+// is answered or has timed out.
 //
 // There is no goroutine here: waiters run on their own. Queues.mu guards the map,
 // the queues and the waiters; it is held for a few instructions, never during I/O.

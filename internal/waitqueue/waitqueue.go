@@ -47,7 +47,7 @@ type Waiter struct {
 	queue  *queue
 	head   chan struct{} // closed when the waiter is at the head
 
-	place list.Node[*Waiter] // in the queue
+	node list.Node[*Waiter] // of the queue
 }
 
 // New returns an empty set of queues.
@@ -71,18 +71,18 @@ func (qs *Queues) Join(key Key) (w *Waiter, ahead int) {
 	if q.waiters.Len() > 0 {
 		w.head = make(chan struct{})
 	}
-	w.place.Value = w
-	q.waiters.InsertAfter(&w.place, q.waiters.Last())
+	w.node.Value = w
+	q.waiters.InsertAfter(&w.node, q.waiters.Last())
 	return w, q.waiters.Len() - 1
 }
 
 // TryFirst takes the try slot for a waiter at the head, if nobody has tried yet; the one
-// who has it calls Done when the try is over.
+// who has it calls Done after the try.
 func (w *Waiter) TryFirst() bool {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	q := w.queue
-	if q.waiters.First() != &w.place || !q.retryAt.IsZero() {
+	if q.waiters.First() != &w.node || !q.retryAt.IsZero() {
 		return false
 	}
 	select {
@@ -93,8 +93,8 @@ func (w *Waiter) TryFirst() bool {
 	}
 }
 
-// HasWaiters reports whether anybody waits in the queue with the given key, or an attempt
-// of one who has left is still under way.
+// HasWaiters reports whether anybody waits in the queue with the given key, or a try of
+// one who has left is still under way.
 func (qs *Queues) HasWaiters(key Key) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -119,7 +119,7 @@ func (q *queue) notify() {
 }
 
 // TrySlot takes the right to try, when sending on the channel succeeds. The one
-// who took it calls Done when the try is over, and until then the queue exists.
+// who took it calls Done after the try, and until then the queue exists.
 func (w *Waiter) TrySlot() chan<- struct{} { return w.queue.trySlot }
 
 // Done gives the try slot back.
@@ -140,8 +140,7 @@ func (w *Waiter) Listen() {
 	}
 }
 
-// RetryAt says when to try again without a wake-up, and why the last attempt was
-// refused.
+// RetryAt says when to try again without a wake-up, and why the last try was refused.
 func (w *Waiter) RetryAt(at time.Time, refusal error) {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
@@ -163,8 +162,8 @@ func (w *Waiter) Leave() {
 	w.queues.mu.Lock()
 	defer w.queues.mu.Unlock()
 	q := w.queue
-	wasHead := q.waiters.First() == &w.place
-	q.waiters.Remove(&w.place)
+	wasHead := q.waiters.First() == &w.node
+	q.waiters.Remove(&w.node)
 	if next := q.waiters.First(); next != nil && wasHead {
 		close(next.Value.head)
 	}

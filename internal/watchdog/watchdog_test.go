@@ -300,7 +300,7 @@ func TestUpkeep(t *testing.T) {
 			t.Fatalf("calls %v, lost %v, deadline %v", s.calls, s.lost, d.Deadline(e).Sub(now))
 		}
 		for _, end := range ends {
-			if late := promised.Sub(now) - end; late < 0 || late > 2*time.Millisecond {
+			if excess := promised.Sub(now) - end; excess < 0 || excess > 2*time.Millisecond {
 				t.Errorf("asked for %v, promised was %v", end, promised.Sub(now))
 			}
 		}

@@ -70,7 +70,7 @@ func (q *quorum) close() {
 
 // process is a RedLock with a client for each server, as a process of its own
 // would have it.
-func (q *quorum) process() (*holdfast.RedLock, error) {
+func (q *quorum) process() (*holdfast.MultiLock, error) {
 	var lockers []holdfast.Locker
 	for _, target := range q.targets {
 		client, done, err := (&show{Config: Config{Target: target}}).client(nil, holdfast.WithLease(redLease), holdfast.WithTimeout(redTimeout))
@@ -154,7 +154,7 @@ func (q *quorum) expect(ctx context.Context, hold *holdfast.Hold, want int, word
 }
 
 // outlive watches the hold for longer than its lease, with a server less.
-func (q *quorum) outlive(ctx context.Context, hold *holdfast.Hold, other *holdfast.RedLock) error {
+func (q *quorum) outlive(ctx context.Context, hold *holdfast.Hold, other *holdfast.MultiLock) error {
 	began := time.Now()
 	tick := time.NewTicker(sample)
 	defer tick.Stop()

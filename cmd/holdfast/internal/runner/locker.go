@@ -15,7 +15,7 @@ func (r *run) locker() holdfast.Locker {
 	// Commands that read may come one after the other without end.
 	ofWriter := []holdfast.RWOption{holdfast.WritersFirst()}
 	var ofMutex []holdfast.MutexOption
-	var ofFair []holdfast.FairOption
+	var ofFair []holdfast.AnyMutexOption
 	if r.Fenced {
 		fenced := holdfast.Fenced()
 		ofMutex, ofFair, ofWriter = append(ofMutex, fenced), append(ofFair, fenced), append(ofWriter, fenced)
