@@ -626,7 +626,10 @@ func useLatch(t *testing.T, c *holdfast.Client, asking func() (asked func(got ch
 	if _, err := l.TrySetCount(background, 2); err != nil {
 		return err
 	}
-	_, err1 := l.Count(background) // so that the script is known
+	_, err1 := l.Count(background)
+	if err := l.Await(background, holdfast.Wait(time.Millisecond)); !errors.Is(err, holdfast.ErrNotZero) { // from here on the script is known
+		return errors.Join(err, errors.New("it did not wait"))
+	}
 	got, asked := make(chan error, 1), asking()
 	go func() { got <- l.Await(background, holdfast.Wait(2*time.Second)) }()
 	asked(got)

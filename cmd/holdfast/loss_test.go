@@ -217,7 +217,7 @@ func TestGroupKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--max-run", "200ms", "job", "--",
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--max-run", "3s", "job", "--",
 		"sh", "-c", `sh -c 'trap "" TERM; `+pidTo(pidFile)+`while :; do sleep 0.01; done' & wait`)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
