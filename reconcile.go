@@ -188,7 +188,7 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 		if !ran || asked.IsZero() || !asked.Before(end) {
 			return
 		}
-		// A send that was held up may still arrive. Only after its limit is it
+		// A delayed send may still arrive. Only after its limit is it
 		// certain that what is asked for then is the last word. If that is far off,
 		// what has come until then is given back.
 		c.calls.SleepUntil(c.life, end)

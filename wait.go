@@ -166,15 +166,15 @@ func (q *queued) refused(res call.Result) {
 	// What has passed its limit without an effect so far will have none.
 	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Over().Before(res.Sent) })
 	q.last, q.refusedOnce = q.refusal(res), true
-	nap := longestSleep
+	sleep := longestSleep
 	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire
-		nap = min(nap, retry)
+		sleep = min(sleep, retry)
 	}
 	if q.kind.config.polling {
-		nap = q.kind.config.backoff.pause(q.refusals)
+		sleep = q.kind.config.backoff.pause(q.refusals)
 		q.refusals++
 	}
-	q.waiter.RetryAt(time.Now().Add(nap), q.last)
+	q.waiter.RetryAt(time.Now().Add(sleep), q.last)
 }
 
 // afterMe is when the next waiter should try, if nothing wakes it, after this one
