@@ -59,6 +59,7 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"Eval/Refused", testRefused},
 		{"Eval/GivenUp", testGivenUp},
 		{"Eval/Torn", testTorn},
+		{"Eval/MovingSlot", testMovingSlot},
 		{"Eval/Once", CheckOnce},
 		{"Eval/OnceOnCluster", CheckOnceOnCluster},
 		{"EvalReplicated/Once", testReplicatedOnce},
