@@ -1,15 +1,16 @@
 // Bench compares holdfast with other lock libraries on one Redis server.
 //
-//	go run ./bench                     from the root: some three minutes
-//	go run ./bench --quick             a smoke run of a few seconds
-//	go run ./bench --json figures.json raw figures of every round as well
+//	go run ./bench                     from the root: some four minutes
+//	go run ./bench --quick             a smoke run of all this
+//	go run ./bench --json figures      all figures of every round as well, JSON, an object a line
 //	go run ./bench --scripts           what holdfast's scripts cost the server, beside Redisson's
+//	go run ./bench --help              all flags
 //
 // It starts a redis-server of its own unless --redis names one. Every library
 // runs every workload on that server, in the same run and in turns (A B C D,
 // A B C D, ...), so that a machine which gets slower or faster does so for all
-// of them. The table shows the median over the rounds, the slowest and the
-// fastest round.
+// of them. The tables show the median over the rounds, and of the throughput the
+// slowest and the fastest round.
 //
 // A contender is a library on a client; a workload is a number of goroutines on
 // locks of their own or on one lock; a cell is one contender under one workload
@@ -17,6 +18,12 @@
 // unlock pair that takes too long is cut short, and a cell in which nothing
 // moves any more is ended and reported as such, so no contender can hang the
 // run.
+//
+// What a pair costs is read before and after each cell: the server's time on a
+// core and the commands that it has executed (meter.go), and this process's
+// allocations. Which of the commands a client has sent, and which a script has
+// called, only MONITOR tells; it slows the server down, so that is counted in one
+// short turn of its own (monitor.go).
 //
 // With --scripts it measures something else: how long the server executes the two
 // scripts of a pair, by its own figures, for holdfast's and for scripts that do what
