@@ -3,6 +3,7 @@
 //	go run ./bench                     from the root: some four minutes
 //	go run ./bench --quick             a smoke run of all this
 //	go run ./bench --json figures      all figures of every round as well, JSON, an object a line
+//	go run ./bench --held              what locks cost while they are held or waited for
 //	go run ./bench --scripts           what holdfast's scripts cost the server, beside Redisson's
 //	go run ./bench --help              all flags
 //
@@ -25,6 +26,10 @@
 // called, only MONITOR tells; it slows the server down, so that is counted in one
 // short turn of its own (monitor.go).
 //
+// With --held it measures locks that are held, 1, 10, ... up to --holds, and renewed by
+// the library (held.go), and goroutines that wait for locks, 10, 100, ... up to
+// --waiters (waiting.go): memory, goroutines, and how much of a core the renewals need.
+//
 // With --scripts it measures something else: how long the server executes the two
 // scripts of a pair, by its own figures, for holdfast's and for scripts that do what
 // Redisson's do. The fastest of many short turns counts, so other programs on the
@@ -35,5 +40,7 @@
 // The goroutine that runs a cell owns the cell's workers and waits for them. If
 // a library ignores the end of its context, its workers are given up after a
 // bound, the session that they use is closed, and they are reported. The server
-// owns the goroutine that waits for the process; stop ends both.
+// owns the goroutine that waits for the process; stop ends both. With --held, waiters
+// end with their context and are waited for. The monitor has one goroutine, which ends
+// with its connection.
 package main

@@ -154,3 +154,29 @@ func TestBadUsage(t *testing.T) {
 		t.Error("a run of nothing is no error")
 	}
 }
+
+// recordsOf runs the program, and returns how many records of each kind it writes,
+// and what it prints.
+func recordsOf(t *testing.T, args ...string) (kinds map[string]int, printed string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "figures")
+	var out strings.Builder
+	if err := run(t.Context(), append(args, "--json", file), &out, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds = map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		var record struct {
+			Kind string `json:"kind"`
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		kinds[record.Kind]++
+	}
+	return kinds, out.String()
+}

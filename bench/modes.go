@@ -5,24 +5,29 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A mode is what the program does.
 type mode struct {
 	flag  string // that asks for it; empty if it needs none
 	run   func(*job, context.Context) error
-	fits  []string // other flags that have a meaning in it
-	smoke bool     // it is part of --quick without a mode
+	fits  string // other flags that have a meaning in it
+	smoke bool   // it is part of --quick without a mode
 }
 
 var modes = []mode{
 	{
 		flag: "", run: (*job).compare, smoke: true,
-		fits: []string{"redis", "duration", "rounds", "timeout", "lease", "pool", "json", "only", "workloads", "cpuprofile", "memprofile", "quick"},
+		fits: "redis duration rounds timeout lease pool json only workloads cpuprofile memprofile quick",
+	},
+	{
+		flag: "held", run: (*job).held, smoke: true,
+		fits: "redis holds waiters timeout lease pool json only cpuprofile memprofile quick",
 	},
 	{
 		flag: "scripts", run: (*job).compareScripts, smoke: true,
-		fits: []string{"redis", "rounds", "lease", "json", "quick"},
+		fits: "redis rounds lease json quick",
 	},
 }
 
@@ -48,7 +53,7 @@ func (o *options) choose(f *flag.FlagSet) (err error) {
 
 func (m mode) goesWith(f *flag.FlagSet) (err error) {
 	f.Visit(func(set *flag.Flag) {
-		if set.Name != m.flag && !slices.Contains(m.fits, set.Name) {
+		if set.Name != m.flag && !slices.Contains(strings.Fields(m.fits), set.Name) {
 			if m.flag == "" {
 				err = fmt.Errorf("--%s does not go with the comparison", set.Name)
 			} else {

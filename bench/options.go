@@ -23,6 +23,9 @@ type options struct {
 	pool      int
 	quick     bool
 	scripts   bool
+	held      bool
+	holds     int
+	waiters   int
 	json      string
 	only      string
 	workloads string
@@ -34,7 +37,10 @@ type options struct {
 func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.BoolVar(&o.quick, "quick", false, "a smoke run of the comparison and --scripts: two rounds of 50ms (default: off)")
+	f.BoolVar(&o.quick, "quick", false, "a smoke run of the mode that is asked for, or of all, some 20s (default: off)")
+	f.BoolVar(&o.held, "held", false, "in place of the comparison: what locks cost while they are held, and while they are waited for (default: off)")
+	f.IntVar(&o.holds, "holds", 100_000, "with --held, the largest `number` of holds")
+	f.IntVar(&o.waiters, "waiters", 10_000, "with --held, the largest `number` of waiters, ten for each lock")
 	f.BoolVar(&o.scripts, "scripts", false, "in place of the comparison: the server time of holdfast's scripts beside that of Redisson's (default: off)")
 	f.StringVar(&o.redis, "redis", "", "use the server at this `address`, host:port, on which nothing else may run meanwhile "+
 		"(default: start one)")
@@ -60,7 +66,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 		return o, errUsage
 	}
 	if o.quick {
-		o.duration, o.rounds, o.timeout = 50*time.Millisecond, 2, 2*time.Second
+		o.beQuick()
 	}
 	if err := cmp.Or(o.choose(f), o.valid(f)); err != nil {
 		_, said := fmt.Fprintln(stderr, "bench:", err)
@@ -69,11 +75,20 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
+// quickLease is the lease with --quick and --held.
+const quickLease = 3 * time.Second
+
+// beQuick makes everything as short as it can be.
+func (o *options) beQuick() {
+	o.duration, o.rounds, o.timeout = 50*time.Millisecond, 2, 2*time.Second
+	o.holds, o.waiters = min(o.holds, cpuFrom), min(o.waiters, 10*waitersALock)
+}
+
 func (o *options) valid(f *flag.FlagSet) error {
 	switch {
 	case f.NArg() > 0:
 		return errors.New("it takes flags only")
-	case o.duration <= 0 || o.rounds < 1 || o.timeout < 10*time.Millisecond || o.pool < 1:
+	case o.duration <= 0 || o.rounds < 1 || o.timeout < 10*time.Millisecond || o.pool < 1 || o.holds < 1 || o.waiters < 1:
 		return errors.New("counts and times must be above zero")
 	case o.lease <= o.timeout:
 		return errors.New("the lease must be longer than the timeout")
