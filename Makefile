@@ -17,7 +17,7 @@ LONGEST       := github.com/holdfast-go/holdfast/test
 
 .PHONY: help
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The workspace lifts the clients to the newest version that any module asks for;
 # the adapters are tested on the oldest one that they promise, too. The longest
@@ -110,6 +110,10 @@ $(PUBLIC:%=api-check-%): api-check-%: $(BIN)/apidiff-$(APIDIFF)
 .PHONY: bench
 bench: need-redis ## compare with other libraries on one server (a few minutes)
 	$(GO) run ./bench
+
+.PHONY: bench-redisson
+bench-redisson: need-redis need-jvm ## the same, with Redisson in a JVM
+	$(GO) run ./bench --redisson
 
 .PHONY: bench-smoke
 bench-smoke: need-redis ## see that every benchmark runs

@@ -56,9 +56,13 @@ type setup struct {
 	addr  string
 	pool  int           // connections of each go-redis client
 	lease time.Duration // of every lock
+	// jvmWarm is how long Redisson runs before it is measured, with many threads, and
+	// again with one.
+	jvmWarm time.Duration
 }
 
 // contenders are all that take part, in the order of their turns.
+// But for Redisson.
 func contenders() []contender {
 	return []contender{
 		holdfastOnGoRedis(), holdfastOnRueidis(),

@@ -2,6 +2,7 @@
 //
 //	go run ./bench                     from the root: some four minutes
 //	go run ./bench --quick             a smoke run of all this
+//	go run ./bench --redisson          Redisson itself as well, in a JVM: needs a JDK and Maven
 //	go run ./bench --json figures      all figures of every round as well, JSON, an object a line
 //	go run ./bench --held              what locks cost while they are held or waited for
 //	go run ./bench --scripts           what holdfast's scripts cost the server, beside Redisson's
@@ -35,12 +36,17 @@
 // Redisson's do. The fastest of many short turns counts, so other programs on the
 // machine do not.
 //
+// With --redisson a JVM is one more contender (redisson.go). It runs whole cells itself
+// (java/RedissonBench.java), with a thread for each goroutine, and gets its requests
+// and gives its figures as JSON, an object a line, on its standard input and output.
+//
 // # Goroutines
 //
 // The goroutine that runs a cell owns the cell's workers and waits for them. If
 // a library ignores the end of its context, its workers are given up after a
 // bound, the session that they use is closed, and they are reported. The server
 // owns the goroutine that waits for the process; stop ends both. With --held, waiters
-// end with their context and are waited for. The monitor has one goroutine, which ends
+// end with their context and are waited for. A JVM is killed if it does not end with
+// its input; its two goroutines end with it. The monitor has one goroutine, which ends
 // with its connection.
 package main

@@ -113,11 +113,17 @@ func takeAll(ctx context.Context, held holds, names []string, first int) error {
 }
 
 // giveBackAll gives back what is held, unless an error says that it may still change.
+// Holds that have been lost are in the figures, and no reason to fail.
 func giveBackAll(ctx context.Context, held holds, n int, failed error) error {
 	if errors.Is(failed, errLeft) {
 		return nil
 	}
-	return forEach(context.WithoutCancel(ctx), 0, n, held.giveBack)
+	return forEach(context.WithoutCancel(ctx), 0, n, func(i int) error {
+		if err := held.giveBack(i); !errors.Is(err, holdfast.ErrLost) {
+			return err
+		}
+		return nil
+	})
 }
 
 // warm takes locks and gives them back as fast as takeAll does, so that the client's

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A job is one run of the program, with a server.
@@ -17,13 +18,22 @@ type job struct {
 	stdout   io.Writer // for people
 	progress io.Writer
 	records  records
+	jvm      jvmProgram // if Redisson takes part
 }
 
 // run runs what the options ask for.
-func (j *job) run(ctx context.Context) error {
+func (j *job) run(ctx context.Context) (err error) {
+	if j.redisson {
+		if j.jvm, err = prepareJVM(ctx); err != nil {
+			return err
+		}
+	}
 	f, err := lookUp(ctx, j.addr)
 	if err != nil {
 		return err
+	}
+	if j.redisson {
+		f = f.with("org.redisson:redisson", j.jvm.redisson+", "+j.jvm.java)
 	}
 	if err := j.records.write(struct {
 		Kind string `json:"kind"`
@@ -64,7 +74,7 @@ func (j *job) measure(ctx context.Context) (r report, err error) {
 func (j *job) plan() (plan, error) {
 	p := plan{
 		setup: j.setup(), rounds: j.rounds, window: j.duration, limit: j.timeout,
-		contenders: j.chosen(contenders()), progress: j.progress,
+		contenders: j.chosen(j.contenders()), progress: j.progress,
 	}
 	for _, w := range workloads() {
 		if j.workloads == "" || slices.Contains(strings.Split(j.workloads, ","), w.id) {
@@ -79,7 +89,25 @@ func (j *job) plan() (plan, error) {
 
 var errNothing = errors.New("nothing is left to run: see --only and --workloads")
 
-func (j *job) setup() setup { return setup{addr: j.addr, pool: j.pool, lease: j.lease} }
+// jvmWarm is long enough for a JVM to compile what is called often.
+const jvmWarm = 5 * time.Second
+
+func (j *job) setup() setup {
+	s := setup{addr: j.addr, pool: j.pool, lease: j.lease, jvmWarm: jvmWarm}
+	if j.quick {
+		s.jvmWarm = j.duration
+	}
+	return s
+}
+
+// contenders are all that can take part.
+func (j *job) contenders() []contender {
+	all := contenders()
+	if j.redisson {
+		all = append(all, redissonInJVM(j.jvm, j.progress))
+	}
+	return all
+}
 
 // chosen are those that --only names.
 func (j *job) chosen(all []contender) (some []contender) {

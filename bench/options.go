@@ -22,6 +22,7 @@ type options struct {
 	lease     time.Duration
 	pool      int
 	quick     bool
+	redisson  bool
 	scripts   bool
 	held      bool
 	holds     int
@@ -42,6 +43,7 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	f.IntVar(&o.holds, "holds", 100_000, "with --held, the largest `number` of holds")
 	f.IntVar(&o.waiters, "waiters", 10_000, "with --held, the largest `number` of waiters, ten for each lock")
 	f.BoolVar(&o.scripts, "scripts", false, "in place of the comparison: the server time of holdfast's scripts beside that of Redisson's (default: off)")
+	f.BoolVar(&o.redisson, "redisson", false, "Redisson itself takes part, in a JVM; needs a JDK and Maven: tools/need-jvm (default: off)")
 	f.StringVar(&o.redis, "redis", "", "use the server at this `address`, host:port, on which nothing else may run meanwhile "+
 		"(default: start one)")
 	f.DurationVar(&o.duration, "duration", time.Second, "how `long` each contender runs in each round")

@@ -211,7 +211,11 @@ func (r *runner) metered(ctx context.Context, c *cell) (f figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	return f.spent(before, after), nil
+	f = f.spent(before, after)
+	if _, elsewhere := c.session.(cellRunner); elsewhere {
+		f.Allocs = 0 // those are not its own
+	}
+	return f, nil
 }
 
 func (r *runner) report(which string, e *entry, f figures) error {
