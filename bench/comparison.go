@@ -65,6 +65,7 @@ func fairness(entries []*entry, w workload) string {
 func p50(f figures) time.Duration       { return f.P50 }
 func p99(f figures) time.Duration       { return f.P99 }
 func longest(f figures) time.Duration   { return f.Max }
+func p50Nanos(f figures) float64        { return float64(f.P50) }
 func fewest(f figures) float64          { return float64(f.Fewest) }
 func most(f figures) float64            { return float64(f.Most) }
 func perSecond(f figures) float64       { return f.PerSecond }

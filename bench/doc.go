@@ -2,6 +2,7 @@
 //
 //	go run ./bench                     from the root: some four minutes
 //	go run ./bench --quick             a smoke run of all this
+//	go run ./bench --check             fails if holdfast is only half as good as a goal (goals.go)
 //	go run ./bench --redisson          Redisson itself as well, in a JVM: needs a JDK and Maven
 //	go run ./bench --json figures      all figures of every round as well, JSON, an object a line
 //	go run ./bench --held              what locks cost while they are held or waited for
@@ -26,6 +27,9 @@
 // allocations. Which of the commands a client has sent, and which a script has
 // called, only MONITOR tells; it slows the server down, so that is counted in one
 // short turn of its own (monitor.go).
+//
+// With --check it measures what goals.go has goals for, in many short rounds, and exits
+// with 1 if a ratio is worse than half of its goal (check.go).
 //
 // With --held it measures locks that are held, 1, 10, ... up to --holds, and renewed by
 // the library (held.go), and goroutines that wait for locks, 10, 100, ... up to

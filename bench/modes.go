@@ -26,6 +26,10 @@ var modes = []mode{
 		fits: "redis holds waiters timeout lease pool json only cpuprofile memprofile quick",
 	},
 	{
+		flag: "check", run: (*job).check,
+		fits: "redisson redis timeout lease pool json cpuprofile memprofile",
+	},
+	{
 		flag: "scripts", run: (*job).compareScripts, smoke: true,
 		fits: "redis rounds lease json quick",
 	},

@@ -24,6 +24,7 @@ type options struct {
 	quick     bool
 	redisson  bool
 	scripts   bool
+	check     bool
 	held      bool
 	holds     int
 	waiters   int
@@ -40,6 +41,7 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	f.SetOutput(stderr)
 	f.BoolVar(&o.quick, "quick", false, "a smoke run of the mode that is asked for, or of all, some 20s (default: off)")
 	f.BoolVar(&o.held, "held", false, "in place of the comparison: what locks cost while they are held, and while they are waited for (default: off)")
+	f.BoolVar(&o.check, "check", false, "in place of the comparison: fail if holdfast is only half as good as a goal says (default: off)")
 	f.IntVar(&o.holds, "holds", 100_000, "with --held, the largest `number` of holds")
 	f.IntVar(&o.waiters, "waiters", 10_000, "with --held, the largest `number` of waiters, ten for each lock")
 	f.BoolVar(&o.scripts, "scripts", false, "in place of the comparison: the server time of holdfast's scripts beside that of Redisson's (default: off)")
@@ -78,7 +80,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 }
 
 // quickLease is the lease with --quick and --held.
-const quickLease = 3 * time.Second
+const quickLease = 1500 * time.Millisecond
 
 // beQuick makes everything as short as it can be.
 func (o *options) beQuick() {
