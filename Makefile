@@ -17,7 +17,7 @@ LONGEST       := github.com/holdfast-go/holdfast/test
 
 .PHONY: help
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The workspace lifts the clients to the newest version that any module asks for;
 # the adapters are tested on the oldest one that they promise, too. The longest
@@ -111,10 +111,14 @@ $(PUBLIC:%=api-check-%): api-check-%: $(BIN)/apidiff-$(APIDIFF)
 bench: need-redis ## compare with other libraries on one server (a few minutes)
 	$(GO) run ./bench
 
+.PHONY: bench-redisson
+bench-redisson: need-redis need-jvm ## the same, with Redisson in a JVM
+	$(GO) run ./bench --redisson
+
 .PHONY: bench-smoke
-bench-smoke: need-redis ## see that every benchmark runs
+bench-smoke: need-redis ## see that every benchmark runs, and that no goal is missed by far
 	$(GO) run ./bench --quick
-	$(GO) run ./bench --quick --scripts
+	$(GO) run ./bench --check
 
 .PHONY: demo
 demo: ## show what it does, without a Redis server

@@ -19,6 +19,7 @@ return 1`
 	bareGive = `redis.call('DEL', KEYS[1])
 redis.call('PUBLISH', KEYS[2], '0')
 return 1`
+	bareName  = "bare"
 	bareNotes = "No lock, but the limit: EVALSHA of HSET and PEXPIRE, then EVALSHA of DEL and PUBLISH, " +
 		"with nothing around them."
 	bareOwner = "00000000-0000-4000-8000-000000000000:1" // as long as a real one
@@ -26,8 +27,8 @@ return 1`
 
 func bareOnGoRedis() contender {
 	return contender{
-		name: "bare scripts", client: goRedis, notes: bareNotes, bare: true,
-		open: func(s setup) (session, error) {
+		name: bareName, client: goRedis, notes: bareNotes, bare: true,
+		open: func(_ context.Context, s setup) (session, error) {
 			return &bareGoRedis{newGoRedis(s), redis.NewScript(bareTake), redis.NewScript(bareGive), millis(s)}, nil
 		},
 	}
@@ -60,8 +61,8 @@ func (s *bareGoRedis) close() error { return s.rdb.Close() }
 
 func bareOnRueidis() contender {
 	return contender{
-		name: "bare scripts", client: rueidisLib, notes: bareNotes, bare: true,
-		open: func(s setup) (session, error) {
+		name: bareName, client: rueidisLib, notes: bareNotes, bare: true,
+		open: func(_ context.Context, s setup) (session, error) {
 			client, err := rueidis.NewClient(rueidisOptions(s))
 			if err != nil {
 				return nil, err

@@ -19,10 +19,21 @@ type cell struct {
 
 // run runs the cell. It returns within the window and three times the limit.
 func (c *cell) run(ctx context.Context) figures {
+	switch s := c.session.(type) {
+	case cellRunner:
+		return s.runCell(ctx, c)
+	case pairer:
+		return c.goroutines(ctx, s)
+	}
+	return figures{StoodStill: true, Error: fmt.Sprintf("%T has no pairs", c.session)}
+}
+
+// goroutines runs the cell in this process.
+func (c *cell) goroutines(ctx context.Context, locks pairer) figures {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	start := time.Now()
-	workers, rooms := c.people(start)
+	workers, rooms := c.people(locks, start)
 	results := make(chan tally, len(workers)) // so that a worker that is given up can end
 	for _, w := range workers {
 		go func() { results <- w.run(ctx) }()
@@ -42,7 +53,7 @@ func (c *cell) run(ctx context.Context) figures {
 }
 
 // people makes the workers, and the rooms that their locks protect.
-func (c *cell) people(start time.Time) ([]*worker, []*room) {
+func (c *cell) people(locks pairer, start time.Time) ([]*worker, []*room) {
 	workers := make([]*worker, c.workload.goroutines)
 	var rooms []*room
 	for i := range workers {
@@ -51,7 +62,7 @@ func (c *cell) people(start time.Time) ([]*worker, []*room) {
 		}
 		which := len(rooms) - 1
 		name := fmt.Sprintf("%s:%d", c.prefix, which)
-		workers[i] = &worker{pair: c.session.pair(name), inner: rooms[which], until: start.Add(c.window)}
+		workers[i] = &worker{pair: locks.pair(name), inner: rooms[which], until: start.Add(c.window)}
 	}
 	return workers, rooms
 }

@@ -131,16 +131,3 @@ func TestPercentile(t *testing.T) {
 		}
 	}
 }
-
-func TestTableIsAligned(t *testing.T) {
-	table := &table{}
-	table.add("a", "µs")
-	table.add("long", "1,000")
-	want := "" +
-		"| a    |    µs |\n" +
-		"|------|------:|\n" +
-		"| long | 1,000 |\n"
-	if got := table.String(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}

@@ -1,15 +1,19 @@
 // Bench compares holdfast with other lock libraries on one Redis server.
 //
-//	go run ./bench                     from the root: some three minutes
-//	go run ./bench --quick             a smoke run of a few seconds
-//	go run ./bench --json figures.json raw figures of every round as well
+//	go run ./bench                     from the root: some four minutes
+//	go run ./bench --quick             a smoke run of all this
+//	go run ./bench --check             fails if holdfast is only half as good as a goal (goals.go)
+//	go run ./bench --redisson          Redisson itself as well, in a JVM: needs a JDK and Maven
+//	go run ./bench --json figures      all figures of every round as well, JSON, an object a line
+//	go run ./bench --held              what locks cost while they are held or waited for
 //	go run ./bench --scripts           what holdfast's scripts cost the server, beside Redisson's
+//	go run ./bench --help              all flags
 //
 // It starts a redis-server of its own unless --redis names one. Every library
 // runs every workload on that server, in the same run and in turns (A B C D,
 // A B C D, ...), so that a machine which gets slower or faster does so for all
-// of them. The table shows the median over the rounds, the slowest and the
-// fastest round.
+// of them. The tables show the median over the rounds, and of the throughput the
+// slowest and the fastest round.
 //
 // A contender is a library on a client; a workload is a number of goroutines on
 // locks of their own or on one lock; a cell is one contender under one workload
@@ -18,15 +22,35 @@
 // moves any more is ended and reported as such, so no contender can hang the
 // run.
 //
+// What a pair costs is read before and after each cell: the server's time on a
+// core and the commands that it has executed (meter.go), and this process's
+// allocations. Which of the commands a client has sent, and which a script has
+// called, only MONITOR tells; it slows the server down, so that is counted in one
+// short turn of its own (monitor.go).
+//
+// With --check it measures what goals.go has goals for, in many short rounds, and exits
+// with 1 if a ratio is worse than half of its goal (check.go).
+//
+// With --held it measures locks that are held, 1, 10, ... up to --holds, and renewed by
+// the library (held.go), and goroutines that wait for locks, 10, 100, ... up to
+// --waiters (waiting.go): memory, goroutines, and how much of a core the renewals need.
+//
 // With --scripts it measures something else: how long the server executes the two
 // scripts of a pair, by its own figures, for holdfast's and for scripts that do what
 // Redisson's do. The fastest of many short turns counts, so other programs on the
 // machine do not.
+//
+// With --redisson a JVM is one more contender (redisson.go). It runs whole cells itself
+// (java/RedissonBench.java), with a thread for each goroutine, and gets its requests
+// and gives its figures as JSON, an object a line, on its standard input and output.
 //
 // # Goroutines
 //
 // The goroutine that runs a cell owns the cell's workers and waits for them. If
 // a library ignores the end of its context, its workers are given up after a
 // bound, the session that they use is closed, and they are reported. The server
-// owns the goroutine that waits for the process; stop ends both.
+// owns the goroutine that waits for the process; stop ends both. With --held, waiters
+// end with their context and are waited for. A JVM is killed if it does not end with
+// its input; its two goroutines end with it. The monitor has one goroutine, which ends
+// with its connection.
 package main

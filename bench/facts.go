@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +63,14 @@ func (f facts) String() string {
 		fmt.Fprintf(&b, "- %s %s\n", path, f.Libraries[path])
 	}
 	return b.String()
+}
+
+// with adds a library that this program was not built with.
+func (f facts) with(name, version string) facts {
+	f.Libraries = maps.Clone(f.Libraries)
+	f.Libraries[name] = version
+	f.order = append(slices.Clone(f.order), name)
+	return f
 }
 
 // versions returns what this program was built with.

@@ -9,8 +9,10 @@ import (
 
 // figures are what one cell has measured.
 type figures struct {
-	// Pairs were completed within the window.
+	// Pairs were completed within the window, Completed are all that were begun in
+	// it and completed.
 	Pairs     int     `json:"pairs"`
+	Completed int     `json:"completed"`
 	PerSecond float64 `json:"pairs_per_second"`
 	// P50, P99 and Max are times from the call of lock to the return of unlock,
 	// of the pairs that were begun within the window.
@@ -21,6 +23,14 @@ type figures struct {
 	// most.
 	Fewest int `json:"fewest"`
 	Most   int `json:"most"`
+
+	// What one completed pair has cost: the server process's time on a core, in user
+	// and system mode, µs (INFO cpu); the commands that the server has executed, those
+	// that scripts call included (INFO commandstats); the allocations of this process,
+	// 0 if the contender is another one.
+	RedisMicros float64 `json:"redis_cpu_us_per_pair"`
+	Executed    float64 `json:"commands_executed_per_pair"`
+	Allocs      float64 `json:"allocations_per_pair,omitempty"`
 
 	// Overlaps are visits during which somebody else was inside the same lock.
 	Overlaps int `json:"overlaps"`
@@ -53,6 +63,7 @@ func summarize(tallies []tally, window time.Duration) figures {
 	if len(tallies) == 0 {
 		f.Fewest = 0
 	}
+	f.Completed = len(took)
 	f.PerSecond = float64(f.Pairs) / window.Seconds()
 	slices.Sort(took)
 	f.P50, f.P99, f.Max = percentile(took, 50), percentile(took, 99), percentile(took, 100)
@@ -69,17 +80,26 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[max(rank, 1)-1]
 }
 
-// spread is one figure over all rounds.
-type spread[T cmp.Ordered] struct{ median, low, high T }
+// spread is one figure over all rounds. It is zero if there are none.
+type spread[T cmp.Ordered] struct {
+	Median T `json:"median"`
+	Low    T `json:"min"`
+	High   T `json:"max"`
+}
 
 // over collects one figure of each round.
-func over[T cmp.Ordered](rounds []figures, pick func(figures) T) (s spread[T]) {
-	if len(rounds) == 0 {
-		return s
-	}
+func over[T cmp.Ordered](rounds []figures, pick func(figures) T) spread[T] {
 	all := make([]T, len(rounds))
 	for i, f := range rounds {
 		all[i] = pick(f)
+	}
+	return spreadOf(all)
+}
+
+// spreadOf sorts them.
+func spreadOf[T cmp.Ordered](all []T) (s spread[T]) {
+	if len(all) == 0 {
+		return s
 	}
 	slices.Sort(all)
 	// The lower one of the middle two: it has been measured, their mean has not.

@@ -19,7 +19,7 @@ const holdfastNotes = "Lock and Unlock with the default options, on one client a
 func holdfastOnGoRedis() contender {
 	return contender{
 		name: "holdfast", client: goRedis, notes: holdfastNotes, ours: true,
-		open: func(s setup) (session, error) {
+		open: func(_ context.Context, s setup) (session, error) {
 			rdb := newGoRedis(s)
 			return newHoldfast(s, goredisdriver.New(rdb), rdb.Close)
 		},
@@ -29,7 +29,7 @@ func holdfastOnGoRedis() contender {
 func holdfastOnRueidis() contender {
 	return contender{
 		name: "holdfast", client: rueidisLib, notes: holdfastNotes, ours: true,
-		open: func(s setup) (session, error) {
+		open: func(_ context.Context, s setup) (session, error) {
 			client, err := rueidis.NewClient(rueidisOptions(s))
 			if err != nil {
 				return nil, err

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"go.uber.org/goleak"
 
@@ -17,14 +19,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A quick run has a figure in every cell, or says why it has not; holdfast has
-// one, and no overlap.
-func TestQuick(t *testing.T) {
-	o, err := parse([]string{"--quick", "--redis", redistest.Start(t).Addr()}, io.Discard)
+// newJob is a run with these flags, on a server of the test's own.
+func newJob(t *testing.T, args ...string) *job {
+	t.Helper()
+	o, err := parse(append(args, "--redis", redistest.Start(t).Addr()), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := o.measure(t.Context(), t.Output())
+	none, err := newRecords("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &job{options: o, addr: o.redis, stdout: t.Output(), progress: t.Output(), records: none}
+}
+
+// A quick run has a figure in every cell, or says why it has not; holdfast has
+// one, and no overlap.
+func TestQuick(t *testing.T) {
+	j := newJob(t, "--quick")
+	r, err := j.measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,14 +45,14 @@ func TestQuick(t *testing.T) {
 		t.Errorf("%d entries, want %d", len(r.entries), want)
 	}
 	for _, e := range r.entries {
-		checkEntry(t, o, e)
+		checkEntry(t, j.options, e)
 	}
 	if names := r.overlapped(); names != nil {
 		t.Errorf("overlapped: %v", names)
 	}
 }
 
-func checkEntry(t *testing.T, o options, e entry) {
+func checkEntry(t *testing.T, o options, e *entry) {
 	t.Helper()
 	if len(e.rounds) != o.rounds {
 		t.Errorf("%s, %s: %d rounds, want %d", e.contender.full(), e.workload.title, len(e.rounds), o.rounds)
@@ -55,36 +68,67 @@ func checkEntry(t *testing.T, o options, e entry) {
 	}
 }
 
-// The whole program, with a server of its own, writes a table and the figures.
+// The whole program, with a server of its own, writes tables and the figures.
 func TestOwnServerAndFiles(t *testing.T) {
 	dir := t.TempDir()
 	file, mem := filepath.Join(dir, "figures.json"), filepath.Join(dir, "allocs")
 	var out strings.Builder
-	args := []string{"--quick", "--only", "bare", "--workloads", "1,64", "--json", file, "--memprofile", mem}
+	args := []string{
+		"--duration", "50ms", "--rounds", "2", "--only", "bare,holdfast on go", "--workloads", "1,64-on-one",
+		"--json", file, "--memprofile", mem,
+	}
 	if err := run(t.Context(), args, &out, t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| bare scripts on go-redis ", "| bare scripts on rueidis ", "p99", "Redis "} {
+	for _, want := range []string{"\nbare/go-redis ", "\nbare/rueidis ", "p99", "Redis ", "fewest"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in the output:\n%s", want, out.String())
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if utf8.RuneCountInString(line) > 121 { // with the end of line
+			t.Errorf("too wide for a terminal: %s", line)
 		}
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var raw struct {
-		Cells []rawEntry `json:"cells"`
+	kinds := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		kinds[checkRecord(t, line)]++
 	}
-	if err := json.Unmarshal(text, &raw); err != nil {
-		t.Fatal(err)
-	}
-	if len(raw.Cells) != 4 || len(raw.Cells[0].Rounds) != 2 {
-		t.Errorf("%d cells in the file", len(raw.Cells))
+	if want := map[string]int{"run": 1, "round": 8, "result": 4}; !maps.Equal(kinds, want) {
+		t.Errorf("records %v, want %v", kinds, want)
 	}
 	if found, err := os.Stat(mem); err != nil || found.Size() == 0 {
 		t.Errorf("no profile: %v", err)
 	}
+}
+
+// checkRecord returns the kind of a record. Rounds and results must be complete.
+func checkRecord(t *testing.T, line string) string {
+	t.Helper()
+	var record map[string]any
+	if err := json.Unmarshal([]byte(line), &record); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	kind, _ := record["kind"].(string)
+	if kind == "run" {
+		return kind
+	}
+	for _, field := range []string{
+		"contender", "client", "workload", "pairs_per_second", "p50_ns", "p99_ns", "max_ns",
+		"redis_cpu_us_per_pair", "commands_executed_per_pair", "allocations_per_pair",
+	} {
+		if record[field] == nil {
+			t.Errorf("no %s: %s", field, line)
+		}
+	}
+	if kind == "result" && record["commands_sent_per_pair"] != 2.0 && record["workload"] == "1" {
+		t.Errorf("a pair is not two commands: %s", line)
+	}
+	return kind
 }
 
 // The scripts of every kind are measured on both sides.
@@ -94,7 +138,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"mutex", "fair lock", "read lock", "write lock", "permit", "the barest pair"} {
-		if row := regexp.MustCompile(`(?m)^\| ` + kind + ` +\| +[1-9][0-9.]* \|`); !row.MatchString(out.String()) {
+		if row := regexp.MustCompile(`(?m)^` + kind + ` +[1-9][0-9.]* `); !row.MatchString(out.String()) {
 			t.Errorf("no figure of %s in the output:\n%s", kind, out.String())
 		}
 	}
@@ -109,4 +153,30 @@ func TestBadUsage(t *testing.T) {
 	if err := run(t.Context(), []string{"--only", "nobody"}, io.Discard, io.Discard); err == nil {
 		t.Error("a run of nothing is no error")
 	}
+}
+
+// recordsOf runs the program, and returns how many records of each kind it writes,
+// and what it prints.
+func recordsOf(t *testing.T, args ...string) (kinds map[string]int, printed string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "figures")
+	var out strings.Builder
+	if err := run(t.Context(), append(args, "--json", file), &out, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds = map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		var record struct {
+			Kind string `json:"kind"`
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		kinds[record.Kind]++
+	}
+	return kinds, out.String()
 }

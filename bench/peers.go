@@ -23,7 +23,7 @@ func redislockOnGoRedis() contender {
 		name: "redislock", client: goRedis,
 		notes: fmt.Sprintf("Obtain and Release on one client. Waiters try again every %v (LinearBackoff), "+
 			"the shortest pause that its documentation recommends. Nothing renews the lease.", redislockPoll),
-		open: func(s setup) (session, error) {
+		open: func(_ context.Context, s setup) (session, error) {
 			rdb := newGoRedis(s)
 			return redislockSession{redislock.New(rdb), rdb, s.lease}, nil
 		},
@@ -59,7 +59,7 @@ func redsyncOnGoRedis() contender {
 		name: "redsync", client: goRedis,
 		notes: "LockContext and UnlockContext on one pool, one Mutex per goroutine. Waiters try again after its " +
 			"default pause (50 to 250 ms, at random), without the default bound of 32 tries. Nothing renews the lease.",
-		open: func(s setup) (session, error) {
+		open: func(_ context.Context, s setup) (session, error) {
 			rdb := newGoRedis(s)
 			return redsyncSession{redsync.New(goredis.NewPool(rdb)), rdb, s.lease}, nil
 		},
@@ -96,7 +96,7 @@ func rueidislockOnRueidis() contender {
 		notes: "WithContext on one Locker, set up as its README says for one server: KeyMajority 1 and " +
 			"NoLoopTracking. It makes its client itself, with one connection, extends its locks, and gets to know of " +
 			"releases by client-side caching. Its release returns no error.",
-		open: func(s setup) (session, error) {
+		open: func(_ context.Context, s setup) (session, error) {
 			locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
 				ClientOption: rueidisOptions(s), KeyMajority: 1, NoLoopTracking: true, KeyValidity: s.lease,
 			})

@@ -1,40 +1,46 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
-	"time"
 )
 
-// report is all that a run has found out.
+// report is what a comparison has found out.
 type report struct {
-	facts   facts
 	plan    plan
-	entries []entry
+	entries []*entry
 }
 
-// write writes the report as Markdown.
+// write writes the report for people.
 func (r report) write(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(r.facts.String())
-	fmt.Fprintf(&b, "\nMedian (lowest–highest) of %d rounds of %v for each cell, in turns, client and server on one machine.\n"+
-		"A pair is one lock and one unlock with nothing in between, of locks with a lease of %v; a pair that\n"+
-		"takes longer than %v is cut short. Each go-redis client has a pool of %d connections.\n\n",
-		r.plan.rounds, r.plan.window, r.plan.setup.lease, r.plan.limit, r.plan.setup.pool)
-	b.WriteString(throughput(r.entries, r.plan.workloads))
+	b.WriteString(wrap(fmt.Sprintf("Medians over %d rounds of %v for each contender, in turns, client and server on one machine. "+
+		"A pair is one lock and one unlock with nothing in between, of locks with a lease of %v; a pair that "+
+		"takes longer than %v is cut short. Each go-redis client has a pool of %d connections.",
+		r.plan.rounds, r.plan.window, r.plan.setup.lease, r.plan.limit, r.plan.setup.pool), "") + "\n")
 	for _, load := range r.plan.workloads {
+		b.WriteString("\n" + comparison(r.entries, load))
 		if load.shared {
-			b.WriteString("\n" + contention(r.entries, load))
+			b.WriteString("\n" + fairness(r.entries, load))
 		}
 	}
-	b.WriteString("\n" + r.remarks() + "\n" + r.notes())
+	b.WriteString("\n" + columns + "\n" + r.remarks() + "\n" + r.notes())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// columns says what stands in the table.
+const columns = `p50, p99, max  from the call of lock to the return of unlock
+Redis µs       the server process's time on a core for a pair, user and system (INFO cpu)
+sent           commands that clients send for a pair, counted by MONITOR in one short turn of its own
+run            commands that the server executes for a pair, those that scripts call included (INFO commandstats)
+allocs         allocations of this process for a pair
+×peer          throughput over that of the fastest other lock library on the same client; ×Java: over Redisson's
+×limit         throughput over that of "bare": two minimal scripts on the same client, and no lock
+               (ratios are medians of the rounds' ratios)
+`
 
 // remarks tell of everything that was not as it should be.
 func (r report) remarks() string {
@@ -74,13 +80,17 @@ func (r report) notes() string {
 	var said []string
 	for _, e := range r.entries {
 		if c := e.contender; !slices.Contains(said, c.notes) { // on both clients the same
-			fmt.Fprintf(&b, "- %s: %s\n", c.name, c.notes)
+			b.WriteString(wrap("- "+c.name+": "+c.notes, "  ") + "\n")
 			said = append(said, c.notes)
 		}
 	}
-	b.WriteString("- A library whose waiters try again after a pause gets most of its pairs on one lock from a goroutine that\n" +
-		"  takes the lock again while all the others sleep: see how evenly the turns are spread.\n" +
-		"- Through the server, one lock cannot change hands more often than one goroutine's bare pairs.\n")
+	for _, note := range []string{
+		"- A library whose waiters try again after a pause gets most of its pairs on one lock from a goroutine that takes the " +
+			"lock again while all the others sleep: see how evenly the turns are spread.",
+		"- Through the server, one lock cannot change hands more often than one goroutine's bare pairs.",
+	} {
+		b.WriteString(wrap(note, "  ") + "\n")
+	}
 	return b.String()
 }
 
@@ -92,32 +102,4 @@ func (r report) overlapped() (names []string) {
 		}
 	}
 	return names
-}
-
-// rawEntry is an entry as it stands in the file of raw figures.
-type rawEntry struct {
-	Contender string    `json:"contender"`
-	Client    string    `json:"client"`
-	Workload  string    `json:"workload"`
-	Rounds    []figures `json:"rounds"`
-}
-
-// save writes the raw figures.
-func (r report) save(path string) error {
-	raw := struct {
-		Facts  facts         `json:"facts"`
-		Window time.Duration `json:"window_ns"`
-		Limit  time.Duration `json:"limit_ns"`
-		Lease  time.Duration `json:"lease_ns"`
-		Pool   int           `json:"pool"`
-		Cells  []rawEntry    `json:"cells"`
-	}{r.facts, r.plan.window, r.plan.limit, r.plan.setup.lease, r.plan.setup.pool, nil}
-	for _, e := range r.entries {
-		raw.Cells = append(raw.Cells, rawEntry{e.contender.name, e.contender.client, e.workload.id, e.rounds})
-	}
-	text, err := json.MarshalIndent(raw, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644) //nolint:gosec // figures are for everybody
 }

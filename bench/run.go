@@ -26,45 +26,36 @@ type entry struct {
 	contender contender
 	workload  workload
 	rounds    []figures
+	sent      float64 // commands of a pair, without those that scripts call; 0: not counted
+
+	index int // of the contender's session
 }
 
 // runner runs a plan. All contenders stay connected throughout.
 type runner struct {
 	plan
 	id       string // in front of every key of this run
+	meter    meter
 	sessions []session
+	turns    int // so far
 }
 
-// run runs the plan, and returns an entry for each contender and workload.
-func (p plan) run(ctx context.Context) (_ []entry, err error) {
-	r := &runner{plan: p, id: "holdfast-bench:" + rand.Text()[:8]}
-	defer func() { err = errors.Join(err, r.disconnect()) }()
-	if err := r.connect(); err != nil {
-		return nil, err
+// open connects all contenders of a plan. The runner has to be closed.
+func (p plan) open(ctx context.Context) (*runner, error) {
+	r := &runner{
+		plan: p, id: "holdfast-bench:" + rand.Text()[:8], meter: newMeter(p.setup.addr),
+		sessions: make([]session, len(p.contenders)),
 	}
-	var entries []entry
-	for _, w := range r.workloads {
-		more, err := r.turns(ctx, w)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, more...)
-	}
-	return entries, nil
-}
-
-func (r *runner) connect() error {
-	r.sessions = make([]session, len(r.contenders))
 	for i := range r.contenders {
-		if err := r.open(i); err != nil {
-			return err
+		if err := r.connect(ctx, i); err != nil {
+			return nil, errors.Join(err, r.close())
 		}
 	}
-	return nil
+	return r, nil
 }
 
-func (r *runner) open(i int) error {
-	s, err := r.contenders[i].open(r.setup)
+func (r *runner) connect(ctx context.Context, i int) error {
+	s, err := r.contenders[i].open(ctx, r.setup)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.contenders[i].full(), err)
 	}
@@ -72,8 +63,8 @@ func (r *runner) open(i int) error {
 	return nil
 }
 
-func (r *runner) disconnect() error {
-	var failed []error
+func (r *runner) close() error {
+	failed := []error{r.meter.close()}
 	for i, s := range r.sessions {
 		if s != nil {
 			failed = append(failed, r.closeSession(i))
@@ -84,89 +75,155 @@ func (r *runner) disconnect() error {
 
 // closeSession closes a session. One that does not end is left behind.
 func (r *runner) closeSession(i int) error {
-	done := make(chan error, 1)
 	s := r.sessions[i]
 	r.sessions[i] = nil
+	return closeWithin(3*r.limit, r.contenders[i], s)
+}
+
+func closeWithin(limit time.Duration, c contender, s session) error {
+	done := make(chan error, 1)
 	go func() { done <- s.close() }()
-	timeout := time.NewTimer(3 * r.limit)
+	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
 	select {
 	case err := <-done:
 		return err
 	case <-timeout.C:
-		return fmt.Errorf("%s: close has not returned for %v", r.contenders[i].full(), 3*r.limit)
+		return fmt.Errorf("%s: close has not returned for %v", c.full(), limit)
 	}
 }
 
-// turns runs one workload: a round that does not count, in which connections are
-// made and scripts loaded, and then those that do.
-func (r *runner) turns(ctx context.Context, w workload) ([]entry, error) {
-	var entries []entry
-	for _, c := range r.contenders {
+// run runs the plan, and returns an entry for each contender and workload.
+func (p plan) run(ctx context.Context) (all []*entry, err error) {
+	r, err := p.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	for _, w := range r.workloads {
+		entries := r.entriesOf(w)
+		all = append(all, entries...)
+		if err := r.warmUp(ctx, entries); err != nil {
+			return nil, err
+		}
+		if err := r.countCommands(ctx, entries); err != nil {
+			return nil, err
+		}
+		if err := r.measure(ctx, entries, r.rounds); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// entriesOf returns an entry for each contender that takes part in the workload.
+func (r *runner) entriesOf(w workload) (entries []*entry) {
+	for i, c := range r.contenders {
 		if c.suits(w) {
-			entries = append(entries, entry{contender: c, workload: w})
+			entries = append(entries, &entry{contender: c, workload: w, index: i})
 		}
 	}
-	for round := range r.rounds + 1 {
-		next := 0
-		for i, c := range r.contenders {
-			if !c.suits(w) {
-				continue
-			}
-			f, err := r.turn(ctx, i, w, round)
+	return entries
+}
+
+// warmUp runs a round that does not count, in which connections are made and
+// scripts loaded.
+func (r *runner) warmUp(ctx context.Context, entries []*entry) error {
+	for _, e := range entries {
+		if _, err := r.turn(ctx, e, r.window/4, "warm"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countWindow bounds the turn in which commands are counted: MONITOR slows the
+// server down, and there is a line for each.
+const countWindow = 50 * time.Millisecond
+
+// countCommands runs a round in which commands are counted, and nothing else.
+func (r *runner) countCommands(ctx context.Context, entries []*entry) error {
+	for _, e := range entries {
+		m, err := startMonitor(ctx, r.setup.addr, countWindow+10*r.limit)
+		if err != nil {
+			return err
+		}
+		f, failed := r.turn(ctx, e, min(countWindow, r.window), "count")
+		commands, err := m.finish(ctx, r.meter)
+		if err := errors.Join(failed, err); err != nil {
+			return err
+		}
+		e.sent = float64(commands) / float64(max(1, f.Completed))
+	}
+	return nil
+}
+
+// measure adds rounds to the entries, in turns.
+func (r *runner) measure(ctx context.Context, entries []*entry, rounds int) error {
+	for round := range rounds {
+		for _, e := range entries {
+			f, err := r.turn(ctx, e, r.window, fmt.Sprintf("%d/%d", round+1, rounds))
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if round > 0 {
-				entries[next].rounds = append(entries[next].rounds, f)
-			}
-			next++
+			e.rounds = append(e.rounds, f)
 		}
 	}
-	return entries, nil
+	return nil
 }
 
 // turn runs one cell. Its locks have names of their own, so whatever another one
 // has left behind is not in its way.
-func (r *runner) turn(ctx context.Context, i int, w workload, round int) (figures, error) {
-	window := r.window
-	if round == 0 {
-		window /= 4
-	}
+func (r *runner) turn(ctx context.Context, e *entry, window time.Duration, which string) (figures, error) {
+	r.turns++
 	c := cell{
-		workload: w, session: r.sessions[i], window: window, limit: r.limit,
-		prefix: fmt.Sprintf("%s:%s:%d:%d", r.id, w.id, round, i),
+		workload: e.workload, session: r.sessions[e.index], window: window, limit: r.limit,
+		prefix: fmt.Sprintf("%s:%d", r.id, r.turns),
 	}
 	runtime.GC() // so that nobody pays for the garbage of the one before
-	f := c.run(ctx)
-	if err := ctx.Err(); err != nil {
-		return f, err
+	f, err := r.metered(ctx, &c)
+	if err == nil {
+		err = ctx.Err()
 	}
-	if err := r.report(i, w, round, f); err != nil {
-		return f, err
+	if err == nil {
+		err = r.report(which, e, f)
 	}
-	if !f.StoodStill && f.Stuck == 0 {
-		return f, nil
+	if err != nil || !f.StoodStill && f.Stuck == 0 {
+		return f, err
 	}
 	// Whatever holds it up shall not be there in the next round.
-	if err := r.closeSession(i); err != nil {
+	if err := r.closeSession(e.index); err != nil {
 		if err := r.say("    %v\n", err); err != nil {
 			return f, err
 		}
 	}
-	return f, r.open(i)
+	return f, r.connect(ctx, e.index)
 }
 
-func (r *runner) report(i int, w workload, round int, f figures) error {
-	what := fmt.Sprintf("%d/%d", round, r.rounds)
-	if round == 0 {
-		what = "warm"
+// metered runs the cell, and says what its pairs have cost.
+func (r *runner) metered(ctx context.Context, c *cell) (f figures, err error) {
+	before, err := r.meter.before(ctx)
+	if err != nil {
+		return f, err
 	}
+	f = c.run(ctx)
+	after, err := r.meter.after(ctx)
+	if err != nil {
+		return f, err
+	}
+	f = f.spent(before, after)
+	if _, elsewhere := c.session.(cellRunner); elsewhere {
+		f.Allocs = 0 // those are not its own
+	}
+	return f, nil
+}
+
+func (r *runner) report(which string, e *entry, f figures) error {
 	remark := f.remark()
 	if remark != "" {
 		remark = "  " + remark
 	}
-	return r.say("%-5s %-17s %-24s %9.0f pairs/s%s\n", what, w.title, r.contenders[i].full(), f.PerSecond, remark)
+	return r.say("%-5s %-18s %-22s %9.0f pairs/s%s\n", which, e.workload.title, e.contender.full(), f.PerSecond, remark)
 }
 
 func (r *runner) say(format string, args ...any) error {

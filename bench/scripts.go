@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -35,33 +33,20 @@ type scriptFigure struct {
 }
 
 // compareScripts is the mode --scripts: it measures, and writes a table.
-func (o options) compareScripts(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	addr := o.redis
-	if addr == "" {
-		s, err := startServer(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, s.close()) }()
-		addr = s.addr
-	}
-	f, err := lookUp(ctx, addr)
-	if err != nil {
-		return err
-	}
-	run := &scriptRun{rdb: redis.NewClient(&redis.Options{Addr: addr}), turns: o.rounds * turnsARound}
-	if o.quick {
-		run.turns = o.rounds
+func (j *job) compareScripts(ctx context.Context) (err error) {
+	run := &scriptRun{rdb: redis.NewClient(&redis.Options{Addr: j.addr}), turns: j.rounds * turnsARound}
+	if j.quick {
+		run.turns = j.rounds
 	}
 	defer func() { err = errors.Join(err, run.rdb.Close()) }()
 	id := "holdfast-bench:" + rand.Text()[:8]
-	kinds, limit := scriptKinds(id, o.lease), barest(id, o.lease)
-	var figures []*scriptFigure
+	kinds, limit := scriptKinds(id, j.lease), barest(id, j.lease)
+	figures := make([]*scriptFigure, 0, 2*len(kinds)+1)
 	for _, k := range kinds {
 		figures = append(figures, &scriptFigure{pair: k.holdfast}, &scriptFigure{pair: k.theirs})
 	}
 	figures = append(figures, &scriptFigure{pair: limit})
-	if err := run.measure(ctx, figures, stderr); err != nil {
+	if err := run.measure(ctx, figures, j.progress); err != nil {
 		return err
 	}
 	for _, f := range figures {
@@ -69,29 +54,37 @@ func (o options) compareScripts(ctx context.Context, stdout, stderr io.Writer) (
 			return err
 		}
 	}
-	return writeScripts(stdout, f, run.turns, kinds, figures)
+	return j.writeScripts(run.turns, kinds, figures)
+}
+
+// scriptRecord is the server's time of a pair, µs.
+type scriptRecord struct {
+	Kind     string  `json:"kind"`
+	Lock     string  `json:"lock"`
+	Micros   float64 `json:"holdfast_us"`
+	Redisson float64 `json:"as_redisson_us"`
 }
 
 // writeScripts writes the table. The figures are two of each kind, and the limit's.
-func writeScripts(w io.Writer, f facts, turns int, kinds []scriptKind, figures []*scriptFigure) error {
+func (j *job) writeScripts(turns int, kinds []scriptKind, figures []*scriptFigure) error {
 	t := &table{}
 	t.add("server time of a pair, µs", "holdfast", "as Redisson", "ratio")
 	for i, k := range kinds {
 		ours, theirs := figures[2*i].micro, figures[2*i+1].micro
-		t.add(k.name, oneDigit(ours), oneDigit(theirs), strconv.FormatFloat(ours/theirs, 'f', 2, 64))
+		t.add(k.name, decimal(ours, 1), decimal(theirs, 1), hundredths(ours/theirs))
+		if err := j.records.write(scriptRecord{"scripts", k.name, ours, theirs}); err != nil {
+			return err
+		}
 	}
-	t.add("the barest pair", oneDigit(figures[len(figures)-1].micro), none, none)
-	_, err := fmt.Fprintf(w, `%s
-A free lock taken and given back, by two scripts: the server's own figure for EVALSHA (INFO commandstats).
+	t.add("the barest pair", decimal(figures[len(figures)-1].micro, 1), none, none)
+	_, err := fmt.Fprintf(j.stdout, `A free lock taken and given back, by two scripts: the server's own figure for EVALSHA (INFO commandstats).
 The fastest of %d turns of %d pairs each, in turns. "As Redisson": scripts that do what Redisson's do,
 without the DEL that Redisson sends behind each unlock. The barest pair sets a field and a time to live,
 deletes the key and announces it; it is no lock, but the limit.
 
-%s`, f, turns, pairsATurn, t)
+%s`, turns, pairsATurn, t)
 	return err
 }
-
-func oneDigit(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 
 // measure has the contenders take turns.
 func (r *scriptRun) measure(ctx context.Context, figures []*scriptFigure, progress io.Writer) error {
@@ -165,16 +158,9 @@ func (r *scriptRun) turn(ctx context.Context, p scriptPair) (float64, error) {
 
 // spent returns how long the server has executed EVALSHA, in µs, in all.
 func (r *scriptRun) spent(ctx context.Context) (int64, error) {
-	info, err := r.rdb.Info(ctx, "commandstats").Result()
+	info, err := r.rdb.InfoMap(ctx, "commandstats").Result()
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(info) {
-		if stats, found := strings.CutPrefix(line, "cmdstat_evalsha:"); found {
-			_, rest, _ := strings.Cut(stats, "usec=")
-			micro, _, _ := strings.Cut(rest, ",")
-			return strconv.ParseInt(micro, 10, 64)
-		}
-	}
-	return 0, nil // it has executed none yet
+	return commandStat(info["Commandstats"], "cmdstat_evalsha", "usec")
 }

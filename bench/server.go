@@ -33,6 +33,20 @@ type server struct {
 	done chan error         // delivers what came of it
 }
 
+// withServer calls f with the address of a server: the one named, or one of our own
+// that ends after f.
+func withServer(ctx context.Context, named string, f func(addr string) error) (err error) {
+	if named != "" {
+		return f(named)
+	}
+	s, err := startServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return f(s.addr)
+}
+
 // startServer starts a redis-server that keeps nothing on disk, on a free port
 // of the loopback interface, and returns when it answers.
 func startServer(ctx context.Context) (*server, error) {

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A jvmProgram is the Java program, with what it needs to start.
+type jvmProgram struct {
+	classpath string
+	source    string
+	redisson  string // its version
+	java      string // its version
+}
+
+// repository files that the Java program needs, from the root.
+const (
+	javaPOM    = "interop/java/pom.xml" // says which Redisson
+	javaSource = "bench/java/RedissonBench.java"
+	javaTarget = "bench/java/target"
+)
+
+// prepareJVM looks for a JDK and Maven, and has Maven fetch the Redisson that the
+// interop tests run against.
+func prepareJVM(ctx context.Context) (p jvmProgram, err error) {
+	if err := needJVM(); err != nil {
+		return p, err
+	}
+	root, err := repositoryRoot()
+	if err != nil {
+		return p, err
+	}
+	target := filepath.Join(root, javaTarget)
+	lib := filepath.Join(target, "lib")
+	fetch := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(root, javaPOM), "-Dtarget="+target, //nolint:gosec // our own paths
+		"dependency:copy-dependencies", "-DoutputDirectory="+lib)
+	if text, err := fetch.CombinedOutput(); err != nil {
+		return p, fmt.Errorf("mvn: %w: %s", err, text)
+	}
+	p = jvmProgram{classpath: filepath.Join(lib, "*"), source: filepath.Join(root, javaSource)}
+	if p.redisson, err = jarVersion(lib); err != nil {
+		return p, err
+	}
+	text, err := exec.CommandContext(ctx, "java", "--version").Output()
+	if err != nil {
+		return p, fmt.Errorf("java --version: %w", err)
+	}
+	p.java, _, _ = strings.Cut(string(text), "\n")
+	return p, nil
+}
+
+// needJVM looks for the same programs as tools/need-jvm, which installs them.
+func needJVM() error {
+	for _, program := range []string{"javac", "mvn"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("--redisson needs a JDK (17 or newer) and Maven: run tools/need-jvm: %w", err)
+		}
+	}
+	return nil
+}
+
+// repositoryRoot returns the directory at or above this one that has the Java
+// program's files.
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, javaSource)); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("--redisson works inside the repository only: " + javaSource + " is not here")
+		}
+		dir = parent
+	}
+}
+
+// jarVersion returns the version of the one Redisson in the directory.
+func jarVersion(lib string) (string, error) {
+	const prefix, suffix = "redisson-", ".jar"
+	jars, err := filepath.Glob(filepath.Join(lib, prefix+"[0-9]*"+suffix))
+	if err != nil {
+		return "", err
+	}
+	if len(jars) != 1 {
+		return "", fmt.Errorf("one Redisson is needed in %s, there are %d; delete the directory", lib, len(jars))
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), prefix), suffix), nil
+}

@@ -1,0 +1,63 @@
+package main
+
+// ratio compares one figure of two entries, round by round: the machine may have
+// been slower in one round than in another, but then it was so for both. Rounds in
+// which one of them has no figure do not count.
+func ratio(of, to *entry, pick func(figures) float64) spread[float64] {
+	var all []float64
+	for i := range min(len(of.rounds), len(to.rounds)) {
+		a, b := pick(of.rounds[i]), pick(to.rounds[i])
+		if a > 0 && b > 0 {
+			all = append(all, a/b)
+		}
+	}
+	return spreadOf(all)
+}
+
+// bestPeer is the fastest lock of somebody else's on the same client under the same
+// workload, by the median; nil if there is none.
+func bestPeer(entries []*entry, e *entry) (best *entry) {
+	for _, other := range entries {
+		if !other.contender.peer() || other.contender.client != e.contender.client || other.workload != e.workload {
+			continue
+		}
+		if best == nil || over(other.rounds, perSecond).Median > over(best.rounds, perSecond).Median {
+			best = other
+		}
+	}
+	return best
+}
+
+// limitOf is what no lock on the same client can beat unless it sends several
+// goroutines' calls together; nil if that did not run.
+func limitOf(entries []*entry, e *entry) *entry {
+	for _, other := range entries {
+		if other.contender.bare && other.contender.client == e.contender.client && other.workload == e.workload {
+			return other
+		}
+	}
+	return nil
+}
+
+// ratios are an entry's throughput over that of others. Those that make no sense
+// are zero.
+type ratios struct {
+	Peer     spread[float64] `json:"to_best_peer,omitzero"`
+	Limit    spread[float64] `json:"to_limit,omitzero"`
+	Redisson spread[float64] `json:"to_redisson,omitzero"`
+}
+
+func ratiosOf(entries []*entry, e *entry) (r ratios) {
+	over := func(other *entry) spread[float64] {
+		if other == nil || other == e {
+			return spread[float64]{}
+		}
+		return ratio(e, other, perSecond)
+	}
+	if e.contender.ours {
+		r.Peer = over(bestPeer(entries, e))
+		r.Redisson = over(find(entries, redissonName, e.workload))
+	}
+	r.Limit = over(limitOf(entries, e))
+	return r
+}
