@@ -43,6 +43,7 @@ func TestGoalRatio(t *testing.T) {
 	entries := []*entry{
 		inRounds(contender{name: "holdfast", client: rueidisLib, ours: true}, w, 1000), inRounds(ours, other, 1000),
 		inRounds(ours, w, 100, 100, 100), inRounds(peer, w, 50, 25, 200), inRounds(peer, other, 1000),
+		inRounds(contender{name: "holdfast", client: rueidisLib, ours: true}, w, 1000),
 	}
 	g := goal{workload: w.id, client: goRedis, than: peer.full(), figure: throughput, bound: 1}
 	if got, want := g.ratio(entries), (spread[float64]{2, 0.5, 4}); got != want {

@@ -43,10 +43,8 @@ func (o *options) choose(f *flag.FlagSet) (err error) {
 		}
 	}
 	switch {
-	case len(o.modes) > 1:
-		return fmt.Errorf("--%s does not go with --%s", o.modes[0].flag, o.modes[1].flag)
-	case len(o.modes) == 1:
-		return o.modes[0].goesWith(f)
+	case len(o.modes) > 0:
+		return o.modes[0].goesWith(f) // not with another mode either
 	case o.quick:
 		o.modes = slices.DeleteFunc(slices.Clone(modes), func(m mode) bool { return !m.smoke })
 	default:

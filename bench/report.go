@@ -34,7 +34,8 @@ func (r report) write(w io.Writer) error {
 // columns says what stands in the table.
 const columns = `p50, p99, max  from the call of lock to the return of unlock
 Redis µs       the server process's time on a core for a pair, user and system (INFO cpu)
-sent           commands that clients send for a pair, counted by MONITOR in one short turn of its own
+sent           commands that clients send for a pair, counted by MONITOR in one short turn of its own, of 16
+               goroutines at most unless they share the lock
 run            commands that the server executes for a pair, those that scripts call included (INFO commandstats)
 allocs         allocations of this process for a pair
 ×peer          throughput over that of the fastest other lock library on the same client; ×Java: over Redisson's
