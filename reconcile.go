@@ -184,7 +184,7 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 		_, more := c.calls.Outcomes(unknown)
 		loose = append(loose, more...)
 		// The answer has told what time it is there, and so when the limits have passed.
-		end := c.calls.Over(loose)
+		end := c.calls.Expiry(loose)
 		if !ran || asked.IsZero() || !asked.Before(end) {
 			return
 		}

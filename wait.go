@@ -164,7 +164,7 @@ func (q *queued) freeSlot(res call.Result) {
 // refused notes who holds the lock, and when to ask again at the latest.
 func (q *queued) refused(res call.Result) {
 	// What has passed its limit without an effect so far will have none.
-	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Over().Before(res.Sent) })
+	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry().Before(res.Sent) })
 	q.last, q.refusedOnce = q.refusal(res), true
 	sleep := longestSleep
 	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire

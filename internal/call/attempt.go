@@ -171,11 +171,11 @@ func (a *Attempt) Result(ctx context.Context) Result {
 	}
 }
 
-// Over is from when on the script can have no effect any more, as far as is known
+// Expiry is from when on the script can have no effect any more, as far as is known
 // now. If the server has not answered yet, it is known better once it has.
-func (a *Attempt) Over() time.Time { return a.clock.Over(a.sent, a.timeout, a.limit) }
+func (a *Attempt) Expiry() time.Time { return a.clock.Expiry(a.sent, a.timeout, a.limit) }
 
-// due is when it is over, unless the server's clock is further off than is known
+// due is when it has expired, unless the server's clock is further off than is known
 // from an answer within the timeout. The driver has let go of it by then.
 func (a *Attempt) due() time.Time { return a.sent.Add(3*a.timeout/2 + 2*servertime.Slack) }
 

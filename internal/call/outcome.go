@@ -15,9 +15,9 @@ const checkEvery = 3 * time.Second
 
 // Outcome waits until it is known what came of an attempt: whether it may have had an
 // effect, and whether it may have one still.
-func (c *Caller) Outcome(a *Attempt) (ran, pending bool) {
+func (c *Caller) Outcome(a *Attempt) (ran, live bool) {
 	if a.Pending() {
-		timer := time.NewTimer(time.Until(earlier(a.Over(), a.due())))
+		timer := time.NewTimer(time.Until(earlier(a.Expiry(), a.due())))
 		defer timer.Stop()
 		select {
 		case <-a.done:
@@ -31,32 +31,32 @@ func (c *Caller) Outcome(a *Attempt) (ran, pending bool) {
 		return a.reply.Code == script.Done, false
 	}
 	ran = mayHaveRun(a.err)
-	return ran, ran && Code(a.err) == "" // what a server has refused is over
+	return ran, ran && Code(a.err) == "" // what a server has refused has no effect
 }
 
 // Outcomes is Outcome of several: whether any may have had an effect, and those that
 // may have one still.
-func (c *Caller) Outcomes(attempts []*Attempt) (ran bool, pending []*Attempt) {
+func (c *Caller) Outcomes(attempts []*Attempt) (ran bool, live []*Attempt) {
 	for _, a := range attempts {
-		aRan, aPending := c.Outcome(a)
-		ran = ran || aRan
-		if aPending {
-			pending = append(pending, a)
+		oneRan, oneLives := c.Outcome(a)
+		ran = ran || oneRan
+		if oneLives {
+			live = append(live, a)
 		}
 	}
-	return ran, pending
+	return ran, live
 }
 
-// Over is from when on none of the attempts can have an effect any more, as far as is
+// Expiry is from when on none of the attempts can have an effect any more, as far as is
 // known now.
-func (c *Caller) Over(attempts []*Attempt) (last time.Time) {
+func (c *Caller) Expiry(attempts []*Attempt) (last time.Time) {
 	for _, a := range attempts {
-		over := a.Over()
+		expiry := a.Expiry()
 		if c.config.Closing.Err() != nil {
-			over = earlier(over, a.due())
+			expiry = earlier(expiry, a.due())
 		}
-		if over.After(last) {
-			last = over
+		if expiry.After(last) {
+			last = expiry
 		}
 	}
 	return last
@@ -64,16 +64,16 @@ func (c *Caller) Over(attempts []*Attempt) (last time.Time) {
 
 // Outlast waits until none of the attempts can have an effect any more, or ctx ends.
 func (c *Caller) Outlast(ctx context.Context, attempts []*Attempt) {
-	_, pending := c.Outcomes(attempts)
-	for ctx.Err() == nil && time.Now().Before(c.Over(pending)) {
-		c.SleepUntil(ctx, c.Over(pending))
+	_, live := c.Outcomes(attempts)
+	for ctx.Err() == nil && time.Now().Before(c.Expiry(live)) {
+		c.SleepUntil(ctx, c.Expiry(live))
 	}
 }
 
-// SleepUntil waits until then, or until it is time to ask [Caller.Over] again: what is
+// SleepUntil waits until then, or until it is time to ask [Caller.Expiry] again: what is
 // known of the server's clock may have changed, or Config.Closing has ended.
-func (c *Caller) SleepUntil(ctx context.Context, over time.Time) {
-	ctx, cancel := context.WithDeadline(ctx, earlier(over, time.Now().Add(checkEvery)))
+func (c *Caller) SleepUntil(ctx context.Context, expiry time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, earlier(expiry, time.Now().Add(checkEvery)))
 	defer cancel()
 	if c.config.Closing.Err() != nil {
 		<-ctx.Done()

@@ -112,10 +112,10 @@ func (c Clock) Limit(now time.Time, d time.Duration) int64 {
 	return ms + (d + Slack).Milliseconds()
 }
 
-// Over returns from when on the server finds a call late that was sent at sent,
+// Expiry returns from when on the server finds a call late that was sent at sent,
 // with the limit for d, as far as that is known now: if the server has not
 // answered yet, as if our clock were right.
-func (c Clock) Over(sent time.Time, d time.Duration, limit int64) time.Time {
+func (c Clock) Expiry(sent time.Time, d time.Duration, limit int64) time.Time {
 	over := sent.Add(d + 2*Slack)
 	if r := c.own.Load(); r != nil {
 		left := time.Duration(limit-r.server) * time.Millisecond

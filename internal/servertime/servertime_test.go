@@ -20,14 +20,14 @@ func (c *Clocks) send(slot int) send {
 }
 
 // over is for how long after it was sent it may take effect.
-func (s send) over() time.Duration { return s.clock.Over(s.at, 2*time.Second, s.limit).Sub(s.at) }
+func (s send) expiry() time.Duration { return s.clock.Expiry(s.at, 2*time.Second, s.limit).Sub(s.at) }
 
 func (s send) want(t *testing.T, limit int64, over time.Duration) {
 	t.Helper()
 	if s.limit != limit {
 		t.Errorf("limit %d, want %d", s.limit, limit)
 	}
-	if got := s.over(); got != over {
+	if got := s.expiry(); got != over {
 		t.Errorf("over after %v, want %v", got, over)
 	}
 }
@@ -73,7 +73,7 @@ func TestDoubt(t *testing.T) {
 		var c Clocks
 		doubt := func(want time.Duration) {
 			t.Helper()
-			if got := c.send(0).over() - 2*time.Second - 2*Slack; got != want {
+			if got := c.send(0).expiry() - 2*time.Second - 2*Slack; got != want {
 				t.Errorf("doubt %v, want %v", got, want)
 			}
 		}
@@ -90,7 +90,7 @@ func TestDoubt(t *testing.T) {
 
 // When a send is over that was made before the first answer is known after it:
 // the server's clock has to pass the limit that was guessed.
-func TestFirstAnswerTellsWhenASendIsOver(t *testing.T) {
+func TestFirstAnswerTellsWhenASendExpires(t *testing.T) {
 	for ahead, want := range map[time.Duration]time.Duration{
 		-time.Minute:      time.Minute + 2550*time.Millisecond,
 		-3 * time.Second:  5550 * time.Millisecond,
@@ -104,7 +104,7 @@ func TestFirstAnswerTellsWhenASendIsOver(t *testing.T) {
 			first := c.send(0)
 			first.want(t, time.Now().UnixMilli()+2250, 2500*time.Millisecond)
 			c.answer(0, ahead, 100*time.Millisecond)
-			if got := first.over(); got != want {
+			if got := first.expiry(); got != want {
 				t.Errorf("the server is ahead by %v: over after %v, want %v", ahead, got, want)
 			}
 		})
