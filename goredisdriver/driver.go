@@ -63,7 +63,7 @@ func WithShardedPubSub(sharded bool) Option {
 func New(rdb redis.UniversalClient, options ...Option) *Driver {
 	d := &Driver{rdb: rdb}
 	d.cluster, _ = rdb.(clusterClient)
-	d.single, d.senders = newSender(d, rdb, nil), map[*redis.Client]*sender{}
+	d.single, d.senders = newSender(d, rdb), map[*redis.Client]*sender{}
 	for _, option := range options {
 		option(d)
 	}

@@ -3,6 +3,7 @@ package goredisdriver
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,6 +15,9 @@ import (
 // longestSilence is after what time a connection is given up, if the client does not say.
 const longestSilence = 10 * time.Second
 
+// longUnused is for how long nobody has asked a node that is forgotten.
+const longUnused = time.Minute
+
 // sender sends calls to one node.
 type sender struct {
 	driver *Driver
@@ -21,14 +25,13 @@ type sender struct {
 	calls  *gather.Group
 }
 
-// newSender returns one that uses client. When nothing was sent for a while, unused is told.
-func newSender(d *Driver, client redis.UniversalClient, unused func()) *sender {
+func newSender(d *Driver, client redis.UniversalClient) *sender {
 	s := &sender{driver: d, client: withReadTimeout(client)}
 	alone := s.alone
 	if _, ok := s.client.(*redis.Client); !ok { // nobody knows how long it waits for a reply
 		alone = nil
 	}
-	s.calls = gather.New(s.send, alone, unused)
+	s.calls = gather.New(s.send, alone)
 	return s
 }
 
@@ -55,17 +58,13 @@ func (d *Driver) senderTo(ctx context.Context, call driver.Call) (*sender, error
 	defer d.mu.Unlock()
 	s := d.senders[client]
 	if s == nil {
-		s = newSender(d, client, func() { d.forget(client) }) // nodes come and go
+		s = newSender(d, client)
+		maps.DeleteFunc(d.senders, func(_ *redis.Client, old *sender) bool { // nodes come and go
+			return old.calls.IsUnused(time.Now().Add(-longUnused))
+		})
 		d.senders[client] = s
 	}
 	return s, nil
-}
-
-// forget drops the sender to a node that nobody has asked lately.
-func (d *Driver) forget(client *redis.Client) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.senders, client)
 }
 
 // masterOf returns the client of the node in charge of a call. Before the cluster's client

@@ -52,7 +52,7 @@ func (g *Group) evalAlone(ctx context.Context, call driver.Call) (any, error) {
 		end = due
 	}
 	reply, err := g.alone(ctx, end, call)
-	g.endAlone(err, time.Since(start) < prompt)
+	g.endAlone(err, start)
 	var failed *driver.Error
 	if !errors.As(err, &failed) || failed.Code != "" {
 		return reply, err
@@ -70,14 +70,14 @@ func (g *Group) evalAlone(ctx context.Context, call driver.Call) (any, error) {
 	}
 }
 
-func (g *Group) endAlone(err error, promptly bool) {
+func (g *Group) endAlone(err error, start time.Time) {
 	g.heard(err)
-	if !promptly {
+	if time.Since(start) > prompt {
 		g.answers.Store(false)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.busy = false
+	g.busy, g.used = false, start
 }
 
 // heard notes whether the server has answered a call. If not, a connection may have to be made,

@@ -34,7 +34,7 @@ func aloneOn(t *testing.T, d *direct, f func(t *testing.T, g *Group, e *echo)) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: time.Millisecond}
-		g := New(e.send, d.alone, nil)
+		g := New(e.send, d.alone)
 		if _, err := g.Eval(t.Context(), callOf("first")); err != nil || d.calls != 0 || e.sent() != 1 {
 			t.Errorf("the first: %v; %d alone", err, d.calls)
 		}

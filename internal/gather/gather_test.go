@@ -68,7 +68,7 @@ func checkNothingLeft(t *testing.T, g *Group) {
 func TestTogether(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: 100 * time.Microsecond}
-		g := New(e.send, nil, nil)
+		g := New(e.send, nil)
 		var all sync.WaitGroup
 		for i := range 1000 {
 			all.Go(func() {
@@ -105,7 +105,7 @@ func TestLongWay(t *testing.T) {
 			for _, c := range calls {
 				c.End(nil, nil)
 			}
-		}, nil, nil)
+		}, nil)
 		var all sync.WaitGroup
 		for i := range 50 {
 			all.Go(func() {
@@ -129,7 +129,7 @@ func TestLongWay(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: time.Second}
-		g := New(e.send, nil, nil)
+		g := New(e.send, nil)
 		var all sync.WaitGroup
 		var withdrawn, pending, told atomic.Int32
 		for range 300 { // more than two batches hold
@@ -171,7 +171,6 @@ func TestSilence(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
 		hour := time.Hour
-		var emptied atomic.Int32
 		g := New(func(calls []*Call) {
 			if sent.Add(1) <= 2*MaxWorkers {
 				time.Sleep(hour)
@@ -179,7 +178,7 @@ func TestSilence(t *testing.T) {
 			for _, c := range calls {
 				c.End(nil, nil)
 			}
-		}, nil, func() { emptied.Add(1) })
+		}, nil)
 		for i := 0; ; i++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := g.Eval(ctx, callOf("k"))
@@ -193,8 +192,8 @@ func TestSilence(t *testing.T) {
 		}
 		time.Sleep(2 * hour)
 		checkNothingLeft(t, g)
-		if emptied.Load() == 0 {
-			t.Error("it was not said that the last worker has ended")
+		if now := time.Now(); !g.IsUnused(now) || g.IsUnused(now.Add(-3*hour)) {
+			t.Error("it does not know when it was used")
 		}
 	})
 }
@@ -207,7 +206,7 @@ func TestInThatInstant(t *testing.T) {
 		for _, c := range calls {
 			c.End(c.Keys[0], nil)
 		}
-	}, nil, nil)
+	}, nil)
 	var all sync.WaitGroup
 	const callers, each = 16, 2000
 	for i := range callers {

@@ -29,7 +29,6 @@ const (
 type Group struct {
 	send  func([]*Call)
 	alone Alone
-	empty func()
 
 	unused sync.Pool // of *Call
 
@@ -42,6 +41,7 @@ type Group struct {
 	idle    int // how many of them wait
 	// answers is set if the server has answered lately, and is not known to be silent.
 	answers atomic.Bool
+	used    time.Time     // when a call was last sent
 	busy    bool          // a caller sends its call itself
 	wake    chan struct{} // wakes an idle one; as large as there can be of them
 }
@@ -55,12 +55,9 @@ type batch struct {
 
 // New returns a group whose calls send sends, and ends. It is called by several goroutines,
 // with some calls each. Alone sends one on the goroutine of its caller; nil: all go with the
-// workers. When the last worker has ended, empty is told; nil: nobody.
-func New(send func([]*Call), alone Alone, empty func()) *Group {
-	if empty == nil {
-		empty = func() {}
-	}
-	return &Group{send: send, alone: alone, empty: empty, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, MaxWorkers)}
+// workers.
+func New(send func([]*Call), alone Alone) *Group {
+	return &Group{send: send, alone: alone, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, MaxWorkers)}
 }
 
 // Eval has a call sent, and returns what came of it, as [driver.Driver] promises.
@@ -77,6 +74,13 @@ func (g *Group) Eval(ctx context.Context, call driver.Call) (any, error) {
 	c := g.newCall(ctx, call)
 	g.add(c)
 	return g.await(ctx, c)
+}
+
+// IsUnused reports whether nothing is under way, or was sent since then.
+func (g *Group) IsUnused(since time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.workers == 0 && !g.busy && g.queue.Len() == 0 && g.used.Before(since)
 }
 
 // add queues a call, and sees to it that somebody sends it.
@@ -150,7 +154,7 @@ func (g *Group) take(room []*Call) (*batch, []*Call) {
 		g.queue.Remove(&c.place)
 		c.batch, room[b.size] = b, c
 	}
-	b.live = b.size
+	b.live, g.used = b.size, b.since
 	g.underWay[b] = struct{}{}
 	return b, room[:b.size]
 }
@@ -163,9 +167,6 @@ func (g *Group) ended(b *batch) bool {
 	delete(g.underWay, b)
 	if time.Since(b.since) > prompt {
 		g.answers.Store(false)
-	}
-	if !counts && g.workers == 0 {
-		g.empty()
 	}
 	return counts
 }
@@ -201,8 +202,5 @@ func (g *Group) retire() bool {
 	}
 	g.idle--
 	g.workers--
-	if g.workers == 0 {
-		g.empty()
-	}
 	return true
 }
