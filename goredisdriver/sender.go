@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,6 +24,15 @@ type sender struct {
 	driver *Driver
 	client redis.UniversalClient // of the node, or the only one; it bounds what it waits for
 	calls  *gather.Group
+	hasty  atomic.Pointer[hastyClient]
+}
+
+// hastyClient is the node's client, but it waits for replies for gather.LongestAlone only. It
+// is soon replaced, so that it has the hooks that the program has added meanwhile.
+type hastyClient struct {
+	*redis.Client
+
+	replace time.Time
 }
 
 func newSender(d *Driver, client redis.UniversalClient) *sender {
@@ -148,17 +158,32 @@ func (s *sender) send(calls []*gather.Call) {
 
 // alone sends a call on the goroutine of its caller.
 func (s *sender) alone(ctx context.Context, end time.Time, call driver.Call) (any, error) {
-	client := s.client.(*redis.Client) //nolint:forcetypeassert // or there is no alone
-	if left := time.Until(end); left < client.Options().ReadTimeout {
-		client = client.WithTimeout(max(left, time.Millisecond))
-	}
 	one := sending{command: newCommand("evalsha", call.Script.SHA(), call)}
-	one.err = client.Process(ctx, one.command)
+	one.err = s.until(end).Process(ctx, one.command)
 	if one.refusedWith("NOSCRIPT") || s.driver.isElsewhere(one) {
 		return nil, gather.ErrNotRun
 	}
 	s.driver.reloadNodes(one.err)
 	return one.command.result(one.err)
+}
+
+// until returns the node's client, which waits for replies until then.
+func (s *sender) until(end time.Time) *redis.Client {
+	client := s.client.(*redis.Client) //nolint:forcetypeassert // or nobody sends alone
+	now := time.Now()
+	left := end.Sub(now)
+	switch {
+	case client.Options().ReadTimeout <= left:
+		return client
+	case left < gather.LongestAlone-time.Millisecond: // the context ends sooner
+		return client.WithTimeout(max(left, time.Millisecond))
+	}
+	hasty := s.hasty.Load()
+	if hasty == nil || now.After(hasty.replace) {
+		hasty = &hastyClient{client.WithTimeout(gather.LongestAlone), now.Add(time.Second)}
+		s.hasty.Store(hasty)
+	}
+	return hasty.Client
 }
 
 // exec sends each command once.

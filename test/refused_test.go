@@ -72,6 +72,23 @@ func (d noticing) Eval(ctx context.Context, call driver.Call) (any, error) {
 	return reply, err
 }
 
+// awaitError waits until a call has failed with a word. Others may have been given up.
+func awaitError(t *testing.T, failed <-chan error, word string) {
+	t.Helper()
+	late := time.After(10 * time.Second)
+	for {
+		select {
+		case err := <-failed:
+			if strings.Contains(err.Error(), word) {
+				return
+			}
+		case <-late:
+			t.Error("nothing was refused")
+			return
+		}
+	}
+}
+
 // A server that refuses writes for a while costs nobody a lock: an Unlock is
 // repeated, and who waits goes on waiting, and gets the lock.
 func TestWritesRefusedForAWhile(t *testing.T) {
@@ -107,14 +124,7 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 					go func() { unlocked <- h.Unlock() }()
 					// Those with readers, and those in a line, delete something first, which frees memory.
 					if refusal.word != "OOM" || k.readers == nil && !k.queues {
-						select {
-						case err := <-failed:
-							if !strings.Contains(err.Error(), refusal.word) {
-								t.Errorf("refused with %v", err)
-							}
-						case <-time.After(10 * time.Second):
-							t.Error("nothing was refused")
-						}
+						awaitError(t, failed, refusal.word)
 					}
 					refusal.end(t, s)
 					if err := <-unlocked; err != nil {

@@ -12,9 +12,9 @@ import (
 const (
 	// prompt is how soon a server answers that is not taken for one that has fallen silent.
 	prompt = 100 * time.Millisecond
-	// longestAlone is how long a caller who sends its call itself waits for the reply: it
+	// LongestAlone is how long a caller who sends its call itself waits for the reply: it
 	// cannot leave before.
-	longestAlone = 500 * time.Millisecond
+	LongestAlone = 500 * time.Millisecond
 )
 
 // Alone sends a call on the goroutine of its caller. At the end at the latest it gives the
@@ -26,7 +26,7 @@ type Alone func(ctx context.Context, end time.Time, call driver.Call) (any, erro
 var ErrNotRun = errors.New("the server has not run the script")
 
 // errSilent is why a call is given up that was sent alone.
-var errSilent = fmt.Errorf("no answer within %v", longestAlone)
+var errSilent = fmt.Errorf("no answer within %v", LongestAlone)
 
 // beginAlone reports whether a caller may send its call itself: nothing else is under way,
 // and the server is there. If so, evalAlone follows.
@@ -46,7 +46,7 @@ func (g *Group) beginAlone() bool {
 // evalAlone is Eval on the caller's goroutine.
 func (g *Group) evalAlone(ctx context.Context, call driver.Call) (any, error) {
 	start := time.Now()
-	end := start.Add(longestAlone)
+	end := start.Add(LongestAlone)
 	due, bounded := ctx.Deadline()
 	if bounded && due.Before(end) {
 		end = due

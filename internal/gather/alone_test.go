@@ -90,9 +90,9 @@ func TestAloneSilence(t *testing.T) {
 		took      time.Duration
 		err       error
 	}{
-		"cancelled": {cancelled: 100 * time.Millisecond, took: longestAlone, err: context.Canceled},
+		"cancelled": {cancelled: 100 * time.Millisecond, took: LongestAlone, err: context.Canceled},
 		"deadline":  {deadline: 100 * time.Millisecond, took: 100 * time.Millisecond, err: context.DeadlineExceeded},
-		"patient":   {deadline: time.Hour, took: longestAlone, err: errSilent},
+		"patient":   {deadline: time.Hour, took: LongestAlone, err: errSilent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &direct{delay: time.Hour}
