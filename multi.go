@@ -199,7 +199,7 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 	if m.invalid != nil {
 		return nil, m.invalid
 	}
-	for _, p := range m.parts {
+	for _, p := range m.parts { // m.kinds does not have semaphores, which have no owner
 		if s, ok := p.Locker.(*PermitSemaphore); ok {
 			if err := s.kind.canHold(config); err != nil {
 				return nil, err

@@ -22,8 +22,8 @@ const MaxPermitsPerHold = 4096
 //
 // It has permits once [Permits], [PermitSemaphore.TrySetPermits] or another has set how
 // many; until then nobody acquires any. Who waits for many is not overtaken for
-// ever by those who want few: the first who is refused is stood back for, by
-// everybody who uses holdfast. That keeps others from permits that they
+// ever by those who want few: the longest-waiting large request reserves
+// permits, which everybody who uses holdfast respects. That keeps others from permits that they
 // could have for ten seconds at a stretch, and then not for as long.
 //
 // In Redis the number of available permits stands at its name, and the held

@@ -13,8 +13,8 @@ import (
 // Get one from [Client.NewUnleasedSemaphore]. All methods are safe for concurrent use.
 //
 // Each call has its effect once, whatever happens to its messages. Who waits for
-// many permits is not overtaken for ever by those who want few: the first who is
-// refused is stood back for, by everybody who uses holdfast. That keeps others
+// many permits is not overtaken for ever by those who want few: the longest-waiting
+// large request reserves permits, which everybody who uses holdfast respects. That keeps others
 // from permits that they could have for ten seconds at a stretch, and then not for
 // as long. So one who wants more than there will ever be costs the others half of
 // their time until it gives up: bound such an Acquire by [Wait].

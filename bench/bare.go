@@ -11,7 +11,8 @@ import (
 
 // The least that a lock with a waiting line can do: set a field and a time to
 // live, delete the key and announce it. No library that takes a lock with one
-// script and gives it back with another can be faster on the same client.
+// script and gives it back with another can be faster on the same client, unless it
+// sends the calls of several goroutines together.
 const (
 	bareTake = `redis.call('HSET', KEYS[1], ARGV[1], 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])

@@ -35,15 +35,15 @@ type Call struct {
 	Script *Script
 	Keys   []string
 	Args   []string
-	// Late is told what came of the call if Eval returned before that was known, with an
-	// [Error] that is Pending; once, from any goroutine. It does not block. nil: nobody
-	// wants to know.
+	// Late is told what came of the call if Eval returns before that is known, with an
+	// [Error] that is Pending: once, from any goroutine, and perhaps before Eval has returned.
+	// An adapter that sets Pending must tell it. nil: nobody wants to know.
 	Late Late
 }
 
 // Late hears of a call that was given up.
 type Late interface {
-	// Tell says what came of the call, as Eval would have.
+	// Tell is told what came of the call, as Eval would have returned it. It does not block.
 	Tell(reply any, err error)
 }
 

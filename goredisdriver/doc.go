@@ -12,7 +12,8 @@
 // settings are, so no option of the client needs to be changed. What go-redis
 // still repeats on a cluster are calls that a server has refused with MOVED or ASK.
 //
-// A call that comes while none is on its way to the same node is made by its caller. One that
+// A call that comes while none is on its way to the same node is made by its caller, if the last
+// one was answered within 100 ms, and the client is no wrapper. One that
 // comes while others are on their way waits for them, and leaves in one pipeline with those that have come meanwhile: there are two workers a node,
 // and up to eight if the way there is long, each with one connection at a time, and 128 calls
 // at most in a pipeline. A worker whose calls have all been given up is replaced. A program's

@@ -2,7 +2,6 @@ package goredisdriver
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -249,5 +248,5 @@ func (o *sending) over(client redis.UniversalClient) {
 
 // refusedWith reports whether the server has refused it with a word.
 func (o *sending) refusedWith(word string) bool {
-	return o.err != nil && redis.HasErrorPrefix(o.err, word) && !errors.Is(o.err, redis.Nil)
+	return redis.HasErrorPrefix(o.err, word)
 }

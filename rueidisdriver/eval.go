@@ -20,7 +20,7 @@ import (
 // MayHaveRun false.
 func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if d.slotted {
-		return d.evalAlone(ctx, call)
+		return d.evalOnCluster(ctx, call)
 	}
 	return d.calls.Eval(ctx, call)
 }
@@ -95,8 +95,8 @@ func outcome(ctx context.Context, result rueidis.RedisResult) (any, error) {
 	}
 }
 
-// evalAlone is Eval on a cluster, whose nodes' slots the client does not show.
-func (d *Driver) evalAlone(ctx context.Context, call driver.Call) (any, error) {
+// evalOnCluster is Eval on a cluster, whose nodes' slots the client does not show.
+func (d *Driver) evalOnCluster(ctx context.Context, call driver.Call) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, driver.ConnectionError(err, true)
 	}

@@ -14,9 +14,10 @@ import (
 // both counts at two keys.
 var both = driver.NewScript("both", "redis.call('INCR', KEYS[2]) return redis.call('INCR', KEYS[1])")
 
-// testMovingSlot has many calls under way at once while a slot moves, so that in the middle of
-// those that travel together some are refused: with ASK, MOVED, TRYAGAIN and NOSCRIPT. Each
-// of the others gets its own reply, and each call runs once at most.
+// testMovingSlot has many calls under way at once while a slot moves and scripts are
+// forgotten, so that in the middle of those that travel together some are refused: with ASK,
+// MOVED and NOSCRIPT, which an adapter follows (without that the test fails), and with TRYAGAIN,
+// which it returns. Each of the others gets its own reply, and runs once.
 func testMovingSlot(t *testing.T, open Open) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	d := open(t, clustered(cluster))

@@ -239,7 +239,7 @@ type told chan any
 
 func (t told) Tell(reply any, err error) { t <- cmp.Or[any](err, reply) }
 
-// testGivenUp checks that a call whose context ends returns at once, though its reply is
+// testGivenUp checks that a call whose context ends returns within half a second, though its reply is
 // still on its way, and that Late is told what came of it if the error says so.
 func testGivenUp(t *testing.T, open Open) {
 	server := redistest.Start(t)
@@ -255,7 +255,7 @@ func testGivenUp(t *testing.T, open Open) {
 	late := make(told, 1)
 	start := time.Now()
 	_, err := d.Eval(ctx, driver.Call{Script: incr, Keys: []string{key}, Late: late})
-	if took := time.Since(start); took >= delay {
+	if took := time.Since(start); took >= delay*9/10 { // half a second, on a busy machine
 		t.Errorf("took %v", took)
 	}
 	CheckError(t, "cancelled", err, driver.Error{MayHaveRun: true, Transient: true})

@@ -28,8 +28,8 @@ var (
 	// ErrLate is the error of a call that the server takes for too late, whatever its
 	// limit.
 	ErrLate = errors.New("the server's clock jumps: it takes every call for one that comes too late")
-	// ErrClosed is the error of an attempt that begins after Config.Tasks has ended. To
-	// users it says that their client is closed.
+	// ErrClosed is the error of an attempt that begins after Config.Tasks has ended, or is
+	// ended by Config.Life or Config.Closing. To users it says that their client is closed.
 	ErrClosed = errors.New("the client is closed")
 )
 
@@ -38,7 +38,7 @@ type Config struct {
 	Driver driver.Driver
 	// Tasks count the attempts.
 	Tasks *tasks.Group
-	// Life ends every attempt, and Closing those of DoBriefly. After Closing has ended,
+	// Life ends every attempt, and Closing the first ones of DoBriefly. After Closing has ended,
 	// nobody waits for a server's clock that is far off.
 	Life, Closing context.Context
 	// Timeout bounds one call, repetitions included.
@@ -103,8 +103,8 @@ func (c *Caller) Do(ctx context.Context, request script.Request) Result {
 	return r.repeat(ctx, request, c.Once)
 }
 
-// DoBriefly is Do for a call that waits for a lock. Its first attempt, which is mostly the
-// last, ends with ctx, with Config.Closing, and after patience; only if it fails is there a
+// DoBriefly is Do without a context for the whole call, if one attempt is enough, as mostly. The
+// first ends with ctx, with Config.Closing, and after patience; only if it fails is there a
 // need for bound, which returns the context for the others.
 func (c *Caller) DoBriefly(
 	ctx context.Context, patience time.Duration, bound func() context.Context, request script.Request,

@@ -26,8 +26,8 @@
 // given up does not count any more, so that others may take its place, and ends when its
 // batch does.
 //
-// A caller sends its call itself if nothing else is under way and the server has answered
-// promptly before: then no other goroutine has to be woken, which costs as much as a near server's
+// A caller sends its call itself if nothing else is under way and the last call was answered
+// within 100 ms: then no other goroutine has to be woken, which costs as much as a near server's
 // answer does. One at a time does so; those who come meanwhile have workers. It cannot leave
 // when its context ends, but if the reply does not come within half a second it gives up, with
 // its connection. The next ones have workers then, until the server answers promptly again.

@@ -39,7 +39,7 @@ type Group struct {
 	// count any more: its connection may be silent for ever.
 	workers int
 	idle    int // how many of them wait
-	// answers is set if the server has answered lately, and is not known to be silent.
+	// answers is set if the last call was answered within prompt.
 	answers atomic.Bool
 	used    time.Time     // when a call was last sent
 	busy    bool          // a caller sends its call itself
