@@ -95,7 +95,7 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 	if failure := classify(err, true); isReply(err) && failure.MayHaveRun {
 		return d.remember(false), nil
 	}
-	return "", classify(err, false)
+	return "", driver.NotTheCallers(ctx, classify(err, false))
 }
 
 func (d *Driver) remember(sharded bool) string {

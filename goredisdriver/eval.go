@@ -17,10 +17,13 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if err := d.checkClient(); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, driver.ConnectionError(err, true)
+	}
 	s, err := d.senderTo(ctx, call)
 	if err != nil {
 		d.reloadNodes(err)
-		return nil, classify(err, false)
+		return nil, driver.NotTheCallers(ctx, classify(err, false))
 	}
 	return s.calls.Eval(ctx, call)
 }

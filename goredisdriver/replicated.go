@@ -25,11 +25,12 @@ func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas 
 		return nil, 0, err
 	}
 	if d.cluster == nil {
-		return replicated{d.rdb, false, replicas, timeout}.eval(ctx, call)
+		reply, acknowledged, err := replicated{d.rdb, false, replicas, timeout}.eval(ctx, call)
+		return reply, acknowledged, driver.NotTheCallers(ctx, err)
 	}
 	reply, acknowledged, err := d.onCluster(ctx, call, replicas, timeout)
 	d.reloadNodes(err)
-	return reply, acknowledged, err
+	return reply, acknowledged, driver.NotTheCallers(ctx, err)
 }
 
 // onCluster follows the call's slot.

@@ -48,7 +48,7 @@ func WithShardedPubSub(sharded bool) Option {
 // client. Whether it is a cluster is what [rueidis.Client.Mode] says.
 func New(client rueidis.Client, options ...Option) *Driver {
 	d := &Driver{client: client, slotted: client.Mode() == rueidis.ClientModeCluster, underWay: make(chan struct{}, maxUnderWay)}
-	d.calls = gather.New(d.send, d.alone)
+	d.calls = gather.New(d.send, nil)
 	for _, option := range options {
 		option(d)
 	}
@@ -80,7 +80,7 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 		return d.remember(false), nil
 	}
 	failure.MayHaveRun = false // no script has
-	return "", failure
+	return "", driver.NotTheCallers(ctx, failure)
 }
 
 func (d *Driver) remember(sharded bool) string {

@@ -52,16 +52,6 @@ func (d *Driver) send(calls []*gather.Call) {
 	}
 }
 
-// alone sends a call on the goroutine of its caller.
-func (d *Driver) alone(ctx context.Context, end time.Time, call driver.Call) (any, error) {
-	limited := onlyDeadline{ctx, end}
-	result := d.exec(limited, rueidis.Commands{command(d.client.B(), "EVALSHA", call.Script.SHA(), call)})[0]
-	if e, ok := rueidis.IsRedisErr(result.Error()); ok && e.IsNoScript() {
-		return nil, gather.ErrNotRun
-	}
-	return outcome(limited, result)
-}
-
 // latest is the latest of the calls' deadlines; zero: one has none.
 func latest(calls []*gather.Call) (end time.Time) {
 	for _, call := range calls {
@@ -75,11 +65,14 @@ func latest(calls []*gather.Call) (end time.Time) {
 	return end
 }
 
-// exec sends commands once, on a connection that nobody else uses meanwhile.
-func (d *Driver) exec(ctx context.Context, commands rueidis.Commands) (results []rueidis.RedisResult) {
-	client, release := d.client.Dedicate()
-	defer release() // closes it if it is broken
-	return client.DoMulti(ctx, commands...)
+// exec sends commands once.
+func (d *Driver) exec(ctx context.Context, commands rueidis.Commands) []rueidis.RedisResult {
+	for attempt := 1; ; attempt++ {
+		results := d.client.DoMulti(ctx, commands...)
+		if !dialCancelled(ctx, results[0].NonRedisError()) || attempt == dialAttempts {
+			return results
+		}
+	}
 }
 
 // outcome returns the reply, or the error, in the port's types.
@@ -110,10 +103,11 @@ func (d *Driver) evalOnCluster(ctx context.Context, call driver.Call) (any, erro
 		}
 	}
 	end, _ := ctx.Deadline()
-	return driver.Run(ctx, call, func() (any, error) {
+	reply, err := driver.Run(ctx, call, func() (any, error) {
 		defer func() { <-d.underWay }()
 		return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call)
 	})
+	return reply, driver.NotTheCallers(ctx, err)
 }
 
 // onlyDeadline is a context with another deadline. rueidis closes the connection then, if
@@ -187,15 +181,15 @@ func classify(ctx context.Context, err error) *driver.Error {
 		}
 		return failure
 	}
+	var op *net.OpError
+	dialling := errors.As(err, &op) && op.Op == "dial"
 	// The error must not look as if the caller had given up.
 	if dialCancelled(ctx, err) {
 		return driver.ConnectionError(fmt.Errorf("rueidisdriver: another call gave up dialling: %s", err), true) //nolint:errorlint // see above
 	}
-	if foreignDeadline(ctx, err) {
+	if foreignDeadline(ctx, err) && !dialling {
 		return driver.ConnectionError(fmt.Errorf("rueidisdriver: connection ended by another call: %s", err), false) //nolint:errorlint // see above
 	}
-	var op *net.OpError
-	dialling := errors.As(err, &op) && op.Op == "dial"
 	return driver.ConnectionError(err, dialling || errors.Is(err, rueidis.ErrNoSlot))
 }
 

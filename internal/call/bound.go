@@ -21,7 +21,8 @@ type bound struct {
 	place         list.Node[*bound] // guarded by bounds.mu
 
 	mu      sync.Mutex
-	why     error         // it has ended; nil: not yet, or only the caller's has
+	why     error         // it has ended; nil: not yet
+	err     error         // what Err returns then
 	done    chan struct{} // nil: nobody has asked yet
 	unwatch func() bool   // ends the watch on the caller's context; nil: there is none
 }
@@ -36,10 +37,26 @@ func (b *bound) Value(key any) any { return b.caller.Value(key) }
 func (b *bound) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.why != nil {
-		return context.Canceled
+	b.look()
+	return b.err
+}
+
+// look ends it if the caller's context has ended, so that Err and Done say the same. mu is held.
+func (b *bound) look() {
+	if err := b.caller.Err(); b.why == nil && err != nil {
+		b.set(context.Cause(b.caller), err)
 	}
-	return b.caller.Err()
+}
+
+// set ends it. mu is held.
+func (b *bound) set(why, err error) {
+	b.why, b.err = why, err
+	if b.done != nil {
+		close(b.done)
+	}
+	if b.unwatch != nil {
+		b.unwatch()
+	}
 }
 
 // Done is closed when the attempt is to be given up, or is over.
@@ -49,11 +66,12 @@ func (b *bound) Done() <-chan struct{} {
 	if b.done != nil {
 		return b.done
 	}
+	b.look()
 	b.done = make(chan struct{})
 	if b.why != nil {
 		close(b.done)
 	} else if b.caller.Done() != nil {
-		b.unwatch = context.AfterFunc(b.caller, func() { _ = b.end(context.Cause(b.caller)) })
+		b.unwatch = context.AfterFunc(b.caller, func() { _ = b.Err() })
 	}
 	return b.done
 }
@@ -62,17 +80,10 @@ func (b *bound) Done() <-chan struct{} {
 func (b *bound) end(why error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.why != nil {
-		return b.why
+	if b.why == nil {
+		b.set(why, context.Canceled)
 	}
-	b.why = why
-	if b.done != nil {
-		close(b.done)
-	}
-	if b.unwatch != nil {
-		b.unwatch()
-	}
-	return why
+	return b.why
 }
 
 // bounds are those of the attempts that are under way, in the order of their ends, so

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -191,6 +192,31 @@ func TestCancelled(t *testing.T) {
 				t.Errorf("over after %v, and not %v", took, want)
 			}
 		})
+	}
+}
+
+// The context of an attempt ends once, and says the same from then on.
+func TestBoundSaysOneThing(t *testing.T) {
+	for range 300 {
+		caller, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(300))*time.Microsecond)
+		var s bounds
+		b := &bound{}
+		s.begin(caller, b, time.Now().Add(time.Hour))
+		if rand.IntN(2) == 0 {
+			b.Done()
+		}
+		for b.Err() == nil {
+		}
+		first := b.Err()
+		select {
+		case <-b.Done():
+		default:
+			t.Fatal("Err is set, and Done is open")
+		}
+		if why := s.finish(b); !errors.Is(first, context.DeadlineExceeded) || !errors.Is(why, first) || b.Err() != first { //nolint:errorlint // the same
+			t.Fatalf("%v, then %v; finished with %v", first, b.Err(), why)
+		}
+		cancel()
 	}
 }
 

@@ -3,7 +3,6 @@ package gather
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -25,9 +24,6 @@ type Alone func(ctx context.Context, end time.Time, call driver.Call) (any, erro
 // what to do about it.
 var ErrNotRun = errors.New("the server has not run the script")
 
-// errSilent is why a call is given up that was sent alone.
-var errSilent = fmt.Errorf("no answer within %v", LongestAlone)
-
 // beginAlone reports whether a caller may send its call itself: nothing else is under way,
 // and the server is there. If so, evalAlone follows.
 func (g *Group) beginAlone() bool {
@@ -47,27 +43,12 @@ func (g *Group) beginAlone() bool {
 func (g *Group) evalAlone(ctx context.Context, call driver.Call) (any, error) {
 	start := time.Now()
 	end := start.Add(LongestAlone)
-	due, bounded := ctx.Deadline()
-	if bounded && due.Before(end) {
+	if due, ok := ctx.Deadline(); ok && due.Before(end) {
 		end = due
 	}
 	reply, err := g.alone(ctx, end, call)
 	g.endAlone(err, start)
-	var failed *driver.Error
-	if !errors.As(err, &failed) || failed.Code != "" {
-		return reply, err
-	}
-	if bounded && ctx.Done() != nil && !time.Now().Before(due) {
-		<-ctx.Done() // in this instant
-	}
-	switch {
-	case ctx.Err() != nil:
-		return nil, driver.ConnectionError(ctx.Err(), !failed.MayHaveRun)
-	case errors.Is(err, context.DeadlineExceeded): // it must not look like the caller's own
-		return nil, driver.ConnectionError(errSilent, !failed.MayHaveRun)
-	default:
-		return reply, err
-	}
+	return reply, driver.NotTheCallers(ctx, err)
 }
 
 func (g *Group) endAlone(err error, start time.Time) {

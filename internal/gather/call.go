@@ -49,12 +49,15 @@ func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
 // End says what came of the call. It does not block, and the call is not to be touched
 // after it.
 func (c *Call) End(reply any, err error) {
-	late := c.Late
-	c.group.heard(err)
+	g, b, late := c.group, c.batch, c.Late
+	g.heard(err)
+	b.unended.Add(-1)
 	c.reply, c.err = reply, err
-	if c.state.CompareAndSwap(awaited, ended) {
+	switch {
+	case c.state.CompareAndSwap(awaited, ended):
 		c.ended <- struct{}{}
-	} else if late != nil {
+		g.awaitedLess(b)
+	case late != nil:
 		late.Tell(reply, err)
 	}
 }
@@ -66,13 +69,14 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 		return g.taken(c)
 	case <-ctx.Done():
 	}
-	if g.leave(c) {
+	if g.withdraw(c) {
 		return nil, driver.ConnectionError(ctx.Err(), true)
 	}
 	if !c.state.CompareAndSwap(awaited, left) {
 		<-c.ended
 		return g.taken(c)
 	}
+	g.awaitedLess(c.batch)
 	err := driver.ConnectionError(ctx.Err(), false)
 	err.Pending = c.Late != nil
 	return nil, err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -59,7 +60,7 @@ func checkNothingLeft(t *testing.T, g *Group) {
 	t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.workers != 0 || g.idle != 0 || len(g.underWay) > 0 || g.queue.Len() > 0 {
+	if g.workers != 0 || g.idle != 0 || g.abandoned != 0 || len(g.underWay) > 0 || g.queue.Len() > 0 {
 		t.Errorf("%d workers, %d idle, %d batches under way, %d queued", g.workers, g.idle, len(g.underWay), g.queue.Len())
 	}
 }
@@ -195,6 +196,95 @@ func TestSilence(t *testing.T) {
 		if now := time.Now(); !g.IsUnused(now) || g.IsUnused(now.Add(-3*hour)) {
 			t.Error("it does not know when it was used")
 		}
+	})
+}
+
+// A worker of whose calls some are answered, and the others given up, makes room as well.
+func TestPartlySilent(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		g := New(func(calls []*Call) {
+			var silent []*Call
+			for _, c := range calls {
+				if c.Keys[0] == "silent" {
+					silent = append(silent, c)
+				} else {
+					c.End(nil, nil)
+				}
+			}
+			if len(silent) > 0 {
+				time.Sleep(time.Hour)
+			}
+			for _, c := range silent {
+				c.End(nil, nil)
+			}
+		}, nil)
+		ask := func(key string, timeout time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			_, err := g.Eval(ctx, callOf(key))
+			return err
+		}
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() { _ = ask([]string{"silent", "k"}[i%2], time.Second) })
+		}
+		all.Wait()
+		for range 3 {
+			if err := ask("k", time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		checkNothingLeft(t, g)
+	})
+}
+
+// A call that comes at once after those that are not answered is sent, though none follows.
+func TestQueuedBehindSilence(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		g := New(func(calls []*Call) {
+			for _, c := range calls {
+				if key := c.Keys[0]; key == "silent" {
+					time.Sleep(time.Hour)
+				}
+				c.End(nil, nil)
+			}
+		}, nil)
+		for range fewWorkers {
+			go func() { _, _ = g.Eval(t.Context(), callOf("silent")) }()
+			synctest.Wait()
+		}
+		start := time.Now()
+		if _, err := g.Eval(t.Context(), callOf("k")); err != nil || time.Since(start) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		time.Sleep(2 * time.Hour)
+		checkNothingLeft(t, g)
+	})
+}
+
+// However many are given up, the workers that do not count are bounded.
+func TestAbandonedAreBounded(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		var now, most atomic.Int32
+		g := New(func(calls []*Call) {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(time.Hour)
+			now.Add(-1)
+			for _, c := range calls {
+				c.End(nil, nil)
+			}
+		}, nil)
+		for range 500 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_, _ = g.Eval(ctx, callOf("k"))
+			cancel()
+		}
+		if n := most.Load(); n > maxAbandoned+MaxWorkers || n < maxAbandoned {
+			t.Errorf("%d batches under way", n)
+		}
+		time.Sleep(2 * time.Hour)
+		checkNothingLeft(t, g)
 	})
 }
 

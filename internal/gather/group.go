@@ -21,6 +21,10 @@ const (
 	fewCalls = 8
 	// maxBatch is how many calls one batch has at most.
 	maxBatch = 128
+	// maxAbandoned is how many workers there are at most that do not count any more.
+	maxAbandoned = 64
+	// recheckAfter is how soon it is looked again whether queued calls need one more worker.
+	recheckAfter = 10 * time.Millisecond
 	// linger is how long an idle worker waits for a call before it ends.
 	linger = 50 * time.Millisecond
 )
@@ -37,8 +41,10 @@ type Group struct {
 	underWay map[*batch]struct{} // those whose workers count
 	// workers is how many there are. One whose calls have all been given up does not
 	// count any more: its connection may be silent for ever.
-	workers int
-	idle    int // how many of them wait
+	workers    int
+	abandoned  int  // how many do not count
+	idle       int  // how many of those that count wait
+	rechecking bool // a timer does so
 	// answers is set if the last call was answered within prompt.
 	answers atomic.Bool
 	used    time.Time     // when a call was last sent
@@ -50,7 +56,9 @@ type Group struct {
 type batch struct {
 	since time.Time
 	size  int // how many calls there were
-	live  int // how many of them nobody has given up
+	// unended is how many of them have not ended, awaited how many have not, and nobody has
+	// given up.
+	unended, awaited atomic.Int32
 }
 
 // New returns a group whose calls send sends, and ends. It is called by several goroutines,
@@ -73,7 +81,8 @@ func (g *Group) Eval(ctx context.Context, call driver.Call) (any, error) {
 	}
 	c := g.newCall(ctx, call)
 	g.add(c)
-	return g.await(ctx, c)
+	reply, err := g.await(ctx, c)
+	return reply, driver.NotTheCallers(ctx, err)
 }
 
 // IsUnused reports whether nothing is under way, or was sent since then.
@@ -100,10 +109,24 @@ func (g *Group) wakeWorker() {
 	case g.workers < fewWorkers || g.workers < MaxWorkers && g.isFar():
 		g.workers++
 		go g.work()
+	case !g.rechecking:
+		g.rechecking = true
+		time.AfterFunc(recheckAfter, g.recheck)
 	}
 }
 
-// isFar reports whether small batches have been on their way for long. mu is held.
+// recheck looks again whether queued calls need a worker: nobody may come any more who would.
+func (g *Group) recheck() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rechecking = false
+	if g.queue.Len() > 0 {
+		g.wakeWorker()
+	}
+}
+
+// isFar reports whether small batches have been on their way for long, or any for so long that
+// the server has fallen silent. mu is held.
 func (g *Group) isFar() bool {
 	calls, oldest := 0, time.Now()
 	for b := range g.underWay {
@@ -112,7 +135,8 @@ func (g *Group) isFar() bool {
 			oldest = b.since
 		}
 	}
-	return time.Since(oldest) > longWay && calls < fewCalls*g.workers
+	silence := time.Since(oldest)
+	return silence > longWay && calls < fewCalls*g.workers || silence > prompt
 }
 
 // work is a worker. It lives for as long as there are calls, and a little longer.
@@ -154,7 +178,9 @@ func (g *Group) take(room []*Call) (*batch, []*Call) {
 		g.queue.Remove(&c.place)
 		c.batch, room[b.size] = b, c
 	}
-	b.live, g.used = b.size, b.since
+	b.unended.Store(int32(b.size)) //nolint:gosec // at most maxBatch
+	b.awaited.Store(int32(b.size)) //nolint:gosec // at most maxBatch
+	g.used = b.since
 	g.underWay[b] = struct{}{}
 	return b, room[:b.size]
 }
@@ -165,32 +191,44 @@ func (g *Group) ended(b *batch) bool {
 	defer g.mu.Unlock()
 	_, counts := g.underWay[b]
 	delete(g.underWay, b)
+	if !counts {
+		g.abandoned--
+	}
 	if time.Since(b.since) > prompt {
 		g.answers.Store(false)
 	}
 	return counts
 }
 
-// leave is told that nobody waits for a call any more. It reports whether the call will
-// not be sent.
-func (g *Group) leave(c *Call) (withdrawn bool) {
+// withdraw takes a call out of the queue that nobody waits for any more. It reports false if
+// the call is under way.
+func (g *Group) withdraw(c *Call) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b := c.batch
-	if b == nil {
-		g.queue.Remove(&c.place)
-		return true
-	}
-	b.live--
-	if _, counts := g.underWay[b]; b.live > 0 || !counts {
+	if c.batch != nil {
 		return false
+	}
+	g.queue.Remove(&c.place)
+	return true
+}
+
+// awaitedLess notes that one call less of a batch is awaited. If none is, and some have not
+// ended, its worker does not count any more.
+func (g *Group) awaitedLess(b *batch) {
+	if b.awaited.Add(-1) > 0 || b.unended.Load() == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, counts := g.underWay[b]; !counts || b.unended.Load() == 0 || g.abandoned == maxAbandoned {
+		return
 	}
 	delete(g.underWay, b)
 	g.workers--
+	g.abandoned++
 	if g.queue.Len() > 0 {
 		g.wakeWorker()
 	}
-	return false
 }
 
 // retire ends an idle worker, unless it has been woken.

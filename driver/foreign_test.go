@@ -1,0 +1,45 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// What looks like the end of the caller's context is, and the other way round.
+func TestNotTheCallers(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	away := errors.New("away")
+	for name, row := range map[string]struct {
+		ctx  context.Context
+		err  error
+		want error // that it matches; nil: none of a context
+	}{
+		"a dial's deadline":   {t.Context(), ConnectionError(os.ErrDeadlineExceeded, true), nil},
+		"another's deadline":  {t.Context(), ConnectionError(context.DeadlineExceeded, false), nil},
+		"another's cancel":    {t.Context(), ConnectionError(context.Canceled, true), nil},
+		"away":                {t.Context(), ConnectionError(away, true), away},
+		"cancelled":           {ended, ConnectionError(away, true), context.Canceled},
+		"the deadline passed": {expired, ConnectionError(away, true), context.DeadlineExceeded},
+		"a server's refusal":  {ended, ServerError("ERR no", away), away},
+	} {
+		got := NotTheCallers(row.ctx, row.err)
+		looks := errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled)
+		wants := row.want != nil && row.want != away
+		var before, after *Error
+		if !errors.As(row.err, &before) || !errors.As(got, &after) || before.MayHaveRun != after.MayHaveRun || before.Transient != after.Transient {
+			t.Errorf("%s: %#v from %#v", name, after, before)
+		}
+		if looks != wants || row.want != nil && !errors.Is(got, row.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if err := NotTheCallers(ended, nil); err != nil {
+		t.Error(err)
+	}
+}
