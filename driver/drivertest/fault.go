@@ -51,7 +51,6 @@ func testBlackHole(t *testing.T, open Open) {
 			t.Parallel()
 			proxy := redistest.NewProxy(t, server.Addr())
 			at := single(server)
-			at.ReplyTimeout = 2 * time.Second
 			var direct atomic.Bool
 			at.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if !direct.Load() {
@@ -66,7 +65,7 @@ func testBlackHole(t *testing.T, open Open) {
 			r.awaitSubscribed(t, channel, 1)
 			proxy.BlackHole(direction, true)
 			direct.Store(true)
-			r.subscribedWithin(t, noticed, channel, 2)
+			r.subscribedWithin(t, limit, channel, 2)
 			deliver(t, d, r, channel)
 		})
 	}
