@@ -114,6 +114,37 @@ func TestEndMISCONF(t *testing.T) {
 	eventually(t, "the connection is closed", func() bool { return subscribers(t, server, "channel") == "0" })
 }
 
+// TestCloseSilent checks that no goroutine is left behind when the server does not answer.
+func TestCloseSilent(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}))
+	l, _ := listenTo(t, d, "channel")
+	proxy.BlackHole(redistest.ToClient, true)
+	start := time.Now()
+	l.Close()
+	l.(*listener).goroutines.Wait()
+	if took := time.Since(start); took > closeLimit {
+		t.Errorf("Close took %v", took)
+	}
+	eventually(t, "the connection is closed", func() bool { return subscribers(t, server, "channel") == "0" })
+}
+
+// TestFewestRights unsubscribes as a user who may use neither PING nor ECHO.
+func TestFewestRights(t *testing.T) {
+	server := redistest.Start(t)
+	server.Cli(t, "ACL", "SETUSER", "limited", "on", ">secret", "+subscribe", "+unsubscribe", "+client", "allchannels")
+	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}, Username: "limited", Password: "secret"}))
+	l, counts := listenTo(t, d, "kept", "ended")
+	l.Unsubscribe("ended")
+	eventually(t, "unsubscribed", func() bool { return subscribers(t, server, "ended") == "0" })
+	time.Sleep(2 * pingInterval) // what is observed is that nothing happens
+	l.Close()
+	if got := counts["kept"].subscribed.Load(); got != 1 {
+		t.Errorf("%d confirmations: the connection was lost", got)
+	}
+}
+
 // TestCloseHello closes while a server has taken a connection and says nothing.
 func TestCloseHello(t *testing.T) {
 	server := redistest.Start(t)
@@ -130,6 +161,55 @@ func TestCloseHello(t *testing.T) {
 		t.Errorf("Close took %v", took)
 	}
 	l.goroutines.Wait() // they end by themselves
+}
+
+// TestLostAtOnce checks that the end of a connection is noticed without a PING.
+func TestLostAtOnce(t *testing.T) {
+	server := redistest.Start(t)
+	_, counts := listenTo(t, New(connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}})), "channel")
+	start := time.Now()
+	server.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	counts.await(t, "after the connection was lost", 2, 0)
+	if took := time.Since(start); took > pingInterval {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestNotDelivered looks at each reason not to deliver an event.
+func TestNotDelivered(t *testing.T) {
+	for name, spoil := range map[string]func(*listener, *conn, *subscription){
+		"nothing":               func(*listener, *conn, *subscription) {},
+		"listener closed":       func(l *listener, _ *conn, _ *subscription) { l.closed = true },
+		"connection ended":      func(_ *listener, c *conn, _ *subscription) { c.ended = true },
+		"on another connection": func(_ *listener, _ *conn, s *subscription) { s.conn = new(conn) },
+		"not wanted":            func(_ *listener, _ *conn, s *subscription) { s.wanted = false },
+		"unknown":               func(l *listener, _ *conn, _ *subscription) { clear(l.subscriptions) },
+	} {
+		delivered := false
+		l := &listener{sink: func(driver.Event) { delivered = true }}
+		c := &conn{listener: l}
+		s := &subscription{channel: "channel", conn: c, wanted: true}
+		l.subscriptions = map[string]*subscription{"channel": s}
+		spoil(l, c, s)
+		c.message(rueidis.PubSubMessage{Channel: "channel"})
+		if delivered != (name == "nothing") {
+			t.Errorf("%s: delivered %t", name, delivered)
+		}
+	}
+}
+
+// TestQueuedOnce has what is wanted change again and again before the writer sends it.
+func TestQueuedOnce(t *testing.T) {
+	c := &conn{wake: make(chan struct{}, 1)}
+	s := &subscription{channel: "channel", conn: c, wanted: true}
+	l := &listener{subscriptions: map[string]*subscription{"channel": s}}
+	for range 10 {
+		l.Unsubscribe("channel")
+		l.Subscribe("channel")
+	}
+	if begin, end := l.takeQueued(c); len(begin) != 1 || len(end) != 0 {
+		t.Errorf("%d to begin and %d to end, want 1 and 0", len(begin), len(end))
+	}
 }
 
 // switching is a client whose nodes change.
@@ -202,6 +282,12 @@ func TestSlotTables(t *testing.T) {
 		if _, ok := table.owner(slot); !ok {
 			t.Errorf("slot %d has no owner", slot)
 		}
+	}
+	for _, node := range cluster.Nodes {
+		node.Cli(t, "ACL", "SETUSER", "default", "-cluster|slots")
+	}
+	if shards, err := d.slotTable(t.Context()); err != nil || !slices.Equal(table, shards) {
+		t.Errorf("without the right to CLUSTER SLOTS: %v, %v", shards, err)
 	}
 	gap := slotTable{{5, 6, "a"}, {9, 9, "b"}}
 	for slot, want := range []string{"", "", "", "", "", "a", "a", "", "", "b", ""} {

@@ -119,6 +119,18 @@ func testManyChannels(t *testing.T, at drivertest.Endpoint, servers ...*redistes
 	} else {
 		t.Logf("%d bytes a channel after the connection was lost", bytes)
 	}
+	for _, channel := range channels {
+		l.Unsubscribe(channel)
+	}
+	eventually(t, "all forgotten", func() bool { return subscriptions(l) == 0 })
+}
+
+// subscriptions returns how many a listener keeps.
+func subscriptions(l driver.Listener) int {
+	kept := l.(*listener)
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	return len(kept.subscriptions)
 }
 
 var announcement = driver.NewScript("publish", "return redis.call(ARGV[1], KEYS[1], 'message')")

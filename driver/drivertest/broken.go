@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -109,4 +110,32 @@ func testCloseSilent(t *testing.T, open Open) {
 	l.Unsubscribe(ended)
 	closePromptly(t, l.Close)
 	awaitSubscribers(t, target(t, open, single(server), server), subscribed, 0)
+}
+
+// testDeliveredFirst loses the connection while a message is being delivered, and checks that nothing
+// overtakes it.
+func testDeliveredFirst(t *testing.T, open Open) {
+	server := redistest.Start(t)
+	d, r := open(t, single(server)), newRecorder()
+	delivering, release := make(chan struct{}), make(chan struct{})
+	l := d.Listen(func(event driver.Event) {
+		if event.Kind == driver.Message {
+			close(delivering)
+			<-release
+		}
+		r.sink(event)
+	})
+	defer l.Close()
+	channel := unique("delivering")
+	l.Subscribe(channel)
+	r.awaitSubscribed(t, channel, 1)
+	announce(t, d, channel, "slow")
+	<-delivering
+	server.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	time.Sleep(quiet) // what is observed is that nothing happens
+	if got := r.subscriptions(channel); got != 1 {
+		t.Error("a confirmation has overtaken a message")
+	}
+	close(release)
+	r.awaitSubscribed(t, channel, 2)
 }

@@ -201,6 +201,9 @@ func testSlotMoved(t *testing.T, open Open) {
 	r.subscribedWithin(t, noticed, moving, before+1)
 	deliver(t, d, r, moving)
 	deliver(t, d, r, staying)
+	cluster.BeginMove(t, "{later}").Finish(t) // nobody is told: nothing in that slot is subscribed
+	l.Subscribe("{later}")
+	r.subscribedWithin(t, noticed, "{later}", 1)
 	l.Unsubscribe(moving)
 	awaitSubscribers(t, target(t, open, clustered(cluster), cluster.Nodes...), moving, 0)
 }

@@ -69,6 +69,7 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"Listen/BlackHole", testBlackHole},
 		{"Listen/Quiet", testQuiet},
 		{"Listen/HalfAnswered", testHalfAnswered},
+		{"Listen/DeliveredFirst", testDeliveredFirst},
 		{"Listen/CloseDialling", testCloseDialling},
 		{"Listen/CloseSilent", testCloseSilent},
 		{"Listen/Restart", testRestart},
