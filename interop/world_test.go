@@ -21,7 +21,7 @@ const (
 	// third of it.
 	watchdog = 4 * time.Second
 	// patience is for what happens sooner or later.
-	patience = 20 * time.Second
+	patience = time.Minute
 )
 
 // topology is a shape of servers that locks live on.

@@ -16,27 +16,23 @@
 // repeats any command, ours too, whose connection fails while it is being
 // retired, whether the command has run or not.
 //
-// Calls to a single server, or behind Sentinel, have connections of their own, from the
-// client's blocking pool. A call that comes while none is on its way is made by its caller. One that
-// comes while others are on their way waits for them, and leaves with those that have come
-// meanwhile: there are two workers, up to eight if the way is long, each with one connection at a
-// time, and 128 calls at most go together. A worker whose calls have all been given up is
-// replaced. Workers are goroutines that end when nothing came for 50 ms.
+// Calls to a single server, or behind Sentinel, travel together. A call that comes while others
+// are on their way waits for them, and leaves with those that have come meanwhile: there are
+// two workers, up to eight if the way is long, and 128 calls at most go together. A worker whose
+// calls have all been given up is replaced. Workers are goroutines that end when nothing came for
+// 50 ms. On a cluster a call has a goroutine of its own, since the client does not show which
+// node a slot is on, and a node that does not answer must not hold up the calls to others. At most
+// 512 calls are unanswered there at once, those that were given up included; further ones wait for
+// a place, or for the end of their context. Calls use the connections that carry the program's
+// own commands: dedicated ones are the program's to use up.
 //
-// On a cluster a call has a goroutine of its own, and uses the connections that carry the
-// program's own commands, since the client does not show which node a slot is on, and a node that
-// does not answer must not hold up the calls to others. At most 512 calls are
-// unanswered there at once, those that were given up included; further ones wait for a place, or
-// for the end of their context.
-//
-// A context that ends makes Eval return, whatever the server does, but for a caller that makes
-// its call itself: it waits for the reply until the deadline, half a second at most, and then its connection
-// is closed. This happens where a server falls silent that has answered just before, to one call.
-// A call that has not been sent by then is not. The others go on, and driver.Call.Late is told what came
-// of them, when the server answers or rueidis gives the connection up: at the latest deadline of
-// the calls that went together. On a cluster it does so only if nothing else was under way on the
-// connection then, and with it end the calls that have come since, the program's own included;
-// and otherwise when the connection has been silent for long, see below.
+// A context that ends makes Eval return, whatever the server does. A call that has not been sent by
+// then is not. The others go on, and driver.Call.Late is told what came of them, when the server
+// answers or rueidis gives the connection up. It does so at the deadline of the context, the
+// latest of those that went together, if nothing else was under way on the connection then, and
+// with it end the calls that have come since, the program's own included; and otherwise when the
+// connection has been silent for long: rueidis sends a PING after Dialer.KeepAlive (1 s by default),
+// and gives up after ConnWriteTimeout (10 s by default).
 //
 // # Replicas
 //
@@ -58,43 +54,60 @@
 //
 // # Listening
 //
-// rueidis subscribes on the connection that carries the commands, and so does a
-// [driver.Listener]. Each channel that is wanted has a subscription with a goroutine
-// of its own. The goroutine begins with the first Subscribe, calls Client.Receive
-// again and again while the channel is wanted, and ends after Unsubscribe. A channel
-// that is wanted again meanwhile is left to the same goroutine, so that the end of
-// one subscription cannot overtake the start of the next. Close ends all of them and
-// waits.
+// A [driver.Listener] has connections of its own, from the client's blocking pool: one for
+// a single server, behind Sentinel, and on a cluster with PUBLISH; one for each primary of a
+// cluster with SPUBLISH. Each stays taken until it is lost or the listener is closed, so
+// BlockingPoolSize has to be larger by one for each listener. Channels cost no goroutines, and
+// some hundred bytes each; a connection costs what the client's buffers take, 1 MB by default.
 //
-// The listener's mutex guards the subscriptions. It is never held during I/O, nor
-// while the sink is called. The sink is called by the goroutine of the channel with
-// messages, and by rueidis's reading goroutine with confirmations. So a message
-// from before a lost connection may be delivered a little after the Subscribed
-// event that follows it; one that comes later is never delivered ahead of it.
+// A subscription is in one of these states:
 //
-// When a subscription ends, UNSUBSCRIBE is sent on the connection that it was
-// made on, and waited for, at most for one second; a connection that does not
-// answer that long keeps the subscription until it is closed. The server then
-// ends the subscription of every other Receive on that channel as well, such as
-// another listener's on the same client, and they subscribe again.
+//   - unassigned: wanted, and to be assigned to a connection, at once or after a pause.
+//   - queued: assigned, and the connection is to send SUBSCRIBE if the channel is wanted by then,
+//     else UNSUBSCRIBE. Whatever has changed several times meanwhile is sent once.
+//   - requested: sent and not answered yet. If Subscribe or Unsubscribe changes what is wanted,
+//     the subscription is queued again.
+//   - settled: the server has confirmed what was requested. One that is not wanted is
+//     forgotten then.
 //
-// When Receive fails, it is called again after 50 ms at first and 1 s at most.
-// No failure is reported: what there is to see is the Subscribed event that
-// follows when it is over. rueidis itself notices a connection that has gone
-// silent, by a PING after Dialer.KeepAlive (1 s by default) that is not answered
-// within ConnWriteTimeout (10 s by default). Set ConnWriteTimeout to 2 s or so
-// if eleven seconds are too long. If Dialer.KeepAlive or ConnWriteTimeout is
-// negative, a silent connection is not noticed.
+// A subscription that the server refuses, or ends by itself because the slot has moved, is
+// unassigned again; so is all that was wanted on a connection that is lost. The pause is 50 ms
+// at first and 1 s at most, and counted anew after a confirmation. No failure is reported: what
+// there is to see is the Subscribed event that follows when it is over.
 //
-// With RESP2 (ClientOption.AlwaysRESP2, or a server before Redis 6) rueidis
-// subscribes on a second connection, which it does not replace when it is lost,
-// at least up to v1.0.79. Waiters then have to do without messages.
+// The listener's mutex guards the subscriptions and the queues. It is never held during I/O,
+// nor while the sink is called. These goroutines are owned by the listener:
 //
-// While a server refuses writes with MISCONF, it refuses PING, too. rueidis sends
-// a PING behind each UNSUBSCRIBE and, at least up to v1.0.79, panics at that
-// answer: a program that stops waiting for a lock meanwhile crashes. Where snapshots may
-// fail, set stop-writes-on-bgsave-error to no.
+//   - the assigner, one a listener. It asks for the publish command and, on a cluster with
+//     SPUBLISH, who owns which slot: CLUSTER SLOTS, or CLUSTER SHARDS to those who may not use that.
+//     It asks again after a slot has moved or a connection was lost. A primary that the
+//     client does not know yet is not subscribed to; the client learns of it when a
+//     script is redirected there.
+//   - the writer of each connection. It dials, and sends what is queued, up to 500 requests at a
+//     time, and the next when these are answered. Each channel has a command of its own: one that is refused
+//     does not spoil the others, and they may lie in different slots.
+//   - the watcher of each connection. It sends a PING when nothing came for 1.5 s. If that is not
+//     answered within another 1.5 s the connection is lost: after 3 to 4.5 s of silence. So it is when the
+//     client uses another server, such as after a failover.
 //
-// Close does not interrupt a connection attempt that some other call waits for
-// as well; that ends by Dialer.Timeout.
+// The sink is called by rueidis's reading goroutine, one for each connection. A connection that is lost
+// delivers nothing from then on, and its subscriptions are not assigned before what is being delivered has
+// been. So the events of a channel come in the server's order.
+//
+// A connection that ends is closed and never goes back to the pool, so nothing is left
+// subscribed. rueidis waits for a silent server for a second when it closes a connection, unless a blocking command
+// is unanswered. So an ECHO that counts as one is sent first, and not waited for longer than 0.3 s.
+//
+// Close ends everything. Dialling ends with it, but not a TLS handshake or a HELLO that the server does not
+// answer: Close waits for 0.8 s at most, and such a goroutine ends by Dialer.Timeout, without an event.
+//
+// With RESP2 (ClientOption.AlwaysRESP2, or a server before Redis 6) rueidis makes two
+// connections of each, one of which is subscribed; PING goes to the other. If only the subscribed one falls
+// silent, rueidis itself notices, after Dialer.KeepAlive and ConnWriteTimeout: 11 s by default.
+//
+// rueidis sends a PING behind each UNSUBSCRIBE and, at least up to v1.0.79, panics if that
+// is refused with anything but LOADING, BUSY or a missing right, such as with MISCONF, while snapshots fail.
+// So the writer asks with a PING of its own first, unless one was answered within 0.1 s. While it is
+// refused, what is not wanted stays subscribed and is not delivered. If writes are refused from just then on,
+// the connection is given up in a way that avoids the panic, provided that the user may use ECHO.
 package rueidisdriver

@@ -3,51 +3,78 @@ package rueidisdriver
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// listener keeps the subscriptions. The package comment says which goroutine does
-// what.
+// closeLimit is how long Close waits for goroutines that rueidis does not let go.
+const closeLimit = 800 * time.Millisecond
+
+// listener keeps the subscriptions and assigns them to connections. The package
+// comment says which goroutine does what.
 type listener struct {
 	driver     *Driver
 	sink       func(driver.Event)
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
+	wake       chan struct{} // tells the assigner that there are unassigned subscriptions
 	goroutines sync.WaitGroup
+	slots      slotTable // the assigner's own
 
-	mu            sync.Mutex // guards what follows, and the subscriptions
+	mu            sync.Mutex // guards what follows, the subscriptions, and some fields of the connections
 	closed        bool
-	subscriptions map[string]*subscription // by channel; each has a goroutine
+	subscriptions map[string]*subscription // by channel: those that are wanted or have a connection
+	unassigned    []*subscription          // to be assigned now
+	postponed     []postponed              // to be assigned later
+	moved         bool                     // the slots may have other owners
+	conns         map[string]*conn         // by address
 }
 
-// subscription is one that is wanted, or was until a moment ago.
+// subscription is what is wanted of one channel, and where. It is either unassigned, and
+// wanted, or has a connection.
 type subscription struct {
-	wanted    bool
-	confirmed bool               // by the server, in this round
-	stop      context.CancelFunc // ends this round; nil before the first; only beginRound sets it
+	channel  string
+	conn     *conn // nil while unassigned
+	wanted   bool
+	queued   bool  // in the connection's queue
+	failures uint8 // since the last confirmation
 }
 
-// Listen returns a listener that uses the client's own connections.
+// Listen returns a listener that uses one connection, or one for each primary of a
+// cluster with sharded pub/sub.
 func (d *Driver) Listen(sink func(driver.Event)) driver.Listener {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &listener{driver: d, sink: sink, ctx: ctx, cancel: cancel, subscriptions: make(map[string]*subscription)}
+	l := &listener{
+		driver:        d,
+		sink:          sink,
+		ctx:           ctx,
+		cancel:        cancel,
+		wake:          make(chan struct{}, 1),
+		subscriptions: make(map[string]*subscription),
+		moved:         true,
+		conns:         make(map[string]*conn),
+	}
+	l.goroutines.Go(l.run)
+	return l
 }
 
 // Subscribe adds a channel to those that are wanted.
 func (l *listener) Subscribe(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return
+	s := l.subscriptions[channel]
+	switch {
+	case l.closed:
+	case s == nil:
+		s = &subscription{channel: channel, wanted: true}
+		l.subscriptions[channel] = s
+		l.unassigned = append(l.unassigned, s)
+		notify(l.wake)
+	case !s.wanted:
+		s.wanted = true
+		s.conn.enqueue(s)
 	}
-	if s := l.subscriptions[channel]; s != nil {
-		s.wanted = true // if it was not, the goroutine begins another round
-		return
-	}
-	s := &subscription{wanted: true}
-	l.subscriptions[channel] = s
-	l.goroutines.Go(func() { l.maintain(channel, s) })
 }
 
 // Unsubscribe removes a channel from those that are wanted.
@@ -55,13 +82,15 @@ func (l *listener) Unsubscribe(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.subscriptions[channel]
-	if s == nil {
+	if l.closed || s == nil || !s.wanted {
 		return
 	}
 	s.wanted = false
-	if s.stop != nil {
-		s.stop()
+	if s.conn == nil {
+		delete(l.subscriptions, channel)
+		return
 	}
+	s.conn.enqueue(s)
 }
 
 // Close ends all subscriptions and waits for the goroutines.
@@ -70,43 +99,23 @@ func (l *listener) Close() {
 	l.closed = true
 	l.mu.Unlock()
 	l.cancel()
-	l.goroutines.Wait()
-}
-
-// beginRound returns the context of the next round, or false if the channel is not
-// wanted any more. Then the subscription is gone, and the goroutine must end.
-func (l *listener) beginRound(channel string, s *subscription) (context.Context, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || !s.wanted {
-		delete(l.subscriptions, channel)
-		return nil, false
+	ended := make(chan struct{})
+	go func() { // ends with those that it waits for
+		defer close(ended)
+		l.goroutines.Wait()
+	}()
+	limit := time.NewTimer(closeLimit)
+	defer limit.Stop()
+	select {
+	case <-ended:
+	case <-limit.C:
 	}
-	var ctx context.Context
-	ctx, s.stop = context.WithCancel(l.ctx)
-	s.confirmed = false
-	return ctx, true
 }
 
-// confirmed reports whether the server has confirmed the subscription in this
-// round.
-func (l *listener) confirmed(s *subscription) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return s.confirmed
-}
-
-// wants reports whether a channel's events are to be delivered.
-func (l *listener) wants(s *subscription) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return s.wanted
-}
-
-// confirm notes a confirmation, and reports whether it is to be delivered.
-func (l *listener) confirm(s *subscription) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.confirmed = true
-	return s.wanted
+// notify wakes a goroutine, which then looks at all that there is to do.
+func notify(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // it has been notified already
+	}
 }

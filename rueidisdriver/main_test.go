@@ -76,11 +76,7 @@ func TestClientOptions(t *testing.T) {
 		"no pipelining":     {DisableAutoPipelining: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			target := drivertest.SingleTarget(t, with(option))
-			if option.AlwaysRESP2 {
-				target.KillSubscribers = nil // rueidis does not reconnect, see the package comment
-			}
-			drivertest.Exercise(t, target)
+			drivertest.Exercise(t, drivertest.SingleTarget(t, with(option)))
 		})
 	}
 	t.Run("always pipelining", func(t *testing.T) {

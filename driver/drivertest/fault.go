@@ -51,7 +51,6 @@ func testBlackHole(t *testing.T, open Open) {
 			t.Parallel()
 			proxy := redistest.NewProxy(t, server.Addr())
 			at := single(server)
-			at.ReplyTimeout = 2 * time.Second
 			var direct atomic.Bool
 			at.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if !direct.Load() {
@@ -66,7 +65,7 @@ func testBlackHole(t *testing.T, open Open) {
 			r.awaitSubscribed(t, channel, 1)
 			proxy.BlackHole(direction, true)
 			direct.Store(true)
-			r.subscribedWithin(t, noticed, channel, 2)
+			r.subscribedWithin(t, limit, channel, 2)
 			deliver(t, d, r, channel)
 		})
 	}
@@ -202,6 +201,9 @@ func testSlotMoved(t *testing.T, open Open) {
 	r.subscribedWithin(t, noticed, moving, before+1)
 	deliver(t, d, r, moving)
 	deliver(t, d, r, staying)
+	cluster.BeginMove(t, "{later}").Finish(t) // nobody is told: nothing in that slot is subscribed
+	l.Subscribe("{later}")
+	r.subscribedWithin(t, noticed, "{later}", 1)
 	l.Unsubscribe(moving)
 	awaitSubscribers(t, target(t, open, clustered(cluster), cluster.Nodes...), moving, 0)
 }

@@ -1,0 +1,150 @@
+package rueidisdriver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// slotTable says who owns which slot of a cluster, sorted by slot.
+type slotTable []slotRange
+
+type slotRange struct {
+	first, last int64
+	addr        string
+}
+
+// slotsLimit is how long a node has to say who owns which slot.
+const slotsLimit = 500 * time.Millisecond
+
+var errNoSlots = errors.New("rueidisdriver: no node says who owns which slot")
+
+// owner returns the address of the primary that owns a slot.
+func (t slotTable) owner(slot int64) (addr string, ok bool) {
+	i, _ := slices.BinarySearchFunc(t, slot, func(r slotRange, slot int64) int { return cmp.Compare(r.last, slot) })
+	if i == len(t) || slot < t[i].first {
+		return "", false
+	}
+	return t[i].addr, true
+}
+
+// slotOf returns the slot of a channel.
+func (d *Driver) slotOf(channel string) int64 {
+	command := d.client.B().Ssubscribe().Channel(channel).Build()
+	return int64(command.Slot())
+}
+
+// slotTable asks one node after the other who owns which slot.
+func (d *Driver) slotTable(ctx context.Context) (slotTable, error) {
+	nodes := d.client.Nodes()
+	for addr, node := range nodes {
+		table, refused := slotsOf(ctx, node, addr)
+		if refused {
+			table = shardsOf(ctx, node, addr, nodes)
+		}
+		if len(table) > 0 {
+			slices.SortFunc(table, func(a, b slotRange) int { return cmp.Compare(a.first, b.first) })
+			return table, nil
+		}
+	}
+	return nil, errNoSlots
+}
+
+// slotsOf asks a node with CLUSTER SLOTS, and reports whether the node refuses that.
+func slotsOf(ctx context.Context, node rueidis.Client, asked string) (table slotTable, refused bool) {
+	entries, err := askCluster(ctx, node, "SLOTS")
+	if _, refused = rueidis.IsRedisErr(err); refused {
+		return nil, true
+	}
+	for _, entry := range entries {
+		fields, _ := entry.ToArray() // first slot, last slot, primary, replicas
+		if len(fields) < 3 {
+			continue
+		}
+		first, _ := fields[0].AsInt64()
+		last, _ := fields[1].AsInt64()
+		primary, _ := fields[2].ToArray() // host, port, and more
+		if len(primary) < 2 {
+			continue
+		}
+		host, _ := primary[0].ToString()
+		port, _ := primary[1].AsInt64()
+		table = append(table, slotRange{first, last, address(asked, host, port)})
+	}
+	return table, false
+}
+
+// shardsOf asks a node with CLUSTER SHARDS. A primary has a port with TLS and one without; the
+// client knows one of them.
+func shardsOf(ctx context.Context, node rueidis.Client, asked string, known map[string]rueidis.Client) (table slotTable) {
+	entries, _ := askCluster(ctx, node, "SHARDS")
+	for _, entry := range entries {
+		shard, _ := entry.AsMap()
+		nodes, slots := shard["nodes"], shard["slots"]
+		members, _ := nodes.ToArray()
+		bounds, _ := slots.AsIntSlice() // first and last of each range
+		for _, member := range members {
+			primary, _ := member.AsMap()
+			if role := text(primary["role"]); role != "master" {
+				continue
+			}
+			addr := address(asked, text(primary["endpoint"]), number(primary["port"]))
+			if _, ok := known[addr]; !ok {
+				addr = address(asked, text(primary["endpoint"]), number(primary["tls-port"]))
+			}
+			for i := 0; i+1 < len(bounds); i += 2 {
+				table = append(table, slotRange{bounds[i], bounds[i+1], addr})
+			}
+		}
+	}
+	return table
+}
+
+// askCluster asks on a connection of its own: to give up waiting for the client's others would
+// fail those who wait for them, too.
+func askCluster(ctx context.Context, node rueidis.Client, what string) ([]rueidis.RedisMessage, error) {
+	ctx, cancel := afterLimit(ctx, slotsLimit)
+	defer cancel()
+	return node.Do(ctx, separate(node, "CLUSTER", what)).ToArray()
+}
+
+// separate returns a command that uses a connection of the blocking pool.
+func separate(client rueidis.Client, words ...string) rueidis.Completed {
+	return client.B().Arbitrary(words...).Blocking().ToPipe().Pin() // without ToPipe it uses another pool if DisableAutoPipelining is set
+}
+
+// afterLimit returns a context that is cancelled after a limit. It has no deadline, since
+// rueidis heeds nothing else then.
+func afterLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(limit, cancel)
+	return ctx, func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+// address returns what the client calls a node. A node that does not know its own host is
+// where it was asked.
+func address(asked, host string, port int64) string {
+	if host == "" {
+		host, _, _ = net.SplitHostPort(asked)
+	}
+	return net.JoinHostPort(host, strconv.FormatInt(port, 10))
+}
+
+func text(m rueidis.RedisMessage) string {
+	s, _ := m.ToString()
+	return s
+}
+
+func number(m rueidis.RedisMessage) int64 {
+	n, _ := m.AsInt64()
+	return n
+}
