@@ -32,7 +32,8 @@
 // latest of those that went together, if nothing else was under way on the connection then, and
 // with it end the calls that have come since, the program's own included; and otherwise when the
 // connection has been silent for long: rueidis sends a PING after Dialer.KeepAlive (1 s by default),
-// and gives up after ConnWriteTimeout (10 s by default).
+// and gives up after ConnWriteTimeout (10 s by default). Set ConnWriteTimeout to 2 s or so if eleven
+// seconds are too long. If either is negative, silence is not noticed.
 //
 // # Replicas
 //
@@ -54,60 +55,63 @@
 //
 // # Listening
 //
-// A [driver.Listener] has connections of its own, from the client's blocking pool: one for
-// a single server, behind Sentinel, and on a cluster with PUBLISH; one for each primary of a
-// cluster with SPUBLISH. Each stays taken until it is lost or the listener is closed, so
-// BlockingPoolSize has to be larger by one for each listener. Channels cost no goroutines, and
-// some hundred bytes each; a connection costs what the client's buffers take, 1 MB by default.
+// A [driver.Listener] has connections of its own, from the client's blocking pool: one for a single
+// server, behind Sentinel, and on a cluster with PUBLISH; one for each primary of a cluster with
+// SPUBLISH. Each stays taken until it is lost or the listener is closed, so BlockingPoolSize has to
+// be larger by one for each listener. A channel costs no goroutine, and about 80 bytes; a
+// connection costs what the client's buffers take, 1 MB by default.
 //
 // A subscription is in one of these states:
 //
 //   - unassigned: wanted, and to be assigned to a connection, at once or after a pause.
 //   - queued: assigned, and the connection is to send SUBSCRIBE if the channel is wanted by then,
 //     else UNSUBSCRIBE. Whatever has changed several times meanwhile is sent once.
-//   - requested: sent and not answered yet. If Subscribe or Unsubscribe changes what is wanted,
-//     the subscription is queued again.
-//   - settled: the server has confirmed what was requested. One that is not wanted is
-//     forgotten then.
+//   - requested: sent and not answered yet. If Subscribe or Unsubscribe changes what is wanted, the
+//     subscription is queued again.
+//   - settled: the server has confirmed what was requested. One that is not wanted is forgotten
+//     then.
 //
 // A subscription that the server refuses, or ends by itself because the slot has moved, is
-// unassigned again; so is all that was wanted on a connection that is lost. The pause is 50 ms
-// at first and 1 s at most, and counted anew after a confirmation. No failure is reported: what
-// there is to see is the Subscribed event that follows when it is over.
+// unassigned again; so is all that was wanted on a connection that is lost. The pause is 50 ms at
+// first and 1 s at most, and counted anew after a confirmation. No failure is reported: what there
+// is to see is the Subscribed event that follows when it is over.
 //
-// The listener's mutex guards the subscriptions and the queues. It is never held during I/O,
-// nor while the sink is called. These goroutines are owned by the listener:
+// The listener's mutex guards the subscriptions and the queues. It is never held during I/O, nor
+// while the sink is called. These goroutines are owned by the listener:
 //
 //   - the assigner, one a listener. It asks for the publish command and, on a cluster with
-//     SPUBLISH, who owns which slot: CLUSTER SLOTS, or CLUSTER SHARDS to those who may not use that.
-//     It asks again after a slot has moved or a connection was lost. A primary that the
-//     client does not know yet is not subscribed to; the client learns of it when a
-//     script is redirected there.
+//     SPUBLISH, who owns which slot: CLUSTER SLOTS, or CLUSTER SHARDS to those who may not use
+//     that. It asks again after a slot has moved or a connection was lost. A primary that the
+//     client does not know yet is not subscribed to; the client learns of it when a script is
+//     redirected there.
 //   - the writer of each connection. It dials, and sends what is queued, up to 500 requests at a
-//     time, and the next when these are answered. Each channel has a command of its own: one that is refused
-//     does not spoil the others, and they may lie in different slots.
+//     time, and the next when these are answered. Each channel has a command of its own: one that
+//     is refused does not spoil the others, and they may lie in different slots.
 //   - the watcher of each connection. It sends a PING when nothing came for 1.5 s. If that is not
-//     answered within another 1.5 s the connection is lost: after 3 to 4.5 s of silence. So it is when the
-//     client uses another server, such as after a failover.
+//     answered within another 1.5 s the connection is lost: after 3 to 4.5 s of silence. It is
+//     lost, too, when the client uses another server, such as after a failover.
 //
-// The sink is called by rueidis's reading goroutine, one for each connection. A connection that is lost
-// delivers nothing from then on, and its subscriptions are not assigned before what is being delivered has
-// been. So the events of a channel come in the server's order.
+// The sink is called by rueidis's reading goroutine, one for each connection. A connection that is
+// lost delivers nothing from then on, and its subscriptions are not assigned before what is being
+// delivered has been. So the events of a channel come in the server's order.
 //
-// A connection that ends is closed and never goes back to the pool, so nothing is left
-// subscribed. rueidis waits for a silent server for a second when it closes a connection, unless a blocking command
-// is unanswered. So an ECHO that counts as one is sent first, and not waited for longer than 0.3 s.
+// A connection that ends is closed and never goes back to the pool, so nothing is left subscribed.
+// rueidis waits for a silent server for a second when it closes a connection, unless a blocking
+// command is unanswered. So an ECHO that counts as one is sent first, and not waited for longer
+// than 0.3 s.
 //
-// Close ends everything. Dialling ends with it, but not a TLS handshake or a HELLO that the server does not
-// answer: Close waits for 0.8 s at most, and such a goroutine ends by Dialer.Timeout, without an event.
+// Close ends everything. Dialling ends with it, but not a TLS handshake or a HELLO that the server
+// does not answer: Close waits for 0.8 s at most, and such a goroutine ends by Dialer.Timeout,
+// without an event.
 //
-// With RESP2 (ClientOption.AlwaysRESP2, or a server before Redis 6) rueidis makes two
-// connections of each, one of which is subscribed; PING goes to the other. If only the subscribed one falls
+// With RESP2 (ClientOption.AlwaysRESP2, or a server before Redis 6) rueidis makes two connections
+// of each, one of which is subscribed; PING goes to the other. If only the subscribed one falls
 // silent, rueidis itself notices, after Dialer.KeepAlive and ConnWriteTimeout: 11 s by default.
 //
-// rueidis sends a PING behind each UNSUBSCRIBE and, at least up to v1.0.79, panics if that
-// is refused with anything but LOADING, BUSY or a missing right, such as with MISCONF, while snapshots fail.
-// So the writer asks with a PING of its own first, unless one was answered within 0.1 s. While it is
-// refused, what is not wanted stays subscribed and is not delivered. If writes are refused from just then on,
-// the connection is given up in a way that avoids the panic, provided that the user may use ECHO.
+// rueidis sends a PING behind each UNSUBSCRIBE and, at least up to v1.0.79, panics if that is
+// refused with anything but LOADING, BUSY or a missing right, such as with MISCONF, while snapshots
+// fail. So the writer asks with a PING of its own first, unless one was answered within 0.1 s.
+// While it is refused, what is not wanted stays subscribed and is not delivered. If writes are
+// refused from just then on, the connection is given up in a way that avoids the panic, provided
+// that the user may use ECHO.
 package rueidisdriver

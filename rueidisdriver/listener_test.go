@@ -92,6 +92,9 @@ func TestUnsubscribeMISCONF(t *testing.T) {
 	if got := subscribers(t, server, "again"); got != "1" {
 		t.Errorf("%s subscribers of what is wanted again", got)
 	}
+	if got := counts["again"].subscribed.Load(); got != 2 {
+		t.Errorf("%d confirmations of what was wanted again once", got)
+	}
 }
 
 // TestEndMISCONF lets the server begin to refuse PING between the listener's and rueidis's.
@@ -209,6 +212,60 @@ func TestQueuedOnce(t *testing.T) {
 	}
 	if begin, end := l.takeQueued(c); len(begin) != 1 || len(end) != 0 {
 		t.Errorf("%d to begin and %d to end, want 1 and 0", len(begin), len(end))
+	}
+}
+
+// TestChangedMeanwhile has what is wanted change after it was requested, and looks at what the answer does.
+func TestChangedMeanwhile(t *testing.T) {
+	for name, answer := range map[string]func(*listener, *conn, *subscription){
+		"ended":           func(l *listener, c *conn, s *subscription) { l.forget(c, []*subscription{s}) },
+		"ended by server": func(l *listener, c *conn, s *subscription) { l.endedByServer(c, s.channel) },
+		"refused": func(l *listener, c *conn, s *subscription) {
+			l.refused(c, map[*subscription]*rueidis.RedisError{s: new(rueidis.RedisError)})
+		},
+	} {
+		c := &conn{wake: make(chan struct{}, 1)}
+		s := &subscription{channel: "channel", conn: c, wanted: true}
+		l := &listener{subscriptions: map[string]*subscription{"channel": s}}
+		l.Unsubscribe("channel")
+		l.takeQueued(c)
+		l.Subscribe("channel")
+		answer(l, c, s)
+		if l.subscriptions["channel"] != s || s.conn != c || !s.queued || len(l.postponed) != 0 {
+			t.Errorf("%s: the request that is queued is lost", name)
+		}
+	}
+}
+
+// TestPauses checks that pauses grow, that a confirmation begins anew, and that one that is refused
+// again and again does not slow down another.
+func TestPauses(t *testing.T) {
+	c := new(conn)
+	refused := &subscription{channel: "refused", wanted: true}
+	other := &subscription{channel: "other", wanted: true}
+	l := &listener{wake: make(chan struct{}, 1), subscriptions: map[string]*subscription{"refused": refused, "other": other}}
+	c.listener, l.sink = l, func(driver.Event) {}
+	pause := func(failed ...*subscription) time.Duration {
+		l.postponed = nil
+		l.postpone(failed)
+		return time.Until(l.postponed[0].until)
+	}
+	if got := pause(refused); got > firstPause {
+		t.Errorf("the first pause is %v", got)
+	}
+	for range 20 {
+		pause(refused)
+	}
+	if got := pause(refused); got < lastPause/2-firstPause || got > lastPause {
+		t.Errorf("the last pause is %v", got)
+	}
+	if got := pause(other, refused); got > firstPause {
+		t.Errorf("the first pause of another is %v", got)
+	}
+	refused.conn = c
+	c.answer(rueidis.PubSubSubscription{Kind: "subscribe", Channel: "refused"})
+	if got := pause(refused); got > firstPause {
+		t.Errorf("the first pause after a confirmation is %v", got)
 	}
 }
 
