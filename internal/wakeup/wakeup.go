@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/list"
 )
 
 // Hub shares one listener. Use [New].
@@ -14,16 +15,20 @@ type Hub struct {
 	channels map[string]*channel
 }
 
+// channel is one that somebody has subscribed to.
 type channel struct {
+	hub           *Hub
+	name          string
 	confirmed     bool
-	subscriptions map[*Subscription]struct{}
+	subscriptions list.List[*Subscription]
 }
 
 // Subscription is one party's interest in a channel.
 type Subscription struct {
-	hub    *Hub
-	name   string
-	notify func()
+	channel *channel
+	notify  func()
+
+	node list.Node[*Subscription] // of the channel
 }
 
 // New returns a hub on a listener of its own, which listen makes.
@@ -37,16 +42,17 @@ func New(listen func(sink func(driver.Event)) driver.Listener) *Hub {
 // confirmed subscription, and at once if the channel is subscribed already:
 // what has happened until then is not known to the one who joins.
 func (h *Hub) Join(name string, notify func()) *Subscription {
-	s := &Subscription{hub: h, name: name, notify: notify}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channels[name]
 	if ch == nil {
-		ch = &channel{subscriptions: map[*Subscription]struct{}{}}
+		ch = &channel{hub: h, name: name}
 		h.channels[name] = ch
 		h.listener.Subscribe(name)
 	}
-	ch.subscriptions[s] = struct{}{}
+	s := &Subscription{channel: ch, notify: notify}
+	s.node.Value = s
+	ch.subscriptions.InsertAfter(&s.node, ch.subscriptions.Last())
 	if ch.confirmed {
 		notify()
 	}
@@ -55,20 +61,13 @@ func (h *Hub) Join(name string, notify func()) *Subscription {
 
 // Leave ends the subscription. Leaving twice is leaving once.
 func (s *Subscription) Leave() {
-	h := s.hub
+	ch, h := s.channel, s.channel.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := h.channels[s.name]
-	if ch == nil {
-		return
-	}
-	if _, there := ch.subscriptions[s]; !there {
-		return
-	}
-	delete(ch.subscriptions, s)
-	if len(ch.subscriptions) == 0 {
-		delete(h.channels, s.name)
-		h.listener.Unsubscribe(s.name)
+	ch.subscriptions.Remove(&s.node)
+	if ch.subscriptions.Len() == 0 && h.channels[ch.name] == ch {
+		delete(h.channels, ch.name)
+		h.listener.Unsubscribe(ch.name)
 	}
 }
 
@@ -85,7 +84,7 @@ func (h *Hub) deliver(e driver.Event) {
 	if e.Kind == driver.Subscribed {
 		ch.confirmed = true
 	}
-	for s := range ch.subscriptions {
-		s.notify()
+	for n := ch.subscriptions.First(); n != nil; n = n.Next() {
+		n.Value.notify()
 	}
 }

@@ -49,3 +49,17 @@ func TestMessagesAndConfirmationsWake(t *testing.T) {
 		t.Errorf("notified %d and %d times, want 3 and 4", a, b)
 	}
 }
+
+// One who has left says nothing any more, though others have the channel again.
+func TestLeavingTwiceIsLeavingOnce(t *testing.T) {
+	h, w := newHub()
+	gone := h.Join("x", func() {})
+	gone.Leave()
+	notified := 0
+	h.Join("x", func() { notified++ })
+	gone.Leave()
+	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: "0"})
+	if want := []string{"+x", "-x", "+x"}; !slices.Equal(w.log, want) || notified != 1 {
+		t.Errorf("asked for %v, want %v; notified %d times", w.log, want, notified)
+	}
+}
