@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/binarysem"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -20,7 +21,7 @@ type ownerState struct {
 	// changeSem is a semaphore of one. Whoever asks Redis for a change on behalf of this
 	// owner at this lock takes it, and keeps it until it is known what came of that. So
 	// changes come one after another, and an old one cannot undo a newer one.
-	changeSem chan struct{}
+	changeSem binarysem.Sem
 
 	refs int // guarded by Client.mu
 
@@ -66,7 +67,7 @@ func stateOf(k *kind, owner Owner) *ownerState {
 	defer c.mu.Unlock()
 	s := c.states[key]
 	if s == nil {
-		s = &ownerState{kind: k, owner: owner, changeSem: make(chan struct{}, 1)}
+		s = &ownerState{kind: k, owner: owner}
 		s.holds = s.one[:0]
 		c.states[key] = s
 	}
@@ -110,7 +111,7 @@ func (s *ownerState) takeChangeSem(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case s.changeSem <- struct{}{}:
+	case s.changeSem.Chan() <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -118,16 +119,9 @@ func (s *ownerState) takeChangeSem(ctx context.Context) error {
 }
 
 // tryChangeSem is takeChangeSem without waiting: it reports whether it was free.
-func (s *ownerState) tryChangeSem() bool {
-	select {
-	case s.changeSem <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
+func (s *ownerState) tryChangeSem() bool { return s.changeSem.TryTake() }
 
-func (s *ownerState) freeChangeSem() { <-s.changeSem }
+func (s *ownerState) freeChangeSem() { s.changeSem.Free() }
 
 // change is one to ask Redis for: the count of the owner before and after. A
 // release finds from counts at most.
@@ -238,7 +232,7 @@ func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 		fewer := s.fewer
 		s.mu.Unlock()
 		select {
-		case s.changeSem <- struct{}{}:
+		case s.changeSem.Chan() <- struct{}{}:
 			return true, nil
 		case <-fewer:
 		case <-ctx.Done():
