@@ -30,7 +30,7 @@ type Client struct {
 	id     string // the UUID in front of every owner's number
 
 	calls    *call.Caller
-	watchdog *watchdog.Watchdog
+	watchdog *watchdog.Watchdog[*ownerState, group]
 	hub      *wakeup.Hub
 	queues   *waitqueue.Queues
 	tasks    tasks.Group // calls of users, and the goroutines of the client
@@ -81,8 +81,8 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		Driver: d, Tasks: &c.tasks, Life: c.life, Closing: c.closing,
 		Timeout: c.config.timeout, Replicas: c.config.replicas, AckTimeout: c.config.ackTimeout,
 	})
-	c.watchdog = watchdog.New(watchdog.Config{
-		Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
+	c.watchdog = watchdog.New(watchdog.Config[*ownerState, group]{
+		Group: groupOf, Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: c.config.timeout / 3, Margin: c.config.margin,
 	})
 	c.hub = wakeup.New(d.Listen)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // This file turns a granted acquire into a hold.
@@ -54,9 +53,9 @@ func (a *acquisition) watch(h *single, sent time.Time) {
 	}
 	s.entry = &s.first
 	if s.first.Value != nil { // it has been another's: see ownerState.entry
-		s.entry = new(watchdog.Entry)
+		s.entry = new(entry)
 	}
-	*s.entry = watchdog.Entry{Value: s, Group: a.kind.renewals, Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
+	*s.entry = entry{Value: s, Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
 	if h.fixed {
 		s.entry.Lease = c.config.lease // for holds that are nested in it, and for pauses
 	}

@@ -23,8 +23,6 @@ type kind struct {
 	// class is which counts in Redis are meant: kinds of one class are the same
 	// lock, and an owner has one state at it.
 	class string
-	// renewals is the [group] of its renewals.
-	renewals any
 	// channel is where all waiters hear of releases; empty if there is none for all.
 	channel string
 	// contextKey is the [heldKey] under which contexts have its holders.
@@ -62,9 +60,7 @@ type kind struct {
 // checked, and its options have.
 func newKind(c *Client, name, class string, requests protocol.Waitable, config kindConfig) *kind {
 	k := &kind{client: c, name: name, class: class, queue: class, config: config, requests: requests, invalid: config.invalid}
-	if k.lockRequests, _ = requests.(protocol.Lock); k.lockRequests != nil {
-		k.renewals = groupOf(k)
-	}
+	k.lockRequests, _ = requests.(protocol.Lock)
 	if requests != nil && requests.Channel("a") == requests.Channel("b") {
 		k.channel = requests.Channel("")
 	}

@@ -12,17 +12,12 @@ import (
 // This file ends holds that cannot be trusted any more, as the watchdog says.
 
 // lost and longHeld are called by the watchdog.
-func lost(e *watchdog.Entry, reason watchdog.Reason) {
-	e.Value.(*ownerState).lose(e, reason) //nolint:forcetypeassert // the watchdog's values are owners' states
-}
-
-func longHeld(e *watchdog.Entry) {
-	e.Value.(*ownerState).listen(e) //nolint:forcetypeassert // see lost
-}
+func lost(e *entry, reason watchdog.Reason) { e.Value.lose(e, reason) }
+func longHeld(e *entry)                     { e.Value.listen(e) }
 
 // lose ends every hold of the owner, once. entry says which run of holds the
 // news is of; nil means the present one.
-func (s *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
+func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 	s.mu.Lock()
 	if s.lost != nil || entry != nil && entry != s.entry {
 		s.mu.Unlock()
@@ -101,7 +96,7 @@ func (s *ownerState) forget(why error) {
 }
 
 // listen makes a long hold hear of a forced unlock.
-func (s *ownerState) listen(entry *watchdog.Entry) {
+func (s *ownerState) listen(entry *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	channel := cmp.Or(s.kind.holderChannel, s.kind.requests.Channel(s.owner.String()))

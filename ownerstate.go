@@ -41,18 +41,21 @@ type ownerState struct {
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
 	// of its own: whoever brings news of an older one is recognised by it.
-	entry    *watchdog.Entry
-	first    watchdog.Entry // what entry points to at first
-	deadline time.Time      // of the last entry, when it was ended
-	until    time.Time      // no renewal reaches beyond this; zero: no bound
-	keyEnd   time.Time      // when the key will have expired whatever is under way
-	knownEnd time.Time      // the same, if nothing is under way
-	expected int            // how many calls are under way that let the key live
+	entry    *entry
+	first    entry     // what entry points to at first
+	deadline time.Time // of the last entry, when it was ended
+	until    time.Time // no renewal reaches beyond this; zero: no bound
+	keyEnd   time.Time // when the key will have expired whatever is under way
+	knownEnd time.Time // the same, if nothing is under way
+	expected int       // how many calls are under way that let the key live
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil time.Time
 	failing       error // how the last renewal failed; nil if it was acknowledged
 	token         int64 // the fencing token of this run of holds; 0: none
 }
+
+// entry is what the watchdog has of a run of holds.
+type entry = watchdog.Entry[*ownerState]
 
 type ownerStateKey struct {
 	name, class string

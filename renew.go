@@ -19,10 +19,10 @@ type group struct {
 	slot   int
 }
 
-// groupOf returns the renewal group of a lock: its script and, where the server
-// asks for it, its slot.
-func groupOf(k *kind) group {
-	return group{script: k.lockRequests.Renew("", 0, 0).Script, slot: k.client.calls.Slot(k.name)}
+// groupOf returns the group of an owner's renewals at a lock: their script and, where the
+// server asks for it, its slot.
+func groupOf(s *ownerState) group {
+	return group{script: s.kind.lockRequests.RenewScript(), slot: s.kind.client.calls.Slot(s.kind.name)}
 }
 
 // renewals sends the watchdog's batches.
@@ -33,8 +33,8 @@ type renewals struct{ calls *call.Caller }
 //
 // While a cluster moves the batch's slot, some of its locks are here and some
 // there, and neither node renews them all: they are renewed one by one.
-func (r renewals) send(ctx context.Context, g any, batch []watchdog.Renewal) ([]bool, error) {
-	held, err := r.sendTogether(ctx, g.(group), batch) //nolint:forcetypeassert // the watchdog's groups are groups
+func (r renewals) send(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) ([]bool, error) {
+	held, err := r.sendTogether(ctx, g, batch)
 	if len(batch) == 1 || !moving(err) {
 		return held, err
 	}
@@ -43,7 +43,7 @@ func (r renewals) send(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 	var all sync.WaitGroup
 	for i := range batch {
 		all.Go(func() {
-			one, err := r.sendTogether(ctx, g.(group), batch[i:i+1]) //nolint:forcetypeassert // see above
+			one, err := r.sendTogether(ctx, g, batch[i:i+1])
 			held[i], errs[i] = err == nil && one[0], err
 		})
 	}
@@ -56,17 +56,17 @@ func (r renewals) send(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 func moving(err error) bool { return call.Code(err) == "TRYAGAIN" }
 
 // sendTogether sends one batch as one call.
-func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Renewal) (held []bool, err error) {
+func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) (held []bool, err error) {
 	defer func() {
 		for i, one := range batch {
 			if err != nil || held[i] {
-				one.Value.(*ownerState).noteRenewal(err) //nolint:forcetypeassert // the watchdog's values are owners' states
+				one.Value.noteRenewal(err)
 			}
 		}
 	}()
 	all := script.Request{Script: g.script}
 	for _, one := range batch {
-		s := one.Value.(*ownerState) //nolint:forcetypeassert // the watchdog's values are owners' states
+		s := one.Value
 		s.expect(one.TTL)
 		request := s.kind.lockRequests.Renew(s.owner.String(), s.counts(), one.TTL)
 		all.Keys = append(all.Keys, request.Keys...)
@@ -76,7 +76,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	timeout := time.Until(deadline)
 	res := r.calls.Once(ctx, all, timeout)
 	for _, one := range batch {
-		one.Value.(*ownerState).answered(one.TTL, res.Err == nil) //nolint:forcetypeassert // see above
+		one.Value.answered(one.TTL, res.Err == nil)
 	}
 	if res.Err != nil {
 		return nil, res.Err
@@ -89,7 +89,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	}
 	held = make([]bool, len(batch))
 	for i, one := range batch {
-		count, err := one.Value.(*ownerState).renewed(res.Reply, i, res.Sent) //nolint:forcetypeassert // see above
+		count, err := one.Value.renewed(res.Reply, i, res.Sent)
 		if err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ func (h *single) extend(ctx context.Context, d time.Duration) error {
 }
 
 // extendable returns what is watched for the hold, or why it cannot be extended.
-func (h *single) extendable(d time.Duration) (*watchdog.Entry, error) {
+func (h *single) extendable(d time.Duration) (*entry, error) {
 	s := h.owned
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *single) extendable(d time.Duration) (*watchdog.Entry, error) {
 
 // renew makes the lock live for at least d from now. The watchdog's entry says which
 // run of holds is meant.
-func (h *single) renew(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
+func (h *single) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	s := h.owned
 	c := h.client()
 	s.expect(d)

@@ -74,6 +74,9 @@ func (l Mutex) Renew(owner string, _ int, ttl time.Duration) script.Request {
 	return script.Request{Script: MutexScripts.Renew, Keys: l.keys(false), Args: []string{owner, millis(ttl)}}
 }
 
+// RenewScript is that of a fair lock and of a writer, too.
+func (Mutex) RenewScript() *driver.Script { return MutexScripts.Renew }
+
 // Adopt replaces its owner.
 func (l Mutex) Adopt(a Acquire, other string) script.Request {
 	return script.Request{

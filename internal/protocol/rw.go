@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -82,6 +83,9 @@ func (l Read) Renew(owner string, count int, ttl time.Duration) script.Request {
 	}
 }
 
+// RenewScript is the readers' own.
+func (Read) RenewScript() *driver.Script { return ReadScripts.Renew }
+
 // Adopt replaces a reader.
 func (l Read) Adopt(a Acquire, other string) script.Request {
 	return script.Request{
@@ -156,6 +160,9 @@ func (l Write) Renew(owner string, _ int, ttl time.Duration) script.Request {
 		Script: WriteScripts.Renew, Keys: []string{l.Name}, Args: []string{WriterField(owner), millis(ttl)},
 	}
 }
+
+// RenewScript is that of the plain lock.
+func (Write) RenewScript() *driver.Script { return WriteScripts.Renew }
 
 // Adopt replaces the writer.
 func (l Write) Adopt(a Acquire, other string) script.Request {

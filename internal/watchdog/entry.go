@@ -15,11 +15,9 @@ const (
 
 // Entry is one watched hold. Its exported fields are set before Watch, and
 // nobody but the watchdog touches them afterwards.
-type Entry struct {
+type Entry[V any] struct {
 	// Value is what the callbacks are told about.
-	Value any
-	// Group is comparable; entries of one group may be renewed in one call.
-	Group any
+	Value V
 	// Lease is the time to live that a renewal asks for, until [Watchdog.SetLease].
 	Lease time.Duration
 	// Until, if set, is the end of the longest time that renewals may reach.
@@ -42,7 +40,7 @@ type Entry struct {
 }
 
 // next is when the watchdog must look at the entry.
-func (e *Entry) next() time.Time {
+func (e *Entry[V]) next() time.Time {
 	at := e.deadline
 	if !e.inFlight && e.check {
 		return time.Time{}
@@ -58,13 +56,13 @@ func (e *Entry) next() time.Time {
 
 // renewalDue reports whether to send a renewal or a check, or one so soon that
 // it may as well go with the next batch.
-func (e *Entry) renewalDue(now time.Time) bool {
+func (e *Entry[V]) renewalDue(now time.Time) bool {
 	ahead := min(tick, e.Lease/20)
 	return !e.inFlight && (e.check || !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead)))
 }
 
 // plan sets when the next renewal is sent, after something was asked at sent.
-func (e *Entry) plan(sent time.Time) {
+func (e *Entry[V]) plan(sent time.Time) {
 	every := e.RecheckEvery
 	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease).Before(e.Until)) {
 		every = e.Lease / 3
@@ -80,7 +78,7 @@ func (e *Entry) plan(sent time.Time) {
 
 // ttl is what a renewal sent now asks for; 0 only asks whether it is held. It is
 // never less than what is left of the promise, if somebody may have shortened it.
-func (e *Entry) ttl(now time.Time) time.Duration {
+func (e *Entry[V]) ttl(now time.Time) time.Duration {
 	var ttl time.Duration
 	if e.renewing {
 		ttl = e.Lease
@@ -95,27 +93,27 @@ func (e *Entry) ttl(now time.Time) time.Duration {
 }
 
 // entries is the heap: what is due first comes first.
-type entries []*Entry //nolint:recvcheck // heap.Interface wants both kinds of receivers
+type entries[V any] []*Entry[V] //nolint:recvcheck // heap.Interface wants both kinds of receivers
 
-var _ heap.Interface = (*entries)(nil)
+var _ heap.Interface = (*entries[int])(nil)
 
-func (h entries) Len() int           { return len(h) }
-func (h entries) Less(i, j int) bool { return h[i].next().Before(h[j].next()) }
+func (h entries[V]) Len() int           { return len(h) }
+func (h entries[V]) Less(i, j int) bool { return h[i].next().Before(h[j].next()) }
 
-func (h entries) Swap(i, j int) {
+func (h entries[V]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
 // Push is heap.Push's part.
-func (h *entries) Push(x any) {
-	e := x.(*Entry) //nolint:forcetypeassert // heap.Push is called in one place, with an *Entry
+func (h *entries[V]) Push(x any) {
+	e := x.(*Entry[V]) //nolint:forcetypeassert // heap.Push is called in one place, with an *Entry
 	e.index = len(*h)
 	*h = append(*h, e)
 }
 
 // Pop is heap.Pop's part.
-func (h *entries) Pop() any {
+func (h *entries[V]) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
 	(*h)[last] = nil

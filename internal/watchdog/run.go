@@ -7,7 +7,7 @@ import (
 )
 
 // run is the watchdog's goroutine.
-func (d *Watchdog) run() {
+func (d *Watchdog[V, G]) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -26,7 +26,7 @@ func (d *Watchdog) run() {
 }
 
 // look deals with every entry that is due, and returns how long to sleep.
-func (d *Watchdog) look() (wait time.Duration, more bool) {
+func (d *Watchdog[V, G]) look() (wait time.Duration, more bool) {
 	due := d.collect()
 	for _, e := range due.lost {
 		d.config.Lost(e, Unanswered)
@@ -45,7 +45,7 @@ func (d *Watchdog) look() (wait time.Duration, more bool) {
 }
 
 // rest says how long to sleep until the next look, or to sleep until woken.
-func (d *Watchdog) rest() (wait time.Duration, more bool) {
+func (d *Watchdog[V, G]) rest() (wait time.Duration, more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait = tick
@@ -60,15 +60,15 @@ func (d *Watchdog) rest() (wait time.Duration, more bool) {
 	return wait, true
 }
 
-type due struct {
-	lost, longHeld []*Entry
-	renew          map[any][]*Entry
+type due[V any, G comparable] struct {
+	lost, longHeld []*Entry[V]
+	renew          map[G][]*Entry[V]
 }
 
 // collect takes what is due off the entries: their state says afterwards that
 // it has been dealt with.
-func (d *Watchdog) collect() due {
-	found := due{renew: map[any][]*Entry{}}
+func (d *Watchdog[V, G]) collect() due[V, G] {
+	found := due[V, G]{renew: map[G][]*Entry[V]{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -89,7 +89,8 @@ func (d *Watchdog) collect() due {
 		case e.renewalDue(now):
 			e.inFlight, e.check, e.asked = true, false, e.ttl(now)
 			heap.Fix(&d.heap, e.index)
-			found.renew[e.Group] = append(found.renew[e.Group], e)
+			group := d.config.Group(e.Value)
+			found.renew[group] = append(found.renew[group], e)
 		default:
 			return found
 		}
@@ -100,7 +101,7 @@ func (d *Watchdog) collect() due {
 // awoke takes the time for which the host was suspended off every deadline that
 // was reckoned before, and asks at once for every renewal, and for what is to be
 // seen to again. d.mu is held.
-func (d *Watchdog) awoke(now time.Time) {
+func (d *Watchdog[V, G]) awoke(now time.Time) {
 	for _, e := range d.heap {
 		if deadline := d.trusted(e, now); deadline.Before(e.deadline) {
 			e.deadline, e.setAt = deadline, now
@@ -113,12 +114,12 @@ func (d *Watchdog) awoke(now time.Time) {
 }
 
 // send renews one batch, in a goroutine of its own.
-func (d *Watchdog) send(group any, members []*Entry) {
-	batch := make([]Renewal, len(members))
+func (d *Watchdog[V, G]) send(group G, members []*Entry[V]) {
+	batch := make([]Renewal[V], len(members))
 	timeout := d.config.Timeout
 	d.mu.Lock()
 	for i, e := range members {
-		batch[i] = Renewal{Value: e.Value, TTL: e.asked}
+		batch[i] = Renewal[V]{Value: e.Value, TTL: e.asked}
 		// A quarter of the lease leaves time to ask again.
 		timeout = min(timeout, max(e.Lease/4, time.Millisecond))
 	}
@@ -133,8 +134,8 @@ func (d *Watchdog) send(group any, members []*Entry) {
 }
 
 // answered puts the answer to a batch into effect.
-func (d *Watchdog) answered(members []*Entry, batch []Renewal, sent time.Time, held []bool, err error) {
-	var gone []*Entry
+func (d *Watchdog[V, G]) answered(members []*Entry[V], batch []Renewal[V], sent time.Time, held []bool, err error) {
+	var gone []*Entry[V]
 	d.mu.Lock()
 	now := time.Now()
 	for i, e := range members {

@@ -21,7 +21,7 @@ type host struct {
 }
 
 // suspended makes the watchdog see the host's clocks.
-func suspended(d *Watchdog) *host {
+func suspended(d *dog) *host {
 	h := &host{}
 	d.skew = h.skew
 	return h
@@ -80,7 +80,7 @@ func (s *server) wantLost(t *testing.T, name string, since time.Time, after time
 }
 
 // suspending runs f with a watchdog on such a host.
-func suspending(t *testing.T, f func(t *testing.T, s *server, d *Watchdog, h *host)) {
+func suspending(t *testing.T, f func(t *testing.T, s *server, d *dog, h *host)) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
@@ -93,14 +93,14 @@ func suspending(t *testing.T, f func(t *testing.T, s *server, d *Watchdog, h *ho
 // looks at it: the first entry ever, the first after a while without any, and
 // one beside another.
 func TestSuspendedBeforeTheFirstLook(t *testing.T) {
-	before := map[string]func(d *Watchdog) (after func()){
-		"first": func(*Watchdog) func() { return func() {} },
-		"asleep": func(d *Watchdog) func() {
+	before := map[string]func(d *dog) (after func()){
+		"first": func(*dog) func() { return func() {} },
+		"asleep": func(d *dog) func() {
 			d.Remove(watch(d, "early", 0, 30*time.Second, true))
 			time.Sleep(30 * time.Second)
 			return func() {}
 		},
-		"beside another": func(d *Watchdog) func() {
+		"beside another": func(d *dog) func() {
 			keep := watch(d, "keep", 0, time.Hour, false)
 			time.Sleep(10 * time.Millisecond)
 			return func() { d.Remove(keep) }
@@ -108,7 +108,7 @@ func TestSuspendedBeforeTheFirstLook(t *testing.T) {
 	}
 	for name, prepare := range before {
 		t.Run(name, func(t *testing.T) {
-			suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+			suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 				after := prepare(d)
 				h.soon(25 * time.Second)
 				start := time.Now()
@@ -124,7 +124,7 @@ func TestSuspendedBeforeTheFirstLook(t *testing.T) {
 
 // The host is suspended after a longer deadline was reckoned.
 func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
-	suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+	suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 		e := watch(d, "a", 0, 30*time.Second, false)
 		time.Sleep(time.Second + 10*time.Millisecond)
 		h.soon(55 * time.Second)
@@ -139,7 +139,7 @@ func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
 // A hold whose lease changes, as that of several locks does when all are had, was
 // suspended since the watchdog has last looked.
 func TestSuspendedBeforeAnotherLease(t *testing.T) {
-	suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+	suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, time.Minute, true)
 		h.at(start.Add(5*time.Second+10*time.Millisecond), 50*time.Second)
@@ -155,7 +155,7 @@ func TestSuspendedBeforeAnotherLease(t *testing.T) {
 // What is asked right after the host has woken up is answered by its wall clock,
 // also if the watchdog has not looked yet.
 func TestSuspendedSinceTheLastLook(t *testing.T) {
-	suspending(t, func(t *testing.T, _ *server, d *Watchdog, h *host) {
+	suspending(t, func(t *testing.T, _ *server, d *dog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, 30*time.Second, false)
 		h.at(start.Add(10*time.Second+10*time.Millisecond), 25*time.Second)
@@ -176,12 +176,12 @@ func TestSuspendedSinceTheLastLook(t *testing.T) {
 // A call that was under way while the host slept counts from when it was sent on
 // the server's clock: the next renewal is due that much earlier, too.
 func TestSuspendedWithACallUnderWay(t *testing.T) {
-	slow := func(ctx context.Context, batch []Renewal) ([]bool, error) {
+	slow := func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
 		time.Sleep(120 * time.Millisecond) // the watchdog looks before the answer comes
 		return allHeld(ctx, batch)
 	}
 	t.Run("renewal", func(t *testing.T) {
-		suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+		suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 			s.answer = slow
 			start := time.Now()
 			e := watch(d, "a", 0, 30*time.Second, true)
@@ -195,11 +195,11 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 		})
 	})
 	t.Run("acquire", func(t *testing.T) {
-		suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+		suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 			sent := time.Now()
 			h.at(sent.Add(10*time.Millisecond), 25*time.Second)
 			time.Sleep(20 * time.Millisecond)
-			e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second}
+			e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second}
 			d.Watch(e, sent, e.Lease, true)
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
@@ -215,7 +215,7 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 func TestAnotherLease(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		var asked []time.Duration
-		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
 			asked = append(asked, batch[0].TTL)
 			return allHeld(ctx, batch)
 		}}
