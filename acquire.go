@@ -51,7 +51,7 @@ func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 
 // tellRefused tells the hooks of an acquire that has failed.
 func tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, err error) {
-	e := Event{Name: k.name, Kind: k.label(), Waited: time.Since(started), Err: err}
+	e := Event{Name: k.name, Kind: k.label, Waited: time.Since(started), Err: err}
 	k.client.config.hooks.tell(ctx, onRefuse, e)
 	own.tell(ctx, onRefuse, e)
 }
@@ -76,7 +76,7 @@ func (a *acquisition) tellWaiting(ahead int) {
 	a.toldWaiting = true
 	if hooks := a.config.hooks; hooks.want(onWait) {
 		a.client.tasks.Uncounted(func() {
-			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label(), Ahead: ahead})
+			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
 		})
 	}
 }

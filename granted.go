@@ -82,7 +82,7 @@ func (a *acquisition) newHold() *single {
 	s := a.state
 	h := &single{
 		Hold: Hold{
-			name: s.kind.name, kind: s.kind.label(), owner: s.owner, since: time.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
+			name: s.kind.name, kind: s.kind.label, owner: s.owner, since: time.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
 		},
 		owned: s, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
 	}

@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -65,11 +64,8 @@ type ownerScope struct {
 	none  bool // there is no owner at all
 }
 
-// heldKey is where a context has the owner that holds one lock: a heldBy.
-type heldKey struct {
-	client     *Client
-	name, lock string
-}
+// heldKey is where a context has the owner that holds a lock, or one of its sides: a *heldBy.
+type heldKey struct{ *kind }
 
 // heldBy is what the context of a hold says of its lock.
 type heldBy struct {
@@ -116,18 +112,12 @@ func (s *ownerScope) get() (Owner, bool) {
 	return s.owner, true
 }
 
-// heldKeyOf is the lock's key in contexts. The two sides of a read-write lock have one,
-// since its writer may read.
-func heldKeyOf(k *kind) heldKey {
-	return heldKey{k.client, k.name, min(k.class, cmp.Or(k.otherSide, k.class))}
-}
-
 // ownerIn returns the owner that ctx has for the lock, and whether it has one. A hold
 // that was given back has none, though its context may live on (as WithoutCancel); one
 // that was lost has, and the error says why it was.
 func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	held, _ := ctx.Value(k.contextKey).(*heldBy)
+	held, _ := ctx.Value(heldKey{k}).(*heldBy)
 	for ; held != nil && held.scope == scope; held = held.outer {
 		if held.hold == nil {
 			return held.owner, true, nil
@@ -143,21 +133,21 @@ func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 // heldIn returns a context that says who holds the lock, for as long as hold lasts.
 func heldIn(ctx context.Context, k *kind, owner Owner, hold *Hold) context.Context {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	outer, _ := ctx.Value(k.contextKey).(*heldBy)
-	return &heldContext{ctx, k.contextKey, heldBy{owner, scope, hold, outer}}
+	outer, _ := ctx.Value(heldKey{k}).(*heldBy)
+	return &heldContext{ctx, k, heldBy{owner, scope, hold, outer}}
 }
 
 // heldContext is a context with who holds one lock.
 type heldContext struct {
 	context.Context
 
-	key  any
+	kind *kind
 	held heldBy
 }
 
 // Value returns who holds the lock, or what the context has that it was made from.
 func (c *heldContext) Value(key any) any {
-	if key == c.key {
+	if lock, ok := key.(heldKey); ok && lock.sameLock(c.kind) {
 		return &c.held
 	}
 	return c.Context.Value(key)

@@ -75,7 +75,7 @@ func (s *ownerState) release(ch change) script.Request {
 	s.mu.Unlock()
 	if rest := time.Until(retainedUntil); ch.to == 0 && rest > 0 {
 		nobody := c.NewOwner()
-		if retain := s.kind.lockRequests.Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
+		if retain := s.kind.lock().Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
 			c.detached.add(s.kind, nobody, retainedUntil)
 			return retain
 		}

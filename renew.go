@@ -22,7 +22,7 @@ type group struct {
 // groupOf returns the group of an owner's renewals at a lock: their script and, where the
 // server asks for it, its slot.
 func groupOf(s *ownerState) group {
-	return group{script: s.kind.lockRequests.RenewScript(), slot: s.kind.client.calls.Slot(s.kind.name)}
+	return group{script: s.kind.lock().RenewScript(), slot: s.kind.client.calls.Slot(s.kind.name)}
 }
 
 // renewals sends the watchdog's batches.
@@ -68,7 +68,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	for _, one := range batch {
 		s := one.Value
 		s.expect(one.TTL)
-		request := s.kind.lockRequests.Renew(s.owner.String(), s.counts(), one.TTL)
+		request := s.kind.lock().Renew(s.owner.String(), s.counts(), one.TTL)
 		all.Keys = append(all.Keys, request.Keys...)
 		all.Args = append(all.Args, request.Args...)
 	}
@@ -120,7 +120,7 @@ func (s *ownerState) noteRenewal(err error) {
 // lock. If the reply says for how long, too, others may have made that longer, and
 // the deadline moves.
 func (s *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count int64, err error) {
-	found, err := s.kind.lockRequests.ReadRenewal(reply, i)
+	found, err := s.kind.lock().ReadRenewal(reply, i)
 	if err != nil || found.Count == 0 || !found.Lives {
 		return found.Count, err
 	}

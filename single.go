@@ -74,7 +74,7 @@ func (h *single) renew(ctx context.Context, entry *entry, d time.Duration) error
 	s := h.owned
 	c := h.client()
 	s.expect(d)
-	res, err := invoke(ctx, s.kind, "renew", s.kind.lockRequests.Renew(s.owner.String(), s.counts(), d))
+	res, err := invoke(ctx, s.kind, "renew", s.kind.lock().Renew(s.owner.String(), s.counts(), d))
 	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (h *single) leave() (deadline time.Time, held bool, lost, err error) {
 func (h *single) detach() (Owner, error) {
 	s := h.owned
 	c, k := h.client(), s.kind
-	if k.lockRequests.Adopt(protocol.Acquire{}, "").IsZero() {
+	if k.lock().Adopt(protocol.Acquire{}, "").IsZero() {
 		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalid)
 	}
 	if !c.tasks.Begin() { // Close has given it back

@@ -81,7 +81,7 @@ type retiredOwners struct {
 
 // retired is an owner at a lock, on either side.
 type retired struct {
-	lock  heldKey
+	lock  lockID
 	owner Owner
 }
 
@@ -97,14 +97,14 @@ func (r *retiredOwners) add(k *kind, owner Owner, until time.Time) {
 	if r.until == nil {
 		r.until = map[retired]time.Time{}
 	}
-	r.until[retired{heldKeyOf(k), owner}] = until
+	r.until[retired{k.id(), owner}] = until
 }
 
 // has reports whether nobody may lock as the owner now.
 func (r *retiredOwners) has(k *kind, owner Owner) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.until) > 0 && time.Now().Before(r.until[retired{heldKeyOf(k), owner}])
+	return len(r.until) > 0 && time.Now().Before(r.until[retired{k.id(), owner}])
 }
 
 // adopt is Adopt of every kind.
@@ -132,7 +132,7 @@ func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockCon
 	a.op, a.caller = "adopt", ctx
 	ch, _, _ := a.state.oneMoreCount() // nothing is held, or lost, of an owner that is new
 	a.state.expect(a.lease)
-	res := k.client.calls.Do(a.bound(), k.lockRequests.Adopt(protocol.Acquire{
+	res := k.client.calls.Do(a.bound(), k.lock().Adopt(protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease, Token: a.wantsToken(),
 	}, owner.String()))
 	a.state.answered(a.lease, res.Err == nil && len(res.Unknown) == 0)
