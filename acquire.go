@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -319,7 +320,7 @@ func (a *acquisition) fitLease() error {
 	if len(s.holds) == 0 || s.until.IsZero() {
 		return nil
 	}
-	left := time.Until(s.until).Truncate(time.Millisecond)
+	left := mono.Until(s.until).Truncate(time.Millisecond)
 	switch {
 	case left >= a.lease:
 		return nil

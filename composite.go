@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // composite is a hold of several locks: the holds of its parts, of which enough have to
@@ -36,7 +37,7 @@ type composite struct {
 	missed        []error // why the others could not be acquired, or ended
 	handedOut     bool    // to the caller
 	minHold       time.Duration
-	retainedUntil time.Time     // until when others do not get the parts; zero until it is handed out
+	retainedUntil mono.Time     // until when others do not get the parts; zero until it is handed out
 	lease         time.Duration // that all parts have been set to; 0 if they have not
 }
 
@@ -52,7 +53,7 @@ type member struct {
 // it ends their acquiring, too. Client is that of the first part, if it is known.
 func newComposite(ctx context.Context, name, kind string, client *Client, owners owners, of, need int, config lockConfig) *composite {
 	c := &composite{
-		Hold: &Hold{name: name, kind: kind, owner: owners.one(), since: time.Now(), hooks: config.hooks},
+		Hold: &Hold{name: name, kind: kind, owner: owners.one(), since: mono.Now(), hooks: config.hooks},
 		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client, minHold: config.minHold,
 	}
 	c.held, c.mu = c, &c.ownMu
@@ -182,7 +183,7 @@ func (c *composite) reason(why error) error {
 func (c *composite) handOut(started time.Time) bool {
 	c.mu.Lock()
 	c.handedOut = c.live >= c.need && c.state() == nil
-	c.since = time.Now()
+	c.since = mono.Now()
 	handedOut := c.handedOut
 	if handedOut && c.minHold > 0 {
 		c.retainedUntil = c.since.Add(c.minHold)
@@ -196,15 +197,15 @@ func (c *composite) handOut(started time.Time) bool {
 }
 
 // retention is until when others do not get the parts; zero if they may at once.
-func (c *composite) retention() time.Time {
+func (c *composite) retention() mono.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.retainedUntil
 }
 
-func (c *composite) retainUntil(end time.Time) {
+func (c *composite) retainUntil(end mono.Time) {
 	c.mu.Lock()
-	c.retainedUntil = later(c.retainedUntil, end) // for a part that joins from now on
+	c.retainedUntil = max(c.retainedUntil, end) // for a part that joins from now on
 	c.mu.Unlock()
 	for _, part := range c.holds(false) {
 		part.held.retainUntil(end)
@@ -213,23 +214,22 @@ func (c *composite) retainUntil(end time.Time) {
 
 // deadline is until when enough parts live as things stand. Of a lost hold it is
 // until when they would have.
-func (c *composite) deadline() time.Time {
+func (c *composite) deadline() mono.Time {
 	c.mu.Lock()
 	ended, lost := c.ended != ending{}, c.lost != nil
 	c.mu.Unlock()
 	if ended {
-		return time.Time{}
+		return 0
 	}
 	parts := c.holds(!lost)
-	deadlines := make([]time.Time, len(parts))
+	deadlines := make([]mono.Time, len(parts))
 	for i, part := range parts {
-		deadlines[i] = part.Deadline()
+		deadlines[i] = part.held.deadline()
 	}
-	slices.SortFunc(deadlines, func(x, y time.Time) int { return y.Compare(x) })
 	if len(deadlines) < c.need { // it is being lost at this moment
-		return time.Now()
+		return mono.Now()
 	}
-	return deadlines[c.need-1]
+	return enough(deadlines, c.need)
 }
 
 func (c *composite) extend(ctx context.Context, d time.Duration) error {

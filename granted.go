@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // This file turns a granted acquire into a hold.
@@ -35,7 +36,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 		s.setRenewal()
 	}
 	if a.config.minHold > 0 {
-		s.retainedUntil = later(s.retainedUntil, now.Add(a.config.minHold))
+		s.retainedUntil = max(s.retainedUntil, mono.Of(now).Add(a.config.minHold))
 	}
 	s.mu.Unlock()
 	s.ref() // the hold's
@@ -47,9 +48,9 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 // watch begins to watch a new run of holds. s.mu is held.
 func (a *acquisition) watch(h *single, sent time.Time) {
 	s, c := a.state, a.client
-	s.until, s.failing = time.Time{}, nil
+	s.until, s.failing = 0, nil
 	if c.config.maxHold > 0 {
-		s.until = sent.Add(c.config.maxHold)
+		s.until = mono.Of(sent).Add(c.config.maxHold)
 	}
 	s.entry = &s.first
 	if s.first.Value != nil { // it has been another's: see ownerState.entry
@@ -63,7 +64,7 @@ func (a *acquisition) watch(h *single, sent time.Time) {
 }
 
 // untrusted says why a grant is not handed out. s.mu is held.
-func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error {
+func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Time) error {
 	switch {
 	case res.Acknowledged < a.client.config.replicas:
 		return a.client.notReplicated(a.kind.name, res)
@@ -71,7 +72,7 @@ func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error 
 		return problem(a.kind.name, "", ErrClosed)
 	case a.state.lost != nil:
 		return a.state.lost
-	case !deadline.After(now):
+	case deadline <= mono.Of(now):
 		return &LostError{Name: a.kind.name, Reason: LostLeaseOver}
 	}
 	return nil
@@ -82,7 +83,7 @@ func (a *acquisition) newHold() *single {
 	s := a.state
 	h := &single{
 		Hold: Hold{
-			name: s.kind.name, kind: s.kind.label, owner: s.owner, since: time.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
+			name: s.kind.name, kind: s.kind.label, owner: s.owner, since: mono.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
 		},
 		owned: s, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
 	}

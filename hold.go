@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the
@@ -17,7 +19,7 @@ type Hold struct {
 	owner  Owner           // zero if several locks have several
 	ctx    context.Context // a hold is a context: that is how it tells its loss
 	cancel context.CancelCauseFunc
-	since  time.Time
+	since  mono.Time
 	token  int64 // 0: none
 	hooks  hookList
 	told   atomic.Bool // the hooks know of its loss
@@ -31,14 +33,14 @@ type Hold struct {
 type holding interface {
 	// deadline is until when it may be trusted; of what is lost, until when it could
 	// have been; zero after its end.
-	deadline() time.Time
+	deadline() mono.Time
 	// extend makes it live for at least d from now.
 	extend(ctx context.Context, d time.Duration) error
 	// fixLease ends its renewal, and makes it live for lease from now, or for as long
 	// as [WithMaxHold] lets it.
 	fixLease(ctx context.Context, lease time.Duration) error
 	// retainUntil keeps it from others until then, whenever it is unlocked.
-	retainUntil(end time.Time)
+	retainUntil(end mono.Time)
 	// unlock gives it back.
 	unlock() error
 	// detach ends the hold without a release.
@@ -97,7 +99,7 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // watchdog moves it; at the deadline the hold is lost. All holds of one owner at
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
-func (h *Hold) Deadline() time.Time { return h.held.deadline() }
+func (h *Hold) Deadline() time.Time { return h.held.deadline().Time() }
 
 // Extend makes the lock live for at least d from now, and moves the deadline
 // accordingly. It never shortens anything. It returns an error that matches
@@ -204,7 +206,7 @@ func (h *Hold) whenEnded(f func()) {
 
 // event is what hooks are told of a hold.
 func (h *Hold) event() Event {
-	return Event{Name: h.name, Kind: h.kind, Owner: h.owner, Token: h.token, Held: time.Since(h.since)}
+	return Event{Name: h.name, Kind: h.kind, Owner: h.owner, Token: h.token, Held: mono.Now().Sub(h.since)}
 }
 
 // tellAcquired tells the hooks of a new hold.

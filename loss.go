@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -26,7 +27,7 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 	why := s.lostError(s.because(reason, s.renewedLease() > 0))
 	forget := s.keyEnd
 	if reason == watchdog.NotHeld {
-		forget = time.Now()
+		forget = mono.Now()
 	}
 	s.lost = why
 	s.endWatch()
@@ -44,7 +45,7 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 		for _, h := range holds {
 			c.tasks.Uncounted(func() { h.tellLoss(why) })
 		}
-		call.Sleep(c.closing, time.Until(forget))
+		call.Sleep(c.closing, mono.Until(forget))
 		if c.closing.Err() == nil { // else Close sees to it
 			s.forget(why)
 		}
@@ -56,7 +57,7 @@ func (s *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
 	switch {
 	case reason == watchdog.NotHeld:
 		return LostTaken
-	case !s.until.IsZero() && time.Until(s.until) < s.kind.client.config.margin+max(s.kind.client.config.lease, s.renewedLease())/50+10*time.Millisecond:
+	case !s.until.IsZero() && mono.Until(s.until) < s.kind.client.config.margin+max(s.kind.client.config.lease, s.renewedLease())/50+10*time.Millisecond:
 		return LostMaxHoldOver
 	case !renewing:
 		return LostLeaseOver

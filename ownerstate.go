@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/binarysem"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -43,13 +44,13 @@ type ownerState struct {
 	// of its own: whoever brings news of an older one is recognised by it.
 	entry    *entry
 	first    entry     // what entry points to at first
-	deadline time.Time // of the last entry, when it was ended
-	until    time.Time // no renewal reaches beyond this; zero: no bound
-	keyEnd   time.Time // when the key will have expired whatever is under way
-	knownEnd time.Time // the same, if nothing is under way
+	deadline mono.Time // of the last entry, when it was ended
+	until    mono.Time // no renewal reaches beyond this; zero: no bound
+	keyEnd   mono.Time // when the key will have expired whatever is under way
+	knownEnd mono.Time // the same, if nothing is under way
 	expected int       // how many calls are under way that let the key live
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
-	retainedUntil time.Time
+	retainedUntil mono.Time
 	failing       error // how the last renewal failed; nil if it was acknowledged
 	token         int64 // the fencing token of this run of holds; 0: none
 }
@@ -139,7 +140,7 @@ func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 		return change{}, false, nil
 	}
 	if len(s.holds) == 0 {
-		s.lost, s.retainedUntil = nil, time.Time{}
+		s.lost, s.retainedUntil = nil, 0
 	}
 	return change{from: len(s.holds), to: len(s.holds) + 1}, true, s.lost
 }
@@ -292,10 +293,10 @@ func (s *ownerState) whyLost() error {
 }
 
 // gone is when the key will have expired even if nobody releases it.
-func (s *ownerState) gone() time.Time {
+func (s *ownerState) gone() mono.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return later(s.keyEnd, time.Now().Add(s.kind.client.config.lease))
+	return max(s.keyEnd, mono.Now().Add(s.kind.client.config.lease))
 }
 
 // vanished takes note that Redis has none of the owner's counts any more.
@@ -311,7 +312,7 @@ func (s *ownerState) expect(ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expected++
-	s.keyEnd = later(s.keyEnd, time.Now().Add(ttl+s.kind.client.config.timeout))
+	s.keyEnd = max(s.keyEnd, mono.Now().Add(ttl+s.kind.client.config.timeout))
 }
 
 // answered takes note that such a call is over, and whether it is known what came of it.
@@ -321,15 +322,8 @@ func (s *ownerState) answered(ttl time.Duration, known bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.knownEnd = later(s.knownEnd, time.Now().Add(ttl))
+	s.knownEnd = max(s.knownEnd, mono.Now().Add(ttl))
 	if s.expected--; s.expected == 0 {
 		s.keyEnd = s.knownEnd
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -129,10 +130,10 @@ func (s *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count i
 	if found.Gone < 0 {
 		found.Gone = MaxLease
 	}
-	s.knownEnd = later(s.knownEnd, time.Now().Add(found.Gone))
-	s.keyEnd = later(s.keyEnd, s.knownEnd)
+	s.knownEnd = max(s.knownEnd, mono.Now().Add(found.Gone))
+	s.keyEnd = max(s.keyEnd, s.knownEnd)
 	if !s.until.IsZero() {
-		found.Left = min(found.Left, s.until.Sub(sent))
+		found.Left = min(found.Left, s.until.Sub(mono.Of(sent)))
 	}
 	if s.entry != nil && found.Left >= 0 {
 		s.kind.client.watchdog.Acknowledge(s.entry, sent, found.Left)

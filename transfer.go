@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -75,7 +76,7 @@ const retirement = 30 * time.Minute
 // another process is about to replace them; or they are nobody's. The zero value has none.
 type retiredOwners struct {
 	mu      sync.Mutex
-	until   map[retired]time.Time // guarded by mu
+	until   map[retired]mono.Time // guarded by mu
 	sweepAt int                   // how many there may be before the old ones are dropped; guarded by mu
 }
 
@@ -86,16 +87,16 @@ type retired struct {
 }
 
 // add notes that nobody may lock as the owner until then.
-func (r *retiredOwners) add(k *kind, owner Owner, until time.Time) {
+func (r *retiredOwners) add(k *kind, owner Owner, until mono.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.until) >= r.sweepAt { // not each time: there may be many
-		now := time.Now()
-		maps.DeleteFunc(r.until, func(_ retired, end time.Time) bool { return end.Before(now) })
+		now := mono.Now()
+		maps.DeleteFunc(r.until, func(_ retired, end mono.Time) bool { return end < now })
 		r.sweepAt = 2*len(r.until) + 16
 	}
 	if r.until == nil {
-		r.until = map[retired]time.Time{}
+		r.until = map[retired]mono.Time{}
 	}
 	r.until[retired{k.id(), owner}] = until
 }
@@ -104,7 +105,7 @@ func (r *retiredOwners) add(k *kind, owner Owner, until time.Time) {
 func (r *retiredOwners) has(k *kind, owner Owner) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.until) > 0 && time.Now().Before(r.until[retired{k.id(), owner}])
+	return len(r.until) > 0 && mono.Now() < r.until[retired{k.id(), owner}]
 }
 
 // adopt is Adopt of every kind.

@@ -3,9 +3,11 @@ package watchdog
 import (
 	"container/heap"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
-type state int
+type state uint8
 
 const (
 	watched state = iota + 1
@@ -21,34 +23,34 @@ type Entry[V any] struct {
 	// Lease is the time to live that a renewal asks for, until [Watchdog.SetLease].
 	Lease time.Duration
 	// Until, if set, is the end of the longest time that renewals may reach.
-	Until time.Time
+	Until mono.Time
 	// RecheckEvery, if set, is after which time at the latest the server is asked again
 	// for what the hold was promised, renewed or not: somebody may have shortened it.
 	RecheckEvery time.Duration
 
 	// Guarded by Watchdog.mu.
-	state      state
-	deadline   time.Time
-	setAt      time.Time // when the deadline was last reckoned: the skew from then on is still to come off
-	renewing   bool      // prolonged, not only checked, or rechecked
-	renewAt    time.Time // when to send the next renewal; zero: never
-	longHeldAt time.Time // zero once it has been told
-	inFlight   bool
+	deadline   mono.Time
+	setAt      time.Time     // when the deadline was last reckoned: the skew from then on is still to come off
+	renewAt    mono.Time     // when to send the next renewal; zero: never
+	longHeldAt mono.Time     // zero once it has been told
 	asked      time.Duration // the time to live that the renewal in flight asks for
-	check      bool          // to be asked about at once
 	index      int           // in the heap; -1 outside
+	state      state
+	renewing   bool // prolonged, not only checked, or rechecked
+	inFlight   bool
+	check      bool // to be asked about at once
 }
 
 // next is when the watchdog must look at the entry.
-func (e *Entry[V]) next() time.Time {
+func (e *Entry[V]) next() mono.Time {
 	at := e.deadline
 	if !e.inFlight && e.check {
-		return time.Time{}
+		return 0
 	}
-	if !e.inFlight && !e.renewAt.IsZero() && e.renewAt.Before(at) {
+	if !e.inFlight && !e.renewAt.IsZero() && e.renewAt < at {
 		at = e.renewAt
 	}
-	if !e.longHeldAt.IsZero() && e.longHeldAt.Before(at) {
+	if !e.longHeldAt.IsZero() && e.longHeldAt < at {
 		at = e.longHeldAt
 	}
 	return at
@@ -56,21 +58,21 @@ func (e *Entry[V]) next() time.Time {
 
 // renewalDue reports whether to send a renewal or a check, or one so soon that
 // it may as well go with the next batch.
-func (e *Entry[V]) renewalDue(now time.Time) bool {
+func (e *Entry[V]) renewalDue(now mono.Time) bool {
 	ahead := min(tick, e.Lease/20)
-	return !e.inFlight && (e.check || !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead)))
+	return !e.inFlight && (e.check || !e.renewAt.IsZero() && e.renewAt <= now.Add(ahead))
 }
 
 // plan sets when the next renewal is sent, after something was asked at sent.
-func (e *Entry[V]) plan(sent time.Time) {
+func (e *Entry[V]) plan(sent mono.Time) {
 	every := e.RecheckEvery
-	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease).Before(e.Until)) {
+	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease) < e.Until) {
 		every = e.Lease / 3
 		if e.RecheckEvery > 0 {
 			every = min(every, e.RecheckEvery)
 		}
 	}
-	e.renewAt = time.Time{}
+	e.renewAt = 0
 	if every > 0 {
 		e.renewAt = sent.Add(every)
 	}
@@ -78,7 +80,7 @@ func (e *Entry[V]) plan(sent time.Time) {
 
 // ttl is what a renewal sent now asks for; 0 only asks whether it is held. It is
 // never less than what is left of the promise, if somebody may have shortened it.
-func (e *Entry[V]) ttl(now time.Time) time.Duration {
+func (e *Entry[V]) ttl(now mono.Time) time.Duration {
 	var ttl time.Duration
 	if e.renewing {
 		ttl = e.Lease
@@ -98,7 +100,7 @@ type entries[V any] []*Entry[V] //nolint:recvcheck // heap.Interface wants both 
 var _ heap.Interface = (*entries[int])(nil)
 
 func (h entries[V]) Len() int           { return len(h) }
-func (h entries[V]) Less(i, j int) bool { return h[i].next().Before(h[j].next()) }
+func (h entries[V]) Less(i, j int) bool { return h[i].next() < h[j].next() }
 
 func (h entries[V]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]

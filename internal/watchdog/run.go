@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // run is the watchdog's goroutine.
@@ -51,12 +53,12 @@ func (d *Watchdog[V, G]) rest() (wait time.Duration, more bool) {
 	wait = tick
 	if len(d.heap) > 0 {
 		d.idle = 0
-		wait = max(0, min(wait, time.Until(d.heap[0].next())))
+		wait = max(0, min(wait, mono.Until(d.heap[0].next())))
 	} else if d.idle++; d.idle > idleTicks {
-		d.idle, d.lookAt = 0, time.Time{}
+		d.idle, d.lookAt = 0, 0
 		return 0, false
 	}
-	d.lookAt = time.Now().Add(wait)
+	d.lookAt = mono.Now().Add(wait)
 	return wait, true
 }
 
@@ -76,18 +78,19 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 		d.awoke(now)
 	}
 	d.looked = now
+	at := mono.Of(now)
 	for len(d.heap) > 0 {
 		e := d.heap[0]
 		switch {
-		case !e.deadline.After(now):
+		case e.deadline <= at:
 			d.finish(e, lost)
 			found.lost = append(found.lost, e)
-		case !e.longHeldAt.IsZero() && !e.longHeldAt.After(now):
-			e.longHeldAt = time.Time{}
+		case !e.longHeldAt.IsZero() && e.longHeldAt <= at:
+			e.longHeldAt = 0
 			heap.Fix(&d.heap, e.index)
 			found.longHeld = append(found.longHeld, e)
-		case e.renewalDue(now):
-			e.inFlight, e.check, e.asked = true, false, e.ttl(now)
+		case e.renewalDue(at):
+			e.inFlight, e.check, e.asked = true, false, e.ttl(at)
 			heap.Fix(&d.heap, e.index)
 			group := d.config.Group(e.Value)
 			found.renew[group] = append(found.renew[group], e)
@@ -103,11 +106,11 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 // seen to again. d.mu is held.
 func (d *Watchdog[V, G]) awoke(now time.Time) {
 	for _, e := range d.heap {
-		if deadline := d.trusted(e, now); deadline.Before(e.deadline) {
+		if deadline := d.trusted(e, now); deadline < e.deadline {
 			e.deadline, e.setAt = deadline, now
 		}
 		if e.renewing || e.RecheckEvery > 0 {
-			e.renewAt = now
+			e.renewAt = mono.Of(now)
 		}
 	}
 	heap.Init(&d.heap)
@@ -144,7 +147,7 @@ func (d *Watchdog[V, G]) answered(members []*Entry[V], batch []Renewal[V], sent 
 		case e.state != watched:
 			continue
 		case err != nil && (held == nil || !held[i]):
-			e.renewAt = now.Add(pause(e.Lease))
+			e.renewAt = mono.Of(now).Add(pause(e.Lease))
 		case !held[i]:
 			d.finish(e, lost)
 			gone = append(gone, e)
@@ -153,7 +156,7 @@ func (d *Watchdog[V, G]) answered(members []*Entry[V], batch []Renewal[V], sent 
 			if ttl := batch[i].TTL; ttl > 0 {
 				d.raise(e, sent, now, ttl)
 			}
-			e.plan(d.awake(sent, sent, now))
+			e.plan(d.awake(mono.Of(sent), sent, now))
 		}
 		heap.Fix(&d.heap, e.index)
 	}

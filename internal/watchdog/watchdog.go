@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 const (
@@ -68,7 +70,7 @@ type Watchdog[V any, G comparable] struct {
 	started bool
 	stopped bool
 	looked  time.Time // until when suspensions have been noticed
-	lookAt  time.Time // when the goroutine will look next; zero: when it is woken
+	lookAt  mono.Time // when the goroutine will look next; zero: when it is woken
 	idle    int       // how many looks in a row have found no entry
 
 	wake chan struct{}   // capacity 1: look at the heap again
@@ -91,13 +93,13 @@ func wallSkew(from, to time.Time) time.Duration {
 // Trust is the deadline that follows from a call which was sent at sent, has
 // been acknowledged by now, and gave the lock a time to live of ttl. Redis'
 // clock may run 1 % faster than ours and expires keys by the millisecond.
-func (d *Watchdog[V, G]) Trust(sent, now time.Time, ttl time.Duration) time.Time {
-	return d.awake(sent, sent, now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
+func (d *Watchdog[V, G]) Trust(sent, now time.Time, ttl time.Duration) mono.Time {
+	return d.awake(mono.Of(sent), sent, now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
 }
 
 // awake returns a time, earlier by as long as the host was suspended between from
 // and to: our clock has stood still then, and the server's has not.
-func (d *Watchdog[V, G]) awake(at, from, to time.Time) time.Time {
+func (d *Watchdog[V, G]) awake(at mono.Time, from, to time.Time) mono.Time {
 	if ahead := d.skew(from, to); ahead > jump {
 		return at.Add(-ahead)
 	}
@@ -115,14 +117,14 @@ func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, r
 	}
 	e.state, e.renewing = watched, renewing
 	e.deadline, e.setAt = d.Trust(sent, now, ttl), now
-	e.longHeldAt = sent.Add(d.config.LongHeldAfter)
-	e.plan(d.awake(sent, sent, now))
+	e.longHeldAt = mono.Of(sent).Add(d.config.LongHeldAfter)
+	e.plan(d.awake(mono.Of(sent), sent, now))
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
 		d.started = true
 		d.wg.Go(d.run)
 	}
-	if d.lookAt.IsZero() || e.next().Before(d.lookAt) {
+	if d.lookAt.IsZero() || e.next() < d.lookAt {
 		d.signal()
 	}
 }
@@ -139,7 +141,7 @@ func (d *Watchdog[V, G]) Remove(e *Entry[V]) bool {
 	now := time.Now()
 	e.deadline = d.trusted(e, now)
 	d.finish(e, removed)
-	return now.Before(e.deadline)
+	return mono.Of(now) < e.deadline
 }
 
 // Acknowledge moves the deadline after a call other than the watchdog's own, which was
@@ -157,14 +159,14 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent time.Time, ttl time.Durat
 // reaches further. d.mu is held, and now was read after it was taken: no look can
 // have come in between, and the next one finds every suspension since.
 func (d *Watchdog[V, G]) raise(e *Entry[V], sent, now time.Time, ttl time.Duration) {
-	if deadline := d.Trust(sent, now, ttl); deadline.After(d.trusted(e, now)) {
+	if deadline := d.Trust(sent, now, ttl); deadline > d.trusted(e, now) {
 		e.deadline, e.setAt = deadline, now
 	}
 }
 
 // trusted is until when a watched entry may be trusted: its deadline, less the
 // time for which the host was suspended since it was reckoned. d.mu is held.
-func (d *Watchdog[V, G]) trusted(e *Entry[V], now time.Time) time.Time {
+func (d *Watchdog[V, G]) trusted(e *Entry[V], now time.Time) mono.Time {
 	return d.awake(e.deadline, e.setAt, now)
 }
 
@@ -177,8 +179,8 @@ func (d *Watchdog[V, G]) SetLease(e *Entry[V], lease time.Duration) {
 	}
 	e.Lease = lease
 	planned := e.renewAt
-	e.plan(time.Now())
-	if !planned.IsZero() && planned.Before(e.renewAt) {
+	e.plan(mono.Now())
+	if !planned.IsZero() && planned < e.renewAt {
 		e.renewAt = planned // nothing has been asked since, so it is not due later
 	}
 	heap.Fix(&d.heap, e.index)
@@ -193,9 +195,9 @@ func (d *Watchdog[V, G]) SetRenewing(e *Entry[V], on bool) {
 		return
 	}
 	e.renewing = on
-	e.plan(time.Now())
+	e.plan(mono.Now())
 	if on {
-		e.renewAt = time.Now()
+		e.renewAt = mono.Now()
 	}
 	heap.Fix(&d.heap, e.index)
 	d.signal()
@@ -215,7 +217,7 @@ func (d *Watchdog[V, G]) Check(e *Entry[V]) {
 
 // Deadline returns until when the entry may be trusted; of one that is watched no
 // more, until when it could have been.
-func (d *Watchdog[V, G]) Deadline(e *Entry[V]) time.Time {
+func (d *Watchdog[V, G]) Deadline(e *Entry[V]) mono.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched {
