@@ -86,7 +86,7 @@ func (s *ownerState) forget(why error) {
 	forgotten := len(s.holds)
 	s.holds = nil
 	s.setCount(0)
-	unknown := len(s.deferred.unknown) > 0
+	unknown := s.deferred != nil
 	s.mu.Unlock()
 	if unknown {
 		s.releaseLater()

@@ -37,7 +37,8 @@ type ownerState struct {
 	// deferred is what there is to clean up after granted acquires some of whose attempts
 	// were not answered. While the hold lasts these find another count and do nothing.
 	// After its release they could acquire or wait again, so reconcile waits for them then.
-	deferred     cleanup
+	// It is nil if there is nothing, as mostly.
+	deferred     *cleanup
 	lost         error                // why the holds are lost; nil while they are not
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
@@ -253,15 +254,21 @@ func (s *ownerState) deferCleanup(todo cleanup) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deferred = s.deferred.and(todo)
+	all := todo
+	if s.deferred != nil {
+		all = s.deferred.and(todo)
+	}
+	s.deferred = &all
 }
 
 // withDeferred returns todo with what deferCleanup has kept, and forgets that.
 func (s *ownerState) withDeferred(todo cleanup) cleanup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	todo = s.deferred.and(todo)
-	s.deferred = cleanup{}
+	if s.deferred != nil {
+		todo = s.deferred.and(todo)
+	}
+	s.deferred = nil
 	return todo
 }
 

@@ -27,15 +27,17 @@ func notQuiet(s *ownerState) error {
 // false if ctx ends first. changeSem is held.
 func awaitQuiet(ctx context.Context, s *ownerState) bool {
 	s.mu.Lock()
-	unknown := s.deferred.unknown
+	deferred := s.deferred
 	s.mu.Unlock()
-	s.kind.client.calls.Outlast(ctx, unknown)
+	if deferred != nil {
+		s.kind.client.calls.Outlast(ctx, deferred.unknown)
+	}
 	if ctx.Err() != nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deferred = cleanup{}
+	s.deferred = nil
 	return true
 }
 

@@ -30,11 +30,10 @@ type Entry[V any] struct {
 
 	// Guarded by Watchdog.mu.
 	deadline   mono.Time
-	setAt      time.Time     // when the deadline was last reckoned: the skew from then on is still to come off
-	renewAt    mono.Time     // when to send the next renewal; zero: never
-	longHeldAt mono.Time     // zero once it has been told
-	asked      time.Duration // the time to live that the renewal in flight asks for
-	index      int           // in the heap; -1 outside
+	setAt      time.Time // when the deadline was last reckoned: the skew from then on is still to come off
+	renewAt    mono.Time // when to send the next renewal; zero: never
+	longHeldAt mono.Time // zero once it has been told
+	index      int       // in the heap; -1 outside
 	state      state
 	renewing   bool // prolonged, not only checked, or rechecked
 	inFlight   bool

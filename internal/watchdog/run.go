@@ -64,13 +64,19 @@ func (d *Watchdog[V, G]) rest() (wait time.Duration, more bool) {
 
 type due[V any, G comparable] struct {
 	lost, longHeld []*Entry[V]
-	renew          map[G][]*Entry[V]
+	renew          map[G][]asked[V]
+}
+
+// asked is an entry, and the time to live that its renewal asks for.
+type asked[V any] struct {
+	entry *Entry[V]
+	ttl   time.Duration
 }
 
 // collect takes what is due off the entries: their state says afterwards that
 // it has been dealt with.
 func (d *Watchdog[V, G]) collect() due[V, G] {
-	found := due[V, G]{renew: map[G][]*Entry[V]{}}
+	found := due[V, G]{renew: map[G][]asked[V]{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -90,10 +96,10 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 			heap.Fix(&d.heap, e.index)
 			found.longHeld = append(found.longHeld, e)
 		case e.renewalDue(at):
-			e.inFlight, e.check, e.asked = true, false, e.ttl(at)
+			e.inFlight, e.check = true, false
 			heap.Fix(&d.heap, e.index)
 			group := d.config.Group(e.Value)
-			found.renew[group] = append(found.renew[group], e)
+			found.renew[group] = append(found.renew[group], asked[V]{e, e.ttl(at)})
 		default:
 			return found
 		}
@@ -117,14 +123,14 @@ func (d *Watchdog[V, G]) awoke(now time.Time) {
 }
 
 // send renews one batch, in a goroutine of its own.
-func (d *Watchdog[V, G]) send(group G, members []*Entry[V]) {
+func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 	batch := make([]Renewal[V], len(members))
 	timeout := d.config.Timeout
 	d.mu.Lock()
-	for i, e := range members {
-		batch[i] = Renewal[V]{Value: e.Value, TTL: e.asked}
+	for i, m := range members {
+		batch[i] = Renewal[V]{Value: m.entry.Value, TTL: m.ttl}
 		// A quarter of the lease leaves time to ask again.
-		timeout = min(timeout, max(e.Lease/4, time.Millisecond))
+		timeout = min(timeout, max(m.entry.Lease/4, time.Millisecond))
 	}
 	d.mu.Unlock()
 	d.wg.Go(func() {
@@ -132,16 +138,17 @@ func (d *Watchdog[V, G]) send(group G, members []*Entry[V]) {
 		defer cancel()
 		sent := time.Now()
 		held, err := d.config.Renew(ctx, group, batch)
-		d.answered(members, batch, sent, held, err)
+		d.answered(members, sent, held, err)
 	})
 }
 
 // answered puts the answer to a batch into effect.
-func (d *Watchdog[V, G]) answered(members []*Entry[V], batch []Renewal[V], sent time.Time, held []bool, err error) {
+func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, held []bool, err error) {
 	var gone []*Entry[V]
 	d.mu.Lock()
 	now := time.Now()
-	for i, e := range members {
+	for i, m := range members {
+		e := m.entry
 		e.inFlight = false
 		switch {
 		case e.state != watched:
@@ -153,8 +160,8 @@ func (d *Watchdog[V, G]) answered(members []*Entry[V], batch []Renewal[V], sent 
 			gone = append(gone, e)
 			continue
 		default:
-			if ttl := batch[i].TTL; ttl > 0 {
-				d.raise(e, sent, now, ttl)
+			if m.ttl > 0 {
+				d.raise(e, sent, now, m.ttl)
 			}
 			e.plan(d.awake(mono.Of(sent), sent, now))
 		}
