@@ -88,10 +88,10 @@ func (all owners) one() (owner Owner) {
 	return owner
 }
 
-// heldIn returns a context that says who holds each part, while h lasts.
-func (all owners) heldIn(ctx context.Context, h *Hold) context.Context {
+// contextOf returns a context that says who holds each part, while h lasts.
+func (all owners) contextOf(ctx context.Context, h *Hold) context.Context {
 	for _, part := range all {
-		ctx = heldIn(ctx, part.kind, part.owner, h) //nolint:fatcontext // one layer a part
+		ctx = &heldContext{ctx, part.kind, part.owner, h}
 	}
 	return ctx
 }

@@ -82,12 +82,11 @@ func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Ti
 func (a *acquisition) newHold() *single {
 	s := a.state
 	h := &single{
-		Hold: Hold{
-			name: s.kind.name, kind: s.kind.label, owner: s.owner, since: mono.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
-		},
-		owned: s, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
+		Hold:  Hold{since: mono.Now(), hooks: a.config.hooks, token: s.token},
+		owned: s, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
 	}
 	h.held = h
-	h.ctx, h.cancel = context.WithCancelCause(heldIn(a.caller, a.kind, s.owner, &h.Hold))
+	h.inside = heldContext{a.caller, a.kind, s.owner, &h.Hold}
+	h.ctx, h.cancel = context.WithCancelCause(&h.inside)
 	return h
 }

@@ -64,15 +64,25 @@ type ownerScope struct {
 	none  bool // there is no owner at all
 }
 
-// heldKey is where a context has the owner that holds a lock, or one of its sides: a *heldBy.
+// heldKey is where a context has who holds a lock, or one of its sides: a *heldContext.
 type heldKey struct{ *kind }
 
-// heldBy is what the context of a hold says of its lock.
-type heldBy struct {
+// heldContext is a context with who holds one lock. It is inside the context that it was
+// made from.
+type heldContext struct {
+	context.Context
+
+	kind  *kind
 	owner Owner
-	scope *ownerScope // that the hold was acquired in
-	hold  *Hold       // while it lasts; nil: in any case
-	outer *heldBy     // what the context that it was derived from says
+	hold  *Hold // while it lasts; nil: in any case
+}
+
+// Value returns who holds the lock, or what the context has that it was made from.
+func (c *heldContext) Value(key any) any {
+	if lock, ok := key.(heldKey); ok && lock.sameLock(c.kind) {
+		return c
+	}
+	return c.Context.Value(key)
 }
 
 // WithOwner returns a context whose calls belong to owner, at every lock of the
@@ -100,8 +110,13 @@ func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
 		owner, ok, _ := ownerIn(ctx, k)
 		return owner, ok
 	}
+	return scopeIn(ctx).get()
+}
+
+// scopeIn returns the use of [WithOwner] that ctx is under, or nil.
+func scopeIn(ctx context.Context) *ownerScope {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	return scope.get()
+	return scope
 }
 
 // get returns the owner of the scope, and whether it has one. A nil scope has none.
@@ -116,9 +131,8 @@ func (s *ownerScope) get() (Owner, bool) {
 // that was given back has none, though its context may live on (as WithoutCancel); one
 // that was lost has, and the error says why it was.
 func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
-	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	held, _ := ctx.Value(heldKey{k}).(*heldBy)
-	for ; held != nil && held.scope == scope; held = held.outer {
+	scope := scopeIn(ctx)
+	for held := heldIn(ctx, k); held != nil && scopeIn(held.Context) == scope; held = heldIn(held.Context, k) {
 		if held.hold == nil {
 			return held.owner, true, nil
 		}
@@ -130,27 +144,10 @@ func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 	return owner, ok, nil
 }
 
-// heldIn returns a context that says who holds the lock, for as long as hold lasts.
-func heldIn(ctx context.Context, k *kind, owner Owner, hold *Hold) context.Context {
-	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	outer, _ := ctx.Value(heldKey{k}).(*heldBy)
-	return &heldContext{ctx, k, heldBy{owner, scope, hold, outer}}
-}
-
-// heldContext is a context with who holds one lock.
-type heldContext struct {
-	context.Context
-
-	kind *kind
-	held heldBy
-}
-
-// Value returns who holds the lock, or what the context has that it was made from.
-func (c *heldContext) Value(key any) any {
-	if lock, ok := key.(heldKey); ok && lock.sameLock(c.kind) {
-		return &c.held
-	}
-	return c.Context.Value(key)
+// heldIn returns the innermost context around ctx that says who holds the lock, or nil.
+func heldIn(ctx context.Context, k *kind) *heldContext {
+	held, _ := ctx.Value(heldKey{k}).(*heldContext)
+	return held
 }
 
 // ownerFor returns the owner of a Lock under ctx: the one that ctx has, or a new

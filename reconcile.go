@@ -257,19 +257,19 @@ func repeat(k *kind, owner Owner, op string, end mono.Time, next func() script.R
 // evict gives back every hold of the owner because the client closes.
 func (s *ownerState) evict() {
 	s.mu.Lock()
-	evicted := len(s.holds)
+	n := len(s.holds)
 	for _, h := range s.holds {
-		h.ended = ending{"it was given back then", ErrClosed}
+		h.ended = evicted
 		h.cancel(ErrClosed)
 	}
 	s.holds = nil
 	s.endWatch()
 	s.mu.Unlock()
-	if evicted == 0 {
+	if n == 0 {
 		return
 	}
 	s.releaseLater()
-	for range evicted {
+	for range n {
 		s.unref() // each hold had one
 	}
 }

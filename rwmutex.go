@@ -129,11 +129,11 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	if err := write.alive(); err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
+	h.owned.mu.Lock()
 	fixed := h.fixed
-	h.mu.Unlock()
+	h.owned.mu.Unlock()
 	c := m.kind.client
-	read, err := acquire(heldIn(h.caller, &m.kind, write.owner, write), &m.reader.kind, lockConfig{
+	read, err := acquire(&heldContext{h.inside.Context, &m.kind, h.inside.owner, write}, &m.reader.kind, lockConfig{
 		lease: h.lease, fixed: fixed, oneTry: true, writes: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
@@ -144,7 +144,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 		// Another may have written between the loss and the read hold.
 		return nil, errors.Join(err, read.Unlock())
 	case err != nil:
-		c.failed(&m.kind, write.owner, err)
+		c.failed(&m.kind, h.inside.owner, err)
 	}
 	return read, nil
 }

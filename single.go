@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/mono"
@@ -15,11 +16,18 @@ type single struct {
 	Hold
 
 	owned        *ownerState
-	caller       context.Context //nolint:containedctx // what Lock was called with
-	lease        time.Duration   // that it was acquired with
-	fixed        bool            // the watchdog does not renew for it; guarded by mu
-	lastDeadline mono.Time       // that a lost hold had; guarded by mu
+	inside       heldContext   // what its context is derived from, and that from what Lock was called with
+	lease        time.Duration // that it was acquired with
+	fixed        bool          // the watchdog does not renew for it; guarded by mu
+	lastDeadline mono.Time     // that a lost hold had; guarded by mu
 }
+
+func (h *single) identity() identity {
+	s := h.owned
+	return identity{s.kind.name, s.kind.label, s.owner}
+}
+
+func (h *single) mutex() *sync.Mutex { return &h.owned.mu }
 
 func (h *single) client() *Client { return h.owned.kind.client }
 
@@ -37,7 +45,7 @@ func (h *single) deadline() mono.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.ended != ending{}:
+	case h.ended != nil:
 		return 0
 	case h.lost != nil:
 		return h.lastDeadline
@@ -64,7 +72,7 @@ func (h *single) extendable(d time.Duration) (*entry, error) {
 		return nil, err
 	}
 	if !s.until.IsZero() && mono.Now().Add(d) > s.until {
-		return nil, h.client().beyondMaxHold(h.name)
+		return nil, h.client().beyondMaxHold(s.kind.name)
 	}
 	return s.entry, nil
 }
@@ -82,7 +90,7 @@ func (h *single) renew(ctx context.Context, entry *entry, d time.Duration) error
 	}
 	count, err := s.renewed(res.Reply, 0, res.Sent)
 	if err != nil {
-		return &BackendError{Op: "renew", Name: h.name, MayHaveRun: true, Err: err}
+		return &BackendError{Op: "renew", Name: s.kind.name, MayHaveRun: true, Err: err}
 	}
 	if count == 0 {
 		s.lose(entry, watchdog.NotHeld)
@@ -163,7 +171,7 @@ func (h *single) leave() (deadline mono.Time, held bool, lost, err error) {
 	if err := h.hasEnded(); err != nil {
 		return 0, false, nil, err
 	}
-	h.ended = ending{"this hold was unlocked before", ErrNotHeld}
+	h.ended = unlocked
 	if !s.drop(h) { // it was lost, and its key has gone
 		return 0, false, h.lost, nil
 	}
@@ -229,10 +237,10 @@ func (h *single) endUnreleased() (keyEnd mono.Time, err error) {
 		return 0, err
 	}
 	if len(s.holds) != 1 || s.count != 1 {
-		return 0, problem(h.name, "its owner has nested holds", ErrReentrant)
+		return 0, problem(s.kind.name, "its owner has nested holds", ErrReentrant)
 	}
 	if mono.Now() < s.retainedUntil {
-		return 0, problem(h.name, "MinHold keeps it", ErrInvalid)
+		return 0, problem(s.kind.name, "MinHold keeps it", ErrInvalid)
 	}
 	if !s.endWatch() { // the watchdog was about to say so
 		s.mu.Unlock()
@@ -240,7 +248,7 @@ func (h *single) endUnreleased() (keyEnd mono.Time, err error) {
 		s.mu.Lock()
 		return 0, h.state()
 	}
-	h.ended = ending{"this hold was detached", ErrNotHeld}
+	h.ended = detached
 	s.drop(h)
 	s.setCount(0)
 	h.cancel(nil)
