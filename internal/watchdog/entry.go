@@ -30,10 +30,10 @@ type Entry[V any] struct {
 
 	// Guarded by Watchdog.mu.
 	deadline   mono.Time
-	setAt      time.Time // when the deadline was last reckoned: the skew from then on is still to come off
-	renewAt    mono.Time // when to send the next renewal; zero: never
-	longHeldAt mono.Time // zero once it has been told
-	index      int       // in the heap; -1 outside
+	lead       time.Duration // of the wall clock when the deadline was last reckoned: what has come to it since is still to come off
+	renewAt    mono.Time     // when to send the next renewal; zero: never
+	longHeldAt mono.Time     // zero once it has been told
+	index      int           // in the heap; -1 outside
 	state      state
 	renewing   bool // prolonged, not only checked, or rechecked
 	inFlight   bool
@@ -94,7 +94,7 @@ func (e *Entry[V]) ttl(now mono.Time) time.Duration {
 }
 
 // entries is the heap: what is due first comes first.
-type entries[V any] []*Entry[V] //nolint:recvcheck // heap.Interface wants both kinds of receivers
+type entries[V any] []*Entry[V]
 
 var _ heap.Interface = (*entries[int])(nil)
 

@@ -80,10 +80,11 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if d.skew(d.looked, now) > jump {
+	lead := d.lead(now)
+	if lead-d.looked > jump {
 		d.awoke(now)
 	}
-	d.looked = now
+	d.looked = lead
 	at := mono.Of(now)
 	for len(d.heap) > 0 {
 		e := d.heap[0]
@@ -113,7 +114,7 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 func (d *Watchdog[V, G]) awoke(now time.Time) {
 	for _, e := range d.heap {
 		if deadline := d.trusted(e, now); deadline < e.deadline {
-			e.deadline, e.setAt = deadline, now
+			e.deadline, e.lead = deadline, d.lead(now)
 		}
 		if e.renewing || e.RecheckEvery > 0 {
 			e.renewAt = mono.Of(now)
@@ -163,7 +164,7 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, held []boo
 			if m.ttl > 0 {
 				d.raise(e, sent, now, m.ttl)
 			}
-			e.plan(d.awake(mono.Of(sent), sent, now))
+			e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
 		}
 		heap.Fix(&d.heap, e.index)
 	}

@@ -16,7 +16,7 @@ import (
 // clock goes on.
 type host struct {
 	mu   sync.Mutex
-	next time.Duration // the length of the suspension after the next look at the clocks
+	next time.Duration // the length of the suspension after the next look at both clocks
 	from time.Time     // when it was suspended; zero: not yet
 	by   time.Duration // for how long
 }
@@ -24,7 +24,7 @@ type host struct {
 // suspended makes the watchdog see the host's clocks.
 func suspended(d *dog) *host {
 	h := &host{}
-	d.skew = h.skew
+	d.lead = h.lead
 	return h
 }
 
@@ -35,7 +35,7 @@ func (h *host) at(from time.Time, by time.Duration) {
 	h.from, h.by = from, by
 }
 
-// soon suspends the host right after the next time that the watchdog compares the
+// soon suspends the host right after the next time that the watchdog looks at both
 // clocks, which it does when it reckons a deadline.
 func (h *host) soon(by time.Duration) {
 	h.mu.Lock()
@@ -43,15 +43,15 @@ func (h *host) soon(by time.Duration) {
 	h.next = by
 }
 
-func (h *host) skew(from, to time.Time) time.Duration {
+func (h *host) lead(at time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	skew := h.ahead(to) - h.ahead(from)
+	lead := h.ahead(at)
 	if h.next > 0 {
 		time.Sleep(time.Millisecond)
 		h.from, h.by, h.next = time.Now(), h.next, 0
 	}
-	return skew
+	return lead
 }
 
 // ahead is how far the wall clock has run ahead at a moment. h.mu is held.
@@ -232,4 +232,12 @@ func TestAnotherLease(t *testing.T) {
 		}
 		d.Remove(e)
 	})
+}
+
+// The wall clock's lead stays the same while it goes as far as the monotonic one.
+func TestWallLead(t *testing.T) {
+	now := time.Now()
+	if got := wallLead(now.Add(time.Hour)) - wallLead(now); got != 0 {
+		t.Errorf("both clocks went on for an hour, and the lead changed by %v", got)
+	}
 }

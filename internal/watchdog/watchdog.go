@@ -63,15 +63,15 @@ type Config[V any, G comparable] struct {
 // Watchdog watches entries with values of type V, in groups of type G. Use [New].
 type Watchdog[V any, G comparable] struct {
 	config Config[V, G]
-	skew   func(from, to time.Time) time.Duration // replaced by tests
+	lead   func(at time.Time) time.Duration // replaced by tests
 
 	mu      sync.Mutex
 	heap    entries[V]
 	started bool
 	stopped bool
-	looked  time.Time // until when suspensions have been noticed
-	lookAt  mono.Time // when the goroutine will look next; zero: when it is woken
-	idle    int       // how many looks in a row have found no entry
+	looked  time.Duration // the wall clock's lead when suspensions were last looked for
+	lookAt  mono.Time     // when the goroutine will look next; zero: when it is woken
+	idle    int           // how many looks in a row have found no entry
 
 	wake chan struct{}   // capacity 1: look at the heap again
 	ctx  context.Context // ends with Stop
@@ -81,27 +81,29 @@ type Watchdog[V any, G comparable] struct {
 
 // New returns a watchdog without entries and without a goroutine.
 func New[V any, G comparable](config Config[V, G]) *Watchdog[V, G] {
-	ctx, stop := context.WithCancel(context.Background())
-	return &Watchdog[V, G]{config: config, skew: wallSkew, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
+	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
+	return &Watchdog[V, G]{config: config, lead: wallLead, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
 }
 
-// wallSkew is by how much the wall clock went further than the monotonic one.
-func wallSkew(from, to time.Time) time.Duration {
-	return to.Round(0).Sub(from.Round(0)) - to.Sub(from)
+// wallLead is by how much the wall clock has gone further than the monotonic one since the
+// program's start.
+func wallLead(at time.Time) time.Duration {
+	return time.Duration(at.UnixNano()) - time.Duration(mono.Of(at))
 }
 
 // Trust is the deadline that follows from a call which was sent at sent, has
 // been acknowledged by now, and gave the lock a time to live of ttl. Redis'
 // clock may run 1 % faster than ours and expires keys by the millisecond.
 func (d *Watchdog[V, G]) Trust(sent, now time.Time, ttl time.Duration) mono.Time {
-	return d.awake(mono.Of(sent), sent, now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
+	return d.awake(mono.Of(sent), d.lead(sent), now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
 }
 
-// awake returns a time, earlier by as long as the host was suspended between from
-// and to: our clock has stood still then, and the server's has not.
-func (d *Watchdog[V, G]) awake(at mono.Time, from, to time.Time) mono.Time {
-	if ahead := d.skew(from, to); ahead > jump {
-		return at.Add(-ahead)
+// awake returns a time, earlier by as long as the host was suspended between a moment at
+// which the wall clock had that lead and now: our clock has stood still then, and the
+// server's has not.
+func (d *Watchdog[V, G]) awake(at mono.Time, lead time.Duration, now time.Time) mono.Time {
+	if suspended := d.lead(now) - lead; suspended > jump {
+		return at.Add(-suspended)
 	}
 	return at
 }
@@ -113,12 +115,12 @@ func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, r
 	defer d.mu.Unlock()
 	now := time.Now()
 	if len(d.heap) == 0 {
-		d.looked = now // a suspension before that concerns nobody
+		d.looked = d.lead(now) // a suspension before that concerns nobody
 	}
 	e.state, e.renewing = watched, renewing
-	e.deadline, e.setAt = d.Trust(sent, now, ttl), now
+	e.deadline, e.lead = d.Trust(sent, now, ttl), d.lead(now)
 	e.longHeldAt = mono.Of(sent).Add(d.config.LongHeldAfter)
-	e.plan(d.awake(mono.Of(sent), sent, now))
+	e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
 		d.started = true
@@ -160,14 +162,14 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent time.Time, ttl time.Durat
 // have come in between, and the next one finds every suspension since.
 func (d *Watchdog[V, G]) raise(e *Entry[V], sent, now time.Time, ttl time.Duration) {
 	if deadline := d.Trust(sent, now, ttl); deadline > d.trusted(e, now) {
-		e.deadline, e.setAt = deadline, now
+		e.deadline, e.lead = deadline, d.lead(now)
 	}
 }
 
 // trusted is until when a watched entry may be trusted: its deadline, less the
 // time for which the host was suspended since it was reckoned. d.mu is held.
 func (d *Watchdog[V, G]) trusted(e *Entry[V], now time.Time) mono.Time {
-	return d.awake(e.deadline, e.setAt, now)
+	return d.awake(e.deadline, e.lead, now)
 }
 
 // SetLease has the renewals from now on ask for another lease. The deadline stands.

@@ -40,13 +40,12 @@ func allHeld(_ context.Context, batch []Renewal[ward]) ([]bool, error) {
 // suspend has the wall clock, from a moment on, run so far ahead of the monotonic
 // one, as it does when the host was suspended then.
 func suspend(d *dog, from time.Time, by time.Duration) {
-	ahead := func(at time.Time) time.Duration {
+	d.lead = func(at time.Time) time.Duration {
 		if at.Before(from) {
 			return 0
 		}
 		return by
 	}
-	d.skew = func(from, to time.Time) time.Duration { return ahead(to) - ahead(from) }
 }
 
 func newDog(t *testing.T, s *server) *dog {
