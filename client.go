@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,7 @@ type Client struct {
 	drain, close, die       context.CancelFunc
 	numbers                 atomic.Int64 // the last owner's
 	mu                      sync.Mutex
-	states                  map[ownerStateKey]*ownerState // guarded by mu
+	states                  ownerStates // guarded by mu
 	detached                retiredOwners
 }
 
@@ -57,7 +58,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		driver: d,
 		config: config{lease: DefaultLease, timeout: DefaultTimeout},
 		id:     newUUID(),
-		states: map[ownerStateKey]*ownerState{},
+		states: newOwnerStates(),
 	}
 	for _, option := range options {
 		if option == nil {
@@ -120,10 +121,7 @@ func (c *Client) Close() error {
 	c.drain()
 	c.close()
 	c.mu.Lock()
-	held := make([]*ownerState, 0, len(c.states))
-	for _, s := range c.states {
-		held = append(held, s)
-	}
+	held := slices.Collect(c.states.each())
 	c.mu.Unlock()
 	for _, s := range held {
 		s.evict()
@@ -176,7 +174,7 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 func (c *Client) live() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.states {
+	for s := range c.states.each() {
 		s.mu.Lock()
 		if s.lost == nil {
 			n += len(s.holds)

@@ -86,7 +86,7 @@ func (a *acquisition) newHold() *single {
 		owned: s, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
 	}
 	h.held = h
-	h.inside = heldContext{a.caller, a.kind, s.owner, &h.Hold}
+	h.inside = heldContext{a.caller, &s.ownerOf, &h.Hold}
 	h.ctx, h.cancel = context.WithCancelCause(&h.inside)
 	return h
 }

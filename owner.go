@@ -72,9 +72,15 @@ type heldKey struct{ *kind }
 type heldContext struct {
 	context.Context
 
+	*ownerOf
+
+	hold *Hold // while it lasts; nil: in any case
+}
+
+// ownerOf is who holds a lock, or is to hold it.
+type ownerOf struct {
 	kind  *kind
 	owner Owner
-	hold  *Hold // while it lasts; nil: in any case
 }
 
 // Value returns who holds the lock, or what the context has that it was made from.

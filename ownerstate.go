@@ -16,8 +16,7 @@ import (
 // being with the owner's first call and goes when nobody needs it; docs/architecture.md draws
 // its states.
 type ownerState struct {
-	kind  *kind
-	owner Owner
+	ownerOf
 
 	// changeSem is a semaphore of one. Whoever asks Redis for a change on behalf of this
 	// owner at this lock takes it, and keeps it until it is known what came of that. So
@@ -59,22 +58,17 @@ type ownerState struct {
 // entry is what the watchdog has of a run of holds.
 type entry = watchdog.Entry[*ownerState]
 
-type ownerStateKey struct {
-	name, class string
-	owner       Owner
-}
-
 // stateOf returns the owner's state at a lock, and makes it if need be. Each
 // call is paired with one of unref.
 func stateOf(k *kind, owner Owner) *ownerState {
-	c, key := k.client, ownerStateKey{k.name, k.class, owner}
+	c := k.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.states[key]
+	s := c.states.get(ownerStateKey{k.name, k.class, owner})
 	if s == nil {
-		s = &ownerState{kind: k, owner: owner}
+		s = &ownerState{ownerOf: ownerOf{k, owner}}
 		s.holds = s.one[:0]
-		c.states[key] = s
+		c.states.add(s)
 	}
 	s.refs++
 	return s
@@ -86,12 +80,14 @@ func (s *ownerState) onOtherSide() *ownerState {
 	c := s.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	side := c.states[ownerStateKey{s.kind.name, s.kind.otherSide, s.owner}]
+	side := c.states.get(ownerStateKey{s.kind.name, s.kind.otherSide, s.owner})
 	if side != nil {
 		side.refs++
 	}
 	return side
 }
+
+func (s *ownerState) key() ownerStateKey { return ownerStateKey{s.kind.name, s.kind.class, s.owner} }
 
 func (s *ownerState) ref() {
 	c := s.kind.client
@@ -105,7 +101,7 @@ func (s *ownerState) unref() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.refs--; s.refs == 0 {
-		delete(c.states, ownerStateKey{s.kind.name, s.kind.class, s.owner})
+		c.states.remove(s)
 	}
 }
 

@@ -127,7 +127,7 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 
 // adoptWithoutHooks is adopt up to the hooks; see [acquireWithoutHooks].
 func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold, error) {
-	a, err := enter(&heldContext{ctx, k, k.client.NewOwner(), nil}, k, config)
+	a, err := enter(&heldContext{ctx, &ownerOf{k, k.client.NewOwner()}, nil}, k, config)
 	if err != nil {
 		return nil, err
 	}
