@@ -102,10 +102,15 @@ func (s *ownerState) listen(entry *entry) {
 	defer s.mu.Unlock()
 	channel := cmp.Or(s.kind.holderChannel, s.kind.requests.Channel(s.owner.String()))
 	if s.entry == entry && s.subscription == nil && channel != "" {
-		watch := s.kind.client.watchdog
-		s.subscription = s.kind.client.hub.Join(channel, func() { watch.Check(entry) })
+		s.subscription = s.kind.client.hub.Join(channel, doubted{entry})
 	}
 }
+
+// doubted is a run of holds that has to be checked when its channel says something.
+type doubted struct{ *entry }
+
+// Notify is called by the hub.
+func (d doubted) Notify() { d.Value.kind.client.watchdog.Check(d.entry) }
 
 // endWatch ends renewal and listening, and reports whether the holds could be
 // trusted until now. s.mu is held.

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/list"
 )
 
 // Hub shares one listener. Use [New].
@@ -12,63 +11,73 @@ type Hub struct {
 	listener driver.Listener
 
 	mu       sync.Mutex
-	channels map[string]*channel
+	channels map[string]*Subscription // one of each channel's
 }
 
-// channel is one that somebody has subscribed to.
-type channel struct {
-	hub           *Hub
-	name          string
-	confirmed     bool
-	subscriptions list.List[*Subscription]
-}
+// Party is told that something may have changed.
+type Party interface{ Notify() }
+
+// Func is a function as a [Party].
+type Func func()
+
+// Notify calls the function.
+func (f Func) Notify() { f() }
 
 // Subscription is one party's interest in a channel.
 type Subscription struct {
-	channel *channel
-	notify  func()
+	hub   *Hub
+	name  string
+	party Party
 
-	node list.Node[*Subscription] // of the channel
+	// The subscriptions of a channel are a ring. These are nil after Leave.
+	prev, next *Subscription
+	confirmed  bool // the server has confirmed that the channel is subscribed to
 }
 
 // New returns a hub on a listener of its own, which listen makes.
 func New(listen func(sink func(driver.Event)) driver.Listener) *Hub {
-	h := &Hub{channels: map[string]*channel{}}
+	h := &Hub{channels: map[string]*Subscription{}}
 	h.listener = listen(h.deliver)
 	return h
 }
 
-// Join subscribes to a channel. notify is called for every message and every
+// Join subscribes to a channel. The party is notified of every message and every
 // confirmed subscription, and at once if the channel is subscribed already:
 // what has happened until then is not known to the one who joins.
-func (h *Hub) Join(name string, notify func()) *Subscription {
+func (h *Hub) Join(name string, party Party) *Subscription {
+	s := &Subscription{hub: h, name: name, party: party}
+	s.prev, s.next = s, s
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := h.channels[name]
-	if ch == nil {
-		ch = &channel{hub: h, name: name}
-		h.channels[name] = ch
+	first := h.channels[name]
+	if first == nil {
+		h.channels[name] = s
 		h.listener.Subscribe(name)
+		return s
 	}
-	s := &Subscription{channel: ch, notify: notify}
-	s.node.Value = s
-	ch.subscriptions.InsertAfter(&s.node, ch.subscriptions.Last())
-	if ch.confirmed {
-		notify()
+	s.prev, s.next, s.confirmed = first.prev, first, first.confirmed
+	s.prev.next, s.next.prev = s, s
+	if s.confirmed {
+		party.Notify()
 	}
 	return s
 }
 
 // Leave ends the subscription. Leaving twice is leaving once.
 func (s *Subscription) Leave() {
-	ch, h := s.channel, s.channel.hub
+	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch.subscriptions.Remove(&s.node)
-	if ch.subscriptions.Len() == 0 && h.channels[ch.name] == ch {
-		delete(h.channels, ch.name)
-		h.listener.Unsubscribe(ch.name)
+	switch s.next {
+	case nil: // it has left before
+	case s:
+		delete(h.channels, s.name)
+		h.listener.Unsubscribe(s.name)
+	default:
+		s.prev.next, s.next.prev = s.next, s.prev
+		h.channels[s.name] = s.next
 	}
+	s.prev, s.next = nil, nil
 }
 
 // Close closes the listener. Nobody is notified afterwards.
@@ -77,14 +86,12 @@ func (h *Hub) Close() { h.listener.Close() }
 func (h *Hub) deliver(e driver.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := h.channels[e.Channel]
-	if ch == nil {
-		return
-	}
-	if e.Kind == driver.Subscribed {
-		ch.confirmed = true
-	}
-	for n := ch.subscriptions.First(); n != nil; n = n.Next() {
-		n.Value.notify()
+	first := h.channels[e.Channel]
+	for s := first; s != nil; {
+		s.confirmed = s.confirmed || e.Kind == driver.Subscribed
+		s.party.Notify()
+		if s = s.next; s == first {
+			return
+		}
 	}
 }
