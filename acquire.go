@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -51,7 +52,7 @@ func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 
 // tellRefused tells the hooks of an acquire that has failed.
 func tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, err error) {
-	e := Event{Name: k.name, Kind: k.label(), Waited: time.Since(started), Err: err}
+	e := Event{Name: k.name, Kind: k.label, Waited: time.Since(started), Err: err}
 	k.client.config.hooks.tell(ctx, onRefuse, e)
 	own.tell(ctx, onRefuse, e)
 }
@@ -76,7 +77,7 @@ func (a *acquisition) tellWaiting(ahead int) {
 	a.toldWaiting = true
 	if hooks := a.config.hooks; hooks.want(onWait) {
 		a.client.tasks.Uncounted(func() {
-			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label(), Ahead: ahead})
+			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
 		})
 	}
 }
@@ -319,7 +320,7 @@ func (a *acquisition) fitLease() error {
 	if len(s.holds) == 0 || s.until.IsZero() {
 		return nil
 	}
-	left := time.Until(s.until).Truncate(time.Millisecond)
+	left := mono.Until(s.until).Truncate(time.Millisecond)
 	switch {
 	case left >= a.lease:
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,7 @@ type Client struct {
 	id     string // the UUID in front of every owner's number
 
 	calls    *call.Caller
-	watchdog *watchdog.Watchdog
+	watchdog *watchdog.Watchdog[*ownerState, group]
 	hub      *wakeup.Hub
 	queues   *waitqueue.Queues
 	tasks    tasks.Group // calls of users, and the goroutines of the client
@@ -42,7 +43,7 @@ type Client struct {
 	drain, close, die       context.CancelFunc
 	numbers                 atomic.Int64 // the last owner's
 	mu                      sync.Mutex
-	states                  map[ownerStateKey]*ownerState // guarded by mu
+	states                  ownerStates // guarded by mu
 	detached                retiredOwners
 }
 
@@ -57,7 +58,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		driver: d,
 		config: config{lease: DefaultLease, timeout: DefaultTimeout},
 		id:     newUUID(),
-		states: map[ownerStateKey]*ownerState{},
+		states: newOwnerStates(),
 	}
 	for _, option := range options {
 		if option == nil {
@@ -81,12 +82,12 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		Driver: d, Tasks: &c.tasks, Life: c.life, Closing: c.closing,
 		Timeout: c.config.timeout, Replicas: c.config.replicas, AckTimeout: c.config.ackTimeout,
 	})
-	c.watchdog = watchdog.New(watchdog.Config{
-		Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
+	c.watchdog = watchdog.New(watchdog.Config[*ownerState, group]{
+		Group: groupOf, Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: c.config.timeout / 3, Margin: c.config.margin,
 	})
 	c.hub = wakeup.New(d.Listen)
-	c.queues = waitqueue.New(func(channel string, notify func()) func() { return c.hub.Join(channel, notify).Leave })
+	c.queues = waitqueue.New(func(channel string, notify func()) func() { return c.hub.Join(channel, wakeup.Func(notify)).Leave })
 	return c, nil
 }
 
@@ -120,10 +121,7 @@ func (c *Client) Close() error {
 	c.drain()
 	c.close()
 	c.mu.Lock()
-	held := make([]*ownerState, 0, len(c.states))
-	for _, s := range c.states {
-		held = append(held, s)
-	}
+	held := slices.Collect(c.states.each())
 	c.mu.Unlock()
 	for _, s := range held {
 		s.evict()
@@ -176,7 +174,7 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 func (c *Client) live() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.states {
+	for s := range c.states.each() {
 		s.mu.Lock()
 		if s.lost == nil {
 			n += len(s.holds)
@@ -214,7 +212,7 @@ func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), c
 
 // failed tells the hooks about a failure in the background, from a task.
 func (c *Client) failed(k *kind, owner Owner, err error) {
-	e := Event{Name: k.name, Kind: k.label(), Owner: owner, Err: err}
+	e := Event{Name: k.name, Kind: k.label, Owner: owner, Err: err}
 	c.tasks.Uncounted(func() { c.config.hooks.tell(context.Background(), onError, e) })
 }
 

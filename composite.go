@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // composite is a hold of several locks: the holds of its parts, of which enough have to
@@ -23,20 +24,21 @@ import (
 type composite struct {
 	*Hold
 
+	what identity
 	of   int // how many parts there are
 	need int // how many of them have to live
 
 	// changed receives when a part was acquired, or could not be.
 	changed chan struct{}
 
-	ownMu         sync.Mutex // Hold.mu points to it
+	mu            sync.Mutex // guards what follows, and how the hold has ended
 	firstClient   *Client    // of the first part: its tasks count the composite's goroutines
 	members       []*member
 	live          int     // how many of them live
 	missed        []error // why the others could not be acquired, or ended
 	handedOut     bool    // to the caller
 	minHold       time.Duration
-	retainedUntil time.Time     // until when others do not get the parts; zero until it is handed out
+	retainedUntil mono.Time     // until when others do not get the parts; zero until it is handed out
 	lease         time.Duration // that all parts have been set to; 0 if they have not
 }
 
@@ -52,13 +54,18 @@ type member struct {
 // it ends their acquiring, too. Client is that of the first part, if it is known.
 func newComposite(ctx context.Context, name, kind string, client *Client, owners owners, of, need int, config lockConfig) *composite {
 	c := &composite{
-		Hold: &Hold{name: name, kind: kind, owner: owners.one(), since: time.Now(), hooks: config.hooks},
+		Hold: &Hold{since: mono.Now(), hooks: config.hooks},
+		what: identity{name, kind, owners.one()},
 		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client, minHold: config.minHold,
 	}
-	c.held, c.mu = c, &c.ownMu
-	c.ctx, c.cancel = context.WithCancelCause(owners.heldIn(ctx, c.Hold))
+	c.held = c
+	c.ctx, c.cancel = context.WithCancelCause(owners.contextOf(ctx, c.Hold))
 	return c
 }
+
+func (c *composite) identity() identity { return c.what }
+
+func (c *composite) mutex() *sync.Mutex { return &c.mu }
 
 func (c *composite) parts() []*Hold { return c.holds(false) }
 
@@ -158,11 +165,11 @@ func (c *composite) checkQuorum(why error) {
 		return
 	}
 	if errors.Is(why, ErrClosed) {
-		c.lost = problem(c.name, "a part was given back then", ErrClosed)
+		c.lost = problem(c.what.name, "a part was given back then", ErrClosed)
 		c.cancel(ErrClosed)
 		return
 	}
-	c.lost = &LostError{Name: c.name, Reason: LostParts, Err: c.reason(why)}
+	c.lost = &LostError{Name: c.what.name, Reason: LostParts, Err: c.reason(why)}
 	c.cancel(c.lost)
 	if lost := c.lost; c.handedOut {
 		tasks := &c.firstClient.tasks
@@ -182,7 +189,7 @@ func (c *composite) reason(why error) error {
 func (c *composite) handOut(started time.Time) bool {
 	c.mu.Lock()
 	c.handedOut = c.live >= c.need && c.state() == nil
-	c.since = time.Now()
+	c.since = mono.Now()
 	handedOut := c.handedOut
 	if handedOut && c.minHold > 0 {
 		c.retainedUntil = c.since.Add(c.minHold)
@@ -196,15 +203,15 @@ func (c *composite) handOut(started time.Time) bool {
 }
 
 // retention is until when others do not get the parts; zero if they may at once.
-func (c *composite) retention() time.Time {
+func (c *composite) retention() mono.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.retainedUntil
 }
 
-func (c *composite) retainUntil(end time.Time) {
+func (c *composite) retainUntil(end mono.Time) {
 	c.mu.Lock()
-	c.retainedUntil = later(c.retainedUntil, end) // for a part that joins from now on
+	c.retainedUntil = max(c.retainedUntil, end) // for a part that joins from now on
 	c.mu.Unlock()
 	for _, part := range c.holds(false) {
 		part.held.retainUntil(end)
@@ -213,23 +220,22 @@ func (c *composite) retainUntil(end time.Time) {
 
 // deadline is until when enough parts live as things stand. Of a lost hold it is
 // until when they would have.
-func (c *composite) deadline() time.Time {
+func (c *composite) deadline() mono.Time {
 	c.mu.Lock()
-	ended, lost := c.ended != ending{}, c.lost != nil
+	ended, lost := c.ended != nil, c.lost != nil
 	c.mu.Unlock()
 	if ended {
-		return time.Time{}
+		return 0
 	}
 	parts := c.holds(!lost)
-	deadlines := make([]time.Time, len(parts))
+	deadlines := make([]mono.Time, len(parts))
 	for i, part := range parts {
-		deadlines[i] = part.Deadline()
+		deadlines[i] = part.held.deadline()
 	}
-	slices.SortFunc(deadlines, func(x, y time.Time) int { return y.Compare(x) })
 	if len(deadlines) < c.need { // it is being lost at this moment
-		return time.Now()
+		return mono.Now()
 	}
-	return deadlines[c.need-1]
+	return enough(deadlines, c.need)
 }
 
 func (c *composite) extend(ctx context.Context, d time.Duration) error {
@@ -252,7 +258,7 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 
 // unlock gives the parts back side by side, each whatever comes of the others.
 func (c *composite) unlock() error {
-	lost, err := c.end("this hold was unlocked before", nil)
+	lost, err := c.end(unlocked, nil)
 	if err != nil {
 		return err
 	}
@@ -274,13 +280,13 @@ func (c *composite) unlock() error {
 
 // end ends the hold, and returns why it was lost before if it was; or why it has
 // ended before.
-func (c *composite) end(sentence string, cause error) (lost, err error) {
+func (c *composite) end(how *ending, cause error) (lost, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.hasEnded(); err != nil {
 		return nil, err
 	}
-	c.ended = ending{sentence, ErrNotHeld}
+	c.ended = how
 	c.cancel(cause)
 	return c.lost, nil
 }
@@ -298,7 +304,7 @@ func (c *composite) abandon() {
 // until ctx ends; the rest goes on in the background, and so does what Redis has
 // not answered to.
 func (c *composite) rollback(ctx context.Context) {
-	if _, err := c.end("too few of its parts could be acquired", ErrNotHeld); err != nil {
+	if _, err := c.end(rolledBack, ErrNotHeld); err != nil {
 		return
 	}
 	parts := c.holds(false)
@@ -329,7 +335,7 @@ func (c *composite) fixLease(ctx context.Context, lease time.Duration) error {
 }
 
 func (c *composite) detach() (Owner, error) {
-	return Owner{}, problem(c.name, "each of its parts has an owner", ErrInvalid)
+	return Owner{}, problem(c.what.name, "each of its parts has an owner", ErrInvalid)
 }
 
 // sideBySide does something with every part at the same time, and returns the
@@ -378,7 +384,7 @@ func (c *composite) failure() error {
 		failed = append(failed, fmt.Errorf("%d of them: %w", silent, call.ErrNoAnswer))
 	}
 	return &BackendError{
-		Op: opAcquire, Name: c.name, MayHaveRun: ran,
+		Op: opAcquire, Name: c.what.name, MayHaveRun: ran,
 		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", c.live, c.of, c.need, errors.Join(failed...)),
 	}
 }

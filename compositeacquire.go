@@ -72,11 +72,6 @@ func (a *compositeAcquire) own(kinds []*kind) error {
 // owners are those of each part.
 type owners []ownerOf
 
-type ownerOf struct {
-	kind  *kind
-	owner Owner
-}
-
 // one returns the owner of all parts; the zero Owner if they have several.
 func (all owners) one() (owner Owner) {
 	for i, part := range all {
@@ -88,10 +83,10 @@ func (all owners) one() (owner Owner) {
 	return owner
 }
 
-// heldIn returns a context that says who holds each part, while h lasts.
-func (all owners) heldIn(ctx context.Context, h *Hold) context.Context {
-	for _, part := range all {
-		ctx = heldIn(ctx, part.kind, part.owner, h) //nolint:fatcontext // one layer a part
+// contextOf returns a context that says who holds each part, while h lasts.
+func (all owners) contextOf(ctx context.Context, h *Hold) context.Context {
+	for i := range all {
+		ctx = &heldContext{ctx, &all[i], h} //nolint:fatcontext // one layer a part
 	}
 	return ctx
 }

@@ -31,5 +31,7 @@ import "github.com/holdfast-go/holdfast/internal/protocol"
 // [NonReentrant] getNonReentrantFairLock.
 func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	config := kindOptions(options)
-	return &Mutex{lock{newKind(c, name, "fair", protocol.Fair{Mutex: config.mutex(name)}, config)}}
+	return &Mutex{lock{newKind(c, name, fairTraits.with(config), protocol.Fair{Mutex: config.mutex(name)})}}
 }
+
+var fairTraits = &traits{label: "fair", class: "fair"}

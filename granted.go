@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/watchdog"
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // This file turns a granted acquire into a hold.
@@ -36,7 +36,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 		s.setRenewal()
 	}
 	if a.config.minHold > 0 {
-		s.retainedUntil = later(s.retainedUntil, now.Add(a.config.minHold))
+		s.retainedUntil = max(s.retainedUntil, mono.Of(now).Add(a.config.minHold))
 	}
 	s.mu.Unlock()
 	s.ref() // the hold's
@@ -48,15 +48,15 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 // watch begins to watch a new run of holds. s.mu is held.
 func (a *acquisition) watch(h *single, sent time.Time) {
 	s, c := a.state, a.client
-	s.until, s.failing = time.Time{}, nil
+	s.until, s.failing = 0, nil
 	if c.config.maxHold > 0 {
-		s.until = sent.Add(c.config.maxHold)
+		s.until = mono.Of(sent).Add(c.config.maxHold)
 	}
 	s.entry = &s.first
 	if s.first.Value != nil { // it has been another's: see ownerState.entry
-		s.entry = new(watchdog.Entry)
+		s.entry = new(entry)
 	}
-	*s.entry = watchdog.Entry{Value: s, Group: a.kind.renewals, Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
+	*s.entry = entry{Value: s, Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
 	if h.fixed {
 		s.entry.Lease = c.config.lease // for holds that are nested in it, and for pauses
 	}
@@ -64,7 +64,7 @@ func (a *acquisition) watch(h *single, sent time.Time) {
 }
 
 // untrusted says why a grant is not handed out. s.mu is held.
-func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error {
+func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Time) error {
 	switch {
 	case res.Acknowledged < a.client.config.replicas:
 		return a.client.notReplicated(a.kind.name, res)
@@ -72,7 +72,7 @@ func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error 
 		return problem(a.kind.name, "", ErrClosed)
 	case a.state.lost != nil:
 		return a.state.lost
-	case !deadline.After(now):
+	case deadline <= mono.Of(now):
 		return &LostError{Name: a.kind.name, Reason: LostLeaseOver}
 	}
 	return nil
@@ -82,12 +82,11 @@ func (a *acquisition) untrusted(res call.Result, deadline, now time.Time) error 
 func (a *acquisition) newHold() *single {
 	s := a.state
 	h := &single{
-		Hold: Hold{
-			name: s.kind.name, kind: s.kind.label(), owner: s.owner, since: time.Now(), hooks: a.config.hooks, token: s.token, mu: &s.mu,
-		},
-		owned: s, caller: a.caller, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
+		Hold:  Hold{since: mono.Now(), hooks: a.config.hooks, token: s.token},
+		owned: s, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,
 	}
 	h.held = h
-	h.ctx, h.cancel = context.WithCancelCause(heldIn(a.caller, a.kind, s.owner, &h.Hold))
+	h.inside = heldContext{a.caller, &s.ownerOf, &h.Hold}
+	h.ctx, h.cancel = context.WithCancelCause(&h.inside)
 	return h
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the
@@ -12,33 +14,34 @@ import (
 // are safe for concurrent use.
 type Hold struct {
 	held   holding
-	name   string
-	kind   string          // for hooks
-	owner  Owner           // zero if several locks have several
 	ctx    context.Context // a hold is a context: that is how it tells its loss
 	cancel context.CancelCauseFunc
-	since  time.Time
+	since  mono.Time
 	token  int64 // 0: none
 	hooks  hookList
 	told   atomic.Bool // the hooks know of its loss
 
-	mu    *sync.Mutex // guards what follows; it belongs to what is held
-	ended ending      // why the hold is no more, other than loss
-	lost  error       // why it is lost
+	// Guarded by the mutex of what is held.
+	ended *ending // why the hold is no more, other than loss; nil while it is
+	lost  error   // why it is lost
 }
 
 // holding is what a hold stands for: one lock ([single]), or several ([composite]).
-type holding interface {
+type holding interface { //nolint:interfacebloat // it is all that differs between one lock and several
+	// identity is which lock it is, and whose.
+	identity() identity
+	// mutex guards it, and how the hold has ended.
+	mutex() *sync.Mutex
 	// deadline is until when it may be trusted; of what is lost, until when it could
 	// have been; zero after its end.
-	deadline() time.Time
+	deadline() mono.Time
 	// extend makes it live for at least d from now.
 	extend(ctx context.Context, d time.Duration) error
 	// fixLease ends its renewal, and makes it live for lease from now, or for as long
 	// as [WithMaxHold] lets it.
 	fixLease(ctx context.Context, lease time.Duration) error
 	// retainUntil keeps it from others until then, whenever it is unlocked.
-	retainUntil(end time.Time)
+	retainUntil(end mono.Time)
 	// unlock gives it back.
 	unlock() error
 	// detach ends the hold without a release.
@@ -51,13 +54,20 @@ type holding interface {
 	client() *Client
 }
 
+// identity is which lock is held, and by whom.
+type identity struct {
+	name  string
+	kind  string // for hooks
+	owner Owner  // zero if several locks have several
+}
+
 // Name returns the lock's name; of a hold of several locks, that of the [MultiLock].
-func (h *Hold) Name() string { return h.name }
+func (h *Hold) Name() string { return h.held.identity().name }
 
 // Owner returns who holds the lock. Several locks have one owner if all are of one
 // client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs. Permits stand
 // in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
-func (h *Hold) Owner() Owner { return h.owner }
+func (h *Hold) Owner() Owner { return h.held.identity().owner }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
 // those of several locks are in [Hold.Parts].
@@ -97,7 +107,7 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // watchdog moves it; at the deadline the hold is lost. All holds of one owner at
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
-func (h *Hold) Deadline() time.Time { return h.held.deadline() }
+func (h *Hold) Deadline() time.Time { return h.held.deadline().Time() }
 
 // Extend makes the lock live for at least d from now, and moves the deadline
 // accordingly. It never shortens anything. It returns an error that matches
@@ -118,12 +128,13 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 
 // alive returns why the hold is no more, or nil.
 func (h *Hold) alive() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	mu := h.held.mutex()
+	mu.Lock()
+	defer mu.Unlock()
 	return h.state()
 }
 
-// state is alive with mu held.
+// state is alive with the mutex held.
 func (h *Hold) state() error {
 	if err := h.hasEnded(); err != nil {
 		return err
@@ -131,18 +142,26 @@ func (h *Hold) state() error {
 	return h.lost
 }
 
-// ending says how a hold has ended other than by loss; zero: it has not.
+// ending says how a hold has ended other than by loss.
 type ending struct {
 	sentence string
 	err      error
 }
 
+// These are all.
+var (
+	unlocked   = &ending{"this hold was unlocked before", ErrNotHeld}
+	detached   = &ending{"this hold was detached", ErrNotHeld}
+	evicted    = &ending{"it was given back then", ErrClosed}
+	rolledBack = &ending{"too few of its parts could be acquired", ErrNotHeld}
+)
+
 // hasEnded returns why the hold is no more, other than loss. The hold's mutex is held.
 func (h *Hold) hasEnded() error {
-	if h.ended == (ending{}) {
+	if h.ended == nil {
 		return nil
 	}
-	return problem(h.name, h.ended.sentence, h.ended.err)
+	return problem(h.Name(), h.ended.sentence, h.ended.err)
 }
 
 // Unlock gives the hold back. It takes no context on purpose: a release that a
@@ -189,8 +208,9 @@ func (h *Hold) Detach() (Owner, error) { return h.held.detach() }
 // whenEnded has f called when the hold is lost or given back, at once if it has
 // been. The hold's mutex is held then.
 func (h *Hold) whenEnded(f func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	mu := h.held.mutex()
+	mu.Lock()
+	defer mu.Unlock()
 	if h.state() != nil {
 		f()
 		return
@@ -204,7 +224,8 @@ func (h *Hold) whenEnded(f func()) {
 
 // event is what hooks are told of a hold.
 func (h *Hold) event() Event {
-	return Event{Name: h.name, Kind: h.kind, Owner: h.owner, Token: h.token, Held: time.Since(h.since)}
+	which := h.held.identity()
+	return Event{Name: which.name, Kind: which.kind, Owner: which.owner, Token: h.token, Held: mono.Now().Sub(h.since)}
 }
 
 // tellAcquired tells the hooks of a new hold.

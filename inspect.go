@@ -215,8 +215,8 @@ func pokeHolders(k *kind) {
 	c := k.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, s := range c.states {
-		if key.name != k.name {
+	for s := range c.states.each() {
+		if s.kind.name != k.name {
 			continue
 		}
 		s.mu.Lock()

@@ -26,21 +26,23 @@ type Latch struct {
 // as Redisson spells it, would lie in another slot: every call then returns
 // [ErrInvalid]. Redisson: getCountDownLatch.
 func (c *Client) NewLatch(name string) *Latch {
-	k := newKind(c, name, "latch", protocol.Latch{Name: name}, kindConfig{})
-	if k.invalid == nil && c.driver.Slotted() && !protocol.LatchFits(name) {
-		k.invalid = fmt.Errorf("holdfast: %w name: %q: with braces in its name, the channel of a latch is in another slot",
-			ErrInvalid, name)
-	}
-	k.shared, k.readOnly = true, true
-	k.refusal = func(r script.Reply) error {
+	own := *latchTraits
+	own.refusal = func(r script.Reply) error {
 		count, _, err := protocol.ReadCount(r)
 		if err != nil {
 			return &BackendError{Op: "await", Name: name, Err: err}
 		}
 		return problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
 	}
+	k := newKind(c, name, &own, protocol.Latch{Name: name})
+	if k.invalid == nil && c.driver.Slotted() && !protocol.LatchFits(name) {
+		k.refuse(fmt.Errorf("holdfast: %w name: %q: with braces in its name, the channel of a latch is in another slot",
+			ErrInvalid, name))
+	}
 	return &Latch{object{client: c, kind: k, keys: []string{name}}}
 }
+
+var latchTraits = &traits{label: "latch", class: "latch", shared: true, readOnly: true}
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
 // Errors match [ErrInvalid] if n is not between 1 and [MaxCount], or are as
@@ -59,7 +61,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	res, err := invoke(ctx, l.kind, "set", l.protocol().Set(once(l.client), n))
+	res, err := invoke(ctx, &l.kind, "set", l.protocol().Set(once(l.client), n))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -70,7 +72,7 @@ func (l *Latch) set(ctx context.Context, n int) (bool, error) {
 // more timeouts or so. So do not repeat it. The error can match [ErrUntold], [ErrClosed]
 // and [ErrInvalid], too. Redisson: countDown.
 func (l *Latch) CountDown() error {
-	_, err := runDetached(l.client.life, l.kind, "count down", l.protocol().Down(once(l.client)))
+	_, err := runDetached(l.client.life, &l.kind, "count down", l.protocol().Down(once(l.client)))
 	return err
 }
 
@@ -83,7 +85,7 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 // Inspect returns the count, and how long the latch lives. It asks the primary, once.
 // The errors are TrySetCount's. Redisson has no counterpart.
 func (l *Latch) Inspect(ctx context.Context) (State, error) {
-	found, count, err := fetchState(ctx, l.kind, protocol.InspectNumber(l.kind.name))
+	found, count, err := fetchState(ctx, &l.kind, protocol.InspectNumber(l.kind.name))
 	found.Remaining = max(0, count)
 	return found, err
 }
@@ -99,7 +101,7 @@ func (l *Latch) Inspect(ctx context.Context) (State, error) {
 // cause if ctx ended; [*BackendError] if Redis did not answer, or refused;
 // [ErrClosed] or [ErrInvalid]. Redisson: await.
 func (l *Latch) Await(ctx context.Context, options ...WaitOption) error {
-	return await(ctx, l.kind, toWait(options))
+	return await(ctx, &l.kind, toWait(options))
 }
 
 func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.kind.name} }

@@ -39,12 +39,12 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	hooks, label := toTry(options).hooks, ""
 	switch l := l.(type) {
 	case *PermitSemaphore:
-		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label()
+		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label
 	case *MultiLock:
 		label = l.label
 	default:
 		if k := singleKind(l); k != nil {
-			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label()
+			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label
 		}
 	}
 	for failed := 0; ; failed++ {

@@ -7,7 +7,7 @@ import (
 
 // lock is what every kind of lock can do that is one lock in Redis.
 type lock struct {
-	kind *kind
+	kind kind
 }
 
 // Name returns the lock's name.
@@ -37,14 +37,14 @@ func (l *lock) Name() string { return l.kind.name }
 //
 // Redisson: RLock.lock, lockInterruptibly, and tryLock with a wait time.
 func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return acquire(ctx, l.kind, toWait(options))
+	return acquire(ctx, &l.kind, toWait(options))
 }
 
 // TryLock is Lock without waiting: if another holds the lock, it returns a
 // [*LockedError] that says who. Redis being away, it returns a [*BackendError]
 // within [WithTimeout]. Redisson: RLock.tryLock without a wait time.
 func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
-	return acquire(ctx, l.kind, toTry(options))
+	return acquire(ctx, &l.kind, toTry(options))
 }
 
 // Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or
@@ -61,14 +61,14 @@ func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error)
 // have been taken over is released in the background. Redisson has no counterpart,
 // but lets any client unlock with the right thread id.
 func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*Hold, error) {
-	return adopt(ctx, l.kind, owner, toTry(options))
+	return adopt(ctx, &l.kind, owner, toTry(options))
 }
 
 // Inspect returns how the lock stands in Redis. It asks the primary, once. The error
 // matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked, isHeldByThread, getHoldCount and
 // remainTimeToLive are one call each.
 func (l *lock) Inspect(ctx context.Context) (State, error) {
-	found, _, err := fetchState(ctx, l.kind, l.kind.lockRequests.Inspect())
+	found, _, err := fetchState(ctx, &l.kind, l.kind.lock().Inspect())
 	return found.only(l.kind.mode), err
 }
 
@@ -81,12 +81,12 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 // [ErrLocked] if it changes hands faster than it can be taken.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, l.kind, l.kind.lockRequests)
+	return force(ctx, &l.kind, l.kind.lock())
 }
 
 // single returns the lock's kind. Only locks of one client have this method; see
 // singleKind.
-func (l *lock) single() *kind { return l.kind }
+func (l *lock) single() *kind { return &l.kind }
 
 // singleKind returns the kind of a Locker that is one lock of one client, else nil.
 func singleKind(l Locker) *kind {

@@ -6,23 +6,19 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // This file ends holds that cannot be trusted any more, as the watchdog says.
 
 // lost and longHeld are called by the watchdog.
-func lost(e *watchdog.Entry, reason watchdog.Reason) {
-	e.Value.(*ownerState).lose(e, reason) //nolint:forcetypeassert // the watchdog's values are owners' states
-}
-
-func longHeld(e *watchdog.Entry) {
-	e.Value.(*ownerState).listen(e) //nolint:forcetypeassert // see lost
-}
+func lost(e *entry, reason watchdog.Reason) { e.Value.lose(e, reason) }
+func longHeld(e *entry)                     { e.Value.listen(e) }
 
 // lose ends every hold of the owner, once. entry says which run of holds the
 // news is of; nil means the present one.
-func (s *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
+func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 	s.mu.Lock()
 	if s.lost != nil || entry != nil && entry != s.entry {
 		s.mu.Unlock()
@@ -31,7 +27,7 @@ func (s *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 	why := s.lostError(s.because(reason, s.renewedLease() > 0))
 	forget := s.keyEnd
 	if reason == watchdog.NotHeld {
-		forget = time.Now()
+		forget = mono.Now()
 	}
 	s.lost = why
 	s.endWatch()
@@ -49,7 +45,7 @@ func (s *ownerState) lose(entry *watchdog.Entry, reason watchdog.Reason) {
 		for _, h := range holds {
 			c.tasks.Uncounted(func() { h.tellLoss(why) })
 		}
-		call.Sleep(c.closing, time.Until(forget))
+		call.Sleep(c.closing, mono.Until(forget))
 		if c.closing.Err() == nil { // else Close sees to it
 			s.forget(why)
 		}
@@ -61,7 +57,7 @@ func (s *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
 	switch {
 	case reason == watchdog.NotHeld:
 		return LostTaken
-	case !s.until.IsZero() && time.Until(s.until) < s.kind.client.config.margin+max(s.kind.client.config.lease, s.renewedLease())/50+10*time.Millisecond:
+	case !s.until.IsZero() && mono.Until(s.until) < s.kind.client.config.margin+max(s.kind.client.config.lease, s.renewedLease())/50+10*time.Millisecond:
 		return LostMaxHoldOver
 	case !renewing:
 		return LostLeaseOver
@@ -90,7 +86,7 @@ func (s *ownerState) forget(why error) {
 	forgotten := len(s.holds)
 	s.holds = nil
 	s.setCount(0)
-	unknown := len(s.deferred.unknown) > 0
+	unknown := s.deferred != nil
 	s.mu.Unlock()
 	if unknown {
 		s.releaseLater()
@@ -101,15 +97,20 @@ func (s *ownerState) forget(why error) {
 }
 
 // listen makes a long hold hear of a forced unlock.
-func (s *ownerState) listen(entry *watchdog.Entry) {
+func (s *ownerState) listen(entry *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	channel := cmp.Or(s.kind.holderChannel, s.kind.requests.Channel(s.owner.String()))
 	if s.entry == entry && s.subscription == nil && channel != "" {
-		watch := s.kind.client.watchdog
-		s.subscription = s.kind.client.hub.Join(channel, func() { watch.Check(entry) })
+		s.subscription = s.kind.client.hub.Join(channel, doubted{entry})
 	}
 }
+
+// doubted is a run of holds that has to be checked when its channel says something.
+type doubted struct{ *entry }
+
+// Notify is called by the hub.
+func (d doubted) Notify() { d.Value.kind.client.watchdog.Check(d.entry) }
 
 // endWatch ends renewal and listening, and reports whether the holds could be
 // trusted until now. s.mu is held.

@@ -25,13 +25,13 @@ type Mutex struct {
 // announced on redisson_lock__channel:{name}. Redisson: getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := kindOptions(options)
-	k := newKind(c, name, "mutex", config.mutex(name), config)
-	k.plain = config == (kindConfig{})
-	return &Mutex{lock{k}}
+	return &Mutex{lock{newKind(c, name, mutexTraits.with(config), config.mutex(name))}}
 }
 
+var mutexTraits = &traits{label: "mutex", class: "mutex", plain: true}
+
 // mutex is the protocol of a plain lock with these options.
-func (c *kindConfig) mutex(name string) protocol.Mutex {
+func (c *kindConfig) mutex(name string) *protocol.Mutex {
 	m := protocol.NewMutex(name)
 	m.Polling, m.Fenced, m.TokenTTL = c.polling, c.fenced, c.tokenTTL
 	return m

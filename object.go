@@ -19,7 +19,7 @@ import (
 // itself.
 type object struct {
 	client  *Client
-	kind    *kind
+	kind    kind
 	keys    []string
 	permits int         // to set if nobody has; 0: none
 	ensured atomic.Bool // they have been set
@@ -46,14 +46,14 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 // lost. Redisson: RObject.delete.
 func (o *object) Delete(ctx context.Context) (bool, error) {
 	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys))
-	pokeHolders(o.kind)
+	pokeHolders(&o.kind)
 	// If an attempt was lost, the one that was answered may have found its work done.
 	return err == nil && (n > 0 || len(answered.Unknown) > 0), err
 }
 
 // number asks for what is answered by a number.
 func (o *object) number(ctx context.Context, op string, request script.Request) (n int64, answered call.Result, err error) {
-	if answered, err = invoke(ctx, o.kind, op, request); err != nil {
+	if answered, err = invoke(ctx, &o.kind, op, request); err != nil {
 		return 0, answered, err
 	}
 	if n, err = answered.Reply.Int(0); err != nil {
@@ -70,7 +70,7 @@ func (o *object) configure(options []SemaphoreOption) {
 			err = option.applySemaphore(o)
 		}
 		if err != nil && o.kind.invalid == nil {
-			o.kind.invalid = err
+			o.kind.refuse(err)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	}
 	defer stop()
 	if _, err := trySet(within, o.permits); err != nil && !errors.Is(err, ErrUntold) {
-		tellRefused(ctx, o.kind, config.hooks, began, err)
+		tellRefused(ctx, &o.kind, config.hooks, began, err)
 		return err
 	}
 	o.ensured.Store(true)

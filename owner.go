@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -65,18 +64,31 @@ type ownerScope struct {
 	none  bool // there is no owner at all
 }
 
-// heldKey is where a context has the owner that holds one lock: a heldBy.
-type heldKey struct {
-	client     *Client
-	name, lock string
+// heldKey is where a context has who holds a lock, or one of its sides: a *heldContext.
+type heldKey struct{ *kind }
+
+// heldContext is a context with who holds one lock. It is inside the context that it was
+// made from.
+type heldContext struct {
+	context.Context
+
+	*ownerOf
+
+	hold *Hold // while it lasts; nil: in any case
 }
 
-// heldBy is what the context of a hold says of its lock.
-type heldBy struct {
+// ownerOf is who holds a lock, or is to hold it.
+type ownerOf struct {
+	kind  *kind
 	owner Owner
-	scope *ownerScope // that the hold was acquired in
-	hold  *Hold       // while it lasts; nil: in any case
-	outer *heldBy     // what the context that it was derived from says
+}
+
+// Value returns who holds the lock, or what the context has that it was made from.
+func (c *heldContext) Value(key any) any {
+	if lock, ok := key.(heldKey); ok && lock.sameLock(c.kind) {
+		return c
+	}
+	return c.Context.Value(key)
 }
 
 // WithOwner returns a context whose calls belong to owner, at every lock of the
@@ -104,8 +116,13 @@ func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
 		owner, ok, _ := ownerIn(ctx, k)
 		return owner, ok
 	}
+	return scopeIn(ctx).get()
+}
+
+// scopeIn returns the use of [WithOwner] that ctx is under, or nil.
+func scopeIn(ctx context.Context) *ownerScope {
 	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	return scope.get()
+	return scope
 }
 
 // get returns the owner of the scope, and whether it has one. A nil scope has none.
@@ -116,19 +133,12 @@ func (s *ownerScope) get() (Owner, bool) {
 	return s.owner, true
 }
 
-// heldKeyOf is the lock's key in contexts. The two sides of a read-write lock have one,
-// since its writer may read.
-func heldKeyOf(k *kind) heldKey {
-	return heldKey{k.client, k.name, min(k.class, cmp.Or(k.otherSide, k.class))}
-}
-
 // ownerIn returns the owner that ctx has for the lock, and whether it has one. A hold
 // that was given back has none, though its context may live on (as WithoutCancel); one
 // that was lost has, and the error says why it was.
 func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
-	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	held, _ := ctx.Value(k.contextKey).(*heldBy)
-	for ; held != nil && held.scope == scope; held = held.outer {
+	scope := scopeIn(ctx)
+	for held := heldIn(ctx, k); held != nil && scopeIn(held.Context) == scope; held = heldIn(held.Context, k) {
 		if held.hold == nil {
 			return held.owner, true, nil
 		}
@@ -140,27 +150,10 @@ func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
 	return owner, ok, nil
 }
 
-// heldIn returns a context that says who holds the lock, for as long as hold lasts.
-func heldIn(ctx context.Context, k *kind, owner Owner, hold *Hold) context.Context {
-	scope, _ := ctx.Value(ownerKey{}).(*ownerScope)
-	outer, _ := ctx.Value(k.contextKey).(*heldBy)
-	return &heldContext{ctx, k.contextKey, heldBy{owner, scope, hold, outer}}
-}
-
-// heldContext is a context with who holds one lock.
-type heldContext struct {
-	context.Context
-
-	key  any
-	held heldBy
-}
-
-// Value returns who holds the lock, or what the context has that it was made from.
-func (c *heldContext) Value(key any) any {
-	if key == c.key {
-		return &c.held
-	}
-	return c.Context.Value(key)
+// heldIn returns the innermost context around ctx that says who holds the lock, or nil.
+func heldIn(ctx context.Context, k *kind) *heldContext {
+	held, _ := ctx.Value(heldKey{k}).(*heldContext)
+	return held
 }
 
 // ownerFor returns the owner of a Lock under ctx: the one that ctx has, or a new

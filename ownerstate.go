@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/binarysem"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -14,13 +16,12 @@ import (
 // being with the owner's first call and goes when nobody needs it; docs/architecture.md draws
 // its states.
 type ownerState struct {
-	kind  *kind
-	owner Owner
+	ownerOf
 
 	// changeSem is a semaphore of one. Whoever asks Redis for a change on behalf of this
 	// owner at this lock takes it, and keeps it until it is known what came of that. So
 	// changes come one after another, and an old one cannot undo a newer one.
-	changeSem chan struct{}
+	changeSem binarysem.Sem
 
 	refs int // guarded by Client.mu
 
@@ -35,40 +36,39 @@ type ownerState struct {
 	// deferred is what there is to clean up after granted acquires some of whose attempts
 	// were not answered. While the hold lasts these find another count and do nothing.
 	// After its release they could acquire or wait again, so reconcile waits for them then.
-	deferred     cleanup
+	// It is nil if there is nothing, as mostly.
+	deferred     *cleanup
 	lost         error                // why the holds are lost; nil while they are not
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
 	// of its own: whoever brings news of an older one is recognised by it.
-	entry    *watchdog.Entry
-	first    watchdog.Entry // what entry points to at first
-	deadline time.Time      // of the last entry, when it was ended
-	until    time.Time      // no renewal reaches beyond this; zero: no bound
-	keyEnd   time.Time      // when the key will have expired whatever is under way
-	knownEnd time.Time      // the same, if nothing is under way
-	expected int            // how many calls are under way that let the key live
+	entry    *entry
+	first    entry     // what entry points to at first
+	deadline mono.Time // of the last entry, when it was ended
+	until    mono.Time // no renewal reaches beyond this; zero: no bound
+	keyEnd   mono.Time // when the key will have expired whatever is under way
+	knownEnd mono.Time // the same, if nothing is under way
+	expected int       // how many calls are under way that let the key live
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
-	retainedUntil time.Time
+	retainedUntil mono.Time
 	failing       error // how the last renewal failed; nil if it was acknowledged
 	token         int64 // the fencing token of this run of holds; 0: none
 }
 
-type ownerStateKey struct {
-	name, class string
-	owner       Owner
-}
+// entry is what the watchdog has of a run of holds.
+type entry = watchdog.Entry[*ownerState]
 
 // stateOf returns the owner's state at a lock, and makes it if need be. Each
 // call is paired with one of unref.
 func stateOf(k *kind, owner Owner) *ownerState {
-	c, key := k.client, ownerStateKey{k.name, k.class, owner}
+	c := k.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.states[key]
+	s := c.states.get(ownerStateKey{k.name, k.class, owner})
 	if s == nil {
-		s = &ownerState{kind: k, owner: owner, changeSem: make(chan struct{}, 1)}
+		s = &ownerState{ownerOf: ownerOf{k, owner}}
 		s.holds = s.one[:0]
-		c.states[key] = s
+		c.states.add(s)
 	}
 	s.refs++
 	return s
@@ -80,12 +80,14 @@ func (s *ownerState) onOtherSide() *ownerState {
 	c := s.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	side := c.states[ownerStateKey{s.kind.name, s.kind.otherSide, s.owner}]
+	side := c.states.get(ownerStateKey{s.kind.name, s.kind.otherSide, s.owner})
 	if side != nil {
 		side.refs++
 	}
 	return side
 }
+
+func (s *ownerState) key() ownerStateKey { return ownerStateKey{s.kind.name, s.kind.class, s.owner} }
 
 func (s *ownerState) ref() {
 	c := s.kind.client
@@ -99,7 +101,7 @@ func (s *ownerState) unref() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.refs--; s.refs == 0 {
-		delete(c.states, ownerStateKey{s.kind.name, s.kind.class, s.owner})
+		c.states.remove(s)
 	}
 }
 
@@ -110,7 +112,7 @@ func (s *ownerState) takeChangeSem(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case s.changeSem <- struct{}{}:
+	case s.changeSem.Chan() <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -118,16 +120,9 @@ func (s *ownerState) takeChangeSem(ctx context.Context) error {
 }
 
 // tryChangeSem is takeChangeSem without waiting: it reports whether it was free.
-func (s *ownerState) tryChangeSem() bool {
-	select {
-	case s.changeSem <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
+func (s *ownerState) tryChangeSem() bool { return s.changeSem.TryTake() }
 
-func (s *ownerState) freeChangeSem() { <-s.changeSem }
+func (s *ownerState) freeChangeSem() { s.changeSem.Free() }
 
 // change is one to ask Redis for: the count of the owner before and after. A
 // release finds from counts at most.
@@ -142,7 +137,7 @@ func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 		return change{}, false, nil
 	}
 	if len(s.holds) == 0 {
-		s.lost, s.retainedUntil = nil, time.Time{}
+		s.lost, s.retainedUntil = nil, 0
 	}
 	return change{from: len(s.holds), to: len(s.holds) + 1}, true, s.lost
 }
@@ -238,7 +233,7 @@ func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 		fewer := s.fewer
 		s.mu.Unlock()
 		select {
-		case s.changeSem <- struct{}{}:
+		case s.changeSem.Chan() <- struct{}{}:
 			return true, nil
 		case <-fewer:
 		case <-ctx.Done():
@@ -255,15 +250,21 @@ func (s *ownerState) deferCleanup(todo cleanup) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deferred = s.deferred.and(todo)
+	all := todo
+	if s.deferred != nil {
+		all = s.deferred.and(todo)
+	}
+	s.deferred = &all
 }
 
 // withDeferred returns todo with what deferCleanup has kept, and forgets that.
 func (s *ownerState) withDeferred(todo cleanup) cleanup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	todo = s.deferred.and(todo)
-	s.deferred = cleanup{}
+	if s.deferred != nil {
+		todo = s.deferred.and(todo)
+	}
+	s.deferred = nil
 	return todo
 }
 
@@ -295,10 +296,10 @@ func (s *ownerState) whyLost() error {
 }
 
 // gone is when the key will have expired even if nobody releases it.
-func (s *ownerState) gone() time.Time {
+func (s *ownerState) gone() mono.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return later(s.keyEnd, time.Now().Add(s.kind.client.config.lease))
+	return max(s.keyEnd, mono.Now().Add(s.kind.client.config.lease))
 }
 
 // vanished takes note that Redis has none of the owner's counts any more.
@@ -314,7 +315,7 @@ func (s *ownerState) expect(ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expected++
-	s.keyEnd = later(s.keyEnd, time.Now().Add(ttl+s.kind.client.config.timeout))
+	s.keyEnd = max(s.keyEnd, mono.Now().Add(ttl+s.kind.client.config.timeout))
 }
 
 // answered takes note that such a call is over, and whether it is known what came of it.
@@ -324,15 +325,8 @@ func (s *ownerState) answered(ttl time.Duration, known bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.knownEnd = later(s.knownEnd, time.Now().Add(ttl))
+	s.knownEnd = max(s.knownEnd, mono.Now().Add(ttl))
 	if s.expected--; s.expected == 0 {
 		s.keyEnd = s.knownEnd
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

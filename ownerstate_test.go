@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -88,7 +89,7 @@ func TestNothingRemainsOfADroppedHold(t *testing.T) {
 		synctest.Wait()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if n := len(c.states); n > 0 {
+		if n := len(slices.Collect(c.states.each())); n > 0 {
 			t.Errorf("%d of 1000 are kept", n)
 		}
 	})

@@ -44,11 +44,14 @@ var _ Locker = (*PermitSemaphore)(nil)
 // the same name would be another thing on the same key. Redisson:
 // getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
-	k := newKind(c, name, "permits", nil, kindConfig{})
-	s := &PermitSemaphore{object{client: c, kind: k, keys: []string{name, protocol.PermitsKey(name)}}}
+	s := &PermitSemaphore{object{
+		client: c, kind: newKind(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
+	}}
 	s.configure(options)
 	return s
 }
+
+var permitsTraits = &traits{label: "permits", class: "permits", shared: true}
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
 // of one. Redisson: acquire.
@@ -98,14 +101,12 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 		ids[i] = newID()
 	}
 	left := &shrinkingIDs{ids: ids}
-	k := newKind(s.client, s.kind.name, "permits "+ids[0], heldPermits{
+	own := *s.kind.traits
+	own.class, own.queue = "permits "+ids[0], permitsQueue(&s.kind, n)
+	own.permitIDs, own.holderChannel, own.refusal = left.hex, protocol.PermitsChannel(s.kind.name), noPermits(s.kind.name, n)
+	return acquire(ctx, &kind{traits: &own, client: s.client, name: s.kind.name, requests: heldPermits{
 		PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left,
-	}, kindConfig{})
-	k.permitIDs = left.hex
-	k.invalid = s.kind.invalid
-	k.queue, k.shared, k.holderChannel = permitsQueue(s.kind, n), true, protocol.PermitsChannel(s.kind.name)
-	k.refusal = noPermits(s.kind.name, n)
-	return acquire(ctx, k, config)
+	}}, config)
 }
 
 // ReleasePermits gives permits back by their ids, whoever acquired them, all or none. Their
@@ -124,8 +125,8 @@ func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) err
 	if len(raw) == 0 {
 		return checkCount(s.kind.name, 0, 1, MaxPermitsPerHold)
 	}
-	res, err := invoke(ctx, s.kind, "release", s.protocol().GiveBack(raw))
-	pokeHolders(s.kind)
+	res, err := invoke(ctx, &s.kind, "release", s.protocol().GiveBack(raw))
+	pokeHolders(&s.kind)
 	if err != nil {
 		return err
 	}
@@ -150,14 +151,14 @@ func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id string, d time.Du
 	if err != nil {
 		return err
 	}
-	res, err := invoke(ctx, s.kind, "renew", s.protocol().Lease(raw[0], d))
+	res, err := invoke(ctx, &s.kind, "renew", s.protocol().Lease(raw[0], d))
 	if err != nil {
 		return err
 	}
 	if res.Reply.Code != script.Done {
 		return problem(s.kind.name, "the permit is not held", ErrNotHeld)
 	}
-	pokeHolders(s.kind)
+	pokeHolders(&s.kind)
 	return nil
 }
 
@@ -181,7 +182,7 @@ func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, er
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := invoke(ctx, s.kind, "set", s.protocol().Set(once(s.client), n, always))
+	res, err := invoke(ctx, &s.kind, "set", s.protocol().Set(once(s.client), n, always))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -192,7 +193,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := invoke(ctx, s.kind, "set", s.protocol().Add(once(s.client), delta))
+	_, err := invoke(ctx, &s.kind, "set", s.protocol().Add(once(s.client), delta))
 	return err
 }
 
@@ -201,7 +202,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 // how long it lives. It asks the primary, once. The errors are TrySetPermits's.
 // Redisson: getPermits, availablePermits, acquiredPermits, getLeaseTime.
 func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := fetchState(ctx, s.kind, s.protocol().Inspect())
+	found, available, err := fetchState(ctx, &s.kind, s.protocol().Inspect())
 	found.Available, found.Permits = available, available+len(found.Holders)
 	return found, err
 }
@@ -213,7 +214,7 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 // believe that they have a permit than there are; this is a tool for operators.
 // Redisson has no counterpart.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, s.kind, s.protocol())
+	return force(ctx, &s.kind, s.protocol())
 }
 
 func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.kind.name} }

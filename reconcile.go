@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -20,7 +21,7 @@ import (
 // has changeSem may do it: what it is kept for after that concerns the next acquire only.
 // A lock that is found gone was lost, unless its deadline has passed since the hold
 // ended.
-func (s *ownerState) unlock(deadline time.Time) error {
+func (s *ownerState) unlock(deadline mono.Time) error {
 	if s.tryChangeSem() { // as mostly: nothing of this owner's is under way
 		return s.giveBack(context.Background(), deadline)
 	}
@@ -39,7 +40,7 @@ func (s *ownerState) unlock(deadline time.Time) error {
 
 // giveBack gives back what is not handed out. The caller has taken changeSem; giveBack
 // frees it, now or once nothing old can interfere any more.
-func (s *ownerState) giveBack(ctx context.Context, deadline time.Time) error {
+func (s *ownerState) giveBack(ctx context.Context, deadline mono.Time) error {
 	c := s.kind.client
 	ch, found := s.surplus()
 	if !found || s.whyLost() != nil {
@@ -73,9 +74,9 @@ func (s *ownerState) release(ch change) script.Request {
 	s.mu.Lock()
 	retainedUntil := s.retainedUntil
 	s.mu.Unlock()
-	if rest := time.Until(retainedUntil); ch.to == 0 && rest > 0 {
+	if rest := mono.Until(retainedUntil); ch.to == 0 && rest > 0 {
 		nobody := c.NewOwner()
-		if retain := s.kind.lockRequests.Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
+		if retain := s.kind.lock().Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
 			c.detached.add(s.kind, nobody, retainedUntil)
 			return retain
 		}
@@ -96,8 +97,8 @@ func (s *ownerState) released(res call.Result, ch change) {
 // lostBefore returns why the holds are lost, if they were before the deadline of
 // one that has been unlocked. After it, its lease may simply have run out, and
 // that is no loss to a hold which has ended.
-func (s *ownerState) lostBefore(deadline time.Time) error {
-	if !time.Now().Before(deadline) {
+func (s *ownerState) lostBefore(deadline mono.Time) error {
+	if mono.Now() >= deadline {
 		return nil
 	}
 	return s.whyLost()
@@ -205,7 +206,7 @@ func (s *ownerState) leaveQueue(leave script.Request) {
 	if leave.IsZero() || c.life.Err() != nil {
 		return
 	}
-	_, unknown := repeat(s.kind, s.owner, "leave", time.Now().Add(protocol.Reservation), func() script.Request { return leave })
+	_, unknown := repeat(s.kind, s.owner, "leave", mono.Now().Add(protocol.Reservation), func() script.Request { return leave })
 	c.calls.Outlast(c.life, unknown)
 }
 
@@ -234,7 +235,7 @@ func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt)
 // repeat sends what next returns until Redis answers, end has passed, or there is nothing
 // more to send. What goes wrong is told to the hooks. The attempts are those that were not
 // answered.
-func repeat(k *kind, owner Owner, op string, end time.Time, next func() script.Request) (res call.Result, unknown []*call.Attempt) {
+func repeat(k *kind, owner Owner, op string, end mono.Time, next func() script.Request) (res call.Result, unknown []*call.Attempt) {
 	c := k.client
 	for request := next(); !request.IsZero(); request = next() {
 		res = c.calls.Do(c.life, request)
@@ -245,7 +246,7 @@ func repeat(k *kind, owner Owner, op string, end time.Time, next func() script.R
 		if res.Err == nil {
 			break
 		}
-		if !res.WorthRepeating() || c.closing.Err() != nil || time.Now().After(end) {
+		if !res.WorthRepeating() || c.closing.Err() != nil || mono.Now() > end {
 			c.failed(k, owner, backendError(op, k.name, res))
 			break
 		}
@@ -256,19 +257,19 @@ func repeat(k *kind, owner Owner, op string, end time.Time, next func() script.R
 // evict gives back every hold of the owner because the client closes.
 func (s *ownerState) evict() {
 	s.mu.Lock()
-	evicted := len(s.holds)
+	n := len(s.holds)
 	for _, h := range s.holds {
-		h.ended = ending{"it was given back then", ErrClosed}
+		h.ended = evicted
 		h.cancel(ErrClosed)
 	}
 	s.holds = nil
 	s.endWatch()
 	s.mu.Unlock()
-	if evicted == 0 {
+	if n == 0 {
 		return
 	}
 	s.releaseLater()
-	for range evicted {
+	for range n {
 		s.unref() // each hold had one
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -19,10 +20,10 @@ type group struct {
 	slot   int
 }
 
-// groupOf returns the renewal group of a lock: its script and, where the server
-// asks for it, its slot.
-func groupOf(k *kind) group {
-	return group{script: k.lockRequests.Renew("", 0, 0).Script, slot: k.client.calls.Slot(k.name)}
+// groupOf returns the group of an owner's renewals at a lock: their script and, where the
+// server asks for it, its slot.
+func groupOf(s *ownerState) group {
+	return group{script: s.kind.lock().RenewScript(), slot: s.kind.client.calls.Slot(s.kind.name)}
 }
 
 // renewals sends the watchdog's batches.
@@ -33,8 +34,8 @@ type renewals struct{ calls *call.Caller }
 //
 // While a cluster moves the batch's slot, some of its locks are here and some
 // there, and neither node renews them all: they are renewed one by one.
-func (r renewals) send(ctx context.Context, g any, batch []watchdog.Renewal) ([]bool, error) {
-	held, err := r.sendTogether(ctx, g.(group), batch) //nolint:forcetypeassert // the watchdog's groups are groups
+func (r renewals) send(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) ([]bool, error) {
+	held, err := r.sendTogether(ctx, g, batch)
 	if len(batch) == 1 || !moving(err) {
 		return held, err
 	}
@@ -43,7 +44,7 @@ func (r renewals) send(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 	var all sync.WaitGroup
 	for i := range batch {
 		all.Go(func() {
-			one, err := r.sendTogether(ctx, g.(group), batch[i:i+1]) //nolint:forcetypeassert // see above
+			one, err := r.sendTogether(ctx, g, batch[i:i+1])
 			held[i], errs[i] = err == nil && one[0], err
 		})
 	}
@@ -56,19 +57,19 @@ func (r renewals) send(ctx context.Context, g any, batch []watchdog.Renewal) ([]
 func moving(err error) bool { return call.Code(err) == "TRYAGAIN" }
 
 // sendTogether sends one batch as one call.
-func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Renewal) (held []bool, err error) {
+func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) (held []bool, err error) {
 	defer func() {
 		for i, one := range batch {
 			if err != nil || held[i] {
-				one.Value.(*ownerState).noteRenewal(err) //nolint:forcetypeassert // the watchdog's values are owners' states
+				one.Value.noteRenewal(err)
 			}
 		}
 	}()
 	all := script.Request{Script: g.script}
 	for _, one := range batch {
-		s := one.Value.(*ownerState) //nolint:forcetypeassert // the watchdog's values are owners' states
+		s := one.Value
 		s.expect(one.TTL)
-		request := s.kind.lockRequests.Renew(s.owner.String(), s.counts(), one.TTL)
+		request := s.kind.lock().Renew(s.owner.String(), s.counts(), one.TTL)
 		all.Keys = append(all.Keys, request.Keys...)
 		all.Args = append(all.Args, request.Args...)
 	}
@@ -76,7 +77,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	timeout := time.Until(deadline)
 	res := r.calls.Once(ctx, all, timeout)
 	for _, one := range batch {
-		one.Value.(*ownerState).answered(one.TTL, res.Err == nil) //nolint:forcetypeassert // see above
+		one.Value.answered(one.TTL, res.Err == nil)
 	}
 	if res.Err != nil {
 		return nil, res.Err
@@ -89,7 +90,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	}
 	held = make([]bool, len(batch))
 	for i, one := range batch {
-		count, err := one.Value.(*ownerState).renewed(res.Reply, i, res.Sent) //nolint:forcetypeassert // see above
+		count, err := one.Value.renewed(res.Reply, i, res.Sent)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +121,7 @@ func (s *ownerState) noteRenewal(err error) {
 // lock. If the reply says for how long, too, others may have made that longer, and
 // the deadline moves.
 func (s *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count int64, err error) {
-	found, err := s.kind.lockRequests.ReadRenewal(reply, i)
+	found, err := s.kind.lock().ReadRenewal(reply, i)
 	if err != nil || found.Count == 0 || !found.Lives {
 		return found.Count, err
 	}
@@ -129,10 +130,10 @@ func (s *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count i
 	if found.Gone < 0 {
 		found.Gone = MaxLease
 	}
-	s.knownEnd = later(s.knownEnd, time.Now().Add(found.Gone))
-	s.keyEnd = later(s.keyEnd, s.knownEnd)
+	s.knownEnd = max(s.knownEnd, mono.Now().Add(found.Gone))
+	s.keyEnd = max(s.keyEnd, s.knownEnd)
 	if !s.until.IsZero() {
-		found.Left = min(found.Left, s.until.Sub(sent))
+		found.Left = min(found.Left, s.until.Sub(mono.Of(sent)))
 	}
 	if s.entry != nil && found.Left >= 0 {
 		s.kind.client.watchdog.Acknowledge(s.entry, sent, found.Left)

@@ -49,18 +49,23 @@ type RLocker struct {
 // tokens to writers only. Redisson: getReadWriteLock.
 func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	config := kindOptions(options)
-	writer := newKind(c, name, "write", protocol.Write{
-		Name: name, Fenced: config.fenced, TokenTTL: config.tokenTTL, WritersFirst: config.writersFirst,
-	}, config)
+	write := protocol.NewWrite(name)
+	write.Fenced, write.TokenTTL, write.WritersFirst = config.fenced, config.tokenTTL, config.writersFirst
+	writer := newKind(c, name, writeTraits.with(config), write)
 	config.fenced = false
-	reader := newKind(c, name, "read", protocol.Read{Name: name}, config)
-	reader.shared = true
-	reader.recheckEvery = readRecheck
-	reader.otherSide, writer.otherSide = writer.class, reader.class
-	reader.contextKey, writer.contextKey = heldKeyOf(reader), heldKeyOf(writer)
-	reader.mode, writer.mode = "read", "write"
+	reader := newKind(c, name, readTraits.with(config), protocol.NewRead(name))
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
+
+// The two sides, and the modes of their holders in Redis.
+const reading, writing = "read", "write"
+
+var (
+	readTraits = &traits{
+		label: reading, class: reading, otherSide: writing, mode: reading, shared: true, recheckEvery: readRecheck,
+	}
+	writeTraits = &traits{label: writing, class: writing, otherSide: reading, mode: writing}
+)
 
 // RLocker returns the side for reading, for what takes a [Locker].
 func (m *RWMutex) RLocker() *RLocker { return &m.reader }
@@ -80,7 +85,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 // the primary, once. The errors are those of [Mutex.Inspect]. Redisson has such
 // questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
-	found, _, err := fetchState(ctx, m.kind, m.kind.lockRequests.Inspect())
+	found, _, err := fetchState(ctx, &m.kind, m.kind.lock().Inspect())
 	return found, err
 }
 
@@ -118,17 +123,17 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	if ok {
 		h, ok = write.held.(*single)
 	}
-	if !ok || heldKeyOf(h.owned.kind) != heldKeyOf(m.kind) || h.owned.kind.class != m.kind.class {
+	if !ok || !h.owned.kind.sameLock(&m.kind) || h.owned.kind.class != m.kind.class {
 		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.kind.name)
 	}
 	if err := write.alive(); err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
+	h.owned.mu.Lock()
 	fixed := h.fixed
-	h.mu.Unlock()
+	h.owned.mu.Unlock()
 	c := m.kind.client
-	read, err := acquire(heldIn(h.caller, m.kind, write.owner, write), m.reader.kind, lockConfig{
+	read, err := acquire(&heldContext{h.inside.Context, h.inside.ownerOf, write}, &m.reader.kind, lockConfig{
 		lease: h.lease, fixed: fixed, oneTry: true, writes: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
@@ -139,7 +144,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 		// Another may have written between the loss and the read hold.
 		return nil, errors.Join(err, read.Unlock())
 	case err != nil:
-		c.failed(m.kind, write.owner, err)
+		c.failed(&m.kind, h.inside.owner, err)
 	}
 	return read, nil
 }

@@ -30,11 +30,12 @@ type UnleasedSemaphore struct {
 // NewUnleasedSemaphore returns the semaphore of the given name. It does no I/O. What a
 // name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
 func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *UnleasedSemaphore {
-	k := newKind(c, name, "semaphore", nil, kindConfig{})
-	s := &UnleasedSemaphore{object{client: c, kind: k, keys: []string{name}}}
+	s := &UnleasedSemaphore{object{client: c, kind: newKind(c, name, semaphoreTraits, nil), keys: []string{name}}}
 	s.configure(options)
 	return s
 }
+
+var semaphoreTraits = &traits{label: "semaphore", class: "semaphore", shared: true}
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
 // ends, or [Wait] runs out. Of one process, those who wait for the same number come first, first served.
@@ -66,10 +67,9 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 		return err
 	}
 	taking := protocol.Taking{Semaphore: s.protocol(), Once: once(s.client), N: n, Undo: newID()}
-	k := newKind(s.client, s.kind.name, s.kind.class, taking, kindConfig{})
-	k.invalid = s.kind.invalid
-	k.queue, k.shared, k.refusal = permitsQueue(s.kind, n), true, noPermits(s.kind.name, n)
-	return await(ctx, k, config)
+	own := *s.kind.traits
+	own.queue, own.refusal = permitsQueue(&s.kind, n), noPermits(s.kind.name, n)
+	return await(ctx, &kind{traits: &own, client: s.client, name: s.kind.name, requests: taking}, config)
 }
 
 // Release gives n permits back, and announces it; a semaphore that does not exist
@@ -92,7 +92,7 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := runDetached(s.client.life, s.kind, "release", s.protocol().Add(once(s.client), n, ifExists))
+	res, err := runDetached(s.client.life, &s.kind, "release", s.protocol().Add(once(s.client), n, ifExists))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -104,7 +104,7 @@ func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, err
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := invoke(ctx, s.kind, "set", s.protocol().Set(once(s.client), n))
+	res, err := invoke(ctx, &s.kind, "set", s.protocol().Set(once(s.client), n))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -114,7 +114,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := invoke(ctx, s.kind, "set", s.protocol().Add(once(s.client), delta, false))
+	_, err := invoke(ctx, &s.kind, "set", s.protocol().Add(once(s.client), delta, false))
 	return err
 }
 
@@ -130,7 +130,7 @@ func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
 // it does not exist. It asks the primary, once. The errors are TrySetPermits's.
 // Redisson: availablePermits, remainTimeToLive.
 func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := fetchState(ctx, s.kind, protocol.InspectNumber(s.kind.name))
+	found, available, err := fetchState(ctx, &s.kind, protocol.InspectNumber(s.kind.name))
 	found.Available = available
 	return found, err
 }

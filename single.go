@@ -3,8 +3,10 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -14,11 +16,18 @@ type single struct {
 	Hold
 
 	owned        *ownerState
-	caller       context.Context //nolint:containedctx // what Lock was called with
-	lease        time.Duration   // that it was acquired with
-	fixed        bool            // the watchdog does not renew for it; guarded by mu
-	lastDeadline time.Time       // that a lost hold had; guarded by mu
+	inside       heldContext   // what its context is derived from, and that from what Lock was called with
+	lease        time.Duration // that it was acquired with
+	fixed        bool          // the watchdog does not renew for it; guarded by mu
+	lastDeadline mono.Time     // that a lost hold had; guarded by mu
 }
+
+func (h *single) identity() identity {
+	s := h.owned
+	return identity{s.kind.name, s.kind.label, s.owner}
+}
+
+func (h *single) mutex() *sync.Mutex { return &h.owned.mu }
 
 func (h *single) client() *Client { return h.owned.kind.client }
 
@@ -31,13 +40,13 @@ func (h *single) permitIDs() []string {
 	return nil
 }
 
-func (h *single) deadline() time.Time {
+func (h *single) deadline() mono.Time {
 	s := h.owned
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.ended != ending{}:
-		return time.Time{}
+	case h.ended != nil:
+		return 0
 	case h.lost != nil:
 		return h.lastDeadline
 	case s.entry == nil:
@@ -55,33 +64,33 @@ func (h *single) extend(ctx context.Context, d time.Duration) error {
 }
 
 // extendable returns what is watched for the hold, or why it cannot be extended.
-func (h *single) extendable(d time.Duration) (*watchdog.Entry, error) {
+func (h *single) extendable(d time.Duration) (*entry, error) {
 	s := h.owned
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := h.state(); err != nil {
 		return nil, err
 	}
-	if !s.until.IsZero() && time.Now().Add(d).After(s.until) {
-		return nil, h.client().beyondMaxHold(h.name)
+	if !s.until.IsZero() && mono.Now().Add(d) > s.until {
+		return nil, h.client().beyondMaxHold(s.kind.name)
 	}
 	return s.entry, nil
 }
 
 // renew makes the lock live for at least d from now. The watchdog's entry says which
 // run of holds is meant.
-func (h *single) renew(ctx context.Context, entry *watchdog.Entry, d time.Duration) error {
+func (h *single) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	s := h.owned
 	c := h.client()
 	s.expect(d)
-	res, err := invoke(ctx, s.kind, "renew", s.kind.lockRequests.Renew(s.owner.String(), s.counts(), d))
+	res, err := invoke(ctx, s.kind, "renew", s.kind.lock().Renew(s.owner.String(), s.counts(), d))
 	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
 	if err != nil {
 		return err
 	}
 	count, err := s.renewed(res.Reply, 0, res.Sent)
 	if err != nil {
-		return &BackendError{Op: "renew", Name: h.name, MayHaveRun: true, Err: err}
+		return &BackendError{Op: "renew", Name: s.kind.name, MayHaveRun: true, Err: err}
 	}
 	if count == 0 {
 		s.lose(entry, watchdog.NotHeld)
@@ -104,7 +113,7 @@ func (h *single) fixLease(ctx context.Context, lease time.Duration) error {
 		s.setRenewal()
 	}
 	if !s.until.IsZero() {
-		lease = min(lease, time.Until(s.until).Truncate(time.Millisecond))
+		lease = min(lease, mono.Until(s.until).Truncate(time.Millisecond))
 	}
 	entry, err := s.entry, h.state()
 	s.mu.Unlock()
@@ -114,11 +123,11 @@ func (h *single) fixLease(ctx context.Context, lease time.Duration) error {
 	return h.renew(ctx, entry, lease)
 }
 
-func (h *single) retainUntil(end time.Time) {
+func (h *single) retainUntil(end mono.Time) {
 	s := h.owned
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.retainedUntil = later(s.retainedUntil, end)
+	s.retainedUntil = max(s.retainedUntil, end)
 }
 
 func (h *single) unlock() error {
@@ -155,16 +164,16 @@ func (h *single) unlock() error {
 // leave takes the hold off its owner's state, and returns until when it could have been
 // trusted, whether that still had it, and why it was lost if it was. After the last one
 // has left, nothing is renewed any more.
-func (h *single) leave() (deadline time.Time, held bool, lost, err error) {
+func (h *single) leave() (deadline mono.Time, held bool, lost, err error) {
 	s, watch := h.owned, h.client().watchdog
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := h.hasEnded(); err != nil {
-		return time.Time{}, false, nil, err
+		return 0, false, nil, err
 	}
-	h.ended = ending{"this hold was unlocked before", ErrNotHeld}
+	h.ended = unlocked
 	if !s.drop(h) { // it was lost, and its key has gone
-		return time.Time{}, false, h.lost, nil
+		return 0, false, h.lost, nil
 	}
 	switch {
 	case h.lost != nil:
@@ -186,7 +195,7 @@ func (h *single) leave() (deadline time.Time, held bool, lost, err error) {
 func (h *single) detach() (Owner, error) {
 	s := h.owned
 	c, k := h.client(), s.kind
-	if k.lockRequests.Adopt(protocol.Acquire{}, "").IsZero() {
+	if k.lock().Adopt(protocol.Acquire{}, "").IsZero() {
 		return Owner{}, problem(k.name, "its permits have ids and no owner", ErrInvalid)
 	}
 	if !c.tasks.Begin() { // Close has given it back
@@ -220,28 +229,28 @@ func (h *single) detach() (Owner, error) {
 
 // endUnreleased is detach when nothing is under way. It returns when the key will have
 // gone.
-func (h *single) endUnreleased() (keyEnd time.Time, err error) {
+func (h *single) endUnreleased() (keyEnd mono.Time, err error) {
 	s := h.owned
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := h.state(); err != nil {
-		return time.Time{}, err
+		return 0, err
 	}
 	if len(s.holds) != 1 || s.count != 1 {
-		return time.Time{}, problem(h.name, "its owner has nested holds", ErrReentrant)
+		return 0, problem(s.kind.name, "its owner has nested holds", ErrReentrant)
 	}
-	if time.Now().Before(s.retainedUntil) {
-		return time.Time{}, problem(h.name, "MinHold keeps it", ErrInvalid)
+	if mono.Now() < s.retainedUntil {
+		return 0, problem(s.kind.name, "MinHold keeps it", ErrInvalid)
 	}
 	if !s.endWatch() { // the watchdog was about to say so
 		s.mu.Unlock()
 		s.lose(nil, watchdog.Unanswered)
 		s.mu.Lock()
-		return time.Time{}, h.state()
+		return 0, h.state()
 	}
-	h.ended = ending{"this hold was detached", ErrNotHeld}
+	h.ended = detached
 	s.drop(h)
 	s.setCount(0)
 	h.cancel(nil)
-	return later(s.keyEnd, time.Now().Add(h.client().config.lease)), nil
+	return max(s.keyEnd, mono.Now().Add(h.client().config.lease)), nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -26,15 +27,17 @@ func notQuiet(s *ownerState) error {
 // false if ctx ends first. changeSem is held.
 func awaitQuiet(ctx context.Context, s *ownerState) bool {
 	s.mu.Lock()
-	unknown := s.deferred.unknown
+	deferred := s.deferred
 	s.mu.Unlock()
-	s.kind.client.calls.Outlast(ctx, unknown)
+	if deferred != nil {
+		s.kind.client.calls.Outlast(ctx, deferred.unknown)
+	}
 	if ctx.Err() != nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deferred = cleanup{}
+	s.deferred = nil
 	return true
 }
 
@@ -75,36 +78,36 @@ const retirement = 30 * time.Minute
 // another process is about to replace them; or they are nobody's. The zero value has none.
 type retiredOwners struct {
 	mu      sync.Mutex
-	until   map[retired]time.Time // guarded by mu
+	until   map[retired]mono.Time // guarded by mu
 	sweepAt int                   // how many there may be before the old ones are dropped; guarded by mu
 }
 
 // retired is an owner at a lock, on either side.
 type retired struct {
-	lock  heldKey
+	lock  lockID
 	owner Owner
 }
 
 // add notes that nobody may lock as the owner until then.
-func (r *retiredOwners) add(k *kind, owner Owner, until time.Time) {
+func (r *retiredOwners) add(k *kind, owner Owner, until mono.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.until) >= r.sweepAt { // not each time: there may be many
-		now := time.Now()
-		maps.DeleteFunc(r.until, func(_ retired, end time.Time) bool { return end.Before(now) })
+		now := mono.Now()
+		maps.DeleteFunc(r.until, func(_ retired, end mono.Time) bool { return end < now })
 		r.sweepAt = 2*len(r.until) + 16
 	}
 	if r.until == nil {
-		r.until = map[retired]time.Time{}
+		r.until = map[retired]mono.Time{}
 	}
-	r.until[retired{heldKeyOf(k), owner}] = until
+	r.until[retired{k.id(), owner}] = until
 }
 
 // has reports whether nobody may lock as the owner now.
 func (r *retiredOwners) has(k *kind, owner Owner) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.until) > 0 && time.Now().Before(r.until[retired{heldKeyOf(k), owner}])
+	return len(r.until) > 0 && mono.Now() < r.until[retired{k.id(), owner}]
 }
 
 // adopt is Adopt of every kind.
@@ -124,7 +127,7 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 
 // adoptWithoutHooks is adopt up to the hooks; see [acquireWithoutHooks].
 func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold, error) {
-	a, err := enter(heldIn(ctx, k, k.client.NewOwner(), nil), k, config)
+	a, err := enter(&heldContext{ctx, &ownerOf{k, k.client.NewOwner()}, nil}, k, config)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +135,7 @@ func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockCon
 	a.op, a.caller = "adopt", ctx
 	ch, _, _ := a.state.oneMoreCount() // nothing is held, or lost, of an owner that is new
 	a.state.expect(a.lease)
-	res := k.client.calls.Do(a.bound(), k.lockRequests.Adopt(protocol.Acquire{
+	res := k.client.calls.Do(a.bound(), k.lock().Adopt(protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease, Token: a.wantsToken(),
 	}, owner.String()))
 	a.state.answered(a.lease, res.Err == nil && len(res.Unknown) == 0)

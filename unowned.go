@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -33,7 +34,7 @@ func once(c *Client) protocol.Once {
 func retryInBackground(k *kind, op string, request script.Request) {
 	c := k.client
 	c.tasks.Go(func() {
-		end := time.Now().Add(outageTimeouts * c.config.timeout)
+		end := mono.Now().Add(outageTimeouts * c.config.timeout)
 		repeat(k, Owner{}, op, end, func() script.Request { return request })
 	})
 }

@@ -59,8 +59,8 @@ func scriptKinds(id string, lease time.Duration) []scriptKind {
 	for i, w := range []protocol.Waitable{
 		protocol.NewMutex(name("holdfast", "mutex")),
 		protocol.Fair{Mutex: protocol.NewMutex(name("holdfast", "fair"))},
-		protocol.Read{Name: name("holdfast", "read")},
-		protocol.Write{Name: name("holdfast", "write")},
+		protocol.NewRead(name("holdfast", "read")),
+		protocol.NewWrite(name("holdfast", "write")),
 	} {
 		kinds[i].holdfast = holdfastPair(w, lease)
 	}

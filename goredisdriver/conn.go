@@ -26,9 +26,9 @@ type conn struct {
 	received atomic.Bool   // something came since the writer last looked
 
 	// Guarded by listener.mu.
-	channels   map[string]struct{} // the subscriptions assigned here
-	pending    map[string]bool     // to be sent: subscribe if true, else unsubscribe
-	unanswered []request           // sent, oldest first
+	assigned   int             // how many subscriptions are assigned here
+	pending    map[string]bool // to be sent: subscribe if true, else unsubscribe
+	unanswered []request       // sent, oldest first
 }
 
 func newConn(l *listener, at server) *conn {
@@ -36,7 +36,6 @@ func newConn(l *listener, at server) *conn {
 		server:   at,
 		listener: l,
 		wake:     make(chan struct{}, 1),
-		channels: make(map[string]struct{}),
 		pending:  make(map[string]bool),
 	}
 	c.ctx, c.cancel = context.WithCancel(l.ctx)
@@ -46,14 +45,12 @@ func newConn(l *listener, at server) *conn {
 // subscribe requests a subscription, also of a channel that the server may still
 // have here, so that it is confirmed anew. The caller holds listener.mu.
 func (c *conn) subscribe(channel string) {
-	c.channels[channel] = struct{}{}
 	c.pending[channel] = true
 	notify(c.wake)
 }
 
 // unsubscribe requests the end of a subscription. The caller holds listener.mu.
 func (c *conn) unsubscribe(channel string) {
-	delete(c.channels, channel)
 	c.pending[channel] = false
 	notify(c.wake)
 }

@@ -21,17 +21,19 @@ type listener struct {
 	wake       chan struct{} // tells the assigner that a subscription has no connection
 	goroutines sync.WaitGroup
 
-	mu            sync.Mutex // guards what follows, and some fields of the connections
-	closed        bool
-	subscriptions map[string]*subscription // by channel
-	unassigned    map[string]*subscription // those without a connection
-	conns         map[any]*conn            // by server.key
+	mu     sync.Mutex // guards what follows, and some fields of the connections
+	closed bool
+	// wanted are the channels that are wanted, whether a server has confirmed them or not,
+	// and the connection that each is assigned to; nil: none yet.
+	wanted     map[string]*conn
+	unassigned map[string]struct{} // those without a connection
+	failures   map[string]failure  // of those that have failed since the last confirmation
+	conns      map[any]*conn       // by server.key
 }
 
-// subscription is one that is wanted, whether the server has confirmed it or not.
-type subscription struct {
-	conn      *conn     // nil while unassigned
-	failures  int       // since the last confirmation
+// failure is what there is to know of a subscription that has failed.
+type failure struct {
+	times     int       // since the last confirmation
 	notBefore time.Time // when it may be assigned
 }
 
@@ -47,14 +49,15 @@ type server struct {
 func (d *Driver) Listen(sink func(driver.Event)) driver.Listener {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &listener{
-		driver:        d,
-		sink:          sink,
-		ctx:           ctx,
-		cancel:        cancel,
-		wake:          make(chan struct{}, 1),
-		subscriptions: make(map[string]*subscription),
-		unassigned:    make(map[string]*subscription),
-		conns:         make(map[any]*conn),
+		driver:     d,
+		sink:       sink,
+		ctx:        ctx,
+		cancel:     cancel,
+		wake:       make(chan struct{}, 1),
+		wanted:     make(map[string]*conn),
+		unassigned: make(map[string]struct{}),
+		failures:   make(map[string]failure),
+		conns:      make(map[any]*conn),
 	}
 	l.goroutines.Go(l.run)
 	return l
@@ -64,12 +67,10 @@ func (d *Driver) Listen(sink func(driver.Event)) driver.Listener {
 func (l *listener) Subscribe(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.subscriptions[channel] != nil {
+	if _, wanted := l.wanted[channel]; l.closed || wanted {
 		return
 	}
-	s := new(subscription)
-	l.subscriptions[channel] = s
-	l.unassigned[channel] = s
+	l.unassign(channel)
 	notify(l.wake)
 }
 
@@ -77,15 +78,26 @@ func (l *listener) Subscribe(channel string) {
 func (l *listener) Unsubscribe(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.subscriptions[channel]
-	if l.closed || s == nil {
+	c, wanted := l.wanted[channel]
+	if l.closed || !wanted {
 		return
 	}
-	delete(l.subscriptions, channel)
+	delete(l.wanted, channel)
 	delete(l.unassigned, channel)
-	if s.conn != nil {
-		s.conn.unsubscribe(channel)
+	delete(l.failures, channel)
+	if c != nil {
+		c.assigned--
+		c.unsubscribe(channel)
 	}
+}
+
+// unassign notes that a channel is wanted, and has no connection. The caller holds mu.
+func (l *listener) unassign(channel string) {
+	if c := l.wanted[channel]; c != nil {
+		c.assigned--
+	}
+	l.wanted[channel] = nil
+	l.unassigned[channel] = struct{}{}
 }
 
 // Close ends all subscriptions and waits for the goroutines.
@@ -126,8 +138,8 @@ func (l *listener) due() (channels []string, pause time.Duration) {
 	if l.closed {
 		return nil, pause
 	}
-	for channel, s := range l.unassigned {
-		wait := time.Until(s.notBefore)
+	for channel := range l.unassigned {
+		wait := time.Until(l.failures[channel].notBefore)
 		if wait <= 0 {
 			channels = append(channels, channel)
 		}
@@ -173,8 +185,7 @@ func (d *Driver) serverOf(ctx context.Context, channel string) (server, error) {
 func (l *listener) assign(channel string, at server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.unassigned[channel]
-	if s == nil || l.closed {
+	if _, unassigned := l.unassigned[channel]; !unassigned || l.closed {
 		return
 	}
 	c := l.conns[at.key]
@@ -184,7 +195,8 @@ func (l *listener) assign(channel string, at server) {
 		l.goroutines.Go(c.run)
 	}
 	delete(l.unassigned, channel)
-	s.conn = c
+	l.wanted[channel] = c
+	c.assigned++
 	c.subscribe(channel)
 }
 
@@ -193,15 +205,13 @@ func (l *listener) assign(channel string, at server) {
 func (l *listener) postpone(channels []string) {
 	spread := 0.5 + rand.Float64()/2 //nolint:gosec // spreads reconnections, guards nothing
 	for _, channel := range channels {
-		s := l.subscriptions[channel]
-		if s == nil {
+		if _, wanted := l.wanted[channel]; !wanted {
 			continue
 		}
-		pause := min(firstPause<<min(s.failures, 10), lastPause)
-		s.failures++
-		s.conn = nil
-		s.notBefore = time.Now().Add(time.Duration(float64(pause) * spread))
-		l.unassigned[channel] = s
+		l.unassign(channel)
+		times := l.failures[channel].times
+		pause := min(firstPause<<min(times, 10), lastPause)
+		l.failures[channel] = failure{times + 1, time.Now().Add(time.Duration(float64(pause) * spread))}
 	}
 	if l.driver.cluster != nil {
 		l.driver.cluster.ReloadState(l.ctx) // returns at once

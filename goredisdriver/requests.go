@@ -39,15 +39,14 @@ func (c *conn) answered(to request) bool {
 func (l *listener) inUse(c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(c.channels) > 0
+	return c.assigned > 0
 }
 
 // wants reports whether a channel is wanted on a connection.
 func (l *listener) wants(c *conn, channel string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := c.channels[channel]
-	return ok
+	return l.wanted[channel] == c
 }
 
 // subscribed notes that the server has confirmed a subscription. It reports
@@ -59,8 +58,8 @@ func (l *listener) subscribed(c *conn, channel string) (expected, wanted bool) {
 	if !c.answered(request{channel, true}) {
 		return false, false
 	}
-	if _, wanted = c.channels[channel]; wanted {
-		l.subscriptions[channel].failures = 0
+	if wanted = l.wanted[channel] == c; wanted {
+		delete(l.failures, channel)
 	} else if _, requested := c.pending[channel]; !requested {
 		c.unsubscribe(channel)
 	}
@@ -97,10 +96,9 @@ func (l *listener) refused(c *conn) (expected bool) {
 // remove takes a subscription from a connection, to be assigned again. The caller
 // holds mu.
 func (l *listener) remove(c *conn, channel string) {
-	if _, ok := c.channels[channel]; !ok {
+	if l.wanted[channel] != c {
 		return
 	}
-	delete(c.channels, channel)
 	delete(c.pending, channel)
 	l.postpone([]string{channel})
 }
@@ -113,9 +111,11 @@ func (l *listener) lost(c *conn) {
 	if l.closed {
 		return
 	}
-	channels := make([]string, 0, len(c.channels))
-	for channel := range c.channels {
-		channels = append(channels, channel)
+	channels := make([]string, 0, c.assigned)
+	for channel, at := range l.wanted {
+		if at == c {
+			channels = append(channels, channel)
+		}
 	}
 	l.postpone(channels)
 }

@@ -23,11 +23,11 @@ var scripted = map[string]struct {
 	"mutex":  {protocol.NewMutex("x"), scriptOwner},
 	"fenced": {fencedMutex(), scriptOwner},
 	"fair":   {protocol.Fair{Mutex: protocol.NewMutex("x")}, scriptOwner},
-	"read":   {protocol.Read{Name: "x"}, scriptOwner},
-	"write":  {protocol.Write{Name: "x"}, protocol.WriterField(scriptOwner)},
+	"read":   {protocol.NewRead("x"), scriptOwner},
+	"write":  {protocol.NewWrite("x"), protocol.WriterField(scriptOwner)},
 }
 
-func fencedMutex() protocol.Mutex {
+func fencedMutex() *protocol.Mutex {
 	m := protocol.NewMutex("x")
 	m.Fenced = true
 	return m
@@ -67,7 +67,7 @@ func (w *world) wantCode(what string, r script.Request, want script.Code) {
 
 // acquiring is an acquire from one count to another.
 func acquiring(l protocol.Lock, from, to int, lease time.Duration) script.Request {
-	mutex, ok := l.(protocol.Mutex)
+	mutex, ok := l.(*protocol.Mutex)
 	return l.Acquire(protocol.Acquire{Owner: scriptOwner, From: from, To: to, Lease: lease, Token: ok && mutex.Fenced})
 }
 
@@ -168,7 +168,7 @@ func TestScriptsKeepTheirLimits(t *testing.T) {
 // A read hold whose key has gone is not given back, but lost.
 func TestReleaseOfADeadReadHold(t *testing.T) {
 	fake(t, func(_ *testing.T, w *world) {
-		l := protocol.Read{Name: "x"}
+		l := protocol.NewRead("x")
 		w.wantCode("acquire", acquiring(l, 0, 1, time.Minute), script.Done)
 		w.do("DEL", protocol.ReadHoldKey("x", scriptOwner, 1))
 		w.wantCode("release", l.Release(scriptOwner, 1, 0), script.Refused)

@@ -37,14 +37,14 @@ var FairScripts = Scripts{
 
 // Fair is the fair lock: the hash of the plain one, and the line of those who wait.
 // Its holds are renewed as those of the plain lock are.
-type Fair struct{ Mutex }
+type Fair struct{ *Mutex }
 
 // ask is a request about the line. The channels of its waiters all begin with that
 // of the lock.
 func (l Fair) request(s *driver.Script, token bool, args ...string) script.Request {
-	keys := []string{l.Name, FairQueueKey(l.Name), FairTimeoutsKey(l.Name), FairHeartbeatsKey(l.Name)}
+	keys := []string{l.name[0], FairQueueKey(l.name[0]), FairTimeoutsKey(l.name[0]), FairHeartbeatsKey(l.name[0])}
 	if token {
-		keys = append(keys, TokenKey(l.Name))
+		keys = append(keys, TokenKey(l.name[0]))
 	}
 	return script.Request{Script: s, Keys: keys, Channel: l.channel, Args: args}
 }
@@ -88,4 +88,4 @@ func (l Fair) Leave(owner string) script.Request {
 
 // Channel is the owner's own: only the next in line is told. So each waiter has a
 // local queue of its own; the order is the one in Redis.
-func (l Fair) Channel(owner string) string { return WaiterChannel(l.Name, owner) }
+func (l Fair) Channel(owner string) string { return WaiterChannel(l.name[0], owner) }

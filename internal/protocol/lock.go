@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -32,8 +33,10 @@ type Lock interface {
 	Waitable
 	// Renew asks that the lock lives for at least ttl if owner holds it, and how
 	// often owner holds it; count is how often that is as far as is known. A ttl of
-	// 0 only asks. Requests of one script can be sent as one.
+	// 0 only asks.
 	Renew(owner string, count int, ttl time.Duration) script.Request
+	// RenewScript is the script of Renew. Requests of one script can be sent as one.
+	RenewScript() *driver.Script
 	// ReadRenewal reads what the reply to renewals says about the i-th.
 	ReadRenewal(r script.Reply, i int) (Renewal, error)
 	// Adopt asks that a.Owner holds the lock once, in the place of another one. The

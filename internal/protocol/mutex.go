@@ -32,21 +32,20 @@ var multiAcquire = load("multi", "acquire")
 type Mutex struct {
 	countOnly
 
-	Name     string
+	name     [1]string // as the keys of a request
 	channel  string
-	both     []string // the keys of the lock, and of its tokens
-	Polling  bool     // waiters hear nothing
+	Polling  bool // waiters hear nothing
 	Fenced   bool
 	TokenTTL time.Duration // 0: for ever
 }
 
 // NewMutex returns the one of a name, with what every request needs of it.
-func NewMutex(name string) Mutex {
-	return Mutex{Name: name, channel: LockChannel(name), both: []string{name, TokenKey(name)}}
+func NewMutex(name string) *Mutex {
+	return &Mutex{name: [1]string{name}, channel: LockChannel(name)}
 }
 
 // Acquire asks for the lock.
-func (l Mutex) Acquire(a Acquire) script.Request {
+func (l *Mutex) Acquire(a Acquire) script.Request {
 	return script.Request{
 		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true,
 		Args: a.args(l.TokenTTL),
@@ -54,15 +53,15 @@ func (l Mutex) Acquire(a Acquire) script.Request {
 }
 
 // keys are that of the lock, and that of its tokens if one is wanted.
-func (l Mutex) keys(token bool) []string {
+func (l *Mutex) keys(token bool) []string {
 	if token {
-		return l.both
+		return []string{l.name[0], TokenKey(l.name[0])}
 	}
-	return l.both[:1:1]
+	return l.name[:]
 }
 
 // Release gives it back.
-func (l Mutex) Release(owner string, from, to int) script.Request {
+func (l *Mutex) Release(owner string, from, to int) script.Request {
 	return script.Request{
 		Script: MutexScripts.Release, Keys: l.keys(false), Channel: l.Channel(owner),
 		Args: []string{Released, owner, strconv.Itoa(from), strconv.Itoa(to)},
@@ -70,12 +69,15 @@ func (l Mutex) Release(owner string, from, to int) script.Request {
 }
 
 // Renew lets it live on.
-func (l Mutex) Renew(owner string, _ int, ttl time.Duration) script.Request {
+func (l *Mutex) Renew(owner string, _ int, ttl time.Duration) script.Request {
 	return script.Request{Script: MutexScripts.Renew, Keys: l.keys(false), Args: []string{owner, millis(ttl)}}
 }
 
+// RenewScript is that of a fair lock and of a writer, too.
+func (*Mutex) RenewScript() *driver.Script { return MutexScripts.Renew }
+
 // Adopt replaces its owner.
-func (l Mutex) Adopt(a Acquire, other string) script.Request {
+func (l *Mutex) Adopt(a Acquire, other string) script.Request {
 	return script.Request{
 		Script: MutexScripts.Adopt, Keys: l.keys(a.Token), Channel: l.Channel(other), Acknowledged: true,
 		Args: []string{millis(a.Lease), a.Owner, other, millis(l.TokenTTL), Released},
@@ -83,7 +85,7 @@ func (l Mutex) Adopt(a Acquire, other string) script.Request {
 }
 
 // Retain leaves it to nobody for a while.
-func (l Mutex) Retain(owner string, from int, nobody string, rest time.Duration) script.Request {
+func (l *Mutex) Retain(owner string, from int, nobody string, rest time.Duration) script.Request {
 	return script.Request{
 		Script: MutexScripts.Retain, Keys: l.keys(false), Channel: l.Channel(owner),
 		Args: []string{Released, owner, strconv.Itoa(from), nobody, millis(rest)},
@@ -91,7 +93,7 @@ func (l Mutex) Retain(owner string, from int, nobody string, rest time.Duration)
 }
 
 // Force takes it away. It is announced also where nobody of ours listens.
-func (l Mutex) Force(holders []string) script.Request {
+func (l *Mutex) Force(holders []string) script.Request {
 	return script.Request{
 		Script: MutexScripts.Force, Keys: l.keys(false), Channel: l.channel,
 		Args: append([]string{Released}, holders...),
@@ -99,15 +101,15 @@ func (l Mutex) Force(holders []string) script.Request {
 }
 
 // Inspect asks how it stands.
-func (l Mutex) Inspect() script.Request {
+func (l *Mutex) Inspect() script.Request {
 	return script.Request{Script: MutexScripts.Inspect, Keys: l.keys(l.Fenced)}
 }
 
 // Leave has nothing to ask: who waits does not stand in Redis.
-func (Mutex) Leave(string) script.Request { return script.Request{} }
+func (*Mutex) Leave(string) script.Request { return script.Request{} }
 
 // Channel is one for all who wait.
-func (l Mutex) Channel(string) string {
+func (l *Mutex) Channel(string) string {
 	if l.Polling {
 		return ""
 	}

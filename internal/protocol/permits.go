@@ -109,6 +109,9 @@ func (s PermitSet) Renew(_ string, _ int, ttl time.Duration) script.Request {
 	}
 }
 
+// RenewScript is one for all.
+func (PermitSet) RenewScript() *driver.Script { return permitsScripts.renew }
+
 // ReadRenewal reads how many of them are held, for how long, and which are not.
 func (PermitSet) ReadRenewal(r script.Reply, i int) (Renewal, error) {
 	texts, err := r.List(i)

@@ -18,7 +18,8 @@ func TestGoldenRequests(t *testing.T) {
 	mutex, polling := NewMutex("x"), NewMutex("x")
 	mutex.Fenced, mutex.TokenTTL, polling.Polling = true, time.Hour, true
 	fair := Fair{NewMutex("x")}
-	write := Write{Name: "x", WritersFirst: true}
+	read, write := NewRead("x"), NewWrite("x")
+	write.WritersFirst = true
 	set := PermitSet{Permits{"x"}, []string{"p", "q"}}
 	taking := Taking{Semaphore{"x"}, once, 2, "undo"}
 	line := "redisson_lock_queue:{x} redisson_lock_timeout:{x} holdfast_lock_waiting:{x}"
@@ -35,9 +36,9 @@ func TestGoldenRequests(t *testing.T) {
 		"release | x " + line + " | redisson_lock__channel:{x} | 0 c:1 1 0":                                    fair.Release("c:1", 1, 0),
 		"leave | x " + line + " | redisson_lock__channel:{x} | 0 c:1":                                          fair.Leave("c:1"),
 		"adopt | x redisson_lock_token:{x} | redisson_lock__channel:{x}:d:2 | 30000 c:1 d:2 0 0":               fair.Adopt(one, "d:2"),
-		"acquire | x holdfast_next:{x} {x}:c:1:rwlock_timeout:1 |  | 30000 c:1 0 1 {x}:":                       Read{Name: "x"}.Acquire(one),
-		"release | x {x}:c:1:rwlock_timeout:1 {x}:c:1:rwlock_timeout:2 | redisson_rwlock:{x} | 0 c:1 2 1 {x}:": Read{Name: "x"}.Release("c:1", 2, 1),
-		"renew | x {x}:c:1:rwlock_timeout:1 |  | c:1 30000 1 {x}:":                                             Read{Name: "x"}.Renew("c:1", 1, 30*time.Second),
+		"acquire | x holdfast_next:{x} {x}:c:1:rwlock_timeout:1 |  | 30000 c:1 0 1 {x}:":                       read.Acquire(one),
+		"release | x {x}:c:1:rwlock_timeout:1 {x}:c:1:rwlock_timeout:2 | redisson_rwlock:{x} | 0 c:1 2 1 {x}:": read.Release("c:1", 2, 1),
+		"renew | x {x}:c:1:rwlock_timeout:1 |  | c:1 30000 1 {x}:":                                             read.Renew("c:1", 1, 30*time.Second),
 		"acquire | x holdfast_next:{x} redisson_lock_token:{x} |  | 30000 c:1 0 1 {x}: 10000 0":                write.Acquire(one),
 		"release | x | redisson_rwlock:{x} | 1 c:1 1 0 {x}:":                                                   write.Release("c:1", 1, 0),
 		"renew | x |  | c:1:write 30000":                                                                       write.Renew("c:1", 1, 30*time.Second),
@@ -67,7 +68,7 @@ func TestGoldenRequests(t *testing.T) {
 // Replicas acknowledge what makes somebody a holder, and nothing else.
 func TestWhatReplicasAcknowledge(t *testing.T) {
 	all := map[string]Waitable{
-		"mutex": NewMutex("x"), "fair": Fair{NewMutex("x")}, "read": Read{Name: "x"}, "write": Write{Name: "x"},
+		"mutex": NewMutex("x"), "fair": Fair{NewMutex("x")}, "read": NewRead("x"), "write": NewWrite("x"),
 		"permits": PermitSet{Permits{"x"}, []string{"p"}}, "semaphore": Taking{Semaphore{"x"}, Once{}, 1, ""}, "latch": Latch{"x"},
 	}
 	for name, w := range all {

@@ -8,8 +8,8 @@
 // carries nothing: whoever gets one asks Redis.
 //
 // The hub has no goroutine; it runs on the listener's. Hub.mu guards the map of
-// channels and every subscription, and is held while notify runs, so that none runs
-// after Leave has returned. So notify must not block and not call the hub.
+// channels and every subscription, and is held while Notify runs, so that none runs
+// after Leave has returned. So Notify must not block and not call the hub.
 //
 // Nothing here can fail: a subscription that does not come about notifies nobody, and
 // waiters never rely on a notification alone.

@@ -11,44 +11,54 @@ type Hub struct {
 	listener driver.Listener
 
 	mu       sync.Mutex
-	channels map[string]*channel
+	channels map[string]*Subscription // one of each channel's
 }
 
-type channel struct {
-	confirmed     bool
-	subscriptions map[*Subscription]struct{}
-}
+// Party is told that something may have changed.
+type Party interface{ Notify() }
+
+// Func is a function as a [Party].
+type Func func()
+
+// Notify calls the function.
+func (f Func) Notify() { f() }
 
 // Subscription is one party's interest in a channel.
 type Subscription struct {
-	hub    *Hub
-	name   string
-	notify func()
+	hub   *Hub
+	name  string
+	party Party
+
+	// The subscriptions of a channel are a ring. These are nil after Leave.
+	prev, next *Subscription
+	confirmed  bool // the server has confirmed that the channel is subscribed to
 }
 
 // New returns a hub on a listener of its own, which listen makes.
 func New(listen func(sink func(driver.Event)) driver.Listener) *Hub {
-	h := &Hub{channels: map[string]*channel{}}
+	h := &Hub{channels: map[string]*Subscription{}}
 	h.listener = listen(h.deliver)
 	return h
 }
 
-// Join subscribes to a channel. notify is called for every message and every
+// Join subscribes to a channel. The party is notified of every message and every
 // confirmed subscription, and at once if the channel is subscribed already:
 // what has happened until then is not known to the one who joins.
-func (h *Hub) Join(name string, notify func()) *Subscription {
-	s := &Subscription{hub: h, name: name, notify: notify}
+func (h *Hub) Join(name string, party Party) *Subscription {
+	s := &Subscription{hub: h, name: name, party: party}
+	s.prev, s.next = s, s
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := h.channels[name]
-	if ch == nil {
-		ch = &channel{subscriptions: map[*Subscription]struct{}{}}
-		h.channels[name] = ch
+	first := h.channels[name]
+	if first == nil {
+		h.channels[name] = s
 		h.listener.Subscribe(name)
+		return s
 	}
-	ch.subscriptions[s] = struct{}{}
-	if ch.confirmed {
-		notify()
+	s.prev, s.next, s.confirmed = first.prev, first, first.confirmed
+	s.prev.next, s.next.prev = s, s
+	if s.confirmed {
+		party.Notify()
 	}
 	return s
 }
@@ -58,18 +68,16 @@ func (s *Subscription) Leave() {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := h.channels[s.name]
-	if ch == nil {
-		return
-	}
-	if _, there := ch.subscriptions[s]; !there {
-		return
-	}
-	delete(ch.subscriptions, s)
-	if len(ch.subscriptions) == 0 {
+	switch s.next {
+	case nil: // it has left before
+	case s:
 		delete(h.channels, s.name)
 		h.listener.Unsubscribe(s.name)
+	default:
+		s.prev.next, s.next.prev = s.next, s.prev
+		h.channels[s.name] = s.next
 	}
+	s.prev, s.next = nil, nil
 }
 
 // Close closes the listener. Nobody is notified afterwards.
@@ -78,14 +86,12 @@ func (h *Hub) Close() { h.listener.Close() }
 func (h *Hub) deliver(e driver.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := h.channels[e.Channel]
-	if ch == nil {
-		return
-	}
-	if e.Kind == driver.Subscribed {
-		ch.confirmed = true
-	}
-	for s := range ch.subscriptions {
-		s.notify()
+	first := h.channels[e.Channel]
+	for s := first; s != nil; {
+		s.confirmed = s.confirmed || e.Kind == driver.Subscribed
+		s.party.Notify()
+		if s = s.next; s == first {
+			return
+		}
 	}
 }

@@ -48,8 +48,8 @@
 // deadline. A wall clock that is set forward looks the same, and costs at worst
 // a hold that might have lasted.
 //
-// Each entry remembers when its deadline was reckoned: what the clocks differ by
-// from then on is still to come off. So a deadline is reckoned here and nowhere
+// Each entry remembers by how much the wall clock was ahead when its deadline was
+// reckoned: what has come to that since is still to come off. So a deadline is reckoned here and nowhere
 // else, from when the call was sent, with the time read while Watchdog.mu is held. No
 // look can come between that time and the entry, and the next look finds every
 // suspension since. Remove and Deadline do not wait for that look, they compare

@@ -3,9 +3,11 @@ package watchdog
 import (
 	"container/heap"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
-type state int
+type state uint8
 
 const (
 	watched state = iota + 1
@@ -15,42 +17,39 @@ const (
 
 // Entry is one watched hold. Its exported fields are set before Watch, and
 // nobody but the watchdog touches them afterwards.
-type Entry struct {
+type Entry[V any] struct {
 	// Value is what the callbacks are told about.
-	Value any
-	// Group is comparable; entries of one group may be renewed in one call.
-	Group any
+	Value V
 	// Lease is the time to live that a renewal asks for, until [Watchdog.SetLease].
 	Lease time.Duration
 	// Until, if set, is the end of the longest time that renewals may reach.
-	Until time.Time
+	Until mono.Time
 	// RecheckEvery, if set, is after which time at the latest the server is asked again
 	// for what the hold was promised, renewed or not: somebody may have shortened it.
 	RecheckEvery time.Duration
 
 	// Guarded by Watchdog.mu.
-	state      state
-	deadline   time.Time
-	setAt      time.Time // when the deadline was last reckoned: the skew from then on is still to come off
-	renewing   bool      // prolonged, not only checked, or rechecked
-	renewAt    time.Time // when to send the next renewal; zero: never
-	longHeldAt time.Time // zero once it has been told
-	inFlight   bool
-	asked      time.Duration // the time to live that the renewal in flight asks for
-	check      bool          // to be asked about at once
+	deadline   mono.Time
+	lead       time.Duration // of the wall clock when the deadline was last reckoned: what has come to it since is still to come off
+	renewAt    mono.Time     // when to send the next renewal; zero: never
+	longHeldAt mono.Time     // zero once it has been told
 	index      int           // in the heap; -1 outside
+	state      state
+	renewing   bool // prolonged, not only checked, or rechecked
+	inFlight   bool
+	check      bool // to be asked about at once
 }
 
 // next is when the watchdog must look at the entry.
-func (e *Entry) next() time.Time {
+func (e *Entry[V]) next() mono.Time {
 	at := e.deadline
 	if !e.inFlight && e.check {
-		return time.Time{}
+		return 0
 	}
-	if !e.inFlight && !e.renewAt.IsZero() && e.renewAt.Before(at) {
+	if !e.inFlight && !e.renewAt.IsZero() && e.renewAt < at {
 		at = e.renewAt
 	}
-	if !e.longHeldAt.IsZero() && e.longHeldAt.Before(at) {
+	if !e.longHeldAt.IsZero() && e.longHeldAt < at {
 		at = e.longHeldAt
 	}
 	return at
@@ -58,21 +57,21 @@ func (e *Entry) next() time.Time {
 
 // renewalDue reports whether to send a renewal or a check, or one so soon that
 // it may as well go with the next batch.
-func (e *Entry) renewalDue(now time.Time) bool {
+func (e *Entry[V]) renewalDue(now mono.Time) bool {
 	ahead := min(tick, e.Lease/20)
-	return !e.inFlight && (e.check || !e.renewAt.IsZero() && !e.renewAt.After(now.Add(ahead)))
+	return !e.inFlight && (e.check || !e.renewAt.IsZero() && e.renewAt <= now.Add(ahead))
 }
 
 // plan sets when the next renewal is sent, after something was asked at sent.
-func (e *Entry) plan(sent time.Time) {
+func (e *Entry[V]) plan(sent mono.Time) {
 	every := e.RecheckEvery
-	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease).Before(e.Until)) {
+	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease) < e.Until) {
 		every = e.Lease / 3
 		if e.RecheckEvery > 0 {
 			every = min(every, e.RecheckEvery)
 		}
 	}
-	e.renewAt = time.Time{}
+	e.renewAt = 0
 	if every > 0 {
 		e.renewAt = sent.Add(every)
 	}
@@ -80,7 +79,7 @@ func (e *Entry) plan(sent time.Time) {
 
 // ttl is what a renewal sent now asks for; 0 only asks whether it is held. It is
 // never less than what is left of the promise, if somebody may have shortened it.
-func (e *Entry) ttl(now time.Time) time.Duration {
+func (e *Entry[V]) ttl(now mono.Time) time.Duration {
 	var ttl time.Duration
 	if e.renewing {
 		ttl = e.Lease
@@ -95,27 +94,27 @@ func (e *Entry) ttl(now time.Time) time.Duration {
 }
 
 // entries is the heap: what is due first comes first.
-type entries []*Entry //nolint:recvcheck // heap.Interface wants both kinds of receivers
+type entries[V any] []*Entry[V]
 
-var _ heap.Interface = (*entries)(nil)
+var _ heap.Interface = (*entries[int])(nil)
 
-func (h entries) Len() int           { return len(h) }
-func (h entries) Less(i, j int) bool { return h[i].next().Before(h[j].next()) }
+func (h entries[V]) Len() int           { return len(h) }
+func (h entries[V]) Less(i, j int) bool { return h[i].next() < h[j].next() }
 
-func (h entries) Swap(i, j int) {
+func (h entries[V]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
 // Push is heap.Push's part.
-func (h *entries) Push(x any) {
-	e := x.(*Entry) //nolint:forcetypeassert // heap.Push is called in one place, with an *Entry
+func (h *entries[V]) Push(x any) {
+	e := x.(*Entry[V]) //nolint:forcetypeassert // heap.Push is called in one place, with an *Entry
 	e.index = len(*h)
 	*h = append(*h, e)
 }
 
 // Pop is heap.Pop's part.
-func (h *entries) Pop() any {
+func (h *entries[V]) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
 	(*h)[last] = nil

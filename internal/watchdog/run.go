@@ -4,10 +4,12 @@ import (
 	"container/heap"
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // run is the watchdog's goroutine.
-func (d *Watchdog) run() {
+func (d *Watchdog[V, G]) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -26,7 +28,7 @@ func (d *Watchdog) run() {
 }
 
 // look deals with every entry that is due, and returns how long to sleep.
-func (d *Watchdog) look() (wait time.Duration, more bool) {
+func (d *Watchdog[V, G]) look() (wait time.Duration, more bool) {
 	due := d.collect()
 	for _, e := range due.lost {
 		d.config.Lost(e, Unanswered)
@@ -45,51 +47,60 @@ func (d *Watchdog) look() (wait time.Duration, more bool) {
 }
 
 // rest says how long to sleep until the next look, or to sleep until woken.
-func (d *Watchdog) rest() (wait time.Duration, more bool) {
+func (d *Watchdog[V, G]) rest() (wait time.Duration, more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait = tick
 	if len(d.heap) > 0 {
 		d.idle = 0
-		wait = max(0, min(wait, time.Until(d.heap[0].next())))
+		wait = max(0, min(wait, mono.Until(d.heap[0].next())))
 	} else if d.idle++; d.idle > idleTicks {
-		d.idle, d.lookAt = 0, time.Time{}
+		d.idle, d.lookAt = 0, 0
 		return 0, false
 	}
-	d.lookAt = time.Now().Add(wait)
+	d.lookAt = mono.Now().Add(wait)
 	return wait, true
 }
 
-type due struct {
-	lost, longHeld []*Entry
-	renew          map[any][]*Entry
+type due[V any, G comparable] struct {
+	lost, longHeld []*Entry[V]
+	renew          map[G][]asked[V]
+}
+
+// asked is an entry, and the time to live that its renewal asks for.
+type asked[V any] struct {
+	entry *Entry[V]
+	ttl   time.Duration
 }
 
 // collect takes what is due off the entries: their state says afterwards that
 // it has been dealt with.
-func (d *Watchdog) collect() due {
-	found := due{renew: map[any][]*Entry{}}
+func (d *Watchdog[V, G]) collect() due[V, G] {
+	found := due[V, G]{renew: map[G][]asked[V]{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if d.skew(d.looked, now) > jump {
+	lead := d.lead(now)
+	if lead-d.looked > jump {
 		d.awoke(now)
 	}
-	d.looked = now
+	d.looked = lead
+	at := mono.Of(now)
 	for len(d.heap) > 0 {
 		e := d.heap[0]
 		switch {
-		case !e.deadline.After(now):
+		case e.deadline <= at:
 			d.finish(e, lost)
 			found.lost = append(found.lost, e)
-		case !e.longHeldAt.IsZero() && !e.longHeldAt.After(now):
-			e.longHeldAt = time.Time{}
+		case !e.longHeldAt.IsZero() && e.longHeldAt <= at:
+			e.longHeldAt = 0
 			heap.Fix(&d.heap, e.index)
 			found.longHeld = append(found.longHeld, e)
-		case e.renewalDue(now):
-			e.inFlight, e.check, e.asked = true, false, e.ttl(now)
+		case e.renewalDue(at):
+			e.inFlight, e.check = true, false
 			heap.Fix(&d.heap, e.index)
-			found.renew[e.Group] = append(found.renew[e.Group], e)
+			group := d.config.Group(e.Value)
+			found.renew[group] = append(found.renew[group], asked[V]{e, e.ttl(at)})
 		default:
 			return found
 		}
@@ -100,27 +111,27 @@ func (d *Watchdog) collect() due {
 // awoke takes the time for which the host was suspended off every deadline that
 // was reckoned before, and asks at once for every renewal, and for what is to be
 // seen to again. d.mu is held.
-func (d *Watchdog) awoke(now time.Time) {
+func (d *Watchdog[V, G]) awoke(now time.Time) {
 	for _, e := range d.heap {
-		if deadline := d.trusted(e, now); deadline.Before(e.deadline) {
-			e.deadline, e.setAt = deadline, now
+		if deadline := d.trusted(e, now); deadline < e.deadline {
+			e.deadline, e.lead = deadline, d.lead(now)
 		}
 		if e.renewing || e.RecheckEvery > 0 {
-			e.renewAt = now
+			e.renewAt = mono.Of(now)
 		}
 	}
 	heap.Init(&d.heap)
 }
 
 // send renews one batch, in a goroutine of its own.
-func (d *Watchdog) send(group any, members []*Entry) {
-	batch := make([]Renewal, len(members))
+func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
+	batch := make([]Renewal[V], len(members))
 	timeout := d.config.Timeout
 	d.mu.Lock()
-	for i, e := range members {
-		batch[i] = Renewal{Value: e.Value, TTL: e.asked}
+	for i, m := range members {
+		batch[i] = Renewal[V]{Value: m.entry.Value, TTL: m.ttl}
 		// A quarter of the lease leaves time to ask again.
-		timeout = min(timeout, max(e.Lease/4, time.Millisecond))
+		timeout = min(timeout, max(m.entry.Lease/4, time.Millisecond))
 	}
 	d.mu.Unlock()
 	d.wg.Go(func() {
@@ -128,31 +139,32 @@ func (d *Watchdog) send(group any, members []*Entry) {
 		defer cancel()
 		sent := time.Now()
 		held, err := d.config.Renew(ctx, group, batch)
-		d.answered(members, batch, sent, held, err)
+		d.answered(members, sent, held, err)
 	})
 }
 
 // answered puts the answer to a batch into effect.
-func (d *Watchdog) answered(members []*Entry, batch []Renewal, sent time.Time, held []bool, err error) {
-	var gone []*Entry
+func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, held []bool, err error) {
+	var gone []*Entry[V]
 	d.mu.Lock()
 	now := time.Now()
-	for i, e := range members {
+	for i, m := range members {
+		e := m.entry
 		e.inFlight = false
 		switch {
 		case e.state != watched:
 			continue
 		case err != nil && (held == nil || !held[i]):
-			e.renewAt = now.Add(pause(e.Lease))
+			e.renewAt = mono.Of(now).Add(pause(e.Lease))
 		case !held[i]:
 			d.finish(e, lost)
 			gone = append(gone, e)
 			continue
 		default:
-			if ttl := batch[i].TTL; ttl > 0 {
-				d.raise(e, sent, now, ttl)
+			if m.ttl > 0 {
+				d.raise(e, sent, now, m.ttl)
 			}
-			e.plan(d.awake(sent, sent, now))
+			e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
 		}
 		heap.Fix(&d.heap, e.index)
 	}

@@ -9,21 +9,22 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // host is one whose monotonic clock stands still at some moment, while the wall
 // clock goes on.
 type host struct {
 	mu   sync.Mutex
-	next time.Duration // the length of the suspension after the next look at the clocks
+	next time.Duration // the length of the suspension after the next look at both clocks
 	from time.Time     // when it was suspended; zero: not yet
 	by   time.Duration // for how long
 }
 
 // suspended makes the watchdog see the host's clocks.
-func suspended(d *Watchdog) *host {
+func suspended(d *dog) *host {
 	h := &host{}
-	d.skew = h.skew
+	d.lead = h.lead
 	return h
 }
 
@@ -34,7 +35,7 @@ func (h *host) at(from time.Time, by time.Duration) {
 	h.from, h.by = from, by
 }
 
-// soon suspends the host right after the next time that the watchdog compares the
+// soon suspends the host right after the next time that the watchdog looks at both
 // clocks, which it does when it reckons a deadline.
 func (h *host) soon(by time.Duration) {
 	h.mu.Lock()
@@ -42,15 +43,15 @@ func (h *host) soon(by time.Duration) {
 	h.next = by
 }
 
-func (h *host) skew(from, to time.Time) time.Duration {
+func (h *host) lead(at time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	skew := h.ahead(to) - h.ahead(from)
+	lead := h.ahead(at)
 	if h.next > 0 {
 		time.Sleep(time.Millisecond)
 		h.from, h.by, h.next = time.Now(), h.next, 0
 	}
-	return skew
+	return lead
 }
 
 // ahead is how far the wall clock has run ahead at a moment. h.mu is held.
@@ -80,7 +81,7 @@ func (s *server) wantLost(t *testing.T, name string, since time.Time, after time
 }
 
 // suspending runs f with a watchdog on such a host.
-func suspending(t *testing.T, f func(t *testing.T, s *server, d *Watchdog, h *host)) {
+func suspending(t *testing.T, f func(t *testing.T, s *server, d *dog, h *host)) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
@@ -93,14 +94,14 @@ func suspending(t *testing.T, f func(t *testing.T, s *server, d *Watchdog, h *ho
 // looks at it: the first entry ever, the first after a while without any, and
 // one beside another.
 func TestSuspendedBeforeTheFirstLook(t *testing.T) {
-	before := map[string]func(d *Watchdog) (after func()){
-		"first": func(*Watchdog) func() { return func() {} },
-		"asleep": func(d *Watchdog) func() {
+	before := map[string]func(d *dog) (after func()){
+		"first": func(*dog) func() { return func() {} },
+		"asleep": func(d *dog) func() {
 			d.Remove(watch(d, "early", 0, 30*time.Second, true))
 			time.Sleep(30 * time.Second)
 			return func() {}
 		},
-		"beside another": func(d *Watchdog) func() {
+		"beside another": func(d *dog) func() {
 			keep := watch(d, "keep", 0, time.Hour, false)
 			time.Sleep(10 * time.Millisecond)
 			return func() { d.Remove(keep) }
@@ -108,7 +109,7 @@ func TestSuspendedBeforeTheFirstLook(t *testing.T) {
 	}
 	for name, prepare := range before {
 		t.Run(name, func(t *testing.T) {
-			suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+			suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 				after := prepare(d)
 				h.soon(25 * time.Second)
 				start := time.Now()
@@ -124,7 +125,7 @@ func TestSuspendedBeforeTheFirstLook(t *testing.T) {
 
 // The host is suspended after a longer deadline was reckoned.
 func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
-	suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+	suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 		e := watch(d, "a", 0, 30*time.Second, false)
 		time.Sleep(time.Second + 10*time.Millisecond)
 		h.soon(55 * time.Second)
@@ -139,7 +140,7 @@ func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
 // A hold whose lease changes, as that of several locks does when all are had, was
 // suspended since the watchdog has last looked.
 func TestSuspendedBeforeAnotherLease(t *testing.T) {
-	suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+	suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, time.Minute, true)
 		h.at(start.Add(5*time.Second+10*time.Millisecond), 50*time.Second)
@@ -155,19 +156,19 @@ func TestSuspendedBeforeAnotherLease(t *testing.T) {
 // What is asked right after the host has woken up is answered by its wall clock,
 // also if the watchdog has not looked yet.
 func TestSuspendedSinceTheLastLook(t *testing.T) {
-	suspending(t, func(t *testing.T, _ *server, d *Watchdog, h *host) {
+	suspending(t, func(t *testing.T, _ *server, d *dog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, 30*time.Second, false)
 		h.at(start.Add(10*time.Second+10*time.Millisecond), 25*time.Second)
 		time.Sleep(10*time.Second + 20*time.Millisecond)
-		want := start.Add(4698 * time.Millisecond)
-		if got := d.Deadline(e); !got.Equal(want) {
+		want := mono.Of(start.Add(4698 * time.Millisecond))
+		if got := d.Deadline(e); got != want {
 			t.Errorf("deadline %v too late", got.Sub(want))
 		}
 		if d.Remove(e) {
 			t.Error("an entry whose lease has run out while the host slept is trusted")
 		}
-		if got := d.Deadline(e); !got.Equal(want) {
+		if got := d.Deadline(e); got != want {
 			t.Errorf("removed: deadline %v too late", got.Sub(want))
 		}
 	})
@@ -176,12 +177,12 @@ func TestSuspendedSinceTheLastLook(t *testing.T) {
 // A call that was under way while the host slept counts from when it was sent on
 // the server's clock: the next renewal is due that much earlier, too.
 func TestSuspendedWithACallUnderWay(t *testing.T) {
-	slow := func(ctx context.Context, batch []Renewal) ([]bool, error) {
+	slow := func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
 		time.Sleep(120 * time.Millisecond) // the watchdog looks before the answer comes
 		return allHeld(ctx, batch)
 	}
 	t.Run("renewal", func(t *testing.T) {
-		suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+		suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 			s.answer = slow
 			start := time.Now()
 			e := watch(d, "a", 0, 30*time.Second, true)
@@ -195,11 +196,11 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 		})
 	})
 	t.Run("acquire", func(t *testing.T) {
-		suspending(t, func(t *testing.T, s *server, d *Watchdog, h *host) {
+		suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
 			sent := time.Now()
 			h.at(sent.Add(10*time.Millisecond), 25*time.Second)
 			time.Sleep(20 * time.Millisecond)
-			e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second}
+			e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second}
 			d.Watch(e, sent, e.Lease, true)
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
@@ -215,7 +216,7 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 func TestAnotherLease(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		var asked []time.Duration
-		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
 			asked = append(asked, batch[0].TTL)
 			return allHeld(ctx, batch)
 		}}
@@ -226,9 +227,17 @@ func TestAnotherLease(t *testing.T) {
 		d.SetLease(e, 30*time.Second)
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
-		if len(asked) != 1 || asked[0] != 30*time.Second || !d.Deadline(e).Equal(promised) {
+		if len(asked) != 1 || asked[0] != 30*time.Second || d.Deadline(e) != promised {
 			t.Errorf("asked for %v, deadline moved by %v", asked, d.Deadline(e).Sub(promised))
 		}
 		d.Remove(e)
 	})
+}
+
+// The wall clock's lead stays the same while it goes as far as the monotonic one.
+func TestWallLead(t *testing.T) {
+	now := time.Now()
+	if got := wallLead(now.Add(time.Hour)) - wallLead(now); got != 0 {
+		t.Errorf("both clocks went on for an hour, and the lead changed by %v", got)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 const (
@@ -32,22 +34,24 @@ const (
 )
 
 // Renewal is one entry's part of a batch.
-type Renewal struct {
-	Value any
+type Renewal[V any] struct {
+	Value V
 	// TTL is the time to live to ask for; 0 asks only whether the lock is held.
 	TTL time.Duration
 }
 
 // Config is what a [Watchdog] works with. All fields are required.
-type Config struct {
+type Config[V any, G comparable] struct {
+	// Group is the group of a value: those of one group may be renewed in one call.
+	Group func(value V) G
 	// Renew sends one batch of one group, and returns for each renewal whether
 	// the lock is held. It returns when ctx ends. Beside an error it may say which
 	// are held all the same; nothing is known of the others then.
-	Renew func(ctx context.Context, group any, batch []Renewal) ([]bool, error)
+	Renew func(ctx context.Context, group G, batch []Renewal[V]) ([]bool, error)
 	// Lost is told once for each entry that is lost.
-	Lost func(e *Entry, reason Reason)
+	Lost func(e *Entry[V], reason Reason)
 	// LongHeld is told once for each entry that has been watched for LongHeldAfter.
-	LongHeld func(e *Entry)
+	LongHeld func(e *Entry[V])
 	// LongHeldAfter is when an entry counts as a long hold.
 	LongHeldAfter time.Duration
 	// Timeout is how long an answer to a renewal is waited for, at most.
@@ -56,18 +60,18 @@ type Config struct {
 	Margin time.Duration
 }
 
-// Watchdog watches entries. Use [New].
-type Watchdog struct {
-	config Config
-	skew   func(from, to time.Time) time.Duration // replaced by tests
+// Watchdog watches entries with values of type V, in groups of type G. Use [New].
+type Watchdog[V any, G comparable] struct {
+	config Config[V, G]
+	lead   func(at time.Time) time.Duration // replaced by tests
 
 	mu      sync.Mutex
-	heap    entries
+	heap    entries[V]
 	started bool
 	stopped bool
-	looked  time.Time // until when suspensions have been noticed
-	lookAt  time.Time // when the goroutine will look next; zero: when it is woken
-	idle    int       // how many looks in a row have found no entry
+	looked  time.Duration // the wall clock's lead when suspensions were last looked for
+	lookAt  mono.Time     // when the goroutine will look next; zero: when it is woken
+	idle    int           // how many looks in a row have found no entry
 
 	wake chan struct{}   // capacity 1: look at the heap again
 	ctx  context.Context // ends with Stop
@@ -76,51 +80,53 @@ type Watchdog struct {
 }
 
 // New returns a watchdog without entries and without a goroutine.
-func New(config Config) *Watchdog {
-	ctx, stop := context.WithCancel(context.Background())
-	return &Watchdog{config: config, skew: wallSkew, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
+func New[V any, G comparable](config Config[V, G]) *Watchdog[V, G] {
+	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
+	return &Watchdog[V, G]{config: config, lead: wallLead, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
 }
 
-// wallSkew is by how much the wall clock went further than the monotonic one.
-func wallSkew(from, to time.Time) time.Duration {
-	return to.Round(0).Sub(from.Round(0)) - to.Sub(from)
+// wallLead is by how much the wall clock has gone further than the monotonic one since the
+// program's start.
+func wallLead(at time.Time) time.Duration {
+	return time.Duration(at.UnixNano()) - time.Duration(mono.Of(at))
 }
 
 // Trust is the deadline that follows from a call which was sent at sent, has
 // been acknowledged by now, and gave the lock a time to live of ttl. Redis'
 // clock may run 1 % faster than ours and expires keys by the millisecond.
-func (d *Watchdog) Trust(sent, now time.Time, ttl time.Duration) time.Time {
-	return d.awake(sent, sent, now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
+func (d *Watchdog[V, G]) Trust(sent, now time.Time, ttl time.Duration) mono.Time {
+	return d.awake(mono.Of(sent), d.lead(sent), now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
 }
 
-// awake returns a time, earlier by as long as the host was suspended between from
-// and to: our clock has stood still then, and the server's has not.
-func (d *Watchdog) awake(at, from, to time.Time) time.Time {
-	if ahead := d.skew(from, to); ahead > jump {
-		return at.Add(-ahead)
+// awake returns a time, earlier by as long as the host was suspended between a moment at
+// which the wall clock had that lead and now: our clock has stood still then, and the
+// server's has not.
+func (d *Watchdog[V, G]) awake(at mono.Time, lead time.Duration, now time.Time) mono.Time {
+	if suspended := d.lead(now) - lead; suspended > jump {
+		return at.Add(-suspended)
 	}
 	return at
 }
 
 // Watch begins to watch an entry whose hold was acknowledged: by a call that was
 // sent at sent and asked for ttl. renewing says whether to renew.
-func (d *Watchdog) Watch(e *Entry, sent time.Time, ttl time.Duration, renewing bool) {
+func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	if len(d.heap) == 0 {
-		d.looked = now // a suspension before that concerns nobody
+		d.looked = d.lead(now) // a suspension before that concerns nobody
 	}
 	e.state, e.renewing = watched, renewing
-	e.deadline, e.setAt = d.Trust(sent, now, ttl), now
-	e.longHeldAt = sent.Add(d.config.LongHeldAfter)
-	e.plan(d.awake(sent, sent, now))
+	e.deadline, e.lead = d.Trust(sent, now, ttl), d.lead(now)
+	e.longHeldAt = mono.Of(sent).Add(d.config.LongHeldAfter)
+	e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
 		d.started = true
 		d.wg.Go(d.run)
 	}
-	if d.lookAt.IsZero() || e.next().Before(d.lookAt) {
+	if d.lookAt.IsZero() || e.next() < d.lookAt {
 		d.signal()
 	}
 }
@@ -128,7 +134,7 @@ func (d *Watchdog) Watch(e *Entry, sent time.Time, ttl time.Duration, renewing b
 // Remove ends the watch, and reports whether the entry could be trusted until
 // now. Lost is not called for it any more, also if nobody has had the time yet to
 // look at a deadline that has passed.
-func (d *Watchdog) Remove(e *Entry) bool {
+func (d *Watchdog[V, G]) Remove(e *Entry[V]) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched {
@@ -137,12 +143,12 @@ func (d *Watchdog) Remove(e *Entry) bool {
 	now := time.Now()
 	e.deadline = d.trusted(e, now)
 	d.finish(e, removed)
-	return now.Before(e.deadline)
+	return mono.Of(now) < e.deadline
 }
 
 // Acknowledge moves the deadline after a call other than the watchdog's own, which was
 // sent at sent and asked for ttl.
-func (d *Watchdog) Acknowledge(e *Entry, sent time.Time, ttl time.Duration) {
+func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent time.Time, ttl time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state == watched {
@@ -154,20 +160,20 @@ func (d *Watchdog) Acknowledge(e *Entry, sent time.Time, ttl time.Duration) {
 // raise moves the deadline of a watched entry after an acknowledgement, if that
 // reaches further. d.mu is held, and now was read after it was taken: no look can
 // have come in between, and the next one finds every suspension since.
-func (d *Watchdog) raise(e *Entry, sent, now time.Time, ttl time.Duration) {
-	if deadline := d.Trust(sent, now, ttl); deadline.After(d.trusted(e, now)) {
-		e.deadline, e.setAt = deadline, now
+func (d *Watchdog[V, G]) raise(e *Entry[V], sent, now time.Time, ttl time.Duration) {
+	if deadline := d.Trust(sent, now, ttl); deadline > d.trusted(e, now) {
+		e.deadline, e.lead = deadline, d.lead(now)
 	}
 }
 
 // trusted is until when a watched entry may be trusted: its deadline, less the
 // time for which the host was suspended since it was reckoned. d.mu is held.
-func (d *Watchdog) trusted(e *Entry, now time.Time) time.Time {
-	return d.awake(e.deadline, e.setAt, now)
+func (d *Watchdog[V, G]) trusted(e *Entry[V], now time.Time) mono.Time {
+	return d.awake(e.deadline, e.lead, now)
 }
 
 // SetLease has the renewals from now on ask for another lease. The deadline stands.
-func (d *Watchdog) SetLease(e *Entry, lease time.Duration) {
+func (d *Watchdog[V, G]) SetLease(e *Entry[V], lease time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched || e.Lease == lease {
@@ -175,8 +181,8 @@ func (d *Watchdog) SetLease(e *Entry, lease time.Duration) {
 	}
 	e.Lease = lease
 	planned := e.renewAt
-	e.plan(time.Now())
-	if !planned.IsZero() && planned.Before(e.renewAt) {
+	e.plan(mono.Now())
+	if !planned.IsZero() && planned < e.renewAt {
 		e.renewAt = planned // nothing has been asked since, so it is not due later
 	}
 	heap.Fix(&d.heap, e.index)
@@ -184,23 +190,23 @@ func (d *Watchdog) SetLease(e *Entry, lease time.Duration) {
 }
 
 // SetRenewing switches renewal on or off.
-func (d *Watchdog) SetRenewing(e *Entry, on bool) {
+func (d *Watchdog[V, G]) SetRenewing(e *Entry[V], on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched || e.renewing == on {
 		return
 	}
 	e.renewing = on
-	e.plan(time.Now())
+	e.plan(mono.Now())
 	if on {
-		e.renewAt = time.Now()
+		e.renewAt = mono.Now()
 	}
 	heap.Fix(&d.heap, e.index)
 	d.signal()
 }
 
 // Check asks the server now whether the entry's lock is still held.
-func (d *Watchdog) Check(e *Entry) {
+func (d *Watchdog[V, G]) Check(e *Entry[V]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched {
@@ -213,7 +219,7 @@ func (d *Watchdog) Check(e *Entry) {
 
 // Deadline returns until when the entry may be trusted; of one that is watched no
 // more, until when it could have been.
-func (d *Watchdog) Deadline(e *Entry) time.Time {
+func (d *Watchdog[V, G]) Deadline(e *Entry[V]) mono.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state != watched {
@@ -223,7 +229,7 @@ func (d *Watchdog) Deadline(e *Entry) time.Time {
 }
 
 // Stop ends the goroutines and waits for them. No callback runs afterwards.
-func (d *Watchdog) Stop() {
+func (d *Watchdog[V, G]) Stop() {
 	d.mu.Lock()
 	d.stopped = true
 	d.mu.Unlock()
@@ -232,12 +238,12 @@ func (d *Watchdog) Stop() {
 }
 
 // finish takes a watched entry off the heap for good. d.mu is held.
-func (d *Watchdog) finish(e *Entry, s state) {
+func (d *Watchdog[V, G]) finish(e *Entry[V], s state) {
 	e.state = s
 	heap.Remove(&d.heap, e.index)
 }
 
-func (d *Watchdog) signal() {
+func (d *Watchdog[V, G]) signal() {
 	select {
 	case d.wake <- struct{}{}:
 	default:

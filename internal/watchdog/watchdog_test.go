@@ -11,55 +11,64 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
+
+// ward is what entries stand for.
+type ward struct {
+	name  string
+	group int
+}
+
+type dog = Watchdog[ward, int]
 
 // server stands for Redis: it answers renewals as the test says.
 type server struct {
 	mu       sync.Mutex
 	calls    []time.Duration // when each renewal arrived, since the start
-	wards    []any
-	answer   func(ctx context.Context, batch []Renewal) ([]bool, error)
+	wards    []string
+	answer   func(ctx context.Context, batch []Renewal[ward]) ([]bool, error)
 	lost     []string
 	longHeld int
 	start    time.Time
 }
 
-func allHeld(_ context.Context, batch []Renewal) ([]bool, error) {
+func allHeld(_ context.Context, batch []Renewal[ward]) ([]bool, error) {
 	return slices.Repeat([]bool{true}, len(batch)), nil
 }
 
 // suspend has the wall clock, from a moment on, run so far ahead of the monotonic
 // one, as it does when the host was suspended then.
-func suspend(d *Watchdog, from time.Time, by time.Duration) {
-	ahead := func(at time.Time) time.Duration {
+func suspend(d *dog, from time.Time, by time.Duration) {
+	d.lead = func(at time.Time) time.Duration {
 		if at.Before(from) {
 			return 0
 		}
 		return by
 	}
-	d.skew = func(from, to time.Time) time.Duration { return ahead(to) - ahead(from) }
 }
 
-func newDog(t *testing.T, s *server) *Watchdog {
+func newDog(t *testing.T, s *server) *dog {
 	t.Helper()
 	s.start = time.Now()
-	d := New(Config{
-		Renew: func(ctx context.Context, _ any, batch []Renewal) ([]bool, error) {
+	d := New(Config[ward, int]{
+		Group: func(w ward) int { return w.group },
+		Renew: func(ctx context.Context, _ int, batch []Renewal[ward]) ([]bool, error) {
 			s.mu.Lock()
 			s.calls = append(s.calls, time.Since(s.start))
 			for _, r := range batch {
-				s.wards = append(s.wards, r.Value)
+				s.wards = append(s.wards, r.Value.name)
 			}
 			answer := s.answer
 			s.mu.Unlock()
 			return answer(ctx, batch)
 		},
-		Lost: func(e *Entry, reason Reason) {
+		Lost: func(e *Entry[ward], reason Reason) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.lost = append(s.lost, fmt.Sprintf("%v %v: %v", time.Since(s.start), e.Value, reason))
+			s.lost = append(s.lost, fmt.Sprintf("%v %v: %v", time.Since(s.start), e.Value.name, reason))
 		},
-		LongHeld:      func(*Entry) { s.mu.Lock(); s.longHeld++; s.mu.Unlock() },
+		LongHeld:      func(*Entry[ward]) { s.mu.Lock(); s.longHeld++; s.mu.Unlock() },
 		LongHeldAfter: time.Second,
 		Timeout:       2 * time.Second,
 		Margin:        0,
@@ -68,9 +77,9 @@ func newDog(t *testing.T, s *server) *Watchdog {
 	return d
 }
 
-func watch(d *Watchdog, name string, group any, lease time.Duration, renewing bool) *Entry {
+func watch(d *dog, name string, group int, lease time.Duration, renewing bool) *Entry[ward] {
 	now := time.Now()
-	e := &Entry{Value: name, Group: group, Lease: lease}
+	e := &Entry[ward]{Value: ward{name, group}, Lease: lease}
 	d.Watch(e, now, lease, renewing)
 	return e
 }
@@ -98,7 +107,7 @@ func TestRenewsAtAThirdOfTheLease(t *testing.T) {
 
 func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: func(ctx context.Context, _ []Renewal) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, _ []Renewal[ward]) ([]bool, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
@@ -119,7 +128,7 @@ func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
 func TestTransientErrorsAreBorne(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{}
-		s.answer = func(ctx context.Context, batch []Renewal) ([]bool, error) {
+		s.answer = func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
 			if since := time.Since(s.start); since > 9*time.Second && since < 25*time.Second {
 				return nil, errors.New("away")
 			}
@@ -138,7 +147,7 @@ func TestTransientErrorsAreBorne(t *testing.T) {
 
 func TestNotHeldEndsAtOnce(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: func(_ context.Context, batch []Renewal) ([]bool, error) {
+		s := &server{answer: func(_ context.Context, batch []Renewal[ward]) ([]bool, error) {
 			return make([]bool, len(batch)), nil
 		}}
 		d := newDog(t, s)
@@ -158,7 +167,7 @@ func TestNotHeldEndsAtOnce(t *testing.T) {
 func TestS25_LateAnswerTouchesNothingElse(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		s := &server{answer: func(_ context.Context, batch []Renewal) ([]bool, error) {
+		s := &server{answer: func(_ context.Context, batch []Renewal[ward]) ([]bool, error) {
 			<-release
 			return make([]bool, len(batch)), nil // not held
 		}}
@@ -189,7 +198,7 @@ func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
 		watch(d, "fresh", 0, 30*time.Second, true)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if !slices.Contains(s.wards, any("fresh")) {
+		if !slices.Contains(s.wards, "fresh") {
 			t.Fatalf("the first pass renewed only %v", s.wards)
 		}
 	})
@@ -198,8 +207,8 @@ func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
 // S11, S12: a group that is not answered delays no other.
 func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
-			if batch[0].Value == "dead" {
+		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
+			if batch[0].Value.name == "dead" {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
@@ -207,7 +216,7 @@ func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 		}}
 		d := newDog(t, s)
 		for range 10 * batchSize {
-			watch(d, "dead", "dead", 30*time.Second, true)
+			watch(d, "dead", -1, 30*time.Second, true)
 		}
 		for i := range 10000 {
 			watch(d, "alive", i, 30*time.Second, true) // each in a group of its own
@@ -244,7 +253,7 @@ func TestP5_StormsLeaveNoRenewals(t *testing.T) {
 // A host that was suspended finds out at the next look at the clock.
 func TestSuspendedHostLosesItsHolds(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: func(ctx context.Context, _ []Renewal) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, _ []Renewal[ward]) ([]bool, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
@@ -265,14 +274,14 @@ func TestUntilBoundsRenewal(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newDog(t, s)
 		now := time.Now()
-		e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second, Until: now.Add(time.Minute)}
+		e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second, Until: mono.Of(now).Add(time.Minute)}
 		d.Watch(e, now, e.Lease, true)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(s.lost) != 1 {
 			t.Fatalf("lost %v", s.lost)
 		}
-		if at := d.Deadline(e).Sub(now); at > time.Minute || at < 59*time.Second {
+		if at := d.Deadline(e).Sub(mono.Of(now)); at > time.Minute || at < 59*time.Second {
 			t.Errorf("lost at %v, want just under a minute", at)
 		}
 	})
@@ -284,29 +293,29 @@ func TestUpkeep(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		now := time.Now()
 		var ends []time.Duration
-		s := &server{answer: func(ctx context.Context, batch []Renewal) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
 			for _, r := range batch {
 				ends = append(ends, time.Since(now)+r.TTL)
 			}
 			return allHeld(ctx, batch)
 		}}
 		d := newDog(t, s)
-		e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second, RecheckEvery: 10 * time.Second}
+		e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second, RecheckEvery: 10 * time.Second}
 		promised := d.Trust(now, now, time.Minute)
 		d.Watch(e, now, time.Minute, false)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(s.calls) != 5 || len(s.lost) != 1 || !d.Deadline(e).Equal(promised) {
-			t.Fatalf("calls %v, lost %v, deadline %v", s.calls, s.lost, d.Deadline(e).Sub(now))
+		if len(s.calls) != 5 || len(s.lost) != 1 || d.Deadline(e) != promised {
+			t.Fatalf("calls %v, lost %v, deadline %v", s.calls, s.lost, d.Deadline(e).Sub(mono.Of(now)))
 		}
 		for _, end := range ends {
-			if excess := promised.Sub(now) - end; excess < 0 || excess > 2*time.Millisecond {
-				t.Errorf("asked for %v, promised was %v", end, promised.Sub(now))
+			if excess := promised.Sub(mono.Of(now)) - end; excess < 0 || excess > 2*time.Millisecond {
+				t.Errorf("asked for %v, promised was %v", end, promised.Sub(mono.Of(now)))
 			}
 		}
 		s.calls = nil
 		now = time.Now()
-		e = &Entry{Value: "b", Group: 0, Lease: time.Minute, RecheckEvery: 10 * time.Second}
+		e = &Entry[ward]{Value: ward{"b", 0}, Lease: time.Minute, RecheckEvery: 10 * time.Second}
 		d.Watch(e, now, e.Lease, true)
 		time.Sleep(65 * time.Second)
 		synctest.Wait()
@@ -325,7 +334,7 @@ func TestUpkeepAfterASuspension(t *testing.T) {
 			d := newDog(t, s)
 			now := time.Now()
 			suspend(d, now.Add(5200*time.Millisecond), time.Minute)
-			e := &Entry{Value: "a", Group: 0, Lease: 30 * time.Second, RecheckEvery: 5 * time.Second}
+			e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second, RecheckEvery: 5 * time.Second}
 			d.Watch(e, now, 10*time.Minute, renewing)
 			time.Sleep(5500 * time.Millisecond)
 			synctest.Wait()
@@ -371,7 +380,7 @@ func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		sent := time.Now()
 		time.Sleep(20 * time.Millisecond) // suspended for 20 s meanwhile
-		e := &Entry{Value: "b", Group: 0, Lease: 30 * time.Second}
+		e := &Entry[ward]{Value: ward{"b", 0}, Lease: 30 * time.Second}
 		d.Watch(e, sent, e.Lease, true)
 		time.Sleep(time.Second)
 		synctest.Wait()
