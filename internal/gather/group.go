@@ -178,8 +178,8 @@ func (g *Group) take(room []*Call) (*batch, []*Call) {
 		g.queue.Remove(&c.place)
 		c.batch, room[b.size] = b, c
 	}
-	b.unended.Store(int32(b.size)) //nolint:gosec // at most maxBatch
-	b.awaited.Store(int32(b.size)) //nolint:gosec // at most maxBatch
+	b.unended.Store(int32(b.size))
+	b.awaited.Store(int32(b.size))
 	g.used = b.since
 	g.underWay[b] = struct{}{}
 	return b, room[:b.size]
