@@ -627,7 +627,7 @@ func useLatch(t *testing.T, c *holdfast.Client, asking func() (asked func(got ch
 		return err
 	}
 	_, err1 := l.Count(background)
-	if err := l.Await(background, holdfast.Wait(200*time.Millisecond)); !errors.Is(err, holdfast.ErrNotZero) { // from here on the script is known
+	if err := l.Await(background, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrNotZero) { // from here on the script is known
 		return errors.Join(err, errors.New("it did not wait"))
 	}
 	got, asked := make(chan error, 1), asking()
