@@ -25,6 +25,7 @@
 // A context that ends makes Eval return, whatever the server does, but for a caller that makes
 // its call itself: it waits for the reply until the deadline, half a second at most, and then its connection
 // is closed. This happens where a server falls silent that has answered just before, to one call.
+// If the connection has to be made anew just then, each step of that may take as long.
 // A call that has not been sent by then is not. The others go on: the client's ReadTimeout bounds them, and
 // driver.Call.Late is told what came of them. After a connection has failed, a cluster
 // client is told to look up its nodes again, which it does in the background.
