@@ -35,11 +35,7 @@ func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas 
 
 // onCluster follows the call's slot.
 func (d *Driver) onCluster(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (any, int, error) {
-	key := ""
-	if len(call.Keys) > 0 {
-		key = call.Keys[0]
-	}
-	master, err := d.cluster.MasterForKey(ctx, key)
+	master, err := d.masterOf(ctx, call)
 	if err != nil {
 		return nil, 0, classify(err, false)
 	}

@@ -68,7 +68,7 @@
 //     else UNSUBSCRIBE. Whatever has changed several times meanwhile is sent once.
 //   - requested: sent and not answered yet. If Subscribe or Unsubscribe changes what is wanted, the
 //     subscription is queued again.
-//   - settled: the server has confirmed what was requested. One that is not wanted is forgotten
+//   - confirmed: the server has confirmed what was requested. One that is not wanted is forgotten
 //     then.
 //
 // A subscription that the server refuses, or ends by itself because the slot has moved, is

@@ -109,7 +109,7 @@ func TestEndMISCONF(t *testing.T) {
 	}
 	failSnapshots(t, server)
 	result := client.Do(t.Context(), client.B().Unsubscribe().Channel("channel").Build().Pin())
-	if settled(result) {
+	if ended(result) {
 		t.Fatalf("UNSUBSCRIBE: %v", result.Error())
 	}
 	end(client)

@@ -96,7 +96,7 @@ func (c *conn) unsubscribe(client rueidis.DedicatedClient, end []*subscription) 
 		}
 	}
 	for _, result := range client.DoMulti(c.ctx, commands...) {
-		if !settled(result) {
+		if !ended(result) {
 			return false
 		}
 	}
@@ -104,9 +104,9 @@ func (c *conn) unsubscribe(client rueidis.DedicatedClient, end []*subscription) 
 	return true
 }
 
-// settled reports whether UNSUBSCRIBE has been answered: also with an error of its own, since then there is nothing to
+// ended reports whether UNSUBSCRIBE has been answered: also with an error of its own, since then there is nothing to
 // end, or nothing to be done about it. Any other is one to rueidis's PING, and loses rueidis its place.
-func settled(result rueidis.RedisResult) bool {
+func ended(result rueidis.RedisResult) bool {
 	if result.NonRedisError() != nil {
 		return false
 	}

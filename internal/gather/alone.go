@@ -48,7 +48,7 @@ func (g *Group) evalAlone(ctx context.Context, call driver.Call) (any, error) {
 	}
 	reply, err := g.alone(ctx, end, call)
 	g.endAlone(err, start)
-	return reply, driver.NotTheCallers(ctx, err)
+	return reply, err
 }
 
 func (g *Group) endAlone(err error, start time.Time) {

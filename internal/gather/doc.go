@@ -11,8 +11,8 @@
 //   - a queued call is withdrawn, and never sent;
 //   - a call that is under way goes on. Its caller is told that it may have run, and
 //     driver.Call.Late what came of it, when it ends;
-//   - a call that ends in that instant has its outcome returned. End and the caller settle
-//     by one compare-and-swap which of the two it is.
+//   - a call that ends in that instant has its outcome returned. One compare-and-swap
+//     decides which of the two it is.
 //
 // The memory of a call is used again only if its caller has taken the outcome: End has
 // touched it for the last time then.

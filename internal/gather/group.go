@@ -73,6 +73,11 @@ func (g *Group) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, driver.ConnectionError(err, true)
 	}
+	reply, err := g.eval(ctx, call)
+	return reply, driver.NotTheCallers(ctx, err)
+}
+
+func (g *Group) eval(ctx context.Context, call driver.Call) (any, error) {
 	if g.beginAlone() {
 		reply, err := g.evalAlone(ctx, call)
 		if err != ErrNotRun { //nolint:errorlint // nobody wraps it
@@ -81,8 +86,7 @@ func (g *Group) Eval(ctx context.Context, call driver.Call) (any, error) {
 	}
 	c := g.newCall(ctx, call)
 	g.add(c)
-	reply, err := g.await(ctx, c)
-	return reply, driver.NotTheCallers(ctx, err)
+	return g.await(ctx, c)
 }
 
 // IsUnused reports whether nothing is under way, or was sent since then.
