@@ -2,13 +2,13 @@ package goredisdriver
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/assigner"
 )
 
 // listener keeps the subscriptions and assigns them to connections. The package
@@ -71,7 +71,7 @@ func (l *listener) Subscribe(channel string) {
 		return
 	}
 	l.unassign(channel)
-	notify(l.wake)
+	assigner.Notify(l.wake)
 }
 
 // Unsubscribe removes a channel from those that are wanted.
@@ -110,24 +110,7 @@ func (l *listener) Close() {
 }
 
 // run is the assigner.
-func (l *listener) run() {
-	for {
-		due, pause := l.due()
-		if len(due) > 0 {
-			l.assignAll(due)
-			continue
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-l.wake:
-		case <-timer.C:
-		case <-l.ctx.Done():
-			timer.Stop()
-			return
-		}
-		timer.Stop()
-	}
-}
+func (l *listener) run() { assigner.Run(l.ctx, l.wake, l.due, l.assignAll) }
 
 // due returns the unassigned channels whose time has come and, if there are
 // none, how long it is until there may be one.
@@ -203,32 +186,17 @@ func (l *listener) assign(channel string, at server) {
 // postpone takes subscriptions from their connections, to be assigned again after
 // a pause that grows with the number of failures. The caller holds mu.
 func (l *listener) postpone(channels []string) {
-	spread := 0.5 + rand.Float64()/2 //nolint:gosec // spreads reconnections, guards nothing
+	spread := assigner.Spread()
 	for _, channel := range channels {
 		if _, wanted := l.wanted[channel]; !wanted {
 			continue
 		}
 		l.unassign(channel)
 		times := l.failures[channel].times
-		pause := min(firstPause<<min(times, 10), lastPause)
-		l.failures[channel] = failure{times + 1, time.Now().Add(time.Duration(float64(pause) * spread))}
+		l.failures[channel] = failure{times + 1, time.Now().Add(assigner.Pause(times, spread))}
 	}
 	if l.driver.cluster != nil {
 		l.driver.cluster.ReloadState(l.ctx) // returns at once
 	}
-	notify(l.wake)
-}
-
-// The pauses between attempts to subscribe.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = time.Second
-)
-
-// notify wakes a goroutine, which then looks at all that there is to do.
-func notify(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default: // it has been notified already
-	}
+	assigner.Notify(l.wake)
 }

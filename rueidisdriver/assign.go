@@ -1,17 +1,12 @@
 package rueidisdriver
 
 import (
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
-)
 
-// The pauses between attempts to subscribe.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = time.Second
+	"github.com/holdfast-go/holdfast/internal/assigner"
 )
 
 // postponed are subscriptions that have failed together.
@@ -21,24 +16,7 @@ type postponed struct {
 }
 
 // run is the assigner.
-func (l *listener) run() {
-	for {
-		due, pause := l.due()
-		if len(due) > 0 {
-			l.assignAll(due)
-			continue
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-l.wake:
-		case <-timer.C:
-		case <-l.ctx.Done():
-			timer.Stop()
-			return
-		}
-		timer.Stop()
-	}
-}
+func (l *listener) run() { assigner.Run(l.ctx, l.wake, l.due, l.assignAll) }
 
 // due returns the subscriptions whose time has come and, if there are none, how long it
 // is until there may be one.
@@ -149,10 +127,9 @@ func (l *listener) postpone(failed []*subscription) {
 	if len(group) == 0 {
 		return
 	}
-	pause := min(firstPause<<fewest, lastPause)
-	pause = pause/2 + rand.N(pause/2) //nolint:gosec // spreads reconnections, guards nothing
+	pause := assigner.Pause(int(fewest), assigner.Spread())
 	l.postponed = append(l.postponed, postponed{time.Now().Add(pause), group})
-	notify(l.wake)
+	assigner.Notify(l.wake)
 }
 
 // refused notes that the server has refused subscriptions.

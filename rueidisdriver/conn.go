@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/assigner"
 )
 
 const (
@@ -61,7 +63,7 @@ func (c *conn) enqueue(s *subscription) {
 	}
 	s.queued = true
 	c.queue = append(c.queue, s)
-	notify(c.wake)
+	assigner.Notify(c.wake)
 }
 
 // run is the writer.

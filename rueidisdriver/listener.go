@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/assigner"
 )
 
 // closeLimit is how long Close waits for goroutines that rueidis does not let go.
@@ -70,7 +71,7 @@ func (l *listener) Subscribe(channel string) {
 		s = &subscription{channel: channel, wanted: true}
 		l.subscriptions[channel] = s
 		l.unassigned = append(l.unassigned, s)
-		notify(l.wake)
+		assigner.Notify(l.wake)
 	case !s.wanted:
 		s.wanted = true
 		s.conn.enqueue(s)
@@ -109,13 +110,5 @@ func (l *listener) Close() {
 	select {
 	case <-ended:
 	case <-limit.C:
-	}
-}
-
-// notify wakes a goroutine, which then looks at all that there is to do.
-func notify(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default: // it has been notified already
 	}
 }

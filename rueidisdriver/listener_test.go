@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/assigner"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -250,21 +251,21 @@ func TestPauses(t *testing.T) {
 		l.postpone(failed)
 		return time.Until(l.postponed[0].until)
 	}
-	if got := pause(refused); got > firstPause {
+	if got := pause(refused); got > assigner.FirstPause {
 		t.Errorf("the first pause is %v", got)
 	}
 	for range 20 {
 		pause(refused)
 	}
-	if got := pause(refused); got < lastPause/2-firstPause || got > lastPause {
+	if got := pause(refused); got < assigner.LastPause/2-assigner.FirstPause || got > assigner.LastPause {
 		t.Errorf("the last pause is %v", got)
 	}
-	if got := pause(other, refused); got > firstPause {
+	if got := pause(other, refused); got > assigner.FirstPause {
 		t.Errorf("the first pause of another is %v", got)
 	}
 	refused.conn = c
 	c.answer(rueidis.PubSubSubscription{Kind: "subscribe", Channel: "refused"})
-	if got := pause(refused); got > firstPause {
+	if got := pause(refused); got > assigner.FirstPause {
 		t.Errorf("the first pause after a confirmation is %v", got)
 	}
 }
