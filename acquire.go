@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 // opAcquire is what a [BackendError] calls an acquire.
@@ -19,6 +20,7 @@ type acquisition struct {
 	kind        *kind
 	client      *Client
 	state       *ownerState
+	claim       claim
 	caller      context.Context // lives as long as the call
 	closing     context.Context // ends it, too
 	bounded     context.Context // see bound; nil: it was not needed
@@ -33,6 +35,10 @@ type acquisition struct {
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
 	unknown []*call.Attempt
+	// queue waits for its hold to be handed over; nil if none does.
+	queue *waitqueue.Queue
+	// given is the hold that was handed over to it; nil if none was.
+	given *single
 	// last is the last refusal or connection error: the error to return when the wait
 	// is over.
 	last error
@@ -41,9 +47,9 @@ type acquisition struct {
 // acquire is Lock and TryLock of every kind.
 func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 	started := time.Now()
-	h, err := acquireWithoutHooks(ctx, k, config)
+	h, handedOver, err := acquireWithoutHooks(ctx, k, config)
 	if err == nil {
-		h.tellAcquired(time.Since(started))
+		h.tellAcquired(time.Since(started), handedOver)
 	} else {
 		tellRefused(ctx, k, config.hooks, started, err)
 	}
@@ -59,14 +65,15 @@ func tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, 
 
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
 // under way any more: they may close the client.
-func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
+func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (h *Hold, handedOver bool, err error) {
 	a, err := enter(ctx, k, config)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer a.leave()
 	res, ch := a.run()
-	return a.conclude(res, ch)
+	h, err = a.conclude(res, ch)
+	return h, a.given != nil, err
 }
 
 // tellWaiting tells the hooks, once, that the acquire has to wait.
@@ -88,14 +95,13 @@ func (a *acquisition) tellWaiting(ahead int) {
 func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error) {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
-	owner, err := a.check()
-	if err != nil {
+	if err := a.check(); err != nil {
 		return nil, err
 	}
 	if err := c.begin(ctx, k.name); err != nil {
 		return nil, err
 	}
-	s := stateOf(k, owner)
+	s := stateOf(k, a.claim.owner)
 	a.state, a.closing = s, c.draining
 	if s.nests() {
 		a.closing = c.closing // what is held goes on, nested holds included
@@ -106,10 +112,17 @@ func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error
 			return nil, a.failure(call.Result{Err: err})
 		}
 	}
+	var err error
 	switch {
+	case a.claim.ended(): // since it was found: what it stood for may be another's now
+		s.freeChangeSem()
+		a.leave()
+		return enter(ctx, k, config)
+	case !s.claimed(a.claim):
+		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
 	case a.closing.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
 		err = problem(k.name, "", ErrClosed)
-	case c.detached.has(k, owner):
+	case c.detached.has(k, a.claim.owner):
 		err = problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalid)
 	default:
 		return a, nil
@@ -137,19 +150,19 @@ func (a *acquisition) nothingToNestIn() bool {
 }
 
 // check refuses what cannot work, before anything is sent.
-func (a *acquisition) check() (Owner, error) {
+func (a *acquisition) check() (err error) {
 	if a.kind.invalid != nil {
-		return Owner{}, a.kind.invalid
+		return a.kind.invalid
 	}
-	var err error
 	if a.config, err = a.client.config.complete(a.config); err != nil {
-		return Owner{}, err
+		return err
 	}
 	if err = a.kind.canHold(a.config); err != nil {
-		return Owner{}, err
+		return err
 	}
 	a.lease = max(a.config.lease, a.config.retained())
-	return ownerFor(a.caller, a.kind)
+	a.claim, err = ownerFor(a.caller, a.kind)
+	return err
 }
 
 // bound returns the context that bounds the whole call. A free lock is had without it.
@@ -299,7 +312,7 @@ func (a *acquisition) askBriefly(request script.Request) call.Result {
 func (a *acquisition) triesFirst(owner string) bool {
 	k := a.kind
 	if k.otherSide != "" {
-		if _, brought, _ := ownerIn(a.caller, k); brought { // a hold that is lost has been refused before
+		if _, brought := ownerIn(a.caller, k); brought { // a hold that is lost has been refused before
 			return true
 		}
 	}
@@ -343,7 +356,11 @@ func (a *acquisition) conclude(res call.Result, ch change) (*Hold, error) {
 		a.state.vanished() // nobody else changes this owner's count
 		res.Err = a.state.whyLost()
 	}
-	a.state.reconcile(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})
+	todo := cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()}
+	if a.given != nil {
+		return a.taken(todo)
+	}
+	a.state.reconcile(todo)
 	switch {
 	case res.Err != nil:
 		return nil, a.failure(res)

@@ -212,7 +212,7 @@ func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), c
 
 // failed tells the hooks about a failure in the background, from a task.
 func (c *Client) failed(k *kind, owner Owner, err error) {
-	e := Event{Name: k.name, Kind: k.label, Owner: owner, Err: err}
+	e := Event{Name: k.name, Kind: k.label, owner: owner, Err: err}
 	c.tasks.Uncounted(func() { c.config.hooks.tell(context.Background(), onError, e) })
 }
 

@@ -65,6 +65,8 @@ func newComposite(ctx context.Context, name, kind string, client *Client, owners
 
 func (c *composite) identity() identity { return c.what }
 
+func (c *composite) ownerAsked() Owner { return c.what.owner }
+
 func (c *composite) mutex() *sync.Mutex { return &c.mu }
 
 func (c *composite) parts() []*Hold { return c.holds(false) }
@@ -197,7 +199,7 @@ func (c *composite) handOut(started time.Time) bool {
 	c.mu.Unlock()
 	if handedOut {
 		c.retainUntil(c.retention())
-		c.tellAcquired(time.Since(started))
+		c.tellAcquired(time.Since(started), false)
 	}
 	return handedOut
 }
@@ -273,7 +275,7 @@ func (c *composite) unlock() error {
 	case errors.Is(err, ErrLost):
 		c.tellLoss(err)
 	case enough || back:
-		c.tellReleased()
+		c.tellReleased(false)
 	}
 	return err
 }

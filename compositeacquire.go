@@ -55,12 +55,13 @@ func (a *compositeAcquire) own(kinds []*kind) error {
 	fresh := map[*Client]Owner{}
 	for _, k := range kinds {
 		owner, ok := fresh[k.client]
-		if _, has, _ := ownerIn(a.caller, k); has || !ok {
-			var err error
-			if owner, err = ownerFor(a.caller, k); err != nil {
+		if _, has := ownerIn(a.caller, k); has || !ok {
+			found, err := ownerFor(a.caller, k)
+			if err != nil {
 				return err
 			}
-			if !has {
+			owner = found.owner
+			if found.fresh {
 				fresh[k.client] = owner
 			}
 		}

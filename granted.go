@@ -19,6 +19,8 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s.mu.Lock()
 	if err := a.untrusted(res, deadline, now); err != nil {
 		s.count = max(s.count, ch.to)
+		s.beginChain(a.queue, 0)
+		s.endChain()
 		s.mu.Unlock()
 		s.reconcile(cleanup{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
 		return nil, err
@@ -27,8 +29,10 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	if token, err := res.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {
 		s.token = token
 	}
-	h := a.newHold()
+	h := a.newHold(s)
 	s.holds = append(s.holds, h)
+	s.altered = len(s.holds) > 1
+	s.beginChain(a.queue, h.since)
 	if s.entry == nil {
 		a.watch(h, res.Sent)
 	} else {
@@ -78,9 +82,8 @@ func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Ti
 	return nil
 }
 
-// newHold makes a hold of the owner's. state.mu is held.
-func (a *acquisition) newHold() *single {
-	s := a.state
+// newHold makes a hold of an owner's. s.mu is held.
+func (a *acquisition) newHold(s *ownerState) *single {
 	h := &single{
 		Hold:  Hold{since: mono.Now(), hooks: a.config.hooks, token: s.token},
 		owned: s, lease: a.config.lease, fixed: a.config.fixed && !a.config.renewFirst,

@@ -30,6 +30,8 @@ type Hold struct {
 type holding interface { //nolint:interfacebloat // it is all that differs between one lock and several
 	// identity is which lock it is, and whose.
 	identity() identity
+	// ownerAsked is whose it is, for somebody who may use that.
+	ownerAsked() Owner
 	// mutex guards it, and how the hold has ended.
 	mutex() *sync.Mutex
 	// deadline is until when it may be trusted; of what is lost, until when it could
@@ -67,7 +69,11 @@ func (h *Hold) Name() string { return h.held.identity().name }
 // Owner returns who holds the lock. Several locks have one owner if all are of one
 // client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs. Permits stand
 // in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
-func (h *Hold) Owner() Owner { return h.held.identity().owner }
+//
+// While an owner is known to the library alone, its lock may pass on inside the process:
+// whoever asks gives up that (see [WithoutHandOver]). After an Unlock that has handed the lock over,
+// the hold has no owner any more, and this returns the zero Owner.
+func (h *Hold) Owner() Owner { return h.held.ownerAsked() }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
 // those of several locks are in [Hold.Parts].
@@ -151,6 +157,7 @@ type ending struct {
 // These are all.
 var (
 	unlocked   = &ending{"this hold was unlocked before", ErrNotHeld}
+	handedOver = &ending{"this hold was unlocked before", ErrNotHeld}
 	detached   = &ending{"this hold was detached", ErrNotHeld}
 	evicted    = &ending{"it was given back then", ErrClosed}
 	rolledBack = &ending{"too few of its parts could be acquired", ErrNotHeld}
@@ -225,19 +232,21 @@ func (h *Hold) whenEnded(f func()) {
 // event is what hooks are told of a hold.
 func (h *Hold) event() Event {
 	which := h.held.identity()
-	return Event{Name: which.name, Kind: which.kind, Owner: which.owner, Token: h.token, Held: mono.Now().Sub(h.since)}
+	return Event{Name: which.name, Kind: which.kind, hold: h, Token: h.token, Held: mono.Now().Sub(h.since)}
 }
 
 // tellAcquired tells the hooks of a new hold.
-func (h *Hold) tellAcquired(waited time.Duration) {
+func (h *Hold) tellAcquired(waited time.Duration, handedOver bool) {
 	e := h.event()
-	e.Waited, e.Held = waited, 0
+	e.Waited, e.Held, e.HandedOver = waited, 0, handedOver
 	h.hooks.tell(h.ctx, onAcquire, e)
 }
 
 // tellReleased tells the hooks that the hold was given back.
-func (h *Hold) tellReleased() {
-	h.hooks.tell(h.ctx, onRelease, h.event())
+func (h *Hold) tellReleased(handedOver bool) {
+	e := h.event()
+	e.HandedOver = handedOver
+	h.hooks.tell(h.ctx, onRelease, e)
 }
 
 // tellLoss tells the hooks that the hold was lost, once.

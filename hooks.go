@@ -30,7 +30,7 @@ type Hooks struct {
 	// OnRenew is told of each renewal of a hold; Err is nil if it was acknowledged. Each is
 	// told on a goroutine of its own, so their order is not fixed.
 	OnRenew func(ctx context.Context, e Event)
-	// OnRelease is told after each Unlock that gave its hold back in Redis.
+	// OnRelease is told after each Unlock that gave its hold back in Redis, or handed it over.
 	OnRelease func(ctx context.Context, e Event)
 	// OnLost is told of each hold that was lost, after its context was
 	// cancelled. Err matches [ErrLost] and says why.
@@ -46,8 +46,6 @@ type Event struct {
 	Name string
 	// Kind is mutex, fair, read, write, permits, semaphore, latch, multi or redlock.
 	Kind string
-	// Owner is the hold's owner; the zero Owner where there is none yet, or several.
-	Owner Owner
 	// Token is the hold's fencing token, if it has one.
 	Token int64
 	// Ahead is how many of this process wait for the lock already; 0 for a fair lock, whose
@@ -57,8 +55,23 @@ type Event struct {
 	Waited time.Duration
 	// Held is how long the hold has lasted. Only for OnRenew, OnRelease and OnLost.
 	Held time.Duration
+	// HandedOver says that the hold passed inside this process, without a word to Redis: to it
+	// for OnAcquire, and from it for OnRelease.
+	HandedOver bool
 	// Err is the reason for OnLost and OnRefuse, and the failure for OnRenew and OnError.
 	Err error
+
+	owner Owner
+	hold  *Hold // nil: owner says it
+}
+
+// Owner returns the hold's owner, as [Hold.Owner] does; the zero Owner where there is none
+// yet, or several.
+func (e Event) Owner() Owner {
+	if e.hold != nil {
+		return e.hold.Owner()
+	}
+	return e.owner
 }
 
 // hookList tells several sets of hooks, the client's first.

@@ -112,9 +112,10 @@ type doubted struct{ *entry }
 // Notify is called by the hub.
 func (d doubted) Notify() { d.Value.kind.client.watchdog.Check(d.entry) }
 
-// endWatch ends renewal and listening, and reports whether the holds could be
+// endWatch ends renewal and listening, has those who wait here ask again, and reports whether the holds could be
 // trusted until now. s.mu is held.
 func (s *ownerState) endWatch() bool {
+	s.endChain()
 	if s.subscription != nil {
 		s.subscription.Leave()
 		s.subscription = nil

@@ -70,7 +70,7 @@ func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold,
 	started := time.Now()
 	holds, err := acquireAllWithoutHooks(ctx, kinds, config)
 	for _, h := range holds {
-		h.tellAcquired(time.Since(started))
+		h.tellAcquired(time.Since(started), false)
 	}
 	return holds, err
 }

@@ -31,6 +31,8 @@ type config struct {
 	margin  time.Duration
 	timeout time.Duration
 	hooks   hookList
+	// withoutHandOver releases every hold, whoever waits here.
+	withoutHandOver bool
 	// Each acquire waits until so many replicas have acknowledged it, or for so
 	// long; 0: none, and no waiting.
 	replicas   int
@@ -137,6 +139,19 @@ func WithTimeout(d time.Duration) ClientOption {
 			return fmt.Errorf("holdfast: %w option: WithTimeout(%v) is not between 10ms and 1h", ErrInvalid, d)
 		}
 		c.timeout = d
+		return nil
+	})
+}
+
+// WithoutHandOver has every Unlock release its lock in Redis. Otherwise the hold passes to
+// the first who waits for it in this process, without a word to Redis, for up to a
+// millisecond after Redis has granted it; then it is released, and other processes have their
+// turn. What passes on are holds of a [Mutex] that is not fair, [Fenced] or [Polling], with the client's
+// or the same lease, renewed, neither nested nor extended, and whose owner nobody has asked for. The
+// context of a hold that has passed on ends at its Unlock as ever. Redisson has no counterpart.
+func WithoutHandOver() ClientOption {
+	return clientOption(func(c *config) error {
+		c.withoutHandOver = true
 		return nil
 	})
 }

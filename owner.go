@@ -113,8 +113,14 @@ func withoutOwner(ctx context.Context) context.Context {
 // Otherwise Lock makes a new one.
 func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
 	if k := singleKind(l); k != nil {
-		owner, ok, _ := ownerIn(ctx, k)
-		return owner, ok
+		found, ok := ownerIn(ctx, k)
+		if found.hold == nil {
+			return found.owner, ok
+		}
+		if owner := found.hold.Owner(); !owner.IsZero() {
+			return owner, ok
+		}
+		return OwnerFrom(ctx, l) // the hold has ended since
 	}
 	return scopeIn(ctx).get()
 }
@@ -133,21 +139,40 @@ func (s *ownerScope) get() (Owner, bool) {
 	return s.owner, true
 }
 
+// claim is as whom a call is made.
+type claim struct {
+	owner Owner
+	// hold is the one whose context the call is made under: it is to be nested in that. nil:
+	// the owner was set by hand, or it is fresh.
+	hold  *Hold
+	lost  error // why that hold is lost
+	fresh bool  // the owner is new: nobody knows it
+}
+
 // ownerIn returns the owner that ctx has for the lock, and whether it has one. A hold
 // that was given back has none, though its context may live on (as WithoutCancel); one
-// that was lost has, and the error says why it was.
-func ownerIn(ctx context.Context, k *kind) (owner Owner, ok bool, lost error) {
+// that was lost has.
+func ownerIn(ctx context.Context, k *kind) (found claim, ok bool) {
 	scope := scopeIn(ctx)
 	for held := heldIn(ctx, k); held != nil && scopeIn(held.Context) == scope; held = heldIn(held.Context, k) {
 		if held.hold == nil {
-			return held.owner, true, nil
+			return claim{owner: held.owner}, true
 		}
 		if err := held.hold.alive(); err == nil || errors.Is(err, ErrLost) {
-			return held.owner, true, err
+			return claim{owner: held.owner, hold: held.hold, lost: err}, true
 		}
 	}
-	owner, ok = scope.get()
-	return owner, ok, nil
+	owner, ok := scope.get()
+	return claim{owner: owner}, ok
+}
+
+// ended reports whether the hold that a call was to be nested in was given back since.
+func (c claim) ended() bool {
+	if c.hold == nil {
+		return false
+	}
+	err := c.hold.alive()
+	return err != nil && !errors.Is(err, ErrLost)
 }
 
 // heldIn returns the innermost context around ctx that says who holds the lock, or nil.
@@ -158,20 +183,20 @@ func heldIn(ctx context.Context, k *kind) *heldContext {
 
 // ownerFor returns the owner of a Lock under ctx: the one that ctx has, or a new
 // one.
-func ownerFor(ctx context.Context, k *kind) (Owner, error) {
-	owner, ok, lost := ownerIn(ctx, k)
+func ownerFor(ctx context.Context, k *kind) (claim, error) {
+	found, ok := ownerIn(ctx, k)
 	switch {
 	case !ok:
-		return k.client.NewOwner(), nil
-	case lost != nil && ctx.Err() == nil: // else the call has ended before it began
-		return owner, lost
-	case owner == (Owner{}):
-		return owner, fmt.Errorf("holdfast: %w owner: the context carries the zero Owner", ErrInvalid)
-	case !owner.of(k.client):
-		return owner, fmt.Errorf("holdfast: %w owner: %v belongs to another client; a hold is handed over by Detach and Adopt",
-			ErrInvalid, owner)
+		return claim{owner: k.client.NewOwner(), fresh: true}, nil
+	case found.lost != nil && ctx.Err() == nil: // else the call has ended before it began
+		return found, found.lost
+	case found.owner == (Owner{}):
+		return found, fmt.Errorf("holdfast: %w owner: the context carries the zero Owner", ErrInvalid)
+	case !found.owner.of(k.client):
+		return found, fmt.Errorf("holdfast: %w owner: %v belongs to another client; a hold is handed over by Detach and Adopt",
+			ErrInvalid, found.owner)
 	}
-	return owner, nil
+	return found, nil
 }
 
 // newUUID returns a random UUID of version 8, in lower case. Redisson's are of

@@ -51,8 +51,12 @@ type ownerState struct {
 	expected int       // how many calls are under way that let the key live
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil mono.Time
-	failing       error // how the last renewal failed; nil if it was acknowledged
-	token         int64 // the fencing token of this run of holds; 0: none
+	failing       error  // how the last renewal failed; nil if it was acknowledged
+	token         int64  // the fencing token of this run of holds; 0: none
+	chain         *chain // in which the hold passes from one to the next; nil if it has not, so far
+	// secret says that nobody outside the library knows the owner, and altered that more was
+	// done with its hold than to acquire it: see mayPass.
+	secret, altered bool
 }
 
 // entry is what the watchdog has of a run of holds.
@@ -103,6 +107,25 @@ func (s *ownerState) unref() {
 	if s.refs--; s.refs == 0 {
 		c.states.remove(s)
 	}
+}
+
+// claimed notes as whom a call of this owner is made. It reports false if the owner is
+// another call's secret, which the caller may have read in Redis.
+func (s *ownerState) claimed(by claim) bool {
+	if by.hold != nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secret = s.secret || by.fresh && s.kind.handsOver
+	return !s.secret || by.fresh
+}
+
+// alter notes that the key may live for longer or shorter than its acquire has said.
+func (s *ownerState) alter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.altered = true
 }
 
 // takeChangeSem waits for the right to ask Redis for a change. It returns the

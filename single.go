@@ -27,6 +27,17 @@ func (h *single) identity() identity {
 	return identity{s.kind.name, s.kind.label, s.owner}
 }
 
+func (h *single) ownerAsked() Owner {
+	s := h.owned
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.ended == handedOver {
+		return Owner{}
+	}
+	s.secret = false
+	return s.owner
+}
+
 func (h *single) mutex() *sync.Mutex { return &h.owned.mu }
 
 func (h *single) client() *Client { return h.owned.kind.client }
@@ -82,6 +93,7 @@ func (h *single) extendable(d time.Duration) (*entry, error) {
 func (h *single) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	s := h.owned
 	c := h.client()
+	s.alter()
 	s.expect(d)
 	res, err := invoke(ctx, s.kind, "renew", s.kind.lock().Renew(s.owner.String(), s.counts(), d))
 	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
@@ -137,6 +149,12 @@ func (h *single) unlock() error {
 		return h.alive()
 	}
 	defer c.tasks.End()
+	if h.handOver() {
+		if h.hooks.want(onRelease) {
+			c.tasks.Uncounted(func() { h.tellReleased(true) })
+		}
+		return nil
+	}
 	deadline, held, lost, err := h.leave()
 	if err != nil {
 		return err
@@ -156,7 +174,7 @@ func (h *single) unlock() error {
 	case errors.Is(err, ErrLost):
 		c.tasks.Uncounted(func() { h.tellLoss(err) })
 	case (err == nil || errors.Is(err, ErrUntold)) && h.hooks.want(onRelease):
-		c.tasks.Uncounted(h.tellReleased)
+		c.tasks.Uncounted(func() { h.tellReleased(false) })
 	}
 	return err
 }

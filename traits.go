@@ -36,6 +36,8 @@ type traits struct {
 	readOnly bool
 	// plain says that several of one slot can be acquired in one script.
 	plain bool
+	// handsOver says that one hold may pass to the next inside the process.
+	handsOver bool
 	// permitIDs are those of the permits that are held; nil if the kind has none.
 	permitIDs func() []string
 	// refusal is the error for a reply that says no; nil makes a [*LockedError].
@@ -52,5 +54,6 @@ func (t *traits) with(config kindConfig) *traits {
 	}
 	own := *t
 	own.config, own.invalid, own.plain = config, config.invalid, false
+	own.handsOver = t.handsOver && !config.fenced && !config.polling
 	return &own
 }

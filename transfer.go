@@ -118,7 +118,7 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 	started := time.Now()
 	h, err := adoptWithoutHooks(ctx, k, owner, config)
 	if err == nil {
-		h.tellAcquired(time.Since(started))
+		h.tellAcquired(time.Since(started), false)
 	} else {
 		tellRefused(ctx, k, config.hooks, started, err)
 	}

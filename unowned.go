@@ -92,7 +92,7 @@ func await(ctx context.Context, k *kind, config lockConfig) error {
 func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now(), closing: c.draining}
-	if _, err := a.check(); err != nil {
+	if err := a.check(); err != nil {
 		return err
 	}
 	if err := c.begin(ctx, k.name); err != nil {

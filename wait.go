@@ -62,7 +62,11 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	if a.state != nil && a.nothingToNestIn() {
 		return call.Result{Err: ErrClosed}
 	}
-	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner))
+	var taker any
+	if a.handsOver() {
+		taker = a
+	}
+	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
 	defer waiter.Leave()
 	q := &queued{acquisition: a, request: a.kind.requests.Acquire(args), waiter: waiter}
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
@@ -75,20 +79,30 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 		}
 	}
 	ctx := a.bound()
-	select {
-	case <-waiter.Head():
-	case <-ctx.Done():
-		_, a.last = waiter.Retry()
-		return call.Result{Err: context.Cause(ctx)}
-	}
-	if !acquireLoop(ctx, q) {
+	if !q.awaitTurn(ctx) || !acquireLoop(ctx, q) {
+		if waiter.Leave() {
+			return call.Result{Err: errHandedOver}
+		}
 		return call.Result{Err: context.Cause(ctx)}
 	}
 	return q.result
 }
 
+// awaitTurn waits until the waiter is at the head of the queue. It reports false if ctx ends
+// first, or it was handed the lock.
+func (q *queued) awaitTurn(ctx context.Context) bool {
+	select {
+	case <-q.waiter.Head():
+		return true
+	case <-q.waiter.Handed():
+	case <-ctx.Done():
+		_, q.last = q.waiter.Retry()
+	}
+	return false
+}
+
 // await waits until the queue's head should try: nobody has tried yet, it is
-// notified, or the time has come.
+// notified, or the time has come. It reports false, too, if it was handed the lock.
 func (q *queued) await(ctx context.Context) bool {
 	at, last := q.waiter.Retry()
 	if last != nil {
@@ -102,6 +116,8 @@ func (q *queued) await(ctx context.Context) bool {
 		defer timer.Stop()
 		select {
 		case <-q.waiter.Wake():
+		case <-q.waiter.Handed():
+			return false
 		case <-timer.C:
 		case <-ctx.Done():
 			return false
@@ -109,6 +125,11 @@ func (q *queued) await(ctx context.Context) bool {
 	}
 	select {
 	case q.waiter.TrySlot() <- struct{}{}:
+		if q.waiter.Given() {
+			q.waiter.Done()
+			q.waiter.Notify() // the wake-up that brought us here
+			return false
+		}
 		return true
 	case <-ctx.Done():
 		q.waiter.Notify() // the wake-up that brought us here
@@ -126,6 +147,12 @@ func (q *queued) try(ctx context.Context) (again bool) {
 func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	q.unknown = append(q.unknown, res.Unknown...)
 	q.result = res
+	if res.Err == nil && !res.Has(script.Refused) {
+		q.waiter.RetryAt(time.Now().Add(q.afterMe()), nil)
+	}
+	if res.Has(script.Done) && q.handsOver() {
+		q.queue = q.waiter.LeaveHolding(q.state) // while nothing can be handed over to it
+	}
 	q.freeSlot(res)
 	switch {
 	case res.Has(script.Refused):
@@ -134,7 +161,6 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 		q.tellWaiting(0)
 		return true
 	case res.Err == nil:
-		q.waiter.RetryAt(time.Now().Add(q.afterMe()), nil)
 		return false
 	case q.bears(ctx, res):
 		q.waiter.RetryAt(time.Now().Add(call.LongestPause), q.last)

@@ -76,7 +76,7 @@ func TestHooks(t *testing.T) {
 		ctx := context.WithValue(background, tagKey{}, "!")
 		h := must(t)(w.lock(c).Lock(ctx))
 		l.want(t, "acquire!")
-		if e := l.event("acquire"); e.Name != "x" || e.Owner != h.Owner() || e.Token != h.Token() || e.Kind == "" || e.Held != 0 {
+		if e := l.event("acquire"); e.Name != "x" || e.Owner() != h.Owner() || e.Token != h.Token() || e.Kind == "" || e.Held != 0 {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(11 * time.Second)

@@ -2,6 +2,7 @@ package test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -339,7 +340,7 @@ var output sync.Mutex
 func report(kind int, s span, owner holdfast.Owner) {
 	output.Lock()
 	defer output.Unlock()
-	fmt.Println(kind, s.shared, s.from, s.to, owner)
+	fmt.Println(kind, s.shared, s.from, s.to, cmp.Or(owner.String(), "nobody")) // what was handed over has none any more
 }
 
 func holdAgainAndAgain(ctx context.Context, kind int, l anyLock, shared bool) (lost error) {

@@ -57,6 +57,7 @@ type stress struct {
 	stopping atomic.Bool  // actors begin nothing new
 	calm     atomic.Bool  // no faults
 	offset   atomic.Int64 // of the server's clock, ms
+	handed   atomic.Int64 // how many holds were handed over inside a process
 
 	all []*stressClient
 
@@ -180,12 +181,18 @@ func (s *stress) client(id int) *stressClient {
 	c := &stressClient{d: d, id: id, rng: rand.New(rand.NewPCG(s.seed, uint64(id)+1000)), faulty: 0.2}
 	var err error
 	c.Client, err = holdfast.New(skewed{d, &s.offset}, holdfast.WithLease(s.lease), holdfast.WithTimeout(s.timeout),
-		holdfast.WithHooks(holdfast.Hooks{OnLost: s.onLost}))
+		holdfast.WithHooks(holdfast.Hooks{OnLost: s.onLost, OnAcquire: s.onAcquire}))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	d.SetFaults(func(call driver.Call) memdriver.Fault { return s.fault(c, call) })
 	return c
+}
+
+func (s *stress) onAcquire(_ context.Context, e holdfast.Event) {
+	if e.HandedOver {
+		s.handed.Add(1)
+	}
 }
 
 // onLost: nobody but force takes a hold away while it may be trusted.
@@ -197,7 +204,7 @@ func (s *stress) onLost(_ context.Context, e holdfast.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, forced := s.forced[e.Name]; !forced {
-		s.failf("%v of %v is gone, and nobody took it: %v", e.Name, e.Owner, e.Err)
+		s.failf("%v of %v is gone, and nobody took it: %v", e.Name, e.Owner(), e.Err)
 	}
 }
 

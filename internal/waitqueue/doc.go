@@ -5,8 +5,12 @@
 // goroutines wait for it. TryLock, nested acquires and the first try of a shared lock do
 // not queue.
 //
-//	Join ──▶ queued ──(those before have left)──▶ head ──▶ Leave
-//	            └────────────(gives up)──────────────────▶ Leave
+//	Join ──▶ in line ──(those before have left)──▶ at the head ──▶ Leave
+//	            └──────(the holder hands over)────────┴──▶ given
+//
+// While a holder of this process has the lock and will hand it over, or say that it does not
+// ([Queue.Resume]), nobody is at the head: there is nothing to ask. HandOver and Leave are decided under
+// one mutex, so a waiter has left or was given the lock, not both.
 //
 // What the head has learnt belongs to the queue and outlives the head: the
 // subscription, the wake-up, and when to try again without one. So a head that leaves
@@ -18,5 +22,5 @@
 //
 // There is no goroutine here: waiters run on their own. Queues.mu guards the map,
 // the queues and the waiters; it is held for a few instructions, never during I/O.
-// A queue exists while it has waiters or its try slot is taken.
+// A queue exists while it has waiters or a holder, or its try slot is taken.
 package waitqueue

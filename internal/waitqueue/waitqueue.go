@@ -2,17 +2,11 @@ package waitqueue
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/list"
 )
-
-// atHead is the head channel of those who find the queue empty.
-var atHead = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // Queues are all queues of one client. Use [New].
 type Queues struct {
@@ -20,9 +14,11 @@ type Queues struct {
 	// called. It must call notify for every message and every subscription.
 	listen func(channel string, notify func()) (leave func())
 
+	waiters atomic.Int64 // in all queues; changed under mu
+
 	mu     sync.Mutex
-	queues map[Key]*queue
-	spare  *queue // the last one that nobody needs any more
+	queues map[Key]*Queue
+	spare  *Queue // the last one that nobody needs any more
 }
 
 // Key says which queue is meant.
@@ -31,58 +27,91 @@ type Key struct {
 	Channel    string // what the queue listens to
 }
 
-type queue struct {
-	waiters     list.List[*Waiter] // the first is the head
+// Queue is the line for one lock. Its fields are guarded by Queues.mu.
+type Queue struct {
+	queues      *Queues
+	key         Key
+	waiters     list.List[*Waiter]
 	wake        chan struct{}
 	trySlot     chan struct{}
 	unsubscribe func() // ends the subscription; nil if there is none
 	retryAt     time.Time
 	refusal     error
+	holder      Holder // who has the lock, here, and will pass it on or say so; nil: nobody known
 }
+
+// Holder is who has a lock and may hand it over to the queue's first. Holders are compared.
+type Holder interface {
+	// Refusal is why a waiter does not have the lock.
+	Refusal() error
+}
+
+// state is where a waiter is on its way.
+type state uint8
+
+const (
+	inLine state = iota
+	atHead
+	given // it has been handed the lock, and is in the queue no more
+	left
+)
 
 // Waiter is one waiter in a queue.
 type Waiter struct {
-	queues *Queues
-	key    Key
-	queue  *queue
-	head   chan struct{} // closed when the waiter is at the head
+	taker any // what the lock is handed over to; nil: nothing
+	queue *Queue
+	node  list.Node[*Waiter] // of the queue
+	state state              // guarded by Queues.mu
 
-	node list.Node[*Waiter] // of the queue
+	head   chan struct{}
+	handed chan struct{} // nil until somebody asks; guarded by Queues.mu
 }
+
+// closed is the head channel of those who find the queue empty.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // New returns an empty set of queues.
 func New(listen func(channel string, notify func()) (leave func())) *Queues {
-	return &Queues{listen: listen, queues: map[Key]*queue{}}
+	return &Queues{listen: listen, queues: map[Key]*Queue{}}
 }
 
 // Join appends a waiter to the queue with the given key, and returns how many are ahead.
-func (qs *Queues) Join(key Key) (w *Waiter, ahead int) {
+// taker is nil if the lock must not be handed over to it.
+func (qs *Queues) Join(key Key, taker any) (w *Waiter, ahead int) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.queues[key]
 	if q == nil {
 		q, qs.spare = qs.spare, nil
 		if q == nil {
-			q = &queue{wake: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
+			q = &Queue{queues: qs, wake: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
 		}
+		q.key = key
 		qs.queues[key] = q
 	}
-	w = &Waiter{queues: qs, key: key, queue: q, head: atHead}
-	if q.waiters.Len() > 0 {
-		w.head = make(chan struct{})
-	}
+	w = &Waiter{taker: taker, queue: q, head: closed}
 	w.node.Value = w
 	q.waiters.InsertAfter(&w.node, q.waiters.Last())
+	qs.waiters.Add(1)
+	if q.holder == nil && q.waiters.Len() == 1 {
+		w.state = atHead
+	} else {
+		w.head = make(chan struct{})
+	}
 	return w, q.waiters.Len() - 1
 }
 
 // TryFirst takes the try slot for a waiter at the head, if nobody has tried yet; the one
 // who has it calls Done after the try.
 func (w *Waiter) TryFirst() bool {
-	w.queues.mu.Lock()
-	defer w.queues.mu.Unlock()
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
 	q := w.queue
-	if q.waiters.First() != &w.node || !q.retryAt.IsZero() {
+	if w.state != atHead || !q.retryAt.IsZero() {
 		return false
 	}
 	select {
@@ -101,8 +130,29 @@ func (qs *Queues) HasWaiters(key Key) bool {
 	return qs.queues[key] != nil
 }
 
-// Head is closed when all who came before have left.
+// Head is closed when the waiter is to ask: all who came before have left, and no holder
+// here will hand the lock over.
 func (w *Waiter) Head() <-chan struct{} { return w.head }
+
+// Handed is closed when the lock has been handed over to the waiter.
+func (w *Waiter) Handed() <-chan struct{} {
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
+	switch {
+	case w.state == given:
+		return closed
+	case w.handed == nil && w.taker != nil:
+		w.handed = make(chan struct{})
+	}
+	return w.handed
+}
+
+// Given reports whether the lock was handed over to the waiter.
+func (w *Waiter) Given() bool {
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
+	return w.state == given
+}
 
 // Wake receives when the head should try again. Wake-ups that nobody has received
 // yet count as one.
@@ -111,7 +161,7 @@ func (w *Waiter) Wake() <-chan struct{} { return w.queue.wake }
 // Notify wakes the queue's head.
 func (w *Waiter) Notify() { w.queue.notify() }
 
-func (q *queue) notify() {
+func (q *Queue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -119,62 +169,142 @@ func (q *queue) notify() {
 }
 
 // TrySlot takes the right to try, when sending on the channel succeeds. The one
-// who took it calls Done after the try, and until then the queue exists.
+// who took it calls Done after the try, and until then the queue exists, and nothing is
+// handed over to its first. Who has it looks whether it was given the lock before.
 func (w *Waiter) TrySlot() chan<- struct{} { return w.queue.trySlot }
 
 // Done gives the try slot back.
 func (w *Waiter) Done() {
-	w.queues.mu.Lock()
-	defer w.queues.mu.Unlock()
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
 	<-w.queue.trySlot
-	w.queues.tidy(w.key, w.queue)
+	w.queue.tidy()
 }
 
 // Listen subscribes the queue, if it is not subscribed yet. It stays subscribed
 // until its last waiter has left.
 func (w *Waiter) Listen() {
-	w.queues.mu.Lock()
-	defer w.queues.mu.Unlock()
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
 	if w.queue.unsubscribe == nil {
-		w.queue.unsubscribe = w.queues.listen(w.key.Channel, w.queue.notify)
+		w.queue.unsubscribe = w.queue.queues.listen(w.queue.key.Channel, w.queue.notify)
 	}
 }
 
 // RetryAt says when to try again without a wake-up, and why the last try was refused.
 func (w *Waiter) RetryAt(at time.Time, refusal error) {
-	w.queues.mu.Lock()
-	defer w.queues.mu.Unlock()
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
 	w.queue.retryAt = at
 	if refusal != nil {
 		w.queue.refusal = refusal
 	}
 }
 
-// Retry returns what RetryAt said last: the zero time and nil if nobody has tried.
+// Retry returns what RetryAt said last: the zero time and nil if nobody has tried. While
+// a holder here has the lock, that one says why it is refused.
 func (w *Waiter) Retry() (at time.Time, refusal error) {
-	w.queues.mu.Lock()
-	defer w.queues.mu.Unlock()
-	return w.queue.retryAt, w.queue.refusal
+	w.queue.queues.mu.Lock()
+	holder := w.queue.holder
+	at, refusal = w.queue.retryAt, w.queue.refusal
+	w.queue.queues.mu.Unlock()
+	if holder != nil {
+		refusal = holder.Refusal()
+	}
+	return at, refusal
 }
 
-// Leave removes the waiter, whether or not it has come to the head.
-func (w *Waiter) Leave() {
-	w.queues.mu.Lock()
-	defer w.queues.mu.Unlock()
+// Leave removes the waiter, whether or not it has come to the head. It reports whether the
+// lock was handed over to it before that: then it had left already.
+func (w *Waiter) Leave() (handed bool) {
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
+	if w.state == given || w.state == left {
+		return w.state == given
+	}
 	q := w.queue
-	wasHead := q.waiters.First() == &w.node
-	q.waiters.Remove(&w.node)
-	if next := q.waiters.First(); next != nil && wasHead {
-		close(next.Value.head)
-	}
-	if q.waiters.Len() == 0 {
-		q.forget()
-	}
-	w.queues.tidy(w.key, q)
+	q.remove(w, left)
+	q.promote()
+	q.tidy()
+	return false
 }
 
-// forget drops what the heads have learnt: nobody is left to keep it true.
-func (q *queue) forget() {
+// LeaveHolding is Leave of one who has got the lock and will hand it over, if anybody
+// stands behind it; else it returns nil. Nobody asks until the holder calls Resume of the
+// queue that is returned. The waiter is at the head.
+func (w *Waiter) LeaveHolding(holder Holder) *Queue {
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
+	q := w.queue
+	q.remove(w, left)
+	if q.waiters.Len() > 0 {
+		q.holder = holder
+		return q
+	}
+	q.tidy()
+	return nil
+}
+
+// Idle reports whether nobody waits in any queue.
+func (qs *Queues) Idle() bool { return qs.waiters.Load() == 0 }
+
+// HandOver hands the lock over to the first waiter in the queue with the given key, if
+// there is one, no try is under way, and nobody else holds the lock here. hand does it, or
+// reports false if that waiter cannot take it; it must not block, or call the queue. The
+// waiter has left the queue then, and nobody asks until Resume of the queue, which is nil if
+// nothing was handed over.
+func (qs *Queues) HandOver(key Key, holder Holder, hand func(taker any) bool) *Queue {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queues[key]
+	if q == nil || q.waiters.Len() == 0 || len(q.trySlot) > 0 || q.holder != nil && q.holder != holder {
+		return nil
+	}
+	first := q.waiters.First().Value
+	if first.taker == nil || !hand(first.taker) {
+		return nil
+	}
+	q.remove(first, given)
+	q.holder = holder
+	if first.handed != nil {
+		close(first.handed)
+	}
+	return q
+}
+
+// Resume has the queue's first ask, since the holder has the lock no more.
+func (q *Queue) Resume(holder Holder) {
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
+	if q.holder != holder {
+		return
+	}
+	q.holder = nil
+	q.promote()
+	q.tidy()
+}
+
+// remove takes a waiter out. qs.mu is held.
+func (q *Queue) remove(w *Waiter, s state) {
+	q.waiters.Remove(&w.node)
+	q.queues.waiters.Add(-1)
+	w.state = s
+}
+
+// promote has the first ask, if nobody holds the lock here. qs.mu is held.
+func (q *Queue) promote() {
+	if first := q.waiters.First(); first != nil && q.holder == nil && first.Value.state == inLine {
+		first.Value.state = atHead
+		close(first.Value.head)
+	}
+}
+
+// tidy drops what the heads have learnt once nobody is left to keep it true, and forgets
+// a queue that nobody needs. qs.mu is held.
+func (q *Queue) tidy() {
+	if q.waiters.Len() > 0 || q.holder != nil {
+		return
+	}
 	if q.unsubscribe != nil {
 		q.unsubscribe()
 		q.unsubscribe = nil
@@ -184,12 +314,8 @@ func (q *queue) forget() {
 	case <-q.wake:
 	default:
 	}
-}
-
-// tidy forgets a queue that nobody needs. qs.mu is held.
-func (qs *Queues) tidy(key Key, q *queue) {
-	if q.waiters.Len() == 0 && len(q.trySlot) == 0 && qs.queues[key] == q {
-		delete(qs.queues, key)
-		qs.spare = q
+	if len(q.trySlot) == 0 && q.queues.queues[q.key] == q {
+		delete(q.queues.queues, q.key)
+		q.queues.spare = q
 	}
 }

@@ -122,6 +122,6 @@ func TestNothingStays(t *testing.T) {
 }
 
 func join(queues *Queues, key string) *Waiter {
-	w, _ := queues.Join(Key{Channel: key})
+	w, _ := queues.Join(Key{Channel: key}, nil)
 	return w
 }

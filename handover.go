@@ -1,0 +1,129 @@
+package holdfast
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
+)
+
+// This file hands a lock over inside the process: a hold that is given back passes to the
+// first who waits here, without a word to Redis. The next hold stands under the owner that
+// is in Redis already, so who asks Redis is told the truth. docs/architecture.md, "The
+// hand-over", has the rules and what each is against.
+
+// slice is for how long a lock stays in this process, counted from when Redis granted it:
+// then it is released, and others have their turn.
+const slice = time.Millisecond
+
+// errHandedOver is the outcome of an acquire that was handed the lock.
+var errHandedOver = errors.New("handed over")
+
+// chain is a run of holds that pass from one to the next in this process.
+type chain struct {
+	queue *waitqueue.Queue // that does not ask while the chain lasts
+	until mono.Time        // when nothing is handed over any more
+}
+
+// handsOver reports whether the hold that is acquired may pass on later, and may be one that
+// another hold passes to. Its owner must be known to nobody: else the next one could be
+// nested in by whoever knows it.
+func (a *acquisition) handsOver() bool {
+	cfg := &a.config
+	return a.kind.handsOver && !a.client.config.withoutHandOver && a.client.config.maxHold == 0 &&
+		a.claim.fresh && !cfg.fixed && cfg.retained() == 0
+}
+
+// beginChain notes that the queue waits for the owner's hold to pass on. s.mu is held.
+func (s *ownerState) beginChain(queue *waitqueue.Queue, granted mono.Time) {
+	if queue != nil {
+		s.chain = &chain{queue, granted.Add(slice)}
+	}
+}
+
+// endChain has the queue ask again. s.mu is held.
+func (s *ownerState) endChain() {
+	if s.chain != nil {
+		s.chain.queue.Resume(s)
+		s.chain = nil
+	}
+}
+
+// Refusal is what those get who wait for the hold to pass on, and have waited for long
+// enough.
+func (s *ownerState) Refusal() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refusal := &LockedError{Name: s.kind.name, Holder: s.owner}
+	if s.entry != nil {
+		refusal.TTL = max(0, mono.Until(s.kind.client.watchdog.Deadline(s.entry)))
+	}
+	return refusal
+}
+
+// handOver ends the hold by making it that of the first who waits here. It reports false,
+// and has done nothing, if it is not to be handed over or nobody takes it.
+func (h *single) handOver() bool {
+	s := h.owned
+	if !s.kind.handsOver || s.kind.client.queues.Idle() || !s.tryChangeSem() {
+		return false
+	}
+	s.mu.Lock()
+	passed := h.mayPass() && h.passOn()
+	s.mu.Unlock()
+	s.freeChangeSem()
+	return passed
+}
+
+// mayPass reports whether the hold is plain enough, and recent enough, to be handed over.
+// Nothing that was ever sent for it can have an effect any more, or it were not known what
+// stands in Redis. changeSem and s.mu are held.
+func (h *single) mayPass() bool {
+	s, c := h.owned, h.client()
+	now := mono.Now()
+	switch {
+	case h.state() != nil, len(s.holds) != 1, s.count != 1, s.entry == nil:
+		return false // it has ended, or is not the only one
+	case !s.secret, s.altered, h.fixed, s.retainedUntil != 0, !s.until.IsZero():
+		return false // it is known, or lives for longer or shorter than others do
+	case s.deferred != nil, s.expected > 0, s.failing != nil:
+		return false // not all is answered
+	case c.draining.Err() != nil:
+		return false
+	case s.chain == nil && now > h.since.Add(slice), s.chain != nil && now > s.chain.until:
+		return false // others have their turn
+	}
+	left := c.watchdog.Deadline(s.entry).Sub(now) + c.config.margin
+	return left > h.lease-h.lease/4
+}
+
+// passOn hands the hold to the first waiter. s.mu is held.
+func (h *single) passOn() bool {
+	s := h.owned
+	queue := h.client().queues.HandOver(s.kind.queueFor(""), s, func(taker any) bool {
+		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
+		if a.config.lease != h.lease {
+			return false
+		}
+		h.ended = handedOver
+		h.cancel(nil)
+		a.given = a.newHold(s)
+		s.holds[0] = a.given
+		return true
+	})
+	if queue != nil && s.chain == nil {
+		s.beginChain(queue, h.since)
+	}
+	return queue != nil
+}
+
+// taken concludes an acquire that was handed the lock. changeSem of its own owner, which has
+// none, is held.
+func (a *acquisition) taken(todo cleanup) (*Hold, error) {
+	a.state.reconcile(todo)
+	if a.given.alive() != nil { // lost meanwhile, or the client closes
+		return nil, a.given.unlock()
+	}
+	return &a.given.Hold, nil
+}

@@ -1,0 +1,188 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+var (
+	handOverSeeds = flag.Int("handover.seeds", 60, "how many random programs TestHandOverStress runs")
+	handOverFirst = flag.Uint64("handover.first", 1, "its first seed")
+)
+
+// TestHandOverStress runs random programs of short holds that pass from one to the next inside
+// a process, beside other processes, with every fault that a network has, under fake time. What
+// a program calls a hold is known by a number of its own, since holds that pass on have one
+// owner: no two of them are ever alive together. A failure prints its seed: -handover.first=SEED
+// -handover.seeds=1.
+func TestHandOverStress(t *testing.T) {
+	holds, handed := 0, 0
+	for seed := *handOverFirst; seed < *handOverFirst+uint64(*handOverSeeds); seed++ {
+		fake(t, func(t *testing.T, w *world) {
+			p := &passing{stress: newStress(t, w, seed)}
+			p.run()
+			holds, handed = holds+p.holds, handed+int(p.handed.Load())
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if t.Logf("%d holds, %d of them handed over", holds, handed); *handOverSeeds > 10 && handed < holds/4 {
+		t.Errorf("%d of %d holds were handed over", handed, holds)
+	}
+}
+
+// passing is one random program.
+type passing struct {
+	*stress
+
+	mu     sync.Mutex
+	inside map[string]map[int]*holdfast.Hold // by lock and number
+	holds  int
+}
+
+func (p *passing) run() {
+	s := p.stress
+	s.kind, p.inside = "mutex", map[string]map[int]*holdfast.Hold{"a": {}, "{b}:c": {}}
+	rng := rand.New(rand.NewPCG(s.seed, 2))
+	s.all = []*stressClient{s.client(0), s.client(1), s.client(2)}[:1+rng.IntN(3)]
+	var actors sync.WaitGroup
+	for _, c := range s.all {
+		c.faulty = []float64{0, 0.05, 0.2}[rng.IntN(3)]
+		for i := range 1 + rng.IntN(12) {
+			actors.Go(func() { p.actor(c, rand.New(rand.NewPCG(s.seed, uint64(100*c.id+i+10)))) })
+		}
+	}
+	for end := time.Now().Add(time.Duration(1+rng.IntN(20)) * time.Second); time.Now().Before(end); {
+		time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Second))))
+		if s.uses['m'] {
+			s.all[rng.IntN(len(s.all))].d.LoseMessages(rng.IntN(2) == 0)
+		}
+		if c := s.all[rng.IntN(len(s.all))]; rng.IntN(4) == 0 {
+			c.mu.Lock()
+			c.faulty = []float64{0, 0.05, 0.2, 1}[rng.IntN(4)]
+			c.mu.Unlock()
+		}
+		if s.uses['f'] && rng.IntN(3) == 0 {
+			s.forced["a"], s.forced["{b}:c"] = time.Time{}, time.Time{} // so that losses are expected
+			_, _ = s.all[0].NewMutex(s.names[0]).ForceUnlock(background)
+		}
+	}
+	if s.uses['k'] {
+		s.close(s.all[rng.IntN(len(s.all))])
+	}
+	s.quiesce(s.all, &actors)
+}
+
+// actor takes the lock again and again, mostly for a moment.
+func (p *passing) actor(c *stressClient, rng *rand.Rand) {
+	upTo := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most) + 1)) }
+	for n := 0; !p.stopping.Load() && !c.closed.Load(); n++ {
+		ctx, cancel := background, context.CancelFunc(func() {})
+		var options []holdfast.LockOption
+		switch rng.IntN(16) {
+		case 0:
+			ctx, cancel = context.WithTimeout(background, upTo(2*time.Millisecond))
+		case 1:
+			options = append(options, holdfast.Wait(1+upTo(2*time.Millisecond)))
+		case 2:
+			options = append(options, holdfast.FixedLease(50*time.Millisecond+upTo(p.lease)))
+		case 3:
+			time.Sleep(upTo(3 * time.Second))
+		default:
+			time.Sleep(upTo(200 * time.Microsecond))
+		}
+		name := p.names[rng.IntN(len(p.names))]
+		l := c.NewMutex(name)
+		h, err := l.Lock(ctx, options...)
+		if err == nil {
+			p.hold(l, h, rng, upTo)
+		} else if errors.Is(err, holdfast.ErrInvalid) || errors.Is(err, holdfast.ErrReentrant) {
+			p.failf("Lock: %v", err)
+		}
+		cancel()
+	}
+}
+
+// hold does what a program does inside, and unlocks.
+func (p *passing) hold(l *holdfast.Mutex, h *holdfast.Hold, rng *rand.Rand, upTo func(time.Duration) time.Duration) {
+	number := p.enter(l.Name(), h)
+	if rng.IntN(4) > 0 {
+		time.Sleep(upTo(300 * time.Microsecond))
+	}
+	switch rng.IntN(40) {
+	case 0: // nested, and given back before or after
+		if inner, err := l.Lock(h.Context()); err == nil {
+			if rng.IntN(2) == 0 {
+				time.Sleep(upTo(time.Millisecond))
+			}
+			defer func() { _ = inner.Unlock() }()
+		}
+	case 1:
+		p.asked(l, h)
+	case 2:
+		_ = h.Extend(background, 5*time.Millisecond+upTo(p.lease))
+	case 3:
+		time.Sleep(upTo(2 * p.lease)) // renewed, or lost
+	}
+	p.leave(l.Name(), number)
+	err := h.Unlock()
+	if err != nil && !errors.Is(err, holdfast.ErrNotHeld) && !errors.Is(err, holdfast.ErrClosed) && !isBackend(err) {
+		p.failf("Unlock: %v", err)
+	}
+	if rng.IntN(10) > 0 {
+		return
+	}
+	// What is over is nobody's: under its context others are not joined.
+	if err := h.Unlock(); err == nil {
+		p.failf("a second Unlock went through")
+	}
+	if other, err := l.TryLock(context.WithoutCancel(h.Context())); err == nil {
+		number := p.enter(l.Name(), other)
+		time.Sleep(upTo(300 * time.Microsecond))
+		p.leave(l.Name(), number)
+		_ = other.Unlock()
+	}
+}
+
+// asked checks that Redis and the hold agree on whose it is.
+func (p *passing) asked(l *holdfast.Mutex, h *holdfast.Hold) {
+	owner := h.Owner()
+	state, err := l.Inspect(background)
+	if err == nil && h.Context().Err() == nil && !p.uses['f'] && !state.HeldBy(owner) {
+		p.failf("%v holds it, and Redis says %+v", owner, state)
+	}
+}
+
+// enter fails if another hold is alive.
+func (p *passing) enter(name string, h *holdfast.Hold) (number int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds++
+	for number, other := range p.inside[name] {
+		now := time.Now()
+		if other.Context().Err() == nil && h.Context().Err() == nil && other.Deadline().After(now) && h.Deadline().After(now) && !p.uses['f'] {
+			p.failf("%s: hold %d, until %v, and %d overlap", name, number, other.Deadline().Sub(p.start), p.holds)
+		}
+	}
+	p.inside[name][p.holds] = h
+	return p.holds
+}
+
+func (p *passing) leave(name string, number int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.inside[name], number)
+}
+
+func isBackend(err error) bool {
+	var failed *holdfast.BackendError
+	return errors.As(err, &failed)
+}

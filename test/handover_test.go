@@ -1,0 +1,255 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// waiting starts a Lock and returns, once it waits, what it will bring.
+func waiting(t *testing.T, l holdfast.Locker, ctx context.Context, options ...holdfast.LockOption) <-chan *holdfast.Hold {
+	t.Helper()
+	got := make(chan *holdfast.Hold, 1)
+	go func() {
+		h, err := l.Lock(ctx, options...)
+		if err != nil {
+			close(got)
+			return
+		}
+		got <- h
+	}()
+	synctest.Wait()
+	return got
+}
+
+// A hold that is given back is the next one's at once, under the same owner, without a call.
+func TestHandOver(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		next := waiting(t, x, background)
+		third := waiting(t, x, background)
+		calls := count(d)
+		unlock(t, a)
+		b := <-next
+		if b == nil || calls.all() != 0 || context.Cause(a.Context()) == nil || b.Context().Err() != nil {
+			t.Fatalf("after %d calls: %v, %v", calls.all(), b, context.Cause(a.Context()))
+		}
+		if until := b.Deadline(); !until.Equal(a.Deadline()) && time.Until(until) < 29*time.Second {
+			t.Errorf("to be trusted until %v", until)
+		}
+		select {
+		case <-third:
+			t.Fatal("two have it")
+		default:
+		}
+
+		// The former holder's is nobody's.
+		if err := a.Unlock(); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("a second Unlock: %v", err)
+		}
+		if a.Owner() != (holdfast.Owner{}) {
+			t.Errorf("the former holder has an owner: %v", a.Owner())
+		}
+		if _, ok := holdfast.OwnerFrom(a.Context(), x); ok {
+			t.Error("its context has an owner")
+		}
+		if h, err := x.TryLock(context.WithoutCancel(a.Context())); !errors.Is(err, holdfast.ErrLocked) {
+			t.Errorf("under its context: %v, %v", h, err)
+		}
+
+		// The present one's is its own, and once it is known the hold passes on no more.
+		inner := must(t)(x.Lock(b.Context()))
+		w.wantCount("x", b.Owner(), 2)
+		unlock(t, inner)
+		before := calls.all()
+		unlock(t, b)
+		if calls.all() == before {
+			t.Error("a hold whose owner is known was handed over")
+		}
+		unlock(t, <-third)
+	})
+}
+
+// What is not plain is released.
+func TestNotHandedOver(t *testing.T) {
+	for name, test := range map[string]struct {
+		client    []holdfast.ClientOption
+		mutex     []holdfast.MutexOption
+		giver     []holdfast.LockOption
+		taker     []holdfast.LockOption
+		meanwhile func(t *testing.T, l *holdfast.Mutex, h *holdfast.Hold)
+	}{
+		"switched off": {client: []holdfast.ClientOption{holdfast.WithoutHandOver()}},
+		"longest hold": {client: []holdfast.ClientOption{holdfast.WithMaxHold(time.Hour)}},
+		"fenced":       {mutex: []holdfast.MutexOption{holdfast.Fenced(holdfast.TokenTTL(time.Second))}},
+		"polling":      {mutex: []holdfast.MutexOption{holdfast.Polling(time.Millisecond, time.Second)}},
+		"giver fixed":  {giver: []holdfast.LockOption{holdfast.FixedLease(30 * time.Second)}},
+		"taker fixed":  {taker: []holdfast.LockOption{holdfast.FixedLease(30 * time.Second)}},
+		"other lease":  {taker: []holdfast.LockOption{holdfast.RenewedLease(40 * time.Second)}},
+		"giver keeps":  {giver: []holdfast.LockOption{holdfast.MinHold(time.Microsecond * 1500)}},
+		"taker keeps":  {taker: []holdfast.LockOption{holdfast.MinHold(time.Second)}},
+		"old": {meanwhile: func(*testing.T, *holdfast.Mutex, *holdfast.Hold) {
+			time.Sleep(2 * time.Millisecond)
+		}},
+		"known": {meanwhile: func(_ *testing.T, _ *holdfast.Mutex, h *holdfast.Hold) { h.Owner() }},
+		"known by its context": {meanwhile: func(_ *testing.T, l *holdfast.Mutex, h *holdfast.Hold) {
+			holdfast.OwnerFrom(h.Context(), l)
+		}},
+		"extended": {meanwhile: func(t *testing.T, _ *holdfast.Mutex, h *holdfast.Hold) {
+			if err := h.Extend(background, time.Minute); err != nil {
+				t.Error(err)
+			}
+		}},
+		"was nested": {meanwhile: func(t *testing.T, l *holdfast.Mutex, h *holdfast.Hold) {
+			unlock(t, must(t)(l.Lock(h.Context())))
+		}},
+		"is nested": {meanwhile: func(t *testing.T, l *holdfast.Mutex, h *holdfast.Hold) {
+			inner := must(t)(l.Lock(h.Context()))
+			t.Cleanup(func() { unlock(t, inner) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client(test.client...)
+				x := c.NewMutex("x", test.mutex...)
+				a := must(t)(x.Lock(background, test.giver...))
+				next := waiting(t, x, background, test.taker...)
+				if test.meanwhile != nil {
+					test.meanwhile(t, x, a)
+				}
+				calls := count(d)
+				unlock(t, a)
+				if calls.all() == 0 {
+					t.Error("it was handed over")
+				}
+				if name == "is nested" {
+					return // the taker is closed with the client
+				}
+				unlock(t, <-next)
+				time.Sleep(2 * time.Second) // what MinHold keeps, and tokens
+			})
+		})
+	}
+}
+
+// A loss is told to the present holder, and to nobody else.
+func TestHandedOverAndLost(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var told []error
+		c, _ := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(_ context.Context, e holdfast.Event) { told = append(told, e.Err) }}))
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		next := waiting(t, x, background)
+		unlock(t, a)
+		b := <-next
+		last := waiting(t, x, background)
+		if forced, err := c.NewMutex("x").ForceUnlock(background); !forced || err != nil {
+			t.Fatal(forced, err)
+		}
+		<-b.Context().Done()
+		synctest.Wait()
+		if !errors.Is(context.Cause(b.Context()), holdfast.ErrLost) || errors.Is(context.Cause(a.Context()), holdfast.ErrLost) || len(told) != 1 {
+			t.Errorf("%v, %v, told %v", context.Cause(a.Context()), context.Cause(b.Context()), told)
+		}
+		unlock(t, <-last) // nobody stands still behind a hold that is lost
+		if err := b.Unlock(); !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("Unlock: %v", err)
+		}
+	})
+}
+
+// Those who wait behind a hold that passes on are asked by nobody, and hear all the same when
+// their time is over, and of the end of the client.
+func TestHandOverLeaving(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		next, gone := waiting(t, x, background), waiting(t, x, background, holdfast.Wait(time.Second/2))
+		calls := count(d)
+		ctx, cancel := context.WithCancel(background)
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() {
+				_, err := x.Lock(ctx, holdfast.Wait(time.Minute))
+				errs <- err
+			}()
+		}
+		unlock(t, a)
+		b := <-next
+		cancel()
+		for range 2 {
+			if err := <-errs; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		if h := <-gone; h != nil || calls.all() > 0 {
+			t.Errorf("%v, after %d calls", h, calls.all())
+		}
+		go func() {
+			_, err := x.Lock(background)
+			errs <- err
+		}()
+		_, err := x.Lock(background, holdfast.Wait(time.Second))
+		var locked *holdfast.LockedError
+		if !errors.As(err, &locked) || locked.TTL < 20*time.Second || locked.Holder.IsZero() {
+			t.Errorf("refused: %v", err)
+		}
+		if h, err := x.Lock(holdfast.WithOwner(background, locked.Holder)); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("as another call's owner: %v, %v", h, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-errs; !errors.Is(err, holdfast.ErrClosed) {
+			t.Error(err)
+		}
+		if !errors.Is(context.Cause(b.Context()), holdfast.ErrClosed) {
+			t.Error(context.Cause(b.Context()))
+		}
+	})
+}
+
+// However many of one process want the lock, another process has its turn soon.
+func TestHandOverIsBounded(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		greedy, _ := w.client()
+		other, _ := w.client()
+		var holds atomic.Int64
+		ctx, cancel := context.WithCancel(background)
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if h, err := greedy.NewMutex("x").Lock(ctx); err == nil {
+						time.Sleep(10 * time.Microsecond)
+						holds.Add(1)
+						unlock(t, h)
+					}
+				}
+			})
+		}
+		for range 100 {
+			start, before := time.Now(), holds.Load()
+			h := must(t)(other.NewMutex("x").Lock(background))
+			if took := time.Since(start); took > 3*time.Millisecond {
+				t.Errorf("the other process has waited for %v, for %d holds", took, holds.Load()-before)
+			}
+			unlock(t, h)
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		all.Wait()
+		if holds.Load() < 5000 {
+			t.Errorf("%d holds", holds.Load())
+		}
+	})
+}
