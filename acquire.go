@@ -272,10 +272,7 @@ func (a *acquisition) obtain(ch change) call.Result {
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
 		Token: a.wantsToken(), Writes: a.config.writes, Waiting: ch.from == 0 && !a.config.oneTry,
 	}
-	a.state.expect(a.lease)
-	res := a.tryOrQueue(args)
-	a.state.answered(a.lease, res.Err == nil && len(a.unknown) == 0)
-	return res
+	return a.tryOrQueue(args)
 }
 
 // tryOrQueue asks Redis once, or waits in the queue.
@@ -304,7 +301,24 @@ func (a *acquisition) askBriefly(request script.Request) call.Result {
 	if a.config.wait > 0 {
 		patience = min(patience, time.Until(a.started.Add(a.config.wait)))
 	}
-	return a.client.calls.DoBriefly(a.caller, patience, a.bound, request)
+	a.expect()
+	res := a.client.calls.DoBriefly(a.caller, patience, a.bound, request)
+	a.answered(res)
+	return res
+}
+
+// expect notes that the key may live for as long as the lease, since it is asked for.
+func (a *acquisition) expect() {
+	if a.state != nil {
+		a.state.expect(a.lease)
+	}
+}
+
+// answered notes what is known of that now.
+func (a *acquisition) answered(res call.Result) {
+	if a.state != nil {
+		a.state.answered(a.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
+	}
 }
 
 // triesFirst reports whether to try once before queueing: if acquiring changes nothing,

@@ -13,9 +13,14 @@ import (
 // is in Redis already, so who asks Redis is told the truth. docs/architecture.md, "The
 // hand-over", has the rules and what each is against.
 
-// slice is for how long a lock stays in this process, counted from when Redis granted it:
-// then it is released, and others have their turn.
-const slice = time.Millisecond
+// How long a lock stays in this process, counted from when Redis granted it: then it is
+// released, and others have their turn. If it comes back each time, nobody else seems to
+// want it, and a longer slice wastes less on asking.
+const (
+	slice      = time.Millisecond
+	aloneSlice = 4 * time.Millisecond
+	aloneAfter = 16 // times in a row: one other who wants it as much wins each time with even odds
+)
 
 // errHandedOver is the outcome of an acquire that was handed the lock.
 var errHandedOver = errors.New("handed over")
@@ -37,9 +42,14 @@ func (a *acquisition) handsOver() bool {
 
 // beginChain notes that the queue waits for the owner's hold to pass on. s.mu is held.
 func (s *ownerState) beginChain(queue *waitqueue.Queue, granted mono.Time) {
-	if queue != nil {
-		s.chain = &chain{queue, granted.Add(slice)}
+	if queue == nil {
+		return
 	}
+	lasts := slice
+	if queue.Won() >= aloneAfter {
+		lasts = aloneSlice
+	}
+	s.chain = &chain{queue, granted.Add(lasts)}
 }
 
 // endChain has the queue ask again. s.mu is held.

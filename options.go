@@ -144,11 +144,11 @@ func WithTimeout(d time.Duration) ClientOption {
 }
 
 // WithoutHandOver has every Unlock release its lock in Redis. Otherwise the hold passes to
-// the first who waits for it in this process, without a word to Redis, for up to a
-// millisecond after Redis has granted it; then it is released, and other processes have their
-// turn. What passes on are holds of a [Mutex] that is not fair, [Fenced] or [Polling], with the client's
-// or the same lease, renewed, neither nested nor extended, and whose owner nobody has asked for. The
-// context of a hold that has passed on ends at its Unlock as ever. Redisson has no counterpart.
+// the first who waits for it in this process, without a word to Redis, for a millisecond or a
+// few from when Redis has granted it; then it is released, and other processes have their
+// turn. What passes on are holds of a [Mutex] that is neither fair nor [Fenced] nor [Polling], with one
+// lease, that are renewed, neither nested nor extended, and whose owner nobody has asked
+// for. Redisson has no counterpart.
 func WithoutHandOver() ClientOption {
 	return clientOption(func(c *config) error {
 		c.withoutHandOver = true

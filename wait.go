@@ -78,26 +78,32 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 			return q.result
 		}
 	}
-	ctx := a.bound()
-	if !q.awaitTurn(ctx) || !acquireLoop(ctx, q) {
+	if !q.awaitTurn() || !acquireLoop(a.bound(), q) {
 		if waiter.Leave() {
 			return call.Result{Err: errHandedOver}
 		}
-		return call.Result{Err: context.Cause(ctx)}
+		return call.Result{Err: context.Cause(a.bound())}
 	}
 	return q.result
 }
 
-// awaitTurn waits until the waiter is at the head of the queue. It reports false if ctx ends
-// first, or it was handed the lock.
-func (q *queued) awaitTurn(ctx context.Context) bool {
+// awaitTurn waits until the waiter is at the head of the queue. It reports false if its
+// time is over before that, or it was handed the lock.
+func (q *queued) awaitTurn() bool {
+	caller, closing := q.caller.Done(), q.closing.Done()
+	if q.config.wait > 0 { // else the context that bounds the call is not needed yet
+		caller, closing = q.bound().Done(), nil
+	}
 	select {
 	case <-q.waiter.Head():
 		return true
 	case <-q.waiter.Handed():
-	case <-ctx.Done():
-		_, q.last = q.waiter.Retry()
+		return false
+	case <-caller:
+	case <-closing:
 	}
+	_, q.last = q.waiter.Retry()
+	<-q.bound().Done()
 	return false
 }
 
@@ -140,7 +146,10 @@ func (q *queued) await(ctx context.Context) bool {
 // try asks once. What comes of it is known though ctx ends.
 func (q *queued) try(ctx context.Context) (again bool) {
 	q.asked = true
-	return q.learn(ctx, q.client.calls.DoApart(ctx, q.request))
+	q.expect()
+	res := q.client.calls.DoApart(ctx, q.request)
+	q.answered(res)
+	return q.learn(ctx, res)
 }
 
 // learn notes what a try says about the next one, and gives the try slot back.

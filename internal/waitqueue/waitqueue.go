@@ -38,6 +38,8 @@ type Queue struct {
 	retryAt     time.Time
 	refusal     error
 	holder      Holder // who has the lock, here, and will pass it on or say so; nil: nobody known
+	resumed     bool   // a holder has given the lock back
+	won         int    // how often in a row the lock came back here after that
 }
 
 // Holder is who has a lock and may hand it over to the queue's first. Holders are compared.
@@ -198,6 +200,7 @@ func (w *Waiter) RetryAt(at time.Time, refusal error) {
 	w.queue.retryAt = at
 	if refusal != nil {
 		w.queue.refusal = refusal
+		w.queue.won, w.queue.resumed = 0, false
 	}
 }
 
@@ -237,12 +240,23 @@ func (w *Waiter) LeaveHolding(holder Holder) *Queue {
 	defer w.queue.queues.mu.Unlock()
 	q := w.queue
 	q.remove(w, left)
+	if q.resumed {
+		q.won, q.resumed = q.won+1, false
+	}
 	if q.waiters.Len() > 0 {
 		q.holder = holder
 		return q
 	}
 	q.tidy()
 	return nil
+}
+
+// Won is how often in a row a waiter here has got the lock, at its first try, after a holder
+// here gave it back: the oftener, the less likely is it that anybody else wants it.
+func (q *Queue) Won() int {
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
+	return q.won
 }
 
 // Idle reports whether nobody waits in any queue.
@@ -279,7 +293,7 @@ func (q *Queue) Resume(holder Holder) {
 	if q.holder != holder {
 		return
 	}
-	q.holder = nil
+	q.holder, q.resumed = nil, true
 	q.promote()
 	q.tidy()
 }
@@ -309,7 +323,7 @@ func (q *Queue) tidy() {
 		q.unsubscribe()
 		q.unsubscribe = nil
 	}
-	q.retryAt, q.refusal = time.Time{}, nil
+	q.retryAt, q.refusal, q.won, q.resumed = time.Time{}, nil, 0, false
 	select {
 	case <-q.wake:
 	default:
