@@ -71,6 +71,9 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (h *Ho
 		return nil, false, err
 	}
 	defer a.leave()
+	if a.given != nil { // it has joined others
+		return &a.given.Hold, true, nil
+	}
 	res, ch := a.run()
 	h, err = a.conclude(res, ch)
 	return h, a.given != nil, err
@@ -90,7 +93,7 @@ func (a *acquisition) tellWaiting(ahead int) {
 }
 
 // enter begins an acquisition: it checks what it was given, counts the call, and
-// takes the owner's changeSem. Then it is paired with calls of conclude, which
+// takes the owner's changeSem. Then, unless it has joined others, it is paired with calls of conclude, which
 // frees changeSem, and of leave.
 func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error) {
 	c := k.client
@@ -100,6 +103,9 @@ func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error
 	}
 	if err := c.begin(ctx, k.name); err != nil {
 		return nil, err
+	}
+	if a.join() {
+		return a, nil
 	}
 	s := stateOf(k, a.claim.owner)
 	a.state, a.closing = s, c.draining
@@ -329,6 +335,9 @@ func (a *acquisition) triesFirst(owner string) bool {
 		if _, brought := ownerIn(a.caller, k); brought { // a hold that is lost has been refused before
 			return true
 		}
+	}
+	if a.shares() {
+		return false // one asks, and lets the others in
 	}
 	return k.readOnly || k.shared && !a.client.queues.HasWaiters(k.queueFor(owner))
 }

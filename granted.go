@@ -33,6 +33,9 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s.holds = append(s.holds, h)
 	s.altered = len(s.holds) > 1
 	s.beginChain(a.queue, h.since)
+	if len(s.holds) == 1 && a.shares() {
+		h.share(a.config.lease)
+	}
 	if s.entry == nil {
 		a.watch(h, res.Sent)
 	} else {

@@ -25,19 +25,23 @@ const (
 // errHandedOver is the outcome of an acquire that was handed the lock.
 var errHandedOver = errors.New("handed over")
 
-// chain is a run of holds that pass from one to the next in this process.
+// chain is a run of holds in this process that pass from one to the next, or that share
+// what Redis has granted once.
 type chain struct {
-	queue *waitqueue.Queue // that does not ask while the chain lasts
-	until mono.Time        // when nothing is handed over any more
+	state *ownerState
+	queue *waitqueue.Queue // that does not ask while the chain lasts; nil if holds share
+	until mono.Time        // when nothing is handed over, and nobody joins, any more
 }
 
 // handsOver reports whether the hold that is acquired may pass on later, and may be one that
-// another hold passes to. Its owner must be known to nobody: else the next one could be
-// nested in by whoever knows it.
-func (a *acquisition) handsOver() bool {
-	cfg := &a.config
-	return a.kind.handsOver && !a.client.config.withoutHandOver && a.client.config.maxHold == 0 &&
-		a.claim.fresh && !cfg.fixed && cfg.retained() == 0
+// another hold passes to.
+func (a *acquisition) handsOver() bool { return a.kind.handsOver && a.plain() }
+
+// plain reports whether the hold is to be like any other. Its owner must be known to nobody:
+// else the next one could be nested in by whoever knows it.
+func (a *acquisition) plain() bool {
+	return a.claim.fresh && !a.config.fixed && a.config.retained() == 0 &&
+		a.client.config.maxHold == 0 && !a.client.config.withoutHandOver
 }
 
 // beginChain notes that the queue waits for the owner's hold to pass on. s.mu is held.
@@ -49,15 +53,20 @@ func (s *ownerState) beginChain(queue *waitqueue.Queue, granted mono.Time) {
 	if queue.Won() >= aloneAfter {
 		lasts = aloneSlice
 	}
-	s.chain = &chain{queue, granted.Add(lasts)}
+	s.chain = &chain{s, queue, granted.Add(lasts)}
 }
 
-// endChain has the queue ask again. s.mu is held.
+// endChain has the queue ask again, and nobody join. s.mu is held.
 func (s *ownerState) endChain() {
-	if s.chain != nil {
-		s.chain.queue.Resume(s)
-		s.chain = nil
+	if s.chain == nil {
+		return
 	}
+	if s.chain.queue != nil {
+		s.chain.queue.Resume(s)
+	} else {
+		s.kind.sharing.CompareAndSwap(s.chain, nil)
+	}
+	s.chain = nil
 }
 
 // Refusal is what those get who wait for the hold to pass on, and have waited for long
@@ -104,8 +113,14 @@ func (h *single) mayPass() bool {
 	case s.chain == nil && now > h.since.Add(slice), s.chain != nil && now > s.chain.until:
 		return false // others have their turn
 	}
+	return s.lastsFor(h.lease, now)
+}
+
+// lastsFor reports whether a hold may be trusted for most of its lease. s.mu is held.
+func (s *ownerState) lastsFor(lease time.Duration, now mono.Time) bool {
+	c := s.kind.client
 	left := c.watchdog.Deadline(s.entry).Sub(now) + c.config.margin
-	return left > h.lease-h.lease/4
+	return left > lease-lease/4
 }
 
 // passOn hands the hold to the first waiter. s.mu is held.

@@ -202,7 +202,8 @@ func (h *Hold) Unlock() error { return h.held.unlock() }
 // under way. After one of the first two errors and the last one the hold stands as it
 // was; unlock it. The error matches
 //   - [ErrReentrant] if the owner has other holds of the lock, nested ones or on the
-//     other side of a read-write lock;
+//     other side of a read-write lock, or readers of this process share it for longer than
+//     the timeout;
 //   - [ErrInvalid] if the hold has no single owner that could be replaced: it
 //     is one of several locks, or of permits, which are known by their ids; or [MinHold]
 //     keeps it;

@@ -83,7 +83,7 @@ func (s *ownerState) forget(why error) {
 		s.mu.Unlock()
 		return
 	}
-	forgotten := len(s.holds)
+	forgotten := s.needed()
 	s.holds = nil
 	s.setCount(0)
 	unknown := s.deferred != nil
@@ -92,7 +92,7 @@ func (s *ownerState) forget(why error) {
 		s.releaseLater()
 	}
 	for range forgotten {
-		s.unref() // each hold had one
+		s.unref() // each hold had one, or several that shared it
 	}
 }
 

@@ -23,13 +23,17 @@ type ownerState struct {
 	// changes come one after another, and an old one cannot undo a newer one.
 	changeSem binarysem.Sem
 
-	refs int // guarded by Client.mu
+	refs     int32 // guarded by Client.mu
+	expected int16 // how many calls are under way that let the key live
+	// secret says that nobody outside the library knows the owner, and altered that more was
+	// done with its hold than to acquire it: see mayPass.
+	secret, altered bool
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows, and what precedes it up to refs
 	holds []*single  // handed out, and neither unlocked nor forgotten yet
 	one   [1]*single // where holds stand if there is one
 	// count is how often the owner holds the lock in Redis, and never less: as often
-	// as there are holds, or more while one is being given back, or may have to be.
+	// as the holds need, or more while one is being given back, or may have to be.
 	count int
 	// fewer is closed when count falls; nil if nobody waits for that.
 	fewer chan struct{}
@@ -48,15 +52,11 @@ type ownerState struct {
 	until    mono.Time // no renewal reaches beyond this; zero: no bound
 	keyEnd   mono.Time // when the key will have expired whatever is under way
 	knownEnd mono.Time // the same, if nothing is under way
-	expected int       // how many calls are under way that let the key live
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil mono.Time
 	failing       error  // how the last renewal failed; nil if it was acknowledged
 	token         int64  // the fencing token of this run of holds; 0: none
-	chain         *chain // in which the hold passes from one to the next; nil if it has not, so far
-	// secret says that nobody outside the library knows the owner, and altered that more was
-	// done with its hold than to acquire it: see mayPass.
-	secret, altered bool
+	chain         *chain // in which the hold passes from one to the next, or has several; nil if it has not, so far
 }
 
 // entry is what the watchdog has of a run of holds.
@@ -156,20 +156,35 @@ type change struct{ from, to int }
 func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.count > len(s.holds) {
+	needed := s.needed()
+	if s.count > needed {
 		return change{}, false, nil
 	}
 	if len(s.holds) == 0 {
 		s.lost, s.retainedUntil = nil, 0
 	}
-	return change{from: len(s.holds), to: len(s.holds) + 1}, true, s.lost
+	return change{from: needed, to: needed + 1}, true, s.lost
 }
 
 // surplus is the change that gives back what is not handed out, if there is any.
 func (s *ownerState) surplus() (change, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return change{from: s.count, to: len(s.holds)}, s.count > len(s.holds)
+	needed := s.needed()
+	return change{from: s.count, to: needed}, s.count > needed
+}
+
+// needed is how many counts the holds need: one each, but those that share one. s.mu is held.
+func (s *ownerState) needed() (n int) {
+	shared := 0
+	for _, h := range s.holds {
+		if h.shares {
+			shared = 1
+		} else {
+			n++
+		}
+	}
+	return n + shared
 }
 
 // counts is how often the owner holds the lock, as far as we know.
@@ -246,7 +261,7 @@ func (s *ownerState) mayHave(count int) {
 func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
 	for {
 		s.mu.Lock()
-		if s.count <= len(s.holds) {
+		if s.count <= s.needed() {
 			s.mu.Unlock()
 			return false, nil
 		}

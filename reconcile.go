@@ -257,7 +257,7 @@ func repeat(k *kind, owner Owner, op string, end mono.Time, next func() script.R
 // evict gives back every hold of the owner because the client closes.
 func (s *ownerState) evict() {
 	s.mu.Lock()
-	n := len(s.holds)
+	n := s.needed()
 	for _, h := range s.holds {
 		h.ended = evicted
 		h.cancel(ErrClosed)
@@ -270,6 +270,6 @@ func (s *ownerState) evict() {
 	}
 	s.releaseLater()
 	for range n {
-		s.unref() // each hold had one
+		s.unref() // each hold had one, or several that shared it
 	}
 }

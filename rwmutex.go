@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -54,6 +55,7 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	writer := newKind(c, name, writeTraits.with(config), write)
 	config.fenced = false
 	reader := newKind(c, name, readTraits.with(config), protocol.NewRead(name))
+	reader.sharing = new(atomic.Pointer[chain])
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
 

@@ -19,6 +19,7 @@ type single struct {
 	inside       heldContext   // what its context is derived from, and that from what Lock was called with
 	lease        time.Duration // that it was acquired with
 	fixed        bool          // the watchdog does not renew for it; guarded by mu
+	shares       bool          // it has one count in Redis together with others of its owner
 	lastDeadline mono.Time     // that a lost hold had; guarded by mu
 }
 
@@ -149,7 +150,7 @@ func (h *single) unlock() error {
 		return h.alive()
 	}
 	defer c.tasks.End()
-	if h.handOver() {
+	if h.leaveShared() || h.handOver() {
 		if h.hooks.want(onRelease) {
 			c.tasks.Uncounted(func() { h.tellReleased(true) })
 		}
@@ -180,7 +181,7 @@ func (h *single) unlock() error {
 }
 
 // leave takes the hold off its owner's state, and returns until when it could have been
-// trusted, whether that still had it, and why it was lost if it was. After the last one
+// trusted, whether that had a count for it which nobody needs now, and why it was lost if it was. After the last one
 // has left, nothing is renewed any more.
 func (h *single) leave() (deadline mono.Time, held bool, lost, err error) {
 	s, watch := h.owned, h.client().watchdog
@@ -190,9 +191,11 @@ func (h *single) leave() (deadline mono.Time, held bool, lost, err error) {
 		return 0, false, nil, err
 	}
 	h.ended = unlocked
+	needed := s.needed()
 	if !s.drop(h) { // it was lost, and its key has gone
 		return 0, false, h.lost, nil
 	}
+	held = s.needed() < needed
 	switch {
 	case h.lost != nil:
 	case len(s.holds) > 0:
@@ -207,7 +210,7 @@ func (h *single) leave() (deadline mono.Time, held bool, lost, err error) {
 		deadline = s.deadline
 	}
 	h.cancel(nil) // no effect if it was cancelled with a cause before
-	return deadline, true, h.lost, nil
+	return deadline, held, h.lost, nil
 }
 
 func (h *single) detach() (Owner, error) {
@@ -228,6 +231,9 @@ func (h *single) detach() (Owner, error) {
 	defer s.freeChangeSem()
 	if !awaitQuiet(ctx, s) {
 		return Owner{}, notQuiet(s)
+	}
+	if !h.awaitAlone(ctx) {
+		return Owner{}, problem(k.name, "others of this process go on reading by the same hold", ErrReentrant)
 	}
 	if k.otherSide != "" {
 		free, err := lockOtherSide(ctx, s)

@@ -63,7 +63,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 		return call.Result{Err: ErrClosed}
 	}
 	var taker any
-	if a.handsOver() {
+	if a.handsOver() || a.shares() {
 		taker = a
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)

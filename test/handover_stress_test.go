@@ -39,18 +39,32 @@ func TestHandOverStress(t *testing.T) {
 	}
 }
 
+// inside is a hold that is handed out.
+type inside struct {
+	*holdfast.Hold
+	reads bool
+}
+
+// passed is a lock whose holds pass on, or are shared.
+type passed interface {
+	holdfast.Locker
+	Inspect(ctx context.Context) (holdfast.State, error)
+}
+
 // passing is one random program.
 type passing struct {
 	*stress
 
+	byClient sync.Map // *holdfast.RWMutex by client and name
+
 	mu     sync.Mutex
-	inside map[string]map[int]*holdfast.Hold // by lock and number
+	inside map[string]map[int]inside // by lock and number
 	holds  int
 }
 
 func (p *passing) run() {
 	s := p.stress
-	s.kind, p.inside = "mutex", map[string]map[int]*holdfast.Hold{"a": {}, "{b}:c": {}}
+	s.kind, p.inside = []string{"mutex", "rw"}[s.seed%2], map[string]map[int]inside{"a": {}, "{b}:c": {}}
 	rng := rand.New(rand.NewPCG(s.seed, 2))
 	s.all = []*stressClient{s.client(0), s.client(1), s.client(2)}[:1+rng.IntN(3)]
 	var actors sync.WaitGroup
@@ -100,10 +114,17 @@ func (p *passing) actor(c *stressClient, rng *rand.Rand) {
 			time.Sleep(upTo(200 * time.Microsecond))
 		}
 		name := p.names[rng.IntN(len(p.names))]
-		l := c.NewMutex(name)
+		var l passed = c.NewMutex(name)
+		reads := false
+		if p.kind == "rw" {
+			rw := c.NewRWMutex(name)
+			if l = rw; rng.IntN(5) > 0 {
+				l, reads = p.readers(c, rw), true
+			}
+		}
 		h, err := l.Lock(ctx, options...)
 		if err == nil {
-			p.hold(l, h, rng, upTo)
+			p.hold(l, h, reads, rng, upTo)
 		} else if errors.Is(err, holdfast.ErrInvalid) || errors.Is(err, holdfast.ErrReentrant) {
 			p.failf("Lock: %v", err)
 		}
@@ -111,15 +132,21 @@ func (p *passing) actor(c *stressClient, rng *rand.Rand) {
 	}
 }
 
+// readers is the side for reading, one of each client: who shares does so by one lock object.
+func (p *passing) readers(c *stressClient, rw *holdfast.RWMutex) *holdfast.RLocker {
+	first, _ := p.byClient.LoadOrStore(c.ID()+rw.Name(), rw)
+	return first.(*holdfast.RWMutex).RLocker()
+}
+
 // hold does what a program does inside, and unlocks.
-func (p *passing) hold(l *holdfast.Mutex, h *holdfast.Hold, rng *rand.Rand, upTo func(time.Duration) time.Duration) {
-	number := p.enter(l.Name(), h)
+func (p *passing) hold(l passed, h *holdfast.Hold, reads bool, rng *rand.Rand, upTo func(time.Duration) time.Duration) {
+	number := p.enter(l.Name(), inside{h, reads})
 	if rng.IntN(4) > 0 {
 		time.Sleep(upTo(300 * time.Microsecond))
 	}
 	switch rng.IntN(40) {
 	case 0: // nested, and given back before or after
-		if inner, err := l.Lock(h.Context()); err == nil {
+		if inner, err := l.TryLock(h.Context()); err == nil {
 			if rng.IntN(2) == 0 {
 				time.Sleep(upTo(time.Millisecond))
 			}
@@ -145,7 +172,7 @@ func (p *passing) hold(l *holdfast.Mutex, h *holdfast.Hold, rng *rand.Rand, upTo
 		p.failf("a second Unlock went through")
 	}
 	if other, err := l.TryLock(context.WithoutCancel(h.Context())); err == nil {
-		number := p.enter(l.Name(), other)
+		number := p.enter(l.Name(), inside{other, reads})
 		time.Sleep(upTo(300 * time.Microsecond))
 		p.leave(l.Name(), number)
 		_ = other.Unlock()
@@ -153,7 +180,7 @@ func (p *passing) hold(l *holdfast.Mutex, h *holdfast.Hold, rng *rand.Rand, upTo
 }
 
 // asked checks that Redis and the hold agree on whose it is.
-func (p *passing) asked(l *holdfast.Mutex, h *holdfast.Hold) {
+func (p *passing) asked(l passed, h *holdfast.Hold) {
 	owner := h.Owner()
 	state, err := l.Inspect(background)
 	if err == nil && h.Context().Err() == nil && !p.uses['f'] && !state.HeldBy(owner) {
@@ -162,12 +189,15 @@ func (p *passing) asked(l *holdfast.Mutex, h *holdfast.Hold) {
 }
 
 // enter fails if another hold is alive.
-func (p *passing) enter(name string, h *holdfast.Hold) (number int) {
+func (p *passing) enter(name string, h inside) (number int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.holds++
 	for number, other := range p.inside[name] {
 		now := time.Now()
+		if h.reads && other.reads {
+			continue
+		}
 		if other.Context().Err() == nil && h.Context().Err() == nil && other.Deadline().After(now) && h.Deadline().After(now) && !p.uses['f'] {
 			p.failf("%s: hold %d, until %v, and %d overlap", name, number, other.Deadline().Sub(p.start), p.holds)
 		}

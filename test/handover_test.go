@@ -262,3 +262,101 @@ func TestHandOverIsBounded(t *testing.T) {
 		t.Logf("%d holds; another process has waited for %v, at longest %v", holds.Load(), sum/500, longest)
 	})
 }
+
+// Readers of one process share what Redis has granted once: those who wait behind a writer, and
+// those who come within the slice. The last one gives it back.
+func TestReadersShare(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewRWMutex("x")
+		writer := must(t)(x.Lock(background))
+		var waiters []<-chan *holdfast.Hold
+		for range 5 {
+			waiters = append(waiters, waiting(t, x.RLocker(), background))
+		}
+		calls := count(d)
+		unlock(t, writer)
+		var readers []*holdfast.Hold
+		for _, waiter := range waiters {
+			readers = append(readers, <-waiter)
+		}
+		readers = append(readers, must(t)(x.TryRLock(background)))
+		if n := calls.of("read_acquire") + calls.of("acquire_read"); n > 1 || calls.all() != 2 {
+			t.Errorf("%d calls for a release and %d readers", calls.all(), len(readers))
+		}
+		if h, err := x.TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatal(h, err)
+		}
+
+		// Each has an end of its own, and after it the owner is not its any more.
+		unlock(t, readers[0])
+		if err := readers[0].Unlock(); !errors.Is(err, holdfast.ErrNotHeld) || readers[0].Context().Err() == nil || readers[1].Context().Err() != nil {
+			t.Error(err)
+		}
+		if owner := readers[0].Owner(); !owner.IsZero() {
+			t.Errorf("who has left has an owner: %v", owner)
+		}
+
+		// One who comes later asks Redis.
+		time.Sleep(2 * time.Millisecond)
+		before := calls.all()
+		late := must(t)(x.RLock(background))
+		if calls.all() == before || late.Owner() == readers[1].Owner() {
+			t.Error("one who came later has joined")
+		}
+		unlock(t, late)
+
+		// Nested holds are counted, beside the one that is shared.
+		inner := must(t)(x.RLock(readers[1].Context()))
+		if state, err := x.Inspect(background); err != nil || state.Count(inner.Owner()) != 2 {
+			t.Error(state, err)
+		}
+		unlock(t, readers[1])
+		for _, h := range readers[2:] {
+			unlock(t, h)
+		}
+		if h, err := x.TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatal(h, err)
+		}
+		unlock(t, inner)
+		unlock(t, must(t)(x.TryLock(background)))
+	})
+}
+
+// A loss is told to all who share.
+func TestSharedAndLost(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a, b := must(t)(x.RLock(background)), must(t)(x.RLock(background))
+		if a.Owner() != b.Owner() {
+			t.Fatal("they do not share")
+		}
+		if _, err := x.ForceUnlock(background); err != nil {
+			t.Fatal(err)
+		}
+		<-a.Context().Done()
+		<-b.Context().Done()
+		wantError(t, a.Unlock(), holdfast.ErrLost)
+		unlock(t, must(t)(x.Lock(background)))
+		wantError(t, b.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// A hold that is shared is detached when the others have left, and not before.
+func TestSharedAndDetached(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a, b := must(t)(x.RLock(background)), must(t)(x.RLock(background))
+		if _, err := a.Detach(); !errors.Is(err, holdfast.ErrReentrant) {
+			t.Fatalf("Detach beside another: %v", err)
+		}
+		time.AfterFunc(time.Second, func() { unlock(t, b) })
+		owner, err := a.Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, must(t)(x.RLocker().Adopt(background, owner)))
+	})
+}

@@ -103,9 +103,8 @@ func TestMovingSlotKeepsReaders(t *testing.T) {
 	t.Parallel()
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
 		const name = "{slot}:rw"
-		l := p.client(t).NewRWMutex(name)
-		stays := must(t)(l.RLocker().Lock(background))
-		leaves := must(t)(l.RLocker().Lock(background))
+		stays := must(t)(p.client(t).NewRWMutex(name).RLock(background))
+		leaves := must(t)(p.client(t).NewRWMutex(name).RLock(background))
 		m := s.BeginMove(t, name)
 		m.Key(t, name)
 		m.Key(t, readHold(name, leaves.Owner().String(), 1))
@@ -118,7 +117,7 @@ func TestMovingSlotKeepsReaders(t *testing.T) {
 		}
 		m.Finish(t)
 		ok(t, <-left)
-		_, err := l.TryLock(background)
+		_, err := p.client(t).NewRWMutex(name).TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
 		unlock(t, stays)
 	})

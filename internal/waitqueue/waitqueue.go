@@ -278,12 +278,40 @@ func (qs *Queues) HandOver(key Key, holder Holder, hand func(taker any) bool) *Q
 	if first.taker == nil || !hand(first.taker) {
 		return nil
 	}
-	q.remove(first, given)
+	q.give(first)
 	q.holder = holder
-	if first.handed != nil {
-		close(first.handed)
-	}
 	return q
+}
+
+// give takes a waiter out that was handed the lock. qs.mu is held.
+func (q *Queue) give(w *Waiter) {
+	q.remove(w, given)
+	if w.handed != nil {
+		close(w.handed)
+	}
+}
+
+// LetIn hands the lock out to those in the queue with the given key whom hand accepts, which is
+// as for HandOver: all of them hold it. One whose try is under way is left out.
+func (qs *Queues) LetIn(key Key, hand func(taker any) bool) {
+	if qs.Idle() {
+		return
+	}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queues[key]
+	if q == nil {
+		return
+	}
+	for node := q.waiters.First(); node != nil; {
+		w := node.Value
+		node = node.Next()
+		if w.taker != nil && (w.state == inLine || len(q.trySlot) == 0) && hand(w.taker) {
+			q.give(w)
+		}
+	}
+	q.promote()
+	q.tidy()
 }
 
 // Resume has the queue's first ask, since the holder has the lock no more.

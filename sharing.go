@@ -1,0 +1,107 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
+)
+
+// This file lets the readers of one process share what Redis has granted once: one count of
+// one owner. Whoever comes within the slice joins; the last who leaves gives it back. Later
+// readers ask Redis again, so a writer who waits is not kept out for longer than by readers
+// of as many processes.
+
+// shares reports whether the hold that is acquired may be shared.
+func (a *acquisition) shares() bool { return a.kind.sharing != nil && a.plain() }
+
+// share lets others join the hold, and those who wait here do so at once. s.mu is held.
+func (h *single) share(lease time.Duration) {
+	s := h.owned
+	k := s.kind
+	h.shares = true
+	s.chain = &chain{s, nil, h.since.Add(slice)}
+	k.sharing.Store(s.chain)
+	k.client.queues.LetIn(k.queueFor(""), func(taker any) bool {
+		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
+		if a.config.lease != lease {
+			return false
+		}
+		a.joined(s)
+		return true
+	})
+}
+
+// join lets the acquire join others of this process that hold the lock. It reports false if
+// it has to ask Redis.
+func (a *acquisition) join() bool {
+	if !a.shares() {
+		return false
+	}
+	open := a.kind.sharing.Load()
+	if open == nil {
+		return false
+	}
+	s := open.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := mono.Now()
+	switch {
+	case s.chain != open, s.lost != nil, s.altered, s.count != 1, s.entry == nil, now > open.until:
+		return false
+	case s.holds[0].lease != a.config.lease, a.client.draining.Err() != nil, !s.lastsFor(a.config.lease, now):
+		return false
+	}
+	a.joined(s)
+	return true
+}
+
+// joined makes the hold of one who has joined. s.mu is held.
+func (a *acquisition) joined(s *ownerState) {
+	a.given = a.newHold(s)
+	a.given.shares = true
+	s.holds = append(s.holds, a.given)
+}
+
+// leaveShared ends the hold if others share its count, and reports false if none does.
+func (h *single) leaveShared() bool {
+	s := h.owned
+	if !h.shares {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.state() != nil || s.altered || len(s.holds) < 2 {
+		return false
+	}
+	h.ended = handedOver
+	s.drop(h)
+	h.cancel(nil)
+	return true
+}
+
+// awaitAlone lets nobody join any more, and waits until nobody else shares the hold's count.
+// It reports false if ctx ends first.
+func (h *single) awaitAlone(ctx context.Context) bool {
+	s := h.owned
+	for pause := time.Millisecond; h.shares; pause = min(2*pause, 20*time.Millisecond) {
+		s.mu.Lock()
+		s.altered = true
+		others := 0
+		for _, one := range s.holds {
+			if one != h && one.shares {
+				others++
+			}
+		}
+		s.mu.Unlock()
+		if others == 0 {
+			break
+		}
+		call.Sleep(ctx, pause)
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return true
+}
