@@ -35,7 +35,7 @@ type tests struct{ *testing.M }
 // or a shell with a command in the background, would be ignored by the commands,
 // too; one that is caught here is not.
 func (m tests) Run() int {
-	if err := flag.Set("test.parallel", "12"); err != nil {
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	for _, sig := range forwarded {
