@@ -12,6 +12,8 @@ OLDEST        := $(ADAPTERS:%=oldest-%)
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 LONGEST       := github.com/holdfast-go/holdfast/test
+# mod-check vets everything; nobody debugs these binaries. Both cost time with an empty cache.
+TEST          := $(GO) test -race -vet=off -ldflags=-w
 
 .DEFAULT_GOAL := help
 
@@ -28,48 +30,57 @@ test: need-redis ## run all tests, with the race detector, on real servers
 
 .PHONY: test-newest
 test-newest: need-redis
-	$(GO) test -race -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -Ev '/holdfast/(interop|test)$$')
+	$(TEST) -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -Ev '/holdfast/(interop|test)$$')
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)
 $(OLDEST): oldest-%: need-redis
-	cd $* && GOWORK=off $(GO) test -race -timeout 10m ./...
+	cd $* && GOWORK=off $(TEST) -timeout 10m ./...
 
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
-	cd interop && $(GO) test -race -count=1 -timeout 15m -parallel 40 ./...
+	cd interop && $(TEST) -count=1 -timeout 15m -parallel 40 ./...
 
 .PHONY: interop-long
 interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (half an hour or so)
-	cd interop && $(GO) test -race -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
+	cd interop && $(TEST) -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
-MEETING := TestConformance//standalone|TestFair(Mutex|Topologies|ACL)|TestRWMutex//standalone|TestSemaphore|TestObject
-MEETING := $(MEETING)|TestMultiLock(On|Needs)|TestRedLock|TestReplica|TestWritesRefused|TestTLS|TestCluster|TestSentinel|TestACL
-SHORT := TestConformance//standalone|TestFairMutex|TestSemaphoreConformance|TestCluster$$|TestWritesRefused|TestACLPing
-SHORT_DRIVERS := TestSingle$$|TestCluster/default
+MEETING := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex//standalone TestSemaphore TestObject \
+	TestMultiLock(On|Needs) TestRedLock TestReplica TestWritesRefused TestTLS TestCluster TestSentinel TestACL
+SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused TestACLPing
+SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
+TEST_ON := tools/test-on $(BIN)
+quoted = $(foreach pattern,$(1),'$(pattern)')
 
 .PHONY: servers
 servers: $(SERVERS:%=on-%) interop-redis-8.0 interop-valkey-8.1 ## run these tests on each server that the README names (half an hour)
 
+# They mostly wait, so three servers take their turn at once.
 .PHONY: servers-short
-servers-short: $(SERVERS:%=short-%) ## run a short form of them on each
+servers-short: ## run a short form of them on each
+	@tools/get-servers $(BIN)/servers $(SERVERS)
+	@$(MAKE) --no-print-directory -j 3 $(SERVERS:%=short-%)
+
+.PHONY: test-binaries
+test-binaries:
+	@mkdir -p $(BIN)/tests
+	@$(TEST) -c -o $(BIN)/tests/ ./test ./goredisdriver ./rueidisdriver
 
 # Tests start the redis-server that is first on the PATH.
 .PHONY: $(SERVERS:%=on-%) $(SERVERS:%=short-%) $(SERVERS:%=server-%) interop-redis-8.0 interop-valkey-8.1
-$(SERVERS:%=on-%): on-%: server-%
-	@echo "== $*"
-	@cd test && PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 20m -run '$(MEETING)' .
-	@PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 15m -p 1 ./goredisdriver ./rueidisdriver ./internal/redistest
+$(SERVERS:%=on-%): on-%: server-% test-binaries
+	@$(TEST_ON) $* test $(call quoted,$(MEETING))
+	@PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -p 1 ./goredisdriver ./rueidisdriver ./internal/redistest
 
-$(SERVERS:%=short-%): short-%: server-%
-	@echo "== $*"
-	@cd test && PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 5m -run '$(SHORT)' .
-	@PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 5m -run '$(SHORT_DRIVERS)' ./goredisdriver ./rueidisdriver
+$(SERVERS:%=short-%): short-%: test-binaries server-%
+	@$(TEST_ON) $* test $(call quoted,$(SHORT))
+	@$(TEST_ON) $* goredisdriver $(call quoted,$(SHORT_DRIVERS))
+	@$(TEST_ON) $* rueidisdriver $(call quoted,$(SHORT_DRIVERS))
 
 interop-redis-8.0 interop-valkey-8.1: interop-%: server-% need-jvm
 	@echo "== interop on $*"
-	@cd interop && PATH="$(BIN)/servers/$*:$$PATH" $(GO) test -race -count=1 -timeout 15m -parallel 6 -run 'TestShared/(standalone|cluster$$)/4' .
+	@cd interop && PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -parallel 6 -run 'TestShared/(standalone|cluster$$)/4' .
 
 $(SERVERS:%=server-%): server-%:
 	@tools/get-servers $(BIN)/servers $*

@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis tells of every switch and every lost connection
 	// They mostly wait: for what does not come, and for servers to fail over.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
@@ -66,15 +66,20 @@ func TestServers(t *testing.T) {
 func TestClientOptions(t *testing.T) {
 	t.Parallel()
 	t.Run("RESP2", func(t *testing.T) {
+		t.Parallel()
 		drivertest.Exercise(t, drivertest.SingleTarget(t, with(func(o *redis.UniversalOptions) { o.Protocol = 2 })))
 	})
 	for name, change := range map[string]func(*redis.UniversalOptions){
 		"no timeouts":  func(o *redis.UniversalOptions) { o.ReadTimeout, o.WriteTimeout = -1, -1 },
 		"with context": func(o *redis.UniversalOptions) { o.ContextTimeoutEnabled = true },
 	} {
-		t.Run(name, func(t *testing.T) { drivertest.Exercise(t, drivertest.ReplicatedTarget(t, with(change))) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drivertest.Exercise(t, drivertest.ReplicatedTarget(t, with(change)))
+		})
 	}
 	t.Run("no routing policies", func(t *testing.T) {
+		t.Parallel()
 		drivertest.CheckOnceOnCluster(t, func(t testing.TB, at drivertest.Endpoint) driver.Driver {
 			options := universal(at).Cluster()
 			options.DisableRoutingPolicies = true

@@ -69,6 +69,7 @@ func failSnapshots(t *testing.T, server *redistest.Server) (repair func()) {
 // TestUnsubscribeMISCONF unsubscribes while the server refuses the PING that rueidis sends behind
 // UNSUBSCRIBE, at which it would panic.
 func TestUnsubscribeMISCONF(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}}))
 	l, counts := listenTo(t, d, "kept", "ended", "again")
@@ -100,6 +101,7 @@ func TestUnsubscribeMISCONF(t *testing.T) {
 
 // TestEndMISCONF lets the server begin to refuse PING between the listener's and rueidis's.
 func TestEndMISCONF(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}}))
 	client, _ := d.client.Dedicate()
@@ -136,6 +138,7 @@ func TestCloseSilent(t *testing.T) {
 
 // TestFewestRights unsubscribes as a user who may use neither PING nor ECHO.
 func TestFewestRights(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	server.Cli(t, "ACL", "SETUSER", "limited", "on", ">secret", "+subscribe", "+unsubscribe", "+client", "allchannels")
 	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}, Username: "limited", Password: "secret"}))
@@ -281,6 +284,7 @@ func (s *switching) Nodes() map[string]rueidis.Client { return *s.nodes.Load() }
 
 // TestNodesChange has the client use another server than the listener does, which works.
 func TestNodesChange(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := &switching{Client: connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}})}
 	client.nodes.Store(&map[string]rueidis.Client{"before": nil})
@@ -291,6 +295,7 @@ func TestNodesChange(t *testing.T) {
 
 // TestSilentRESP2 has a server fall silent whose client uses two connections for messages.
 func TestSilentRESP2(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	var direct atomic.Bool
@@ -311,6 +316,7 @@ func TestSilentRESP2(t *testing.T) {
 
 // TestSlotTables compares what the two ways to ask for slots say.
 func TestSlotTables(t *testing.T) {
+	t.Parallel()
 	if !redistest.AtLeast(t, 7, 0) {
 		t.Skip("CLUSTER SHARDS came with Redis 7.0")
 	}

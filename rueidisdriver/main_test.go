@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// They mostly wait: for what does not come, and for servers to fail over.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	// What rueidis does later outlives its Close: it looks up the nodes of a
@@ -76,13 +76,16 @@ func TestClientOptions(t *testing.T) {
 		"no pipelining":     {DisableAutoPipelining: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			drivertest.Exercise(t, drivertest.SingleTarget(t, with(option)))
 		})
 	}
 	t.Run("always pipelining", func(t *testing.T) {
+		t.Parallel()
 		drivertest.Exercise(t, drivertest.ReplicatedTarget(t, with(rueidis.ClientOption{AlwaysPipelining: true})))
 	})
 	t.Run("no pipelining, lost replies", func(t *testing.T) {
+		t.Parallel()
 		drivertest.CheckOnce(t, with(rueidis.ClientOption{DisableAutoPipelining: true}))
 	})
 }

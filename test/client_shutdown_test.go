@@ -36,7 +36,7 @@ func TestShutdown(t *testing.T) {
 		select {
 		case err := <-done:
 			t.Fatalf("it did not wait: %v", err)
-		case <-time.After(10 * time.Minute):
+		case <-time.After(2 * time.Minute):
 		}
 		if err := h.Context().Err(); err != nil {
 			t.Error(context.Cause(h.Context()))

@@ -152,7 +152,7 @@ func TestFairWaitingIsCheap(t *testing.T) {
 		h := fairHolder(t, w, "x")
 		c, d := w.client()
 		seen := count(d)
-		const n = 100
+		const n = 50
 		line := make([]*standing, n)
 		for i := range line {
 			line[i] = w.standAs(c, d, "x")

@@ -437,7 +437,7 @@ func TestUnlockOfALostHold(t *testing.T) {
 func TestLockBetweenUnlockAndRelease(t *testing.T) {
 	forNesting(t, func(t *testing.T, k *kind) {
 		worst := time.Duration(0)
-		for range 50 {
+		for range 25 {
 			fakeKind(t, k, func(t *testing.T, w *world) {
 				c, _ := w.client()
 				other, _ := w.client()

@@ -16,7 +16,7 @@ func TestRenewedLease(t *testing.T) {
 		c, d := w.client()
 		other, _ := w.client()
 		h := must(t)(w.lock(c).Lock(background, holdfast.RenewedLease(6*time.Second)))
-		time.Sleep(10 * time.Minute)
+		time.Sleep(2 * time.Minute) // twenty leases
 		if err := h.Context().Err(); err != nil {
 			t.Fatal(context.Cause(h.Context()))
 		}

@@ -143,7 +143,7 @@ func TestForcedUnlockThatFailsLeavesTheHold(t *testing.T) {
 		defer cancel()
 		_, err := w.lock(c).ForceUnlock(ctx)
 		wantError(t, err, context.DeadlineExceeded)
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute) // sixty renewals
 		w.wantCount("x", h.Owner(), 1)
 		unlock(t, h)
 	})
@@ -243,7 +243,7 @@ func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
 			t.Errorf("a watchdog hold after a short lease lives %v", ttl)
 		}
 		wantError(t, h.Unlock(), holdfast.ErrLost)
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute) // sixty renewals
 		w.wantCount("x", next.Owner(), 1)
 		unlock(t, next)
 	})
@@ -271,7 +271,7 @@ func TestS6_MixedLeases(t *testing.T) {
 		outer := must(t)(mu.Lock(background))
 		inner := must(t)(mu.Lock(outer.Context(), holdfast.FixedLease(time.Minute)))
 		unlock(t, inner)
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute) // sixty renewals
 		w.wantCount("x", outer.Owner(), 1)
 		unlock(t, outer)
 

@@ -481,7 +481,7 @@ func TestDetachBesideForce(t *testing.T) {
 				}
 			})
 		}
-		for range 200 {
+		for range 100 {
 			h := must(t)(w.lock(c).Lock(background))
 			if owner, err := h.Detach(); err == nil {
 				if h, err := w.lock(c).Adopt(background, owner); err == nil {

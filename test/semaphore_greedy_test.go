@@ -93,7 +93,7 @@ func TestGreedyWaiterLetsOthersBy(t *testing.T) {
 					wantError(t, err, context.Canceled)
 				}()
 				time.Sleep(time.Second)
-				const run = 2 * time.Minute
+				const run = time.Minute
 				stop := k.stream(t, w, 2, 100*time.Millisecond)
 				time.Sleep(run)
 				in := stop()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"net"
 	"os"
 	"os/exec"
@@ -29,10 +30,14 @@ func TestMain(m *testing.M) {
 // tests is what runs if the binary is not called as holdfast.
 type tests struct{ *testing.M }
 
-// Run runs them. A signal that whoever has started them ignores, as nohup has it,
+// Run runs them, more of them at once than there are processors: most of them wait
+// for commands most of the time. A signal that whoever has started them ignores, as nohup has it,
 // or a shell with a command in the background, would be ignored by the commands,
 // too; one that is caught here is not.
 func (m tests) Run() int {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	for _, sig := range forwarded {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
