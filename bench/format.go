@@ -83,3 +83,14 @@ func rangeOf(s spread[float64], write func(float64) string) string {
 
 func whole(f float64) string      { return grouped(int(math.Round(f))) }
 func hundredths(f float64) string { return decimal(f, 2) }
+
+// sized writes a number with as many digits as it needs to be told from another.
+func sized(f float64) string {
+	switch {
+	case math.Abs(f) >= 1000:
+		return whole(f)
+	case math.Abs(f) >= 100:
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(f, 'f', 2, 64)
+}

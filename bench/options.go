@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -56,7 +57,8 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	f.StringVar(&o.json, "json", "", "write all figures to this `file`, JSON, an object a line; \"-\": to the standard output, "+
 		"in place of the tables (default: no file)")
 	f.StringVar(&o.only, "only", "", "only contenders whose name contains one of these `words`, with commas between (default: all)")
-	f.StringVar(&o.workloads, "workloads", "", "only these `workloads`, with commas between: 1, 64, 256, 1024, 64-on-one (default: all)")
+	f.StringVar(&o.workloads, "workloads", "", "only these `workloads`, with commas between: "+strings.Join(workloadIDs(), ", ")+
+		" (default: all; with --quick, no herds above 100)")
 	f.StringVar(&o.profile.cpu, "cpuprofile", "", "write a CPU profile of the run to this `file` (default: none)")
 	f.StringVar(&o.profile.mem, "memprofile", "", "write a profile of all allocations to this `file` (default: none)")
 	return f
@@ -70,7 +72,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 		return o, errUsage
 	}
 	if o.quick {
-		o.beQuick()
+		o.beQuick(f)
 	}
 	if err := cmp.Or(o.choose(f), o.valid(f)); err != nil {
 		_, said := fmt.Fprintln(stderr, "bench:", err)
@@ -82,10 +84,21 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 // quickLease is the lease with --quick and --held.
 const quickLease = 1500 * time.Millisecond
 
-// beQuick makes everything as short as it can be.
-func (o *options) beQuick() {
-	o.duration, o.rounds, o.timeout = 50*time.Millisecond, 2, 2*time.Second
-	o.holds, o.waiters = min(o.holds, cpuFrom), min(o.waiters, 10*waitersALock)
+// beQuick makes everything as short as it can be, but for what was given.
+func (o *options) beQuick(f *flag.FlagSet) {
+	given := map[string]bool{}
+	f.Visit(func(set *flag.Flag) { given[set.Name] = true })
+	for name, shorten := range map[string]func(){
+		"duration": func() { o.duration = 50 * time.Millisecond },
+		"rounds":   func() { o.rounds = 2 },
+		"timeout":  func() { o.timeout = 2 * time.Second },
+		"holds":    func() { o.holds = cpuFrom },
+		"waiters":  func() { o.waiters = 10 * waitersALock },
+	} {
+		if !given[name] {
+			shorten()
+		}
+	}
 }
 
 func (o *options) valid(f *flag.FlagSet) error {
@@ -96,6 +109,8 @@ func (o *options) valid(f *flag.FlagSet) error {
 		return errors.New("counts and times must be above zero")
 	case o.lease <= o.timeout:
 		return errors.New("the lease must be longer than the timeout")
+	case o.unknownWorkload() != "":
+		return fmt.Errorf("there is no workload %q; there are %s", o.unknownWorkload(), strings.Join(workloadIDs(), ", "))
 	}
 	return nil
 }
