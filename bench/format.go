@@ -55,10 +55,12 @@ func brief(d time.Duration) string {
 
 // wrap breaks a text of words into lines that fit into a terminal. The lines after
 // the first are indented.
-func wrap(text, indent string) string {
+func wrap(text, indent string) string { return wrapFrom(text, indent, 0) }
+
+// wrapFrom wraps a text that begins at a column.
+func wrapFrom(text, indent string, column int) string {
 	const width = 116
 	var b strings.Builder
-	column := 0
 	for i, word := range strings.Fields(text) {
 		length := utf8.RuneCountInString(word)
 		switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -178,6 +179,24 @@ func TestScripts(t *testing.T) {
 	for _, kind := range []string{"mutex", "fair lock", "read lock", "write lock", "permit", "the barest pair"} {
 		if row := regexp.MustCompile(`(?m)^` + kind + ` +[1-9][0-9.]* `); !row.MatchString(out.String()) {
 			t.Errorf("no figure of %s in the output:\n%s", kind, out.String())
+		}
+	}
+}
+
+// The help explains every flag, once, within the width of a terminal.
+func TestHelp(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), []string{"--help"}, io.Discard, &out); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("it returns %v", err)
+	}
+	(&options{}).flags(io.Discard).VisitAll(func(f *flag.Flag) {
+		if n := len(regexp.MustCompile(`(?m)^  --`+f.Name+` `).FindAllString(out.String(), -1)); n != 1 {
+			t.Errorf("--%s is explained %d times", f.Name, n)
+		}
+	})
+	for line := range strings.Lines(out.String()) {
+		if utf8.RuneCountInString(line) > 121 {
+			t.Errorf("too wide for a terminal: %s", line)
 		}
 	}
 }
