@@ -23,7 +23,7 @@ func TestBenchInterrupted(t *testing.T) {
 				server := redistest.Start(t)
 				cmd := holdfast(t, "redis://"+server.Addr(), "bench", "--duration", "1h", "--goroutines", "20", "--hold", "5ms", "--kind", kind)
 				out := start(t, cmd)
-				eventually(t, "there are locks", func() bool { return strings.Contains(server.Cli(t, "KEYS", "*"), "holdfast-bench:") })
+				eventually(t, "there are locks", func() bool { return server.Cli(t, "KEYS", "holdfast-bench:*:0") != "" })
 				send(t, cmd, sig)
 				if got := code(t, cmd.Wait()); got != 128+int(sig) {
 					t.Errorf("exit code %d", got)
@@ -47,7 +47,7 @@ func TestBenchLosesLocks(t *testing.T) {
 	cmd := holdfast(t, "redis://"+server.Addr(), "bench", "--duration", "1h", "--goroutines", "2", "--hold", "20ms")
 	out := start(t, cmd)
 	eventually(t, "a lock is deleted", func() bool {
-		key, _, _ := strings.Cut(server.Cli(t, "KEYS", "holdfast-bench:*"), "\n")
+		key, _, _ := strings.Cut(server.Cli(t, "KEYS", "holdfast-bench:*:0"), "\n")
 		return key != "" && server.Cli(t, "DEL", key) == "1"
 	})
 	send(t, cmd, syscall.SIGINT)
@@ -72,15 +72,14 @@ func TestBenchWithoutServer(t *testing.T) {
 func TestBenchCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	cmd := holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ","), "bench", "--duration", "300ms", "--goroutines", "6", "--locks", "6", "--json")
+	cmd := holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ","), "bench", "--duration", "1s", "--goroutines", "6", "--locks", "6", "--json")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var result struct {
-		Pairs  int `json:"pairs"`
-		Fewest int `json:"fewest"`
-		Waits  []struct {
+		Pairs int `json:"pairs"`
+		Waits []struct {
 			Count int `json:"count"`
 		} `json:"waits"`
 	}
@@ -91,7 +90,7 @@ func TestBenchCluster(t *testing.T) {
 	for _, bucket := range result.Waits {
 		counted += bucket.Count
 	}
-	if result.Pairs == 0 || result.Fewest == 0 || counted != result.Pairs {
+	if result.Pairs == 0 || counted != result.Pairs {
 		t.Errorf("%d waits counted: %s", counted, out)
 	}
 	for _, s := range cluster.Nodes {

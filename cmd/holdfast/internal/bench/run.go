@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,8 @@ type run struct {
 
 	rdb    redis.UniversalClient
 	client *holdfast.Client
-	names  []string
+	first  string   // the name of a lock that is tried before
+	names  []string // of those that are measured
 	rooms  []room
 	shards []shard
 }
@@ -75,21 +77,22 @@ func (r *run) open() (err error) {
 	if err != nil {
 		return &exit.Error{Code: exit.Usage, Err: plain(err)}
 	}
-	id := strings.ToLower(rand.Text()[:8])
+	prefix := r.Prefix + ":" + strings.ToLower(rand.Text()[:8])
+	r.first = prefix + ":first"
 	for i := range r.Locks {
-		r.names = append(r.names, fmt.Sprintf("%s:%s:%d", r.Prefix, id, i))
+		r.names = append(r.names, prefix+":"+strconv.Itoa(i))
 	}
 	r.rooms, r.shards = make([]room, r.Locks), newShards()
 	return nil
 }
 
-// once does one pair, so that what cannot work is said at once. It connects, and the
+// once does one pair, with a lock of its own, so that what cannot work is said at once. It connects, and the
 // server gets to know the scripts.
 func (r *run) once(ctx context.Context) error {
 	if err := r.rdb.Ping(ctx).Err(); err != nil && ctx.Err() == nil { // a lock would try for longer
 		return r.unavailable(err)
 	}
-	hold, err := r.locker(r.names[0]).Lock(ctx)
+	hold, err := r.locker(r.first).Lock(ctx)
 	if err == nil {
 		err = hold.Unlock()
 	}

@@ -13,7 +13,7 @@ import (
 func (r *run) sweep() *exit.Error {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepLimit)
 	defer cancel()
-	for _, name := range r.names {
+	for _, name := range append(r.names, r.first) {
 		for _, key := range r.keys(name) { // one by one: on a cluster, keys of one call have one slot
 			if err := r.rdb.Del(ctx, key).Err(); err != nil {
 				return exit.Because(exit.Unavailable, "it is not certain that nothing is left behind: locks whose names begin with %q end with their lease "+
