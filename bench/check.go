@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,12 +106,10 @@ type goalRecord struct {
 // judge writes the table of the goals, and returns an error that names those that have
 // failed, or have no figures.
 func (j *job) judge(some []goal, entries []*entry) error {
-	t := &table{}
-	t.add("workload", "holdfast on", "compared with", "figure", "goal", "fails", "ratio (min–max)", "rounds", "")
+	t := goalTable(some, entries)
 	var bad []string
 	for _, g := range some {
 		record := g.record(entries)
-		t.add(g.cells(record)...)
 		if err := j.records.write(record); err != nil {
 			return err
 		}
@@ -129,9 +128,22 @@ func (j *job) judge(some []goal, entries []*entry) error {
 	return nil
 }
 
+// goalTable is the table of these goals.
+func goalTable(some []goal, entries []*entry) *table {
+	t := &table{}
+	t.add("workload", "holdfast on", "compared with", "figure", "goal", "fails", "ratio (min–max)", "rounds", "")
+	for _, g := range some {
+		t.add(g.cells(g.record(entries))...)
+	}
+	return t
+}
+
 func (g goal) record(entries []*entry) goalRecord {
 	ratio, rounds := g.ratio(entries), 0
-	if ours, than := g.pair(entries); ours != nil && than != nil {
+	switch ours, than := g.pair(entries); {
+	case ours != nil && g.than == nobody:
+		rounds = len(ours.rounds)
+	case ours != nil && than != nil:
 		rounds = min(len(ours.rounds), len(than.rounds))
 	}
 	return goalRecord{"goal", g.workload, g.client, g.than, g.figure.String(), g.bound, g.alarm(), ratio, rounds, g.judge(ratio)}
@@ -139,11 +151,11 @@ func (g goal) record(entries []*entry) goalRecord {
 
 func (g goal) cells(r goalRecord) []string {
 	sign, worse := "≥ ", "< "
-	if g.figure == median {
+	if g.figure.atMost() {
 		sign, worse = "≤ ", "> "
 	}
 	return []string{
-		g.workload, g.client, g.than, g.figure.String(), sign + hundredths(g.bound), worse + hundredths(g.alarm()),
-		rangeOf(r.Ratio, hundredths), strconv.Itoa(r.Rounds), string(r.Verdict),
+		g.workload, g.client, cmp.Or(g.than, none), g.figure.String(), sign + sized(g.bound), worse + sized(g.alarm()),
+		rangeOf(r.Ratio, sized), strconv.Itoa(r.Rounds), string(r.Verdict),
 	}
 }

@@ -23,15 +23,62 @@ func TestGoals(t *testing.T) {
 		{more, 1.39, missed},
 		{more, 0.7, missed},
 		{more, 0.69, failed},
-		{more, 0, absent},
+		{more, 0, failed},
 		{less, 1.1, reached},
 		{less, 1.11, missed},
 		{less, 2.2, missed},
 		{less, 2.21, failed},
-		{less, 0, absent},
 	} {
 		if got := c.goal.judge(spread[float64]{Median: c.ratio, Low: 0.01, High: 100}); got != c.want {
 			t.Errorf("%v with a goal of %v: %s, want %s", c.ratio, c.goal.bound, got, c.want)
+		}
+	}
+}
+
+// A goal about figures that there are not is not reached.
+func TestGoalWithoutFigures(t *testing.T) {
+	for _, g := range slices.Concat(goals, contentionGoals) {
+		if got := g.judge(g.ratio(nil)); got != absent {
+			t.Errorf("%v: %s", g, got)
+		}
+	}
+}
+
+func TestContentionGoals(t *testing.T) {
+	w := workload{id: "many"}
+	with := func(name, client string, rounds ...figures) *entry {
+		return &entry{contender: contender{name: name, client: client, ours: strings.HasPrefix(name, holdfastName)}, workload: w, rounds: rounds}
+	}
+	ours := figures{
+		P50: 1, PerSecond: 400, Fewest: 30, Most: 40, contention: contention{
+			WaitP99: 5, WaitMax: 50 * time.Millisecond, ProcessFewest: 10, ProcessMost: 100,
+			HandOverP50: 200, HandOverP99: 600, RoundTrip: 100,
+		},
+	}
+	entries := []*entry{
+		with(holdfastName, goRedis, ours, figures{}), // nothing was measured in the second round
+		with(holdfastName+" otherwise", goRedis, figures{P50: 1, PerSecond: 1}),
+		with("slow and short", goRedis, figures{P50: 1, PerSecond: 10, contention: contention{WaitP99: 50}}, figures{}),
+		with("fast and long", rueidisLib, figures{P50: 1, PerSecond: 20, contention: contention{WaitP99: 100}}, figures{}),
+	}
+	for _, c := range []struct {
+		than   string
+		figure goalFigure
+		want   float64
+	}{
+		{anyPeer, throughput, 20},
+		{anyPeer, longWait, 0.1},
+		{"slow and short on go-redis", throughput, 40},
+		{nobody, throughput, 400},
+		{nobody, evenness, 0.75},
+		{nobody, processEvenness, 0.1},
+		{nobody, longestWait, 50},
+		{nobody, handOverMedian, 2},
+		{nobody, handOverTail, 6},
+	} {
+		g := goal{workload: w.id, client: goRedis, than: c.than, figure: c.figure, bound: 1}
+		if got := g.ratio(entries); got.Median != c.want {
+			t.Errorf("%v: %v, want %v", g, got, c.want)
 		}
 	}
 }
@@ -73,8 +120,9 @@ func TestGoalsExist(t *testing.T) {
 			}
 		}
 	}
-	for _, g := range goals {
-		if ours, than := g.pair(entries); ours == nil || than == nil || g.bound <= 0 {
+	for _, g := range slices.Concat(goals, contentionGoals) {
+		ours, than := g.pair(entries)
+		if ours == nil || g.bound <= 0 || than == nil && g.than != nobody && g.than != anyPeer {
 			t.Errorf("%v: %v, %v", g, ours, than)
 		}
 	}
@@ -102,7 +150,7 @@ func TestCheckMeasuresAgain(t *testing.T) {
 	w := workload{id: "few", goroutines: 2}
 	p := plan{
 		setup: setup{addr: redistest.Start(t).Addr()}, window: 20 * time.Millisecond, limit: time.Minute, progress: t.Output(),
-		contenders: []contender{slowAt("ours", true, 8*time.Millisecond), slowAt("fast", false, time.Millisecond/4), slowAt("slow", false, 16*time.Millisecond)},
+		contenders: []contender{slowAt(holdfastName, true, 8*time.Millisecond), slowAt("fast", false, time.Millisecond/4), slowAt("slow", false, 16*time.Millisecond)},
 	}
 	r, err := p.open(t.Context())
 	if err != nil {
@@ -141,6 +189,43 @@ func TestGoalsOfRedisson(t *testing.T) {
 	without, with := (&job{}).goalsUnder(w), (&job{options: options{redisson: true}}).goalsUnder(w)
 	if len(without) != 5 || len(with) != 7 {
 		t.Errorf("%d goals, and %d with Redisson", len(without), len(with))
+	}
+}
+
+// What is given counts, also with --quick.
+func TestQuickOptions(t *testing.T) {
+	for args, want := range map[string][4]int{
+		"--quick":                               {50, 2, cpuFrom, 2000},
+		"--quick --rounds 7":                    {50, 7, cpuFrom, 2000},
+		"--rounds 5 --duration 1s --quick":      {1000, 5, cpuFrom, 2000},
+		"--quick --held --holds 5 --timeout 3s": {50, 2, 5, 3000},
+		"--quick --held --holds 2000000":        {50, 2, 2_000_000, 2000},
+	} {
+		o, err := parse(strings.Fields(args), io.Discard)
+		got := [4]int{int(o.duration.Milliseconds()), o.rounds, o.holds, int(o.timeout.Milliseconds())}
+		if err != nil || got != want {
+			t.Errorf("%s: %v, %v; want %v", args, got, err, want)
+		}
+	}
+}
+
+func TestChosenWorkloads(t *testing.T) {
+	for args, want := range map[string]string{
+		"--workloads herd-1000,1":       "1 herd-1000",
+		"--quick --workloads herd-1000": "herd-1000",
+	} {
+		o, err := parse(strings.Fields(args), io.Discard)
+		got := ""
+		for _, w := range o.chosenWorkloads() {
+			got += w.id + " "
+		}
+		if err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("%s: %s, %v; want %s", args, got, err, want)
+		}
+	}
+	short, err := parse([]string{"--quick"}, io.Discard)
+	if err != nil || len(short.chosenWorkloads()) != len(workloads())-2 {
+		t.Errorf("%v, %v", short.chosenWorkloads(), err)
 	}
 }
 

@@ -6,9 +6,21 @@ import (
 	"time"
 )
 
-// comparison is the table of one workload.
+// Heads of columns.
+const (
+	columnRate  = "pairs/s (min–max)"
+	columnP50   = "p50"
+	columnP99   = "p99"
+	columnRedis = "Redis µs"
+	columnRun   = "run"
+)
+
+// comparison is what there is to show of one workload, in tables.
 func comparison(entries []*entry, w workload) string {
 	entries = under(entries, w)
+	if w.shared {
+		return contended(entries, w)
+	}
 	withRedisson := find(entries, redissonName, w) != nil
 	t := &table{}
 	t.add(heads(w, withRedisson)...)
@@ -20,8 +32,8 @@ func comparison(entries []*entry, w workload) string {
 
 func heads(w workload, withRedisson bool) []string {
 	all := []string{
-		w.title, "pairs/s (min–max)", "p50", "p99", "max",
-		"Redis µs", "sent", "run", "allocs", "×peer", "×limit",
+		w.title, columnRate, columnP50, columnP99, "max",
+		columnRedis, "sent", columnRun, "allocs", "×peer", "×limit",
 	}
 	if withRedisson {
 		all = append(all, "×Java")
@@ -50,24 +62,11 @@ func (r ratios) cells(withRedisson bool) []string {
 	return all
 }
 
-// fairness is the table of a workload on one lock: how evenly the goroutines got
-// their turns.
-func fairness(entries []*entry, w workload) string {
-	t := &table{}
-	t.add(w.title+": pairs of one goroutine", "fewest (min–max)", "most (min–max)")
-	for _, e := range under(entries, w) {
-		t.add(e.contender.short(), rangeOf(over(e.rounds, fewest), whole), rangeOf(over(e.rounds, most), whole))
-	}
-	return t.String()
-}
-
 // What is picked of the figures of a round.
 func p50(f figures) time.Duration       { return f.P50 }
 func p99(f figures) time.Duration       { return f.P99 }
 func longest(f figures) time.Duration   { return f.Max }
 func p50Nanos(f figures) float64        { return float64(f.P50) }
-func fewest(f figures) float64          { return float64(f.Fewest) }
-func most(f figures) float64            { return float64(f.Most) }
 func perSecond(f figures) float64       { return f.PerSecond }
 func redisMicros(f figures) float64     { return f.RedisMicros }
 func executedPerPair(f figures) float64 { return f.Executed }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -21,6 +22,14 @@ type pairer interface {
 	pair(name string) pair
 }
 
+// A kindPairer has other kinds of locks as well.
+type kindPairer interface {
+	pairer
+	fair(name string) pair
+	// readWrite returns two pairs, for the two sides of one lock.
+	readWrite(name string) (read, write pair)
+}
+
 // A cellRunner is a session that runs whole cells elsewhere.
 type cellRunner interface {
 	session
@@ -29,12 +38,13 @@ type cellRunner interface {
 }
 
 // redissonName is the full name of Redisson itself.
-const redissonName = "Redisson on JVM"
+const redissonName = "Redisson on " + inJVM
 
 // The clients.
 const (
 	goRedis    = "go-redis"
 	rueidisLib = "rueidis"
+	inJVM      = "JVM" // its own
 )
 
 // A contender is a library on a client.
@@ -48,7 +58,9 @@ type contender struct {
 	bare bool
 	// ours marks what may not overlap, or the run fails.
 	ours bool
-	open func(context.Context, setup) (session, error)
+	// kinds: it has fair and read-write locks.
+	kinds bool
+	open  func(context.Context, setup) (session, error)
 }
 
 // setup is what all sessions have in common.
@@ -56,19 +68,31 @@ type setup struct {
 	addr  string
 	pool  int           // connections of each go-redis client
 	lease time.Duration // of every lock
+	// small: there are many clients, so their buffers are as small as can be.
+	small bool
 	// jvmWarm is how long Redisson runs before it is measured, with many threads, and
 	// again with one.
 	jvmWarm time.Duration
 }
 
-// contenders are all that take part, in the order of their turns.
-// But for Redisson.
+// contenders are all that take part, in the order of their turns, but for Redisson. One
+// that is added here takes part in every workload that suits it.
 func contenders() []contender {
 	return []contender{
 		holdfastOnGoRedis(), holdfastOnRueidis(),
 		redislockOnGoRedis(), redsyncOnGoRedis(), rueidislockOnRueidis(),
 		bareOnGoRedis(), bareOnRueidis(),
 	}
+}
+
+// contenderOf returns the one of this full name.
+func contenderOf(full string) (contender, error) {
+	for _, c := range contenders() {
+		if c.full() == full {
+			return c, nil
+		}
+	}
+	return contender{}, fmt.Errorf("there is no contender %q", full)
 }
 
 // full returns the name with the client.
@@ -79,24 +103,3 @@ func (c contender) short() string { return c.name + "/" + c.client }
 
 // peer reports whether it is a lock of somebody else's.
 func (c contender) peer() bool { return !c.ours && !c.bare }
-
-// A workload is what the goroutines of a cell do.
-type workload struct {
-	id         string // for flags and files
-	title      string
-	goroutines int
-	shared     bool // all on one lock
-}
-
-func workloads() []workload {
-	return []workload{
-		{id: "1", title: "1 goroutine", goroutines: 1},
-		{id: "64", title: "64, a lock each", goroutines: 64},
-		{id: "256", title: "256, a lock each", goroutines: 256},
-		{id: "1024", title: "1,024, a lock each", goroutines: 1024},
-		{id: "64-on-one", title: "64 on one lock", goroutines: 64, shared: true},
-	}
-}
-
-// suits reports whether the contender takes part in the workload.
-func (c contender) suits(w workload) bool { return !c.bare || !w.shared }

@@ -1,6 +1,7 @@
 // Bench compares holdfast with other lock libraries on one Redis server.
 //
-//	go run ./bench                     from the root: some four minutes
+//	go run ./bench                     from the root: some eight minutes
+//	go run ./bench --workloads one-lock,processes --rounds 1    a part of it, for a start
 //	go run ./bench --quick             a smoke run of the comparison, --held and --scripts
 //	go run ./bench --check             fails if holdfast is only half as good as a goal (goals.go)
 //	go run ./bench --redisson          Redisson itself as well, in a JVM: needs a JDK and Maven
@@ -16,11 +17,17 @@
 // slowest and the fastest round.
 //
 // A contender is a library on a client; a workload is a number of goroutines on
-// locks of their own or on one lock; a cell is one contender under one workload
-// in one round. Whoever is inside a lock checks that nobody else is. A lock and
-// unlock pair that takes too long is cut short, and a cell in which nothing
-// moves any more is ended and reported as such, so no contender can hang the
-// run.
+// locks of their own or on one lock (workload.go); a cell is one contender under
+// one workload in one round. Whoever is inside a lock checks that nobody else is
+// (room.go). A lock and unlock pair that takes too long is cut short, and a cell in
+// which nothing moves any more is ended and reported as such, so no contender can
+// hang the run.
+//
+// Some workloads have several processes (crew.go). They are this program, started once
+// more for each cell, with a connection of their own for each client. They get a request
+// and give their figures as JSON, an object a line, on their standard input and output
+// (request.go, membermain.go), and they are in one room: a file that all of them map. A
+// process ends when its input does, so none outlives the run.
 //
 // What a pair costs is read before and after each cell: the server's time on a
 // core and the commands that it has executed (meter.go), and this process's
@@ -52,5 +59,7 @@
 // owns the goroutine that waits for the process; stop ends both. With --held, waiters
 // end with their context and are waited for. A JVM is killed if it does not end with
 // its input; its two goroutines end with it. The monitor has one goroutine, which ends
-// with its connection.
+// with its connection. Each process of a crew has two here, which end with it, and it is
+// always waited for; in it, one goroutine waits for the end of the input, and ends the
+// process.
 package main

@@ -24,6 +24,8 @@ type figures struct {
 	Fewest int `json:"fewest"`
 	Most   int `json:"most"`
 
+	contention
+
 	// What one completed pair has cost: the server process's time on a core, in user
 	// and system mode, µs (INFO cpu); the commands that the server has executed, those
 	// that scripts call included (INFO commandstats); the allocations of this process,
@@ -38,7 +40,8 @@ type figures struct {
 	Timeouts int    `json:"timeouts"`
 	Errors   int    `json:"errors"`
 	Error    string `json:"error,omitempty"` // the first
-	// StoodStill: for as long as one pair may take, no goroutine completed any.
+	// StoodStill: for as long as one pair may take, or in all of the window, no goroutine
+	// completed any.
 	StoodStill bool `json:"stood_still"`
 	// Stuck goroutines did not come back when their context ended.
 	Stuck int `json:"stuck"`
@@ -47,26 +50,88 @@ type figures struct {
 // measured reports whether there is anything to show.
 func (f figures) measured() bool { return f.P50 > 0 }
 
-func summarize(tallies []tally, window time.Duration) figures {
-	f := figures{Fewest: math.MaxInt}
-	var took []time.Duration
-	for _, t := range tallies {
-		f.Pairs += t.pairs
-		f.Fewest, f.Most = min(f.Fewest, t.pairs), max(f.Most, t.pairs)
-		f.Timeouts += t.timeouts
-		f.Errors += t.errors
-		if f.Error == "" && t.failure != nil {
-			f.Error = t.failure.Error()
+// contention is what a cell on one lock has measured beyond that. Of a workload with
+// locks for each goroutine, all is zero.
+type contention struct {
+	// Waits are from the call of lock to being inside. The longest one may have come to
+	// nothing: it had lasted so long when it was ended.
+	WaitP50 time.Duration `json:"wait_p50_ns,omitempty"`
+	WaitP99 time.Duration `json:"wait_p99_ns,omitempty"`
+	WaitMax time.Duration `json:"wait_max_ns,omitempty"`
+	// Hand-overs are to another goroutine than the one before, or, with several
+	// processes, to another process, unless each goroutine has a client of its own. They
+	// take from the call of unlock to being inside.
+	HandOvers    int           `json:"hand_overs,omitempty"`
+	HandOverMean time.Duration `json:"hand_over_mean_ns,omitempty"`
+	HandOverP50  time.Duration `json:"hand_over_p50_ns,omitempty"`
+	HandOverP99  time.Duration `json:"hand_over_p99_ns,omitempty"`
+	// LongestFree is the longest time that nobody was inside though somebody waited.
+	LongestFree time.Duration `json:"longest_free_ns,omitempty"`
+
+	// With several processes: the pairs of the one that did the fewest, and the most, and
+	// how many did none, though the window was long enough.
+	Processes      int `json:"processes,omitempty"`
+	ProcessFewest  int `json:"process_fewest,omitempty"`
+	ProcessMost    int `json:"process_most,omitempty"`
+	StillProcesses int `json:"still_processes,omitempty"`
+	// Scripts are those that were run for each hand-over (INFO commandstats).
+	Scripts float64 `json:"scripts_per_hand_over,omitempty"`
+	// RoundTrip is the median time of a PING, from a connection of the same client, beside
+	// all that. Only where hand-overs are what is measured.
+	RoundTrip time.Duration `json:"round_trip_ns,omitempty"`
+}
+
+// summarize puts together what the gangs of a cell have done in its window.
+func summarize(gangs []outcome, window time.Duration) figures {
+	f := figures{Fewest: math.MaxInt, StoodStill: true}
+	var took, waited, handOvers, pings []time.Duration
+	for _, o := range gangs {
+		for _, t := range o.Tallies {
+			f = f.with(t)
+			took, waited, handOvers = append(took, t.Took...), append(waited, t.Waited...), append(handOvers, t.HandOvers...)
 		}
-		took = append(took, t.took...)
+		f.Pairs += o.StuckPairs // they count, though they cannot be reported
+		f.Stuck += o.Stuck
+		f.Overlaps += o.Overlaps
+		f.StoodStill = f.StoodStill && o.Still
+		f.Error = cmp.Or(f.Error, o.Error)
+		pings = append(pings, o.RoundTrips...)
+		f = f.handedOver(o.room)
 	}
-	if len(tallies) == 0 {
+	if f.Fewest == math.MaxInt {
 		f.Fewest = 0
 	}
 	f.Completed = len(took)
 	f.PerSecond = float64(f.Pairs) / window.Seconds()
 	slices.Sort(took)
 	f.P50, f.P99, f.Max = percentile(took, 50), percentile(took, 99), percentile(took, 100)
+	slices.Sort(waited)
+	f.WaitP50, f.WaitP99, f.WaitMax = percentile(waited, 50), percentile(waited, 99), max(f.WaitMax, percentile(waited, 100))
+	slices.Sort(handOvers)
+	f.HandOverP50, f.HandOverP99 = percentile(handOvers, 50), percentile(handOvers, 99)
+	slices.Sort(pings)
+	f.RoundTrip = percentile(pings, 50)
+	return f
+}
+
+// with adds what a worker has said.
+func (f figures) with(t tally) figures {
+	f.Pairs += t.Pairs
+	f.Fewest, f.Most = min(f.Fewest, t.Pairs), max(f.Most, t.Pairs)
+	f.WaitMax = max(f.WaitMax, t.Unserved)
+	f.Timeouts += t.Timeouts
+	f.Errors += t.Errors
+	f.Error = cmp.Or(f.Error, t.Failure)
+	return f
+}
+
+// handedOver adds what a room has counted.
+func (f figures) handedOver(r roomReading) figures {
+	f.HandOvers += int(r.handOvers)
+	if f.HandOvers > 0 {
+		f.HandOverMean = r.handOverTotal / time.Duration(f.HandOvers)
+	}
+	f.LongestFree = max(f.LongestFree, r.longestFree)
 	return f
 }
 

@@ -55,10 +55,12 @@ func brief(d time.Duration) string {
 
 // wrap breaks a text of words into lines that fit into a terminal. The lines after
 // the first are indented.
-func wrap(text, indent string) string {
+func wrap(text, indent string) string { return wrapFrom(text, indent, 0) }
+
+// wrapFrom wraps a text that begins at a column.
+func wrapFrom(text, indent string, column int) string {
 	const width = 116
 	var b strings.Builder
-	column := 0
 	for i, word := range strings.Fields(text) {
 		length := utf8.RuneCountInString(word)
 		switch {
@@ -83,3 +85,14 @@ func rangeOf(s spread[float64], write func(float64) string) string {
 
 func whole(f float64) string      { return grouped(int(math.Round(f))) }
 func hundredths(f float64) string { return decimal(f, 2) }
+
+// sized writes a number with as many digits as it needs to be told from another.
+func sized(f float64) string {
+	switch {
+	case math.Abs(f) >= 1000:
+		return whole(f)
+	case math.Abs(f) >= 100:
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(f, 'f', 2, 64)
+}

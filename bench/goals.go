@@ -1,23 +1,24 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A goal is a bound on the ratio between holdfast and another contender under one
-// workload, in one run.
+// workload, in one run, or on a figure of holdfast's alone.
 type goal struct {
 	workload string // its id
 	client   string // holdfast's
-	than     string // the other contender's full name
+	than     string // the other contender's full name, anyPeer or nobody
 	figure   goalFigure
 	bound    float64
 }
 
-// goalFigure says which figures are compared.
-type goalFigure int
-
+// Instead of a name.
 const (
-	throughput goalFigure = iota // at least the bound times the other's
-	median                       // the p50 of a pair: at most the bound times the other's
+	anyPeer = "the best peer" // by the figure that is compared, on whatever client
+	nobody  = ""              // the figure itself counts
 )
 
 // The full names of those that holdfast is compared with.
@@ -54,10 +55,53 @@ var goals = []goal{
 	{"256", rueidisLib, redissonName, throughput, 3.00},
 }
 
+// contentionGoals are those about many who want one lock. --check does not look at them;
+// the tables of a comparison show what has become of each. One that is reached for good
+// belongs in goals.
+var contentionGoals = []goal{
+	{oneLock, goRedis, anyPeer, throughput, 40},
+	{oneLock, rueidisLib, anyPeer, throughput, 40},
+	{oneLock, goRedis, anyPeer, longWait, 0.10},
+	{oneLock, rueidisLib, anyPeer, longWait, 0.10},
+	{oneLock, goRedis, nobody, evenness, 0.50},
+	{oneLock, rueidisLib, nobody, evenness, 0.50},
+
+	{manyProcesses, goRedis, anyPeer, throughput, 20},
+	{manyProcesses, rueidisLib, anyPeer, throughput, 20},
+	{manyProcesses, goRedis, nobody, processEvenness, 0.20},
+	{manyProcesses, rueidisLib, nobody, processEvenness, 0.20},
+	{manyProcesses, goRedis, nobody, longestWait, 100},
+	{manyProcesses, rueidisLib, nobody, longestWait, 100},
+
+	{takingTurns, goRedis, nobody, handOverMedian, 2.50},
+	{takingTurns, rueidisLib, nobody, handOverMedian, 2.50},
+	{takingTurns, goRedis, nobody, handOverTail, 5.00},
+	{takingTurns, rueidisLib, nobody, handOverTail, 5.00},
+
+	{readMostly, goRedis, nobody, throughput, 20 * readsAtFirst},
+	{readMostly, rueidisLib, nobody, throughput, 20 * readsAtFirst},
+	{readMostly, goRedis, redissonName, throughput, 20},
+	{readMostly, rueidisLib, redissonName, throughput, 20},
+
+	{fairLock, goRedis, redissonName, throughput, 3.00},
+	{fairLock, rueidisLib, redissonName, throughput, 3.00},
+}
+
+// readsAtFirst is what the first version did of read-mostly, pairs/s, where each reader
+// asked Redis by itself.
+const readsAtFirst = 3400
+
+// goalsOf are all goals for which there are figures.
+func goalsOf(entries []*entry) []goal {
+	return slices.DeleteFunc(slices.Concat(goals, contentionGoals), func(g goal) bool {
+		return g.ratio(entries) == spread[float64]{}
+	})
+}
+
 // alarm is the ratio beyond which the check fails: half as good as the goal. What is
 // between is for those who read the figures of a quiet machine.
 func (g goal) alarm() float64 {
-	if g.figure == median {
+	if g.figure.atMost() {
 		return 2 * g.bound
 	}
 	return g.bound / 2
@@ -65,7 +109,7 @@ func (g goal) alarm() float64 {
 
 // met reports whether a ratio is as good as a bound.
 func (g goal) met(ratio, bound float64) bool {
-	if g.figure == median {
+	if g.figure.atMost() {
 		return ratio <= bound
 	}
 	return ratio >= bound
@@ -83,7 +127,7 @@ const (
 
 func (g goal) judge(ratio spread[float64]) verdict {
 	switch m := ratio.Median; {
-	case m == 0:
+	case ratio == spread[float64]{}:
 		return absent
 	case g.met(m, g.bound):
 		return reached
@@ -93,16 +137,23 @@ func (g goal) judge(ratio spread[float64]) verdict {
 	return failed
 }
 
-// ratio is the goal's, over the rounds of these entries.
+// ratio is the goal's, over the rounds of these entries. It is zero if there is none.
 func (g goal) ratio(entries []*entry) spread[float64] {
 	ours, than := g.pair(entries)
-	if ours == nil || than == nil {
+	switch {
+	case ours == nil:
+		return spread[float64]{}
+	case g.than == nobody:
+		return over(measured(ours.rounds), g.figure.pick())
+	case than == nil:
 		return spread[float64]{}
 	}
-	if g.figure == median {
-		return ratio(ours, than, p50Nanos)
-	}
-	return ratio(ours, than, perSecond)
+	return ratio(ours, than, g.figure.pick())
+}
+
+// measured are the rounds in which there was anything to measure.
+func measured(rounds []figures) []figures {
+	return slices.DeleteFunc(slices.Clone(rounds), func(f figures) bool { return !f.measured() })
 }
 
 // pair finds the two that are compared.
@@ -110,28 +161,37 @@ func (g goal) pair(entries []*entry) (ours, than *entry) {
 	for _, e := range entries {
 		switch {
 		case e.workload.id != g.workload:
-		case e.contender.ours && e.contender.client == g.client:
+		case g.isOurs(e):
 			ours = e
 		case e.contender.full() == g.than:
 			than = e
 		}
 	}
+	if g.than == anyPeer {
+		better := more
+		if g.figure.atMost() {
+			better = less
+		}
+		than = bestOfAll(entries, g.workload, g.figure.pick(), better)
+	}
 	return ours, than
+}
+
+// isOurs reports whether the goal is about this contender, and not one of its variants.
+func (g goal) isOurs(e *entry) bool {
+	return e.contender.name == holdfastName && e.contender.client == g.client
 }
 
 // about reports whether the goal is about the entry.
 func (g goal) about(e *entry) bool {
-	return e.workload.id == g.workload && (e.contender.full() == g.than || e.contender.ours && e.contender.client == g.client)
+	other := e.contender.full() == g.than || g.than == anyPeer && e.contender.peer()
+	return e.workload.id == g.workload && (other || g.isOurs(e))
 }
 
 func (g goal) String() string {
-	return fmt.Sprintf("%s under %q, on %s over %s", g.figure, g.workload, g.client, g.than)
-}
-
-// String is the name of the figure in tables and records.
-func (f goalFigure) String() string {
-	if f == median {
-		return "p50"
+	text := fmt.Sprintf("%s under %q, on %s", g.figure, g.workload, g.client)
+	if g.than == nobody {
+		return text
 	}
-	return "pairs/s"
+	return text + " over " + g.than
 }

@@ -123,7 +123,7 @@ func TestHeld(t *testing.T) {
 
 // The mode writes a table and a record of each step.
 func TestHeldMode(t *testing.T) {
-	kinds, out := recordsOf(t, "--held", "--quick", "--holds", "10", "--waiters", "10", "--only", "holdfast on go")
+	kinds, out := recordsOf(t, "--held", "--quick", "--holds", "10", "--waiters", "10", "--lease", "600ms", "--timeout", "500ms", "--only", "holdfast on go")
 	if want := map[string]int{"run": 1, "held": 2, "waiting": 1}; !maps.Equal(kinds, want) {
 		t.Errorf("%v, want %v; output:\n%s", kinds, want, out)
 	}

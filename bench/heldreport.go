@@ -58,7 +58,7 @@ func (j *job) bear(c contender, failed error) error {
 // measured for as long as that.
 func (j *job) heldSetup() setup {
 	s := j.setup()
-	if j.quick {
+	if j.shortLease {
 		s.lease = quickLease
 	}
 	return s

@@ -13,12 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/rueidisdriver"
 )
 
+const holdfastName = "holdfast"
+
 const holdfastNotes = "Lock and Unlock with the default options, on one client and one Mutex per goroutine. " +
 	"The watchdog watches every hold. Waiters are woken by messages."
 
 func holdfastOnGoRedis() contender {
 	return contender{
-		name: "holdfast", client: goRedis, notes: holdfastNotes, ours: true,
+		name: holdfastName, client: goRedis, notes: holdfastNotes, ours: true, kinds: true,
 		open: func(_ context.Context, s setup) (session, error) {
 			rdb := newGoRedis(s)
 			return newHoldfast(s, goredisdriver.New(rdb), rdb.Close)
@@ -28,7 +30,7 @@ func holdfastOnGoRedis() contender {
 
 func holdfastOnRueidis() contender {
 	return contender{
-		name: "holdfast", client: rueidisLib, notes: holdfastNotes, ours: true,
+		name: holdfastName, client: rueidisLib, notes: holdfastNotes, ours: true, kinds: true,
 		open: func(_ context.Context, s setup) (session, error) {
 			client, err := rueidis.NewClient(rueidisOptions(s))
 			if err != nil {
@@ -45,16 +47,26 @@ type holdfastSession struct {
 	disconnect func() error
 }
 
-func newHoldfast(s setup, d driver.Driver, disconnect func() error) (session, error) {
-	client, err := holdfast.New(d, holdfast.WithLease(s.lease))
+// newHoldfast takes options of the client, for contenders that differ by these.
+func newHoldfast(s setup, d driver.Driver, disconnect func() error, options ...holdfast.ClientOption) (session, error) {
+	client, err := holdfast.New(d, append(options, holdfast.WithLease(s.lease))...)
 	if err != nil {
 		return nil, errors.Join(err, disconnect())
 	}
 	return holdfastSession{client, disconnect}, nil
 }
 
-func (s holdfastSession) pair(name string) pair {
-	mu := s.client.NewMutex(name)
+func (s holdfastSession) pair(name string) pair { return pairOf(s.client.NewMutex(name)) }
+
+func (s holdfastSession) fair(name string) pair { return pairOf(s.client.NewFairMutex(name)) }
+
+func (s holdfastSession) readWrite(name string) (read, write pair) {
+	mu := s.client.NewRWMutex(name)
+	return pairOf(mu.RLocker()), pairOf(mu)
+}
+
+// pairOf is a pair of Lock and Unlock.
+func pairOf(mu holdfast.Locker) pair {
 	return func(ctx context.Context, critical func()) error {
 		hold, err := mu.Lock(ctx)
 		if err != nil {

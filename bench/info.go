@@ -39,6 +39,18 @@ func executed(section infoSection) (sum int64, err error) {
 	return sum, nil
 }
 
+// scriptCalls returns how many scripts the server has run. The section is commandstats.
+func scriptCalls(section infoSection) (sum int64, err error) {
+	for _, name := range []string{"cmdstat_eval", "cmdstat_evalsha", "cmdstat_fcall"} {
+		calls, err := commandStat(section, name, "calls")
+		if err != nil {
+			return 0, err
+		}
+		sum += calls
+	}
+	return sum, nil
+}
+
 // commandStat returns one number of a command, 0 if it has not been executed yet.
 // The section is commandstats.
 func commandStat(section infoSection, command, field string) (int64, error) {

@@ -74,12 +74,7 @@ func (j *job) measure(ctx context.Context) (r report, err error) {
 func (j *job) plan() (plan, error) {
 	p := plan{
 		setup: j.setup(), rounds: j.rounds, window: j.duration, limit: j.timeout,
-		contenders: j.chosen(j.contenders()), progress: j.progress,
-	}
-	for _, w := range workloads() {
-		if j.workloads == "" || slices.Contains(strings.Split(j.workloads, ","), w.id) {
-			p.workloads = append(p.workloads, w)
-		}
+		contenders: j.chosen(j.contenders()), workloads: j.chosenWorkloads(), progress: j.progress,
 	}
 	if len(p.contenders) == 0 || len(p.workloads) == 0 {
 		return p, errNothing

@@ -14,6 +14,10 @@ import (
 // main exits with 64 for bad usage, and with 1 if a run failed, holdfast let two
 // into one lock, or a goal was missed by far.
 func main() {
+	if os.Getenv(memberEnv) != "" {
+		memberMain()
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

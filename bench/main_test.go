@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"go.uber.org/goleak"
@@ -17,7 +20,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes the test binary a process of a crew when it is started as one.
+func TestMain(m *testing.M) {
+	if os.Getenv(memberEnv) != "" {
+		memberMain()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // newJob is a run with these flags, on a server of the test's own.
 func newJob(t *testing.T, args ...string) *job {
@@ -33,23 +43,52 @@ func newJob(t *testing.T, args ...string) *job {
 	return &job{options: o, addr: o.redis, stdout: t.Output(), progress: t.Output(), records: none}
 }
 
-// A quick run has a figure in every cell, or says why it has not; holdfast has
-// one, and no overlap.
-func TestQuick(t *testing.T) {
-	j := newJob(t, "--quick")
-	r, err := j.measure(t.Context())
+// Every contender has a figure in every kind of cell, or says why it has not; holdfast
+// has one, and no overlap. The cells are as small as they can be.
+func TestEveryKindOfCell(t *testing.T) {
+	j := newJob(t, "--quick", "--rounds", "1", "--duration", "20ms", "--timeout", "5s")
+	p, err := j.plan()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(contenders())*len(workloads()) - 2; len(r.entries) != want { // nothing bare on a shared lock
-		t.Errorf("%d entries, want %d", len(r.entries), want)
+	p.workloads = smallWorkloads()
+	entries, err := p.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, e := range r.entries {
+	want := 0
+	for _, w := range p.workloads {
+		for _, c := range contenders() {
+			if c.suits(w) {
+				want++
+			}
+		}
+	}
+	if len(entries) != want || want == 0 {
+		t.Errorf("%d entries, want %d", len(entries), want)
+	}
+	for _, e := range entries {
 		checkEntry(t, j.options, e)
 	}
+	r := report{plan: p, entries: entries}
 	if names := r.overlapped(); names != nil {
 		t.Errorf("overlapped: %v", names)
 	}
+}
+
+// smallWorkloads are those of each kind, with few goroutines.
+func smallWorkloads() (small []workload) {
+	seen := map[string]bool{}
+	for _, w := range workloads() {
+		shape := fmt.Sprint(w.shared, w.kind, w.processes > 0)
+		if seen[shape] || w.clients || w.alternate { // crew_test.go has these
+			continue
+		}
+		seen[shape] = true
+		w.goroutines, w.processes, w.ramp = min(4, w.goroutines), min(2, w.processes), min(w.ramp, 10*time.Millisecond)
+		small = append(small, w)
+	}
+	return small
 }
 
 func checkEntry(t *testing.T, o options, e *entry) {
@@ -74,13 +113,13 @@ func TestOwnServerAndFiles(t *testing.T) {
 	file, mem := filepath.Join(dir, "figures.json"), filepath.Join(dir, "allocs")
 	var out strings.Builder
 	args := []string{
-		"--duration", "50ms", "--rounds", "2", "--only", "bare,holdfast on go", "--workloads", "1,64-on-one",
+		"--duration", "50ms", "--rounds", "2", "--only", "bare,holdfast on go", "--workloads", "1,one-lock",
 		"--json", file, "--memprofile", mem,
 	}
 	if err := run(t.Context(), args, &out, t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\nbare/go-redis ", "\nbare/rueidis ", "p99", "Redis ", "fewest"} {
+	for _, want := range []string{"\nbare/go-redis ", "\nbare/rueidis ", "p99", "Redis ", "hand-overs"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in the output:\n%s", want, out.String())
 		}
@@ -144,8 +183,26 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// The help explains every flag, once, within the width of a terminal.
+func TestHelp(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), []string{"--help"}, io.Discard, &out); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("it returns %v", err)
+	}
+	(&options{}).flags(io.Discard).VisitAll(func(f *flag.Flag) {
+		if n := len(regexp.MustCompile(`(?m)^  --`+f.Name+` `).FindAllString(out.String(), -1)); n != 1 {
+			t.Errorf("--%s is explained %d times", f.Name, n)
+		}
+	})
+	for line := range strings.Lines(out.String()) {
+		if utf8.RuneCountInString(line) > 121 {
+			t.Errorf("too wide for a terminal: %s", line)
+		}
+	}
+}
+
 func TestBadUsage(t *testing.T) {
-	for _, args := range [][]string{{"--nonsense"}, {"word"}, {"--rounds", "0"}, {"--duration", "-1s"}, {"--lease", "1s"}, {"--scripts", "--only", "bare"}} {
+	for _, args := range [][]string{{"--nonsense"}, {"word"}, {"--rounds", "0"}, {"--duration", "-1s"}, {"--lease", "1s"}, {"--scripts", "--only", "bare"}, {"--workloads", "2048"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%v: %v", args, err)
 		}

@@ -19,13 +19,14 @@ func (m meter) close() error { return m.rdb.Close() }
 type reading struct {
 	cpu      time.Duration // of the server process
 	executed int64         // commands, those that scripts call included
+	scripts  int64         // those of them that run scripts
 	mallocs  uint64        // of this process
 }
 
 // before takes the reading at the start of a cell. What it costs the server is not
 // part of the cell.
 func (m meter) before(ctx context.Context) (r reading, err error) {
-	if r.executed, err = m.executed(ctx); err != nil {
+	if r.executed, r.scripts, err = m.commands(ctx); err != nil {
 		return r, err
 	}
 	if r.cpu, err = m.cpu(ctx); err != nil {
@@ -41,7 +42,7 @@ func (m meter) after(ctx context.Context) (r reading, err error) {
 	if r.cpu, err = m.cpu(ctx); err != nil {
 		return r, err
 	}
-	r.executed, err = m.executed(ctx)
+	r.executed, r.scripts, err = m.commands(ctx)
 	return r, err
 }
 
@@ -53,12 +54,17 @@ func (m meter) cpu(ctx context.Context) (time.Duration, error) {
 	return cpuTime(info["CPU"])
 }
 
-func (m meter) executed(ctx context.Context) (int64, error) {
+func (m meter) commands(ctx context.Context) (all, scripts int64, err error) {
 	info, err := m.rdb.InfoMap(ctx, "commandstats").Result()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return executed(info["Commandstats"])
+	section := info["Commandstats"]
+	if scripts, err = scriptCalls(section); err != nil {
+		return 0, 0, err
+	}
+	all, err = executed(section)
+	return all, scripts, err
 }
 
 func mallocs() uint64 {

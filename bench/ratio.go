@@ -28,6 +28,22 @@ func bestPeer(entries []*entry, e *entry) (best *entry) {
 	return best
 }
 
+// bestOfAll is the entry of a lock of somebody else's, on any client under that workload,
+// whose median of a figure is the best; nil if there is none.
+func bestOfAll(entries []*entry, workload string, pick func(figures) float64, better func(a, b float64) bool) (best *entry) {
+	chosen := 0.
+	for _, e := range entries {
+		median := over(measured(e.rounds), pick).Median
+		if e.workload.id == workload && e.contender.peer() && median > 0 && (best == nil || better(median, chosen)) {
+			best, chosen = e, median
+		}
+	}
+	return best
+}
+
+func more(a, b float64) bool { return a > b }
+func less(a, b float64) bool { return a < b }
+
 // limitOf is what no lock on the same client can beat unless it sends several
 // goroutines' calls together; nil if that did not run.
 func limitOf(entries []*entry, e *entry) *entry {
@@ -43,6 +59,7 @@ func limitOf(entries []*entry, e *entry) *entry {
 // are zero.
 type ratios struct {
 	Peer     spread[float64] `json:"to_best_peer,omitzero"`
+	Best     spread[float64] `json:"to_best_of_all,omitzero"` // on whatever client
 	Limit    spread[float64] `json:"to_limit,omitzero"`
 	Redisson spread[float64] `json:"to_redisson,omitzero"`
 }
@@ -56,6 +73,7 @@ func ratiosOf(entries []*entry, e *entry) (r ratios) {
 	}
 	if e.contender.ours {
 		r.Peer = over(bestPeer(entries, e))
+		r.Best = over(bestOfAll(entries, e.workload.id, perSecond, more))
 		r.Redisson = over(find(entries, redissonName, e.workload))
 	}
 	r.Limit = over(limitOf(entries, e))

@@ -56,7 +56,7 @@ func TestRatiosOf(t *testing.T) {
 		inRounds(contender{name: bareName, client: goRedis, bare: true}, other, 1000),
 	}
 	one := func(f float64) spread[float64] { return spread[float64]{f, f, f} }
-	if got, want := ratiosOf(entries, ours), (ratios{Peer: one(1.5), Limit: one(0.5), Redisson: one(10)}); got != want {
+	if got, want := ratiosOf(entries, ours), (ratios{Peer: one(1.5), Best: one(0.03), Limit: one(0.5), Redisson: one(10)}); got != want {
 		t.Errorf("ours: %v, want %v", got, want)
 	}
 	if got, want := ratiosOf(entries, fast), (ratios{Limit: one(20. / 60)}); got != want {

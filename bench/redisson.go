@@ -21,9 +21,10 @@ const (
 // redissonInJVM is Redisson itself.
 func redissonInJVM(p jvmProgram, progress io.Writer) contender {
 	return contender{
-		name: "Redisson", client: "JVM",
+		name: "Redisson", client: inJVM, kinds: true,
 		notes: "lock and unlock of the real one, " + p.redisson + " on " + p.java + ", in a process of its own with the JVM's and " +
-			"Redisson's default settings; a thread and an RLock for each goroutine. It is warmed up before the first round. " +
+			"Redisson's default settings; a thread and an RLock for each goroutine, and in place of several processes as many clients in " +
+			"that one. It is warmed up before the first round. " +
 			"Its watchdog renews its locks.",
 		open: func(ctx context.Context, s setup) (session, error) { return startRedisson(ctx, p, s, progress) },
 	}
@@ -134,17 +135,32 @@ func (r *redissonSession) warmUp(ctx context.Context, s setup) error {
 
 // cellRequest is a cell as RedissonBench.java reads it.
 type cellRequest struct {
-	Prefix  string        `json:"prefix"`
-	Threads int           `json:"threads"`
-	Shared  bool          `json:"shared"`
-	Window  time.Duration `json:"window_ns"`
-	Limit   time.Duration `json:"limit_ns"`
+	Prefix     string        `json:"prefix"`
+	Threads    int           `json:"threads"`
+	Shared     bool          `json:"shared"`
+	Window     time.Duration `json:"window_ns"`
+	Limit      time.Duration `json:"limit_ns"`
+	Kind       lockKind      `json:"kind"`
+	Hold       time.Duration `json:"hold_ns"`
+	WriteEvery int           `json:"write_every"`
+	// Clients are as many as there are processes elsewhere: each has its own connections,
+	// subscriptions and owners.
+	Clients   int  `json:"clients"`
+	Alternate bool `json:"alternate"`
+}
+
+func redissonRequest(c *cell) cellRequest {
+	w := c.workload
+	return cellRequest{
+		Prefix: c.prefix, Threads: w.goroutines, Shared: w.shared, Window: c.window, Limit: c.limit,
+		Kind: w.kind, Hold: w.hold, WriteEvery: w.writeEvery, Clients: max(1, w.processes), Alternate: w.alternate,
+	}
 }
 
 // runCell has the JVM run the cell. Figures that do not come are a standstill, after
 // which the runner starts another one.
 func (r *redissonSession) runCell(ctx context.Context, c *cell) (f figures) {
-	request, err := json.Marshal(cellRequest{c.prefix, c.workload.goroutines, c.workload.shared, c.window, c.limit})
+	request, err := json.Marshal(redissonRequest(c))
 	if err == nil {
 		_, err = r.input.Write(append(request, '\n'))
 	}
@@ -156,6 +172,9 @@ func (r *redissonSession) runCell(ctx context.Context, c *cell) (f figures) {
 		return figures{StoodStill: true, Stuck: c.workload.goroutines, Errors: 1, Error: err.Error()}
 	}
 	f.PerSecond = float64(f.Pairs) / c.window.Seconds()
+	if c.workload.processes > 0 {
+		f.Processes = c.workload.processes // clients, but they count as such
+	}
 	return f
 }
 

@@ -51,7 +51,7 @@ func TestRedissonFigures(t *testing.T) {
 
 // A JVM that ends, or talks nonsense, is a standstill, and can be closed at once.
 func TestRedissonFails(t *testing.T) {
-	for name, last := range map[string]string{"ends": "exit 1", "nonsense": "echo nonsense; sleep 1000", "errors": `echo '{"pairs": "many"}'; sleep 1000`} {
+	for name, last := range map[string]string{"ends": "exit 1", "nonsense": "echo nonsense; exec sleep 1000", "errors": `echo '{"pairs": "many"}'; exec sleep 1000`} {
 		t.Run(name, func(t *testing.T) {
 			fakeJava(t, `echo '{"ready": true}'
 read -r line; echo '{"pairs": 1}'

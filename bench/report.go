@@ -17,30 +17,36 @@ type report struct {
 func (r report) write(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(wrap(fmt.Sprintf("Medians over %d rounds of %v for each contender, in turns, client and server on one machine. "+
-		"A pair is one lock and one unlock with nothing in between, of locks with a lease of %v; a pair that "+
+		"A pair is one lock and one unlock, with nothing in between unless the title says so, of locks with a lease of %v; a pair that "+
 		"takes longer than %v is cut short. Each go-redis client has a pool of %d connections.",
 		r.plan.rounds, r.plan.window, r.plan.setup.lease, r.plan.limit, r.plan.setup.pool), "") + "\n")
 	for _, load := range r.plan.workloads {
 		b.WriteString("\n" + comparison(r.entries, load))
-		if load.shared {
-			b.WriteString("\n" + fairness(r.entries, load))
-		}
+	}
+	if goals := goalsOf(r.entries); len(goals) > 0 {
+		b.WriteString("\n" + goalTable(goals, r.entries).String())
 	}
 	b.WriteString("\n" + columns + "\n" + r.remarks() + "\n" + r.notes())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// columns says what stands in the table.
-const columns = `p50, p99, max  from the call of lock to the return of unlock
+// columns says what stands in the tables.
+const columns = `p50, p99, max  from the call of lock to the return of unlock; of waits: from the call of lock to being inside
+goroutines     the fewest and the most pairs of a goroutine; processes: of a process
 Redis µs       the server process's time on a core for a pair, user and system (INFO cpu)
 sent           commands that clients send for a pair, counted by MONITOR in one short turn of its own, of 16
                goroutines at most unless they share the lock
 run            commands that the server executes for a pair, those that scripts call included (INFO commandstats)
 allocs         allocations of this process for a pair
-×peer          throughput over that of the fastest other lock library on the same client; ×Java: over Redisson's
+×peer          throughput over that of the fastest other lock library on the same client; ×best: on any;
+               ×Java: over Redisson's
 ×limit         throughput over that of "bare": two minimal scripts on the same client, and no lock
                (ratios are medians of the rounds' ratios)
+hand-overs     to another goroutine than the one before; with several processes, to another process; in a herd, to
+               another client. From the call of unlock to being inside; free: the longest time that nobody was
+               inside though somebody waited; scripts: that the server ran for one (INFO commandstats)
+trips          p50 and p99 of hand-overs over the median of PINGs by the same client library beside them
 `
 
 // remarks tell of everything that was not as it should be.
@@ -69,6 +75,7 @@ func (f figures) remark() string {
 	}
 	say(f.Overlaps > 0, "OVERLAPPED %d times", f.Overlaps)
 	say(f.StoodStill, "stood still after %d pairs", f.Pairs)
+	say(f.StillProcesses > 0 && !f.StoodStill, "%d of %d processes stood still", f.StillProcesses, f.Processes)
 	say(f.Stuck > 0, "%d goroutines never came back", f.Stuck)
 	say(f.Timeouts > 0, "%d pairs were cut short", f.Timeouts)
 	say(f.Errors > 0, "%d errors, the first: %s", f.Errors, f.Error)

@@ -130,6 +130,9 @@ func (r *runner) entriesOf(w workload) (entries []*entry) {
 // scripts loaded.
 func (r *runner) warmUp(ctx context.Context, entries []*entry) error {
 	for _, e := range entries {
+		if e.workload.processes > 0 && e.contender.client != inJVM {
+			continue // its processes warm themselves up
+		}
 		if _, err := r.turn(ctx, e, r.window/4, "warm"); err != nil {
 			return err
 		}
@@ -148,6 +151,9 @@ const (
 // countCommands runs a round in which commands are counted, and nothing else.
 func (r *runner) countCommands(ctx context.Context, entries []*entry) error {
 	for _, e := range entries {
+		if e.workload.processes > 0 {
+			continue // nobody has a turn of the usual length there, and MONITOR would be the load
+		}
 		m, err := startMonitor(ctx, r.setup.addr, countWindow+10*r.limit)
 		if err != nil {
 			return err
@@ -186,7 +192,8 @@ func (r *runner) turn(ctx context.Context, e *entry, window time.Duration, which
 	r.turns++
 	c := cell{
 		workload: e.workload, session: r.sessions[e.index], window: window, limit: r.limit,
-		prefix: fmt.Sprintf("%s:%d", r.id, r.turns),
+		prefix:    fmt.Sprintf("%s:%d", r.id, r.turns),
+		contender: e.contender.full(), setup: r.setup, meter: r.meter, progress: r.progress,
 	}
 	runtime.GC() // so that nobody pays for the garbage of the one before
 	f, err := r.metered(ctx, &c)
@@ -210,6 +217,10 @@ func (r *runner) turn(ctx context.Context, e *entry, window time.Duration, which
 
 // metered runs the cell, and says what its pairs have cost.
 func (r *runner) metered(ctx context.Context, c *cell) (f figures, err error) {
+	_, elsewhere := c.session.(cellRunner)
+	if c.workload.processes > 0 && !elsewhere {
+		return c.run(ctx), nil // it reads the meter itself, without what its processes need to start
+	}
 	before, err := r.meter.before(ctx)
 	if err != nil {
 		return f, err
@@ -220,7 +231,7 @@ func (r *runner) metered(ctx context.Context, c *cell) (f figures, err error) {
 		return f, err
 	}
 	f = f.spent(before, after)
-	if _, elsewhere := c.session.(cellRunner); elsewhere {
+	if elsewhere {
 		f.Allocs = 0 // those are not its own
 	}
 	return f, nil
@@ -231,7 +242,7 @@ func (r *runner) report(which string, e *entry, f figures) error {
 	if remark != "" {
 		remark = "  " + remark
 	}
-	return r.say("%-5s %-18s %-22s %9.0f pairs/s%s\n", which, e.workload.title, e.contender.full(), f.PerSecond, remark)
+	return r.say("%-5s %-24s %-22s %9.0f pairs/s%s\n", which, e.workload.title, e.contender.full(), f.PerSecond, remark)
 }
 
 func (r *runner) say(format string, args ...any) error {

@@ -35,7 +35,7 @@ type scriptFigure struct {
 // compareScripts is the mode --scripts: it measures, and writes a table.
 func (j *job) compareScripts(ctx context.Context) (err error) {
 	run := &scriptRun{rdb: redis.NewClient(&redis.Options{Addr: j.addr}), turns: j.rounds * turnsARound}
-	if j.quick {
+	if j.fewTurns {
 		run.turns = j.rounds
 	}
 	defer func() { err = errors.Join(err, run.rdb.Close()) }()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,11 +9,17 @@ import (
 
 // A worker is one goroutine of a cell.
 type worker struct {
-	pair  pair
-	inner *room
-	until time.Time // no pair begins later
+	pair pair
+	// Of a read-write lock: that pair reads, and one of so many is this one.
+	write      pair
+	writeEvery int
 
-	pairs atomic.Int64 // completed before until
+	visitor   visitor
+	from      time.Time // what happens earlier does not count
+	until     time.Time // no pair begins later
+	alternate bool      // between two pairs it lets somebody else go in
+
+	pairs atomic.Int64 // completed between from and until
 	last  atomic.Int64 // when the last one was completed, in ns since the epoch
 
 	mu     sync.Mutex // guards what follows
@@ -23,13 +28,16 @@ type worker struct {
 	cut    bool      // it was cancelled for taking too long
 }
 
-// tally is what a worker has to say in the end.
+// tally is what a worker has to say in the end. Times are of what was begun in time.
 type tally struct {
-	pairs    int
-	took     []time.Duration // by each pair that was begun in time
-	timeouts int             // pairs that were cut short
-	errors   int             // pairs that failed otherwise
-	failure  error           // the first of these
+	Pairs     int             `json:"pairs"`
+	Took      []time.Duration `json:"took"`       // by each pair
+	Waited    []time.Duration `json:"waited"`     // from the call of lock to being inside
+	Unserved  time.Duration   `json:"unserved"`   // the longest wait that came to nothing
+	HandOvers []time.Duration `json:"hand_overs"` // to this one
+	Timeouts  int             `json:"timeouts"`   // pairs that were cut short
+	Errors    int             `json:"errors"`     // pairs that failed otherwise
+	Failure   string          `json:"failure"`    // the first of these
 }
 
 // failPause keeps a worker whose pairs fail at once from spinning.
@@ -37,24 +45,28 @@ const failPause = time.Millisecond
 
 // run does one pair after another.
 func (w *worker) run(cell context.Context) (t tally) {
-	critical := w.inner.visit
 	ctx := w.arm(cell)
 	defer w.disarm()
-	for cell.Err() == nil {
+	for n := 1; cell.Err() == nil; n++ {
 		start := time.Now()
 		if !start.Before(w.until) {
 			break
 		}
 		w.begin(start)
-		err := w.pair(ctx, critical)
+		w.visitor.wait()
+		err := w.once(ctx, n)
+		w.visitor.giveUp()
 		end := time.Now()
 		cut := w.end()
 		switch {
 		case err == nil:
 			w.note(&t, start, end)
+			w.letOthers(cell)
 		case cell.Err() != nil: // the cell has been ended
+			t.Unserved = max(t.Unserved, end.Sub(start))
 		case cut:
-			t.timeouts++
+			t.Unserved = max(t.Unserved, end.Sub(start))
+			t.Timeouts++
 		default:
 			t.fail(err)
 			pause(cell, failPause)
@@ -64,8 +76,30 @@ func (w *worker) run(cell context.Context) (t tally) {
 			ctx = w.arm(cell) //nolint:fatcontext // derived from the cell's, not from the one before
 		}
 	}
-	t.pairs = int(w.pairs.Load())
+	t.Pairs = int(w.pairs.Load())
+	t.HandOvers = w.visitor.handOvers
 	return t
+}
+
+// once does the pair of that number.
+func (w *worker) once(ctx context.Context, n int) error {
+	switch {
+	case w.writeEvery == 0:
+		return w.pair(ctx, w.visitor.write)
+	case n%w.writeEvery == 0:
+		return w.write(ctx, w.visitor.write)
+	}
+	return w.pair(ctx, w.visitor.read)
+}
+
+// alternatePause is how often one who lets others go first looks whether they have.
+const alternatePause = 100 * time.Microsecond
+
+// letOthers waits until somebody else has got in.
+func (w *worker) letOthers(cell context.Context) {
+	for w.alternate && !w.visitor.othersTurn() && cell.Err() == nil && time.Now().Before(w.until) {
+		pause(cell, alternatePause)
+	}
 }
 
 // arm makes the context that the next pairs run under.
@@ -85,16 +119,23 @@ func (w *worker) disarm() {
 // note takes down a pair that was completed.
 func (w *worker) note(t *tally, start, end time.Time) {
 	w.last.Store(end.UnixNano())
-	t.took = append(t.took, end.Sub(start))
+	if end.Before(w.from) {
+		w.visitor.handOvers = w.visitor.handOvers[:0]
+		return
+	}
+	t.Took = append(t.Took, end.Sub(start))
+	if w.visitor.shared {
+		t.Waited = append(t.Waited, w.visitor.enteredAt.Sub(start))
+	}
 	if end.Before(w.until) {
 		w.pairs.Add(1)
 	}
 }
 
 func (t *tally) fail(err error) {
-	t.errors++
-	if t.failure == nil {
-		t.failure = err
+	t.Errors++
+	if t.Failure == "" {
+		t.Failure = err.Error()
 	}
 }
 
@@ -130,22 +171,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// A room is what a lock protects. It counts the visits during which somebody
-// else was in it.
-type room struct {
-	shared   bool
-	inside   atomic.Int32
-	overlaps atomic.Int64
-}
-
-func (r *room) visit() {
-	if r.inside.Add(1) != 1 {
-		r.overlaps.Add(1)
-	}
-	if r.shared {
-		runtime.Gosched() // gives whoever should not be let in the time to come in
-	}
-	r.inside.Add(-1)
 }

@@ -4,6 +4,7 @@
 //	holdfast demo
 //	holdfast demo fair
 //	holdfast run --redis redis://localhost:6379 nightly-report -- ./report.sh --full
+//	holdfast bench --redis redis://localhost:6379
 package main
 
 import (

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
@@ -28,6 +29,7 @@ type grammar struct {
 
 	Demo    demoCommand    `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
 	Run     runCommand     `cmd:"" help:"Run a command while holding a lock."`
+	Bench   benchCommand   `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
 }
@@ -88,6 +90,7 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 		kong.Name("holdfast"), kong.Description(description), kong.Writers(stdout, stderr),
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
+			"benched": strings.Join(bench.Kinds(), ","),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(int) { panic(helped{}) }),

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// memberMain is the program of a process of a crew. However it goes, it ends when its
+// input does, and so when the process that has started it is no more.
+func memberMain() {
+	if err := runMember(os.Stdin, os.Stdout, os.Exit); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// runMember reads a request, says when it is ready, begins when it is told to, and says
+// what it has measured. It calls exit at the end of its input, or when its time is up.
+func runMember(input io.Reader, output io.Writer, exit func(int)) error {
+	lines, answers := bufio.NewReader(input), json.NewEncoder(output)
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var q memberRequest
+	if err := json.Unmarshal(line, &q); err != nil {
+		return err
+	}
+	timeIsUp := time.AfterFunc(q.limit(), func() { exit(1) })
+	defer timeIsUp.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	begin := make(chan struct{})
+	go func() { // it ends the process, or with it
+		if _, err := lines.ReadBytes('\n'); err == nil {
+			close(begin)
+			_, _ = lines.ReadBytes('\n') // nothing more is said, so this is the end
+		}
+		exit(0)
+	}()
+	w, err := openMember(ctx, q)
+	if err != nil {
+		return errors.Join(answers.Encode(memberReady{Error: err.Error()}), w.close())
+	}
+	if err := answers.Encode(memberReady{}); err != nil {
+		return errors.Join(err, w.close())
+	}
+	<-begin
+	return errors.Join(answers.Encode(w.run(ctx)), w.close())
+}
+
+// memberWork is what a process of a crew works with.
+type memberWork struct {
+	memberRequest
+
+	contender contender
+	sessions  []session
+	pings     *pings
+	room      *room // mapped until the process ends: one who does not come back may be inside
+}
+
+// openMember connects all clients, and warms them up. It has to be closed, also after an
+// error.
+func openMember(ctx context.Context, q memberRequest) (w *memberWork, err error) {
+	w = &memberWork{memberRequest: q}
+	if w.contender, err = contenderOf(q.Contender); err != nil {
+		return w, err
+	}
+	if w.room, _, err = openRoom(q.Room); err != nil {
+		return w, err
+	}
+	n := 1
+	if q.Clients {
+		n = q.Goroutines
+	}
+	w.sessions = make([]session, n)
+	if err := forEach(ctx, 0, n, func(i int) error { return w.open(ctx, i) }); err != nil {
+		return w, err
+	}
+	if q.Alternate {
+		w.pings, err = openPings(ctx, w.contender.client, q.setup())
+	}
+	return w, err
+}
+
+// open opens a session, and has it do a pair with a lock that nobody else wants.
+func (w *memberWork) open(ctx context.Context, i int) error {
+	s, err := w.contender.open(ctx, w.setup())
+	if err != nil {
+		return err
+	}
+	w.sessions[i] = s
+	locks, ok := s.(pairer)
+	if !ok {
+		return fmt.Errorf("%T has no pairs", s)
+	}
+	warm := workload{kind: w.Kind}
+	each, write := warm.pairs(locks, fmt.Sprintf("%s:warm:%d:%d", w.Prefix, w.Process, i))
+	ctx, cancel := context.WithTimeout(ctx, crewStart)
+	defer cancel()
+	if write != nil {
+		if err := write(ctx, func() {}); err != nil {
+			return err
+		}
+	}
+	return each(ctx, func() {})
+}
+
+// run is the work itself.
+func (w *memberWork) run(ctx context.Context) outcome {
+	g := &gang{
+		workload: w.workload(), window: w.Window, limit: w.Limit, prefix: w.Prefix, goroutines: w.Goroutines, process: w.Process,
+		locks:   func(i int) pairer { return w.sessions[i%len(w.sessions)].(pairer) }, //nolint:forcetypeassert // it has been one in open
+		room:    func(int) *room { return w.room },
+		abandon: true,
+	}
+	stop := w.pings.start(ctx, w.Ramp)
+	o := g.run(ctx)
+	pings, err := stop()
+	o.RoundTrips = pings
+	if err != nil {
+		o.Error = err.Error()
+	}
+	return o
+}
+
+// close closes all sessions. What does not end is left to the end of the process.
+func (w *memberWork) close() error {
+	return errors.Join(w.pings.close(), forEach(context.Background(), 0, len(w.sessions), func(i int) error {
+		if s := w.sessions[i]; s != nil {
+			return closeWithin(w.Limit, w.contender, s)
+		}
+		return nil
+	}))
+}

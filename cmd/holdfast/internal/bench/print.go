@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// barWidth is how long the longest bar of the histogram is.
+const barWidth = 40
+
+// Print writes the result for people.
+func (r *Result) Print(w io.Writer) error {
+	var b strings.Builder
+	early := ""
+	if r.Interrupted {
+		early = ", interrupted"
+	}
+	fmt.Fprintf(&b, "%s for %s, %.1f s on %s%s\n\n", count(int64(r.Goroutines), "goroutine"), r.locks(), r.Elapsed.Seconds(), r.Server, early)
+	fmt.Fprintf(&b, "  pairs    %s, %s a second\n", grouped(r.Pairs), grouped(int64(r.PerSecond)))
+	fmt.Fprintf(&b, "  wait     %v\n", r.Wait)
+	fmt.Fprintf(&b, "  unlock   %v\n", r.Unlock)
+	fmt.Fprintf(&b, "  shares   from %s to %s pairs a goroutine\n", grouped(r.Fewest), grouped(r.Most))
+	if r.Waiting > 0 {
+		fmt.Fprintf(&b, "  waiting  %s in the end, for %s at most\n", count(int64(r.Waiting), "goroutine"), brief(r.Unserved))
+	}
+	if r.Failures > 0 {
+		fmt.Fprintf(&b, "  failed   %s\n", count(r.Failures, "pair"))
+	}
+	if r.Pairs > 0 {
+		b.WriteString("\n" + r.histogram())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// locks says what was locked.
+func (r *Result) locks() string {
+	what := map[Kind]string{Mutex: "mutex", Fair: "fair mutex", Read: "read lock", Write: "write lock"}[r.Kind]
+	hold := ""
+	if r.Hold > 0 {
+		hold = fmt.Sprintf(", held for %v", r.Hold)
+	}
+	if r.Locks > 1 && strings.HasSuffix(what, "mutex") {
+		return fmt.Sprintf("%s %ses%s", grouped(int64(r.Locks)), what, hold)
+	}
+	return count(int64(r.Locks), what) + hold
+}
+
+// histogram draws the waits.
+func (r *Result) histogram() string {
+	var b strings.Builder
+	largest := int64(1)
+	for _, bucket := range r.Waits {
+		largest = max(largest, bucket.Count)
+	}
+	width := len(grouped(largest))
+	for _, bucket := range r.Waits {
+		bar := strings.Repeat("#", int((bucket.Count*barWidth+largest-1)/largest))
+		line := fmt.Sprintf("  wait below %7s  %*s  %5.1f %%  %s", brief(bucket.Below), width, grouped(bucket.Count),
+			100*float64(bucket.Count)/float64(r.Pairs), bar)
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// String sums the times up.
+func (t Times) String() string {
+	return fmt.Sprintf("p50 %s, p99 %s, max %s, mean %s", brief(t.P50), brief(t.P99), brief(t.Max), brief(t.Mean))
+}
+
+// brief writes a time with three digits at most.
+func brief(d time.Duration) string {
+	unit := time.Nanosecond // of the last digit
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// grouped writes a number with its thousands apart.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return grouped(n) + " " + what + "s"
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+)
+
+type benchCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+	Kind       string        `default:"mutex" enum:"${benched}" placeholder:"KIND" help:"Kind of the locks: ${benched}. The default is ${default}."`
+	Goroutines int           `default:"64" placeholder:"N" help:"How many goroutines lock and unlock, all on one client. The default is ${default}."`
+	Locks      int           `default:"1" placeholder:"N" help:"How many locks they are divided among. The default is ${default}: all of them want the same."`
+	Hold       time.Duration `default:"0s" placeholder:"TIME" help:"How long each holds the lock before it unlocks. The default is ${default}."`
+	Duration   time.Duration `default:"10s" placeholder:"TIME" help:"How long to measure. The default is ${default}. Ctrl-C ends it early."`
+	Lease      time.Duration `default:"30s" placeholder:"TIME" help:"The lease of each lock: how long it would stay if this program were killed. The default is ${default}."`
+	Prefix     string        `default:"holdfast-bench" placeholder:"TEXT" help:"What the names of the locks begin with; a random word follows. The default is ${default}."`
+	JSON       bool          `name:"json" help:"Print one JSON object instead, with times in nanoseconds."`
+}
+
+// Help is shown by kong below the usage.
+func (benchCommand) Help() string {
+	return `It loads the server, so think before you run it where others work. The locks have names of
+their own, and nothing is left behind.
+
+64 goroutines that want one lock, or one each:
+  holdfast bench
+  holdfast bench --locks 64
+
+As much as one goroutine can do alone:
+  holdfast bench --goroutines 1 --duration 3s`
+}
+
+// Run is called by kong.
+func (c *benchCommand) Run(s streams, redis redisFlags) error {
+	target, err := redis.target()
+	if err != nil {
+		return err
+	}
+	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
+	defer stop()
+	config := bench.Config{
+		Target: target, Kind: bench.Kind(c.Kind), Goroutines: c.Goroutines, Locks: c.Locks,
+		Duration: c.Duration, Hold: c.Hold, Lease: c.Lease, Prefix: c.Prefix,
+	}
+	wipe := func() {}
+	if out, isFile := s.stderr.(*os.File); isFile && term.IsTerminal(out.Fd()) {
+		config.Progress, wipe = progress(out, c.Duration)
+	}
+	result, err := bench.Run(ctx, config)
+	wipe()
+	if result != nil {
+		err = errors.Join(err, c.print(s, result))
+	}
+	switch {
+	case err != nil:
+		return err
+	case untilTerm.Err() != nil:
+		return exit.Silently(exit.Signal + int(syscall.SIGTERM))
+	case ctx.Err() != nil:
+		return exit.Silently(exit.Signal + int(syscall.SIGINT))
+	}
+	return nil
+}
+
+func (c *benchCommand) print(s streams, result *bench.Result) error {
+	if !c.JSON {
+		return result.Print(s.stdout)
+	}
+	encoder := json.NewEncoder(s.stdout)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(result)
+}
+
+// progress draws a bar on a terminal until wipe is called.
+func progress(out *os.File, all time.Duration) (tell func(time.Duration, int64), wipe func()) {
+	bar := progressbar.NewOptions64(all.Milliseconds(), progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
+		progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())
+	tell = func(elapsed time.Duration, pairs int64) {
+		bar.Describe(strconv.FormatInt(pairs, 10) + " pairs, " + (all - elapsed).Round(time.Second).String() + " left")
+		_ = bar.Set64(elapsed.Milliseconds()) // there is nobody to be told of a failure
+	}
+	return tell, func() { _ = bar.Clear() }
+}
