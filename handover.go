@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
@@ -14,12 +15,18 @@ import (
 // hand-over", has the rules and what each is against.
 
 // How long a lock stays in this process, counted from when Redis granted it: then it is
-// released, and others have their turn. If it comes back each time, nobody else seems to
-// want it, and a longer slice wastes less on asking.
+// released, and others have their turn. If nobody else listens for that, a longer slice wastes
+// less on asking.
 const (
 	slice      = time.Millisecond
 	aloneSlice = 4 * time.Millisecond
-	aloneAfter = 16 // times in a row: one other who wants it as much wins each time with even odds
+	// holdBack is how many times as long as the release took those who wait here let others
+	// try first, within bounds.
+	holdBack                 = 2
+	minHoldBack, maxHoldBack = 100 * time.Microsecond, 5 * time.Millisecond
+	// longestSilence is for how long those who wait here do not ask while Redis does not answer
+	// the release.
+	longestSilence = 250 * time.Millisecond
 )
 
 // errHandedOver is the outcome of an acquire that was handed the lock.
@@ -31,6 +38,7 @@ type chain struct {
 	state *ownerState
 	queue *waitqueue.Queue // that does not ask while the chain lasts; nil if holds share
 	until mono.Time        // when nothing is handed over, and nobody joins, any more
+	after time.Duration    // for how long the queue lets others try first
 }
 
 // handsOver reports whether the hold that is acquired may pass on later, and may be one that
@@ -50,10 +58,10 @@ func (s *ownerState) beginChain(queue *waitqueue.Queue, granted mono.Time) {
 		return
 	}
 	lasts := slice
-	if queue.Won() >= aloneAfter {
+	if queue.Alone() {
 		lasts = aloneSlice
 	}
-	s.chain = &chain{s, queue, granted.Add(lasts)}
+	s.chain = &chain{state: s, queue: queue, until: granted.Add(lasts)}
 }
 
 // endChain has the queue ask again, and nobody join. s.mu is held.
@@ -62,11 +70,39 @@ func (s *ownerState) endChain() {
 		return
 	}
 	if s.chain.queue != nil {
-		s.chain.queue.Resume(s)
+		s.chain.resume()
 	} else {
 		s.kind.sharing.CompareAndSwap(s.chain, nil)
 	}
 	s.chain = nil
+}
+
+// resume has the queue ask again.
+func (ch *chain) resume() { ch.queue.Resume(ch.state, ch.after) }
+
+// resumeWhenReleased has the queue ask again when the returned function is called; or before,
+// if Redis does not answer the release soon: it may have done it all the same.
+func (ch *chain) resumeWhenReleased() (released func()) {
+	timer := time.AfterFunc(longestSilence, func() { ch.queue.Resume(ch.state, 0) })
+	return func() {
+		timer.Stop()
+		ch.resume()
+	}
+}
+
+// released notes how many have heard of the release that ends a chain. On a cluster that is not
+// known for certain: subscribers are on any of its nodes, unless pub/sub is sharded.
+func (ch *chain) released(res call.Result) {
+	if ch == nil {
+		return
+	}
+	heard, err := res.Reply.Int(0)
+	if res.Err != nil || err != nil {
+		return
+	}
+	if ch.queue.Heard(heard); heard > 1 {
+		ch.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
+	}
 }
 
 // Refusal is what those get who wait for the hold to pass on, and have waited for long

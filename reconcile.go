@@ -21,9 +21,9 @@ import (
 // has changeSem may do it: what it is kept for after that concerns the next acquire only.
 // A lock that is found gone was lost, unless its deadline has passed since the hold
 // ended.
-func (s *ownerState) unlock(deadline mono.Time) error {
+func (s *ownerState) unlock(left departure) error {
 	if s.tryChangeSem() { // as mostly: nothing of this owner's is under way
-		return s.giveBack(context.Background(), deadline)
+		return s.giveBack(context.Background(), left)
 	}
 	ctx, cancel := s.kind.client.withinTimeout(s.kind.client.life)
 	defer cancel()
@@ -33,22 +33,26 @@ func (s *ownerState) unlock(deadline mono.Time) error {
 		s.releaseLater()
 		return &BackendError{Op: "release", Name: s.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	case has:
-		return s.giveBack(ctx, deadline)
+		return s.giveBack(ctx, left)
 	}
-	return s.lostBefore(deadline)
+	return s.lostBefore(left.deadline)
 }
 
 // giveBack gives back what is not handed out. The caller has taken changeSem; giveBack
 // frees it, now or once nothing old can interfere any more.
-func (s *ownerState) giveBack(ctx context.Context, deadline mono.Time) error {
+func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 	c := s.kind.client
 	ch, found := s.surplus()
 	if !found || s.whyLost() != nil {
 		s.reconcile(cleanup{release: found})
-		return s.lostBefore(deadline)
+		return s.lostBefore(left.deadline)
 	}
 	request := s.release(ch)
+	if left.chain != nil {
+		request = protocol.Counted(request)
+	}
 	res := c.calls.Do(ctx, request)
+	left.chain.released(res)
 	if res.Err != nil && call.Code(res.Err) == script.WrongType { // somebody has overwritten it
 		s.vanished()
 		s.reconcile(cleanup{unknown: res.Unknown})
@@ -64,7 +68,7 @@ func (s *ownerState) giveBack(ctx context.Context, deadline mono.Time) error {
 		s.released(res, ch)
 	}
 	s.reconcile(cleanup{unknown: res.Unknown})
-	return cmp.Or(s.lostBefore(deadline), untold(s.kind.name, request, res))
+	return cmp.Or(s.lostBefore(left.deadline), untold(s.kind.name, request, res))
 }
 
 // release is the request for a change that gives back. If [MinHold] keeps the lock from

@@ -21,7 +21,7 @@ func (h *single) share(lease time.Duration) {
 	s := h.owned
 	k := s.kind
 	h.shares = true
-	s.chain = &chain{s, nil, h.since.Add(slice)}
+	s.chain = &chain{state: s, until: h.since.Add(slice)}
 	k.sharing.Store(s.chain)
 	k.client.queues.LetIn(k.queueFor(""), func(taker any) bool {
 		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes

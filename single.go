@@ -156,21 +156,24 @@ func (h *single) unlock() error {
 		}
 		return nil
 	}
-	deadline, held, lost, err := h.leave()
+	left, err := h.leave()
 	if err != nil {
 		return err
 	}
-	if held {
+	if left.counted {
 		defer s.unref()
 	}
-	if lost != nil {
-		if held {
+	if left.chain != nil {
+		defer left.chain.resumeWhenReleased()()
+	}
+	if left.lost != nil {
+		if left.counted {
 			s.releaseLater() // first: the hook may close the client
 		}
-		c.tasks.Uncounted(func() { h.tellLoss(lost) })
-		return lost
+		c.tasks.Uncounted(func() { h.tellLoss(left.lost) })
+		return left.lost
 	}
-	err = s.unlock(deadline)
+	err = s.unlock(left)
 	switch {
 	case errors.Is(err, ErrLost):
 		c.tasks.Uncounted(func() { h.tellLoss(err) })
@@ -180,26 +183,36 @@ func (h *single) unlock() error {
 	return err
 }
 
-// leave takes the hold off its owner's state, and returns until when it could have been
-// trusted, whether that had a count for it which nobody needs now, and why it was lost if it was. After the last one
-// has left, nothing is renewed any more.
-func (h *single) leave() (deadline mono.Time, held bool, lost, err error) {
+// departure is how a hold has left its owner's state.
+type departure struct {
+	deadline mono.Time // until when it could have been trusted
+	counted  bool      // it had a count that nobody needs now
+	lost     error     // why it was lost before
+	chain    *chain    // that ends with it; nil if it does not, or there is none
+}
+
+// leave takes the hold off its owner's state. After the last one has left, nothing is
+// renewed any more.
+func (h *single) leave() (left departure, err error) {
 	s, watch := h.owned, h.client().watchdog
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := h.hasEnded(); err != nil {
-		return 0, false, nil, err
+		return departure{}, err
 	}
 	h.ended = unlocked
 	needed := s.needed()
 	if !s.drop(h) { // it was lost, and its key has gone
-		return 0, false, h.lost, nil
+		return departure{lost: h.lost}, nil
 	}
-	held = s.needed() < needed
+	left.counted = s.needed() < needed
+	if len(s.holds) == 0 && s.chain != nil && s.chain.queue != nil {
+		left.chain, s.chain = s.chain, nil // until it is released: before that there is no use in asking
+	}
 	switch {
 	case h.lost != nil:
 	case len(s.holds) > 0:
-		deadline = watch.Deadline(s.entry)
+		left.deadline = watch.Deadline(s.entry)
 		s.setRenewal()
 	case !s.endWatch():
 		// The deadline has passed, and the watchdog is about to say so.
@@ -207,10 +220,11 @@ func (h *single) leave() (deadline mono.Time, held bool, lost, err error) {
 		s.lost = h.lost
 		h.cancel(h.lost)
 	default:
-		deadline = s.deadline
+		left.deadline = s.deadline
 	}
 	h.cancel(nil) // no effect if it was cancelled with a cause before
-	return deadline, held, h.lost, nil
+	left.lost = h.lost
+	return left, nil
 }
 
 func (h *single) detach() (Owner, error) {

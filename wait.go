@@ -129,6 +129,9 @@ func (q *queued) await(ctx context.Context) bool {
 			return false
 		}
 	}
+	if !q.letOthersTry(ctx) {
+		return false
+	}
 	select {
 	case q.waiter.TrySlot() <- struct{}{}:
 		if q.waiter.Given() {
@@ -141,6 +144,25 @@ func (q *queued) await(ctx context.Context) bool {
 		q.waiter.Notify() // the wake-up that brought us here
 		return false
 	}
+}
+
+// letOthersTry waits while others have their turn. It reports false if ctx ends first, or it
+// was handed the lock.
+func (q *queued) letOthersTry(ctx context.Context) bool {
+	at := q.waiter.NotBefore()
+	if at.IsZero() {
+		return true
+	}
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-q.waiter.Handed():
+	case <-ctx.Done():
+		q.waiter.Notify() // the wake-up that brought us here
+	}
+	return false
 }
 
 // try asks once. What comes of it is known though ctx ends.

@@ -68,6 +68,15 @@ func (l *Mutex) Release(owner string, from, to int) script.Request {
 	}
 }
 
+// Counted has a release of a [Mutex] say how many have heard of it, those who ask included.
+// It is the first integer of the reply; there is none if nothing was released, or nobody told.
+func Counted(release script.Request) script.Request {
+	if release.Script == MutexScripts.Release && release.Channel != "" {
+		release.Args = append(release.Args, flag(true))
+	}
+	return release
+}
+
 // Renew lets it live on.
 func (l *Mutex) Renew(owner string, _ int, ttl time.Duration) script.Request {
 	return script.Request{Script: MutexScripts.Renew, Keys: l.keys(false), Args: []string{owner, millis(ttl)}}

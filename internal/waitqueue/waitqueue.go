@@ -37,9 +37,9 @@ type Queue struct {
 	unsubscribe func() // ends the subscription; nil if there is none
 	retryAt     time.Time
 	refusal     error
-	holder      Holder // who has the lock, here, and will pass it on or say so; nil: nobody known
-	resumed     bool   // a holder has given the lock back
-	won         int    // how often in a row the lock came back here after that
+	holder      Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
+	notBefore   time.Time // others have their turn before the head asks
+	alone       bool      // nobody else has heard when the lock was given back here
 }
 
 // Holder is who has a lock and may hand it over to the queue's first. Holders are compared.
@@ -199,8 +199,7 @@ func (w *Waiter) RetryAt(at time.Time, refusal error) {
 	defer w.queue.queues.mu.Unlock()
 	w.queue.retryAt = at
 	if refusal != nil {
-		w.queue.refusal = refusal
-		w.queue.won, w.queue.resumed = 0, false
+		w.queue.refusal, w.queue.alone = refusal, false
 	}
 }
 
@@ -215,6 +214,13 @@ func (w *Waiter) Retry() (at time.Time, refusal error) {
 		refusal = holder.Refusal()
 	}
 	return at, refusal
+}
+
+// NotBefore is before when the head does not ask, woken or not.
+func (w *Waiter) NotBefore() time.Time {
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
+	return w.queue.notBefore
 }
 
 // Leave removes the waiter, whether or not it has come to the head. It reports whether the
@@ -240,9 +246,6 @@ func (w *Waiter) LeaveHolding(holder Holder) *Queue {
 	defer w.queue.queues.mu.Unlock()
 	q := w.queue
 	q.remove(w, left)
-	if q.resumed {
-		q.won, q.resumed = q.won+1, false
-	}
 	if q.waiters.Len() > 0 {
 		q.holder = holder
 		return q
@@ -251,12 +254,18 @@ func (w *Waiter) LeaveHolding(holder Holder) *Queue {
 	return nil
 }
 
-// Won is how often in a row a waiter here has got the lock, at its first try, after a holder
-// here gave it back: the oftener, the less likely is it that anybody else wants it.
-func (q *Queue) Won() int {
+// Heard notes how many subscribers have heard that the lock was given back here.
+func (q *Queue) Heard(n int64) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
-	return q.won
+	q.alone = n == 0 || n == 1 && q.unsubscribe != nil
+}
+
+// Alone reports whether nobody else has heard, the last time.
+func (q *Queue) Alone() bool {
+	q.queues.mu.Lock()
+	defer q.queues.mu.Unlock()
+	return q.alone
 }
 
 // Idle reports whether nobody waits in any queue.
@@ -314,14 +323,18 @@ func (qs *Queues) LetIn(key Key, hand func(taker any) bool) {
 	q.tidy()
 }
 
-// Resume has the queue's first ask, since the holder has the lock no more.
-func (q *Queue) Resume(holder Holder) {
+// Resume has the queue's first ask, since the holder has the lock no more: after a while, if
+// others are to have their turn before.
+func (q *Queue) Resume(holder Holder, after time.Duration) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	if q.holder != holder {
 		return
 	}
-	q.holder, q.resumed = nil, true
+	q.holder, q.notBefore = nil, time.Time{}
+	if after > 0 {
+		q.notBefore = time.Now().Add(after)
+	}
 	q.promote()
 	q.tidy()
 }
@@ -351,7 +364,7 @@ func (q *Queue) tidy() {
 		q.unsubscribe()
 		q.unsubscribe = nil
 	}
-	q.retryAt, q.refusal, q.won, q.resumed = time.Time{}, nil, 0, false
+	q.retryAt, q.notBefore, q.refusal, q.alone = time.Time{}, time.Time{}, nil, false
 	select {
 	case <-q.wake:
 	default:

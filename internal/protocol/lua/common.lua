@@ -20,11 +20,11 @@ end
 
 -- announced is true if ARGV[4] has been published here, as publish does it but without
 -- a function, for scripts that announce nothing else. refused is why Redis refused it,
--- or nil.
-local announced, refused = ARGV[2] ~= '', nil
+-- or nil; heard is how many of this server's subscribers it has reached.
+local announced, refused, heard = ARGV[2] ~= '', nil, nil
 if announced then
-  local reply = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
-  refused = type(reply) == 'table' and reply.err or nil
+  heard = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
+  refused = type(heard) == 'table' and heard.err or nil
 end
 
 -- held says how often the owner holds the lock, in the text of the wire.

@@ -5,8 +5,10 @@
 -- ARGV[5]  owner
 -- ARGV[6]  the count before, at most: an acquire before it may not have been answered
 -- ARGV[7]  the count after; 0 to give the lock back
+-- ARGV[8]  if there is one: say how many have heard of it
 --
 -- now               it does
+-- {1, now, heard}   it does, and so many have heard of it
 -- {0, now}          it holds nothing; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
@@ -29,4 +31,4 @@ if count ~= ARGV[6] or ARGV[7] ~= '0' then
 end
 -- from common: announced, refused
 redis.call('DEL', KEYS[1])
-return refused and {1, at, refused} or at
+return refused and {1, at, refused} or ARGV[8] and {1, at, heard} or at
