@@ -169,7 +169,7 @@ func (q *queued) letOthersTry(ctx context.Context) bool {
 func (q *queued) try(ctx context.Context) (again bool) {
 	q.asked = true
 	q.expect()
-	res := q.client.calls.DoApart(ctx, q.request)
+	res := q.client.calls.Do(ctx, q.request)
 	q.answered(res)
 	return q.learn(ctx, res)
 }
