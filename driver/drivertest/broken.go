@@ -23,7 +23,7 @@ type tornConn struct {
 }
 
 func (c tornConn) Read(b []byte) (int, error) {
-	b = b[:min(len(b), 1024)] // one that has begun already counts nothing
+	b = b[:min(len(b), 16<<10)] // one that has begun already counts nothing
 	left := c.left.Load()
 	switch {
 	case left < 0:
