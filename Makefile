@@ -119,12 +119,12 @@ $(PUBLIC:%=api-check-%): api-check-%: $(BIN)/apidiff-$(APIDIFF)
 		echo "the exported surface of $* has changed; if that is meant, run make api and commit api/:"; echo "$$changes"; exit 1; fi
 
 .PHONY: bench
-bench: need-redis ## compare with other libraries on one server (a few minutes)
-	$(GO) run ./bench
+bench: need-redis ## compare with other libraries on one server, and write docs/benchmarks.md (8 minutes)
+	$(GO) run ./bench --rounds 3 --report docs/benchmarks.md
 
 .PHONY: bench-redisson
 bench-redisson: need-redis need-jvm ## the same, with Redisson in a JVM
-	$(GO) run ./bench --redisson
+	$(GO) run ./bench --redisson --rounds 3 --report docs/benchmarks.md
 
 .PHONY: bench-smoke
 bench-smoke: need-redis ## see that every benchmark runs, and that no goal is missed by far

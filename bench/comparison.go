@@ -16,7 +16,7 @@ const (
 )
 
 // comparison is what there is to show of one workload, in tables.
-func comparison(entries []*entry, w workload) string {
+func comparison(entries []*entry, w workload) []*table {
 	entries = under(entries, w)
 	if w.shared {
 		return contended(entries, w)
@@ -27,7 +27,7 @@ func comparison(entries []*entry, w workload) string {
 	for _, e := range entries {
 		t.add(slices.Concat([]string{e.contender.short(), e.rate()}, e.times(), e.costs(), ratiosOf(entries, e).cells(withRedisson))...)
 	}
-	return t.String()
+	return []*table{t}
 }
 
 func heads(w workload, withRedisson bool) []string {

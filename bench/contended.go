@@ -7,7 +7,7 @@ import (
 
 // contended are the tables of a workload on one lock: what the goroutines get, and how
 // the lock changes hands.
-func contended(entries []*entry, w workload) string {
+func contended(entries []*entry, w workload) []*table {
 	withRedisson := find(entries, redissonName, w) != nil
 	t := &table{}
 	head := []string{w.title, columnRate, "wait p50", columnP99, "max", "goroutines", columnRedis, columnRun, "×best"}
@@ -32,9 +32,9 @@ func contended(entries []*entry, w workload) string {
 		t.add(cells...)
 	}
 	if !w.turns() {
-		return t.String()
+		return []*table{t}
 	}
-	return t.String() + "\n" + handOvers(entries, w).String()
+	return []*table{t, handOvers(entries, w)}
 }
 
 // handOvers is the table of how the lock changes hands.

@@ -108,7 +108,12 @@ func (k *crew) all(f func(*member) error) error {
 		})
 	}
 	group.Wait()
-	return errors.Join(failed...)
+	for _, err := range failed { // one is enough to say
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // crewSpent is what has been counted and spent in the window.

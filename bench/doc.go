@@ -5,6 +5,7 @@
 //	go run ./bench --quick             a smoke run of the comparison, --held and --scripts
 //	go run ./bench --check             fails if holdfast is only half as good as a goal (goals.go)
 //	go run ./bench --redisson          Redisson itself as well, in a JVM: needs a JDK and Maven
+//	go run ./bench --report page.md    a page with plots as well; make bench writes docs/benchmarks.md so
 //	go run ./bench --json figures      all figures of every round as well, JSON, an object a line
 //	go run ./bench --held              what locks cost while they are held or waited for
 //	go run ./bench --scripts           what holdfast's scripts cost the server, beside the like of Redisson's

@@ -48,7 +48,7 @@ func lookUp(ctx context.Context, addr string) (facts, error) {
 		Time:  time.Now().UTC().Format(time.RFC3339),
 		CPU:   cpuModel(ctx),
 		Cores: runtime.NumCPU(), GoMaxProcs: runtime.GOMAXPROCS(0),
-		System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		System: system(), Go: runtime.Version(),
 		Redis: version, Load: load(),
 		Libraries: versions(), order: libraries,
 	}, nil
@@ -128,6 +128,21 @@ func cpuModel(ctx context.Context) string {
 		}
 	}
 	return unknown
+}
+
+// system names the operating system and what the programs are built for.
+func system() string {
+	built := runtime.GOOS + "/" + runtime.GOARCH
+	text, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return built // it has no name of that kind
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, found := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); found {
+			return strings.Trim(name, `"`) + ", " + built
+		}
+	}
+	return built
 }
 
 // load returns the load average of the last minute, where there is such a thing.

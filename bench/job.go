@@ -18,6 +18,7 @@ type job struct {
 	stdout   io.Writer // for people
 	progress io.Writer
 	records  records
+	facts    facts
 	jvm      jvmProgram // if Redisson takes part
 }
 
@@ -35,6 +36,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	if j.redisson {
 		f = f.with("org.redisson:redisson", j.jvm.redisson+", "+j.jvm.java)
 	}
+	j.facts = f
 	if err := j.records.write(struct {
 		Kind string `json:"kind"`
 		facts
@@ -55,6 +57,11 @@ func (j *job) compare(ctx context.Context) error {
 	}
 	if err := errors.Join(r.write(j.stdout), j.records.writeEntries(r.entries)); err != nil {
 		return err
+	}
+	if j.report != "" {
+		if err := j.writePage(ctx, r); err != nil {
+			return err
+		}
 	}
 	if names := r.overlapped(); names != nil {
 		return fmt.Errorf("two were inside one lock: %s", strings.Join(names, "; "))

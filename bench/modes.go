@@ -19,7 +19,7 @@ type mode struct {
 var modes = []mode{
 	{
 		flag: "", run: (*job).compare, smoke: true,
-		fits: "redisson redis duration rounds timeout lease pool json only workloads cpuprofile memprofile quick",
+		fits: "redisson redis duration rounds timeout lease pool json report waiters only workloads cpuprofile memprofile quick",
 	},
 	{
 		flag: "held", run: (*job).held, smoke: true,

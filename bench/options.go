@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,6 +31,7 @@ type options struct {
 	holds     int
 	waiters   int
 	json      string
+	report    string // file
 	only      string
 	workloads string
 	profile   profile
@@ -38,6 +40,7 @@ type options struct {
 	shortLease bool   // --held measures for a lease, which is to be short
 	fewTurns   bool   // --scripts has as many turns as rounds, and no more
 	helpFailed error
+	args       []string // those that were given, but for where else to write to
 }
 
 func (o *options) flags(stderr io.Writer) *flag.FlagSet {
@@ -63,6 +66,7 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	f.IntVar(&o.pool, "pool", 10*runtime.GOMAXPROCS(0), "the `number` of connections of each go-redis client")
 	f.StringVar(&o.json, "json", "", "write all figures of every round to this `file`, JSON, an object a line; \"-\": to the standard output, "+
 		"in place of the tables (default: no file)")
+	f.StringVar(&o.report, "report", "", "write the comparison as a page to this `file`, Markdown, with charts in a directory beside it (default: no page)")
 	f.StringVar(&o.profile.cpu, "cpuprofile", "", "write a CPU profile of the run to this `file` (default: none)")
 	f.StringVar(&o.profile.mem, "memprofile", "", "write a profile of all allocations to this `file` (default: none)")
 	return f
@@ -75,6 +79,11 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	} else if err != nil {
 		return o, errUsage
 	}
+	f.Visit(func(set *flag.Flag) {
+		if !slices.Contains(strings.Fields(flagSections[len(flagSections)-1].flags), set.Name) || set.Name == "report" {
+			o.args = append(o.args, "--"+set.Name+"="+set.Value.String())
+		}
+	})
 	if o.quick {
 		o.beQuick(f)
 	}

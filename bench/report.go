@@ -16,12 +16,11 @@ type report struct {
 // write writes the report for people.
 func (r report) write(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(wrap(fmt.Sprintf("Medians over %d rounds of %v for each contender, in turns, client and server on one machine. "+
-		"A pair is one lock and one unlock, with nothing in between unless the title says so, of locks with a lease of %v; a pair that "+
-		"takes longer than %v is cut short. Each go-redis client has a pool of %d connections.",
-		r.plan.rounds, r.plan.window, r.plan.setup.lease, r.plan.limit, r.plan.setup.pool), "") + "\n")
+	b.WriteString(r.how() + "\n")
 	for _, load := range r.plan.workloads {
-		b.WriteString("\n" + comparison(r.entries, load))
+		for _, t := range comparison(r.entries, load) {
+			b.WriteString("\n" + t.String())
+		}
 	}
 	if goals := goalsOf(r.entries); len(goals) > 0 {
 		b.WriteString("\n" + goalTable(goals, r.entries).String())
@@ -31,8 +30,17 @@ func (r report) write(w io.Writer) error {
 	return err
 }
 
+// how says how it was measured.
+func (r report) how() string {
+	return wrap(fmt.Sprintf("Medians over %d rounds of %v for each contender, in turns, client and server on one machine. "+
+		"A pair is one lock and one unlock, with nothing in between unless the title says so, of locks with a lease of %v; a pair that "+
+		"takes longer than %v is cut short. Each go-redis client has a pool of %d connections.",
+		r.plan.rounds, r.plan.window, r.plan.setup.lease, r.plan.limit, r.plan.setup.pool), "")
+}
+
 // columns says what stands in the tables.
-const columns = `p50, p99, max  from the call of lock to the return of unlock; of waits: from the call of lock to being inside
+const columns = `p50, p99, max  from the call of lock to the return of unlock; of waits: from the call of lock to being inside,
+               and the max counts those, too, that came to nothing, for as long as they lasted
 goroutines     the fewest and the most pairs of a goroutine; processes: of a process
 Redis µs       the server process's time on a core for a pair, user and system (INFO cpu)
 sent           commands that clients send for a pair, counted by MONITOR in one short turn of its own, of 16

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -30,6 +31,18 @@ func (t *table) String() string {
 			}
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// markdown is the table in Markdown.
+func (t *table) markdown() string {
+	var b strings.Builder
+	for i, row := range t.rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			b.WriteString("|---|" + strings.Repeat("---:|", len(row)-1) + "\n")
+		}
 	}
 	return b.String()
 }

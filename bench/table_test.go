@@ -19,6 +19,16 @@ func TestTableIsAligned(t *testing.T) {
 	}
 }
 
+func TestTableInMarkdown(t *testing.T) {
+	table := &table{}
+	table.add("a", "µs")
+	table.add("long", "1,000")
+	want := "| a | µs |\n|---|---:|\n| long | 1,000 |\n"
+	if got := table.markdown(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestFormats(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{grouped(999), "999"},

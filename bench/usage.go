@@ -22,7 +22,7 @@ var flagSections = []struct{ title, flags string }{
 	{"What to run (without any of these: the comparison)", "check held scripts quick"},
 	{"Of that", "workloads only redisson holds waiters"},
 	{"How", "redis rounds duration timeout lease pool"},
-	{"What to write", "json cpuprofile memprofile"},
+	{"What to write", "report json cpuprofile memprofile"},
 }
 
 // usage explains the flags.

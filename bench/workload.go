@@ -49,6 +49,7 @@ const (
 	takingTurns   = "handover"
 	readMostly    = "read-mostly"
 	fairLock      = string(aFairLock)
+	longer        = "-1ms" // behind the name: with a longer critical section
 )
 
 const (
@@ -73,10 +74,10 @@ func workloads() []workload {
 		{id: "256", title: "256, a lock each", goroutines: 256},
 		{id: "1024", title: "1,024, a lock each", goroutines: 1024},
 		{id: oneLock, title: "64 on one lock", goroutines: crowdSize, shared: true},
-		{id: "one-lock-1ms", title: "64 on one, 1 ms inside", goroutines: crowdSize, shared: true, hold: longHold},
+		{id: oneLock + longer, title: "64 on one, 1 ms inside", goroutines: crowdSize, shared: true, hold: longHold},
 		{id: manyProcesses, title: "8 × 8 on one lock", goroutines: crowdSize, shared: true, processes: manyProcess, ramp: processRamp},
 		{
-			id: "processes-1ms", title: "8 × 8, 1 ms inside", goroutines: crowdSize, shared: true,
+			id: manyProcesses + longer, title: "8 × 8, 1 ms inside", goroutines: crowdSize, shared: true,
 			processes: manyProcess, ramp: processRamp, hold: longHold,
 		},
 		{

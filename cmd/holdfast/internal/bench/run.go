@@ -86,8 +86,8 @@ func (r *run) open() (err error) {
 	return nil
 }
 
-// once does one pair, with a lock of its own, so that what cannot work is said at once. It connects, and the
-// server gets to know the scripts.
+// once does one pair, with a lock of its own, so that what cannot work is said at once.
+// It connects, and the server gets to know the scripts.
 func (r *run) once(ctx context.Context) error {
 	if err := r.rdb.Ping(ctx).Err(); err != nil && ctx.Err() == nil { // a lock would try for longer
 		return r.unavailable(err)
