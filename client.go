@@ -87,7 +87,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		Timeout: c.config.timeout / 3, Margin: c.config.margin,
 	})
 	c.hub = wakeup.New(d.Listen)
-	c.queues = waitqueue.New(func(channel string, notify func()) func() { return c.hub.Join(channel, wakeup.Func(notify)).Leave })
+	c.queues = waitqueue.New(func(channel string, q *waitqueue.Queue) func() { return c.hub.Join(channel, q).Leave })
 	return c, nil
 }
 

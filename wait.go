@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -50,6 +51,7 @@ type queued struct {
 	*acquisition
 
 	waiter   *waitqueue.Waiter
+	args     protocol.Acquire
 	request  script.Request
 	refusals int         // how often it was refused
 	away     time.Time   // since when Redis has not answered; zero if it did
@@ -68,7 +70,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
 	defer waiter.Leave()
-	q := &queued{acquisition: a, request: a.kind.requests.Acquire(args), waiter: waiter}
+	q := &queued{acquisition: a, args: args, request: a.kind.requests.Acquire(args), waiter: waiter}
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
 		a.tellWaiting(ahead)
 	}
@@ -110,23 +112,23 @@ func (q *queued) awaitTurn() bool {
 // await waits until the queue's head should try: nobody has tried yet, it is
 // notified, or the time has come. It reports false, too, if it was handed the lock.
 func (q *queued) await(ctx context.Context) bool {
-	at, last := q.waiter.Retry()
-	if last != nil {
-		q.last = last
-	}
-	if !at.IsZero() {
+	for {
+		at, last := q.waiter.Retry()
+		if last != nil {
+			q.last = last
+		}
+		if at.IsZero() {
+			break
+		}
 		if !q.kind.config.polling {
 			q.waiter.Listen() // before every sleep: the one before may have had no need to
 		}
-		timer := time.NewTimer(time.Until(at))
-		defer timer.Stop()
-		select {
-		case <-q.waiter.Wake():
-		case <-q.waiter.Handed():
+		woken, ended := q.sleep(ctx, at)
+		if ended {
 			return false
-		case <-timer.C:
-		case <-ctx.Done():
-			return false
+		}
+		if !woken || q.draw(ctx) {
+			break
 		}
 	}
 	if !q.letOthersTry(ctx) {
@@ -144,6 +146,22 @@ func (q *queued) await(ctx context.Context) bool {
 		q.waiter.Notify() // the wake-up that brought us here
 		return false
 	}
+}
+
+// sleep waits until the head is notified or the time has come. It reports that it has ended if
+// ctx ends first, or it was handed the lock.
+func (q *queued) sleep(ctx context.Context, until time.Time) (woken, ended bool) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-q.waiter.Wake():
+		return true, false
+	case <-timer.C:
+		return false, false
+	case <-q.waiter.Handed():
+	case <-ctx.Done():
+	}
+	return false, true
 }
 
 // letOthersTry waits while others have their turn. It reports false if ctx ends first, or it
@@ -168,6 +186,7 @@ func (q *queued) letOthersTry(ctx context.Context) bool {
 // try asks once. What comes of it is known though ctx ends.
 func (q *queued) try(ctx context.Context) (again bool) {
 	q.asked = true
+	q.counting()
 	q.expect()
 	res := q.client.calls.Do(ctx, q.request)
 	q.answered(res)
@@ -223,8 +242,13 @@ func (q *queued) refused(res call.Result) {
 	// What has passed its limit without an effect so far will have none.
 	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry().Before(res.Sent) })
 	q.last, q.refusedOnce = q.refusal(res), true
-	sleep := longestSleep
+	q.noteCrowd(res)
+	crowd := q.waiter.Crowd()
+	sleep := patience(crowd, longestSleep)
 	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire
+		if crowded(crowd) {
+			retry += rand.N(window(crowd) + 1) // it expires for all of them
+		}
 		sleep = min(sleep, retry)
 	}
 	if q.kind.config.polling {

@@ -61,6 +61,8 @@ type Acquire struct {
 	Token    bool // a new fencing token is wanted
 	Writes   bool // only if the owner writes, who wants to read
 	Waiting  bool // if it is refused, it is going to ask again
+	Counts   bool // if it is refused, say how many wait: only of a [Mutex]
+	Tells    bool // if it is granted, tell those who wait: likewise
 	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
 	// Only a latch says so.
 	Since int64

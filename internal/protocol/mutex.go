@@ -46,10 +46,17 @@ func NewMutex(name string) *Mutex {
 
 // Acquire asks for the lock.
 func (l *Mutex) Acquire(a Acquire) script.Request {
-	return script.Request{
+	request := script.Request{
 		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true,
 		Args: a.args(l.TokenTTL),
 	}
+	if a.Counts && !l.Polling {
+		request.Channel = l.channel
+		if a.Tells {
+			request.Args = append(request.Args, Taken)
+		}
+	}
+	return request
 }
 
 // keys are that of the lock, and that of its tokens if one is wanted.

@@ -53,6 +53,16 @@ func ReadRetry(r script.Reply) time.Duration {
 	return -1
 }
 
+// ReadListeners reads from a refusal how many listen for the lock's release at the node that
+// has answered; 0 if it does not say.
+func ReadListeners(r script.Reply) int {
+	n, err := r.Int(3)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
 // State is how a lock, a semaphore or a latch stands.
 type State struct {
 	TTL     time.Duration // 0: nobody holds it, or it is not there; -1: it does not expire

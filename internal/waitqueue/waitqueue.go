@@ -10,9 +10,10 @@ import (
 
 // Queues are all queues of one client. Use [New].
 type Queues struct {
-	// listen subscribes to a lock's channel until the returned function is
-	// called. It must call notify for every message and every subscription.
-	listen func(channel string, notify func()) (leave func())
+	// listen subscribes a queue to a lock's channel until the returned function is
+	// called. It must call Notify for every message and every subscription, and
+	// NotifyTaken in place of that for messages which say so.
+	listen func(channel string, q *Queue) (leave func())
 
 	waiters atomic.Int64 // in all queues; changed under mu
 
@@ -33,6 +34,7 @@ type Queue struct {
 	key         Key
 	waiters     list.List[*Waiter]
 	wake        chan struct{}
+	taken       chan struct{} // others have got the lock since wake
 	trySlot     chan struct{}
 	unsubscribe func() // ends the subscription; nil if there is none
 	retryAt     time.Time
@@ -40,6 +42,13 @@ type Queue struct {
 	holder      Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
 	notBefore   time.Time // others have their turn before the head asks
 	alone       bool      // nobody else has heard when the lock was given back here
+	crowd       Crowd     // who waits, here and elsewhere
+}
+
+// Crowd is what the last refusal has told of those who wait for a lock.
+type Crowd struct {
+	Size int           // 0: not known
+	Trip time.Duration // how long that try took
 }
 
 // Holder is who has a lock and may hand it over to the queue's first. Holders are compared.
@@ -77,7 +86,7 @@ var closed = func() chan struct{} {
 }()
 
 // New returns an empty set of queues.
-func New(listen func(channel string, notify func()) (leave func())) *Queues {
+func New(listen func(channel string, q *Queue) (leave func())) *Queues {
 	return &Queues{listen: listen, queues: map[Key]*Queue{}}
 }
 
@@ -90,7 +99,7 @@ func (qs *Queues) Join(key Key, taker any) (w *Waiter, ahead int) {
 	if q == nil {
 		q, qs.spare = qs.spare, nil
 		if q == nil {
-			q = &Queue{queues: qs, wake: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
+			q = &Queue{queues: qs, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
 		}
 		q.key = key
 		qs.queues[key] = q
@@ -161,13 +170,43 @@ func (w *Waiter) Given() bool {
 func (w *Waiter) Wake() <-chan struct{} { return w.queue.wake }
 
 // Notify wakes the queue's head.
-func (w *Waiter) Notify() { w.queue.notify() }
+func (w *Waiter) Notify() { w.queue.Notify() }
 
-func (q *Queue) notify() {
+// Notify wakes the queue's head.
+func (q *Queue) Notify() {
+	select {
+	case <-q.taken: // that was before
+	default:
+	}
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Taken receives when others have got the lock since the last wake-up.
+func (w *Waiter) Taken() <-chan struct{} { return w.queue.taken }
+
+// NotifyTaken tells the queue's head that others have got the lock.
+func (q *Queue) NotifyTaken() {
+	select {
+	case q.taken <- struct{}{}:
+	default:
+	}
+}
+
+// Crowd returns what SetCrowd has said last.
+func (w *Waiter) Crowd() Crowd {
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
+	return w.queue.crowd
+}
+
+// SetCrowd notes who waits.
+func (w *Waiter) SetCrowd(c Crowd) {
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
+	w.queue.crowd = c
 }
 
 // TrySlot takes the right to try, when sending on the channel succeeds. The one
@@ -189,7 +228,7 @@ func (w *Waiter) Listen() {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
 	if w.queue.unsubscribe == nil {
-		w.queue.unsubscribe = w.queue.queues.listen(w.queue.key.Channel, w.queue.notify)
+		w.queue.unsubscribe = w.queue.queues.listen(w.queue.key.Channel, w.queue)
 	}
 }
 
@@ -364,10 +403,12 @@ func (q *Queue) tidy() {
 		q.unsubscribe()
 		q.unsubscribe = nil
 	}
-	q.retryAt, q.notBefore, q.refusal, q.alone = time.Time{}, time.Time{}, nil, false
-	select {
-	case <-q.wake:
-	default:
+	q.retryAt, q.notBefore, q.refusal, q.alone, q.crowd = time.Time{}, time.Time{}, nil, false, Crowd{}
+	for _, c := range []chan struct{}{q.wake, q.taken} {
+		select {
+		case <-c:
+		default:
+		}
 	}
 	if len(q.trySlot) == 0 && q.queues.queues[q.key] == q {
 		delete(q.queues.queues, q.key)

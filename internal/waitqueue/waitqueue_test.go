@@ -14,9 +14,9 @@ type listening struct {
 
 func newLines() (*Queues, *listening) {
 	l := &listening{}
-	return New(func(_ string, notify func()) func() {
+	return New(func(_ string, q *Queue) func() {
 		l.begun++
-		l.notify = notify
+		l.notify = q.Notify
 		return func() { l.ended++ }
 	}), l
 }

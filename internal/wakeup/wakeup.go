@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // Hub shares one listener. Use [New].
@@ -15,13 +16,11 @@ type Hub struct {
 }
 
 // Party is told that something may have changed.
-type Party interface{ Notify() }
-
-// Func is a function as a [Party].
-type Func func()
-
-// Notify calls the function.
-func (f Func) Notify() { f() }
+type Party interface {
+	Notify()
+	// NotifyTaken says that what was released last is taken again.
+	NotifyTaken()
+}
 
 // Subscription is one party's interest in a channel.
 type Subscription struct {
@@ -89,7 +88,11 @@ func (h *Hub) deliver(e driver.Event) {
 	first := h.channels[e.Channel]
 	for s := first; s != nil; {
 		s.confirmed = s.confirmed || e.Kind == driver.Subscribed
-		s.party.Notify()
+		if e.Kind == driver.Message && e.Payload == protocol.Taken {
+			s.party.NotifyTaken()
+		} else {
+			s.party.Notify()
+		}
 		if s = s.next; s == first {
 			return
 		}

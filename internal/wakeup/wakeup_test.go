@@ -17,6 +17,12 @@ func (w *recorder) Subscribe(channel string)   { w.log = append(w.log, "+"+chann
 func (w *recorder) Unsubscribe(channel string) { w.log = append(w.log, "-"+channel) }
 func (w *recorder) Close()                     {}
 
+// Func is a function as a [Party].
+type Func func()
+
+func (f Func) Notify()    { f() }
+func (Func) NotifyTaken() {}
+
 func newHub() (*Hub, *recorder) {
 	w := &recorder{}
 	h := New(func(sink func(driver.Event)) driver.Listener { w.sink = sink; return w })

@@ -6,11 +6,14 @@
 -- ARGV[5]  owner
 -- ARGV[6]  the count before
 -- ARGV[7]  the count after: one more
+-- ARGV[2]  where those who wait listen, if they are to be counted; else empty
 -- ARGV[8]  how long KEYS[2] lives, ms; 0: for ever; if there is KEYS[2]
+-- behind   what to tell those who wait if it does, if anything
 --
 -- now                     it does
 -- {1, now, token}         it does, and a token is wanted
 -- {0, now, pttl, holder}  somebody else holds it
+-- {0, now, pttl, holder, pttl, n}  the same, and so many listen at this node
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- It goes from one state to another and adds nothing, so asking twice is asking
@@ -27,7 +30,12 @@ if not free or ARGV[6] ~= '0' then
     if holders[2] then
       return redis.error_reply(OTHER_KIND)
     end
-    return {0, at, redis.call('PTTL', KEYS[1]), holders[1]}
+    local pttl = redis.call('PTTL', KEYS[1])
+    if ARGV[2] == '' then
+      return {0, at, pttl, holders[1]}
+    end
+    local listen = redis.pcall('PUBSUB', ARGV[3] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[2])
+    return {0, at, pttl, holders[1], pttl, listen[2]}
   elseif count ~= ARGV[7] and count ~= ARGV[6] then
     return {-2, at, tonumber(count)}
   end
@@ -47,5 +55,8 @@ if free then
 else
   -- from common: raise
   raise(KEYS[1], lease)
+end
+if ARGV[KEYS[2] and 9 or 8] then
+  redis.pcall(ARGV[3], ARGV[2], ARGV[KEYS[2] and 9 or 8])
 end
 return token and {1, at, token} or at

@@ -1,0 +1,81 @@
+package holdfast
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
+)
+
+// This file keeps those who wait for a lock in many processes from asking all at once. Each
+// release wakes all of them, and one can have it. So where many listen, the woken wait for a
+// random while, and whoever gets the lock tells the others. What is not known, because Redis is
+// too old to say or the user may not ask, is taken for few.
+
+const (
+	// fewEnough is how many processes may ask at each release.
+	fewEnough = 16
+	// longestDraw is for how long a free lock may stand while somebody waits.
+	longestDraw = 200 * time.Millisecond
+	// triesASecond is how often all who only wait ask, together.
+	triesASecond = 100
+)
+
+// crowded reports whether those who wait must not ask all at once.
+func crowded(c waitqueue.Crowd) bool { return c.Size > fewEnough }
+
+// window is within which time the woken ask: so that some eight do before they can hear
+// that one of them has the lock.
+func window(c waitqueue.Crowd) time.Duration {
+	return min(time.Duration(c.Size)*c.Trip/8, longestDraw)
+}
+
+// draw waits for a random while after a wake-up, if many have been woken. It reports false if
+// others have got the lock meanwhile, or ctx has ended, or it was handed the lock.
+func (q *queued) draw(ctx context.Context) bool {
+	crowd := q.waiter.Crowd()
+	if !crowded(crowd) {
+		return true
+	}
+	timer := time.NewTimer(rand.N(window(crowd) + 1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-q.waiter.Taken():
+		q.waiter.RetryAt(time.Now().Add(patience(crowd, longestSleep)), nil)
+	case <-q.waiter.Handed():
+	case <-ctx.Done():
+		q.waiter.Notify() // the wake-up that brought us here
+	}
+	return false
+}
+
+// patience is for how long to sleep without a wake-up, of those who would sleep for so long
+// each if they were few: at random, so that they do not ask together.
+func patience(c waitqueue.Crowd, alone time.Duration) time.Duration {
+	if !crowded(c) {
+		return alone
+	}
+	together := max(alone, time.Duration(c.Size)*time.Second/triesASecond)
+	return together/2 + rand.N(together+1)
+}
+
+// noteCrowd learns from a refusal how many wait.
+func (q *queued) noteCrowd(res call.Result) {
+	if q.args.Counts {
+		q.waiter.SetCrowd(waitqueue.Crowd{Size: protocol.ReadListeners(res.Reply), Trip: time.Since(res.Sent)})
+	}
+}
+
+// counting has the next try of a mutex count those who wait, and tell them if there are many.
+// Of the other kinds several may be let in at once, or one after another in Redis' own order.
+func (q *queued) counting() {
+	if mutex, ok := q.kind.requests.(*protocol.Mutex); ok {
+		q.args.Counts, q.args.Tells = true, crowded(q.waiter.Crowd())
+		q.request = mutex.Acquire(q.args)
+	}
+}
