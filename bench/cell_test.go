@@ -50,6 +50,29 @@ func TestCellCounts(t *testing.T) {
 	}
 }
 
+// Of those who take turns, nobody goes in twice before another one has.
+func TestCellTakesTurns(t *testing.T) {
+	token := sync.OnceValue(func() chan struct{} { // in the bubble, or who waits for it is awake to fake time
+		free := make(chan struct{}, 1)
+		free <- struct{}{}
+		return free
+	})
+	lock := func(ctx context.Context, critical func()) error {
+		select {
+		case <-token():
+			critical()
+			token() <- struct{}{} // and would take it again at once
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	w := workload{goroutines: 2, shared: true, alternate: true, hold: 100 * time.Millisecond}
+	if f := fake(t, w, lock); f.Pairs < 90 || f.Most-f.Fewest > 1 || f.HandOvers != f.Completed-1 || f.remark() != "" {
+		t.Errorf("%+v: %s", f, f.remark())
+	}
+}
+
 // A lock that excludes nobody is found out.
 func TestCellSeesOverlap(t *testing.T) {
 	f := fake(t, crowd, func(ctx context.Context, critical func()) error {
