@@ -13,7 +13,8 @@ SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 LONGEST       := github.com/holdfast-go/holdfast/test
 # mod-check vets everything; nobody debugs these binaries. Both cost time with an empty cache.
-TEST          := $(GO) test -race -vet=off -ldflags=-w
+RACE          ?=
+TEST           = $(GO) test $(RACE) -vet=off -ldflags=-w
 
 .DEFAULT_GOAL := help
 
@@ -25,8 +26,12 @@ help: ## say what there is
 # the adapters are tested on the oldest one that they promise, too. The longest
 # package comes first, and the others beside it.
 .PHONY: test
-test: need-redis ## run all tests, with the race detector, on real servers
+test: need-redis ## run all tests, on real servers
 	@$(MAKE) --no-print-directory -j 2 test-newest test-oldest
+
+.PHONY: test-race
+test-race: export RACE := -race
+test-race: test ## the same, with the race detector
 
 .PHONY: test-newest
 test-newest: need-redis
@@ -136,6 +141,7 @@ demo: ## show what it does, without a Redis server
 	$(GO) run ./cmd/holdfast demo
 
 .PHONY: ci
+ci: export RACE := -race
 ci: fmt-check mod-check api-check lint test servers-short interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
