@@ -40,7 +40,7 @@ func (q *queued) draw(ctx context.Context) bool {
 	if !crowded(crowd) {
 		return true
 	}
-	timer := time.NewTimer(rand.N(window(crowd) + 1))
+	timer := time.NewTimer(upTo(window(crowd)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -61,7 +61,12 @@ func patience(c waitqueue.Crowd, alone time.Duration) time.Duration {
 		return alone
 	}
 	together := max(alone, time.Duration(c.Size)*time.Second/triesASecond)
-	return together/2 + rand.N(together+1)
+	return together/2 + upTo(together)
+}
+
+// upTo returns a random time of at most d.
+func upTo(d time.Duration) time.Duration {
+	return rand.N(d + 1) //nolint:gosec // nobody gains by guessing it
 }
 
 // noteCrowd learns from a refusal how many wait.

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -247,7 +246,7 @@ func (q *queued) refused(res call.Result) {
 	sleep := patience(crowd, longestSleep)
 	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire
 		if crowded(crowd) {
-			retry += rand.N(window(crowd) + 1) // it expires for all of them
+			retry += upTo(window(crowd)) // it expires for all of them
 		}
 		sleep = min(sleep, retry)
 	}
