@@ -72,7 +72,7 @@ func (s *ownerState) endChain() {
 	if s.chain.queue != nil {
 		s.chain.resume()
 	} else {
-		s.kind.sharing.CompareAndSwap(s.chain, nil)
+		s.kind.client.queues.Close(s.kind.queueFor(""), s.chain)
 	}
 	s.chain = nil
 }

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
@@ -18,9 +17,6 @@ type kind struct {
 	name   string
 	// requests builds the requests to acquire it and to release it.
 	requests protocol.Waitable
-	// sharing is what others may join, who hold it by the same lock object; nil if each has
-	// a hold of its own in Redis.
-	sharing *atomic.Pointer[chain]
 }
 
 // newKind returns a kind with what all have in common.

@@ -148,7 +148,7 @@ func WithTimeout(d time.Duration) ClientOption {
 // few from when Redis has granted it; then it is released, and other processes have their
 // turn. What passes on are holds of a [Mutex] that is neither fair nor [Fenced] nor [Polling], with one
 // lease, that are renewed, neither nested nor extended, and whose owner nobody has asked
-// for. Likewise the readers of an [RWMutex] value no longer share a hold, of which Redis is asked
+// for. Likewise the readers of this process no longer share a hold, of which Redis is asked
 // once a millisecond. Redisson has no counterpart.
 func WithoutHandOver() ClientOption {
 	return clientOption(func(c *config) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -55,7 +54,6 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	writer := newKind(c, name, writeTraits.with(config), write)
 	config.fenced = false
 	reader := newKind(c, name, readTraits.with(config), protocol.NewRead(name))
-	reader.sharing = new(atomic.Pointer[chain])
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
 
@@ -64,7 +62,7 @@ const reading, writing = "read", "write"
 
 var (
 	readTraits = &traits{
-		label: reading, class: reading, otherSide: writing, mode: reading, shared: true, recheckEvery: readRecheck,
+		label: reading, class: reading, otherSide: writing, mode: reading, shared: true, sharesHolds: true, recheckEvery: readRecheck,
 	}
 	writeTraits = &traits{label: writing, class: writing, otherSide: reading, mode: writing}
 )

@@ -14,7 +14,7 @@ import (
 // of as many processes.
 
 // shares reports whether the hold that is acquired may be shared.
-func (a *acquisition) shares() bool { return a.kind.sharing != nil && a.plain() }
+func (a *acquisition) shares() bool { return a.kind.sharesHolds && a.plain() }
 
 // share lets others join the hold, and those who wait here do so at once. s.mu is held.
 func (h *single) share(lease time.Duration) {
@@ -22,7 +22,7 @@ func (h *single) share(lease time.Duration) {
 	k := s.kind
 	h.shares = true
 	s.chain = &chain{state: s, until: h.since.Add(slice)}
-	k.sharing.Store(s.chain)
+	k.client.queues.Open(k.queueFor(""), s.chain)
 	k.client.queues.LetIn(k.queueFor(""), func(taker any) bool {
 		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
 		if a.config.lease != lease {
@@ -39,8 +39,8 @@ func (a *acquisition) join() bool {
 	if !a.shares() {
 		return false
 	}
-	open := a.kind.sharing.Load()
-	if open == nil {
+	open, ok := a.client.queues.Opened(a.kind.queueFor("")).(*chain)
+	if !ok {
 		return false
 	}
 	s := open.state

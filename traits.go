@@ -38,6 +38,8 @@ type traits struct {
 	plain bool
 	// handsOver says that one hold may pass to the next inside the process.
 	handsOver bool
+	// sharesHolds says that several owners of this process may have one hold in Redis.
+	sharesHolds bool
 	// permitIDs are those of the permits that are held; nil if the kind has none.
 	permitIDs func() []string
 	// refusal is the error for a reply that says no; nil makes a [*LockedError].

@@ -16,6 +16,7 @@ type Queues struct {
 	listen func(channel string, q *Queue) (leave func())
 
 	waiters atomic.Int64 // in all queues; changed under mu
+	opened  atomic.Int64 // how many queues have something open; changed under mu
 
 	mu     sync.Mutex
 	queues map[Key]*Queue
@@ -41,6 +42,7 @@ type Queue struct {
 	refusal     error
 	holder      Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
 	notBefore   time.Time // others have their turn before the head asks
+	open        any       // what newcomers may join in place of waiting; nil: nothing
 	alone       bool      // nobody else has heard when the lock was given back here
 	crowd       Crowd     // who waits, here and elsewhere
 }
@@ -95,15 +97,7 @@ func New(listen func(channel string, q *Queue) (leave func())) *Queues {
 func (qs *Queues) Join(key Key, taker any) (w *Waiter, ahead int) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	q := qs.queues[key]
-	if q == nil {
-		q, qs.spare = qs.spare, nil
-		if q == nil {
-			q = &Queue{queues: qs, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
-		}
-		q.key = key
-		qs.queues[key] = q
-	}
+	q := qs.queue(key)
 	w = &Waiter{taker: taker, queue: q, head: closed}
 	w.node.Value = w
 	q.waiters.InsertAfter(&w.node, q.waiters.Last())
@@ -114,6 +108,55 @@ func (qs *Queues) Join(key Key, taker any) (w *Waiter, ahead int) {
 		w.head = make(chan struct{})
 	}
 	return w, q.waiters.Len() - 1
+}
+
+// queue returns the queue with a key, and makes it if need be. qs.mu is held.
+func (qs *Queues) queue(key Key) *Queue {
+	q := qs.queues[key]
+	if q == nil {
+		q, qs.spare = qs.spare, nil
+		if q == nil {
+			q = &Queue{queues: qs, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
+		}
+		q.key = key
+		qs.queues[key] = q
+	}
+	return q
+}
+
+// Open notes what newcomers may join who want the lock with the given key.
+func (qs *Queues) Open(key Key, what any) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queue(key)
+	if q.open == nil {
+		qs.opened.Add(1)
+	}
+	q.open = what
+}
+
+// Opened returns what Open has noted; nil if nothing is open.
+func (qs *Queues) Opened(key Key) any {
+	if qs.opened.Load() == 0 {
+		return nil
+	}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q := qs.queues[key]; q != nil {
+		return q.open
+	}
+	return nil
+}
+
+// Close ends what Open has noted, unless something else is open by now.
+func (qs *Queues) Close(key Key, what any) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q := qs.queues[key]; q != nil && q.open == what {
+		qs.opened.Add(-1)
+		q.open = nil
+		q.tidy()
+	}
 }
 
 // TryFirst takes the try slot for a waiter at the head, if nobody has tried yet; the one
@@ -138,7 +181,8 @@ func (w *Waiter) TryFirst() bool {
 func (qs *Queues) HasWaiters(key Key) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	return qs.queues[key] != nil
+	q := qs.queues[key]
+	return q != nil && (q.waiters.Len() > 0 || len(q.trySlot) > 0)
 }
 
 // Head is closed when the waiter is to ask: all who came before have left, and no holder
@@ -410,7 +454,7 @@ func (q *Queue) tidy() {
 		default:
 		}
 	}
-	if len(q.trySlot) == 0 && q.queues.queues[q.key] == q {
+	if q.open == nil && len(q.trySlot) == 0 && q.queues.queues[q.key] == q {
 		delete(q.queues.queues, q.key)
 		q.queues.spare = q
 	}
