@@ -76,11 +76,16 @@ func (q *queued) noteCrowd(res call.Result) {
 	}
 }
 
-// counting has the next try of a mutex count those who wait, and tell them if there are many.
-// Of the other kinds several may be let in at once, or one after another in Redis' own order.
-func (q *queued) counting() {
-	if mutex, ok := q.kind.requests.(*protocol.Mutex); ok {
+// prepare makes the request of the next try. That of a mutex counts those who wait, and tells
+// them if there are many. Of the other kinds several may be let in at once, or one after another
+// in Redis' own order, and a request may have an id, so it stays what it is.
+func (q *queued) prepare() {
+	mutex, ok := q.kind.requests.(*protocol.Mutex)
+	switch {
+	case ok:
 		q.args.Counts, q.args.Tells = true, crowded(q.waiter.Crowd())
 		q.request = mutex.Acquire(q.args)
+	case q.request.IsZero():
+		q.request = q.kind.requests.Acquire(q.args)
 	}
 }

@@ -51,7 +51,7 @@ type queued struct {
 
 	waiter   *waitqueue.Waiter
 	args     protocol.Acquire
-	request  script.Request
+	request  script.Request // made of args when it is sent first
 	refusals int         // how often it was refused
 	away     time.Time   // since when Redis has not answered; zero if it did
 	result   call.Result // of the last try
@@ -69,12 +69,13 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
 	defer waiter.Leave()
-	q := &queued{acquisition: a, args: args, request: a.kind.requests.Acquire(args), waiter: waiter}
+	q := &queued{acquisition: a, args: args, waiter: waiter}
 	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
 		a.tellWaiting(ahead)
 	}
 	if waiter.TryFirst() { // nobody has asked, or waits: the lock may well be free
 		a.asked = true
+		q.request = a.kind.requests.Acquire(args)
 		if !q.learn(a.caller, a.askBriefly(q.request)) {
 			return q.result
 		}
@@ -185,7 +186,7 @@ func (q *queued) letOthersTry(ctx context.Context) bool {
 // try asks once. What comes of it is known though ctx ends.
 func (q *queued) try(ctx context.Context) (again bool) {
 	q.asked = true
-	q.counting()
+	q.prepare()
 	q.expect()
 	res := q.client.calls.Do(ctx, q.request)
 	q.answered(res)
