@@ -70,10 +70,11 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
 	defer waiter.Leave()
 	q := &queued{acquisition: a, args: args, waiter: waiter}
-	if ahead > 0 || len(a.unknown) > 0 || a.refusedOnce {
+	first := waiter.TryFirst() // nobody has asked, or waits: the lock may well be free
+	if !first || len(a.unknown) > 0 || a.refusedOnce {
 		a.tellWaiting(ahead)
 	}
-	if waiter.TryFirst() { // nobody has asked, or waits: the lock may well be free
+	if first {
 		a.asked = true
 		q.request = a.kind.requests.Acquire(args)
 		if !q.learn(a.caller, a.askBriefly(q.request)) {

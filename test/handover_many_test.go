@@ -75,10 +75,17 @@ func passOn(t *testing.T, ctx context.Context, l *holdfast.Mutex, inside *atomic
 			t.Errorf("two holds are inside, until %v and %v", other.Deadline(), h.Deadline())
 			return
 		}
-		if rand.N(1000) == 0 {
+		work := time.Duration(0)
+		switch n := rand.N(50_000); {
+		case n == 0:
+			work = 2 * time.Second // two leases: it is renewed, or lost
+		case n < 50:
+			work = rand.N(3 * time.Millisecond)
+		}
+		if work > 0 {
 			select {
 			case <-h.Context().Done():
-			case <-time.After(rand.N(3 * time.Millisecond)):
+			case <-time.After(work):
 			}
 		}
 		inside.CompareAndSwap(h, nil)

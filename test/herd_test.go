@@ -1,0 +1,101 @@
+package test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// Of many processes that wait, a few ask at each release, and the lock does not stand free for
+// long. Those who only wait ask a hundred times a second at most, all together.
+func TestHerd(t *testing.T) {
+	const processes = 60
+	fake(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		acquires, holds := 0, 0
+		var free, longest time.Duration
+		var freeSince time.Time
+		ctx, cancel := context.WithCancel(background)
+		var all sync.WaitGroup
+		for range processes {
+			c, d := w.client()
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				if call.Script.SHA() == mutexKind.scripts.Acquire.SHA() {
+					acquires++
+				}
+				return memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond}
+			})
+			all.Go(func() {
+				for ctx.Err() == nil {
+					h, err := c.NewMutex("x").Lock(ctx)
+					if err != nil {
+						continue
+					}
+					mu.Lock()
+					if !freeSince.IsZero() {
+						free, longest = free+time.Since(freeSince), max(longest, time.Since(freeSince))
+					}
+					holds++
+					mu.Unlock()
+					time.Sleep(20 * time.Millisecond)
+					mu.Lock()
+					freeSince = time.Now()
+					mu.Unlock()
+					unlock(t, h)
+				}
+			})
+		}
+		time.Sleep(5 * time.Second) // all have been refused, and know how many they are
+		mu.Lock()
+		acquires, holds, free, longest = 0, 0, 0, 0
+		mu.Unlock()
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		t.Logf("%d hand-overs, %d tries each, after %v, at longest %v", holds, acquires/holds, free/time.Duration(holds), longest)
+		if acquires > 20*holds || free > time.Duration(holds)*10*time.Millisecond || longest > 250*time.Millisecond {
+			t.Error("too many ask, or too late")
+		}
+		mu.Unlock()
+		cancel()
+		all.Wait()
+
+		// One holds it for long: the others hardly ask.
+		holder, _ := w.client()
+		h := must(t)(holder.NewMutex("x").Lock(background))
+		ctx, cancel = context.WithCancel(background)
+		var waiters sync.WaitGroup
+		for range processes {
+			c, d := w.client()
+			d.SetFaults(func(driver.Call) memdriver.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				acquires++
+				return memdriver.Fault{}
+			})
+			waiters.Go(func() {
+				if h, err := c.NewMutex("x").Lock(ctx); err == nil {
+					unlock(t, h)
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		acquires = 0
+		mu.Unlock()
+		time.Sleep(20 * time.Second)
+		mu.Lock()
+		if t.Logf("%d tries a second of those who only wait", acquires/20); acquires > 100*20 {
+			t.Error("too many")
+		}
+		mu.Unlock()
+		cancel()
+		waiters.Wait()
+		unlock(t, h)
+	})
+}
