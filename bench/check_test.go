@@ -126,7 +126,7 @@ func TestGoalsExist(t *testing.T) {
 			t.Errorf("%v: %v, %v", g, ours, than)
 		}
 	}
-	if got := checked(); len(got) != 3 {
+	if got := checked(); len(got) != 4 {
 		t.Errorf("%d workloads are checked", len(got))
 	}
 }
