@@ -224,3 +224,19 @@ func TestSharedAndClosed(t *testing.T) {
 		}
 	})
 }
+
+// The last who shares gives its count back at once, though another hold is nested in it.
+func TestNestedOutlivesShared(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a, b := must(t)(x.RLock(background)), must(t)(x.RLock(background))
+		inner := must(t)(x.RLock(a.Context()))
+		unlock(t, a)
+		unlock(t, b)
+		if state, err := x.Inspect(background); err != nil || state.Count(inner.Owner()) != 1 {
+			t.Errorf("%+v, %v", state, err)
+		}
+		unlock(t, inner)
+	})
+}
