@@ -85,7 +85,9 @@ func (p *passing) run() {
 			c.mu.Unlock()
 		}
 		if s.uses['f'] && rng.IntN(3) == 0 {
+			s.mu.Lock()
 			s.forced["a"], s.forced["{b}:c"] = time.Time{}, time.Time{} // so that losses are expected
+			s.mu.Unlock()
 			_, _ = s.all[0].NewMutex(s.names[0]).ForceUnlock(background)
 		}
 	}

@@ -1,0 +1,242 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// meanwhile is a context that does something once, when it is first asked whether it has ended:
+// after a Lock under it has found whose it is.
+type meanwhile struct {
+	context.Context
+
+	f func()
+}
+
+func (m *meanwhile) Err() error {
+	if f := m.f; f != nil {
+		m.f = nil
+		f()
+	}
+	return m.Context.Err()
+}
+
+// slow delays the requests of one script, and counts those of the others.
+func slow(d *memdriver.Driver, script string, by time.Duration) (others func() int) {
+	n := make(chan int, 1)
+	n <- 0
+	d.SetFaults(func(call driver.Call) memdriver.Fault {
+		if call.Script.Name() == script {
+			return memdriver.Fault{DelayRequest: by}
+		}
+		n <- <-n + 1
+		return memdriver.Fault{}
+	})
+	return func() int {
+		sum := <-n
+		n <- sum
+		return sum
+	}
+}
+
+// A nested Lock that has found its hold, and comes after that was handed over, is nested in nothing.
+func TestHandedOverUnderNestedLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		next := waiting(t, x, background)
+		ctx := &meanwhile{context.WithoutCancel(a.Context()), func() { unlock(t, a) }}
+		if h, err := x.TryLock(ctx); !errors.Is(err, holdfast.ErrLocked) {
+			t.Errorf("nested in what was handed over: %v, %v", h, err)
+		}
+		b := <-next
+		w.wantCount("x", b.Owner(), 1)
+		unlock(t, b)
+	})
+}
+
+// While a waiter's own try is under way nothing is handed over to it: the try could be granted, too.
+func TestNotHandedOverDuringTry(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		a := must(t)(x.TryLock(background))
+		released := slow(d, "acquire", 500*time.Microsecond)
+		next := waiting(t, x, background)
+		unlock(t, a)
+		if released() == 0 {
+			t.Error("it was handed over to one whose try is under way")
+		}
+		d.SetFaults(nil)
+		unlock(t, <-next)
+		time.Sleep(time.Second)
+		unlock(t, must(t)(x.TryLock(background)))
+	})
+}
+
+// While a nested Lock is under way nothing is handed over: it would be nested in the next one's hold.
+func TestNotHandedOverDuringNestedLock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		next := waiting(t, x, background)
+		slow(d, "acquire", 500*time.Microsecond)
+		nested := waiting(t, x, context.WithoutCancel(a.Context()))
+		go unlock(t, a)
+		synctest.Wait()
+		select {
+		case <-next:
+			t.Fatal("it was handed over")
+		default:
+		}
+		d.SetFaults(nil)
+		unlock(t, <-nested)
+		unlock(t, <-next)
+	})
+}
+
+// One who waits with a lease of its own is not let in by another reader, and one who comes does not join.
+func TestReadersOfOtherLeasesDoNotShare(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		writer := must(t)(x.Lock(background))
+		first := waiting(t, x.RLocker(), background)
+		longer := waiting(t, x.RLocker(), background, holdfast.RenewedLease(time.Minute))
+		unlock(t, writer)
+		a, b := <-first, <-longer
+		late := must(t)(x.TryRLock(background, holdfast.RenewedLease(2*time.Minute)))
+		if time.Until(b.Deadline()) < 55*time.Second || time.Until(late.Deadline()) < 110*time.Second {
+			t.Errorf("to be trusted for %v and %v", time.Until(b.Deadline()), time.Until(late.Deadline()))
+		}
+		if a.Owner() == b.Owner() || b.Owner() == late.Owner() {
+			t.Error("they share")
+		}
+		unlock(t, a)
+		unlock(t, b)
+		unlock(t, late)
+	})
+}
+
+// A hold that is shared, and in which another is nested, is not joined any more; all is given back once.
+func TestNestedIsNotShared(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a, b := must(t)(x.RLock(background)), must(t)(x.RLock(background))
+		inner := must(t)(x.RLock(a.Context()))
+		late := must(t)(x.TryRLock(background))
+		if late.Owner() == b.Owner() {
+			t.Error("one has joined what is nested")
+		}
+		unlock(t, inner)
+		later := must(t)(x.TryRLock(background))
+		if later.Owner() == b.Owner() {
+			t.Error("one has joined what was nested")
+		}
+		for _, h := range []*holdfast.Hold{a, late, later} {
+			unlock(t, h)
+		}
+		if h, err := x.TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatal(h, err)
+		}
+		unlock(t, b)
+		unlock(t, must(t)(x.TryLock(background)))
+	})
+}
+
+// What is detached is joined by nobody while its holder waits for the others to leave.
+func TestDetachedIsNotShared(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a, b := must(t)(x.RLock(background)), must(t)(x.RLock(background))
+		detached := make(chan holdfast.Owner, 1)
+		go func() {
+			owner, err := a.Detach()
+			if err != nil {
+				t.Error(err)
+			}
+			detached <- owner
+		}()
+		synctest.Wait()
+		late := must(t)(x.TryRLock(background))
+		unlock(t, b)
+		owner := <-detached
+		if late.Owner() == owner {
+			t.Error("one has joined what is being detached")
+		}
+		unlock(t, late)
+		unlock(t, must(t)(x.RLocker().Adopt(background, owner)))
+	})
+}
+
+// While the client shuts down nobody joins, and nothing is handed over.
+func TestShutdownEndsSharing(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		rw, x := c.NewRWMutex("rw"), c.NewMutex("x")
+		r, a := must(t)(rw.RLock(background)), must(t)(x.Lock(background))
+		next := waiting(t, x, background)
+		down := make(chan error, 1)
+		go func() { down <- c.Shutdown(background) }()
+		synctest.Wait()
+		if h, err := rw.TryRLock(background); !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("a reader while the client shuts down: %v, %v", h, err)
+		}
+		unlock(t, a)
+		if h := <-next; h != nil {
+			t.Error("a waiter has got it while the client shuts down")
+		}
+		unlock(t, r)
+		if err := <-down; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// All who share are given back once when the client closes, or they are lost: nothing stays, in
+// Redis or here.
+func TestSharedAndClosed(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		var holds []*holdfast.Hold
+		for range 3 {
+			holds = append(holds, must(t)(x.RLock(background)))
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.wantReply("", "KEYS", "*")
+		for _, h := range holds {
+			wantError(t, h.Unlock(), holdfast.ErrClosed)
+			wantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
+		}
+	})
+}
+
+// The last who shares gives its count back at once, though another hold is nested in it.
+func TestNestedOutlivesShared(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a, b := must(t)(x.RLock(background)), must(t)(x.RLock(background))
+		inner := must(t)(x.RLock(a.Context()))
+		unlock(t, a)
+		unlock(t, b)
+		if state, err := x.Inspect(background); err != nil || state.Count(inner.Owner()) != 1 {
+			t.Errorf("%+v, %v", state, err)
+		}
+		unlock(t, inner)
+	})
+}
