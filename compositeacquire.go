@@ -53,12 +53,16 @@ func newCompositeAcquire(ctx context.Context, name, kind string, kinds []*kind, 
 // or a new one, one for all parts of a client.
 func (a *compositeAcquire) own(kinds []*kind) error {
 	fresh := map[*Client]Owner{}
+	a.owners = nil
 	for _, k := range kinds {
 		owner, ok := fresh[k.client]
 		if _, has := ownerIn(a.caller, k); has || !ok {
 			found, err := ownerFor(a.caller, k)
 			if err != nil {
 				return err
+			}
+			if found.handedOver() {
+				return a.own(kinds)
 			}
 			owner = found.owner
 			if found.fresh {

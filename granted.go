@@ -19,8 +19,9 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s.mu.Lock()
 	if err := a.untrusted(res, deadline, now); err != nil {
 		s.count = max(s.count, ch.to)
-		s.beginChain(a.queue, 0)
-		s.endChain()
+		if a.queue != nil {
+			a.queue.Resume(s, 0)
+		}
 		s.mu.Unlock()
 		s.reconcile(cleanup{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
 		return nil, err
@@ -32,9 +33,10 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	h := a.newHold(s)
 	s.holds = append(s.holds, h)
 	s.altered = len(s.holds) > 1
-	s.beginChain(a.queue, h.since)
-	if len(s.holds) == 1 && a.shares() {
-		h.share(a.config.lease)
+	if a.shares() {
+		h.share(a.queue, a.config.lease)
+	} else {
+		s.beginChain(a.queue, h.since)
 	}
 	if s.entry == nil {
 		a.watch(h, res.Sent)

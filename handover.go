@@ -69,38 +69,45 @@ func (s *ownerState) endChain() {
 	if s.chain == nil {
 		return
 	}
-	if s.chain.queue != nil {
-		s.chain.resume()
-	} else {
-		s.kind.client.queues.Close(s.kind.queueFor(""), s.chain)
-	}
+	s.chain.end(0)
 	s.chain = nil
 }
 
-// resume has the queue ask again.
-func (ch *chain) resume() { ch.queue.Resume(ch.state, ch.after) }
+// end has those ask who wait for the chain to end: after a while, if others are to have their
+// turn before.
+func (ch *chain) end(after time.Duration) {
+	if ch.queue != nil {
+		ch.queue.Resume(ch.state, after)
+		return
+	}
+	k := ch.state.kind
+	k.client.queues.Close(k.queueFor(""), ch, after)
+}
 
-// resumeWhenReleased has the queue ask again when the returned function is called; or before,
-// if Redis does not answer the release soon: it may have done it all the same.
-func (ch *chain) resumeWhenReleased() (released func()) {
-	timer := time.AfterFunc(longestSilence, func() { ch.queue.Resume(ch.state, 0) })
+// endWhenReleased ends the chain when the returned function is called; or before, if Redis
+// does not answer the release soon: it may have done it all the same.
+func (ch *chain) endWhenReleased() (released func()) {
+	if ch.queue == nil && ch.state.kind.client.queues.Idle() {
+		return func() { ch.end(ch.after) } // mostly nobody waits for readers
+	}
+	timer := time.AfterFunc(longestSilence, func() { ch.end(0) })
 	return func() {
 		timer.Stop()
-		ch.resume()
+		ch.end(ch.after)
 	}
 }
 
-// released notes how many have heard of the release that ends a chain. On a cluster that is not
-// known for certain: subscribers are on any of its nodes, unless pub/sub is sharded.
+// released notes how many have heard of the release that ends a chain, if it says so. On a cluster
+// that is not known for certain: subscribers are on any of its nodes, unless pub/sub is sharded.
 func (ch *chain) released(res call.Result) {
-	if ch == nil {
+	if ch == nil || res.Err != nil {
 		return
 	}
 	heard, err := res.Reply.Int(0)
-	if res.Err != nil || err != nil {
-		return
+	if ch.queue != nil && err == nil {
+		ch.queue.Heard(heard)
 	}
-	if ch.queue.Heard(heard); heard > 1 {
+	if ch.queue == nil || heard > 1 {
 		ch.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
 	}
 }

@@ -71,7 +71,7 @@ func (h *Hold) Name() string { return h.held.identity().name }
 // in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
 //
 // While an owner is known to the library alone, its lock may pass on inside the process:
-// whoever asks gives up that (see [WithoutHandOver]). After an Unlock that has handed the lock over,
+// whoever asks gives up that (see [WithoutHandOver]). Readers of one process who share a hold have one owner. After an Unlock that has handed the lock over,
 // the hold has no owner any more, and this returns the zero Owner.
 func (h *Hold) Owner() Owner { return h.held.ownerAsked() }
 

@@ -29,7 +29,8 @@ func (l *lock) Name() string { return l.kind.name }
 //   - [ErrLocked], as a [*LockedError], if Wait ran out and another holds it;
 //   - [*BackendError] if Redis did not answer, or refused; [ErrOtherKind] besides
 //     if the name is another kind of object;
-//   - [ErrLost] if the hold that this one was to be nested in is gone;
+//   - [ErrLost] if the hold that this one was to be nested in is gone, or the lock was lost, or
+//     taken by force, in the moment in which it was granted or handed over;
 //   - [ErrReentrant] if the owner holds the lock and it is [NonReentrant], or reads
 //     and would write;
 //   - [ErrNotReplicated] if [WithReplicaAck] asks for more; it is given back;

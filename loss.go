@@ -101,6 +101,9 @@ func (s *ownerState) listen(entry *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	channel := cmp.Or(s.kind.holderChannel, s.kind.requests.Channel(s.owner.String()))
+	if s.entry == entry {
+		s.endChain() // those who wait here look after the lock again, as those of other processes do
+	}
 	if s.entry == entry && s.subscription == nil && channel != "" {
 		s.subscription = s.kind.client.hub.Join(channel, doubted{entry})
 	}

@@ -108,19 +108,26 @@ func withoutOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &ownerScope{none: true})
 }
 
+// handedOver asks for the owner, so that the hold which has it does not pass on any more, and
+// reports whether it has done so before.
+func (c claim) handedOver() bool {
+	if c.hold == nil {
+		return false
+	}
+	one, ok := c.hold.held.(*single)
+	return ok && one.ownerAsked().IsZero()
+}
+
 // OwnerFrom returns the owner that Lock of l under ctx would belong to, and whether
 // there is one: that of the hold of l whose context ctx is, or what [WithOwner] set.
 // Otherwise Lock makes a new one.
 func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
 	if k := singleKind(l); k != nil {
 		found, ok := ownerIn(ctx, k)
-		if found.hold == nil {
-			return found.owner, ok
+		if found.handedOver() {
+			return OwnerFrom(ctx, l)
 		}
-		if owner := found.hold.Owner(); !owner.IsZero() {
-			return owner, ok
-		}
-		return OwnerFrom(ctx, l) // the hold has ended since
+		return found.owner, ok
 	}
 	return scopeIn(ctx).get()
 }

@@ -117,15 +117,8 @@ func (s *ownerState) claimed(by claim) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.secret = s.secret || by.fresh && s.kind.handsOver
+	s.secret = s.secret || by.fresh && (s.kind.handsOver || s.kind.sharesHolds)
 	return !s.secret || by.fresh
-}
-
-// alter notes that the key may live for longer or shorter than its acquire has said.
-func (s *ownerState) alter() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.altered = true
 }
 
 // takeChangeSem waits for the right to ask Redis for a change. It returns the

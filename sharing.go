@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 // This file lets the readers of one process share what Redis has granted once: one count of
@@ -16,14 +17,22 @@ import (
 // shares reports whether the hold that is acquired may be shared.
 func (a *acquisition) shares() bool { return a.kind.sharesHolds && a.plain() }
 
-// share lets others join the hold, and those who wait here do so at once. s.mu is held.
-func (h *single) share(lease time.Duration) {
+// longestClosed is for how long those who come too late to join wait for the last member to
+// leave. So there is a gap in which a writer has its turn, unless somebody reads for long.
+const longestClosed = 2 * time.Millisecond
+
+// share lets others join the hold, and those who wait in the queue do so at once. s.mu is held.
+func (h *single) share(queue *waitqueue.Queue, lease time.Duration) {
 	s := h.owned
 	k := s.kind
 	h.shares = true
 	s.chain = &chain{state: s, until: h.since.Add(slice)}
-	k.client.queues.Open(k.queueFor(""), s.chain)
-	k.client.queues.LetIn(k.queueFor(""), func(taker any) bool {
+	queues := k.client.queues
+	queues.Open(k.queueFor(""), s.chain)
+	if queue == nil {
+		return
+	}
+	queues.LetIn(k.queueFor(""), func(taker any) bool {
 		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
 		if a.config.lease != lease {
 			return false
@@ -31,6 +40,7 @@ func (h *single) share(lease time.Duration) {
 		a.joined(s)
 		return true
 	})
+	queue.Resume(s, 0)
 }
 
 // join lets the acquire join others of this process that hold the lock. It reports false if
@@ -48,7 +58,7 @@ func (a *acquisition) join() bool {
 	defer s.mu.Unlock()
 	now := mono.Now()
 	switch {
-	case s.chain != open, s.lost != nil, s.altered, s.count != 1, s.entry == nil, now > open.until:
+	case s.chain != open, s.lost != nil, s.altered, !s.secret, s.count != 1, s.entry == nil, now > open.until:
 		return false
 	case s.holds[0].lease != a.config.lease, a.client.draining.Err() != nil, !s.lastsFor(a.config.lease, now):
 		return false
@@ -82,11 +92,15 @@ func (h *single) leaveShared() bool {
 }
 
 // awaitAlone lets nobody join any more, and waits until nobody else shares the hold's count.
-// It reports false if ctx ends first.
+// It reports false if ctx ends first, and true if the hold is no more.
 func (h *single) awaitAlone(ctx context.Context) bool {
 	s := h.owned
 	for pause := time.Millisecond; h.shares; pause = min(2*pause, 20*time.Millisecond) {
 		s.mu.Lock()
+		if h.state() != nil {
+			s.mu.Unlock()
+			return true
+		}
 		s.altered = true
 		others := 0
 		for _, one := range s.holds {

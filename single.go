@@ -86,6 +86,7 @@ func (h *single) extendable(d time.Duration) (*entry, error) {
 	if !s.until.IsZero() && mono.Now().Add(d) > s.until {
 		return nil, h.client().beyondMaxHold(s.kind.name)
 	}
+	s.altered = true // the key may live for longer than the next one believes
 	return s.entry, nil
 }
 
@@ -94,7 +95,6 @@ func (h *single) extendable(d time.Duration) (*entry, error) {
 func (h *single) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	s := h.owned
 	c := h.client()
-	s.alter()
 	s.expect(d)
 	res, err := invoke(ctx, s.kind, "renew", s.kind.lock().Renew(s.owner.String(), s.counts(), d))
 	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
@@ -121,7 +121,7 @@ func (h *single) renew(ctx context.Context, entry *entry, d time.Duration) error
 func (h *single) fixLease(ctx context.Context, lease time.Duration) error {
 	s := h.owned
 	s.mu.Lock()
-	h.fixed = true
+	h.fixed, s.altered = true, true
 	if s.entry != nil {
 		s.setRenewal()
 	}
@@ -164,7 +164,7 @@ func (h *single) unlock() error {
 		defer s.unref()
 	}
 	if left.chain != nil {
-		defer left.chain.resumeWhenReleased()()
+		defer left.chain.endWhenReleased()()
 	}
 	if left.lost != nil {
 		if left.counted {
@@ -206,7 +206,7 @@ func (h *single) leave() (left departure, err error) {
 		return departure{lost: h.lost}, nil
 	}
 	left.counted = s.needed() < needed
-	if len(s.holds) == 0 && s.chain != nil && s.chain.queue != nil {
+	if len(s.holds) == 0 && s.chain != nil {
 		left.chain, s.chain = s.chain, nil // until it is released: before that there is no use in asking
 	}
 	switch {
@@ -237,6 +237,9 @@ func (h *single) detach() (Owner, error) {
 		return Owner{}, h.alive()
 	}
 	defer c.tasks.End()
+	if err := h.alive(); err != nil {
+		return Owner{}, err
+	}
 	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
 	if err := s.takeChangeSem(ctx); err != nil {

@@ -52,9 +52,9 @@ type queued struct {
 	waiter   *waitqueue.Waiter
 	args     protocol.Acquire
 	request  script.Request // made of args when it is sent first
-	refusals int         // how often it was refused
-	away     time.Time   // since when Redis has not answered; zero if it did
-	result   call.Result // of the last try
+	refusals int            // how often it was refused
+	away     time.Time      // since when Redis has not answered; zero if it did
+	result   call.Result    // of the last try
 }
 
 // waitInQueue waits behind those of this process who came before, and then asks
@@ -97,13 +97,25 @@ func (q *queued) awaitTurn() bool {
 	if q.config.wait > 0 { // else the context that bounds the call is not needed yet
 		caller, closing = q.bound().Done(), nil
 	}
-	select {
-	case <-q.waiter.Head():
-		return true
-	case <-q.waiter.Handed():
-		return false
-	case <-caller:
-	case <-closing:
+	var tired <-chan time.Time
+	if q.shares() {
+		timer := time.NewTimer(longestClosed)
+		defer timer.Stop()
+		tired = timer.C
+	}
+	for waiting := true; waiting; {
+		select {
+		case <-q.waiter.Head():
+			return true
+		case <-q.waiter.Handed():
+			return false
+		case <-tired:
+			q.waiter.AskAll()
+		case <-caller:
+			waiting = false
+		case <-closing:
+			waiting = false
+		}
 	}
 	_, q.last = q.waiter.Retry()
 	<-q.bound().Done()
@@ -201,7 +213,7 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	if res.Err == nil && !res.Has(script.Refused) {
 		q.waiter.RetryAt(time.Now().Add(q.afterMe()), nil)
 	}
-	if res.Has(script.Done) && q.handsOver() {
+	if res.Has(script.Done) && (q.handsOver() || q.shares()) {
 		q.queue = q.waiter.LeaveHolding(q.state) // while nothing can be handed over to it
 	}
 	q.freeSlot(res)

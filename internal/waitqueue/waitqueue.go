@@ -102,7 +102,7 @@ func (qs *Queues) Join(key Key, taker any) (w *Waiter, ahead int) {
 	w.node.Value = w
 	q.waiters.InsertAfter(&w.node, q.waiters.Last())
 	qs.waiters.Add(1)
-	if q.holder == nil && q.waiters.Len() == 1 {
+	if q.holder == nil && q.open == nil && q.waiters.Len() == 1 {
 		w.state = atHead
 	} else {
 		w.head = make(chan struct{})
@@ -124,7 +124,8 @@ func (qs *Queues) queue(key Key) *Queue {
 	return q
 }
 
-// Open notes what newcomers may join who want the lock with the given key.
+// Open notes what newcomers may join who want the lock with the given key. Nobody asks for it
+// until Close, or [Waiter.AskAll].
 func (qs *Queues) Open(key Key, what any) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -148,14 +149,39 @@ func (qs *Queues) Opened(key Key) any {
 	return nil
 }
 
-// Close ends what Open has noted, unless something else is open by now.
-func (qs *Queues) Close(key Key, what any) {
+// Close ends what Open has noted, unless something else is open by now, and has the queue's
+// first ask: after a while, if others are to have their turn before.
+func (qs *Queues) Close(key Key, what any, after time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if q := qs.queues[key]; q != nil && q.open == what {
-		qs.opened.Add(-1)
-		q.open = nil
-		q.tidy()
+		q.close(after)
+	}
+}
+
+// AskAll has the queue's first ask, though what is open has not ended.
+func (w *Waiter) AskAll() {
+	w.queue.queues.mu.Lock()
+	defer w.queue.queues.mu.Unlock()
+	if !w.gone() && w.queue.open != nil {
+		w.queue.close(0)
+	}
+}
+
+// close ends what is open. qs.mu is held.
+func (q *Queue) close(after time.Duration) {
+	q.queues.opened.Add(-1)
+	q.open = nil
+	q.wait(after)
+	q.promote()
+	q.tidy()
+}
+
+// wait lets others have their turn before the head asks. qs.mu is held.
+func (q *Queue) wait(d time.Duration) {
+	q.notBefore = time.Time{}
+	if d > 0 {
+		q.notBefore = time.Now().Add(d)
 	}
 }
 
@@ -250,8 +276,14 @@ func (w *Waiter) Crowd() Crowd {
 func (w *Waiter) SetCrowd(c Crowd) {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
-	w.queue.crowd = c
+	if !w.gone() {
+		w.queue.crowd = c
+	}
 }
+
+// gone reports whether the waiter is in the queue no more: another lock may have it by now.
+// qs.mu is held.
+func (w *Waiter) gone() bool { return w.state == given || w.state == left }
 
 // TrySlot takes the right to try, when sending on the channel succeeds. The one
 // who took it calls Done after the try, and until then the queue exists, and nothing is
@@ -271,7 +303,7 @@ func (w *Waiter) Done() {
 func (w *Waiter) Listen() {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
-	if w.queue.unsubscribe == nil {
+	if w.queue.unsubscribe == nil && !w.gone() {
 		w.queue.unsubscribe = w.queue.queues.listen(w.queue.key.Channel, w.queue)
 	}
 }
@@ -280,6 +312,9 @@ func (w *Waiter) Listen() {
 func (w *Waiter) RetryAt(at time.Time, refusal error) {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
+	if w.gone() {
+		return
+	}
 	w.queue.retryAt = at
 	if refusal != nil {
 		w.queue.refusal, w.queue.alone = refusal, false
@@ -291,7 +326,9 @@ func (w *Waiter) RetryAt(at time.Time, refusal error) {
 func (w *Waiter) Retry() (at time.Time, refusal error) {
 	w.queue.queues.mu.Lock()
 	holder := w.queue.holder
-	at, refusal = w.queue.retryAt, w.queue.refusal
+	if at, refusal = w.queue.retryAt, w.queue.refusal; w.gone() {
+		at, refusal, holder = time.Time{}, nil, nil
+	}
 	w.queue.queues.mu.Unlock()
 	if holder != nil {
 		refusal = holder.Refusal()
@@ -311,7 +348,7 @@ func (w *Waiter) NotBefore() time.Time {
 func (w *Waiter) Leave() (handed bool) {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
-	if w.state == given || w.state == left {
+	if w.gone() {
 		return w.state == given
 	}
 	q := w.queue
@@ -414,10 +451,8 @@ func (q *Queue) Resume(holder Holder, after time.Duration) {
 	if q.holder != holder {
 		return
 	}
-	q.holder, q.notBefore = nil, time.Time{}
-	if after > 0 {
-		q.notBefore = time.Now().Add(after)
-	}
+	q.holder = nil
+	q.wait(after)
 	q.promote()
 	q.tidy()
 }
@@ -431,7 +466,7 @@ func (q *Queue) remove(w *Waiter, s state) {
 
 // promote has the first ask, if nobody holds the lock here. qs.mu is held.
 func (q *Queue) promote() {
-	if first := q.waiters.First(); first != nil && q.holder == nil && first.Value.state == inLine {
+	if first := q.waiters.First(); first != nil && q.holder == nil && q.open == nil && first.Value.state == inLine {
 		first.Value.state = atHead
 		close(first.Value.head)
 	}

@@ -1,0 +1,152 @@
+package test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Several locks that are to be nested in a hold, and wait for another one while it is unlocked: it
+// is released, or they would be nested in the next one's.
+func TestSeveralNestedInOneThatIsUnlocked(t *testing.T) {
+	for name, options := range map[string][]holdfast.MutexOption{"one script": nil, "one after another": {holdfast.NonReentrant()}} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				other, _ := w.client()
+				x, y := c.NewMutex("x"), c.NewMutex("a", options...)
+				blocker := must(t)(other.NewMutex("a").Lock(background))
+				a := must(t)(x.Lock(background))
+				both := waiting(t, holdfast.NewMultiLock(y, x), context.WithoutCancel(a.Context()))
+				next := waiting(t, x, background)
+				unlock(t, a)
+				b := <-next
+				unlock(t, blocker)
+				time.Sleep(5 * time.Second)
+				select {
+				case <-both:
+					t.Error("two are inside")
+				default:
+				}
+				unlock(t, b)
+				unlock(t, <-both)
+			})
+		})
+	}
+}
+
+// The owner of a part, of a hold whose parts have several.
+func TestOwnerFromPart(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var all []holdfast.Locker
+		for _, name := range []string{"x", "y", "z"} {
+			c, _ := w.client()
+			all = append(all, c.NewMutex(name))
+		}
+		h := must(t)(holdfast.NewRedLock(all...).Lock(background))
+		owner, ok := holdfast.OwnerFrom(h.Context(), all[0])
+		if part := h.Parts()[0]; !ok || owner.IsZero() || part.Name() == "x" && owner != part.Owner() {
+			t.Errorf("%v, %v", owner, ok)
+		}
+		unlock(t, h)
+	})
+}
+
+// Who has left, or lost, what is shared hears so from Detach, at once.
+func TestLeftAndDetached(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a, b := must(t)(x.RLock(background)), must(t)(x.RLock(background))
+		unlock(t, a)
+		start := time.Now()
+		_, err := a.Detach()
+		wantError(t, err, holdfast.ErrNotHeld)
+		if _, err := x.ForceUnlock(background); err != nil {
+			t.Fatal(err)
+		}
+		<-b.Context().Done()
+		_, err = b.Detach()
+		wantError(t, err, holdfast.ErrLost)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+// Nobody joins a read hold whose owner is known: who knows it would be taken for one who reads.
+func TestKnownIsNotShared(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a := must(t)(x.RLock(background))
+		mine := a.Owner()
+		b := must(t)(x.RLock(background))
+		unlock(t, a)
+		if state, err := x.Inspect(background); err != nil || state.HeldBy(mine) || !state.Locked() {
+			t.Errorf("%+v, %v", state, err)
+		}
+		unlock(t, b)
+	})
+}
+
+// A key that is deleted by hand under the last of a chain is somebody's again after a few
+// seconds, as if nothing had been handed over, however long the lease.
+func TestDeletedWhileHandedOver(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithLease(10 * time.Minute))
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		next, third := waiting(t, x, background), waiting(t, x, background)
+		unlock(t, a)
+		b := <-next
+		w.do("DEL", "x")
+		start := time.Now()
+		h := <-third
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("after %v", took)
+		}
+		unlock(t, h)
+		synctest.Wait()
+		wantError(t, b.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// Readers who never stop leave a writer of another process its turn.
+func TestReadersLeaveGaps(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		ctx, cancel := context.WithCancel(background)
+		ended := make(chan struct{})
+		const readers = 16
+		for i := range readers {
+			go func() {
+				defer func() { ended <- struct{}{} }()
+				time.Sleep(time.Duration(i) * 50 * time.Microsecond)
+				for ctx.Err() == nil {
+					if h, err := c.NewRWMutex("x").RLock(ctx); err == nil {
+						time.Sleep(200 * time.Microsecond)
+						unlock(t, h)
+					}
+				}
+			}()
+		}
+		for range 50 {
+			start := time.Now()
+			h := must(t)(other.NewRWMutex("x").Lock(background))
+			if took := time.Since(start); took > 100*time.Millisecond {
+				t.Errorf("a writer has waited for %v", took)
+			}
+			unlock(t, h)
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		for range readers {
+			<-ended
+		}
+	})
+}
