@@ -54,8 +54,8 @@ var goals = []goal{
 	{"256", goRedis, redissonName, throughput, 3.00},
 	{"256", rueidisLib, redissonName, throughput, 3.00},
 
-	{oneLock, goRedis, anyPeer, throughput, 20}, // half of what is aimed at below: without the hand-over it is 1
-	{oneLock, rueidisLib, anyPeer, throughput, 20},
+	{oneLock, goRedis, anyPeer, throughput, 10}, // a quarter of what is aimed at below: without the hand-over it is 1
+	{oneLock, rueidisLib, anyPeer, throughput, 10},
 	{oneLock, goRedis, anyPeer, longWait, 0.10},
 	{oneLock, rueidisLib, anyPeer, longWait, 0.10},
 	{oneLock, goRedis, nobody, evenness, 0.50},
