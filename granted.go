@@ -34,7 +34,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s.holds = append(s.holds, h)
 	s.altered = len(s.holds) > 1
 	if a.shares() {
-		h.share(a.queue, a.config.lease)
+		h.share(a.queue)
 	} else {
 		s.beginChain(a.queue, h.since)
 	}

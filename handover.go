@@ -14,7 +14,7 @@ import (
 // is in Redis already, so who asks Redis is told the truth. docs/architecture.md, "The
 // hand-over", has the rules and what each is against.
 
-// How long a lock stays in this process, counted from when Redis granted it: then it is
+// How long a lock stays in this process, counted from when its grant was read: then it is
 // released, and others have their turn. If nobody else listens for that, a longer slice wastes
 // less on asking.
 const (
@@ -97,17 +97,15 @@ func (ch *chain) endWhenReleased() (released func()) {
 	}
 }
 
-// released notes how many have heard of the release that ends a chain, if it says so. On a cluster
-// that is not known for certain: subscribers are on any of its nodes, unless pub/sub is sharded.
+// released lets others try first, if any have heard of the release that ends the chain. That of
+// readers does not say. On a cluster it is not known for certain: subscribers are on any of its
+// nodes, unless pub/sub is sharded.
 func (ch *chain) released(res call.Result) {
 	if ch == nil || res.Err != nil {
 		return
 	}
 	heard, err := res.Reply.Int(0)
-	if ch.queue != nil && err == nil {
-		ch.queue.Heard(heard)
-	}
-	if ch.queue == nil || heard > 1 {
+	if ch.queue == nil || err == nil && ch.queue.Heard(ch.state, heard) {
 		ch.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 // This file keeps those who wait for a lock in many processes from asking all at once. Each
 // release wakes all of them, and one can have it. So where many listen, the woken wait for a
-// random while, and whoever gets the lock tells the others. What is not known, because Redis is
-// too old to say or the user may not ask, is taken for few.
+// random while, and whoever gets the lock tells the others. What is not known, because the user may not
+// ask, or they listen at other nodes of a cluster, is taken for few.
 
 const (
 	// fewEnough is how many processes may ask at each release.
 	fewEnough = 16
-	// longestDraw is for how long a free lock may stand while somebody waits.
+	// longestDraw is how long the woken wait at most.
 	longestDraw = 200 * time.Millisecond
 	// triesASecond is how often all who only wait ask, together.
 	triesASecond = 100
@@ -48,8 +48,9 @@ func (q *queued) draw(ctx context.Context) bool {
 	case <-q.waiter.Taken():
 		q.waiter.RetryAt(time.Now().Add(patience(crowd, longestSleep)), nil)
 	case <-q.waiter.Handed():
-	case <-ctx.Done():
 		q.waiter.Notify() // the wake-up that brought us here
+	case <-ctx.Done():
+		q.waiter.Notify() // likewise
 	}
 	return false
 }

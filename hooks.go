@@ -56,8 +56,8 @@ type Event struct {
 	// Held is how long the hold has lasted. Only for OnRenew, OnRelease and OnLost.
 	Held time.Duration
 	// HandedOver says that the hold passed inside this process, without a word to Redis: to it
-	// for OnAcquire, and from it for OnRelease. Of a read hold, that it is one of several that
-	// share what Redis has granted once.
+	// for OnAcquire, and from it for OnRelease. Of a read hold: it has
+	// joined others that read, or has left others reading, by what Redis has granted once.
 	HandedOver bool
 	// Err is the reason for OnLost and OnRefuse, and the failure for OnRenew and OnError.
 	Err error

@@ -22,7 +22,7 @@ func (a *acquisition) shares() bool { return a.kind.sharesHolds && a.plain() }
 const longestClosed = 2 * time.Millisecond
 
 // share lets others join the hold, and those who wait in the queue do so at once. s.mu is held.
-func (h *single) share(queue *waitqueue.Queue, lease time.Duration) {
+func (h *single) share(queue *waitqueue.Queue) {
 	s := h.owned
 	k := s.kind
 	h.shares = true
@@ -32,14 +32,17 @@ func (h *single) share(queue *waitqueue.Queue, lease time.Duration) {
 	if queue == nil {
 		return
 	}
-	queues.LetIn(k.queueFor(""), func(taker any) bool {
+	all := queues.LetIn(k.queueFor(""), func(taker any) bool {
 		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
-		if a.config.lease != lease {
+		if a.config.lease != h.lease {
 			return false
 		}
 		a.joined(s)
 		return true
 	})
+	if !all { // who cannot join asks, and newcomers stand behind it
+		queues.Close(k.queueFor(""), s.chain, 0)
+	}
 	queue.Resume(s, 0)
 }
 

@@ -163,17 +163,20 @@ func (h *single) unlock() error {
 	if left.counted {
 		defer s.unref()
 	}
+	ended := func() {}
 	if left.chain != nil {
-		defer left.chain.endWhenReleased()()
+		ended = left.chain.endWhenReleased()
 	}
 	if left.lost != nil {
 		if left.counted {
 			s.releaseLater() // first: the hook may close the client
 		}
+		ended()
 		c.tasks.Uncounted(func() { h.tellLoss(left.lost) })
 		return left.lost
 	}
 	err = s.unlock(left)
+	ended() // those who wait here do not wait for hooks
 	switch {
 	case errors.Is(err, ErrLost):
 		c.tasks.Uncounted(func() { h.tellLoss(err) })

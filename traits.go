@@ -38,7 +38,7 @@ type traits struct {
 	plain bool
 	// handsOver says that one hold may pass to the next inside the process.
 	handsOver bool
-	// sharesHolds says that several owners of this process may have one hold in Redis.
+	// sharesHolds says that several holds of this process may share one owner and one count.
 	sharesHolds bool
 	// permitIDs are those of the permits that are held; nil if the kind has none.
 	permitIDs func() []string

@@ -14,7 +14,7 @@ import (
 
 const (
 	// longestSleep is how long the head of a queue sleeps between two tries when nothing
-	// wakes it: what a lost message can cost.
+	// wakes it: what a lost message can cost. In a crowd it may be longer: see patience.
 	longestSleep = 3 * time.Second
 	// outageTimeouts is how many client timeouts a waiter bears without Redis, once
 	// Redis has answered it.
@@ -98,7 +98,7 @@ func (q *queued) awaitTurn() bool {
 		caller, closing = q.bound().Done(), nil
 	}
 	var tired <-chan time.Time
-	if q.shares() {
+	if q.kind.sharesHolds {
 		timer := time.NewTimer(longestClosed)
 		defer timer.Stop()
 		tired = timer.C
@@ -190,8 +190,9 @@ func (q *queued) letOthersTry(ctx context.Context) bool {
 	case <-timer.C:
 		return true
 	case <-q.waiter.Handed():
-	case <-ctx.Done():
 		q.waiter.Notify() // the wake-up that brought us here
+	case <-ctx.Done():
+		q.waiter.Notify() // likewise
 	}
 	return false
 }

@@ -112,8 +112,13 @@ func TestReadersOfOtherLeasesDoNotShare(t *testing.T) {
 		writer := must(t)(x.Lock(background))
 		first := waiting(t, x.RLocker(), background)
 		longer := waiting(t, x.RLocker(), background, holdfast.RenewedLease(time.Minute))
+		time.Sleep(time.Second)
 		unlock(t, writer)
+		released := time.Now()
 		a, b := <-first, <-longer
+		if took := time.Since(released); took > 10*time.Millisecond { // a round trip costs nothing here
+			t.Errorf("the other lease has waited for %v beside one who reads", took)
+		}
 		late := must(t)(x.TryRLock(background, holdfast.RenewedLease(2*time.Minute)))
 		if time.Until(b.Deadline()) < 55*time.Second || time.Until(late.Deadline()) < 110*time.Second {
 			t.Errorf("to be trusted for %v and %v", time.Until(b.Deadline()), time.Until(late.Deadline()))

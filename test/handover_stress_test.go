@@ -55,8 +55,6 @@ type passed interface {
 type passing struct {
 	*stress
 
-	byClient sync.Map // *holdfast.RWMutex by client and name
-
 	mu     sync.Mutex
 	inside map[string]map[int]inside // by lock and number
 	holds  int
@@ -121,7 +119,7 @@ func (p *passing) actor(c *stressClient, rng *rand.Rand) {
 		if p.kind == "rw" {
 			rw := c.NewRWMutex(name)
 			if l = rw; rng.IntN(5) > 0 {
-				l, reads = p.readers(c, rw), true
+				l, reads = rw.RLocker(), true
 			}
 		}
 		h, err := l.Lock(ctx, options...)
@@ -132,12 +130,6 @@ func (p *passing) actor(c *stressClient, rng *rand.Rand) {
 		}
 		cancel()
 	}
-}
-
-// readers is the side for reading, one of each client: who shares does so by one lock object.
-func (p *passing) readers(c *stressClient, rw *holdfast.RWMutex) *holdfast.RLocker {
-	first, _ := p.byClient.LoadOrStore(c.ID()+rw.Name(), rw)
-	return first.(*holdfast.RWMutex).RLocker()
 }
 
 // hold does what a program does inside, and unlocks.

@@ -37,13 +37,14 @@ func TestHandOver(t *testing.T) {
 		next := waiting(t, x, background)
 		third := waiting(t, x, background)
 		calls := count(d)
+		deadline := a.Deadline()
 		unlock(t, a)
 		b := <-next
 		if b == nil || calls.all() != 0 || context.Cause(a.Context()) == nil || b.Context().Err() != nil {
 			t.Fatalf("after %d calls: %v, %v", calls.all(), b, context.Cause(a.Context()))
 		}
-		if until := b.Deadline(); !until.Equal(a.Deadline()) && time.Until(until) < 29*time.Second {
-			t.Errorf("to be trusted until %v", until)
+		if until := b.Deadline(); !until.Equal(deadline) {
+			t.Errorf("to be trusted until %v, and before until %v", until, deadline)
 		}
 		select {
 		case <-third:
@@ -281,7 +282,7 @@ func TestReadersShare(t *testing.T) {
 			readers = append(readers, <-waiter)
 		}
 		readers = append(readers, must(t)(x.TryRLock(background)))
-		if n := calls.of("read_acquire") + calls.of("acquire_read"); n > 1 || calls.all() != 2 {
+		if calls.all() != 2 {
 			t.Errorf("%d calls for a release and %d readers", calls.all(), len(readers))
 		}
 		if h, err := x.TryLock(background); !errors.Is(err, holdfast.ErrLocked) {

@@ -269,6 +269,9 @@ func (q *Queue) NotifyTaken() {
 func (w *Waiter) Crowd() Crowd {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
+	if w.gone() {
+		return Crowd{}
+	}
 	return w.queue.crowd
 }
 
@@ -340,6 +343,9 @@ func (w *Waiter) Retry() (at time.Time, refusal error) {
 func (w *Waiter) NotBefore() time.Time {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
+	if w.gone() {
+		return time.Time{}
+	}
 	return w.queue.notBefore
 }
 
@@ -374,11 +380,16 @@ func (w *Waiter) LeaveHolding(holder Holder) *Queue {
 	return nil
 }
 
-// Heard notes how many subscribers have heard that the lock was given back here.
-func (q *Queue) Heard(n int64) {
+// Heard notes how many subscribers have heard that a holder has given the lock back, and reports
+// whether anybody else is among them.
+func (q *Queue) Heard(holder Holder, n int64) (others bool) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
-	q.alone = n == 0 || n == 1 && q.unsubscribe != nil
+	others = n > 1 || n == 1 && q.unsubscribe == nil
+	if q.holder == holder { // else the queue asks again, or is another lock's
+		q.alone = !others
+	}
+	return others
 }
 
 // Alone reports whether nobody else has heard, the last time.
@@ -421,16 +432,17 @@ func (q *Queue) give(w *Waiter) {
 }
 
 // LetIn hands the lock out to those in the queue with the given key whom hand accepts, which is
-// as for HandOver: all of them hold it. One whose try is under way is left out.
-func (qs *Queues) LetIn(key Key, hand func(taker any) bool) {
+// as for HandOver: all of them hold it. It reports whether nobody was left out, as one is whose
+// try is under way.
+func (qs *Queues) LetIn(key Key, hand func(taker any) bool) (all bool) {
 	if qs.Idle() {
-		return
+		return true
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.queues[key]
 	if q == nil {
-		return
+		return true
 	}
 	for node := q.waiters.First(); node != nil; {
 		w := node.Value
@@ -439,8 +451,10 @@ func (qs *Queues) LetIn(key Key, hand func(taker any) bool) {
 			q.give(w)
 		}
 	}
+	all = q.waiters.Len() == 0
 	q.promote()
 	q.tidy()
+	return all
 }
 
 // Resume has the queue's first ask, since the holder has the lock no more: after a while, if
