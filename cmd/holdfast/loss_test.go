@@ -127,6 +127,11 @@ func TestShortBlips(t *testing.T) {
 	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--lease", "4s", "job", "--",
 		"sh", "-c", `trap "exit 1" TERM; echo >$0/ready; until test -e $0/end; do sleep 0.01; done; exit 5`, dir)
 	out := start(t, cmd)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("it has said %q", out)
+		}
+	})
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "ready")) })
 	for range 4 {
 		proxy.Cut()
