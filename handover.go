@@ -45,6 +45,9 @@ type chain struct {
 // another hold passes to.
 func (a *acquisition) handsOver() bool { return a.kind.handsOver && a.plain() }
 
+// chains reports whether the hold may be part of a chain.
+func (a *acquisition) chains() bool { return a.handsOver() || a.shares() }
+
 // plain reports whether the hold is to be like any other. Its owner must be known to nobody:
 // else the next one could be nested in by whoever knows it.
 func (a *acquisition) plain() bool {
@@ -167,21 +170,29 @@ func (s *ownerState) lastsFor(lease time.Duration, now mono.Time) bool {
 // passOn hands the hold to the first waiter. s.mu is held.
 func (h *single) passOn() bool {
 	s := h.owned
-	queue := h.client().queues.HandOver(s.kind.queueFor(""), s, func(taker any) bool {
-		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
-		if a.config.lease != h.lease {
-			return false
-		}
+	queue := h.client().queues.HandOver(s.kind.queueFor(""), s, h.handing(func(a *acquisition) {
 		h.ended = handedOver
 		h.cancel(nil)
 		a.given = a.newHold(s)
 		s.holds[0] = a.given
-		return true
-	})
+	}))
 	if queue != nil && s.chain == nil {
 		s.beginChain(queue, h.since)
 	}
 	return queue != nil
+}
+
+// handing has give done for a waiter that wants the lease which the hold has, and reports
+// false for others.
+func (h *single) handing(give func(a *acquisition)) func(taker any) bool {
+	return func(taker any) bool {
+		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
+		if a.config.lease != h.lease {
+			return false
+		}
+		give(a)
+		return true
+	}
 }
 
 // taken concludes an acquire that was handed the lock. changeSem of its own owner, which has

@@ -40,19 +40,16 @@ func (q *queued) draw(ctx context.Context) bool {
 	if !crowded(crowd) {
 		return true
 	}
-	timer := time.NewTimer(upTo(window(crowd)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-q.waiter.Taken():
+	switch q.pause(ctx, time.Now().Add(upTo(window(crowd))), q.waiter.Taken()) {
+	case called:
 		q.waiter.RetryAt(time.Now().Add(patience(crowd, longestSleep)), nil)
-	case <-q.waiter.Handed():
+		return false
+	case over:
 		q.waiter.Notify() // the wake-up that brought us here
-	case <-ctx.Done():
-		q.waiter.Notify() // likewise
+		return false
+	default:
+		return true
 	}
-	return false
 }
 
 // patience is for how long to sleep without a wake-up, of those who would sleep for so long

@@ -32,14 +32,7 @@ func (h *single) share(queue *waitqueue.Queue) {
 	if queue == nil {
 		return
 	}
-	all := queues.LetIn(k.queueFor(""), func(taker any) bool {
-		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
-		if a.config.lease != h.lease {
-			return false
-		}
-		a.joined(s)
-		return true
-	})
+	all := queues.LetIn(k.queueFor(""), h.handing(func(a *acquisition) { a.joined(s) }))
 	if !all { // who cannot join asks, and newcomers stand behind it
 		queues.Close(k.queueFor(""), s.chain, 0)
 	}

@@ -64,7 +64,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 		return call.Result{Err: ErrClosed}
 	}
 	var taker any
-	if a.handsOver() || a.shares() {
+	if a.chains() {
 		taker = a
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
@@ -136,15 +136,16 @@ func (q *queued) await(ctx context.Context) bool {
 		if !q.kind.config.polling {
 			q.waiter.Listen() // before every sleep: the one before may have had no need to
 		}
-		woken, ended := q.sleep(ctx, at)
-		if ended {
+		end := q.pause(ctx, at, q.waiter.Wake())
+		if end == over {
 			return false
 		}
-		if !woken || q.draw(ctx) {
+		if end == timeUp || q.draw(ctx) {
 			break
 		}
 	}
-	if !q.letOthersTry(ctx) {
+	if others := q.waiter.NotBefore(); !others.IsZero() && q.pause(ctx, others, nil) == over {
+		q.waiter.Notify() // the wake-up that brought us here
 		return false
 	}
 	select {
@@ -161,40 +162,28 @@ func (q *queued) await(ctx context.Context) bool {
 	}
 }
 
-// sleep waits until the head is notified or the time has come. It reports that it has ended if
-// ctx ends first, or it was handed the lock.
-func (q *queued) sleep(ctx context.Context, until time.Time) (woken, ended bool) {
+// pauseEnd is why a pause has ended.
+type pauseEnd int
+
+const (
+	timeUp pauseEnd = iota
+	called          // something was received before
+	over            // ctx has ended, or the waiter was handed the lock
+)
+
+// pause waits until a time, or until early receives.
+func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct{}) pauseEnd {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case <-q.waiter.Wake():
-		return true, false
+	case <-early:
+		return called
 	case <-timer.C:
-		return false, false
+		return timeUp
 	case <-q.waiter.Handed():
 	case <-ctx.Done():
 	}
-	return false, true
-}
-
-// letOthersTry waits while others have their turn. It reports false if ctx ends first, or it
-// was handed the lock.
-func (q *queued) letOthersTry(ctx context.Context) bool {
-	at := q.waiter.NotBefore()
-	if at.IsZero() {
-		return true
-	}
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-q.waiter.Handed():
-		q.waiter.Notify() // the wake-up that brought us here
-	case <-ctx.Done():
-		q.waiter.Notify() // likewise
-	}
-	return false
+	return over
 }
 
 // try asks once. What comes of it is known though ctx ends.
@@ -214,7 +203,7 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	if res.Err == nil && !res.Has(script.Refused) {
 		q.waiter.RetryAt(time.Now().Add(q.afterMe()), nil)
 	}
-	if res.Has(script.Done) && (q.handsOver() || q.shares()) {
+	if res.Has(script.Done) && q.chains() {
 		q.queue = q.waiter.LeaveHolding(q.state) // while nothing can be handed over to it
 	}
 	q.freeSlot(res)

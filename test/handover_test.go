@@ -316,12 +316,18 @@ func TestReadersShare(t *testing.T) {
 		for _, h := range readers[2:] {
 			unlock(t, h)
 		}
-		if h, err := x.TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatal(h, err)
-		}
-		unlock(t, inner)
-		unlock(t, must(t)(x.TryLock(background)))
+		isLast(t, x, inner)
 	})
+}
+
+// isLast fails unless the hold alone keeps a writer out, and unlocks it.
+func isLast(t *testing.T, x *holdfast.RWMutex, h *holdfast.Hold) {
+	t.Helper()
+	if writer, err := x.TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
+		t.Fatal(writer, err)
+	}
+	unlock(t, h)
+	unlock(t, must(t)(x.TryLock(background)))
 }
 
 // A loss is told to all who share.

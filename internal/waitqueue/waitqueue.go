@@ -172,17 +172,18 @@ func (w *Waiter) AskAll() {
 func (q *Queue) close(after time.Duration) {
 	q.queues.opened.Add(-1)
 	q.open = nil
-	q.wait(after)
-	q.promote()
-	q.tidy()
+	q.askAgain(after)
 }
 
-// wait lets others have their turn before the head asks. qs.mu is held.
-func (q *Queue) wait(d time.Duration) {
+// askAgain has the first ask: after a while, if others are to have their turn before. qs.mu is
+// held.
+func (q *Queue) askAgain(after time.Duration) {
 	q.notBefore = time.Time{}
-	if d > 0 {
-		q.notBefore = time.Now().Add(d)
+	if after > 0 {
+		q.notBefore = time.Now().Add(after)
 	}
+	q.promote()
+	q.tidy()
 }
 
 // TryFirst takes the try slot for a waiter at the head, if nobody has tried yet; the one
@@ -466,9 +467,7 @@ func (q *Queue) Resume(holder Holder, after time.Duration) {
 		return
 	}
 	q.holder = nil
-	q.wait(after)
-	q.promote()
-	q.tidy()
+	q.askAgain(after)
 }
 
 // remove takes a waiter out. qs.mu is held.
