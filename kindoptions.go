@@ -137,7 +137,7 @@ func WritersFirst() RWOption {
 // say nothing: for locks that are held for very short times by many, in a
 // cluster where each message goes to every node. A waiter that listens to the
 // same lock, here or in Redisson, is not told of a release by a holder that
-// polls, and finds out by itself within three seconds. Redisson: getSpinLock.
+// polls, and asks every three seconds (later in a crowd). Redisson: getSpinLock.
 //
 // Between two tries a waiter pauses from first to longest, doubling: between half of
 // that and all of it, at random, so that waiters do not go in step. Neither may be below
