@@ -36,5 +36,5 @@
 // link.mu guards the two network connections of one proxied connection, so
 // that it can be ended while the second one is still being dialled.
 //
-// portMu guards the set of ports in use by servers of this test binary.
+// ports guards the ports of this test binary, those in use and those that are not.
 package redistest

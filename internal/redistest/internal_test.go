@@ -31,6 +31,18 @@ func TestStartTriesAnotherPort(t *testing.T) {
 	}
 }
 
+func TestBlocksOfPortsAreTaken(t *testing.T) {
+	t.Parallel()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer releasePort(port)
+	if keeper := port - port%blockSize; port == keeper || bindable(keeper) {
+		t.Errorf("another process could have the block of port %d", port)
+	}
+}
+
 func TestStartShowsWhyServerEnded(t *testing.T) {
 	t.Parallel()
 	s := &Server{t: t, cfg: newConfig([]Option{WithConfig("no-such-directive 1")}), dir: t.TempDir()}
