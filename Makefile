@@ -51,7 +51,7 @@ interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each w
 	cd interop && $(TEST) -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
-MEETING := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex//standalone TestSemaphore TestObject \
+MEETING := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
 	TestMultiLock(On|Needs) TestRedLock TestReplica TestWritesRefused TestTLS TestCluster TestSentinel TestACL
 SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused TestACLPing
 SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
