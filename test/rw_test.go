@@ -15,17 +15,17 @@ import (
 // The read-write lock, on every driver, in real time.
 func TestRWMutex(t *testing.T) {
 	onEveryDriver(t, map[string]func(*testing.T, *platform){
-		"ReadersShare":        readersShare,
-		"WriterIsAlone":       writerIsAlone,
-		"Downgrade":           downgrade,
-		"NoUpgrade":           noUpgrade,
-		"WriterTokens":        writerTokens,
-		"WriterWaitsByBell":   writerWaitsByBell,
-		"NoOverlap":           rwNoOverlap,
-		"A1_SidesAreSeparate": sidesAreSeparate,
-		"A2_DeadHoldsDoNot":   deadHoldsDoNotCount,
-		"ForceEachSide":       forceEachSide,
-		"OtherKindOfLock":     otherKindOfLock,
+		"ReadersShare":         readersShare,
+		"WriterIsAlone":        writerIsAlone,
+		"Downgrade":            downgrade,
+		"NoUpgrade":            noUpgrade,
+		"WriterTokens":         writerTokens,
+		"WriterWaitsByMessage": writerWaitsByMessage,
+		"NoOverlap":            rwNoOverlap,
+		"A1_SidesAreSeparate":  sidesAreSeparate,
+		"A2_DeadHoldsDoNot":    deadHoldsDoNotCount,
+		"ForceEachSide":        forceEachSide,
+		"OtherKindOfLock":      otherKindOfLock,
 	})
 }
 
@@ -171,7 +171,7 @@ func writerTokens(t *testing.T, p *platform) {
 }
 
 // A writer who waits for several readers is let in by the last one's message.
-func writerWaitsByBell(t *testing.T, p *platform) {
+func writerWaitsByMessage(t *testing.T, p *platform) {
 	name := fresh()
 	a, b := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
 	one, two := must(t)(a.RLocker().Lock(background)), must(t)(b.RLocker().Lock(background))
