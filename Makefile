@@ -61,11 +61,11 @@ quoted = $(foreach pattern,$(1),'$(pattern)')
 .PHONY: servers
 servers: $(SERVERS:%=on-%) interop-redis-8.0 interop-valkey-8.1 ## run these tests on each server that the README names (half an hour)
 
-# They mostly wait, so three servers take their turn at once.
+# They mostly wait, so two servers take their turn at once.
 .PHONY: servers-short
 servers-short: ## run a short form of them on each
 	@tools/get-servers $(BIN)/servers $(SERVERS)
-	@$(MAKE) --no-print-directory -j 3 $(SERVERS:%=short-%)
+	@$(MAKE) --no-print-directory -j 2 $(SERVERS:%=short-%)
 
 .PHONY: test-binaries
 test-binaries:
