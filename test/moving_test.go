@@ -34,7 +34,7 @@ func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *
 func TestMovingSlotKeepsHolds(t *testing.T) {
 	t.Parallel()
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
-		c := p.client(t, holdfast.WithLease(2*time.Second))
+		c := p.client(t, holdfast.WithLease(4*time.Second))
 		holds := map[string]*holdfast.Hold{}
 		for i := range 20 {
 			name := fmt.Sprintf("{slot}:%02d", i)
@@ -46,7 +46,7 @@ func TestMovingSlotKeepsHolds(t *testing.T) {
 				m.Key(t, key)
 			}
 		}
-		time.Sleep(6 * time.Second) // the slot stays so for three leases
+		time.Sleep(10 * time.Second) // the slot stays so for more than two leases
 		for name, h := range holds {
 			if h.Context().Err() != nil {
 				t.Fatalf("%s was lost: %v", name, context.Cause(h.Context()))

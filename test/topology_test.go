@@ -150,7 +150,7 @@ func waitersRecover(t *testing.T, s *redistest.Sentinel, platforms []*platform) 
 func takeWaitRelease(t *testing.T, p *platform, k *kind, name string) {
 	t.Helper()
 	p.setUp(t, k, name)
-	a := p.client(t, holdfast.WithLease(3*time.Second))
+	a := p.client(t, holdfast.WithLease(6*time.Second))
 	b := p.client(t)
 	h := must(t)(k.lock(a, name).Lock(background))
 	p.wantCount(t, k, name, h.Owner(), 1)

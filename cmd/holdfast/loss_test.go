@@ -124,7 +124,7 @@ func TestShortBlips(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	dir := t.TempDir()
-	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--lease", "4s", "job", "--",
+	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--lease", "6s", "job", "--",
 		"sh", "-c", `trap "exit 1" TERM; echo >$0/ready; until test -e $0/end; do sleep 0.01; done; exit 5`, dir)
 	out := start(t, cmd)
 	t.Cleanup(func() {
