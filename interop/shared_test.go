@@ -161,7 +161,7 @@ func handedOver(d *duel) {
 func (d *duel) checkSoon(took []time.Duration) {
 	d.Helper()
 	slices.Sort(took)
-	usual, bound := soon, time.Second
+	usual, bound := soon, 2500*time.Millisecond // ours ask every three seconds
 	if d.k.channel == nil { // it asks at intervals
 		usual, bound = time.Second, 3*time.Second
 	}
