@@ -52,6 +52,12 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 	})
 }
 
+// overdue reports whether the holds may be trusted no more, and the watchdog is about to say so.
+// s.mu is held.
+func (s *ownerState) overdue() bool {
+	return s.entry != nil && s.kind.client.watchdog.Deadline(s.entry) <= mono.Now()
+}
+
 // because says why holds are lost, which were being renewed or not. s.mu is held.
 func (s *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
 	switch {

@@ -168,16 +168,19 @@ func (s *ownerState) surplus() (change, bool) {
 }
 
 // needed is how many counts the holds need: one each, but those that share one. s.mu is held.
-func (s *ownerState) needed() (n int) {
-	shared := 0
+func (s *ownerState) needed() int {
+	shared := s.sharers()
+	return len(s.holds) - shared + min(shared, 1)
+}
+
+// sharers is how many holds share one count. s.mu is held.
+func (s *ownerState) sharers() (n int) {
 	for _, h := range s.holds {
 		if h.shares {
-			shared = 1
-		} else {
 			n++
 		}
 	}
-	return n + shared
+	return n
 }
 
 // counts is how often the owner holds the lock, as far as we know.

@@ -29,14 +29,13 @@ func (h *single) share(queue *waitqueue.Queue) {
 	s.chain = &chain{state: s, until: h.since.Add(slice)}
 	queues := k.client.queues
 	queues.Open(k.queueFor(""), s.chain)
-	if queue == nil {
-		return
-	}
 	all := queues.LetIn(k.queueFor(""), h.handing(func(a *acquisition) { a.joined(s) }))
 	if !all { // who cannot join asks, and newcomers stand behind it
 		queues.Close(k.queueFor(""), s.chain, 0)
 	}
-	queue.Resume(s, 0)
+	if queue != nil {
+		queue.Resume(s, 0)
+	}
 }
 
 // join lets the acquire join others of this process that hold the lock. It reports false if
@@ -78,11 +77,12 @@ func (h *single) leaveShared() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.state() != nil || s.altered || len(s.holds) < 2 {
+	if h.state() != nil || s.sharers() < 2 || s.overdue() {
 		return false
 	}
 	h.ended = handedOver
 	s.drop(h)
+	s.setRenewal()
 	h.cancel(nil)
 	return true
 }
@@ -98,14 +98,9 @@ func (h *single) awaitAlone(ctx context.Context) bool {
 			return true
 		}
 		s.altered = true
-		others := 0
-		for _, one := range s.holds {
-			if one != h && one.shares {
-				others++
-			}
-		}
+		alone := s.sharers() == 1
 		s.mu.Unlock()
-		if others == 0 {
+		if alone {
 			break
 		}
 		call.Sleep(ctx, pause)

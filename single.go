@@ -214,6 +214,9 @@ func (h *single) leave() (left departure, err error) {
 	}
 	switch {
 	case h.lost != nil:
+	case len(s.holds) > 0 && s.overdue():
+		h.lost = s.lostError(s.because(watchdog.Unanswered, !h.fixed))
+		h.cancel(h.lost)
 	case len(s.holds) > 0:
 		left.deadline = watch.Deadline(s.entry)
 		s.setRenewal()

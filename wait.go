@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -99,7 +100,7 @@ func (q *queued) awaitTurn() bool {
 	}
 	var tired <-chan time.Time
 	if q.kind.sharesHolds {
-		timer := time.NewTimer(longestClosed)
+		timer := time.NewTimer(min(longestClosed, q.left()/4))
 		defer timer.Stop()
 		tired = timer.C
 	}
@@ -120,6 +121,18 @@ func (q *queued) awaitTurn() bool {
 	_, q.last = q.waiter.Retry()
 	<-q.bound().Done()
 	return false
+}
+
+// left is for how long the call may still wait.
+func (q *queued) left() time.Duration {
+	left := time.Duration(math.MaxInt64)
+	if q.config.wait > 0 {
+		left = time.Until(q.started.Add(q.config.wait))
+	}
+	if deadline, ok := q.caller.Deadline(); ok {
+		left = min(left, time.Until(deadline))
+	}
+	return left
 }
 
 // await waits until the queue's head should try: nobody has tried yet, it is
@@ -156,10 +169,11 @@ func (q *queued) await(ctx context.Context) bool {
 			return false
 		}
 		return true
+	case <-q.waiter.Handed():
 	case <-ctx.Done():
-		q.waiter.Notify() // the wake-up that brought us here
-		return false
 	}
+	q.waiter.Notify() // the wake-up that brought us here
+	return false
 }
 
 // pauseEnd is why a pause has ended.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 )
 
 // Several locks that are to be nested in a hold, and wait for another one while it is unlocked: it
@@ -155,4 +157,161 @@ func TestReadersLeaveGaps(t *testing.T) {
 			<-ended
 		}
 	})
+}
+
+// Who has little time does not spend it on waiting for another reader to leave.
+func TestReaderInAHurry(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewRWMutex("x")
+		a := must(t)(x.RLock(background))
+		time.Sleep(5 * time.Millisecond) // too late to join
+		unlock(t, must(t)(x.RLock(background, holdfast.Wait(time.Millisecond))))
+		unlock(t, a)
+		a = must(t)(x.RLock(background))
+		time.Sleep(5 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(background, time.Millisecond)
+		defer cancel()
+		unlock(t, must(t)(x.RLock(ctx)))
+		unlock(t, a)
+	})
+}
+
+// behindChain returns a hold that was acquired while others waited, and nobody was refused.
+func behindChain(t *testing.T, d *memdriver.Driver, first func() *holdfast.Hold, others ...func()) *holdfast.Hold {
+	t.Helper()
+	slow(d, "acquire", time.Millisecond)
+	got := make(chan *holdfast.Hold, 1)
+	go func() { got <- first() }()
+	synctest.Wait()
+	for _, other := range others {
+		go other()
+		synctest.Wait()
+	}
+	h := <-got
+	d.SetFaults(nil)
+	return h
+}
+
+// Whose time ends while it lets other processes try first hears that the lock was held, and not
+// that Redis is silent.
+func TestWaitOverBeforeItIsAsked(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		elsewhere, _ := w.client()
+		x := c.NewMutex("x")
+		refused := make(chan error, 1)
+		a := behindChain(t, d, func() *holdfast.Hold { return must(t)(x.Lock(background)) }, func() {
+			_, err := x.Lock(background, holdfast.Wait(20*time.Millisecond))
+			refused <- err
+		})
+		other := waiting(t, elsewhere.NewMutex("x"), background)
+		time.Sleep(15 * time.Millisecond)
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: 2 * time.Millisecond} })
+		unlock(t, a)
+		wantError(t, <-refused, holdfast.ErrLocked)
+		d.SetFaults(nil)
+		unlock(t, <-other)
+	})
+}
+
+// One who has waited for a hold of its own process bears an outage as all do who have waited.
+func TestOutageBehindHandOver(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		errs := make(chan error, 1)
+		a := behindChain(t, d, func() *holdfast.Hold { return must(t)(x.Lock(background)) }, func() {
+			h, err := x.Lock(background)
+			if err == nil {
+				err = h.Unlock()
+			}
+			errs <- err
+		})
+		time.Sleep(15 * time.Millisecond)
+		unlock(t, a)
+		away(d)
+		time.Sleep(8 * time.Second)
+		d.SetFaults(nil)
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Who has left others reading has no owner any more, whatever one of them has done with the hold.
+func TestLeftBesideExtended(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var handed []bool
+		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnRelease: func(_ context.Context, e holdfast.Event) { handed = append(handed, e.HandedOver) }}))
+		x := c.NewRWMutex("x")
+		a, b := must(t)(x.RLock(background)), must(t)(x.RLock(background))
+		if err := a.Extend(background, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		calls := count(d)
+		unlock(t, b)
+		if owner := b.Owner(); !owner.IsZero() || calls.all() > 0 || !handed[0] {
+			t.Errorf("it has %v, after %d calls; handed over: %v", owner, calls.all(), handed)
+		}
+		unlock(t, a)
+		if handed[1] {
+			t.Error("the last one has left it to nobody")
+		}
+	})
+}
+
+// A reader that comes without waiting lets those in who wait, and keeps none of them out.
+func TestTryRLockLetsIn(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		elsewhere, _ := w.client()
+		x := c.NewRWMutex("x")
+		writer := must(t)(elsewhere.NewRWMutex("x").Lock(background))
+		fixed := waiting(t, x.RLocker(), background, holdfast.FixedLease(time.Minute))
+		plain := waiting(t, x.RLocker(), background)
+		time.Sleep(100 * time.Millisecond)
+		d.LoseMessages(true) // or the first one asks before it
+		unlock(t, writer)
+		comes := must(t)(x.TryRLock(background))
+		start := time.Now()
+		d.LoseMessages(false)
+		for _, h := range []*holdfast.Hold{<-fixed, <-plain} {
+			unlock(t, h)
+		}
+		if took := time.Since(start); took > 10*time.Millisecond {
+			t.Errorf("they have waited for %v beside one who reads", took)
+		}
+		unlock(t, comes)
+	})
+}
+
+// An Unlock at the deadline says that the hold is lost, though others have holds of the same
+// owner, and the watchdog has not looked yet. Which of two timers comes first is chance.
+func TestLeftAtTheDeadline(t *testing.T) {
+	for name, test := range map[string]func(c *holdfast.Client) (l holdfast.Locker, nested bool){
+		"shared": func(c *holdfast.Client) (holdfast.Locker, bool) { return c.NewRWMutex("x").RLocker(), false },
+		"nested": func(c *holdfast.Client) (holdfast.Locker, bool) { return c.NewMutex("x"), true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client(holdfast.WithLease(time.Second))
+				l, nested := test(c)
+				for range 20 {
+					a, ctx := must(t)(l.Lock(background)), background
+					if nested {
+						ctx = a.Context()
+					}
+					b := must(t)(l.Lock(ctx))
+					away(d)
+					time.Sleep(time.Until(b.Deadline()))
+					wantError(t, b.Unlock(), holdfast.ErrLost)
+					wantError(t, context.Cause(b.Context()), holdfast.ErrLost)
+					d.SetFaults(nil)
+					time.Sleep(20 * time.Second)
+					wantError(t, a.Unlock(), holdfast.ErrLost)
+				}
+			})
+		})
+	}
 }

@@ -41,6 +41,7 @@ type Queue struct {
 	retryAt     time.Time
 	refusal     error
 	holder      Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
+	former      Holder    // who had it last, if nobody has been refused since
 	notBefore   time.Time // others have their turn before the head asks
 	open        any       // what newcomers may join in place of waiting; nil: nothing
 	alone       bool      // nobody else has heard when the lock was given back here
@@ -321,15 +322,19 @@ func (w *Waiter) RetryAt(at time.Time, refusal error) {
 	}
 	w.queue.retryAt = at
 	if refusal != nil {
-		w.queue.refusal, w.queue.alone = refusal, false
+		w.queue.refusal, w.queue.alone, w.queue.former = refusal, false, nil
 	}
 }
 
 // Retry returns what RetryAt said last: the zero time and nil if nobody has tried. While
-// a holder here has the lock, that one says why it is refused.
+// a holder here has the lock, that one says why it is refused, and after that until somebody is
+// refused by Redis.
 func (w *Waiter) Retry() (at time.Time, refusal error) {
 	w.queue.queues.mu.Lock()
 	holder := w.queue.holder
+	if holder == nil {
+		holder = w.queue.former
+	}
 	if at, refusal = w.queue.retryAt, w.queue.refusal; w.gone() {
 		at, refusal, holder = time.Time{}, nil, nil
 	}
@@ -466,7 +471,7 @@ func (q *Queue) Resume(holder Holder, after time.Duration) {
 	if q.holder != holder {
 		return
 	}
-	q.holder = nil
+	q.holder, q.former = nil, holder
 	q.askAgain(after)
 }
 
@@ -495,7 +500,7 @@ func (q *Queue) tidy() {
 		q.unsubscribe()
 		q.unsubscribe = nil
 	}
-	q.retryAt, q.notBefore, q.refusal, q.alone, q.crowd = time.Time{}, time.Time{}, nil, false, Crowd{}
+	q.retryAt, q.notBefore, q.refusal, q.former, q.alone, q.crowd = time.Time{}, time.Time{}, nil, nil, false, Crowd{}
 	for _, c := range []chan struct{}{q.wake, q.taken} {
 		select {
 		case <-c:
