@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 )
 
 // rights are what a user of a kind has to be allowed, and nothing less will do:
@@ -239,7 +240,7 @@ func live(t *testing.T, k *kind, admin *platform, a *holdfast.Client, p *platfor
 	t.Helper()
 	var mu sync.Mutex
 	var told error
-	c, err := holdfast.New(p.open(t), holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
+	c, err := testclient.New(p.open(t), holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
 		holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) {
 			mu.Lock()
 			defer mu.Unlock()

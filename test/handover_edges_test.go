@@ -121,8 +121,8 @@ func TestDeletedWhileHandedOver(t *testing.T) {
 	})
 }
 
-// Readers who never stop leave a writer of another process its turn.
-func TestReadersLeaveGaps(t *testing.T) {
+// Readers who never stop, and share, leave a writer of another process its turn.
+func TestReadersWhoShareLeaveGaps(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		other, _ := w.client()
