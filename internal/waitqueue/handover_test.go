@@ -56,10 +56,10 @@ func TestHandOverInOrder(t *testing.T) {
 	queues, _ := newLines()
 	holder, other := &holding{errors.New("held here")}, &holding{errors.New("not held here")}
 	w := arrive(queues, 1, 2, 3)
-	first, second := w[0].Handed(), w[1].Handed()
+	second := w[1].Handed() // the first asks when it has it
 	var to takes
 	queue := queues.HandOver(x, holder, to.give)
-	if queue == nil || !slices.Equal(to.got, []any{1}) || !w[0].Given() || !done(first) || !done(w[0].Handed()) {
+	if queue == nil || !slices.Equal(to.got, []any{1}) || !w[0].Given() || !done(w[0].Handed()) {
 		t.Fatalf("handed over to %v", to.got)
 	}
 	if w[1].Given() || done(second) || isHead(w[1]) {
@@ -74,10 +74,11 @@ func TestHandOverInOrder(t *testing.T) {
 	if queues.HandOver(x, holder, to.give) != queue || !slices.Equal(to.got, []any{1, 2}) || !done(second) {
 		t.Errorf("handed over to %v", to.got)
 	}
-	late := arrive(queues, 4)[0]
+	gone, late := arrive(queues, 4)[0], arrive(queues, 5)[0]
+	gone.Leave()
 	queue.Resume(other, 0)
 	if isHead(w[2]) {
-		t.Error("one who does not hold it has ended the chain")
+		t.Error("one who does not hold it, or has left, has ended the chain")
 	}
 	queue.Resume(holder, 0)
 	if !isHead(w[2]) || isHead(late) {
@@ -87,6 +88,14 @@ func TestHandOverInOrder(t *testing.T) {
 		t.Error("two were handed it, and two were not")
 	}
 	wantNoQueue(t, queues)
+}
+
+// One to whom nothing can be handed over waits for no such thing.
+func TestNothingToHand(t *testing.T) {
+	queues, _ := newLines()
+	if arrive(queues, nil)[0].Handed() != nil {
+		t.Error("it waits to be handed the lock")
+	}
 }
 
 // Nobody is handed a lock who does not want it, whose try is under way, or who is not there.
@@ -172,15 +181,21 @@ func TestResumeAfterAWhile(t *testing.T) {
 	if !isHead(w[1]) || at.Before(before.Add(time.Minute)) || at.After(time.Now().Add(time.Minute)) {
 		t.Errorf("held back for %v", at.Sub(before))
 	}
+	if at := w[0].NotBefore(); !at.IsZero() {
+		t.Error("who has left is held back")
+	}
 	third := arrive(queues, 3)[0]
 	queue = w[1].LeaveHolding(holder)
 	queue.Resume(holder, 0)
 	if at := third.NotBefore(); !at.IsZero() {
 		t.Errorf("still held back for %v", time.Until(at))
 	}
-	third.Leave()
-	if at := third.NotBefore(); !at.IsZero() {
-		t.Error("who has left is held back")
+	arrive(queues, 4)
+	queue = third.LeaveHolding(holder)
+	queue.Resume(holder, time.Minute)
+	queue.waiters.First().Value.Leave()
+	if at := arrive(queues, 5)[0].NotBefore(); !at.IsZero() {
+		t.Error("the next queue is held back by what the last one has learnt")
 	}
 }
 
@@ -204,6 +219,13 @@ func TestLetIn(t *testing.T) {
 		t.Error("the first who was left out does not ask")
 	}
 	w[2].Leave()
+	wantNoQueue(t, queues)
+
+	w = arrive(queues, 2, 1)
+	if queues.LetIn(x, even) || !isHead(w[1]) {
+		t.Error("one that was behind those who were let in does not ask")
+	}
+	w[1].Leave()
 	wantNoQueue(t, queues)
 
 	arrive(queues, 1, 2)
@@ -239,7 +261,8 @@ func TestOpen(t *testing.T) {
 	if queues.Opened(x) != one || queues.Opened(Key{Name: "y"}) != nil {
 		t.Error("not what was opened")
 	}
-	w := arrive(queues, 1, 2)
+	w := arrive(queues, 1, 2, 3)
+	w[2].Leave()
 	if isHead(w[0]) {
 		t.Error("one asks, though something is open")
 	}
@@ -350,6 +373,25 @@ func TestAlone(t *testing.T) {
 	queue.Resume(holder, 0)
 	if arrive(queues, 3)[0].queue.Alone() {
 		t.Error("the next queue knows what the last one has learnt")
+	}
+}
+
+// One that was let in may take the try slot of the queue that it has left, before it looks. The queue
+// of those who have come since is not touched by that.
+func TestTrySlotOfOneThatHasGone(t *testing.T) {
+	queues, _ := newLines()
+	w := arrive(queues, 1)[0]
+	v, _ := queues.Join(Key{Name: "y"}, 2)
+	queues.LetIn(x, func(any) bool { return true })
+	queues.LetIn(Key{Name: "y"}, func(any) bool { return true }) // whose queue is the next one
+	w.TrySlot() <- struct{}{}
+	next := arrive(queues, 3)[0]
+	if next.queue != v.queue {
+		t.Fatal("the queue that was left last is used again")
+	}
+	w.Done()
+	if second := arrive(queues, 4)[0]; isHead(second) {
+		t.Error("two are heads of one lock's queue")
 	}
 }
 
