@@ -77,6 +77,7 @@ func TestLeftAndDetached(t *testing.T) {
 		<-b.Context().Done()
 		_, err = b.Detach()
 		wantError(t, err, holdfast.ErrLost)
+		// To wait for others, or for Redis, would take as long as the timeout of 3 s.
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("after %v", took)
 		}
@@ -112,6 +113,7 @@ func TestDeletedWhileHandedOver(t *testing.T) {
 		w.do("DEL", "x")
 		start := time.Now()
 		h := <-third
+		// The queue asks when the hold has lasted for a second, and every three seconds.
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("after %v", took)
 		}
@@ -144,6 +146,8 @@ func TestReadersWhoShareLeaveGaps(t *testing.T) {
 		for range 50 {
 			start := time.Now()
 			h := must(t)(other.NewRWMutex("x").Lock(background))
+			// Without gaps it waits for ever. With them it may lose some: each generation of
+			// readers lasts for a slice and a hold, 1.2 ms, and up to 2 ms more.
 			if took := time.Since(start); took > 100*time.Millisecond {
 				t.Errorf("a writer has waited for %v", took)
 			}
