@@ -20,7 +20,7 @@ TEST           = $(GO) test $(RACE) -vet=off -ldflags=-w
 
 .PHONY: help
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The workspace lifts the clients to the newest version that any module asks for;
 # the adapters are tested on the oldest one that they promise, too. The longest
@@ -32,6 +32,16 @@ test: need-redis ## run all tests, on real servers
 .PHONY: test-race
 test-race: export RACE := -race
 test-race: test ## the same, with the race detector
+
+# The hand-over inside a process is on by default; here the clients of the tests have it
+# switched off (internal/testclient).
+.PHONY: test-without-hand-over short-without-hand-over
+test-without-hand-over short-without-hand-over: export HOLDFAST_TEST_WITHOUT_HAND_OVER := 1
+test-without-hand-over: need-redis ## run the tests of test/ with the hand-over inside a process switched off
+	$(TEST) -timeout 20m $(LONGEST)
+
+short-without-hand-over: need-redis test-binaries
+	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
 
 .PHONY: test-newest
 test-newest: need-redis
@@ -54,6 +64,7 @@ interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each w
 MEETING := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
 	TestMultiLock(On|Needs) TestRedLock TestReplica TestWritesRefused TestTLS TestCluster TestSentinel TestACL
 SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused TestACLPing
+WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap TestStress$$
 SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
 TEST_ON := tools/test-on $(BIN)
 quoted = $(foreach pattern,$(1),'$(pattern)')
@@ -142,7 +153,7 @@ demo: ## show what it does, without a Redis server
 
 .PHONY: ci
 ci: export RACE := -race
-ci: fmt-check mod-check api-check lint test servers-short interop bench-smoke ## everything that must pass before a change lands
+ci: fmt-check mod-check api-check lint test short-without-hand-over servers-short interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet

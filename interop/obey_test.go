@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/rueidisdriver"
 )
 
@@ -61,7 +62,7 @@ func obey(arguments []string) error {
 	}
 	s := &goSide{threads: map[string]*goThread{}}
 	for _, d := range drivers {
-		c, err := holdfast.New(d, holdfast.WithLease(watchdog))
+		c, err := testclient.New(d, holdfast.WithLease(watchdog))
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 )
 
 // rights are what a user of a kind has to be allowed, and nothing less will do:
@@ -239,7 +241,7 @@ func live(t *testing.T, k *kind, admin *platform, a *holdfast.Client, p *platfor
 	t.Helper()
 	var mu sync.Mutex
 	var told error
-	c, err := holdfast.New(p.open(t), holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
+	c, err := testclient.New(p.open(t), holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
 		holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -540,6 +542,87 @@ func (l *life) keepsConnection() bool {
 	unlock(l.t, other)
 	<-done
 	return !lost
+}
+
+// Where many processes wait for a mutex they count themselves, and who gets it calls the others
+// off. Those who may not count take turns all the same, and nobody is called off.
+func TestACLCount(t *testing.T) {
+	t.Parallel()
+	const processes, turns = 24, 3 // more than the sixteen that need not be called off
+	s := redistest.Start(t)
+	admin := goRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
+	for client, more := range clientRights {
+		for _, with := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%v", client, with), func(t *testing.T) {
+				t.Parallel()
+				name := fresh()
+				channel := "redisson_lock__channel:" + tagged(name)
+				rules := plainRights.and(more).rules(name)
+				if with {
+					rules = append(rules, "+pubsub|numsub")
+				}
+				p := limited(t, s, client, name, rules)
+				said := listening(t, s, channel)
+				first := must(t)(admin.client(t).NewMutex(name).Lock(background))
+				var inside atomic.Int32
+				var all sync.WaitGroup
+				for range processes {
+					c := p.client(t, holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { t.Error(e.Err) }}))
+					all.Go(func() {
+						for range turns {
+							h, err := c.NewMutex(name).Lock(background, holdfast.Wait(time.Minute))
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							if inside.Add(1) != 1 {
+								t.Error("two are inside")
+							}
+							inside.Add(-1)
+							unlock(t, h)
+						}
+					})
+				}
+				waitFor(t, "all to wait", func() bool {
+					listeners := admin.do(t, name, "PUBSUB", "NUMSUB", channel)
+					return listeners[1] == strconv.Itoa(processes+1) // and this test
+				})
+				unlock(t, first)
+				all.Wait()
+				if called := slices.Contains(said(), "-1"); called != with {
+					t.Errorf("others were called off: %v, want %v", called, with)
+				}
+			})
+		}
+	}
+}
+
+// listening listens on a channel, and returns what says which messages have come until then.
+func listening(t *testing.T, s *redistest.Server, channel string) (said func() []string) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	sub := rdb.Subscribe(background, channel)
+	t.Cleanup(func() { _ = sub.Close() })
+	if _, err := sub.Receive(background); err != nil { // it listens
+		t.Fatal(err)
+	}
+	return func() (all []string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(background, 10*time.Second)
+		defer cancel()
+		ok(t, rdb.Publish(ctx, channel, "the end").Err())
+		for {
+			message, err := sub.ReceiveMessage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if message.Payload == "the end" {
+				return all
+			}
+			all = append(all, message.Payload)
+		}
+	}
 }
 
 // From Redis 7.0 on, a cluster's messages are sharded.

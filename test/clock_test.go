@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -202,7 +203,7 @@ func (n *nodes) client(t *testing.T) *holdfast.Client {
 	for _, s := range n.servers {
 		n.drivers = append(n.drivers, s.Driver())
 	}
-	c, err := holdfast.New(n)
+	c, err := testclient.New(n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,18 +18,28 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/rueidisdriver"
 )
+
+// aboutHandOver matches the tests of the hand-over, and of readers who share a hold: without
+// it they have nothing to look at.
+const aboutHandOver = "HandOver|HandedOver|Share|Sharing"
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis tells of every switch and every lost connection
 	if os.Getenv(contenderVariable) != "" {
 		os.Exit(contend()) // see overlap_test.go
 	}
-	// Most of the tests that are parallel wait most of the time.
-	if err := flag.Set("test.parallel", "20"); err != nil {
-		panic(err)
+	defaults := map[string]string{"test.parallel": "20"} // most of the tests that are parallel wait most of the time
+	if testclient.WithoutHandOver() {
+		defaults["test.skip"] = aboutHandOver
+	}
+	for name, value := range defaults {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(m,
 		// A cluster client of rueidis leaves these asleep for some seconds.
@@ -55,7 +65,7 @@ type platform struct {
 // client returns a client on a driver of its own.
 func (p *platform) client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
-	c, err := holdfast.New(p.open(t), options...)
+	c, err := testclient.New(p.open(t), options...)
 	if err != nil {
 		t.Fatal(err)
 	}

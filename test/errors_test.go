@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 )
 
 // told are the errors that the background has told.
@@ -50,7 +51,7 @@ func (o *told) all() (all []error, released int) {
 func quiet(t *testing.T, p *platform, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
 	var o told
-	c, err := holdfast.New(p.open(t), append(options, o.hooks())...)
+	c, err := testclient.New(p.open(t), append(options, o.hooks())...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 )
 
 // Waiters in processes of their own, which are killed or stopped.
@@ -91,7 +92,7 @@ func TestHelperFairWaiter(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	c, err := holdfast.New(goredisdriver.New(rdb))
+	c, err := testclient.New(goredisdriver.New(rdb))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/test/fencing"
-
-	"github.com/holdfast-go/holdfast"
 )
 
 // A holder that lost its lock while it was paused writes too late, and is
@@ -22,7 +21,7 @@ func TestFencedResource(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	client, err := holdfast.New(goredisdriver.New(rdb))
+	client, err := testclient.New(goredisdriver.New(rdb))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,14 @@ package test
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
+// BenchmarkHandOver is a Lock and an Unlock of one of 64 goroutines that want the same lock.
 func BenchmarkHandOver(b *testing.B) {
 	server, err := memdriver.NewServer()
 	if err != nil {
@@ -21,11 +23,11 @@ func BenchmarkHandOver(b *testing.B) {
 	defer client.Close()
 	b.ReportAllocs()
 	var all sync.WaitGroup
-	const n = 64
-	for range n {
+	var pairs atomic.Int64
+	for range 64 {
 		all.Go(func() {
 			l := client.NewMutex("lock")
-			for range b.N / n {
+			for pairs.Add(1) <= int64(b.N) {
 				h, err := l.Lock(b.Context())
 				if err != nil {
 					b.Error(err)

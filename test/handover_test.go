@@ -201,6 +201,7 @@ func TestHandOverLeaving(t *testing.T) {
 		}()
 		_, err := x.Lock(background, holdfast.Wait(time.Second))
 		var locked *holdfast.LockedError
+		// Of the lease of 30 s a second or two have passed.
 		if !errors.As(err, &locked) || locked.TTL < 20*time.Second || locked.Holder.IsZero() {
 			t.Errorf("refused: %v", err)
 		}
@@ -241,6 +242,8 @@ func TestHandOverIsBounded(t *testing.T) {
 		synctest.Wait()
 		start, before := time.Now(), holds.Load()
 		h := must(t)(other.NewMutex("x").Lock(background))
+		// A chain lasts for 4 ms at most, the longest of one that has been alone, and then others
+		// try first.
 		if took := time.Since(start); took > 5*time.Millisecond || holds.Load() == before {
 			t.Errorf("the other process has waited for %v, for %d holds", took, holds.Load()-before)
 		}
@@ -257,7 +260,10 @@ func TestHandOverIsBounded(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-		if holds.Load() < 5000 || sum > 500*6*time.Millisecond || longest > 60*time.Millisecond {
+		// The other one has its turn in the gap behind each chain, and mostly finds one at once. It
+		// waits for a chain of 4 ms at worst, and for some more if it loses that turn. What passes
+		// on meanwhile are holds of 10 µs: seen are 150,000, and that 0.1 ms and 4 ms are waited for.
+		if holds.Load() < 50_000 || sum > 500*2*time.Millisecond || longest > 20*time.Millisecond {
 			t.Errorf("%d holds; another process has waited for %v, at longest %v", holds.Load(), sum/500, longest)
 		}
 		t.Logf("%d holds; another process has waited for %v, at longest %v", holds.Load(), sum/500, longest)

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/rueidisdriver"
 )
 
@@ -292,7 +293,7 @@ func contendUntilEnd(addr string, who int) error {
 	if who == victim {
 		lease = victimLease
 	}
-	c, err := holdfast.New(d, holdfast.WithLease(lease))
+	c, err := testclient.New(d, holdfast.WithLease(lease))
 	if err != nil {
 		return err
 	}

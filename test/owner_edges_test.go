@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -330,7 +331,7 @@ func TestCloseFromLostHookOfUnlock(t *testing.T) {
 		left := 0
 		for range 200 {
 			d := w.server.Driver()
-			c, err := holdfast.New(d, holdfast.WithMargin(10*time.Second), holdfast.WithTimeout(time.Second))
+			c, err := testclient.New(d, holdfast.WithMargin(10*time.Second), holdfast.WithTimeout(time.Second))
 			ok(t, err)
 			h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(30*time.Second),
 				holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { _ = c.Close() }})))

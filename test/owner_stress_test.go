@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -180,7 +181,7 @@ func (s *stress) client(id int) *stressClient {
 	d := s.w.server.Driver()
 	c := &stressClient{d: d, id: id, rng: rand.New(rand.NewPCG(s.seed, uint64(id)+1000)), faulty: 0.2}
 	var err error
-	c.Client, err = holdfast.New(skewed{d, &s.offset}, holdfast.WithLease(s.lease), holdfast.WithTimeout(s.timeout),
+	c.Client, err = testclient.New(skewed{d, &s.offset}, holdfast.WithLease(s.lease), holdfast.WithTimeout(s.timeout),
 		holdfast.WithHooks(holdfast.Hooks{OnLost: s.onLost, OnAcquire: s.onAcquire}))
 	if err != nil {
 		s.t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 )
 
 // Several processes want the permits of one semaphore, some of them two at once,
@@ -121,7 +122,7 @@ func TestHelperPermits(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	c, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(3*time.Second))
+	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(3*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

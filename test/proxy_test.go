@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 )
 
 // Faults of the network between real clients and a real server.
@@ -229,7 +230,7 @@ func TestHelperHolder(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	c, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(500*time.Millisecond))
+	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(500*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -328,7 +329,7 @@ func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
 		a, _ := w.client()
 		r := must(t)(a.NewRWMutex("x").RLocker().Lock(background))
 		d := &cutOff{Driver: w.server.Driver()}
-		b, err := holdfast.New(d)
+		b, err := testclient.New(d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -479,7 +480,7 @@ func TestCloseFromAHook(t *testing.T) {
 					took <- time.Since(start)
 				}
 				d := w.server.Driver()
-				c, err := holdfast.New(d, holdfast.WithHooks(test.hooks(closing)))
+				c, err := testclient.New(d, holdfast.WithHooks(test.hooks(closing)))
 				ok(t, err)
 				h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(time.Second)))
 				test.cause(d, h)
@@ -495,7 +496,7 @@ func TestCloseFromAHook(t *testing.T) {
 func TestCloseIsBounded(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		d := w.server.Driver()
-		c, err := holdfast.New(d, holdfast.WithTimeout(100*time.Millisecond))
+		c, err := testclient.New(d, holdfast.WithTimeout(100*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}

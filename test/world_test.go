@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -47,7 +48,7 @@ func fake(t *testing.T, f func(t *testing.T, w *world)) {
 func (w *world) client(options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver) {
 	w.t.Helper()
 	d := w.server.Driver()
-	c, err := holdfast.New(d, options...)
+	c, err := testclient.New(d, options...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

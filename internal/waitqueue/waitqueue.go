@@ -441,9 +441,6 @@ func (q *Queue) give(w *Waiter) {
 // as for HandOver: all of them hold it. It reports whether nobody was left out, as one is whose
 // try is under way.
 func (qs *Queues) LetIn(key Key, hand func(taker any) bool) (all bool) {
-	if qs.Idle() {
-		return true
-	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.queues[key]

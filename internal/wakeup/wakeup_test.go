@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // recorder is a listener that writes down what it is asked for.
@@ -90,5 +91,32 @@ func TestTheOthersStay(t *testing.T) {
 		if notified != want || !slices.Equal(w.log, []string{"+x", "-x"}) {
 			t.Errorf("order %d: notified %v, want %v; asked for %v", order, notified, want, w.log)
 		}
+	}
+}
+
+// taken counts both kinds of notifications.
+type taken struct{ notified, taken int }
+
+func (p *taken) Notify()      { p.notified++ }
+func (p *taken) NotifyTaken() { p.taken++ }
+
+// That a lock is taken is told in place of a wake-up, to all who listen there, and to nobody else. What
+// is no message, or says something else, wakes.
+func TestTaken(t *testing.T) {
+	h, w := newHub()
+	var a, b, elsewhere taken
+	h.Join("x", &a)
+	left := h.Join("x", &b)
+	h.Join("y", &elsewhere)
+	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: protocol.Taken})
+	if (a != taken{taken: 1}) || (b != taken{taken: 1}) || (elsewhere != taken{}) {
+		t.Errorf("told %+v and %+v, elsewhere %+v", a, b, elsewhere)
+	}
+	left.Leave()
+	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: protocol.Taken})
+	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: "0"})
+	w.sink(driver.Event{Kind: driver.Subscribed, Channel: "x", Payload: protocol.Taken})
+	if (a != taken{notified: 2, taken: 2}) || (b != taken{taken: 1}) {
+		t.Errorf("told %+v, and who has left %+v", a, b)
 	}
 }

@@ -14,11 +14,14 @@ const barWidth = 40
 // Print writes the result for people.
 func (r *Result) Print(w io.Writer) error {
 	var b strings.Builder
-	early := ""
+	how, early := "", ""
+	if r.WithoutHandOver {
+		how = ", without hand-over"
+	}
 	if r.Interrupted {
 		early = ", interrupted"
 	}
-	fmt.Fprintf(&b, "%s for %s, %.1f s on %s%s\n\n", count(int64(r.Goroutines), "goroutine"), r.locks(), r.Elapsed.Seconds(), r.Server, early)
+	fmt.Fprintf(&b, "%s for %s%s, %.1f s on %s%s\n\n", count(int64(r.Goroutines), "goroutine"), r.locks(), how, r.Elapsed.Seconds(), r.Server, early)
 	fmt.Fprintf(&b, "  pairs    %s, %s a second\n", grouped(r.Pairs), grouped(int64(r.PerSecond)))
 	fmt.Fprintf(&b, "  wait     %v\n", r.Wait)
 	fmt.Fprintf(&b, "  unlock   %v\n", r.Unlock)

@@ -18,6 +18,8 @@ type Result struct {
 	Goroutines int           `json:"goroutines"`
 	Locks      int           `json:"locks"`
 	Hold       time.Duration `json:"hold_ns"`
+	// WithoutHandOver is whether each pair went through Redis.
+	WithoutHandOver bool `json:"without_hand_over"`
 	// Elapsed is less than was asked for if the run was Interrupted.
 	Elapsed     time.Duration `json:"elapsed_ns"`
 	Interrupted bool          `json:"interrupted"`
@@ -61,7 +63,7 @@ type Bucket struct {
 
 func (r *run) result(workers []*worker, elapsed time.Duration, interrupted bool) *Result {
 	result := &Result{
-		Server: r.Target.String(), Kind: r.Kind, Goroutines: r.Goroutines, Locks: r.Locks, Hold: r.Hold,
+		Server: r.Target.String(), Kind: r.Kind, Goroutines: r.Goroutines, Locks: r.Locks, Hold: r.Hold, WithoutHandOver: r.WithoutHandOver,
 		Elapsed: elapsed, Interrupted: interrupted, Fewest: workers[0].pairs,
 	}
 	for _, w := range workers {

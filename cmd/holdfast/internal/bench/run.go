@@ -73,7 +73,11 @@ func both(first, second *exit.Error) error {
 }
 
 func (r *run) open() (err error) {
-	r.client, err = holdfast.New(goredisdriver.New(r.rdb), holdfast.WithLease(r.Lease))
+	options := []holdfast.ClientOption{holdfast.WithLease(r.Lease)}
+	if r.WithoutHandOver {
+		options = append(options, holdfast.WithoutHandOver())
+	}
+	r.client, err = holdfast.New(goredisdriver.New(r.rdb), options...)
 	if err != nil {
 		return &exit.Error{Code: exit.Usage, Err: plain(err)}
 	}

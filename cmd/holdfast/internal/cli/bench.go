@@ -18,14 +18,15 @@ import (
 )
 
 type benchCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Kind       string        `default:"mutex" enum:"${benched}" placeholder:"KIND" help:"Kind of the locks: ${benched}. The default is ${default}."`
-	Goroutines int           `default:"64" placeholder:"N" help:"How many goroutines lock and unlock, all on one client. The default is ${default}."`
-	Locks      int           `default:"1" placeholder:"N" help:"How many locks they are divided among. The default is ${default}: all of them want the same."`
-	Hold       time.Duration `default:"0s" placeholder:"TIME" help:"How long each holds the lock before it unlocks. The default is ${default}."`
-	Duration   time.Duration `default:"10s" placeholder:"TIME" help:"How long to measure. The default is ${default}. Ctrl-C ends it early."`
-	Lease      time.Duration `default:"30s" placeholder:"TIME" help:"The lease of each lock: how long it would stay if this program were killed. The default is ${default}."`
-	Prefix     string        `default:"holdfast-bench" placeholder:"TEXT" help:"What the names of the locks begin with; a random word follows. The default is ${default}."`
-	JSON       bool          `name:"json" help:"Print one JSON object instead, with times in nanoseconds."`
+	Kind            string        `default:"mutex" enum:"${benched}" placeholder:"KIND" help:"Kind of the locks: ${benched}. The default is ${default}."`
+	Goroutines      int           `default:"64" placeholder:"N" help:"How many goroutines lock and unlock, all on one client: 1 to 100,000. The default is ${default}."`
+	Locks           int           `default:"1" placeholder:"N" help:"How many locks they are divided among: 1 to the number of goroutines. The default is ${default}: all of them want the same."`
+	Hold            time.Duration `default:"0s" placeholder:"TIME" help:"How long each holds the lock before it unlocks: 0s to 24h. The default is ${default}."`
+	Duration        time.Duration `default:"10s" placeholder:"TIME" help:"How long to measure: 1ms to 24h. The default is ${default}. Ctrl-C ends it early."`
+	Lease           time.Duration `default:"30s" placeholder:"TIME" help:"The lease of each lock, 100ms to 24h: how long it would stay if this program were killed. The default is ${default}."`
+	WithoutHandOver bool          `help:"Have each pair go through Redis. By default an unlock passes a mutex on to the next goroutine that waits, for a millisecond or a few until other processes have their turn, and goroutines that read share one hold."`
+	Prefix          string        `default:"holdfast-bench" placeholder:"TEXT" help:"What the names of the locks begin with; a random word follows. The default is ${default}."`
+	JSON            bool          `name:"json" help:"Print one JSON object instead, with times in nanoseconds."`
 }
 
 // Help is shown by kong below the usage.
@@ -36,6 +37,9 @@ their own, and nothing is left behind.
 64 goroutines that want one lock, or one each:
   holdfast bench
   holdfast bench --locks 64
+
+The same, with every pair through Redis:
+  holdfast bench --without-hand-over
 
 As much as one goroutine can do alone:
   holdfast bench --goroutines 1 --duration 3s`
@@ -54,6 +58,7 @@ func (c *benchCommand) Run(s streams, redis redisFlags) error {
 	config := bench.Config{
 		Target: target, Kind: bench.Kind(c.Kind), Goroutines: c.Goroutines, Locks: c.Locks,
 		Duration: c.Duration, Hold: c.Hold, Lease: c.Lease, Prefix: c.Prefix,
+		WithoutHandOver: c.WithoutHandOver,
 	}
 	wipe := func() {}
 	if out, isFile := s.stderr.(*os.File); isFile && term.IsTerminal(out.Fd()) {

@@ -1,0 +1,479 @@
+package waitqueue
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+// holding is a holder with a refusal of its own.
+type holding struct{ err error }
+
+func (h *holding) Refusal() error { return h.err }
+
+var x = Key{Name: "x", Channel: "x"}
+
+// arrive joins the queue of x with each of these takers, in this order.
+func arrive(queues *Queues, takers ...any) (waiters []*Waiter) {
+	for _, taker := range takers {
+		w, _ := queues.Join(x, taker)
+		waiters = append(waiters, w)
+	}
+	return waiters
+}
+
+// takes is what a lock is handed to, and notes to whom it was.
+type takes struct{ got []any }
+
+func (s *takes) give(taker any) bool {
+	s.got = append(s.got, taker)
+	return true
+}
+
+func refuse(any) bool { return false }
+
+// done reports whether a channel is closed; one that is nil is not.
+func done(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func wantNoQueue(t *testing.T, queues *Queues) {
+	t.Helper()
+	if len(queues.queues) != 0 || !queues.Idle() || queues.opened.Load() != 0 {
+		t.Errorf("%d queues left, %d waiters, %d open", len(queues.queues), queues.waiters.Load(), queues.opened.Load())
+	}
+}
+
+// The lock goes to the first, and then to the next, and nobody asks until the holder says that it
+// is over.
+func TestHandOverInOrder(t *testing.T) {
+	queues, _ := newLines()
+	holder, other := &holding{errors.New("held here")}, &holding{errors.New("not held here")}
+	w := arrive(queues, 1, 2, 3)
+	second := w[1].Handed() // the first asks when it has it
+	var to takes
+	queue := queues.HandOver(x, holder, to.give)
+	if queue == nil || !slices.Equal(to.got, []any{1}) || !w[0].Given() || !done(w[0].Handed()) {
+		t.Fatalf("handed over to %v", to.got)
+	}
+	if w[1].Given() || done(second) || isHead(w[1]) {
+		t.Error("the second has it, too, or asks")
+	}
+	if _, refusal := w[1].Retry(); refusal != holder.err { //nolint:errorlint // the same one
+		t.Errorf("refused because of %v", refusal)
+	}
+	if queues.HandOver(x, other, to.give) != nil {
+		t.Error("one who does not hold it has handed it over")
+	}
+	if queues.HandOver(x, holder, to.give) != queue || !slices.Equal(to.got, []any{1, 2}) || !done(second) {
+		t.Errorf("handed over to %v", to.got)
+	}
+	gone, late := arrive(queues, 4)[0], arrive(queues, 5)[0]
+	gone.Leave()
+	queue.Resume(other, 0)
+	if isHead(w[2]) {
+		t.Error("one who does not hold it, or has left, has ended the chain")
+	}
+	queue.Resume(holder, 0)
+	if !isHead(w[2]) || isHead(late) {
+		t.Error("after the chain the first asks, and nobody else")
+	}
+	if !w[0].Leave() || !w[1].Leave() || w[2].Leave() || late.Leave() {
+		t.Error("two were handed it, and two were not")
+	}
+	wantNoQueue(t, queues)
+}
+
+// One to whom nothing can be handed over waits for no such thing.
+func TestNothingToHand(t *testing.T) {
+	queues, _ := newLines()
+	if arrive(queues, nil)[0].Handed() != nil {
+		t.Error("it waits to be handed the lock")
+	}
+}
+
+// Nobody is handed a lock who does not want it, whose try is under way, or who is not there.
+func TestNobodyTakes(t *testing.T) {
+	holder := &holding{}
+	for name, test := range map[string]func(queues *Queues, to *takes) *Queue{
+		"nobody waits": func(queues *Queues, to *takes) *Queue { return queues.HandOver(x, holder, to.give) },
+		"others wait": func(queues *Queues, to *takes) *Queue {
+			arrive(queues, 1)
+			return queues.HandOver(Key{Name: "y"}, holder, to.give)
+		},
+		"the first takes nothing": func(queues *Queues, to *takes) *Queue {
+			arrive(queues, nil, 2)
+			return queues.HandOver(x, holder, to.give)
+		},
+		"it refuses": func(queues *Queues, _ *takes) *Queue {
+			arrive(queues, 1, 2)
+			return queues.HandOver(x, holder, refuse)
+		},
+		"its try is under way": func(queues *Queues, to *takes) *Queue {
+			arrive(queues, 1)[0].TryFirst()
+			return queues.HandOver(x, holder, to.give)
+		},
+		"it has left": func(queues *Queues, to *takes) *Queue {
+			arrive(queues, 1)[0].Leave()
+			return queues.HandOver(x, holder, to.give)
+		},
+	} {
+		queues, _ := newLines()
+		var to takes
+		if queue := test(queues, &to); queue != nil || len(to.got) > 0 {
+			t.Errorf("%s: handed over to %v", name, to.got)
+		}
+	}
+}
+
+// One who leaves keeps the lock if anybody stands behind it, and else nothing is kept.
+func TestLeaveHolding(t *testing.T) {
+	queues, heard := newLines()
+	holder := &holding{}
+	w := arrive(queues, 1, 2)
+	w[0].Listen()
+	w[0].RetryAt(time.Now().Add(time.Second), errors.New("held"))
+	queue := w[0].LeaveHolding(holder)
+	if queue == nil || isHead(w[1]) || !w[0].gone() || w[0].Given() || heard.ended > 0 {
+		t.Fatal("who stands behind it must wait for the holder")
+	}
+	w[1].Leave()
+	if heard.ended > 0 {
+		t.Error("the queue is kept for the holder")
+	}
+	newcomer := arrive(queues, 3)[0]
+	if isHead(newcomer) {
+		t.Error("a newcomer asks while a holder here has the lock")
+	}
+	newcomer.Leave()
+	queue.Resume(holder, 0)
+	if heard.ended != 1 {
+		t.Error("it listens on, for nobody")
+	}
+	wantNoQueue(t, queues)
+
+	alone := arrive(queues, 1)[0]
+	alone.Listen()
+	if alone.LeaveHolding(holder) != nil || heard.ended != 2 {
+		t.Error("a queue is kept, and nobody waits")
+	}
+	wantNoQueue(t, queues)
+}
+
+// Those behind a holder let others try first, for as long as it says, and not in the next chain.
+func TestResumeAfterAWhile(t *testing.T) {
+	queues, _ := newLines()
+	holder := &holding{}
+	w := arrive(queues, 1, 2)
+	queue := w[0].LeaveHolding(holder)
+	if !w[1].NotBefore().IsZero() {
+		t.Error("held back by nobody")
+	}
+	before := time.Now()
+	queue.Resume(holder, time.Minute)
+	at := w[1].NotBefore()
+	if !isHead(w[1]) || at.Before(before.Add(time.Minute)) || at.After(time.Now().Add(time.Minute)) {
+		t.Errorf("held back for %v", at.Sub(before))
+	}
+	if at := w[0].NotBefore(); !at.IsZero() {
+		t.Error("who has left is held back")
+	}
+	third := arrive(queues, 3)[0]
+	queue = w[1].LeaveHolding(holder)
+	queue.Resume(holder, 0)
+	if at := third.NotBefore(); !at.IsZero() {
+		t.Errorf("still held back for %v", time.Until(at))
+	}
+	arrive(queues, 4)
+	queue = third.LeaveHolding(holder)
+	queue.Resume(holder, time.Minute)
+	queue.waiters.First().Value.Leave()
+	if at := arrive(queues, 5)[0].NotBefore(); !at.IsZero() {
+		t.Error("the next queue is held back by what the last one has learnt")
+	}
+}
+
+// All who are accepted are let in, and the first of the others asks.
+func TestLetIn(t *testing.T) {
+	queues, _ := newLines()
+	if !queues.LetIn(x, refuse) {
+		t.Error("somebody was left out of nobody")
+	}
+	w := arrive(queues, 1, 2, nil, 4)
+	if !queues.LetIn(Key{Name: "y"}, refuse) {
+		t.Error("one who waits for another lock was left out")
+	}
+	var to takes
+	even := func(taker any) bool { return taker.(int)%2 == 0 && to.give(taker) } //nolint:forcetypeassert // they are
+	if queues.LetIn(x, even) || !slices.Equal(to.got, []any{2, 4}) || !w[1].Given() || !w[3].Given() || w[0].Given() || w[2].Given() {
+		t.Errorf("let in: %v", to.got)
+	}
+	w[0].Leave()
+	if !isHead(w[2]) {
+		t.Error("the first who was left out does not ask")
+	}
+	w[2].Leave()
+	wantNoQueue(t, queues)
+
+	w = arrive(queues, 2, 1)
+	if queues.LetIn(x, even) || !isHead(w[1]) {
+		t.Error("one that was behind those who were let in does not ask")
+	}
+	w[1].Leave()
+	wantNoQueue(t, queues)
+
+	arrive(queues, 1, 2)
+	if !queues.LetIn(x, to.give) {
+		t.Error("nobody was left out")
+	}
+	wantNoQueue(t, queues)
+}
+
+// One whose try is under way is left out, those behind it are not.
+func TestLetInDuringTry(t *testing.T) {
+	queues, _ := newLines()
+	w := arrive(queues, 1, 2)
+	w[0].TryFirst()
+	var to takes
+	if queues.LetIn(x, to.give) || !slices.Equal(to.got, []any{2}) {
+		t.Errorf("let in: %v", to.got)
+	}
+	w[0].Done()
+	if !queues.LetIn(x, to.give) || !w[0].Given() {
+		t.Error("after the try it is left out")
+	}
+}
+
+// While something is open newcomers find it, and nobody asks, until it is closed.
+func TestOpen(t *testing.T) {
+	queues, _ := newLines()
+	one, other := "one", "other"
+	if queues.Opened(x) != nil {
+		t.Error("something is open")
+	}
+	queues.Open(x, one)
+	if queues.Opened(x) != one || queues.Opened(Key{Name: "y"}) != nil {
+		t.Error("not what was opened")
+	}
+	w := arrive(queues, 1, 2, 3)
+	w[2].Leave()
+	if isHead(w[0]) {
+		t.Error("one asks, though something is open")
+	}
+	queues.Close(x, other, 0)
+	if queues.Opened(x) != one || isHead(w[0]) {
+		t.Error("what was not open has been closed")
+	}
+	queues.Open(x, other) // in place of the one
+	queues.Close(x, one, 0)
+	if queues.Opened(x) != other {
+		t.Error("what is open was closed by the one before")
+	}
+	queues.Close(x, other, time.Minute)
+	if queues.Opened(x) != nil || !isHead(w[0]) || isHead(w[1]) || time.Until(w[0].NotBefore()) < time.Minute/2 {
+		t.Error("the first is to ask after a minute")
+	}
+	queues.Close(x, other, 0)
+	if w[0].NotBefore().IsZero() {
+		t.Error("closed twice")
+	}
+	w[0].Leave()
+	w[1].Leave()
+	wantNoQueue(t, queues)
+
+	queues.Open(x, one)
+	w = arrive(queues, 1)
+	w[0].Leave()
+	if queues.Opened(x) != one {
+		t.Error("what is open went with the last who waited")
+	}
+	queues.Close(x, one, 0)
+	wantNoQueue(t, queues)
+}
+
+// One who must not wait for what is open has the first ask.
+func TestAskAll(t *testing.T) {
+	queues, _ := newLines()
+	queues.Open(x, "one")
+	w := arrive(queues, 1, 2)
+	w[1].AskAll()
+	if queues.Opened(x) != nil || !isHead(w[0]) || isHead(w[1]) {
+		t.Error("the first does not ask")
+	}
+	w[1].AskAll() // nothing is open any more
+	w[0].Leave()
+	w[1].Leave()
+	queues.Open(x, "two")
+	w[1].AskAll()
+	if queues.Opened(x) != "two" {
+		t.Error("one who has left has closed what is open")
+	}
+	queues.Close(x, "two", 0)
+	wantNoQueue(t, queues)
+}
+
+// Who listens here is not somebody else.
+func TestHeard(t *testing.T) {
+	for _, test := range []struct {
+		listens bool
+		n       int64
+		others  bool
+	}{
+		{false, 0, false}, {false, 1, true}, {false, 2, true}, {true, 0, false}, {true, 1, false}, {true, 2, true},
+	} {
+		queues, _ := newLines()
+		holder := &holding{}
+		w := arrive(queues, 1, 2)
+		if test.listens {
+			w[0].Listen()
+		}
+		queue := w[0].LeaveHolding(holder)
+		if others := queue.Heard(holder, test.n); others != test.others || queue.Alone() == others {
+			t.Errorf("%+v: others %v, alone %v", test, others, queue.Alone())
+		}
+	}
+}
+
+// That nobody else has heard is known until somebody else has the lock, and told by nobody but the
+// holder.
+func TestAlone(t *testing.T) {
+	queues, _ := newLines()
+	holder := &holding{}
+	w := arrive(queues, 1, 2)
+	queue := w[0].LeaveHolding(holder)
+	if queue.Alone() {
+		t.Error("alone, and nobody has said so")
+	}
+	queue.Heard(&holding{}, 0)
+	if queue.Alone() {
+		t.Error("alone, says one who does not hold it")
+	}
+	queue.Heard(holder, 0)
+	queue.Resume(holder, 0)
+	w[1].RetryAt(time.Now(), nil)
+	if !queue.Alone() {
+		t.Error("it was forgotten")
+	}
+	w[1].RetryAt(time.Now(), errors.New("held by another"))
+	if queue.Alone() {
+		t.Error("alone, and another has it")
+	}
+	w[1].Leave()
+
+	w = arrive(queues, 1, 2)
+	queue = w[0].LeaveHolding(holder)
+	queue.Heard(holder, 0)
+	w[1].Leave()
+	queue.Resume(holder, 0)
+	if arrive(queues, 3)[0].queue.Alone() {
+		t.Error("the next queue knows what the last one has learnt")
+	}
+}
+
+// One that was let in may take the try slot of the queue that it has left, before it looks. The queue
+// of those who have come since is not touched by that.
+func TestTrySlotOfOneThatHasGone(t *testing.T) {
+	queues, _ := newLines()
+	w := arrive(queues, 1)[0]
+	v, _ := queues.Join(Key{Name: "y"}, 2)
+	queues.LetIn(x, func(any) bool { return true })
+	queues.LetIn(Key{Name: "y"}, func(any) bool { return true }) // whose queue is the next one
+	w.TrySlot() <- struct{}{}
+	next := arrive(queues, 3)[0]
+	if next.queue != v.queue {
+		t.Fatal("the queue that was left last is used again")
+	}
+	w.Done()
+	if second := arrive(queues, 4)[0]; isHead(second) {
+		t.Error("two are heads of one lock's queue")
+	}
+}
+
+// Who waits is known to those who wait, and to nobody who has left.
+func TestCrowd(t *testing.T) {
+	queues, _ := newLines()
+	many := Crowd{Size: 50, Trip: time.Millisecond}
+	w := arrive(queues, 1, 2)
+	w[0].SetCrowd(many)
+	if w[0].Crowd() != many || w[1].Crowd() != many {
+		t.Errorf("%v, %v", w[0].Crowd(), w[1].Crowd())
+	}
+	w[0].Leave()
+	if (w[0].Crowd() != Crowd{}) {
+		t.Error("one who has left is in a crowd")
+	}
+	w[0].SetCrowd(Crowd{Size: 1})
+	if w[1].Crowd() != many {
+		t.Error("one who has left has noted another crowd")
+	}
+	w[1].Leave()
+	if next := arrive(queues, 3)[0]; (next.Crowd() != Crowd{}) {
+		t.Error("the next queue has the crowd of the last one")
+	}
+}
+
+// That others have got the lock is told until the next wake-up, and not to the next queue.
+func TestTaken(t *testing.T) {
+	queues, _ := newLines()
+	w := arrive(queues, 1)[0]
+	w.queue.NotifyTaken()
+	w.queue.NotifyTaken()
+	if !done(w.Taken()) || done(w.Taken()) {
+		t.Error("told twice counts as once")
+	}
+	w.queue.NotifyTaken()
+	w.Notify()
+	if done(w.Taken()) || !notified(w) {
+		t.Error("that was before the wake-up")
+	}
+	w.queue.NotifyTaken()
+	w.Leave()
+	if next := arrive(queues, 1)[0]; done(next.Taken()) {
+		t.Error("the next queue was told")
+	}
+}
+
+// There are waiters as long as one waits, or the try of one who has left is under way.
+func TestHasWaiters(t *testing.T) {
+	queues, _ := newLines()
+	if queues.HasWaiters(x) {
+		t.Error("nobody has come")
+	}
+	w := arrive(queues, 1)[0]
+	if !queues.HasWaiters(x) || queues.HasWaiters(Key{Name: "y"}) || queues.Idle() {
+		t.Error("one waits, for x")
+	}
+	if !w.TryFirst() || w.TryFirst() {
+		t.Error("two tries at once")
+	}
+	w.Leave()
+	if !queues.HasWaiters(x) {
+		t.Error("a try is under way")
+	}
+	w.Done()
+	if queues.HasWaiters(x) {
+		t.Error("all have gone")
+	}
+	wantNoQueue(t, queues)
+}
+
+// Who has gone knows nothing of a queue that may be another lock's by now.
+func TestGoneKnowsNothing(t *testing.T) {
+	queues, _ := newLines()
+	holder := &holding{errors.New("held here")}
+	w := arrive(queues, 1, 2)
+	w[0].RetryAt(time.Now(), errors.New("held"))
+	w[0].LeaveHolding(holder)
+	if at, refusal := w[0].Retry(); !at.IsZero() || refusal != nil {
+		t.Errorf("%v, %v", at, refusal)
+	}
+	if _, refusal := w[1].Retry(); refusal != holder.err { //nolint:errorlint // the same one
+		t.Errorf("who waits is refused because of %v", refusal)
+	}
+}
