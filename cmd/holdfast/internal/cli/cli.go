@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -32,33 +31,6 @@ type grammar struct {
 	Bench   benchCommand   `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
-}
-
-// redisFlags say which Redis to use. They are good for every command.
-type redisFlags struct {
-	Redis              string `env:"HOLDFAST_REDIS" placeholder:"URL" help:"The Redis to use: ${forms}. A password in it is hidden from other users only if it comes from the environment."`
-	PasswordFile       string `placeholder:"FILE" help:"File with the Redis password in its first line. Without it the password is taken from the environment variable HOLDFAST_REDIS_PASSWORD, else from the URL."`
-	TLSCA              string `name:"tls-ca" placeholder:"FILE" help:"PEM file with the authorities to trust instead of the system's."`
-	InsecureSkipVerify bool   `help:"Allow skip_verify=true in the URL, which switches the checks of the server's certificate off."`
-}
-
-func (f redisFlags) options() connect.Options {
-	return connect.Options{
-		URL: f.Redis, Password: os.Getenv("HOLDFAST_REDIS_PASSWORD"), PasswordFile: f.PasswordFile,
-		CAFile: f.TLSCA, InsecureSkipVerify: f.InsecureSkipVerify,
-	}
-}
-
-// target resolves the flags. The URL must be given.
-func (f redisFlags) target() (*connect.Target, error) {
-	if f.Redis == "" {
-		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS")
-	}
-	t, err := f.options().Resolve()
-	if err != nil {
-		return nil, &exit.Error{Code: exit.Usage, Err: err}
-	}
-	return t, nil
 }
 
 // streams are where a command writes to.

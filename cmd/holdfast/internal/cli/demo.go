@@ -94,7 +94,7 @@ func setting(redis redisFlags) (cfg demo.Config, done func(), err error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	redis.Redis = server.URL()
+	redis = redisFlags{Redis: server.URL()} // the others are of another server
 	target, err := server.Target()
 	if err != nil {
 		server.Close()
@@ -114,15 +114,12 @@ func (f redisFlags) holder(target *connect.Target) func(ctx context.Context, kin
 			return nil, fmt.Errorf("this program does not find itself: %w", err)
 		}
 		args := []string{"demo-holder", kind, name, lease.String()}
-		if f.TLSCA != "" {
-			args = append(args, "--tls-ca", f.TLSCA)
-		}
 		if f.InsecureSkipVerify {
 			args = append(args, "--insecure-skip-verify")
 		}
 		command := exec.CommandContext(ctx, self, args...) //nolint:gosec // it runs itself
 		command.Args[0] = "holdfast"
-		command.Env = append(os.Environ(), "HOLDFAST_REDIS="+f.Redis, "HOLDFAST_REDIS_PASSWORD="+target.Password())
+		command.Env = append(os.Environ(), f.environment(target)...)
 		command.Stderr = os.Stderr
 		return demo.StartHolder(command)
 	}
