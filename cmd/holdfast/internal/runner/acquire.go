@@ -3,9 +3,12 @@
 package runner
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os/exec"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -44,6 +47,12 @@ type acquired struct {
 
 // acquire waits for the lock. A signal that would end a program ends the wait.
 func (r *run) acquire() *exit.Error {
+	began := time.Now()
+	waiting, acquires := context.WithCancel(r.waiting)
+	var reporting sync.WaitGroup
+	reporting.Go(func() { r.reportWait(waiting) })
+	defer func() { acquires(); reporting.Wait() }()
+	r.detail("asks Redis (%s) for %s", r.Server, r.wanted())
 	got := make(chan acquired, 1)
 	go func() {
 		hold, err := r.take()
@@ -56,6 +65,9 @@ func (r *run) acquire() *exit.Error {
 				return r.refused(a.err)
 			}
 			r.hold, r.since = a.hold, time.Now()
+			acquires()
+			reporting.Wait() // it must not say that we wait after we have said that we do not
+			r.tellAcquired(r.since.Sub(began))
 			return r.interrupted()
 		case s := <-r.signals:
 			if !ends(s) {
@@ -69,6 +81,16 @@ func (r *run) acquire() *exit.Error {
 			return exit.Silently(signalCode(s))
 		}
 	}
+}
+
+func (r *run) tellAcquired(waited time.Duration) {
+	owner, token := r.hold.Owner().String(), r.hold.Token()
+	r.happened(event{Event: "acquired", WaitedMS: milliseconds(waited), Owner: owner, Token: token})
+	fenced := ""
+	if r.Fenced {
+		fenced = fmt.Sprintf(", token %d", token)
+	}
+	r.detail("acquired the %s after %v, as %s%s", r.what(), waited.Round(time.Millisecond), owner, fenced)
 }
 
 // interrupted gives the lock back if a signal came together with it.

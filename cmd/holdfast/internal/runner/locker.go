@@ -61,7 +61,7 @@ func (r *run) keeps() bool { return r.Kind != Read && r.Kind != Semaphore }
 // it had another number, we are not the only ones to say so.
 func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 	ctx := r.waiting
-	if r.Wait != nil && *r.Wait > 0 {
+	if r.waits() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, *r.Wait)
 		defer cancel()
@@ -71,7 +71,7 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 	switch {
 	case err != nil:
 	case r.Permits == nil && had == 0:
-		r.Log("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
+		err = r.checkSet(ctx, semaphore)
 	case r.Permits != nil && had != *r.Permits:
 		err = semaphore.SetPermits(ctx, *r.Permits)
 		if errors.Is(err, holdfast.ErrUntold) {
@@ -79,11 +79,32 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 			err = nil
 		}
 		if err == nil && had != 0 {
-			r.Log("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
+			r.notice("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &holdfast.BackendError{Op: "set", Name: r.Name, MayHaveRun: true, Err: err}
 	}
 	return err
+}
+
+// waits reports whether the wait has a bound that was asked for, and is no single try.
+func (r *run) waits() bool { return r.Wait != nil && *r.Wait > 0 }
+
+// checkSet refuses a semaphore that nobody has given permits: one would wait for ever. Somebody may
+// give it some within a wait that was asked for. One that was set to 0 permits is only closed.
+func (r *run) checkSet(ctx context.Context, semaphore *holdfast.PermitSemaphore) error {
+	hold, err := semaphore.TryLock(ctx)
+	var short *holdfast.PermitsError
+	switch {
+	case err == nil: // it was set meanwhile
+		return hold.Unlock()
+	case !errors.As(err, &short):
+		return err
+	case short.Unset && !r.waits():
+		return err
+	case short.Unset:
+		r.notice("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -47,6 +48,8 @@ func (r *run) protect(path string) result {
 	w := &watch{run: r, child: c, trusted: r.hold.Deadline(), kill: time.NewTimer(time.Hour)}
 	w.kill.Stop()
 	defer w.kill.Stop()
+	r.happened(event{Event: "started", PID: c.process.Pid})
+	r.detail("the command runs as process %d", c.process.Pid)
 	w.untilExit()
 	status := c.reap(w.stopping, w.reserve()/2)
 	return w.result(status)
@@ -122,6 +125,9 @@ func (w *watch) lose() {
 	default:
 		w.stop(min(*w.Grace, w.left()-w.reserve()))
 	}
+	reason := w.reason(context.Cause(w.hold.Context()))
+	w.happened(event{Event: "lost", Reason: reason})
+	w.detail("the %s is lost: %s", w.what(), reason)
 }
 
 // left is the time until the lock can be somebody else's. After a suspension
@@ -154,10 +160,10 @@ func (w *watch) suspended() {
 		// First it goes on, and then we say so: the signal takes back a Ctrl-Z that
 		// has not been delivered yet, and that one would go unanswered.
 		w.child.signal(syscall.SIGCONT)
-		w.Log("a command that holds a lock cannot be suspended from the terminal, so it goes on")
+		w.notice("a command that holds a lock cannot be suspended from the terminal, so it goes on")
 		return
 	}
-	w.Log("the command has been suspended; the %s is kept meanwhile", w.what())
+	w.notice("the command has been suspended; the %s is kept meanwhile", w.what())
 }
 
 // result puts into words and a code how the command ended.
@@ -168,6 +174,8 @@ func (w *watch) result(status syscall.WaitStatus) result {
 		code = exit.Signal + int(status.Signal())
 		r.end = fmt.Sprintf("the command ended by signal %d (%v)", int(status.Signal()), status.Signal())
 	}
+	w.happened(event{Event: "exited", ExitCode: &code})
+	w.detail("%s", r.end)
 	switch {
 	case w.timedOut:
 		r.failure = exit.Because(exit.TimedOut, "the command was stopped because it ran for %v; %s", w.MaxRun, r.end)

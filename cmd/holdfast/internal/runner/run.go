@@ -30,7 +30,10 @@ type run struct {
 	client  *holdfast.Client
 	signals <-chan os.Signal
 	hold    *holdfast.Hold
-	since   time.Time // when the lock was acquired
+	since   time.Time                        // when the lock was acquired
+	say     func(format string, args ...any) // Config.Log, at once
+	teller  *teller
+	status  status // only the teller's goroutine writes it
 
 	// waiting is what Lock is called with, so the hold's context comes from it:
 	// giveUp is called while waiting, or when all is over.
@@ -52,15 +55,31 @@ func Run(cfg Config, d driver.Driver) error {
 	}
 	signals, stop := listen()
 	defer stop()
-	r := &run{Config: cfg, client: client, signals: signals}
+	r := &run{Config: cfg, client: client, signals: signals, say: cfg.Log, teller: newTeller(), status: status{cfg.Status}}
+	defer r.teller.close()
+	r.Log = func(format string, args ...any) { r.teller.tell(func() { r.say(format, args...) }) }
 	r.waiting, r.giveUp = context.WithCancel(context.Background())
 	defer r.giveUp()
 	failure := r.all()
 	r.close(failure)
+	r.happened(end(failure))
 	if failure == nil {
 		return nil
 	}
 	return failure
+}
+
+// end is the last line of the status.
+func end(failure *exit.Error) event {
+	code := exit.OK
+	e := event{Event: "done", ExitCode: &code}
+	if failure != nil {
+		code = failure.Code
+		if failure.Err != nil {
+			e.Error = failure.Err.Error()
+		}
+	}
+	return e
 }
 
 func (r *run) close(failure *exit.Error) {
@@ -116,6 +135,8 @@ func (r *run) release(result result) *exit.Error {
 		return exit.Because(exit.Lost, "the %s was lost (%v); %s", r.what(), r.reason(err), result.end)
 	case err != nil && !errors.Is(err, holdfast.ErrLost):
 		r.sayNotGivenBack(err)
+	case err == nil:
+		r.detail("gave the %s back after %v", r.what(), time.Since(r.since).Round(time.Millisecond))
 	}
 	return result.failure
 }
