@@ -39,11 +39,12 @@ func (f redisFlags) options() connect.Options {
 }
 
 // environment is what another holdfast needs to use the same Redis, but for InsecureSkipVerify.
-func (f redisFlags) environment(target *connect.Target) []string {
-	password, ofSentinels := target.Passwords()
+func (f redisFlags) environment() []string {
 	return []string{
-		"HOLDFAST_REDIS=" + f.Redis, "HOLDFAST_REDIS_PASSWORD_FILE=", passwordVariable + "=" + password,
-		"HOLDFAST_REDIS_SENTINEL_USER=" + f.SentinelUser, "HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=", sentinelPasswordVariable + "=" + ofSentinels,
+		"HOLDFAST_REDIS=" + f.Redis,
+		"HOLDFAST_REDIS_PASSWORD_FILE=" + f.PasswordFile, passwordVariable + "=" + os.Getenv(passwordVariable),
+		"HOLDFAST_REDIS_SENTINEL_USER=" + f.SentinelUser,
+		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + os.Getenv(sentinelPasswordVariable),
 		"HOLDFAST_REDIS_TLS_CA=" + f.TLSCA, "HOLDFAST_REDIS_TLS_CERT=" + f.TLSCert, "HOLDFAST_REDIS_TLS_KEY=" + f.TLSKey,
 	}
 }

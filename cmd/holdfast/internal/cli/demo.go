@@ -13,7 +13,6 @@ import (
 
 	"github.com/charmbracelet/x/term"
 
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
@@ -88,7 +87,7 @@ func setting(redis redisFlags) (cfg demo.Config, done func(), err error) {
 		if err != nil {
 			return cfg, nil, err
 		}
-		return demo.Config{Target: target, Server: "the Redis at " + target.String(), Holder: redis.holder(target)}, func() {}, nil
+		return demo.Config{Target: target, Server: "the Redis at " + target.String(), Holder: redis.holder()}, func() {}, nil
 	}
 	server, err := demo.StartServer()
 	if err != nil {
@@ -101,13 +100,13 @@ func setting(redis redisFlags) (cfg demo.Config, done func(), err error) {
 		return cfg, nil, err
 	}
 	return demo.Config{
-		Target: target, Server: "a Redis server inside this process", Holder: redis.holder(target),
+		Target: target, Server: "a Redis server inside this process", Holder: redis.holder(),
 	}, server.Close, nil
 }
 
 // holder starts this program once more, to hold a lock and be killed. It gets
 // what is secret through its environment.
-func (f redisFlags) holder(target *connect.Target) func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
+func (f redisFlags) holder() func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
 	return func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
 		self, err := os.Executable()
 		if err != nil {
@@ -119,7 +118,7 @@ func (f redisFlags) holder(target *connect.Target) func(ctx context.Context, kin
 		}
 		command := exec.CommandContext(ctx, self, args...) //nolint:gosec // it runs itself
 		command.Args[0] = "holdfast"
-		command.Env = append(os.Environ(), f.environment(target)...)
+		command.Env = append(os.Environ(), f.environment()...)
 		command.Stderr = os.Stderr
 		return demo.StartHolder(command)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,10 +24,11 @@ type runCommand struct { //nolint:recvcheck // kong asks the value for its help 
 	MaxRun  time.Duration  `placeholder:"TIME" help:"Stop the command after so long, as with --on-lost term, and exit with 124. The default is never."`
 	MinHold time.Duration  `placeholder:"TIME" help:"Keep the lock from others at least so long, even if the command ends sooner. The default is 0s."`
 
-	Quiet   bool   `short:"q" help:"Say nothing on standard error but what has failed."`
-	Verbose bool   `short:"v" help:"Say each step on standard error."`
-	JSON    *int   `name:"json-status" placeholder:"FD" help:"Write what happens to this file descriptor, one JSON object a line: --json-status 3 with 3>FILE. docs/cli.md lists what they have."`
-	Shell   string `short:"c" name:"shell" placeholder:"WORDS" help:"Run these words by sh -c, in place of a command after --: with pipes, redirections, variables."`
+	PassRedis bool   `help:"Let the command use the same Redis: pass the environment variables HOLDFAST_REDIS* on, for a command that runs holdfast itself. Without this they are taken away, since they may hold a password."`
+	Quiet     bool   `short:"q" help:"Say nothing on standard error but what has failed."`
+	Verbose   bool   `short:"v" help:"Say each step on standard error."`
+	JSON      *int   `name:"json-status" placeholder:"FD" help:"Write what happens to this file descriptor, one JSON object a line: --json-status 3 with 3>FILE. docs/cli.md lists what they have."`
+	Shell     string `short:"c" name:"shell" placeholder:"WORDS" help:"Run these words by sh -c, in place of a command after --: with pipes, redirections, variables."`
 
 	Name    string   `arg:"" help:"Name of the lock: the Redis key, of 1 to 1024 bytes. One that begins with - has a -- of its own before it."`
 	Command []string `arg:"" optional:"" passthrough:"partial" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, with --fenced its token in HOLDFAST_TOKEN, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
@@ -100,6 +102,9 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 		Name: c.Name, Kind: runner.Kind(c.Kind), Permits: c.Permits, Fenced: c.Fenced, Command: c.Command, Wait: c.Wait, Lease: c.Lease,
 		OnLost: runner.OnLost(c.OnLost), Grace: c.Grace, MaxRun: c.MaxRun, MinHold: c.MinHold,
 		Server: target.String(), Log: s.sayf, Quiet: c.Quiet, Verbose: c.Verbose,
+	}
+	if c.PassRedis {
+		config.Redis = slices.DeleteFunc(redis.environment(), func(entry string) bool { return strings.HasSuffix(entry, "=") })
 	}
 	if c.JSON != nil { // before anything else is opened, which could have that number
 		if config.Status, err = runner.OpenStatus(*c.JSON); err != nil {

@@ -157,9 +157,6 @@ func (t *Target) String() string {
 	}
 }
 
-// Passwords are the passwords that were settled on, the server's and the sentinels'.
-func (t *Target) Passwords() (server, sentinel string) { return t.password, t.sentinelPassword }
-
 // Dial opens a connection as [Target.Client] does unless told otherwise.
 func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: ioTimeout}

@@ -41,6 +41,9 @@ type Config struct {
 	Fenced bool
 	// Command is the program and its arguments.
 	Command []string
+	// Redis are the environment variables HOLDFAST_REDIS* that the command gets; it gets none
+	// of ours.
+	Redis []string
 	// Wait bounds the wait for the lock; nil: for ever, 0: one try.
 	Wait *time.Duration
 	// Lease is the lease that the watchdog renews.

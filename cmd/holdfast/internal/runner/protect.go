@@ -55,18 +55,31 @@ func (r *run) protect(path string) result {
 	return w.result(status)
 }
 
-// environment is ours, with what the command may want to know of this lock, and
-// nothing of one that we run under ourselves.
+// environment is ours, with what the command may want to know of this lock, nothing of one that
+// we run under ourselves, and no passwords.
 func (r *run) environment() []string {
-	ours := slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return name == "HOLDFAST_LOCK" || name == "HOLDFAST_OWNER" || name == "HOLDFAST_TOKEN"
-	})
-	ours = append(ours, "HOLDFAST_LOCK="+r.Name, "HOLDFAST_OWNER="+r.hold.Owner().String())
+	ours := append(r.withoutSecrets(), lockVariable+"="+r.Name, ownerVariable+"="+r.hold.Owner().String())
 	if r.Fenced {
-		ours = append(ours, "HOLDFAST_TOKEN="+strconv.FormatInt(r.hold.Token(), 10))
+		ours = append(ours, tokenVariable+"="+strconv.FormatInt(r.hold.Token(), 10))
 	}
 	return ours
+}
+
+// The environment variables by which a command knows its lock.
+const (
+	lockVariable  = "HOLDFAST_LOCK"
+	ownerVariable = "HOLDFAST_OWNER"
+	tokenVariable = "HOLDFAST_TOKEN"
+)
+
+// withoutSecrets is our environment without what is said of Redis, unless the command is to have
+// that, and of locks.
+func (r *run) withoutSecrets() []string {
+	ours := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return strings.HasPrefix(name, "HOLDFAST_REDIS") || name == lockVariable || name == ownerVariable || name == tokenVariable
+	})
+	return append(ours, r.Redis...)
 }
 
 // untilExit returns when the command has ended.
