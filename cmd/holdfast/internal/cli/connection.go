@@ -51,6 +51,10 @@ func (f redisFlags) environment() []string {
 
 // target resolves the flags. The URL must be given.
 func (f redisFlags) target() (*connect.Target, error) {
+	if f.Redis == "" && os.Getenv("HOLDFAST_LOCK") != "" {
+		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS, "+
+			"which the holdfast run around this one has kept to itself; its --pass-redis passes it on")
+	}
 	if f.Redis == "" {
 		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS")
 	}

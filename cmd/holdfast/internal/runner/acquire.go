@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"sync"
 	"time"
@@ -41,8 +42,9 @@ func cannotRun(command string, err error) *exit.Error {
 }
 
 type acquired struct {
-	hold *holdfast.Hold
-	err  error
+	hold  *holdfast.Hold
+	outer *holdfast.Holder // a run around this one has it already, and there is no hold of our own
+	err   error
 }
 
 // acquire waits for the lock. A signal that would end a program ends the wait.
@@ -55,8 +57,7 @@ func (r *run) acquire() *exit.Error {
 	r.detail("asks Redis (%s) for %s", r.Server, r.wanted())
 	got := make(chan acquired, 1)
 	go func() {
-		hold, err := r.take()
-		got <- acquired{hold, err}
+		got <- r.take()
 	}()
 	for {
 		select {
@@ -64,9 +65,12 @@ func (r *run) acquire() *exit.Error {
 			if a.err != nil {
 				return r.refused(a.err)
 			}
-			r.hold, r.since = a.hold, time.Now()
 			acquires()
 			reporting.Wait() // it must not say that we wait after we have said that we do not
+			if a.outer != nil {
+				return r.runUnder(a.outer)
+			}
+			r.hold, r.since = a.hold, time.Now()
 			r.tellAcquired(r.since.Sub(began))
 			return r.interrupted()
 		case s := <-r.signals:
@@ -95,11 +99,19 @@ func (r *run) tellAcquired(waited time.Duration) {
 
 // interrupted gives the lock back if a signal came together with it.
 func (r *run) interrupted() *exit.Error {
+	if s := r.ended(); s != nil {
+		return r.giveBack(s)
+	}
+	return nil
+}
+
+// ended is a signal that has come and ends us, or nil.
+func (r *run) ended() os.Signal {
 	for {
 		select {
 		case s := <-r.signals:
 			if ends(s) {
-				return r.giveBack(s)
+				return s
 			}
 		default:
 			return nil

@@ -40,8 +40,8 @@ type watch struct {
 }
 
 // protect runs the command for as long as the lock is held.
-func (r *run) protect(path string) result {
-	c, err := start(path, r.Command, r.environment())
+func (r *run) protect() result {
+	c, err := start(r.path, r.Command, r.environment())
 	if err != nil {
 		return result{failure: cannotRun(r.Command[0], err)}
 	}
@@ -59,6 +59,9 @@ func (r *run) protect(path string) result {
 // we run under ourselves, and no passwords.
 func (r *run) environment() []string {
 	ours := append(r.withoutSecrets(), lockVariable+"="+r.Name, ownerVariable+"="+r.hold.Owner().String())
+	if r.Kind == Semaphore {
+		ours = append(ours, permitVariable+"="+r.hold.PermitIDs()[0])
+	}
 	if r.Fenced {
 		ours = append(ours, tokenVariable+"="+strconv.FormatInt(r.hold.Token(), 10))
 	}
@@ -70,6 +73,8 @@ const (
 	lockVariable  = "HOLDFAST_LOCK"
 	ownerVariable = "HOLDFAST_OWNER"
 	tokenVariable = "HOLDFAST_TOKEN"
+	// A semaphore's permit has an id of its own in Redis, in place of an owner.
+	permitVariable = "HOLDFAST_PERMIT"
 )
 
 // withoutSecrets is our environment without what is said of Redis, unless the command is to have
@@ -77,7 +82,8 @@ const (
 func (r *run) withoutSecrets() []string {
 	ours := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return strings.HasPrefix(name, "HOLDFAST_REDIS") || name == lockVariable || name == ownerVariable || name == tokenVariable
+		return strings.HasPrefix(name, "HOLDFAST_REDIS") ||
+			slices.Contains([]string{lockVariable, ownerVariable, tokenVariable, permitVariable}, name)
 	})
 	return append(ours, r.Redis...)
 }

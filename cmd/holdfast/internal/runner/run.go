@@ -29,6 +29,8 @@ type run struct {
 
 	client  *holdfast.Client
 	signals <-chan os.Signal
+	deafen  func() // gives signals the effects that they had before
+	path    string // of the command
 	hold    *holdfast.Hold
 	since   time.Time                        // when the lock was acquired
 	say     func(format string, args ...any) // Config.Log, at once
@@ -55,7 +57,7 @@ func Run(cfg Config, d driver.Driver) error {
 	}
 	signals, stop := listen()
 	defer stop()
-	r := &run{Config: cfg, client: client, signals: signals, say: cfg.Log, teller: newTeller(), status: status{cfg.Status}}
+	r := &run{Config: cfg, client: client, signals: signals, deafen: stop, say: cfg.Log, teller: newTeller(), status: status{cfg.Status}}
 	defer r.teller.close()
 	r.Log = func(format string, args ...any) { r.teller.tell(func() { r.say(format, args...) }) }
 	r.waiting, r.giveUp = context.WithCancel(context.Background())
@@ -92,14 +94,14 @@ func (r *run) close(failure *exit.Error) {
 
 // all does everything between the start and the end of the client.
 func (r *run) all() *exit.Error {
-	path, failure := find(r.Command[0])
-	if failure != nil {
+	var failure *exit.Error
+	if r.path, failure = find(r.Command[0]); failure != nil {
 		return failure
 	}
 	if failure := r.acquire(); failure != nil {
 		return failure
 	}
-	result := r.protect(path)
+	result := r.protect()
 	if result.started && !result.lost && !r.keeps() {
 		if failure := r.holdOn(); failure != nil {
 			result.failure = failure
