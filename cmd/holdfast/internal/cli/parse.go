@@ -45,16 +45,10 @@ func (l commandLine) nameApart() (commandLine, bool) {
 // parse reads a command line. It ends with a panic of [helped] if help was asked for.
 func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	var g grammar
-	parser := kong.Must(&g,
-		kong.Name("holdfast"), kong.Description(description()), kong.Writers(s.stdout, s.stderr),
-		kong.Vars{
-			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
-			"benched": strings.Join(bench.Kinds(), ","), "version": version(),
-		},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
-		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
-		kong.Exit(func(int) { panic(helped{}) }),
-	)
+	parser, err := newParser(&g, s)
+	if err != nil {
+		return nil, g.redisFlags, err
+	}
 	parsed, err := parser.Parse(l.ours)
 	var refused *kong.ParseError
 	switch {
@@ -71,6 +65,19 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])
 	}
 	return parsed, g.redisFlags, nil
+}
+
+func newParser(g *grammar, s streams) (*kong.Kong, error) {
+	return kong.New(g,
+		kong.Name("holdfast"), kong.Description(description()), kong.Writers(s.stdout, s.stderr),
+		kong.Vars{
+			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
+			"benched": strings.Join(bench.Kinds(), ","), "version": version(),
+		},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
+		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
+		kong.Exit(func(int) { panic(helped{}) }),
+	)
 }
 
 // selected is the name of the command that a parser has come to, if any.

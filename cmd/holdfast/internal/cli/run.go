@@ -47,7 +47,10 @@ At most 3 of many jobs at once, on however many hosts:
   holdfast run --kind semaphore --permits 3 conversions -- ./convert.sh
 
 More than one command:
-  holdfast run nightly -c 'extract | load >log'`
+  holdfast run nightly -c 'extract | load >log'
+
+Inside a run of the same name it works under the hold of that one. It needs a Unix system: on
+Windows it does not run.`
 }
 
 // take sees to the command: what follows the "--", or the words for a shell.
