@@ -68,7 +68,7 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 		"job", "--", "sh", "-c", heartbeat, dir)
 	out := start(t, cmd)
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })
-	other := holdfast(t, "redis://"+server.Addr(), "run", "--kind", rival(kind), "job", "--", "date", "+%s%N")
+	other := holdfast(t, "redis://"+server.Addr(), "run", "-q", "--kind", rival(kind), "job", "--", "date", "+%s%N")
 	otherOut := start(t, other)
 	cut(proxy)
 	expiry := expiryOf(t, server, "job")

@@ -68,7 +68,7 @@ func TestFifty(t *testing.T) {
 	script := `printf "begin $1 " >>file; printf "middle $1 " >>file; n=$(cat count); printf "end $1\n" >>file; echo $((n+1)) >count`
 	var all sync.WaitGroup
 	for i := range n {
-		cmd := holdfast(t, url, "run", "file", "--", "sh", "-c", script, "sh", fmt.Sprint(i))
+		cmd := holdfast(t, url, "run", "-q", "file", "--", "sh", "-c", script, "sh", fmt.Sprint(i))
 		cmd.Dir = dir
 		all.Go(func() {
 			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
@@ -101,7 +101,7 @@ func TestSemaphore(t *testing.T) {
 	const n, permits = 12, 3
 	var all sync.WaitGroup
 	for i := range n {
-		cmd := holdfast(t, "redis://"+server.Addr(), "run", "--kind", "semaphore", "--permits", fmt.Sprint(permits), "jobs", "--",
+		cmd := holdfast(t, "redis://"+server.Addr(), "run", "-q", "--kind", "semaphore", "--permits", fmt.Sprint(permits), "jobs", "--",
 			"sh", "-c", `echo "$(date +%s%N) $(sleep 0.15; date +%s%N)" >$0`, filepath.Join(dir, fmt.Sprint(i)))
 		all.Go(func() {
 			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestRedisDown(t *testing.T) {
 func testRedisDown(t *testing.T, addr string, wait time.Duration, flags string) {
 	t.Helper()
 	t.Parallel()
-	args := append([]string{"run", "--wait", wait.String()}, strings.Fields(flags)...)
+	args := append([]string{"run", "-q", "--wait", wait.String()}, strings.Fields(flags)...)
 	cmd := holdfast(t, "redis://user:s3cret@"+addr, append(args, "job", "--", "echo", "not run")...)
 	began := time.Now()
 	out := start(t, cmd)
@@ -66,10 +67,7 @@ func TestTopologies(t *testing.T) {
 		cmd := holdfast(t, url, "run", "job", "--", "true")
 		cmd.Env = append(cmd.Env, "HOLDFAST_REDIS_PASSWORD="+password)
 		works(t, cmd)
-		out, err := holdfast(t, "redis://:wr0ng@"+server.Addr(), "run", "--wait", "5s", "job", "--", "true").CombinedOutput()
-		if got := code(t, err); got != 69 || !strings.Contains(string(out), "WRONGPASS") || strings.Contains(string(out), "wr0ng") {
-			t.Errorf("exit code %d: %s", got, out)
-		}
+		refuses(t, holdfast(t, "redis://:wr0ng@"+server.Addr(), "run", "--wait", "5s", "job", "--", "true"), "WRONGPASS")
 	})
 	t.Run("tls", func(t *testing.T) {
 		t.Parallel()
@@ -77,16 +75,52 @@ func TestTopologies(t *testing.T) {
 		_, ca, _ := strings.Cut(server.Cli(t, "CONFIG", "GET", "tls-ca-cert-file"), "\n")
 		works(t, holdfast(t, "rediss://"+server.Addr(), "run", "--tls-ca", ca, "job", "--", "true"))
 		works(t, holdfast(t, "rediss://"+server.Addr()+"?skip_verify=true", "run", "--insecure-skip-verify", "job", "--", "true"))
-		out, err := holdfast(t, "rediss://"+server.Addr(), "run", "job", "--", "true").CombinedOutput()
-		if got := code(t, err); got != 69 || !strings.Contains(string(out), "certificate") {
-			t.Errorf("exit code %d: %s", got, out)
+		refuses(t, holdfast(t, "rediss://"+server.Addr(), "run", "job", "--", "true"), "certificate")
+	})
+	t.Run("client certificate", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t, redistest.WithTLS())
+		file := func(setting string) string {
+			_, path, _ := strings.Cut(server.Cli(t, "CONFIG", "GET", setting), "\n")
+			return path
 		}
+		ca, cert, key := file("tls-ca-cert-file"), file("tls-cert-file"), file("tls-key-file")
+		server.Cli(t, "CONFIG", "SET", "tls-auth-clients", "yes")
+		url := "rediss://" + server.Addr()
+		works(t, holdfast(t, url, "run", "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key, "job", "--", "true"))
+		cmd := holdfast(t, strings.Replace(url, "rediss", "valkeys", 1), "run", "job", "--", "true")
+		cmd.Env = append(cmd.Env, "HOLDFAST_REDIS_TLS_CA="+ca, "HOLDFAST_REDIS_TLS_CERT="+cert, "HOLDFAST_REDIS_TLS_KEY="+key)
+		works(t, cmd)
+		refuses(t, holdfast(t, url, "run", "--wait", "1s", "--tls-ca", ca, "job", "--", "true"), "cannot be used") // TLS says why, unless the connection is reset first
+	})
+	t.Run("socket", func(t *testing.T) {
+		t.Parallel()
+		socket := t.TempDir() + "/r s" // short, since the path of a socket must be
+		redistest.Start(t, redistest.WithPassword(password), redistest.WithConfig("unixsocket "+strconv.Quote(socket)))
+		url := "unix://:p%40ss%2Fword%3F%23@" + strings.ReplaceAll(socket, " ", "%20")
+		works(t, holdfast(t, url, "run", "job", "--", "true"))
+		works(t, holdfast(t, url+"?db=3", "run", "job", "--", "true"))
+		refuses(t, holdfast(t, "unix://"+socket+"x", "run", "--wait", "1s", "job", "--", "true"), "there is no such socket")
+	})
+	t.Run("database", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		server.Cli(t, "HSET", "job", "somebody:1", "1")
+		works(t, holdfast(t, "valkey://"+server.Addr()+"/3", "run", "job", "--", "true"))
+		works(t, holdfast(t, "redis://"+server.Addr()+"?db=3", "run", "job", "--", "true"))
+		refuses(t, holdfast(t, "redis://"+server.Addr()+"/99", "run", "job", "--", "true"), "fewer databases")
+	})
+	t.Run("no such host", func(t *testing.T) {
+		t.Parallel()
+		refuses(t, holdfast(t, "redis://nowhere.invalid", "run", "--wait", "1s", "job", "--", "true"), "no such host is known")
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		cluster := redistest.StartCluster(t, 3, 0)
 		works(t, holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ","), "run", "job", "--", "true"))
 		works(t, holdfast(t, "redis://"+cluster.Addrs()[0]+"/?cluster=true", "run", "job", "--", "true"))
+		refuses(t, holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ",")+"/3", "run", "--wait", "1s", "job", "--", "true"),
+			"this cluster has no database numbers")
 		refused := 0
 		for _, addr := range cluster.Addrs() { // one of them has the lock
 			out, err := holdfast(t, "redis://"+addr, "run", "--wait", "1s", "job", "--", "true").CombinedOutput()
@@ -102,7 +136,38 @@ func TestTopologies(t *testing.T) {
 		t.Parallel()
 		sentinel := redistest.StartSentinel(t, 1, 3)
 		works(t, holdfast(t, "redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+sentinel.MasterName(), "run", "job", "--", "true"))
+		url := "redis+sentinel://" + sentinel.Addrs()[0]
+		refuses(t, holdfast(t, url+"/other", "run", "--wait", "1s", "job", "--", "true"), "the sentinels know no master of that name")
+		refuses(t, holdfast(t, "redis+sentinel://"+sentinel.Primary(t).Addr()+"/m", "run", "--wait", "1s", "job", "--", "true"), "it is no sentinel")
 	})
+	t.Run("sentinel with its own password", func(t *testing.T) {
+		t.Parallel()
+		sentinel := redistest.StartSentinel(t, 1, 1)
+		primary := sentinel.Primary(t)
+		sentinel.Sentinels[0].Cli(t, "ACL", "SETUSER", "watcher", "on", ">w4tch", "+@all")
+		sentinel.Sentinels[0].Cli(t, "ACL", "SETUSER", "default", "off")
+		primary.Cli(t, "ACL", "SETUSER", "worker", "on", ">w0rk", "+@all", "~*", "&*")
+		url := "valkey+sentinel://worker:w0rk@" + sentinel.Addrs()[0] + "/" + sentinel.MasterName()
+		file := t.TempDir() + "/password"
+		write(t, file, "w4tch\n")
+		works(t, holdfast(t, url, "run", "--sentinel-user", "watcher", "--sentinel-password-file", file, "job", "--", "true"))
+		cmd := holdfast(t, url, "run", "job", "--", "true")
+		cmd.Env = append(cmd.Env, "HOLDFAST_REDIS_SENTINEL_USER=watcher", "HOLDFAST_REDIS_SENTINEL_PASSWORD=w4tch")
+		works(t, cmd)
+		refuses(t, holdfast(t, url, "run", "--wait", "1s", "job", "--", "true"), "the sentinels want a password")
+		write(t, file, "wr0ng\n")
+		refuses(t, holdfast(t, url, "run", "--wait", "1s", "--sentinel-user", "watcher", "--sentinel-password-file", file, "job", "--", "true"),
+			"password for the sentinels is wrong")
+	})
+}
+
+// refuses runs a command that Redis, or the way there, has something against.
+func refuses(t *testing.T, cmd *exec.Cmd, says string) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if got := code(t, err); got != 69 || !strings.Contains(string(out), says) || strings.Contains(string(out), "wr0ng") {
+		t.Errorf("exit code %d, without %q: %s", got, says, out)
+	}
 }
 
 func works(t *testing.T, cmd *exec.Cmd) {

@@ -69,7 +69,7 @@ func TestSignalsWhileWaiting(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			server.Cli(t, "HSET", "job", "somebody:1", "1")
-			cmd := holdfast(t, "redis://"+server.Addr(), "run", "job", "--", "echo", "not run")
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "-q", "job", "--", "echo", "not run")
 			out := start(t, cmd)
 			listens := func() bool {
 				return strings.HasSuffix(server.Cli(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{job}"), "\n1")
@@ -113,7 +113,7 @@ func TestInterruptedKinds(t *testing.T) {
 			}
 			before := server.Cli(t, "DBSIZE")
 			waits := func() bool { return strings.HasSuffix(server.Cli(t, strings.Fields(c.waits)...), "1") }
-			cmd := holdfast(t, "redis://"+server.Addr(), "run", "--kind", kind, "job", "--", "echo", "not run")
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "-q", "--kind", kind, "job", "--", "echo", "not run")
 			out := start(t, cmd)
 			eventually(t, "the runner waits", waits)
 			send(t, cmd, syscall.SIGTERM)

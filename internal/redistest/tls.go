@@ -51,7 +51,7 @@ func writeCertificates(dir string) (*tls.Config, error) {
 func writeServerCertificate(dir string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) error {
 	cert := template(2, "redistest server")
 	cert.KeyUsage = x509.KeyUsageDigitalSignature
-	cert.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	cert.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} // a test may show it as a client, too
 	cert.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	cert.DNSNames = []string{"localhost"}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -4,61 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 )
-
-const description = `Runs commands under locks that live in Redis, and shows what such locks do.
-
-Exit codes: 64 bad usage, 65 the name is another kind of object, 69 Redis not reachable or not allowed, 75 lock not acquired in time, ` +
-	`76 lock lost while the command ran, 124 command stopped by --max-run, 126 and 127 command that cannot be run ` +
-	`or found, 128+n end by signal n; otherwise the command's own.`
 
 // grammar is what can be written on the command line.
 type grammar struct {
 	redisFlags
 
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
+
 	Demo    demoCommand    `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
 	Run     runCommand     `cmd:"" help:"Run a command while holding a lock."`
 	Bench   benchCommand   `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Help    helpCommand    `cmd:"" help:"Print this, or the help of a command."`
+	Version versionCommand `cmd:"" help:"Print the version, and the commit and date of the build."`
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
-}
-
-// redisFlags say which Redis to use. They are good for every command.
-type redisFlags struct {
-	Redis              string `env:"HOLDFAST_REDIS" placeholder:"URL" help:"The Redis to use: ${forms}. A password in it is hidden from other users only if it comes from the environment."`
-	PasswordFile       string `placeholder:"FILE" help:"File with the Redis password in its first line. Without it the password is taken from the environment variable HOLDFAST_REDIS_PASSWORD, else from the URL."`
-	TLSCA              string `name:"tls-ca" placeholder:"FILE" help:"PEM file with the authorities to trust instead of the system's."`
-	InsecureSkipVerify bool   `help:"Allow skip_verify=true in the URL, which switches the checks of the server's certificate off."`
-}
-
-func (f redisFlags) options() connect.Options {
-	return connect.Options{
-		URL: f.Redis, Password: os.Getenv("HOLDFAST_REDIS_PASSWORD"), PasswordFile: f.PasswordFile,
-		CAFile: f.TLSCA, InsecureSkipVerify: f.InsecureSkipVerify,
-	}
-}
-
-// target resolves the flags. The URL must be given.
-func (f redisFlags) target() (*connect.Target, error) {
-	if f.Redis == "" {
-		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS")
-	}
-	t, err := f.options().Resolve()
-	if err != nil {
-		return nil, &exit.Error{Code: exit.Usage, Err: err}
-	}
-	return t, nil
 }
 
 // streams are where a command writes to.
@@ -85,22 +51,13 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 			}
 		}
 	}()
-	var g grammar
-	parser := kong.Must(&g,
-		kong.Name("holdfast"), kong.Description(description), kong.Writers(stdout, stderr),
-		kong.Vars{
-			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
-			"benched": strings.Join(bench.Kinds(), ","),
-		},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Exit(func(int) { panic(helped{}) }),
-	)
-	command, err := parser.Parse(args)
+	line := split(args)
+	command, redis, err := line.parse(s)
 	if err != nil {
-		s.sayf("%s; see holdfast --help", conceal(err.Error(), args))
+		s.sayf("%s", conceal(err.Error(), args))
 		return exit.Usage
 	}
-	return s.exitCode(command.Run(s, g.redisFlags))
+	return s.exitCode(command.Run(s, redis))
 }
 
 // exitCode says what there is to say about an error, and returns its exit code.

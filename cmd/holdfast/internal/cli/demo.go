@@ -13,7 +13,6 @@ import (
 
 	"github.com/charmbracelet/x/term"
 
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
@@ -88,41 +87,38 @@ func setting(redis redisFlags) (cfg demo.Config, done func(), err error) {
 		if err != nil {
 			return cfg, nil, err
 		}
-		return demo.Config{Target: target, Server: "the Redis at " + target.String(), Holder: redis.holder(target)}, func() {}, nil
+		return demo.Config{Target: target, Server: "the Redis at " + target.String(), Holder: redis.holder()}, func() {}, nil
 	}
 	server, err := demo.StartServer()
 	if err != nil {
 		return cfg, nil, err
 	}
-	redis.Redis = server.URL()
+	redis = redisFlags{Redis: server.URL()} // the others are of another server
 	target, err := server.Target()
 	if err != nil {
 		server.Close()
 		return cfg, nil, err
 	}
 	return demo.Config{
-		Target: target, Server: "a Redis server inside this process", Holder: redis.holder(target),
+		Target: target, Server: "a Redis server inside this process", Holder: redis.holder(),
 	}, server.Close, nil
 }
 
 // holder starts this program once more, to hold a lock and be killed. It gets
 // what is secret through its environment.
-func (f redisFlags) holder(target *connect.Target) func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
+func (f redisFlags) holder() func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
 	return func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, fmt.Errorf("this program does not find itself: %w", err)
 		}
 		args := []string{"demo-holder", kind, name, lease.String()}
-		if f.TLSCA != "" {
-			args = append(args, "--tls-ca", f.TLSCA)
-		}
 		if f.InsecureSkipVerify {
 			args = append(args, "--insecure-skip-verify")
 		}
 		command := exec.CommandContext(ctx, self, args...) //nolint:gosec // it runs itself
 		command.Args[0] = "holdfast"
-		command.Env = append(os.Environ(), "HOLDFAST_REDIS="+f.Redis, "HOLDFAST_REDIS_PASSWORD="+target.Password())
+		command.Env = append(os.Environ(), f.environment()...)
 		command.Stderr = os.Stderr
 		return demo.StartHolder(command)
 	}

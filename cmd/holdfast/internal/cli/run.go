@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
@@ -20,15 +24,19 @@ type runCommand struct { //nolint:recvcheck // kong asks the value for its help 
 	MaxRun  time.Duration  `placeholder:"TIME" help:"Stop the command after so long, as with --on-lost term, and exit with 124. The default is never."`
 	MinHold time.Duration  `placeholder:"TIME" help:"Keep the lock from others at least so long, even if the command ends sooner. The default is 0s."`
 
-	Name    string   `arg:"" help:"Name of the lock: the Redis key, of 1 to 1024 bytes."`
-	Command []string `arg:"" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, with --fenced its token in HOLDFAST_TOKEN, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
+	PassRedis bool   `help:"Let the command use the same Redis: pass the environment variables HOLDFAST_REDIS* on, for a command that runs holdfast itself. Without this they are taken away, since they may hold a password."`
+	Quiet     bool   `short:"q" help:"Say nothing on standard error but what has failed."`
+	Verbose   bool   `short:"v" help:"Say each step on standard error."`
+	JSON      *int   `name:"json-status" placeholder:"FD" help:"Write what happens to this file descriptor, one JSON object a line: --json-status 3 with 3>FILE. docs/cli.md lists what they have."`
+	Shell     string `short:"c" name:"shell" placeholder:"WORDS" help:"Run these words by sh -c, in place of a command after --: with pipes, redirections, variables."`
+
+	Name    string   `arg:"" help:"Name of the lock: the Redis key, of 1 to 1024 bytes. One that begins with - has a -- of its own before it."`
+	Command []string `arg:"" optional:"" passthrough:"partial" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, with --fenced its token in HOLDFAST_TOKEN, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
 }
 
 // Help is shown by kong below the usage.
 func (runCommand) Help() string {
-	return `Form: holdfast run [flags] NAME -- COMMAND ARG...
-
-For example, a nightly job that starts on every host and runs on one:
+	return `A nightly job that starts on every host and runs on one:
   holdfast run --try --min-hold 1m nightly -- /usr/local/bin/report --full
 
 Reports side by side, and an import that nobody reads beside:
@@ -36,13 +44,55 @@ Reports side by side, and an import that nobody reads beside:
   holdfast run --kind write warehouse -- ./import.sh
 
 At most 3 of many jobs at once, on however many hosts:
-  holdfast run --kind semaphore --permits 3 conversions -- ./convert.sh`
+  holdfast run --kind semaphore --permits 3 conversions -- ./convert.sh
+
+More than one command:
+  holdfast run nightly -c 'extract | load >log'
+
+Inside a run of the same name it works under the hold of that one. It needs a Unix system: on
+Windows it does not run.`
+}
+
+// take sees to the command: what follows the "--", or the words for a shell.
+func (c *runCommand) take(line commandLine) error {
+	shell := c.Shell != ""
+	switch {
+	case len(c.Command) > 0 && !line.dashes && !shell:
+		return fmt.Errorf("the -- before the command is missing: holdfast run [flags] %s -- %s ...", shown(c.Name), shown(c.Command[0]))
+	case len(c.Command) > 0 && shell:
+		return fmt.Errorf("-c takes one argument, so put quotes around all of its words; %s is left over", shown(c.Command[0]))
+	case len(c.Command) > 0:
+		return fmt.Errorf("before the -- there is the name of the lock only, so quote it if it has spaces; %s is left over", shown(c.Command[0]))
+	case shell && line.dashes:
+		return errors.New("-c and a command after -- exclude each other")
+	case shell:
+		c.Command = []string{"sh", "-c", c.Shell}
+	case len(line.command) == 0:
+		return errors.New("there is no command to run: " + usages["run"])
+	default:
+		c.Command = line.command
+	}
+	return nil
+}
+
+// shown is an argument as one would type it into a shell, if it cannot hold a credential.
+func shown(arg string) string {
+	switch {
+	case strings.Contains(arg, "@") || strings.Contains(arg, "://"):
+		return "(not shown)"
+	case arg == "" || strings.ContainsAny(arg, " \t\n'\"\\$`*?[]{}();&|<>#~!"):
+		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return arg
 }
 
 // Run is called by kong.
 func (c *runCommand) Run(s streams, redis redisFlags) error {
-	if c.Try && c.Wait != nil {
+	switch {
+	case c.Try && c.Wait != nil:
 		return exit.Because(exit.Usage, "--try and --wait exclude each other")
+	case c.Quiet && c.Verbose:
+		return exit.Because(exit.Usage, "--quiet and --verbose exclude each other")
 	}
 	if c.Try {
 		c.Wait = new(time.Duration)
@@ -51,12 +101,21 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 	if err != nil {
 		return err
 	}
-	rdb := target.Client(target.Dial)
-	err = runner.Run(runner.Config{
+	config := runner.Config{
 		Name: c.Name, Kind: runner.Kind(c.Kind), Permits: c.Permits, Fenced: c.Fenced, Command: c.Command, Wait: c.Wait, Lease: c.Lease,
 		OnLost: runner.OnLost(c.OnLost), Grace: c.Grace, MaxRun: c.MaxRun, MinHold: c.MinHold,
-		Server: target.String(), Log: s.sayf,
-	}, goredisdriver.New(rdb))
+		Server: target.String(), Log: s.sayf, Quiet: c.Quiet, Verbose: c.Verbose,
+	}
+	if c.PassRedis {
+		config.Redis = slices.DeleteFunc(redis.environment(), func(entry string) bool { return strings.HasSuffix(entry, "=") })
+	}
+	if c.JSON != nil { // before anything else is opened, which could have that number
+		if config.Status, err = runner.OpenStatus(*c.JSON); err != nil {
+			return exit.Because(exit.Usage, "%w", err)
+		}
+	}
+	rdb := target.Client(target.Dial)
+	err = runner.Run(config, goredisdriver.New(rdb))
 	_ = rdb.Close() // the program ends with it
 	return err
 }

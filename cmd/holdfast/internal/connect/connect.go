@@ -22,23 +22,35 @@ const ioTimeout = 3 * time.Second
 type Options struct {
 	// URL is one of [Forms].
 	URL string
-	// Password, if not empty, is used instead of the URL's. It comes from the
-	// environment.
-	Password string
-	// PasswordFile, if not empty, is a file with the password in its first
-	// line. It comes before all other passwords.
-	PasswordFile string
+	// Password is the server's, and SentinelPassword that of the sentinels, who have no URL of
+	// their own.
+	Password, SentinelPassword Password
+	// SentinelUser is the user name at the sentinels.
+	SentinelUser string
 	// CAFile, if not empty, is a PEM file with the authorities to trust.
 	CAFile string
+	// CertFile and KeyFile, if not empty, are PEM files with the client's certificate and its key.
+	CertFile, KeyFile string
 	// InsecureSkipVerify allows the URL to switch the checks of the server's
 	// certificate off.
 	InsecureSkipVerify bool
 }
 
+// Password says where a password is.
+type Password struct {
+	// Text, if not empty, is used instead of the URL's. It comes from the environment.
+	Text string
+	// File, if not empty, is a file with the password in its first line. It comes before
+	// all other passwords.
+	File string
+}
+
 // Target is a Redis to connect to.
 type Target struct {
 	address
-	tlsConfig *tls.Config // nil without TLS
+
+	sentinelUser, sentinelPassword string
+	tlsConfig                      *tls.Config // nil without TLS
 }
 
 // Dial opens a connection.
@@ -51,19 +63,23 @@ func (o Options) Resolve() (*Target, error) {
 	if err != nil {
 		return nil, firstOf(err)
 	}
-	if a.password, err = o.password(a.password); err != nil {
+	t := &Target{address: a, sentinelUser: o.SentinelUser}
+	if t.password, err = o.Password.or(a.password); err != nil {
 		return nil, err
 	}
-	t := &Target{address: a}
+	if t.sentinelPassword, err = o.SentinelPassword.or(""); err != nil {
+		return nil, err
+	}
 	switch {
+	case t.master == "" && (o.SentinelUser != "" || o.SentinelPassword.File != ""):
+		return nil, errors.New("the Redis URL names no sentinels, so a user or a password of theirs makes no sense; they are redis+sentinel://")
 	case a.skipVerify && !o.InsecureSkipVerify:
 		return nil, errors.New("skip_verify in the Redis URL gives up the protection of TLS; " +
 			"it is refused without --insecure-skip-verify")
-	case !a.tls && (o.CAFile != "" || a.skipVerify):
+	case !a.tls && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || a.skipVerify):
 		return nil, errors.New("the Redis URL does not use TLS, so the TLS options make no sense; TLS is rediss://")
 	case a.tls:
-		t.tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: a.skipVerify} //nolint:gosec // only on request
-		t.tlsConfig.RootCAs, err = o.authorities()
+		err = t.configureTLS(o)
 	}
 	return t, err
 }
@@ -76,20 +92,40 @@ func firstOf(err error) error {
 	return err
 }
 
-func (o Options) password(ofURL string) (string, error) {
+// or returns the password, or that of the URL if there is no other.
+func (p Password) or(ofURL string) (string, error) {
 	switch {
-	case o.PasswordFile != "":
-		text, err := os.ReadFile(o.PasswordFile)
+	case p.File != "":
+		text, err := os.ReadFile(p.File)
 		if err != nil {
 			return "", fmt.Errorf("the password file cannot be read: %w", err)
 		}
 		line, _, _ := strings.Cut(string(text), "\n")
-		return strings.TrimSuffix(line, "\r"), nil
-	case o.Password != "":
-		return o.Password, nil
+		if line = strings.TrimSuffix(line, "\r"); line == "" {
+			return "", fmt.Errorf("the password file %s has no password in its first line", p.File)
+		}
+		return line, nil
+	case p.Text != "":
+		return p.Text, nil
 	default:
 		return ofURL, nil
 	}
+}
+
+func (t *Target) configureTLS(o Options) (err error) {
+	t.tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.skipVerify} //nolint:gosec // only on request
+	if t.tlsConfig.RootCAs, err = o.authorities(); err != nil || o.CertFile == "" && o.KeyFile == "" {
+		return err
+	}
+	if o.CertFile == "" || o.KeyFile == "" {
+		return errors.New("a client certificate takes both, --tls-cert and --tls-key")
+	}
+	certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	if err != nil {
+		return fmt.Errorf("the client certificate cannot be used: %w", err)
+	}
+	t.tlsConfig.Certificates = []tls.Certificate{certificate}
+	return nil
 }
 
 // authorities returns nil, the system's, if no file is named.
@@ -121,9 +157,6 @@ func (t *Target) String() string {
 	}
 }
 
-// Password is the password that was settled on.
-func (t *Target) Password() string { return t.password }
-
 // Dial opens a connection as [Target.Client] does unless told otherwise.
 func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: ioTimeout}
@@ -136,14 +169,19 @@ func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 // Client returns a client. It does no I/O yet. dial is [Target.Dial], or a
 // wrapper around it.
 func (t *Target) Client(dial Dial) redis.UniversalClient {
-	return redis.NewUniversalClient(&redis.UniversalOptions{
+	options := &redis.UniversalOptions{
 		Addrs: t.hosts, MasterName: t.master, IsClusterMode: t.cluster, DB: t.db,
 		Username: t.user, Password: t.password,
+		SentinelUsername: t.sentinelUser, SentinelPassword: t.sentinelPassword,
 		Dialer: dial, TLSConfig: t.tlsConfig, DialerRetries: 1,
 		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
 		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	}
+	if t.cluster && t.db != 0 { // the client selects none there, for most clusters have one only
+		options.OnConnect = func(ctx context.Context, conn *redis.Conn) error { return conn.Select(ctx, t.db).Err() }
+	}
+	return redis.NewUniversalClient(options)
 }
 
 // Quiet keeps the Redis client from writing log lines to standard error. What

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"crypto/tls"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,20 +11,27 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]address{
-		"redis://h":                       {hosts: []string{"h:6379"}},
-		"redis://h:1/":                    {hosts: []string{"h:1"}},
-		"redis://10.0.0.1:1/15":           {hosts: []string{"10.0.0.1:1"}, db: 15},
-		"redis://[::1]":                   {hosts: []string{"[::1]:6379"}},
-		"redis://[fe80::1]:1/2":           {hosts: []string{"[fe80::1]:1"}, db: 2},
-		"redis://:p%40s%2Fs@h":            {hosts: []string{"h:6379"}, password: "p@s/s"},
-		"redis://us%3Aer:p:w@h":           {hosts: []string{"h:6379"}, user: "us:er", password: "p:w"},
-		"rediss://h":                      {hosts: []string{"h:6379"}, tls: true},
-		"rediss://h?skip_verify=true":     {hosts: []string{"h:6379"}, tls: true, skipVerify: true},
-		"redis://a,b:2,c":                 {hosts: []string{"a:6379", "b:2", "c:6379"}, cluster: true},
-		"redis://u:p@a:1,b:2/":            {hosts: []string{"a:1", "b:2"}, cluster: true, user: "u", password: "p"},
-		"redis://h:1/?cluster=true":       {hosts: []string{"h:1"}, cluster: true},
-		"redis+sentinel://a,b:2/m":        {hosts: []string{"a:26379", "b:2"}, master: "m"},
-		"rediss+sentinel://:p@a/my-m_1/3": {hosts: []string{"a:26379"}, master: "my-m_1", db: 3, password: "p", tls: true},
+		"redis://h":                          {hosts: []string{"h:6379"}},
+		"redis://h:1/":                       {hosts: []string{"h:1"}},
+		"redis://10.0.0.1:1/15":              {hosts: []string{"10.0.0.1:1"}, db: 15},
+		"redis://[::1]":                      {hosts: []string{"[::1]:6379"}},
+		"redis://[fe80::1]:1/2":              {hosts: []string{"[fe80::1]:1"}, db: 2},
+		"redis://:p%40s%2Fs@h":               {hosts: []string{"h:6379"}, password: "p@s/s"},
+		"redis://us%3Aer:p:w@h":              {hosts: []string{"h:6379"}, user: "us:er", password: "p:w"},
+		"rediss://h":                         {hosts: []string{"h:6379"}, tls: true},
+		"rediss://h?skip_verify=true":        {hosts: []string{"h:6379"}, tls: true, skipVerify: true},
+		"redis://a,b:2,c":                    {hosts: []string{"a:6379", "b:2", "c:6379"}, cluster: true},
+		"redis://u:p@a:1,b:2/":               {hosts: []string{"a:1", "b:2"}, cluster: true, user: "u", password: "p"},
+		"redis://h:1/?cluster=true":          {hosts: []string{"h:1"}, cluster: true},
+		"redis+sentinel://a,b:2/m":           {hosts: []string{"a:26379", "b:2"}, master: "m"},
+		"valkey://h/3":                       {hosts: []string{"h:6379"}, db: 3},
+		"valkeys://h":                        {hosts: []string{"h:6379"}, tls: true},
+		"valkeys+sentinel://h/m":             {hosts: []string{"h:26379"}, master: "m", tls: true},
+		"redis://h?db=3":                     {hosts: []string{"h:6379"}, db: 3},
+		"redis://a,b/3":                      {hosts: []string{"a:6379", "b:6379"}, cluster: true, db: 3},
+		"unix:///run/redis.sock":             {hosts: []string{"/run/redis.sock"}, socket: true},
+		"unix://u:p%2F@/run/a%20b.sock?db=2": {hosts: []string{"/run/a b.sock"}, socket: true, user: "u", password: "p/", db: 2},
+		"rediss+sentinel://:p@a/my-m_1/3":    {hosts: []string{"a:26379"}, master: "my-m_1", db: 3, password: "p", tls: true},
 	} {
 		got, err := parse(text)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -36,7 +44,7 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"redis://u:%s@h:1/2", "%s", "redis://%s", "redis://h/%s", "redis://h?%s", "redis://h?cluster=%s",
-		"redis+sentinel://:%s@h,i/m", "rediss://u:%s@[::1]", "redis://u:%s@h h", "redis://h#%s", "\x00redis://%s@",
+		"redis+sentinel://:%s@h,i/m", "unix://%s/run/s", "unix:///%s/run/s", "unix://u:%s@/s?db=%s", "rediss://u:%s@[::1]", "redis://u:%s@h h", "redis://h#%s", "\x00redis://%s@",
 	} {
 		f.Add(seed)
 	}
@@ -55,6 +63,31 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q shows %q", text, shown)
 		}
 	})
+}
+
+// TestRefused has URLs that say two things, or none.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]error{
+		"redis://h/1?db=2":                  errTwoDBs,
+		"redis://h?db=x":                    errQuery,
+		"redis://h?db=70000":                errQuery,
+		"redis://h/70000":                   errDB,
+		"redis+sentinel://h/m?cluster=true": errCluster,
+		"unix:///s?cluster=true":            errCluster,
+		"unix://":                           errSocket,
+		"unix://run/redis.sock":             errSocket,
+		"unix:///":                          errSocket,
+		"unix://u:p/q@/run/redis.sock":      errSocket,
+		"unix:///:p@/run/redis.sock":        errSocket,
+		"unix+sentinel:///run/redis.sock/m": errScheme,
+		"redis-sentinel://h/m":              errScheme,
+		"localhost:6379":                    errScheme,
+	} {
+		if _, err := (Options{URL: text}).Resolve(); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
 }
 
 func TestTLS(t *testing.T) {

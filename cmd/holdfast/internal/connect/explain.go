@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -24,13 +26,16 @@ func Explain(err error) error {
 	return err
 }
 
-// lacksRight is what to say of a right that is missing.
-const lacksRight = "its user lacks a right that the lock needs; docs/acl.md lists them"
+// lacksRight is what to say of a right that is missing, and wantsPassword of a password.
+const (
+	lacksRight    = "its user lacks a right that the lock needs; docs/acl.md lists them"
+	wantsPassword = "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"
+)
 
 // replies are what servers say, and what to do then.
 var replies = []struct{ text, advice string }{
-	{"NOAUTH", "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"},
-	{"Protocol error: unauthenticated", "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"},
+	{"NOAUTH", wantsPassword},
+	{"Protocol error: unauthenticated", wantsPassword},
 	{"WRONGPASS", "the user name or the password is wrong, so check HOLDFAST_REDIS_PASSWORD, --password-file and the URL"},
 	{"NOPERM", lacksRight},
 	{"ACL failure in script", lacksRight},
@@ -38,22 +43,66 @@ var replies = []struct{ text, advice string }{
 	{"MOVED", "it is one node of a cluster, so put ?cluster=true behind the URL"},
 	{"cluster support disabled", "it is no cluster, so name one host, without cluster=true"},
 	{"READONLY", "it is a replica, so name the primary, or use redis+sentinel://"},
+	{"OOM ", "it has no memory left for writes; its maxmemory says how much it may use"},
+	{"MISCONF", "it refuses writes because it cannot save them; its log says why"},
+	{"NOREPLICAS", "it refuses writes because too few replicas are connected"},
+	{"LOADING", "it has just started and still loads its data"},
+	{"MASTERDOWN", "it is a replica, and its primary is away"},
+	{"CLUSTERDOWN", "the cluster has no node for this name at the moment"},
+	{"max number of clients", "it has as many connections as it allows"},
+	{"DB index is out of range", "it has fewer databases than the number in the URL"},
+	{"SELECT is not allowed in cluster mode", "this cluster has no database numbers, so leave the number out of the URL"},
+}
+
+// atSentinels are what sentinels say, or those who are none.
+var atSentinels = []struct{ text, advice string }{
+	{"redis: nil", "the sentinels know no master of that name"},
+	{"unknown command 'sentinel'", "it is no sentinel; the URL of a server begins with redis:// or rediss://"},
+	{"NOAUTH", "the sentinels want a password, so set HOLDFAST_REDIS_SENTINEL_PASSWORD or give --sentinel-password-file"},
+	{"WRONGPASS", "the user name or the password for the sentinels is wrong, so check HOLDFAST_REDIS_SENTINEL_PASSWORD, " +
+		"--sentinel-password-file and --sentinel-user"},
 }
 
 // advise says what to do, if anything can be said.
 func advise(err error) string {
+	text := err.Error()
+	if strings.Contains(text, "all sentinels specified") {
+		for _, reply := range atSentinels {
+			if strings.Contains(text, reply.text) {
+				return reply.advice
+			}
+		}
+	}
 	for _, reply := range replies {
-		if strings.Contains(err.Error(), reply.text) {
+		if strings.Contains(text, reply.text) {
 			return reply.advice
 		}
 	}
 	var answered redis.Error
-	var untrusted *tls.CertificateVerificationError
-	switch {
-	case errors.As(err, &answered):
+	if errors.As(err, &answered) {
 		return ""
+	}
+	return unreachable(err)
+}
+
+// unreachable says what to do about a server with which there is no connection.
+func unreachable(err error) string {
+	var untrusted *tls.CertificateVerificationError
+	var noTLS tls.RecordHeaderError
+	var unknown *net.DNSError
+	switch {
 	case errors.As(err, &untrusted):
 		return "its certificate is not trusted; --tls-ca names the authority to trust"
+	case errors.As(err, &noTLS):
+		return "it does not use TLS there, so the URL begins with redis://"
+	case strings.Contains(err.Error(), "certificate required"):
+		return "it wants a client certificate, so give --tls-cert and --tls-key"
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return "no such host is known, so check the URL in --redis or HOLDFAST_REDIS"
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such socket, so check that it runs, and the path in the URL"
+	case errors.Is(err, fs.ErrPermission):
+		return "this user may not use that socket"
 	default:
 		return "check that it runs there, and the URL in --redis or HOLDFAST_REDIS (rediss:// if it uses TLS, else redis://)"
 	}

@@ -9,25 +9,28 @@ import (
 )
 
 // Forms are the URLs that are understood, for help and errors.
-const Forms = "redis://host:port/db, rediss://host:port/db (TLS), redis://host1:port,host2:port (a cluster), " +
-	"or redis+sentinel://host1:port,host2:port/master/db"
+const Forms = "redis://host:port/db, rediss://host:port/db (TLS), unix:///path/to/socket?db=0, redis://host1:port,host2:port (a cluster), " +
+	"or redis+sentinel://host1:port,host2:port/master/db; valkey:// and valkeys:// are the same as redis:// and rediss://"
 
 // Errors about a URL. They say what is wrong without repeating any of it.
 var (
 	errScheme  = errors.New("the Redis URL must be " + Forms)
 	errUser    = errors.New("the Redis URL has a user or password that is not percent-encoded")
 	errHost    = errors.New("the Redis URL has a host that is not host, host:port or [ipv6]:port")
+	errSocket  = errors.New("the Redis URL of a socket must be unix:///path/to/socket, with user:password@ before the path if need be")
 	errDB      = errors.New("the Redis URL has a path that is not a database number")
 	errMaster  = errors.New("the Redis URL must name the master: redis+sentinel://host:port/master")
-	errQuery   = errors.New("the Redis URL has a parameter other than cluster=true and skip_verify=true")
-	errCluster = errors.New("the Redis URL is of a cluster, which has no database numbers and no sentinels")
+	errQuery   = errors.New("the Redis URL has a parameter other than db=NUMBER, cluster=true and skip_verify=true")
+	errTwoDBs  = errors.New("the Redis URL has two database numbers, in its path and as db=NUMBER")
+	errCluster = errors.New("the Redis URL is of a cluster and of sentinels or a socket at once, which cannot be")
 )
 
 // address is what a URL says.
 type address struct {
-	hosts          []string
-	master         string // of the sentinel form
+	hosts          []string // or the path of a socket
+	master         string   // of the sentinel form
 	cluster        bool
+	socket         bool
 	db             int
 	user, password string
 	tls            bool
@@ -44,33 +47,61 @@ func parse(text string) (address, error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	var a address
+	if scheme == "unix" {
+		a.socket = true
+		return a, errors.Join(a.readSocket(authority, path), a.readQuery(query), a.fit(false))
+	}
 	port := "6379"
 	scheme, sentinel := strings.CutSuffix(scheme, "+sentinel")
 	if sentinel {
 		port = "26379"
 	}
 	switch scheme {
-	case "redis":
-	case "rediss":
+	case "redis", "valkey":
+	case "rediss", "valkeys":
 		a.tls = true
 	default:
 		return a, errScheme
 	}
-	err := errors.Join(a.readAuthority(authority, port), a.readQuery(query), a.readPath(path, sentinel))
-	return a, err
+	return a, errors.Join(a.readAuthority(authority, port), a.readQuery(query), a.readPath(path, sentinel), a.fit(sentinel))
+}
+
+// readSocket reads [user[:password]@] and the path of a socket, without the slash between them.
+func (a *address) readSocket(authority, path string) error {
+	host, err := a.readUser(authority)
+	if err != nil {
+		return err
+	}
+	path, err = url.PathUnescape(path)
+	// What comes before a @ may be a password that was not percent-encoded.
+	if err != nil || host != "" || path == "" || strings.ContainsAny(path, "@\x00") {
+		return errSocket
+	}
+	a.hosts = []string{"/" + path}
+	return nil
+}
+
+// readUser reads [user[:password]@], and returns what follows.
+func (a *address) readUser(authority string) (rest string, err error) {
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return authority, nil
+	}
+	user, password, _ := strings.Cut(authority[:at], ":")
+	var errs [2]error
+	a.user, errs[0] = url.PathUnescape(user)
+	a.password, errs[1] = url.PathUnescape(password)
+	if errs[0] != nil || errs[1] != nil {
+		return "", errUser
+	}
+	return authority[at+1:], nil
 }
 
 // readAuthority reads [user[:password]@]host[:port][,host[:port]…].
 func (a *address) readAuthority(authority, port string) error {
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		user, password, _ := strings.Cut(authority[:at], ":")
-		var errs [2]error
-		a.user, errs[0] = url.PathUnescape(user)
-		a.password, errs[1] = url.PathUnescape(password)
-		if errs[0] != nil || errs[1] != nil {
-			return errUser
-		}
-		authority = authority[at+1:]
+	authority, err := a.readUser(authority)
+	if err != nil {
+		return err
 	}
 	for host := range strings.SplitSeq(authority, ",") {
 		host, err := hostPort(host, port)
@@ -109,24 +140,32 @@ func (a *address) readQuery(query string) error {
 		return errQuery
 	}
 	for key, value := range values {
-		on, err := strconv.ParseBool(value[0])
-		if err != nil || len(value) > 1 {
+		if len(value) > 1 {
 			return errQuery
 		}
 		switch key {
 		case "cluster":
-			a.cluster = on
+			a.cluster, err = strconv.ParseBool(value[0])
 		case "skip_verify":
-			a.skipVerify = on
+			a.skipVerify, err = strconv.ParseBool(value[0])
+		case "db":
+			a.db, err = database(value[0])
 		default:
+			return errQuery
+		}
+		if err != nil {
 			return errQuery
 		}
 	}
 	return nil
 }
 
-// readPath reads db, or master/db in the sentinel form, and checks that all
-// parts fit together.
+func database(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return int(n), err
+}
+
+// readPath reads db, or master/db in the sentinel form.
 func (a *address) readPath(path string, sentinel bool) error {
 	db := path
 	if sentinel {
@@ -135,16 +174,25 @@ func (a *address) readPath(path string, sentinel bool) error {
 			return errMaster
 		}
 	}
-	if db != "" {
-		n, err := strconv.ParseUint(db, 10, 16)
-		if err != nil {
-			return errDB
-		}
-		a.db = int(n)
+	if db == "" {
+		return nil
 	}
-	a.cluster = a.cluster || !sentinel && len(a.hosts) > 1
-	if a.cluster && (sentinel || a.db != 0) {
+	n, err := database(db)
+	switch {
+	case err != nil:
+		return errDB
+	case a.db != 0:
+		return errTwoDBs
+	}
+	a.db = n
+	return nil
+}
+
+// fit checks that all parts fit together.
+func (a *address) fit(sentinel bool) error {
+	if a.cluster && (sentinel || a.socket) {
 		return errCluster
 	}
+	a.cluster = a.cluster || !sentinel && len(a.hosts) > 1
 	return nil
 }

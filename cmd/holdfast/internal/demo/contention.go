@@ -18,7 +18,7 @@ const (
 // mutexShow is what the demo shows unless it is asked for something else.
 var mutexShow = Show{
 	Name:  mutexKind,
-	About: "the lock that one owner holds, with reentrancy, renewal, a crash and losses (20 s)",
+	About: "one owner at a time; reentrancy, renewal, a crash, losses (20 s)",
 	intro: "A lock there is one key, which expires when its lease ends, so that a crashed holder cannot block others for ever.",
 	scenes: []scene{
 		{"One lock, several workers, nobody overlaps", (*show).contention},

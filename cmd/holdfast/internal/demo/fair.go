@@ -21,7 +21,7 @@ const (
 
 var fairShow = Show{
 	Name:  "fair",
-	About: "waiters of all processes are served in the order in which they came",
+	About: "waiters of all processes are served in the order they came",
 	intro: "A fair mutex there is the same key as a mutex, and beside it the line of those who wait.",
 	scenes: []scene{
 		{"First come, first served", (*show).inOrder},

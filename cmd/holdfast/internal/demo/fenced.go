@@ -18,7 +18,7 @@ var errEarly = errors.New("the key was gone before its lease had run out")
 
 var fencedShow = Show{
 	Name:  "fenced",
-	About: "a write that comes too late is rejected by a store that checks tokens",
+	About: "a late write is rejected by a store that checks tokens",
 	intro: "A fenced mutex there is the same key as a mutex, and beside it one with the last fencing token.",
 	scenes: []scene{
 		{"A write that comes too late", (*show).lateWrite},

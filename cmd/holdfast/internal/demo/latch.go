@@ -21,7 +21,7 @@ const (
 
 var latchShow = Show{
 	Name:  "latch",
-	About: "workers wait for a starting gun, and one waits for all of them to finish",
+	About: "workers wait for a start, and one waits for all of them",
 	intro: "A latch there is a number that goes down to zero, and is then gone.",
 	scenes: []scene{
 		{"Ready, steady, go", (*show).race},

@@ -25,7 +25,7 @@ const (
 
 var redLockShow = Show{
 	Name:    "redlock",
-	About:   "a lock on three servers, of which one dies while it is held (brings its own servers also with --redis)",
+	About:   "a lock on three servers of its own, of which one dies meanwhile",
 	Servers: "three Redis servers inside this process that know nothing of each other, so that one of them can be stopped",
 	intro:   "A RedLock is an ordinary lock on each of them, and is held while more than half of them hold it.",
 	scenes: []scene{

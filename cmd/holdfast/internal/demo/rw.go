@@ -23,7 +23,7 @@ const (
 var rwShow = Show{
 	Name:  "rw",
 	Also:  []string{"read", "write"},
-	About: "readers together, a writer alone, and a writer that goes on reading",
+	About: "readers together, a writer alone, one that goes on reading",
 	intro: "A read-write lock there is one hash, with its mode and who holds it. Each read hold has a key beside it that expires with it.",
 	scenes: []scene{
 		{"Readers together, a writer alone", (*show).readersAndWriters},

@@ -17,7 +17,7 @@ const (
 
 var semaphoreShow = Show{
 	Name:  semaphoreKind,
-	About: "at most so many at once, and the permit of a process that crashed comes back",
+	About: "at most so many at once, also after a process has crashed",
 	intro: "A semaphore there is a number, how many permits are available, and beside it the permits that are held, each with the time at which its lease ends.",
 	scenes: []scene{
 		{"Many jobs, so many at once", (*show).permits},

@@ -19,6 +19,21 @@ const (
 	Signal      = 128
 )
 
+// Table says what each code means, for the help and the documents.
+var Table = []struct{ Code, Means string }{
+	{"0", "all went well, or help was asked for"},
+	{"1", "a failure that is none of these"},
+	{"64", "bad usage"},
+	{"65", "the name is another kind of object in Redis"},
+	{"69", "Redis cannot be used: not reached, not allowed, or it refuses writes"},
+	{"75", "the lock was not acquired in time"},
+	{"76", "the lock was lost while the command ran"},
+	{"124", "the command was stopped by --max-run"},
+	{"126", "the command cannot be run"},
+	{"127", "the command was not found"},
+	{"128+n", "the command, or the wait for the lock, was ended by signal n"},
+}
+
 // Error is an error that ends the program with a code.
 type Error struct {
 	Code int

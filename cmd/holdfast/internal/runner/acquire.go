@@ -3,9 +3,13 @@
 package runner
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -38,16 +42,22 @@ func cannotRun(command string, err error) *exit.Error {
 }
 
 type acquired struct {
-	hold *holdfast.Hold
-	err  error
+	hold  *holdfast.Hold
+	outer *holdfast.Holder // a run around this one has it already, and there is no hold of our own
+	err   error
 }
 
 // acquire waits for the lock. A signal that would end a program ends the wait.
 func (r *run) acquire() *exit.Error {
+	began := time.Now()
+	waiting, acquires := context.WithCancel(r.waiting)
+	var reporting sync.WaitGroup
+	reporting.Go(func() { r.reportWait(waiting) })
+	defer func() { acquires(); reporting.Wait() }()
+	r.detail("asks Redis (%s) for %s", r.Server, r.wanted())
 	got := make(chan acquired, 1)
 	go func() {
-		hold, err := r.take()
-		got <- acquired{hold, err}
+		got <- r.take()
 	}()
 	for {
 		select {
@@ -55,7 +65,13 @@ func (r *run) acquire() *exit.Error {
 			if a.err != nil {
 				return r.refused(a.err)
 			}
+			acquires()
+			reporting.Wait() // it must not say that we wait after we have said that we do not
+			if a.outer != nil {
+				return r.runUnder(a.outer)
+			}
 			r.hold, r.since = a.hold, time.Now()
+			r.tellAcquired(r.since.Sub(began))
 			return r.interrupted()
 		case s := <-r.signals:
 			if !ends(s) {
@@ -71,13 +87,31 @@ func (r *run) acquire() *exit.Error {
 	}
 }
 
+func (r *run) tellAcquired(waited time.Duration) {
+	owner, token := r.hold.Owner().String(), r.hold.Token()
+	r.happened(event{Event: "acquired", WaitedMS: milliseconds(waited), Owner: owner, Token: token})
+	fenced := ""
+	if r.Fenced {
+		fenced = fmt.Sprintf(", token %d", token)
+	}
+	r.detail("acquired the %s after %v, as %s%s", r.what(), waited.Round(time.Millisecond), owner, fenced)
+}
+
 // interrupted gives the lock back if a signal came together with it.
 func (r *run) interrupted() *exit.Error {
+	if s := r.ended(); s != nil {
+		return r.giveBack(s)
+	}
+	return nil
+}
+
+// ended is a signal that has come and ends us, or nil.
+func (r *run) ended() os.Signal {
 	for {
 		select {
 		case s := <-r.signals:
 			if ends(s) {
-				return r.giveBack(s)
+				return s
 			}
 		default:
 			return nil

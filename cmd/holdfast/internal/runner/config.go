@@ -3,7 +3,10 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // OnLost says what becomes of the command when the lock is lost.
@@ -38,6 +41,9 @@ type Config struct {
 	Fenced bool
 	// Command is the program and its arguments.
 	Command []string
+	// Redis are the environment variables HOLDFAST_REDIS* that the command gets; it gets none
+	// of ours.
+	Redis []string
 	// Wait bounds the wait for the lock; nil: for ever, 0: one try.
 	Wait *time.Duration
 	// Lease is the lease that the watchdog renews.
@@ -55,6 +61,10 @@ type Config struct {
 	Server string
 	// Log gets one sentence at a time.
 	Log func(format string, args ...any)
+	// Quiet leaves out what is no failure, Verbose tells each step.
+	Quiet, Verbose bool
+	// Status gets one JSON object a line; nil: nothing.
+	Status io.Writer
 }
 
 // check refuses what cannot work, and sets the grace.
@@ -71,6 +81,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("a longest run of %v is negative", c.MaxRun)
 	case c.MinHold < 0:
 		return fmt.Errorf("a shortest hold of %v is negative", c.MinHold)
+	case c.MinHold > 0 && c.MinHold < holdfast.MinLease || c.MinHold > holdfast.MaxLease:
+		return fmt.Errorf("a shortest hold of %v is not between %v and %v", c.MinHold, holdfast.MinLease, holdfast.MaxLease)
 	case len(c.Command) == 0 || c.Command[0] == "":
 		return errors.New("there is no command to run")
 	}

@@ -20,6 +20,14 @@ func (r *run) what() string {
 	return fmt.Sprintf("lock %q", r.Name)
 }
 
+// wanted names what is waited for.
+func (r *run) wanted() string {
+	if r.Kind == Semaphore {
+		return "a " + r.what()
+	}
+	return "the " + r.what()
+}
+
 // sayNotGivenBack tells what Unlock has failed with, other than loss.
 func (r *run) sayNotGivenBack(err error) {
 	if errors.Is(err, holdfast.ErrUntold) {
@@ -40,6 +48,9 @@ func (r *run) refused(err error) *exit.Error {
 	var locked *holdfast.LockedError
 	var backend *holdfast.BackendError
 	switch {
+	case errors.As(err, &short) && short.Unset && !r.waits():
+		return exit.Because(exit.Usage, "the semaphore %q has no permits yet: --permits N says how many it has, or --wait for how long to wait for that",
+			r.Name)
 	case errors.As(err, &short):
 		return &exit.Error{Code: exit.NotAcquired, Err: r.noPermit(short)}
 	case errors.As(err, &locked):
@@ -63,11 +74,11 @@ func (r *run) heldBy(locked *holdfast.LockedError) error {
 	holder := "another owner"
 	switch {
 	case !locked.Holder.IsZero():
-		holder = locked.Holder.String()
+		holder = holderName(locked.Holder) + remaining(locked.TTL)
 	case r.Kind == Fair:
 		holder = "those who stand in line for it"
 	}
-	if r.Wait == nil || *r.Wait == 0 {
+	if !r.waits() {
 		return fmt.Errorf("the lock %q is held by %s", r.Name, holder)
 	}
 	return fmt.Errorf("the lock %q was not acquired within %v: it is held by %s", r.Name, *r.Wait, holder)
@@ -78,7 +89,7 @@ func (r *run) noPermit(short *holdfast.PermitsError) error {
 	if short.Total == 0 {
 		reason = ", because it has none: --permits says how many there are"
 	}
-	if r.Wait == nil || *r.Wait == 0 {
+	if !r.waits() {
 		return fmt.Errorf("no permit of the semaphore %q is available%s", r.Name, reason)
 	}
 	return fmt.Errorf("no permit of the semaphore %q was available within %v%s", r.Name, *r.Wait, reason)

@@ -5,6 +5,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -34,9 +35,28 @@ func (r *run) locker() holdfast.Locker {
 	}
 }
 
-// take waits for the lock. It is called once, in a goroutine of its own.
-func (r *run) take() (*holdfast.Hold, error) {
+// take looks for a run around this one that has the lock, and otherwise waits for it. It is called
+// once, in a goroutine of its own.
+func (r *run) take() acquired {
 	began := time.Now()
+	if os.Getenv(lockVariable) == r.Name {
+		outer, err := r.outer()
+		switch {
+		case err == nil:
+			return acquired{outer: outer}
+		case errors.Is(err, errAlone):
+			r.notice("%s says that a run of %q is around this one, but it does not hold that any more, so this one is on its own",
+				lockVariable, r.Name)
+		case !errors.Is(err, holdfast.ErrOtherKind): // a run of another kind, or in another Redis
+			return acquired{err: err}
+		}
+	}
+	hold, err := r.lock(began)
+	return acquired{hold: hold, err: err}
+}
+
+// lock waits for a hold of our own.
+func (r *run) lock(began time.Time) (*holdfast.Hold, error) {
 	lock := r.locker()
 	if semaphore, ok := lock.(*holdfast.PermitSemaphore); ok {
 		if err := r.furnish(semaphore); err != nil {
@@ -60,18 +80,14 @@ func (r *run) keeps() bool { return r.Kind != Read && r.Kind != Semaphore }
 // furnish gives a semaphore the permits that the configuration says it has. If
 // it had another number, we are not the only ones to say so.
 func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
-	ctx := r.waiting
-	if r.Wait != nil && *r.Wait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, *r.Wait)
-		defer cancel()
-	}
+	ctx, cancel := r.withinWait()
+	defer cancel()
 	found, err := semaphore.Inspect(ctx)
 	had := found.Permits
 	switch {
 	case err != nil:
 	case r.Permits == nil && had == 0:
-		r.Log("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
+		err = r.checkSet(ctx, semaphore)
 	case r.Permits != nil && had != *r.Permits:
 		err = semaphore.SetPermits(ctx, *r.Permits)
 		if errors.Is(err, holdfast.ErrUntold) {
@@ -79,11 +95,29 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 			err = nil
 		}
 		if err == nil && had != 0 {
-			r.Log("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
+			r.notice("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
 		}
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = &holdfast.BackendError{Op: "set", Name: r.Name, MayHaveRun: true, Err: err}
+	return unanswered("set", r.Name, err)
+}
+
+// waits reports whether the wait has a bound that was asked for, and is no single try.
+func (r *run) waits() bool { return r.Wait != nil && *r.Wait > 0 }
+
+// checkSet refuses a semaphore that nobody has given permits: one would wait for ever. Somebody may
+// give it some within a wait that was asked for. One that was set to 0 permits is only closed.
+func (r *run) checkSet(ctx context.Context, semaphore *holdfast.PermitSemaphore) error {
+	hold, err := semaphore.TryLock(ctx)
+	var short *holdfast.PermitsError
+	switch {
+	case err == nil: // it was set meanwhile
+		return hold.Unlock()
+	case !errors.As(err, &short):
+		return err
+	case short.Unset && !r.waits():
+		return err
+	case short.Unset:
+		r.notice("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
 	}
-	return err
+	return nil
 }

@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -39,31 +40,52 @@ type watch struct {
 }
 
 // protect runs the command for as long as the lock is held.
-func (r *run) protect(path string) result {
-	c, err := start(path, r.Command, r.environment())
+func (r *run) protect() result {
+	c, err := start(r.path, r.Command, r.environment())
 	if err != nil {
 		return result{failure: cannotRun(r.Command[0], err)}
 	}
 	w := &watch{run: r, child: c, trusted: r.hold.Deadline(), kill: time.NewTimer(time.Hour)}
 	w.kill.Stop()
 	defer w.kill.Stop()
+	r.happened(event{Event: "started", PID: c.process.Pid})
+	r.detail("the command runs as process %d", c.process.Pid)
 	w.untilExit()
 	status := c.reap(w.stopping, w.reserve()/2)
 	return w.result(status)
 }
 
-// environment is ours, with what the command may want to know of this lock, and
-// nothing of one that we run under ourselves.
+// environment is ours, with what the command may want to know of this lock, nothing of one that
+// we run under ourselves, and no passwords.
 func (r *run) environment() []string {
-	ours := slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return name == "HOLDFAST_LOCK" || name == "HOLDFAST_OWNER" || name == "HOLDFAST_TOKEN"
-	})
-	ours = append(ours, "HOLDFAST_LOCK="+r.Name, "HOLDFAST_OWNER="+r.hold.Owner().String())
+	ours := append(r.withoutSecrets(), lockVariable+"="+r.Name, ownerVariable+"="+r.hold.Owner().String())
+	if r.Kind == Semaphore {
+		ours = append(ours, permitVariable+"="+r.hold.PermitIDs()[0])
+	}
 	if r.Fenced {
-		ours = append(ours, "HOLDFAST_TOKEN="+strconv.FormatInt(r.hold.Token(), 10))
+		ours = append(ours, tokenVariable+"="+strconv.FormatInt(r.hold.Token(), 10))
 	}
 	return ours
+}
+
+// The environment variables by which a command knows its lock.
+const (
+	lockVariable  = "HOLDFAST_LOCK"
+	ownerVariable = "HOLDFAST_OWNER"
+	tokenVariable = "HOLDFAST_TOKEN"
+	// A semaphore's permit has an id of its own in Redis, in place of an owner.
+	permitVariable = "HOLDFAST_PERMIT"
+)
+
+// withoutSecrets is our environment without what is said of Redis, unless the command is to have
+// that, and of locks.
+func (r *run) withoutSecrets() []string {
+	ours := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return strings.HasPrefix(name, "HOLDFAST_REDIS") ||
+			slices.Contains([]string{lockVariable, ownerVariable, tokenVariable, permitVariable}, name)
+	})
+	return append(ours, r.Redis...)
 }
 
 // untilExit returns when the command has ended.
@@ -122,6 +144,9 @@ func (w *watch) lose() {
 	default:
 		w.stop(min(*w.Grace, w.left()-w.reserve()))
 	}
+	reason := w.reason(context.Cause(w.hold.Context()))
+	w.happened(event{Event: "lost", Reason: reason})
+	w.detail("the %s is lost: %s", w.what(), reason)
 }
 
 // left is the time until the lock can be somebody else's. After a suspension
@@ -154,10 +179,10 @@ func (w *watch) suspended() {
 		// First it goes on, and then we say so: the signal takes back a Ctrl-Z that
 		// has not been delivered yet, and that one would go unanswered.
 		w.child.signal(syscall.SIGCONT)
-		w.Log("a command that holds a lock cannot be suspended from the terminal, so it goes on")
+		w.notice("a command that holds a lock cannot be suspended from the terminal, so it goes on")
 		return
 	}
-	w.Log("the command has been suspended; the %s is kept meanwhile", w.what())
+	w.notice("the command has been suspended; the %s is kept meanwhile", w.what())
 }
 
 // result puts into words and a code how the command ended.
@@ -168,6 +193,8 @@ func (w *watch) result(status syscall.WaitStatus) result {
 		code = exit.Signal + int(status.Signal())
 		r.end = fmt.Sprintf("the command ended by signal %d (%v)", int(status.Signal()), status.Signal())
 	}
+	w.happened(event{Event: "exited", ExitCode: &code})
+	w.detail("%s", r.end)
 	switch {
 	case w.timedOut:
 		r.failure = exit.Because(exit.TimedOut, "the command was stopped because it ran for %v; %s", w.MaxRun, r.end)

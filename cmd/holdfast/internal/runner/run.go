@@ -29,8 +29,13 @@ type run struct {
 
 	client  *holdfast.Client
 	signals <-chan os.Signal
+	deafen  func() // gives signals the effects that they had before
+	path    string // of the command
 	hold    *holdfast.Hold
-	since   time.Time // when the lock was acquired
+	since   time.Time                        // when the lock was acquired
+	say     func(format string, args ...any) // Config.Log, at once
+	teller  *teller
+	status  status // only the teller's goroutine writes it
 
 	// waiting is what Lock is called with, so the hold's context comes from it:
 	// giveUp is called while waiting, or when all is over.
@@ -52,15 +57,31 @@ func Run(cfg Config, d driver.Driver) error {
 	}
 	signals, stop := listen()
 	defer stop()
-	r := &run{Config: cfg, client: client, signals: signals}
+	r := &run{Config: cfg, client: client, signals: signals, deafen: stop, say: cfg.Log, teller: newTeller(), status: status{cfg.Status}}
+	defer r.teller.close()
+	r.Log = func(format string, args ...any) { r.teller.tell(func() { r.say(format, args...) }) }
 	r.waiting, r.giveUp = context.WithCancel(context.Background())
 	defer r.giveUp()
 	failure := r.all()
 	r.close(failure)
+	r.happened(end(failure))
 	if failure == nil {
 		return nil
 	}
 	return failure
+}
+
+// end is the last line of the status.
+func end(failure *exit.Error) event {
+	code := exit.OK
+	e := event{Event: "done", ExitCode: &code}
+	if failure != nil {
+		code = failure.Code
+		if failure.Err != nil {
+			e.Error = failure.Err.Error()
+		}
+	}
+	return e
 }
 
 func (r *run) close(failure *exit.Error) {
@@ -73,14 +94,14 @@ func (r *run) close(failure *exit.Error) {
 
 // all does everything between the start and the end of the client.
 func (r *run) all() *exit.Error {
-	path, failure := find(r.Command[0])
-	if failure != nil {
+	var failure *exit.Error
+	if r.path, failure = find(r.Command[0]); failure != nil {
 		return failure
 	}
 	if failure := r.acquire(); failure != nil {
 		return failure
 	}
-	result := r.protect(path)
+	result := r.protect()
 	if result.started && !result.lost && !r.keeps() {
 		if failure := r.holdOn(); failure != nil {
 			result.failure = failure
@@ -116,6 +137,8 @@ func (r *run) release(result result) *exit.Error {
 		return exit.Because(exit.Lost, "the %s was lost (%v); %s", r.what(), r.reason(err), result.end)
 	case err != nil && !errors.Is(err, holdfast.ErrLost):
 		r.sayNotGivenBack(err)
+	case err == nil:
+		r.detail("gave the %s back after %v", r.what(), time.Since(r.since).Round(time.Millisecond))
 	}
 	return result.failure
 }

@@ -3,6 +3,8 @@
 package runner
 
 import (
+	"os"
+
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -12,5 +14,12 @@ func Run(cfg Config, _ driver.Driver) error {
 	if err := cfg.check(); err != nil {
 		return &exit.Error{Code: exit.Usage, Err: err}
 	}
-	return exit.Because(exit.Failed, "commands can be run under a lock on Unix systems only")
+	return unsupported()
+}
+
+// OpenStatus is for [Run].
+func OpenStatus(int) (*os.File, error) { return nil, unsupported() }
+
+func unsupported() error {
+	return exit.Because(exit.Failed, "holdfast run needs a Unix system: this one has no process groups and signals to stop a command by")
 }

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+)
+
+// The environment variables that no flag stands for: passwords are not for the command line.
+const (
+	passwordVariable         = "HOLDFAST_REDIS_PASSWORD"
+	sentinelPasswordVariable = "HOLDFAST_REDIS_SENTINEL_PASSWORD"
+)
+
+// redisFlags say which Redis to use. They are good for every command.
+type redisFlags struct {
+	Redis                string `group:"redis" env:"HOLDFAST_REDIS" placeholder:"URL" help:"The Redis to use: ${forms}. A password in it is hidden from other users only if it comes from the environment."`
+	PasswordFile         string `group:"redis" env:"HOLDFAST_REDIS_PASSWORD_FILE" placeholder:"FILE" help:"File with the Redis password in its first line. Without it the password is that of the environment variable HOLDFAST_REDIS_PASSWORD, else the URL's."`
+	SentinelUser         string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_USER" placeholder:"NAME" help:"User name at the sentinels; the URL's is for the server."`
+	SentinelPasswordFile string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE" placeholder:"FILE" help:"The same for the sentinels, else HOLDFAST_REDIS_SENTINEL_PASSWORD, else none."`
+	TLSCA                string `group:"redis" name:"tls-ca" env:"HOLDFAST_REDIS_TLS_CA" placeholder:"FILE" help:"PEM file with the authorities to trust instead of the system's."`
+	TLSCert              string `group:"redis" name:"tls-cert" env:"HOLDFAST_REDIS_TLS_CERT" placeholder:"FILE" help:"PEM file with a client certificate."`
+	TLSKey               string `group:"redis" name:"tls-key" env:"HOLDFAST_REDIS_TLS_KEY" placeholder:"FILE" help:"PEM file with the key of that certificate."`
+	InsecureSkipVerify   bool   `group:"redis" help:"Allow skip_verify=true in the URL, which switches the checks of the server's certificate off."`
+}
+
+func (f redisFlags) options() connect.Options {
+	return connect.Options{
+		URL:                f.Redis,
+		Password:           connect.Password{Text: os.Getenv(passwordVariable), File: f.PasswordFile},
+		SentinelUser:       f.SentinelUser,
+		SentinelPassword:   connect.Password{Text: os.Getenv(sentinelPasswordVariable), File: f.SentinelPasswordFile},
+		CAFile:             f.TLSCA,
+		CertFile:           f.TLSCert,
+		KeyFile:            f.TLSKey,
+		InsecureSkipVerify: f.InsecureSkipVerify,
+	}
+}
+
+// environment is what another holdfast needs to use the same Redis, but for InsecureSkipVerify.
+func (f redisFlags) environment() []string {
+	return []string{
+		"HOLDFAST_REDIS=" + f.Redis,
+		"HOLDFAST_REDIS_PASSWORD_FILE=" + f.PasswordFile, passwordVariable + "=" + os.Getenv(passwordVariable),
+		"HOLDFAST_REDIS_SENTINEL_USER=" + f.SentinelUser,
+		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + os.Getenv(sentinelPasswordVariable),
+		"HOLDFAST_REDIS_TLS_CA=" + f.TLSCA, "HOLDFAST_REDIS_TLS_CERT=" + f.TLSCert, "HOLDFAST_REDIS_TLS_KEY=" + f.TLSKey,
+	}
+}
+
+// target resolves the flags. The URL must be given.
+func (f redisFlags) target() (*connect.Target, error) {
+	if f.Redis == "" && os.Getenv("HOLDFAST_LOCK") != "" {
+		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS, "+
+			"which the holdfast run around this one has kept to itself; its --pass-redis passes it on")
+	}
+	if f.Redis == "" {
+		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS")
+	}
+	t, err := f.options().Resolve()
+	if err != nil {
+		return nil, &exit.Error{Code: exit.Usage, Err: err}
+	}
+	return t, nil
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+)
+
+// usages are how the commands are written. That of the tool itself is under "".
+var usages = map[string]string{
+	"":        "holdfast <command> [flags]",
+	"demo":    "holdfast demo [flags] [<kind>]",
+	"run":     "holdfast run [flags] <name> -- <command> [<arg> ...]",
+	"bench":   "holdfast bench [flags]",
+	"help":    "holdfast help [<command>]",
+	"version": "holdfast version",
+}
+
+// description is what the help says of the whole tool.
+func description() string {
+	var text strings.Builder
+	text.WriteString("Runs commands under locks that live in Redis, and shows what such locks do.\n\nExit codes:\n\n")
+	for _, row := range exit.Table {
+		fmt.Fprintf(&text, "    %-6s %s\n", row.Code, row.Means)
+	}
+	text.WriteString("\nBut for these, holdfast run exits as the command that it runs.")
+	return text.String()
+}
+
+// printHelp is kong's help with our usage lines: kong puts the flags last, where the command
+// to run stands.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	command := selected(ctx)
+	usage, found := usages[command]
+	if !found {
+		return kong.DefaultHelpPrinter(options, ctx)
+	}
+	if _, err := fmt.Fprintln(ctx.Stdout, "Usage:", usage); err != nil {
+		return err
+	}
+	options.NoAppSummary, options.FlagsLast = true, true
+	for _, flag := range ctx.Model.Flags {
+		flag.Hidden = flag.Group != nil && (command == "help" || command == "version")
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
+type helpCommand struct {
+	Command string `arg:"" optional:"" help:"The command."`
+}
+
+// Run is called by kong. It ends with a panic of [helped].
+func (c *helpCommand) Run(ctx *kong.Context) error {
+	args := []string{"--help"}
+	if c.Command != "" {
+		args = []string{c.Command, "--help"}
+	}
+	if _, err := ctx.Kong.Parse(args); err != nil {
+		return exit.Because(exit.Usage, "%w; see holdfast --help", err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
+)
+
+// commandLine is a command line, cut at its first "--": what follows is nobody's but
+// the command's that is to be run.
+type commandLine struct {
+	ours    []string
+	dashes  bool
+	command []string
+}
+
+func split(args []string) commandLine {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	at := slices.Index(args, "--")
+	if at < 0 {
+		return commandLine{ours: args}
+	}
+	return commandLine{ours: args[:at], dashes: true, command: args[at+1:]}
+}
+
+// nameApart is the same line with a lock's name that begins with a "-", which has a "--" of
+// its own before it: run -- -name -- command.
+func (l commandLine) nameApart() (commandLine, bool) {
+	if len(l.command) < 2 || !strings.HasPrefix(l.command[0], "-") || l.command[1] != "--" {
+		return l, false
+	}
+	return commandLine{ours: append(slices.Clone(l.ours), "--", l.command[0]), dashes: true, command: l.command[2:]}, true
+}
+
+// parse reads a command line. It ends with a panic of [helped] if help was asked for.
+func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
+	var g grammar
+	parser, err := newParser(&g, s)
+	if err != nil {
+		return nil, g.redisFlags, err
+	}
+	parsed, err := parser.Parse(l.ours)
+	var refused *kong.ParseError
+	switch {
+	case errors.As(err, &refused):
+		if apart, ok := l.nameApart(); ok && missesName(refused) {
+			return apart.parse(s)
+		}
+		return nil, g.redisFlags, l.explain(refused)
+	case err != nil:
+		return nil, g.redisFlags, err
+	case parsed.Selected().Name == "run":
+		return parsed, g.redisFlags, g.Run.take(l)
+	case l.dashes && len(l.command) > 0:
+		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])
+	}
+	return parsed, g.redisFlags, nil
+}
+
+func newParser(g *grammar, s streams) (*kong.Kong, error) {
+	return kong.New(g,
+		kong.Name("holdfast"), kong.Description(description()), kong.Writers(s.stdout, s.stderr),
+		kong.Vars{
+			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
+			"benched": strings.Join(bench.Kinds(), ","), "version": version(),
+		},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
+		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
+		kong.Exit(func(int) { panic(helped{}) }),
+	)
+}
+
+// selected is the name of the command that a parser has come to, if any.
+func selected(of *kong.Context) string {
+	if node := of.Selected(); node != nil {
+		return node.Name
+	}
+	return ""
+}
+
+// missesName reports whether a lock's name is what was missing.
+func missesName(err *kong.ParseError) bool {
+	return selected(err.Context) == "run" && strings.HasPrefix(err.Error(), `expected "<name>`)
+}
+
+// explain says what is wrong, and where to read on.
+func (l commandLine) explain(err *kong.ParseError) error {
+	command := selected(err.Context)
+	switch {
+	case missesName(err):
+		return errors.New("the name of the lock is missing: " + usages["run"])
+	case command != "":
+		command += " "
+	}
+	return fmt.Errorf("%s; see holdfast %s--help", strings.TrimSuffix(err.Error(), "?"), command)
+}

@@ -1,0 +1,82 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+)
+
+// outer is what the environment says of a run of the same name around this one. Anybody can set
+// the environment, and the hold may be lost since, so it is believed only as far as Redis says the
+// same.
+func (r *run) outer() (*holdfast.Holder, error) {
+	owner := os.Getenv(ownerVariable)
+	if r.Kind == Semaphore {
+		owner = os.Getenv(permitVariable)
+	}
+	ctx, cancel := r.withinWait()
+	defer cancel()
+	state, err := r.inspect(ctx)
+	if err != nil {
+		return nil, unanswered("inspect", r.Name, err)
+	}
+	for _, h := range state.Holders {
+		if h.Owner.String() == owner {
+			return &h, nil
+		}
+	}
+	return nil, errAlone
+}
+
+// errAlone says that there is no outer run.
+var errAlone = errors.New("nobody around this run holds the lock")
+
+// runUnder runs the command under the hold of an outer run, in our place: the outer run passes
+// signals on to its group, which the command is in, and stops it when the hold is lost. It returns
+// only if it cannot.
+func (r *run) runUnder(outer *holdfast.Holder) *exit.Error {
+	switch {
+	case r.Kind == Write && outer.Mode == "read":
+		return exit.Because(exit.Usage, "the run around this one holds the lock %q for reading, and does not let it go for a writer", r.Name)
+	case r.Fenced && os.Getenv(tokenVariable) == "":
+		return exit.Because(exit.Usage, "the run of %q around this one has no fencing token; --fenced is for the outer one", r.Name)
+	case r.MaxRun > 0 || r.MinHold > 0:
+		return exit.Because(exit.Usage, "there is a run of %q around this one, so --max-run and --min-hold are for that one", r.Name)
+	}
+	environment := r.withoutSecrets()
+	for _, name := range []string{lockVariable, ownerVariable, permitVariable, tokenVariable} {
+		if value, found := os.LookupEnv(name); found {
+			environment = append(environment, name+"="+value)
+		}
+	}
+	r.happened(event{Event: "nested", Owner: outer.Owner.String()})
+	r.detail("runs under the hold of the run of %q around this one, %s", r.Name, holderName(outer.Owner))
+	r.teller.close()
+	r.deafen() // from now on a signal does to us what it does to the command
+	if s := r.ended(); s != nil {
+		return exit.Silently(signalCode(s))
+	}
+	return cannotRun(r.Command[0], syscall.Exec(r.path, r.Command, environment)) //nolint:gosec // what the user has said
+}
+
+// withinWait is a context for what comes before the wait for the lock, which has the same bound.
+func (r *run) withinWait() (context.Context, context.CancelFunc) {
+	if r.waits() {
+		return context.WithTimeout(r.waiting, *r.Wait)
+	}
+	return context.WithCancel(r.waiting)
+}
+
+// unanswered makes a failure of Redis of the end of [run.withinWait].
+func unanswered(op, name string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &holdfast.BackendError{Op: op, Name: name, MayHaveRun: true, Err: err}
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+//go:build unix
+
+package runner
+
+import (
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+)
+
+// sayLimit is for how long the end of a run waits until everything has been said.
+const sayLimit = time.Second
+
+// teller says things to people, and to programs, in a goroutine of its own, in order: a terminal
+// that Ctrl-S has stopped, or a pipe that nobody reads, must not keep us from stopping the
+// command in time. What finds the queue full is dropped.
+type teller struct {
+	queue chan func()
+	stop  func()
+	done  chan struct{} // closed when all has been said after stop
+}
+
+func newTeller() *teller {
+	stopped := make(chan struct{})
+	t := &teller{make(chan func(), 64), sync.OnceFunc(func() { close(stopped) }), make(chan struct{})}
+	go t.work(stopped)
+	return t
+}
+
+func (t *teller) work(stopped <-chan struct{}) {
+	defer close(t.done)
+	for {
+		select {
+		case say := <-t.queue:
+			say()
+		case <-stopped:
+			for len(t.queue) > 0 {
+				(<-t.queue)()
+			}
+			return
+		}
+	}
+}
+
+func (t *teller) tell(say func()) {
+	select {
+	case t.queue <- say:
+	default:
+	}
+}
+
+// close returns when all has been said, or nobody has listened for [sayLimit]: then the
+// goroutine ends with the program.
+func (t *teller) close() {
+	t.stop()
+	select {
+	case <-t.done:
+	case <-time.After(sayLimit):
+	}
+}
+
+// Event is one line of the status, for programs.
+type event struct {
+	Time     time.Time `json:"time"`
+	Event    string    `json:"event"` // waiting, acquired, nested, started, lost, exited, done
+	Name     string    `json:"name"`
+	Kind     Kind      `json:"kind"`
+	Holders  []holder  `json:"holders,omitempty"`   // of waiting, if Redis has said
+	WaitedMS *int64    `json:"waited_ms,omitempty"` // of waiting and acquired
+	Owner    string    `json:"owner,omitempty"`     // of acquired and nested
+	Token    int64     `json:"token,omitempty"`     // of acquired, if fenced
+	PID      int       `json:"pid,omitempty"`       // of started
+	Reason   string    `json:"reason,omitempty"`    // of lost
+	ExitCode *int      `json:"exit_code,omitempty"` // of exited the command's, of done ours
+	Error    string    `json:"error,omitempty"`     // of done, if there is something to say
+}
+
+// holder is who holds the lock.
+type holder struct {
+	Owner string `json:"owner"`
+	Mode  string `json:"mode,omitempty"`
+	TTLMS int64  `json:"ttl_ms"` // -1 without an end
+}
+
+// status writes lines for programs until that fails.
+type status struct {
+	out io.Writer // nil: nobody wants them, or it has failed
+}
+
+func (s *status) write(e event, failed func(error)) {
+	if s.out == nil {
+		return
+	}
+	if err := json.NewEncoder(s.out).Encode(e); err != nil {
+		s.out = nil
+		failed(err)
+	}
+}
+
+// notice says what is worth knowing, unless nothing but errors is to be said.
+func (r *run) notice(format string, args ...any) {
+	if !r.Quiet {
+		r.Log(format, args...)
+	}
+}
+
+// detail says what only those want to know who ask.
+func (r *run) detail(format string, args ...any) {
+	if r.Verbose {
+		r.Log(format, args...)
+	}
+}
+
+// happened tells programs.
+func (r *run) happened(e event) {
+	if r.Status == nil {
+		return
+	}
+	e.Time, e.Name, e.Kind = time.Now(), r.Name, r.Kind
+	r.teller.tell(func() {
+		r.status.write(e, func(err error) { r.say("the status cannot be written, so there is no more of it: %v", err) })
+	})
+}
+
+func milliseconds(d time.Duration) *int64 {
+	ms := d.Milliseconds()
+	return &ms
+}

@@ -1,0 +1,116 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+)
+
+// When to say that we wait, and for how long to ask for whom.
+const (
+	firstReport  = time.Second
+	laterReports = time.Minute
+	askLimit     = time.Second
+)
+
+// inspect asks who holds the lock. Of one for reading, that may be who writes.
+func (r *run) inspect(ctx context.Context) (holdfast.State, error) {
+	switch r.Kind {
+	case Fair:
+		return r.client.NewFairMutex(r.Name).Inspect(ctx)
+	case Read, Write:
+		return r.client.NewRWMutex(r.Name).Inspect(ctx)
+	case Semaphore:
+		return r.client.NewPermitSemaphore(r.Name).Inspect(ctx)
+	default:
+		return r.client.NewMutex(r.Name).Inspect(ctx)
+	}
+}
+
+// reportWait says that we wait, and for whom, until ctx ends.
+func (r *run) reportWait(ctx context.Context) {
+	began := time.Now()
+	next := time.NewTimer(firstReport)
+	defer next.Stop()
+	for prefix := "waiting"; ; prefix = "still waiting" {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		asking, cancel := context.WithTimeout(ctx, askLimit)
+		state, err := r.inspect(asking)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		e := event{Event: "waiting", WaitedMS: milliseconds(time.Since(began))}
+		for _, h := range state.Holders {
+			ttl := h.TTL.Milliseconds()
+			if h.TTL == holdfast.NoExpiry {
+				ttl = -1
+			}
+			e.Holders = append(e.Holders, holder{Owner: h.Owner.String(), Mode: h.Mode, TTLMS: ttl})
+		}
+		r.happened(e)
+		r.notice("%s for %s%s", prefix, r.wanted(), r.waitingFor(state, err))
+		next.Reset(laterReports)
+	}
+}
+
+// waitingFor says who has what we wait for, behind a colon, as far as is known.
+func (r *run) waitingFor(state holdfast.State, err error) string {
+	var backend *holdfast.BackendError
+	switch {
+	case errors.As(err, &backend):
+		return fmt.Sprintf("; who has it is not known, because Redis (%s) cannot be asked: %v", r.Server, connect.Explain(backend.Err))
+	case err != nil:
+		return fmt.Sprintf("; Redis (%s) does not answer", r.Server)
+	case r.Kind == Semaphore:
+		return waitingForPermit(state)
+	}
+	holders := state.Holders
+	switch {
+	case len(holders) == 1:
+		return fmt.Sprintf(": it is held by %s%s", holderName(holders[0].Owner), remaining(holders[0].TTL))
+	case len(holders) > 1:
+		return fmt.Sprintf(": it is held by %s and %d more%s", holderName(holders[0].Owner), len(holders)-1, remaining(state.TTL))
+	case len(state.Waiters) > 1: // we are one of them
+		return fmt.Sprintf(": %d stand in line for it", len(state.Waiters))
+	}
+	return ""
+}
+
+func waitingForPermit(state holdfast.State) string {
+	if state.Permits == 0 {
+		return ": it has none; --permits says how many there are"
+	}
+	soonest := holdfast.NoExpiry
+	for _, h := range state.Holders {
+		soonest = min(soonest, h.TTL)
+	}
+	return fmt.Sprintf(": %d of %d are held%s", len(state.Holders), state.Permits, strings.Replace(remaining(soonest), ",", ", the first", 1))
+}
+
+// holderName names who holds a lock. All words about holders come from here.
+func holderName(owner holdfast.Owner) string { return owner.String() }
+
+// remaining says for how long a lock is held, if that is known.
+func remaining(ttl time.Duration) string {
+	switch {
+	case ttl == holdfast.NoExpiry:
+		return ", without an end"
+	case ttl <= 0:
+		return ""
+	case ttl < 10*time.Second:
+		return fmt.Sprintf(", for %v more unless renewed", ttl.Round(100*time.Millisecond))
+	}
+	return fmt.Sprintf(", for %v more unless renewed", ttl.Round(time.Second))
+}
