@@ -2,11 +2,14 @@ package test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 )
 
 // Several locks that are to be nested in a hold, and wait for another one while it is unlocked: it
@@ -158,5 +161,56 @@ func TestReadersWhoShareLeaveGaps(t *testing.T) {
 		for range readers {
 			<-ended
 		}
+	})
+}
+
+// While nobody else listens a chain lasts for four milliseconds, not for one: Redis is asked less.
+func TestHandOverAlone(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		calls := count(d)
+		ctx, cancel := context.WithTimeout(background, 400*time.Millisecond)
+		defer cancel()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if h, err := c.NewMutex("x").Lock(ctx); err == nil {
+						time.Sleep(50 * time.Microsecond)
+						unlock(t, h)
+					}
+				}
+			})
+		}
+		all.Wait()
+		// A chain and what comes between two take some 4.1 ms.
+		if n := calls.of("acquire"); n < 80 || n > 120 {
+			t.Errorf("Redis was asked %d times in 400 ms", n)
+		}
+	})
+}
+
+// Redis has released the lock and its answer is lost: those who wait here do not wait for its repetition.
+func TestHandOverEndsUnanswered(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		next, third := waiting(t, x, background), waiting(t, x, background)
+		unlock(t, a)
+		b := <-next
+		time.Sleep(100 * time.Millisecond) // its chain is over
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseReply: call.Script.Name() == "release"}
+		})
+		start := time.Now()
+		go unlock(t, b)
+		h := <-third
+		// They are silent for 250 ms. The release is repeated after a second.
+		if took := time.Since(start); took > 300*time.Millisecond {
+			t.Errorf("after %v", took)
+		}
+		d.SetFaults(nil)
+		unlock(t, h)
 	})
 }
