@@ -148,7 +148,7 @@ func (h *single) mayPass() bool {
 	switch {
 	case h.state() != nil, len(s.holds) != 1, s.count != 1, s.entry == nil:
 		return false // it has ended, or is not the only one
-	case !s.secret, s.altered, h.fixed, s.retainedUntil != 0, !s.until.IsZero():
+	case !s.secret, s.altered, h.fixed, s.retainedUntil != 0:
 		return false // it is known, or lives for longer or shorter than others do
 	case s.deferred != nil, s.expected > 0, s.failing != nil:
 		return false // not all is answered

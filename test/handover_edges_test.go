@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -318,4 +319,55 @@ func TestLeftAtTheDeadline(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While nobody else listens a chain lasts for four milliseconds, not for one: Redis is asked less.
+func TestHandOverAlone(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		calls := count(d)
+		ctx, cancel := context.WithTimeout(background, 400*time.Millisecond)
+		defer cancel()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if h, err := c.NewMutex("x").Lock(ctx); err == nil {
+						time.Sleep(50 * time.Microsecond)
+						unlock(t, h)
+					}
+				}
+			})
+		}
+		all.Wait()
+		// A chain and what comes between two take some 4.1 ms.
+		if n := calls.of("acquire"); n < 80 || n > 120 {
+			t.Errorf("Redis was asked %d times in 400 ms", n)
+		}
+	})
+}
+
+// Redis has released the lock and its answer is lost: those who wait here do not wait for its repetition.
+func TestHandOverEndsUnanswered(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		next, third := waiting(t, x, background), waiting(t, x, background)
+		unlock(t, a)
+		b := <-next
+		time.Sleep(100 * time.Millisecond) // its chain is over
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseReply: call.Script.Name() == "release"}
+		})
+		start := time.Now()
+		go unlock(t, b)
+		h := <-third
+		// They are silent for 250 ms. The release is repeated after a second.
+		if took := time.Since(start); took > 300*time.Millisecond {
+			t.Errorf("after %v", took)
+		}
+		d.SetFaults(nil)
+		unlock(t, h)
+	})
 }

@@ -82,6 +82,60 @@ func TestNotHandedOverDuringTry(t *testing.T) {
 	})
 }
 
+// A hold is not handed over if a try for it was not answered: that may still take effect.
+func TestNotHandedOverAfterLostReply(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		lost := false
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			lose := !lost && call.Script.Name() == "acquire"
+			lost = lost || lose
+			return memdriver.Fault{LoseRequest: lose}
+		})
+		first := make(chan *holdfast.Hold, 1)
+		go func() { first <- must(t)(x.Lock(background)) }()
+		synctest.Wait()
+		next := waiting(t, x, background)
+		a := <-first // by the second try
+		calls := count(d)
+		unlock(t, a)
+		if calls.of("release") == 0 {
+			t.Error("it was handed over")
+		}
+		unlock(t, <-next)
+	})
+}
+
+// One who waits, and has not heard yet that the client shuts down, is not handed the lock.
+func TestNotHandedOverDuringShutdown(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewMutex("x")
+		a := must(t)(x.Lock(background))
+		waits, goOn := make(chan struct{}), make(chan struct{})
+		got := make(chan error, 1)
+		go func() {
+			h, err := x.Lock(background, holdfast.WithHooks(holdfast.Hooks{OnWait: func(context.Context, holdfast.Event) {
+				close(waits)
+				<-goOn
+			}}))
+			if err == nil {
+				unlock(t, h)
+			}
+			got <- err
+		}()
+		<-waits
+		down := make(chan error, 1)
+		go func() { down <- c.Shutdown(background) }()
+		synctest.Wait()
+		unlock(t, a)
+		close(goOn)
+		wantError(t, <-got, holdfast.ErrClosed)
+		ok(t, <-down)
+	})
+}
+
 // While a nested Lock is under way nothing is handed over: it would be nested in the next one's hold.
 func TestNotHandedOverDuringNestedLock(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
@@ -130,6 +184,35 @@ func TestReadersOfOtherLeasesDoNotShare(t *testing.T) {
 		unlock(t, b)
 		unlock(t, late)
 	})
+}
+
+// One who comes within the slice does not join a hold with another lease, or one of whose lease too
+// little is left.
+func TestComesAndDoesNotShare(t *testing.T) {
+	for name, test := range map[string]struct {
+		lease   time.Duration // of both
+		options []holdfast.LockOption
+		joins   bool
+	}{
+		"the same":    {lease: 30 * time.Second, joins: true},
+		"other lease": {lease: 30 * time.Second, options: []holdfast.LockOption{holdfast.RenewedLease(25 * time.Second)}},
+		"short lease": {lease: 10 * time.Millisecond}, // 1 % and 2 ms are off, and 0.9 ms have passed
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client(holdfast.WithLease(test.lease))
+				x := c.NewRWMutex("x")
+				a := must(t)(x.RLock(background))
+				time.Sleep(900 * time.Microsecond)
+				b := must(t)(x.RLock(background, test.options...))
+				if joined := a.Owner() == b.Owner(); joined != test.joins {
+					t.Errorf("it has joined: %v", joined)
+				}
+				unlock(t, a)
+				unlock(t, b)
+			})
+		})
+	}
 }
 
 // A hold that is shared, and in which another is nested, is not joined any more; all is given back once.

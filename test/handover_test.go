@@ -100,6 +100,9 @@ func TestNotHandedOver(t *testing.T) {
 		"old": {meanwhile: func(*testing.T, *holdfast.Mutex, *holdfast.Hold) {
 			time.Sleep(2 * time.Millisecond)
 		}},
+		"short lease": {client: []holdfast.ClientOption{holdfast.WithLease(10 * time.Millisecond)}, meanwhile: func(*testing.T, *holdfast.Mutex, *holdfast.Hold) {
+			time.Sleep(900 * time.Microsecond) // less than a slice, but three quarters are not left: 1 % and 2 ms are off
+		}},
 		"known": {meanwhile: func(_ *testing.T, _ *holdfast.Mutex, h *holdfast.Hold) { h.Owner() }},
 		"known by its context": {meanwhile: func(_ *testing.T, l *holdfast.Mutex, h *holdfast.Hold) {
 			holdfast.OwnerFrom(h.Context(), l)
