@@ -82,6 +82,8 @@ func (e *LockedError) Error() string {
 		return fmt.Sprintf("holdfast: %q: %v", e.Name, ErrLocked)
 	case e.TTL == NoExpiry:
 		return fmt.Sprintf("holdfast: %q: %v: %s, without an end; if that is gone, use ForceUnlock", e.Name, ErrLocked, e.Holder)
+	case e.TTL == 0:
+		return fmt.Sprintf("holdfast: %q: %v: %s", e.Name, ErrLocked, e.Holder)
 	default:
 		return fmt.Sprintf("holdfast: %q: %v: %s, for %v more", e.Name, ErrLocked, e.Holder, e.TTL)
 	}

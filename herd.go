@@ -42,7 +42,8 @@ func (q *queued) draw(ctx context.Context) bool {
 	}
 	switch q.pause(ctx, time.Now().Add(upTo(window(crowd))), q.waiter.Taken()) {
 	case called:
-		q.waiter.RetryAt(time.Now().Add(patience(crowd, longestSleep)), nil)
+		// For how long the others have it nobody knows who has not asked: a few look soon.
+		q.waiter.RetryAt(time.Now().Add(upTo(turn(crowd, longestSleep))), nil)
 		return false
 	case over:
 		q.waiter.Notify() // the wake-up that brought us here
@@ -58,8 +59,13 @@ func patience(c waitqueue.Crowd, alone time.Duration) time.Duration {
 	if !crowded(c) {
 		return alone
 	}
-	together := max(alone, time.Duration(c.Size)*time.Second/triesASecond)
-	return together/2 + upTo(together)
+	each := turn(c, alone)
+	return each/2 + upTo(each)
+}
+
+// turn is within which time all of them ask once.
+func turn(c waitqueue.Crowd, alone time.Duration) time.Duration {
+	return max(alone, time.Duration(c.Size)*time.Second/triesASecond)
 }
 
 // upTo returns a random time of at most d.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
@@ -102,5 +103,43 @@ func TestHerdThatWaits(t *testing.T) {
 		cancel()
 		waiters.Wait()
 		unlock(t, h)
+	})
+}
+
+// Whoever gets the lock calls the others off, and dies. It has a short lease, which none of them
+// has heard of: the lock is not free for long.
+func TestHerdCalledOffByTheDead(t *testing.T) {
+	const processes = 30
+	fake(t, func(t *testing.T, w *world) {
+		holder, _ := w.client()
+		h := must(t)(holder.NewMutex("x").Lock(background))
+		got := make(chan time.Time)
+		ctx, cancel := context.WithCancel(background)
+		var all sync.WaitGroup
+		var drivers []*memdriver.Driver
+		for range processes {
+			c, d := w.client()
+			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: 10 * time.Millisecond} })
+			drivers = append(drivers, d)
+			all.Go(func() {
+				if _, err := c.NewMutex("x").Lock(ctx, holdfast.FixedLease(200*time.Millisecond)); err == nil {
+					got <- time.Now()
+				}
+			})
+		}
+		time.Sleep(10 * time.Second) // all know how many they are, and that the way is long
+		for _, d := range drivers {
+			d.SetFaults(nil) // it is short now: nobody asks before the one who gets it has called them off
+		}
+		unlock(t, h)
+		first := <-got
+		if free := (<-got).Sub(first) - 200*time.Millisecond; free > 1200*time.Millisecond {
+			t.Errorf("the lock was free for %v", free)
+		}
+		cancel()
+		go func() { all.Wait(); close(got) }()
+		for range got {
+		}
+		time.Sleep(time.Second) // until the last lease has ended
 	})
 }
