@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -93,6 +94,9 @@ func missesName(err *kong.ParseError) bool {
 	return selected(err.Context) == "run" && strings.HasPrefix(err.Error(), `expected "<name>`)
 }
 
+// valueMissing is how kong says that a flag stands last and wants a value.
+var valueMissing = regexp.MustCompile(`expected .*but got "EOL" \(<EOL>\)`)
+
 // explain says what is wrong, and where to read on.
 func (l commandLine) explain(err *kong.ParseError) error {
 	command := selected(err.Context)
@@ -102,5 +106,9 @@ func (l commandLine) explain(err *kong.ParseError) error {
 	case command != "":
 		command += " "
 	}
-	return fmt.Errorf("%s; see holdfast %s--help", strings.TrimSuffix(err.Error(), "?"), command)
+	text := valueMissing.ReplaceAllString(strings.TrimSuffix(err.Error(), "?"), "its value is missing")
+	if strings.Contains(text, "expected duration but") {
+		text += " (a time is written as 500ms, 10s or 1h30m)"
+	}
+	return fmt.Errorf("%s; see holdfast %s--help", text, command)
 }
