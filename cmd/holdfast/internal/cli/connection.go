@@ -9,8 +9,8 @@ import (
 
 // The environment variables that no flag stands for: passwords are not for the command line.
 const (
-	passwordVariable         = "HOLDFAST_REDIS_PASSWORD"
-	sentinelPasswordVariable = "HOLDFAST_REDIS_SENTINEL_PASSWORD"
+	passwordVariable         = "HOLDFAST_REDIS_PASSWORD"          //nolint:gosec // a name
+	sentinelPasswordVariable = "HOLDFAST_REDIS_SENTINEL_PASSWORD" //nolint:gosec // a name
 )
 
 // redisFlags say which Redis to use. They are good for every command.

@@ -58,7 +58,7 @@ func (c *runCommand) take(line commandLine) error {
 	shell := c.Shell != ""
 	switch {
 	case len(c.Command) > 0 && !line.dashes && !shell:
-		return fmt.Errorf("the -- before the command is missing: holdfast run [flags] %s -- %s ...", shown(c.Name), shown(c.Command[0]))
+		return fmt.Errorf("the -- before the command is missing: holdfast run [flags] %s -- %s …", shown(c.Name), shown(c.Command[0]))
 	case len(c.Command) > 0 && shell:
 		return fmt.Errorf("-c takes one argument, so put quotes around all of its words; %s is left over", shown(c.Command[0]))
 	case len(c.Command) > 0:
@@ -68,7 +68,7 @@ func (c *runCommand) take(line commandLine) error {
 	case shell:
 		c.Command = []string{"sh", "-c", c.Shell}
 	case len(line.command) == 0:
-		return errors.New("there is no command to run: " + usages["run"])
+		return errors.New("there is no command to run: " + usages[runName])
 	default:
 		c.Command = line.command
 	}
