@@ -107,9 +107,13 @@ func TestStatus(t *testing.T) {
 			var events []string
 			for lines := bufio.NewScanner(r); lines.Scan(); {
 				var line struct {
-					Event, Name, Kind, Owner, Error string
-					Token                           int64
-					ExitCode                        *json.Number `json:"exit_code"`
+					Event    string       `json:"event"`
+					Name     string       `json:"name"`
+					Kind     string       `json:"kind"`
+					Owner    string       `json:"owner"`
+					Error    string       `json:"error"`
+					Token    int64        `json:"token"`
+					ExitCode *json.Number `json:"exit_code"`
 				}
 				if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Name == "" || line.Kind != "mutex" {
 					t.Fatalf("%v: %s", err, lines.Bytes())

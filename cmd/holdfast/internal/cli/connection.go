@@ -9,8 +9,8 @@ import (
 
 // The environment variables that no flag stands for: passwords are not for the command line.
 const (
-	passwordVariable         = "HOLDFAST_REDIS_PASSWORD"
-	sentinelPasswordVariable = "HOLDFAST_REDIS_SENTINEL_PASSWORD"
+	passwordVariable         = "HOLDFAST_REDIS_PASSWORD"          //nolint:gosec // a name
+	sentinelPasswordVariable = "HOLDFAST_REDIS_SENTINEL_PASSWORD" //nolint:gosec // a name
 )
 
 // redisFlags say which Redis to use. They are good for every command.
@@ -18,7 +18,7 @@ type redisFlags struct {
 	Redis                string `group:"redis" env:"HOLDFAST_REDIS" placeholder:"URL" help:"The Redis to use: ${forms}. A password in it is hidden from other users only if it comes from the environment."`
 	PasswordFile         string `group:"redis" env:"HOLDFAST_REDIS_PASSWORD_FILE" placeholder:"FILE" help:"File with the Redis password in its first line. Without it the password is that of the environment variable HOLDFAST_REDIS_PASSWORD, else the URL's."`
 	SentinelUser         string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_USER" placeholder:"NAME" help:"User name at the sentinels; the URL's is for the server."`
-	SentinelPasswordFile string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE" placeholder:"FILE" help:"The same for the sentinels, else HOLDFAST_REDIS_SENTINEL_PASSWORD, else none."`
+	SentinelPasswordFile string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE" placeholder:"FILE" help:"File with the password for the sentinels. Without it that is HOLDFAST_REDIS_SENTINEL_PASSWORD, else there is none."`
 	TLSCA                string `group:"redis" name:"tls-ca" env:"HOLDFAST_REDIS_TLS_CA" placeholder:"FILE" help:"PEM file with the authorities to trust instead of the system's."`
 	TLSCert              string `group:"redis" name:"tls-cert" env:"HOLDFAST_REDIS_TLS_CERT" placeholder:"FILE" help:"PEM file with a client certificate."`
 	TLSKey               string `group:"redis" name:"tls-key" env:"HOLDFAST_REDIS_TLS_KEY" placeholder:"FILE" help:"PEM file with the key of that certificate."`

@@ -9,14 +9,22 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
+// What more than one place speaks of.
+const (
+	runName     = "run"
+	helpName    = "help"
+	versionName = "version"
+	helpFlag    = "--help"
+)
+
 // usages are how the commands are written. That of the tool itself is under "".
 var usages = map[string]string{
-	"":        "holdfast <command> [flags]",
-	"demo":    "holdfast demo [flags] [<kind>]",
-	"run":     "holdfast run [flags] <name> -- <command> [<arg> ...]",
-	"bench":   "holdfast bench [flags]",
-	"help":    "holdfast help [<command>]",
-	"version": "holdfast version",
+	"":          "holdfast <command> [flags]",
+	"demo":      "holdfast demo [flags] [<kind>]",
+	runName:     "holdfast run [flags] <name> -- <command> [<arg> ...]",
+	"bench":     "holdfast bench [flags]",
+	helpName:    "holdfast help [<command>]",
+	versionName: "holdfast version",
 }
 
 // description is what the help says of the whole tool.
@@ -43,7 +51,7 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 	options.NoAppSummary, options.FlagsLast = true, true
 	for _, flag := range ctx.Model.Flags {
-		flag.Hidden = flag.Group != nil && (command == "help" || command == "version")
+		flag.Hidden = flag.Group != nil && (command == helpName || command == versionName)
 	}
 	return kong.DefaultHelpPrinter(options, ctx)
 }
@@ -54,11 +62,11 @@ type helpCommand struct {
 
 // Run is called by kong. It ends with a panic of [helped].
 func (c *helpCommand) Run(ctx *kong.Context) error {
-	args := []string{"--help"}
+	args := []string{helpFlag}
 	if c.Command != "" {
-		args = []string{c.Command, "--help"}
+		args = []string{c.Command, helpFlag}
 	}
-	if _, err := ctx.Kong.Parse(args); err != nil {
+	if _, err := ctx.Parse(args); err != nil {
 		return exit.Because(exit.Usage, "%w; see holdfast --help", err)
 	}
 	return nil

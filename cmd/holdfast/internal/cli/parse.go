@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ type commandLine struct {
 
 func split(args []string) commandLine {
 	if len(args) == 0 {
-		args = []string{"--help"}
+		args = []string{helpFlag}
 	}
 	at := slices.Index(args, "--")
 	if at < 0 {
@@ -59,7 +60,7 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 		return nil, g.redisFlags, l.explain(refused)
 	case err != nil:
 		return nil, g.redisFlags, err
-	case parsed.Selected().Name == "run":
+	case parsed.Selected().Name == runName:
 		return parsed, g.redisFlags, g.Run.take(l)
 	case l.dashes && len(l.command) > 0:
 		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])
@@ -72,7 +73,7 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.Name("holdfast"), kong.Description(description()), kong.Writers(s.stdout, s.stderr),
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
-			"benched": strings.Join(bench.Kinds(), ","), "version": version(),
+			"benched": strings.Join(bench.Kinds(), ","), versionName: version(),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
@@ -90,17 +91,24 @@ func selected(of *kong.Context) string {
 
 // missesName reports whether a lock's name is what was missing.
 func missesName(err *kong.ParseError) bool {
-	return selected(err.Context) == "run" && strings.HasPrefix(err.Error(), `expected "<name>`)
+	return selected(err.Context) == runName && strings.HasPrefix(err.Error(), `expected "<name>`)
 }
+
+// valueMissing is how kong says that a flag stands last and wants a value.
+var valueMissing = regexp.MustCompile(`expected .*but got "EOL" \(<EOL>\)`)
 
 // explain says what is wrong, and where to read on.
 func (l commandLine) explain(err *kong.ParseError) error {
 	command := selected(err.Context)
 	switch {
 	case missesName(err):
-		return errors.New("the name of the lock is missing: " + usages["run"])
+		return errors.New("the name of the lock is missing: " + usages[runName])
 	case command != "":
 		command += " "
 	}
-	return fmt.Errorf("%s; see holdfast %s--help", strings.TrimSuffix(err.Error(), "?"), command)
+	text := valueMissing.ReplaceAllString(strings.TrimSuffix(err.Error(), "?"), "its value is missing")
+	if strings.Contains(text, "expected duration but") {
+		text += " (a time is written as 500ms, 10s or 1h30m)"
+	}
+	return fmt.Errorf("%s; see holdfast %s--help", text, command)
 }

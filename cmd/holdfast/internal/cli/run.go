@@ -14,7 +14,7 @@ import (
 
 type runCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
 	Kind    string         `default:"mutex" enum:"${kinds}" placeholder:"KIND" help:"Kind of the lock: mutex (one command at a time), fair (the same, in the order in which they came), read (any number of them, but none beside a write), write (one at a time, and none beside a read; one that waits goes before reads that come later) or semaphore (so many at a time as it has permits). The default is ${default}."`
-	Permits *int           `placeholder:"N" help:"With --kind semaphore: it has N permits, so at most N commands run at once; each takes one. The first run sets that, and a later one with another N changes it, and says so. Without --permits the number stands as it was set before, by whomever."`
+	Permits *int           `placeholder:"N" help:"With --kind semaphore: it has N permits, so at most N commands run at once; each takes one. The first run sets that, and a later one with another N changes it, and says so. Without --permits the number stands as it was set before, by whomever; if nobody has, that is an error, unless --wait says to wait for it."`
 	Fenced  bool           `help:"Give the command a fencing token in HOLDFAST_TOKEN: a number greater than those of all before it, by which a resource can refuse writes of a command that has lost the lock. For mutex, fair and write."`
 	Wait    *time.Duration `placeholder:"TIME" help:"Longest wait for the lock, such as 500ms, 10s or 1h30m; 0 is one try. The default is to wait for ever."`
 	Try     bool           `help:"Do not wait: exit with 75 at once if another has the lock."`
@@ -58,7 +58,7 @@ func (c *runCommand) take(line commandLine) error {
 	shell := c.Shell != ""
 	switch {
 	case len(c.Command) > 0 && !line.dashes && !shell:
-		return fmt.Errorf("the -- before the command is missing: holdfast run [flags] %s -- %s ...", shown(c.Name), shown(c.Command[0]))
+		return fmt.Errorf("the -- before the command is missing: holdfast run [flags] %s -- %s …", shown(c.Name), shown(c.Command[0]))
 	case len(c.Command) > 0 && shell:
 		return fmt.Errorf("-c takes one argument, so put quotes around all of its words; %s is left over", shown(c.Command[0]))
 	case len(c.Command) > 0:
@@ -68,7 +68,7 @@ func (c *runCommand) take(line commandLine) error {
 	case shell:
 		c.Command = []string{"sh", "-c", c.Shell}
 	case len(line.command) == 0:
-		return errors.New("there is no command to run: " + usages["run"])
+		return errors.New("there is no command to run: " + usages[runName])
 	default:
 		c.Command = line.command
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ func TestVersion(t *testing.T) {
 	vcs := []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "0123abcd"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "false"},
 	}
-	changed := append(vcs[:2:2], debug.BuildSetting{Key: "vcs.modified", Value: "true"})
+	changed := append(slices.Clone(vcs[:2]), debug.BuildSetting{Key: "vcs.modified", Value: "true"})
 	for want, info := range map[string]debug.BuildInfo{
 		"holdfast v1.2.3, commit 0123abcd, date 2026-01-02T03:04:05Z, go":               {Main: debug.Module{Version: "v1.2.3"}, Settings: vcs},
 		"holdfast (devel), commit 0123abcd with changes, date 2026-01-02T03:04:05Z, go": {Main: debug.Module{Version: "(devel)"}, Settings: changed},

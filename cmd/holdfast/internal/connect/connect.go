@@ -70,18 +70,24 @@ func (o Options) Resolve() (*Target, error) {
 	if t.sentinelPassword, err = o.SentinelPassword.or(""); err != nil {
 		return nil, err
 	}
+	if err := t.check(o); err != nil || !t.tls {
+		return t, err
+	}
+	return t, t.configureTLS(o)
+}
+
+// check refuses options that make no sense with the URL.
+func (t *Target) check(o Options) error {
 	switch {
 	case t.master == "" && (o.SentinelUser != "" || o.SentinelPassword.File != ""):
-		return nil, errors.New("the Redis URL names no sentinels, so a user or a password of theirs makes no sense; they are redis+sentinel://")
-	case a.skipVerify && !o.InsecureSkipVerify:
-		return nil, errors.New("skip_verify in the Redis URL gives up the protection of TLS; " +
+		return errors.New("the Redis URL names no sentinels, so a user or a password of theirs makes no sense; they are redis+sentinel://")
+	case t.skipVerify && !o.InsecureSkipVerify:
+		return errors.New("skip_verify in the Redis URL gives up the protection of TLS; " +
 			"it is refused without --insecure-skip-verify")
-	case !a.tls && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || a.skipVerify):
-		return nil, errors.New("the Redis URL does not use TLS, so the TLS options make no sense; TLS is rediss://")
-	case a.tls:
-		err = t.configureTLS(o)
+	case !t.tls && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || t.skipVerify):
+		return errors.New("the Redis URL does not use TLS, so the TLS options make no sense; TLS is rediss://")
 	}
-	return t, err
+	return nil
 }
 
 // firstOf is the first of joined errors: one sentence is enough.

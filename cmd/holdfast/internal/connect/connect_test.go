@@ -82,7 +82,12 @@ func TestRefused(t *testing.T) {
 		"unix:///:p@/run/redis.sock":        errSocket,
 		"unix+sentinel:///run/redis.sock/m": errScheme,
 		"redis-sentinel://h/m":              errScheme,
-		"localhost:6379":                    errScheme,
+		"redis:/localhost":                  errNoURL,
+		"redis://h:0":                       errPort,
+		"redis://h,i:65536":                 errPort,
+		"redis://u:p/q@h":                   errPort,
+		"redis://h i":                       errHost,
+		"localhost:6379":                    errNoURL,
 	} {
 		if _, err := (Options{URL: text}).Resolve(); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", text, err, want)

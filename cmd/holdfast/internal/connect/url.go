@@ -14,9 +14,11 @@ const Forms = "redis://host:port/db, rediss://host:port/db (TLS), unix:///path/t
 
 // Errors about a URL. They say what is wrong without repeating any of it.
 var (
-	errScheme  = errors.New("the Redis URL must be " + Forms)
+	errNoURL   = errors.New("the Redis URL has no scheme and ://; it must be " + Forms)
+	errScheme  = errors.New("the Redis URL has an unknown scheme before its ://; it must be " + Forms)
 	errUser    = errors.New("the Redis URL has a user or password that is not percent-encoded")
 	errHost    = errors.New("the Redis URL has a host that is not host, host:port or [ipv6]:port")
+	errPort    = errors.New("the Redis URL has a port that is no number from 1 to 65535; in a password a / is %2F, a ? is %3F")
 	errSocket  = errors.New("the Redis URL of a socket must be unix:///path/to/socket, with user:password@ before the path if need be")
 	errDB      = errors.New("the Redis URL has a path that is not a database number")
 	errMaster  = errors.New("the Redis URL must name the master: redis+sentinel://host:port/master")
@@ -42,7 +44,7 @@ type address struct {
 func parse(text string) (address, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
-		return address{}, errScheme
+		return address{}, errNoURL
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
@@ -122,8 +124,11 @@ func hostPort(text, port string) (string, error) {
 		host = text[1 : len(text)-1]
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return "", errPort
+	}
 	ipv6 := strings.Contains(host, ":") && net.ParseIP(host) != nil && strings.HasPrefix(text, "[")
-	if err != nil || n == 0 || !ipv6 && !hostname(host) {
+	if !ipv6 && !hostname(host) {
 		return "", errHost
 	}
 	return net.JoinHostPort(host, port), nil

@@ -54,7 +54,7 @@ func (r *run) acquire() *exit.Error {
 	var reporting sync.WaitGroup
 	reporting.Go(func() { r.reportWait(waiting) })
 	defer func() { acquires(); reporting.Wait() }()
-	r.detail("asks Redis (%s) for %s", r.Server, r.wanted())
+	r.detailf("asks Redis (%s) for %s", r.Server, r.wanted())
 	got := make(chan acquired, 1)
 	go func() {
 		got <- r.take()
@@ -94,7 +94,7 @@ func (r *run) tellAcquired(waited time.Duration) {
 	if r.Fenced {
 		fenced = fmt.Sprintf(", token %d", token)
 	}
-	r.detail("acquired the %s after %v, as %s%s", r.what(), waited.Round(time.Millisecond), owner, fenced)
+	r.detailf("acquired the %s after %v, as %s%s", r.what(), waited.Round(time.Millisecond), owner, fenced)
 }
 
 // interrupted gives the lock back if a signal came together with it.

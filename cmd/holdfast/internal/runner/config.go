@@ -72,6 +72,9 @@ func (c *Config) check() error {
 	if err := c.checkKind(); err != nil {
 		return err
 	}
+	if c.MinHold != 0 && (c.MinHold < holdfast.MinLease || c.MinHold > holdfast.MaxLease) {
+		return fmt.Errorf("a shortest hold of %v is not between %v and %v", c.MinHold, holdfast.MinLease, holdfast.MaxLease)
+	}
 	switch {
 	case c.Lease < MinLease:
 		return fmt.Errorf("a lease of %v is too short: it takes a while to stop a command, so the least is %v", c.Lease, MinLease)
@@ -79,10 +82,6 @@ func (c *Config) check() error {
 		return fmt.Errorf("a wait of %v is negative", *c.Wait)
 	case c.MaxRun < 0:
 		return fmt.Errorf("a longest run of %v is negative", c.MaxRun)
-	case c.MinHold < 0:
-		return fmt.Errorf("a shortest hold of %v is negative", c.MinHold)
-	case c.MinHold > 0 && c.MinHold < holdfast.MinLease || c.MinHold > holdfast.MaxLease:
-		return fmt.Errorf("a shortest hold of %v is not between %v and %v", c.MinHold, holdfast.MinLease, holdfast.MaxLease)
 	case len(c.Command) == 0 || c.Command[0] == "":
 		return errors.New("there is no command to run")
 	}

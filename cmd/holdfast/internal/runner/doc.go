@@ -19,7 +19,19 @@
 // # Goroutines
 //
 // Run works in the goroutine that calls it, the main one, locked to its thread:
-// Linux ends the command when the thread that started it ends. Two others help.
-// One waits in Lock and is awaited by acquire. One waits for the command to
-// change its state; it ends with the command, which Run always waits for.
+// Linux ends the command when the thread that started it ends. Four others help.
+// One waits in Lock and is awaited by acquire. One says meanwhile for whom we
+// wait, and is awaited there, too. One waits for the command to
+// change its state; it ends with the command, which Run always waits for. One, the
+// teller, writes to standard error and the status, which may block for ever; Run
+// waits for a second for it, and then it ends with the program.
+//
+// # A run inside a run
+//
+// Whoever finds in the environment that a run of the same name is around it, and in
+// Redis that the owner named there holds the lock, becomes the command (execve). It is in the
+// process group of the outer run's command then, which the outer run passes signals on to
+// and kills at the end of the lock, so nothing has to be watched twice. Until then our signals
+// are collected; deafen gives them their usual effect back, and one that has come before it is
+// looked for after it.
 package runner

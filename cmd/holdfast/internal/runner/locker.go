@@ -45,7 +45,7 @@ func (r *run) take() acquired {
 		case err == nil:
 			return acquired{outer: outer}
 		case errors.Is(err, errAlone):
-			r.notice("%s says that a run of %q is around this one, but it does not hold that any more, so this one is on its own",
+			r.noticef("%s says that a run of %q is around this one, but it does not hold that any more, so this one is on its own",
 				lockVariable, r.Name)
 		case !errors.Is(err, holdfast.ErrOtherKind): // a run of another kind, or in another Redis
 			return acquired{err: err}
@@ -95,7 +95,7 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 			err = nil
 		}
 		if err == nil && had != 0 {
-			r.notice("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
+			r.noticef("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
 		}
 	}
 	return unanswered("set", r.Name, err)
@@ -117,7 +117,7 @@ func (r *run) checkSet(ctx context.Context, semaphore *holdfast.PermitSemaphore)
 	case short.Unset && !r.waits():
 		return err
 	case short.Unset:
-		r.notice("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
+		r.noticef("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (r *run) protect() result {
 	w.kill.Stop()
 	defer w.kill.Stop()
 	r.happened(event{Event: "started", PID: c.process.Pid})
-	r.detail("the command runs as process %d", c.process.Pid)
+	r.detailf("the command runs as process %d", c.process.Pid)
 	w.untilExit()
 	status := c.reap(w.stopping, w.reserve()/2)
 	return w.result(status)
@@ -146,7 +146,7 @@ func (w *watch) lose() {
 	}
 	reason := w.reason(context.Cause(w.hold.Context()))
 	w.happened(event{Event: "lost", Reason: reason})
-	w.detail("the %s is lost: %s", w.what(), reason)
+	w.detailf("the %s is lost: %s", w.what(), reason)
 }
 
 // left is the time until the lock can be somebody else's. After a suspension
@@ -179,10 +179,10 @@ func (w *watch) suspended() {
 		// First it goes on, and then we say so: the signal takes back a Ctrl-Z that
 		// has not been delivered yet, and that one would go unanswered.
 		w.child.signal(syscall.SIGCONT)
-		w.notice("a command that holds a lock cannot be suspended from the terminal, so it goes on")
+		w.noticef("a command that holds a lock cannot be suspended from the terminal, so it goes on")
 		return
 	}
-	w.notice("the command has been suspended; the %s is kept meanwhile", w.what())
+	w.noticef("the command has been suspended; the %s is kept meanwhile", w.what())
 }
 
 // result puts into words and a code how the command ended.
@@ -194,7 +194,7 @@ func (w *watch) result(status syscall.WaitStatus) result {
 		r.end = fmt.Sprintf("the command ended by signal %d (%v)", int(status.Signal()), status.Signal())
 	}
 	w.happened(event{Event: "exited", ExitCode: &code})
-	w.detail("%s", r.end)
+	w.detailf("%s", r.end)
 	switch {
 	case w.timedOut:
 		r.failure = exit.Because(exit.TimedOut, "the command was stopped because it ran for %v; %s", w.MaxRun, r.end)

@@ -138,7 +138,7 @@ func (r *run) release(result result) *exit.Error {
 	case err != nil && !errors.Is(err, holdfast.ErrLost):
 		r.sayNotGivenBack(err)
 	case err == nil:
-		r.detail("gave the %s back after %v", r.what(), time.Since(r.since).Round(time.Millisecond))
+		r.detailf("gave the %s back after %v", r.what(), time.Since(r.since).Round(time.Millisecond))
 	}
 	return result.failure
 }

@@ -98,15 +98,15 @@ func (s *status) write(e event, failed func(error)) {
 	}
 }
 
-// notice says what is worth knowing, unless nothing but errors is to be said.
-func (r *run) notice(format string, args ...any) {
+// noticef says what is worth knowing, unless nothing but errors is to be said.
+func (r *run) noticef(format string, args ...any) {
 	if !r.Quiet {
 		r.Log(format, args...)
 	}
 }
 
-// detail says what only those want to know who ask.
-func (r *run) detail(format string, args ...any) {
+// detailf says what only those want to know who ask.
+func (r *run) detailf(format string, args ...any) {
 	if r.Verbose {
 		r.Log(format, args...)
 	}

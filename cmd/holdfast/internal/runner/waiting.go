@@ -60,7 +60,7 @@ func (r *run) reportWait(ctx context.Context) {
 			e.Holders = append(e.Holders, holder{Owner: h.Owner.String(), Mode: h.Mode, TTLMS: ttl})
 		}
 		r.happened(e)
-		r.notice("%s for %s%s", prefix, r.wanted(), r.waitingFor(state, err))
+		r.noticef("%s for %s%s", prefix, r.wanted(), r.waitingFor(state, err))
 		next.Reset(laterReports)
 	}
 }
