@@ -199,8 +199,15 @@ func (h *single) handing(give func(a *acquisition)) func(taker any) bool {
 // none, is held.
 func (a *acquisition) taken(todo cleanup) (*Hold, error) {
 	a.state.reconcile(todo)
-	if a.given.alive() != nil { // lost meanwhile, or the client closes
-		return nil, a.given.unlock()
+	h, s := a.given, a.given.owned
+	s.mu.Lock()
+	overdue := s.overdue() // this process may have stood still since
+	s.mu.Unlock()
+	if h.alive() == nil && !overdue {
+		return &h.Hold, nil
 	}
-	return &a.given.Hold, nil
+	if err := h.unlock(); err != nil { // it was lost, or the client closes
+		return nil, err
+	}
+	return nil, &LostError{Name: s.kind.name, Reason: LostLeaseOver}
 }

@@ -376,3 +376,28 @@ func TestHandOverEndsUnanswered(t *testing.T) {
 		unlock(t, h)
 	})
 }
+
+// One that is handed the lock, and comes to look when the lease is over, hears that it was lost.
+// Which of two timers comes first is chance.
+func TestHandedOverAtTheDeadline(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithLease(time.Second))
+		for range 20 {
+			a := must(t)(c.NewMutex("x").Lock(background))
+			deadline := a.Deadline()
+			result := make(chan error, 1)
+			go func() {
+				_, err := c.NewMutex("x").Lock(background, holdfast.WithHooks(holdfast.Hooks{
+					OnWait: func(context.Context, holdfast.Event) { time.Sleep(time.Until(deadline)) },
+				}))
+				result <- err
+			}()
+			synctest.Wait()
+			unlock(t, a)
+			away(d)
+			wantError(t, <-result, holdfast.ErrLost)
+			d.SetFaults(nil)
+			time.Sleep(20 * time.Second)
+		}
+	})
+}
