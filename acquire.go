@@ -37,8 +37,8 @@ type acquisition struct {
 	unknown []*call.Attempt
 	// queue waits for its hold to be handed over; nil if none does.
 	queue *waitqueue.Queue
-	// given is the hold that was handed over to it; nil if none was.
-	given *single
+	// received is the hold that was handed over to it; nil if none was.
+	received *single
 	// last is the last refusal or connection error: the error to return when the wait
 	// is over.
 	last error
@@ -71,12 +71,12 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (h *Ho
 		return nil, false, err
 	}
 	defer a.leave()
-	if a.given != nil { // it has joined others
-		return &a.given.Hold, true, nil
+	if a.received != nil { // it has joined others
+		return &a.received.Hold, true, nil
 	}
 	res, ch := a.run()
 	h, err = a.conclude(res, ch)
-	return h, a.given != nil, err
+	return h, a.received != nil, err
 }
 
 // tellWaiting tells the hooks, once, that the acquire has to wait.
@@ -380,7 +380,7 @@ func (a *acquisition) conclude(res call.Result, ch change) (*Hold, error) {
 		res.Err = a.state.whyLost()
 	}
 	todo := cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()}
-	if a.given != nil {
+	if a.received != nil {
 		return a.taken(todo)
 	}
 	a.state.reconcile(todo)

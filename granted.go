@@ -36,7 +36,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	if a.shares() {
 		h.share(a.queue)
 	} else {
-		s.beginChain(a.queue, h.since)
+		s.beginCohort(a.queue, h.since)
 	}
 	if s.entry == nil {
 		a.watch(h, res.Sent)

@@ -18,8 +18,8 @@ import (
 // released, and others have their turn. If nobody else listens for that, a longer slice wastes
 // less on asking.
 const (
-	slice      = time.Millisecond
-	aloneSlice = 4 * time.Millisecond
+	slice        = time.Millisecond
+	unheardSlice = 4 * time.Millisecond
 	// holdBack is how many times as long as the release took those who wait here let others
 	// try first, within bounds.
 	holdBack                 = 2
@@ -32,84 +32,84 @@ const (
 // errHandedOver is the outcome of an acquire that was handed the lock.
 var errHandedOver = errors.New("handed over")
 
-// chain is a run of holds in this process that pass from one to the next, or that share
+// cohort is a run of holds in this process that pass from one to the next, or that share
 // what Redis has granted once.
-type chain struct {
+type cohort struct {
 	state *ownerState
-	queue *waitqueue.Queue // that does not ask while the chain lasts; nil if holds share
+	queue *waitqueue.Queue // that does not ask while the cohort lasts; nil if holds share
 	until mono.Time        // when nothing is handed over, and nobody joins, any more
 	after time.Duration    // for how long the queue lets others try first
 }
 
 // handsOver reports whether the hold that is acquired may pass on later, and may be one that
 // another hold passes to.
-func (a *acquisition) handsOver() bool { return a.kind.handsOver && a.plain() }
+func (a *acquisition) handsOver() bool { return a.kind.handsOver && a.ordinary() }
 
-// chains reports whether the hold may be part of a chain.
-func (a *acquisition) chains() bool { return a.handsOver() || a.shares() }
+// joinsCohort reports whether the hold may be part of a cohort.
+func (a *acquisition) joinsCohort() bool { return a.handsOver() || a.shares() }
 
-// plain reports whether the hold is to be like any other. Its owner must be known to nobody:
+// ordinary reports whether the hold is to be like any other. Its owner must be known to nobody:
 // else the next one could be nested in by whoever knows it.
-func (a *acquisition) plain() bool {
+func (a *acquisition) ordinary() bool {
 	return a.claim.fresh && !a.config.fixed && a.config.retained() == 0 &&
 		a.client.config.maxHold == 0 && !a.client.config.withoutHandOver
 }
 
-// beginChain notes that the queue waits for the owner's hold to pass on. s.mu is held.
-func (s *ownerState) beginChain(queue *waitqueue.Queue, granted mono.Time) {
+// beginCohort notes that the queue waits for the owner's hold to pass on. s.mu is held.
+func (s *ownerState) beginCohort(queue *waitqueue.Queue, granted mono.Time) {
 	if queue == nil {
 		return
 	}
 	lasts := slice
-	if queue.Alone() {
-		lasts = aloneSlice
+	if queue.Unheard() {
+		lasts = unheardSlice
 	}
-	s.chain = &chain{state: s, queue: queue, until: granted.Add(lasts)}
+	s.cohort = &cohort{state: s, queue: queue, until: granted.Add(lasts)}
 }
 
-// endChain has the queue ask again, and nobody join. s.mu is held.
-func (s *ownerState) endChain() {
-	if s.chain == nil {
+// endCohort has the queue ask again, and nobody join. s.mu is held.
+func (s *ownerState) endCohort() {
+	if s.cohort == nil {
 		return
 	}
-	s.chain.end(0)
-	s.chain = nil
+	s.cohort.end(0)
+	s.cohort = nil
 }
 
-// end has those ask who wait for the chain to end: after a while, if others are to have their
+// end has those ask who wait for the cohort to end: after a while, if others are to have their
 // turn before.
-func (ch *chain) end(after time.Duration) {
-	if ch.queue != nil {
-		ch.queue.Resume(ch.state, after)
+func (co *cohort) end(after time.Duration) {
+	if co.queue != nil {
+		co.queue.Resume(co.state, after)
 		return
 	}
-	k := ch.state.kind
-	k.client.queues.Close(k.queueFor(""), ch, after)
+	k := co.state.kind
+	k.client.queues.EndJoinable(k.queueFor(""), co, after)
 }
 
-// endWhenReleased ends the chain when the returned function is called; or before, if Redis
+// endWhenReleased ends the cohort when the returned function is called; or before, if Redis
 // does not answer the release soon: it may have done it all the same.
-func (ch *chain) endWhenReleased() (released func()) {
-	if ch.queue == nil && ch.state.kind.client.queues.Idle() {
-		return func() { ch.end(ch.after) } // mostly nobody waits for readers
+func (co *cohort) endWhenReleased() (released func()) {
+	if co.queue == nil && co.state.kind.client.queues.Idle() {
+		return func() { co.end(co.after) } // mostly nobody waits for readers
 	}
-	timer := time.AfterFunc(longestSilence, func() { ch.end(0) })
+	timer := time.AfterFunc(longestSilence, func() { co.end(0) })
 	return func() {
 		timer.Stop()
-		ch.end(ch.after)
+		co.end(co.after)
 	}
 }
 
-// released lets others try first, if any have heard of the release that ends the chain. That of
+// released lets others try first, if any have heard of the release that ends the cohort. That of
 // readers does not say. On a cluster it is not known for certain: subscribers are on any of its
 // nodes, unless pub/sub is sharded.
-func (ch *chain) released(res call.Result) {
-	if ch == nil || res.Err != nil {
+func (co *cohort) released(res call.Result) {
+	if co == nil || res.Err != nil {
 		return
 	}
 	heard, err := res.Reply.Int(0)
-	if ch.queue == nil || err == nil && ch.queue.Heard(ch.state, heard) {
-		ch.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
+	if co.queue == nil || err == nil && co.queue.Heard(co.state, heard) {
+		co.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
 	}
 }
 
@@ -139,7 +139,7 @@ func (h *single) handOver() bool {
 	return passed
 }
 
-// mayPass reports whether the hold is plain enough, and recent enough, to be handed over.
+// mayPass reports whether the hold is ordinary enough, and recent enough, to be handed over.
 // Nothing that was ever sent for it can have an effect any more, or it were not known what
 // stands in Redis. changeSem and s.mu are held.
 func (h *single) mayPass() bool {
@@ -154,7 +154,7 @@ func (h *single) mayPass() bool {
 		return false // not all is answered
 	case c.draining.Err() != nil:
 		return false
-	case s.chain == nil && now > h.since.Add(slice), s.chain != nil && now > s.chain.until:
+	case s.cohort == nil && now > h.since.Add(slice), s.cohort != nil && now > s.cohort.until:
 		return false // others have their turn
 	}
 	return s.lastsFor(h.lease, now)
@@ -173,11 +173,11 @@ func (h *single) passOn() bool {
 	queue := h.client().queues.HandOver(s.kind.queueFor(""), s, h.handing(func(a *acquisition) {
 		h.ended = handedOver
 		h.cancel(nil)
-		a.given = a.newHold(s)
-		s.holds[0] = a.given
+		a.received = a.newHold(s)
+		s.holds[0] = a.received
 	}))
-	if queue != nil && s.chain == nil {
-		s.beginChain(queue, h.since)
+	if queue != nil && s.cohort == nil {
+		s.beginCohort(queue, h.since)
 	}
 	return queue != nil
 }
@@ -199,7 +199,7 @@ func (h *single) handing(give func(a *acquisition)) func(taker any) bool {
 // none, is held.
 func (a *acquisition) taken(todo cleanup) (*Hold, error) {
 	a.state.reconcile(todo)
-	h, s := a.given, a.given.owned
+	h, s := a.received, a.received.owned
 	s.mu.Lock()
 	overdue := s.overdue() // this process may have stood still since
 	s.mu.Unlock()

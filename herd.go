@@ -53,9 +53,9 @@ func (q *queued) draw(ctx context.Context) bool {
 	}
 }
 
-// patience is for how long to sleep without a wake-up, of those who would sleep for so long
+// askAgainAfter is for how long to sleep without a wake-up, of those who would sleep for so long
 // each if they were few: at random, so that they do not ask together.
-func patience(c waitqueue.Crowd, alone time.Duration) time.Duration {
+func askAgainAfter(c waitqueue.Crowd, alone time.Duration) time.Duration {
 	if !crowded(c) {
 		return alone
 	}
@@ -75,7 +75,7 @@ func upTo(d time.Duration) time.Duration {
 
 // noteCrowd learns from a refusal how many wait.
 func (q *queued) noteCrowd(res call.Result) {
-	if q.args.Counts {
+	if q.args.CountsListeners {
 		q.waiter.SetCrowd(waitqueue.Crowd{Size: protocol.ReadListeners(res.Reply), Trip: time.Since(res.Sent)})
 	}
 }
@@ -87,7 +87,7 @@ func (q *queued) prepare() {
 	mutex, ok := q.kind.requests.(*protocol.Mutex)
 	switch {
 	case ok:
-		q.args.Counts, q.args.Tells = true, crowded(q.waiter.Crowd())
+		q.args.CountsListeners, q.args.TellsOthers = true, crowded(q.waiter.Crowd())
 		q.request = mutex.Acquire(q.args)
 	case q.request.IsZero():
 		q.request = q.kind.requests.Acquire(q.args)

@@ -108,7 +108,7 @@ func (s *ownerState) listen(entry *entry) {
 	defer s.mu.Unlock()
 	channel := cmp.Or(s.kind.holderChannel, s.kind.requests.Channel(s.owner.String()))
 	if s.entry == entry {
-		s.endChain() // those who wait here look after the lock again, as those of other processes do
+		s.endCohort() // those who wait here look after the lock again, as those of other processes do
 	}
 	if s.entry == entry && s.subscription == nil && channel != "" {
 		s.subscription = s.kind.client.hub.Join(channel, doubted{entry})
@@ -127,7 +127,7 @@ func (doubted) NotifyTaken() {}
 // endWatch ends renewal and listening, has those who wait here ask again, and reports whether the holds could be
 // trusted until now. s.mu is held.
 func (s *ownerState) endWatch() bool {
-	s.endChain()
+	s.endCohort()
 	if s.subscription != nil {
 		s.subscription.Leave()
 		s.subscription = nil

@@ -54,7 +54,7 @@ func (m *MultiLock) oneScript() ([]*kind, bool) {
 	kinds := make([]*kind, len(m.parts))
 	for i, p := range m.parts {
 		kinds[i] = p.kind
-		if p.kind == nil || !p.kind.plain || p.kind.client != first.client || first.client.calls.Slot(p.kind.name) != slot {
+		if p.kind == nil || !p.kind.oneScript || p.kind.client != first.client || first.client.calls.Slot(p.kind.name) != slot {
 			return nil, false
 		}
 	}

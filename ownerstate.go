@@ -54,9 +54,9 @@ type ownerState struct {
 	knownEnd mono.Time // the same, if nothing is under way
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil mono.Time
-	failing       error  // how the last renewal failed; nil if it was acknowledged
-	token         int64  // the fencing token of this run of holds; 0: none
-	chain         *chain // in which the hold passes from one to the next, or has several; nil if it has not, so far
+	failing       error   // how the last renewal failed; nil if it was acknowledged
+	token         int64   // the fencing token of this run of holds; 0: none
+	cohort        *cohort // in which the hold passes from one to the next, or has several; nil if it has not, so far
 }
 
 // entry is what the watchdog has of a run of holds.

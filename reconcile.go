@@ -48,11 +48,11 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 		return s.lostBefore(left.deadline)
 	}
 	request := s.release(ch)
-	if left.chain != nil {
-		request = protocol.Counted(request)
+	if left.cohort != nil {
+		request = protocol.CountingListeners(request)
 	}
 	res := c.calls.Do(ctx, request)
-	left.chain.released(res)
+	left.cohort.released(res)
 	if res.Err != nil && call.Code(res.Err) == script.WrongType { // somebody has overwritten it
 		s.vanished()
 		s.reconcile(cleanup{unknown: res.Unknown})

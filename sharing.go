@@ -15,7 +15,7 @@ import (
 // of as many processes.
 
 // shares reports whether the hold that is acquired may be shared.
-func (a *acquisition) shares() bool { return a.kind.sharesHolds && a.plain() }
+func (a *acquisition) shares() bool { return a.kind.sharesHolds && a.ordinary() }
 
 // longestClosed is for how long those who come too late to join wait for the last member to
 // leave. So there is a gap in which a writer has its turn, unless somebody reads for long.
@@ -26,12 +26,12 @@ func (h *single) share(queue *waitqueue.Queue) {
 	s := h.owned
 	k := s.kind
 	h.shares = true
-	s.chain = &chain{state: s, until: h.since.Add(slice)}
+	s.cohort = &cohort{state: s, until: h.since.Add(slice)}
 	queues := k.client.queues
-	queues.Open(k.queueFor(""), s.chain)
+	queues.SetJoinable(k.queueFor(""), s.cohort)
 	all := queues.LetIn(k.queueFor(""), h.handing(func(a *acquisition) { a.joined(s) }))
 	if !all { // who cannot join asks, and newcomers stand behind it
-		queues.Close(k.queueFor(""), s.chain, 0)
+		queues.EndJoinable(k.queueFor(""), s.cohort, 0)
 	}
 	if queue != nil {
 		queue.Resume(s, 0)
@@ -44,7 +44,7 @@ func (a *acquisition) join() bool {
 	if !a.shares() {
 		return false
 	}
-	open, ok := a.client.queues.Opened(a.kind.queueFor("")).(*chain)
+	open, ok := a.client.queues.Joinable(a.kind.queueFor("")).(*cohort)
 	if !ok {
 		return false
 	}
@@ -53,7 +53,7 @@ func (a *acquisition) join() bool {
 	defer s.mu.Unlock()
 	now := mono.Now()
 	switch {
-	case s.chain != open, s.lost != nil, s.altered, !s.secret, s.count != 1, s.entry == nil, now > open.until:
+	case s.cohort != open, s.lost != nil, s.altered, !s.secret, s.count != 1, s.entry == nil, now > open.until:
 		return false
 	case s.holds[0].lease != a.config.lease, a.client.draining.Err() != nil, !s.lastsFor(a.config.lease, now):
 		return false
@@ -64,9 +64,9 @@ func (a *acquisition) join() bool {
 
 // joined makes the hold of one who has joined. s.mu is held.
 func (a *acquisition) joined(s *ownerState) {
-	a.given = a.newHold(s)
-	a.given.shares = true
-	s.holds = append(s.holds, a.given)
+	a.received = a.newHold(s)
+	a.received.shares = true
+	s.holds = append(s.holds, a.received)
 }
 
 // leaveShared ends the hold if others share its count, and reports false if none does.

@@ -164,8 +164,8 @@ func (h *single) unlock() error {
 		defer s.unref()
 	}
 	ended := func() {}
-	if left.chain != nil {
-		ended = left.chain.endWhenReleased()
+	if left.cohort != nil {
+		ended = left.cohort.endWhenReleased()
 	}
 	if left.lost != nil {
 		if left.counted {
@@ -191,7 +191,7 @@ type departure struct {
 	deadline mono.Time // until when it could have been trusted
 	counted  bool      // it had a count that nobody needs now
 	lost     error     // why it was lost before
-	chain    *chain    // that ends with it; nil if it does not, or there is none
+	cohort   *cohort   // that ends with it; nil if it does not, or there is none
 }
 
 // leave takes the hold off its owner's state. After the last one has left, nothing is
@@ -209,8 +209,8 @@ func (h *single) leave() (left departure, err error) {
 		return departure{lost: h.lost}, nil
 	}
 	left.counted = s.needed() < needed
-	if len(s.holds) == 0 && s.chain != nil {
-		left.chain, s.chain = s.chain, nil // until it is released: before that there is no use in asking
+	if len(s.holds) == 0 && s.cohort != nil {
+		left.cohort, s.cohort = s.cohort, nil // until it is released: before that there is no use in asking
 	}
 	switch {
 	case h.lost != nil:

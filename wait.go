@@ -15,7 +15,7 @@ import (
 
 const (
 	// longestSleep is how long the head of a queue sleeps between two tries when nothing
-	// wakes it: what a lost message can cost. In a crowd it may be longer: see patience.
+	// wakes it: what a lost message can cost. In a crowd it may be longer: see askAgainAfter.
 	longestSleep = 3 * time.Second
 	// outageTimeouts is how many client timeouts a waiter bears without Redis, once
 	// Redis has answered it.
@@ -65,7 +65,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 		return call.Result{Err: ErrClosed}
 	}
 	var taker any
-	if a.chains() {
+	if a.joinsCohort() {
 		taker = a
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
@@ -108,7 +108,7 @@ func (q *queued) awaitTurn() bool {
 		select {
 		case <-q.waiter.Head():
 			return true
-		case <-q.waiter.Handed():
+		case <-q.waiter.Received():
 			return false
 		case <-tired:
 			q.waiter.AskAll()
@@ -163,13 +163,13 @@ func (q *queued) await(ctx context.Context) bool {
 	}
 	select {
 	case q.waiter.TrySlot() <- struct{}{}:
-		if q.waiter.Given() {
+		if q.waiter.HasReceived() {
 			q.waiter.Done()
 			q.waiter.Notify() // the wake-up that brought us here
 			return false
 		}
 		return true
-	case <-q.waiter.Handed():
+	case <-q.waiter.Received():
 	case <-ctx.Done():
 	}
 	q.waiter.Notify() // the wake-up that brought us here
@@ -194,7 +194,7 @@ func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct
 		return called
 	case <-timer.C:
 		return timeUp
-	case <-q.waiter.Handed():
+	case <-q.waiter.Received():
 	case <-ctx.Done():
 	}
 	return over
@@ -217,7 +217,7 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	if res.Err == nil && !res.Has(script.Refused) {
 		q.waiter.RetryAt(time.Now().Add(q.afterMe()), nil)
 	}
-	if res.Has(script.Done) && q.chains() {
+	if res.Has(script.Done) && q.joinsCohort() {
 		q.queue = q.waiter.LeaveHolding(q.state) // while nothing can be handed over to it
 	}
 	q.freeSlot(res)
@@ -261,7 +261,7 @@ func (q *queued) refused(res call.Result) {
 	q.last, q.refusedOnce = q.refusal(res), true
 	q.noteCrowd(res)
 	crowd := q.waiter.Crowd()
-	sleep := patience(crowd, longestSleep)
+	sleep := askAgainAfter(crowd, longestSleep)
 	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire
 		if crowded(crowd) {
 			retry += upTo(window(crowd)) // it expires for all of them

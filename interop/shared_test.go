@@ -162,7 +162,7 @@ func (d *duel) checkSoon(took []time.Duration) {
 	d.Helper()
 	slices.Sort(took)
 	usual, bound := soon, 2500*time.Millisecond // ours ask every three seconds
-	if d.k.channel == nil { // it asks at intervals
+	if d.k.channel == nil {                     // it asks at intervals
 		usual, bound = time.Second, 3*time.Second
 	}
 	if took[len(took)/2] > usual || took[len(took)-1] > bound {

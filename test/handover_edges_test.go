@@ -104,7 +104,7 @@ func TestKnownIsNotShared(t *testing.T) {
 	})
 }
 
-// A key that is deleted by hand under the last of a chain is somebody's again after a few
+// A key that is deleted by hand under the last of a cohort is somebody's again after a few
 // seconds, as if nothing had been handed over, however long the lease.
 func TestDeletedWhileHandedOver(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
@@ -183,8 +183,8 @@ func TestReaderInAHurry(t *testing.T) {
 	})
 }
 
-// behindChain returns a hold that was acquired while others waited, and nobody was refused.
-func behindChain(t *testing.T, d *memdriver.Driver, first func() *holdfast.Hold, others ...func()) *holdfast.Hold {
+// behindCohort returns a hold that was acquired while others waited, and nobody was refused.
+func behindCohort(t *testing.T, d *memdriver.Driver, first func() *holdfast.Hold, others ...func()) *holdfast.Hold {
 	t.Helper()
 	slow(d, "acquire", time.Millisecond)
 	got := make(chan *holdfast.Hold, 1)
@@ -207,7 +207,7 @@ func TestWaitOverBeforeItIsAsked(t *testing.T) {
 		elsewhere, _ := w.client()
 		x := c.NewMutex("x")
 		refused := make(chan error, 1)
-		a := behindChain(t, d, func() *holdfast.Hold { return must(t)(x.Lock(background)) }, func() {
+		a := behindCohort(t, d, func() *holdfast.Hold { return must(t)(x.Lock(background)) }, func() {
 			_, err := x.Lock(background, holdfast.Wait(20*time.Millisecond))
 			refused <- err
 		})
@@ -231,7 +231,7 @@ func TestOutageBehindHandOver(t *testing.T) {
 		c, d := w.client()
 		x := c.NewMutex("x")
 		errs := make(chan error, 1)
-		a := behindChain(t, d, func() *holdfast.Hold { return must(t)(x.Lock(background)) }, func() {
+		a := behindCohort(t, d, func() *holdfast.Hold { return must(t)(x.Lock(background)) }, func() {
 			h, err := x.Lock(background)
 			if err == nil {
 				err = h.Unlock()
@@ -326,7 +326,7 @@ func TestLeftAtTheDeadline(t *testing.T) {
 	}
 }
 
-// While nobody else listens a chain lasts for four milliseconds, not for one: Redis is asked less.
+// While nobody else listens a cohort lasts for four milliseconds, not for one: Redis is asked less.
 func TestHandOverAlone(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
@@ -345,7 +345,7 @@ func TestHandOverAlone(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// A chain and what comes between two take some 4.1 ms.
+		// A cohort and what comes between two take some 4.1 ms.
 		if n := calls.of("acquire"); n < 80 || n > 120 {
 			t.Errorf("Redis was asked %d times in 400 ms", n)
 		}
@@ -361,7 +361,7 @@ func TestHandOverEndsUnanswered(t *testing.T) {
 		next, third := waiting(t, x, background), waiting(t, x, background)
 		unlock(t, a)
 		b := <-next
-		time.Sleep(100 * time.Millisecond) // its chain is over
+		time.Sleep(100 * time.Millisecond) // its cohort is over
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
 			return memdriver.Fault{LoseReply: call.Script.Name() == "release"}
 		})

@@ -245,7 +245,7 @@ func TestHandOverIsBounded(t *testing.T) {
 		synctest.Wait()
 		start, before := time.Now(), holds.Load()
 		h := must(t)(other.NewMutex("x").Lock(background))
-		// A chain lasts for 4 ms at most, the longest of one that has been alone, and then others
+		// A cohort lasts for 4 ms at most, the longest of one that has been alone, and then others
 		// try first.
 		if took := time.Since(start); took > 5*time.Millisecond || holds.Load() == before {
 			t.Errorf("the other process has waited for %v, for %d holds", took, holds.Load()-before)
@@ -263,8 +263,8 @@ func TestHandOverIsBounded(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-		// The other one has its turn in the gap behind each chain, and mostly finds one at once. It
-		// waits for a chain of 4 ms at worst, and for some more if it loses that turn. What passes
+		// The other one has its turn in the gap behind each cohort, and mostly finds one at once. It
+		// waits for a cohort of 4 ms at worst, and for some more if it loses that turn. What passes
 		// on meanwhile are holds of 10 µs: seen are 150,000, and that 0.1 ms and 4 ms are waited for.
 		if holds.Load() < 50_000 || sum > 500*2*time.Millisecond || longest > 20*time.Millisecond {
 			t.Errorf("%d holds; another process has waited for %v, at longest %v", holds.Load(), sum/500, longest)

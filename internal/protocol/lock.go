@@ -56,13 +56,13 @@ type Lock interface {
 type Acquire struct {
 	Owner string
 	// From and To are how often the owner holds the lock before and after.
-	From, To int
-	Lease    time.Duration
-	Token    bool // a new fencing token is wanted
-	Writes   bool // only if the owner writes, who wants to read
-	Waiting  bool // if it is refused, it is going to ask again
-	Counts   bool // if it is refused, say how many wait: only of a [Mutex]
-	Tells    bool // if it is granted, tell those who wait: likewise
+	From, To        int
+	Lease           time.Duration
+	Token           bool // a new fencing token is wanted
+	Writes          bool // only if the owner writes, who wants to read
+	Waiting         bool // if it is refused, it is going to ask again
+	CountsListeners bool // if it is refused, say how many wait: only of a [Mutex]
+	TellsOthers     bool // if it is granted, tell those who wait: likewise
 	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
 	// Only a latch says so.
 	Since int64

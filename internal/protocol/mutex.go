@@ -50,9 +50,9 @@ func (l *Mutex) Acquire(a Acquire) script.Request {
 		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true,
 		Args: a.args(l.TokenTTL),
 	}
-	if a.Counts && !l.Polling {
+	if a.CountsListeners && !l.Polling {
 		request.Channel = l.channel
-		if a.Tells {
+		if a.TellsOthers {
 			request.Args = append(request.Args, Taken)
 		}
 	}
@@ -75,9 +75,9 @@ func (l *Mutex) Release(owner string, from, to int) script.Request {
 	}
 }
 
-// Counted has a release of a [Mutex] say how many have heard of it, those who ask included.
+// CountingListeners has a release of a [Mutex] say how many have heard of it, those who ask included.
 // It is the first integer of the reply; there is none if nothing was released, or nobody told.
-func Counted(release script.Request) script.Request {
+func CountingListeners(release script.Request) script.Request {
 	if release.Script == MutexScripts.Release && release.Channel != "" {
 		release.Args = append(release.Args, flag(true))
 	}

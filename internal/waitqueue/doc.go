@@ -6,14 +6,14 @@
 // not queue.
 //
 //	Join ──▶ in line ──(those before have left)──▶ at the head ──▶ Leave
-//	            └──────(the holder hands over)────────┴──▶ given
+//	            └──────(the holder hands over)────────┴──▶ received
 //
 // While a holder of this process has the lock and will hand it over, or say that it does not
 // ([Queue.Resume]), nobody is at the head: there is nothing to ask. HandOver and Leave are decided under
 // one mutex, so a waiter has left or was given the lock, not both. What hands the lock over
 // runs under that mutex, too, and cancels the context of the hold before: it must have ended
-// when the next one begins. Likewise nobody is at the head while something is open, which
-// newcomers may join ([Queues.Open]).
+// when the next one begins. Likewise nobody is at the head while there is something that
+// newcomers may join ([Queues.SetJoinable]).
 //
 // A waiter that has gone notes nothing any more, and is told nothing: the queue may be another
 // lock's by then.

@@ -45,8 +45,8 @@ func done(c <-chan struct{}) bool {
 
 func wantNoQueue(t *testing.T, queues *Queues) {
 	t.Helper()
-	if len(queues.queues) != 0 || !queues.Idle() || queues.opened.Load() != 0 {
-		t.Errorf("%d queues left, %d waiters, %d open", len(queues.queues), queues.waiters.Load(), queues.opened.Load())
+	if len(queues.queues) != 0 || !queues.Idle() || queues.joinables.Load() != 0 {
+		t.Errorf("%d queues left, %d waiters, %d open", len(queues.queues), queues.waiters.Load(), queues.joinables.Load())
 	}
 }
 
@@ -56,13 +56,13 @@ func TestHandOverInOrder(t *testing.T) {
 	queues, _ := newLines()
 	holder, other := &holding{errors.New("held here")}, &holding{errors.New("not held here")}
 	w := arrive(queues, 1, 2, 3)
-	second := w[1].Handed() // the first asks when it has it
+	second := w[1].Received() // the first asks when it has it
 	var to takes
 	queue := queues.HandOver(x, holder, to.give)
-	if queue == nil || !slices.Equal(to.got, []any{1}) || !w[0].Given() || !done(w[0].Handed()) {
+	if queue == nil || !slices.Equal(to.got, []any{1}) || !w[0].HasReceived() || !done(w[0].Received()) {
 		t.Fatalf("handed over to %v", to.got)
 	}
-	if w[1].Given() || done(second) || isHead(w[1]) {
+	if w[1].HasReceived() || done(second) || isHead(w[1]) {
 		t.Error("the second has it, too, or asks")
 	}
 	if _, refusal := w[1].Retry(); refusal != holder.err { //nolint:errorlint // the same one
@@ -78,11 +78,11 @@ func TestHandOverInOrder(t *testing.T) {
 	gone.Leave()
 	queue.Resume(other, 0)
 	if isHead(w[2]) {
-		t.Error("one who does not hold it, or has left, has ended the chain")
+		t.Error("one who does not hold it, or has left, has ended the cohort")
 	}
 	queue.Resume(holder, 0)
 	if !isHead(w[2]) || isHead(late) {
-		t.Error("after the chain the first asks, and nobody else")
+		t.Error("after the cohort the first asks, and nobody else")
 	}
 	if !w[0].Leave() || !w[1].Leave() || w[2].Leave() || late.Leave() {
 		t.Error("two were handed it, and two were not")
@@ -93,7 +93,7 @@ func TestHandOverInOrder(t *testing.T) {
 // One to whom nothing can be handed over waits for no such thing.
 func TestNothingToHand(t *testing.T) {
 	queues, _ := newLines()
-	if arrive(queues, nil)[0].Handed() != nil {
+	if arrive(queues, nil)[0].Received() != nil {
 		t.Error("it waits to be handed the lock")
 	}
 }
@@ -140,7 +140,7 @@ func TestLeaveHolding(t *testing.T) {
 	w[0].Listen()
 	w[0].RetryAt(time.Now().Add(time.Second), errors.New("held"))
 	queue := w[0].LeaveHolding(holder)
-	if queue == nil || isHead(w[1]) || !w[0].gone() || w[0].Given() || heard.ended > 0 {
+	if queue == nil || isHead(w[1]) || !w[0].gone() || w[0].HasReceived() || heard.ended > 0 {
 		t.Fatal("who stands behind it must wait for the holder")
 	}
 	w[1].Leave()
@@ -166,7 +166,7 @@ func TestLeaveHolding(t *testing.T) {
 	wantNoQueue(t, queues)
 }
 
-// Those behind a holder let others try first, for as long as it says, and not in the next chain.
+// Those behind a holder let others try first, for as long as it says, and not in the next cohort.
 func TestResumeAfterAWhile(t *testing.T) {
 	queues, _ := newLines()
 	holder := &holding{}
@@ -211,7 +211,7 @@ func TestLetIn(t *testing.T) {
 	}
 	var to takes
 	even := func(taker any) bool { return taker.(int)%2 == 0 && to.give(taker) } //nolint:forcetypeassert // they are
-	if queues.LetIn(x, even) || !slices.Equal(to.got, []any{2, 4}) || !w[1].Given() || !w[3].Given() || w[0].Given() || w[2].Given() {
+	if queues.LetIn(x, even) || !slices.Equal(to.got, []any{2, 4}) || !w[1].HasReceived() || !w[3].HasReceived() || w[0].HasReceived() || w[2].HasReceived() {
 		t.Errorf("let in: %v", to.got)
 	}
 	w[0].Leave()
@@ -245,7 +245,7 @@ func TestLetInDuringTry(t *testing.T) {
 		t.Errorf("let in: %v", to.got)
 	}
 	w[0].Done()
-	if !queues.LetIn(x, to.give) || !w[0].Given() {
+	if !queues.LetIn(x, to.give) || !w[0].HasReceived() {
 		t.Error("after the try it is left out")
 	}
 }
@@ -254,11 +254,11 @@ func TestLetInDuringTry(t *testing.T) {
 func TestOpen(t *testing.T) {
 	queues, _ := newLines()
 	one, other := "one", "other"
-	if queues.Opened(x) != nil {
+	if queues.Joinable(x) != nil {
 		t.Error("something is open")
 	}
-	queues.Open(x, one)
-	if queues.Opened(x) != one || queues.Opened(Key{Name: "y"}) != nil {
+	queues.SetJoinable(x, one)
+	if queues.Joinable(x) != one || queues.Joinable(Key{Name: "y"}) != nil {
 		t.Error("not what was opened")
 	}
 	w := arrive(queues, 1, 2, 3)
@@ -266,20 +266,20 @@ func TestOpen(t *testing.T) {
 	if isHead(w[0]) {
 		t.Error("one asks, though something is open")
 	}
-	queues.Close(x, other, 0)
-	if queues.Opened(x) != one || isHead(w[0]) {
+	queues.EndJoinable(x, other, 0)
+	if queues.Joinable(x) != one || isHead(w[0]) {
 		t.Error("what was not open has been closed")
 	}
-	queues.Open(x, other) // in place of the one
-	queues.Close(x, one, 0)
-	if queues.Opened(x) != other {
+	queues.SetJoinable(x, other) // in place of the one
+	queues.EndJoinable(x, one, 0)
+	if queues.Joinable(x) != other {
 		t.Error("what is open was closed by the one before")
 	}
-	queues.Close(x, other, time.Minute)
-	if queues.Opened(x) != nil || !isHead(w[0]) || isHead(w[1]) || time.Until(w[0].NotBefore()) < time.Minute/2 {
+	queues.EndJoinable(x, other, time.Minute)
+	if queues.Joinable(x) != nil || !isHead(w[0]) || isHead(w[1]) || time.Until(w[0].NotBefore()) < time.Minute/2 {
 		t.Error("the first is to ask after a minute")
 	}
-	queues.Close(x, other, 0)
+	queues.EndJoinable(x, other, 0)
 	if w[0].NotBefore().IsZero() {
 		t.Error("closed twice")
 	}
@@ -287,34 +287,34 @@ func TestOpen(t *testing.T) {
 	w[1].Leave()
 	wantNoQueue(t, queues)
 
-	queues.Open(x, one)
+	queues.SetJoinable(x, one)
 	w = arrive(queues, 1)
 	w[0].Leave()
-	if queues.Opened(x) != one {
+	if queues.Joinable(x) != one {
 		t.Error("what is open went with the last who waited")
 	}
-	queues.Close(x, one, 0)
+	queues.EndJoinable(x, one, 0)
 	wantNoQueue(t, queues)
 }
 
 // One who must not wait for what is open has the first ask.
 func TestAskAll(t *testing.T) {
 	queues, _ := newLines()
-	queues.Open(x, "one")
+	queues.SetJoinable(x, "one")
 	w := arrive(queues, 1, 2)
 	w[1].AskAll()
-	if queues.Opened(x) != nil || !isHead(w[0]) || isHead(w[1]) {
+	if queues.Joinable(x) != nil || !isHead(w[0]) || isHead(w[1]) {
 		t.Error("the first does not ask")
 	}
 	w[1].AskAll() // nothing is open any more
 	w[0].Leave()
 	w[1].Leave()
-	queues.Open(x, "two")
+	queues.SetJoinable(x, "two")
 	w[1].AskAll()
-	if queues.Opened(x) != "two" {
+	if queues.Joinable(x) != "two" {
 		t.Error("one who has left has closed what is open")
 	}
-	queues.Close(x, "two", 0)
+	queues.EndJoinable(x, "two", 0)
 	wantNoQueue(t, queues)
 }
 
@@ -334,8 +334,8 @@ func TestHeard(t *testing.T) {
 			w[0].Listen()
 		}
 		queue := w[0].LeaveHolding(holder)
-		if others := queue.Heard(holder, test.n); others != test.others || queue.Alone() == others {
-			t.Errorf("%+v: others %v, alone %v", test, others, queue.Alone())
+		if others := queue.Heard(holder, test.n); others != test.others || queue.Unheard() == others {
+			t.Errorf("%+v: others %v, unheard %v", test, others, queue.Unheard())
 		}
 	}
 }
@@ -347,21 +347,21 @@ func TestAlone(t *testing.T) {
 	holder := &holding{}
 	w := arrive(queues, 1, 2)
 	queue := w[0].LeaveHolding(holder)
-	if queue.Alone() {
+	if queue.Unheard() {
 		t.Error("alone, and nobody has said so")
 	}
 	queue.Heard(&holding{}, 0)
-	if queue.Alone() {
+	if queue.Unheard() {
 		t.Error("alone, says one who does not hold it")
 	}
 	queue.Heard(holder, 0)
 	queue.Resume(holder, 0)
 	w[1].RetryAt(time.Now(), nil)
-	if !queue.Alone() {
+	if !queue.Unheard() {
 		t.Error("it was forgotten")
 	}
 	w[1].RetryAt(time.Now(), errors.New("held by another"))
-	if queue.Alone() {
+	if queue.Unheard() {
 		t.Error("alone, and another has it")
 	}
 	w[1].Leave()
@@ -371,7 +371,7 @@ func TestAlone(t *testing.T) {
 	queue.Heard(holder, 0)
 	w[1].Leave()
 	queue.Resume(holder, 0)
-	if arrive(queues, 3)[0].queue.Alone() {
+	if arrive(queues, 3)[0].queue.Unheard() {
 		t.Error("the next queue knows what the last one has learnt")
 	}
 }

@@ -15,8 +15,8 @@ type Queues struct {
 	// NotifyTaken in place of that for messages which say so.
 	listen func(channel string, q *Queue) (leave func())
 
-	waiters atomic.Int64 // in all queues; changed under mu
-	opened  atomic.Int64 // how many queues have something open; changed under mu
+	waiters   atomic.Int64 // in all queues; changed under mu
+	joinables atomic.Int64 // how many queues have something to join; changed under mu
 
 	mu     sync.Mutex
 	queues map[Key]*Queue
@@ -43,8 +43,8 @@ type Queue struct {
 	holder      Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
 	former      Holder    // who had it last, if nobody has been refused since
 	notBefore   time.Time // others have their turn before the head asks
-	open        any       // what newcomers may join in place of waiting; nil: nothing
-	alone       bool      // nobody else has heard when the lock was given back here
+	joinable    any       // what newcomers may join in place of waiting; nil: nothing
+	unheard     bool      // nobody else has heard when the lock was given back here
 	crowd       Crowd     // who waits, here and elsewhere
 }
 
@@ -66,8 +66,8 @@ type state uint8
 const (
 	inLine state = iota
 	atHead
-	given // it has been handed the lock, and is in the queue no more
-	left
+	received // it has been handed the lock, and is in the queue no more
+	departed
 )
 
 // Waiter is one waiter in a queue.
@@ -77,8 +77,8 @@ type Waiter struct {
 	node  list.Node[*Waiter] // of the queue
 	state state              // guarded by Queues.mu
 
-	head   chan struct{}
-	handed chan struct{} // nil until somebody asks; guarded by Queues.mu
+	head     chan struct{}
+	received chan struct{} // nil until somebody asks; guarded by Queues.mu
 }
 
 // closed is the head channel of those who find the queue empty.
@@ -103,7 +103,7 @@ func (qs *Queues) Join(key Key, taker any) (w *Waiter, ahead int) {
 	w.node.Value = w
 	q.waiters.InsertAfter(&w.node, q.waiters.Last())
 	qs.waiters.Add(1)
-	if q.holder == nil && q.open == nil && q.waiters.Len() == 1 {
+	if q.holder == nil && q.joinable == nil && q.waiters.Len() == 1 {
 		w.state = atHead
 	} else {
 		w.head = make(chan struct{})
@@ -125,54 +125,54 @@ func (qs *Queues) queue(key Key) *Queue {
 	return q
 }
 
-// Open notes what newcomers may join who want the lock with the given key. Nobody asks for it
-// until Close, or [Waiter.AskAll].
-func (qs *Queues) Open(key Key, what any) {
+// SetJoinable notes what newcomers may join who want the lock with the given key. Nobody asks for it
+// until EndJoinable, or [Waiter.AskAll].
+func (qs *Queues) SetJoinable(key Key, what any) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.queue(key)
-	if q.open == nil {
-		qs.opened.Add(1)
+	if q.joinable == nil {
+		qs.joinables.Add(1)
 	}
-	q.open = what
+	q.joinable = what
 }
 
-// Opened returns what Open has noted; nil if nothing is open.
-func (qs *Queues) Opened(key Key) any {
-	if qs.opened.Load() == 0 {
+// Joinable returns what SetJoinable has noted; nil if there is nothing.
+func (qs *Queues) Joinable(key Key) any {
+	if qs.joinables.Load() == 0 {
 		return nil
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if q := qs.queues[key]; q != nil {
-		return q.open
+		return q.joinable
 	}
 	return nil
 }
 
-// Close ends what Open has noted, unless something else is open by now, and has the queue's
+// EndJoinable ends what SetJoinable has noted, unless that is something else by now, and has the queue's
 // first ask: after a while, if others are to have their turn before.
-func (qs *Queues) Close(key Key, what any, after time.Duration) {
+func (qs *Queues) EndJoinable(key Key, what any, after time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if q := qs.queues[key]; q != nil && q.open == what {
-		q.close(after)
+	if q := qs.queues[key]; q != nil && q.joinable == what {
+		q.endJoinable(after)
 	}
 }
 
-// AskAll has the queue's first ask, though what is open has not ended.
+// AskAll has the queue's first ask, though there is still something to join.
 func (w *Waiter) AskAll() {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
-	if !w.gone() && w.queue.open != nil {
-		w.queue.close(0)
+	if !w.gone() && w.queue.joinable != nil {
+		w.queue.endJoinable(0)
 	}
 }
 
-// close ends what is open. qs.mu is held.
-func (q *Queue) close(after time.Duration) {
-	q.queues.opened.Add(-1)
-	q.open = nil
+// endJoinable ends what newcomers may join. qs.mu is held.
+func (q *Queue) endJoinable(after time.Duration) {
+	q.queues.joinables.Add(-1)
+	q.joinable = nil
 	q.askAgain(after)
 }
 
@@ -217,24 +217,24 @@ func (qs *Queues) HasWaiters(key Key) bool {
 // here will hand the lock over.
 func (w *Waiter) Head() <-chan struct{} { return w.head }
 
-// Handed is closed when the lock has been handed over to the waiter.
-func (w *Waiter) Handed() <-chan struct{} {
+// Received is closed when the lock has been handed over to the waiter.
+func (w *Waiter) Received() <-chan struct{} {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
 	switch {
-	case w.state == given:
+	case w.state == received:
 		return closed
-	case w.handed == nil && w.taker != nil:
-		w.handed = make(chan struct{})
+	case w.received == nil && w.taker != nil:
+		w.received = make(chan struct{})
 	}
-	return w.handed
+	return w.received
 }
 
-// Given reports whether the lock was handed over to the waiter.
-func (w *Waiter) Given() bool {
+// HasReceived reports whether the lock was handed over to the waiter.
+func (w *Waiter) HasReceived() bool {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
-	return w.state == given
+	return w.state == received
 }
 
 // Wake receives when the head should try again. Wake-ups that nobody has received
@@ -288,7 +288,7 @@ func (w *Waiter) SetCrowd(c Crowd) {
 
 // gone reports whether the waiter is in the queue no more: another lock may have it by now.
 // qs.mu is held.
-func (w *Waiter) gone() bool { return w.state == given || w.state == left }
+func (w *Waiter) gone() bool { return w.state == received || w.state == departed }
 
 // TrySlot takes the right to try, when sending on the channel succeeds. The one
 // who took it calls Done after the try, and until then the queue exists, and nothing is
@@ -322,7 +322,7 @@ func (w *Waiter) RetryAt(at time.Time, refusal error) {
 	}
 	w.queue.retryAt = at
 	if refusal != nil {
-		w.queue.refusal, w.queue.alone, w.queue.former = refusal, false, nil
+		w.queue.refusal, w.queue.unheard, w.queue.former = refusal, false, nil
 	}
 }
 
@@ -357,14 +357,14 @@ func (w *Waiter) NotBefore() time.Time {
 
 // Leave removes the waiter, whether or not it has come to the head. It reports whether the
 // lock was handed over to it before that: then it had left already.
-func (w *Waiter) Leave() (handed bool) {
+func (w *Waiter) Leave() (handedOver bool) {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
 	if w.gone() {
-		return w.state == given
+		return w.state == received
 	}
 	q := w.queue
-	q.remove(w, left)
+	q.remove(w, departed)
 	q.promote()
 	q.tidy()
 	return false
@@ -377,7 +377,7 @@ func (w *Waiter) LeaveHolding(holder Holder) *Queue {
 	w.queue.queues.mu.Lock()
 	defer w.queue.queues.mu.Unlock()
 	q := w.queue
-	q.remove(w, left)
+	q.remove(w, departed)
 	if q.waiters.Len() > 0 {
 		q.holder = holder
 		return q
@@ -393,16 +393,16 @@ func (q *Queue) Heard(holder Holder, n int64) (others bool) {
 	defer q.queues.mu.Unlock()
 	others = n > 1 || n == 1 && q.unsubscribe == nil
 	if q.holder == holder { // else the queue asks again, or is another lock's
-		q.alone = !others
+		q.unheard = !others
 	}
 	return others
 }
 
-// Alone reports whether nobody else has heard, the last time.
-func (q *Queue) Alone() bool {
+// Unheard reports whether nobody else has heard, the last time.
+func (q *Queue) Unheard() bool {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
-	return q.alone
+	return q.unheard
 }
 
 // Idle reports whether nobody waits in any queue.
@@ -431,9 +431,9 @@ func (qs *Queues) HandOver(key Key, holder Holder, hand func(taker any) bool) *Q
 
 // give takes a waiter out that was handed the lock. qs.mu is held.
 func (q *Queue) give(w *Waiter) {
-	q.remove(w, given)
-	if w.handed != nil {
-		close(w.handed)
+	q.remove(w, received)
+	if w.received != nil {
+		close(w.received)
 	}
 }
 
@@ -481,7 +481,7 @@ func (q *Queue) remove(w *Waiter, s state) {
 
 // promote has the first ask, if nobody holds the lock here. qs.mu is held.
 func (q *Queue) promote() {
-	if first := q.waiters.First(); first != nil && q.holder == nil && q.open == nil && first.Value.state == inLine {
+	if first := q.waiters.First(); first != nil && q.holder == nil && q.joinable == nil && first.Value.state == inLine {
 		first.Value.state = atHead
 		close(first.Value.head)
 	}
@@ -497,14 +497,14 @@ func (q *Queue) tidy() {
 		q.unsubscribe()
 		q.unsubscribe = nil
 	}
-	q.retryAt, q.notBefore, q.refusal, q.former, q.alone, q.crowd = time.Time{}, time.Time{}, nil, nil, false, Crowd{}
+	q.retryAt, q.notBefore, q.refusal, q.former, q.unheard, q.crowd = time.Time{}, time.Time{}, nil, nil, false, Crowd{}
 	for _, c := range []chan struct{}{q.wake, q.taken} {
 		select {
 		case <-c:
 		default:
 		}
 	}
-	if q.open == nil && len(q.trySlot) == 0 && q.queues.queues[q.key] == q {
+	if q.joinable == nil && len(q.trySlot) == 0 && q.queues.queues[q.key] == q {
 		delete(q.queues.queues, q.key)
 		q.queues.spare = q
 	}
