@@ -210,7 +210,7 @@ func TestLetIn(t *testing.T) {
 		t.Error("one who waits for another lock was left out")
 	}
 	var to takes
-	even := func(taker any) bool { return taker.(int)%2 == 0 && to.give(taker) } //nolint:forcetypeassert // they are
+	even := func(taker any) bool { return taker.(int)%2 == 0 && to.give(taker) }
 	if queues.LetIn(x, even) || !slices.Equal(to.got, []any{2, 4}) || !w[1].HasReceived() || !w[3].HasReceived() || w[0].HasReceived() || w[2].HasReceived() {
 		t.Errorf("let in: %v", to.got)
 	}
