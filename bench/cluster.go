@@ -62,20 +62,14 @@ func (c *redisCluster) join(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	commands := [][]any{
-		{"cluster", "set-config-epoch", i + 1}, // or two would claim the same, and have to settle it
-		{"cluster", "addslotsrange", i * slots / n, (i+1)*slots/n - 1},
-		{"cluster", "meet", host, port, c.nodes[0].bus},
+	// Without an epoch of its own, two would claim the same one, and have to settle that.
+	if err := rdb.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
+		return err
 	}
-	if i == 0 {
-		commands = commands[:2]
+	if err := rdb.ClusterAddSlotsRange(ctx, i*slots/n, (i+1)*slots/n-1).Err(); err != nil || i == 0 {
+		return err
 	}
-	for _, command := range commands {
-		if err := rdb.Do(ctx, command...).Err(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return rdb.Do(ctx, "cluster", "meet", host, port, c.nodes[0].bus).Err()
 }
 
 // agreed returns once a node knows all others and all slots.

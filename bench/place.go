@@ -37,22 +37,17 @@ func openPlace(name string, cluster bool, addrs []string, end func() error) *pla
 	return p
 }
 
-// contenders are holdfast on each client, with messages as a program has them that does not
-// say anything about it, or sharded or not, as is said.
-func (p *place) contenders(sharded ...bool) []contender {
-	var goRedisOptions []goredisdriver.Option
-	var rueidisOptionsOf []rueidisdriver.Option
-	for _, s := range sharded {
-		goRedisOptions = append(goRedisOptions, goredisdriver.WithShardedPubSub(s))
-		rueidisOptionsOf = append(rueidisOptionsOf, rueidisdriver.WithShardedPubSub(s))
-	}
+// contenders are holdfast on each client. Messages are sharded where the place is a cluster,
+// as by default, unless they are to be plain.
+func (p *place) contenders(plain bool) []contender {
+	sharded := p.cluster && !plain
 	return []contender{
 		{name: holdfastName, client: goRedis, ours: true, open: func(_ context.Context, s setup) (session, error) {
 			var rdb redis.UniversalClient = newGoRedis(setup{addr: p.addrs[0], pool: s.pool})
 			if p.cluster {
 				rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: p.addrs, PoolSize: s.pool})
 			}
-			return newHoldfast(s, goredisdriver.New(rdb, goRedisOptions...), rdb.Close)
+			return newHoldfast(s, goredisdriver.New(rdb, goredisdriver.WithShardedPubSub(sharded)), rdb.Close)
 		}},
 		{name: holdfastName, client: rueidisLib, ours: true, open: func(_ context.Context, s setup) (session, error) {
 			o := rueidisOptions(s)
@@ -61,7 +56,7 @@ func (p *place) contenders(sharded ...bool) []contender {
 			if err != nil {
 				return nil, err
 			}
-			return newHoldfast(s, rueidisdriver.New(client, rueidisOptionsOf...), func() error { client.Close(); return nil })
+			return newHoldfast(s, rueidisdriver.New(client, rueidisdriver.WithShardedPubSub(sharded)), func() error { client.Close(); return nil })
 		}},
 	}
 }

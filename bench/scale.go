@@ -107,7 +107,7 @@ type subscribersRecord struct {
 
 // scale is the mode --scale.
 func (j *job) scale(ctx context.Context) (err error) {
-	if len(j.chosen((&place{}).contenders())) == 0 {
+	if len(j.chosen((&place{}).contenders(false))) == 0 {
 		return errNothing
 	}
 	r := j.scaleRun()
@@ -216,12 +216,12 @@ func (a *perPair) add(n int, window time.Duration, s spending) {
 // primaries has goroutines lock and unlock a lock each, on all places in turns.
 func (r *scaleRun) primaries(ctx context.Context) error {
 	places := append([]*place{r.server}, r.clusters...)
-	for i := range r.job.chosen(places[0].contenders()) {
+	for i := range r.job.chosen(places[0].contenders(false)) {
 		spent := make([]perPair, len(places))
 		shares := make([][]float64, len(places))
 		for round := range r.job.rounds {
 			for at, p := range places {
-				c := r.job.chosen(p.contenders())[i]
+				c := r.job.chosen(p.contenders(false))[i]
 				if round == 0 {
 					if err := r.say("primaries", p, c); err != nil {
 						return err
@@ -238,7 +238,7 @@ func (r *scaleRun) primaries(ctx context.Context) error {
 		for at, p := range places {
 			a := spent[at]
 			r.report.primaries = append(r.report.primaries, primariesRecord{
-				Kind: "primaries", Place: p.name, Primaries: len(p.nodes), Client: r.job.chosen(p.contenders())[i].client,
+				Kind: "primaries", Place: p.name, Primaries: len(p.nodes), Client: r.job.chosen(p.contenders(false))[i].client,
 				PerSecond: spreadOf(a.pairs), RedisMicros: spreadOf(a.redis), BusiestNode: spreadOf(a.busiest),
 				ClientMicros: spreadOf(a.own), Shares: shares[at],
 			})
@@ -274,9 +274,9 @@ func (r *scaleRun) pairs(ctx context.Context, p *place, s holder, a *perPair) (s
 // messages has two clients want each of some locks, on the largest cluster.
 func (r *scaleRun) messages(ctx context.Context) error {
 	p := r.largest()
-	for i := range r.job.chosen(p.contenders()) {
+	for i := range r.job.chosen(p.contenders(false)) {
 		for _, sharded := range []bool{true, false} {
-			c := r.job.chosen(p.contenders(sharded))[i]
+			c := r.job.chosen(p.contenders(!sharded))[i]
 			if err := r.say("messages", p, c); err != nil {
 				return err
 			}
@@ -353,7 +353,7 @@ func (r *scaleRun) renewals(ctx context.Context) error {
 		{r.largest(), "any", own},
 		{r.largest(), fmt.Sprintf("in %d hash tags", scaleTags), tagged},
 	} {
-		for _, c := range r.job.chosen(at.place.contenders()) {
+		for _, c := range r.job.chosen(at.place.contenders(false)) {
 			if err := r.say("renewals", at.place, c); err != nil {
 				return err
 			}

@@ -7,9 +7,9 @@ import (
 
 func (j *job) writeScale(r *scaleRun) error {
 	s := r.report.subscribers
-	idle := ""
+	var idle strings.Builder
 	for _, i := range r.report.idle {
-		idle += fmt.Sprintf(" While nothing happens, a node of %s needs %s of a core.", i.Place, percent(i.NodeCPU))
+		fmt.Fprintf(&idle, " While nothing happens, a node of %s needs %s of a core.", i.Place, percent(i.NodeCPU))
 	}
 	_, err := fmt.Fprintf(j.stdout, `%s
 
@@ -32,7 +32,7 @@ func (j *job) writeScale(r *scaleRun) error {
 		wrap(fmt.Sprintf("Locks that one process holds with a lease of %v. Shares are of one core. Bytes are Redis' for one hold, with its subscription.", r.setup.lease), ""),
 		renewalsTable(r.report.renewals),
 		wrap(fmt.Sprintf("A connection that listens costs Redis %s bytes, another channel on it %s bytes, and a message to one listener %s µs, with %s that listen to one channel.%s",
-			whole(s.ListenerBytes), whole(s.ChannelBytes), hundredths(s.MessageMicros), grouped(s.Listeners), idle), ""))
+			whole(s.ListenerBytes), whole(s.ChannelBytes), hundredths(s.MessageMicros), grouped(s.Listeners), idle.String()), ""))
 	return err
 }
 
