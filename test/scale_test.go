@@ -229,7 +229,8 @@ func TestScaleWaiters(t *testing.T) {
 		asked := s.tally().since(before)
 		a := float64(asked.calls["acquire"]) / scaleWindow.Seconds()
 		t.Logf("%d processes that only wait: %.1f tries a second, of all together", *scaleProcesses, a)
-		if a > 150 {
+		// Each asks once more when the lease would have ended: after 20 to 30 s.
+		if a > 150+float64(*scaleProcesses)/20 {
 			t.Error("too many ask")
 		}
 		if all.holds > 0 {
