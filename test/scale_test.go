@@ -138,6 +138,13 @@ func (w *watches) failed(call string, err error) {
 	w.failures[call+": "+err.Error()]++
 }
 
+// count is how many holds there have been.
+func (w *watches) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.holds
+}
+
 // frees are how long locks stood free, of those times that ended after a moment, sorted.
 func (w *watches) frees(after time.Time) (all []time.Duration) {
 	w.mu.Lock()
@@ -193,9 +200,9 @@ func TestScaleHerd(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
 		waiters := herd(ctx, s, w, 20*time.Millisecond)
 		from, before := time.Now(), s.tally()
-		holds := all.holds
+		holds := all.count()
 		time.Sleep(*scaleWindow)
-		asked, handed := s.tally().since(before), all.holds-holds
+		asked, handed := s.tally().since(before), all.count()-holds
 		if handed == 0 {
 			t.Fatal("the lock stood still")
 		}
@@ -233,7 +240,7 @@ func TestScaleWaiters(t *testing.T) {
 		if a > 150+float64(*scaleProcesses)/20 {
 			t.Error("too many ask")
 		}
-		if all.holds > 0 {
+		if all.count() > 0 {
 			t.Error("the lock was given to somebody else")
 		}
 		cancel()
@@ -353,14 +360,10 @@ func TestScaleHerdFailover(t *testing.T) {
 // acrossFailover says what a failover does to those who hold and wait.
 func acrossFailover(t *testing.T, s *site, all *watches) {
 	t.Helper()
-	all.mu.Lock()
-	holds := all.holds
-	all.mu.Unlock()
+	holds := all.count()
 	down, up := s.failOver(scaleLag, scaleAway)
 	away := s.tally()
-	all.mu.Lock()
-	t.Logf("the server is away for %v; its replica lacks the last %v, in which %d holds began", up.Sub(down), scaleLag, all.holds-holds)
-	all.mu.Unlock()
+	t.Logf("the server is away for %v; its replica lacks the last %v, in which %d holds began", up.Sub(down), scaleLag, all.count()-holds)
 	time.Sleep(45 * time.Second)
 	after := s.tally().since(away)
 	during, at := s.busiest(down, int(scaleAway/time.Second))
