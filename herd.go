@@ -20,7 +20,8 @@ const (
 	fewEnough = 16
 	// longestDraw is how long the woken wait at most.
 	longestDraw = 200 * time.Millisecond
-	// triesASecond is how often all who only wait ask, together.
+	// triesASecond is how often all who only wait ask, together. Beside that each asks when the
+	// lease would have ended, since nobody tells of that.
 	triesASecond = 100
 )
 

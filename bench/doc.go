@@ -8,6 +8,7 @@
 //	go run ./bench --report page.md    a page with plots as well; make bench writes docs/benchmarks.md so
 //	go run ./bench --json figures      all figures of every round as well, JSON, an object a line
 //	go run ./bench --held              what locks cost while they are held or waited for
+//	go run ./bench --scale             what limits one server, and clusters of one to three primaries
 //	go run ./bench --scripts           what holdfast's scripts cost the server, beside the like of Redisson's
 //	go run ./bench --help              all flags
 //
@@ -43,6 +44,10 @@
 // the library (held.go), and goroutines that wait for locks, 10, 100, ... up to
 // --waiters (waiting.go): memory, goroutines, and how much of a core the renewals need.
 //
+// With --scale it measures what docs/scale.md is made of (scale.go): what a pair costs each node of
+// clusters of one to three primaries, which it starts; what messages between nodes cost; renewals on
+// one server, on a cluster, and there with names in hash tags; and subscribers.
+//
 // With --scripts it measures something else: how long the server executes the two
 // scripts of a pair, by its own figures, for holdfast's and for scripts that do what
 // Redisson's do. The fastest of many short turns counts, so other programs on the
@@ -62,5 +67,5 @@
 // its input; its two goroutines end with it. The monitor has one goroutine, which ends
 // with its connection. Each process of a crew has two here, which end with it, and it is
 // always waited for; in it, one goroutine waits for the end of the input, and ends the
-// process.
+// process. With --scale, a bare listener has one, which ends with its connection.
 package main

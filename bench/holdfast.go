@@ -47,9 +47,8 @@ type holdfastSession struct {
 	disconnect func() error
 }
 
-// newHoldfast takes options of the client, for contenders that differ by these.
-func newHoldfast(s setup, d driver.Driver, disconnect func() error, options ...holdfast.ClientOption) (session, error) {
-	client, err := holdfast.New(d, append(options, holdfast.WithLease(s.lease))...)
+func newHoldfast(s setup, d driver.Driver, disconnect func() error) (session, error) {
+	client, err := holdfast.New(d, holdfast.WithLease(s.lease))
 	if err != nil {
 		return nil, errors.Join(err, disconnect())
 	}

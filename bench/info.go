@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // infoSection is one section of INFO: what follows the colon, by what stands before it.
@@ -64,4 +67,47 @@ func commandStat(section infoSection, command, field string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("INFO commandstats: %s has no %s: %q", command, field, line)
+}
+
+// clusterInfo asks a node of a cluster about it.
+func clusterInfo(ctx context.Context, rdb *redis.Client) (infoSection, error) {
+	text, err := rdb.ClusterInfo(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	section := infoSection{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		section[name] = value
+	}
+	return section, nil
+}
+
+// busMessages returns how many messages of publishers a node of a cluster has sent to others.
+// The section is that of CLUSTER INFO.
+func busMessages(section infoSection) (sum int64, err error) {
+	for _, name := range []string{"cluster_stats_messages_publish_sent", "cluster_stats_messages_publishshard_sent"} {
+		if section[name] == "" { // none yet
+			continue
+		}
+		n, err := strconv.ParseInt(section[name], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("CLUSTER INFO: %s: %w", name, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// usedMemory asks a server how many bytes it uses.
+func usedMemory(ctx context.Context, rdb *redis.Client) (int64, error) {
+	info, err := rdb.InfoMap(ctx, "memory").Result()
+	if err != nil {
+		return 0, err
+	}
+	bytes, err := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("INFO memory: %w", err)
+	}
+	return bytes, nil
 }

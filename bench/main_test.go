@@ -26,7 +26,9 @@ func TestMain(m *testing.M) {
 		memberMain()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m,
+		// go-redis' cluster client leaves them behind when it is closed.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/maintnotifications.(*CircuitBreakerManager).cleanupLoop"))
 }
 
 // newJob is a run with these flags, on a server of the test's own.

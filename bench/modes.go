@@ -33,6 +33,10 @@ var modes = []mode{
 		flag: "scripts", run: (*job).compareScripts, smoke: true,
 		fits: "redis rounds lease json quick",
 	},
+	{
+		flag: "scale", run: (*job).scale,
+		fits: "redis duration rounds holds timeout lease pool json only cpuprofile memprofile quick",
+	},
 }
 
 // choose sets the modes that the flags ask for, and says what does not go together.

@@ -28,6 +28,7 @@ type options struct {
 	scripts   bool
 	check     bool
 	held      bool
+	scale     bool
 	holds     int
 	waiters   int
 	json      string
@@ -49,6 +50,7 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 	f.Usage = func() { o.helpFailed = usage(f, stderr) }
 	f.BoolVar(&o.check, "check", false, "fail if holdfast is only half as good as a goal says")
 	f.BoolVar(&o.held, "held", false, "what locks cost while they are held, and while they are waited for")
+	f.BoolVar(&o.scale, "scale", false, "what limits one server, and clusters of one to three primaries, which it starts: Redis 7.0 or newer")
 	f.BoolVar(&o.scripts, "scripts", false, "the server's time for holdfast's scripts, beside scripts that do what Redisson's do")
 	f.BoolVar(&o.quick, "quick", false, "see that it runs: as short as can be, but for what other flags say; without another of these flags, the comparison, "+
 		"--held and --scripts")
@@ -56,7 +58,7 @@ func (o *options) flags(stderr io.Writer) *flag.FlagSet {
 		" (default: all; with --quick, no herds above 100)")
 	f.StringVar(&o.only, "only", "", "only contenders whose name contains one of these `words`, with commas between (default: all)")
 	f.BoolVar(&o.redisson, "redisson", false, "Redisson itself takes part, in a JVM; needs a JDK and Maven: tools/need-jvm")
-	f.IntVar(&o.holds, "holds", 100_000, "with --held, the largest `number` of holds")
+	f.IntVar(&o.holds, "holds", 100_000, "with --held and --scale, the largest `number` of holds")
 	f.IntVar(&o.waiters, "waiters", 10_000, "with --held, the largest `number` of waiters, ten for each lock")
 	f.StringVar(&o.redis, "redis", "", "the server's `address`, host:port; nothing else may use it meanwhile (default: start one)")
 	f.IntVar(&o.rounds, "rounds", 5, "the `number` of rounds; medians over them are shown")

@@ -14,6 +14,7 @@ import (
 //	held     a number of holds
 //	waiting  a number of waiters
 //	scripts  the scripts of a kind of lock
+//	primaries, messages, renewals, idle, subscribers  what --scale measures: see scale.go
 //	goal     a goal, and the ratio that was measured
 type records struct {
 	to      io.WriteCloser

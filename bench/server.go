@@ -27,6 +27,7 @@ var errEnded = errors.New("before it answered")
 // A server is a redis-server process of our own.
 type server struct {
 	addr string
+	bus  string // the port for the other nodes of a cluster; empty if it is in none
 	dir  string
 	pid  int
 	stop context.CancelFunc // asks it to end
@@ -48,11 +49,11 @@ func withServer(ctx context.Context, named string, f func(addr string) error) (e
 }
 
 // startServer starts a redis-server that keeps nothing on disk, on a free port
-// of the loopback interface, and returns when it answers.
-func startServer(ctx context.Context) (*server, error) {
+// of the loopback interface, and returns when it answers. More arguments may follow its own.
+func startServer(ctx context.Context, more ...string) (*server, error) {
 	var failed error
 	for range portTries { // between our choice of a port and its bind another may take it
-		s, err := tryServer(ctx)
+		s, err := tryServer(ctx, more)
 		if err == nil {
 			return s, nil
 		}
@@ -64,7 +65,7 @@ func startServer(ctx context.Context) (*server, error) {
 	return nil, failed
 }
 
-func tryServer(ctx context.Context) (_ *server, err error) {
+func tryServer(ctx context.Context, more []string) (_ *server, err error) {
 	addr, port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func tryServer(ctx context.Context) (_ *server, err error) {
 		return nil, err
 	}
 	s := &server{addr: addr, dir: dir, done: make(chan error, 1)}
-	if err := s.launch(port); err != nil {
+	if err := s.launch(port, more); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := s.answers(ctx); err != nil {
@@ -95,11 +96,13 @@ func freePort(ctx context.Context) (addr, port string, err error) {
 }
 
 // launch starts the process and the goroutine that waits for it.
-func (s *server) launch(port string) error {
+func (s *server) launch(port string, more []string) error {
 	// Not the context of the run: the server outlives it, until close.
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", //nolint:gosec // a number
-		"--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log"))
+	args := append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log"),
+	}, more...)
+	cmd := exec.CommandContext(ctx, "redis-server", args...) //nolint:gosec // numbers, and our own directory
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = serverStop
 	if err := cmd.Start(); err != nil {

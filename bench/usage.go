@@ -19,7 +19,7 @@ say something.
 
 // flagSections is the order in which flags are explained.
 var flagSections = []struct{ title, flags string }{
-	{"What to run (without any of these: the comparison)", "check held scripts quick"},
+	{"What to run (without any of these: the comparison)", "check held scale scripts quick"},
 	{"Of that", "workloads only redisson holds waiters"},
 	{"How", "redis rounds duration timeout lease pool"},
 	{"What to write", "report json cpuprofile memprofile"},
