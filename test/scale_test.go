@@ -20,7 +20,7 @@ import (
 // are small unless flags make them large.
 var (
 	scaleProcesses = flag.Int("scale.processes", 50, "how many processes want one lock in TestScaleHerd and TestScaleHerdFailover")
-	scaleWindow    = flag.Duration("scale.window", 10*time.Second, "for how long TestScaleHerd and TestScaleWaiters look, in fake time")
+	scaleWindow    = flag.Duration("scale.window", 2*time.Second, "for how long TestScaleHerd and TestScaleWaiters look, in fake time")
 	scaleHolds     = flag.Int("scale.holds", 1_000, "how many holds TestScaleHolds keeps")
 	scaleClients   = flag.Int("scale.clients", 10, "among how many processes TestScaleHolds and TestScaleFailover divide what they have")
 	scaleLocks     = flag.Int("scale.locks", 30, "how many locks are wanted in TestScaleFailover, by ten goroutines each")
