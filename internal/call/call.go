@@ -186,7 +186,9 @@ func (r *repetition) goesOn(ctx context.Context, one Result) bool {
 		r.lates++
 		return true
 	case one.Reply.Code == script.Late:
-		r.Err = ErrLate
+		if r.Err = ErrLate; r.lates < lateReplies {
+			r.Err = ErrNoAnswer // the server is slow, which is not its clock's doing
+		}
 		return false
 	default:
 		one.Unknown, one.LastFailure = r.Unknown, r.LastFailure

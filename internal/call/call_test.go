@@ -149,6 +149,15 @@ func TestDo(t *testing.T) {
 	}
 }
 
+// A server that is so slow that each attempt comes late is not one whose clock jumps.
+func TestLateBecauseSlow(t *testing.T) {
+	calling(t, &server{answers: []answer{{code: script.Late}}, delay: 900 * time.Millisecond}, func(t *testing.T, c *Caller) {
+		if r := c.Do(t.Context(), request); !errors.Is(r.Err, ErrNoAnswer) {
+			t.Error(r.Err)
+		}
+	})
+}
+
 // Silence says less than a refusal before it.
 func TestWhy(t *testing.T) {
 	calling(t, &server{answers: []answer{{err: errLoading}, {silent: true}}}, func(t *testing.T, c *Caller) {
