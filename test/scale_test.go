@@ -128,7 +128,7 @@ func (w *watch) use(ctx context.Context, l *holdfast.Mutex, stay func() time.Dur
 	}
 }
 
-// failed counts a call that failed since the server is away, or for another reason.
+// failed counts a call that failed because the server is away, or for another reason.
 func (w *watches) failed(call string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +158,7 @@ func (w *watches) frees(after time.Time) (all []time.Duration) {
 	return all
 }
 
-// spread writes the middle, the 99th percentile and the longest of sorted times.
+// spreadOfTimes writes the median, the 99th percentile and the longest of sorted times.
 func spreadOfTimes(sorted []time.Duration) string {
 	if len(sorted) == 0 {
 		return "none"

@@ -89,7 +89,7 @@ func (s *site) client(options ...holdfast.ClientOption) *holdfast.Client {
 	return c
 }
 
-// A tally is what the site has been asked for up to a moment.
+// A siteTally is what the site has been asked for up to a moment.
 type siteTally struct {
 	at          time.Time
 	calls, keys map[string]int

@@ -28,5 +28,5 @@
 //
 // There is no goroutine here: waiters run on their own. Queues.mu guards the map,
 // the queues and the waiters; it is held for a few instructions, never during I/O.
-// A queue exists while it has waiters or a holder, or its try slot is taken.
+// A queue exists while it has waiters, a holder or something to join, or its try slot is taken.
 package waitqueue

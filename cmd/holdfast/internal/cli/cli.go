@@ -32,7 +32,7 @@ type streams struct {
 	stdout, stderr io.Writer
 }
 
-// say writes one sentence to standard error. Nobody could be told of a failure.
+// sayf writes one sentence to standard error. Nobody could be told of a failure.
 func (s streams) sayf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, "holdfast: "+format+"\n", args...)
 }

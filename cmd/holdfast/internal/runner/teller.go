@@ -60,7 +60,7 @@ func (t *teller) close() {
 	}
 }
 
-// Event is one line of the status, for programs.
+// event is one line of the status, for programs.
 type event struct {
 	Time     time.Time `json:"time"`
 	Event    string    `json:"event"` // waiting, acquired, nested, started, lost, exited, done
