@@ -25,7 +25,7 @@ import (
 
 // aboutHandOver matches the tests of the hand-over, and of readers who share a hold: without
 // it they have nothing to look at.
-const aboutHandOver = "HandOver|HandedOver|Share|Sharing"
+const aboutHandOver = "HandOver|HandedOver|Share|Sharing|WaitOverBefore|LeftBeside"
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis tells of every switch and every lost connection

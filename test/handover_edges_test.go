@@ -208,7 +208,10 @@ func TestWaitOverBeforeItIsAsked(t *testing.T) {
 		x := c.NewMutex("x")
 		refused := make(chan error, 1)
 		a := behindCohort(t, d, func() *holdfast.Hold { return must(t)(x.Lock(background)) }, func() {
-			_, err := x.Lock(background, holdfast.Wait(20*time.Millisecond))
+			h, err := x.Lock(background, holdfast.Wait(20*time.Millisecond))
+			if err == nil {
+				unlock(t, h)
+			}
 			refused <- err
 		})
 		other := waiting(t, elsewhere.NewMutex("x"), background)

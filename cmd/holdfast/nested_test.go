@@ -24,14 +24,14 @@ func TestNestedStopped(t *testing.T) {
 			}
 		}, 143},
 		"lost":  {"--grace=300ms", func(t *testing.T, _ int, server *redistest.Server) { server.Cli(t, "DEL", "job") }, 76},
-		"limit": {"--max-run=2s", func(*testing.T, int, *redistest.Server) {}, 124},
+		"limit": {"--max-run=5s", func(*testing.T, int, *redistest.Server) {}, 124},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			dir := t.TempDir()
 			file := func(name string) string { return filepath.Join(dir, name) }
-			cmd := holdfast(t, "redis://"+server.Addr(), "run", "--pass-redis", "--lease=2s", c.flag, "job", "--", "holdfast", "run", "job", "--",
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "--pass-redis", "--lease=6s", c.flag, "job", "--", "holdfast", "run", "job", "--",
 				"sh", "-c", pidTo("$0/inner")+"sh -c '"+pidTo("$0/started")+"exec sleep 60' $0; exit 9", dir)
 			cmd.Env = append(cmd.Env, "PATH="+toolDir(t)+":"+os.Getenv("PATH"))
 			if err := cmd.Start(); err != nil {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
@@ -47,6 +49,14 @@ func (f redisFlags) environment() []string {
 		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + os.Getenv(sentinelPasswordVariable),
 		"HOLDFAST_REDIS_TLS_CA=" + f.TLSCA, "HOLDFAST_REDIS_TLS_CERT=" + f.TLSCert, "HOLDFAST_REDIS_TLS_KEY=" + f.TLSKey,
 	}
+}
+
+// given are those of the variables that have a value.
+func given(environment []string) []string {
+	return slices.DeleteFunc(environment, func(entry string) bool {
+		_, value, _ := strings.Cut(entry, "=")
+		return value == ""
+	})
 }
 
 // target resolves the flags. The URL must be given.

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +17,7 @@ type runCommand struct { //nolint:recvcheck // kong asks the value for its help 
 	Fenced  bool           `help:"Give the command a fencing token in HOLDFAST_TOKEN: a number greater than those of all before it, by which a resource can refuse writes of a command that has lost the lock. For mutex, fair and write."`
 	Wait    *time.Duration `placeholder:"TIME" help:"Longest wait for the lock, such as 500ms, 10s or 1h30m; 0 is one try. The default is to wait for ever."`
 	Try     bool           `help:"Do not wait: exit with 75 at once if another has the lock."`
-	Lease   time.Duration  `default:"30s" placeholder:"TIME" help:"How long a runner that crashed still blocks others; while it lives it renews the lock three times as often. The default is ${default}, the least 100ms."`
+	Lease   time.Duration  `default:"30s" placeholder:"TIME" help:"How long a runner that crashed still blocks others; while it lives it renews the lock three times in each lease. The default is ${default}, the least 100ms."`
 	OnLost  string         `default:"term" enum:"term,kill,ignore" placeholder:"WHAT" help:"What becomes of the command if the lock is lost: term (SIGTERM, and SIGKILL after the grace), kill (SIGKILL at once) or ignore. The default is ${default}. The exit code is 76 in any case."`
 	Grace   *time.Duration `placeholder:"TIME" help:"Time from SIGTERM to SIGKILL. The default is 5s, or a quarter of the lease if that is less. It counts before the lease ends, so it must be under half of it."`
 	MaxRun  time.Duration  `placeholder:"TIME" help:"Stop the command after so long, as with --on-lost term, and exit with 124. The default is never."`
@@ -107,7 +106,7 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 		Server: target.String(), Log: s.sayf, Quiet: c.Quiet, Verbose: c.Verbose,
 	}
 	if c.PassRedis {
-		config.Redis = slices.DeleteFunc(redis.environment(), func(entry string) bool { return strings.HasSuffix(entry, "=") })
+		config.Redis = given(redis.environment())
 	}
 	if c.JSON != nil { // before anything else is opened, which could have that number
 		if config.Status, err = runner.OpenStatus(*c.JSON); err != nil {

@@ -30,8 +30,8 @@
 //
 // Whoever finds in the environment that a run of the same name is around it, and in
 // Redis that the owner named there holds the lock, becomes the command (execve). It is in the
-// process group of the outer run's command then, which the outer run passes signals on to
-// and kills at the end of the lock, so nothing has to be watched twice. Until then our signals
+// process group of the outer run's command then, unless it has left that (setsid), which the
+// outer run passes signals on to and kills at the end of the lock, so nothing is watched twice. Until then our signals
 // are collected; deafen gives them their usual effect back, and one that has come before it is
 // looked for after it.
 package runner

@@ -49,7 +49,7 @@ func (r *run) refused(err error) *exit.Error {
 	var backend *holdfast.BackendError
 	switch {
 	case errors.As(err, &short) && short.Unset && !r.waits():
-		return exit.Because(exit.Usage, "the semaphore %q has no permits yet: --permits N says how many it has, or --wait for how long to wait for that",
+		return exit.Because(exit.Usage, "the semaphore %q has no permits yet: give it some by --permits N, or wait for somebody to do so by --wait TIME",
 			r.Name)
 	case errors.As(err, &short):
 		return &exit.Error{Code: exit.NotAcquired, Err: r.noPermit(short)}
