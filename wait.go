@@ -107,7 +107,10 @@ func (q *queued) awaitTurn() bool {
 	for waiting := true; waiting; {
 		select {
 		case <-q.waiter.Head():
-			return true
+			if q.closing.Err() == nil {
+				return true
+			}
+			waiting = false
 		case <-q.waiter.Received():
 			return false
 		case <-tired:
