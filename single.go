@@ -214,17 +214,16 @@ func (h *single) leave() (left departure, err error) {
 	}
 	switch {
 	case h.lost != nil:
-	case len(s.holds) > 0 && s.overdue():
+	case len(s.holds) > 0 && s.overdue(), len(s.holds) == 0 && !s.endWatch():
+		// The deadline has passed, and the watchdog is about to say so.
 		h.lost = s.lostError(s.because(watchdog.Unanswered, !h.fixed))
+		if len(s.holds) == 0 {
+			s.lost = h.lost
+		}
 		h.cancel(h.lost)
 	case len(s.holds) > 0:
 		left.deadline = watch.Deadline(s.entry)
 		s.setRenewal()
-	case !s.endWatch():
-		// The deadline has passed, and the watchdog is about to say so.
-		h.lost = s.lostError(s.because(watchdog.Unanswered, !h.fixed))
-		s.lost = h.lost
-		h.cancel(h.lost)
 	default:
 		left.deadline = s.deadline
 	}
