@@ -56,7 +56,7 @@ func (r *run) runUnder(outer *holdfast.Holder) *exit.Error {
 		}
 	}
 	r.happened(event{Event: "nested", Owner: outer.Owner.String()})
-	r.detailf("runs under the hold of the run of %q around this one, %s", r.Name, holderName(outer.Owner))
+	r.detailf("runs under the hold of the run of %q around this one, %s", r.Name, holderName(outer.Owner, outer.Who))
 	r.teller.close()
 	r.deafen() // from now on a signal does to us what it does to the command
 	if s := r.ended(); s != nil {

@@ -78,9 +78,11 @@ type event struct {
 
 // holder is who holds the lock.
 type holder struct {
-	Owner string `json:"owner"`
-	Mode  string `json:"mode,omitempty"`
-	TTLMS int64  `json:"ttl_ms"` // -1 without an end
+	Owner  string `json:"owner"`
+	Who    string `json:"who,omitempty"`     // program, host and process, if they are known
+	HeldMS int64  `json:"held_ms,omitempty"` // if that is known
+	Mode   string `json:"mode,omitempty"`
+	TTLMS  int64  `json:"ttl_ms"` // -1 without an end
 }
 
 // status writes lines for programs until that fails.
