@@ -57,9 +57,9 @@ func (r *run) reportWait(ctx context.Context) {
 			if h.TTL == holdfast.NoExpiry {
 				ttl = -1
 			}
-			e.Holders = append(e.Holders, holder{
-				Owner: h.Owner.String(), Who: h.Who.String(), HeldMS: h.HeldFor.Milliseconds(), Mode: h.Mode, TTLMS: ttl,
-			})
+			one := holder{Who: h.Who.String(), HeldMS: h.HeldFor.Milliseconds(), Mode: h.Mode, TTLMS: ttl}
+			one.Owner, one.Permit = r.ownerOrPermit(h.Owner)
+			e.Holders = append(e.Holders, one)
 		}
 		r.happened(e)
 		r.noticef("%s for %s%s", prefix, r.wanted(), r.waitingFor(state, err))
