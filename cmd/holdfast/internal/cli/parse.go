@@ -34,10 +34,10 @@ func split(args []string) commandLine {
 	return commandLine{ours: args[:at], dashes: true, command: args[at+1:]}
 }
 
-// nameApart is the same line with a lock's name that begins with a "-", which has a "--" of
-// its own before it: run -- -name -- command.
+// nameApart is the same line with a lock's name that has a "--" of its own before it, as one needs
+// that begins with a "-": run -- -name -- command.
 func (l commandLine) nameApart() (commandLine, bool) {
-	if len(l.command) < 2 || !strings.HasPrefix(l.command[0], "-") || l.command[1] != "--" {
+	if len(l.command) < 2 || l.command[1] != "--" {
 		return l, false
 	}
 	return commandLine{ours: append(slices.Clone(l.ours), "--", l.command[0]), dashes: true, command: l.command[2:]}, true
