@@ -50,7 +50,7 @@ test-newest: need-redis
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)
 $(OLDEST): oldest-%: need-redis
-	cd $* && GOWORK=off $(TEST) -timeout 10m ./...
+	@tools/alone $* $(TEST) -timeout 10m ./...
 
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
@@ -116,8 +116,13 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI) ## run the linters in every module
 .PHONY: mod-check
 mod-check: ## fail if a module does not build on its own, or its go.mod is not tidy
 	@for m in $(MODULES); do echo "mod $$m"; \
-		(cd $$m && GOWORK=off $(GO) mod tidy -diff && GOWORK=off $(GO) vet ./...) || exit 1; done
+		tools/alone $$m $(GO) mod tidy -diff && tools/alone $$m $(GO) vet ./... || exit 1; done
+	@if grep '^replace' $(MODULES:%=%/go.mod); then echo "replace lines belong into go.work: go install refuses a module that has any"; exit 1; fi
 	@if [ -n "$$(sed -n '/^require/p' go.mod)" ]; then echo "the root module must require nothing"; exit 1; fi
+
+.PHONY: tidy
+tidy: ## run go mod tidy in every module
+	@for m in $(MODULES); do tools/alone $$m $(GO) mod tidy || exit 1; done
 
 # api/ has the exported surface of each public package. A change of it is made on
 # purpose: by `make api`, in the same commit.
