@@ -5,7 +5,7 @@ GO            ?= go
 GOLANGCI      := v2.15.0
 APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
-MODULES       := . goredisdriver rueidisdriver memdriver holdfasttest cmd/holdfast bench test interop
+MODULES       := . goredisdriver rueidisdriver memdriver holdfasttest cmd/holdfast bench test interop release
 ADAPTERS      := goredisdriver rueidisdriver
 PUBLIC        := holdfast driver memdriver holdfasttest goredisdriver rueidisdriver
 OLDEST        := $(ADAPTERS:%=oldest-%)
@@ -152,6 +152,27 @@ bench-smoke: need-redis ## see that every benchmark runs, and that no goal is mi
 	$(GO) run ./bench --quick
 	$(GO) run ./bench --check
 
+# How a release is made is in CONTRIBUTING.md. Nothing here pushes, or uploads.
+need-version = @if [ -z "$(VERSION)" ]; then echo "say which version: make $@ VERSION=v1.2.3"; exit 1; fi
+
+.PHONY: pin
+pin: ## have the modules require each other in VERSION
+	$(need-version)
+	@$(GO) run ./release pin $(VERSION)
+
+.PHONY: release
+release: ## check the tree, build VERSION into dist/, and tag it; pushes nothing
+	$(need-version)
+	@$(GO) run ./release check $(VERSION)
+	@rm -rf dist
+	@$(GO) run ./release build $(VERSION) dist
+	@$(GO) run ./release tag $(VERSION)
+
+.PHONY: release-dry-run
+release-dry-run: ## build the tree as it is into dist/, as a release would be
+	@rm -rf dist
+	@$(GO) run ./release build $(or $(VERSION),v0.0.0-dry-run) dist
+
 .PHONY: demo
 demo: ## show what it does, without a Redis server
 	$(GO) run ./cmd/holdfast demo
@@ -183,5 +204,5 @@ $(BIN)/apidiff-$(APIDIFF):
 	@mv $(BIN)/apidiff $@
 
 .PHONY: clean
-clean: ## remove what make has installed here
-	rm -rf $(BIN)
+clean: ## remove what make has installed and built here
+	rm -rf $(BIN) dist

@@ -33,12 +33,21 @@ _{{.Name}}() {
 		case $words[1] in
 {{- range $c := .Commands}}
 		{{.Name}})
+{{- if .Runs}}
+			local at=$words[(i)--]
+			if ((at < CURRENT)); then # the command to run is completed as it would be alone
+				shift $at words
+				((CURRENT -= at))
+				_normal
+				return
+			fi
+{{- end}}
 			specific=(
 {{- range .Flags}}
 				{{template "flag" .}}
 {{- end}}
 			)
-			_arguments -S $common $specific{{range .Arguments}} ':{{.Name}}:{{if .Values}}({{words .Values}}){{else}} {{end}}'{{end}}{{if .Runs}} '*::command:_normal'{{end}}
+			_arguments -S $common $specific{{range .Arguments}} ':{{.Name}}:{{if .Values}}({{words .Values}}){{else}} {{end}}'{{end}}
 			;;
 {{- end}}
 		esac
