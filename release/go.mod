@@ -9,5 +9,5 @@ require (
 
 require (
 	github.com/holdfast-go/holdfast v0.0.0
-	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	go.yaml.in/yaml/v3 v3.0.6
 )
