@@ -5,9 +5,9 @@ GO            ?= go
 GOLANGCI      := v2.15.0
 APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
-MODULES       := . goredisdriver rueidisdriver memdriver holdfasttest cmd/holdfast bench test interop release
-ADAPTERS      := goredisdriver rueidisdriver
-PUBLIC        := holdfast driver memdriver holdfasttest goredisdriver rueidisdriver
+MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock cmd/holdfast bench test interop release
+ADAPTERS      := goredisdriver rueidisdriver valkeydriver
+PUBLIC        := holdfast driver memdriver holdfasttest gocronlock $(ADAPTERS)
 OLDEST        := $(ADAPTERS:%=oldest-%)
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
@@ -81,18 +81,17 @@ servers-short: ## run a short form of them on each
 .PHONY: test-binaries
 test-binaries:
 	@mkdir -p $(BIN)/tests
-	@$(TEST) -c -o $(BIN)/tests/ ./test ./goredisdriver ./rueidisdriver
+	@$(TEST) -c -o $(BIN)/tests/ ./test $(ADAPTERS:%=./%)
 
 # Tests start the redis-server that is first on the PATH.
 .PHONY: $(SERVERS:%=on-%) $(SERVERS:%=short-%) $(SERVERS:%=server-%) interop-redis-8.0 interop-valkey-8.1
 $(SERVERS:%=on-%): on-%: server-% test-binaries
 	@$(TEST_ON) $* test $(call quoted,$(MEETING))
-	@PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -p 1 ./goredisdriver ./rueidisdriver ./internal/redistest
+	@PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -p 1 $(ADAPTERS:%=./%) ./internal/redistest
 
 $(SERVERS:%=short-%): short-%: test-binaries server-%
 	@$(TEST_ON) $* test $(call quoted,$(SHORT))
-	@$(TEST_ON) $* goredisdriver $(call quoted,$(SHORT_DRIVERS))
-	@$(TEST_ON) $* rueidisdriver $(call quoted,$(SHORT_DRIVERS))
+	@for a in $(ADAPTERS); do $(TEST_ON) $* $$a $(call quoted,$(SHORT_DRIVERS)) || exit 1; done
 
 interop-redis-8.0 interop-valkey-8.1: interop-%: server-% need-jvm
 	@echo "== interop on $*"
@@ -119,6 +118,15 @@ mod-check: ## fail if a module does not build on its own, or its go.mod is not t
 		tools/alone $$m $(GO) mod tidy -diff && tools/alone $$m $(GO) vet ./... || exit 1; done
 	@if grep '^replace' $(MODULES:%=%/go.mod); then echo "replace lines belong into go.work: go install refuses a module that has any"; exit 1; fi
 	@if [ -n "$$(sed -n '/^require/p' go.mod)" ]; then echo "the root module must require nothing"; exit 1; fi
+
+# valkey-go is a fork of rueidis with other names, so its adapter is made of rueidis's.
+.PHONY: generate generate-check
+generate: ## make valkeydriver/ of rueidisdriver/
+	@rm -f valkeydriver/*.go && tools/valkeydriver valkeydriver
+
+generate-check: ## fail if valkeydriver/ is not what is made of rueidisdriver/
+	@made=$$(mktemp -d) && tools/valkeydriver $$made && diff -r -x go.mod -x go.sum $$made valkeydriver >&2; status=$$?; rm -rf $$made; \
+		if [ $$status != 0 ]; then echo "valkeydriver/ is made of rueidisdriver/: run make generate"; exit 1; fi
 
 .PHONY: tidy
 tidy: ## run go mod tidy in every module
@@ -179,7 +187,7 @@ demo: ## show what it does, without a Redis server
 
 .PHONY: ci
 ci: export RACE := -race
-ci: fmt-check mod-check api-check lint test short-without-hand-over servers-short interop bench-smoke ## everything that must pass before a change lands
+ci: fmt-check generate-check mod-check api-check lint test short-without-hand-over servers-short interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet
