@@ -49,7 +49,8 @@ func TestInstall(t *testing.T) {
 	program := program(t, repo)
 	for adapter, text := range map[string]string{
 		"goredisdriver": program,
-		"rueidisdriver": rueidis(t, program),
+		"rueidisdriver": pipelined(t, program, "rueidis", "github.com/redis/rueidis"),
+		"valkeydriver":  pipelined(t, program, "valkey", "github.com/valkey-io/valkey-go"),
 	} {
 		t.Run(adapter, func(t *testing.T) {
 			dir := t.TempDir()
@@ -76,19 +77,19 @@ func program(t *testing.T, repo *repository) string {
 	return text
 }
 
-// rueidis is the same program with rueidis.
-func rueidis(t *testing.T, program string) string {
+// pipelined is the same program with rueidis, or its fork.
+func pipelined(t *testing.T, program, name, path string) string {
 	t.Helper()
 	return changed(t, program,
-		"github.com/redis/go-redis/v9", "github.com/redis/rueidis",
-		"holdfast/goredisdriver", "holdfast/rueidisdriver",
-		"redis.ParseURL", "rueidis.ParseURL",
-		"\tclient, err := holdfast.New(goredisdriver.New(redis.NewClient(options)))", `	connection, err := rueidis.NewClient(options)
+		"github.com/redis/go-redis/v9", path,
+		"holdfast/goredisdriver", "holdfast/"+name+"driver",
+		"redis.ParseURL", name+".ParseURL",
+		"\tclient, err := holdfast.New(goredisdriver.New(redis.NewClient(options)))", strings.ReplaceAll(`	connection, err := rueidis.NewClient(options)
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	client, err := holdfast.New(rueidisdriver.New(connection))`)
+	client, err := holdfast.New(rueidisdriver.New(connection))`, "rueidis", name))
 }
 
 // changed replaces texts that must be there: old, new, old, new.
