@@ -19,10 +19,14 @@ type grammar struct {
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Demo    demoCommand    `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
-	Run     runCommand     `cmd:"" help:"Run a command while holding a lock."`
-	Bench   benchCommand   `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
-	Help    helpCommand    `cmd:"" help:"Print this, or the help of a command."`
+	Demo  demoCommand  `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
+	Run   runCommand   `cmd:"" help:"Run a command while holding a lock."`
+	Bench benchCommand `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
+	Help  helpCommand  `cmd:"" help:"Print this, or the help of a command."`
+
+	Completion completionCommand `cmd:"" help:"Print what a shell needs to complete the command line of holdfast."`
+	Man        manCommand        `cmd:"" help:"Print the manual page, in roff."`
+
 	Version versionCommand `cmd:"" help:"Print the version, and the commit and date of the build."`
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -25,12 +26,21 @@ var usages = map[string]string{
 	"bench":     "holdfast bench [flags]",
 	helpName:    "holdfast help [<command>]",
 	versionName: "holdfast version",
+
+	"completion": "holdfast completion <shell>",
+	"man":        "holdfast man",
 }
+
+// about is the tool in a sentence.
+const about = "Runs commands under locks that live in Redis, and shows what such locks do."
+
+// withoutRedis are the commands that need none.
+var withoutRedis = []string{helpName, versionName, "completion", "man"}
 
 // description is what the help says of the whole tool.
 func description() string {
 	var text strings.Builder
-	text.WriteString("Runs commands under locks that live in Redis, and shows what such locks do.\n\nExit codes:\n\n")
+	text.WriteString(about + "\n\nExit codes:\n\n")
 	for _, row := range exit.Table {
 		fmt.Fprintf(&text, "    %-6s %s\n", row.Code, row.Means)
 	}
@@ -51,7 +61,7 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 	options.NoAppSummary, options.FlagsLast = true, true
 	for _, flag := range ctx.Model.Flags {
-		flag.Hidden = flag.Group != nil && (command == helpName || command == versionName)
+		flag.Hidden = flag.Group != nil && slices.Contains(withoutRedis, command)
 	}
 	return kong.DefaultHelpPrinter(options, ctx)
 }
