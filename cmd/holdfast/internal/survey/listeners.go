@@ -139,4 +139,3 @@ func (r *reader) channels(ctx context.Context, node redis.Cmdable, prefix string
 	asked := ask(ctx, prefix+"*")
 	return asked.Val(), explain(asked)
 }
-

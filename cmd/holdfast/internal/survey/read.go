@@ -66,19 +66,19 @@ type result struct {
 type raw struct {
 	facts
 
-	name                      string
-	ttl                       time.Duration
-	fields                    []field
-	fieldCount                int64
-	queue                     []string
-	queueLength               int64
-	heartbeats, scores        []redis.Z
-	token                     string
-	held                      []redis.Z
-	heldCount, expired        int64
-	found                     []Holder
-	readHolds                 map[string][]*redis.DurationCmd
-	who                       map[string]*redis.SliceCmd
+	name               string
+	ttl                time.Duration
+	fields             []field
+	fieldCount         int64
+	queue              []string
+	queueLength        int64
+	heartbeats, scores []redis.Z
+	token              string
+	held               []redis.Z
+	heldCount, expired int64
+	found              []Holder
+	readHolds          map[string][]*redis.DurationCmd
+	who                map[string]*redis.SliceCmd
 }
 
 // read reads all of these names.

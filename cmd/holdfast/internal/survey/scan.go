@@ -41,7 +41,7 @@ func Scan(ctx context.Context, rdb redis.UniversalClient, options Options, found
 	if err != nil {
 		return err
 	}
-	s := &scan{Options: options, reader: r, found: found, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+	s := newScan(r, options, found)
 	if options.Match != "" && !isPattern(options.Match) {
 		s.All = true
 		return s.emit(ctx, []string{options.Match})
@@ -77,6 +77,10 @@ type scan struct {
 	seen        map[uint64]struct{}
 	done, total int64
 	failed      error // found's
+}
+
+func newScan(r *reader, options Options, found func(Lock) error) *scan {
+	return &scan{Options: options, reader: r, found: found, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 }
 
 // pass is one way through all keys of a node.

@@ -153,6 +153,7 @@ func readMutex(w *world) {
 		if h.Owner != hold.Owner().String() || h.Count != 1 || h.Mode != "" || h.TTL <= 0 || h.TTL > longLease || l.TTL != h.TTL || l.Left() != h.TTL {
 			w.Errorf("%+v", h)
 		}
+		w.becomes(name, "listened to by its holder, too", func(l survey.Lock) bool { return l.Listeners == 2 && l.Waiting == 1 })
 		if off := time.Since(l.At); off < -time.Minute || off > time.Minute {
 			w.Errorf("read at %v", l.At)
 		}
@@ -394,7 +395,9 @@ func TestScan(t *testing.T) {
 		w.lock(w.client.NewRWMutex("{rw}:1").RLocker())
 		w.must(w.client.NewPermitSemaphore("permits").SetPermits(w.ctx, 1))
 		w.lock(w.client.NewPermitSemaphore("permits"))
-		w.waits(func(ctx context.Context) error { return w.otherClient().NewUnleasedSemaphore("semaphore").Acquire(ctx, 1) })
+		w.waits(func(ctx context.Context) error {
+			return w.otherClient().NewUnleasedSemaphore("semaphore").Acquire(ctx, 1)
+		})
 		w.waits(func(ctx context.Context) error { return w.otherClient().NewLatch("latch").Await(ctx) })
 		w.do("SET", "latch", 1)
 		_, err := w.client.NewLatch("called").TrySetCount(w.ctx, 1)
@@ -410,6 +413,7 @@ func TestScan(t *testing.T) {
 			w.do("HSET", fmt.Sprintf("mode:%d", i), "mode", "read", "at", i)
 			w.do("ZADD", fmt.Sprintf("{user:%d}:timeout", i), i, "x")
 		}
+		w.do("ZADD", "{counter:1}:timeout", 1, "a session")
 		if found := w.scan(survey.Options{}); !maps.Equal(found, want) {
 			w.Errorf("found %v, want %v", found, want)
 		}
