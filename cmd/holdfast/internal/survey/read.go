@@ -193,6 +193,7 @@ func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, 
 	}
 	live := &redis.ZRangeBy{Min: "(" + now, Max: "+inf", Count: r.most}
 	held := pipe.ZRangeByScoreWithScores(ctx, permits, live)
+	first := pipe.ZRange(ctx, permits, 0, 0) // it may have expired
 	count, expired := pipe.ZCount(ctx, permits, live.Min, live.Max), pipe.ZCount(ctx, permits, "0", now)
 	next := pipe.GetRange(ctx, protocol.ReservationKey(one.name), 0, longestText)
 	calls, zero := pipe.Exists(ctx, protocol.CallsKey(one.name)), pipe.Exists(ctx, protocol.LatchZeroKey(one.name))
@@ -200,7 +201,7 @@ func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, 
 		one.ttl, one.text, one.next = expiry(ttl.Val()), text.Val(), next.Val()
 		one.held, one.heldCount, one.expired = held.Val(), count.Val(), expired.Val()
 		one.calls, one.zero = calls.Val() > 0, zero.Val() > 0
-		one.permits = one.heldCount+one.expired > 0
+		one.permits = len(first.Val()) > 0 && len(first.Val()[0]) == permitIDLength
 		for _, z := range one.held {
 			id, _ := z.Member.(string)
 			one.permits = one.permits && len(id) == permitIDLength
