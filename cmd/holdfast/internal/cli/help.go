@@ -14,6 +14,7 @@ const (
 	runName     = "run"
 	helpName    = "help"
 	versionName = "version"
+	unlockName  = "unlock"
 	helpFlag    = "--help"
 )
 
@@ -22,6 +23,10 @@ var usages = map[string]string{
 	"":          "holdfast <command> [flags]",
 	"demo":      "holdfast demo [flags] [<kind>]",
 	runName:     "holdfast run [flags] <name> -- <command> [<arg> ...]",
+	"ls":        "holdfast ls [flags] [<pattern>]",
+	"show":      "holdfast show [flags] <name>",
+	"wait":      "holdfast wait [flags] <name>",
+	unlockName:  "holdfast unlock --force [flags] <name>",
 	"bench":     "holdfast bench [flags]",
 	helpName:    "holdfast help [<command>]",
 	versionName: "holdfast version",
@@ -30,7 +35,7 @@ var usages = map[string]string{
 // description is what the help says of the whole tool.
 func description() string {
 	var text strings.Builder
-	text.WriteString("Runs commands under locks that live in Redis, and shows what such locks do.\n\nExit codes:\n\n")
+	text.WriteString("Runs commands under locks that live in Redis, and shows who holds such locks, and what they do.\n\nExit codes:\n\n")
 	for _, row := range exit.Table {
 		fmt.Fprintf(&text, "    %-6s %s\n", row.Code, row.Means)
 	}

@@ -46,7 +46,7 @@
 // # Names
 //
 // Names, owners and what clients say of themselves come from Redis and may hold any bytes, control
-// characters included. Whoever shows them makes them harmless first; MarshalJSON does, by JSON's rules.
+// characters included. Whoever shows them makes them harmless first. MarshalJSON does so only by JSON's rules, which leave U+009B as it is.
 //
 // # Goroutines
 //

@@ -220,6 +220,7 @@ func (s *scan) beside(ctx context.Context, _ redis.Cmdable, keys []string) (foun
 	var unsure [][]string
 	for _, key := range keys {
 		switch possible := namesOf(key); {
+		case !slices.ContainsFunc(possible, s.named):
 		case len(possible) > 1:
 			unsure = append(unsure, possible)
 		case len(possible) == 1:
@@ -227,9 +228,11 @@ func (s *scan) beside(ctx context.Context, _ redis.Cmdable, keys []string) (foun
 		}
 	}
 	sure, err := s.decide(ctx, unsure)
-	found = append(found, sure...)
-	return slices.DeleteFunc(found, func(name string) bool { return s.Match != "" && !matches(s.Match, name) }), err
+	return append(found, slices.DeleteFunc(sure, func(name string) bool { return !s.named(name) })...), err
 }
+
+// named reports whether a name is one of those to be found.
+func (s *scan) named(name string) bool { return s.Match == "" || matches(s.Match, name) }
 
 // decide takes of names that share a key the one that is there, or else the first.
 func (s *scan) decide(ctx context.Context, all [][]string) (names []string, err error) {
