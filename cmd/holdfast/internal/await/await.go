@@ -10,7 +10,6 @@ package await
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,8 +39,9 @@ type Config struct {
 	Redis  redis.UniversalClient
 	Driver driver.Driver
 	Name   string
-	// Latch says that the name is a latch, which Redis may not show.
-	Latch bool
+	// Kind is what the name is, where Redis may not show it: a [survey.Latch], or [survey.Permits] of which none
+	// is held; empty: as Redis shows it.
+	Kind survey.Kind
 	// Once looks once and does not wait.
 	Once bool
 	// Seen, if not nil, is told what each look has found.
@@ -67,6 +67,8 @@ func Free(ctx context.Context, c Config) error {
 			return err
 		case c.Once:
 			return ErrHeld
+		case l.Kind == survey.Permits: // once the last is given back, Redis does not show it any more
+			c.Kind = survey.Permits
 		}
 		wanted := channels(l)
 		for _, channel := range listening {
@@ -104,13 +106,15 @@ func (c Config) look(ctx context.Context) (l survey.Lock, free bool, err error) 
 		return l, true, nil
 	case err != nil:
 		return l, false, err
-	case c.Latch && l.Kind == survey.Number:
+	case c.Kind == survey.Latch && l.Kind == survey.Number:
 		l.Kind, l.State = survey.Latch, survey.Closed
 		if l.Count <= 0 {
 			l.State = survey.Open
 		}
-	case c.Latch && l.Kind != survey.Latch:
-		return l, false, fmt.Errorf("%w, a %s", survey.ErrOtherKind, l.Kind)
+	case c.Kind == survey.Permits && (l.Kind == survey.Number || l.Kind == survey.Semaphore):
+		return l, true, nil
+	case c.Kind != "" && l.Kind != c.Kind:
+		return l, false, survey.ErrOtherKind
 	case l.Kind == survey.Number || l.Kind == survey.Semaphore:
 		return l, false, ErrUnclear
 	}

@@ -23,6 +23,7 @@ type grammar struct {
 	Run     runCommand     `cmd:"" help:"Run a command while holding a lock."`
 	Ls      lsCommand      `cmd:"" help:"List the locks in Redis: who holds them, for how long, how many wait."`
 	Show    showCommand    `cmd:"" help:"Show one lock: who holds it, for how long, who waits."`
+	Watch   watchCommand   `cmd:"" help:"Watch the locks on a terminal."`
 	Wait    waitCommand    `cmd:"" help:"Wait until nobody holds a lock, or a latch is at zero, without taking it."`
 	Unlock  unlockCommand  `cmd:"" help:"Take a lock away from whoever holds it."`
 	Bench   benchCommand   `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`

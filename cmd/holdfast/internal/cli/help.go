@@ -25,6 +25,7 @@ var usages = map[string]string{
 	runName:     "holdfast run [flags] <name> -- <command> [<arg> ...]",
 	"ls":        "holdfast ls [flags] [<pattern>]",
 	"show":      "holdfast show [flags] <name>",
+	"watch":     "holdfast watch [flags] [<pattern>]",
 	"wait":      "holdfast wait [flags] <name>",
 	unlockName:  "holdfast unlock --force [flags] <name>",
 	"bench":     "holdfast bench [flags]",

@@ -77,7 +77,7 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	case parsed.Selected().Name == runName:
 		return parsed, g.redisFlags, g.Run.take(l)
 	case l.dashes && len(l.command) > 0:
-		if named, ok := l.nameBehind(); ok && parsed.Selected().Name == "ls" {
+		if named, ok := l.nameBehind(); ok && (selected(parsed) == "ls" || selected(parsed) == "watch") {
 			return named.parse(s)
 		}
 		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])

@@ -17,7 +17,7 @@ import (
 
 type waitCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
 	Name    string         `arg:"" help:"Name of the lock, the semaphore or the latch: the Redis key."`
-	Latch   bool           `help:"It is a latch: wait until its count is zero. Needed where Redis does not show that an integer is a latch."`
+	Kind    *string        `placeholder:"KIND" enum:"latch,permits" help:"What the name is: latch, or permits, a semaphore whose permits have leases. Needed where Redis does not show what an integer is: a latch that nobody else waits for, or permits of which none is held."`
 	Timeout *time.Duration `placeholder:"TIME" help:"Longest wait, such as 500ms, 10s or 1h30m; 0 is one look. The default is to wait for ever."`
 	Quiet   bool           `short:"q" help:"Say nothing on standard error but what has failed."`
 	JSON    bool           `name:"json" help:"Print one JSON object in the end: name, free, and waited_ms."`
@@ -28,7 +28,7 @@ func (waitCommand) Help() string {
 	return `It waits until nobody holds a lock, or any permit of a semaphore, or until a latch is at zero; and
 takes nothing, so somebody may hold it again by the time that it ends:
   holdfast wait migration && ./start.sh
-  holdfast wait --latch --timeout 5m workers-ready
+  holdfast wait --kind latch --timeout 5m workers-ready
 
 It exits with 75 if that takes longer than the timeout.`
 }
@@ -49,6 +49,13 @@ func (c *waitCommand) Run(s streams, flags redisFlags) error {
 	})
 }
 
+func (c *waitCommand) kind() survey.Kind {
+	if c.Kind == nil {
+		return ""
+	}
+	return survey.Kind(*c.Kind)
+}
+
 // errNotFree says that the time was over first.
 var errNotFree = errors.New("not free in time")
 
@@ -62,7 +69,7 @@ func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalCl
 	defer cancel()
 	var last survey.Lock
 	err := await.Free(waiting, await.Config{
-		Redis: rdb, Driver: goredisdriver.New(rdb), Name: c.Name, Latch: c.Latch, Once: c.Timeout != nil && *c.Timeout == 0,
+		Redis: rdb, Driver: goredisdriver.New(rdb), Name: c.Name, Kind: c.kind(), Once: c.Timeout != nil && *c.Timeout == 0,
 		Seen: func(l survey.Lock) {
 			if last = l; !said && time.Since(began) > impatience {
 				said = true
@@ -75,7 +82,7 @@ func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalCl
 		return nil
 	case errors.Is(err, await.ErrUnclear):
 		return exit.Because(exit.OtherKind, "Redis does not show whether anybody holds %q: it is an integer, so a semaphore without leases, "+
-			"a latch, or no lock at all; if it is a latch, give --latch", c.Name)
+			"a latch, or no lock at all; if it is a latch give --kind latch, and --kind permits if its permits have leases", c.Name)
 	case errors.Is(err, await.ErrHeld), ctx.Err() == nil && waiting.Err() != nil && last.Kind != "":
 		return &exit.Error{Code: exit.NotAcquired, Err: notFree{heldBy(last)}}
 	}

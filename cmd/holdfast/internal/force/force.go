@@ -4,6 +4,7 @@ package force
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,13 +25,37 @@ func Possible(l survey.Lock) bool {
 	switch l.Kind {
 	case survey.Mutex, survey.Fair, survey.RW, survey.Permits:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
-// Unlock takes a lock from whoever holds it, and reports whether anybody did. The errors are those of
-// [holdfast.Mutex.ForceUnlock].
-func Unlock(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
+// ChangedError says that a lock is held by others than was said.
+type ChangedError struct {
+	Now survey.Lock
+}
+
+func (e *ChangedError) Error() string {
+	return "nothing was done, since it has changed hands meanwhile: " + Victims(e.Now)
+}
+
+// Unlock takes a lock from those who held it when it was read, and reports whether anybody did. The errors are
+// a [*ChangedError], and those of [survey.Read] and [holdfast.Mutex.ForceUnlock]. Whoever gets it
+// between the look and the call is hit as well.
+func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) (done bool, err error) {
+	now, err := survey.Read(ctx, rdb, before.Name)
+	switch {
+	case errors.Is(err, survey.ErrNotFound), err == nil && now.State != survey.Held:
+		return false, nil
+	case err != nil:
+		return false, err
+	case now.Kind != before.Kind || !slices.Equal(owners(before), owners(now)):
+		return false, &ChangedError{now}
+	}
+	return unlock(ctx, rdb, now)
+}
+
+func unlock(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
 	client, err := holdfast.New(goredisdriver.New(rdb))
 	if err != nil {
 		return false, err
@@ -48,8 +73,8 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done
 	}
 }
 
-// Owners are those who hold it, sorted, each with its mode.
-func Owners(l survey.Lock) (all []string) {
+// owners are those who hold it, sorted, each with its mode.
+func owners(l survey.Lock) (all []string) {
 	for _, h := range l.Holders {
 		all = append(all, h.Owner+" "+h.Mode)
 	}

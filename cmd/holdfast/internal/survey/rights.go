@@ -58,12 +58,17 @@ func exec(ctx context.Context, pipe redis.Pipeliner) error {
 		return nil
 	}
 	for _, cmd := range cmds {
-		if err := explain(cmd); err != nil && !errors.Is(err, redis.Nil) && !strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		if err := explain(cmd); !harmless(err) {
 			return err
 		}
 	}
-	if len(cmds) == 0 {
-		return err
+	if harmless(err) { // otherwise nothing was sent
+		return nil
 	}
-	return nil
+	return err
+}
+
+// harmless reports whether an error says no more than that there is no such data.
+func harmless(err error) bool {
+	return err == nil || errors.Is(err, redis.Nil) || strings.HasPrefix(err.Error(), "WRONGTYPE")
 }

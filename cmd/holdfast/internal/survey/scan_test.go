@@ -2,6 +2,8 @@ package survey
 
 import (
 	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -9,6 +11,22 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// TestAway finds nothing out about a server that is not there, and says so.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer rdb.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var refused *net.OpError
+	if l, err := Read(ctx, rdb, "job"); !errors.As(err, &refused) {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if err := Scan(ctx, rdb, Options{}, func(Lock) error { return nil }); !errors.As(err, &refused) {
+		t.Error(err)
+	}
+}
 
 // TestScanTellsOnce has SCAN return a key twice, on one page and on another.
 func TestScanTellsOnce(t *testing.T) {
