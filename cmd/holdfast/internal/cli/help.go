@@ -15,6 +15,7 @@ const (
 	runName     = "run"
 	helpName    = "help"
 	versionName = "version"
+	unlockName  = "unlock"
 	helpFlag    = "--help"
 )
 
@@ -23,6 +24,11 @@ var usages = map[string]string{
 	"":          "holdfast <command> [flags]",
 	"demo":      "holdfast demo [flags] [<kind>]",
 	runName:     "holdfast run [flags] <name> -- <command> [<arg> ...]",
+	"ls":        "holdfast ls [flags] [<pattern>]",
+	"show":      "holdfast show [flags] <name>",
+	"watch":     "holdfast watch [flags] [<pattern>]",
+	"wait":      "holdfast wait [flags] <name>",
+	unlockName:  "holdfast unlock --force [flags] <name>",
 	"bench":     "holdfast bench [flags]",
 	helpName:    "holdfast help [<command>]",
 	versionName: "holdfast version",
@@ -32,7 +38,7 @@ var usages = map[string]string{
 }
 
 // about is the tool in a sentence.
-const about = "Runs commands under locks that live in Redis, and shows what such locks do."
+const about = "Runs commands under locks that live in Redis, and shows who holds such locks, and what they do."
 
 // withoutRedis are the commands that need none.
 var withoutRedis = []string{helpName, versionName, "completion", "man"}

@@ -13,7 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/completion"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 )
 
 // commandLine is a command line, cut at its first "--": what follows is nobody's but
@@ -44,6 +46,15 @@ func (l commandLine) nameApart() (commandLine, bool) {
 	return commandLine{ours: append(slices.Clone(l.ours), "--", l.command[0]), dashes: true, command: l.command[2:]}, true
 }
 
+// nameBehind is the same line with a lock's name behind the "--", for commands that take a name and no
+// command: show -- -name.
+func (l commandLine) nameBehind() (commandLine, bool) {
+	if len(l.command) != 1 {
+		return l, false
+	}
+	return commandLine{ours: append(slices.Clone(l.ours), "--", l.command[0])}, true
+}
+
 // parse reads a command line. It ends with a panic of [helped] if help was asked for.
 func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	var g grammar
@@ -58,12 +69,18 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 		if apart, ok := l.nameApart(); ok && missesName(refused) {
 			return apart.parse(s)
 		}
+		if named, ok := l.nameBehind(); ok && selected(refused.Context) != runName {
+			return named.parse(s)
+		}
 		return nil, g.redisFlags, l.explain(refused)
 	case err != nil:
 		return nil, g.redisFlags, err
 	case parsed.Selected().Name == runName:
 		return parsed, g.redisFlags, g.Run.take(l)
 	case l.dashes && len(l.command) > 0:
+		if named, ok := l.nameBehind(); ok && (selected(parsed) == "ls" || selected(parsed) == "watch") {
+			return named.parse(s)
+		}
 		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])
 	}
 	return parsed, g.redisFlags, nil
@@ -74,13 +91,22 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.Name("holdfast"), kong.Description(description()), kong.Writers(s.stdout, s.stderr),
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
-			"benched": strings.Join(bench.Kinds(), ","), versionName: version(),
-			"shells": strings.Join(completion.Shells(), ","),
+			"benched": strings.Join(bench.Kinds(), ","), "shells": strings.Join(completion.Shells(), ","),
+			"surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()), versionName: version(),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
 		kong.Exit(func(int) { panic(helped{}) }),
 	)
+}
+
+// joined are names with commas between.
+func joined[T ~string](names []T) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return strings.Join(texts, ",")
 }
 
 // selected is the name of the command that a parser has come to, if any.

@@ -10,6 +10,7 @@ const (
 	Failed      = 1
 	Usage       = 64
 	OtherKind   = 65
+	NoLock      = 66
 	Unavailable = 69
 	NotAcquired = 75
 	Lost        = 76
@@ -25,13 +26,14 @@ var Table = []struct{ Code, Means string }{
 	{"1", "a failure that is none of these"},
 	{"64", "bad usage"},
 	{"65", "the name is another kind of object in Redis"},
+	{"66", "there is no lock of that name, or nobody holds it"},
 	{"69", "Redis cannot be used: not reached, not allowed, or it refuses writes"},
-	{"75", "the lock was not acquired in time"},
+	{"75", "the lock was not acquired, or not free, in time"},
 	{"76", "the lock was lost while the command ran"},
 	{"124", "the command was stopped by --max-run"},
 	{"126", "the command cannot be run"},
 	{"127", "the command was not found"},
-	{"128+n", "the command, or the wait for the lock, was ended by signal n"},
+	{"128+n", "the command, or whatever holdfast was doing, was ended by signal n"},
 }
 
 // Error is an error that ends the program with a code.

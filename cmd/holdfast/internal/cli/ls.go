@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+)
+
+const (
+	// mostSorted is how many locks are kept to be sorted; more are printed as they come.
+	mostSorted = 10_000
+	// impatience is how long a scan takes before it shows a progress bar.
+	impatience = time.Second
+)
+
+type lsCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+	Pattern string   `arg:"" optional:"" help:"Names to list, as Redis has patterns: * is any text, ? any byte, [a-c] one of a set. Quote it for the shell. The default is all."`
+	Kind    []string `placeholder:"KIND" enum:"${surveyed}" help:"List only these kinds, with commas between: ${surveyed}."`
+	Held    bool     `help:"List only what somebody holds."`
+	All     bool     `help:"List also what may be a lock or not: every integer, which may be a semaphore or a latch that nobody waits for, and fenced locks of which only the token is left."`
+	Sort    string   `default:"name" enum:"${orders}" placeholder:"BY" help:"Sort by name, held (held longest first), left (ends first) or waiting (most wait first). The default is ${default}."`
+	JSON    bool     `name:"json" help:"Print one JSON object a line, not sorted. docs/cli.md lists what they have."`
+}
+
+// Help is shown by kong below the usage.
+func (lsCommand) Help() string {
+	return `What is held, who holds it and for how long:
+  holdfast ls --held
+
+The locks of orders, those that most wait for first:
+  holdfast ls --sort waiting 'orders:*'
+
+Read docs/cli.md for what is taken for a lock. It goes through all keys with SCAN, side by side on the
+primaries of a cluster, and writes nothing.`
+}
+
+// Run is called by kong.
+func (c *lsCommand) Run(s streams, flags redisFlags) error {
+	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient) error {
+		out := bufio.NewWriter(s.stdout)
+		l := &lister{streams: s, lsCommand: c, out: out, wipe: func() {}}
+		options := survey.Options{Match: c.Pattern, Kinds: kindsOf(c.Kind), Held: c.Held, All: c.All}
+		if stderr, isFile := s.stderr.(*os.File); isFile && terminalWidth(stderr) > 0 {
+			options.Progress, l.wipe = scanProgress(stderr)
+		}
+		err := survey.Scan(ctx, rdb, options, l.add)
+		l.wipe()
+		if err != nil {
+			return err
+		}
+		if err := l.end(); err != nil {
+			return err
+		}
+		return printed(out.Flush())
+	})
+}
+
+// kindsOf are the kinds that were named; the parser has seen to it that there are such.
+func kindsOf(names []string) (kinds []survey.Kind) {
+	for _, name := range names {
+		kinds = append(kinds, survey.Kind(name))
+	}
+	return kinds
+}
+
+// lister prints what is found.
+type lister struct {
+	streams
+	*lsCommand
+
+	out   *bufio.Writer
+	wipe  func() // the progress bar
+	found int
+	locks []survey.Lock // to be sorted
+	table *present.Table
+}
+
+// add takes a lock that was found.
+func (l *lister) add(lock survey.Lock) error {
+	l.found++
+	switch {
+	case l.JSON:
+		return printJSON(l.out, lock)
+	case l.table != nil:
+		return printLines(l.out, 0, l.table.Line(lock))
+	}
+	l.locks = append(l.locks, lock)
+	if len(l.locks) <= mostSorted {
+		return nil
+	}
+	l.wipe()
+	l.sayf("there are more than %d, so they are listed as they come from here on, and not sorted", mostSorted)
+	return l.print()
+}
+
+// print prints what there is, sorted.
+func (l *lister) print() error {
+	present.Order(l.Sort).Sort(l.locks)
+	l.table = present.NewTable(l.locks, terminalWidth(l.stdout))
+	if err := printLines(l.out, 0, l.table.Head()); err != nil {
+		return err
+	}
+	for _, lock := range l.locks {
+		if err := printLines(l.out, 0, l.table.Line(lock)); err != nil {
+			return err
+		}
+	}
+	l.locks = nil
+	return nil
+}
+
+// end prints what has not been printed.
+func (l *lister) end() error {
+	switch {
+	case l.found == 0 && l.Held:
+		l.sayf("no lock is held%s", l.among())
+	case l.found == 0:
+		l.sayf("no lock was found%s", l.among())
+	case !l.JSON && l.table == nil:
+		return l.print()
+	}
+	return nil
+}
+
+// among says among which names.
+func (l *lister) among() string {
+	if l.Pattern == "" {
+		return ""
+	}
+	return " among the names " + present.Safe(l.Pattern)
+}
+
+// scanProgress draws a bar on a terminal while a scan takes long, until wipe is called.
+func scanProgress(out *os.File) (tell func(done, total int64), wipe func()) {
+	began := time.Now()
+	var bar *progressbar.ProgressBar
+	ended := false
+	tell = func(done, total int64) {
+		if ended || time.Since(began) < impatience {
+			return
+		}
+		if bar == nil {
+			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(20),
+				progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(),
+				progressbar.OptionSetDescription("looking at the keys"), progressbar.OptionThrottle(impatience/10))
+		}
+		_ = bar.Set64(done) // there is nobody to be told of a failure
+	}
+	return tell, func() {
+		if ended = true; bar != nil {
+			_ = bar.Clear()
+			bar = nil
+		}
+	}
+}

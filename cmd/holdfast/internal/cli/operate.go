@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+)
+
+// operate is what the commands that look at locks have in common: a Redis, a context that ends with SIGINT
+// or SIGTERM, and what to say of errors.
+func operate(flags redisFlags, do func(ctx context.Context, rdb redis.UniversalClient) error) error {
+	target, err := flags.target()
+	if err != nil {
+		return err
+	}
+	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
+	defer stop()
+	rdb := target.Client(target.Dial)
+	defer rdb.Close() //nolint:errcheck // the program ends with it
+	err = do(ctx, rdb)
+	switch {
+	case err == nil:
+		return nil
+	case untilTerm.Err() != nil:
+		return exit.Silently(exit.Signal + int(syscall.SIGTERM))
+	case ctx.Err() != nil:
+		return exit.Silently(exit.Signal + int(syscall.SIGINT))
+	}
+	return explain(err, target)
+}
+
+// explain gives an error of looking at Redis its exit code.
+func explain(err error, target *connect.Target) error {
+	var coded *exit.Error
+	var lacking *survey.RightError
+	var backend *holdfast.BackendError
+	switch {
+	case errors.As(err, &coded):
+		return coded
+	case errors.As(err, &lacking):
+		return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %s; docs/acl.md lists what it needs", target, present.Safe(lacking.Error()))
+	case errors.Is(err, holdfast.ErrInvalid):
+		return exit.Because(exit.Usage, "%s", present.Safe(unprefixed(err)))
+	case errors.As(err, &backend):
+		err = backend.Err
+	}
+	return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %s", target, present.Safe(connect.Explain(err).Error()))
+}
+
+// unprefixed takes the library's prefix off an error: the tool has the same.
+func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "holdfast: ") }
+
+// unreadable gives an error about one name its exit code, if it has one of its own.
+func unreadable(name string, err error) error {
+	switch {
+	case errors.Is(err, survey.ErrNotFound):
+		return exit.Because(exit.NoLock, "there is no lock %q; a lock that nobody holds leaves nothing in Redis", name)
+	case errors.Is(err, survey.ErrOtherKind):
+		return exit.Because(exit.OtherKind, "%q is no lock: it is another kind of object in Redis", name)
+	}
+	return err
+}
+
+// printed is the error of writing to standard output.
+func printed(err error) error {
+	if err != nil {
+		return exit.Because(exit.Failed, "standard output cannot be written: %v", err)
+	}
+	return nil
+}
+
+// printJSON writes one object a line.
+func printJSON(w io.Writer, value any) error { return printed(present.JSON(w, value)) }
+
+// printLines writes lines of at most so many columns; 0: of any length.
+func printLines(w io.Writer, width int, lines ...string) error {
+	for _, line := range lines {
+		if width > 0 {
+			line = present.Fit(line, width)
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return printed(err)
+		}
+	}
+	return nil
+}
+
+// terminalWidth is how wide the terminal is that something is written to; 0: it is none.
+func terminalWidth(w io.Writer) int {
+	out, isFile := w.(*os.File)
+	if !isFile || !term.IsTerminal(out.Fd()) {
+		return 0
+	}
+	width, _, err := term.GetSize(out.Fd())
+	if err != nil {
+		return 0
+	}
+	return width
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/await"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+)
+
+type waitCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+	Name    string         `arg:"" help:"Name of the lock, the semaphore or the latch: the Redis key."`
+	Kind    *string        `placeholder:"KIND" enum:"latch,permits" help:"What the name is: latch, or permits, a semaphore whose permits have leases. Needed where Redis does not show what an integer is: a latch that nobody else waits for, or permits of which none is held."`
+	Timeout *time.Duration `placeholder:"TIME" help:"Longest wait, such as 500ms, 10s or 1h30m; 0 is one look. The default is to wait for ever."`
+	Quiet   bool           `short:"q" help:"Say nothing on standard error but what has failed."`
+	JSON    bool           `name:"json" help:"Print one JSON object in the end: name, free, and waited_ms."`
+}
+
+// Help is shown by kong below the usage.
+func (waitCommand) Help() string {
+	return `It waits until nobody holds a lock, or any permit of a semaphore, or until a latch is at zero; and
+takes nothing, so somebody may hold it again by the time that it ends:
+  holdfast wait migration && ./start.sh
+  holdfast wait --kind latch --timeout 5m workers-ready
+
+It exits with 75 if that takes longer than the timeout.`
+}
+
+// Run is called by kong.
+func (c *waitCommand) Run(s streams, flags redisFlags) error {
+	if c.Timeout != nil && *c.Timeout < 0 {
+		return exit.Because(exit.Usage, "a timeout of %v is negative", *c.Timeout)
+	}
+	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient) error {
+		began := time.Now()
+		err := c.wait(ctx, s, rdb)
+		if c.JSON && (err == nil || errors.Is(err, errNotFree)) {
+			object := map[string]any{"name": c.Name, "free": err == nil, "waited_ms": time.Since(began).Milliseconds()}
+			err = errors.Join(printJSON(s.stdout, object), err)
+		}
+		return err
+	})
+}
+
+func (c *waitCommand) kind() survey.Kind {
+	if c.Kind == nil {
+		return ""
+	}
+	return survey.Kind(*c.Kind)
+}
+
+// errNotFree says that the time was over first.
+var errNotFree = errors.New("not free in time")
+
+// wait waits, and says for whom if it takes long.
+func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalClient) error {
+	began, said := time.Now(), c.Quiet
+	waiting, cancel := ctx, context.CancelFunc(func() {})
+	if c.Timeout != nil && *c.Timeout > 0 {
+		waiting, cancel = context.WithTimeout(ctx, *c.Timeout)
+	}
+	defer cancel()
+	var last survey.Lock
+	err := await.Free(waiting, await.Config{
+		Redis: rdb, Driver: goredisdriver.New(rdb), Name: c.Name, Kind: c.kind(), Once: c.Timeout != nil && *c.Timeout == 0,
+		Seen: func(l survey.Lock) {
+			if last = l; !said && time.Since(began) > impatience {
+				said = true
+				s.sayf("waiting: %s", heldBy(l))
+			}
+		},
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, await.ErrUnclear):
+		return exit.Because(exit.OtherKind, "Redis does not show whether anybody holds %q: it is an integer, so a semaphore without leases, "+
+			"a latch, or no lock at all; if it is a latch give --kind latch, and --kind permits if its permits have leases", c.Name)
+	case errors.Is(err, await.ErrHeld), ctx.Err() == nil && waiting.Err() != nil && last.Kind != "":
+		return &exit.Error{Code: exit.NotAcquired, Err: notFree{heldBy(last)}}
+	}
+	return unreadable(c.Name, err)
+}
+
+// notFree is errNotFree in the words of who has it.
+type notFree struct{ text string }
+
+func (e notFree) Error() string { return e.text }
+func (notFree) Unwrap() error   { return errNotFree }
+
+// heldBy says who has what is waited for.
+func heldBy(l survey.Lock) string {
+	if l.Kind == survey.Latch {
+		return fmt.Sprintf("the latch %q has %d to go", l.Name, l.Count)
+	}
+	return force.Victims(l)
+}

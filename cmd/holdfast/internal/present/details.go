@@ -1,0 +1,143 @@
+package present
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+)
+
+// mostLines is how many holders, and how many waiters, are listed one by one.
+const mostLines = 50
+
+// about says what a kind is.
+var about = map[survey.Kind]string{
+	survey.Mutex:     "mutex",
+	survey.Fair:      "fair mutex",
+	survey.RW:        "read-write lock",
+	survey.Permits:   "semaphore, permits with leases",
+	survey.Semaphore: "semaphore, permits without leases",
+	survey.Latch:     "latch",
+	survey.Number:    "number",
+}
+
+// Details are the lines that say all that is known of a lock.
+func Details(l survey.Lock) []string {
+	d := details{}
+	d.add("name", Safe(l.Name))
+	d.add("kind", about[l.Kind])
+	d.addState(l)
+	for i, h := range l.Holders[:min(len(l.Holders), mostLines)] {
+		d.addHolder(h, l, i == 0)
+	}
+	if more := l.HolderCount - min(len(l.Holders), mostLines); more > 0 && len(l.Holders) > 0 {
+		d.add("", fmt.Sprintf("and %d more", more))
+	}
+	d.addWaiters(l)
+	if l.Token > 0 {
+		d.add("token", fmt.Sprint(l.Token))
+	}
+	switch {
+	case l.TTL == holdfast.NoExpiry:
+		d.add("key", "does not expire")
+	case l.TTL > 0:
+		d.add("key", "expires in "+Span(l.TTL)+" unless renewed")
+	}
+	return d.lines
+}
+
+type details struct{ lines []string }
+
+func (d *details) add(title, text string) { d.lines = append(d.lines, pad(title, 9)+text) }
+
+func (d *details) addState(l survey.Lock) {
+	switch l.Kind {
+	case survey.Permits:
+		d.add("state", fmt.Sprintf("%d of %d permits are held, %d available", l.Taken, l.Total, l.Available))
+	case survey.Semaphore:
+		d.add("state", fmt.Sprintf("%d permits available; Redis does not say who has the others", l.Available))
+	case survey.Latch:
+		if l.State == survey.Open {
+			d.add("state", "open: its count is zero")
+		} else {
+			d.add("state", fmt.Sprintf("closed: %d to go", l.Count))
+		}
+	case survey.Number:
+		d.add("value", fmt.Sprint(l.Count))
+		d.add("state", "not known: it may be a semaphore")
+		if l.Count > 0 {
+			d.lines[len(d.lines)-1] += " or a latch"
+		}
+		if !l.Ours {
+			d.lines[len(d.lines)-1] += ", or no lock at all"
+		}
+	case survey.RW:
+		d.add("state", map[string]string{"": "free", survey.Reads: "held for reading", survey.Writes: "held for writing"}[l.Mode])
+	default:
+		d.add("state", string(l.State))
+	}
+}
+
+func (d *details) addHolder(h survey.Holder, l survey.Lock, first bool) {
+	title := ""
+	if first {
+		title = "held by"
+	}
+	d.add(title, Who(h.Who, h.Owner))
+	if h.Who.Known() {
+		d.add("", Safe(h.Owner))
+	}
+	d.add("", HoldOf(h, l))
+}
+
+// HoldOf says how and for how long one holds a lock.
+func HoldOf(h survey.Holder, l survey.Lock) string {
+	var parts []string
+	if h.Mode != "" {
+		parts = append(parts, map[string]string{survey.Reads: "reads", survey.Writes: "writes"}[h.Mode])
+	}
+	if held := l.HeldFor(h); held > 0 {
+		parts = append(parts, "for "+Span(held))
+	}
+	if h.TTL == holdfast.NoExpiry {
+		parts = append(parts, "without an end")
+	} else {
+		parts = append(parts, Span(h.TTL)+" more unless renewed")
+	}
+	if h.Count > 1 {
+		parts = append(parts, fmt.Sprintf("%d times", h.Count))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (d *details) addWaiters(l survey.Lock) {
+	if l.Waiting == 0 && len(l.Waiters) == 0 {
+		return
+	}
+	text := fmt.Sprint(l.Waiting)
+	switch {
+	case l.Kind == survey.Fair:
+		text += " in line"
+	case l.Waiting == 1:
+		text += " process listens"
+	default:
+		text += " processes listen"
+	}
+	d.add("waiting", text)
+	for i, w := range l.Waiters[:min(len(l.Waiters), mostLines)] {
+		name := Who(w.Who, w.Owner)
+		switch {
+		case w.Silent:
+			name += ", not heard of"
+		case w.Wants > 0:
+			name += fmt.Sprintf(", for %d permits", w.Wants)
+		case w.Mode == survey.Writes:
+			name += ", writes next"
+		}
+		d.add("", fmt.Sprintf("%d. %s", i+1, name))
+	}
+	if more := l.Waiting - mostLines; more > 0 && len(l.Waiters) > mostLines {
+		d.add("", fmt.Sprintf("and %d more", more))
+	}
+}

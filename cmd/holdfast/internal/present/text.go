@@ -1,0 +1,145 @@
+package present
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+)
+
+// None stands where there is nothing to say.
+const None = "-"
+
+// Safe returns a text without anything that a terminal obeys or hides: where there is such a thing, or
+// bytes that are no UTF-8, it is written as in a Go string, between no quotes.
+func Safe(text string) string {
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}
+
+// Fit shortens a safe text to so many columns, in the middle: the ends of names tell them apart.
+func Fit(text string, width int) string {
+	all := ansi.StringWidth(text)
+	switch {
+	case all <= width:
+		return text
+	case width < 2:
+		return strings.Repeat("…", max(width, 0))
+	}
+	right := (width - 1) / 2
+	end := ansi.Cut(text, all-right, all)
+	for from := all - right; ansi.StringWidth(end) > right; from++ { // the cut went through a wide character
+		end = ansi.Cut(text, from, all)
+	}
+	return ansi.Truncate(text, width-1-right, "") + "…" + end
+}
+
+// pad fills a text up to so many columns.
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))
+}
+
+// Span writes a duration in two units at most, and "no end" for [holdfast.NoExpiry].
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == holdfast.NoExpiry:
+		return "no end"
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
+}
+
+// Who names a client by what it says of itself, or else by its owner in Redis.
+func Who(who survey.Identity, owner string) string {
+	if !who.Known() {
+		return Safe(owner)
+	}
+	name := Safe(who.Program) + "@" + Safe(who.Host)
+	if who.PID > 0 {
+		name += " pid " + strconv.Itoa(who.PID)
+	}
+	return name
+}
+
+// KindOf names a lock's kind; one that is not sure has a question mark.
+func KindOf(l survey.Lock) string {
+	if l.Kind == survey.Number && !l.Ours {
+		return string(l.Kind) + "?"
+	}
+	return string(l.Kind)
+}
+
+// StateOf says in a word or a few how a lock stands.
+func StateOf(l survey.Lock) string {
+	switch {
+	case l.Kind == survey.Permits:
+		return fmt.Sprintf("%d of %d", l.Taken, l.Total)
+	case l.Kind == survey.Semaphore:
+		return fmt.Sprintf("%d left", l.Available)
+	case l.State == survey.Closed:
+		return fmt.Sprintf("%d to go", l.Count)
+	case l.Kind == survey.Number:
+		return fmt.Sprintf("= %d", l.Count)
+	case l.Mode != "":
+		return l.Mode
+	}
+	return string(l.State)
+}
+
+// HolderOf names who holds a lock: the first, and how many more there are.
+func HolderOf(l survey.Lock) string {
+	if len(l.Holders) == 0 {
+		return None
+	}
+	name := Who(l.Holders[0].Who, l.Holders[0].Owner)
+	if more := l.HolderCount - 1; more > 0 {
+		name += fmt.Sprintf(" +%d", more)
+	}
+	return name
+}
+
+// HeldOf says for how long a lock has been held by the one who has held it longest.
+func HeldOf(l survey.Lock) string { return orNone(l.Longest()) }
+
+// LeftOf says for how long a lock is held at most, unless that is renewed.
+func LeftOf(l survey.Lock) string {
+	if l.HolderCount == 0 {
+		return None
+	}
+	return orNone(l.Left())
+}
+
+func orNone(d time.Duration) string {
+	if d == 0 {
+		return None
+	}
+	return Span(d)
+}
+
+// WaitingOf says how many wait for a lock, as far as that is known.
+func WaitingOf(l survey.Lock) string {
+	if l.Waiting == 0 {
+		return None
+	}
+	return strconv.Itoa(l.Waiting)
+}

@@ -1,0 +1,461 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+)
+
+const (
+	// mostRead is how many holders, and how many waiters, [Read] returns, and mostScanned how many
+	// [Scan] does for each lock.
+	mostRead    = 1000
+	mostScanned = 100
+	// mostHolds is how many holds of one reader are looked at.
+	mostHolds = 16
+	// longestText is how much of a string is read: an integer, or who is next at a lock.
+	longestText = 2048
+	// neverExpires is the score of a permit without a lease.
+	neverExpires = 922337203685477
+	// unkeptReader is for how long a reader of Redisson's is believed in whose keys are gone.
+	unkeptReader = 30 * time.Second
+)
+
+// Read returns the lock, semaphore or latch of a name. The error is [ErrNotFound] if there is none,
+// [ErrOtherKind] if the key is something else, a [*RightError], or Redis's.
+func Read(ctx context.Context, rdb redis.UniversalClient, name string) (Lock, error) {
+	r, err := newReader(ctx, rdb, mostRead)
+	if err != nil {
+		return Lock{}, err
+	}
+	read, err := r.read(ctx, []string{name})
+	if err != nil {
+		return Lock{}, err
+	}
+	return read[0].Lock, read[0].err
+}
+
+// reader reads locks. Each call takes four round trips, however many locks it is for.
+type reader struct {
+	rdb     redis.UniversalClient
+	sharded bool // whether messages are
+	most    int64
+}
+
+func newReader(ctx context.Context, rdb redis.UniversalClient, most int64) (*reader, error) {
+	sharded, err := Sharded(ctx, rdb)
+	return &reader{rdb: rdb, sharded: sharded, most: most}, err
+}
+
+// result is what came of one name.
+type result struct {
+	Lock
+
+	err error // [ErrNotFound] or [ErrOtherKind]
+}
+
+// raw is what was read of one name.
+type raw struct {
+	facts
+
+	name               string
+	ttl                time.Duration
+	fields             []field
+	fieldCount         int64
+	queue              []string
+	queueLength        int64
+	heartbeats, scores []redis.Z
+	token              string
+	held               []redis.Z
+	heldCount, expired int64
+	found              []Holder
+	readHolds          map[string][]*redis.DurationCmd
+	who                map[string]*redis.SliceCmd
+}
+
+// read reads all of these names.
+func (r *reader) read(ctx context.Context, names []string) ([]result, error) {
+	all := make([]*raw, len(names))
+	for i, name := range names {
+		all[i] = &raw{name: name}
+	}
+	at, err := r.types(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.values(ctx, all, at); err != nil {
+		return nil, err
+	}
+	if err := r.details(ctx, all); err != nil {
+		return nil, err
+	}
+	if err := r.listeners(ctx, all); err != nil {
+		return nil, err
+	}
+	results := make([]result, len(all))
+	for i, one := range all {
+		results[i] = one.result(at)
+	}
+	return results, nil
+}
+
+// types asks what stands at the names, and for the time.
+func (r *reader) types(ctx context.Context, all []*raw) (time.Time, error) {
+	pipe := r.rdb.Pipeline()
+	now := pipe.Time(ctx)
+	types := make([]*redis.StatusCmd, len(all))
+	for i, one := range all {
+		types[i] = pipe.Type(ctx, one.name)
+	}
+	if err := exec(ctx, pipe); err != nil {
+		return time.Time{}, err
+	}
+	for i, one := range all {
+		one.keyType = types[i].Val()
+	}
+	return now.Val(), nil
+}
+
+// values reads what stands at the names and beside them.
+func (r *reader) values(ctx context.Context, all []*raw, at time.Time) error {
+	pipe := r.rdb.Pipeline()
+	then := make([]func(), 0, 3*len(all))
+	for _, one := range all {
+		switch one.keyType {
+		case typeHash:
+			then = append(then, r.askHash(ctx, pipe, one), r.askLine(ctx, pipe, one))
+		case typeString:
+			then = append(then, r.askNumber(ctx, pipe, one, at))
+		case typeNone:
+			then = append(then, r.askNumber(ctx, pipe, one, at), r.askLine(ctx, pipe, one))
+		}
+	}
+	if err := exec(ctx, pipe); err != nil {
+		return err
+	}
+	for _, take := range then {
+		take()
+	}
+	return nil
+}
+
+// askHash asks for a hash and returns what takes the answers.
+func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
+	ttl, mode := pipe.PTTL(ctx, one.name), pipe.HGet(ctx, one.name, modeField)
+	length, some := pipe.HLen(ctx, one.name), pipe.HScan(ctx, one.name, 0, "", r.most)
+	return func() {
+		one.ttl, one.fieldCount = expiry(ttl.Val()), length.Val()
+		if one.mode = mode.Val(); one.mode != Reads && one.mode != Writes {
+			one.mode = ""
+		}
+		pairs, _ := some.Val()
+		for pair := range slices.Chunk(pairs, 2) {
+			one.fields = append(one.fields, field{pair[0], pair[1]})
+		}
+		slices.SortFunc(one.fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
+		one.fields = slices.CompactFunc(one.fields, func(a, b field) bool { return a.name == b.name })
+		one.found, one.lock = holders(one.mode, one.fields)
+	}
+}
+
+// askLine asks for a fair lock's line, the token, and the writer for whom readers make way.
+func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
+	queue := protocol.FairQueueKey(one.name)
+	length, first := pipe.LLen(ctx, queue), pipe.LRange(ctx, queue, 0, r.most-1)
+	scores := pipe.ZRangeWithScores(ctx, protocol.FairTimeoutsKey(one.name), 0, r.most-1)
+	heartbeats := pipe.ZRangeWithScores(ctx, protocol.FairHeartbeatsKey(one.name), 0, r.most+1)
+	token := pipe.GetRange(ctx, protocol.TokenKey(one.name), 0, longestText)
+	next := pipe.GetRange(ctx, protocol.ReservationKey(one.name), 0, longestText)
+	return func() {
+		one.queueLength, one.queue = length.Val(), first.Val()
+		one.scores, one.heartbeats = scores.Val(), heartbeats.Val()
+		one.facts.token = token.Val() != ""
+		one.token, one.next = token.Val(), next.Val()
+		one.line, one.facts.heartbeats = one.queueLength > 0, len(one.heartbeats) > 0
+	}
+}
+
+// askNumber asks for what may be a semaphore or a latch.
+func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, at time.Time) func() {
+	permits, now := protocol.PermitsKey(one.name), strconv.FormatInt(at.UnixMilli(), 10)
+	text := &redis.StringCmd{}
+	ttl := pipe.PTTL(ctx, one.name)
+	if one.keyType == typeString {
+		text = pipe.GetRange(ctx, one.name, 0, longestText)
+	}
+	live := &redis.ZRangeBy{Min: "(" + now, Max: "+inf", Count: r.most}
+	held := pipe.ZRangeByScoreWithScores(ctx, permits, live)
+	first := pipe.ZRange(ctx, permits, 0, 0) // it may have expired
+	count, expired := pipe.ZCount(ctx, permits, live.Min, live.Max), pipe.ZCount(ctx, permits, "0", now)
+	next := pipe.GetRange(ctx, protocol.ReservationKey(one.name), 0, longestText)
+	calls, zero := pipe.Exists(ctx, protocol.CallsKey(one.name)), pipe.Exists(ctx, protocol.LatchZeroKey(one.name))
+	return func() {
+		one.ttl, one.text, one.next = expiry(ttl.Val()), text.Val(), next.Val()
+		one.held, one.heldCount, one.expired = held.Val(), count.Val(), expired.Val()
+		one.calls, one.zero = calls.Val() > 0, zero.Val() > 0
+		one.permits = len(first.Val()) > 0 && len(first.Val()[0]) == permitIDLength
+		for _, z := range one.held {
+			id, _ := z.Member.(string)
+			one.permits = one.permits && len(id) == permitIDLength
+		}
+	}
+}
+
+// details asks for how long readers hold the lock, and who the clients are.
+func (r *reader) details(ctx context.Context, all []*raw) error {
+	pipe := r.rdb.Pipeline()
+	for _, one := range all {
+		one.readHolds, one.who = map[string][]*redis.DurationCmd{}, map[string]*redis.SliceCmd{}
+		for _, h := range one.found {
+			one.askWho(ctx, pipe, h.Owner)
+			if h.Mode != Reads {
+				continue
+			}
+			for i := range min(h.Count, mostHolds) {
+				key := protocol.ReadHoldKey(one.name, h.Owner, int(h.Count-i))
+				one.readHolds[h.Owner] = append(one.readHolds[h.Owner], pipe.PTTL(ctx, key))
+			}
+		}
+		for _, z := range one.held {
+			one.askWho(ctx, pipe, permitID(z))
+		}
+		for _, owner := range one.queue {
+			one.askWho(ctx, pipe, owner)
+		}
+		one.askWho(ctx, pipe, one.nextOwner())
+	}
+	if pipe.Len() == 0 {
+		return nil
+	}
+	return exec(ctx, pipe)
+}
+
+// permitID is a permit's id as people see it.
+func permitID(z redis.Z) string {
+	id, _ := z.Member.(string)
+	return hex.EncodeToString([]byte(id))
+}
+
+// nextOwner is who is next at a semaphore, or writes next; empty if nobody is.
+func (one *raw) nextOwner() string {
+	if _, id, ok := parseReservation(one.next); ok {
+		return hex.EncodeToString([]byte(id))
+	}
+	if isOwner(one.next) {
+		return one.next
+	}
+	return ""
+}
+
+// askWho asks who an owner is, and since when it holds the lock, unless that is asked already.
+func (one *raw) askWho(ctx context.Context, pipe redis.Pipeliner, owner string) {
+	if key := clientKey(owner); key != "" && one.who[owner] == nil {
+		one.who[owner] = pipe.HMGet(ctx, key, "program", "version", "host", "pid", "since", owner+" "+one.name)
+	}
+}
+
+// identity is who an owner is, and since when it holds the lock.
+func (one *raw) identity(owner string) (who Identity, since time.Time) {
+	answer := one.who[owner]
+	if answer == nil || len(answer.Val()) < 6 {
+		return who, since
+	}
+	text := func(i int) string { s, _ := answer.Val()[i].(string); return s }
+	who = Identity{Program: text(0), Version: text(1), Host: text(2), Since: moment(text(4))}
+	who.PID, _ = strconv.Atoi(text(3))
+	return who, moment(text(5))
+}
+
+// moment reads ms since the epoch; zero if it is none.
+func moment(text string) time.Time {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
+}
+
+// expiry makes a time to live of what PTTL says, which go-redis gives as nanoseconds where it is no time.
+func expiry(pttl time.Duration) time.Duration {
+	switch {
+	case pttl == -1:
+		return holdfast.NoExpiry
+	case pttl < 0:
+		return 0
+	}
+	return pttl
+}
+
+// result makes a lock of what was read.
+func (one *raw) result(at time.Time) result {
+	kind, ours, err := one.recognise()
+	if err == nil && kind == "" {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return result{err: err}
+	}
+	l := Lock{Name: one.name, Kind: kind, Ours: ours, At: at, TTL: one.ttl}
+	switch kind {
+	case Mutex, Fair, RW:
+		one.fillLock(&l)
+	case Permits:
+		one.fillPermits(&l)
+	default:
+		one.fillNumber(&l)
+	}
+	return result{Lock: l}
+}
+
+func (one *raw) fillLock(l *Lock) {
+	l.Token, _ = integer(one.token)
+	for _, h := range one.found {
+		if h.TTL = one.holdTTL(h); h.TTL == 0 {
+			one.fieldCount-- // it has died
+			continue
+		}
+		h.Who, h.Since = one.identity(h.Owner)
+		l.Holders = append(l.Holders, h)
+	}
+	slices.SortStableFunc(l.Holders, func(a, b Holder) int { return cmp.Compare(b.Mode, a.Mode) })
+	l.HolderCount = int(one.fieldCount)
+	if l.Kind == RW && one.mode != "" {
+		l.HolderCount--
+	}
+	l.State = Free
+	if l.HolderCount > 0 {
+		l.State, l.Mode = Held, one.mode
+	}
+	switch l.Kind {
+	case Fair:
+		one.fillLine(l)
+	case RW:
+		l.Listeners = int(one.onRW)
+		if owner := one.nextOwner(); isOwner(owner) {
+			who, _ := one.identity(owner)
+			l.Waiters = []Waiter{{Owner: owner, Who: who, Mode: Writes}}
+		}
+		l.Waiting = max(l.Listeners-one.listeningHolders(l), len(l.Waiters))
+	default:
+		l.Listeners = int(one.onLock)
+		l.Waiting = max(l.Listeners-one.listeningHolders(l), 0)
+	}
+}
+
+// holdTTL is for how long one holds the lock; 0 if it is a reader that has died.
+func (one *raw) holdTTL(h Holder) (ttl time.Duration) {
+	if h.Mode != Reads {
+		return cmp.Or(one.ttl, time.Millisecond) // it has expired meanwhile
+	}
+	for _, hold := range one.readHolds[h.Owner] {
+		left := expiry(hold.Val())
+		if left == holdfast.NoExpiry {
+			return left
+		}
+		ttl = max(ttl, left)
+	}
+	if ttl == 0 && !ofHoldfast(h.Owner) {
+		return min(unkeptReader, cmp.Or(max(one.ttl, 0), unkeptReader))
+	}
+	return ttl
+}
+
+// listeningHolders guesses how many of those who listen are processes that hold the lock: holdfast's
+// listen once they have held it for a second, which is when they say since when.
+func (one *raw) listeningHolders(l *Lock) int {
+	clients := map[string]bool{}
+	for _, h := range l.Holders {
+		if ofHoldfast(h.Owner) && (!h.Since.IsZero() || !h.Who.Known()) {
+			clients[h.Owner[:uuidLength]] = true
+		}
+	}
+	return len(clients)
+}
+
+// fillLine sets who stands in line.
+func (one *raw) fillLine(l *Lock) {
+	l.Waiting = int(one.queueLength)
+	for _, owner := range one.queue {
+		w := Waiter{Owner: owner, Silent: one.silent(owner, l.At)}
+		w.Who, _ = one.identity(owner)
+		l.Waiters = append(l.Waiters, w)
+	}
+}
+
+// silent reports whether nothing speaks for one in line. Of those of Redisson, any score does.
+func (one *raw) silent(owner string, at time.Time) bool {
+	for _, z := range one.heartbeats {
+		if z.Member == owner {
+			return z.Score <= float64(at.UnixMilli())
+		}
+	}
+	for _, z := range one.scores {
+		if z.Member == owner {
+			return false
+		}
+	}
+	return one.queueLength <= int64(len(one.queue)) // of a longer line not all scores are read
+}
+
+func (one *raw) fillPermits(l *Lock) {
+	available, _ := integer(one.text)
+	l.Taken, l.Available = one.heldCount, available
+	if one.keyType == typeString { // one that was deleted does not get them back
+		l.Available += one.expired
+	}
+	l.Total = l.Available + l.Taken
+	l.HolderCount = int(one.heldCount)
+	for _, z := range one.held {
+		h := Holder{Owner: permitID(z), Count: 1, TTL: holdfast.NoExpiry}
+		if z.Score < neverExpires {
+			h.TTL = time.UnixMilli(int64(z.Score)).Sub(l.At)
+		}
+		h.Who, h.Since = one.identity(h.Owner)
+		l.Holders = append(l.Holders, h)
+	}
+	l.State = Free
+	if l.Taken > 0 {
+		l.State = Held
+	}
+	one.fillNext(l)
+}
+
+// fillNext sets who waits at a semaphore.
+func (one *raw) fillNext(l *Lock) {
+	l.Listeners = int(one.onSemaphore)
+	if wants, _, ok := parseReservation(one.next); ok {
+		w := Waiter{Owner: one.nextOwner(), Wants: wants}
+		w.Who, _ = one.identity(w.Owner)
+		l.Waiters = []Waiter{w}
+	}
+	l.Waiting = max(l.Listeners, len(l.Waiters))
+}
+
+// fillNumber fills in what has no holders.
+func (one *raw) fillNumber(l *Lock) {
+	n, _ := integer(one.text)
+	switch l.Kind {
+	case Latch:
+		l.Count, l.State = n, Open
+		if n > 0 {
+			l.State = Closed
+		}
+		l.Listeners = int(one.onLatch)
+		l.Waiting = l.Listeners
+	case Semaphore:
+		l.Available, l.State = n, Free
+		if n <= 0 {
+			l.State = Exhausted
+		}
+		one.fillNext(l)
+	default:
+		l.Count, l.State = n, Unknown
+	}
+}

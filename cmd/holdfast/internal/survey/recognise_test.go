@@ -1,0 +1,191 @@
+package survey
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/protocol"
+)
+
+const (
+	goOwner   = "99f17b91-c6cc-889e-88f6-8265bee545cf:12"
+	javaOwner = "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57"
+)
+
+// TestNamesOf takes the names of locks back out of the keys and channels that protocol has made.
+func TestNamesOf(t *testing.T) {
+	t.Parallel()
+	makes := map[string]func(string) string{
+		"queue": protocol.FairQueueKey, "token": protocol.TokenKey, "next": protocol.ReservationKey, "calls": protocol.CallsKey,
+		"zero": protocol.LatchZeroKey, "semaphore": protocol.SemaphoreChannel, "permits": protocol.PermitsKey,
+	}
+	for _, name := range []string{"job", "a:b:c", "{user}:cart", "a{b}", "{a}b}", "x:timeout", "redisson_sc:x", "\x1b[31m"} {
+		for what, key := range makes {
+			if got := namesOf(key(name)); len(got) == 0 || got[0] != name {
+				t.Errorf("%s of %q: %q", what, name, got)
+			}
+		}
+		if got := namesOf(protocol.LatchChannel(name)); len(got) != 1 || got[0] != name {
+			t.Errorf("latch of %q: %q", name, got)
+		}
+	}
+	for what, key := range makes {
+		if got := namesOf(key("{x}")); !slices.Equal(got, []string{"x", "{x}"}) {
+			t.Errorf("%s of {x}, and of x: %q", what, got)
+		}
+	}
+	for _, key := range []string{"job", "redisson_lock_queue:job", "redisson_lock_queue:{}", "session:timeout", ":timeout", "redisson_lock_queues:{job}", latchPrefix + "job"} {
+		if got := namesOf(key); len(got) > 0 {
+			t.Errorf("%q is beside %q", key, got)
+		}
+	}
+}
+
+// TestAuxiliary tells the strings beside locks from those that may be semaphores.
+func TestAuxiliary(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{
+		protocol.TokenKey("x"), protocol.ReservationKey("{x}y"), protocol.LatchZeroKey("x"), protocol.ReadHoldKey("x", goOwner, 1),
+		"redisson_unlock_latch:{x}:0123456789abcdef0123456789abcdef", "holdfast_client:99f17b91-c6cc-889e",
+	} {
+		if !auxiliary(key) {
+			t.Errorf("%q stands for itself", key)
+		}
+	}
+	for _, key := range []string{"x", "redisson", "redisson_lock_tokens:{x}", "orders:redisson_lock_token:{x}"} {
+		if auxiliary(key) {
+			t.Errorf("%q stands beside a lock", key)
+		}
+	}
+}
+
+func TestIsOwner(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		goOwner: true, javaOwner: true, javaOwner + ":7f0d": true, "0B0EE0E1-9A5C-4E5F-8B0E-0F6CBB0A3F7D:1": true, goOwner[:37] + "-5": true,
+		"": false, "mode": false, goOwner[:36]: false, goOwner[:37]: false, goOwner[:37] + "x": false, "a:1": false,
+		strings.Replace(goOwner, "-", "x", 1): false, strings.Replace(goOwner, "9", "g", 1): false, goOwner[:37] + "9223372036854775808": false,
+	} {
+		if got := isOwner(text); got != want {
+			t.Errorf("%q is an owner: %v", text, got)
+		}
+	}
+}
+
+func TestClientKey(t *testing.T) {
+	t.Parallel()
+	for owner, want := range map[string]string{
+		goOwner: "holdfast_client:99f17b91-c6cc-889e", javaOwner: "",
+		"99f17b91c6cc889e0123456789abcdef": "holdfast_client:99f17b91-c6cc-889e",
+		"99f17b91c6cc489e0123456789abcdef": "", "99f17b91c6cc": "", "": "", "zzf17b91c6cc889e0123456789abcdef": "",
+	} {
+		if got := clientKey(owner); got != want {
+			t.Errorf("the client of %q: %q, want %q", owner, got, want)
+		}
+	}
+}
+
+// TestHolders tells hashes that are locks from those that are somebody else's.
+func TestHolders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode   string
+		fields []field
+		owners []string // with their modes; nil: it is no lock
+	}{
+		"mutex":           {"", []field{{goOwner, "1"}}, []string{goOwner}},
+		"nested":          {"", []field{{javaOwner, "3"}}, []string{javaOwner}},
+		"readers":         {Reads, []field{{goOwner, "1"}, {javaOwner, "2"}, {"mode", "read"}}, []string{goOwner + Reads, javaOwner + Reads}},
+		"writer":          {Writes, []field{{goOwner + ":write", "1"}, {"mode", "write"}}, []string{goOwner + Writes}},
+		"who does both":   {Writes, []field{{goOwner, "1"}, {goOwner + ":write", "1"}, {"mode", "write"}}, []string{goOwner + Reads, goOwner + Writes}},
+		"a user":          {"", []field{{"name", "Ann"}}, nil},
+		"a counter":       {"", []field{{"hits", "12"}}, nil},
+		"settings":        {Reads, []field{{"mode", "read"}, {"since", "12"}}, nil},
+		"only a mode":     {Reads, []field{{"mode", "read"}}, nil},
+		"a mode, no lock": {"", []field{{"mode", "1"}}, nil},
+		"two owners":      {"", []field{{goOwner, "1"}, {javaOwner, "1"}}, nil},
+		"no count":        {"", []field{{goOwner, "yes"}}, nil},
+		"count 0":         {"", []field{{goOwner, "0"}}, nil},
+		"sessions":        {"", []field{{goOwner[:36], "1"}}, nil},
+		"empty":           {"", nil, nil},
+	} {
+		found, ok := holders(c.mode, c.fields)
+		var owners []string
+		for _, h := range found {
+			owners = append(owners, h.Owner+h.Mode)
+		}
+		if ok != (c.owners != nil) || ok && !slices.Equal(owners, c.owners) {
+			t.Errorf("%s: %v %q", name, ok, owners)
+		}
+	}
+}
+
+// TestKind is what each kind is recognised by.
+func TestKind(t *testing.T) {
+	t.Parallel()
+	reservation := "2 0 0123456789abcdef"
+	for name, c := range map[string]struct {
+		facts
+
+		kind  Kind
+		ours  bool
+		other bool
+	}{
+		"mutex":                  {facts: facts{keyType: typeHash, lock: true}, kind: Mutex, ours: true},
+		"fenced":                 {facts: facts{keyType: typeHash, lock: true, token: true}, kind: Mutex, ours: true},
+		"fenced and free":        {facts: facts{keyType: typeNone, token: true}, kind: Mutex, ours: true},
+		"fair, a line":           {facts: facts{keyType: typeHash, lock: true, line: true}, kind: Fair, ours: true},
+		"fair, lately":           {facts: facts{keyType: typeHash, lock: true, heartbeats: true}, kind: Fair, ours: true},
+		"fair, its holder":       {facts: facts{keyType: typeHash, lock: true, onOwner: 1}, kind: Fair, ours: true},
+		"fair and free":          {facts: facts{keyType: typeNone, line: true}, kind: Fair, ours: true},
+		"read-write":             {facts: facts{keyType: typeHash, lock: true, mode: Reads}, kind: RW, ours: true},
+		"read-write, and a list": {facts: facts{keyType: typeHash, lock: true, mode: Reads, line: true}, kind: RW, ours: true},
+		"a writer waits":         {facts: facts{keyType: typeNone, next: goOwner}, kind: RW, ours: true},
+		"permits":                {facts: facts{keyType: typeString, text: "3", permits: true}, kind: Permits, ours: true},
+		"permits, one listens":   {facts: facts{keyType: typeString, text: "3", onPermits: 1}, kind: Permits, ours: true},
+		"permits, deleted":       {facts: facts{keyType: typeNone, permits: true}, kind: Permits, ours: true},
+		"semaphore, waited for":  {facts: facts{keyType: typeString, text: "0", onSemaphore: 1}, kind: Semaphore, ours: true},
+		"semaphore, one is next": {facts: facts{keyType: typeString, text: "-1", next: reservation}, kind: Semaphore, ours: true},
+		"semaphore, not set":     {facts: facts{keyType: typeNone, onSemaphore: 1}, kind: Semaphore, ours: true},
+		"latch, waited for":      {facts: facts{keyType: typeString, text: "2", onLatch: 2}, kind: Latch, ours: true},
+		"latch, set again":       {facts: facts{keyType: typeString, text: "2", zero: true}, kind: Latch, ours: true},
+		"latch at zero":          {facts: facts{keyType: typeNone, zero: true}, kind: Latch, ours: true},
+		"number, called":         {facts: facts{keyType: typeString, text: "2", calls: true}, kind: Number, ours: true},
+		"any number":             {facts: facts{keyType: typeString, text: "2"}, kind: Number},
+		"nothing":                {facts: facts{keyType: typeNone}, ours: true},
+		"only calls":             {facts: facts{keyType: typeNone, calls: true}, ours: true},
+		"a text":                 {facts: facts{keyType: typeString, text: "2 apples"}, other: true},
+		"a fraction":             {facts: facts{keyType: typeString, text: "2.5"}, other: true},
+		"a padded number":        {facts: facts{keyType: typeString, text: "007"}, other: true},
+		"an empty text":          {facts: facts{keyType: typeString}, other: true},
+		"a text, waited for":     {facts: facts{keyType: typeString, text: "x", onSemaphore: 1}, other: true},
+		"a hash":                 {facts: facts{keyType: typeHash}, other: true},
+		"a hash with a mode":     {facts: facts{keyType: typeHash, mode: Reads}, other: true},
+		"a list":                 {facts: facts{keyType: typeList}, other: true},
+	} {
+		kind, ours, err := c.recognise()
+		if kind != c.kind || err == nil && ours != c.ours || errors.Is(err, ErrOtherKind) != c.other {
+			t.Errorf("%s: %q, ours: %v, %v", name, kind, ours, err)
+		}
+	}
+}
+
+func TestMatches(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"", "", true}, {"", "a", false}, {"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"*", "abc", true}, {"a*", "abc", true},
+		{"a*", "ba", false}, {"*c", "abc", true}, {"*c", "abcd", false}, {"*b*", "abc", true}, {"a*b*c", "a12b34c", true}, {"a*b*c", "a12b34", false},
+		{"a?c", "abc", true}, {"a?c", "ac", false}, {"[ab]", "b", true}, {"[ab]", "c", false}, {"[^ab]", "c", true}, {"[^ab]", "a", false},
+		{"[a-c]x", "bx", true}, {"[c-a]x", "bx", true}, {"[a-c]", "d", false}, {`\*`, "*", true}, {`\*`, "a", false}, {`[\]]`, "]", true}, {`a\`, `a\`, true},
+		{"*a*a*a*a*b", strings.Repeat("a", 2000), false}, {"orders:*", "orders:42", true}, {"{o}*", "{o}:1", true}, {"[", "", false}, {"**", "x", true},
+	} {
+		if got := matches(c.pattern, c.text); got != c.want {
+			t.Errorf("%q matches %.20q: %v", c.pattern, c.text, got)
+		}
+	}
+}

@@ -1,0 +1,539 @@
+package survey_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+const (
+	javaOwner   = "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57"
+	otherJava   = "1b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:1"
+	patience    = 30 * time.Second
+	longLease   = time.Minute
+	farDeadline = 5 * time.Minute
+)
+
+// world is a Redis with a client of holdfast's.
+type world struct {
+	*testing.T
+
+	ctx    context.Context
+	rdb    redis.UniversalClient
+	client *holdfast.Client
+}
+
+// onEach runs a test on a server alone, and on a cluster.
+func onEach(t *testing.T, test func(w *world)) {
+	t.Helper()
+	t.Run("standalone", func(t *testing.T) {
+		t.Parallel()
+		test(newWorld(t, redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})))
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		test(newWorld(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: redistest.StartCluster(t, 3, 0).Addrs()})))
+	})
+}
+
+func newWorld(t *testing.T, rdb redis.UniversalClient) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), farDeadline)
+	t.Cleanup(cancel)
+	client, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(longLease))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(client.Close(), rdb.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &world{t, ctx, rdb, client}
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) do(args ...any) {
+	w.Helper()
+	w.must(w.rdb.Do(w.ctx, args...).Err())
+}
+
+func (w *world) lock(l holdfast.Locker) *holdfast.Hold {
+	w.Helper()
+	hold, err := l.Lock(w.ctx)
+	w.must(err)
+	return hold
+}
+
+// waits has somebody wait until the test ends.
+func (w *world) waits(wait func(context.Context) error) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = wait(ctx) }()
+	w.Cleanup(func() { cancel(); <-ended })
+}
+
+func locking(l holdfast.Locker) func(context.Context) error {
+	return func(ctx context.Context) error { _, err := l.Lock(ctx); return err }
+}
+
+func (w *world) read(name string) survey.Lock {
+	w.Helper()
+	l, err := survey.Read(w.ctx, w.rdb, name)
+	if err != nil {
+		w.Fatalf("%q: %v", name, err)
+	}
+	return l
+}
+
+// becomes reads a lock until it is as wanted.
+func (w *world) becomes(name, what string, as func(survey.Lock) bool) survey.Lock {
+	w.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		l, err := survey.Read(w.ctx, w.rdb, name)
+		if err == nil && as(l) {
+			return l
+		}
+		if time.Since(began) > patience {
+			w.Fatalf("%q is not %s: %+v, %v", name, what, l, err)
+		}
+	}
+}
+
+// otherClient is a second process of holdfast's, as far as Redis sees.
+func (w *world) otherClient() *holdfast.Client {
+	w.Helper()
+	client, err := holdfast.New(goredisdriver.New(w.rdb), holdfast.WithLease(longLease))
+	w.must(err)
+	w.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// TestRead reads each kind as the library makes it.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*world){
+		"mutex": readMutex, "fenced": readFenced, "fair": readFair, "read-write": readRW, "writers first": readWritersFirst,
+		"permits": readPermits, "semaphore": readSemaphore, "latch": readLatch, "number": readNumber, "nothing": readNothing,
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); onEach(t, test) })
+	}
+}
+
+func readMutex(w *world) {
+	for _, name := range []string{"job", "{tag}:job", "a name, \x1b[31mred\n\xff"} {
+		hold := w.lock(w.client.NewMutex(name))
+		w.waits(locking(w.otherClient().NewMutex(name)))
+		l := w.becomes(name, "waited for", func(l survey.Lock) bool { return l.Waiting == 1 })
+		if l.Name != name || l.Kind != survey.Mutex || l.State != survey.Held || !l.Ours || len(l.Holders) != 1 || l.HolderCount != 1 || l.Token != 0 {
+			w.Errorf("%+v", l)
+		}
+		h := l.Holders[0]
+		if h.Owner != hold.Owner().String() || h.Count != 1 || h.Mode != "" || h.TTL <= 0 || h.TTL > longLease || l.TTL != h.TTL || l.Left() != h.TTL {
+			w.Errorf("%+v", h)
+		}
+		w.becomes(name, "listened to by its holder, too", func(l survey.Lock) bool { return l.Listeners == 2 && l.Waiting == 1 })
+		if off := time.Since(l.At); off < -time.Minute || off > time.Minute {
+			w.Errorf("read at %v", l.At)
+		}
+	}
+	// One of Redisson's, held twice, and for ever.
+	w.do("HSET", "java", javaOwner, 2)
+	if l := w.read("java"); l.Kind != survey.Mutex || l.Holders[0].Count != 2 || l.TTL != holdfast.NoExpiry || l.Left() != holdfast.NoExpiry || l.Waiting != 0 {
+		w.Errorf("%+v", l)
+	}
+}
+
+func readFenced(w *world) {
+	m := w.client.NewMutex("job", holdfast.Fenced())
+	hold := w.lock(m)
+	if l := w.read("job"); l.Kind != survey.Mutex || l.Token != hold.Token() || l.State != survey.Held {
+		w.Errorf("%+v", l)
+	}
+	token := hold.Token()
+	w.must(hold.Unlock())
+	if l := w.read("job"); l.Kind != survey.Mutex || l.Token != token || l.State != survey.Free || l.HolderCount != 0 || l.TTL != 0 {
+		w.Errorf("%+v", l)
+	}
+}
+
+func readFair(w *world) {
+	fair := w.client.NewFairMutex("job")
+	hold := w.lock(fair)
+	w.becomes("job", "known as fair by its holder or its heartbeats", func(l survey.Lock) bool { return l.Kind == survey.Fair && l.State == survey.Held })
+	second := w.otherClient()
+	w.waits(locking(second.NewFairMutex("job")))
+	w.becomes("job", "waited for", func(l survey.Lock) bool { return len(l.Waiters) == 1 })
+	w.do("RPUSH", protocol.FairQueueKey("job"), javaOwner, otherJava)
+	w.do("ZADD", protocol.FairTimeoutsKey("job"), time.Now().Add(time.Hour).UnixMilli(), javaOwner)
+	l := w.read("job")
+	if l.Kind != survey.Fair || l.Waiting != 3 || len(l.Waiters) != 3 || l.Waiters[1].Owner != javaOwner || l.Holders[0].Owner != hold.Owner().String() {
+		w.Fatalf("%+v", l)
+	}
+	for i, silent := range []bool{false, false, true} { // nothing speaks for the last one
+		if l.Waiters[i].Silent != silent {
+			w.Errorf("%d: %+v", i, l.Waiters[i])
+		}
+	}
+	w.do("ZADD", protocol.FairHeartbeatsKey("job"), "XX", 1, l.Waiters[0].Owner)
+	w.becomes("job", "without an answer from the first", func(l survey.Lock) bool { return l.Waiters[0].Silent })
+	// A line alone is a lock, too.
+	w.do("RPUSH", protocol.FairQueueKey("free"), javaOwner)
+	if l := w.read("free"); l.Kind != survey.Fair || l.State != survey.Free || l.Waiting != 1 {
+		w.Errorf("%+v", l)
+	}
+}
+
+func readRW(w *world) {
+	rw := w.client.NewRWMutex("job")
+	first, second := w.lock(rw.RLocker()), w.lock(w.otherClient().NewRWMutex("job").RLocker())
+	w.do("HSET", "job", javaOwner, 1) // its keys are gone, and it is believed in
+	dead := strings.Replace(javaOwner, "4e5f", "8e5f", 1)
+	w.do("HSET", "job", dead, 1) // so are its, and it is not
+	l := w.read("job")
+	if l.Kind != survey.RW || l.Mode != survey.Reads || l.State != survey.Held || l.HolderCount != 3 || len(l.Holders) != 3 {
+		w.Fatalf("%+v", l)
+	}
+	var owners []string
+	for _, h := range l.Holders {
+		owners = append(owners, h.Owner)
+		if h.Mode != survey.Reads || h.TTL <= 0 || h.TTL > longLease || h.Owner == javaOwner && h.TTL > 30*time.Second {
+			w.Errorf("%+v", h)
+		}
+	}
+	if want := []string{first.Owner().String(), second.Owner().String(), javaOwner}; !sameElements(owners, want) {
+		w.Errorf("held by %q, not %q", owners, want)
+	}
+	write := w.client.NewRWMutex("written")
+	hold := w.lock(write)
+	w.waits(locking(w.otherClient().NewRWMutex("written")))
+	nested, err := write.RLock(hold.Context())
+	w.must(err)
+	l = w.becomes("written", "waited for", func(l survey.Lock) bool { return l.Waiting >= 1 })
+	if l.Mode != survey.Writes || l.HolderCount != 2 || len(l.Holders) != 2 || l.Holders[0].Mode != survey.Writes || l.Holders[1].Mode != survey.Reads ||
+		l.Holders[0].Owner != nested.Owner().String() {
+		w.Errorf("%+v", l)
+	}
+}
+
+func sameElements(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func readWritersFirst(w *world) {
+	w.lock(w.client.NewRWMutex("job").RLocker())
+	other := w.otherClient()
+	w.waits(locking(other.NewRWMutex("job", holdfast.WritersFirst())))
+	l := w.becomes("job", "waited for", func(l survey.Lock) bool { return len(l.Waiters) == 1 })
+	if l.Kind != survey.RW || l.Waiters[0].Mode != survey.Writes || l.Waiting < 1 || l.Waiters[0].Owner == l.Holders[0].Owner {
+		w.Errorf("%+v", l)
+	}
+}
+
+func readPermits(w *world) {
+	s := w.client.NewPermitSemaphore("sem")
+	w.must(s.SetPermits(w.ctx, 3))
+	hold, err := s.Acquire(w.ctx, 2)
+	w.must(err)
+	now := time.Now()
+	w.do("ZADD", protocol.PermitsKey("sem"), now.Add(-time.Second).UnixMilli(), "0123456789abcdef")
+	w.waits(func(ctx context.Context) error {
+		_, err := w.otherClient().NewPermitSemaphore("sem").Acquire(ctx, 3)
+		return err
+	})
+	l := w.becomes("sem", "waited for", func(l survey.Lock) bool { return l.Waiting == 1 && len(l.Waiters) == 1 })
+	if l.Kind != survey.Permits || l.State != survey.Held || l.Taken != 2 || l.HolderCount != 2 || len(l.Holders) != 2 || l.Waiters[0].Wants != 3 {
+		w.Errorf("%+v", l)
+	}
+	if ids := []string{l.Holders[0].Owner, l.Holders[1].Owner}; !sameElements(ids, hold.PermitIDs()) {
+		w.Errorf("held by %q, not %q", ids, hold.PermitIDs())
+	}
+	if h := l.Holders[0]; h.Count != 1 || h.TTL <= 0 || h.TTL > longLease {
+		w.Errorf("%+v", h)
+	}
+	// One that has expired is available, one without a lease never is, and there are more than there should be.
+	w.do("SET", "java", 1)
+	w.do("ZADD", protocol.PermitsKey("java"), now.Add(-time.Second).UnixMilli(), "0123456789abcdef", 922337203685477, "fedcba9876543210")
+	if l := w.read("java"); l.Available != 2 || l.Taken != 1 || l.Total != 3 || len(l.Holders) != 1 || l.Holders[0].TTL != holdfast.NoExpiry {
+		w.Errorf("%+v", l)
+	}
+	w.do("SET", "java", -4)
+	if l := w.read("java"); l.Available != -3 || l.Total != -2 {
+		w.Errorf("%+v", l)
+	}
+	// A timeout that is somebody else's.
+	w.do("SET", "theirs", 5)
+	w.do("ZADD", "{theirs}:timeout", now.Add(time.Hour).UnixMilli(), "session 1")
+	if l := w.read("theirs"); l.Kind != survey.Number || l.Ours || l.Count != 5 {
+		w.Errorf("%+v", l)
+	}
+}
+
+func readSemaphore(w *world) {
+	s := w.client.NewUnleasedSemaphore("sem")
+	_, err := s.TrySetPermits(w.ctx, 1)
+	w.must(err)
+	w.must(s.Acquire(w.ctx, 1))
+	w.waits(func(ctx context.Context) error { return w.otherClient().NewUnleasedSemaphore("sem").Acquire(ctx, 1) })
+	l := w.becomes("sem", "waited for", func(l survey.Lock) bool { return l.Waiting == 1 && len(l.Waiters) == 1 })
+	if l.Kind != survey.Semaphore || l.State != survey.Exhausted || l.Available != 0 || !l.Ours || l.HolderCount != 0 {
+		w.Errorf("%+v", l)
+	}
+}
+
+func readLatch(w *world) {
+	latch := w.client.NewLatch("latch")
+	_, err := latch.TrySetCount(w.ctx, 2)
+	w.must(err)
+	if l := w.read("latch"); l.Kind != survey.Number || !l.Ours || l.Count != 2 || l.State != survey.Unknown {
+		w.Errorf("a latch that nobody waits for: %+v", l)
+	}
+	w.waits(func(ctx context.Context) error { return w.otherClient().NewLatch("latch").Await(ctx) })
+	l := w.becomes("latch", "waited for", func(l survey.Lock) bool { return l.Waiting == 1 })
+	if l.Kind != survey.Latch || l.State != survey.Closed || l.Count != 2 {
+		w.Errorf("%+v", l)
+	}
+	w.must(latch.CountDown())
+	w.must(latch.CountDown())
+	if l := w.read("latch"); l.Kind != survey.Latch || l.State != survey.Open || l.Count != 0 {
+		w.Errorf("%+v", l)
+	}
+}
+
+func readNumber(w *world) {
+	w.do("SET", "hits", 42, "EX", 100)
+	l := w.read("hits")
+	if l.Kind != survey.Number || l.Ours || l.Count != 42 || l.TTL <= 0 || l.State != survey.Unknown {
+		w.Errorf("%+v", l)
+	}
+}
+
+func readNothing(w *world) {
+	w.do("SET", "text", strings.Repeat("9", 5000))
+	w.do("HSET", "user", "name", "Ann")
+	w.do("RPUSH", "list", "x")
+	for _, name := range []string{"text", "user", "list"} {
+		if l, err := survey.Read(w.ctx, w.rdb, name); !errors.Is(err, survey.ErrOtherKind) {
+			w.Errorf("%q: %+v, %v", name, l, err)
+		}
+	}
+	if l, err := survey.Read(w.ctx, w.rdb, "nothing"); !errors.Is(err, survey.ErrNotFound) {
+		w.Errorf("%+v, %v", l, err)
+	}
+}
+
+// TestIdentity reads who holds, and since when, from what clients write about themselves.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(w *world) {
+		const owner, id = "99f17b91-c6cc-889e-88f6-8265bee545cf:12", "99f17b91c6cc889e0123456789abcdef"
+		now, err := w.rdb.Time(w.ctx).Result()
+		w.must(err)
+		w.do("HSET", "holdfast_client:99f17b91-c6cc-889e", "program", "billing", "version", "v1.2.3", "host", "web-3", "pid", 4711,
+			"since", now.Add(-time.Hour).UnixMilli(), owner+" job", now.Add(-time.Minute).UnixMilli(), id+" sem", now.Add(-time.Minute).UnixMilli())
+		w.do("HSET", "job", owner, 1)
+		w.do("HSET", "other", owner, 1)
+		w.do("SET", "sem", 0)
+		raw := string([]byte{0x99, 0xf1, 0x7b, 0x91, 0xc6, 0xcc, 0x88, 0x9e, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef})
+		w.do("ZADD", protocol.PermitsKey("sem"), now.Add(time.Hour).UnixMilli(), raw)
+		for _, name := range []string{"job", "sem"} {
+			l := w.read(name)
+			h := l.Holders[0]
+			if h.Who.Program != "billing" || h.Who.Version != "v1.2.3" || h.Who.Host != "web-3" || h.Who.PID != 4711 || !h.Who.Known() {
+				w.Errorf("%+v", h)
+			}
+			if held := l.HeldFor(h); held < time.Minute-time.Second || held > 2*time.Minute || l.Longest() != held {
+				w.Errorf("held for %v", held)
+			}
+		}
+		if l := w.read("other"); !l.Holders[0].Who.Known() || !l.Holders[0].Since.IsZero() || l.HeldFor(l.Holders[0]) != 0 {
+			w.Errorf("%+v", l)
+		}
+		text, err := json.Marshal(w.read("job"))
+		w.must(err)
+		for _, want := range []string{`"kind":"mutex"`, `"state":"held"`, `"program":"billing"`, `"pid":4711`, `"host":"web-3"`, `"ttl_ms":-1`, `"held_ms":60`, `"waiters":[]`} {
+			if !strings.Contains(string(text), want) {
+				w.Errorf("no %s in %s", want, text)
+			}
+		}
+	})
+}
+
+// TestScan finds each kind among other people's data.
+func TestScan(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(w *world) {
+		want := map[string]survey.Kind{"mutex": survey.Mutex, "fair": survey.Fair, "free fair": survey.Fair, "{rw}:1": survey.RW, "permits": survey.Permits,
+			"semaphore": survey.Semaphore, "latch": survey.Latch, "called": survey.Number, "{x}": survey.Fair}
+		w.lock(w.client.NewMutex("mutex"))
+		w.lock(w.client.NewFairMutex("fair"))
+		w.do("RPUSH", protocol.FairQueueKey("fair"), javaOwner)
+		w.do("RPUSH", protocol.FairQueueKey("free fair"), javaOwner)
+		w.do("HSET", "{x}", javaOwner, 1)
+		w.do("RPUSH", protocol.FairQueueKey("{x}"), otherJava)
+		w.lock(w.client.NewRWMutex("{rw}:1").RLocker())
+		w.must(w.client.NewPermitSemaphore("permits").SetPermits(w.ctx, 1))
+		w.lock(w.client.NewPermitSemaphore("permits"))
+		w.waits(func(ctx context.Context) error {
+			return w.otherClient().NewUnleasedSemaphore("semaphore").Acquire(ctx, 1)
+		})
+		w.waits(func(ctx context.Context) error { return w.otherClient().NewLatch("latch").Await(ctx) })
+		w.do("SET", "latch", 1)
+		_, err := w.client.NewLatch("called").TrySetCount(w.ctx, 1)
+		w.must(err)
+		w.becomes("semaphore", "waited for", func(l survey.Lock) bool { return l.Kind == survey.Semaphore })
+		w.becomes("latch", "waited for", func(l survey.Lock) bool { return l.Kind == survey.Latch })
+		w.do("SET", protocol.TokenKey("fenced"), 7)
+		for i := range 3000 { // several pages, on each node of a cluster
+			w.do("SET", fmt.Sprintf("counter:%d", i), i)
+		}
+		for i := range 300 {
+			w.do("HSET", fmt.Sprintf("user:%d", i), "id", i)
+			w.do("HSET", fmt.Sprintf("mode:%d", i), "mode", "read", "at", i)
+			w.do("ZADD", fmt.Sprintf("{user:%d}:timeout", i), i, "x")
+		}
+		w.do("ZADD", "{counter:1}:timeout", 1, "a session")
+		if found := w.scan(survey.Options{}); !maps.Equal(found, want) {
+			w.Errorf("found %v, want %v", found, want)
+		}
+		held := map[string]survey.Kind{"mutex": survey.Mutex, "fair": survey.Fair, "{rw}:1": survey.RW, "permits": survey.Permits, "{x}": survey.Fair}
+		if found := w.scan(survey.Options{Held: true}); !maps.Equal(found, held) {
+			w.Errorf("held: %v, want %v", found, held)
+		}
+		for match, want := range map[string][]string{
+			"*fair": {"fair", "free fair"}, "mutex": {"mutex"}, "[ms]*e*": {"mutex", "semaphore"}, "nothing": nil, "nothing*": nil,
+			`{*`: {"{rw}:1", "{x}"}, "counter:7": {"counter:7"}, "user:7": nil,
+		} {
+			if found := w.scan(survey.Options{Match: match}); !sameElements(slices.Collect(maps.Keys(found)), want) {
+				w.Errorf("%q: %v, want %v", match, found, want)
+			}
+		}
+		for _, kind := range survey.Kinds() {
+			var of []string
+			for name, k := range want {
+				if k == kind {
+					of = append(of, name)
+				}
+			}
+			if found := w.scan(survey.Options{Kinds: []survey.Kind{kind}}); !sameElements(slices.Collect(maps.Keys(found)), of) {
+				w.Errorf("%s: %v, want %v", kind, found, of)
+			}
+		}
+		all := maps.Clone(want)
+		all["fenced"] = survey.Mutex
+		for i := range 3000 {
+			all["counter:"+strconv.Itoa(i)] = survey.Number
+		}
+		if found := w.scan(survey.Options{All: true}); !maps.Equal(found, all) {
+			w.Errorf("all: %d, want %d", len(found), len(all))
+		}
+	})
+}
+
+// scan returns what is found, and that nothing was found twice.
+func (w *world) scan(options survey.Options) map[string]survey.Kind {
+	w.Helper()
+	found := map[string]survey.Kind{}
+	var done, total int64
+	options.Progress = func(d, t int64) {
+		if d < done || d > t {
+			w.Errorf("%d of %d after %d", d, t, done)
+		}
+		done, total = d, t
+	}
+	w.must(survey.Scan(w.ctx, w.rdb, options, func(l survey.Lock) error {
+		if found[l.Name] != "" {
+			w.Errorf("%q was found twice", l.Name)
+		}
+		found[l.Name] = l.Kind
+		return nil
+	}))
+	if strings.Contains(options.Match, "*") && total == 0 {
+		w.Error("no progress")
+	}
+	return found
+}
+
+// TestScanEnds stops a scan by an error of the caller's, and by its context.
+func TestScanEnds(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(w *world) {
+		for i := range 50 {
+			w.do("HSET", fmt.Sprintf("job:%d", i), javaOwner, 1)
+		}
+		enough := errors.New("enough")
+		calls := 0
+		err := survey.Scan(w.ctx, w.rdb, survey.Options{}, func(survey.Lock) error { calls++; return enough })
+		if !errors.Is(err, enough) || calls != 1 {
+			w.Errorf("%d calls, %v", calls, err)
+		}
+		ctx, cancel := context.WithCancel(w.ctx)
+		err = survey.Scan(ctx, w.rdb, survey.Options{}, func(survey.Lock) error { cancel(); return nil })
+		if !errors.Is(err, context.Canceled) {
+			w.Errorf("cancelled: %v", err)
+		}
+	})
+}
+
+// TestRights takes each right away that reading needs. The error names it.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	w := newWorld(t, redis.NewClient(&redis.Options{Addr: server.Addr()}))
+	rw := w.client.NewRWMutex("rw")
+	w.lock(rw.RLocker())
+	w.lock(w.client.NewMutex("job"))
+	w.must(w.client.NewPermitSemaphore("sem").SetPermits(w.ctx, 1))
+	w.lock(w.client.NewPermitSemaphore("sem"))
+	needed := []string{
+		"time", "type", "pttl", "hget", "hlen", "hscan", "llen", "lrange", "zrange", "getrange", "zrangebyscore", "zcount", "exists", "hmget",
+		"pubsub|numsub", "pubsub|channels", "scan", "hstrlen", "hkeys", "dbsize",
+	}
+	for _, without := range append([]string{""}, needed...) {
+		rules := []any{"ACL", "SETUSER", "eyes", "reset", "on", ">s3cret", "%R~*", "+ping"}
+		for _, right := range needed {
+			if right != without {
+				rules = append(rules, "+"+right)
+			}
+		}
+		w.do(rules...)
+		eyes := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "eyes", Password: "s3cret"})
+		err := survey.Scan(w.ctx, eyes, survey.Options{All: true, Progress: func(int64, int64) {}}, func(survey.Lock) error { return nil })
+		w.must(eyes.Close())
+		var lacking *survey.RightError
+		switch {
+		case without == "" && err != nil:
+			t.Errorf("with all rights: %v", err)
+		case without != "" && (!errors.As(err, &lacking) || lacking.Command != strings.ToUpper(strings.ReplaceAll(without, "|", " "))):
+			t.Errorf("without %s: %v", without, err)
+		}
+	}
+	w.do("ACL", "SETUSER", "eyes", "reset", "on", ">s3cret", "%R~job", "+@all")
+	eyes := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "eyes", Password: "s3cret"})
+	defer eyes.Close()
+	var lacking *survey.RightError
+	if _, err := survey.Read(w.ctx, eyes, "job"); !errors.As(err, &lacking) || lacking.Key == "" {
+		t.Errorf("without the keys beside it: %v", err)
+	}
+}
