@@ -22,6 +22,7 @@ type grammar struct {
 	Demo    demoCommand    `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
 	Run     runCommand     `cmd:"" help:"Run a command while holding a lock."`
 	Bench   benchCommand   `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
+	Doctor  doctorCommand  `cmd:"" help:"Say what is wrong with a Redis for locks, and what to do about it."`
 	Help    helpCommand    `cmd:"" help:"Print this, or the help of a command."`
 	Version versionCommand `cmd:"" help:"Print the version, and the commit and date of the build."`
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`

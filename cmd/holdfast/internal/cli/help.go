@@ -23,6 +23,7 @@ var usages = map[string]string{
 	"demo":      "holdfast demo [flags] [<kind>]",
 	runName:     "holdfast run [flags] <name> -- <command> [<arg> ...]",
 	"bench":     "holdfast bench [flags]",
+	"doctor":    "holdfast doctor [flags]",
 	helpName:    "holdfast help [<command>]",
 	versionName: "holdfast version",
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 )
 
@@ -73,7 +74,7 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.Name("holdfast"), kong.Description(description()), kong.Writers(s.stdout, s.stderr),
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
-			"benched": strings.Join(bench.Kinds(), ","), versionName: version(),
+			"benched": strings.Join(bench.Kinds(), ","), "doctored": strings.Join(doctor.KindNames(), ", "), versionName: version(),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
