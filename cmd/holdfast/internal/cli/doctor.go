@@ -60,7 +60,7 @@ func (c *doctorCommand) Run(s streams, redis redisFlags) error {
 	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
 	defer stop()
 	tell, end := c.writer(s, "Redis: "+target.String())
-	report, err := doctor.Run(ctx, doctor.Config{Target: target, Prefix: c.Prefix, Kinds: c.Kind, Timeout: c.Timeout, Now: time.Now}, tell)
+	report, err := doctor.Run(ctx, doctor.Config{Target: target, Prefix: c.Prefix, Kinds: c.Kind, Detailed: c.Verbose || c.JSON, Timeout: c.Timeout, Now: time.Now}, tell)
 	err = errors.Join(err, end())
 	switch {
 	case untilTerm.Err() != nil:

@@ -178,7 +178,7 @@ func (s *sentinel) check() Finding {
 	case len(s.replicas) == 0:
 		return warn("Give the primary a replica.", "the primary has no replica, so nothing can take its place")
 	case count < fewSentinels:
-		return warn(countDo, "%d sentinels: if one is away no failover can happen", count)
+		return warn(countDo, "there are fewer than three sentinels (%d): if one is away no failover can happen", count)
 	case quorum <= count/2:
 		return warn("Set the quorum of SENTINEL MONITOR to "+strconv.Itoa(count/2+1)+".", "a quorum of %d is no majority of %d sentinels", quorum, count)
 	case after > slowFailover:

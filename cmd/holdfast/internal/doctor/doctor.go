@@ -30,6 +30,8 @@ type Config struct {
 	Prefix string
 	// Kinds are those that have to work. If there are none, all are tried, and one has to.
 	Kinds []string
+	// Detailed has the rights said that kinds lack which do not have to work.
+	Detailed bool
 	// Timeout bounds all of it.
 	Timeout time.Duration
 	// Now is this machine's clock.

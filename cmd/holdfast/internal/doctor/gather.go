@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -133,17 +134,43 @@ func (e *exam) findInCluster(ctx context.Context) {
 		}
 	}
 	e.enumerated = errors.Join(cluster.ForEachSlave(ctx, note(true)), cluster.ForEachMaster(ctx, note(false)))
-	addrs := make([]string, 0, len(found))
-	for addr := range found {
-		addrs = append(addrs, addr)
+	// CLUSTER SLOTS leaves out nodes that are down, or have just come. Who may not ask for the others
+	// does without them.
+	text, err := cluster.ClusterNodes(ctx).Result()
+	if err == nil {
+		addNodes(found, text)
 	}
-	slices.Sort(addrs)
-	for _, addr := range addrs {
+	for _, addr := range slices.Sorted(maps.Keys(found)) {
 		e.add(addr, found[addr])
 	}
-	if len(addrs) == 0 {
+	if len(found) == 0 {
 		for _, addr := range e.Target.Hosts() {
 			e.add(addr, false)
+		}
+	}
+}
+
+// addNodes adds to nodes that are known those of CLUSTER NODES. A line of it is
+//
+//	id ip:port@busport,hostname flags primary ping pong epoch link slots...
+func addNodes(found map[string]bool, text string) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) < 8 || strings.Contains(words[2], "noaddr") || strings.Contains(words[2], "handshake") {
+			continue
+		}
+		addr, rest, _ := strings.Cut(words[1], "@")
+		_, hostname, _ := strings.Cut(rest, ",")
+		hostname, _, _ = strings.Cut(hostname, ",")
+		colon := strings.LastIndexByte(addr, ':') // an IPv6 address has no brackets here
+		if colon < 1 {
+			continue // it does not know its own address
+		}
+		host, port := addr[:colon], addr[colon+1:]
+		addr, named := net.JoinHostPort(host, port), net.JoinHostPort(hostname, port)
+		_, known := found[addr]
+		if _, knownByName := found[named]; !known && !knownByName {
+			found[addr] = strings.Contains(words[2], "slave")
 		}
 	}
 }
@@ -197,7 +224,7 @@ func (e *exam) gather(ctx context.Context) {
 
 func (n *node) gather(ctx context.Context, now func() time.Time) {
 	n.now = now()
-	if err := n.client.Ping(ctx).Err(); err != nil && lacking(err) == nothing {
+	if err := n.client.Ping(ctx).Err(); !answers(err) {
 		n.err = err
 		return
 	}
@@ -207,6 +234,16 @@ func (n *node) gather(ctx context.Context, now func() time.Time) {
 	n.slow, err = n.client.SlowLogGet(ctx, slowEntries).Result()
 	n.noSlow = refusal("SLOWLOG", err)
 	n.readTime(ctx, now)
+}
+
+// unfit are the replies of servers that answer questions, and nothing else. What is wrong with them
+// other checks say.
+var unfit = []string{"MISCONF ", "LOADING ", "MASTERDOWN "}
+
+// answers reports whether a server answers questions, by the reply to PING.
+func answers(err error) bool {
+	return err == nil || lacking(err) != nothing ||
+		slices.ContainsFunc(unfit, func(word string) bool { return strings.HasPrefix(err.Error(), word) })
 }
 
 // readConfig asks for one setting after the other: before Redis 7.0, CONFIG takes one. It does

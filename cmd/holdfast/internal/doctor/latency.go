@@ -73,7 +73,7 @@ func direction(offset time.Duration) string {
 func latency(ctx context.Context, e *exam) (found []Finding) {
 	for _, n := range e.primaries() {
 		times, err := measure(ctx, pings, func() error {
-			if err := n.client.Ping(ctx).Err(); lacking(err) == nothing {
+			if err := n.client.Ping(ctx).Err(); !answers(err) {
 				return err
 			}
 			return nil // a refusal takes as long

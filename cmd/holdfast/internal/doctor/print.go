@@ -40,7 +40,7 @@ type Printer struct {
 
 // Title begins.
 func (p *Printer) Title(title string) {
-	p.held = map[Severity][]Finding{}
+	p.held, p.passed = map[Severity][]Finding{}, 0
 	p.lines(text.Wrap(title, "", p.Width)...)
 	p.lines("")
 }
@@ -73,7 +73,7 @@ func (p *Printer) Tell(findings []Finding) {
 // line writes what passed in one line.
 func (p *Printer) line(of string) {
 	if room := p.Width - lead; p.Terminal && len(of) > room {
-		of = strings.ToValidUTF8(of[:room-1], "") + "…"
+		of = strings.TrimSpace(strings.ToValidUTF8(of[:room-1], "")) + "…"
 	}
 	p.lines(p.word(Pass) + of)
 }
@@ -85,7 +85,11 @@ func (p *Printer) End() error {
 	}
 	p.unknown()
 	for _, severity := range []Severity{Warning, Failure} {
-		for _, f := range p.held[severity] {
+		held := p.held[severity]
+		for i, f := range held {
+			if i+1 < len(held) && held[i+1].Check == f.Check && held[i+1].Do == f.Do {
+				f.Do = "" // the next one says it
+			}
 			p.finding(f)
 		}
 	}

@@ -65,7 +65,11 @@ var undone = map[string]string{
 	"DECR":  "local done = redis.call('DECR', KEYS[1]) redis.call('DEL', KEYS[1]) return done",
 }
 
-const keyScript = "return 0"
+// keyScript does nothing with its key, and nameKey is the right to use the lock's name as a key.
+const (
+	keyScript = "return 0"
+	nameKey   = "~NAME"
+)
 
 // forSharded are the commands that clusters with sharded messages know in place of others.
 var forSharded = strings.NewReplacer("UNSUBSCRIBE", "SUNSUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE", "PUBLISH", "SPUBLISH")
@@ -86,7 +90,10 @@ func words(list string) []string { return strings.Fields(list) }
 
 // commandsOf are the commands of a kind on this server, the client's own included.
 func (p *probe) commandsOf(k kind, cluster bool) []string {
-	list := k.commands + " PING"
+	list := k.commands
+	if strings.Contains(list, "UNSUBSCRIBE") {
+		list += " PING" // go-redis replaces connections that listen without it
+	}
 	if p.sharded {
 		list = forSharded.Replace(list)
 	}
@@ -331,35 +338,32 @@ func unique(list []string) []string {
 
 // judge says which kinds work by their rights. Those that lack the same are one finding.
 func (e *exam) judge(n *node, p *probe, these []kind, each bool) (found []Finding) {
-	var works, order []string
-	groups := map[string]*group{}
+	if p.missing[nameKey] && !each {
+		return []Finding{fail("If the user may use certain names only, give their beginning with --prefix; else give it the right with ACL SETUSER.",
+			"this user may not use keys such as %s:…, so no kind can be tried", e.Prefix)}
+	}
+	var works []string
+	var groups []*group
 	for _, k := range these {
 		rules, absent, soft := p.lacksOf(k, e.Target.IsCluster(), e.Prefix)
-		key := strings.Join(rules, " ") + "|" + strings.Join(absent, " ")
-		if key == "|" {
-			works = append(works, k.id())
-			n.allowed = append(n.allowed, k)
-			continue
-		}
 		if soft {
 			n.allowed = append(n.allowed, k)
 		}
-		if groups[key] == nil {
-			groups[key] = &group{rules: rules, absent: absent, soft: soft}
-			order = append(order, key)
+		if len(rules)+len(absent) == 0 {
+			works = append(works, k.id())
+			continue
 		}
-		groups[key].kinds = append(groups[key].kinds, k.id())
-	}
-	if len(works) == len(these) {
-		return []Finding{pass("all that is needed for %s", list(works))}
+		lacks := sentence(rules, absent)
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.lacks == lacks })
+		if at < 0 {
+			at, groups = len(groups), append(groups, &group{lacks: lacks, soft: soft})
+		}
+		groups[at].kinds = append(groups[at].kinds, k.id())
 	}
 	if len(works) > 0 {
 		found = append(found, pass("all that is needed for %s", list(works)))
 	}
-	for _, key := range order {
-		found = append(found, groups[key].finding(each || len(n.allowed) == 0))
-	}
-	return found
+	return append(found, findings(groups, each || len(n.allowed) == 0, e.Detailed || each)...)
 }
 
 // list is all kinds, or their names.
@@ -372,29 +376,46 @@ func list(names []string) string {
 
 // group are kinds that lack the same.
 type group struct {
-	kinds, rules, absent []string
-	soft                 bool
+	kinds []string
+	lacks string
+	soft  bool // they work without it, but slower
 }
 
-func (g *group) finding(needed bool) Finding {
+const rightsDo = "Give the rights with ACL SETUSER; docs/acl.md has what each kind needs."
+
+// findings are those of all groups. needed is true if the kinds have to work; not detailed, those that
+// do not are one finding.
+func findings(groups []*group, needed, detailed bool) (found []Finding) {
+	var idle []string
+	for _, g := range groups {
+		switch names := list(g.kinds); {
+		case g.soft:
+			found = append(found, warn(rightsDo, "%s: it works, but those who wait may hear late: %s", names, g.lacks))
+		case needed:
+			found = append(found, fail(rightsDo, "%s: it does not work: %s", names, g.lacks))
+		case detailed:
+			found = append(found, warn(rightsDo, "%s: it does not work: %s", names, g.lacks))
+		default:
+			idle = append(idle, g.kinds...)
+		}
+	}
+	if len(idle) > 0 {
+		found = append(found, warn("If you need one of them, --kind "+idle[0]+" says which rights are missing, and --verbose says it of all.",
+			"these kinds do not work for this user: %s", strings.Join(idle, ", ")))
+	}
+	return found
+}
+
+// sentence says what is missing.
+func sentence(rules, absent []string) string {
 	var lacks []string
-	do := "docs/acl.md has what each kind needs."
-	if len(g.absent) > 0 {
-		lacks = append(lacks, "the server does not know "+strings.Join(g.absent, ", "))
+	if len(rules) > 0 {
+		lacks = append(lacks, "this user lacks "+strings.Join(rules, " "))
 	}
-	if len(g.rules) > 0 {
-		lacks = append(lacks, "this user lacks "+strings.Join(g.rules, " "))
-		do = "Give them with ACL SETUSER; docs/acl.md has what each kind needs. If the user is limited to certain names, --prefix says which."
+	if len(absent) > 0 {
+		lacks = append(lacks, "the server does not know "+strings.Join(absent, " "))
 	}
-	what := strings.Join(lacks, ", and ")
-	switch names := list(g.kinds); {
-	case g.soft:
-		return warn(do, "%s: it works, but waiters are not always told, since %s", names, what)
-	case needed:
-		return fail(do, "%s: it does not work, since %s", names, what)
-	default:
-		return warn(do, "%s: it does not work, since %s", names, what)
-	}
+	return strings.Join(lacks, ", and ")
 }
 
 // locks locks and unlocks each kind that the user has the rights for.

@@ -127,7 +127,7 @@ func password(ctx context.Context, e *exam) []Finding {
 	if !e.Target.HasPassword() {
 		return []Finding{pass("none asked for, on this machine%s", as)}
 	}
-	return []Finding{pass("it is right%s", as)}
+	return []Finding{pass("accepted%s", as)}
 }
 
 // product is what the server is, and its version.
