@@ -54,11 +54,14 @@ var replies = []struct{ text, advice string }{
 	{"SELECT is not allowed in cluster mode", "this cluster has no database numbers, so leave the number out of the URL"},
 }
 
+const noSentinel = "it is no sentinel; the URL of a server begins with redis:// or rediss://"
+
 // atSentinels are what sentinels say, or those who are none.
 var atSentinels = []struct{ text, advice string }{
 	{"redis: nil", "the sentinels know no master of that name"},
 	{"No such master", "the sentinels know no master of that name"},
-	{"unknown command 'sentinel'", "it is no sentinel; the URL of a server begins with redis:// or rediss://"},
+	{"unknown command 'sentinel'", noSentinel},
+	{"unknown command `sentinel`", noSentinel}, // before Redis 7.0
 	{"NOAUTH", "the sentinels want a password, so set HOLDFAST_REDIS_SENTINEL_PASSWORD or give --sentinel-password-file"},
 	{"WRONGPASS", "the user name or the password for the sentinels is wrong, so check HOLDFAST_REDIS_SENTINEL_PASSWORD, " +
 		"--sentinel-password-file and --sentinel-user"},

@@ -11,7 +11,8 @@ type Check struct {
 	// Asks is what it looks at, for the documents.
 	Asks string
 
-	first bool // also if no server answers
+	first   bool // also if no server answers
+	watches bool // it is about sentinels
 	// node looks at each node that answers, all at the whole. There is one of them. Nothing
 	// found means that there is nothing to look at.
 	node func(n *node) []Finding
@@ -20,7 +21,7 @@ type Check struct {
 
 // Checks are all of them, in their order. docs/cli.md has the same table.
 var Checks = []Check{
-	{ID: "sentinels", Worst: Failure, first: true, all: sentinels, Asks: "sentinels: each answers, how many, their quorum, whether they name one primary, how soon they act"},
+	{ID: "sentinels", Worst: Failure, first: true, watches: true, all: sentinels, Asks: "sentinels: each answers, how many, their quorum, whether they name one primary, how soon they act"},
 	{ID: "reachable", Worst: Failure, first: true, all: reachable, Asks: "each server answers, at which address, with or without TLS, with this user and password"},
 	{ID: "certificate", Worst: Warning, all: certificate, Asks: "with TLS: certificates are checked, and do not end within two weeks"},
 	{ID: "password", Worst: Warning, all: password, Asks: "the server asks for a password, unless it is on this machine"},

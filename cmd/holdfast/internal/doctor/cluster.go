@@ -145,20 +145,23 @@ func clusterMessages(ctx context.Context, e *exam) (found []Finding) {
 }
 
 func sentinels(_ context.Context, e *exam) (found []Finding) {
-	primary := ""
+	primary, answers := "", slices.ContainsFunc(e.watchers, func(s *sentinel) bool { return s.err == nil })
 	for _, s := range e.watchers {
 		f := s.check()
+		switch {
+		case s.err != nil && answers: // the others can do without it
+			f.Severity = Warning
+		case s.err == nil && primary != "" && s.primary() != primary:
+			f = fail("Look again in a moment: a failover may be under way. Else check that they can reach each other.",
+				"it names the primary %s, another one %s", s.primary(), primary)
+		}
 		if s.err == nil {
-			if f.Severity == Pass && primary != "" && s.primary() != primary {
-				f = fail("Look again in a moment: a failover may be under way. Else check that they can reach each other.",
-					"it names the primary %s, another one %s", s.primary(), primary)
-			}
 			primary = s.primary()
 		}
 		f.Where = []string{s.addr}
 		found = append(found, f)
 	}
-	return merge(found, len(e.watchers)) // there are not as many as nodes
+	return found
 }
 
 // check looks at what one sentinel says.

@@ -103,7 +103,7 @@ func (e *exam) run(ctx context.Context, check Check) []Finding {
 	var findings []Finding
 	switch {
 	case check.all != nil && ctx.Err() != nil && !check.first:
-		findings = []Finding{unknown("there was no time for it")}
+		findings = []Finding{late()}
 	case check.all != nil:
 		findings = check.all(ctx, e)
 	default:
@@ -116,6 +116,9 @@ func (e *exam) run(ctx context.Context, check Check) []Finding {
 	}
 	for i := range findings {
 		findings[i].Check = check.ID
+	}
+	if check.watches {
+		return merge(findings, len(e.watchers))
 	}
 	return merge(findings, len(e.nodes))
 }

@@ -37,6 +37,11 @@ func unknown(why string) Finding {
 	return Finding{Severity: Unknown, Found: why, Do: "Run it once as a user who may, or look for yourself."}
 }
 
+// late is what is not known because the time was over.
+func late() Finding {
+	return Finding{Severity: Unknown, Found: "there was no time for it", Do: "Give it more with --timeout, or look why the server is slow."}
+}
+
 func warn(do, format string, args ...any) Finding {
 	return Finding{Severity: Warning, Do: do, Found: fmt.Sprintf(format, args...)}
 }

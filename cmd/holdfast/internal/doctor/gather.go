@@ -186,11 +186,9 @@ func (e *exam) findBySentinels(ctx context.Context) {
 	}
 	group.Wait()
 	for _, s := range e.watchers {
-		if s.err != nil {
-			e.enumerated = s.err
-			continue
+		if s.err == nil {
+			e.add(s.primary(), false)
 		}
-		e.add(s.primary(), false)
 	}
 	for _, s := range e.watchers {
 		for _, replica := range s.replicas {

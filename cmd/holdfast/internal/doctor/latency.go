@@ -91,7 +91,7 @@ func judgeLatency(times []time.Duration, err error) Finding {
 		return fail(do, "after %d answers to PING, none came: %v", len(times), err)
 	}
 	if len(times) == 0 {
-		return unknown("there was no time for it")
+		return late()
 	}
 	p99, longest := percentile(times, 99), times[len(times)-1]
 	all := percentiles(times)
@@ -158,7 +158,7 @@ func judgePairs(k kind, times []time.Duration, err error) Finding {
 	case err != nil:
 		return warn("Try again, and look at the network.", "%s: after %d pairs one failed: %v", k.id(), len(times), explained(err))
 	case len(times) == 0:
-		return unknown("there was no time for it")
+		return late()
 	case percentile(times, 50) > slowPair:
 		return warn("Look at latency, blocking and the load of the server.", "%s: a pair takes %s", k.id(), percentiles(times))
 	}

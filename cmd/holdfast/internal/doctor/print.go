@@ -102,19 +102,19 @@ func (p *Printer) End() error {
 
 // unknown writes what is not known, together where the reason is the same.
 func (p *Printer) unknown() {
-	var reasons []string
+	var reasons []Finding
 	checks := map[string][]string{}
 	for _, f := range p.held[Unknown] {
 		if checks[f.Found] == nil {
-			reasons = append(reasons, f.Found)
+			reasons = append(reasons, f)
 		}
 		checks[f.Found] = append(checks[f.Found], f.Check)
 	}
-	for _, reason := range reasons {
-		p.wrapped(Unknown, fmt.Sprintf("not known, since %s: %s.", reason, strings.Join(unique(checks[reason]), ", ")))
-	}
-	if len(reasons) > 0 {
-		p.lines(text.Wrap(p.held[Unknown][0].Do, strings.Repeat(" ", lead), p.Width)...)
+	for i, f := range reasons {
+		p.wrapped(Unknown, fmt.Sprintf("not known, since %s: %s.", f.Found, strings.Join(unique(checks[f.Found]), ", ")))
+		if i+1 == len(reasons) || reasons[i+1].Do != f.Do { // else the next one says it
+			p.do(f)
+		}
 	}
 }
 
@@ -126,8 +126,13 @@ func (p *Printer) finding(f Finding) {
 	}
 	p.wrapped(f.Severity, said)
 	if f.Do != "" {
-		p.lines(text.Wrap(f.Do, strings.Repeat(" ", lead)+"> ", p.Width)...)
+		p.do(f)
 	}
+}
+
+// do writes what to do.
+func (p *Printer) do(f Finding) {
+	p.lines(text.Wrap(f.Do, strings.Repeat(" ", lead)+"> ", p.Width)...)
 }
 
 func (p *Printer) wrapped(severity Severity, said string) {

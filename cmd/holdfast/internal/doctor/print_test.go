@@ -48,7 +48,7 @@ ok    two: well; and others (--verbose)
 
 ?     not known, since CONFIG is refused:
       five, three.
-      Look for yourself.
+      > Look for yourself.
 warn  six: so so.
 warn  six: lala.
       > The same.
@@ -67,7 +67,7 @@ ok    two: well. (a:1)
 ok    two: good. (b:1)
 
 ?     not known, since CONFIG is refused: five, three.
-      Look for yourself.
+      > Look for yourself.
 warn  six: so so.
 warn  six: lala.
       > The same.

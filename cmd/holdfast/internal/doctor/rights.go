@@ -71,6 +71,9 @@ const (
 	nameKey   = "~NAME"
 )
 
+// removeScript deletes its keys. Redis 6.0 lets scripts write also if too few replicas are there.
+const removeScript = "return redis.call('DEL', unpack(KEYS))"
+
 // forSharded are the commands that clusters with sharded messages know in place of others.
 var forSharded = strings.NewReplacer("UNSUBSCRIBE", "SUNSUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE", "PUBLISH", "SPUBLISH")
 
@@ -482,7 +485,7 @@ func (e *exam) remove(ctx context.Context, k kind, name string) error {
 			keys = append(keys, fill(key, name))
 		}
 	}
-	if err := e.redis.Del(clean, keys...).Err(); err != nil {
+	if err := e.redis.Eval(clean, removeScript, keys).Err(); err != nil {
 		return fmt.Errorf("its keys could not be deleted, and end in %v: %w", scratchTTL, err)
 	}
 	return nil
