@@ -26,6 +26,7 @@ type grammar struct {
 	Watch  watchCommand  `cmd:"" help:"Watch the locks on a terminal."`
 	Wait   waitCommand   `cmd:"" help:"Wait until nobody holds a lock, or a latch is at zero, without taking it."`
 	Unlock unlockCommand `cmd:"" help:"Take a lock away from whoever holds it."`
+	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a Redis for locks, and what to do about it."`
 	Bench  benchCommand  `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
 	Help   helpCommand   `cmd:"" help:"Print this, or the help of a command."`
 

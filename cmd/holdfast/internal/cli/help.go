@@ -30,6 +30,7 @@ var usages = map[string]string{
 	"wait":      "holdfast wait [flags] <name>",
 	unlockName:  "holdfast unlock --force [flags] <name>",
 	"bench":     "holdfast bench [flags]",
+	"doctor":    "holdfast doctor [flags]",
 	helpName:    "holdfast help [<command>]",
 	versionName: "holdfast version",
 

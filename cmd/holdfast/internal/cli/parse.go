@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/completion"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
@@ -92,7 +93,7 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
 			"benched": strings.Join(bench.Kinds(), ","), "shells": strings.Join(completion.Shells(), ","),
-			"surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()), versionName: version(),
+			"doctored": strings.Join(doctor.KindNames(), ", "), "surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()), versionName: version(),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
