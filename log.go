@@ -41,6 +41,9 @@ func LogHooks(logger *slog.Logger, longWait time.Duration) Hooks {
 
 // levelOf is how the outcome of a call is logged: failures of Redis as warnings.
 func levelOf(err error) slog.Level {
+	if err == nil {
+		return slog.LevelDebug
+	}
 	var failed *BackendError
 	if errors.As(err, &failed) || errors.Is(err, ErrNotReplicated) {
 		return slog.LevelWarn
