@@ -5,9 +5,9 @@ GO            ?= go
 GOLANGCI      := v2.15.0
 APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
-MODULES       := . goredisdriver rueidisdriver memdriver holdfasttest cmd/holdfast bench test interop
+MODULES       := . goredisdriver rueidisdriver memdriver holdfasttest otel otel/example cmd/holdfast bench test interop
 ADAPTERS      := goredisdriver rueidisdriver
-PUBLIC        := holdfast driver memdriver holdfasttest goredisdriver rueidisdriver
+PUBLIC        := holdfast driver memdriver holdfasttest goredisdriver rueidisdriver otel
 OLDEST        := $(ADAPTERS:%=oldest-%)
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...

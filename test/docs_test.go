@@ -20,10 +20,11 @@ import (
 // docPackages are what the pages may use, by the module that requires it.
 var docPackages = []typecheck.Module{
 	{Dir: ".", Paths: []string{
-		"context", "database/sql", "errors", "fmt", "os", "os/signal", "syscall", "testing", "testing/synctest", "time",
+		"context", "database/sql", "errors", "fmt", "log/slog", "os", "os/signal", "strings", "syscall", "testing", "testing/synctest", "time",
 		"github.com/holdfast-go/holdfast", "github.com/holdfast-go/holdfast/goredisdriver", "github.com/holdfast-go/holdfast/rueidisdriver",
 		"github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 	}},
+	{Dir: "../otel", Paths: []string{"github.com/holdfast-go/holdfast/otel"}},
 	{Dir: "../holdfasttest", Paths: []string{"github.com/holdfast-go/holdfast/holdfasttest"}},
 }
 

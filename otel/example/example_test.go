@@ -245,7 +245,12 @@ func TestAlertsAreOfWhatThereIs(t *testing.T) {
 	there := exposed(t)
 	used := map[string]bool{}
 	rules := readAlerts(t)
+	page, err := os.ReadFile("../../docs/telemetry.md")
+	ok(t, err)
 	for _, rule := range rules {
+		if !strings.Contains(string(page), "\n| `"+rule.Alert+"` | ") {
+			t.Errorf("%s is not documented", rule.Alert)
+		}
 		checkQuery(t, rule.Alert, rule.Expr, there, used)
 		if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" {
 			t.Errorf("%s says too little", rule.Alert)
@@ -290,9 +295,14 @@ func TestAlertsAreRaised(t *testing.T) {
 			`
 			holdfast_acquire_waiting{job="a",holdfast_lock_kind="mutex"} 2x60
 			holdfast_acquire_wait_time_seconds_count{job="a",holdfast_lock_kind="mutex"} 60x60`},
-		"HoldfastHeldTooLong": {`
+		"HoldfastHeldTooLong": {
+			`
 			holdfast_hold_age_seconds_bucket{job="a",holdfast_lock_kind="mutex",le="900"} 0+6x60
-			holdfast_hold_age_seconds_count{job="a",holdfast_lock_kind="mutex"} 0+7x60`},
+			holdfast_hold_age_seconds_count{job="a",holdfast_lock_kind="mutex"} 0+7x60`,
+			`
+			holdfast_hold_age_seconds_bucket{job="a",holdfast_lock_kind="mutex",le="900.0"} 0+6x60
+			holdfast_hold_age_seconds_count{job="a",holdfast_lock_kind="mutex"} 0+7x60`,
+		},
 		"HoldfastBackgroundErrors": {
 			`holdfast_background_errors_total{job="a",holdfast_lock_kind="mutex",error_type="backend"} _x57 1x3`,
 			`holdfast_background_errors_total{job="a",holdfast_lock_kind="mutex",error_type="backend"} 1x57 2x3`,
