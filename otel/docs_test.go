@@ -31,7 +31,7 @@ func rows(t *testing.T, first string) (all [][]string) {
 			continue
 		}
 		var cells []string
-		for _, cell := range strings.Split(strings.Trim(line, "| "), "|") {
+		for cell := range strings.SplitSeq(strings.Trim(line, "| "), "|") {
 			cells = append(cells, strings.ReplaceAll(strings.TrimSpace(cell), "`", ""))
 		}
 		all = append(all, cells)

@@ -86,7 +86,7 @@ func newMetrics(c config) (*metrics, error) {
 
 // knownSeries are the options of what mostly happens.
 func knownSeries() map[series]options {
-	types := []string{"", otherType}
+	types := append(make([]string, 0, 2+len(errorTypes)+len(lossTypes)), "", otherType)
 	for _, known := range errorTypes {
 		types = append(types, known.text)
 	}

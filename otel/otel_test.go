@@ -139,7 +139,7 @@ func text(set attribute.Set) string {
 	var all []string
 	for _, a := range set.ToSlice() {
 		key := string(a.Key)
-		all = append(all, key[strings.LastIndex(key, ".")+1:]+"="+a.Value.Emit())
+		all = append(all, key[strings.LastIndex(key, ".")+1:]+"="+fmt.Sprint(a.Value.AsInterface()))
 	}
 	return strings.Join(all, " ")
 }

@@ -134,7 +134,7 @@ func TestExample(t *testing.T) {
 	s := redistest.Start(t)
 	var text bytes.Buffer
 	log.SetOutput(&text)
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	listener, err := (&net.ListenConfig{}).Listen(background, "tcp", "127.0.0.1:0")
 	ok(t, err)
 	ctx, cancel := context.WithCancel(background)
@@ -209,7 +209,7 @@ func checkQuery(t *testing.T, what, text string, there map[string][]string, used
 		used[selector.Name] = true
 		has = append(has, given...)
 		for _, m := range selector.LabelMatchers {
-			if m.Name != labels.MetricName && !slices.Contains(given, m.Name) {
+			if m.Name != model.MetricNameLabel && !slices.Contains(given, m.Name) {
 				t.Errorf("%s: %s has no label %q", what, selector.Name, m.Name)
 			}
 		}
@@ -294,7 +294,8 @@ func TestAlertsAreRaised(t *testing.T) {
 			`holdfast_acquire_waiting{job="a",holdfast_lock_kind="mutex"} 2x60`, // nobody ever has
 			`
 			holdfast_acquire_waiting{job="a",holdfast_lock_kind="mutex"} 2x60
-			holdfast_acquire_wait_time_seconds_count{job="a",holdfast_lock_kind="mutex"} 60x60`},
+			holdfast_acquire_wait_time_seconds_count{job="a",holdfast_lock_kind="mutex"} 60x60`,
+		},
 		"HoldfastHeldTooLong": {
 			`
 			holdfast_hold_age_seconds_bucket{job="a",holdfast_lock_kind="mutex",le="900"} 0+6x60
@@ -397,27 +398,34 @@ func (s sample) Copy() chunks.Sample         { return s }
 
 // dashboard is what matters of dashboard.json.
 type dashboard struct {
-	Title      string
+	Title      string `json:"title"`
 	UID        string `json:"uid"`
 	Templating struct {
 		List []struct {
-			Name, Type, Definition string
-		}
-	}
+			Name       string `json:"name"`
+			Type       string `json:"type"`
+			Definition string `json:"definition"`
+		} `json:"list"`
+	} `json:"templating"`
 	Panels []struct {
-		ID          int `json:"id"`
-		Type, Title string
-		Description string
-		GridPos     struct{ X, Y, W, H int }
-		Datasource  struct {
-			Type string
-			UID  string `json:"uid"`
-		}
+		ID          int    `json:"id"`
+		Type        string `json:"type"`
+		Title       string `json:"title"`
+		Description string `json:"description"`
+		GridPos     struct {
+			X int `json:"x"`
+			Y int `json:"y"`
+			W int `json:"w"`
+			H int `json:"h"`
+		} `json:"gridPos"`
+		Datasource struct {
+			UID string `json:"uid"`
+		} `json:"datasource"`
 		Targets []struct {
 			RefID string `json:"refId"`
-			Expr  string
-		}
-	}
+			Expr  string `json:"expr"`
+		} `json:"targets"`
+	} `json:"panels"`
 }
 
 // The dashboard is valid, asks for what there is, and leaves none of it out.

@@ -141,7 +141,7 @@ func contend(ctx context.Context, l holdfast.Locker) error {
 
 // pause waits for a random while, or until ctx ends.
 func pause(ctx context.Context, longest time.Duration) {
-	timer := time.NewTimer(rand.N(longest))
+	timer := time.NewTimer(rand.N(longest)) //nolint:gosec // chance is enough
 	defer timer.Stop()
 	select {
 	case <-timer.C:
