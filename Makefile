@@ -5,9 +5,9 @@ GO            ?= go
 GOLANGCI      := v2.15.0
 APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
-MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock cmd/holdfast bench test interop release
+MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock otel otel/example cmd/holdfast bench test interop release
 ADAPTERS      := goredisdriver rueidisdriver valkeydriver
-PUBLIC        := holdfast driver memdriver holdfasttest gocronlock $(ADAPTERS)
+PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTERS)
 OLDEST        := $(ADAPTERS:%=oldest-%)
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...

@@ -46,38 +46,33 @@ type acquisition struct {
 
 // acquire is Lock and TryLock of every kind.
 func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
-	started := time.Now()
-	h, handedOver, err := acquireWithoutHooks(ctx, k, config)
+	how := course{started: time.Now()}
+	h, err := acquireWithoutHooks(ctx, k, config, &how)
 	if err == nil {
-		h.tellAcquired(time.Since(started), handedOver)
+		h.tellAcquired(how)
 	} else {
 		err = k.client.withHolder(ctx, err)
-		tellRefused(ctx, k, config.hooks, started, err)
+		tellRefused(ctx, k, config.hooks, how, err)
 	}
 	return h, err
 }
 
-// tellRefused tells the hooks of an acquire that has failed.
-func tellRefused(ctx context.Context, k *kind, own hookList, started time.Time, err error) {
-	e := Event{Name: k.name, Kind: k.label, Waited: time.Since(started), Err: err}
-	k.client.config.hooks.tell(ctx, onRefuse, e)
-	own.tell(ctx, onRefuse, e)
-}
-
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
-// under way any more: they may close the client.
-func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig) (h *Hold, handedOver bool, err error) {
+// under way any more: they may close the client. It notes how the acquire went.
+func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *course) (*Hold, error) {
 	a, err := enter(ctx, k, config)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer a.leave()
 	if a.received != nil { // it has joined others
-		return &a.received.Hold, true, nil
+		how.handedOver = true
+		return &a.received.Hold, nil
 	}
 	res, ch := a.run()
-	h, err = a.conclude(res, ch)
-	return h, a.received != nil, err
+	h, err := a.conclude(res, ch)
+	how.handedOver, how.hadToWait = a.received != nil, a.toldWaiting
+	return h, err
 }
 
 // tellWaiting tells the hooks, once, that the acquire has to wait.

@@ -122,7 +122,7 @@ func (c *composite) partFailed(why error) {
 	c.mu.Lock()
 	if c.state() == nil {
 		c.missed = append(c.missed, why)
-		c.checkQuorum(why)
+		c.checkQuorum(why, c.firstClient)
 	}
 	c.mu.Unlock()
 	c.tell()
@@ -136,7 +136,7 @@ func (c *composite) partEnded(m *member) {
 	m.dead = true
 	c.live--
 	c.missed = append(c.missed, why)
-	c.checkQuorum(why)
+	c.checkQuorum(why, m.held.client())
 	c.mu.Unlock()
 	c.tell()
 }
@@ -157,8 +157,8 @@ func (c *composite) tell() {
 }
 
 // checkQuorum ends the hold if too few parts live, or can still be acquired; why is what the last
-// one died of. c.mu is held.
-func (c *composite) checkQuorum(why error) {
+// one died of, and client that part's, which is not closed yet. c.mu is held.
+func (c *composite) checkQuorum(why error, client *Client) {
 	enough := c.live >= c.need
 	if !c.handedOut {
 		enough = len(c.missed) <= c.of-c.need
@@ -169,13 +169,13 @@ func (c *composite) checkQuorum(why error) {
 	if errors.Is(why, ErrClosed) {
 		c.lost = problem(c.what.name, "a part was given back then", ErrClosed)
 		c.cancel(ErrClosed)
-		return
+	} else {
+		c.lost = &LostError{Name: c.what.name, Reason: LostParts, Err: c.reason(why)}
+		c.cancel(c.lost)
 	}
-	c.lost = &LostError{Name: c.what.name, Reason: LostParts, Err: c.reason(why)}
-	c.cancel(c.lost)
-	if lost := c.lost; c.handedOut {
-		tasks := &c.firstClient.tasks
-		tasks.Go(func() { tasks.Uncounted(func() { c.tellLoss(lost) }) })
+	if lost := c.lost; c.handedOut && len(c.hooks) > 0 {
+		tasks := &client.tasks
+		tasks.Go(func() { tasks.Uncounted(func() { c.tellOver(lost, false) }) })
 	}
 }
 
@@ -188,7 +188,7 @@ func (c *composite) reason(why error) error {
 }
 
 // handOut hands the hold out if enough parts live, and reports whether it did.
-func (c *composite) handOut(started time.Time) bool {
+func (c *composite) handOut(how course) bool {
 	c.mu.Lock()
 	c.handedOut = c.live >= c.need && c.state() == nil
 	c.since = mono.Now()
@@ -199,7 +199,7 @@ func (c *composite) handOut(started time.Time) bool {
 	c.mu.Unlock()
 	if handedOut {
 		c.retainUntil(c.retention())
-		c.tellAcquired(time.Since(started), false)
+		c.tellAcquired(how)
 	}
 	return handedOut
 }
@@ -271,12 +271,7 @@ func (c *composite) unlock() error {
 		err = errors.Join(append([]error{lost}, errs...)...)
 	}
 	back := !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrUntold) })
-	switch {
-	case errors.Is(err, ErrLost):
-		c.tellLoss(err)
-	case enough || back:
-		c.tellReleased(false)
-	}
+	c.tellOver(err, enough || back)
 	return err
 }
 

@@ -118,7 +118,7 @@ func (a *compositeAcquire) waitPart() (options []LockOption) {
 	for _, option := range a.tryPart() {
 		options = append(options, option)
 	}
-	if a.config.hooks.want(onWait) {
+	if len(a.config.hooks) > 0 {
 		options = append(options, WithHooks(Hooks{OnWait: func(_ context.Context, e Event) { a.tellWaiting(e.Ahead) }}))
 	}
 	if a.config.wait > 0 {
@@ -136,6 +136,11 @@ func (a *compositeAcquire) tellWaiting(ahead int) {
 	}
 }
 
+// course is how the acquire went.
+func (a *compositeAcquire) course() course {
+	return course{started: a.started, hadToWait: a.toldWaiting}
+}
+
 // tryPauses are those between two tries of one call: two calls that are in each other's
 // way do not stay in step.
 var tryPauses = backoff{10 * time.Millisecond, 250 * time.Millisecond}
@@ -150,7 +155,9 @@ func (a *compositeAcquire) acquire(bound context.Context, tryParts func(context.
 	if a.caller.Err() != nil {
 		a.err = gaveUp(a.caller, a.name)
 	}
-	a.config.hooks.tell(a.caller, onRefuse, Event{Name: a.name, Kind: a.kind, Waited: time.Since(a.started), Err: a.err})
+	e := Event{Name: a.name, Kind: a.kind, Err: a.err}
+	a.course().describe(&e)
+	a.config.hooks.tell(a.caller, onRefuse, e)
 	return nil, a.err
 }
 

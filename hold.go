@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ type Hold struct {
 	since  mono.Time
 	token  int64 // 0: none
 	hooks  hookList
-	told   atomic.Bool // the hooks know of its loss
+	told   atomic.Uint32 // what the hooks know of it: see toldAcquired
 
 	// Guarded by the mutex of what is held.
 	ended *ending // why the hold is no more, other than loss; nil while it is
@@ -196,7 +197,7 @@ func (h *Hold) Unlock() error { return h.held.unlock() }
 // adopted within its lease. The hold's context ends, Unlock returns [ErrNotHeld], and
 // the owner is not to be used again: Lock under it returns [ErrInvalid].
 //
-// No hook is told. Closing the client does not release what was detached.
+// Of the hooks, OnEnd alone is told. Closing the client does not release what was detached.
 //
 // Detach waits, for the client's timeout at most, until no call for this hold is
 // under way. After one of the first two errors and the last one the hold stands as it
@@ -236,11 +237,24 @@ func (h *Hold) event() Event {
 	return Event{Name: which.name, Kind: which.kind, hold: h, Token: h.token, Held: mono.Now().Sub(h.since)}
 }
 
+// What the hooks know of a hold.
+const (
+	toldAcquired = 1 << iota
+	toldLost
+	toldEnd // or it has ended, and whoever tells them that it was acquired tells them of that, too
+)
+
 // tellAcquired tells the hooks of a new hold.
-func (h *Hold) tellAcquired(waited time.Duration, handedOver bool) {
+func (h *Hold) tellAcquired(how course) {
 	e := h.event()
-	e.Waited, e.Held, e.HandedOver = waited, 0, handedOver
+	how.describe(&e)
+	e.Held = 0
 	h.hooks.tell(h.ctx, onAcquire, e)
+	if h.told.Or(toldAcquired)&toldEnd != 0 {
+		e = h.event()
+		e.Err = h.alive()
+		h.hooks.tell(h.ctx, onEnd, e)
+	}
 }
 
 // tellReleased tells the hooks that the hold was given back.
@@ -248,13 +262,38 @@ func (h *Hold) tellReleased(handedOver bool) {
 	e := h.event()
 	e.HandedOver = handedOver
 	h.hooks.tell(h.ctx, onRelease, e)
+	h.tellEnd(e)
 }
 
 // tellLoss tells the hooks that the hold was lost, once.
 func (h *Hold) tellLoss(why error) {
-	if !h.told.Swap(true) {
-		e := h.event()
-		e.Err = why
+	e := h.event()
+	e.Err = why
+	if h.told.Or(toldLost)&toldLost == 0 {
 		h.hooks.tell(h.ctx, onLost, e)
+	}
+	h.tellEnd(e)
+}
+
+// tellEnd tells the hooks that the hold is over, once, and after they were told that it was
+// acquired, if they are.
+func (h *Hold) tellEnd(e Event) {
+	if h.told.Or(toldEnd)&(toldEnd|toldAcquired) == toldAcquired {
+		h.hooks.tell(h.ctx, onEnd, e)
+	}
+}
+
+// tellOver tells the hooks what has ended the hold: a loss, or an Unlock, which has given it back
+// or not; or the client's end.
+func (h *Hold) tellOver(err error, back bool) {
+	switch {
+	case errors.Is(err, ErrLost):
+		h.tellLoss(err)
+	case back:
+		h.tellReleased(false)
+	default:
+		e := h.event()
+		e.Err = err
+		h.tellEnd(e)
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Hooks are told what happens to locks: for metrics, traces, logs, or the callbacks of
-// an executeInLock. Each is optional. OnWait, OnRefuse, OnAcquire and OnRelease run on
+// an executeInLock. Each is optional. OnWait, OnRefuse, OnAcquire, OnPass and OnRelease run on
 // the calling goroutine, the others usually on one of the client's; a hook that blocks
 // delays that goroutine, and in OnWait those who wait behind it, since the lock may have been
 // handed over to it meanwhile, but no renewal. [Client.Close] does not wait for it, and may be
@@ -17,6 +17,9 @@ import (
 //
 // Of several locks, the client's hooks are told of each lock, and those of the call of
 // the whole, which is not renewed: its locks are.
+//
+// What begins ends, so counts go back to zero: each OnWait is followed by one of OnAcquire,
+// OnPass and OnRefuse whose event says HadToWait, and each OnAcquire by one OnEnd.
 type Hooks struct {
 	// OnWait is told of an acquire that begins to wait: behind others of this process,
 	// because it was refused, or because Redis is away. Ahead says how many are before it.
@@ -24,9 +27,11 @@ type Hooks struct {
 	// OnRefuse is told of an acquire that returns an error: it was refused, its wait is
 	// over, its context has ended, or Redis failed. Err says which.
 	OnRefuse func(ctx context.Context, e Event)
-	// OnAcquire is told of each new hold, nested ones included. An [UnleasedSemaphore] and a
-	// [Latch] have none: they tell OnWait and OnRefuse.
+	// OnAcquire is told of each new hold, nested ones included.
 	OnAcquire func(ctx context.Context, e Event)
+	// OnPass is told of each Acquire of an [UnleasedSemaphore] and each Await of a [Latch] that
+	// has succeeded: they have no holds.
+	OnPass func(ctx context.Context, e Event)
 	// OnRenew is told of each renewal of a hold; Err is nil if it was acknowledged. Each is
 	// told on a goroutine of its own, so their order is not fixed.
 	OnRenew func(ctx context.Context, e Event)
@@ -35,6 +40,11 @@ type Hooks struct {
 	// OnLost is told of each hold that was lost, after its context was
 	// cancelled. Err matches [ErrLost] and says why.
 	OnLost func(ctx context.Context, e Event)
+	// OnEnd is told once of the end of each hold that OnAcquire was told of, whatever has ended
+	// it, after OnRelease or OnLost. Err is nil after an Unlock that gave it back or handed it
+	// over, and after Detach; otherwise it is what Unlock returns, why the hold was lost, or
+	// [ErrClosed] if the client gave it back when it was closed.
+	OnEnd func(ctx context.Context, e Event)
 	// OnError is told of failures that no call returns: a clean-up in the background that
 	// Redis did not answer to, a campaign of [Lead], the [ErrUntold] of a [SyncLocker].
 	OnError func(ctx context.Context, e Event)
@@ -51,15 +61,17 @@ type Event struct {
 	// Ahead is how many of this process wait for the lock already; 0 for a fair lock, whose
 	// line is in Redis. Only for OnWait.
 	Ahead int
-	// Waited is how long the acquire took. Only for OnAcquire and OnRefuse.
+	// Waited is how long the acquire took. Only for OnAcquire, OnPass and OnRefuse.
 	Waited time.Duration
-	// Held is how long the hold has lasted. Only for OnRenew, OnRelease and OnLost.
+	// HadToWait says that OnWait was told of the acquire. Only for OnAcquire, OnPass and OnRefuse.
+	HadToWait bool
+	// Held is how long the hold has lasted. Only for OnRenew, OnRelease, OnLost and OnEnd.
 	Held time.Duration
 	// HandedOver says that the hold passed inside this process, without a word to Redis: to it
-	// for OnAcquire, and from it for OnRelease. Of a read hold: it has
+	// for OnAcquire, and from it for OnRelease and OnEnd. Of a read hold: it has
 	// joined others that read, or has left others reading, by what Redis has granted once.
 	HandedOver bool
-	// Err is the reason for OnLost and OnRefuse, and the failure for OnRenew and OnError.
+	// Err is the reason for OnLost, OnRefuse and OnEnd, and the failure for OnRenew and OnError.
 	Err error
 
 	owner Owner
@@ -84,9 +96,11 @@ type hook func(Hooks) func(context.Context, Event)
 func onWait(h Hooks) func(context.Context, Event)    { return h.OnWait }
 func onRefuse(h Hooks) func(context.Context, Event)  { return h.OnRefuse }
 func onAcquire(h Hooks) func(context.Context, Event) { return h.OnAcquire }
+func onPass(h Hooks) func(context.Context, Event)    { return h.OnPass }
 func onRenew(h Hooks) func(context.Context, Event)   { return h.OnRenew }
 func onRelease(h Hooks) func(context.Context, Event) { return h.OnRelease }
 func onLost(h Hooks) func(context.Context, Event)    { return h.OnLost }
+func onEnd(h Hooks) func(context.Context, Event)     { return h.OnEnd }
 func onError(h Hooks) func(context.Context, Event)   { return h.OnError }
 
 // want reports whether anybody wants to be told.
@@ -105,4 +119,28 @@ func (l hookList) tell(ctx context.Context, which hook, e Event) {
 			f(ctx, e)
 		}
 	}
+}
+
+// course is how an acquire went, for the hooks.
+type course struct {
+	started               time.Time
+	hadToWait, handedOver bool
+}
+
+// describe puts into an event how an acquire went.
+func (c course) describe(e *Event) {
+	e.Waited, e.HadToWait, e.HandedOver = time.Since(c.started), c.hadToWait, c.handedOver
+}
+
+// tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
+func tellResult(ctx context.Context, which hook, k *kind, own hookList, how course, err error) {
+	e := Event{Name: k.name, Kind: k.label, Err: err}
+	how.describe(&e)
+	k.client.config.hooks.tell(ctx, which, e)
+	own.tell(ctx, which, e)
+}
+
+// tellRefused tells the hooks of an acquire that has failed.
+func tellRefused(ctx context.Context, k *kind, own hookList, how course, err error) {
+	tellResult(ctx, onRefuse, k, own, how, err)
 }

@@ -227,7 +227,7 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held *Hold, again bool, err error) {
 	c := newComposite(a.caller, m.name, a.kind, nil, a.owners, len(m.parts), m.need, a.config)
 	err = m.acquireParts(bound, a, c)
-	if err == nil && c.handOut(a.started) {
+	if err == nil && c.handOut(a.course()) {
 		return c.Hold, false, nil
 	}
 	lost := c.alive() // because an acquired part was lost

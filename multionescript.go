@@ -33,7 +33,7 @@ func (m *MultiLock) inOneScript(a *compositeAcquire, c *composite) (done bool, e
 		if i := slices.IndexFunc(kinds, func(k *kind) bool { return errors.As(err, &locked) && locked.Name == k.name }); i >= 0 {
 			refused = kinds[i]
 		}
-		tellRefused(c.ctx, refused, nil, a.started, err)
+		tellRefused(c.ctx, refused, nil, course{started: a.started}, err)
 	}
 	return !wait, err
 }
@@ -67,11 +67,11 @@ var errOwnerBusy = errors.New("another call of this owner is under way")
 // acquireAll takes all locks, or none, in one script. With an error it may
 // return holds that are to be given back.
 func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold, error) {
-	started := time.Now()
+	how := course{started: time.Now()}
 	holds, err := acquireAllWithoutHooks(ctx, kinds, config)
 	err = kinds[0].client.withHolder(ctx, err)
 	for _, h := range holds {
-		h.tellAcquired(time.Since(started), false)
+		h.tellAcquired(how)
 	}
 	return holds, err
 }

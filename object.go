@@ -93,7 +93,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	}
 	defer stop()
 	if _, err := trySet(within, o.permits); err != nil && !errors.Is(err, ErrUntold) {
-		tellRefused(ctx, &o.kind, config.hooks, began, err)
+		tellRefused(ctx, &o.kind, config.hooks, course{started: began}, err)
 		return err
 	}
 	o.ensured.Store(true)

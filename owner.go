@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,9 @@ func (o Owner) IsZero() bool { return o == Owner{} }
 
 // MarshalText writes the owner as [Owner.String] does.
 func (o Owner) MarshalText() ([]byte, error) { return []byte(o.text), nil }
+
+// LogValue returns what [Owner.String] does, for log/slog.
+func (o Owner) LogValue() slog.Value { return slog.StringValue(o.text) }
 
 // UnmarshalText reads what MarshalText has written. Unlike [ParseOwner] it takes any text:
 // not every holder in Redis is a client's.

@@ -261,10 +261,13 @@ func repeat(k *kind, owner Owner, op string, end mono.Time, next func() script.R
 // evict gives back every hold of the owner because the client closes.
 func (s *ownerState) evict() {
 	s.mu.Lock()
-	n := s.needed()
+	n, tasks := s.needed(), &s.kind.client.tasks
 	for _, h := range s.holds {
 		h.ended = evicted
 		h.cancel(ErrClosed)
+		if h.lost == nil && h.hooks.want(onEnd) { // else lose tells them
+			tasks.Go(func() { tasks.Uncounted(func() { h.tellOver(h.alive(), false) }) })
+		}
 	}
 	s.holds = nil
 	s.endWatch()

@@ -142,7 +142,7 @@ func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*
 			c.partFailed(problem(p.Name(), "", ErrClosed))
 		}
 	}
-	for !c.handOut(a.started) {
+	for !c.handOut(a.course()) {
 		select {
 		case <-c.changed:
 			if c.alive() == nil {

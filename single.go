@@ -151,7 +151,7 @@ func (h *single) unlock() error {
 	}
 	defer c.tasks.End()
 	if h.leaveShared() || h.handOver() {
-		if h.hooks.want(onRelease) {
+		if len(h.hooks) > 0 {
 			c.tasks.Uncounted(func() { h.tellReleased(true) })
 		}
 		return nil
@@ -177,11 +177,8 @@ func (h *single) unlock() error {
 	}
 	err = s.unlock(left)
 	ended() // those who wait here do not wait for hooks
-	switch {
-	case errors.Is(err, ErrLost):
-		c.tasks.Uncounted(func() { h.tellLoss(err) })
-	case (err == nil || errors.Is(err, ErrUntold)) && h.hooks.want(onRelease):
-		c.tasks.Uncounted(func() { h.tellReleased(false) })
+	if len(h.hooks) > 0 {
+		c.tasks.Uncounted(func() { h.tellOver(err, err == nil || errors.Is(err, ErrUntold)) })
 	}
 	return err
 }
@@ -233,6 +230,15 @@ func (h *single) leave() (left departure, err error) {
 }
 
 func (h *single) detach() (Owner, error) {
+	owner, err := h.detachWithoutHooks()
+	if err == nil {
+		h.tellEnd(h.event())
+	}
+	return owner, err
+}
+
+// detachWithoutHooks is detach up to the hooks; see [acquireWithoutHooks].
+func (h *single) detachWithoutHooks() (Owner, error) {
 	s := h.owned
 	c, k := h.client(), s.kind
 	if k.lock().Adopt(protocol.Acquire{}, "").IsZero() {

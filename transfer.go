@@ -115,12 +115,12 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 	if owner == (Owner{}) {
 		return nil, fmt.Errorf("holdfast: %w owner: there is nothing to adopt of the zero Owner", ErrInvalid)
 	}
-	started := time.Now()
+	how := course{started: time.Now()}
 	h, err := adoptWithoutHooks(ctx, k, owner, config)
 	if err == nil {
-		h.tellAcquired(time.Since(started), false)
+		h.tellAcquired(how)
 	} else {
-		tellRefused(ctx, k, config.hooks, started, err)
+		tellRefused(ctx, k, config.hooks, how, err)
 	}
 	return h, err
 }

@@ -86,16 +86,18 @@ func undo(a *acquisition, taken bool) {
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
 // leaves no hold. If it gives up, what it may have taken is given back.
 func await(ctx context.Context, k *kind, config lockConfig) error {
-	started := time.Now()
-	err := awaitWithoutHooks(ctx, k, config)
-	if err != nil {
-		tellRefused(ctx, k, config.hooks, started, err)
+	how := course{started: time.Now()}
+	err := awaitWithoutHooks(ctx, k, config, &how)
+	if err == nil {
+		tellResult(ctx, onPass, k, config.hooks, how, nil)
+	} else {
+		tellRefused(ctx, k, config.hooks, how, err)
 	}
 	return err
 }
 
 // awaitWithoutHooks is await up to the hooks; see [acquireWithoutHooks].
-func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
+func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *course) error {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now(), closing: c.draining}
 	if err := a.check(); err != nil {
@@ -109,6 +111,7 @@ func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig) error {
 		return problem(k.name, "", ErrClosed)
 	}
 	res := a.tryOrQueue(protocol.Acquire{Waiting: !a.config.oneTry})
+	how.hadToWait = a.toldWaiting
 	done := res.Has(script.Done)
 	unsafe := done && !k.readOnly && res.Acknowledged < c.config.replicas
 	if done && !unsafe {

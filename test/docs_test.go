@@ -20,12 +20,13 @@ import (
 // docPackages are what the pages may use, by the module that requires it.
 var docPackages = []typecheck.Module{
 	{Dir: ".", Paths: []string{
-		"context", "database/sql", "errors", "fmt", "os", "os/signal", "syscall", "testing", "testing/synctest", "time",
+		"context", "database/sql", "errors", "fmt", "log/slog", "os", "os/signal", "strings", "syscall", "testing", "testing/synctest", "time",
 		"github.com/holdfast-go/holdfast", "github.com/holdfast-go/holdfast/goredisdriver", "github.com/holdfast-go/holdfast/rueidisdriver",
 		"github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 	}},
 	{Dir: "../valkeydriver", Paths: []string{"github.com/holdfast-go/holdfast/valkeydriver", "github.com/valkey-io/valkey-go"}},
 	{Dir: "../gocronlock", Paths: []string{"github.com/holdfast-go/holdfast/gocronlock", "github.com/go-co-op/gocron/v2"}},
+	{Dir: "../otel", Paths: []string{"github.com/holdfast-go/holdfast/otel"}},
 	{Dir: "../holdfasttest", Paths: []string{"github.com/holdfast-go/holdfast/holdfasttest"}},
 }
 

@@ -38,7 +38,7 @@ func (l *heard) hooks() holdfast.Hooks {
 	}
 	return holdfast.Hooks{
 		OnWait: note("wait"), OnRefuse: note("refuse"), OnAcquire: note("acquire"), OnRenew: note("renew"),
-		OnRelease: note("release"), OnLost: note("lost"), OnError: note("error"),
+		OnRelease: note("release"), OnLost: note("lost"), OnError: note("error"), OnPass: note("pass"), OnEnd: note("end"),
 	}
 }
 
@@ -87,17 +87,23 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		unlock(t, h)
-		l.want(t, "release!")
+		l.want(t, "release! end!")
+		if e := l.event("end"); e.Err != nil || e.Held < 11*time.Second || e.HandedOver {
+			t.Errorf("%+v", e)
+		}
 
 		// It waits, and is refused.
 		h = must(t)(w.rival(other).Lock(background))
 		_, err := w.lock(c).TryLock(ctx)
 		wantError(t, err, holdfast.ErrLocked)
 		l.want(t, "refuse!")
+		if e := l.event("refuse"); e.HadToWait {
+			t.Errorf("%+v", e)
+		}
 		_, err = w.lock(c).Lock(ctx, holdfast.Wait(2*time.Second))
 		wantError(t, err, holdfast.ErrLocked)
 		l.want(t, "wait! refuse!")
-		if e := l.event("refuse"); !errors.Is(e.Err, holdfast.ErrLocked) || e.Waited < 2*time.Second {
+		if e := l.event("refuse"); !errors.Is(e.Err, holdfast.ErrLocked) || e.Waited < 2*time.Second || !e.HadToWait {
 			t.Errorf("%+v", e)
 		}
 		unlock(t, h)
@@ -107,7 +113,7 @@ func TestHooks(t *testing.T) {
 		away(d)
 		<-h.Context().Done()
 		got := l.took()
-		if !strings.HasPrefix(got, "acquire! renew!") || !strings.HasSuffix(got, "lost!") {
+		if !strings.HasPrefix(got, "acquire! renew!") || !strings.HasSuffix(got, "lost! end!") {
 			t.Errorf("told %q", got)
 		}
 		var lost *holdfast.LostError
@@ -121,6 +127,7 @@ func TestHooks(t *testing.T) {
 		}
 		d.SetFaults(nil)
 		wantError(t, h.Unlock(), holdfast.ErrLost)
+		l.want(t, "")
 	})
 }
 
@@ -138,7 +145,10 @@ func TestHooksOfAWaiter(t *testing.T) {
 				if e := l.event("wait"); e.Ahead != ahead || e.Kind != "mutex" {
 					t.Errorf("%+v: want %d ahead", e, ahead)
 				}
-				l.want(t, "wait acquire release")
+				if e := l.event("acquire"); !e.HadToWait {
+					t.Errorf("%+v", e)
+				}
+				l.want(t, "wait acquire release end")
 			})
 			synctest.Wait()
 		}
@@ -158,6 +168,20 @@ func TestHooksWithoutHolds(t *testing.T) {
 		if e := l.event("wait"); e.Kind != "semaphore" {
 			t.Errorf("%+v", e)
 		}
+		ok(t, s.Acquire(background, 1))
+		l.want(t, "pass")
+		time.AfterFunc(time.Second, func() { ok(t, s.Release(1)) })
+		ok(t, s.Acquire(background, 1), s.Release(1))
+		l.want(t, "wait pass")
+		if e := l.event("pass"); e.Kind != "semaphore" || e.Waited != time.Second || !e.HadToWait {
+			t.Errorf("%+v", e)
+		}
+		latch := c.NewLatch("y")
+		_, err := latch.TrySetCount(background, 1)
+		ok(t, err)
+		time.AfterFunc(time.Second, func() { ok(t, latch.CountDown()) })
+		ok(t, latch.Await(background), latch.Await(background))
+		l.want(t, "wait pass pass")
 		silent(d, memdriver.Fault{LoseRequest: true})
 		if err := s.Release(1); err == nil {
 			t.Error("no error")
@@ -225,8 +249,11 @@ func TestHooksOfSeveral(t *testing.T) {
 		if got := strings.ReplaceAll(each.took(), "renew ", ""); got != "acquire wait acquire" {
 			t.Errorf("told %q", got)
 		}
+		if e := whole.event("acquire"); !e.HadToWait || e.Kind != "multi" {
+			t.Errorf("%+v", e)
+		}
 		unlock(t, h)
-		whole.want(t, "release")
+		whole.want(t, "release end")
 		busy = must(t)(other.NewMutex("b").Lock(background))
 		each.took()
 		_, err := holdfast.NewMultiLock(mutexes(c, "a", "b")...).TryLock(background, holdfast.WithHooks(whole.hooks()))

@@ -1,0 +1,107 @@
+package otel
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// instant is a driver whose server says yes to everything, at once: what is left is the cost in
+// this process.
+type instant struct{ reply any }
+
+func (d instant) Eval(context.Context, driver.Call) (any, error) { return d.reply, nil }
+
+func (d instant) EvalReplicated(context.Context, driver.Call, int, time.Duration) (any, int, error) {
+	return d.reply, 0, nil
+}
+
+func (instant) Slotted() bool                                  { return false }
+func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
+func (instant) Listen(func(driver.Event)) driver.Listener      { return noListener{} }
+
+type noListener struct{}
+
+func (noListener) Subscribe(string)   {}
+func (noListener) Unsubscribe(string) {}
+func (noListener) Close()             {}
+
+// hookSets are what docs/telemetry.md compares. Providers without an exporter do what one costs while
+// nobody reads it.
+func hookSets(t testing.TB) map[string][]holdfast.ClientOption {
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	tracers := sdktrace.NewTracerProvider()
+	with := func(options ...Option) []holdfast.ClientOption {
+		h, err := New(append(options, WithMeterProvider(meters), WithTracerProvider(tracers))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []holdfast.ClientOption{holdfast.WithHooks(h)}
+	}
+	log := holdfast.LogHooks(slog.New(slog.DiscardHandler), time.Second)
+	return map[string][]holdfast.ClientOption{
+		"none":        nil,
+		"log":         {holdfast.WithHooks(log)},
+		"metrics":     with(),
+		"with names":  with(WithNames(func(name string) string { return name })),
+		"every span":  with(WithEverySpan()),
+		"log+metrics": append(with(), holdfast.WithHooks(log)),
+	}
+}
+
+// benchmarkPair takes a free lock and gives it back.
+func benchmarkPair(b *testing.B, d driver.Driver) {
+	for name, options := range hookSets(b) {
+		b.Run(name, func(b *testing.B) {
+			c, err := holdfast.New(d, options...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			mu := c.NewMutex("a")
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			b.ReportAllocs()
+			for b.Loop() {
+				h, err := mu.Lock(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := h.Unlock(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkPair(b *testing.B) { benchmarkPair(b, instant{time.Now().UnixMilli()}) }
+
+// What happens at each Lock and Unlock allocates nothing beside the library's own.
+func TestPairAllocatesNothingMore(t *testing.T) {
+	allocations := map[string]float64{}
+	for name, options := range hookSets(t) {
+		c, err := holdfast.New(instant{time.Now().UnixMilli()}, options...)
+		ok(t, err)
+		mu := c.NewMutex("a")
+		allocations[name] = testing.AllocsPerRun(2000, func() {
+			h, err := mu.Lock(background)
+			ok(t, err)
+			ok(t, h.Unlock())
+		})
+		ok(t, c.Close())
+	}
+	for _, name := range []string{"log", "metrics", "log+metrics"} {
+		if allocations[name] > allocations["none"] {
+			t.Errorf("%s: %v allocations a pair, and %v without", name, allocations[name], allocations["none"])
+		}
+	}
+	t.Log(allocations)
+}

@@ -1,0 +1,601 @@
+package otel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var background = context.Background()
+
+// world is a server in memory under fake time, and what OpenTelemetry is told of it.
+type world struct {
+	t       *testing.T
+	server  *memdriver.Server
+	reader  *sdkmetric.ManualReader
+	spans   *tracetest.SpanRecorder
+	tracers *sdktrace.TracerProvider
+	hooks   holdfast.Hooks
+}
+
+// fake runs f under fake time.
+func fake(t *testing.T, f func(t *testing.T, w *world), options ...Option) {
+	t.Helper()
+	faketime.Test(t, func(t *testing.T) {
+		server, err := memdriver.NewServer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		w := &world{t: t, server: server, reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+		meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.reader))
+		w.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans))
+		t.Cleanup(func() {
+			if err := errors.Join(meters.Shutdown(background), w.tracers.Shutdown(background)); err != nil {
+				t.Error(err)
+			}
+		})
+		w.hooks, err = New(append([]Option{WithMeterProvider(meters), WithTracerProvider(w.tracers)}, options...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, w)
+	})
+}
+
+// client returns a client that is watched, and quiet one that is not.
+func (w *world) client(options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver) {
+	return w.connect(append(options, holdfast.WithHooks(w.hooks))...)
+}
+
+func (w *world) quiet() *holdfast.Client {
+	c, _ := w.connect()
+	return c
+}
+
+func (w *world) connect(options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver) {
+	w.t.Helper()
+	d := w.server.Driver()
+	c, err := holdfast.New(d, append(options, holdfast.WithIdentity(holdfast.Identity{Program: "billing", Host: "web-3", PID: 4711}))...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		d.SetFaults(nil)
+		if err := c.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return c, d
+}
+
+// collect returns all metrics.
+func (w *world) collect() []metricdata.Metrics {
+	w.t.Helper()
+	synctest.Wait() // the client's goroutines have told
+	var all metricdata.ResourceMetrics
+	if err := w.reader.Collect(background, &all); err != nil {
+		w.t.Fatal(err)
+	}
+	var found []metricdata.Metrics
+	for _, one := range all.ScopeMetrics {
+		if one.Scope.Name != scope {
+			w.t.Errorf("the scope is %q", one.Scope.Name)
+		}
+		found = append(found, one.Metrics...)
+	}
+	return found
+}
+
+// points returns the series of a metric as text, sorted; those of histograms with their count
+// and sum.
+func (w *world) points(name string) (all []string) {
+	w.t.Helper()
+	for _, m := range w.collect() {
+		if m.Name != name {
+			continue
+		}
+		switch data := m.Data.(type) {
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				all = append(all, fmt.Sprintf("%s: %d", text(p.Attributes), p.Value))
+			}
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				all = append(all, fmt.Sprintf("%s: %d in %.3g", text(p.Attributes), p.Count, p.Sum))
+			}
+		default:
+			w.t.Fatalf("%T", data)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// text is a set of attributes without the common part of their names.
+func text(set attribute.Set) string {
+	var all []string
+	for _, a := range set.ToSlice() {
+		key := string(a.Key)
+		all = append(all, key[strings.LastIndex(key, ".")+1:]+"="+fmt.Sprint(a.Value.AsInterface()))
+	}
+	return strings.Join(all, " ")
+}
+
+func (w *world) want(metric string, want ...string) {
+	w.t.Helper()
+	if got := w.points(metric); !slices.Equal(got, want) {
+		w.t.Errorf("%s is\n%s\nwant\n%s", metric, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// wantZero checks that nothing waits or is held, of any kind.
+func (w *world) wantZero() {
+	w.t.Helper()
+	for _, metric := range []string{"holdfast.acquire.waiting", "holdfast.hold.active"} {
+		for _, point := range w.points(metric) {
+			if !strings.HasSuffix(point, ": 0") {
+				w.t.Errorf("%s is %s", metric, point)
+			}
+		}
+	}
+}
+
+func must(t *testing.T) func(*holdfast.Hold, error) *holdfast.Hold {
+	return func(h *holdfast.Hold, err error) *holdfast.Hold {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+}
+
+func ok(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("error %v, want %v", err, target)
+	}
+}
+
+// waiting starts a Lock, and returns once it waits.
+func waiting(ctx context.Context, l holdfast.Locker, options ...holdfast.LockOption) <-chan *holdfast.Hold {
+	got := make(chan *holdfast.Hold, 1)
+	go func() {
+		defer close(got)
+		if h, err := l.Lock(ctx, options...); err == nil {
+			got <- h
+		}
+	}()
+	synctest.Wait()
+	return got
+}
+
+// Durations, waits and what comes of them.
+func TestMetricsOfAcquires(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x, other := c.NewMutex("x"), w.quiet().NewMutex("x")
+		h := must(t)(other.Lock(background))
+		w.want("holdfast.acquire.duration")
+		_, err := x.TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		_, err = x.Lock(background, holdfast.Wait(2*time.Second))
+		wantError(t, err, holdfast.ErrLocked)
+		w.wantZero()
+		late, cancel := context.WithTimeout(background, 3*time.Second)
+		defer cancel()
+		_, err = x.Lock(late)
+		wantError(t, err, context.DeadlineExceeded)
+		ctx, cancel := context.WithCancel(background)
+		gone, next := waiting(ctx, x), waiting(background, x)
+		w.want("holdfast.acquire.waiting", "kind=mutex: 2")
+		time.Sleep(time.Second)
+		cancel()
+		<-gone
+		w.want("holdfast.acquire.waiting", "kind=mutex: 1")
+		ok(t, h.Unlock())
+		h = <-next
+		w.wantZeroBut(1)
+		ok(t, h.Unlock())
+		_, err = x.Lock(background, holdfast.FixedLease(time.Microsecond))
+		wantError(t, err, holdfast.ErrInvalid)
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+		_, err = x.TryLock(background)
+		if backend := (*holdfast.BackendError)(nil); !errors.As(err, &backend) {
+			t.Error(err)
+		}
+		d.SetFaults(nil)
+		time.Sleep(time.Minute)
+		h = must(t)(other.Lock(background))
+		closed := waiting(background, x)
+		ok(t, c.Close())
+		<-closed
+		_, err = x.Lock(background)
+		wantError(t, err, holdfast.ErrClosed)
+		ok(t, h.Unlock())
+		w.want("holdfast.acquire.duration",
+			"kind=mutex: 1 in 1",
+			"type=backend kind=mutex: 1 in 6", "type=cancelled kind=mutex: 1 in 1", "type=closed kind=mutex: 2 in 0", "type=invalid kind=mutex: 1 in 0",
+			"type=locked kind=mutex: 2 in 2", "type=timeout kind=mutex: 1 in 3")
+		w.want("holdfast.acquire.wait_time",
+			"kind=mutex: 1 in 1",
+			"type=cancelled kind=mutex: 1 in 1", "type=closed kind=mutex: 1 in 0", "type=locked kind=mutex: 1 in 2", "type=timeout kind=mutex: 1 in 3")
+		w.wantZero()
+	})
+}
+
+// wantZeroBut checks that nothing waits and so many are held.
+func (w *world) wantZeroBut(holds int) {
+	w.t.Helper()
+	w.want("holdfast.acquire.waiting", "kind=mutex: 0")
+	w.want("holdfast.hold.active", fmt.Sprintf("kind=mutex: %d", holds))
+}
+
+// However holds end, they are counted, and none is left.
+func TestMetricsOfHolds(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		x := c.NewMutex("x")
+		h := must(t)(x.Lock(background))
+		inner := must(t)(x.Lock(h.Context()))
+		w.want("holdfast.hold.active", "kind=mutex: 2")
+		ok(t, inner.Unlock())
+		time.Sleep(20 * time.Second)
+		ok(t, h.Unlock()) // 20 s
+		w.wantZero()
+
+		h = must(t)(x.Lock(background)) // handed over, and lost after 10 s or so, and unlocked
+		next := waiting(background, x)
+		ok(t, h.Unlock())
+		h = <-next
+		_, err := x.ForceUnlock(background)
+		ok(t, err)
+		<-h.Context().Done()
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		w.wantZero()
+
+		owner, err := must(t)(x.Lock(background)).Detach()
+		ok(t, err)
+		w.wantZero()
+		h = must(t)(x.Adopt(background, owner))
+		w.want("holdfast.hold.active", "kind=mutex: 1")
+		ok(t, h.Unlock())
+
+		h = must(t)(x.Lock(background)) // not renewed, and never unlocked
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: errors.New("connection refused")} })
+		<-h.Context().Done()
+		d.SetFaults(nil)
+		w.wantZero()
+		must(t)(c.NewMutex("y").Lock(background, holdfast.FixedLease(time.Second)))
+		time.Sleep(2 * time.Second)
+		w.wantZero()
+		w.want("holdfast.hold.losses", "type=lease_over kind=mutex: 1", "type=taken kind=mutex: 1", "type=unanswered kind=mutex: 1")
+		renewals := strings.Join(w.points("holdfast.hold.renewals"), "\n")
+		if !strings.Contains(renewals, "type=backend kind=mutex: ") || !strings.HasPrefix(renewals, "kind=mutex: ") {
+			t.Error(renewals)
+		}
+		if age := w.points("holdfast.hold.age"); len(age) != 1 || !strings.HasPrefix(age[0], "kind=mutex: ") {
+			t.Error(age)
+		}
+
+		must(t)(x.Lock(background)) // given back by Close
+		ok(t, c.Close())
+		w.wantZero()
+		ends := map[string]int{}
+		for _, point := range w.points("holdfast.hold.duration") {
+			what, count, _ := strings.Cut(point, ": ")
+			n := 0
+			fmt.Sscanf(count, "%d", &n)
+			ends[what] = n
+		}
+		want := map[string]int{"kind=mutex": 4, "handed_over=true kind=mutex": 1, "type=lost kind=mutex": 3, "type=closed kind=mutex": 1}
+		if !maps.Equal(ends, want) {
+			t.Errorf("ended %v, want %v", ends, want)
+		}
+	})
+}
+
+// Every kind is counted, and comes to zero.
+func TestMetricsOfEveryKind(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		far, _ := w.client()
+		q := w.quiet()
+		rw := c.NewRWMutex("rw")
+		lockers := map[string][2]holdfast.Locker{ // and what keeps them from it
+			"mutex":   {c.NewMutex("m"), q.NewMutex("m")},
+			"fair":    {c.NewFairMutex("f"), q.NewFairMutex("f")},
+			"read":    {rw.RLocker(), q.NewRWMutex("rw")},
+			"write":   {rw, q.NewRWMutex("rw")},
+			"permits": {c.NewPermitSemaphore("p", holdfast.Permits(1)), q.NewPermitSemaphore("p", holdfast.Permits(1))},
+			"multi":   {holdfast.NewMultiLock(c.NewMutex("a"), other.NewMutex("b")), q.NewMutex("a")},
+			"redlock": {holdfast.NewRedLock(c.NewMutex("r1"), other.NewMutex("r2"), far.NewMutex("r3")), holdfast.NewMultiLock(q.NewMutex("r1"), q.NewMutex("r2"))},
+		}
+		for kind, pair := range lockers {
+			options := []holdfast.LockOption{}
+			if kind == "multi" || kind == "redlock" {
+				options = append(options, holdfast.WithHooks(w.hooks))
+			}
+			h := must(t)(pair[1].Lock(background))
+			next := waiting(background, pair[0], options...)
+			time.Sleep(time.Second)
+			if !slices.Contains(w.points("holdfast.acquire.waiting"), "kind="+kind+": 1") {
+				t.Errorf("%s: waiting %v", kind, w.points("holdfast.acquire.waiting"))
+			}
+			ok(t, h.Unlock())
+			h = <-next
+			if !slices.Contains(w.points("holdfast.hold.active"), "kind="+kind+": 1") {
+				t.Errorf("%s: held %v", kind, w.points("holdfast.hold.active"))
+			}
+			ok(t, h.Unlock())
+			w.wantZero()
+		}
+		s, l := c.NewUnleasedSemaphore("s", holdfast.Permits(1)), c.NewLatch("l")
+		_, err := l.TrySetCount(background, 1)
+		ok(t, err, s.Acquire(background, 1))
+		time.AfterFunc(time.Second, func() { ok(t, s.Release(1), l.CountDown()) })
+		var both sync.WaitGroup
+		both.Go(func() { ok(t, s.Acquire(background, 1)) })
+		both.Go(func() { ok(t, l.Await(background)) })
+		both.Wait()
+		w.wantZero()
+		waits := strings.Join(w.points("holdfast.acquire.wait_time"), "\n")
+		for _, kind := range []string{"fair", "latch", "multi", "mutex", "permits", "read", "redlock", "semaphore", "write"} {
+			if !strings.Contains(waits, "kind="+kind+": ") {
+				t.Errorf("no wait of %s in\n%s", kind, waits)
+			}
+			if _, known := knownSeries()[series{kind: kind}]; !known {
+				t.Errorf("%s is not known beforehand", kind)
+			}
+		}
+		for _, point := range w.points("holdfast.hold.active") {
+			if strings.Contains(point, "latch") || strings.Contains(point, "semaphore") {
+				t.Error(point)
+			}
+		}
+	})
+}
+
+// Names are an attribute only where they are asked for, and only those.
+func TestNames(t *testing.T) {
+	label := func(name string) string {
+		family, _, _ := strings.Cut(name, ":")
+		return strings.TrimSuffix(family, "secret")
+	}
+	use := func(t *testing.T, w *world) {
+		c, _ := w.client()
+		for _, name := range []string{"orders:1", "orders:2", "secret"} {
+			ok(t, must(t)(c.NewMutex(name).Lock(background)).Unlock())
+		}
+	}
+	fake(t, func(t *testing.T, w *world) {
+		use(t, w)
+		w.want("holdfast.acquire.duration", "kind=mutex name=orders: 2 in 0", "kind=mutex: 1 in 0")
+		w.want("holdfast.hold.active", "kind=mutex name=orders: 0", "kind=mutex: 0")
+	}, WithNames(label))
+	fake(t, func(t *testing.T, w *world) {
+		use(t, w)
+		w.want("holdfast.acquire.duration", "kind=mutex: 3 in 0")
+	})
+}
+
+// spanText is a span as text: its name, and its attributes.
+func spanText(s sdktrace.ReadOnlySpan) string {
+	return s.Name() + " " + text(attribute.NewSet(s.Attributes()...))
+}
+
+// A wait is a span, from its beginning to its end, inside that of the caller.
+func TestSpanOfAWait(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x, other := c.NewMutex("x", holdfast.Fenced()), w.quiet().NewMutex("x", holdfast.Fenced())
+		ctx, parent := w.tracers.Tracer("test").Start(background, "work")
+		defer parent.End()
+		ok(t, must(t)(x.Lock(ctx)).Unlock())
+		if n := len(w.spans.Ended()); n != 0 {
+			t.Fatalf("%d spans of a free lock", n)
+		}
+		h := must(t)(other.Lock(background))
+		began := time.Now()
+		next := waiting(ctx, x)
+		time.Sleep(2 * time.Second)
+		ok(t, h.Unlock())
+		h = <-next
+		if len(w.spans.Ended()) != 1 {
+			t.Fatal(w.spans.Ended())
+		}
+		s := w.spans.Ended()[0]
+		if want := fmt.Sprintf("acquire mutex wait_time=%v token=%d kind=mutex name=x", s.EndTime().Sub(began).Seconds(), h.Token()); spanText(s) != want {
+			t.Errorf("%s, want %s", spanText(s), want)
+		}
+		if !s.StartTime().Equal(began) || s.EndTime().Sub(began) < 2*time.Second || s.Parent().SpanID() != parent.SpanContext().SpanID() || s.Status().Code != codes.Unset {
+			t.Errorf("from %v to %v, in %v, %v", s.StartTime(), s.EndTime(), s.Parent(), s.Status())
+		}
+		ok(t, h.Unlock())
+	})
+}
+
+// A wait in vain is a span with its error, and says who has the lock.
+func TestSpanOfARefusal(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		h := must(t)(w.quiet().NewMutex("x").Lock(background))
+		_, err := c.NewMutex("x").Lock(background, holdfast.Wait(2*time.Second))
+		wantError(t, err, holdfast.ErrLocked)
+		s := w.spans.Ended()[0]
+		if want := "acquire mutex type=locked wait_time=2 holder=" + h.Owner().String() + " who=billing@web-3 pid 4711 kind=mutex name=x"; spanText(s) != want {
+			t.Errorf("%s, want %s", spanText(s), want)
+		}
+		if s.Status().Code != codes.Error || s.Status().Description != err.Error() || len(s.Events()) != 1 || s.Events()[0].Name != "exception" {
+			t.Errorf("%v, %v", s.Status(), s.Events())
+		}
+		ok(t, h.Unlock())
+	})
+}
+
+// Waits under one context, for several locks at once, are a span each.
+func TestSpansUnderOneContext(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		q := w.quiet()
+		var all sync.WaitGroup
+		for i := range 3 {
+			name := fmt.Sprint("x", i)
+			h := must(t)(q.NewMutex(name).Lock(background))
+			for range 2 {
+				all.Go(func() { ok(t, must(t)(c.NewMutex(name).Lock(background)).Unlock()) })
+			}
+			all.Go(func() {
+				time.Sleep(time.Duration(i+1) * time.Second)
+				ok(t, h.Unlock())
+			})
+		}
+		all.Wait()
+		took := map[string]int{}
+		for _, s := range w.spans.Ended() {
+			seconds := int(s.EndTime().Sub(s.StartTime()).Round(time.Second) / time.Second)
+			for _, a := range s.Attributes() {
+				if a.Key == nameKey {
+					took[fmt.Sprint(a.Value.AsString(), " ", seconds)]++
+				}
+			}
+		}
+		if want := map[string]int{"x0 1": 2, "x1 2": 2, "x2 3": 2}; !maps.Equal(took, want) {
+			t.Errorf("%v, want %v", took, want)
+		}
+		w.wantZero()
+	})
+}
+
+// A free lock is a span if that is asked for.
+func TestEverySpan(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s := c.NewUnleasedSemaphore("s", holdfast.Permits(1))
+		ok(t, must(t)(c.NewMutex("x").Lock(background)).Unlock(), s.Acquire(background, 1))
+		wantError(t, s.TryAcquire(background, 1), holdfast.ErrNoPermits)
+		var got []string
+		for _, s := range w.spans.Ended() {
+			got = append(got, spanText(s))
+		}
+		want := []string{"acquire mutex kind=mutex name=x", "acquire semaphore kind=semaphore name=s", "acquire semaphore type=no_permits kind=semaphore name=s"}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+	}, WithEverySpan())
+}
+
+// A loss stands in the span under which the lock was acquired.
+func TestLossInASpan(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewMutex("x")
+		ctx, span := w.tracers.Tracer("test").Start(background, "work")
+		h := must(t)(x.Lock(ctx))
+		_, err := x.ForceUnlock(background)
+		ok(t, err)
+		<-h.Context().Done()
+		synctest.Wait()
+		span.End()
+		events := w.spans.Ended()[0].Events()
+		if len(events) != 1 || !strings.HasSuffix(text(attribute.NewSet(events[0].Attributes...)), "kind=mutex name=x") ||
+			!strings.Contains(text(attribute.NewSet(events[0].Attributes...)), "type=taken") {
+			t.Errorf("%v", events)
+		}
+		// There may be no span, or it may have ended.
+		h = must(t)(x.Lock(ctx))
+		_, err = x.ForceUnlock(background)
+		ok(t, err)
+		<-h.Context().Done()
+		w.want("holdfast.hold.losses", "type=taken kind=mutex: 2")
+	})
+}
+
+// What goes wrong in the background is counted.
+func TestBackgroundErrors(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		h := must(t)(c.NewMutex("x").Lock(background))
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+		if h.Unlock() == nil {
+			t.Error("no error")
+		}
+		time.Sleep(time.Minute)
+		w.want("holdfast.background.errors", "type=backend kind=mutex: 1")
+		w.wantZero()
+	})
+}
+
+// Options that cannot be are refused.
+func TestOptions(t *testing.T) {
+	for name, option := range map[string]Option{
+		"nil": nil, "meters": WithMeterProvider(nil), "tracers": WithTracerProvider(nil), "names": WithNames(nil),
+	} {
+		if _, err := New(option); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New(); err != nil { // the global ones
+		t.Error(err)
+	}
+}
+
+// Every error has a type, the first that it matches.
+func TestErrorTypes(t *testing.T) {
+	for want, err := range map[string]error{
+		"":               nil,
+		"locked":         &holdfast.LockedError{},
+		"no_permits":     &holdfast.PermitsError{},
+		"backend":        &holdfast.BackendError{Err: context.DeadlineExceeded},
+		"other_kind":     &holdfast.BackendError{Err: holdfast.ErrOtherKind},
+		"lost":           &holdfast.LostError{Reason: holdfast.LostUnanswered, Err: &holdfast.BackendError{}},
+		"not_held":       holdfast.ErrNotHeld,
+		"untold":         holdfast.ErrUntold,
+		"timeout":        fmt.Errorf("x: %w", context.DeadlineExceeded),
+		"cancelled":      context.Canceled,
+		"not_zero":       holdfast.ErrNotZero,
+		"not_replicated": holdfast.ErrNotReplicated,
+		"reentrant":      holdfast.ErrReentrant,
+		"_OTHER":         errors.New("else"),
+	} {
+		if got := errorType(err); got != want {
+			t.Errorf("%v is %q, want %q", err, got, want)
+		}
+	}
+	for reason, want := range map[holdfast.LostReason]string{holdfast.LostTaken: "taken", holdfast.LostParts: "parts", "new": "_OTHER"} {
+		if got := lossType(&holdfast.LostError{Reason: reason}); got != want {
+			t.Errorf("%s is %q, want %q", reason, got, want)
+		}
+	}
+}
