@@ -21,10 +21,21 @@ type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "_" + t.arch }
 
-var targets = []target{
-	{"linux", "amd64"}, {"linux", "arm64"},
-	{"darwin", "amd64"}, {"darwin", "arm64"},
-	{"windows", "amd64"}, {"windows", "arm64"},
+const (
+	linux   = "linux"
+	windows = "windows"
+)
+
+var targets = systems([]string{linux, "darwin", windows}, []string{"amd64", "arm64"})
+
+// systems are all of these on all of those.
+func systems(oses, archs []string) (all []target) {
+	for _, system := range oses {
+		for _, arch := range archs {
+			all = append(all, target{system, arch})
+		}
+	}
+	return all
 }
 
 // builder builds one version of the tool, from a module proxy that has nothing but that version.
@@ -136,22 +147,22 @@ func (b *builder) binary(ctx context.Context, t target) (string, error) {
 		path = filepath.Join(path, t.String())
 	}
 	path = filepath.Join(path, "holdfast")
-	if t.os == "windows" {
+	if t.os == windows {
 		path += ".exe"
 	}
 	return path, checkStatic(path, t)
 }
 
 // checkStatic fails if a binary for Linux needs anything that an empty image does not have.
-func checkStatic(path string, t target) error {
-	if t.os != "linux" {
+func checkStatic(path string, t target) (err error) {
+	if t.os != linux {
 		return nil
 	}
 	file, err := elf.Open(path)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { err = errors.Join(err, file.Close()) }()
 	libraries, err := file.ImportedLibraries()
 	if err != nil {
 		return err
@@ -172,16 +183,13 @@ type text struct {
 // want stand in the directory, too.
 func (b *builder) texts(ctx context.Context, binary string) ([]text, error) {
 	var all []text
-	for _, made := range []struct {
-		name string
-		args []string
-	}{
-		{"completions/holdfast.bash", []string{"completion", "bash"}},
-		{"completions/_holdfast", []string{"completion", "zsh"}},
-		{"completions/holdfast.fish", []string{"completion", "fish"}},
-		{"man/holdfast.1", []string{"man"}},
+	for _, made := range []struct{ name, command string }{
+		{"completions/holdfast.bash", "completion bash"},
+		{"completions/_holdfast", "completion zsh"},
+		{"completions/holdfast.fish", "completion fish"},
+		{"man/holdfast.1", "man"},
 	} {
-		out, err := output(ctx, b.work, nil, binary, made.args...)
+		out, err := output(ctx, b.work, nil, binary, strings.Fields(made.command)...)
 		if err != nil {
 			return nil, err
 		}
@@ -194,8 +202,8 @@ func (b *builder) texts(ctx context.Context, binary string) ([]text, error) {
 		}
 		all = append(all, text{made.name, []byte(out)})
 	}
-	for _, name := range []string{"LICENSE", "NOTICE", "CHANGELOG.md"} {
-		content, err := os.ReadFile(filepath.Join(b.repo.dir, name))
+	for _, name := range []string{licence, "NOTICE", "CHANGELOG.md"} {
+		content, err := os.ReadFile(filepath.Join(b.repo.dir, name)) //nolint:gosec // of the repository
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +229,7 @@ func (b *builder) buildFor(ctx context.Context, t target, texts []text) error {
 	if err != nil {
 		return err
 	}
-	program, err := os.ReadFile(path)
+	program, err := os.ReadFile(path) //nolint:gosec // what has just been built
 	if err != nil {
 		return err
 	}
@@ -230,7 +238,7 @@ func (b *builder) buildFor(ctx context.Context, t target, texts []text) error {
 		return err
 	}
 	texts = append([]text{{filepath.Base(path), program}, {"THIRD-PARTY-LICENSES", licences}}, texts...)
-	if t.os == "windows" {
+	if t.os == windows {
 		return b.writeZip(filepath.Join(b.dir, name+".zip"), name, texts)
 	}
 	return b.writeTar(filepath.Join(b.dir, name+".tar.gz"), name, texts)
@@ -266,7 +274,7 @@ func (b *builder) licences(ctx context.Context, info *buildinfo.BuildInfo) ([]by
 				return err
 			}
 			for _, file := range files {
-				text, err := os.ReadFile(file)
+				text, err := os.ReadFile(file) //nolint:gosec // of a module
 				if err != nil {
 					return err
 				}

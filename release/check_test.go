@@ -72,8 +72,8 @@ func TestCheckAndTag(t *testing.T) {
 
 	for _, wrong := range []struct{ file, old, changed, says string }{
 		{"CHANGELOG.md", "0.3.0", "0.3.1", "no heading ## 0.3.0"},
-		{"README.md", "# holdfast", "It is not published yet", "nothing is published"},
-		{"README.zh-CN.md", "# holdfast", "尚未发布", "nothing is published"},
+		{"README.md", "# holdfast", "    go mod edit -replace " + ours + "=../holdfast", "README.md says how to do without"},
+		{"README.zh-CN.md", "# holdfast", "    go mod edit -replace " + ours + "=../holdfast", "README.zh-CN.md says how to do without"},
 		{"go.mod", "go 1.25.0\n", "go 1.25.0\n\nreplace example.com/other => ../other\n", "has a replace line"},
 		{"go.work", "replace (\n\t" + ours + " v0.3.0 => .\n)\n", "", "go.work has no line"},
 		{"goredisdriver/go.mod", "require (", "require (\n\t" + ours + "/test v0.3.0", "is not published"},
@@ -130,7 +130,7 @@ func TestModulesOfThisRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range strings.Fields(tracked) {
+	for file := range strings.FieldsSeq(tracked) {
 		if !known[file] && !strings.Contains(file, "testdata") {
 			t.Errorf("%s is not in go.work", file)
 		}

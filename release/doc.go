@@ -1,7 +1,7 @@
 // Command release makes a release of the modules of this repository, all in one version. It
 // pushes nothing, and writes to no registry.
 //
-//	release pin VERSION        have the modules require each other in that version
+//	release pin VERSION        have the modules require each other in VERSION
 //	release check VERSION      fail if the tree is not ready to be that version
 //	release build VERSION DIR  build the tool for each system into DIR
 //	release tag VERSION        tag each module

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -155,24 +156,16 @@ func TestBuild(t *testing.T) {
 // checkMaterials reads a bill of materials.
 func checkMaterials(t *testing.T, path, version, program string) {
 	t.Helper()
-	type component struct {
-		Name, Version, Purl string
-		Hashes              []struct{ Alg, Content string }
-	}
-	var bom struct {
-		BomFormat  string
-		Metadata   struct{ Component component }
-		Components []component
-	}
-	if err := json.Unmarshal([]byte(read(t, path)), &bom); err != nil {
+	var bom cdx.BOM
+	if err := cdx.NewBOMDecoder(strings.NewReader(read(t, path)), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
 		t.Fatal(err)
 	}
 	main := bom.Metadata.Component
-	if bom.BomFormat != "CycloneDX" || main.Version != version || main.Hashes[0].Content != fmt.Sprintf("%x", sha256.Sum256([]byte(program))) {
-		t.Errorf("it is a %s of %v", bom.BomFormat, main)
+	if main.Version != version || (*main.Hashes)[0].Value != fmt.Sprintf("%x", sha256.Sum256([]byte(program))) {
+		t.Errorf("it is one of %v", main)
 	}
 	for _, want := range []string{"pkg:golang/" + ours + "@" + version, "pkg:golang/github.com/redis/go-redis/v9@v", "pkg:golang/std@1."} {
-		if !slices.ContainsFunc(bom.Components, func(c component) bool { return strings.HasPrefix(c.Purl, want) }) {
+		if !slices.ContainsFunc(*bom.Components, func(c cdx.Component) bool { return strings.HasPrefix(c.PackageURL, want) }) {
 			t.Errorf("the bill of materials does not have %s", want)
 		}
 	}

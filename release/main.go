@@ -9,13 +9,9 @@ import (
 	"syscall"
 )
 
-const usage = `usage: release pin VERSION
-       release check VERSION
+var errUsage = errors.New(`usage: release pin|check|tag VERSION
        release build VERSION DIR
-       release tag VERSION
-VERSION is as v1.2.3 or v1.2.3-rc.1.`
-
-var errUsage = errors.New(usage)
+VERSION is written as v1.2.3 or v1.2.3-rc.1`)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ func (r *repository) publishModule(ctx context.Context, m mod, version, date, di
 	if err != nil {
 		return err
 	}
-	info, err := json.Marshal(struct{ Version, Time string }{version, date})
+	info, err := json.Marshal(map[string]string{"Version": version, "Time": date})
 	if err != nil {
 		return err
 	}
@@ -49,15 +50,11 @@ func (r *repository) publishModule(ctx context.Context, m mod, version, date, di
 	if err != nil {
 		return err
 	}
-	archive, err := os.Create(filepath.Join(base, version+".zip"))
+	archive, err := os.Create(filepath.Join(base, version+".zip")) //nolint:gosec // in a directory of ours
 	if err != nil {
 		return err
 	}
-	defer archive.Close()
-	if err := zip.Create(archive, module.Version{Path: m.path(), Version: version}, files); err != nil {
-		return err
-	}
-	return archive.Close()
+	return errors.Join(zip.Create(archive, module.Version{Path: m.path(), Version: version}, files), archive.Close())
 }
 
 // zipped are the files of a module's zip. One that has no LICENSE of its own gets that of the
@@ -74,13 +71,13 @@ func (r *repository) zipped(ctx context.Context, m mod, gomod []byte) ([]zip.Fil
 		switch file.path {
 		case "go.mod":
 			file.text = gomod
-		case "LICENSE":
+		case licence:
 			licensed = true
 		}
 		files = append(files, file)
 	}
 	if !licensed {
-		files = append(files, zipFile{path: "LICENSE", disk: filepath.Join(r.dir, "LICENSE")})
+		files = append(files, zipFile{path: licence, disk: filepath.Join(r.dir, licence)})
 	}
 	return files, nil
 }

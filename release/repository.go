@@ -16,6 +16,9 @@ import (
 // ours is the path of the root module, with which the paths of all others begin.
 const ours = "github.com/holdfast-go/holdfast"
 
+// licence is the file with the licence of what stands beside it.
+const licence = "LICENSE"
+
 // unpublished are the modules that nobody imports or installs: they have no versions.
 var unpublished = []string{"bench", "interop", "release", "test"}
 
@@ -200,7 +203,7 @@ func (r *repository) updateRefs(ctx context.Context, transaction string) error {
 
 // output runs a command and returns what it prints. Its error has what it says of a failure.
 func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git, go, and what go has built
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

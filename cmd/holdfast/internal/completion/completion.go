@@ -148,9 +148,9 @@ func (g grammar) Words() []string { return wordsOf(g.Flags) }
 
 // Names are the commands.
 func (g grammar) Names() []string {
-	var all []string
-	for _, c := range g.Commands {
-		all = append(all, c.Name)
+	all := make([]string, len(g.Commands))
+	for i, c := range g.Commands {
+		all[i] = c.Name
 	}
 	return all
 }
