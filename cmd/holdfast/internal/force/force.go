@@ -84,7 +84,7 @@ func owners(l survey.Lock) (all []string) {
 
 // Victims says in a sentence whom it hits.
 func Victims(l survey.Lock) string {
-	var named []string
+	named := make([]string, 0, mostNamed)
 	for _, h := range l.Holders[:min(mostNamed, len(l.Holders))] {
 		name := present.Who(h.Who, h.Owner)
 		if h.Who.Known() {

@@ -75,6 +75,7 @@ func (l Lock) MarshalJSON() ([]byte, error) {
 		out.Available = &l.Available
 	case Latch, Number:
 		out.Count = &l.Count
+	default:
 	}
 	for i, h := range l.Holders {
 		out.Holders[i] = holderJSON{Owner: h.Owner, whoJSON: whoOf(h.Who), Mode: h.Mode, Count: h.Count, Since: stamp(h.Since), TTL: millis(h.TTL)}

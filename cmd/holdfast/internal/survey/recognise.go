@@ -199,25 +199,39 @@ const (
 func (f facts) recognise() (kind Kind, ours bool, err error) {
 	_, number := integer(f.text)
 	switch {
-	case f.keyType == typeHash && f.lock && f.mode != "":
-		return RW, true, nil
-	case f.keyType == typeHash && f.lock && (f.line || f.heartbeats || f.onOwner > 0):
-		return Fair, true, nil
 	case f.keyType == typeHash && f.lock:
-		return Mutex, true, nil
+		return f.hash(), true, nil
 	case f.keyType == typeString && number:
 		kind = cmp.Or(f.counted(), Number)
 		return kind, kind != Number || f.calls, nil
-	case f.keyType != typeNone:
-		return "", false, ErrOtherKind
-	case f.line:
-		return Fair, true, nil
-	case isOwner(f.next) || f.onRW > 0:
-		return RW, true, nil
-	case f.token || f.onLock > 0:
-		return Mutex, true, nil
+	case f.keyType == typeNone:
+		return f.nothing(), true, nil
 	}
-	return f.counted(), true, nil
+	return "", false, ErrOtherKind
+}
+
+// hash is the kind of a lock that somebody holds.
+func (f facts) hash() Kind {
+	switch {
+	case f.mode != "":
+		return RW
+	case f.line || f.heartbeats || f.onOwner > 0:
+		return Fair
+	}
+	return Mutex
+}
+
+// nothing is the kind of what has no key of its own; empty if nothing tells.
+func (f facts) nothing() Kind {
+	switch {
+	case f.line:
+		return Fair
+	case isOwner(f.next) || f.onRW > 0:
+		return RW
+	case f.token || f.onLock > 0:
+		return Mutex
+	}
+	return f.counted()
 }
 
 // counted is the kind of a semaphore or a latch; empty if nothing tells.

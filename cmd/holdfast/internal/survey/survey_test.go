@@ -384,8 +384,10 @@ func TestIdentity(t *testing.T) {
 func TestScan(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(w *world) {
-		want := map[string]survey.Kind{"mutex": survey.Mutex, "fair": survey.Fair, "free fair": survey.Fair, "{rw}:1": survey.RW, "permits": survey.Permits,
-			"semaphore": survey.Semaphore, "latch": survey.Latch, "called": survey.Number, "{x}": survey.Fair}
+		want := map[string]survey.Kind{
+			"mutex": survey.Mutex, "fair": survey.Fair, "free fair": survey.Fair, "{rw}:1": survey.RW, "permits": survey.Permits,
+			"semaphore": survey.Semaphore, "latch": survey.Latch, "called": survey.Number, "{x}": survey.Fair,
+		}
 		w.lock(w.client.NewMutex("mutex"))
 		w.lock(w.client.NewFairMutex("fair"))
 		w.do("RPUSH", protocol.FairQueueKey("fair"), javaOwner)
