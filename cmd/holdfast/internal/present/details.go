@@ -86,7 +86,7 @@ func (d *details) addHolder(h survey.Holder, l survey.Lock, first bool) {
 		title = "held by"
 	}
 	d.add(title, Who(h.Who, h.Owner))
-	if h.Who.Known() {
+	if !h.Who.IsZero() {
 		d.add("", Safe(h.Owner))
 	}
 	d.add("", HoldOf(h, l))

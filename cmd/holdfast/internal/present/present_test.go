@@ -86,7 +86,7 @@ func TestSpan(t *testing.T) {
 // some are locks of all sorts.
 func some() []survey.Lock {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	who := survey.Identity{Program: "billing", Host: "web-3.example.com", PID: 4711}
+	who := holdfast.Identity{Program: "billing", Host: "web-3.example.com", PID: 4711}
 	held := survey.Holder{Owner: "99f17b91-c6cc-889e-88f6-8265bee545cf:1", Who: who, Count: 1, Since: at.Add(-192 * time.Second), TTL: 27 * time.Second}
 	java := survey.Holder{Owner: "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57", Mode: survey.Reads, Count: 2, TTL: holdfast.NoExpiry}
 	return []survey.Lock{

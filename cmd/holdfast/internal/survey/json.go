@@ -90,7 +90,7 @@ func (l Lock) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-func whoOf(i Identity) whoJSON {
+func whoOf(i holdfast.Identity) whoJSON {
 	return whoJSON{Program: i.Program, Version: i.Version, Host: i.Host, PID: i.PID, Began: stamp(i.Since)}
 }
 

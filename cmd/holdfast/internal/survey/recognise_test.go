@@ -74,19 +74,6 @@ func TestIsOwner(t *testing.T) {
 	}
 }
 
-func TestClientKey(t *testing.T) {
-	t.Parallel()
-	for owner, want := range map[string]string{
-		goOwner: "holdfast_client:99f17b91-c6cc-889e", javaOwner: "",
-		"99f17b91c6cc889e0123456789abcdef": "holdfast_client:99f17b91-c6cc-889e",
-		"99f17b91c6cc489e0123456789abcdef": "", "99f17b91c6cc": "", "": "", "zzf17b91c6cc889e0123456789abcdef": "",
-	} {
-		if got := clientKey(owner); got != want {
-			t.Errorf("the client of %q: %q, want %q", owner, got, want)
-		}
-	}
-}
-
 // TestHolders tells hashes that are locks from those that are somebody else's.
 func TestHolders(t *testing.T) {
 	t.Parallel()
