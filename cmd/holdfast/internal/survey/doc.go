@@ -28,8 +28,8 @@
 //
 // # What a scan finds
 //
-// Scan goes through the keys of each primary with SCAN, once for each type of key that may lead to a
-// lock, and never with KEYS. It finds what is there from its beginning to its end at least once, and
+// Scan goes through the keys of each primary with SCAN, once for hashes and once for what stands beside
+// locks (and once for strings with All), and never with KEYS. It finds what is there from its beginning to its end at least once, and
 // tells of it exactly once (by a hash of 64 bits of the name: of a million locks, two share one with
 // a chance of 1 in 37 million). What comes or goes meanwhile, and what a cluster moves
 // from node to node, may be missed.
