@@ -113,13 +113,22 @@ func (p *probe) note(command string, err error) {
 	case err == nil:
 	case lacking(err) == aCommand:
 		p.missing[command] = true
-	case strings.Contains(err.Error(), "unknown command"), strings.Contains(err.Error(), "Unknown subcommand"), strings.Contains(err.Error(), "unknown subcommand"):
+	case unknownCommand(err):
 		if command != "PUBSUB|SHARDNUMSUB" { // an answer, too
 			p.absent[command] = true
 		}
 	case !errors.As(err, &answered):
 		p.err = err
 	}
+}
+
+// unknownCommand reports whether a server does not know a command.
+func unknownCommand(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "unknown command") || strings.Contains(text, "unknown subcommand")
 }
 
 // try sends all commands.
@@ -320,7 +329,8 @@ func (e *exam) rightsOn(ctx context.Context, n *node) (found []Finding) {
 	cluster := e.Target.IsCluster()
 	p := &probe{ctx: ctx, client: n.client, name: name, missing: map[string]bool{}, absent: map[string]bool{}}
 	if cluster {
-		p.sharded, _ = sharding(ctx, n) // an error shows below, where the same is tried
+		// PUBSUB SHARDNUMSUB, by which clients ask, may be refused; this is known where that is.
+		p.sharded = !unknownCommand(n.client.Do(ctx, "SPUBLISH", fill(mutexChannel, name), 0).Err())
 	}
 	var commands, keys, channels []string
 	for _, k := range these {
