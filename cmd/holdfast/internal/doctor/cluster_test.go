@@ -61,7 +61,9 @@ func TestCluster(t *testing.T) {
 	s.finds("locks", Pass, "mutex")
 
 	// It may not ask one node how messages are sent, nor who owns which slot.
-	asks := func(rule string) bool { return strings.HasPrefix(rule, "+cluster") || strings.HasPrefix(rule, "+pubsub") }
+	asks := func(rule string) bool {
+		return strings.HasPrefix(rule, "+cluster") || strings.HasPrefix(rule, "+pubsub")
+	}
 	allow(t, primaries[2], "bob", slices.DeleteFunc(slices.Clone(rules), asks))
 	s = look(t, limited, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
 	s.finds("rights", Failure, "this user lacks +cluster|slots +pubsub|shardnumsub "+primaries[2].Addr())
