@@ -107,8 +107,11 @@ func TestDoctorJSON(t *testing.T) {
 	severities := map[string]string{}
 	for lines.Scan() {
 		var f struct {
-			Check, Severity, Found, Do string
-			Where                      []string
+			Check    string   `json:"check"`
+			Severity string   `json:"severity"`
+			Where    []string `json:"where"`
+			Found    string   `json:"found"`
+			Do       string   `json:"do"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
 			t.Fatalf("%s: %v", lines.Text(), err)

@@ -25,7 +25,7 @@ const (
 const fileWidth = 79
 
 type doctorCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Kind    []string      `placeholder:"KIND,..." help:"Kinds of locks that have to work: ${doctored}. By default all of them are tried, and it is a failure if none works."`
+	Kind    []string      `placeholder:"KIND" help:"Kinds of locks that have to work: ${doctored}. By default all of them are tried, and it is a failure if none works."`
 	Prefix  string        `default:"holdfast_doctor" placeholder:"TEXT" help:"What the names of the locks that are tried begin with; a colon and a random word follow. For a user who may use certain names only. The default is ${default}."`
 	Strict  bool          `help:"Have warnings count as failures do."`
 	Timeout time.Duration `default:"15s" placeholder:"TIME" help:"The longest time for all of it: 100ms to 10m. What was not looked at by then is not known. The default is ${default}."`
@@ -41,7 +41,7 @@ what is well, what is not and what to do about it, and what the server does not 
 
 Fit for a start script or a job: it exits with 78 if there is a failure, with 69 if no server
 can be used.
-  holdfast doctor --kind mutex,fair --prefix orders: --strict
+  holdfast doctor --kind mutex,fair --prefix orders --strict
 
 docs/cli.md lists all checks.`
 }

@@ -59,6 +59,14 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	s.finds("locks", Pass, "mutex")
+
+	// It may not ask one node how messages are sent, nor who owns which slot.
+	asks := func(rule string) bool {
+		return strings.HasPrefix(rule, "+cluster") || strings.HasPrefix(rule, "+pubsub")
+	}
+	allow(t, primaries[2], "bob", slices.DeleteFunc(slices.Clone(rules), asks))
+	s = look(t, limited, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
+	s.finds("rights", Failure, "this user lacks +cluster|slots +pubsub|shardnumsub "+primaries[2].Addr())
 }
 
 func TestClusterWithoutReplicas(t *testing.T) {
@@ -90,6 +98,7 @@ func TestNoCluster(t *testing.T) {
 	server := redistest.Start(t)
 	s := look(t, connect.Options{URL: "redis://" + server.Addr() + "?cluster=true"})
 	s.finds("cluster-mode", Failure, "it is no cluster")
+	s.finds("reachable", Failure, "not all nodes are known: it is no cluster")
 }
 
 func TestClusterState(t *testing.T) {

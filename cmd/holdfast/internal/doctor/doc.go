@@ -7,7 +7,8 @@
 // # What it leaves behind
 //
 // Nothing but a few scripts in the server's cache of scripts, as every client of holdfast does.
-// Keys have names of their own, end by themselves after [scratchTTL], and are deleted.
+// Keys have names of their own and are deleted. If this process is killed they end by themselves,
+// after [scratchTTL], or two minutes if a semaphore or a latch notes its calls in them.
 //
 // # Time, and goroutines
 //

@@ -19,7 +19,7 @@ const (
 	// scratchTTL is how long a key stays if this process is killed.
 	scratchTTL = 10 * time.Second
 	// callTimeout bounds one call of the library, and closeLimit its end.
-	callTimeout = 3 * time.Second
+	callTimeout = 4 * time.Second
 	closeLimit  = 2 * time.Second
 )
 

@@ -14,6 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// TestMain keeps the client's log lines away.
+func TestMain(m *testing.M) {
+	connect.Quiet()
+	m.Run()
+}
+
 // seen are the findings of one look.
 type seen struct {
 	t        *testing.T
@@ -24,7 +30,6 @@ type seen struct {
 // look runs the checks against a URL, and holds each to its worst severity.
 func look(t *testing.T, options connect.Options, change ...func(*Config)) *seen {
 	t.Helper()
-	connect.Quiet()
 	target, err := options.Resolve()
 	if err != nil {
 		t.Fatal(err)

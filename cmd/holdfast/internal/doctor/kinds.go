@@ -35,16 +35,17 @@ const (
 	rwChannel      = "redisson_rwlock:{NAME}"
 	fairKeys       = "NAME redisson_lock_queue:{NAME} redisson_lock_timeout:{NAME} holdfast_lock_waiting:{NAME}"
 	fairChannel    = "redisson_lock__channel:{NAME}:*"
-	tokenKey       = " redisson_lock_token:{NAME}"
+	nameOnly       = "NAME"
+	tokenKey       = " redisson_lock_token:{NAME}" //nolint:gosec // a name
 )
 
 // kinds are the rows of docs/acl.md, in their order.
 var kinds = []kind{
-	{"mutex", mutexCommands, "NAME", mutexChannel, mutex()},
-	{"non-reentrant", mutexCommands, "NAME", mutexChannel, mutex(holdfast.NonReentrant())},
-	{"fenced", fencedCommands, "NAME" + tokenKey, mutexChannel, mutex(fenced)},
+	{"mutex", mutexCommands, nameOnly, mutexChannel, mutex()},
+	{"non-reentrant", mutexCommands, nameOnly, mutexChannel, mutex(holdfast.NonReentrant())},
+	{"fenced", fencedCommands, nameOnly + tokenKey, mutexChannel, mutex(fenced)},
 	{
-		"polling", strings.NewReplacer(" SUBSCRIBE", "", " UNSUBSCRIBE", "").Replace(mutexCommands), "NAME", mutexChannel,
+		"polling", strings.NewReplacer(" SUBSCRIBE", "", " UNSUBSCRIBE", "").Replace(mutexCommands), nameOnly, mutexChannel,
 		mutex(holdfast.Polling(callTimeout, callTimeout)),
 	},
 	{
