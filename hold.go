@@ -246,6 +246,9 @@ const (
 
 // tellAcquired tells the hooks of a new hold.
 func (h *Hold) tellAcquired(how course) {
+	if len(h.hooks) == 0 {
+		return
+	}
 	e := h.event()
 	how.describe(&e)
 	e.Held = 0

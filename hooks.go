@@ -6,7 +6,8 @@ import (
 )
 
 // Hooks are told what happens to locks: for metrics, traces, logs, or the callbacks of
-// an executeInLock. Each is optional. OnWait, OnRefuse, OnAcquire, OnPass and OnRelease run on
+// an executeInLock. [LogHooks] are for a log, and the module otel has some for OpenTelemetry.
+// Each is optional. OnWait, OnRefuse, OnAcquire, OnPass and OnRelease run on
 // the calling goroutine, the others usually on one of the client's; a hook that blocks
 // delays that goroutine, and in OnWait those who wait behind it, since the lock may have been
 // handed over to it meanwhile, but no renewal. [Client.Close] does not wait for it, and may be

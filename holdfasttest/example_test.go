@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -355,6 +357,36 @@ func Example_hooks() {
 	// acquired mutex orders:42
 	// released mutex orders:42 <nil>
 	// <nil> 0
+}
+
+func Example_log() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "held" || a.Key == "owner" { // they are others each time
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	lost := make(chan struct{})
+	client, stop := connect(holdfast.WithHooks(holdfast.LogHooks(logger, time.Second)), holdfast.WithHooks(holdfast.Hooks{
+		OnLost: func(context.Context, holdfast.Event) { close(lost) },
+	}))
+	defer stop()
+
+	mu := client.NewMutex("orders:42")
+	hold, err := mu.Lock(ctx)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := mu.ForceUnlock(ctx); err != nil {
+		panic(err)
+	}
+	<-lost
+	fmt.Println(errors.Is(hold.Unlock(), holdfast.ErrLost))
+	// Output:
+	// level=ERROR msg="holdfast: lost" lock=orders:42 kind=mutex error="holdfast: \"orders:42\": the hold was lost: the server says that it is not held"
+	// true
 }
 
 func Example_inspect() {

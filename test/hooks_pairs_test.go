@@ -79,7 +79,7 @@ func (b *balance) wantEnd(t *testing.T, targets ...error) {
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	same := slices.EqualFunc(b.ends, targets, func(err, target error) bool { return errors.Is(err, target) })
+	same := slices.EqualFunc(b.ends, targets, errors.Is)
 	if !same {
 		t.Errorf("ended by %v, want %v", b.ends, targets)
 	}
