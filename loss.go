@@ -112,7 +112,6 @@ func (s *ownerState) listen(entry *entry) {
 		s.endCohort() // those who wait here look after the lock again, as those of other processes do
 	}
 	if s.entry == entry && len(s.holds) > 0 {
-		s.noted = true
 		s.kind.client.presence.holds(s, s.holds[0].since)
 	}
 	if s.entry == entry && s.subscription == nil && channel != "" {
@@ -148,15 +147,14 @@ func (s *ownerState) endWatch() bool {
 		s.subscription.Leave()
 		s.subscription = nil
 	}
-	if s.noted {
-		s.kind.client.presence.ended(s)
-		s.noted = false
-	}
 	if s.entry == nil {
 		return false
 	}
 	watch := s.kind.client.watchdog
 	trusted := watch.Remove(s.entry)
+	if s.entry.LongHeld() {
+		s.kind.client.presence.ended(s)
+	}
 	s.deadline = watch.Deadline(s.entry)
 	s.entry = nil
 	return trusted

@@ -40,6 +40,10 @@ type Entry[V any] struct {
 	check      bool // to be asked about at once
 }
 
+// LongHeld reports whether [Config.LongHeld] was told of the entry, or is being told. It is for entries
+// that have been removed.
+func (e *Entry[V]) LongHeld() bool { return e.longHeldAt.IsZero() }
+
 // next is when the watchdog must look at the entry.
 func (e *Entry[V]) next() mono.Time {
 	at := e.deadline
