@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // lack is what a user lacks, by an error.
@@ -155,7 +154,7 @@ func (p *probe) try(commands, keys, channels []string) {
 			case "K":
 				arg = p.name
 			case "C":
-				arg = strings.ReplaceAll(mutexChannel, "{NAME}", protocol.Prefixed("", p.name)[1:])
+				arg = p.fill(mutexChannel)
 			}
 			line = append(line, arg)
 		}
