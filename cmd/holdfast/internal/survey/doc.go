@@ -36,7 +36,7 @@
 // It asks for the channels on which somebody waits for semaphores and latches, too (PUBSUB CHANNELS).
 //
 // Memory does not grow with the keys in Redis: a page of 1,000 keys and a batch of 200 locks a node,
-// and some 40 bytes for each lock that was found.
+// and some 70 bytes for each lock that was found.
 //
 // # Rights
 //
