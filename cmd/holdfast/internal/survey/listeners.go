@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// Sharded reports whether releases are announced by sharded messages, which is so on a cluster
+// isSharded reports whether releases are announced by sharded messages, which is so on a cluster
 // whose nodes know them. It asks once.
-func Sharded(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
+func isSharded(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 	if _, ok := rdb.(*redis.ClusterClient); !ok {
 		return false, nil
 	}

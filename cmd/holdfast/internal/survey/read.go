@@ -51,7 +51,7 @@ type reader struct {
 }
 
 func newReader(ctx context.Context, rdb redis.UniversalClient, most int64) (*reader, error) {
-	sharded, err := Sharded(ctx, rdb)
+	sharded, err := isSharded(ctx, rdb)
 	return &reader{rdb: rdb, sharded: sharded, most: most}, err
 }
 

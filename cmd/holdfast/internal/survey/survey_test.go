@@ -544,3 +544,26 @@ func TestRights(t *testing.T) {
 		t.Errorf("without the keys beside it: %v", err)
 	}
 }
+
+// TestRightsOnCluster does the same for what is asked only there.
+func TestRightsOnCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	for without, want := range map[string]string{"none": "", "pubsub|shardnumsub": "PUBSUB SHARDNUMSUB", "pubsub|shardchannels": "PUBSUB SHARDCHANNELS"} {
+		for _, node := range cluster.Nodes {
+			node.Cli(t, "ACL", "SETUSER", "eyes", "reset", "on", ">s3cret", "%R~*", "+@all")
+			if want != "" {
+				node.Cli(t, "ACL", "SETUSER", "eyes", "-"+without)
+			}
+		}
+		eyes := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "eyes", Password: "s3cret"})
+		err := survey.Scan(t.Context(), eyes, survey.Options{}, func(survey.Lock) error { return nil })
+		if err := eyes.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var lacking *survey.RightError
+		if want == "" && err != nil || want != "" && (!errors.As(err, &lacking) || lacking.Command != want) {
+			t.Errorf("without %s: %v", without, err)
+		}
+	}
+}
