@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -37,14 +38,13 @@ var _ gocron.Elector = (*Elector)(nil)
 func NewElector(client *holdfast.Client, name string, options ...holdfast.TryOption) *Elector {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	e := &Elector{cancel: func() { cancel(errClosed) }, ended: make(chan struct{}), settled: make(chan struct{})}
-	options = append(options, holdfast.WithHooks(holdfast.Hooks{
+	options = slices.Concat(options, []holdfast.TryOption{holdfast.WithHooks(holdfast.Hooks{
 		OnWait:  func(context.Context, holdfast.Event) { e.settle.Do(func() { close(e.settled) }) },
 		OnError: func(_ context.Context, event holdfast.Event) { e.failed(event.Err) },
-	}))
+	})})
 	go func() {
 		defer close(e.ended)
 		e.err = holdfast.Lead(ctx, client.NewMutex(name), e.lead, options...)
-		e.settle.Do(func() { close(e.settled) })
 	}()
 	return e
 }
@@ -70,6 +70,7 @@ func (e *Elector) failed(err error) {
 func (e *Elector) IsLeader(ctx context.Context) error {
 	select {
 	case <-e.settled:
+	case <-e.ended:
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrNotLeader, context.Cause(ctx))
 	}
