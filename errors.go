@@ -93,13 +93,13 @@ func (e *LockedError) Error() string {
 	if e.HeldFor > 0 {
 		text += ", for " + rounded(e.HeldFor)
 	}
-	switch {
-	case e.TTL == 0:
-		return text
-	case e.TTL == NoExpiry:
+	if e.TTL == NoExpiry {
 		return text + ", without an end; if that is gone, use ForceUnlock"
 	}
-	return text + ", at most " + rounded(e.TTL) + " more unless renewed"
+	if e.TTL > 0 {
+		text += ", at most " + rounded(e.TTL) + " more unless renewed"
+	}
+	return text
 }
 
 // rounded is a duration as people say it.
