@@ -8,7 +8,8 @@ BIN           := $(CURDIR)/.bin
 MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock otel otel/example cmd/holdfast bench test interop release
 ADAPTERS      := goredisdriver rueidisdriver valkeydriver
 PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTERS)
-OLDEST        := $(ADAPTERS:%=oldest-%)
+# Of valkey-go the workspace has the oldest one anyway.
+OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 LONGEST       := github.com/holdfast-go/holdfast/test
