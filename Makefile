@@ -193,12 +193,12 @@ ci: need-redis need-jvm ## everything that must pass before a change lands
 	@$(MAKE) --no-print-directory -j 2 checks beside
 	@$(MAKE) --no-print-directory test short-without-hand-over bench-smoke
 
-# The checks need the processor, and what is beside them mostly waits.
+# The checks need the processor, and what is beside them mostly waits. Each is done in order.
 .PHONY: checks beside
 checks:
-	@$(MAKE) --no-print-directory -j 1 fmt-check generate-check mod-check api-check lint
+	@for t in fmt-check generate-check mod-check api-check lint; do $(MAKE) --no-print-directory $$t || exit 1; done
 beside:
-	@$(MAKE) --no-print-directory -j 1 interop servers-short
+	@for t in interop servers-short; do $(MAKE) --no-print-directory $$t || exit 1; done
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet
