@@ -23,6 +23,8 @@ const (
 	mostHolds = 16
 	// longestText is how much of a string is read: an integer, or who is next at a lock.
 	longestText = 2048
+	// longestName is how much of each text is taken that a client says of itself: the library writes no more.
+	longestName = 128
 	// neverExpires is the score of a permit without a lease.
 	neverExpires = 922337203685477
 	// unkeptReader is for how long a reader of Redisson's is believed in whose keys are gone.
@@ -268,15 +270,17 @@ func (one *raw) identity(owner string) (who holdfast.Identity, since time.Time) 
 	if answer == nil || len(answer.Val()) < 6 {
 		return who, since
 	}
-	text := func(i int) string { s, _ := answer.Val()[i].(string); return s }
+	text := func(i int) string { s, _ := answer.Val()[i].(string); return s[:min(len(s), longestName)] }
 	who = holdfast.Identity{Program: text(0), Version: text(1), Host: text(2), Since: moment(text(4))}
-	who.PID, _ = strconv.Atoi(text(3))
+	if pid, err := strconv.Atoi(text(3)); err == nil {
+		who.PID = max(pid, 0)
+	}
 	return who, moment(text(5))
 }
 
-// moment reads ms since the epoch; zero if it is none.
+// moment reads ms since the epoch; zero if it is none that makes sense, since anybody may write there.
 func moment(text string) time.Time {
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms > 0 && ms < neverExpires {
 		return time.UnixMilli(ms)
 	}
 	return time.Time{}

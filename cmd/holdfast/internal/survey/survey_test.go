@@ -382,6 +382,13 @@ func TestIdentity(t *testing.T) {
 				w.Errorf("no %s in %s", want, text)
 			}
 		}
+		// Anybody may write there.
+		w.do("HSET", "holdfast_client:99f17b91-c6cc-889e", "host", strings.Repeat("h", 100_000), "pid", -5,
+			"since", "-9223372036854775808", owner+" job", "-9223372036854775807")
+		l := w.read("job")
+		if h := l.Holders[0]; len(h.Who.Host) > 128 || h.Who.PID != 0 || !h.Who.Since.IsZero() || l.HeldFor(h) != 0 {
+			w.Errorf("%d bytes, pid %d, since %v, held for %v", len(h.Who.Host), h.Who.PID, h.Who.Since, l.HeldFor(h))
+		}
 	})
 }
 
