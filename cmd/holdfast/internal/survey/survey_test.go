@@ -393,6 +393,30 @@ func TestIdentity(t *testing.T) {
 }
 
 // TestScan finds each kind among other people's data.
+// TestNamesAway has a lock read though the node is away that knows who its holder is.
+func TestNamesAway(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	for _, node := range cluster.Nodes {
+		node.Cli(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+	w := newWorld(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ContextTimeoutEnabled: true}))
+	uuid := func(i int) string { return fmt.Sprintf("%08x-c6cc-889e-88f6-8265bee545cf", i) }
+	away, i := cluster.NodeFor(w, "job"), 0
+	for away == cluster.NodeFor(w, "job") {
+		i++
+		away = cluster.NodeFor(w, protocol.ClientKey(uuid(i)+":1"))
+	}
+	w.do("HSET", "job", uuid(i)+":1", 1)
+	if l := w.read("job"); l.HolderCount != 1 {
+		t.Fatalf("%+v", l)
+	}
+	away.Kill()
+	if l := w.read("job"); l.State != survey.Held || l.Holders[0].Owner != uuid(i)+":1" {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestScan(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(w *world) {
