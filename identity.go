@@ -200,6 +200,10 @@ func (c *Client) ask(ctx context.Context, key, name string, owners []Owner, whic
 	return nil
 }
 
+// introducing bounds how much longer a refusal takes that says who holds the lock, and introducingAll how
+// much longer an Inspect does.
+const introducing, introducingAll = 250 * time.Millisecond, time.Second
+
 // introduce says who the holders of a lock are, as far as that can be found out.
 func (c *Client) introduce(ctx context.Context, state *State) {
 	if len(state.Holders) == 0 {
@@ -209,14 +213,13 @@ func (c *Client) introduce(ctx context.Context, state *State) {
 	for i, h := range state.Holders {
 		owners[i] = h.Owner
 	}
+	ctx, stop := context.WithTimeout(ctx, introducingAll)
+	defer stop()
 	known, _ := c.about(ctx, state.Name, owners) // names are an addition: what is not known is left out
 	for i := range state.Holders {
 		state.Holders[i].Who, state.Holders[i].HeldFor = known[i].who, known[i].heldFor
 	}
 }
-
-// introducing bounds how much longer a refusal takes that says who holds the lock.
-const introducing = 250 * time.Millisecond
 
 // withHolder adds to the refusal of an acquire who holds the lock. Where a client is refused often
 // it asks ten times a second, and no more.

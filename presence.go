@@ -21,6 +21,8 @@ const (
 	presentAgain = protocol.ClientTTL / 3
 	// presentRetry is when it tries again after a failure, other than that of a right.
 	presentRetry = 10 * time.Second
+	// farewell is how long a call may go on once the client closes.
+	farewell = 250 * time.Millisecond
 	// mostHeld is of how many holds it says since when, and heldPerCall of how many at once.
 	mostHeld, heldPerCall = 1000, 100
 )
@@ -42,15 +44,22 @@ type presence struct {
 	failed  bool                     // the last call has
 	leaving bool                     // the client closes
 	stays   mono.Time                // until when a hold outlives the client: so does what it has said
-	held    map[string]mono.Time     // since when, by field
+	held    map[string]heldSince     // by field
 	fields  map[*ownerState][]string // which of them are an owner's
 	changed map[string]struct{}      // fields that Redis is to be told of
+}
+
+// heldSince is since when a field is so, and how many say it: an owner that holds both sides of a read-write
+// lock has one field.
+type heldSince struct {
+	since mono.Time
+	by    int
 }
 
 func newPresence(c *Client) *presence {
 	return &presence{
 		client: c, identity: c.config.identity.filledIn(), key: protocol.ClientKey(c.id + ":0"), began: mono.Now(),
-		held: map[string]mono.Time{}, fields: map[*ownerState][]string{}, changed: map[string]struct{}{},
+		held: map[string]heldSince{}, fields: map[*ownerState][]string{}, changed: map[string]struct{}{},
 	}
 }
 
@@ -74,8 +83,12 @@ func (p *presence) holds(s *ownerState, since mono.Time) {
 	}
 	p.fields[s] = fields
 	for _, field := range fields {
-		p.held[field] = since
-		p.changed[field] = struct{}{}
+		found, is := p.held[field]
+		if found.by++; !is {
+			found.since = since
+		}
+		p.held[field] = found
+		p.change(field)
 	}
 	p.write()
 }
@@ -84,12 +97,29 @@ func (p *presence) holds(s *ownerState, since mono.Time) {
 func (p *presence) ended(s *ownerState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, field := range p.fields[s] {
+	fields, noted := p.fields[s]
+	if !noted {
+		return
+	}
+	for _, field := range fields {
+		found := p.held[field]
+		if found.by--; found.by > 0 {
+			p.held[field] = found
+			continue
+		}
 		delete(p.held, field)
-		p.changed[field] = struct{}{}
+		p.change(field)
 	}
 	delete(p.fields, s)
 	p.write()
+}
+
+// change notes that Redis is to be told of a field. After a failure it is told of all, so there is nothing
+// to be kept until then. mu is held.
+func (p *presence) change(field string) {
+	if !p.failed {
+		p.changed[field] = struct{}{}
+	}
 }
 
 // write has a task write what is to be written, if none does. mu is held.
@@ -125,11 +155,17 @@ func (p *presence) run() {
 }
 
 // send makes one attempt, or two if the first has shown what time it is at the server. Closing does not
-// end it: then it were not known what comes last.
+// end it at once, for then it were not known what comes last; but a Redis that is silent does not keep Close.
 func (p *presence) send(request script.Request) error {
 	c := p.client
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer context.AfterFunc(c.closing, func() {
+		call.Sleep(ctx, farewell)
+		cancel()
+	})()
 	for range 2 {
-		res := c.calls.Once(context.Background(), request, c.config.timeout/3)
+		res := c.calls.Once(ctx, request, c.config.timeout/3)
 		if res.Err != nil || res.Has(script.Done) {
 			return res.Err
 		}
@@ -161,8 +197,8 @@ func (p *presence) next() (request script.Request, found bool) {
 	}
 	held, ended := map[string]time.Duration{}, []string(nil)
 	for field := range p.changed {
-		if since, is := p.held[field]; is {
-			held[field] = now.Sub(since)
+		if found, is := p.held[field]; is {
+			held[field] = now.Sub(found.since)
 		} else {
 			ended = append(ended, field)
 		}
@@ -217,8 +253,8 @@ func (p *presence) about(owner Owner, name string) about {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found := about{who: p.identity}
-	if since, is := p.held[protocol.HeldField(owner.text, name)]; is {
-		found.heldFor = mono.Now().Sub(since)
+	if field, is := p.held[protocol.HeldField(owner.text, name)]; is {
+		found.heldFor = mono.Now().Sub(field.since)
 	}
 	return found
 }

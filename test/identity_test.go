@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,6 +198,86 @@ func TestIdentityIsNoCondition(t *testing.T) {
 	}
 }
 
+// Where the hash is not to be had, an Inspect does without it, and Close does not wait for it.
+func TestIdentityKeepsNobodyWaiting(t *testing.T) {
+	for name, fault := range map[string]memdriver.Fault{
+		"no answer": {LoseRequest: true}, "slot not served": {Refuse: driver.ServerError("CLUSTERDOWN Hash slot not served", errors.New("CLUSTERDOWN"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				a, da := w.known()
+				b, db := w.known()
+				var away atomic.Bool
+				for _, d := range []*memdriver.Driver{da, db} {
+					d.SetFaults(func(call driver.Call) memdriver.Fault {
+						if away.Load() && strings.HasPrefix(call.Keys[0], "holdfast_client:") {
+							return fault
+						}
+						return memdriver.Fault{}
+					})
+				}
+				hold := must(t)(a.NewMutex("x").TryLock(background))
+				synctest.Wait()
+				away.Store(true)
+				began := time.Now()
+				state, err := b.NewMutex("x").Inspect(background)
+				if took := time.Since(began); err != nil || !state.HeldBy(hold.Owner()) || took > time.Second {
+					t.Errorf("Inspect: %+v, %v after %v", state, err, took)
+				}
+				unlock(t, hold)
+				for _, c := range []*holdfast.Client{a, b} {
+					began = time.Now()
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(began); took > 500*time.Millisecond {
+						t.Errorf("Close took %v", took)
+					}
+				}
+				w.do("DEL", clientKey(a), clientKey(b))
+			})
+		})
+	}
+}
+
+// One owner that holds both sides of a read-write lock has held it since the first, until the last.
+func TestIdentityOfBothSides(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.known()
+		b, _ := w.known()
+		heldFor := func(want time.Duration) {
+			t.Helper()
+			state, err := b.NewRWMutex("rw").Inspect(background)
+			if err != nil || len(state.Holders) == 0 {
+				t.Fatalf("%+v, %v", state, err)
+			}
+			for _, h := range state.Holders {
+				if h.HeldFor != want {
+					t.Errorf("%+v, want %v", h, want)
+				}
+			}
+		}
+		writes := must(t)(a.NewRWMutex("rw").Lock(background))
+		time.Sleep(10 * time.Second)
+		reads := must(t)(a.NewRWMutex("rw").RLock(writes.Context()))
+		time.Sleep(2 * time.Second)
+		heldFor(12 * time.Second)
+		unlock(t, reads)
+		synctest.Wait()
+		heldFor(12 * time.Second)
+		reads = must(t)(a.NewRWMutex("rw").RLock(writes.Context()))
+		time.Sleep(2 * time.Second)
+		unlock(t, writes)
+		synctest.Wait()
+		heldFor(14 * time.Second)
+		unlock(t, reads)
+		synctest.Wait()
+		if n := w.do("HLEN", clientKey(a)); n != "5" {
+			t.Errorf("its hash has %s fields", n)
+		}
+	})
+}
+
 // A client that may not write is not heard of again for a while, whatever it holds.
 func TestIdentityNotAllowed(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
@@ -246,6 +327,25 @@ func TestIdentityIsNotAskedFor(t *testing.T) {
 		}
 		if n.of("read") != 0 || noff.of("read") != 0 || noff.of("write") != 0 {
 			t.Errorf("%v and %v", n.n, noff.n)
+		}
+	})
+}
+
+// A client without an identity writes nothing of itself, also at the end of a long hold.
+func TestWithoutIdentityNothingIsWritten(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithoutIdentity())
+		n := count(d)
+		hold := must(t)(c.NewMutex("x").TryLock(background))
+		time.Sleep(25 * time.Minute)
+		unlock(t, hold)
+		synctest.Wait()
+		w.wantReply("", "KEYS", "holdfast_client:*")
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n.of("write") != 0 || n.of("read") != 0 || n.of("delete") != 0 {
+			t.Errorf("%v", n.n)
 		}
 	})
 }

@@ -70,7 +70,7 @@ func Run(ctx context.Context, cfg Config, tell func(findings []Finding)) (Report
 	e.redis = cfg.Target.Client(e.network.Dial)
 	defer e.redis.Close() //nolint:errcheck // nothing depends on it any more
 	var err error
-	if e.locks, err = holdfast.New(goredisdriver.New(e.redis), holdfast.WithTimeout(callTimeout)); err != nil {
+	if e.locks, err = holdfast.New(goredisdriver.New(e.redis), holdfast.WithTimeout(callTimeout), holdfast.WithoutIdentity()); err != nil {
 		return Report{}, err
 	}
 	defer connect.CloseWithin(closeLimit, e.locks)

@@ -351,6 +351,25 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestNothingUnderOtherNames has only keys of the prefix: whoever kills it leaves nothing for long.
+func TestNothingUnderOtherNames(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	target, err := at(server).Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := false
+	if _, err := Run(t.Context(), Config{Target: target, Prefix: "p", Timeout: time.Minute, Now: time.Now}, func(findings []Finding) {
+		tried = tried || findings[0].Check == "locks"
+		if left := server.Cli(t, "KEYS", "holdfast_client:*"); left != "" {
+			t.Errorf("at the check %s there is %s", findings[0].Check, left)
+		}
+	}); err != nil || !tried {
+		t.Error(tried, err)
+	}
+}
+
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartReplicated(t, 1)

@@ -1,4 +1,4 @@
-// Package force takes locks away from those who hold them, and says from whom. The library does it, so
+// Package force takes locks away from those who hold them, and says from whom. The library's scripts do it, so
 // waiters and holders are told.
 package force
 
@@ -15,6 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/tasks"
 )
 
 // mostNamed is how many holders are named.
@@ -39,9 +43,9 @@ func (e *ChangedError) Error() string {
 	return "nothing was done, since it has changed hands meanwhile: " + Victims(e.Now)
 }
 
-// Unlock takes a lock from those who held it when it was read, and reports whether anybody did. The errors are
-// a [*ChangedError], and those of [survey.Read] and [holdfast.Mutex.ForceUnlock]. Whoever gets it
-// between the look and the call is hit as well.
+// Unlock takes a lock from those who held it when it was read, and from nobody else, and reports whether
+// any of them did. The errors are a [*ChangedError], and those of [survey.Read] and
+// [holdfast.Mutex.ForceUnlock]. If there are more of them than were read, it takes it from all who hold it.
 func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) (done bool, err error) {
 	now, err := survey.Read(ctx, rdb, before.Name)
 	switch {
@@ -49,28 +53,84 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) 
 		return false, nil
 	case err != nil:
 		return false, err
-	case now.Kind != before.Kind || !slices.Equal(owners(before), owners(now)):
+	case now.Kind != before.Kind, !allRead(before) && allRead(now):
+		return false, &ChangedError{now}
+	case !allRead(before):
+		return fromAll(ctx, rdb, now)
+	case !slices.Equal(owners(before), owners(now)):
 		return false, &ChangedError{now}
 	}
-	return unlock(ctx, rdb, now)
+	if done, err = fromThese(ctx, rdb, now); done || err != nil {
+		return done, err
+	}
+	now, err = survey.Read(ctx, rdb, before.Name) // they have left by themselves just now
+	if err == nil && now.State == survey.Held {
+		return false, &ChangedError{now}
+	}
+	return false, nil
 }
 
-func unlock(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
+// allRead reports whether all are known who hold it.
+func allRead(l survey.Lock) bool { return len(l.Holders) >= l.HolderCount }
+
+// fromThese takes a lock from those who hold it by what was read. The library's ForceUnlock looks who that
+// is once more, and so would hit whoever has come since.
+func fromThese(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	calls := call.New(call.Config{
+		Driver: goredisdriver.New(rdb), Tasks: new(tasks.Group), Life: ctx, Closing: ctx, Timeout: holdfast.DefaultTimeout,
+	})
+	var untold error
+	for _, request := range requests(l) {
+		res := calls.Do(ctx, request)
+		if res.Err != nil {
+			return done, res.Err
+		}
+		// If an attempt was lost, the one that was answered may have found its work done.
+		done = done || res.Has(script.Done) || len(res.Unknown) > 0
+		if why := res.Reply.Untold(); res.Has(script.Done) && why != "" {
+			untold = fmt.Errorf("%w: let the Redis user publish on %q (docs/acl.md): %s", holdfast.ErrUntold, request.Channel, why)
+		}
+	}
+	return done, untold
+}
+
+// requests ask for what takes it away.
+func requests(l survey.Lock) (all []script.Request) {
+	byMode := map[string][]string{}
+	for _, h := range l.Holders {
+		byMode[h.Mode] = append(byMode[h.Mode], h.Owner)
+	}
+	switch l.Kind {
+	case survey.Fair:
+		return []script.Request{protocol.Fair{Mutex: protocol.NewMutex(l.Name)}.Force(byMode[""])}
+	case survey.RW:
+		if readers := byMode[survey.Reads]; len(readers) > 0 {
+			all = append(all, protocol.NewRead(l.Name).Force(readers))
+		}
+		if writers := byMode[survey.Writes]; len(writers) > 0 {
+			all = append(all, protocol.NewWrite(l.Name).Force(writers))
+		}
+		return all
+	case survey.Permits:
+		return []script.Request{protocol.Permits{Name: l.Name}.Force(byMode[""])}
+	default:
+		return []script.Request{protocol.NewMutex(l.Name).Force(byMode[""])}
+	}
+}
+
+// fromAll takes a lock, of which so many may be the holders, from all of them.
+func fromAll(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
 	client, err := holdfast.New(goredisdriver.New(rdb))
 	if err != nil {
 		return false, err
 	}
 	defer client.Close() //nolint:errcheck // it holds nothing
-	switch l.Kind {
-	case survey.Fair:
-		return client.NewFairMutex(l.Name).ForceUnlock(ctx)
-	case survey.RW:
-		return client.NewRWMutex(l.Name).ForceUnlock(ctx)
-	case survey.Permits:
+	if l.Kind == survey.Permits {
 		return client.NewPermitSemaphore(l.Name).ForceUnlock(ctx)
-	default:
-		return client.NewMutex(l.Name).ForceUnlock(ctx)
 	}
+	return client.NewRWMutex(l.Name).ForceUnlock(ctx)
 }
 
 // owners are those who hold it, sorted, each with its mode.

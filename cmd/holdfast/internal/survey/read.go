@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -23,6 +24,10 @@ const (
 	mostHolds = 16
 	// longestText is how much of a string is read: an integer, or who is next at a lock.
 	longestText = 2048
+	// longestName is how much of each text is taken that a client says of itself: the library writes no more.
+	longestName = 128
+	// longestNaming is how long a cluster is asked for who the clients are.
+	longestNaming = time.Second
 	// neverExpires is the score of a permit without a lease.
 	neverExpires = 922337203685477
 	// unkeptReader is for how long a reader of Redisson's is believed in whose keys are gone.
@@ -43,7 +48,7 @@ func Read(ctx context.Context, rdb redis.UniversalClient, name string) (Lock, er
 	return read[0].Lock, read[0].err
 }
 
-// reader reads locks. Each call takes four round trips, however many locks it is for.
+// reader reads locks. Each call takes four round trips, on a cluster five, however many locks it is for.
 type reader struct {
 	rdb     redis.UniversalClient
 	sharded bool // whether messages are
@@ -212,10 +217,14 @@ func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, 
 // details asks for how long readers hold the lock, and who the clients are.
 func (r *reader) details(ctx context.Context, all []*raw) error {
 	pipe := r.rdb.Pipeline()
+	names := pipe
+	if _, ok := r.rdb.(*redis.ClusterClient); ok {
+		names = r.rdb.Pipeline() // at any node
+	}
 	for _, one := range all {
 		one.readHolds, one.who = map[string][]*redis.DurationCmd{}, map[string]*redis.SliceCmd{}
 		for _, h := range one.found {
-			one.askWho(ctx, pipe, h.Owner)
+			one.askWho(ctx, names, h.Owner)
 			if h.Mode != Reads {
 				continue
 			}
@@ -225,17 +234,34 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 			}
 		}
 		for _, z := range one.held {
-			one.askWho(ctx, pipe, permitID(z))
+			one.askWho(ctx, names, permitID(z))
 		}
 		for _, owner := range one.queue {
-			one.askWho(ctx, pipe, owner)
+			one.askWho(ctx, names, owner)
 		}
-		one.askWho(ctx, pipe, one.nextOwner())
+		one.askWho(ctx, names, one.nextOwner())
 	}
-	if pipe.Len() == 0 {
+	if pipe.Len() > 0 {
+		if err := exec(ctx, pipe); err != nil {
+			return err
+		}
+	}
+	if names == pipe || names.Len() == 0 {
 		return nil
 	}
-	return exec(ctx, pipe)
+	return execNames(ctx, names)
+}
+
+// execNames asks who the clients are. They may be at other nodes than the locks; so if those are away, the
+// names are left out, and nothing else.
+func execNames(ctx context.Context, pipe redis.Pipeliner) error {
+	asking, cancel := context.WithTimeout(ctx, longestNaming)
+	defer cancel()
+	var lacking *RightError
+	if err := exec(asking, pipe); errors.As(err, &lacking) {
+		return err
+	}
+	return ctx.Err()
 }
 
 // permitID is a permit's id as people see it.
@@ -268,15 +294,17 @@ func (one *raw) identity(owner string) (who holdfast.Identity, since time.Time) 
 	if answer == nil || len(answer.Val()) < 6 {
 		return who, since
 	}
-	text := func(i int) string { s, _ := answer.Val()[i].(string); return s }
+	text := func(i int) string { s, _ := answer.Val()[i].(string); return s[:min(len(s), longestName)] }
 	who = holdfast.Identity{Program: text(0), Version: text(1), Host: text(2), Since: moment(text(4))}
-	who.PID, _ = strconv.Atoi(text(3))
+	if pid, err := strconv.Atoi(text(3)); err == nil {
+		who.PID = max(pid, 0)
+	}
 	return who, moment(text(5))
 }
 
-// moment reads ms since the epoch; zero if it is none.
+// moment reads ms since the epoch; zero if it is none that makes sense, since anybody may write there.
 func moment(text string) time.Time {
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms > 0 && ms < neverExpires {
 		return time.UnixMilli(ms)
 	}
 	return time.Time{}

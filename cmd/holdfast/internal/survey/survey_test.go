@@ -382,10 +382,41 @@ func TestIdentity(t *testing.T) {
 				w.Errorf("no %s in %s", want, text)
 			}
 		}
+		// Anybody may write there.
+		w.do("HSET", "holdfast_client:99f17b91-c6cc-889e", "host", strings.Repeat("h", 100_000), "pid", -5,
+			"since", "-9223372036854775808", owner+" job", "-9223372036854775807")
+		l := w.read("job")
+		if h := l.Holders[0]; len(h.Who.Host) > 128 || h.Who.PID != 0 || !h.Who.Since.IsZero() || l.HeldFor(h) != 0 {
+			w.Errorf("%d bytes, pid %d, since %v, held for %v", len(h.Who.Host), h.Who.PID, h.Who.Since, l.HeldFor(h))
+		}
 	})
 }
 
 // TestScan finds each kind among other people's data.
+// TestNamesAway has a lock read though the node is away that knows who its holder is.
+func TestNamesAway(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	for _, node := range cluster.Nodes {
+		node.Cli(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+	w := newWorld(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ContextTimeoutEnabled: true}))
+	uuid := func(i int) string { return fmt.Sprintf("%08x-c6cc-889e-88f6-8265bee545cf", i) }
+	away, i := cluster.NodeFor(w, "job"), 0
+	for away == cluster.NodeFor(w, "job") {
+		i++
+		away = cluster.NodeFor(w, protocol.ClientKey(uuid(i)+":1"))
+	}
+	w.do("HSET", "job", uuid(i)+":1", 1)
+	if l := w.read("job"); l.HolderCount != 1 {
+		t.Fatalf("%+v", l)
+	}
+	away.Kill()
+	if l := w.read("job"); l.State != survey.Held || l.Holders[0].Owner != uuid(i)+":1" {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestScan(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(w *world) {

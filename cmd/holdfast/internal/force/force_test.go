@@ -1,0 +1,126 @@
+package force
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// before calls f before the first script that a client sends.
+type before struct{ f func() }
+
+func (b *before) script(cmd redis.Cmder) {
+	if f := b.f; f != nil && strings.HasPrefix(strings.ToLower(cmd.Name()), "eval") {
+		b.f = nil
+		f()
+	}
+}
+
+func (*before) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		b.script(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (b *before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			b.script(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Whoever gets the lock while it is being taken away from another keeps it.
+func TestOnlyThoseWhoWereNamed(t *testing.T) {
+	t.Parallel()
+	const first, second = "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57", "99f17b91-c6cc-489e-88f6-8265bee545cf:1"
+	const permit, other = "0123456789abcdef", "fedcba9876543210"
+	server := redistest.Start(t)
+	for name, c := range map[string]struct {
+		now, then [][]string
+		kind      survey.Kind
+	}{
+		"mutex": {[][]string{{"HSET", "mutex", first, "1"}}, [][]string{{"DEL", "mutex"}, {"HSET", "mutex", second, "1"}}, survey.Mutex},
+		"fair": {
+			[][]string{{"HSET", "fair", first, "1"}, {"RPUSH", "redisson_lock_queue:{fair}", second}},
+			[][]string{{"DEL", "fair"}, {"HSET", "fair", second, "1"}}, survey.Fair,
+		},
+		"rw": {
+			[][]string{{"HSET", "rw", "mode", "write", first + ":write", "1"}},
+			[][]string{{"DEL", "rw"}, {"HSET", "rw", "mode", "write", second + ":write", "1"}}, survey.RW,
+		},
+		"permits": {
+			[][]string{{"SET", "permits", "0"}, {"ZADD", "{permits}:timeout", "9e14", permit}},
+			[][]string{{"ZREM", "{permits}:timeout", permit}, {"ZADD", "{permits}:timeout", "9e14", other}}, survey.Permits,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			defer rdb.Close() //nolint:errcheck // a test's
+			send := func(commands [][]string) {
+				for _, command := range commands {
+					server.Cli(t, command...)
+				}
+			}
+			look := func() survey.Lock {
+				t.Helper()
+				l, err := survey.Read(t.Context(), rdb, name)
+				if err != nil || l.Kind != c.kind || l.HolderCount != 1 {
+					t.Fatalf("%+v, %v", l, err)
+				}
+				return l
+			}
+			send(c.now)
+			said := look()
+			hook := &before{f: func() { send(c.then) }}
+			rdb.AddHook(hook)
+			done, err := Unlock(t.Context(), rdb, said)
+			var changed *ChangedError
+			if done || !errors.As(err, &changed) || hook.f != nil {
+				t.Errorf("%v, %v", done, err)
+			}
+			if done, err = Unlock(t.Context(), rdb, look()); !done || err != nil { // it is the second's, who is named now
+				t.Errorf("%v, %v", done, err)
+			}
+			if l, err := survey.Read(t.Context(), rdb, name); err == nil && l.HolderCount > 0 {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+}
+
+// More holders than are read may be others at the next look, since renewals change their order: all of them
+// are meant.
+func TestMoreHoldersThanAreNamed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close() //nolint:errcheck // a test's
+	server.Cli(t, "SET", "permits", "0")
+	const add = "for i = ARGV[1], ARGV[2] do redis.call('ZADD', KEYS[1], 9e14 + i + ARGV[3], string.format('%016d', i)) end"
+	server.Cli(t, "EVAL", add, "1", "{permits}:timeout", "1", "1500", "0")
+	said, err := survey.Read(t.Context(), rdb, "permits")
+	if err != nil || said.HolderCount != 1500 || len(said.Holders) == 1500 {
+		t.Fatalf("%d of %d, %v", len(said.Holders), said.HolderCount, err)
+	}
+	server.Cli(t, "EVAL", add, "1", "{permits}:timeout", "1", "700", "1500") // as if they had been renewed
+	if done, err := Unlock(t.Context(), rdb, said); !done || err != nil {
+		t.Errorf("%v, %v", done, err)
+	}
+	if left := server.Cli(t, "ZCARD", "{permits}:timeout"); left != "0" {
+		t.Errorf("%s are left", left)
+	}
+}
