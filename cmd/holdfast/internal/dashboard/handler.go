@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net/http"
+	"path"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
@@ -31,18 +31,43 @@ func newHandler(o *observer) http.Handler {
 	if o.Token != "" {
 		h.sessions = newSessions(o.Token)
 	}
-	files, err := fs.Sub(assets, "assets")
-	if err != nil {
-		panic(err) // they are embedded
-	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "there is no such page") })
+	serveFiles(mux)
 	mux.HandleFunc("GET /api/locks", h.locks)
 	mux.HandleFunc("GET /api/lock", h.lock)
 	mux.HandleFunc("POST /api/unlock", h.unlock)
 	mux.HandleFunc("POST "+signInPath, h.signIn)
 	mux.HandleFunc("POST /api/sign-out", h.signOut)
 	return &guard{hosts: o.Hosts, sessions: h.sessions, slots: make(chan struct{}, mostAtOnce), next: mux}
+}
+
+// fileTypes are those of the page's files, by what their names end with.
+var fileTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// serveFiles adds the page's files. They are embedded, so it panics if they cannot be read.
+func serveFiles(mux *http.ServeMux) {
+	files, err := assets.ReadDir("assets")
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range files {
+		text, err := assets.ReadFile("assets/" + file.Name())
+		if err != nil {
+			panic(err)
+		}
+		serve := func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", fileTypes[path.Ext(file.Name())])
+			_, _ = w.Write(text) // who has asked may have gone
+		}
+		if file.Name() == "index.html" {
+			mux.HandleFunc("GET /{$}", serve)
+		} else {
+			mux.HandleFunc("GET /"+file.Name(), serve)
+		}
+	}
 }
 
 // answer writes JSON.

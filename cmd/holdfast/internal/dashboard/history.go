@@ -117,6 +117,7 @@ type trail struct {
 
 // event is something that somebody may want to hear of.
 type event struct {
+	seq       int
 	at        time.Time
 	name, who string
 	how       ending
@@ -127,6 +128,7 @@ type history struct {
 	trails  map[string]*trail
 	samples []sample
 	events  []event
+	told    int // events
 	lost    int
 	full    bool // there was a lock that is not followed
 }
@@ -226,8 +228,15 @@ func (h *history) ended(t *trail, one *hold, name string) {
 		h.lost++
 	}
 	if one.how == ranOut || one.how == taken {
-		h.events = keep(h.events, event{one.gone, name, one.who, one.how}, mostEvents)
+		h.tell(event{at: one.gone, name: name, who: one.who, how: one.how})
 	}
+}
+
+// tell keeps an event.
+func (h *history) tell(e event) {
+	h.told++
+	e.seq = h.told
+	h.events = keep(h.events, e, mostEvents)
 }
 
 // seeHolders notes who holds it, and returns the holds that have ended. Where not all holders were read, one that is missing may be
@@ -304,7 +313,7 @@ func (t *trail) seeLine(l survey.Lock) {
 func (h *history) takenAway(name string, at time.Time) {
 	t := h.trails[name]
 	if t == nil {
-		h.events = keep(h.events, event{at: at, name: name, how: taken}, mostEvents)
+		h.tell(event{at: at, name: name, how: taken})
 		return
 	}
 	for _, one := range t.holds {

@@ -1,8 +1,13 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,8 +35,13 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 		w.do("EVAL", "redis.call('ZADD', '{conversions}:timeout', ARGV[2], (ARGV[1]:gsub('..', function(h) return string.char(tonumber(h, 16)) end)))", "0",
 			id, time.Now().Add(time.Hour).UnixMilli())
 	}
-	listening := w.rdb.Subscribe(t.Context(), "redisson_lock__channel:{nightly}")
-	defer listening.Close()
+	for range 3 {
+		listening := w.client(w.server.Addr()).Subscribe(t.Context(), "redisson_lock__channel:{nightly}")
+		defer listening.Close()
+		if _, err := listening.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// A fair lock goes round, and one of its holders dies.
 	for i := range 44 {
 		holder := fleet[i%5]
@@ -39,6 +49,9 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 		lease := 30 * time.Second
 		if i == 24 {
 			lease = 2500 * time.Millisecond
+		}
+		for n, name := range []string{"nightly", "warehouse", "sessions:cleanup"} {
+			w.do("PEXPIRE", name, 29_000-int64((i+4*n)%10)*1000)
 		}
 		w.isHere(holder, 0, "orders:42")
 		w.do("DEL", "redisson_lock_queue:{orders:42}", "redisson_lock_timeout:{orders:42}")
@@ -67,7 +80,7 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 	b.narrow()
 	b.script(`document.querySelector("#table-title").scrollIntoView()`)
 	b.picture("phone")
-	b.run(chromedp.EmulateViewport(1200, 1150))
+	b.run(chromedp.EmulateViewport(1200, 1330))
 	b.light()
 	b.run(chromedp.Click(`//a[text()="orders:42"]`))
 	b.becomes(`document.querySelectorAll("#timeline .lane").length > 4`)
@@ -80,4 +93,43 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 	b.press("\x1b")
 	b.script(`document.querySelector("#timeline-title").scrollIntoView()`)
 	b.picture("lock-phone")
+}
+
+// smaller writes a picture with the 256 colours that it has most of.
+func smaller(b *tab, picture []byte) []byte {
+	b.Helper()
+	full, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		b.Fatal(err)
+	}
+	size := full.Bounds()
+	counts := map[color.Color]int{}
+	for y := size.Min.Y; y < size.Max.Y; y++ {
+		for x := size.Min.X; x < size.Max.X; x++ {
+			counts[full.At(x, y)]++
+		}
+	}
+	var colours color.Palette
+	for c := range counts {
+		colours = append(colours, c)
+	}
+	slices.SortFunc(colours, func(a, b color.Color) int { return counts[b] - counts[a] })
+	few := image.NewPaletted(size, colours[:min(len(colours), 256)])
+	index := map[color.Color]uint8{}
+	for y := size.Min.Y; y < size.Max.Y; y++ {
+		for x := size.Min.X; x < size.Max.X; x++ {
+			c := full.At(x, y)
+			at, known := index[c]
+			if !known {
+				at = uint8(few.Palette.Index(c))
+				index[c] = at
+			}
+			few.SetColorIndex(x, y, at)
+		}
+	}
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few); err != nil {
+		b.Fatal(err)
+	}
+	return out.Bytes()
 }

@@ -68,6 +68,7 @@ type (
 		Waiting int    `json:"waiting"`
 	}
 	eventView struct {
+		Seq  int    `json:"seq"`
 		ID   string `json:"id"`
 		Name string `json:"name"`
 		Who  string `json:"who"`
@@ -219,7 +220,7 @@ func (o *observer) table(query url.Values) locksView {
 	now := o.redisNow()
 	v.Samples = samplesOf(o.history.samples, now)
 	for _, e := range slices.Backward(o.history.events) {
-		v.Events = append(v.Events, eventView{idOf(e.name), cut(present.Safe(e.name)), cut(e.who), e.how, ago(now, e.at)})
+		v.Events = append(v.Events, eventView{e.seq, idOf(e.name), cut(present.Safe(e.name)), cut(e.who), e.how, ago(now, e.at)})
 	}
 	return v
 }

@@ -60,7 +60,8 @@ export function counts(box, samples, series, title) {
     const y = (s) => (height - 1 - (s[one.at] / top) * (height - 9)).toFixed(1);
     svg.append(makeSVG("path", { class: `area ${one.cls}`, d: steps(samples, at, y, true) }), makeSVG("path", { class: `line ${one.cls}`, d: steps(samples, at, y, false) }));
   }
-  parts.drawing.replaceChildren(svg, make("span", { class: "top", "aria-hidden": "true" }, top.toLocaleString()));
+  parts.drawing.className = "drawing plot";
+  parts.drawing.replaceChildren(svg, make("span", { class: "axis most", "aria-hidden": "true" }, top.toLocaleString()), make("span", { class: "axis zero", "aria-hidden": "true" }, "0"));
   setText(parts.scale.firstElementChild, `${span(from)} ago`);
   setText(parts.scale.lastElementChild, "now");
   setText(parts.note, `${sentence[0].toUpperCase()}${sentence.slice(1)}.`);

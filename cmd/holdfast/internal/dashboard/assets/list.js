@@ -55,7 +55,7 @@ export function show(data) {
 }
 
 function createRow(lock) {
-  const row = cells("th.name", "td.wide", "td", "td.wide.who", "td.number", "td.number.wide", "td.number");
+  const row = cells("th.name", "td.wide", "td.wide", "td.wide.who", "td.number", "td.number.wide", "td.number");
   const name = lock.id ? make("a", { href: `#/lock/${lock.id}` }) : make("span");
   row.cells[0].append(name, make("span", { class: "sub" }));
   row.cells[2].append(make("span"));
@@ -65,7 +65,7 @@ function createRow(lock) {
 function updateRow(row, lock) {
   const [name, kind, state, holder, held, left, waiting] = row.cells;
   setText(name.firstElementChild, lock.name);
-  setText(name.lastElementChild, lock.holder === "-" ? lock.kind : `${lock.kind} · ${lock.holder}`);
+  setText(name.lastElementChild, [`${lock.kind}, ${lock.state}`, lock.holder].filter((text) => text !== "-").join(" · "));
   setText(kind, lock.kind);
   setText(state.firstElementChild, lock.state);
   state.firstElementChild.className = lock.is_held ? "state on" : "state";
@@ -104,7 +104,7 @@ function showLimits(data) {
 
 function showEvents(events) {
   byId("no-events").hidden = events.length > 0;
-  rows(byId("events"), events.map((e) => ({ ...e, at: Date.now() - e.ago })), (e) => `${e.id} ${e.who} ${e.how} ${Math.round(e.at / 5000)}`, (e) => {
+  rows(byId("events"), events, (e) => String(e.seq), (e) => {
     const name = e.id ? make("a", { href: `#/lock/${e.id}` }, e.name) : e.name;
     return make("li", { class: e.how === "ran_out" ? "bad" : "" }, make("time", {}, clock(e.ago)), " ", name, " ",
       make("span", {}, e.how === "ran_out" ? `the lease of ${e.who} ran out` : e.who ? `taken away from ${e.who}` : "taken away"));
