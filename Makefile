@@ -52,6 +52,16 @@ test-oldest: $(OLDEST)
 $(OLDEST): oldest-%: need-redis
 	cd $* && GOWORK=off $(TEST) -timeout 10m ./...
 
+# Where there is no Chromium, `make test` goes without the browser.
+.PHONY: dashboard-test
+dashboard-test: need-redis need-chromium ## test the dashboard in a real browser; needs Chromium
+	CI=true $(TEST) -count=1 -timeout 5m ./cmd/holdfast/internal/dashboard
+
+.PHONY: dashboard-pictures
+dashboard-pictures: need-redis need-chromium ## make the pictures of docs/dashboard.md (a minute)
+	@mkdir -p docs/dashboard
+	CI=true $(TEST) -count=1 -timeout 5m -run TestPictures ./cmd/holdfast/internal/dashboard -pictures $(CURDIR)/docs/dashboard
+
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
 	cd interop && $(TEST) -count=1 -timeout 15m -parallel 40 ./...
@@ -153,7 +163,7 @@ demo: ## show what it does, without a Redis server
 
 .PHONY: ci
 ci: export RACE := -race
-ci: fmt-check mod-check api-check lint test short-without-hand-over servers-short interop bench-smoke ## everything that must pass before a change lands
+ci: need-chromium fmt-check mod-check api-check lint test short-without-hand-over servers-short interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet
@@ -166,6 +176,10 @@ need-redis:
 .PHONY: need-jvm
 need-jvm:
 	@tools/need-jvm
+
+.PHONY: need-chromium
+need-chromium:
+	@tools/need-chromium
 
 $(BIN)/golangci-lint-$(GOLANGCI):
 	@echo "installing golangci-lint $(GOLANGCI)"

@@ -198,14 +198,8 @@ func (o *observer) table(query url.Values) locksView {
 	if err != nil || limit < 1 {
 		limit = rowsShown
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	found := wanted(query, o.entries)
-	v := locksView{
-		statusView: o.status(), Kept: len(o.entries), More: o.more, Matching: len(found), RanOut: o.history.lost,
-		Rows: []rowView{}, Events: []eventView{},
-	}
-	for _, e := range o.entries {
+	v, all := o.overview()
+	for _, e := range all {
 		if e.State == survey.Held {
 			v.Held++
 		}
@@ -214,15 +208,27 @@ func (o *observer) table(query url.Values) locksView {
 		}
 		v.Waiting += e.Waiting
 	}
+	found := wanted(query, all)
+	v.Matching = len(found)
 	for _, l := range found[:min(len(found), limit, mostRows)] {
 		v.Rows = append(v.Rows, rowOf(l))
 	}
+	return v
+}
+
+// overview is what the page has beside the table, and the locks that were found, which nobody changes any more.
+func (o *observer) overview() (v locksView, all []entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	now := o.redisNow()
-	v.Samples = samplesOf(o.history.samples, now)
+	v = locksView{
+		statusView: o.status(), Kept: len(o.entries), More: o.more, RanOut: o.history.lost,
+		Rows: []rowView{}, Samples: samplesOf(o.history.samples, now), Events: []eventView{},
+	}
 	for _, e := range slices.Backward(o.history.events) {
 		v.Events = append(v.Events, eventView{e.seq, idOf(e.name), cut(present.Safe(e.name)), cut(e.who), e.how, ago(now, e.at)})
 	}
-	return v
+	return v, o.entries
 }
 
 func rowOf(l survey.Lock) rowView {

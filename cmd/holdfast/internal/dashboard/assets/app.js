@@ -13,6 +13,7 @@ let asking; // what ends the question that is on its way
 let timer;
 let takenAt = 0; // when the last answer came, and how old it was
 let age = -1;
+let took = 0; // how long the last look took
 let trouble = ""; // what the banner says
 let lastLock = "";
 
@@ -79,6 +80,7 @@ function status(data) {
   byId("sign-out").hidden = !data.session;
   takenAt = performance.now();
   age = data.age;
+  took = data.took;
   const ago = data.away_for > 0 ? `, for ${span(data.away_for)}` : "";
   tell(data.away ? `Redis cannot be used${ago}. What is shown is as old as it says. ${data.away}` : "");
   tick();
@@ -97,8 +99,8 @@ function tell(text) {
 // tick shows how old it is what is shown.
 function tick() {
   const now = age + performance.now() - takenAt;
-  setText(byId("fresh"), age < 0 ? "first look …" : now < 1500 ? "as of now" : `as of ${span(now)} ago`);
-  byId("fresh").classList.toggle("old", age >= 0 && now > 15000);
+  setText(byId("fresh"), age < 0 ? "first look …" : (now < 1500 ? "as of now" : `as of ${span(now)} ago`) + (took > 1500 ? `, a look takes ${span(took)}` : ""));
+  byId("fresh").classList.toggle("old", age >= 0 && now > 15000 + 6 * took);
 }
 
 function signIn() {

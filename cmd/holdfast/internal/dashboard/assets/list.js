@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { counts } from "./charts.js";
-import { byId, cells, clock, count, figures, make, rows, say, setText, spanOrNone } from "./dom.js";
+import { byId, cells, clock, count, figures, make, rows, say, setText, span, spanOrNone } from "./dom.js";
 
 const step = 100;
 const mostRows = 1000;
@@ -55,7 +55,7 @@ export function show(data) {
 }
 
 function createRow(lock) {
-  const row = cells("th.name", "td.wide", "td.wide", "td.wide.who", "td.number", "td.number.wide", "td.number");
+  const row = cells("th.name", "td.wide", "td.wide", "td.wide.who", "td.number.wide", "td.number.wide", "td.number");
   const name = lock.id ? make("a", { href: `#/lock/${lock.id}` }) : make("span");
   row.cells[0].append(name, make("span", { class: "sub" }));
   row.cells[2].append(make("span"));
@@ -65,7 +65,7 @@ function createRow(lock) {
 function updateRow(row, lock) {
   const [name, kind, state, holder, held, left, waiting] = row.cells;
   setText(name.firstElementChild, lock.name);
-  setText(name.lastElementChild, [`${lock.kind}, ${lock.state}`, lock.holder].filter((text) => text !== "-").join(" · "));
+  setText(name.lastElementChild, [`${lock.kind}, ${lock.state}${lock.held < 0 ? "" : ` for ${span(lock.held)}`}`, lock.holder].filter((text) => text !== "-").join(" · "));
   setText(kind, lock.kind);
   setText(state.firstElementChild, lock.state);
   state.firstElementChild.className = lock.is_held ? "state on" : "state";
