@@ -21,6 +21,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 )
 
 // pictures is where to put the pictures of docs/dashboard.md; without it none are made.
@@ -403,6 +405,9 @@ func testHostile(t *testing.T, chromium context.Context) {
 	for _, name := range hostile {
 		b.script(fmt.Sprintf(`location.hash = "#/lock/%s"`, idOf(name)))
 		b.becomes(`document.querySelector("#holders tbody tr") !== null && document.querySelector("#timeline .lane") !== null && !document.querySelector("#unlock").hidden`)
+		if got := eval[string](b, `document.querySelector("#lock-title").textContent`); got != present.Safe(name) {
+			t.Errorf("the title is %q", got)
+		}
 		b.run(chromedp.Click("#unlock"))
 		b.shows("This hits whoever holds it")
 		inert()
@@ -573,6 +578,12 @@ func testAway(t *testing.T, chromium context.Context) {
 	w.proxy.Refuse(false)
 	b.becomes(`document.querySelector("#banner").hidden && document.querySelector("#says").textContent === "It works again."`)
 	b.shows(javaOwner)
+	b.run(chromedp.Click("#back"))
+	w.holds("another", javaOwner, 0)
+	b.shows("another") // so the table is a new one
+	if !eval[bool](b, `document.querySelector("#banner").hidden`) {
+		t.Error("it still says that Redis is away")
+	}
 	eventually(t, "it says that Redis answers", func() bool { return strings.Contains(w.hasSaid(), "answers again, after ") })
 	if said := w.hasSaid(); strings.Count(said, "\n") != 2 {
 		t.Errorf("it has said %q", said)

@@ -382,6 +382,27 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestServerFails ends when nobody can be served any more.
+func TestServerFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- Run(t.Context(), listener, w.config()) }()
+	_ = listener.Close()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
+
 // TestCrowd refuses more at once than it answers.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
