@@ -5,9 +5,9 @@ GO            ?= go
 GOLANGCI      := v2.15.0
 APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
-MODULES       := . goredisdriver rueidisdriver memdriver holdfasttest cmd/holdfast bench test interop
-ADAPTERS      := goredisdriver rueidisdriver
-PUBLIC        := holdfast driver memdriver holdfasttest goredisdriver rueidisdriver
+MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock cmd/holdfast bench test interop release
+ADAPTERS      := goredisdriver rueidisdriver valkeydriver
+PUBLIC        := holdfast driver memdriver holdfasttest gocronlock $(ADAPTERS)
 OLDEST        := $(ADAPTERS:%=oldest-%)
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
@@ -50,7 +50,7 @@ test-newest: need-redis
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)
 $(OLDEST): oldest-%: need-redis
-	cd $* && GOWORK=off $(TEST) -timeout 10m ./...
+	@tools/alone $* $(TEST) -timeout 10m ./...
 
 # Where there is no Chromium, `make test` goes without the browser.
 .PHONY: dashboard-test
@@ -91,18 +91,17 @@ servers-short: ## run a short form of them on each
 .PHONY: test-binaries
 test-binaries:
 	@mkdir -p $(BIN)/tests
-	@$(TEST) -c -o $(BIN)/tests/ ./test ./goredisdriver ./rueidisdriver
+	@$(TEST) -c -o $(BIN)/tests/ ./test $(ADAPTERS:%=./%)
 
 # Tests start the redis-server that is first on the PATH.
 .PHONY: $(SERVERS:%=on-%) $(SERVERS:%=short-%) $(SERVERS:%=server-%) interop-redis-8.0 interop-valkey-8.1
 $(SERVERS:%=on-%): on-%: server-% test-binaries
 	@$(TEST_ON) $* test $(call quoted,$(MEETING))
-	@PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -p 1 ./goredisdriver ./rueidisdriver ./internal/redistest
+	@PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -p 1 $(ADAPTERS:%=./%) ./internal/redistest
 
 $(SERVERS:%=short-%): short-%: test-binaries server-%
 	@$(TEST_ON) $* test $(call quoted,$(SHORT))
-	@$(TEST_ON) $* goredisdriver $(call quoted,$(SHORT_DRIVERS))
-	@$(TEST_ON) $* rueidisdriver $(call quoted,$(SHORT_DRIVERS))
+	@for a in $(ADAPTERS); do $(TEST_ON) $* $$a $(call quoted,$(SHORT_DRIVERS)) || exit 1; done
 
 interop-redis-8.0 interop-valkey-8.1: interop-%: server-% need-jvm
 	@echo "== interop on $*"
@@ -126,8 +125,22 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI) ## run the linters in every module
 .PHONY: mod-check
 mod-check: ## fail if a module does not build on its own, or its go.mod is not tidy
 	@for m in $(MODULES); do echo "mod $$m"; \
-		(cd $$m && GOWORK=off $(GO) mod tidy -diff && GOWORK=off $(GO) vet ./...) || exit 1; done
+		tools/alone $$m $(GO) mod tidy -diff && tools/alone $$m $(GO) vet ./... || exit 1; done
+	@if grep '^replace' $(MODULES:%=%/go.mod); then echo "replace lines belong into go.work: go install refuses a module that has any"; exit 1; fi
 	@if [ -n "$$(sed -n '/^require/p' go.mod)" ]; then echo "the root module must require nothing"; exit 1; fi
+
+# valkey-go is a fork of rueidis with other names, so its adapter is made of rueidis's.
+.PHONY: generate generate-check
+generate: ## make valkeydriver/ of rueidisdriver/
+	@rm -f valkeydriver/*.go && tools/valkeydriver valkeydriver
+
+generate-check: ## fail if valkeydriver/ is not what is made of rueidisdriver/
+	@made=$$(mktemp -d) && tools/valkeydriver $$made && diff -r -x go.mod -x go.sum $$made valkeydriver >&2; status=$$?; rm -rf $$made; \
+		if [ $$status != 0 ]; then echo "valkeydriver/ is made of rueidisdriver/: run make generate"; exit 1; fi
+
+.PHONY: tidy
+tidy: ## run go mod tidy in every module
+	@for m in $(MODULES); do tools/alone $$m $(GO) mod tidy || exit 1; done
 
 # api/ has the exported surface of each public package. A change of it is made on
 # purpose: by `make api`, in the same commit.
@@ -157,13 +170,34 @@ bench-smoke: need-redis ## see that every benchmark runs, and that no goal is mi
 	$(GO) run ./bench --quick
 	$(GO) run ./bench --check
 
+# How a release is made is in CONTRIBUTING.md. Nothing here pushes, or uploads.
+need-version = @if [ -z "$(VERSION)" ]; then echo "say which version: make $@ VERSION=v1.2.3"; exit 1; fi
+
+.PHONY: pin
+pin: ## have the modules require each other in VERSION
+	$(need-version)
+	@$(GO) run ./release pin $(VERSION)
+
+.PHONY: release
+release: ## check the tree, build VERSION into dist/, and tag it; pushes nothing
+	$(need-version)
+	@$(GO) run ./release check $(VERSION)
+	@rm -rf dist
+	@$(GO) run ./release build $(VERSION) dist
+	@$(GO) run ./release tag $(VERSION)
+
+.PHONY: release-dry-run
+release-dry-run: ## build the tree as it is into dist/, as a release would be
+	@rm -rf dist
+	@$(GO) run ./release build $(or $(VERSION),v0.0.0-dry-run) dist
+
 .PHONY: demo
 demo: ## show what it does, without a Redis server
 	$(GO) run ./cmd/holdfast demo
 
 .PHONY: ci
 ci: export RACE := -race
-ci: need-chromium fmt-check mod-check api-check lint test short-without-hand-over servers-short interop bench-smoke ## everything that must pass before a change lands
+ci: need-chromium fmt-check generate-check mod-check api-check lint test short-without-hand-over servers-short interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet
@@ -192,5 +226,5 @@ $(BIN)/apidiff-$(APIDIFF):
 	@mv $(BIN)/apidiff $@
 
 .PHONY: clean
-clean: ## remove what make has installed here
-	rm -rf $(BIN)
+clean: ## remove what make has installed and built here
+	rm -rf $(BIN) dist

@@ -51,6 +51,7 @@ func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 	if err == nil {
 		h.tellAcquired(time.Since(started), handedOver)
 	} else {
+		err = k.client.withHolder(ctx, err)
 		tellRefused(ctx, k, config.hooks, started, err)
 	}
 	return h, err
@@ -104,6 +105,7 @@ func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error
 	if err := c.begin(ctx, k.name); err != nil {
 		return nil, err
 	}
+	c.presence.look(mono.Of(a.started))
 	if a.join() {
 		return a, nil
 	}

@@ -29,12 +29,15 @@ type Client struct {
 	driver driver.Driver
 	config config
 	id     string // the UUID in front of every owner's number
+	// idPrefix are its first bytes, for the ids of permits.
+	idPrefix string
 
 	calls    *call.Caller
 	watchdog *watchdog.Watchdog[*ownerState, group]
 	hub      *wakeup.Hub
 	queues   *waitqueue.Queues
 	tasks    tasks.Group // calls of users, and the goroutines of the client
+	presence *presence
 
 	// closing ends when Close begins: nothing new is started, and nobody waits
 	// any longer. life ends when Close has ended: nothing goes on after it.
@@ -57,9 +60,9 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	c := &Client{
 		driver: d,
 		config: config{lease: DefaultLease, timeout: DefaultTimeout},
-		id:     newUUID(),
 		states: newOwnerStates(),
 	}
+	c.id, c.idPrefix = newUUID()
 	for _, option := range options {
 		if option == nil {
 			return nil, errNilOption
@@ -86,6 +89,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		Group: groupOf, Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: c.config.timeout / 3, Margin: c.config.margin,
 	})
+	c.presence = newPresence(c)
 	c.hub = wakeup.New(d.Listen)
 	c.queues = waitqueue.New(func(channel string, q *waitqueue.Queue) func() { return c.hub.Join(channel, q).Leave })
 	return c, nil
@@ -126,6 +130,7 @@ func (c *Client) Close() error {
 	for _, s := range held {
 		s.evict()
 	}
+	c.presence.withdraw()
 	err := c.tasks.Wait(ctx)
 	c.die()
 	stopped := make(chan struct{})

@@ -24,7 +24,7 @@ import (
 type composite struct {
 	*Hold
 
-	what identity
+	what ownership
 	of   int // how many parts there are
 	need int // how many of them have to live
 
@@ -55,7 +55,7 @@ type member struct {
 func newComposite(ctx context.Context, name, kind string, client *Client, owners owners, of, need int, config lockConfig) *composite {
 	c := &composite{
 		Hold: &Hold{since: mono.Now(), hooks: config.hooks},
-		what: identity{name, kind, owners.one()},
+		what: ownership{name, kind, owners.one()},
 		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client, minHold: config.minHold,
 	}
 	c.held = c
@@ -63,7 +63,7 @@ func newComposite(ctx context.Context, name, kind string, client *Client, owners
 	return c
 }
 
-func (c *composite) identity() identity { return c.what }
+func (c *composite) ownership() ownership { return c.what }
 
 func (c *composite) ownerAsked() Owner { return c.what.owner }
 

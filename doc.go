@@ -1,7 +1,7 @@
 // Package holdfast gives Go programs distributed locks on Redis, on the same keys and
 // channels as Redisson, so that a Go service and a Java service can share one.
 //
-//	client, err := holdfast.New(goredisdriver.New(rdb)) // or rueidisdriver
+//	client, err := holdfast.New(goredisdriver.New(rdb)) // or rueidisdriver, valkeydriver
 //	if err != nil { ... }
 //	defer client.Close()
 //

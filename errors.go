@@ -74,19 +74,43 @@ type LockedError struct {
 	// TTL is how long the lock lives unless it is renewed; [NoExpiry] if it does not
 	// expire, and 0 if it is not known.
 	TTL time.Duration
+	// Who is the holder's client, for people, and HeldFor for how long it has held the lock, as
+	// far as that is known: see [Holder].
+	Who     Identity
+	HeldFor time.Duration
 }
 
 func (e *LockedError) Error() string {
-	switch {
-	case e.Holder.IsZero():
-		return fmt.Sprintf("holdfast: %q: %v", e.Name, ErrLocked)
-	case e.TTL == NoExpiry:
-		return fmt.Sprintf("holdfast: %q: %v: %s, without an end; if that is gone, use ForceUnlock", e.Name, ErrLocked, e.Holder)
-	case e.TTL == 0:
-		return fmt.Sprintf("holdfast: %q: %v: %s", e.Name, ErrLocked, e.Holder)
-	default:
-		return fmt.Sprintf("holdfast: %q: %v: %s, for %v more", e.Name, ErrLocked, e.Holder, e.TTL)
+	text := fmt.Sprintf("holdfast: %q: %v", e.Name, ErrLocked)
+	if e.Holder.IsZero() {
+		return text
 	}
+	if e.Who.IsZero() {
+		text += ": " + e.Holder.String()
+	} else {
+		text += ": " + e.Who.String()
+	}
+	if e.HeldFor > 0 {
+		text += ", for " + rounded(e.HeldFor)
+	}
+	switch e.TTL {
+	case 0:
+		return text
+	case NoExpiry:
+		return text + ", without an end; if that is gone, use ForceUnlock"
+	}
+	return text + ", at most " + rounded(e.TTL) + " more unless renewed"
+}
+
+// rounded is a duration as people say it.
+func rounded(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(100 * time.Millisecond)
+	}
+	return d.String()
 }
 
 // Is reports whether target is [ErrLocked].
@@ -193,7 +217,7 @@ func (e *LostError) Unwrap() []error {
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {
 	// Op is what was asked for: acquire, release, renew, adopt, detach, force,
-	// inspect, leave, set, count down, await, expire or delete.
+	// inspect, identify, leave, set, count down, await, expire or delete.
 	Op string
 	// Name is the lock's name.
 	Name string

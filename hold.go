@@ -28,8 +28,8 @@ type Hold struct {
 
 // holding is what a hold stands for: one lock ([single]), or several ([composite]).
 type holding interface { //nolint:interfacebloat // it is all that differs between one lock and several
-	// identity is which lock it is, and whose.
-	identity() identity
+	// ownership is which lock it is, and whose.
+	ownership() ownership
 	// ownerAsked is whose it is, for somebody who may use that.
 	ownerAsked() Owner
 	// mutex guards it, and how the hold has ended.
@@ -56,15 +56,15 @@ type holding interface { //nolint:interfacebloat // it is all that differs betwe
 	client() *Client
 }
 
-// identity is which lock is held, and by whom.
-type identity struct {
+// ownership is which lock is held, and by whom.
+type ownership struct {
 	name  string
 	kind  string // for hooks
 	owner Owner  // zero if several locks have several
 }
 
 // Name returns the lock's name; of a hold of several locks, that of the [MultiLock].
-func (h *Hold) Name() string { return h.held.identity().name }
+func (h *Hold) Name() string { return h.held.ownership().name }
 
 // Owner returns who holds the lock. Several locks have one owner if all are of one
 // client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs. Permits stand
@@ -232,7 +232,7 @@ func (h *Hold) whenEnded(f func()) {
 
 // event is what hooks are told of a hold.
 func (h *Hold) event() Event {
-	which := h.held.identity()
+	which := h.held.ownership()
 	return Event{Name: which.name, Kind: which.kind, hold: h, Token: h.token, Held: mono.Now().Sub(h.since)}
 }
 

@@ -55,6 +55,11 @@ type Holder struct {
 	Count int
 	// TTL is how long it holds the lock unless that is renewed; [NoExpiry] for ever.
 	TTL time.Duration
+	// Who is the holder's client, for people; zero if that is not known.
+	Who Identity
+	// HeldFor is for how long it has held the lock, by the server's clock. It is 0 for the first
+	// second, and if it is not known.
+	HeldFor time.Duration
 }
 
 // Locked reports whether anybody held the lock, or had a permit; of several locks,
@@ -138,6 +143,15 @@ func fetchState(ctx context.Context, k *kind, request script.Request) (State, in
 		state.Holders = append(state.Holders, Holder{Owner: Owner{h.Owner}, Mode: h.Mode, Count: h.Count, TTL: expiry(h.TTL)})
 	}
 	return state, found.Number, nil
+}
+
+// inspectState is fetchState for a user, with who the holders are.
+func inspectState(ctx context.Context, k *kind, request script.Request) (State, int, error) {
+	state, number, err := fetchState(ctx, k, request)
+	if err == nil {
+		k.client.introduce(ctx, &state)
+	}
+	return state, number, err
 }
 
 // inspectable is what can be inspected: every lock of this package.

@@ -85,7 +85,7 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 // Inspect returns the count, and how long the latch lives. It asks the primary, once.
 // The errors are TrySetCount's. Redisson has no counterpart.
 func (l *Latch) Inspect(ctx context.Context) (State, error) {
-	found, count, err := fetchState(ctx, &l.kind, protocol.InspectNumber(l.kind.name))
+	found, count, err := inspectState(ctx, &l.kind, protocol.InspectNumber(l.kind.name))
 	found.Remaining = max(0, count)
 	return found, err
 }

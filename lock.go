@@ -65,11 +65,11 @@ func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*H
 	return adopt(ctx, &l.kind, owner, toTry(options))
 }
 
-// Inspect returns how the lock stands in Redis. It asks the primary, once. The error
+// Inspect returns how the lock stands in Redis. It asks the primary, once, and once more for who the holders are. The error
 // matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked, isHeldByThread, getHoldCount and
 // remainTimeToLive are one call each.
 func (l *lock) Inspect(ctx context.Context) (State, error) {
-	found, _, err := fetchState(ctx, &l.kind, l.kind.lock().Inspect())
+	found, _, err := inspectState(ctx, &l.kind, l.kind.lock().Inspect())
 	return found.only(l.kind.mode), err
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -102,7 +103,7 @@ func (s *ownerState) forget(why error) {
 	}
 }
 
-// listen makes a long hold hear of a forced unlock.
+// listen makes a long hold hear of a forced unlock, and says since when it lasts.
 func (s *ownerState) listen(entry *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,9 +111,24 @@ func (s *ownerState) listen(entry *entry) {
 	if s.entry == entry {
 		s.endCohort() // those who wait here look after the lock again, as those of other processes do
 	}
+	if s.entry == entry && len(s.holds) > 0 {
+		s.noted = true
+		s.kind.client.presence.holds(s, s.holds[0].since)
+	}
 	if s.entry == entry && s.subscription == nil && channel != "" {
 		s.subscription = s.kind.client.hub.Join(channel, doubted{entry})
 	}
+}
+
+// heldFields are those of the client's presence that are about this lock.
+func (s *ownerState) heldFields() (fields []string) {
+	if s.kind.permitIDs == nil {
+		return []string{protocol.HeldField(s.owner.text, s.kind.name)}
+	}
+	for _, id := range s.kind.permitIDs() {
+		fields = append(fields, protocol.HeldField(id, s.kind.name))
+	}
+	return fields
 }
 
 // doubted is a run of holds that has to be checked when its channel says something.
@@ -131,6 +147,10 @@ func (s *ownerState) endWatch() bool {
 	if s.subscription != nil {
 		s.subscription.Leave()
 		s.subscription = nil
+	}
+	if s.noted {
+		s.kind.client.presence.ended(s)
+		s.noted = false
 	}
 	if s.entry == nil {
 		return false

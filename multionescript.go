@@ -69,6 +69,7 @@ var errOwnerBusy = errors.New("another call of this owner is under way")
 func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold, error) {
 	started := time.Now()
 	holds, err := acquireAllWithoutHooks(ctx, kinds, config)
+	err = kinds[0].client.withHolder(ctx, err)
 	for _, h := range holds {
 		h.tellAcquired(time.Since(started), false)
 	}

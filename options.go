@@ -37,6 +37,9 @@ type config struct {
 	// long; 0: none, and no waiting.
 	replicas   int
 	ackTimeout time.Duration
+	// identity is what [WithIdentity] says; anonymous: the client says nothing.
+	identity  Identity
+	anonymous bool
 }
 
 // A ClientOption sets something for a whole [Client].

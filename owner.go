@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // Owner is who holds a lock: a client's UUID and a number, in the place where
@@ -208,11 +210,11 @@ func ownerFor(ctx context.Context, k *kind) (claim, error) {
 
 // newUUID returns a random UUID of version 8, in lower case. Redisson's are of
 // version 4: the scripts tell by it whose holds they may trust to be renewed in
-// full (see rw.lua), and people, whose lock it is.
-func newUUID() string {
+// full (see rw.lua), and people, whose lock it is. The first bytes of it are returned apart.
+func newUUID() (text, prefix string) {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), string(b[:protocol.PermitPrefix])
 }

@@ -28,6 +28,7 @@ type ownerState struct {
 	// secret says that nobody outside the library knows the owner, and altered that more was
 	// done with its hold than to acquire it: see mayPass.
 	secret, altered bool
+	noted           bool // the client's presence has been told of a long hold
 
 	mu    sync.Mutex // guards what follows, and what precedes it up to refs
 	holds []*single  // handed out, and neither unlocked nor forgotten yet

@@ -98,7 +98,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	}
 	ids := make([]string, n)
 	for i := range ids {
-		ids[i] = newID()
+		ids[i] = s.client.newPermitID()
 	}
 	left := &shrinkingIDs{ids: ids}
 	own := *s.kind.traits
@@ -199,10 +199,10 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 
 // Inspect returns how the semaphore stands in Redis: how many permits there are, how
 // many are available, and each that is held as a holder, with its id as the owner and
-// how long it lives. It asks the primary, once. The errors are TrySetPermits's.
+// how long it lives. It asks the primary, once, and once more for whose they are. The errors are TrySetPermits's.
 // Redisson: getPermits, availablePermits, acquiredPermits, getLeaseTime.
 func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := fetchState(ctx, &s.kind, s.protocol().Inspect())
+	found, available, err := inspectState(ctx, &s.kind, s.protocol().Inspect())
 	found.Available, found.Permits = available, available+len(found.Holders)
 	return found, err
 }

@@ -85,7 +85,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 // the primary, once. The errors are those of [Mutex.Inspect]. Redisson has such
 // questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
-	found, _, err := fetchState(ctx, &m.kind, m.kind.lock().Inspect())
+	found, _, err := inspectState(ctx, &m.kind, m.kind.lock().Inspect())
 	return found, err
 }
 

@@ -130,7 +130,7 @@ func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
 // it does not exist. It asks the primary, once. The errors are TrySetPermits's.
 // Redisson: availablePermits, remainTimeToLive.
 func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := fetchState(ctx, &s.kind, protocol.InspectNumber(s.kind.name))
+	found, available, err := inspectState(ctx, &s.kind, protocol.InspectNumber(s.kind.name))
 	found.Available = available
 	return found, err
 }

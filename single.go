@@ -23,9 +23,9 @@ type single struct {
 	lastDeadline mono.Time     // that a lost hold had; guarded by mu
 }
 
-func (h *single) identity() identity {
+func (h *single) ownership() ownership {
 	s := h.owned
-	return identity{s.kind.name, s.kind.label, s.owner}
+	return ownership{s.kind.name, s.kind.label, s.owner}
 }
 
 func (h *single) ownerAsked() Owner {

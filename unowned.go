@@ -22,6 +22,12 @@ func newID() string {
 	return string(b[:])
 }
 
+// newPermitID returns 16 bytes for a permit: the first of the client's UUID, by which people find out
+// whose it is, and random ones.
+func (c *Client) newPermitID() string {
+	return c.idPrefix + newID()[:16-protocol.PermitPrefix]
+}
+
 // once identifies a call with an effect of its own. Redis keeps the id for longer than
 // it can take until it is known what came of the call, be it by a waiter that bears an
 // outage.

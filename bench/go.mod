@@ -27,9 +27,3 @@ require (
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
-
-replace (
-	github.com/holdfast-go/holdfast => ../
-	github.com/holdfast-go/holdfast/goredisdriver => ../goredisdriver
-	github.com/holdfast-go/holdfast/rueidisdriver => ../rueidisdriver
-)

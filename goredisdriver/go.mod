@@ -12,5 +12,3 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 )
-
-replace github.com/holdfast-go/holdfast => ../

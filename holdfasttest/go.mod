@@ -12,8 +12,3 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 )
-
-replace (
-	github.com/holdfast-go/holdfast => ../
-	github.com/holdfast-go/holdfast/memdriver => ../memdriver
-)

@@ -15,9 +15,3 @@ require (
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/sys v0.43.0 // indirect
 )
-
-replace (
-	github.com/holdfast-go/holdfast => ../
-	github.com/holdfast-go/holdfast/goredisdriver => ../goredisdriver
-	github.com/holdfast-go/holdfast/rueidisdriver => ../rueidisdriver
-)

@@ -277,17 +277,31 @@ func (d *duel) listeners(name string) (n int64) {
 	return n
 }
 
-// listeners counts who listens to a channel, or to those that begin so, on a node.
+// listeners counts who listens to a channel, or to those that begin so, on a node. One may listen
+// already when another begins: a holder does, once it has held the lock for a second.
 func (s *servers) listeners(t *testing.T, node *redistest.Server, channel string) (n int64) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: node.Addr()})
 	defer rdb.Close()
-	for _, ask := range []func(context.Context, string) *redis.StringSliceCmd{rdb.PubSubChannels, rdb.PubSubShardChannels} {
-		channels, err := ask(background, strings.NewReplacer("{", "\\{", "}", "\\}").Replace(channel)+"*").Result()
+	pattern := strings.NewReplacer("{", "\\{", "}", "\\}").Replace(channel) + "*"
+	for _, ask := range []struct {
+		channels func(context.Context, string) *redis.StringSliceCmd
+		count    func(context.Context, ...string) *redis.MapStringIntCmd
+	}{{rdb.PubSubChannels, rdb.PubSubNumSub}, {rdb.PubSubShardChannels, rdb.PubSubShardNumSub}} {
+		channels, err := ask.channels(background, pattern).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
-		n += int64(len(channels))
+		if len(channels) == 0 {
+			continue
+		}
+		counts, err := ask.count(background, channels...).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, count := range counts {
+			n += count
+		}
 	}
 	return n
 }

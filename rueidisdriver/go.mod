@@ -9,5 +9,3 @@ require (
 )
 
 require golang.org/x/sys v0.43.0 // indirect
-
-replace github.com/holdfast-go/holdfast => ../

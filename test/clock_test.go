@@ -203,7 +203,7 @@ func (n *nodes) client(t *testing.T) *holdfast.Client {
 	for _, s := range n.servers {
 		n.drivers = append(n.drivers, s.Driver())
 	}
-	c, err := testclient.New(n)
+	c, err := testclient.New(n, holdfast.WithoutIdentity())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,8 @@ var docPackages = []typecheck.Module{
 		"github.com/holdfast-go/holdfast", "github.com/holdfast-go/holdfast/goredisdriver", "github.com/holdfast-go/holdfast/rueidisdriver",
 		"github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 	}},
+	{Dir: "../valkeydriver", Paths: []string{"github.com/holdfast-go/holdfast/valkeydriver", "github.com/valkey-io/valkey-go"}},
+	{Dir: "../gocronlock", Paths: []string{"github.com/holdfast-go/holdfast/gocronlock", "github.com/go-co-op/gocron/v2"}},
 	{Dir: "../holdfasttest", Paths: []string{"github.com/holdfast-go/holdfast/holdfasttest"}},
 }
 

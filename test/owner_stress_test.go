@@ -182,7 +182,7 @@ func (s *stress) client(id int) *stressClient {
 	c := &stressClient{d: d, id: id, rng: rand.New(rand.NewPCG(s.seed, uint64(id)+1000)), faulty: 0.2}
 	var err error
 	c.Client, err = testclient.New(skewed{d, &s.offset}, holdfast.WithLease(s.lease), holdfast.WithTimeout(s.timeout),
-		holdfast.WithHooks(holdfast.Hooks{OnLost: s.onLost, OnAcquire: s.onAcquire}))
+		holdfast.WithHooks(holdfast.Hooks{OnLost: s.onLost, OnAcquire: s.onAcquire}), holdfast.WithoutIdentity())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,7 +86,8 @@ func writerIsAlone(t *testing.T, p *platform) {
 	for _, l := range []holdfast.Locker{a, b, a.RLocker(), b.RLocker()} {
 		_, err := l.TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)
-		if !strings.Contains(err.Error(), w.Owner().String()+",") {
+		var refused *holdfast.LockedError
+		if !errors.As(err, &refused) || refused.Holder != w.Owner() {
 			t.Errorf("who holds it? %v", err)
 		}
 	}

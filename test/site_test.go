@@ -77,7 +77,7 @@ func (s *site) client(options ...holdfast.ClientOption) *holdfast.Client {
 	d := &siteDriver{site: s, server: s.server.Driver(), listeners: map[*siteListener]struct{}{}}
 	s.drivers = append(s.drivers, d)
 	s.mu.Unlock()
-	c, err := holdfast.New(d, options...)
+	c, err := holdfast.New(d, append([]holdfast.ClientOption{holdfast.WithoutIdentity()}, options...)...)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -480,7 +480,7 @@ func TestCloseFromAHook(t *testing.T) {
 					took <- time.Since(start)
 				}
 				d := w.server.Driver()
-				c, err := testclient.New(d, holdfast.WithHooks(test.hooks(closing)))
+				c, err := testclient.New(d, holdfast.WithHooks(test.hooks(closing)), holdfast.WithoutIdentity())
 				ok(t, err)
 				h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(time.Second)))
 				test.cause(d, h)

@@ -44,11 +44,12 @@ func fake(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// client returns a client with a driver of its own.
+// client returns a client with a driver of its own. It does not say who it is, unless it is asked to:
+// calls are counted, and fail as a test says.
 func (w *world) client(options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver) {
 	w.t.Helper()
 	d := w.server.Driver()
-	c, err := testclient.New(d, options...)
+	c, err := testclient.New(d, append([]holdfast.ClientOption{holdfast.WithoutIdentity()}, options...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

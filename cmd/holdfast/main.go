@@ -1,9 +1,10 @@
-// Command holdfast runs commands under locks that live in Redis, and shows what
-// such locks do. They are the locks of the holdfast library, and of Redisson.
+// Command holdfast runs commands under locks that live in Redis, shows who holds such locks,
+// and what they do. They are the locks of the holdfast library, and of Redisson.
 //
 //	holdfast demo
 //	holdfast demo fair
 //	holdfast run --redis redis://localhost:6379 nightly-report -- ./report.sh --full
+//	holdfast ls --redis redis://localhost:6379 --held
 //	holdfast bench --redis redis://localhost:6379
 package main
 

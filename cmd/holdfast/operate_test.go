@@ -134,7 +134,7 @@ func testWaitHears(t *testing.T, url, kind string) {
 		t.Errorf("it took %v", took)
 	}
 	var done struct {
-		Free   bool
+		Free   bool  `json:"free"`
 		Waited int64 `json:"waited_ms"`
 	}
 	_, line, _ := strings.Cut(out.String(), "{")

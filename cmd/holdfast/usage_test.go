@@ -39,7 +39,6 @@ func TestBadUsage(t *testing.T) {
 		"unknown flag":        {good, run("--lose"), "unknown flag --lose"},
 		"flag after name":     {good, []string{"run", "job", "--bogus", "--", "true"}, "unknown flag --bogus"},
 		"no name":             {good, []string{"run"}, "the name of the lock is missing: holdfast run [flags] <name> -- <command>"},
-		"no name before":      {good, []string{"run", "--", "ls", "--", "-l"}, "the name of the lock is missing"},
 		"no command":          {good, []string{"run", "job"}, "there is no command to run: holdfast run [flags] <name> -- <command>"},
 		"no command after":    {good, []string{"run", "job", "--"}, "there is no command to run"},
 		"no dashes":           {good, []string{"run", "job", "ls", "-l"}, "the -- before the command is missing: holdfast run [flags] job -- ls …"},

@@ -22,11 +22,11 @@ func TestWaiting(t *testing.T) {
 		says  string
 		event string
 	}{
-		"mutex": {[]string{"HSET job somebody:1 1", "PEXPIRE job 1000000"}, `the lock "job": it is held by somebody:1, for 16m`, `{"owner":"somebody:1","ttl_ms":9`},
+		"mutex": {[]string{"HSET job somebody:1 1", "PEXPIRE job 1000000"}, `the lock "job": it is held by somebody:1, at most 16m`, `{"owner":"somebody:1","ttl_ms":9`},
 		"read":  {[]string{"HSET job mode write somebody:1:write 1"}, `the lock "job": it is held by somebody:1, without an end`, `"mode":"write","ttl_ms":-1`},
 		"semaphore": {
 			[]string{"SET job 0", "ZADD {job}:timeout 99999999999999 0123456789abcdef", "ZADD {job}:timeout 99999999999999 fedcba9876543210"},
-			`a permit of the semaphore "job": 2 of 2 are held, the first for `, `{"owner":"30313233`,
+			`a permit of the semaphore "job": 2 of 2 are held, the first for `, `{"permit":"30313233`,
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {

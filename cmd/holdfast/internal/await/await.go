@@ -106,22 +106,33 @@ func (c Config) look(ctx context.Context) (l survey.Lock, free bool, err error) 
 		return l, true, nil
 	case err != nil:
 		return l, false, err
-	case c.Kind == survey.Latch && l.Kind == survey.Number:
-		l.Kind, l.State = survey.Latch, survey.Closed
-		if l.Count <= 0 {
-			l.State = survey.Open
-		}
-	case c.Kind == survey.Permits && (l.Kind == survey.Number || l.Kind == survey.Semaphore):
-		return l, true, nil
-	case c.Kind != "" && l.Kind != c.Kind:
-		return l, false, survey.ErrOtherKind
-	case l.Kind == survey.Number || l.Kind == survey.Semaphore:
-		return l, false, ErrUnclear
+	}
+	if l, err = c.sure(l); err != nil {
+		return l, false, err
 	}
 	if c.Seen != nil {
 		c.Seen(l)
 	}
 	return l, l.State != survey.Held && l.State != survey.Closed, nil
+}
+
+// sure makes what Redis does not show of a number what it is said to be.
+func (c Config) sure(l survey.Lock) (survey.Lock, error) {
+	unclear := l.Kind == survey.Number || l.Kind == survey.Semaphore
+	switch {
+	case unclear && c.Kind == survey.Permits:
+		l.Kind, l.State = survey.Permits, survey.Free
+	case l.Kind == survey.Number && c.Kind == survey.Latch:
+		l.Kind, l.State = survey.Latch, survey.Closed
+		if l.Count <= 0 {
+			l.State = survey.Open
+		}
+	case c.Kind != "" && l.Kind != c.Kind:
+		return l, survey.ErrOtherKind
+	case unclear:
+		return l, ErrUnclear
+	}
+	return l, nil
 }
 
 // channels are where the release of a lock is announced.
@@ -140,6 +151,7 @@ func channels(l survey.Lock) (all []string) {
 		for _, w := range l.Waiters[:min(1, len(l.Waiters))] {
 			all = append(all, protocol.WaiterChannel(l.Name, w.Owner))
 		}
+	default:
 	}
 	return append(all, protocol.LockChannel(l.Name))
 }

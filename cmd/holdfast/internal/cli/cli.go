@@ -27,10 +27,15 @@ type grammar struct {
 	Wait      waitCommand      `cmd:"" help:"Wait until nobody holds a lock, or a latch is at zero, without taking it."`
 	Unlock    unlockCommand    `cmd:"" help:"Take a lock away from whoever holds it."`
 	Dashboard dashboardCommand `cmd:"" help:"Serve a page that shows the locks as they change, and what was seen of them."`
+	Doctor    doctorCommand    `cmd:"" help:"Say what is wrong with a Redis for locks, and what to do about it."`
 	Bench     benchCommand     `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
 	Help      helpCommand      `cmd:"" help:"Print this, or the help of a command."`
-	Version   versionCommand   `cmd:"" help:"Print the version, and the commit and date of the build."`
-	Holder    holderCommand    `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
+
+	Completion completionCommand `cmd:"" help:"Print what a shell needs to complete the command line of holdfast."`
+	Man        manCommand        `cmd:"" help:"Print the manual page, in roff."`
+
+	Version versionCommand `cmd:"" help:"Print the version, and the commit and date of the build."`
+	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
 }
 
 // streams are where a command writes to.

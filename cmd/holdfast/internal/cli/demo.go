@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/charmbracelet/x/term"
-
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
@@ -71,12 +69,11 @@ func (c *demoCommand) Run(s streams, redis redisFlags) error {
 // livePicture says whether standard output is a terminal that can show one, and
 // how wide it is.
 func (c *demoCommand) livePicture(s streams) (width int, ok bool) {
-	out, isFile := s.stdout.(*os.File)
-	if c.Plain || !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !term.IsTerminal(out.Fd()) {
+	if c.Plain || plainWanted() {
 		return 0, false
 	}
-	width, _, err := term.GetSize(out.Fd())
-	return width, err == nil
+	width = terminalWidth(s.stdout)
+	return width, width > 0
 }
 
 // setting is where the demo plays: on the Redis of the flags, or on a server of

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -30,14 +31,24 @@ var usages = map[string]string{
 	unlockName:  "holdfast unlock --force [flags] <name>",
 	"dashboard": "holdfast dashboard [flags] [<pattern>]",
 	"bench":     "holdfast bench [flags]",
+	"doctor":    "holdfast doctor [flags]",
 	helpName:    "holdfast help [<command>]",
 	versionName: "holdfast version",
+
+	"completion": "holdfast completion <shell>",
+	"man":        "holdfast man",
 }
+
+// about is the tool in a sentence.
+const about = "Runs commands under locks that live in Redis, and shows who holds such locks, and what they do."
+
+// withoutRedis are the commands that need none.
+var withoutRedis = []string{helpName, versionName, "completion", "man"}
 
 // description is what the help says of the whole tool.
 func description() string {
 	var text strings.Builder
-	text.WriteString("Runs commands under locks that live in Redis, and shows who holds such locks, and what they do.\n\nExit codes:\n\n")
+	text.WriteString(about + "\n\nExit codes:\n\n")
 	for _, row := range exit.Table {
 		fmt.Fprintf(&text, "    %-6s %s\n", row.Code, row.Means)
 	}
@@ -58,7 +69,7 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 	options.NoAppSummary, options.FlagsLast = true, true
 	for _, flag := range ctx.Model.Flags {
-		flag.Hidden = flag.Group != nil && (command == helpName || command == versionName)
+		flag.Hidden = flag.Group != nil && slices.Contains(withoutRedis, command)
 	}
 	return kong.DefaultHelpPrinter(options, ctx)
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
@@ -99,17 +98,4 @@ func printLines(w io.Writer, width int, lines ...string) error {
 		}
 	}
 	return nil
-}
-
-// terminalWidth is how wide the terminal is that something is written to; 0: it is none.
-func terminalWidth(w io.Writer) int {
-	out, isFile := w.(*os.File)
-	if !isFile || !term.IsTerminal(out.Fd()) {
-		return 0
-	}
-	width, _, err := term.GetSize(out.Fd())
-	if err != nil {
-		return 0
-	}
-	return width
 }

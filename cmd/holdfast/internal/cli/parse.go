@@ -10,8 +10,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/completion"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
@@ -36,10 +38,10 @@ func split(args []string) commandLine {
 	return commandLine{ours: args[:at], dashes: true, command: args[at+1:]}
 }
 
-// nameApart is the same line with a lock's name that begins with a "-", which has a "--" of
-// its own before it: run -- -name -- command.
+// nameApart is the same line with a lock's name that has a "--" of its own before it, as one needs
+// that begins with a "-": run -- -name -- command.
 func (l commandLine) nameApart() (commandLine, bool) {
-	if len(l.command) < 2 || !strings.HasPrefix(l.command[0], "-") || l.command[1] != "--" {
+	if len(l.command) < 2 || l.command[1] != "--" {
 		return l, false
 	}
 	return commandLine{ours: append(slices.Clone(l.ours), "--", l.command[0]), dashes: true, command: l.command[2:]}, true
@@ -93,7 +95,8 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.Name("holdfast"), kong.Description(description()), kong.Writers(s.stdout, s.stderr),
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
-			"surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()), "benched": strings.Join(bench.Kinds(), ","), versionName: version(),
+			"benched": strings.Join(bench.Kinds(), ","), "shells": strings.Join(completion.Shells(), ","),
+			"doctored": strings.Join(doctor.KindNames(), ", "), "surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()), versionName: version(),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),

@@ -84,16 +84,16 @@ func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalCl
 		return exit.Because(exit.OtherKind, "Redis does not show whether anybody holds %q: it is an integer, so a semaphore without leases, "+
 			"a latch, or no lock at all; if it is a latch give --kind latch, and --kind permits if its permits have leases", c.Name)
 	case errors.Is(err, await.ErrHeld), ctx.Err() == nil && waiting.Err() != nil && last.Kind != "":
-		return &exit.Error{Code: exit.NotAcquired, Err: notFree{heldBy(last)}}
+		return &exit.Error{Code: exit.NotAcquired, Err: notFreeError{heldBy(last)}}
 	}
 	return unreadable(c.Name, err)
 }
 
-// notFree is errNotFree in the words of who has it.
-type notFree struct{ text string }
+// notFreeError is errNotFree in the words of who has it.
+type notFreeError struct{ text string }
 
-func (e notFree) Error() string { return e.text }
-func (notFree) Unwrap() error   { return errNotFree }
+func (e notFreeError) Error() string { return e.text }
+func (notFreeError) Unwrap() error   { return errNotFree }
 
 // heldBy says who has what is waited for.
 func heldBy(l survey.Lock) string {

@@ -54,23 +54,43 @@ var replies = []struct{ text, advice string }{
 	{"SELECT is not allowed in cluster mode", "this cluster has no database numbers, so leave the number out of the URL"},
 }
 
+const noSentinel = "it is no sentinel; the URL of a server begins with redis:// or rediss://"
+
 // atSentinels are what sentinels say, or those who are none.
 var atSentinels = []struct{ text, advice string }{
 	{"redis: nil", "the sentinels know no master of that name"},
-	{"unknown command 'sentinel'", "it is no sentinel; the URL of a server begins with redis:// or rediss://"},
+	{"No such master", "the sentinels know no master of that name"},
+	{"unknown command 'sentinel'", noSentinel},
+	{"unknown command `sentinel`", noSentinel}, // before Redis 7.0
 	{"NOAUTH", "the sentinels want a password, so set HOLDFAST_REDIS_SENTINEL_PASSWORD or give --sentinel-password-file"},
 	{"WRONGPASS", "the user name or the password for the sentinels is wrong, so check HOLDFAST_REDIS_SENTINEL_PASSWORD, " +
 		"--sentinel-password-file and --sentinel-user"},
+}
+
+// ExplainSentinel is Explain for an error of one sentinel.
+func ExplainSentinel(err error) error {
+	advice := adviseSentinel(err.Error())
+	if advice == "" {
+		return Explain(err)
+	}
+	return fmt.Errorf("%s (%w)", advice, err)
+}
+
+func adviseSentinel(text string) string {
+	for _, reply := range atSentinels {
+		if strings.Contains(text, reply.text) {
+			return reply.advice
+		}
+	}
+	return ""
 }
 
 // advise says what to do, if anything can be said.
 func advise(err error) string {
 	text := err.Error()
 	if strings.Contains(text, "all sentinels specified") {
-		for _, reply := range atSentinels {
-			if strings.Contains(text, reply.text) {
-				return reply.advice
-			}
+		if advice := adviseSentinel(text); advice != "" {
+			return advice
 		}
 	}
 	for _, reply := range replies {

@@ -291,7 +291,7 @@ func (v *lockView) fill(l survey.Lock, t *trail) {
 	}
 	for _, h := range l.Holders[:min(len(l.Holders), mostListed)] {
 		one := holderView{Who: present.Who(h.Who, h.Owner), Mode: h.Mode, Count: h.Count, Held: spanOf(l.HeldFor(h)), Left: present.Span(h.TTL)}
-		if h.Who.Known() {
+		if !h.Who.IsZero() {
 			one.Owner = present.Safe(h.Owner)
 		}
 		v.Holders = append(v.Holders, one)
@@ -306,7 +306,7 @@ func (v *lockView) fill(l survey.Lock, t *trail) {
 
 func waiterOf(w survey.Waiter, at time.Time, t *trail) waiterView {
 	one := waiterView{Who: present.Who(w.Who, w.Owner), Waited: -1}
-	if w.Who.Known() {
+	if !w.Who.IsZero() {
 		one.Owner = present.Safe(w.Owner)
 	}
 	switch {

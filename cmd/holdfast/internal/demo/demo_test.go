@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"slices"
 	"testing"
 	"time"
 )
@@ -48,13 +47,5 @@ func TestStore(t *testing.T) {
 		if err := r.write(c.token, "row"); (err != nil) != c.rejected {
 			t.Errorf("token %d: %v", c.token, err)
 		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	t.Parallel()
-	got := wrap("one two  three averylongword x", "* ", 9)
-	if want := []string{"* one two", "  three", "  averylongword", "  x"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

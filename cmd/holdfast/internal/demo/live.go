@@ -10,6 +10,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 const (
@@ -102,9 +104,9 @@ func (m *model) View() tea.View {
 }
 
 // Title implements [Stage].
-func (t *terminal) Title(text string) {
+func (t *terminal) Title(title string) {
 	time.Sleep(breath)
-	lines := wrap(text, "", t.Width())
+	lines := text.Wrap(title, "", t.Width())
 	for i, line := range lines {
 		lines[i] = titleStyle.Render(line)
 	}
@@ -112,11 +114,11 @@ func (t *terminal) Title(text string) {
 }
 
 // Say implements [Stage].
-func (t *terminal) Say(text string) { t.print(wrap(text, "", t.Width())) }
+func (t *terminal) Say(said string) { t.print(text.Wrap(said, "", t.Width())) }
 
 // Point implements [Stage].
-func (t *terminal) Point(text string) {
-	lines := wrap(text, "  * ", t.Width())
+func (t *terminal) Point(point string) {
+	lines := text.Wrap(point, "  * ", t.Width())
 	lines[0] = strings.Replace(lines[0], "*", t.Mark(Good, "✓"), 1)
 	t.print(lines)
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 const (
@@ -28,13 +30,13 @@ func (p *Plain) print(lines ...string) {
 }
 
 // Title implements [Stage].
-func (p *Plain) Title(text string) { p.print("", "== "+text) }
+func (p *Plain) Title(title string) { p.print("", "== "+title) }
 
 // Say implements [Stage].
-func (p *Plain) Say(text string) { p.print(wrap(text, "", plainWidth)...) }
+func (p *Plain) Say(said string) { p.print(text.Wrap(said, "", plainWidth)...) }
 
 // Point implements [Stage].
-func (p *Plain) Point(text string) { p.print(wrap(text, "  * ", plainWidth)...) }
+func (p *Plain) Point(point string) { p.print(text.Wrap(point, "  * ", plainWidth)...) }
 
 // Live implements [Stage].
 func (p *Plain) Live(_ []string, line string) {
@@ -52,24 +54,3 @@ func (p *Plain) Width() int { return plainWidth }
 
 // Mark implements [Stage].
 func (p *Plain) Mark(_ Mark, text string) string { return text }
-
-// wrap breaks a text into lines. The first starts with lead, the others are
-// indented as far.
-func wrap(text, lead string, width int) []string {
-	var lines []string
-	line := lead
-	indent := strings.Repeat(" ", len(lead))
-	empty := true
-	for word := range strings.FieldsSeq(text) {
-		if !empty && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line, empty = indent, true
-		}
-		if !empty {
-			line += " "
-		}
-		line += word
-		empty = false
-	}
-	return append(lines, line)
-}

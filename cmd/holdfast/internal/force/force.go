@@ -92,10 +92,10 @@ func Holders(l survey.Lock) string {
 
 // Victims says in a sentence whom it hits.
 func Victims(l survey.Lock) string {
-	var named []string
+	named := make([]string, 0, mostNamed)
 	for _, h := range l.Holders[:min(mostNamed, len(l.Holders))] {
 		name := present.Who(h.Who, h.Owner)
-		if h.Who.Known() {
+		if !h.Who.IsZero() {
 			name += ", " + present.Safe(h.Owner)
 		}
 		named = append(named, name+" ("+present.HoldOf(h, l)+")")
@@ -104,10 +104,12 @@ func Victims(l survey.Lock) string {
 	if more := l.HolderCount - len(named); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	what := "the " + map[survey.Kind]string{survey.Mutex: "mutex", survey.Fair: "fair mutex", survey.RW: "read-write lock", survey.Permits: "permits of the semaphore"}[l.Kind]
-	verb := "is held"
-	if l.Kind == survey.Permits {
-		what, verb = fmt.Sprintf("%d %s", l.Taken, strings.TrimPrefix(what, "the ")), "are held"
+	what, verb := "the "+map[survey.Kind]string{survey.Mutex: "mutex", survey.Fair: "fair mutex", survey.RW: "read-write lock"}[l.Kind], "is held"
+	switch {
+	case l.Kind == survey.Permits && l.Taken == 1:
+		what = "1 permit of the semaphore"
+	case l.Kind == survey.Permits:
+		what, verb = fmt.Sprintf("%d permits of the semaphore", l.Taken), "are held"
 	}
 	text = fmt.Sprintf("%s %q %s by %s", what, l.Name, verb, text)
 	if l.Waiting > 0 {

@@ -2,6 +2,7 @@ package present
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
@@ -39,7 +40,7 @@ func Details(l survey.Lock) []string {
 	}
 	d.addWaiters(l)
 	if l.Token > 0 {
-		d.add("token", fmt.Sprint(l.Token))
+		d.add("token", strconv.FormatInt(l.Token, 10))
 	}
 	switch {
 	case l.TTL == holdfast.NoExpiry:
@@ -67,7 +68,7 @@ func (d *details) addState(l survey.Lock) {
 			d.add("state", fmt.Sprintf("closed: %d to go", l.Count))
 		}
 	case survey.Number:
-		d.add("value", fmt.Sprint(l.Count))
+		d.add("value", strconv.FormatInt(l.Count, 10))
 		d.add("state", "not known: it may be a semaphore")
 		if l.Count > 0 {
 			d.lines[len(d.lines)-1] += " or a latch"
@@ -88,7 +89,7 @@ func (d *details) addHolder(h survey.Holder, l survey.Lock, first bool) {
 		title = "held by"
 	}
 	d.add(title, Who(h.Who, h.Owner))
-	if h.Who.Known() {
+	if !h.Who.IsZero() {
 		d.add("", Safe(h.Owner))
 	}
 	d.add("", HoldOf(h, l))
@@ -118,7 +119,7 @@ func (d *details) addWaiters(l survey.Lock) {
 	if l.Waiting == 0 && len(l.Waiters) == 0 {
 		return
 	}
-	text := fmt.Sprint(l.Waiting)
+	text := strconv.Itoa(l.Waiting)
 	switch {
 	case l.Kind == survey.Fair:
 		text += " in line"

@@ -16,7 +16,7 @@ import (
 func TestSafe(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"orders:42": "orders:42", "Größe 42, 錠": "Größe 42, 錠", `back\slash "quoted"`: `back\slash "quoted"`, "": "",
+		"orders:42": "orders:42", "Größe 42, 🔒": "Größe 42, 🔒", `back\slash "quoted"`: `back\slash "quoted"`, "": "",
 		"\x1b[31mred": `\x1b[31mred`, "a\nb\tc\r": `a\nb\tc\r`, "\xff\xfe": `\xff\xfe`, "\u009b2J": `\u009b2J`, "\u202egnp.exe": `\u202egnp.exe`,
 		"zero\u200bwidth": `zero\u200bwidth`, "no\u00a0break": `no\u00a0break`, "\x7f": `\x7f`, "\\\x00": `\\\x00`,
 	} {
@@ -29,12 +29,12 @@ func TestSafe(t *testing.T) {
 // TestJSON writes what reads back as it was, and is harmless.
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	name := "a<b>\x1b[31m\x7f\u009b2J\u202e\U000e0001 錠"
+	name := "a<b>\x1b[31m\x7f\u009b2J\u202e\U000e0001 🔒"
 	var out strings.Builder
 	if err := JSON(&out, map[string]string{"name": name}); err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"name":"a<b>\u001b[31m\u007f\u009b2J\u202e\udb40\udc01 錠"}` + "\n"; out.String() != want {
+	if want := `{"name":"a<b>\u001b[31m\u007f\u009b2J\u202e\udb40\udc01 🔒"}` + "\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 	var back map[string]string
@@ -50,15 +50,22 @@ func TestFit(t *testing.T) {
 		width int
 		want  string
 	}{
-		{"orders:42", 9, "orders:42"}, {"orders:42", 8, "orde…:42"}, {"orders:42", 3, "o…2"}, {"orders:42", 2, "o…"}, {"orders:42", 1, "…"}, {"orders:42", 0, ""},
-		{"", 0, ""}, {"錠錠錠錠", 8, "錠錠錠錠"}, {"orders:42", -1, ""},
+		{"orders:42", 9, "orders:42"},
+		{"orders:42", 8, "orde…:42"},
+		{"orders:42", 3, "o…2"},
+		{"orders:42", 2, "o…"},
+		{"orders:42", 1, "…"},
+		{"orders:42", 0, ""},
+		{"", 0, ""},
+		{"🔒🔒🔒🔒", 8, "🔒🔒🔒🔒"},
+		{"orders:42", -1, ""},
 	} {
 		if got := Fit(c.text, c.width); got != c.want {
 			t.Errorf("%q in %d: %q, want %q", c.text, c.width, got, c.want)
 		}
 	}
 	for width := range 9 {
-		if got := Fit("錠錠錠錠", width); ansi.StringWidth(got) > width {
+		if got := Fit("🔒🔒🔒🔒", width); ansi.StringWidth(got) > width {
 			t.Errorf("%q is wider than %d", got, width)
 		}
 	}
@@ -79,7 +86,7 @@ func TestSpan(t *testing.T) {
 // some are locks of all sorts.
 func some() []survey.Lock {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	who := survey.Identity{Program: "billing", Host: "web-3.example.com", PID: 4711}
+	who := holdfast.Identity{Program: "billing", Host: "web-3.example.com", PID: 4711}
 	held := survey.Holder{Owner: "99f17b91-c6cc-889e-88f6-8265bee545cf:1", Who: who, Count: 1, Since: at.Add(-192 * time.Second), TTL: 27 * time.Second}
 	java := survey.Holder{Owner: "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57", Mode: survey.Reads, Count: 2, TTL: holdfast.NoExpiry}
 	return []survey.Lock{

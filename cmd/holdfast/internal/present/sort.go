@@ -36,8 +36,9 @@ func (o Order) compare(a, b survey.Lock) int {
 		return cmp.Compare(ends(a), ends(b))
 	case ByWaiting:
 		return cmp.Compare(b.Waiting, a.Waiting)
+	default:
+		return 0
 	}
-	return 0
 }
 
 // ends is for how long a lock is held; what nobody holds comes last.

@@ -70,15 +70,11 @@ func Span(d time.Duration) string {
 }
 
 // Who names a client by what it says of itself, or else by its owner in Redis.
-func Who(who survey.Identity, owner string) string {
-	if !who.Known() {
+func Who(who holdfast.Identity, owner string) string {
+	if who.IsZero() {
 		return Safe(owner)
 	}
-	name := Safe(who.Program) + "@" + Safe(who.Host)
-	if who.PID > 0 {
-		name += " pid " + strconv.Itoa(who.PID)
-	}
-	return name
+	return Safe(who.String())
 }
 
 // KindOf names a lock's kind; one that is not sure has a question mark.

@@ -89,7 +89,11 @@ func (r *run) acquire() *exit.Error {
 
 func (r *run) tellAcquired(waited time.Duration) {
 	owner, token := r.hold.Owner().String(), r.hold.Token()
-	r.happened(event{Event: "acquired", WaitedMS: milliseconds(waited), Owner: owner, Token: token})
+	acquired := event{Event: "acquired", WaitedMS: milliseconds(waited), Owner: owner, Token: token}
+	if r.Kind == Semaphore {
+		acquired.Owner, acquired.Permit = "", r.hold.PermitIDs()[0]
+	}
+	r.happened(acquired)
 	fenced := ""
 	if r.Fenced {
 		fenced = fmt.Sprintf(", token %d", token)

@@ -74,7 +74,7 @@ func (r *run) heldBy(locked *holdfast.LockedError) error {
 	holder := "another owner"
 	switch {
 	case !locked.Holder.IsZero():
-		holder = holderName(locked.Holder) + remaining(locked.TTL)
+		holder = holderName(locked.Holder, locked.Who) + lasting(locked.HeldFor, locked.TTL)
 	case r.Kind == Fair:
 		holder = "those who stand in line for it"
 	}

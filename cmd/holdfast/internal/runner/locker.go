@@ -44,9 +44,8 @@ func (r *run) take() acquired {
 		switch {
 		case err == nil:
 			return acquired{outer: outer}
-		case errors.Is(err, errAlone):
-			r.noticef("%s says that a run of %q is around this one, but it does not hold that any more, so this one is on its own",
-				lockVariable, r.Name)
+		case errors.Is(err, errAlone), errors.Is(err, errLeftGroup):
+			r.noticef("%s says that a run of %q is around this one, but %v, so this one is on its own", lockVariable, r.Name, err)
 		case !errors.Is(err, holdfast.ErrOtherKind): // a run of another kind, or in another Redis
 			return acquired{err: err}
 		}

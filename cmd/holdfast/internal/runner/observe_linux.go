@@ -17,6 +17,17 @@ func dieWithParent(attributes *syscall.SysProcAttr) {
 	attributes.Pdeathsig = syscall.SIGKILL
 }
 
+// inGroupOf reports whether we are in the process group of a command that a runner has started, and
+// stops. Once that command has ended, nobody is.
+func inGroupOf(runner int) bool {
+	leader, err := procfs.NewProc(unix.Getpgrp())
+	if err != nil {
+		return false
+	}
+	stat, err := leader.Stat()
+	return err == nil && stat.PPID == runner
+}
+
 // observe tells of changes until the command has ended. It does not reap it: as
 // long as the zombie is there, the number of its group is nobody else's.
 func (c *child) observe() {

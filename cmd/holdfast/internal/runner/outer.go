@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"syscall"
 
 	"github.com/holdfast-go/holdfast"
@@ -19,6 +20,9 @@ func (r *run) outer() (*holdfast.Holder, error) {
 	owner := os.Getenv(ownerVariable)
 	if r.Kind == Semaphore {
 		owner = os.Getenv(permitVariable)
+	}
+	if runner, err := strconv.Atoi(os.Getenv(runnerVariable)); err == nil && !inGroupOf(runner) {
+		return nil, errLeftGroup
 	}
 	ctx, cancel := r.withinWait()
 	defer cancel()
@@ -34,8 +38,11 @@ func (r *run) outer() (*holdfast.Holder, error) {
 	return nil, errAlone
 }
 
-// errAlone says that there is no outer run.
-var errAlone = errors.New("nobody around this run holds the lock")
+// There is no outer run, or it does not stop this one when it loses the lock.
+var (
+	errAlone     = errors.New("it does not hold that any more")
+	errLeftGroup = errors.New("this one is not in the process group that it stops when the lock is lost")
+)
 
 // runUnder runs the command under the hold of an outer run, in our place: the outer run passes
 // signals on to its group, which the command is in, and stops it when the hold is lost. It returns
@@ -50,19 +57,29 @@ func (r *run) runUnder(outer *holdfast.Holder) *exit.Error {
 		return exit.Because(exit.Usage, "there is a run of %q around this one, so --max-run and --min-hold are for that one", r.Name)
 	}
 	environment := r.withoutSecrets()
-	for _, name := range []string{lockVariable, ownerVariable, permitVariable, tokenVariable} {
+	for _, name := range ofLock {
 		if value, found := os.LookupEnv(name); found {
 			environment = append(environment, name+"="+value)
 		}
 	}
-	r.happened(event{Event: "nested", Owner: outer.Owner.String()})
-	r.detailf("runs under the hold of the run of %q around this one, %s", r.Name, holderName(outer.Owner))
+	nested := event{Event: "nested"}
+	nested.Owner, nested.Permit = r.ownerOrPermit(outer.Owner)
+	r.happened(nested)
+	r.detailf("runs under the hold of the run of %q around this one, %s", r.Name, holderName(outer.Owner, outer.Who))
 	r.teller.close()
 	r.deafen() // from now on a signal does to us what it does to the command
 	if s := r.ended(); s != nil {
 		return exit.Silently(signalCode(s))
 	}
 	return cannotRun(r.Command[0], syscall.Exec(r.path, r.Command, environment)) //nolint:gosec // what the user has said
+}
+
+// ownerOrPermit is what stands in Redis for a holder: a permit's id, of a semaphore.
+func (r *run) ownerOrPermit(holder holdfast.Owner) (owner, permit string) {
+	if r.Kind == Semaphore {
+		return "", holder.String()
+	}
+	return holder.String(), ""
 }
 
 // withinWait is a context for what comes before the wait for the lock, which has the same bound.

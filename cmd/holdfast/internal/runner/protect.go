@@ -58,7 +58,8 @@ func (r *run) protect() result {
 // environment is ours, with what the command may want to know of this lock, nothing of one that
 // we run under ourselves, and no passwords.
 func (r *run) environment() []string {
-	ours := append(r.withoutSecrets(), lockVariable+"="+r.Name, ownerVariable+"="+r.hold.Owner().String())
+	ours := append(r.withoutSecrets(), lockVariable+"="+r.Name, ownerVariable+"="+r.hold.Owner().String(),
+		runnerVariable+"="+strconv.Itoa(os.Getpid()))
 	if r.Kind == Semaphore {
 		ours = append(ours, permitVariable+"="+r.hold.PermitIDs()[0])
 	}
@@ -75,7 +76,12 @@ const (
 	tokenVariable = "HOLDFAST_TOKEN"
 	// A semaphore's permit has an id of its own in Redis, in place of an owner.
 	permitVariable = "HOLDFAST_PERMIT"
+	// The process that stops the command's group when the lock is lost.
+	runnerVariable = "HOLDFAST_RUNNER"
 )
+
+// ofLock are all of them.
+var ofLock = []string{lockVariable, ownerVariable, tokenVariable, permitVariable, runnerVariable}
 
 // withoutSecrets is our environment without what is said of Redis, unless the command is to have
 // that, and of locks.
@@ -83,7 +89,7 @@ func (r *run) withoutSecrets() []string {
 	ours := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return strings.HasPrefix(name, "HOLDFAST_REDIS") ||
-			slices.Contains([]string{lockVariable, ownerVariable, tokenVariable, permitVariable}, name)
+			slices.Contains(ofLock, name)
 	})
 	return append(ours, r.Redis...)
 }

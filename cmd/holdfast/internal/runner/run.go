@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
@@ -51,7 +54,8 @@ func Run(cfg Config, d driver.Driver) error {
 	if err := cfg.check(); err != nil {
 		return &exit.Error{Code: exit.Usage, Err: err}
 	}
-	client, err := holdfast.New(d, holdfast.WithLease(cfg.Lease), holdfast.WithMargin(cfg.margin()))
+	client, err := holdfast.New(d, holdfast.WithLease(cfg.Lease), holdfast.WithMargin(cfg.margin()),
+		holdfast.WithIdentity(holdfast.Identity{Program: identityOf(cfg.Command[0])}))
 	if err != nil {
 		return &exit.Error{Code: exit.Usage, Err: plain(err)}
 	}
@@ -69,6 +73,17 @@ func Run(cfg Config, d driver.Driver) error {
 		return nil
 	}
 	return failure
+}
+
+// identityOf is what others are told that we are: "holdfast run report.sh".
+func identityOf(command string) string {
+	name := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, filepath.Base(command)))
+	return "holdfast run " + string(name[:min(len(name), 25)])
 }
 
 // end is the last line of the status.

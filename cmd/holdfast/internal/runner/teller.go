@@ -69,6 +69,7 @@ type event struct {
 	Holders  []holder  `json:"holders,omitempty"`   // of waiting, if Redis has said
 	WaitedMS *int64    `json:"waited_ms,omitempty"` // of waiting and acquired
 	Owner    string    `json:"owner,omitempty"`     // of acquired and nested
+	Permit   string    `json:"permit,omitempty"`    // in its place, of a semaphore
 	Token    int64     `json:"token,omitempty"`     // of acquired, if fenced
 	PID      int       `json:"pid,omitempty"`       // of started
 	Reason   string    `json:"reason,omitempty"`    // of lost
@@ -78,9 +79,12 @@ type event struct {
 
 // holder is who holds the lock.
 type holder struct {
-	Owner string `json:"owner"`
-	Mode  string `json:"mode,omitempty"`
-	TTLMS int64  `json:"ttl_ms"` // -1 without an end
+	Owner  string `json:"owner,omitempty"`
+	Permit string `json:"permit,omitempty"`  // in place of the owner, of a semaphore
+	Who    string `json:"who,omitempty"`     // program, host and process, if they are known
+	HeldMS int64  `json:"held_ms,omitempty"` // if that is known
+	Mode   string `json:"mode,omitempty"`
+	TTLMS  int64  `json:"ttl_ms"` // -1 without an end
 }
 
 // status writes lines for programs until that fails.

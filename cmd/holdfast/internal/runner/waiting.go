@@ -57,7 +57,9 @@ func (r *run) reportWait(ctx context.Context) {
 			if h.TTL == holdfast.NoExpiry {
 				ttl = -1
 			}
-			e.Holders = append(e.Holders, holder{Owner: h.Owner.String(), Mode: h.Mode, TTLMS: ttl})
+			one := holder{Who: h.Who.String(), HeldMS: h.HeldFor.Milliseconds(), Mode: h.Mode, TTLMS: ttl}
+			one.Owner, one.Permit = r.ownerOrPermit(h.Owner)
+			e.Holders = append(e.Holders, one)
 		}
 		r.happened(e)
 		r.noticef("%s for %s%s", prefix, r.wanted(), r.waitingFor(state, err))
@@ -79,9 +81,9 @@ func (r *run) waitingFor(state holdfast.State, err error) string {
 	holders := state.Holders
 	switch {
 	case len(holders) == 1:
-		return fmt.Sprintf(": it is held by %s%s", holderName(holders[0].Owner), remaining(holders[0].TTL))
+		return fmt.Sprintf(": it is held by %s%s", holderName(holders[0].Owner, holders[0].Who), lasting(holders[0].HeldFor, holders[0].TTL))
 	case len(holders) > 1:
-		return fmt.Sprintf(": it is held by %s and %d more%s", holderName(holders[0].Owner), len(holders)-1, remaining(state.TTL))
+		return fmt.Sprintf(": it is held by %s and %d more%s", holderName(holders[0].Owner, holders[0].Who), len(holders)-1, remaining(state.TTL))
 	case len(state.Waiters) > 1: // we are one of them
 		return fmt.Sprintf(": %d stand in line for it", len(state.Waiters))
 	}
@@ -96,11 +98,24 @@ func waitingForPermit(state holdfast.State) string {
 	for _, h := range state.Holders {
 		soonest = min(soonest, h.TTL)
 	}
-	return fmt.Sprintf(": %d of %d are held%s", len(state.Holders), state.Permits, strings.Replace(remaining(soonest), ",", ", the first", 1))
+	return fmt.Sprintf(": %d of %d are held%s", len(state.Holders), state.Permits, strings.Replace(remaining(soonest), ",", ", the first for", 1))
 }
 
-// holderName names who holds a lock. All words about holders come from here.
-func holderName(owner holdfast.Owner) string { return owner.String() }
+// holderName names who holds a lock: the program, if it is known. All words about holders come from here.
+func holderName(owner holdfast.Owner, who holdfast.Identity) string {
+	if who.IsZero() {
+		return owner.String()
+	}
+	return who.String()
+}
+
+// lasting says for how long a lock has been held, and is going to be, as far as is known.
+func lasting(held, ttl time.Duration) string {
+	if held <= 0 {
+		return remaining(ttl)
+	}
+	return fmt.Sprintf(", for %v", rounded(held)) + remaining(ttl)
+}
 
 // remaining says for how long a lock is held, if that is known.
 func remaining(ttl time.Duration) string {
@@ -109,8 +124,13 @@ func remaining(ttl time.Duration) string {
 		return ", without an end"
 	case ttl <= 0:
 		return ""
-	case ttl < 10*time.Second:
-		return fmt.Sprintf(", for %v more unless renewed", ttl.Round(100*time.Millisecond))
 	}
-	return fmt.Sprintf(", for %v more unless renewed", ttl.Round(time.Second))
+	return fmt.Sprintf(", at most %v more unless renewed", rounded(ttl))
+}
+
+func rounded(d time.Duration) time.Duration {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
 }

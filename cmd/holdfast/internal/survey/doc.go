@@ -28,15 +28,15 @@
 //
 // # What a scan finds
 //
-// Scan goes through the keys of each primary with SCAN, once for each type of key that may lead to a
-// lock, and never with KEYS. It finds what is there from its beginning to its end at least once, and
+// Scan goes through the keys of each primary with SCAN, once for hashes and once for what stands beside
+// locks (and once for strings with All), and never with KEYS. It finds what is there from its beginning to its end at least once, and
 // tells of it exactly once (by a hash of 64 bits of the name: of a million locks, two share one with
 // a chance of 1 in 37 million). What comes or goes meanwhile, and what a cluster moves
 // from node to node, may be missed.
 // It asks for the channels on which somebody waits for semaphores and latches, too (PUBSUB CHANNELS).
 //
 // Memory does not grow with the keys in Redis: a page of 1,000 keys and a batch of 200 locks a node,
-// and some 40 bytes for each lock that was found.
+// and some 70 bytes for each lock that was found.
 //
 // # Rights
 //

@@ -75,6 +75,7 @@ func (l Lock) MarshalJSON() ([]byte, error) {
 		out.Available = &l.Available
 	case Latch, Number:
 		out.Count = &l.Count
+	default:
 	}
 	for i, h := range l.Holders {
 		out.Holders[i] = holderJSON{Owner: h.Owner, whoJSON: whoOf(h.Who), Mode: h.Mode, Count: h.Count, Since: stamp(h.Since), TTL: millis(h.TTL)}
@@ -89,7 +90,7 @@ func (l Lock) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-func whoOf(i Identity) whoJSON {
+func whoOf(i holdfast.Identity) whoJSON {
 	return whoJSON{Program: i.Program, Version: i.Version, Host: i.Host, PID: i.PID, Began: stamp(i.Since)}
 }
 

@@ -3,6 +3,7 @@ package survey
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -10,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// Sharded reports whether releases are announced by sharded messages, which is so on a cluster
+// isSharded reports whether releases are announced by sharded messages, which is so on a cluster
 // whose nodes know them. It asks once.
-func Sharded(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
+func isSharded(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 	if _, ok := rdb.(*redis.ClusterClient); !ok {
 		return false, nil
 	}
@@ -53,20 +54,7 @@ func (r *reader) listeners(ctx context.Context, all []*raw) error {
 	wanted := map[string][]*int64{}
 	add := func(channel string, to *int64) { wanted[channel] = append(wanted[channel], to) }
 	for _, one := range all {
-		if one.keyType == typeHash && one.mode != "" || one.keyType == typeNone {
-			add(protocol.RWChannel(one.name), &one.onRW)
-		}
-		if one.keyType == typeHash && one.mode == "" || one.keyType == typeNone {
-			add(protocol.LockChannel(one.name), &one.onLock)
-		}
-		if one.keyType == typeHash && one.mode == "" && len(one.found) == 1 {
-			add(protocol.WaiterChannel(one.name, one.found[0].Owner), &one.onOwner)
-		}
-		if one.keyType == typeString || one.keyType == typeNone {
-			add(protocol.SemaphoreChannel(one.name), &one.onSemaphore)
-			add(protocol.PermitsChannel(one.name), &one.onPermits)
-			add(protocol.LatchChannel(one.name), &one.onLatch)
-		}
+		one.addChannels(add)
 	}
 	if len(wanted) == 0 {
 		return nil
@@ -81,6 +69,25 @@ func (r *reader) listeners(ctx context.Context, all []*raw) error {
 		}
 	}
 	return nil
+}
+
+// addChannels adds the channels that something of its type may have, and where their numbers go.
+func (one *raw) addChannels(add func(string, *int64)) {
+	hash, nothing := one.keyType == typeHash && one.lock, one.keyType == typeNone
+	if hash && one.mode != "" || nothing {
+		add(protocol.RWChannel(one.name), &one.onRW)
+	}
+	if hash && one.mode == "" || nothing {
+		add(protocol.LockChannel(one.name), &one.onLock)
+	}
+	if hash && one.mode == "" {
+		add(protocol.WaiterChannel(one.name, one.found[0].Owner), &one.onOwner)
+	}
+	if one.keyType == typeString || nothing {
+		add(protocol.SemaphoreChannel(one.name), &one.onSemaphore)
+		add(protocol.PermitsChannel(one.name), &one.onPermits)
+		add(protocol.LatchChannel(one.name), &one.onLatch)
+	}
 }
 
 // count asks how many listen on each of these channels.
@@ -123,9 +130,7 @@ func countSharded(ctx context.Context, cluster *redis.ClusterClient, channels ma
 		if err := explain(asked); err != nil {
 			return nil, err
 		}
-		for channel, n := range asked.Val() {
-			counts[channel] = n
-		}
+		maps.Copy(counts, asked.Val())
 	}
 	return counts, nil
 }

@@ -101,7 +101,7 @@ type Holder struct {
 	// Owner is the holder as it stands in Redis: a client's UUID, a colon, a number; of a
 	// permit, its id in hexadecimal digits.
 	Owner string
-	Who   Identity // zero: not known
+	Who   holdfast.Identity // zero: not known
 	// Mode is that of a read-write lock's holder; one owner may have both.
 	Mode string
 	// Count is how often it holds the lock.
@@ -116,23 +116,13 @@ type Holder struct {
 // Waiter is one of whom Redis knows that it waits.
 type Waiter struct {
 	Owner string
-	Who   Identity
+	Who   holdfast.Identity
 	Mode  string // [Writes] if readers of a read-write lock make way for it
 	Wants int64  // how many permits; 0 if it is no semaphore
 	// Silent says that it is one of holdfast's and was not heard of for ten seconds, so it
 	// does not get the lock any more unless it is heard of; or that nothing speaks for it.
 	Silent bool
 }
-
-// Identity is who a client of holdfast's is.
-type Identity struct {
-	Program, Version, Host string
-	PID                    int
-	Since                  time.Time // when the client began, by Redis's clock
-}
-
-// Known reports whether the client has said who it is.
-func (i Identity) Known() bool { return i.Program != "" || i.Host != "" }
 
 // HeldFor is for how long a holder held the lock when it was read; 0: not known.
 func (l Lock) HeldFor(h Holder) time.Duration {

@@ -51,7 +51,7 @@ type reader struct {
 }
 
 func newReader(ctx context.Context, rdb redis.UniversalClient, most int64) (*reader, error) {
-	sharded, err := Sharded(ctx, rdb)
+	sharded, err := isSharded(ctx, rdb)
 	return &reader{rdb: rdb, sharded: sharded, most: most}, err
 }
 
@@ -257,19 +257,19 @@ func (one *raw) nextOwner() string {
 
 // askWho asks who an owner is, and since when it holds the lock, unless that is asked already.
 func (one *raw) askWho(ctx context.Context, pipe redis.Pipeliner, owner string) {
-	if key := clientKey(owner); key != "" && one.who[owner] == nil {
-		one.who[owner] = pipe.HMGet(ctx, key, "program", "version", "host", "pid", "since", owner+" "+one.name)
+	if key := protocol.ClientKey(owner); key != "" && one.who[owner] == nil {
+		one.who[owner] = pipe.HMGet(ctx, key, "program", "version", "host", "pid", "since", protocol.HeldField(owner, one.name))
 	}
 }
 
 // identity is who an owner is, and since when it holds the lock.
-func (one *raw) identity(owner string) (who Identity, since time.Time) {
+func (one *raw) identity(owner string) (who holdfast.Identity, since time.Time) {
 	answer := one.who[owner]
 	if answer == nil || len(answer.Val()) < 6 {
 		return who, since
 	}
 	text := func(i int) string { s, _ := answer.Val()[i].(string); return s }
-	who = Identity{Program: text(0), Version: text(1), Host: text(2), Since: moment(text(4))}
+	who = holdfast.Identity{Program: text(0), Version: text(1), Host: text(2), Since: moment(text(4))}
 	who.PID, _ = strconv.Atoi(text(3))
 	return who, moment(text(5))
 }
@@ -372,7 +372,7 @@ func (one *raw) holdTTL(h Holder) (ttl time.Duration) {
 func (one *raw) listeningHolders(l *Lock) int {
 	clients := map[string]bool{}
 	for _, h := range l.Holders {
-		if ofHoldfast(h.Owner) && (!h.Since.IsZero() || !h.Who.Known()) {
+		if ofHoldfast(h.Owner) && (!h.Since.IsZero() || h.Who.IsZero()) {
 			clients[h.Owner[:uuidLength]] = true
 		}
 	}

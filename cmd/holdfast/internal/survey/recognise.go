@@ -26,7 +26,6 @@ var (
 )
 
 const (
-	clientPrefix      = "holdfast_client" // of the key under which a client says who it is
 	unlockPrefix      = "redisson_unlock_latch"
 	modeField         = "mode" // of a read-write lock
 	permitIDLength    = 16
@@ -38,10 +37,16 @@ const (
 // prefixOf is what stands before a name, without the colon.
 func prefixOf(key func(string) string) string { return strings.TrimSuffix(key("x"), ":{x}") }
 
+// clientPrefix is what the keys begin with under which clients say who they are.
+func clientPrefix() string {
+	prefix, _, _ := strings.Cut(protocol.ClientKey("99f17b91-c6cc-889e-88f6-8265bee545cf:1"), ":")
+	return prefix
+}
+
 // auxPrefixes are those of all keys beside a lock's own.
 var auxPrefixes = []string{
 	queuePrefix, prefixOf(protocol.FairTimeoutsKey), prefixOf(protocol.FairHeartbeatsKey), tokenPrefix, nextPrefix, callsPrefix,
-	zeroPrefix, unlockPrefix, clientPrefix,
+	zeroPrefix, unlockPrefix, clientPrefix(),
 }
 
 // auxiliary reports whether a key is one that stands beside a lock's own.
@@ -118,27 +123,6 @@ func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' ||
 // ofHoldfast reports whether an owner is one of holdfast's clients.
 func ofHoldfast(owner string) bool { return isOwner(owner) && owner[14] == versionOfHoldfast }
 
-// clientKey is the key under which the client of an owner, or of a permit's id, says who it is;
-// empty if it is no client of holdfast's.
-func clientKey(owner string) string {
-	switch {
-	case ofHoldfast(owner):
-		return clientPrefix + ":" + owner[:18]
-	case len(owner) == 2*permitIDLength && owner[12] == versionOfHoldfast && isHexText(owner):
-		return clientPrefix + ":" + owner[:8] + "-" + owner[8:12] + "-" + owner[12:16]
-	}
-	return ""
-}
-
-func isHexText(text string) bool {
-	for i := range len(text) {
-		if !isHex(text[i]) {
-			return false
-		}
-	}
-	return true
-}
-
 // integer reads what may be a semaphore or a latch.
 func integer(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -199,25 +183,39 @@ const (
 func (f facts) recognise() (kind Kind, ours bool, err error) {
 	_, number := integer(f.text)
 	switch {
-	case f.keyType == typeHash && f.lock && f.mode != "":
-		return RW, true, nil
-	case f.keyType == typeHash && f.lock && (f.line || f.heartbeats || f.onOwner > 0):
-		return Fair, true, nil
 	case f.keyType == typeHash && f.lock:
-		return Mutex, true, nil
+		return f.hash(), true, nil
 	case f.keyType == typeString && number:
 		kind = cmp.Or(f.counted(), Number)
 		return kind, kind != Number || f.calls, nil
-	case f.keyType != typeNone:
-		return "", false, ErrOtherKind
-	case f.line:
-		return Fair, true, nil
-	case isOwner(f.next) || f.onRW > 0:
-		return RW, true, nil
-	case f.token || f.onLock > 0:
-		return Mutex, true, nil
+	case f.keyType == typeNone:
+		return f.nothing(), true, nil
 	}
-	return f.counted(), true, nil
+	return "", false, ErrOtherKind
+}
+
+// hash is the kind of a lock that somebody holds.
+func (f facts) hash() Kind {
+	switch {
+	case f.mode != "":
+		return RW
+	case f.line || f.heartbeats || f.onOwner > 0:
+		return Fair
+	}
+	return Mutex
+}
+
+// nothing is the kind of what has no key of its own; empty if nothing tells.
+func (f facts) nothing() Kind {
+	switch {
+	case f.line:
+		return Fair
+	case isOwner(f.next) || f.onRW > 0:
+		return RW
+	case f.token || f.onLock > 0:
+		return Mutex
+	}
+	return f.counted()
 }
 
 // counted is the kind of a semaphore or a latch; empty if nothing tells.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -95,33 +96,17 @@ func (s *scan) wants(kinds ...Kind) bool {
 	return len(s.Kinds) == 0 || slices.ContainsFunc(kinds, func(k Kind) bool { return slices.Contains(s.Kinds, k) })
 }
 
-// passes are those that are needed. What is held is found by its own key, or that of the permits.
+// passes are those that are needed. Each costs as much, so there are few: one for locks by their own
+// keys, and one for all that stands beside a lock, which has a brace in its key, and is known by its name.
 func (s *scan) passes() (all []pass) {
-	add := func(keyType, match string, names func(context.Context, redis.Cmdable, []string) ([]string, error)) {
-		all = append(all, pass{keyType, match, names})
-	}
 	if s.wants(Mutex, Fair, RW) {
-		add(typeHash, s.Match, s.locks)
+		all = append(all, pass{typeHash, s.Match, s.locks})
 	}
-	if s.wants(Permits) {
-		add(typeZSet, "*"+permitsSuffix, s.beside)
+	if !s.Held || s.wants(Permits) {
+		all = append(all, pass{"", "*{*", s.beside})
 	}
-	if s.Held {
-		return all
-	}
-	if s.wants(Fair) {
-		add(typeList, queuePrefix+":*", s.beside)
-	}
-	if s.wants(Semaphore, Permits, Latch, Number, RW) {
-		for _, prefix := range []string{nextPrefix, callsPrefix, zeroPrefix} {
-			add("", prefix+":*", s.beside)
-		}
-	}
-	if s.All && s.wants(Mutex, Fair) {
-		add(typeString, tokenPrefix+":*", s.beside)
-	}
-	if s.All && s.wants(Semaphore, Permits, Latch, Number) {
-		add(typeString, s.Match, s.numbers)
+	if s.All && !s.Held && s.wants(Semaphore, Permits, Latch, Number) {
+		all = append(all, pass{typeString, s.Match, s.numbers})
 	}
 	return all
 }
@@ -219,6 +204,9 @@ func (s *scan) locks(ctx context.Context, node redis.Cmdable, keys []string) (fo
 func (s *scan) beside(ctx context.Context, _ redis.Cmdable, keys []string) (found []string, err error) {
 	var unsure [][]string
 	for _, key := range keys {
+		if !s.tells(key) {
+			continue
+		}
 		switch possible := namesOf(key); {
 		case !slices.ContainsFunc(possible, s.named):
 		case len(possible) > 1:
@@ -229,6 +217,11 @@ func (s *scan) beside(ctx context.Context, _ redis.Cmdable, keys []string) (foun
 	}
 	sure, err := s.decide(ctx, unsure)
 	return append(found, slices.DeleteFunc(sure, func(name string) bool { return !s.named(name) })...), err
+}
+
+// tells reports whether a key beside a lock tells of one that is wanted. There may be many tokens of locks that nobody holds.
+func (s *scan) tells(key string) bool {
+	return (s.All || !strings.HasPrefix(key, tokenPrefix+":")) && (!s.Held || strings.HasSuffix(key, permitsSuffix))
 }
 
 // named reports whether a name is one of those to be found.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,6 +155,10 @@ func readMutex(w *world) {
 			w.Errorf("%+v", h)
 		}
 		w.becomes(name, "listened to by its holder, too", func(l survey.Lock) bool { return l.Listeners == 2 && l.Waiting == 1 })
+		l = w.becomes(name, "held by somebody known, for a while", func(l survey.Lock) bool { return l.Longest() > 0 })
+		if h := l.Holders[0]; h.Who.Program == "" || h.Who.PID != os.Getpid() || h.Since.After(l.At) || l.Longest() > patience {
+			w.Errorf("%+v", h)
+		}
 		if off := time.Since(l.At); off < -time.Minute || off > time.Minute {
 			w.Errorf("read at %v", l.At)
 		}
@@ -360,14 +365,14 @@ func TestIdentity(t *testing.T) {
 		for _, name := range []string{"job", "sem"} {
 			l := w.read(name)
 			h := l.Holders[0]
-			if h.Who.Program != "billing" || h.Who.Version != "v1.2.3" || h.Who.Host != "web-3" || h.Who.PID != 4711 || !h.Who.Known() {
+			if h.Who.Program != "billing" || h.Who.Version != "v1.2.3" || h.Who.Host != "web-3" || h.Who.PID != 4711 || h.Who.IsZero() {
 				w.Errorf("%+v", h)
 			}
 			if held := l.HeldFor(h); held < time.Minute-time.Second || held > 2*time.Minute || l.Longest() != held {
 				w.Errorf("held for %v", held)
 			}
 		}
-		if l := w.read("other"); !l.Holders[0].Who.Known() || !l.Holders[0].Since.IsZero() || l.HeldFor(l.Holders[0]) != 0 {
+		if l := w.read("other"); l.Holders[0].Who.IsZero() || !l.Holders[0].Since.IsZero() || l.HeldFor(l.Holders[0]) != 0 {
 			w.Errorf("%+v", l)
 		}
 		text, err := json.Marshal(w.read("job"))
@@ -384,8 +389,10 @@ func TestIdentity(t *testing.T) {
 func TestScan(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(w *world) {
-		want := map[string]survey.Kind{"mutex": survey.Mutex, "fair": survey.Fair, "free fair": survey.Fair, "{rw}:1": survey.RW, "permits": survey.Permits,
-			"semaphore": survey.Semaphore, "latch": survey.Latch, "called": survey.Number, "{x}": survey.Fair}
+		want := map[string]survey.Kind{
+			"mutex": survey.Mutex, "fair": survey.Fair, "free fair": survey.Fair, "{rw}:1": survey.RW, "permits": survey.Permits,
+			"semaphore": survey.Semaphore, "latch": survey.Latch, "called": survey.Number, "{x}": survey.Fair,
+		}
 		w.lock(w.client.NewMutex("mutex"))
 		w.lock(w.client.NewFairMutex("fair"))
 		w.do("RPUSH", protocol.FairQueueKey("fair"), javaOwner)
@@ -535,5 +542,28 @@ func TestRights(t *testing.T) {
 	var lacking *survey.RightError
 	if _, err := survey.Read(w.ctx, eyes, "job"); !errors.As(err, &lacking) || lacking.Key == "" {
 		t.Errorf("without the keys beside it: %v", err)
+	}
+}
+
+// TestRightsOnCluster does the same for what is asked only there.
+func TestRightsOnCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	for without, want := range map[string]string{"none": "", "pubsub|shardnumsub": "PUBSUB SHARDNUMSUB", "pubsub|shardchannels": "PUBSUB SHARDCHANNELS"} {
+		for _, node := range cluster.Nodes {
+			node.Cli(t, "ACL", "SETUSER", "eyes", "reset", "on", ">s3cret", "%R~*", "+@all")
+			if want != "" {
+				node.Cli(t, "ACL", "SETUSER", "eyes", "-"+without)
+			}
+		}
+		eyes := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "eyes", Password: "s3cret"})
+		err := survey.Scan(t.Context(), eyes, survey.Options{}, func(survey.Lock) error { return nil })
+		if err := eyes.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var lacking *survey.RightError
+		if want == "" && err != nil || want != "" && (!errors.As(err, &lacking) || lacking.Command != want) {
+			t.Errorf("without %s: %v", without, err)
+		}
 	}
 }

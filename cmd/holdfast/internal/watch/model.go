@@ -23,6 +23,9 @@ const (
 	confirming
 )
 
+// escape is the key that leads back.
+const escape = "esc"
+
 // model is what is shown, as Bubble Tea wants it.
 type model struct {
 	Config
@@ -220,7 +223,7 @@ func (m *model) pressList(key string) tea.Cmd {
 		m.arrange()
 	case "/":
 		m.page = filtering
-	case "esc":
+	case escape:
 		m.filter = ""
 		m.arrange()
 	case "enter":
@@ -259,7 +262,7 @@ func (m *model) pressFiltering(msg tea.KeyPressMsg) {
 	switch msg.String() {
 	case "enter":
 		m.page = list
-	case "esc":
+	case escape:
 		m.page, m.filter = list, ""
 	case "backspace":
 		if letters := []rune(m.filter); len(letters) > 0 {
@@ -273,7 +276,7 @@ func (m *model) pressFiltering(msg tea.KeyPressMsg) {
 
 func (m *model) pressDetails(key string) tea.Cmd {
 	switch key {
-	case "q", "esc", "left", "backspace":
+	case "q", escape, "left", "backspace":
 		m.page = list
 		return m.look()
 	case "u":

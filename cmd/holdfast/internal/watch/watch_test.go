@@ -294,7 +294,11 @@ func TestErrors(t *testing.T) {
 	s.do("CONFIG", "SET", "requirepass", "s3cret")
 	s.rdb.Options().Password = "wrong"
 	s.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
-	s.tick()
+	for range 10 { // first the connection is found to be closed
+		if s.tick(); strings.Contains(s.text(), "WRONGPASS") {
+			break
+		}
+	}
 	s.shows("job", "WRONGPASS")
 	s.rdb.Options().Password = "s3cret"
 	s.tick()

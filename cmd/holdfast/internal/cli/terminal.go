@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"io"
+	"os"
+
+	"github.com/charmbracelet/x/term"
+)
+
+// plainWanted reports whether the environment asks for neither colours nor pictures.
+func plainWanted() bool { return os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" }
+
+// terminalWidth is how wide the terminal is that something is written to; 0: it is none.
+func terminalWidth(w io.Writer) int {
+	out, isFile := w.(*os.File)
+	if !isFile || !term.IsTerminal(out.Fd()) {
+		return 0
+	}
+	width, _, err := term.GetSize(out.Fd())
+	if err != nil {
+		return 0
+	}
+	return width
+}

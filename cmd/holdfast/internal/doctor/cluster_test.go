@@ -1,0 +1,177 @@
+package doctor
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 1)
+	options := connect.Options{URL: "redis://" + strings.Join(cluster.Addrs(), ",")}
+	sharded := redistest.AtLeast(t, 7, 0)
+	s := look(t, options)
+	s.nothingWorse(Pass, "persistence", "cluster-messages")
+	for _, check := range []string{"cluster-state", "cluster-replicas", "cluster-versions", "cluster-timeout", "eviction", "rights", "locks"} {
+		s.finds(check, Pass, "")
+	}
+	s.finds("cluster-messages", map[bool]Severity{true: Pass, false: Warning}[sharded], "")
+	if got := s.of("reachable"); len(got) != 6 {
+		t.Errorf("%d nodes: %+v", len(got), got)
+	}
+	if found := s.of("persistence"); len(found) != 1 || len(found[0].Where) != 0 {
+		t.Errorf("what is so everywhere is not one finding: %+v", found)
+	}
+	for _, node := range cluster.Nodes {
+		leavesNothing(t, node)
+	}
+
+	// One node is configured badly.
+	cluster.Nodes[2].Cli(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	cluster.Nodes[2].Cli(t, "CONFIG", "SET", "cluster-node-timeout", "30000")
+	s = look(t, options)
+	s.finds("eviction", Warning, cluster.Nodes[2].Addr())
+	s.finds("cluster-timeout", Warning, "a failover begins after 30s")
+
+	// A user with rights on one node only.
+	rules := slices.Concat(kinds[0].rules("orders:*"), []string{"+cluster|slots", "+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe"})
+	if !sharded {
+		rules = slices.Concat(kinds[0].rules("orders:*"), []string{"+cluster", "+pubsub"})
+	}
+	primaries, _ := cluster.Roles(t)
+	for i, node := range cluster.Nodes {
+		with := rules
+		if node == primaries[1] {
+			with = slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return rule == "+hset" })
+		}
+		allow(t, cluster.Nodes[i], "bob", with)
+	}
+	limited := connect.Options{URL: strings.Replace(options.URL, "redis://", "redis://bob:pw@", 1)}
+	s = look(t, limited, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
+	s.finds("rights", Failure, "this user lacks +hset "+primaries[1].Addr())
+	if found := s.of("rights"); len(found) != 2 {
+		t.Errorf("%+v", found)
+	}
+	s.finds("locks", Pass, "mutex")
+}
+
+func TestClusterWithoutReplicas(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	options := connect.Options{URL: "redis://" + cluster.Addrs()[0] + "?cluster=true"}
+	look(t, options).finds("cluster-replicas", Warning, "this primary has no replica")
+	for _, node := range cluster.Nodes {
+		node.Cli(t, "CLUSTER", "DELSLOTS", "0")
+	}
+	s := look(t, options)
+	s.finds("cluster-state", Failure, "1 of 16384 slots have no node")
+	look(t, connect.Options{URL: options.URL + "&db=3"}).finds("reachable", Failure, "this cluster has no database numbers")
+
+	cluster.Nodes[1].Kill()
+	until(t, "it is taken for down", func() bool {
+		return strings.Contains(cluster.Nodes[0].Cli(t, "CLUSTER", "INFO"), "cluster_state:fail")
+	})
+	s = look(t, options, func(c *Config) { c.Timeout = 20 * time.Second })
+	s.finds("reachable", Failure, cluster.Nodes[1].Addr()+" cannot be used")
+	s.finds("cluster-state", Failure, "slots")
+	if s.report.Unreachable {
+		t.Error("two nodes answer")
+	}
+}
+
+func TestNoCluster(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := look(t, connect.Options{URL: "redis://" + server.Addr() + "?cluster=true"})
+	s.finds("cluster-mode", Failure, "it is no cluster")
+}
+
+func TestClusterState(t *testing.T) {
+	t.Parallel()
+	for text, says := range map[string]string{
+		"cluster_state:ok\ncluster_slots_assigned:16384\ncluster_slots_ok:16384":   "",
+		"cluster_state:fail\ncluster_slots_assigned:16000\ncluster_slots_ok:16000": "384 of 16384 slots have no node",
+		"cluster_state:ok\ncluster_slots_assigned:16384\ncluster_slots_ok:16383":   "the nodes of 1 of 16384 slots are down",
+		"cluster_state:fail\ncluster_slots_assigned:16384\ncluster_slots_ok:16384": `it takes the cluster for "fail"`,
+	} {
+		got := stateOf(fields(text))
+		if (says == "") != (got.Severity == Pass) || !strings.Contains(got.Found, says) {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+func TestClusterVersions(t *testing.T) {
+	t.Parallel()
+	e := &exam{nodes: []*node{{info: fields("redis_version:7.0.15")}, {info: fields("redis_version:8.0.2")}}}
+	if got := clusterVersions(t.Context(), e); len(got) != 1 || got[0].Severity != Warning || !strings.Contains(got[0].Found, "Redis 7.0.15, Redis 8.0.2") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSentinels(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t, 1, 3)
+	options := connect.Options{URL: "redis+sentinel://:s3cret@" + strings.Join(sentinel.Addrs(), ",") + "/" + sentinel.MasterName()}
+	options.URL = strings.Replace(options.URL, ":s3cret@", "", 1)
+	s := look(t, options)
+	s.finds("sentinels", Pass, "3, quorum 2, failover after 1s")
+	s.finds("min-replicas", Warning, "a primary that is cut off goes on")
+	s.finds("role", Pass, "it is a replica")
+	s.finds("locks", Pass, "all kinds")
+	s.nothingWorse(Pass, "persistence", "min-replicas")
+	if got := s.of("reachable"); len(got) != 2 {
+		t.Errorf("%+v", got)
+	}
+	for _, node := range sentinel.Nodes {
+		if left := node.Cli(t, "KEYS", "*"); left != "" {
+			t.Errorf("left behind: %s", left)
+		}
+	}
+	set := func(name, value string) {
+		for _, one := range sentinel.Sentinels {
+			one.Cli(t, "SENTINEL", "SET", sentinel.MasterName(), name, value)
+		}
+	}
+	set("down-after-milliseconds", "60000")
+	look(t, options).finds("sentinels", Warning, "a failover begins after 1m0s")
+	set("down-after-milliseconds", "300")
+	look(t, options).finds("sentinels", Warning, "after 300ms already")
+	set("down-after-milliseconds", "20000")
+	set("quorum", "1")
+	look(t, options).finds("sentinels", Warning, "a quorum of 1 is no majority of 3")
+	set("quorum", "4")
+	look(t, options).finds("sentinels", Failure, "no failover can happen")
+	set("quorum", "2")
+	sentinel.Sentinels[1].Kill()
+	look(t, options).finds("sentinels", Warning, "the sentinel "+sentinel.Sentinels[1].Addr()+" cannot be used")
+	look(t, connect.Options{URL: "redis+sentinel://" + sentinel.Addrs()[0] + "/other"}).finds("sentinels", Failure, "the sentinels know no master of that name")
+}
+
+func TestFewSentinels(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t, 1, 1)
+	url := connect.Options{URL: "redis+sentinel://" + sentinel.Addrs()[0] + "/" + sentinel.MasterName()}
+	look(t, url).finds("sentinels", Warning, "fewer than three sentinels (1)")
+	s := look(t, connect.Options{URL: "redis+sentinel://" + sentinel.Primary(t).Addr() + "/m"})
+	s.finds("sentinels", Failure, "it is no sentinel")
+}
+
+func TestAddNodes(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{"10.0.0.1:6379": false, "b.example:6379": false}
+	addNodes(found, "1 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-99\n"+
+		"2 10.0.0.2:6379@16379,b.example master - 0 0 1 connected 100-200\n"+
+		"3 10.0.0.3:6379@16379,c.example,shard-id=x slave,fail 1 0 0 1 disconnected\n"+
+		"4 :0@0 master,noaddr - 0 0 1 disconnected\n5 fe80::1:6380@16380 master - 0 0 1 connected\n6 short\n7 :6379@0 master - 0 0 1 connected\n")
+	want := map[string]bool{"10.0.0.1:6379": false, "b.example:6379": false, "10.0.0.3:6379": true, "[fe80::1]:6380": false}
+	if !maps.Equal(found, want) {
+		t.Errorf("%v, want %v", found, want)
+	}
+}

@@ -1,0 +1,363 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+)
+
+const (
+	// timeSamples is how often a server is asked for its time, and slowEntries how many entries
+	// of its slow log are read.
+	timeSamples = 5
+	slowEntries = 128
+)
+
+// settings are what is asked of CONFIG. A setting has two names if it was renamed.
+var settings = []string{
+	"appendonly", "appendfsync", "save", "min-replicas-to-write", "client-output-buffer-limit", "timeout", "tcp-keepalive",
+	"lua-time-limit", "maxclients", "cluster-node-timeout", "slowlog-log-slower-than", "stop-writes-on-bgsave-error",
+}
+
+// node is one server, and what it says of itself.
+type node struct {
+	addr    string
+	client  *redis.Client
+	replica bool // by what the cluster or the sentinels say
+	target  *connect.Target
+	err     error // why it cannot be used
+
+	info      map[string]string
+	config    map[string]string
+	noInfo    string // why there is none
+	noConfig  string
+	slow      []redis.SlowLog
+	noSlow    string
+	offset    time.Duration // its clock's, from this machine's
+	uncertain time.Duration // by how much that may be wrong
+	noTime    string
+	now       time.Time
+
+	allowed []kind // that the user has the rights for
+	works   []kind // that were locked and unlocked
+}
+
+// sentinel is one sentinel, and what it says of the master.
+type sentinel struct {
+	addr     string
+	client   *redis.SentinelClient
+	err      error
+	master   map[string]string
+	replicas []map[string]string
+	quorum   error // why there is none
+}
+
+// network dials, and notes with which TLS.
+type network struct {
+	dial connect.Dial
+
+	mu  sync.Mutex
+	tls map[string]tls.ConnectionState // by address
+}
+
+// Dial opens a connection.
+func (n *network) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := n.dial(ctx, network, addr)
+	if secure, ok := conn.(*tls.Conn); ok && err == nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.tls == nil {
+			n.tls = map[string]tls.ConnectionState{}
+		}
+		n.tls[addr] = secure.ConnectionState()
+	}
+	return conn, err
+}
+
+// state is with which TLS an address was reached.
+func (n *network) state(addr string) (tls.ConnectionState, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	state, ok := n.tls[addr]
+	return state, ok
+}
+
+// find finds the nodes.
+func (e *exam) find(ctx context.Context) {
+	switch {
+	case e.Target.Master() != "":
+		e.findBySentinels(ctx)
+	case e.Target.IsCluster():
+		e.findInCluster(ctx)
+	default:
+		e.add(e.Target.Hosts()[0], false)
+	}
+}
+
+func (e *exam) add(addr string, replica bool) {
+	for _, n := range e.nodes {
+		if n.addr == addr {
+			return
+		}
+	}
+	e.nodes = append(e.nodes, &node{addr: addr, replica: replica, target: e.Target, client: e.Target.Node(addr, e.network.Dial)})
+}
+
+// findInCluster asks the cluster. If it does not say, its nodes are those in the URL.
+func (e *exam) findInCluster(ctx context.Context) {
+	cluster, ok := e.redis.(*redis.ClusterClient)
+	if !ok {
+		e.enumerated = errors.New("the client is no cluster's") // as the URL decides, this does not happen
+		return
+	}
+	var mu sync.Mutex
+	found := map[string]bool{}
+	note := func(replica bool) func(context.Context, *redis.Client) error {
+		return func(_ context.Context, c *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			found[c.Options().Addr] = replica
+			return nil
+		}
+	}
+	e.enumerated = errors.Join(cluster.ForEachSlave(ctx, note(true)), cluster.ForEachMaster(ctx, note(false)))
+	// CLUSTER SLOTS leaves out nodes that are down, or have just come. Who may not ask for the others
+	// does without them.
+	text, err := cluster.ClusterNodes(ctx).Result()
+	if err == nil {
+		addNodes(found, text)
+	}
+	for _, addr := range slices.Sorted(maps.Keys(found)) {
+		e.add(addr, found[addr])
+	}
+	if len(found) == 0 {
+		for _, addr := range e.Target.Hosts() {
+			e.add(addr, false)
+		}
+	}
+}
+
+// addNodes adds to nodes that are known those of CLUSTER NODES. A line of it is
+//
+//	id ip:port@busport,hostname flags primary ping pong epoch link slots...
+func addNodes(found map[string]bool, text string) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) < 8 || strings.Contains(words[2], "noaddr") || strings.Contains(words[2], "handshake") {
+			continue
+		}
+		addr, rest, _ := strings.Cut(words[1], "@")
+		_, hostname, _ := strings.Cut(rest, ",")
+		hostname, _, _ = strings.Cut(hostname, ",")
+		colon := strings.LastIndexByte(addr, ':') // an IPv6 address has no brackets here
+		if colon < 1 {
+			continue // it does not know its own address
+		}
+		host, port := addr[:colon], addr[colon+1:]
+		addr, named := net.JoinHostPort(host, port), net.JoinHostPort(hostname, port)
+		_, known := found[addr]
+		if _, knownByName := found[named]; !known && !knownByName {
+			found[addr] = strings.Contains(words[2], "slave")
+		}
+	}
+}
+
+// findBySentinels asks all sentinels. The nodes are those that any of them names.
+func (e *exam) findBySentinels(ctx context.Context) {
+	for _, addr := range e.Target.Hosts() {
+		e.watchers = append(e.watchers, &sentinel{addr: addr, client: e.Target.Sentinel(addr, e.network.Dial)})
+	}
+	var group sync.WaitGroup
+	for _, s := range e.watchers {
+		group.Go(func() { s.ask(ctx, e.Target.Master()) })
+	}
+	group.Wait()
+	for _, s := range e.watchers {
+		if s.err == nil {
+			e.add(s.primary(), false)
+		}
+	}
+	for _, s := range e.watchers {
+		for _, replica := range s.replicas {
+			e.add(net.JoinHostPort(replica["ip"], replica["port"]), true)
+		}
+	}
+}
+
+// ask asks a sentinel for the master and its replicas.
+func (s *sentinel) ask(ctx context.Context, name string) {
+	if s.master, s.err = s.client.Master(ctx, name).Result(); s.err != nil {
+		return
+	}
+	if s.replicas, s.err = s.client.Replicas(ctx, name).Result(); s.err != nil {
+		return
+	}
+	s.quorum = s.client.CkQuorum(ctx, name).Err()
+}
+
+// primary is the address that it names.
+func (s *sentinel) primary() string { return net.JoinHostPort(s.master["ip"], s.master["port"]) }
+
+// gather asks all nodes what checks want to know.
+func (e *exam) gather(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, n := range e.nodes {
+		group.Go(func() { n.gather(ctx, e.Now) })
+	}
+	group.Wait()
+}
+
+func (n *node) gather(ctx context.Context, now func() time.Time) {
+	n.now = now()
+	if err := n.client.Ping(ctx).Err(); !answers(err) {
+		n.err = err
+		return
+	}
+	text, err := n.client.Info(ctx, "all").Result()
+	n.info, n.noInfo = fields(text), refusal("INFO", err)
+	n.readConfig(ctx)
+	n.slow, err = n.client.SlowLogGet(ctx, slowEntries).Result()
+	n.noSlow = refusal("SLOWLOG", err)
+	n.readTime(ctx, now)
+}
+
+// unfit are the replies of servers that answer questions, and nothing else. What is wrong with them
+// other checks say.
+var unfit = []string{"MISCONF ", "LOADING ", "MASTERDOWN "}
+
+// answers reports whether a server answers questions, by the reply to PING.
+func answers(err error) bool {
+	return err == nil || lacking(err) != nothing ||
+		slices.ContainsFunc(unfit, func(word string) bool { return strings.HasPrefix(err.Error(), word) })
+}
+
+// readConfig asks for one setting after the other: before Redis 7.0, CONFIG takes one. It does
+// not ask for all, which would bring passwords.
+func (n *node) readConfig(ctx context.Context) {
+	pipe := n.client.Pipeline()
+	replies := make([]*redis.MapStringStringCmd, 0, len(settings))
+	for _, name := range settings {
+		replies = append(replies, pipe.ConfigGet(ctx, name))
+	}
+	_, _ = pipe.Exec(ctx) // each reply has its error
+	n.config = map[string]string{}
+	for i, reply := range replies {
+		values, err := reply.Result()
+		if why := refusal("CONFIG", err); why != "" {
+			n.noConfig = why
+		}
+		if value, ok := values[settings[i]]; ok {
+			n.config[settings[i]] = value
+		}
+	}
+}
+
+// readTime compares the clocks. The best of some answers is the one that came soonest.
+func (n *node) readTime(ctx context.Context, now func() time.Time) {
+	for i := range timeSamples {
+		sent := now()
+		theirs, err := n.client.Time(ctx).Result()
+		took := now().Sub(sent)
+		if n.noTime = refusal("TIME", err); n.noTime != "" {
+			return
+		}
+		if uncertain := took/2 + time.Millisecond; i == 0 || uncertain < n.uncertain {
+			n.offset, n.uncertain = theirs.Sub(sent.Add(took/2)), uncertain
+		}
+	}
+}
+
+// setting is a setting's value, or why there is none.
+func (n *node) setting(name string) (value, why string) {
+	value, ok := n.config[name]
+	if ok {
+		return value, ""
+	}
+	return "", cmp.Or(n.noConfig, "CONFIG does not know "+name)
+}
+
+// settingNumber is the value of a setting that is a number.
+func (n *node) settingNumber(name string) (value int64, why string) {
+	text, why := n.setting(name)
+	if why != "" {
+		return 0, why
+	}
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, "CONFIG says no number for " + name
+	}
+	return value, ""
+}
+
+// said is a field of INFO, or why there is none.
+func (n *node) said(field string) (value, why string) {
+	value, ok := n.info[field]
+	if ok {
+		return value, ""
+	}
+	return "", cmp.Or(n.noInfo, "INFO has no "+field)
+}
+
+// saidNumber is a field of INFO that is a number.
+func (n *node) saidNumber(field string) (value int64, why string) {
+	text, why := n.said(field)
+	if why != "" {
+		return 0, why
+	}
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, "INFO says no number for " + field
+	}
+	return value, ""
+}
+
+// local reports whether the node is on this machine.
+func (n *node) local() bool {
+	if n.target.IsSocket() {
+		return true
+	}
+	host, _, err := net.SplitHostPort(n.addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// refusal is why a command has no answer, or empty.
+func refusal(command string, err error) string {
+	var answered redis.Error
+	switch {
+	case err == nil:
+		return ""
+	case lacking(err) != nothing:
+		return command + " is refused to this user"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "there was no time for " + command
+	case errors.As(err, &answered):
+		return command + " is refused"
+	default:
+		return fmt.Sprintf("the connection failed at %s (%v)", command, err)
+	}
+}
+
+// fields reads lines of "name:value".
+func fields(text string) map[string]string {
+	found := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			found[name] = value
+		}
+	}
+	return found
+}

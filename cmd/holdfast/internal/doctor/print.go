@@ -1,0 +1,186 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+)
+
+// lead is how wide the word before each finding is.
+const lead = 6
+
+var (
+	leads = map[Severity]string{Pass: "ok", Unknown: "?", Warning: "warn", Failure: "FAIL"}
+	// styles are those of the words, on a terminal.
+	styles = map[Severity]lipgloss.Style{
+		Pass: lipgloss.NewStyle().Foreground(lipgloss.Green), Unknown: lipgloss.NewStyle().Faint(true),
+		Warning: lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Yellow), Failure: lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Red),
+	}
+)
+
+// Printer writes findings for people: what passed at once, the rest in the end, the worst last.
+type Printer struct {
+	W io.Writer
+	// Width is that of a line.
+	Width int
+	// Terminal is true if lines are cut that would not fit, and Colour if there are colours.
+	Terminal, Colour bool
+	// Verbose has all that passed, and where.
+	Verbose bool
+
+	held   map[Severity][]Finding
+	passed int
+	err    error // the first of writing
+}
+
+// Title begins.
+func (p *Printer) Title(title string) {
+	p.held, p.passed = map[Severity][]Finding{}, 0
+	p.lines(text.Wrap(title, "", p.Width)...)
+	p.lines("")
+}
+
+// Tell is told what a check has found.
+func (p *Printer) Tell(findings []Finding) {
+	var passes []Finding
+	for _, f := range findings {
+		if f.Severity == Pass {
+			passes = append(passes, f)
+		} else {
+			p.held[f.Severity] = append(p.held[f.Severity], f)
+		}
+	}
+	if len(passes) > 0 {
+		p.passed++
+	}
+	switch {
+	case p.Verbose:
+		for _, f := range passes {
+			p.finding(f)
+		}
+	case len(passes) == 1:
+		p.line(passes[0].Check + ": " + passes[0].Found)
+	case len(passes) > 1:
+		p.line(fmt.Sprintf("%s: %s; and others (--verbose)", passes[0].Check, passes[0].Found))
+	}
+}
+
+// line writes what passed in one line.
+func (p *Printer) line(of string) {
+	if room := p.Width - lead; p.Terminal && len(of) > room {
+		of = strings.TrimSpace(strings.ToValidUTF8(of[:room-1], "")) + "…"
+	}
+	p.lines(p.word(Pass) + of)
+}
+
+// End writes what did not pass, and a sum.
+func (p *Printer) End() error {
+	if len(p.held) > 0 {
+		p.lines("")
+	}
+	p.unknown()
+	for _, severity := range []Severity{Warning, Failure} {
+		held := p.held[severity]
+		for i, f := range held {
+			if i+1 < len(held) && held[i+1].Check == f.Check && held[i+1].Do == f.Do {
+				f.Do = "" // the next one says it
+			}
+			p.finding(f)
+		}
+	}
+	p.lines("")
+	sum := fmt.Sprintf("%s, %s, %d passed, %d not known.",
+		count(len(p.held[Failure]), "failure"), count(len(p.held[Warning]), "warning"), p.passed, len(p.held[Unknown]))
+	p.lines(text.Wrap(sum, "", p.Width)...)
+	return p.err
+}
+
+// unknown writes what is not known, together where the reason is the same.
+func (p *Printer) unknown() {
+	var reasons []Finding
+	checks := map[string][]string{}
+	for _, f := range p.held[Unknown] {
+		if checks[f.Found] == nil {
+			reasons = append(reasons, f)
+		}
+		checks[f.Found] = append(checks[f.Found], f.Check)
+	}
+	for i, f := range reasons {
+		p.wrapped(Unknown, fmt.Sprintf("not known, since %s: %s.", f.Found, strings.Join(unique(checks[f.Found]), ", ")))
+		if i+1 == len(reasons) || reasons[i+1].Do != f.Do { // else the next one says it
+			p.do(f)
+		}
+	}
+}
+
+// finding writes one in full.
+func (p *Printer) finding(f Finding) {
+	said := f.Check + ": " + f.Found + "."
+	if len(f.Where) > 0 && !strings.Contains(f.Found, f.Where[0]) {
+		said += " (" + strings.Join(f.Where, ", ") + ")"
+	}
+	p.wrapped(f.Severity, said)
+	if f.Do != "" {
+		p.do(f)
+	}
+}
+
+// do writes what to do.
+func (p *Printer) do(f Finding) {
+	p.lines(text.Wrap(f.Do, strings.Repeat(" ", lead)+"> ", p.Width)...)
+}
+
+func (p *Printer) wrapped(severity Severity, said string) {
+	lines := text.Wrap(said, strings.Repeat(" ", lead), p.Width)
+	lines[0] = p.word(severity) + lines[0][lead:]
+	p.lines(lines...)
+}
+
+// word is the word before a finding.
+func (p *Printer) word(severity Severity) string {
+	word := leads[severity]
+	padding := strings.Repeat(" ", lead-len(word))
+	if p.Colour {
+		word = styles[severity].Render(word)
+	}
+	return word + padding
+}
+
+func (p *Printer) lines(lines ...string) {
+	if _, err := fmt.Fprintln(p.W, strings.Join(lines, "\n")); p.err == nil {
+		p.err = err
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Encoder writes findings for programs: one JSON object a line.
+type Encoder struct {
+	encoder *json.Encoder
+	err     error // the first of writing
+}
+
+// NewEncoder returns an encoder that writes to w.
+func NewEncoder(w io.Writer) *Encoder { return &Encoder{encoder: json.NewEncoder(w)} }
+
+// Tell is told what a check has found.
+func (e *Encoder) Tell(findings []Finding) {
+	for _, f := range findings {
+		if err := e.encoder.Encode(f); e.err == nil {
+			e.err = err
+		}
+	}
+}
+
+// End returns the first error of writing.
+func (e *Encoder) End() error { return e.err }

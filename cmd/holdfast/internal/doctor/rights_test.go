@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// rules are a kind's rights as ACL SETUSER takes them.
+func (k kind) rules(name string) (rules []string) {
+	for _, command := range words(k.commands + " PING") {
+		rules = append(rules, "+"+strings.ToLower(command))
+	}
+	for _, rule := range append(signed("~", k.keys), signed("&", k.channels)...) {
+		rules = append(rules, fill(rule, name))
+	}
+	return rules
+}
+
+// allow makes a user. Rights on channels came with Redis 6.2.
+func allow(t *testing.T, s *redistest.Server, user string, rules []string) {
+	t.Helper()
+	if !redistest.AtLeast(t, 6, 2) {
+		rules = slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return rule[0] == '&' })
+	}
+	s.Cli(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, rules...)...)
+}
+
+// TestRights gives a user the rights of each kind, and then all but one of them: that one is named.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, k := range kinds {
+		all := k.rules("orders:*")
+		allow(t, server, "bob", all)
+		if found := tryRights(t, server, k); len(found) != 1 || found[0].Severity != Pass {
+			t.Errorf("%s: %+v", k.id(), found)
+		}
+		for i, rule := range all {
+			if rule[0] == '&' && !redistest.AtLeast(t, 6, 2) {
+				continue
+			}
+			allow(t, server, "bob", slices.Delete(slices.Clone(all), i, i+1))
+			found := tryRights(t, server, k)
+			want := Failure
+			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" {
+				want = Warning
+			}
+			lacks := strings.ReplaceAll(rule, "orders:*", "orders*") // the prefix and a star
+			if rule == "+ping" && !strings.Contains(k.commands, "UNSUBSCRIBE") {
+				want, lacks = Pass, "all that is needed"
+			}
+			f := found[len(found)-1]
+			if f.Severity != want || !slices.Contains(words(f.Found), lacks) && want != Pass {
+				t.Errorf("%s without %s: %+v", k.id(), rule, found)
+			}
+			if lost := strings.Count(f.Found, " +") + strings.Count(f.Found, " ~") + strings.Count(f.Found, " &"); want != Pass && lost != 1 && rule != "+eval" && rule != "+del" {
+				t.Errorf("%s without %s: it misses more: %s", k.id(), rule, f.Found)
+			}
+		}
+	}
+	leavesNothing(t, server)
+}
+
+// tryRights looks at one kind's rights.
+func tryRights(t *testing.T, s *redistest.Server, k kind) []Finding {
+	t.Helper()
+	target, err := connect.Options{URL: "redis://bob:pw@" + s.Addr()}.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := target.Client(target.Dial)
+	defer rdb.Close()
+	n := &node{addr: s.Addr(), client: rdb.(*redis.Client), target: target}
+	e := &exam{Config: Config{Target: target, Prefix: "orders", Kinds: []string{k.id()}}, redis: rdb, nodes: []*node{n}}
+	return e.rightsOn(t.Context(), n)
+}
+
+// TestLimitedUser says which kinds work, and that the prefix is wrong.
+func TestLimitedUser(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	allow(t, server, "bob", kinds[0].rules("orders:*"))
+	options := connect.Options{URL: "redis://bob:pw@" + server.Addr()}
+	look(t, options).finds("rights", Failure, "this user may not use keys such as holdfast_doctor")
+	orders := func(c *Config) { c.Prefix = "orders" }
+	s := look(t, options, orders)
+	s.finds("rights", Pass, "mutex, non-reentrant, polling")
+	s.finds("rights", Warning, "these kinds do not work for this user: fenced, fair,")
+	s.finds("locks", Pass, "mutex, non-reentrant, polling")
+	if s.report.Worst != Warning {
+		t.Errorf("at worst it is %s", s.report.Worst)
+	}
+	look(t, options, orders, func(c *Config) { c.Detailed = true }).finds("rights", Warning, "fenced: it does not work: this user lacks +get +set ~redisson_lock_token:{orders*}")
+	look(t, options, orders, func(c *Config) { c.Kinds = []string{"fenced"} }).finds("rights", Failure, "+get +set")
+	leavesNothing(t, server)
+}
+
+// TestNobodysRights has a user who may do nothing.
+func TestNobodysRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	allow(t, server, "bob", []string{"~*"})
+	s := look(t, connect.Options{URL: "redis://bob:pw@" + server.Addr()})
+	s.finds("reachable", Pass, "")
+	s.finds("rights", Failure, "this user lacks +")
+	if got := s.of("locks"); len(got) != 0 {
+		t.Errorf("locked without rights: %+v", got)
+	}
+}
+
+// TestTriesEnd has each kind tried, and not cleaned up: what is left ends by itself, soon.
+func TestTriesEnd(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	target, err := at(server).Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := testExam(t, target)
+	for _, k := range kinds {
+		name := "tried:" + k.id()
+		if err := k.try(t.Context(), trial{client: e.locks, redis: e.redis, name: name}); err != nil {
+			t.Errorf("%s: %v", k.id(), err)
+		}
+		for _, key := range strings.Fields(strings.ReplaceAll(server.Cli(t, "KEYS", "*"), " ", "_")) {
+			if ttl := e.redis.PTTL(t.Context(), key).Val(); ttl <= 0 {
+				t.Errorf("%s leaves %s, which does not end", k.id(), key)
+			}
+		}
+		if err := e.remove(t.Context(), k, name); err != nil {
+			t.Error(err)
+		}
+		leavesNothing(t, server)
+	}
+	if err := (trial{redis: e.redis, name: "ready"}).ready(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if ttl := e.redis.PTTL(t.Context(), "ready").Val(); ttl <= 0 || ttl > scratchTTL+time.Second {
+		t.Errorf("a semaphore ends in %v", ttl)
+	}
+}

@@ -1,0 +1,117 @@
+package gocronlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// ErrNotLeader matches the error of [Elector.IsLeader] while another leads, or nobody does.
+var ErrNotLeader = errors.New("gocronlock: this process does not lead")
+
+var errClosed = errors.New("the elector is closed")
+
+// Elector is a [gocron.Elector], for gocron.WithDistributedElector. Make one with [NewElector].
+type Elector struct {
+	cancel func()
+	ended  chan struct{} // closed when the campaigns are over
+	err    error         // what they ended with; after ended
+
+	hold    atomic.Pointer[holdfast.Hold] // while this process leads
+	settle  sync.Once
+	settled chan struct{} // closed when it is known for the first time who leads, or that Redis does not say
+	failure atomic.Pointer[error]
+}
+
+var _ gocron.Elector = (*Elector)(nil)
+
+// NewElector begins to campaign: whoever holds the mutex of that name leads, until its process
+// ends or loses the lock, or [Elector.Close] is called. Another leads within the lease after a
+// crash: a short [holdfast.RenewedLease] has it follow soon.
+func NewElector(client *holdfast.Client, name string, options ...holdfast.TryOption) *Elector {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	e := &Elector{cancel: func() { cancel(errClosed) }, ended: make(chan struct{}), settled: make(chan struct{})}
+	options = append(options, holdfast.WithHooks(holdfast.Hooks{
+		OnWait:  func(context.Context, holdfast.Event) { e.settle.Do(func() { close(e.settled) }) },
+		OnError: func(_ context.Context, event holdfast.Event) { e.failed(event.Err) },
+	}))
+	go func() {
+		defer close(e.ended)
+		e.err = holdfast.Lead(ctx, client.NewMutex(name), e.lead, options...)
+		e.settle.Do(func() { close(e.settled) })
+	}()
+	return e
+}
+
+// lead is called while this process leads, and returns when that is over.
+func (e *Elector) lead(ctx context.Context, hold *holdfast.Hold) error {
+	e.failure.Store(nil)
+	e.hold.Store(hold)
+	e.settle.Do(func() { close(e.settled) })
+	<-ctx.Done()
+	e.hold.Store(nil)
+	return context.Cause(ctx)
+}
+
+func (e *Elector) failed(err error) {
+	e.failure.Store(&err)
+	e.settle.Do(func() { close(e.settled) })
+}
+
+// IsLeader is called by gocron before each run of a job, and returns nil if this process leads.
+// Otherwise the error matches [ErrNotLeader], and has what has failed, if anything has. The first
+// calls wait until it is known who leads, or ctx ends.
+func (e *Elector) IsLeader(ctx context.Context) error {
+	select {
+	case <-e.settled:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrNotLeader, context.Cause(ctx))
+	}
+	if e.leading() != nil {
+		return nil
+	}
+	select {
+	case <-e.ended:
+		return fmt.Errorf("%w, nor will it: %w", ErrNotLeader, e.err)
+	default:
+	}
+	if failure := e.failure.Load(); failure != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, *failure)
+	}
+	return ErrNotLeader
+}
+
+// leading is the hold by which this process leads, or nil.
+func (e *Elector) leading() *holdfast.Hold {
+	if hold := e.hold.Load(); hold != nil && hold.Context().Err() == nil {
+		return hold
+	}
+	return nil
+}
+
+// Guard wraps a task: its context ends, too, when this process leads no more, and if the lock was
+// lost it returns an error that matches [holdfast.ErrLost]. The task has to return soon
+// after. If this process does not lead, the task is not run, and the error matches [ErrNotLeader].
+func (e *Elector) Guard(task Task) Task {
+	return func(ctx context.Context) error {
+		hold := e.leading()
+		if hold == nil {
+			return ErrNotLeader
+		}
+		return runUnder(ctx, hold, task)
+	}
+}
+
+// Close ends the campaign, and gives the lock back if this process leads: shut the scheduler down
+// first, which waits for its jobs. It waits until that is done, which the client's timeout bounds.
+// Further calls do nothing.
+func (e *Elector) Close() {
+	e.cancel()
+	<-e.ended
+}

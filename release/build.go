@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// tool is the program that is built, below the repository's directory and path.
+const tool = "cmd/holdfast"
+
+// target is a system to build for.
+type target struct{ os, arch string }
+
+func (t target) String() string { return t.os + "_" + t.arch }
+
+var targets = []target{
+	{"linux", "amd64"}, {"linux", "arm64"},
+	{"darwin", "amd64"}, {"darwin", "arm64"},
+	{"windows", "amd64"}, {"windows", "arm64"},
+}
+
+// builder builds one version of the tool, from a module proxy that has nothing but that version.
+type builder struct {
+	repo    *repository
+	version string
+	commit  string
+	date    time.Time // of the commit, and of all files in archives: a second build is equal
+	work    string    // a directory for what is not kept
+	dir     string
+	env     []string
+}
+
+// build builds the tool for some systems into a new directory: archives with the licences of
+// all that is in them, a bill of materials for each, completions, the manual page, checksums.
+func (r *repository) build(ctx context.Context, version, dir string, targets []target) (err error) {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty", dir)
+	} else if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	work, err := os.MkdirTemp("", "holdfast-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	b := &builder{repo: r, version: version, work: work, dir: dir}
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("building %s for %s/%s, for completions and the manual\n", version, runtime.GOOS, runtime.GOARCH)
+	native, err := b.binary(ctx, target{runtime.GOOS, runtime.GOARCH})
+	if err != nil {
+		return err
+	}
+	texts, err := b.texts(ctx, native)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		fmt.Printf("building %s for %s/%s\n", version, t.os, t.arch)
+		if err := b.buildFor(ctx, t, texts); err != nil {
+			return err
+		}
+	}
+	if err := writeChecksums(dir); err != nil {
+		return err
+	}
+	fmt.Printf("%s has it\n", dir)
+	return nil
+}
+
+// prepare publishes the tree to a proxy of its own.
+func (b *builder) prepare(ctx context.Context) error {
+	commit, date, err := b.repo.commit(ctx)
+	if err != nil {
+		return err
+	}
+	changed, err := b.repo.changed(ctx)
+	if err != nil {
+		return err
+	}
+	if changed != "" {
+		commit += "+changes"
+	}
+	b.commit = commit
+	if b.date, err = time.Parse(time.RFC3339, date); err != nil {
+		return err
+	}
+	proxy := filepath.Join(b.work, "proxy")
+	if err := b.repo.publish(ctx, b.version, date, proxy); err != nil {
+		return err
+	}
+	b.env, err = proxied(ctx, b.work, proxy)
+	if err != nil {
+		return err
+	}
+	return os.MkdirAll(b.dir, 0o755) //nolint:gosec // for all to read
+}
+
+// proxied is an environment in which the go command finds our modules in a proxy, and the others
+// where it finds them elsewhere, with directories of its own: what is published there is not
+// what will be. Nobody's checksum database knows our modules; the others' checksums are compared
+// with go.sum (checkSums).
+func proxied(ctx context.Context, work, proxy string) ([]string, error) {
+	known, err := output(ctx, work, nil, "go", "env", "GOMODCACHE", "GOPROXY")
+	if err != nil {
+		return nil, err
+	}
+	cache, elsewhere, _ := strings.Cut(strings.TrimSpace(known), "\n")
+	return []string{
+		"GOPROXY=file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(filepath.Join(cache, "cache", "download")) + "," + elsewhere,
+		"GOENV=off", "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=", "GOWORK=off", "GOFLAGS=-modcacherw",
+		"GOPATH=" + filepath.Join(work, "gopath"), "GOMODCACHE=" + filepath.Join(work, "modules"), "GOBIN=",
+	}, nil
+}
+
+// binary builds the tool for a system, as go install does by its version.
+func (b *builder) binary(ctx context.Context, t target) (string, error) {
+	in := ours + "/" + tool + "/internal/cli"
+	env := append([]string{"GOOS=" + t.os, "GOARCH=" + t.arch, "CGO_ENABLED=0"}, b.env...)
+	_, err := output(ctx, b.work, env, "go", "install", "-trimpath", "-ldflags",
+		fmt.Sprintf("-s -w -X %s.commit=%s -X %s.date=%s", in, b.commit, in, b.date.Format(time.RFC3339)), ours+"/"+tool+"@"+b.version)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(b.work, "gopath", "bin")
+	if t.os != runtime.GOOS || t.arch != runtime.GOARCH {
+		path = filepath.Join(path, t.String())
+	}
+	path = filepath.Join(path, "holdfast")
+	if t.os == "windows" {
+		path += ".exe"
+	}
+	return path, checkStatic(path, t)
+}
+
+// checkStatic fails if a binary for Linux needs anything that an empty image does not have.
+func checkStatic(path string, t target) error {
+	if t.os != "linux" {
+		return nil
+	}
+	file, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	libraries, err := file.ImportedLibraries()
+	if err != nil {
+		return err
+	}
+	if len(libraries) > 0 || file.Section(".interp") != nil {
+		return fmt.Errorf("%s is not static: it needs %q", path, libraries)
+	}
+	return nil
+}
+
+// text is a file that goes into archives.
+type text struct {
+	name    string
+	content []byte
+}
+
+// texts are what the tool says of itself, and what else stands beside it. Those that packagers
+// want stand in the directory, too.
+func (b *builder) texts(ctx context.Context, binary string) ([]text, error) {
+	var all []text
+	for _, made := range []struct {
+		name string
+		args []string
+	}{
+		{"completions/holdfast.bash", []string{"completion", "bash"}},
+		{"completions/_holdfast", []string{"completion", "zsh"}},
+		{"completions/holdfast.fish", []string{"completion", "fish"}},
+		{"man/holdfast.1", []string{"man"}},
+	} {
+		out, err := output(ctx, b.work, nil, binary, made.args...)
+		if err != nil {
+			return nil, err
+		}
+		path := filepath.Join(b.dir, filepath.FromSlash(made.name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // for all to read
+			return nil, err
+		}
+		if err := os.WriteFile(path, []byte(out), 0o644); err != nil { //nolint:gosec // for all to read
+			return nil, err
+		}
+		all = append(all, text{made.name, []byte(out)})
+	}
+	for _, name := range []string{"LICENSE", "NOTICE", "CHANGELOG.md"} {
+		content, err := os.ReadFile(filepath.Join(b.repo.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text{name, content})
+	}
+	return all, nil
+}
+
+// buildFor builds for one system.
+func (b *builder) buildFor(ctx context.Context, t target, texts []text) error {
+	path, err := b.binary(ctx, t)
+	if err != nil {
+		return err
+	}
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := b.checkSums(info); err != nil {
+		return err
+	}
+	licences, err := b.licences(ctx, info)
+	if err != nil {
+		return err
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	name := "holdfast_" + b.version + "_" + t.String()
+	if err := b.writeMaterials(filepath.Join(b.dir, name+".cdx.json"), info, program); err != nil {
+		return err
+	}
+	texts = append([]text{{filepath.Base(path), program}, {"THIRD-PARTY-LICENSES", licences}}, texts...)
+	if t.os == "windows" {
+		return b.writeZip(filepath.Join(b.dir, name+".zip"), name, texts)
+	}
+	return b.writeTar(filepath.Join(b.dir, name+".tar.gz"), name, texts)
+}
+
+// checkSums compares what was built with the go.sum of the tool.
+func (b *builder) checkSums(info *buildinfo.BuildInfo) error {
+	text, err := os.ReadFile(filepath.Join(b.repo.dir, filepath.FromSlash(tool), "go.sum"))
+	if err != nil {
+		return err
+	}
+	known := "\n" + string(text)
+	for _, dep := range info.Deps {
+		if !b.repo.has(dep.Path) && !strings.Contains(known, "\n"+dep.Path+" "+dep.Version+" "+dep.Sum+"\n") {
+			return fmt.Errorf("%s %s has the checksum %s, which is not in %s/go.sum", dep.Path, dep.Version, dep.Sum, tool)
+		}
+	}
+	return nil
+}
+
+// licences are those of the modules that a binary has parts of: they want to go with it.
+func (b *builder) licences(ctx context.Context, info *buildinfo.BuildInfo) ([]byte, error) {
+	var all strings.Builder
+	goroot, err := output(ctx, b.work, nil, "go", "env", "GOROOT")
+	if err != nil {
+		return nil, err
+	}
+	found := func(name, dir string) error {
+		n := 0
+		for _, pattern := range []string{"LICEN[CS]E*", "COPYING*", "NOTICE*"} {
+			files, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				return err
+			}
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					return err
+				}
+				n++
+				fmt.Fprintf(&all, "%s: %s\n\n%s\n\n", name, filepath.Base(file), strings.TrimSpace(string(text)))
+			}
+		}
+		if n == 0 {
+			return fmt.Errorf("%s has no licence in %s", name, dir)
+		}
+		return nil
+	}
+	if err := found("Go "+info.GoVersion, strings.TrimSpace(goroot)); err != nil {
+		return nil, err
+	}
+	for _, dep := range info.Deps {
+		if b.repo.has(dep.Path) {
+			continue
+		}
+		dir, err := output(ctx, b.work, b.env, "go", "mod", "download", "-json", dep.Path+"@"+dep.Version)
+		if err != nil {
+			return nil, err
+		}
+		if dir, err = moduleDir(dir); err != nil {
+			return nil, err
+		}
+		if err := found(dep.Path+" "+dep.Version, dir); err != nil {
+			return nil, err
+		}
+	}
+	return []byte(all.String()), nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+)
+
+// checkVersion says what is wrong with a version, if anything is.
+func checkVersion(version string) error {
+	switch {
+	case !semver.IsValid(version) || semver.Canonical(version) != version:
+		return fmt.Errorf("%q is no version: write v1.2.3 or v1.2.3-rc.1, in full and without build metadata", version)
+	case module.IsPseudoVersion(version):
+		return fmt.Errorf("%s is a pseudo-version, which Go makes by itself of a commit", version)
+	case semver.Compare(version, "v2.0.0-0") >= 0:
+		return fmt.Errorf("%s needs module paths that end in /%s (https://go.dev/ref/mod#major-version-suffixes)", version, semver.Major(version))
+	}
+	return nil
+}
+
+// check says everything that keeps the tree from being released as a version.
+func (r *repository) check(ctx context.Context, version string) error {
+	var wrong []error
+	note := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	changed, err := r.changed(ctx)
+	if err != nil {
+		return err
+	}
+	if changed != "" {
+		note("there are changes that are not committed:\n%s", changed)
+	}
+	wrong = append(wrong, r.checkModules(version)...)
+	if err := r.checkTexts(version); err != nil {
+		wrong = append(wrong, err)
+	}
+	tags, err := git(ctx, r.dir, "tag", "--list")
+	if err != nil {
+		return err
+	}
+	for _, m := range r.published() {
+		if slices.Contains(strings.Fields(tags), m.tag(version)) {
+			note("the tag %s exists already", m.tag(version))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// checkModules says which modules could not be published in a version.
+func (r *repository) checkModules(version string) (wrong []error) {
+	note := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	stands := map[string]bool{} // in go.work for the version
+	for _, replace := range r.work.Replace {
+		stands[replace.Old.Path] = replace.Old.Version == version
+	}
+	for _, m := range r.modules {
+		if len(m.file.Replace) > 0 {
+			note("%s/go.mod has a replace line: go install refuses such a module; the line belongs into go.work", m.dir)
+		}
+		for _, require := range m.file.Require {
+			path := require.Mod.Path
+			switch at := slices.IndexFunc(r.modules, func(m mod) bool { return m.path() == path }); {
+			case at < 0:
+				if strings.HasPrefix(path+"/", ours+"/") {
+					note("%s/go.mod requires %s, which is not in go.work", m.dir, path)
+				}
+			case require.Mod.Version != version:
+				note("%s/go.mod requires %s %s: run make pin VERSION=%s and commit", m.dir, path, require.Mod.Version, version)
+			case !stands[path]:
+				note("go.work has no line with replace %s %s", path, version)
+			case m.published() && !r.modules[at].published():
+				note("%s/go.mod requires %s, which is not published", m.dir, path)
+			}
+		}
+	}
+	return wrong
+}
+
+// checkTexts says whether the documents speak of the version.
+func (r *repository) checkTexts(version string) error {
+	changelog, err := os.Open(filepath.Join(r.dir, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	defer changelog.Close()
+	number := strings.TrimPrefix(version, "v")
+	found := false
+	for lines := bufio.NewScanner(changelog); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 && fields[0] == "##" {
+			found = found || strings.Trim(fields[1], "[]v") == number
+		}
+	}
+	var wrong []error
+	if !found {
+		wrong = append(wrong, fmt.Errorf("CHANGELOG.md has no heading ## %s", number))
+	}
+	for file, unpublished := range map[string]string{"README.md": "not published yet", "README.zh-CN.md": "尚未发布"} {
+		text, err := os.ReadFile(filepath.Join(r.dir, file))
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(text), unpublished) {
+			wrong = append(wrong, fmt.Errorf("%s says that nothing is published yet (%s)", file, unpublished))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// tag tags the commit that is checked out, once for each published module: with all tags, or none.
+func (r *repository) tag(ctx context.Context, version string) error {
+	if err := r.check(ctx, version); err != nil {
+		return err
+	}
+	var names []string
+	var transaction strings.Builder
+	for _, m := range r.published() {
+		names = append(names, m.tag(version))
+		fmt.Fprintf(&transaction, "create refs/tags/%s HEAD\n", m.tag(version))
+	}
+	if err := r.updateRefs(ctx, transaction.String()); err != nil {
+		return err
+	}
+	fmt.Printf("tagged %s\nnothing is pushed; to publish:\n\n    git push origin HEAD %s\n", strings.Join(names, " "), strings.Join(names, " "))
+	return nil
+}

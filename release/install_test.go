@@ -1,0 +1,256 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// TestInstall publishes the modules to a proxy, and uses them as those do who know nothing of
+// this repository: it installs the tool, and builds the program of the README, with each adapter.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	const version = "v0.0.0-test"
+	repo := here(t)
+	work := t.TempDir()
+	proxy := filepath.Join(work, "proxy")
+	if err := repo.publish(t.Context(), version, "2026-01-02T03:04:05Z", proxy); err != nil {
+		t.Fatal(err)
+	}
+	env, err := proxied(t.Context(), work, proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env = append(env, "CGO_ENABLED=0")
+
+	t.Run("tool", func(t *testing.T) {
+		command(t, t.TempDir(), env, "go", "install", "-trimpath", ours+"/"+tool+"@"+version)
+		said := command(t, work, env, filepath.Join(work, "gopath", "bin", "holdfast"), "version")
+		if want := fmt.Sprintf("holdfast %s, %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH); said != want {
+			t.Errorf("it says %q, want %q", said, want)
+		}
+	})
+
+	server := redistest.Start(t)
+	program := program(t, repo)
+	for adapter, text := range map[string]string{
+		"goredisdriver": program,
+		"rueidisdriver": pipelined(t, program, "rueidis", "github.com/redis/rueidis"),
+		"valkeydriver":  pipelined(t, program, "valkey", "github.com/valkey-io/valkey-go"),
+	} {
+		t.Run(adapter, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, text, dir, "main.go")
+			command(t, dir, env, "go", "mod", "init", "example.com/quickstart")
+			command(t, dir, env, "go", "get", ours+"@"+version, ours+"/"+adapter+"@"+version)
+			command(t, dir, env, "go", "build", "-trimpath", "-o", "quickstart", ".")
+			out := command(t, dir, []string{"REDIS_URL=redis://" + server.Addr()}, filepath.Join(dir, "quickstart"))
+			if !strings.Contains(out, "done") {
+				t.Errorf("it says %q", out)
+			}
+		})
+	}
+}
+
+// program is that of the README.
+func program(t *testing.T, repo *repository) string {
+	t.Helper()
+	_, after, ok := strings.Cut(read(t, repo.dir, "README.md"), "```go\n")
+	text, _, closed := strings.Cut(after, "```\n")
+	if !ok || !closed || !strings.HasPrefix(text, "package main") {
+		t.Fatal("the README has no program")
+	}
+	return text
+}
+
+// pipelined is the same program with rueidis, or its fork.
+func pipelined(t *testing.T, program, name, path string) string {
+	t.Helper()
+	return changed(t, program,
+		"github.com/redis/go-redis/v9", path,
+		"holdfast/goredisdriver", "holdfast/"+name+"driver",
+		"redis.ParseURL", name+".ParseURL",
+		"\tclient, err := holdfast.New(goredisdriver.New(redis.NewClient(options)))", strings.ReplaceAll(`	connection, err := rueidis.NewClient(options)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	client, err := holdfast.New(rueidisdriver.New(connection))`, "rueidis", name))
+}
+
+// changed replaces texts that must be there: old, new, old, new.
+func changed(t *testing.T, text string, pairs ...string) string {
+	t.Helper()
+	for pair := range slices.Chunk(pairs, 2) {
+		if !strings.Contains(text, pair[0]) {
+			t.Fatalf("the program of the README does not have %q", pair[0])
+		}
+		text = strings.ReplaceAll(text, pair[0], pair[1])
+	}
+	return text
+}
+
+// TestBuild builds what a release has, for this system.
+func TestBuild(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("an archive of another kind")
+	}
+	const version = "v0.0.0-test"
+	repo := here(t)
+	dir := filepath.Join(t.TempDir(), "dist")
+	native := target{runtime.GOOS, runtime.GOARCH}
+	if err := repo.build(t.Context(), version, dir, []target{native}); err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.build(t.Context(), version, dir, nil); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("a second time: %v", err)
+	}
+	name := "holdfast_" + version + "_" + native.String()
+	files := unpack(t, filepath.Join(dir, name+".tar.gz"))
+	for _, want := range []string{
+		"holdfast", "LICENSE", "NOTICE", "CHANGELOG.md", "THIRD-PARTY-LICENSES",
+		"man/holdfast.1", "completions/holdfast.bash", "completions/_holdfast", "completions/holdfast.fish",
+	} {
+		if len(files[name+"/"+want]) == 0 {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	for _, want := range []string{"github.com/redis/go-redis/v9 v", "Go go1."} {
+		if !strings.Contains(files[name+"/THIRD-PARTY-LICENSES"], want) {
+			t.Errorf("the licences do not have that of %s", want)
+		}
+	}
+
+	binary := filepath.Join(t.TempDir(), "holdfast")
+	if err := os.WriteFile(binary, []byte(files[name+"/holdfast"]), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hash, date, err := repo.commit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := command(t, dir, nil, binary, "version")
+	if !strings.HasPrefix(said, "holdfast "+version+", commit "+hash) || !strings.Contains(said, ", date "+date+", ") {
+		t.Errorf("it says %q", said)
+	}
+	checkMaterials(t, filepath.Join(dir, name+".cdx.json"), version, files[name+"/holdfast"])
+	checkChecksums(t, dir)
+}
+
+// checkMaterials reads a bill of materials.
+func checkMaterials(t *testing.T, path, version, program string) {
+	t.Helper()
+	type component struct {
+		Name, Version, Purl string
+		Hashes              []struct{ Alg, Content string }
+	}
+	var bom struct {
+		BomFormat  string
+		Metadata   struct{ Component component }
+		Components []component
+	}
+	if err := json.Unmarshal([]byte(read(t, path)), &bom); err != nil {
+		t.Fatal(err)
+	}
+	main := bom.Metadata.Component
+	if bom.BomFormat != "CycloneDX" || main.Version != version || main.Hashes[0].Content != fmt.Sprintf("%x", sha256.Sum256([]byte(program))) {
+		t.Errorf("it is a %s of %v", bom.BomFormat, main)
+	}
+	for _, want := range []string{"pkg:golang/" + ours + "@" + version, "pkg:golang/github.com/redis/go-redis/v9@v", "pkg:golang/std@1."} {
+		if !slices.ContainsFunc(bom.Components, func(c component) bool { return strings.HasPrefix(c.Purl, want) }) {
+			t.Errorf("the bill of materials does not have %s", want)
+		}
+	}
+}
+
+// checkChecksums compares SHA256SUMS with the files.
+func checkChecksums(t *testing.T, dir string) {
+	t.Helper()
+	n := 0
+	for line := range strings.Lines(read(t, dir, "SHA256SUMS")) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if got := fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, dir, name)))); got != sum {
+			t.Errorf("the checksum of %s is %s, not %s", name, got, sum)
+		}
+		n++
+	}
+	if n != 6 { // archive, materials, three completions, manual
+		t.Errorf("there are %d checksums", n)
+	}
+}
+
+func unpack(t *testing.T, path string) map[string]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	plain, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for archive := tar.NewReader(plain); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(content)
+	}
+}
+
+// TestStatic finds a program that is not: the dynamic loader says so.
+func TestStatic(t *testing.T) {
+	t.Parallel()
+	shell, err := exec.LookPath("sh")
+	if runtime.GOOS != "linux" || err != nil {
+		t.Skip("there is no shell of Linux here")
+	}
+	if err := checkStatic(shell, target{"linux", runtime.GOARCH}); err == nil {
+		t.Errorf("%s is static", shell)
+	}
+}
+
+// TestSums finds a module that the tool's go.sum does not have, or has otherwise.
+func TestSums(t *testing.T) {
+	t.Parallel()
+	b := &builder{repo: here(t)}
+	known := strings.Fields(read(t, b.repo.dir, "cmd/holdfast/go.sum"))
+	for _, c := range []struct {
+		dep  debug.Module
+		fine bool
+	}{
+		{debug.Module{Path: known[0], Version: known[1], Sum: known[2]}, true},
+		{debug.Module{Path: ours, Version: "v1.2.3", Sum: "h1:ours"}, true},
+		{debug.Module{Path: known[0], Version: known[1], Sum: known[2][:10]}, false},
+		{debug.Module{Path: "example.com/other", Version: "v1.2.3", Sum: known[2]}, false},
+	} {
+		err := b.checkSums(&debug.BuildInfo{Deps: []*debug.Module{&c.dep}})
+		if c.fine != (err == nil) {
+			t.Errorf("%v: %v", c.dep, err)
+		}
+	}
+}

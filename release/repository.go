@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// ours is the path of the root module, with which the paths of all others begin.
+const ours = "github.com/holdfast-go/holdfast"
+
+// unpublished are the modules that nobody imports or installs: they have no versions.
+var unpublished = []string{"bench", "interop", "release", "test"}
+
+// repository is a working copy of this repository.
+type repository struct {
+	dir     string
+	work    *modfile.WorkFile
+	modules []mod
+}
+
+// mod is one of its modules.
+type mod struct {
+	dir  string // below the repository's; "." is the root
+	file *modfile.File
+}
+
+func (m mod) path() string    { return m.file.Module.Mod.Path }
+func (m mod) published() bool { return !slices.Contains(unpublished, m.dir) }
+
+// tag is what a version of the module is called in git.
+func (m mod) tag(version string) string {
+	if m.dir == "." {
+		return version
+	}
+	return m.dir + "/" + version
+}
+
+// open reads the repository that a directory belongs to: the modules of its go.work.
+func open(ctx context.Context, dir string) (*repository, error) {
+	top, err := git(ctx, dir, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, err
+	}
+	r := &repository{dir: strings.TrimSpace(top)}
+	text, err := os.ReadFile(r.workFile())
+	if err != nil {
+		return nil, err
+	}
+	if r.work, err = modfile.ParseWork(r.workFile(), text, nil); err != nil {
+		return nil, err
+	}
+	for _, use := range r.work.Use {
+		m := mod{dir: filepath.ToSlash(filepath.Clean(use.Path))}
+		text, err := os.ReadFile(r.modFile(m))
+		if err != nil {
+			return nil, err
+		}
+		if m.file, err = modfile.Parse(r.modFile(m), text, nil); err != nil {
+			return nil, err
+		}
+		r.modules = append(r.modules, m)
+	}
+	return r, nil
+}
+
+func (r *repository) workFile() string     { return filepath.Join(r.dir, "go.work") }
+func (r *repository) modFile(m mod) string { return filepath.Join(r.dir, m.dir, "go.mod") }
+
+// published are the modules that a release consists of.
+func (r *repository) published() []mod {
+	return slices.DeleteFunc(slices.Clone(r.modules), func(m mod) bool { return !m.published() })
+}
+
+// has reports whether a module path is one of the repository's.
+func (r *repository) has(path string) bool {
+	return slices.ContainsFunc(r.modules, func(m mod) bool { return m.path() == path })
+}
+
+// requiring is a go.mod with the repository's modules required in a version.
+func (r *repository) requiring(m mod, version string) ([]byte, error) {
+	text, err := m.file.Format()
+	if err != nil {
+		return nil, err
+	}
+	file, err := modfile.Parse(m.file.Syntax.Name, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, require := range slices.Clone(file.Require) {
+		if !r.has(require.Mod.Path) {
+			continue
+		}
+		if err := file.AddRequire(require.Mod.Path, version); err != nil {
+			return nil, err
+		}
+	}
+	return file.Format()
+}
+
+// pin has all modules require each other in a version, and go.work stand in for it.
+func (r *repository) pin(version string) error {
+	for _, m := range r.modules {
+		text, err := r.requiring(m, version)
+		if err != nil {
+			return err
+		}
+		if err := overwrite(r.modFile(m), text); err != nil {
+			return err
+		}
+	}
+	for _, replace := range r.work.Replace {
+		if at := slices.Index(replace.Syntax.Token, replace.Old.Version); at >= 0 && r.has(replace.Old.Path) {
+			replace.Syntax.Token[at] = version
+		}
+	}
+	return overwrite(r.workFile(), modfile.Format(r.work.Syntax))
+}
+
+// overwrite changes what is in a file.
+func overwrite(path string, text []byte) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, info.Mode().Perm()) //nolint:gosec // a file of the repository
+}
+
+// files are those of a module, as a commit of everything would have them: paths below the
+// repository's directory.
+func (r *repository) files(ctx context.Context, m mod) ([]string, error) {
+	out, err := git(ctx, r.dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", m.dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for path := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+		info, err := os.Lstat(filepath.Join(r.dir, path))
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed
+		}
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().IsRegular() && r.owner(path).dir == m.dir {
+			found = append(found, path)
+		}
+	}
+	return found, nil
+}
+
+// owner is the module that a file belongs to: the innermost one.
+func (r *repository) owner(path string) mod {
+	var owner mod
+	for _, m := range r.modules {
+		if (m.dir == "." || strings.HasPrefix(path, m.dir+"/")) && (owner.dir == "" || owner.dir == "." || len(m.dir) > len(owner.dir)) {
+			owner = m
+		}
+	}
+	return owner
+}
+
+// commit is what is checked out: its hash and its date.
+func (r *repository) commit(ctx context.Context) (hash, date string, err error) {
+	out, err := git(ctx, r.dir, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
+	if err != nil {
+		return "", "", err
+	}
+	hash, date, _ = strings.Cut(strings.TrimSpace(out), " ")
+	return hash, date, nil
+}
+
+// changed says what is not committed.
+func (r *repository) changed(ctx context.Context) (string, error) {
+	out, err := git(ctx, r.dir, "status", "--porcelain")
+	return strings.TrimRight(out, "\n"), err
+}
+
+// git runs git, in UTC, and returns what it prints.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	return output(ctx, dir, []string{"TZ=UTC"}, "git", args...)
+}
+
+// updateRefs changes references, all or none.
+func (r *repository) updateRefs(ctx context.Context, transaction string) error {
+	cmd := exec.CommandContext(ctx, "git", "update-ref", "--stdin")
+	cmd.Dir, cmd.Stdin = r.dir, strings.NewReader(transaction)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("git update-ref: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// output runs a command and returns what it prints. Its error has what it says of a failure.
+func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,368 @@
+package test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+var billing = holdfast.Identity{Program: "billing", Version: "v1.2.3", Host: "web-3", PID: 4711}
+
+// clientKey is that of a client's hash.
+func clientKey(c *holdfast.Client) string { return "holdfast_client:" + c.ID()[:18] }
+
+// known is a client that says who it is.
+func (w *world) known(options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver) {
+	w.t.Helper()
+	return w.client(append([]holdfast.ClientOption{holdfast.WithIdentity(billing)}, options...)...)
+}
+
+// The client's hash comes with the first acquire, lives for an hour from the last time that it was
+// written, which is every twenty minutes while the client holds something, and goes with the client.
+func TestIdentityInRedis(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.known()
+		key := clientKey(c)
+		began := time.Now()
+		w.wantReply("0", "EXISTS", key)
+		hold := must(t)(c.NewMutex("x").TryLock(background))
+		synctest.Wait()
+		w.wantReply("billing v1.2.3 web-3 4711", "HMGET", key, "program", "version", "host", "pid")
+		if ttl := w.pttl(key); ttl != time.Hour {
+			t.Errorf("it lives for %v", ttl)
+		}
+		who, err := c.Who(background, hold.Owner())
+		if err != nil || !who.Since.Equal(began) {
+			t.Errorf("since %v, %v; want %v", who.Since, err, began)
+		}
+		time.Sleep(100 * time.Minute)
+		if ttl := w.pttl(key); ttl < 39*time.Minute {
+			t.Errorf("after 100 minutes it lives for %v", ttl)
+		}
+		w.do("DEL", key) // as a failover may
+		time.Sleep(21 * time.Minute)
+		w.wantReply("1", "EXISTS", key)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.wantReply("", "KEYS", "*")
+	})
+}
+
+// Errors and states name the holder, and say for how long it has held the lock.
+func TestHolderIsNamed(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.known()
+		b, _ := w.known()
+		x := b.NewMutex("x")
+		hold := must(t)(a.NewMutex("x").TryLock(background))
+		time.Sleep(500 * time.Millisecond)
+		refused := func(x holdfast.Locker) *holdfast.LockedError {
+			t.Helper()
+			_, err := x.TryLock(background)
+			var e *holdfast.LockedError
+			if !errors.As(err, &e) {
+				t.Fatal(err)
+			}
+			return e
+		}
+		if e := refused(x); e.Who.PID != 4711 || e.HeldFor != 0 {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(11500 * time.Millisecond)
+		want := `holdfast: "x": held by another owner: billing@web-3 pid 4711, for 12s, at most 29s more unless renewed`
+		if e := refused(x); e.Error() != want || e.HeldFor != 12*time.Second || e.Holder != hold.Owner() {
+			t.Errorf("%v\n%+v, want %s", e, e, want)
+		}
+		if e := refused(a.NewMutex("x")); e.Who.Program != "billing" || e.HeldFor != 12*time.Second {
+			t.Errorf("of its own client's: %+v", e) // without a question
+		}
+		state, err := x.Inspect(background)
+		if err != nil || len(state.Holders) != 1 || state.Holders[0].Who.Host != "web-3" || state.Holders[0].HeldFor != 12*time.Second {
+			t.Errorf("%+v, %v", state, err)
+		}
+		_, err = x.Lock(background, holdfast.Wait(5*time.Second))
+		var e *holdfast.LockedError
+		if !errors.As(err, &e) || e.HeldFor != 17*time.Second {
+			t.Errorf("after a wait: %v", err)
+		}
+
+		// The next hold does not have what the one before had.
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := w.do("HLEN", clientKey(a)); n != "5" {
+			t.Errorf("its hash has %s fields", n)
+		}
+		defer unlock(t, must(t)(a.NewMutex("x").TryLock(background)))
+		if e := refused(x); e.HeldFor != 0 || e.Who.PID != 4711 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// Every kind's holders are named: readers, writers, permits, parts of several locks.
+func TestHoldersOfAllKindsAreNamed(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.known()
+		b, _ := w.known()
+		if err := a.NewPermitSemaphore("permits").SetPermits(background, 5); err != nil {
+			t.Fatal(err)
+		}
+		permits, err := a.NewPermitSemaphore("permits").Acquire(background, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock(t, permits)
+		defer unlock(t, must(t)(a.NewFairMutex("fair").Lock(background)))
+		defer unlock(t, must(t)(a.NewRWMutex("readers").RLock(background)))
+		defer unlock(t, must(t)(a.NewRWMutex("writer").Lock(background)))
+		defer unlock(t, must(t)(holdfast.NewMultiLock(a.NewMutex("m1"), a.NewMutex("m2")).Lock(background)))
+		time.Sleep(2 * time.Second)
+		for name, l := range map[string]interface {
+			Inspect(ctx context.Context) (holdfast.State, error)
+		}{
+			"permits": b.NewPermitSemaphore("permits"), "fair": b.NewFairMutex("fair"), "readers": b.NewRWMutex("readers"),
+			"writer": b.NewRWMutex("writer"), "m1": b.NewMutex("m1"),
+		} {
+			state, err := l.Inspect(background)
+			if err != nil || len(state.Holders) == 0 {
+				t.Errorf("%s: %+v, %v", name, state, err)
+			}
+			for _, h := range state.Holders {
+				if h.Who.String() != "billing@web-3 pid 4711" || h.HeldFor != 2*time.Second {
+					t.Errorf("%s: %+v", name, h)
+				}
+			}
+		}
+		_, err = holdfast.NewMultiLock(b.NewMutex("m1"), b.NewMutex("m2")).TryLock(background)
+		if err == nil || !strings.Contains(err.Error(), "billing@web-3 pid 4711, for 2s") {
+			t.Errorf("of several: %v", err)
+		}
+		for _, id := range permits.PermitIDs() {
+			if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 || !strings.HasPrefix(strings.ReplaceAll(a.ID(), "-", ""), id[:16]) {
+				t.Errorf("permit %s of client %s", id, a.ID())
+			}
+		}
+		w.do("DEL", "permits", "holdfast_calls:{permits}")
+	})
+}
+
+// Nothing fails, waits or is left without an end if the hash cannot be written or read: the server
+// does not answer to it, refuses it, or something else stands at its key.
+func TestIdentityIsNoCondition(t *testing.T) {
+	for name, fault := range map[string]memdriver.Fault{
+		"no answer": {LoseRequest: true}, "no reply": {LoseReply: true}, "refused": {Refuse: driver.ServerError("NOPERM this user has no permissions", errors.New("NOPERM"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				a, da := w.known()
+				b, db := w.known()
+				for _, d := range []*memdriver.Driver{da, db} {
+					d.SetFaults(func(call driver.Call) memdriver.Fault {
+						if strings.HasPrefix(call.Keys[0], "holdfast_client:") {
+							return fault
+						}
+						return memdriver.Fault{}
+					})
+				}
+				began := time.Now()
+				hold := must(t)(a.NewMutex("x").TryLock(background))
+				if took := time.Since(began); took > 0 {
+					t.Errorf("the acquire took %v", took)
+				}
+				time.Sleep(2 * time.Second)
+				began = time.Now()
+				_, err := b.NewMutex("x").TryLock(background)
+				wantError(t, err, holdfast.ErrLocked)
+				if took := time.Since(began); took > 250*time.Millisecond {
+					t.Errorf("the refusal took %v", took)
+				}
+				unlock(t, hold)
+			})
+		})
+	}
+}
+
+// A client that may not write is not heard of again for a while, whatever it holds.
+func TestIdentityNotAllowed(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, d := w.known()
+		writes := 0
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if !strings.HasPrefix(call.Keys[0], "holdfast_client:") {
+				return memdriver.Fault{}
+			}
+			writes++
+			return memdriver.Fault{Refuse: driver.ServerError("NOPERM this user has no permissions", errors.New("NOPERM"))}
+		})
+		for range 10 {
+			hold := must(t)(a.NewMutex("x").TryLock(background))
+			time.Sleep(2 * time.Second)
+			unlock(t, hold)
+		}
+		if writes != 1 {
+			t.Errorf("it has tried %d times", writes)
+		}
+	})
+}
+
+// Redisson's owners have no such hash, and nobody asks for one; nor is asked who has switched it off.
+func TestIdentityIsNotAskedFor(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		b, db := w.known()
+		off, doff := w.client(holdfast.WithoutIdentity())
+		n, noff := count(db), count(doff)
+		const redisson = "285475da-9152-4c83-822a-67ee2f116a79:52"
+		w.do("HSET", "x", redisson, "1")
+		w.do("PEXPIRE", "x", "30000")
+		_, err := b.NewMutex("x").TryLock(background)
+		if want := `holdfast: "x": held by another owner: ` + redisson + ", at most 30s more unless renewed"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		w.do("DEL", "x")
+		hold := must(t)(b.NewMutex("x").TryLock(background))
+		defer unlock(t, hold)
+		synctest.Wait()
+		_, err = off.NewMutex("x").TryLock(background)
+		if err == nil || !strings.Contains(err.Error(), hold.Owner().String()) {
+			t.Error(err)
+		}
+		if _, err := off.NewMutex("x").Inspect(background); err != nil {
+			t.Error(err)
+		}
+		if n.of("read") != 0 || noff.of("read") != 0 || noff.of("write") != 0 {
+			t.Errorf("%v and %v", n.n, noff.n)
+		}
+	})
+}
+
+// One who is refused all the time does not ask each time who it is.
+func TestIdentityIsAskedForTenTimesASecond(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.known()
+		b, d := w.known()
+		defer unlock(t, must(t)(a.NewMutex("x").TryLock(background)))
+		n := count(d)
+		for range 1000 {
+			_, err := b.NewMutex("x").TryLock(background)
+			wantError(t, err, holdfast.ErrLocked)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if reads := n.of("read"); reads < 90 || reads > 115 {
+			t.Errorf("%d questions in 10 s", reads)
+		}
+	})
+}
+
+// What anybody has written there does no harm.
+func TestHostileIdentity(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.known()
+		b, _ := w.known()
+		hold := must(t)(a.NewMutex("x").TryLock(background))
+		defer unlock(t, hold)
+		synctest.Wait()
+		w.do("HSET", clientKey(a), "program", "\x1b[2Jroot\n\u202e", "host", strings.Repeat("é", 5000), "pid", "1e3", "since", "-1",
+			hold.Owner().String()+" x", "99999999999999999999")
+		_, err := b.NewMutex("x").TryLock(background)
+		if err == nil || strings.ContainsAny(err.Error(), "\x1b\n\u202e") || len(err.Error()) > 400 || !strings.Contains(err.Error(), "[2Jroot@é") {
+			t.Errorf("%q", err)
+		}
+		w.do("DEL", clientKey(a))
+		w.do("SET", clientKey(a), "something else")
+		_, err = b.NewMutex("x").TryLock(background)
+		if err == nil || !strings.Contains(err.Error(), hold.Owner().String()) {
+			t.Errorf("%q", err)
+		}
+		w.do("DEL", clientKey(a))
+	})
+}
+
+// What a client says outlives it for as long as a hold does.
+func TestIdentityOfAMinHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.known()
+		must(t)(a.NewMutex("x").TryLock(background, holdfast.MinHold(time.Minute)))
+		synctest.Wait()
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, _ := w.known()
+		_, err := b.NewMutex("x").TryLock(background)
+		var refused *holdfast.LockedError
+		if !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		w.wantReply("1", "EXISTS", clientKey(a))
+		time.Sleep(time.Minute + time.Second)
+		w.wantReply("0", "EXISTS", clientKey(a))
+	})
+}
+
+func TestIdentityDefaults(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client(holdfast.WithIdentity(holdfast.Identity{Host: "pod-7"}))
+		who, err := c.Who(background, c.NewOwner())
+		if err != nil || who.PID != os.Getpid() || who.Host != "pod-7" || who.Program != "test.test" {
+			t.Errorf("%+v, %v", who, err)
+		}
+		for _, i := range []holdfast.Identity{{Program: "a\x1b"}, {Host: strings.Repeat("h", 129)}, {PID: -1}} {
+			_, err := holdfast.New(w.server.Driver(), holdfast.WithIdentity(i))
+			wantError(t, err, holdfast.ErrInvalid)
+		}
+	})
+}
+
+// Who may not use the hash locks all the same, and is refused once; who may needs no more than
+// docs/acl.md says.
+func TestIdentityACL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for user, keys := range map[string]string{"may": "~holdfast_client:*", "mustnot": "~lk:*"} {
+		s.Cli(t, known(t, []string{
+			"ACL", "SETUSER", user, "on", ">pw", "resetkeys", "resetchannels", "-@all", "~lk:*", keys, "&redisson_lock__channel:*",
+			"+eval", "+evalsha", "+time", "+exists", "+hdel", "+hget", "+hset", "+hkeys", "+hgetall", "+hexists", "+pttl", "+pexpire", "+del",
+			"+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+auth", "+client",
+		})...)
+		t.Run(user, func(t *testing.T) {
+			p := goRedis("acl", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: user, Password: "pw"}, cli(s))
+			a, b := p.client(t, holdfast.WithIdentity(billing)), p.client(t, holdfast.WithIdentity(billing))
+			name := "lk:" + user
+			hold := must(t)(a.NewMutex(name).TryLock(background))
+			named := func() bool {
+				_, err := b.NewMutex(name).TryLock(background)
+				wantError(t, err, holdfast.ErrLocked)
+				return strings.Contains(err.Error(), "billing@web-3")
+			}
+			if user == "may" {
+				if !within(named) {
+					t.Error("it is not named")
+				}
+			} else if named() {
+				t.Error("it is named though it may not write")
+			}
+			unlock(t, hold)
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	log := s.Cli(t, "ACL", "LOG")
+	if strings.Contains(log, "username\nmay\n") || !strings.Contains(log, "username\nmustnot\n") {
+		t.Errorf("refused: %s", log)
+	}
+}
