@@ -78,7 +78,7 @@ func TestDashboardWithoutRedis(t *testing.T) {
 	}
 	eventually(t, "it says that Redis is away", func() bool { return strings.Contains(out.String(), "cannot be used: check that it runs there") })
 	url := addressSaid.FindStringSubmatch(out.String())[1]
-	if status, text := getOf(t, url+"api/locks"); status != http.StatusOK || !strings.Contains(text, `"away":"Redis (`) || !strings.Contains(text, `"age":-1`) {
+	if status, text := getOf(t, url+"api/locks"); status != http.StatusOK || !strings.Contains(text, `"away":"check that it runs there`) || !strings.Contains(text, `"age":-1`) {
 		t.Errorf("%d %s", status, text)
 	}
 	server.Restart()

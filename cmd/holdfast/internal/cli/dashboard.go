@@ -70,7 +70,7 @@ func (c *dashboardCommand) Run(s streams, flags redisFlags) error {
 		err = dashboard.Run(ctx, listener, dashboard.Config{
 			Redis: rdb, Server: target.String(), Interval: c.Interval, Most: mostSorted, Token: token, Hosts: hosts, AllowUnlock: c.AllowUnlock,
 			Options: survey.Options{Match: c.Pattern, Kinds: kindsOf(c.Kind), Held: c.Held},
-			Explain: func(err error) string { return explain(err, target).Error() }, Log: s.sayf,
+			Explain: reason, Log: s.sayf,
 		})
 		if ctx.Err() == nil {
 			return exit.Because(exit.Failed, "the page cannot be served any more: %v", err)

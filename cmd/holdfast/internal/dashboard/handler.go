@@ -150,7 +150,7 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 	}
 	g, err := h.glance(r.Context(), name)
 	if err != nil {
-		refuse(w, http.StatusBadGateway, present.Safe(h.Explain(err)))
+		refuse(w, http.StatusBadGateway, "Redis cannot be used: "+present.Safe(h.Explain(err)))
 		return
 	}
 	answer(w, http.StatusOK, h.page(name, g))
@@ -208,7 +208,7 @@ func (h *handler) unlocked(w http.ResponseWriter, l survey.Lock, done bool, err 
 	case errors.As(err, &changed):
 		refuse(w, http.StatusConflict, changed.Error())
 	case err != nil:
-		refuse(w, http.StatusBadGateway, present.Safe(h.Explain(err)))
+		refuse(w, http.StatusBadGateway, "Redis cannot be used: "+present.Safe(h.Explain(err)))
 	default:
 		refuse(w, http.StatusConflict, "nobody holds it any more")
 	}

@@ -124,7 +124,7 @@ func (o *observer) failed(ctx context.Context, err error) time.Duration {
 	o.away, o.next = err, time.Now().Add(pause)
 	o.mu.Unlock()
 	if !told {
-		o.Log("%s", o.Explain(err))
+		o.Log("Redis (%s) cannot be used: %s", o.Server, present.Safe(o.Explain(err)))
 	}
 	return pause
 }

@@ -46,7 +46,7 @@ type Config struct {
 	Hosts []string
 	// AllowUnlock allows to take locks away.
 	AllowUnlock bool
-	// Explain says what an error is about, in one line that holds no credential.
+	// Explain says why Redis cannot be used, in one line that holds no credential.
 	Explain func(error) string
 	// Log writes one line for whoever has started it.
 	Log func(format string, args ...any)

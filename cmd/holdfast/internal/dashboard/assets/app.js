@@ -1,7 +1,7 @@
 // Which view is shown, and asking for it again and again: never twice at once, and not while nobody looks.
 
 import { Refused, post } from "./api.js";
-import { byId, say, setText, span } from "./dom.js";
+import { byId, clock, say, setText, span } from "./dom.js";
 import * as list from "./list.js";
 import * as lock from "./lock.js";
 
@@ -14,7 +14,7 @@ let timer;
 let takenAt = 0; // when the last answer came, and how old it was
 let age = -1;
 let took = 0; // how long the last look took
-let trouble = ""; // what the banner says
+let trouble = ""; // what was said of it
 let lastLock = "";
 
 function showView(name) {
@@ -81,19 +81,16 @@ function status(data) {
   takenAt = performance.now();
   age = data.age;
   took = data.took;
-  const ago = data.away_for > 0 ? `, for ${span(data.away_for)}` : "";
-  tell(data.away ? `Redis cannot be used${ago}. What is shown is as old as it says. ${data.away}` : "");
+  tell(data.away && `Redis cannot be used since ${clock(data.away_for)}, for ${span(data.away_for)}: ${data.away}. What is shown is from before.`, data.away && `Redis cannot be used: ${data.away}`);
   tick();
 }
 
-// tell shows what is wrong, and has it said once.
-function tell(text) {
-  const banner = byId("banner");
-  banner.hidden = text === "";
-  setText(banner, text);
-  const kind = text.replace(/, for [^.]*\./, ".");
-  if (kind !== trouble) say(kind || "It works again.");
-  trouble = kind;
+// tell shows what is wrong. Screen readers hear of it once, and not of the time that goes by.
+function tell(text, once = text) {
+  byId("banner").hidden = text === "";
+  setText(byId("banner"), text);
+  if (once !== trouble) say(once || "It works again.");
+  trouble = once;
 }
 
 // tick shows how old it is what is shown.
