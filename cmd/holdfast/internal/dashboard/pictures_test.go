@@ -33,7 +33,12 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 	for i, p := range fleet[3:5] {
 		id := p.uuid[:8] + p.uuid[9:13] + p.uuid[14:18] + fmt.Sprintf("%016x", i+1)
 		w.do("EVAL", "redis.call('ZADD', '{conversions}:timeout', ARGV[2], (ARGV[1]:gsub('..', function(h) return string.char(tonumber(h, 16)) end)))", "0",
-			id, time.Now().Add(time.Hour).UnixMilli())
+			id, time.Now().Add(80*time.Second).UnixMilli())
+	}
+	quiet := []string{"nightly", "warehouse", "sessions:cleanup", "invoices:2026-11", "mail:digest", "search:reindex", "users:7731"}
+	for n, name := range quiet[3:] {
+		w.isHere(fleet[n], time.Duration(n*n+1)*37*time.Second, name)
+		w.holds(name, fleet[n].owner(), time.Hour)
 	}
 	for range 3 {
 		listening := w.client(w.server.Addr()).Subscribe(t.Context(), "redisson_lock__channel:{nightly}")
@@ -50,7 +55,7 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 		if i == 24 {
 			lease = 2500 * time.Millisecond
 		}
-		for n, name := range []string{"nightly", "warehouse", "sessions:cleanup"} {
+		for n, name := range quiet {
 			w.do("PEXPIRE", name, 29_000-int64((i+4*n)%10)*1000)
 		}
 		w.isHere(holder, 0, "orders:42")
@@ -71,7 +76,7 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 		time.Sleep(pause)
 	}
 	b := open(t, chromium, "http://"+w.addr)
-	b.run(chromedp.EmulateViewport(1200, 900))
+	b.run(chromedp.EmulateViewport(1200, 1010))
 	b.shows("orders:42")
 	b.shows("lease of")
 	b.picture("light")
@@ -86,7 +91,7 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 	b.becomes(`document.querySelectorAll("#timeline .lane").length > 4`)
 	b.script(`document.activeElement.blur(); scrollTo(0, 0)`)
 	b.picture("lock")
-	b.run(chromedp.Click("#unlock"))
+	b.run(chromedp.EmulateViewport(900, 520), chromedp.Click("#unlock"))
 	b.shows("This hits whoever holds it")
 	b.picture("unlock")
 	b.narrow()
