@@ -54,6 +54,16 @@ test-oldest: $(OLDEST)
 $(OLDEST): oldest-%: need-redis
 	@tools/alone $* $(TEST) -timeout 10m ./...
 
+# Where there is no Chromium, `make test` goes without the browser.
+.PHONY: dashboard-test
+dashboard-test: need-redis need-chromium ## test the dashboard in a real browser; needs Chromium
+	CI=true $(TEST) -count=1 -timeout 5m ./cmd/holdfast/internal/dashboard
+
+.PHONY: dashboard-pictures
+dashboard-pictures: need-redis need-chromium ## make the pictures of docs/dashboard.md (a minute)
+	@mkdir -p docs/dashboard
+	CI=true $(TEST) -count=1 -timeout 5m -run TestPictures ./cmd/holdfast/internal/dashboard -pictures $(CURDIR)/docs/dashboard
+
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
 	cd interop && $(TEST) -count=1 -timeout 15m -parallel 40 ./...
@@ -189,7 +199,7 @@ demo: ## show what it does, without a Redis server
 
 .PHONY: ci
 ci: export RACE := -race
-ci: need-redis need-jvm ## everything that must pass before a change lands
+ci: need-redis need-jvm need-chromium ## everything that must pass before a change lands
 	@$(MAKE) --no-print-directory -j 2 checks beside
 	@$(MAKE) --no-print-directory test short-without-hand-over bench-smoke
 
@@ -211,6 +221,10 @@ need-redis:
 .PHONY: need-jvm
 need-jvm:
 	@tools/need-jvm
+
+.PHONY: need-chromium
+need-chromium:
+	@tools/need-chromium
 
 $(BIN)/golangci-lint-$(GOLANGCI):
 	@echo "installing golangci-lint $(GOLANGCI)"

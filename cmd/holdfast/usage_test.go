@@ -24,6 +24,8 @@ func TestBadUsage(t *testing.T) {
 		}
 	}()
 	good := "redis://:s3cret@" + listener.Addr().String()
+	short := t.TempDir() + "/token"
+	write(t, short, "s3cret\n")
 	run := func(flags ...string) []string { return append(append([]string{"run"}, flags...), "job", "--", "true") }
 	for name, c := range map[string]struct {
 		url  string
@@ -116,6 +118,15 @@ func TestBadUsage(t *testing.T) {
 		"url to wrong flag":   {good, run("--lease=redis://u:s3cret@h"), "lease"},
 		"url to other flag":   {good, run("--kind", "redis://u:s3cret@h"), "kind"},
 		"url to no flag":      {good, run("--redi=redis://u:s3cret@h"), "unknown flag"},
+		"page for all":        {good, []string{"dashboard", "--listen", "0.0.0.0:0"}, "so it wants a token: --token-file, or HOLDFAST_DASHBOARD_TOKEN"},
+		"page for all, short": {good, []string{"dashboard", "--listen", ":0"}, "so it wants a token"},
+		"page for all, v6":    {good, []string{"dashboard", "--listen", "[::]:0"}, "so it wants a token"},
+		"page at a name":      {good, []string{"dashboard", "--listen", "example.com:0"}, "so it wants a token"},
+		"page without port":   {good, []string{"dashboard", "--listen", "127.0.0.1"}, "an address and a port"},
+		"page, short token":   {good, []string{"dashboard", "--token-file", short}, "16 characters at least"},
+		"page, no token":      {good, []string{"dashboard", "--token-file", "/dev/null"}, "no token in its first line"},
+		"page, no token file": {good, []string{"dashboard", "--token-file", "/nonexistent/file"}, "the token file cannot be read"},
+		"page, interval":      {good, []string{"dashboard", "--interval", "1ms"}, "the least is 100ms"},
 		"demo with bad url":   {"redis://:s3cret@h h", []string{"demo"}, "host"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,16 +19,17 @@ type grammar struct {
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Demo   demoCommand   `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
-	Run    runCommand    `cmd:"" help:"Run a command while holding a lock."`
-	Ls     lsCommand     `cmd:"" help:"List the locks in Redis: who holds them, for how long, how many wait."`
-	Show   showCommand   `cmd:"" help:"Show one lock: who holds it, for how long, who waits."`
-	Watch  watchCommand  `cmd:"" help:"Watch the locks on a terminal."`
-	Wait   waitCommand   `cmd:"" help:"Wait until nobody holds a lock, or a latch is at zero, without taking it."`
-	Unlock unlockCommand `cmd:"" help:"Take a lock away from whoever holds it."`
-	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a Redis for locks, and what to do about it."`
-	Bench  benchCommand  `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
-	Help   helpCommand   `cmd:"" help:"Print this, or the help of a command."`
+	Demo      demoCommand      `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
+	Run       runCommand       `cmd:"" help:"Run a command while holding a lock."`
+	Ls        lsCommand        `cmd:"" help:"List the locks in Redis: who holds them, for how long, how many wait."`
+	Show      showCommand      `cmd:"" help:"Show one lock: who holds it, for how long, who waits."`
+	Watch     watchCommand     `cmd:"" help:"Watch the locks on a terminal."`
+	Wait      waitCommand      `cmd:"" help:"Wait until nobody holds a lock, or a latch is at zero, without taking it."`
+	Unlock    unlockCommand    `cmd:"" help:"Take a lock away from whoever holds it."`
+	Dashboard dashboardCommand `cmd:"" help:"Serve a page that shows the locks as they change, and what was seen of them."`
+	Doctor    doctorCommand    `cmd:"" help:"Say what is wrong with a Redis for locks, and what to do about it."`
+	Bench     benchCommand     `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
+	Help      helpCommand      `cmd:"" help:"Print this, or the help of a command."`
 
 	Completion completionCommand `cmd:"" help:"Print what a shell needs to complete the command line of holdfast."`
 	Man        manCommand        `cmd:"" help:"Print the manual page, in roff."`

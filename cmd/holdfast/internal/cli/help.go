@@ -29,6 +29,7 @@ var usages = map[string]string{
 	"watch":     "holdfast watch [flags] [<pattern>]",
 	"wait":      "holdfast wait [flags] <name>",
 	unlockName:  "holdfast unlock --force [flags] <name>",
+	"dashboard": "holdfast dashboard [flags] [<pattern>]",
 	"bench":     "holdfast bench [flags]",
 	"doctor":    "holdfast doctor [flags]",
 	helpName:    "holdfast help [<command>]",

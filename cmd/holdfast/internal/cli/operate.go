@@ -47,19 +47,26 @@ func operate(flags redisFlags, do func(ctx context.Context, rdb redis.UniversalC
 // explain gives an error of looking at Redis its exit code.
 func explain(err error, target *connect.Target) error {
 	var coded *exit.Error
-	var lacking *survey.RightError
-	var backend *holdfast.BackendError
 	switch {
 	case errors.As(err, &coded):
 		return coded
-	case errors.As(err, &lacking):
-		return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %s; docs/acl.md lists what it needs", target, present.Safe(lacking.Error()))
 	case errors.Is(err, holdfast.ErrInvalid):
 		return exit.Because(exit.Usage, "%s", present.Safe(unprefixed(err)))
+	}
+	return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %s", target, reason(err))
+}
+
+// reason says why Redis cannot be used, and what to do about it.
+func reason(err error) string {
+	var lacking *survey.RightError
+	var backend *holdfast.BackendError
+	switch {
+	case errors.As(err, &lacking):
+		return present.Safe(lacking.Error()) + "; docs/acl.md lists what it needs"
 	case errors.As(err, &backend):
 		err = backend.Err
 	}
-	return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %s", target, present.Safe(connect.Explain(err).Error()))
+	return present.Safe(connect.Explain(err).Error())
 }
 
 // unprefixed takes the library's prefix off an error: the tool has the same.

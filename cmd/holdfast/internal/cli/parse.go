@@ -56,6 +56,9 @@ func (l commandLine) nameBehind() (commandLine, bool) {
 	return commandLine{ours: append(slices.Clone(l.ours), "--", l.command[0])}, true
 }
 
+// takePatterns are the commands that need no name, and take a pattern of names.
+var takePatterns = []string{"ls", "watch", "dashboard"}
+
 // parse reads a command line. It ends with a panic of [helped] if help was asked for.
 func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	var g grammar
@@ -79,7 +82,7 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	case parsed.Selected().Name == runName:
 		return parsed, g.redisFlags, g.Run.take(l)
 	case l.dashes && len(l.command) > 0:
-		if named, ok := l.nameBehind(); ok && (selected(parsed) == "ls" || selected(parsed) == "watch") {
+		if named, ok := l.nameBehind(); ok && slices.Contains(takePatterns, selected(parsed)) {
 			return named.parse(s)
 		}
 		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])

@@ -102,20 +102,25 @@ func firstOf(err error) error {
 func (p Password) or(ofURL string) (string, error) {
 	switch {
 	case p.File != "":
-		text, err := os.ReadFile(p.File)
-		if err != nil {
-			return "", fmt.Errorf("the password file cannot be read: %w", err)
-		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		if line = strings.TrimSuffix(line, "\r"); line == "" {
-			return "", fmt.Errorf("the password file %s has no password in its first line", p.File)
-		}
-		return line, nil
+		return FirstLine(p.File, "password")
 	case p.Text != "":
 		return p.Text, nil
 	default:
 		return ofURL, nil
 	}
+}
+
+// FirstLine reads a secret, of which what says what it is, from the first line of a file.
+func FirstLine(file, what string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("the %s file cannot be read: %w", what, err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if line = strings.TrimSuffix(line, "\r"); line == "" {
+		return "", fmt.Errorf("the %s file %s has no %s in its first line", what, file, what)
+	}
+	return line, nil
 }
 
 func (t *Target) configureTLS(o Options) (err error) {

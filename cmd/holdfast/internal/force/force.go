@@ -4,6 +4,8 @@ package force
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -140,6 +142,12 @@ func owners(l survey.Lock) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// Holders stands for those who hold a lock: it is another text when others do, or in another way.
+func Holders(l survey.Lock) string {
+	sum := sha256.Sum256([]byte(string(l.Kind) + "\n" + strings.Join(owners(l), "\n")))
+	return hex.EncodeToString(sum[:])
 }
 
 // Victims says in a sentence whom it hits.

@@ -23,11 +23,14 @@ var about = map[survey.Kind]string{
 	survey.Number:    "number",
 }
 
+// About says in words what kind of lock it is.
+func About(l survey.Lock) string { return about[l.Kind] }
+
 // Details are the lines that say all that is known of a lock.
 func Details(l survey.Lock) []string {
 	d := details{}
 	d.add("name", Safe(l.Name))
-	d.add("kind", about[l.Kind])
+	d.add("kind", About(l))
 	d.addState(l)
 	for i, h := range l.Holders[:min(len(l.Holders), mostLines)] {
 		d.addHolder(h, l, i == 0)

@@ -1,0 +1,215 @@
+package dashboard
+
+import (
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"path"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const signInPath = "/api/sign-in"
+
+// handler answers requests that have passed the guard.
+type handler struct {
+	*observer
+
+	sessions *sessions // nil: there is no token
+}
+
+func newHandler(o *observer) http.Handler {
+	h := &handler{observer: o}
+	if o.Token != "" {
+		h.sessions = newSessions(o.Token)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "there is no such page") })
+	serveFiles(mux)
+	mux.HandleFunc("GET /api/locks", h.locks)
+	mux.HandleFunc("GET /api/lock", h.lock)
+	mux.HandleFunc("POST /api/unlock", h.unlock)
+	mux.HandleFunc("POST "+signInPath, h.signIn)
+	mux.HandleFunc("POST /api/sign-out", h.signOut)
+	return &guard{hosts: o.Hosts, sessions: h.sessions, slots: make(chan struct{}, mostAtOnce), next: mux}
+}
+
+// fileTypes are those of the page's files, by what their names end with.
+var fileTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// serveFiles adds the page's files. They are embedded, so it panics if they cannot be read.
+func serveFiles(mux *http.ServeMux) {
+	files, err := assets.ReadDir("assets")
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range files {
+		text, err := assets.ReadFile("assets/" + file.Name())
+		if err != nil {
+			panic(err)
+		}
+		serve := func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", fileTypes[path.Ext(file.Name())])
+			_, _ = w.Write(text) // who has asked may have gone
+		}
+		if file.Name() == "index.html" {
+			mux.HandleFunc("GET /{$}", serve)
+		} else {
+			mux.HandleFunc("GET /"+file.Name(), serve)
+		}
+	}
+}
+
+// answer writes JSON.
+func answer(w http.ResponseWriter, status int, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written"}`)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // who has asked may have gone
+}
+
+// refuse says why not.
+func refuse(w http.ResponseWriter, status int, why string) {
+	answer(w, status, map[string]string{"error": why})
+}
+
+// asked reads the JSON of a request. It answers itself if there is none.
+func asked(w http.ResponseWriter, r *http.Request, value any) bool {
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(value); err != nil {
+		refuse(w, http.StatusBadRequest, "the request is not understood")
+		return false
+	}
+	return true
+}
+
+// idOf stands for a name in addresses: names may hold any bytes.
+func idOf(name string) string {
+	if len(name) > longestName {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(name))
+}
+
+// longestName is that of a lock that has a page of its own.
+const longestName = 4096
+
+func nameOf(id string) (string, bool) {
+	name, err := base64.RawURLEncoding.DecodeString(id)
+	return string(name), err == nil && len(name) > 0 && len(name) <= longestName
+}
+
+func (h *handler) signIn(w http.ResponseWriter, r *http.Request) {
+	var given struct {
+		Token string `json:"token"`
+	}
+	if !asked(w, r, &given) {
+		return
+	}
+	if h.sessions == nil {
+		refuse(w, http.StatusNotFound, "no token is wanted")
+		return
+	}
+	secret, ok := h.sessions.begin(given.Token)
+	if !ok {
+		refuse(w, http.StatusUnauthorized, "that is not the token")
+		return
+	}
+	http.SetCookie(w, cookie(secret))
+	answer(w, http.StatusOK, struct{}{})
+}
+
+func (h *handler) signOut(w http.ResponseWriter, r *http.Request) {
+	if given, err := r.Cookie(cookieName); err == nil && h.sessions != nil {
+		h.sessions.end(given.Value)
+	}
+	http.SetCookie(w, cookie(""))
+	answer(w, http.StatusOK, struct{}{})
+}
+
+// lock answers with all that is known of one lock.
+func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
+	name, ok := nameOf(r.URL.Query().Get("id"))
+	if !ok {
+		refuse(w, http.StatusBadRequest, "that is no lock's address")
+		return
+	}
+	g, err := h.glance(r.Context(), name)
+	if err != nil {
+		refuse(w, http.StatusBadGateway, "Redis cannot be used: "+present.Safe(h.Explain(err)))
+		return
+	}
+	answer(w, http.StatusOK, h.page(name, g))
+}
+
+// unlock takes a lock away from those whom the reader has been shown.
+func (h *handler) unlock(w http.ResponseWriter, r *http.Request) {
+	if !h.AllowUnlock {
+		refuse(w, http.StatusForbidden, "this dashboard takes no locks away: it was started without --allow-unlock")
+		return
+	}
+	var given struct {
+		ID   string `json:"id"`
+		Seen string `json:"seen"`
+	}
+	if !asked(w, r, &given) {
+		return
+	}
+	name, ok := nameOf(given.ID)
+	if !ok {
+		refuse(w, http.StatusBadRequest, "that is no lock's address")
+		return
+	}
+	now, err := survey.Read(r.Context(), h.Redis, name)
+	switch {
+	case errors.Is(err, survey.ErrNotFound), err == nil && now.State != survey.Held:
+		refuse(w, http.StatusConflict, "nobody holds it any more")
+		return
+	case errors.Is(err, survey.ErrOtherKind), err == nil && !force.Possible(now):
+		refuse(w, http.StatusConflict, "Redis does not say who holds it, so there is nobody to take it from")
+		return
+	case err == nil && force.Holders(now) != given.Seen:
+		refuse(w, http.StatusConflict, (&force.ChangedError{Now: now}).Error())
+		return
+	}
+	done := false
+	if err == nil {
+		done, err = force.Unlock(r.Context(), h.Redis, now)
+	}
+	h.unlocked(w, now, done, err)
+}
+
+// unlocked says what came of it.
+func (h *handler) unlocked(w http.ResponseWriter, l survey.Lock, done bool, err error) {
+	if done {
+		h.takenAway(l.Name)
+		h.Log("%s was taken away by the dashboard: %s", present.Safe(l.Name), force.Victims(l))
+	}
+	var changed *force.ChangedError
+	switch {
+	case done && err == nil:
+		answer(w, http.StatusOK, map[string]string{"said": "It was taken away."})
+	case errors.Is(err, holdfast.ErrUntold), done:
+		answer(w, http.StatusOK, map[string]string{"said": "It was taken away, but those who wait were not told and find out later."})
+	case errors.As(err, &changed):
+		refuse(w, http.StatusConflict, changed.Error())
+	case err != nil:
+		refuse(w, http.StatusBadGateway, "Redis cannot be used: "+present.Safe(h.Explain(err)))
+	default:
+		refuse(w, http.StatusConflict, "nobody holds it any more")
+	}
+}

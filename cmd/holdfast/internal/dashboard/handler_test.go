@@ -1,0 +1,436 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// ask makes a request as a browser that is at the page would, but for what change changes.
+func (w *world) ask(method, path string, body any, change func(*http.Request)) (*http.Response, string) {
+	w.Helper()
+	var text bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&text).Encode(body); err != nil {
+			w.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+w.addr+path, &text)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Origin", "http://"+w.addr)
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	if change != nil {
+		change(r)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer answer.Body.Close()
+	got, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return answer, string(got)
+}
+
+// refused makes a request that must be refused.
+func (w *world) refused(what string, status int, says, method, path string, body any, change func(*http.Request)) {
+	w.Helper()
+	answer, text := w.ask(method, path, body, change)
+	if answer.StatusCode != status || !strings.Contains(text, says) {
+		w.Errorf("%s: %d %s; want %d with %q", what, answer.StatusCode, text, status, says)
+	}
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+
+// seenOf is what the page would send to take a lock away.
+func (w *world) seenOf(name string) map[string]string {
+	w.Helper()
+	l, err := survey.Read(context.Background(), w.rdb, name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return map[string]string{"id": idOf(name), "seen": force.Holders(l)}
+}
+
+// TestGuard asks as other sites would have a browser ask.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	cfg := w.config()
+	cfg.AllowUnlock, cfg.Hosts = true, []string{"locks.example.com"}
+	w.serve(cfg)
+	seen := w.seenOf("job")
+	port := w.addr[strings.LastIndex(w.addr, ":"):]
+
+	for _, name := range []string{"evil.example", "evil.example" + port, "127.0.0.1.evil.example", "localhost.evil.example", "xlocks.example.com", "", "locks.example.com.evil.example"} {
+		for _, path := range []string{"/", "/app.js", "/api/locks", "/api/lock?id=" + idOf("job")} {
+			if name == "" { // HTTP/1.1 wants a Host, so a client of Go's sends its own
+				continue
+			}
+			w.refused("the host "+name+" at "+path, http.StatusMisdirectedRequest, "--host", http.MethodGet, path, nil, host(name))
+		}
+	}
+	for _, name := range []string{"127.0.0.1", "[::1]:9000", "localhost:9000", "LOCALHOST", "locks.example.com", "Locks.Example.com.:443", "10.0.0.7"} {
+		if answer, text := w.ask(http.MethodGet, "/api/locks", nil, host(name)); answer.StatusCode != http.StatusOK {
+			t.Errorf("the host %s: %d %s", name, answer.StatusCode, text)
+		}
+	}
+
+	unlock := func(what string, status int, says string, change func(*http.Request)) {
+		t.Helper()
+		w.refused(what, status, says, http.MethodPost, "/api/unlock", seen, change)
+	}
+	for _, origin := range []string{"http://evil.example", "null", "", "http://127.0.0.1", "http://localhost" + port, "http://" + w.addr + ".evil.example", "ftp://" + w.addr, "http://127.0.0.1:1", "//" + w.addr} {
+		unlock("the origin "+origin, http.StatusForbidden, "own page", header("Origin", origin))
+	}
+	unlock("no origin", http.StatusForbidden, "own page", func(r *http.Request) { r.Header.Del("Origin") })
+	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "application/jsonx", "text/plain; application/json"} {
+		unlock("the type "+kind, http.StatusForbidden, "JSON", header("Content-Type", kind))
+	}
+	unlock("another site", http.StatusForbidden, "another site", header("Sec-Fetch-Site", "cross-site"))
+	unlock("a sister site", http.StatusForbidden, "another site", header("Sec-Fetch-Site", "same-site"))
+	unlock("another host", http.StatusMisdirectedRequest, "--host", host("evil.example"))
+	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
+		w.refused(method, http.StatusForbidden, "own page", method, "/api/unlock", seen, func(r *http.Request) {
+			header("Origin", "http://"+w.addr)(r)
+			header("Content-Type", "application/json")(r)
+		})
+	}
+	if answer, _ := w.ask(http.MethodGet, "/api/unlock", nil, nil); answer.StatusCode == http.StatusOK {
+		t.Error("GET unlocks")
+	}
+	w.refused("a read for another site", http.StatusForbidden, "another site", http.MethodGet, "/api/locks", nil, header("Sec-Fetch-Site", "cross-site"))
+	w.refused("a script for another site", http.StatusForbidden, "another site", http.MethodGet, "/app.js", nil, header("Sec-Fetch-Site", "cross-site"))
+	link := func(r *http.Request) {
+		header("Sec-Fetch-Site", "cross-site")(r)
+		header("Sec-Fetch-Mode", "navigate")(r)
+	}
+	if answer, _ := w.ask(http.MethodGet, "/", nil, link); answer.StatusCode != http.StatusOK {
+		t.Errorf("a link of another site leads to %d", answer.StatusCode)
+	}
+	w.refused("too much", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", map[string]string{"id": strings.Repeat("x", mostBody)}, nil)
+	w.refused("no JSON", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", "job", nil)
+	w.refused("another field", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", map[string]string{"name": "job"}, nil)
+	w.refused("no address", http.StatusBadRequest, "no lock's address", http.MethodPost, "/api/unlock", map[string]string{"id": "!"}, nil)
+	w.refused("a lock that nobody holds", http.StatusConflict, "nobody holds it", http.MethodPost, "/api/unlock", map[string]string{"id": idOf("none")}, nil)
+	unseen := map[string]string{"id": idOf("job"), "seen": ""}
+	w.refused("holders unseen", http.StatusConflict, "changed hands", http.MethodPost, "/api/unlock", unseen, nil)
+	w.do("SET", "text", "hello")
+	w.refused("no lock", http.StatusConflict, "nobody to take it from", http.MethodPost, "/api/unlock", map[string]string{"id": idOf("text")}, nil)
+	if w.rdb.Exists(t.Context(), "job").Val() != 1 {
+		t.Fatal("it was taken away")
+	}
+	if answer, text := w.ask(http.MethodPost, "/api/unlock", seen, nil); answer.StatusCode != http.StatusOK || w.rdb.Exists(t.Context(), "job").Val() != 0 {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	if strings.Contains(w.hasSaid(), "/api/") {
+		t.Errorf("requests are logged: %s", w.hasSaid())
+	}
+}
+
+// TestUnlockOff refuses to take locks away, whatever the page would have.
+func TestUnlockOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	w.serve(w.config())
+	w.refused("unlock", http.StatusForbidden, "without --allow-unlock", http.MethodPost, "/api/unlock", w.seenOf("job"), nil)
+	if w.rdb.Exists(t.Context(), "job").Val() != 1 {
+		t.Error("it was taken away")
+	}
+}
+
+// TestHeaders are on every answer, refusals included.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.serve(w.config())
+	for _, path := range []string{"/", "/app.js", "/style.css", "/icon.svg", "/api/locks", "/api/lock", "/nothing", "/api/nothing", "/../handler.go", "/assets/"} {
+		for _, change := range []func(*http.Request){nil, host("evil.example")} {
+			answer, _ := w.ask(http.MethodGet, path, nil, change)
+			for name, want := range map[string]string{
+				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+				"Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY", "Access-Control-Allow-Origin": "", "Server": "",
+			} {
+				if got := answer.Header.Get(name); got != want {
+					t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+				}
+			}
+		}
+	}
+	for _, rule := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "connect-src 'self';", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
+		if !strings.Contains(policy, rule) || strings.Contains(policy, "unsafe") {
+			t.Errorf("the policy has no %q, or something unsafe: %s", rule, policy)
+		}
+	}
+}
+
+// TestOutside finds no address in the page's files that is not its own.
+func TestOutside(t *testing.T) {
+	t.Parallel()
+	err := fs.WalkDir(assets, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(assets, path)
+		for _, address := range regexp.MustCompile(`(https?:)?//[a-z0-9.-]+\.[a-z]+|@import|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(| style=| on[a-z]+=`).FindAllString(string(text), -1) {
+			if address != "http://www.w3.org" { // a name, and nothing that is fetched
+				t.Errorf("%s has %s", path, address)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestToken wants one for all but the page's own files, and gives a session for it.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	const token = "correct horse battery staple"
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	cfg := w.config()
+	cfg.Token, cfg.AllowUnlock = token, true
+	w.serve(cfg)
+	closed := func(change func(*http.Request)) {
+		t.Helper()
+		w.refused("locks", http.StatusUnauthorized, "token", http.MethodGet, "/api/locks", nil, change)
+		w.refused("locks with the token in the address", http.StatusUnauthorized, "token", http.MethodGet, "/api/locks?token="+url.QueryEscape(token), nil, change)
+		w.refused("a lock", http.StatusUnauthorized, "token", http.MethodGet, "/api/lock?id="+idOf("job"), nil, change)
+		w.refused("unlock", http.StatusUnauthorized, "token", http.MethodPost, "/api/unlock", w.seenOf("job"), change)
+		w.refused("sign out", http.StatusUnauthorized, "token", http.MethodPost, "/api/sign-out", struct{}{}, change)
+	}
+	closed(nil)
+	closed(header("Cookie", cookieName+"=made-up"))
+	closed(header("Cookie", cookieName+"="+token))
+	for _, guess := range []string{"", token[1:], token + "x", strings.ToUpper(token)} {
+		w.refused("the guess "+guess, http.StatusUnauthorized, "not the token", http.MethodPost, signInPath, map[string]string{"token": guess}, nil)
+	}
+	w.refused("the token of another site", http.StatusForbidden, "own page", http.MethodPost, signInPath, map[string]string{"token": token}, header("Origin", "http://evil.example"))
+	answer, _ := w.ask(http.MethodPost, signInPath, map[string]string{"token": token}, nil)
+	if len(answer.Cookies()) != 1 {
+		t.Fatalf("%d, cookies %v", answer.StatusCode, answer.Cookies())
+	}
+	session := answer.Cookies()[0]
+	if !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.Domain != "" || strings.Contains(session.Value, token) || len(session.Value) < 40 {
+		t.Errorf("%+v", session)
+	}
+	signedIn := header("Cookie", session.Name+"="+session.Value)
+	if answer, text := w.ask(http.MethodGet, "/api/lock?id="+idOf("job"), nil, signedIn); answer.StatusCode != http.StatusOK || strings.Contains(text, token) {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	if answer, text := w.ask(http.MethodPost, "/api/sign-out", struct{}{}, signedIn); answer.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	closed(signedIn)
+	if strings.Contains(w.hasSaid(), token) {
+		t.Error("the token is logged")
+	}
+}
+
+// TestSessionsEnd by themselves, and there are not more of them than so many.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	s := newSessions("token")
+	first, _ := s.begin("token")
+	for key := range s.open {
+		s.open[key] = time.Now().Add(-time.Second)
+	}
+	if s.has(first) {
+		t.Error("a session is good for longer than it should be")
+	}
+	for range mostSessions + 10 {
+		s.begin("token")
+	}
+	if len(s.open) > mostSessions {
+		t.Errorf("%d sessions", len(s.open))
+	}
+}
+
+// TestCredentials asks for everything of a dashboard whose Redis has a password.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3tW0rd"
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	w.do("CONFIG", "SET", "requirepass", secret)
+	cfg := w.config()
+	cfg.Redis = w.client(":" + secret + "@" + w.proxy.Addr())
+	w.serve(cfg)
+	look := func(what, text string) {
+		t.Helper()
+		eventually(t, what, func() bool {
+			_, got := w.ask(http.MethodGet, "/api/locks", nil, nil)
+			return strings.Contains(got, text)
+		})
+		for _, path := range []string{"/api/locks", "/api/lock?id=" + idOf("job"), "/api/lock?id=" + idOf("none"), "/"} {
+			if _, text := w.ask(http.MethodGet, path, nil, nil); strings.Contains(text, secret) {
+				t.Errorf("%s shows the password", path)
+			}
+		}
+	}
+	look("it has looked", javaOwner)
+	w.do("CONFIG", "SET", "requirepass", "another")
+	w.proxy.Cut()
+	look("it notices", "the user name or the password is wrong")
+	if strings.Contains(w.hasSaid(), secret) {
+		t.Error("the password is logged")
+	}
+}
+
+// TestOneLook has many look at the page: Redis is asked as often as for one.
+func TestOneLook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	cfg := w.config()
+	cfg.Interval = 24 * time.Hour
+	w.serve(cfg)
+	eventually(t, "it has looked", func() bool {
+		_, text := w.ask(http.MethodGet, "/api/locks", nil, nil)
+		return strings.Contains(text, javaOwner)
+	})
+	if answer, text := w.ask(http.MethodGet, "/api/lock?id="+idOf("job"), nil, nil); answer.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", answer.StatusCode, text)
+	}
+	asked := func() int { return w.proxy.Requests(func([]byte) bool { return true }) }
+	before := asked()
+	for range 50 {
+		w.ask(http.MethodGet, "/api/locks?q=job", nil, nil)
+		w.ask(http.MethodGet, "/api/lock?id="+idOf("job"), nil, nil)
+	}
+	if more := asked() - before; more > 0 {
+		t.Errorf("Redis was asked %d times more", more)
+	}
+}
+
+// TestPause keeps Redis busy for a fifth of the time at most.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	o := newObserver(Config{Interval: time.Second})
+	for took, want := range map[time.Duration]time.Duration{time.Millisecond: time.Second, time.Second: 4 * time.Second, time.Minute: 4 * time.Minute} {
+		if got := o.found(nil, false, began, began, took); got != want {
+			t.Errorf("a pause of %v after %v, want %v", got, took, want)
+		}
+	}
+}
+
+// TestRun ends in time though somebody hangs on the line, and leaves nothing behind.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, listener, w.config()) }()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /api/locks HTTP/1.1\r\nHost: local") // and no more
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+	if _, err := net.Dial("tcp", listener.Addr().String()); err == nil {
+		t.Error("the address is still in use")
+	}
+	s := newServer(t.Context(), newObserver(w.config()))
+	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 || s.MaxHeaderBytes == 0 {
+		t.Error("a request may take for ever")
+	}
+}
+
+// TestServerFails ends when nobody can be served any more.
+func TestServerFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- Run(t.Context(), listener, w.config()) }()
+	_ = listener.Close()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
+
+// TestCrowd refuses more at once than it answers.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	w.serve(w.config())
+	eventually(t, "it has looked", func() bool {
+		_, text := w.ask(http.MethodGet, "/api/locks", nil, nil)
+		return strings.Contains(text, javaOwner)
+	})
+	w.proxy.BlackHole(redistest.Both, true)
+	crowd := make(chan int, 3*mostAtOnce)
+	for i := range cap(crowd) {
+		go func() {
+			response, err := http.Get(fmt.Sprintf("http://%s/api/lock?id=%s", w.addr, idOf(fmt.Sprint("job", i))))
+			if err != nil {
+				crowd <- 0
+				return
+			}
+			defer response.Body.Close()
+			crowd <- response.StatusCode
+		}()
+	}
+	counts := map[int]int{}
+	for range cap(crowd) {
+		counts[<-crowd]++
+	}
+	if counts[http.StatusServiceUnavailable] == 0 || counts[http.StatusBadGateway] == 0 || counts[0] > 0 {
+		t.Errorf("%v", counts)
+	}
+}

@@ -1,0 +1,98 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+)
+
+// How long a connection may take for what.
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 10 * time.Second
+	writeTimeout  = 30 * time.Second // longer than anything takes that is asked of Redis for a request
+	idleTimeout   = time.Minute
+	endTimeout    = 3 * time.Second
+	mostHeaders   = 32 << 10
+	mostBody      = 32 << 10
+	// mostAtOnce is how many requests are answered at once.
+	mostAtOnce = 64
+)
+
+// Config says what to show, and to whom.
+type Config struct {
+	Redis redis.UniversalClient
+	// Server describes it to people.
+	Server string
+	// Options say which locks to show.
+	Options survey.Options
+	// Interval is the pause between two looks.
+	Interval time.Duration
+	// Most is how many locks are kept.
+	Most int
+	// Token is what one has to know to see anything; empty: nothing.
+	Token string
+	// Hosts are the names by which it may be called, apart from addresses and localhost.
+	Hosts []string
+	// AllowUnlock allows to take locks away.
+	AllowUnlock bool
+	// Explain says why Redis cannot be used, in one line that holds no credential.
+	Explain func(error) string
+	// Log writes one line for whoever has started it.
+	Log func(format string, args ...any)
+}
+
+// Run serves the page until ctx ends, and returns ctx's error, or that of the server. It closes the listener.
+func Run(ctx context.Context, listener net.Listener, cfg Config) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o := newObserver(cfg)
+	server := newServer(ctx, o)
+	var owned sync.WaitGroup
+	owned.Go(func() { o.run(ctx) })
+	ended := make(chan error, 1)
+	owned.Go(func() { ended <- server.Serve(listener) })
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	cancel()
+	stopping, stop := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer stop()
+	if left := server.Shutdown(stopping); left != nil {
+		err = errors.Join(err, server.Close())
+	}
+	owned.Wait()
+	return err
+}
+
+func newServer(ctx context.Context, o *observer) *http.Server {
+	return &http.Server{
+		Handler:           newHandler(o),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: mostHeaders,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+		ErrorLog:       log.New(lines(o.Log), "", 0),
+	}
+}
+
+// lines writes what the server has to say, which may have come from anywhere.
+type lines func(format string, args ...any)
+
+// Write implements [io.Writer].
+func (l lines) Write(text []byte) (int, error) {
+	l("%s", present.Safe(strings.TrimSpace(string(text))))
+	return len(text), nil
+}
