@@ -28,7 +28,7 @@ func (r *run) locker() holdfast.Locker {
 		return r.client.NewRWMutex(r.Name).RLocker()
 	case Write:
 		return r.client.NewRWMutex(r.Name, ofWriter...)
-	case Semaphore:
+	case Permits:
 		return r.client.NewPermitSemaphore(r.Name)
 	default:
 		return r.client.NewMutex(r.Name, ofMutex...)
@@ -74,7 +74,7 @@ func (r *run) lock(began time.Time) (*holdfast.Hold, error) {
 
 // keeps reports whether the lock itself is kept from others for its shortest hold, however
 // this process ends. Otherwise we wait for that.
-func (r *run) keeps() bool { return r.Kind != Read && r.Kind != Semaphore }
+func (r *run) keeps() bool { return r.Kind != Read && r.Kind != Permits }
 
 // furnish gives a semaphore the permits that the configuration says it has. If
 // it had another number, we are not the only ones to say so.
