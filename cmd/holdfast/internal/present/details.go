@@ -71,7 +71,7 @@ func (d *details) addState(l survey.Lock) {
 	case survey.Permits:
 		d.add("state", fmt.Sprintf("%d of %d permits are held, %d available", l.Taken, l.Total, l.Available))
 	case survey.Semaphore:
-		d.add("state", fmt.Sprintf("%d permits available; Redis does not say who has the others", l.Available))
+		d.add("state", text.Count(l.Available, "permit")+" available; Redis does not say who has the others")
 	case survey.Latch:
 		if l.State == survey.Open {
 			d.add("state", "open: its count is zero")
@@ -147,7 +147,7 @@ func (d *details) addWaiters(l survey.Lock) {
 		case w.Silent:
 			name += ", not heard of"
 		case w.Wants > 0:
-			name += fmt.Sprintf(", for %d permits", w.Wants)
+			name += ", for " + text.Count(w.Wants, "permit")
 		case w.Mode == survey.Writes:
 			name += ", writes next"
 		}

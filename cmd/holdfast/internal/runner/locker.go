@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 // locker is the lock of the configuration.
@@ -94,7 +95,7 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 			err = nil
 		}
 		if err == nil && had != 0 {
-			r.noticef("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
+			r.noticef("the semaphore %q had %s; it has %d now", r.Name, text.Count(had, "permit"), *r.Permits)
 		}
 	}
 	return unanswered("set", r.Name, err)

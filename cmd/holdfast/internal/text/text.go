@@ -2,6 +2,7 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -28,4 +29,12 @@ func Wrap(text, lead string, width int) []string {
 		}
 	}
 	return append(lines, line)
+}
+
+// Count is a number and what it counts: 1 permit, 2 permits.
+func Count[N ~int | ~int64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

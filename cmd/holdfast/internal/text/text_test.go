@@ -23,3 +23,12 @@ func TestWrap(t *testing.T) {
 		}
 	}
 }
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0 permits", 1: "1 permit", 2: "2 permits"} {
+		if got := Count(n, "permit"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
