@@ -193,6 +193,10 @@ release-dry-run: ## build the tree as it is into dist/, as a release would be
 	@rm -rf dist
 	@$(GO) run ./release build $(or $(VERSION),v0.0.0-dry-run) dist
 
+.PHONY: pictures
+pictures: need-redis ## take the pictures in docs/looks anew; needs tmux
+	$(GO) run ./cmd/holdfast/internal/pictures docs/looks
+
 .PHONY: demo
 demo: ## show what it does, without a Redis server
 	$(GO) run ./cmd/holdfast demo

@@ -32,7 +32,7 @@ var shown = map[string][]*regexp.Regexp{
 		regexp.MustCompile(`Giving up: the place in line was gone`),
 		regexp.MustCompile(`8 keys used, 0 left behind`),
 	},
-	"semaphore": {
+	"permits": {
 		regexp.MustCompile(`Semaphore: [1-9]\d* stays of 7 jobs, at most [23] at once\.`),
 		regexp.MustCompile(`GET answers 3 available, ZCARD 0 held\.`),
 		regexp.MustCompile(`Crash: taken over \d\.\d s after the kill`),

@@ -37,7 +37,7 @@ func TestLost(t *testing.T) {
 		}
 	}
 	// Those that expire in other ways than a mutex does.
-	for _, kind := range []string{"read", "semaphore"} {
+	for _, kind := range []string{"read", "permits"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testLost(t, func(p *redistest.Proxy) { p.BlackHole(redistest.Both, true) }, "term", kind)
@@ -60,7 +60,7 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 	t.Helper()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	if kind == "semaphore" {
+	if kind == "permits" {
 		server.Cli(t, "SET", "job", "1")
 	}
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 	}
 	// The shell says on its own how its sleep ended.
 	what := "the lock"
-	if kind == "semaphore" {
+	if kind == "permits" {
 		what = "the permit of the semaphore"
 	}
 	if said := strings.TrimPrefix(out.String(), "Terminated\n"); !strings.HasPrefix(said, `holdfast: `+what+` "job" was lost (`) ||

@@ -77,7 +77,7 @@ func TestWaitHears(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := url(t)
-			for _, kind := range []string{"mutex", "fair", "read", "write", "semaphore"} {
+			for _, kind := range []string{"mutex", "fair", "read", "write", "permits"} {
 				t.Run(kind, func(t *testing.T) {
 					t.Parallel()
 					testWaitHears(t, url, kind)
@@ -109,7 +109,7 @@ func (l *lockedText) String() string {
 func testWaitHears(t *testing.T, url, kind string) {
 	t.Helper()
 	args := []string{"run", "--kind", kind, "lock of " + kind}
-	if kind == "semaphore" {
+	if kind == "permits" {
 		args = append(args, "--permits", "2")
 	}
 	holder := holdfast(t, url, append(args, "--", "sleep", "1000")...)

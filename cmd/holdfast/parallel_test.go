@@ -101,7 +101,7 @@ func TestSemaphore(t *testing.T) {
 	const n, permits = 12, 3
 	var all sync.WaitGroup
 	for i := range n {
-		cmd := holdfast(t, "redis://"+server.Addr(), "run", "-q", "--kind", "semaphore", "--permits", fmt.Sprint(permits), "jobs", "--",
+		cmd := holdfast(t, "redis://"+server.Addr(), "run", "-q", "--kind", "permits", "--permits", fmt.Sprint(permits), "jobs", "--",
 			"sh", "-c", `echo "$(date +%s%N) $(sleep 0.15; date +%s%N)" >$0`, filepath.Join(dir, fmt.Sprint(i)))
 		all.Go(func() {
 			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {

@@ -29,7 +29,7 @@ func TestRedisDown(t *testing.T) {
 	}
 	const wait = 3 * time.Second
 	for name, addr := range map[string]string{"silent": silent.Addr().String(), "closed": closed.Addr().String()} {
-		for _, flags := range []string{"", "--kind fair", "--kind semaphore --permits 3"} {
+		for _, flags := range []string{"", "--kind fair", "--kind permits --permits 3"} {
 			t.Run(name+flags, func(t *testing.T) { testRedisDown(t, addr, wait, flags) })
 		}
 	}

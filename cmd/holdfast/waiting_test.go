@@ -22,9 +22,9 @@ func TestWaiting(t *testing.T) {
 		says  string
 		event string
 	}{
-		"mutex": {[]string{"HSET job somebody:1 1", "PEXPIRE job 1000000"}, `the lock "job": it is held by somebody:1, at most 16m`, `{"owner":"somebody:1","ttl_ms":9`},
+		"mutex": {[]string{"HSET job somebody:1 1", "PEXPIRE job 1000000"}, `the lock "job": it is held by somebody:1, 16m`, `{"owner":"somebody:1","ttl_ms":9`},
 		"read":  {[]string{"HSET job mode write somebody:1:write 1"}, `the lock "job": it is held by somebody:1, without an end`, `"mode":"write","ttl_ms":-1`},
-		"semaphore": {
+		"permits": {
 			[]string{"SET job 0", "ZADD {job}:timeout 99999999999999 0123456789abcdef", "ZADD {job}:timeout 99999999999999 fedcba9876543210"},
 			`a permit of the semaphore "job": 2 of 2 are held, the first for `, `{"permit":"30313233`,
 		},
@@ -76,7 +76,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // channels are where releases are announced.
-var channels = map[string]string{"mutex": "redisson_lock__channel:{job}", "read": "redisson_rwlock:{job}", "semaphore": "redisson_sc:{job}"}
+var channels = map[string]string{"mutex": "redisson_lock__channel:{job}", "read": "redisson_rwlock:{job}", "permits": "redisson_sc:{job}"}
 
 // TestStatus reads what happens from a pipe that the command does not inherit.
 func TestStatus(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
@@ -113,7 +114,7 @@ func TestPrint(t *testing.T) {
 		Waits: []Bucket{{time.Millisecond, 999}, {2 * time.Millisecond, 0}, {5 * time.Millisecond, 1}},
 	}
 	var b strings.Builder
-	if err := r.Print(&b); err != nil {
+	if err := r.Print(&b, 0); err != nil {
 		t.Fatal(err)
 	}
 	const want = `1,200 goroutines for 1 fair mutex, held for 1ms, 1.5 s on there, interrupted
@@ -131,6 +132,21 @@ func TestPrint(t *testing.T) {
 `
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+	for _, width := range []int{44, 80} {
+		b.Reset()
+		r.Pairs, r.Waits[0].Count = 123_457, 123_456
+		if err := r.Print(&b, width); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if ansi.StringWidth(strings.TrimSuffix(line, "\n")) > width {
+				t.Errorf("wider than %d: %q", width, line)
+			}
+		}
+		if !strings.Contains(b.String(), "123,456") || !strings.Contains(b.String(), " ###") {
+			t.Errorf("in %d columns:\n%s", width, b.String())
+		}
 	}
 }
 

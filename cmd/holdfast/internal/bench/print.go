@@ -3,17 +3,30 @@ package bench
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// barWidth is how long the longest bar of the histogram is.
-const barWidth = 40
+// barWidth is how long the longest bar of the histogram is where there is room for it, and beforeBar how much
+// stands before it, but for the digits of the count.
+const (
+	barWidth  = 40
+	beforeBar = 33
+)
 
-// Print writes the result for people.
-func (r *Result) Print(w io.Writer) error {
+// Print writes the result for people, in lines of at most so many columns; 0: of any length.
+func (r *Result) Print(w io.Writer, width int) error {
+	if width <= 0 {
+		width = math.MaxInt32
+	}
 	var b strings.Builder
+	line := func(lead, format string, args ...any) {
+		b.WriteString(strings.Join(text.Wrap(fmt.Sprintf(format, args...), lead, width), "\n") + "\n")
+	}
 	how, early := "", ""
 	if r.WithoutHandOver {
 		how = ", without hand-over"
@@ -21,19 +34,20 @@ func (r *Result) Print(w io.Writer) error {
 	if r.Interrupted {
 		early = ", interrupted"
 	}
-	fmt.Fprintf(&b, "%s for %s%s, %.1f s on %s%s\n\n", count(int64(r.Goroutines), "goroutine"), r.locks(), how, r.Elapsed.Seconds(), r.Server, early)
-	fmt.Fprintf(&b, "  pairs    %s, %s a second\n", grouped(r.Pairs), grouped(int64(r.PerSecond)))
-	fmt.Fprintf(&b, "  wait     %v\n", r.Wait)
-	fmt.Fprintf(&b, "  unlock   %v\n", r.Unlock)
-	fmt.Fprintf(&b, "  shares   from %s to %s pairs a goroutine\n", grouped(r.Fewest), grouped(r.Most))
+	line("", "%s for %s%s, %.1f s on %s%s", count(int64(r.Goroutines), "goroutine"), r.locks(), how, r.Elapsed.Seconds(), r.Server, early)
+	b.WriteString("\n")
+	line("  pairs    ", "%s, %s a second", grouped(r.Pairs), grouped(int64(r.PerSecond)))
+	line("  wait     ", "%v", r.Wait)
+	line("  unlock   ", "%v", r.Unlock)
+	line("  shares   ", "from %s to %s pairs a goroutine", grouped(r.Fewest), grouped(r.Most))
 	if r.Waiting > 0 {
-		fmt.Fprintf(&b, "  waiting  %s in the end, for %s at most\n", count(int64(r.Waiting), "goroutine"), brief(r.Unserved))
+		line("  waiting  ", "%s in the end, for %s at most", count(int64(r.Waiting), "goroutine"), brief(r.Unserved))
 	}
 	if r.Failures > 0 {
-		fmt.Fprintf(&b, "  failed   %s\n", count(r.Failures, "pair"))
+		line("  failed   ", "%s", count(r.Failures, "pair"))
 	}
 	if r.Pairs > 0 {
-		b.WriteString("\n" + r.histogram())
+		b.WriteString("\n" + r.histogram(width))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -53,16 +67,17 @@ func (r *Result) locks() string {
 }
 
 // histogram draws the waits.
-func (r *Result) histogram() string {
+func (r *Result) histogram(width int) string {
 	var b strings.Builder
 	largest := int64(1)
 	for _, bucket := range r.Waits {
 		largest = max(largest, bucket.Count)
 	}
-	width := len(grouped(largest))
+	digits := len(grouped(largest))
+	longest := int64(max(0, min(barWidth, width-beforeBar-digits)))
 	for _, bucket := range r.Waits {
-		bar := strings.Repeat("#", int((bucket.Count*barWidth+largest-1)/largest))
-		line := fmt.Sprintf("  wait below %7s  %*s  %5.1f %%  %s", brief(bucket.Below), width, grouped(bucket.Count),
+		bar := strings.Repeat("#", int((bucket.Count*longest+largest-1)/largest))
+		line := fmt.Sprintf("  wait below %7s  %*s  %5.1f %%  %s", brief(bucket.Below), digits, grouped(bucket.Count),
 			100*float64(bucket.Count)/float64(r.Pairs), bar)
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}

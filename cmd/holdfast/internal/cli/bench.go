@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
@@ -61,7 +60,7 @@ func (c *benchCommand) Run(s streams, redis redisFlags) error {
 		WithoutHandOver: c.WithoutHandOver,
 	}
 	wipe := func() {}
-	if out, isFile := s.stderr.(*os.File); isFile && term.IsTerminal(out.Fd()) {
+	if out, isFile := s.stderr.(*os.File); isFile && canRedraw(out) {
 		config.Progress, wipe = progress(out, c.Duration)
 	}
 	result, err := bench.Run(ctx, config)
@@ -82,7 +81,7 @@ func (c *benchCommand) Run(s streams, redis redisFlags) error {
 
 func (c *benchCommand) print(s streams, result *bench.Result) error {
 	if !c.JSON {
-		return result.Print(s.stdout)
+		return result.Print(s.stdout, terminalWidth(s.stdout))
 	}
 	encoder := json.NewEncoder(s.stdout)
 	encoder.SetIndent("", "  ")

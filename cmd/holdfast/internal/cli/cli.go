@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 // grammar is what can be written on the command line.
@@ -45,7 +46,11 @@ type streams struct {
 
 // sayf writes one sentence to standard error. Nobody could be told of a failure.
 func (s streams) sayf(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.stderr, "holdfast: "+format+"\n", args...)
+	said := fmt.Sprintf("holdfast: "+format, args...)
+	if width := terminalWidth(s.stderr); width > 0 { // a terminal would break it within words
+		said = strings.Join(text.Wrap(said, "", width), "\n")
+	}
+	_, _ = fmt.Fprintln(s.stderr, said)
 }
 
 // helped stops kong where it would end the program: after it has shown the help.
@@ -89,7 +94,7 @@ func (s streams) exitCode(err error) int {
 
 // conceal takes arguments that may hold a credential out of a text: a URL that
 // is put in the wrong place must not end up in a log.
-func conceal(text string, args []string) string {
+func conceal(said string, args []string) string {
 	for _, arg := range args {
 		_, value, assigned := strings.Cut(arg, "=")
 		if !assigned {
@@ -100,9 +105,9 @@ func conceal(text string, args []string) string {
 		}
 		for _, secret := range []string{strconv.Quote(arg), arg, strconv.Quote(value), value} {
 			if len(secret) > 2 {
-				text = strings.ReplaceAll(text, secret, "(not shown)")
+				said = strings.ReplaceAll(said, secret, "(not shown)")
 			}
 		}
 	}
-	return text
+	return said
 }

@@ -23,7 +23,7 @@ type demoCommand struct { //nolint:recvcheck // kong asks the value for its help
 // Help is shown by kong below the usage.
 func (demoCommand) Help() string {
 	var text strings.Builder
-	text.WriteString("There is something to see of these kinds of locks, in less than 20 seconds each:\n")
+	text.WriteString("It shows one of these kinds, in less than 20 seconds:\n")
 	for _, show := range demo.Shows {
 		fmt.Fprintf(&text, "\n  %-10s %s", show.Name, show.About)
 	}

@@ -17,6 +17,7 @@ const (
 	versionName = "version"
 	unlockName  = "unlock"
 	helpFlag    = "--help"
+	redisFlag   = "redis"
 )
 
 // usages are how the commands are written. That of the tool itself is under "".
@@ -42,17 +43,20 @@ var usages = map[string]string{
 // about is the tool in a sentence.
 const about = "Runs commands under locks that live in Redis, and shows who holds such locks, and what they do."
 
+// redisHelp is what the help of a command says of the Redis. That of the tool has all flags for it.
+const redisHelp = "The Redis to use, such as redis://host:port. holdfast --help has more forms, and the flags for passwords, sentinels and TLS."
+
 // withoutRedis are the commands that need none.
 var withoutRedis = []string{helpName, versionName, "completion", "man"}
 
-// description is what the help says of the whole tool.
-func description() string {
+// exitCodes are the last that the help of the tool says.
+func exitCodes() string {
 	var text strings.Builder
-	text.WriteString(about + "\n\nExit codes:\n\n")
+	text.WriteString("Exit codes:\n")
 	for _, row := range exit.Table {
-		fmt.Fprintf(&text, "    %-6s %s\n", row.Code, row.Means)
+		fmt.Fprintf(&text, "  %-6s  %s\n", row.Code, row.Means)
 	}
-	text.WriteString("\nBut for these, holdfast run exits as the command that it runs.")
+	text.WriteString("\nBut for these, holdfast run exits as the command that it runs.\n")
 	return text.String()
 }
 
@@ -68,8 +72,21 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 		return err
 	}
 	options.NoAppSummary, options.FlagsLast = true, true
+	if command == "" {
+		if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+			return err
+		}
+		_, err := fmt.Fprint(ctx.Stdout, "\n"+exitCodes())
+		return err
+	}
 	for _, flag := range ctx.Model.Flags {
-		flag.Hidden = flag.Group != nil && slices.Contains(withoutRedis, command)
+		switch {
+		case flag.Group == nil:
+		case slices.Contains(withoutRedis, command) || flag.Name != redisFlag:
+			flag.Hidden = true
+		default:
+			flag.Help = redisHelp
+		}
 	}
 	return kong.DefaultHelpPrinter(options, ctx)
 }

@@ -47,7 +47,7 @@ func (c *lsCommand) Run(s streams, flags redisFlags) error {
 		out := bufio.NewWriter(s.stdout)
 		l := &lister{streams: s, lsCommand: c, out: out, wipe: func() {}}
 		options := survey.Options{Match: c.Pattern, Kinds: kindsOf(c.Kind), Held: c.Held, All: c.All}
-		if stderr, isFile := s.stderr.(*os.File); isFile && terminalWidth(stderr) > 0 {
+		if stderr, isFile := s.stderr.(*os.File); isFile && canRedraw(stderr) {
 			options.Progress, l.wipe = scanProgress(stderr)
 		}
 		err := survey.Scan(ctx, rdb, options, l.add)
@@ -89,7 +89,7 @@ func (l *lister) add(lock survey.Lock) error {
 	case l.JSON:
 		return printJSON(l.out, lock)
 	case l.table != nil:
-		return printLines(l.out, 0, l.table.Line(lock))
+		return printLines(l.out, l.table.Line(lock))
 	}
 	l.locks = append(l.locks, lock)
 	if len(l.locks) <= mostSorted {
@@ -104,11 +104,11 @@ func (l *lister) add(lock survey.Lock) error {
 func (l *lister) print() error {
 	present.Order(l.Sort).Sort(l.locks)
 	l.table = present.NewTable(l.locks, terminalWidth(l.stdout))
-	if err := printLines(l.out, 0, l.table.Head()); err != nil {
+	if err := printLines(l.out, l.table.Head()); err != nil {
 		return err
 	}
 	for _, lock := range l.locks {
-		if err := printLines(l.out, 0, l.table.Line(lock)); err != nil {
+		if err := printLines(l.out, l.table.Line(lock)); err != nil {
 			return err
 		}
 	}

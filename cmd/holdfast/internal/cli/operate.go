@@ -94,12 +94,9 @@ func printed(err error) error {
 // printJSON writes one object a line.
 func printJSON(w io.Writer, value any) error { return printed(present.JSON(w, value)) }
 
-// printLines writes lines of at most so many columns; 0: of any length.
-func printLines(w io.Writer, width int, lines ...string) error {
+// printLines writes lines.
+func printLines(w io.Writer, lines ...string) error {
 	for _, line := range lines {
-		if width > 0 {
-			line = present.Fit(line, width)
-		}
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return printed(err)
 		}

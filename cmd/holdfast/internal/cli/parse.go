@@ -91,8 +91,8 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 }
 
 func newParser(g *grammar, s streams) (*kong.Kong, error) {
-	return kong.New(g,
-		kong.Name("holdfast"), kong.Description(description()), kong.Writers(s.stdout, s.stderr),
+	parser, err := kong.New(g,
+		kong.Name("holdfast"), kong.Description(about), kong.Writers(s.stdout, s.stderr),
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
 			"benched": strings.Join(bench.Kinds(), ","), "shells": strings.Join(completion.Shells(), ","),
@@ -102,6 +102,11 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
 		kong.Exit(func(int) { panic(helped{}) }),
 	)
+	if err != nil {
+		return nil, err
+	}
+	parser.Model.HelpFlag.Help = "Print the help of the tool, or of the command."
+	return parser, nil
 }
 
 // joined are names with commas between.
@@ -129,12 +134,17 @@ func missesName(err *kong.ParseError) bool {
 // valueMissing is how kong says that a flag stands last and wants a value.
 var valueMissing = regexp.MustCompile(`expected .*but got "EOL" \(<EOL>\)`)
 
+// argumentMissing is how kong says that an argument is.
+var argumentMissing = regexp.MustCompile(`^expected "(<[a-z]+>)"`)
+
 // explain says what is wrong, and where to read on.
 func (l commandLine) explain(err *kong.ParseError) error {
 	command := selected(err.Context)
 	switch {
 	case missesName(err):
 		return errors.New("the name of the lock is missing: " + usages[runName])
+	case argumentMissing.MatchString(err.Error()):
+		return fmt.Errorf("%s is missing: %s", argumentMissing.FindStringSubmatch(err.Error())[1], usages[command])
 	case command != "":
 		command += " "
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 type runCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Kind    string         `default:"mutex" enum:"${kinds}" placeholder:"KIND" help:"Kind of the lock: mutex (one command at a time), fair (the same, in the order in which they came), read (any number of them, but none beside a write), write (one at a time, and none beside a read; one that waits goes before reads that come later) or semaphore (so many at a time as it has permits). The default is ${default}."`
-	Permits *int           `placeholder:"N" help:"With --kind semaphore: it has N permits, so at most N commands run at once; each takes one. The first run sets that, and a later one with another N changes it, and says so. Without --permits the number stands as it was set before, by whomever; if nobody has, that is an error, unless --wait says to wait for it."`
+	Kind    string         `default:"mutex" enum:"${kinds},semaphore" placeholder:"KIND" help:"Kind of the lock: mutex (one command at a time), fair (the same, in the order in which they came), read (any number of them, but none beside a write), write (one at a time, and none beside a read; one that waits goes before reads that come later) or permits (a semaphore: so many at a time as it has permits; semaphore says the same). The default is ${default}."`
+	Permits *int           `placeholder:"N" help:"With --kind permits: there are N of them, so at most N commands run at once; each takes one. The first run sets that, and a later one with another N changes it, and says so. Without --permits the number stands as it was set before, by whomever; if nobody has, that is an error, unless --wait says to wait for it."`
 	Fenced  bool           `help:"Give the command a fencing token in HOLDFAST_TOKEN: a number greater than those of all before it, by which a resource can refuse writes of a command that has lost the lock. For mutex, fair and write."`
 	Wait    *time.Duration `placeholder:"TIME" help:"Longest wait for the lock, such as 500ms, 10s or 1h30m; 0 is one try. The default is to wait for ever."`
 	Try     bool           `help:"Do not wait: exit with 75 at once if another has the lock."`
@@ -43,7 +43,7 @@ Reports side by side, and an import that nobody reads beside:
   holdfast run --kind write warehouse -- ./import.sh
 
 At most 3 of many jobs at once, on however many hosts:
-  holdfast run --kind semaphore --permits 3 conversions -- ./convert.sh
+  holdfast run --kind permits --permits 3 conversions -- ./convert.sh
 
 More than one command:
   holdfast run nightly -c 'extract | load >log'
@@ -95,6 +95,9 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 	}
 	if c.Try {
 		c.Wait = new(time.Duration)
+	}
+	if c.Kind == "semaphore" {
+		c.Kind = string(runner.Permits) // what ls and the metrics call it
 	}
 	target, err := redis.target()
 	if err != nil {

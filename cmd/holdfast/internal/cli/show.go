@@ -32,6 +32,6 @@ func (c *showCommand) Run(s streams, flags redisFlags) error {
 		if c.JSON {
 			return printJSON(s.stdout, lock)
 		}
-		return printLines(s.stdout, terminalWidth(s.stdout), present.Details(lock)...)
+		return printLines(s.stdout, present.Details(lock, terminalWidth(s.stdout))...)
 	})
 }

@@ -10,6 +10,9 @@ import (
 // plainWanted reports whether the environment asks for neither colours nor pictures.
 func plainWanted() bool { return os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" }
 
+// canRedraw reports whether something is a terminal on which a line can be written again and again.
+func canRedraw(out *os.File) bool { return term.IsTerminal(out.Fd()) && os.Getenv("TERM") != "dumb" }
+
 // terminalWidth is how wide the terminal is that something is written to; 0: it is none.
 func terminalWidth(w io.Writer) int {
 	out, isFile := w.(*os.File)

@@ -84,7 +84,7 @@ func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalCl
 		return exit.Because(exit.OtherKind, "Redis does not show whether anybody holds %q: it is an integer, so a semaphore without leases, "+
 			"a latch, or no lock at all; if it is a latch give --kind latch, and --kind permits if its permits have leases", c.Name)
 	case errors.Is(err, await.ErrHeld), ctx.Err() == nil && waiting.Err() != nil && last.Kind != "":
-		return &exit.Error{Code: exit.NotAcquired, Err: notFreeError{heldBy(last)}}
+		return &exit.Error{Code: exit.NotAcquired, Err: notFreeError{c.tooLong() + heldBy(last)}}
 	}
 	return unreadable(c.Name, err)
 }
@@ -94,6 +94,14 @@ type notFreeError struct{ text string }
 
 func (e notFreeError) Error() string { return e.text }
 func (notFreeError) Unwrap() error   { return errNotFree }
+
+// tooLong says that the time was over.
+func (c *waitCommand) tooLong() string {
+	if *c.Timeout == 0 {
+		return "not free: "
+	}
+	return fmt.Sprintf("not free within %v: ", *c.Timeout)
+}
 
 // heldBy says who has what is waited for.
 func heldBy(l survey.Lock) string {

@@ -60,7 +60,7 @@ func (s *show) expectCount(ctx context.Context, key, after string, owner holdfas
 	for field, value := range hash {
 		text = fmt.Sprintf("%s -> %s", field, value)
 	}
-	s.Stage.Point(fmt.Sprintf("%-12s  %s", after+":", text))
+	s.Stage.Point(after + ": " + text)
 	expected := want == 0 && len(hash) == 0 ||
 		want > 0 && len(hash) == 1 && hash[owner.String()] == strconv.Itoa(want)
 	if !expected {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 const (
@@ -54,8 +55,8 @@ func (s *show) renewal(ctx context.Context) error {
 	if err := errors.Join(err, hold.Unlock()); err != nil {
 		return err
 	}
-	s.Stage.Point(fmt.Sprintf("Held for %s, three leases, with %d renewals. Without them the key would have been gone after %s.",
-		seconds(held), c.renewals, seconds(renewedLease)))
+	s.Stage.Point(fmt.Sprintf("Held for %s, three leases, with %s. Without them the key would have been gone after %s.",
+		seconds(held), text.Count(c.renewals, "renewal"), seconds(renewedLease)))
 	s.measuredf("Watchdog: a lease of %s was held for %s.", seconds(renewedLease), seconds(held))
 	if c.renewals < 3 {
 		return fmt.Errorf("%d renewals in %s are too few", c.renewals, seconds(held))
@@ -108,7 +109,7 @@ func (s *show) chart(c *course, held time.Duration) []string {
 		picture = append(picture, label+string(line))
 	}
 	now := c.values[len(c.values)-1]
-	return append(picture, fmt.Sprintf("PTTL %4d ms   held %s   %d renewals", now.Milliseconds(), seconds(held), c.renewals))
+	return append(picture, fmt.Sprintf("PTTL %4d ms   held %s   %s", now.Milliseconds(), seconds(held), text.Count(c.renewals, "renewal")))
 }
 
 // bar draws a part of a whole in plain characters.

@@ -16,7 +16,8 @@ const (
 )
 
 var semaphoreShow = Show{
-	Name:  semaphoreKind,
+	Name:  "permits",
+	Also:  []string{"semaphore"},
 	About: "at most so many at once, also after a process has crashed",
 	intro: "A semaphore there is a number, how many permits are available, and beside it the permits that are held, each with the time at which its lease ends.",
 	scenes: []scene{

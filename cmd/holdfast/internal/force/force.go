@@ -154,11 +154,7 @@ func Holders(l survey.Lock) string {
 func Victims(l survey.Lock) string {
 	named := make([]string, 0, mostNamed)
 	for _, h := range l.Holders[:min(mostNamed, len(l.Holders))] {
-		name := present.Who(h.Who, h.Owner)
-		if !h.Who.IsZero() {
-			name += ", " + present.Safe(h.Owner)
-		}
-		named = append(named, name+" ("+present.HoldOf(h, l)+")")
+		named = append(named, present.Who(h.Who, h.Owner)+" ("+present.HoldOf(h, l)+")")
 	}
 	text := strings.Join(named, "; ")
 	if more := l.HolderCount - len(named); more > 0 {

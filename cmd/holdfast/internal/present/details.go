@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 // mostLines is how many holders, and how many waiters, are listed one by one.
@@ -26,9 +27,13 @@ var about = map[survey.Kind]string{
 // About says in words what kind of lock it is.
 func About(l survey.Lock) string { return about[l.Kind] }
 
-// Details are the lines that say all that is known of a lock.
-func Details(l survey.Lock) []string {
-	d := details{}
+// titles is how wide the titles of the details are.
+const titles = 9
+
+// Details are the lines that say all that is known of a lock, of at most so many columns, but for a word that is wider;
+// 0: of any length.
+func Details(l survey.Lock, width int) []string {
+	d := details{width: width}
 	d.add("name", Safe(l.Name))
 	d.add("kind", About(l))
 	d.addState(l)
@@ -51,16 +56,25 @@ func Details(l survey.Lock) []string {
 	return d.lines
 }
 
-type details struct{ lines []string }
+type details struct {
+	lines []string
+	width int
+}
 
-func (d *details) add(title, text string) { d.lines = append(d.lines, pad(title, 9)+text) }
+func (d *details) add(title, said string) {
+	if d.width <= 0 {
+		d.lines = append(d.lines, pad(title, titles)+said)
+		return
+	}
+	d.lines = append(d.lines, text.Wrap(said, pad(title, titles), d.width)...)
+}
 
 func (d *details) addState(l survey.Lock) {
 	switch l.Kind {
 	case survey.Permits:
 		d.add("state", fmt.Sprintf("%d of %d permits are held, %d available", l.Taken, l.Total, l.Available))
 	case survey.Semaphore:
-		d.add("state", fmt.Sprintf("%d permits available; Redis does not say who has the others", l.Available))
+		d.add("state", text.Count(l.Available, "permit")+" available; Redis does not say who has the others")
 	case survey.Latch:
 		if l.State == survey.Open {
 			d.add("state", "open: its count is zero")
@@ -69,13 +83,14 @@ func (d *details) addState(l survey.Lock) {
 		}
 	case survey.Number:
 		d.add("value", strconv.FormatInt(l.Count, 10))
-		d.add("state", "not known: it may be a semaphore")
+		state := "not known: it may be a semaphore"
 		if l.Count > 0 {
-			d.lines[len(d.lines)-1] += " or a latch"
+			state += " or a latch"
 		}
 		if !l.Ours {
-			d.lines[len(d.lines)-1] += ", or no lock at all"
+			state += ", or no lock at all"
 		}
+		d.add("state", state)
 	case survey.RW:
 		d.add("state", map[string]string{"": "free", survey.Reads: "held for reading", survey.Writes: "held for writing"}[l.Mode])
 	default:
@@ -119,23 +134,23 @@ func (d *details) addWaiters(l survey.Lock) {
 	if l.Waiting == 0 && len(l.Waiters) == 0 {
 		return
 	}
-	text := strconv.Itoa(l.Waiting)
+	said := strconv.Itoa(l.Waiting)
 	switch {
 	case l.Kind == survey.Fair:
-		text += " in line"
+		said += " in line"
 	case l.Waiting == 1:
-		text += " process listens"
+		said += " process listens"
 	default:
-		text += " processes listen"
+		said += " processes listen"
 	}
-	d.add("waiting", text)
+	d.add("waiting", said)
 	for i, w := range l.Waiters[:min(len(l.Waiters), mostLines)] {
 		name := Who(w.Who, w.Owner)
 		switch {
 		case w.Silent:
 			name += ", not heard of"
 		case w.Wants > 0:
-			name += fmt.Sprintf(", for %d permits", w.Wants)
+			name += ", for " + text.Count(w.Wants, "permit")
 		case w.Mode == survey.Writes:
 			name += ", writes next"
 		}

@@ -133,6 +133,37 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestTableHolders leaves the number of the process out before it cuts the program and the host.
+func TestTableHolders(t *testing.T) {
+	t.Parallel()
+	held := some()[0].Holders[0]
+	held.Who.Program = "holdfast run report"
+	held.Who.Host = "web-3"
+	lock := survey.Lock{Name: "conversions", Kind: survey.Permits, At: some()[0].At, Holders: []survey.Holder{held}, HolderCount: 2, Taken: 2, Total: 3}
+	for width, want := range map[int]string{0: " holdfast run report@web-3 pid 4711 +1  ", 80: " holdfast run report@web-3 +1  ", 60: "…"} {
+		if line := NewTable([]survey.Lock{lock}, width).Line(lock); !strings.Contains(line, want) || width == 60 && strings.Contains(line, "pid") {
+			t.Errorf("%d: %q", width, line)
+		}
+	}
+}
+
+// TestDetailsWrap breaks between words, and cuts nothing.
+func TestDetailsWrap(t *testing.T) {
+	t.Parallel()
+	for _, l := range some() {
+		all := strings.Fields(strings.Join(Details(l, 0), " "))
+		lines := Details(l, 44)
+		if got := strings.Fields(strings.Join(lines, " ")); strings.Join(got, " ") != strings.Join(all, " ") {
+			t.Errorf("%q, want %q", got, all)
+		}
+		for _, line := range lines {
+			if ansi.StringWidth(line) > 44 && strings.Contains(strings.TrimSpace(line[titles:]), " ") {
+				t.Errorf("%d wide: %q", ansi.StringWidth(line), line)
+			}
+		}
+	}
+}
+
 func TestSort(t *testing.T) {
 	t.Parallel()
 	for order, first := range map[Order]string{ByName: "\x1b[2Jreports", ByHeld: some()[0].Name, ByLeft: some()[0].Name, ByWaiting: some()[0].Name} {
@@ -149,7 +180,7 @@ func TestDetails(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
 	for _, l := range some() {
-		for _, line := range Details(l) {
+		for _, line := range Details(l, 0) {
 			all.WriteString(line + "\n")
 		}
 	}

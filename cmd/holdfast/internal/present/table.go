@@ -15,6 +15,8 @@ type column struct {
 	cell  func(survey.Lock) string
 	// least is how narrow it may get; 0: it is as wide as it has to be.
 	least int
+	// brief, if not nil, is what the cell says where it has no room for all.
+	brief func(survey.Lock) string
 }
 
 // The columns, and which of them go first where there is no room.
@@ -29,13 +31,13 @@ const (
 )
 
 var columns = []column{
-	nameColumn:    {"NAME", func(l survey.Lock) string { return Safe(l.Name) }, 14},
-	kindColumn:    {"KIND", KindOf, 0},
-	stateColumn:   {"STATE", StateOf, 0},
-	holderColumn:  {"HOLDER", HolderOf, 12},
-	heldColumn:    {"HELD", HeldOf, 0},
-	leftColumn:    {"LEFT", LeftOf, 0},
-	waitingColumn: {"WAIT", WaitingOf, 0},
+	nameColumn:    {"NAME", func(l survey.Lock) string { return Safe(l.Name) }, 14, nil},
+	kindColumn:    {"KIND", KindOf, 0, nil},
+	stateColumn:   {"STATE", StateOf, 0, nil},
+	holderColumn:  {"HOLDER", HolderOf, 12, briefHolder},
+	heldColumn:    {"HELD", HeldOf, 0, nil},
+	leftColumn:    {"LEFT", LeftOf, 0, nil},
+	waitingColumn: {"WAIT", WaitingOf, 0, nil},
 }
 
 var expendable = []int{leftColumn, kindColumn, holderColumn, heldColumn}
@@ -111,15 +113,24 @@ func (t *Table) shrink(width int) {
 }
 
 // Head is the line of titles.
-func (t *Table) Head() string { return t.line(func(c column) string { return c.title }) }
+func (t *Table) Head() string {
+	return t.line(func(c column, _ int) string { return c.title })
+}
 
 // Line is the line of a lock.
-func (t *Table) Line(l survey.Lock) string { return t.line(func(c column) string { return c.cell(l) }) }
+func (t *Table) Line(l survey.Lock) string {
+	return t.line(func(c column, width int) string {
+		if text := c.cell(l); c.brief == nil || ansi.StringWidth(text) <= width {
+			return text
+		}
+		return c.brief(l)
+	})
+}
 
-func (t *Table) line(cell func(column) string) string {
+func (t *Table) line(cell func(c column, width int) string) string {
 	cells := make([]string, len(t.shown))
 	for n, i := range t.shown {
-		cells[n] = pad(Fit(cell(columns[i]), t.widths[i]), t.widths[i])
+		cells[n] = pad(Fit(cell(columns[i], t.widths[i]), t.widths[i]), t.widths[i])
 	}
 	return strings.TrimRight(strings.Join(cells, gap), " ")
 }

@@ -114,6 +114,17 @@ func HolderOf(l survey.Lock) string {
 	return name
 }
 
+// briefHolder is HolderOf without the process's number: the program and the host are more to a reader.
+func briefHolder(l survey.Lock) string {
+	if len(l.Holders) > 0 {
+		first := l.Holders[0]
+		if first.Who.PID = 0; first.Who.Program != "" || first.Who.Host != "" {
+			l.Holders = []survey.Holder{first}
+		}
+	}
+	return HolderOf(l)
+}
+
 // HeldOf says for how long a lock has been held by the one who has held it longest.
 func HeldOf(l survey.Lock) string { return orNone(l.Longest()) }
 

@@ -90,7 +90,7 @@ func (r *run) acquire() *exit.Error {
 func (r *run) tellAcquired(waited time.Duration) {
 	owner, token := r.hold.Owner().String(), r.hold.Token()
 	acquired := event{Event: "acquired", WaitedMS: milliseconds(waited), Owner: owner, Token: token}
-	if r.Kind == Semaphore {
+	if r.Kind == Permits {
 		acquired.Owner, acquired.Permit = "", r.hold.PermitIDs()[0]
 	}
 	r.happened(acquired)

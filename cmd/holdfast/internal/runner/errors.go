@@ -14,7 +14,7 @@ import (
 
 // what names what is held while the command runs.
 func (r *run) what() string {
-	if r.Kind == Semaphore {
+	if r.Kind == Permits {
 		return fmt.Sprintf("permit of the semaphore %q", r.Name)
 	}
 	return fmt.Sprintf("lock %q", r.Name)
@@ -22,7 +22,7 @@ func (r *run) what() string {
 
 // wanted names what is waited for.
 func (r *run) wanted() string {
-	if r.Kind == Semaphore {
+	if r.Kind == Permits {
 		return "a " + r.what()
 	}
 	return "the " + r.what()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 // locker is the lock of the configuration.
@@ -28,7 +29,7 @@ func (r *run) locker() holdfast.Locker {
 		return r.client.NewRWMutex(r.Name).RLocker()
 	case Write:
 		return r.client.NewRWMutex(r.Name, ofWriter...)
-	case Semaphore:
+	case Permits:
 		return r.client.NewPermitSemaphore(r.Name)
 	default:
 		return r.client.NewMutex(r.Name, ofMutex...)
@@ -74,7 +75,7 @@ func (r *run) lock(began time.Time) (*holdfast.Hold, error) {
 
 // keeps reports whether the lock itself is kept from others for its shortest hold, however
 // this process ends. Otherwise we wait for that.
-func (r *run) keeps() bool { return r.Kind != Read && r.Kind != Semaphore }
+func (r *run) keeps() bool { return r.Kind != Read && r.Kind != Permits }
 
 // furnish gives a semaphore the permits that the configuration says it has. If
 // it had another number, we are not the only ones to say so.
@@ -94,7 +95,7 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 			err = nil
 		}
 		if err == nil && had != 0 {
-			r.noticef("the semaphore %q had %d permits; it has %d now", r.Name, had, *r.Permits)
+			r.noticef("the semaphore %q had %s; it has %d now", r.Name, text.Count(had, "permit"), *r.Permits)
 		}
 	}
 	return unanswered("set", r.Name, err)

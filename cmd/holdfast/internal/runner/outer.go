@@ -18,7 +18,7 @@ import (
 // same.
 func (r *run) outer() (*holdfast.Holder, error) {
 	owner := os.Getenv(ownerVariable)
-	if r.Kind == Semaphore {
+	if r.Kind == Permits {
 		owner = os.Getenv(permitVariable)
 	}
 	if runner, err := strconv.Atoi(os.Getenv(runnerVariable)); err == nil && !inGroupOf(runner) {
@@ -76,7 +76,7 @@ func (r *run) runUnder(outer *holdfast.Holder) *exit.Error {
 
 // ownerOrPermit is what stands in Redis for a holder: a permit's id, of a semaphore.
 func (r *run) ownerOrPermit(holder holdfast.Owner) (owner, permit string) {
-	if r.Kind == Semaphore {
+	if r.Kind == Permits {
 		return "", holder.String()
 	}
 	return holder.String(), ""

@@ -60,7 +60,7 @@ func (r *run) protect() result {
 func (r *run) environment() []string {
 	ours := append(r.withoutSecrets(), lockVariable+"="+r.Name, ownerVariable+"="+r.hold.Owner().String(),
 		runnerVariable+"="+strconv.Itoa(os.Getpid()))
-	if r.Kind == Semaphore {
+	if r.Kind == Permits {
 		ours = append(ours, permitVariable+"="+r.hold.PermitIDs()[0])
 	}
 	if r.Fenced {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 )
 
 // When to say that we wait, and for how long to ask for whom.
@@ -27,7 +28,7 @@ func (r *run) inspect(ctx context.Context) (holdfast.State, error) {
 		return r.client.NewFairMutex(r.Name).Inspect(ctx)
 	case Read, Write:
 		return r.client.NewRWMutex(r.Name).Inspect(ctx)
-	case Semaphore:
+	case Permits:
 		return r.client.NewPermitSemaphore(r.Name).Inspect(ctx)
 	default:
 		return r.client.NewMutex(r.Name).Inspect(ctx)
@@ -75,7 +76,7 @@ func (r *run) waitingFor(state holdfast.State, err error) string {
 		return fmt.Sprintf("; who has it is not known, because Redis (%s) cannot be asked: %v", r.Server, connect.Explain(backend.Err))
 	case err != nil:
 		return fmt.Sprintf("; Redis (%s) does not answer", r.Server)
-	case r.Kind == Semaphore:
+	case r.Kind == Permits:
 		return waitingForPermit(state)
 	}
 	holders := state.Holders
@@ -103,10 +104,7 @@ func waitingForPermit(state holdfast.State) string {
 
 // holderName names who holds a lock: the program, if it is known. All words about holders come from here.
 func holderName(owner holdfast.Owner, who holdfast.Identity) string {
-	if who.IsZero() {
-		return owner.String()
-	}
-	return who.String()
+	return present.Who(who, owner.String())
 }
 
 // lasting says for how long a lock has been held, and is going to be, as far as is known.
@@ -114,7 +112,7 @@ func lasting(held, ttl time.Duration) string {
 	if held <= 0 {
 		return remaining(ttl)
 	}
-	return fmt.Sprintf(", for %v", rounded(held)) + remaining(ttl)
+	return ", for " + present.Span(held) + remaining(ttl)
 }
 
 // remaining says for how long a lock is held, if that is known.
@@ -125,12 +123,5 @@ func remaining(ttl time.Duration) string {
 	case ttl <= 0:
 		return ""
 	}
-	return fmt.Sprintf(", at most %v more unless renewed", rounded(ttl))
-}
-
-func rounded(d time.Duration) time.Duration {
-	if d < 10*time.Second {
-		return d.Round(100 * time.Millisecond)
-	}
-	return d.Round(time.Second)
+	return ", " + present.Span(ttl) + " more unless renewed"
 }

@@ -1,25 +1,40 @@
 // Package text lays text out for readers.
 package text
 
-import "strings"
+import (
+	"fmt"
+	"strings"
 
-// Wrap breaks a text into lines. The first starts with lead, the others are
-// indented as far.
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Wrap breaks a text into lines of at most so many columns, between words only: what is wider than that
+// has a line of its own. The first starts with lead, the others are indented as far. Two spaces in a row, as a
+// name may have, stay unless the line ends there.
 func Wrap(text, lead string, width int) []string {
 	var lines []string
-	line := lead
-	indent := strings.Repeat(" ", len(lead))
-	empty := true
-	for word := range strings.FieldsSeq(text) {
-		if !empty && len(line)+1+len(word) > width {
-			lines = append(lines, line)
+	indent := strings.Repeat(" ", ansi.StringWidth(lead))
+	line, empty := lead, true
+	for word := range strings.SplitSeq(text, " ") {
+		switch {
+		case !empty && ansi.StringWidth(line)+1+ansi.StringWidth(word) > width:
+			lines = append(lines, strings.TrimRight(line, " "))
 			line, empty = indent, true
-		}
-		if !empty {
+		case !empty:
 			line += " "
 		}
-		line += word
-		empty = false
+		if word != "" || !empty {
+			line += word
+			empty = false
+		}
 	}
 	return append(lines, line)
+}
+
+// Count is a number and what it counts: 1 permit, 2 permits.
+func Count[N ~int | ~int64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 // pointer stands before the lock that the cursor is on, also where there is no colour.
@@ -125,15 +126,13 @@ func (m *model) detailLines() []string {
 	case m.lockErr != nil:
 		body = append(body, present.Fit(present.Safe(m.lockName), m.width), m.explain(m.lockErr))
 	default:
-		for _, line := range present.Details(m.lock) {
-			body = append(body, present.Fit(line, m.width))
-		}
+		body = append(body, present.Details(m.lock, m.width)...)
 	}
 	return m.screen("details · "+m.Server, body, "u unlock  esc back")
 }
 
 func (m *model) confirmLines() []string {
-	text := force.Victims(m.lock) + ". Whoever holds it may still be at work; take it away all the same?"
-	body := append([]string{""}, strings.Split(ansi.Wrap(text, max(1, m.width), ""), "\n")...)
+	ask := force.Victims(m.lock) + ". Whoever holds it may still be at work; take it away all the same?"
+	body := append([]string{""}, text.Wrap(ask, "", m.width)...)
 	return m.screen("unlock · "+m.Server, body, "y take it away  any other key: do nothing")
 }
