@@ -443,10 +443,10 @@ func TestGivenBackMeanwhile(t *testing.T) {
 	w := newWorld(t, rdb)
 	hook := &vanishing{}
 	rdb.AddHook(hook)
-	for name, make := range map[string][]string{
+	for name, create := range map[string][]string{
 		"mutex": {"HSET", "mutex", javaOwner, "1"}, "rw": {"HSET", "rw", "mode", "write", javaOwner + ":write", "1"}, "latch": {"SET", "latch", "1"},
 	} {
-		server.Cli(t, make...)
+		server.Cli(t, create...)
 		hook.then = func() { server.Cli(t, "DEL", name) }
 		if l, err := survey.Read(w.ctx, rdb, name); !errors.Is(err, survey.ErrNotFound) || hook.then != nil {
 			t.Errorf("%s: %+v, %v", name, l, err)
