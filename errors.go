@@ -93,10 +93,10 @@ func (e *LockedError) Error() string {
 	if e.HeldFor > 0 {
 		text += ", for " + rounded(e.HeldFor)
 	}
-	switch e.TTL {
-	case 0:
+	if e.TTL == 0 {
 		return text
-	case NoExpiry:
+	}
+	if e.TTL == NoExpiry {
 		return text + ", without an end; if that is gone, use ForceUnlock"
 	}
 	return text + ", at most " + rounded(e.TTL) + " more unless renewed"
