@@ -56,20 +56,23 @@ func TestOnlyThoseWhoWereNamed(t *testing.T) {
 		"mutex": {[][]string{{"HSET", "mutex", first, "1"}}, [][]string{{"DEL", "mutex"}, {"HSET", "mutex", second, "1"}}, survey.Mutex},
 		"fair": {
 			[][]string{{"HSET", "fair", first, "1"}, {"RPUSH", "redisson_lock_queue:{fair}", second}},
-			[][]string{{"DEL", "fair"}, {"HSET", "fair", second, "1"}}, survey.Fair,
+			[][]string{{"DEL", "fair"}, {"HSET", "fair", second, "1"}},
+			survey.Fair,
 		},
 		"rw": {
 			[][]string{{"HSET", "rw", "mode", "write", first + ":write", "1"}},
-			[][]string{{"DEL", "rw"}, {"HSET", "rw", "mode", "write", second + ":write", "1"}}, survey.RW,
+			[][]string{{"DEL", "rw"}, {"HSET", "rw", "mode", "write", second + ":write", "1"}},
+			survey.RW,
 		},
 		"permits": {
 			[][]string{{"SET", "permits", "0"}, {"ZADD", "{permits}:timeout", "9e14", permit}},
-			[][]string{{"ZREM", "{permits}:timeout", permit}, {"ZADD", "{permits}:timeout", "9e14", other}}, survey.Permits,
+			[][]string{{"ZREM", "{permits}:timeout", permit}, {"ZADD", "{permits}:timeout", "9e14", other}},
+			survey.Permits,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-			defer rdb.Close() //nolint:errcheck // a test's
+			defer rdb.Close()
 			send := func(commands [][]string) {
 				for _, command := range commands {
 					server.Cli(t, command...)
@@ -108,7 +111,7 @@ func TestMoreHoldersThanAreNamed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer rdb.Close() //nolint:errcheck // a test's
+	defer rdb.Close()
 	server.Cli(t, "SET", "permits", "0")
 	const add = "for i = ARGV[1], ARGV[2] do redis.call('ZADD', KEYS[1], 9e14 + i + ARGV[3], string.format('%016d', i)) end"
 	server.Cli(t, "EVAL", add, "1", "{permits}:timeout", "1", "1500", "0")

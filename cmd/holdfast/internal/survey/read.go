@@ -24,6 +24,8 @@ const (
 	mostHolds = 16
 	// longestText is how much of a string is read: an integer, or who is next at a lock.
 	longestText = 2048
+	// noKey is what go-redis makes of PTTL's answer for a key that is not there.
+	noKey = -2
 	// longestName is how much of each text is taken that a client says of itself: the library writes no more.
 	longestName = 128
 	// longestNaming is how long a cluster is asked for who the clients are.
@@ -157,16 +159,24 @@ func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 	ttl, mode := pipe.PTTL(ctx, one.name), pipe.HGet(ctx, one.name, modeField)
 	length, some := pipe.HLen(ctx, one.name), pipe.HScan(ctx, one.name, 0, "", r.most)
 	return func() {
-		one.ttl, one.fieldCount = expiry(ttl.Val()), length.Val()
-		if one.mode = mode.Val(); one.mode != Reads && one.mode != Writes {
-			one.mode = ""
-		}
+		one.ttl, one.fieldCount, one.mode = expiry(ttl.Val()), length.Val(), mode.Val()
 		pairs, _ := some.Val()
 		for pair := range slices.Chunk(pairs, 2) {
 			one.fields = append(one.fields, field{pair[0], pair[1]})
+			if pair[0] == modeField {
+				one.mode = pair[1] // of the same moment as the holders
+			}
+		}
+		if one.mode != Reads && one.mode != Writes {
+			one.mode = ""
+		}
+		if len(one.fields) == 0 { // there is no such hash: it was given back since its type was asked
+			one.keyType, one.ttl, one.fieldCount = typeNone, 0, 0
+			return
 		}
 		slices.SortFunc(one.fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
 		one.fields = slices.CompactFunc(one.fields, func(a, b field) bool { return a.name == b.name })
+		one.fieldCount = max(one.fieldCount, int64(len(one.fields))) // others may have come in between
 		one.found, one.lock = holders(one.mode, one.fields)
 	}
 }
@@ -192,10 +202,10 @@ func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, at time.Time) func() {
 	permits, now := protocol.PermitsKey(one.name), strconv.FormatInt(at.UnixMilli(), 10)
 	text := &redis.StringCmd{}
-	ttl := pipe.PTTL(ctx, one.name)
 	if one.keyType == typeString {
 		text = pipe.GetRange(ctx, one.name, 0, longestText)
 	}
+	ttl := pipe.PTTL(ctx, one.name)
 	live := &redis.ZRangeBy{Min: "(" + now, Max: "+inf", Count: r.most}
 	held := pipe.ZRangeByScoreWithScores(ctx, permits, live)
 	first := pipe.ZRange(ctx, permits, 0, 0) // it may have expired
@@ -204,6 +214,9 @@ func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, 
 	calls, zero := pipe.Exists(ctx, protocol.CallsKey(one.name)), pipe.Exists(ctx, protocol.LatchZeroKey(one.name))
 	return func() {
 		one.ttl, one.text, one.next = expiry(ttl.Val()), text.Val(), next.Val()
+		if one.text == "" && ttl.Val() == noKey { // likewise
+			one.keyType = typeNone
+		}
 		one.held, one.heldCount, one.expired = held.Val(), count.Val(), expired.Val()
 		one.calls, one.zero = calls.Val() > 0, zero.Val() > 0
 		one.permits = len(first.Val()) > 0 && len(first.Val()[0]) == permitIDLength

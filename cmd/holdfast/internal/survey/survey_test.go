@@ -417,6 +417,49 @@ func TestNamesAway(t *testing.T) {
 	}
 }
 
+// vanishing deletes keys, and puts others there, between the question what stands at them and the ones for what it is.
+type vanishing struct{ then func() }
+
+func (*vanishing) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*vanishing) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (v *vanishing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if f := v.then; f != nil && slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Name() == "type" }) {
+			v.then = nil
+			f()
+		}
+		return err
+	}
+}
+
+// TestGivenBackMeanwhile has locks given back while they are read: then nobody holds them, and they are not of
+// another kind.
+func TestGivenBackMeanwhile(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	w := newWorld(t, rdb)
+	hook := &vanishing{}
+	rdb.AddHook(hook)
+	for name, create := range map[string][]string{
+		"mutex": {"HSET", "mutex", javaOwner, "1"}, "rw": {"HSET", "rw", "mode", "write", javaOwner + ":write", "1"}, "latch": {"SET", "latch", "1"},
+	} {
+		server.Cli(t, create...)
+		hook.then = func() { server.Cli(t, "DEL", name) }
+		if l, err := survey.Read(w.ctx, rdb, name); !errors.Is(err, survey.ErrNotFound) || hook.then != nil {
+			t.Errorf("%s: %+v, %v", name, l, err)
+		}
+	}
+	server.Cli(t, "HSET", "fair", javaOwner, "1")
+	server.Cli(t, "RPUSH", protocol.FairQueueKey("fair"), otherJava)
+	hook.then = func() { server.Cli(t, "DEL", "fair") }
+	if l := w.read("fair"); l.Kind != survey.Fair || l.State != survey.Free || l.Waiting != 1 || l.HolderCount != 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestScan(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(w *world) {
