@@ -42,8 +42,8 @@ type world struct {
 	said strings.Builder
 }
 
-// log keeps what the dashboard says.
-func (w *world) log(format string, args ...any) {
+// logf keeps what the dashboard says.
+func (w *world) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fmt.Fprintf(&w.said, format+"\n", args...)
@@ -79,7 +79,7 @@ func (w *world) client(addr string) redis.UniversalClient {
 func (w *world) config() Config {
 	w.Helper()
 	return Config{
-		Redis: w.client(w.proxy.Addr()), Server: w.server.Addr(), Interval: 100 * time.Millisecond, Most: 1000, Log: w.log,
+		Redis: w.client(w.proxy.Addr()), Server: w.server.Addr(), Interval: 100 * time.Millisecond, Most: 1000, Log: w.logf,
 		Explain: func(err error) string { return connect.Explain(err).Error() },
 	}
 }
