@@ -16,6 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// TestMain keeps the Redis client silent, once for all tests.
+func TestMain(m *testing.M) {
+	connect.Quiet()
+	m.Run()
+}
+
 // patience is for how long a test waits for what must come.
 const patience = 30 * time.Second
 
@@ -57,7 +63,6 @@ func (w *world) hasSaid() string {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	connect.Quiet()
 	w := &world{T: t, server: redistest.Start(t)}
 	w.proxy = redistest.NewProxy(t, w.server.Addr())
 	w.rdb = w.client(w.server.Addr())
