@@ -361,6 +361,32 @@ func TestOneLook(t *testing.T) {
 	}
 }
 
+// TestCluster has locks on all nodes, and takes one away.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	addrs := strings.Join(redistest.StartCluster(t, 3, 0).Addrs(), ",")
+	w := &world{T: t}
+	w.rdb = w.client(addrs)
+	for i := range 30 {
+		w.do("HSET", fmt.Sprintf("lock:%d", i), javaOwner, "1")
+	}
+	w.serve(Config{
+		Redis: w.client(addrs), Server: "cluster", Interval: 100 * time.Millisecond, Most: 1000, Log: w.logf, AllowUnlock: true,
+		Explain: func(err error) string { return err.Error() },
+	})
+	held := func(n int) func() bool {
+		return func() bool {
+			_, text := w.ask(http.MethodGet, "/api/locks", nil, nil)
+			return strings.Contains(text, fmt.Sprintf(`"held":%d,"waiting"`, n))
+		}
+	}
+	eventually(t, "all are found", held(30))
+	if answer, text := w.ask(http.MethodPost, "/api/unlock", w.seenOf("lock:7"), nil); answer.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	eventually(t, "one is gone", held(29))
+}
+
 // TestPause keeps Redis busy for a fifth of the time at most.
 func TestPause(t *testing.T) {
 	t.Parallel()
