@@ -310,8 +310,14 @@ func TestBrowser(t *testing.T) {
 		name string
 		look func(*testing.T, context.Context)
 	}{
-		{"lives", testLives}, {"hostile", testHostile}, {"keyboard", testKeyboard}, {"phone", testPhone}, {"unlock", testUnlock},
-		{"sign in", testSignIn}, {"away", testAway}, {"many", testMany},
+		{"lives", testLives},
+		{"hostile", testHostile},
+		{"keyboard", testKeyboard},
+		{"phone", testPhone},
+		{"unlock", testUnlock},
+		{"sign in", testSignIn},
+		{"away", testAway},
+		{"many", testMany},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.look(t, chromium) })
 	}

@@ -22,6 +22,8 @@ const (
 	sessionFor   = 12 * time.Hour
 	mostSessions = 1000
 	sessionBytes = 32
+	// sameOrigin is what browsers say of a page and its own server.
+	sameOrigin = "same-origin"
 )
 
 // policy lets the page use its own files and nothing else, and make no HTML from text.
@@ -36,8 +38,8 @@ func protect(header http.Header) {
 		"X-Frame-Options":              "DENY",
 		"Referrer-Policy":              "no-referrer",
 		"Cache-Control":                "no-store",
-		"Cross-Origin-Resource-Policy": "same-origin",
-		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": sameOrigin,
+		"Cross-Origin-Opener-Policy":   sameOrigin,
 	} {
 		header.Set(name, value)
 	}
@@ -92,7 +94,7 @@ func (g *guard) knows(host string) bool {
 // foreign reports whether a browser says that another site has made it ask. To follow a link to the page is fine.
 func foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "same-origin", "none":
+	case "", sameOrigin, "none":
 		return false
 	}
 	return r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate"

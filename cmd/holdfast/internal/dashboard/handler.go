@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"embed"
 	"encoding/base64"
 	"encoding/json"
@@ -174,24 +175,27 @@ func (h *handler) unlock(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "that is no lock's address")
 		return
 	}
-	now, err := survey.Read(r.Context(), h.Redis, name)
+	// A reader who goes away does not stop half of it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longestUnlock)
+	defer cancel()
+	now, err := survey.Read(ctx, h.Redis, name)
 	switch {
 	case errors.Is(err, survey.ErrNotFound), err == nil && now.State != survey.Held:
-		refuse(w, http.StatusConflict, "nobody holds it any more")
-		return
+		refuse(w, http.StatusConflict, goneText)
 	case errors.Is(err, survey.ErrOtherKind), err == nil && !force.Possible(now):
 		refuse(w, http.StatusConflict, "Redis does not say who holds it, so there is nobody to take it from")
-		return
-	case err == nil && force.Holders(now) != given.Seen:
+	case err != nil:
+		refuse(w, http.StatusBadGateway, "Redis cannot be used: "+present.Safe(h.Explain(err)))
+	case force.Holders(now) != given.Seen:
 		refuse(w, http.StatusConflict, (&force.ChangedError{Now: now}).Error())
-		return
+	default:
+		done, err := force.Unlock(ctx, h.Redis, now)
+		h.unlocked(w, now, done, err)
 	}
-	done := false
-	if err == nil {
-		done, err = force.Unlock(r.Context(), h.Redis, now)
-	}
-	h.unlocked(w, now, done, err)
 }
+
+// goneText says that there is nothing to take away.
+const goneText = "nobody holds it any more"
 
 // unlocked says what came of it.
 func (h *handler) unlocked(w http.ResponseWriter, l survey.Lock, done bool, err error) {
@@ -208,8 +212,8 @@ func (h *handler) unlocked(w http.ResponseWriter, l survey.Lock, done bool, err 
 	case errors.As(err, &changed):
 		refuse(w, http.StatusConflict, changed.Error())
 	case err != nil:
-		refuse(w, http.StatusBadGateway, "Redis cannot be used: "+present.Safe(h.Explain(err)))
+		refuse(w, http.StatusBadGateway, "Redis cannot be used, so it may have been taken away or not: "+present.Safe(h.Explain(err)))
 	default:
-		refuse(w, http.StatusConflict, "nobody holds it any more")
+		refuse(w, http.StatusConflict, goneText)
 	}
 }

@@ -21,18 +21,25 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// reply is what the dashboard answers, apart from its text.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+	cookies    []*http.Cookie
+}
+
 // ask makes a request as a browser that is at the page would, but for what change changes.
-func (w *world) ask(method, path string, body any, change func(*http.Request)) (*http.Response, string) {
+func (w *world) ask(method, path string, body any, change func(*http.Request)) (answer reply, text string) {
 	w.Helper()
-	var text bytes.Buffer
+	var sent bytes.Buffer
 	if body != nil {
-		if err := json.NewEncoder(&text).Encode(body); err != nil {
+		if err := json.NewEncoder(&sent).Encode(body); err != nil {
 			w.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+w.addr+path, &text)
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+w.addr+path, &sent)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -44,16 +51,16 @@ func (w *world) ask(method, path string, body any, change func(*http.Request)) (
 	if change != nil {
 		change(r)
 	}
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		w.Fatal(err)
 	}
-	defer answer.Body.Close()
-	got, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	got, err := io.ReadAll(response.Body)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return answer, string(got)
+	return reply{response.StatusCode, response.Header, response.Cookies()}, string(got)
 }
 
 // refused makes a request that must be refused.
@@ -170,6 +177,24 @@ func TestUnlockOff(t *testing.T) {
 	}
 }
 
+// TestUnlockAway has Redis hang: there is an answer all the same, and nothing goes on behind it.
+func TestUnlockAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	cfg := w.config()
+	cfg.AllowUnlock = true
+	w.serve(cfg)
+	seen := w.seenOf("job")
+	w.proxy.BlackHole(redistest.Both, true)
+	w.refused("unlock", http.StatusBadGateway, "Redis cannot be used", http.MethodPost, "/api/unlock", seen, nil)
+	w.proxy.BlackHole(redistest.Both, false)
+	eventually(t, "Redis is back", func() bool {
+		answer, _ := w.ask(http.MethodPost, "/api/unlock", seen, nil)
+		return answer.StatusCode == http.StatusOK
+	})
+}
+
 // TestHeaders are on every answer, refusals included.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
@@ -240,10 +265,10 @@ func TestToken(t *testing.T) {
 	}
 	w.refused("the token of another site", http.StatusForbidden, "own page", http.MethodPost, signInPath, map[string]string{"token": token}, header("Origin", "http://evil.example"))
 	answer, _ := w.ask(http.MethodPost, signInPath, map[string]string{"token": token}, nil)
-	if len(answer.Cookies()) != 1 {
-		t.Fatalf("%d, cookies %v", answer.StatusCode, answer.Cookies())
+	if len(answer.cookies) != 1 {
+		t.Fatalf("%d, cookies %v", answer.StatusCode, answer.cookies)
 	}
-	session := answer.Cookies()[0]
+	session := answer.cookies[0]
 	if !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.Domain != "" || strings.Contains(session.Value, token) || len(session.Value) < 40 {
 		t.Errorf("%+v", session)
 	}
@@ -334,6 +359,32 @@ func TestOneLook(t *testing.T) {
 	if more := asked() - before; more > 0 {
 		t.Errorf("Redis was asked %d times more", more)
 	}
+}
+
+// TestCluster has locks on all nodes, and takes one away.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	addrs := strings.Join(redistest.StartCluster(t, 3, 0).Addrs(), ",")
+	w := &world{T: t}
+	w.rdb = w.client(addrs)
+	for i := range 30 {
+		w.do("HSET", fmt.Sprintf("lock:%d", i), javaOwner, "1")
+	}
+	w.serve(Config{
+		Redis: w.client(addrs), Server: "cluster", Interval: 100 * time.Millisecond, Most: 1000, Log: w.logf, AllowUnlock: true,
+		Explain: func(err error) string { return err.Error() },
+	})
+	held := func(n int) func() bool {
+		return func() bool {
+			_, text := w.ask(http.MethodGet, "/api/locks", nil, nil)
+			return strings.Contains(text, fmt.Sprintf(`"held":%d,"waiting"`, n))
+		}
+	}
+	eventually(t, "all are found", held(30))
+	if answer, text := w.ask(http.MethodPost, "/api/unlock", w.seenOf("lock:7"), nil); answer.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	eventually(t, "one is gone", held(29))
 }
 
 // TestPause keeps Redis busy for a fifth of the time at most.

@@ -23,6 +23,7 @@ const (
 	writeTimeout  = 30 * time.Second // longer than anything takes that is asked of Redis for a request
 	idleTimeout   = time.Minute
 	endTimeout    = 3 * time.Second
+	longestUnlock = endTimeout - 500*time.Millisecond // the only thing that goes on when we are to end
 	mostHeaders   = 32 << 10
 	mostBody      = 32 << 10
 	// mostAtOnce is how many requests are answered at once.

@@ -288,6 +288,7 @@ func (v *lockView) fill(l survey.Lock, t *trail) {
 		v.Permits = strconv.FormatInt(l.Taken, 10) + " of " + strconv.FormatInt(l.Total, 10) + " held, " + strconv.FormatInt(l.Available, 10) + " available"
 	case survey.Semaphore:
 		v.Permits = strconv.FormatInt(l.Available, 10) + " available; Redis does not say who has the others"
+	default:
 	}
 	for _, h := range l.Holders[:min(len(l.Holders), mostListed)] {
 		one := holderView{Who: present.Who(h.Who, h.Owner), Mode: h.Mode, Count: h.Count, Held: spanOf(l.HeldFor(h)), Left: present.Span(h.TTL)}

@@ -16,6 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// TestMain keeps the Redis client silent, once for all tests.
+func TestMain(m *testing.M) {
+	connect.Quiet()
+	m.Run()
+}
+
 // patience is for how long a test waits for what must come.
 const patience = 30 * time.Second
 
@@ -42,8 +48,8 @@ type world struct {
 	said strings.Builder
 }
 
-// log keeps what the dashboard says.
-func (w *world) log(format string, args ...any) {
+// logf keeps what the dashboard says.
+func (w *world) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fmt.Fprintf(&w.said, format+"\n", args...)
@@ -57,7 +63,6 @@ func (w *world) hasSaid() string {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	connect.Quiet()
 	w := &world{T: t, server: redistest.Start(t)}
 	w.proxy = redistest.NewProxy(t, w.server.Addr())
 	w.rdb = w.client(w.server.Addr())
@@ -79,7 +84,7 @@ func (w *world) client(addr string) redis.UniversalClient {
 func (w *world) config() Config {
 	w.Helper()
 	return Config{
-		Redis: w.client(w.proxy.Addr()), Server: w.server.Addr(), Interval: 100 * time.Millisecond, Most: 1000, Log: w.log,
+		Redis: w.client(w.proxy.Addr()), Server: w.server.Addr(), Interval: 100 * time.Millisecond, Most: 1000, Log: w.logf,
 		Explain: func(err error) string { return connect.Explain(err).Error() },
 	}
 }
