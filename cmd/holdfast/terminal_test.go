@@ -118,3 +118,14 @@ func TestDemoOnTerminal(t *testing.T) {
 		t.Errorf("exit code %d", got)
 	}
 }
+
+// TestSentencesOnTerminal breaks what is said on standard error between words.
+func TestSentencesOnTerminal(t *testing.T) {
+	t.Parallel()
+	cmd := holdfast(t, "redis://"+redistest.Start(t).Addr(), "show", "nothing")
+	c := onTerminal(t, cmd)
+	c.shows("a lock that nobody holds leaves nothing in\r\nRedis\r\n")
+	if got := code(t, cmd.Wait()); got != 66 {
+		t.Errorf("exit code %d", got)
+	}
+}

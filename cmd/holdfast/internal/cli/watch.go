@@ -41,7 +41,7 @@ func (c *watchCommand) Run(s streams, flags redisFlags) error {
 	if c.Interval < shortestInterval {
 		return exit.Because(exit.Usage, "an interval of %v is too short; the least is %v", c.Interval, shortestInterval)
 	}
-	if terminalWidth(s.stdout) == 0 || !term.IsTerminal(os.Stdin.Fd()) || os.Getenv("TERM") == "dumb" {
+	if terminalWidth(s.stdout) == 0 || !term.IsTerminal(os.Stdin.Fd()) || dumb() {
 		return exit.Because(exit.Usage, "watch needs a terminal that it can draw on; otherwise there is holdfast ls, and ls --json")
 	}
 	target, err := flags.target()

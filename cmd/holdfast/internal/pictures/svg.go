@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/xml"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -38,9 +39,9 @@ func draw(screen string, columns int, about string) ([]byte, error) {
 	lines := strings.Split(screen, "\n")
 	width, height := float64(columns)*cellWidth+2*margin, len(lines)*lineHeight+2*margin
 	var out strings.Builder
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %d" width="%g" height="%d" role="img"><title>%s</title><style>%s</style>`+"\n",
-		width, height, width, height, escaped(about), sheet)
-	fmt.Fprintf(&out, `<rect class="page" x=".5" y=".5" width="%g" height="%d" rx="6"/>`+"\n", width-1, height-1)
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %d" width="%s" height="%d" role="img"><title>%s</title><style>%s</style>`+"\n",
+		pixels(width), height, pixels(width), height, escaped(about), sheet)
+	fmt.Fprintf(&out, `<rect class="page" x=".5" y=".5" width="%s" height="%d" rx="6"/>`+"\n", pixels(width-1), height-1)
 	var s style
 	for n, line := range lines {
 		runs, err := s.read(line)
@@ -52,10 +53,12 @@ func draw(screen string, columns int, about string) ([]byte, error) {
 		for _, r := range runs {
 			wide := ansi.StringWidth(r.text)
 			if r.reverse {
-				fmt.Fprintf(&out, `<rect class="back" x="%g" y="%d" width="%g" height="%d"/>`+"\n", margin+float64(column)*cellWidth, margin+n*lineHeight, float64(wide)*cellWidth, lineHeight)
+				fmt.Fprintf(&out, `<rect class="back" x="%s" y="%d" width="%s" height="%d"/>`+"\n",
+					pixels(margin+float64(column)*cellWidth), margin+n*lineHeight, pixels(float64(wide)*cellWidth), lineHeight)
 			}
 			if strings.TrimSpace(r.text) != "" {
-				fmt.Fprintf(&text, `<tspan x="%g" textLength="%g"%s>%s</tspan>`, margin+float64(column)*cellWidth, float64(wide)*cellWidth, r.class(), escaped(r.text))
+				fmt.Fprintf(&text, `<tspan x="%s" textLength="%s"%s>%s</tspan>`,
+					pixels(margin+float64(column)*cellWidth), pixels(float64(wide)*cellWidth), r.class(), escaped(r.text))
 			}
 			column += wide
 		}
@@ -66,6 +69,9 @@ func draw(screen string, columns int, about string) ([]byte, error) {
 	out.WriteString("</svg>\n")
 	return []byte(out.String()), nil
 }
+
+// pixels writes a measure with one decimal at most, as all of them have.
+func pixels(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) }
 
 func escaped(text string) string {
 	var out strings.Builder
@@ -86,7 +92,7 @@ type run struct {
 	text string
 }
 
-func (s style) class() string {
+func (s *style) class() string {
 	var classes []string
 	switch {
 	case s.reverse:
@@ -135,32 +141,32 @@ func (s *style) read(line string) (runs []run, err error) {
 	return runs, nil
 }
 
+// switches are what the numbers of a sequence do that are no colours.
+var switches = map[int]func(*style){
+	0:  func(s *style) { *s = style{} },
+	1:  func(s *style) { s.bold = true },
+	2:  func(s *style) { s.faint = true },
+	7:  func(s *style) { s.reverse = true },
+	22: func(s *style) { s.bold, s.faint = false, false },
+	27: func(s *style) { s.reverse = false },
+	39: func(s *style) { s.colour = 0 },
+	49: func(*style) {}, // no background
+	90: func(s *style) { s.colour = 7 },
+}
+
 // set changes the style by the numbers of a sequence.
 func (s *style) set(numbers string) error {
 	for text := range strings.SplitSeq(numbers, ";") {
 		n, err := strconv.Atoi(orZero(text))
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case n == 0:
-			*s = style{}
-		case n == 1:
-			s.bold = true
-		case n == 2:
-			s.faint = true
-		case n == 7:
-			s.reverse = true
-		case n == 22:
-			s.bold, s.faint = false, false
-		case n == 27:
-			s.reverse = false
-		case n == 39:
-			s.colour = 0
-		case n == 49: // no background
+		}
+		change, found := switches[n]
+		switch {
+		case found:
+			change(s)
 		case n >= 31 && n <= 37:
 			s.colour = n - 30
-		case n == 90:
-			s.colour = 7
 		case n >= 91 && n <= 97:
 			s.colour = n - 90
 		default:

@@ -44,6 +44,7 @@ const seen = 30 * time.Second
 // take types the steps into a shell, and returns what is on the screen then, with the colours.
 func (p shot) take(ctx context.Context, temp string) (screen string, err error) {
 	tmux := func(args ...string) (string, error) {
+		//nolint:gosec // nothing of it comes from outside
 		out, err := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-f", "/dev/null", "-S", filepath.Join(temp, p.name)}, args...)...).CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("tmux %s: %w: %s", args[0], err, out)
@@ -51,7 +52,7 @@ func (p shot) take(ctx context.Context, temp string) (screen string, err error) 
 		return string(out), nil
 	}
 	shell := []string{
-		"env", "-i", "PATH=" + temp + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + temp, "LANG=C.UTF-8", "TERM=screen-256color", "PS1=$ ", "PROMPT_COMMAND=", "MANPAGER=cat", "MANROFFOPT=-c",
+		"env", "-i", "PATH=" + temp + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + temp, "LANG=C.UTF-8", "TERM=screen-256color", "PS1=$ ", "HISTFILE=/dev/null", "MANPAGER=cat", "MANROFFOPT=-c",
 		"HOLDFAST_REDIS=redis://" + address, "bash", "--norc", "--noprofile",
 	}
 	_, err = tmux(append([]string{"new-session", "-d", "-x", strconv.Itoa(p.columns()), "-y", strconv.Itoa(orElse(p.high, 24)), "-c", temp}, shell...)...)
