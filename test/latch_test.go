@@ -234,6 +234,29 @@ func TestL2_LatchWithoutMessages(t *testing.T) {
 	}
 }
 
+// A CountDown that found zero is done. An earlier send of it that comes late does not count down
+// the latch that was set since.
+func TestLatchCountsNothingLate(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		l := other.NewLatch("x")
+		once(d, "down", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
+		ok(t, c.NewLatch("x").CountDown()) // its second send is answered after 2 s
+		if set, err := l.TrySetCount(background, 2); !set || err != nil {
+			t.Fatal(set, err)
+		}
+		time.Sleep(time.Second)
+		if n, err := l.Count(background); n != 2 || err != nil {
+			t.Errorf("count %d, %v; want 2", n, err)
+		}
+		if deleted, err := l.Delete(background); !deleted || err != nil {
+			t.Error(deleted, err)
+		}
+		time.Sleep(2 * time.Minute) // holdfast_calls has expired
+	})
+}
+
 // Payloads are what Redisson decodes: "0" at zero, "1" at a new count and at a
 // deletion, and nothing else; the channel has braces in any case.
 func TestLatchAnnouncements(t *testing.T) {

@@ -23,9 +23,7 @@ even_if_full('ZREM', KEYS[2])
 if count == 1 then
   publish(ARGV[6])
 end
-if count > 0 then
-  remember(KEYS[2], ARGV[4], ARGV[5])
-end
+remember(KEYS[2], ARGV[4], ARGV[5]) -- at zero, too: an earlier send of this call may come when the latch is set anew
 if count > 1 then
   redis.call('DECR', KEYS[1]) -- keeps the time to live
 else
