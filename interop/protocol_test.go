@@ -207,6 +207,9 @@ func (w *scene) introduce(owner string, actor *Peer) {
 func (w *scene) dump() []string {
 	var keys, listening []string
 	for _, key := range w.strings("KEYS", "*") {
+		if strings.HasPrefix(key, "holdfast_client:") {
+			continue // who a client is, which has a section of its own
+		}
 		lines := append([]string{"KEY " + key + "  " + w.rdb.Type(background, key).Val() + expiry(w.rdb.PTTL(background, key).Val())},
 			w.value(key)...)
 		keys = append(keys, w.named(strings.Join(lines, "\n")))
