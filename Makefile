@@ -203,16 +203,7 @@ demo: ## show what it does, without a Redis server
 
 .PHONY: ci
 ci: export RACE := -race
-ci: need-redis need-jvm need-chromium ## everything that must pass before a change lands
-	@$(MAKE) --no-print-directory -j 2 checks beside
-	@$(MAKE) --no-print-directory test short-without-hand-over bench-smoke
-
-# The checks need the processor, and what is beside them mostly waits. Each is done in order.
-.PHONY: checks beside
-checks:
-	@for t in fmt-check generate-check mod-check api-check lint; do $(MAKE) --no-print-directory $$t || exit 1; done
-beside:
-	@for t in interop servers-short; do $(MAKE) --no-print-directory $$t || exit 1; done
+ci: need-chromium fmt-check generate-check mod-check api-check lint test short-without-hand-over servers-short interop bench-smoke ## everything that must pass before a change lands
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; needs the internet
