@@ -163,7 +163,7 @@ func TestRefusedWriterDropsTheDead(t *testing.T) {
 	name := fresh()
 	crowd(t, rdb, name, "a", 100, 0)
 	alive := crowd(t, rdb, name, "b", 1, time.Minute)
-	l := writer()(p.client(t), name)
+	l := writer()(p.client(t, holdfast.WithoutIdentity()), name) // its own commands are counted
 	for range 2 {
 		_, err := l.TryLock(background)
 		wantError(t, err, holdfast.ErrLocked)

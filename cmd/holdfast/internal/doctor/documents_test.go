@@ -25,7 +25,7 @@ func testExam(t *testing.T, target *connect.Target) *exam {
 	t.Helper()
 	e := &exam{Config: Config{Target: target}, redis: target.Client(target.Dial)}
 	var err error
-	if e.locks, err = holdfast.New(goredisdriver.New(e.redis)); err != nil {
+	if e.locks, err = holdfast.New(goredisdriver.New(e.redis), holdfast.WithoutIdentity()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
