@@ -1,0 +1,15 @@
+module github.com/holdfast-go/holdfast/robustness
+
+go 1.25.0
+
+require (
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast/memdriver v0.0.0
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+)

@@ -1,0 +1,9 @@
+// Mutants shows that the suites notice when holdfast is broken: it breaks one thing at a time in a copy
+// of the repository, and runs the suite that is to catch it.
+//
+//	go run ./robustness/mutants            all of them
+//	go run ./robustness/mutants NAME...    those
+//
+// It ends with status 1 if one of them is not caught. Its test fails if one does not apply to the sources
+// any more.
+package main

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Each mutant applies to the sources as they are, and what comes of it is Go, if it was.
+func TestMutantsApply(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range mutants {
+		if seen[m.name] {
+			t.Errorf("two mutants are called %q", m.name)
+		}
+		seen[m.name] = true
+		text, err := os.ReadFile(filepath.Join("..", "..", m.file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		broken, err := m.apply(string(text))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if strings.HasSuffix(m.file, ".go") {
+			if _, err := parser.ParseFile(token.NewFileSet(), m.file, broken, 0); err != nil {
+				t.Errorf("mutant %q: %v", m.name, err)
+			}
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	m := mutant{name: "m", old: "a", new: "b"}
+	if got, err := m.apply("xay"); got != "xby" || err != nil {
+		t.Error(got, err)
+	}
+	for _, text := range []string{"", "x", "aa"} {
+		if _, err := m.apply(text); err == nil {
+			t.Errorf("it applies to %q", text)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	if got := verdict([]byte("=== RUN\n    world_test.go:12: it is so\n")); got != "it is so" {
+		t.Error(got)
+	}
+	if got := verdict([]byte("x\npanic: deadlock\n")); got != "panic: deadlock" {
+		t.Error(got)
+	}
+}
