@@ -5,8 +5,8 @@ GO            ?= go
 GOLANGCI      := v2.15.0
 APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
-PUBLISHED     := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock otel cmd/holdfast
-MODULES       := $(PUBLISHED) otel/example bench test interop release
+MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock otel otel/example cmd/holdfast bench test interop robustness release
+PUBLISHED     := $(filter-out otel/example bench test interop robustness release,$(MODULES))
 ADAPTERS      := goredisdriver rueidisdriver valkeydriver
 PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTERS)
 # Of valkey-go the workspace has the oldest one anyway.
@@ -47,7 +47,7 @@ short-without-hand-over: need-redis test-binaries
 
 .PHONY: test-newest
 test-newest: need-redis
-	$(TEST) -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -Ev '/holdfast/(interop|test)$$')
+	$(TEST) -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -Ev '/holdfast/(interop|test|robustness)$$')
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)
@@ -71,6 +71,14 @@ interop: need-redis need-jvm ## prove against the real Redisson, two versions of
 .PHONY: interop-long
 interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (half an hour or so)
 	cd interop && $(TEST) -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
+
+# Not in make test yet: a schedule that fails may be a fault of the simulation, which is young.
+.PHONY: robustness mutants
+robustness: ## run random programs and faults under fake time for a minute, and check what came of them
+	GOGC=400 $(TEST) -count=1 -timeout 10m ./robustness -for 1m
+
+mutants: ## break one thing at a time in a copy, and see that the suites notice
+	$(GO) run ./robustness/mutants
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
 MEETING := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
