@@ -20,7 +20,7 @@ const ours = "github.com/holdfast-go/holdfast"
 const licence = "LICENSE"
 
 // unpublished are the modules that nobody imports or installs: they have no versions.
-var unpublished = []string{"bench", "interop", "release", "test"}
+var unpublished = []string{"bench", "interop", "release", "robustness", "test"}
 
 // repository is a working copy of this repository.
 type repository struct {
