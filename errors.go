@@ -86,7 +86,7 @@ func (e *LockedError) Error() string {
 		return text
 	}
 	if e.Who.IsZero() {
-		text += ": " + e.Holder.String()
+		text += ": " + e.Holder.shown()
 	} else {
 		text += ": " + e.Who.String()
 	}

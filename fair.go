@@ -1,6 +1,10 @@
 package holdfast
 
-import "github.com/holdfast-go/holdfast/internal/protocol"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/protocol"
+)
 
 // NewFairMutex returns a [Mutex] that is fair: waiters of all processes come first,
 // first served. It does no I/O. What names there are, [Client.NewMutex] says. The
@@ -12,13 +16,13 @@ import "github.com/holdfast-go/holdfast/internal/protocol"
 // free: its [LockedError] then has neither a Holder nor a TTL. A nested Lock does
 // not wait, and so takes no place either.
 //
-// A waiter asks again every three seconds, which is also how its place is kept:
-// one that has not been heard of for ten seconds, because its process was killed
+// A waiter asks again every one and a half seconds, which is also how its place is kept:
+// one that has not been heard of for four and a half seconds, because its process was killed
 // or cut off, say, is out of the line, and the next one is let in. If it does come
 // back, it takes the last place. Time in which Redis itself did not answer anybody
 // does not count, up to two minutes; but whoever asks for the first time right
 // after it may be let in before those who wait. A request that is lost is repeated
-// after a third of the client's timeout, so a [WithTimeout] beyond 20 s can cost a
+// after a third of the client's timeout, so a [WithTimeout] beyond 8 s can cost a
 // place.
 //
 // In Redis it is the hash of every Mutex, and beside it the line: a list at
@@ -34,4 +38,4 @@ func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	return &Mutex{lock{newKind(c, name, fairTraits.with(config), protocol.Fair{Mutex: config.mutex(name)})}}
 }
 
-var fairTraits = &traits{label: "fair", class: "fair"}
+var fairTraits = &traits{label: "fair", class: "fair", longestSleep: 1500 * time.Millisecond}

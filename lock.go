@@ -74,7 +74,8 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 }
 
 // ForceUnlock takes the lock from whoever holds it, announces the release, and
-// reports whether anybody held it. The holder's context ends with [ErrLost]: at
+// reports whether anybody held it. If the holder leaves just then and another one comes, it
+// is taken from that one; to take it from one owner only, use Adopt, and unlock. The holder's context ends with [ErrLost]: at
 // once if it belongs to this client, within 100 ms if it has held the lock for a
 // second and hears the announcement, and at its next renewal otherwise. Until
 // then two may believe that they hold the lock; this is a tool for operators. The errors

@@ -23,6 +23,7 @@ type object struct {
 	keys    []string
 	permits int         // to set if nobody has; 0: none
 	ensured atomic.Bool // they have been set
+	setting atomic.Bool // they are being set again
 }
 
 // Name returns the name.
@@ -51,10 +52,17 @@ func (o *object) Delete(ctx context.Context) (bool, error) {
 	return err == nil && (n > 0 || len(answered.Unknown) > 0), err
 }
 
-// number asks for what is answered by a number.
+// number asks for what is answered by a number. If an earlier attempt was not answered, it returns when that
+// can do nothing any more: late, it would hit what is made next.
 func (o *object) number(ctx context.Context, op string, request script.Request) (n int64, answered call.Result, err error) {
 	if answered, err = invoke(ctx, &o.kind, op, request); err != nil {
 		return 0, answered, err
+	}
+	if c := o.client; len(answered.Unknown) > 0 && c.tasks.Begin() {
+		defer c.tasks.End()
+		open, stop := c.untilClosing(ctx)
+		defer stop()
+		c.calls.Outlast(open, answered.Unknown)
 	}
 	if n, err = answered.Reply.Int(0); err != nil {
 		return 0, answered, &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: err}
@@ -107,8 +115,24 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 // one wait behind another who wants more than there are.
 func permitsQueue(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
 
-// noPermits is the refusal of either semaphore to one who wants n permits.
-func noPermits(name string, n int) func(script.Reply) error {
+// setAgain sets the permits that [Permits] says in the background: there is no semaphore any more. Who waits
+// is told, and asks again; so does the next refusal if it fails.
+func (o *object) setAgain(trySet func(ctx context.Context, n int) (bool, error)) {
+	if o.permits == 0 || o.setting.Swap(true) {
+		return
+	}
+	o.client.tasks.Go(func() {
+		defer o.setting.Store(false)
+		if _, err := trySet(o.client.life, o.permits); err != nil {
+			o.client.failed(&o.kind, Owner{}, err)
+		}
+	})
+}
+
+// noPermits is the refusal of either semaphore to one who wants n permits. It has them set again if they
+// are lost.
+func (o *object) noPermits(n int, trySet func(ctx context.Context, n int) (bool, error)) func(script.Reply) error {
+	name := o.kind.name
 	return func(r script.Reply) error {
 		short, err := protocol.ReadShortage(r)
 		if err != nil {
@@ -119,6 +143,9 @@ func noPermits(name string, n int) func(script.Reply) error {
 		}
 		if short.Held >= 0 {
 			e.Total = e.Available + short.Held
+		}
+		if e.Unset {
+			o.setAgain(trySet)
 		}
 		return e
 	}
@@ -152,8 +179,8 @@ func (o permitsOption) applySemaphore(s *object) error {
 
 // Permits says how many permits a semaphore has if nobody has said so yet: the first
 // acquire through the value that it was given for sets them, with a call of its own, as
-// TrySetPermits would. If the semaphore is deleted later, or expires, that value does not
-// set them again. The call may take as long as the acquire. Without this option an
+// TrySetPermits would. The call may take as long as the acquire. If the semaphore is deleted later, or expires, or
+// the server loses its data, who is refused for that has them set again. Without this option an
 // acquire sets none. The bounds are 1 and [MaxCount]; [ErrInvalid] outside. Redisson:
 // trySetPermits.
 func Permits(n int) SemaphoreOption { return permitsOption(n) }

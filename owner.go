@@ -28,7 +28,7 @@ func ParseOwner(s string) (Owner, error) {
 	client, number, ok := strings.Cut(s, ":")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if !ok || client == "" || err != nil || strconv.FormatInt(n, 10) != number {
-		return Owner{}, fmt.Errorf("holdfast: %w owner: %q is not a client id, a colon and a number", ErrInvalid, s)
+		return Owner{}, fmt.Errorf("holdfast: %w owner: %.100q is not a client id, a colon and a number", ErrInvalid, s)
 	}
 	return Owner{s}, nil
 }
@@ -37,6 +37,14 @@ func ParseOwner(s string) (Owner, error) {
 // Of the zero Owner that is empty. A holder that is no client's, as a permit's id, is
 // what stands in Redis.
 func (o Owner) String() string { return o.text }
+
+// shown is the owner for the text of an error: anybody who may write to Redis can make one up.
+func (o Owner) shown() string {
+	if o.text == printable(o.text) {
+		return o.text
+	}
+	return fmt.Sprintf("%.100q", o.text)
+}
 
 // IsZero reports whether o is the zero Owner, which holds nothing.
 func (o Owner) IsZero() bool { return o == Owner{} }

@@ -103,7 +103,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	left := &shrinkingIDs{ids: ids}
 	own := *s.kind.traits
 	own.class, own.queue = "permits "+ids[0], permitsQueue(&s.kind, n)
-	own.permitIDs, own.holderChannel, own.refusal = left.hex, protocol.PermitsChannel(s.kind.name), noPermits(s.kind.name, n)
+	own.permitIDs, own.holderChannel, own.refusal = left.hex, protocol.PermitsChannel(s.kind.name), s.noPermits(n, s.TrySetPermits)
 	return acquire(ctx, &kind{traits: &own, client: s.client, name: s.kind.name, requests: heldPermits{
 		PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left,
 	}}, config)

@@ -21,7 +21,8 @@ const (
 	presentAgain = protocol.ClientTTL / 3
 	// presentRetry is when it tries again after a failure, other than that of a right.
 	presentRetry = 10 * time.Second
-	// farewell is how long a call may go on once the client closes.
+	// farewell is how long a call may go on once the client closes, at most: a third of the client's timeout
+	// if that is less.
 	farewell = 250 * time.Millisecond
 	// mostHeld is of how many holds it says since when, and heldPerCall of how many at once.
 	mostHeld, heldPerCall = 1000, 100
@@ -156,21 +157,29 @@ func (p *presence) run() {
 
 // send makes one attempt, or two if the first has shown what time it is at the server. Closing does not
 // end it at once, for then it were not known what comes last; but a Redis that is silent does not keep Close.
+// What is sent once the client closes is tried again for as long: a connection that was cut costs one attempt.
 func (p *presence) send(request script.Request) error {
 	c := p.client
+	within, last := min(farewell, c.config.timeout/3), c.closing.Err() != nil
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer context.AfterFunc(c.closing, func() {
-		call.Sleep(ctx, farewell)
+		call.Sleep(ctx, within)
 		cancel()
 	})()
-	for range 2 {
+	for attempt := 1; ; attempt++ {
 		res := c.calls.Once(ctx, request, c.config.timeout/3)
-		if res.Err != nil || res.Has(script.Done) {
+		switch {
+		case res.Has(script.Done):
+			return nil
+		case last && ctx.Err() == nil && (res.Err == nil || res.WorthRepeating()):
+			call.Sleep(ctx, within/10)
+		case res.Err != nil:
 			return res.Err
+		case attempt > 1:
+			return call.ErrLate
 		}
 	}
-	return call.ErrLate
 }
 
 // next returns the next call; if there is none, the task ends.
@@ -183,7 +192,7 @@ func (p *presence) next() (request script.Request, found bool) {
 	case p.leaving && p.written:
 		p.written = false
 		if p.stays > now {
-			return protocol.Expire([]string{p.key}, p.stays.Sub(now)), true
+			return protocol.Expire([]string{p.key}, p.stays.Sub(now)+time.Millisecond), true // 0 ms would be for ever
 		}
 		return protocol.Delete([]string{p.key}), true
 	case p.leaving, !anew && len(p.changed) == 0:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -173,10 +174,12 @@ func (s *ownerState) reconcile(todo cleanup) {
 // reconcileInBackground is reconcile's goroutine.
 func (s *ownerState) reconcileInBackground(todo cleanup) {
 	c := s.kind.client
-	s.leaveQueue(todo.leave)
+	var leaving sync.WaitGroup
+	leaving.Go(func() { s.leaveQueue(todo.leave) }) // beside the release: neither waits for the other's answers
 	ran, loose := c.calls.Outcomes(todo.unknown)
 	defer func() {
 		c.calls.Outlast(c.life, loose)
+		leaving.Wait()
 		if len(todo.unknown) > 0 {
 			s.leaveQueue(todo.leave) // a refused one, too, may have come back to the queue
 		}

@@ -82,8 +82,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 }
 
 // Inspect returns how the lock stands in Redis, with the holders of both sides. It asks
-// the primary, once. The errors are those of [Mutex.Inspect]. Redisson has such
-// questions about each side.
+// as [Mutex.Inspect] does, and its errors are the same. Redisson has such questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
 	found, _, err := inspectState(ctx, &m.kind, m.kind.lock().Inspect())
 	return found, err

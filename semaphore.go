@@ -68,7 +68,7 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 	}
 	taking := protocol.Taking{Semaphore: s.protocol(), Once: once(s.client), N: n, Undo: newID()}
 	own := *s.kind.traits
-	own.queue, own.refusal = permitsQueue(&s.kind, n), noPermits(s.kind.name, n)
+	own.queue, own.refusal = permitsQueue(&s.kind, n), s.noPermits(n, s.TrySetPermits)
 	return await(ctx, &kind{traits: &own, client: s.client, name: s.kind.name, requests: taking}, config)
 }
 

@@ -29,6 +29,8 @@ type traits struct {
 	// recheckEvery is the longest time between two checks of a hold, renewed or not; 0:
 	// there are none.
 	recheckEvery time.Duration
+	// longestSleep is how long a waiter sleeps at most between two tries; 0: as long as any kind's.
+	longestSleep time.Duration
 	// shared says that several owners may hold it at once: when one has been let
 	// in, the next waiter may well be, too.
 	shared bool

@@ -144,9 +144,9 @@ func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockCon
 	switch {
 	case res.Err != nil:
 	case res.Reply.Code == script.Refused:
-		res.Err = problem(k.name, "there is nothing to adopt of "+owner.String(), ErrNotHeld)
+		res.Err = problem(k.name, "there is nothing to adopt of "+owner.shown(), ErrNotHeld)
 	case res.Reply.Code == script.Upgrade:
-		res.Err = problem(k.name, owner.String()+" holds both sides, and is not replaced on one of them", ErrReentrant)
+		res.Err = problem(k.name, owner.shown()+" holds both sides, and is not replaced on one of them", ErrReentrant)
 	}
 	return a.conclude(res, ch)
 }

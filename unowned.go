@@ -30,9 +30,9 @@ func (c *Client) newPermitID() string {
 
 // once identifies a call with an effect of its own. Redis keeps the id for longer than
 // it can take until it is known what came of the call, be it by a waiter that bears an
-// outage.
+// outage, and for longer than a send of it may arrive late: see servertime.Slack.
 func once(c *Client) protocol.Once {
-	return protocol.Once{ID: newID(), TTL: (outageTimeouts + 2) * c.config.timeout}
+	return protocol.Once{ID: newID(), TTL: (outageTimeouts+2)*c.config.timeout + time.Second}
 }
 
 // retryInBackground repeats a call in the background until Redis answers, or may soon

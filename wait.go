@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -15,7 +16,7 @@ import (
 
 const (
 	// longestSleep is how long the head of a queue sleeps between two tries when nothing
-	// wakes it: what a lost message can cost. In a crowd it may be longer: see askAgainAfter.
+	// wakes it: what a lost message can cost. Of some kinds it is shorter: see traits. In a crowd it may be longer: see askAgainAfter.
 	longestSleep = 3 * time.Second
 	// outageTimeouts is how many client timeouts a waiter bears without Redis, once
 	// Redis has answered it.
@@ -264,7 +265,7 @@ func (q *queued) refused(res call.Result) {
 	q.last, q.refusedOnce = q.refusal(res), true
 	q.noteCrowd(res)
 	crowd := q.waiter.Crowd()
-	sleep := askAgainAfter(crowd, longestSleep)
+	sleep := askAgainAfter(crowd, cmp.Or(q.kind.longestSleep, longestSleep))
 	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire
 		if crowded(crowd) {
 			retry += upTo(window(crowd)) // it expires for all of them

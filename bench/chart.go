@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"image/color"
 	"math"
@@ -9,16 +8,15 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/holdfast-go/holdfast/bench/internal/chart"
 )
 
-// A chart shows a figure of several contenders.
-type chart struct {
+// diagram shows a figure of several contenders.
+type diagram struct {
 	file   string // without its ending
 	title  string
 	x, y   string // what is on the axes
@@ -39,33 +37,33 @@ type series struct {
 	x, y  []float64
 }
 
-// The size of a chart, and of the legend beside it.
 const (
-	chartWidth  = 24 * vg.Centimeter
 	chartHeight = 10 * vg.Centimeter
 	legendWidth = 5.2 * vg.Centimeter
-	chartMargin = 0.3 * vg.Centimeter
 )
 
-// families are for whoever does not have the first one, with whose widths the chart is
-// laid out.
-const families = "Liberation Sans, Arimo, Arial, Helvetica, sans-serif"
-
-// svg draws the chart. It has a background, so that it can be read on any page.
-func (c chart) svg() ([]byte, error) {
-	canvas := vgsvg.New(chartWidth, chartHeight)
-	if err := c.draw(draw.New(canvas)); err != nil {
+// svg draws the chart.
+func (c diagram) svg() ([]byte, error) {
+	p := chart.New(c.title, c.x, c.y)
+	p.Grid.Vertical.Color = nil
+	if c.log {
+		p.Y.Scale = plot.LogScale{}
+	}
+	p.Y.Tick.Marker = numbers(c.log)
+	add := c.bars
+	if c.points {
+		add = c.lines
+	}
+	if err := add(p); err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
-		return nil, err
-	}
-	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:"+families+";")), nil
+	c.bound(p)
+	p.Y.Min, p.Y.Max = c.rangeY()
+	return p.SVG(chartHeight, legendWidth)
 }
 
 // save writes the chart into a directory.
-func (c chart) save(dir string) error {
+func (c diagram) save(dir string) error {
 	image, err := c.svg()
 	if err != nil {
 		return err
@@ -73,61 +71,21 @@ func (c chart) save(dir string) error {
 	return os.WriteFile(dir+"/"+c.file+".svg", image, 0o644) //nolint:gosec // everybody may read it
 }
 
-// draw draws the chart on a canvas of its size.
-func (c chart) draw(canvas draw.Canvas) error {
-	p := plot.New()
-	p.BackgroundColor = nil // that of the whole canvas
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.x, c.y
-	for _, style := range []*text.Style{
-		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
-	} {
-		style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: style.Font.Size}
-	}
-	p.Title.TextStyle.Font.Size = 14
-	p.Title.Padding, p.X.Padding, p.Y.Padding = 8, 4, 4
-	if c.log {
-		p.Y.Scale = plot.LogScale{}
-	}
-	p.Y.Tick.Marker = numbers(c.log)
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = nil, color.Gray{0xdd}
-	p.Add(grid)
-	legend := plot.NewLegend()
-	legend.TextStyle, legend.Top, legend.Left = p.Legend.TextStyle, true, true
-	legend.Padding, legend.ThumbnailWidth = 5, 16
-	add := c.bars
-	if c.points {
-		add = c.lines
-	}
-	if err := add(p, &legend); err != nil {
-		return err
-	}
-	c.bound(p, &legend)
-	p.Y.Min, p.Y.Max = c.rangeY()
-	canvas.FillPolygon(color.White, []vg.Point{
-		canvas.Min, {X: canvas.Max.X, Y: canvas.Min.Y}, canvas.Max, {X: canvas.Min.X, Y: canvas.Max.Y},
-	})
-	canvas = draw.Crop(canvas, chartMargin, -chartMargin, chartMargin, -chartMargin)
-	p.Draw(draw.Crop(canvas, 0, -legendWidth, 0, 0))
-	legend.Draw(draw.Crop(canvas, chartWidth-2*chartMargin-legendWidth+chartMargin, 0, 0, -chartMargin*3))
-	return nil
-}
-
 // bars adds a group of bars for each name on the x axis.
-func (c chart) bars(p *plot.Plot, legend *plot.Legend) error {
+func (c diagram) bars(p *chart.Chart) error {
 	p.NominalX(c.groups...)
 	p.X.Tick.Length = 0
 	p.X.Min, p.X.Max = -0.5, float64(len(c.groups))-0.5
 	for i, s := range c.series {
 		b := bars{series: s, from: -0.4 + 0.8*float64(i)/float64(len(c.series)), width: 0.8 / float64(len(c.series))}
 		p.Add(b)
-		legend.Add(s.name, b)
+		p.Legend.Add(s.name, b)
 	}
 	return nil
 }
 
 // lines adds a line with points for each series.
-func (c chart) lines(p *plot.Plot, legend *plot.Legend) error {
+func (c diagram) lines(p *chart.Chart) error {
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(ticksAt(c.series))
 	for _, s := range c.series {
 		var xys plotter.XYs
@@ -146,24 +104,24 @@ func (c chart) lines(p *plot.Plot, legend *plot.Legend) error {
 		line.Color, line.Width = s.color, 2
 		points.Color, points.Shape, points.Radius = s.color, draw.CircleGlyph{}, 3.5
 		p.Add(line, points)
-		legend.Add(s.name, line, points)
+		p.Legend.Add(s.name, line, points)
 	}
 	return nil
 }
 
 // bound adds the line across, and its name.
-func (c chart) bound(p *plot.Plot, legend *plot.Legend) {
+func (c diagram) bound(p *chart.Chart) {
 	if c.line == 0 {
 		return
 	}
 	line := plotter.NewFunction(func(float64) float64 { return c.line })
 	line.Color, line.Width, line.Dashes = color.Black, 1.2, []vg.Length{5, 3}
 	p.Add(line)
-	legend.Add(c.lineName, line)
+	p.Legend.Add(c.lineName, line)
 }
 
 // rangeY is from zero, or the power of ten below all, to somewhat more than the largest.
-func (c chart) rangeY() (low, high float64) {
+func (c diagram) rangeY() (low, high float64) {
 	low, high = math.Inf(1), c.line
 	if c.line > 0 {
 		low = c.line

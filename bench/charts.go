@@ -32,22 +32,22 @@ func colorOf(c contender) color.Color {
 const logMillis = "ms (logarithmic)"
 
 // charts are all for which there are figures.
-func charts(entries []*entry) (all []chart) {
+func charts(entries []*entry) (all []diagram) {
 	contenders := withFigures(entries)
-	for _, c := range []chart{
-		barChart(chart{file: "each", title: "A lock for each goroutine", x: "goroutines", y: "pairs a second"}, entries, contenders,
+	for _, c := range []diagram{
+		barChart(diagram{file: "each", title: "A lock for each goroutine", x: "goroutines", y: "pairs a second"}, entries, contenders,
 			perSecond, "1", "64", "256", "1024"),
-		barChart(chart{file: "one", title: "One lock for all", y: "pairs a second (logarithmic)", log: true}, entries, contenders,
+		barChart(diagram{file: "one", title: "One lock for all", y: "pairs a second (logarithmic)", log: true}, entries, contenders,
 			perSecond, oneLock, oneLock+longer, manyProcesses, manyProcesses+longer),
-		barChart(chart{file: "waits", title: "The longest wait for one lock, in runs of a second or so", y: logMillis, log: true}, entries, contenders,
+		barChart(diagram{file: "waits", title: "The longest wait for one lock, in runs of a second or so", y: logMillis, log: true}, entries, contenders,
 			longestWait.pick(), oneLock, oneLock+longer, manyProcesses, manyProcesses+longer),
-		barChart(chart{file: "kinds", title: "Other kinds of locks: 64 goroutines on one", y: "pairs a second (logarithmic)", log: true}, entries, contenders,
+		barChart(diagram{file: "kinds", title: "Other kinds of locks: 64 goroutines on one", y: "pairs a second (logarithmic)", log: true}, entries, contenders,
 			perSecond, readMostly, fairLock),
 		turnsChart(entries, contenders),
-		herdChart(chart{file: "herd-scripts", title: "Scripts that Redis runs for each hand-over", y: "scripts (logarithmic)"}, entries, contenders, scriptsPerHandOver),
-		herdChart(chart{file: "herd-time", title: "From unlock until another client has the lock", y: "ms, mean (logarithmic)"}, entries, contenders,
+		herdChart(diagram{file: "herd-scripts", title: "Scripts that Redis runs for each hand-over", y: "scripts (logarithmic)"}, entries, contenders, scriptsPerHandOver),
+		herdChart(diagram{file: "herd-time", title: "From unlock until another client has the lock", y: "ms, mean (logarithmic)"}, entries, contenders,
 			func(f figures) float64 { return milliseconds(f.HandOverMean) }),
-		herdChart(chart{file: "herd-free", title: "The longest time that nobody had the lock, though clients waited", y: logMillis}, entries, contenders,
+		herdChart(diagram{file: "herd-free", title: "The longest time that nobody had the lock, though clients waited", y: logMillis}, entries, contenders,
 			func(f figures) float64 { return milliseconds(f.LongestFree) }),
 	} {
 		if len(c.series) > 0 {
@@ -72,7 +72,7 @@ func withFigures(entries []*entry) (all []contender) {
 }
 
 // barChart completes a chart with a group of bars for each of these workloads.
-func barChart(c chart, entries []*entry, contenders []contender, pick func(figures) float64, ids ...string) chart {
+func barChart(c diagram, entries []*entry, contenders []contender, pick func(figures) float64, ids ...string) diagram {
 	for _, id := range ids {
 		for _, w := range workloads() {
 			if w.id == id {
@@ -114,8 +114,8 @@ func medianOf(entries []*entry, who contender, workload string, pick func(figure
 }
 
 // turnsChart shows what a hand-over takes between two processes.
-func turnsChart(entries []*entry, contenders []contender) chart {
-	c := chart{
+func turnsChart(entries []*entry, contenders []contender) diagram {
+	c := diagram{
 		file: "handover", title: "A hand-over from process to process, beside the median of a PING on the same client", y: logMillis, log: true,
 		groups: []string{"PING", "p50", "p99"},
 	}
@@ -133,7 +133,7 @@ func turnsChart(entries []*entry, contenders []contender) chart {
 }
 
 // herdChart completes a chart with a line for each contender over the size of the herd.
-func herdChart(c chart, entries []*entry, contenders []contender, pick func(figures) float64) chart {
+func herdChart(c diagram, entries []*entry, contenders []contender, pick func(figures) float64) diagram {
 	c.x, c.points, c.log = "clients that want one lock (logarithmic)", true, true
 	for _, who := range contenders {
 		s := series{name: who.short(), color: colorOf(who)}

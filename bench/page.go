@@ -19,7 +19,7 @@ type page struct {
 	facts  facts
 	report report
 	waits  []waitRecord
-	charts []chart
+	charts []diagram
 	args   []string // of the command that has written it
 }
 

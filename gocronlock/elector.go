@@ -25,8 +25,8 @@ type Elector struct {
 	err    error         // what they ended with; after ended
 
 	hold    atomic.Pointer[holdfast.Hold] // while this process leads
-	settle  sync.Once
-	settled chan struct{} // closed when it is known for the first time who leads, or that Redis does not say
+	told    sync.Once
+	known   chan struct{} // closed when it is known for the first time who leads, or that Redis does not say
 	failure atomic.Pointer[error]
 }
 
@@ -37,9 +37,9 @@ var _ gocron.Elector = (*Elector)(nil)
 // crash: a short [holdfast.RenewedLease] has it follow soon.
 func NewElector(client *holdfast.Client, name string, options ...holdfast.TryOption) *Elector {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	e := &Elector{cancel: func() { cancel(errClosed) }, ended: make(chan struct{}), settled: make(chan struct{})}
+	e := &Elector{cancel: func() { cancel(errClosed) }, ended: make(chan struct{}), known: make(chan struct{})}
 	options = slices.Concat(options, []holdfast.TryOption{holdfast.WithHooks(holdfast.Hooks{
-		OnWait:  func(context.Context, holdfast.Event) { e.settle.Do(func() { close(e.settled) }) },
+		OnWait:  func(context.Context, holdfast.Event) { e.told.Do(func() { close(e.known) }) },
 		OnError: func(_ context.Context, event holdfast.Event) { e.failed(event.Err) },
 	})})
 	go func() {
@@ -53,7 +53,7 @@ func NewElector(client *holdfast.Client, name string, options ...holdfast.TryOpt
 func (e *Elector) lead(ctx context.Context, hold *holdfast.Hold) error {
 	e.failure.Store(nil)
 	e.hold.Store(hold)
-	e.settle.Do(func() { close(e.settled) })
+	e.told.Do(func() { close(e.known) })
 	<-ctx.Done()
 	e.hold.Store(nil)
 	return context.Cause(ctx)
@@ -61,7 +61,7 @@ func (e *Elector) lead(ctx context.Context, hold *holdfast.Hold) error {
 
 func (e *Elector) failed(err error) {
 	e.failure.Store(&err)
-	e.settle.Do(func() { close(e.settled) })
+	e.told.Do(func() { close(e.known) })
 }
 
 // IsLeader is called by gocron before each run of a job, and returns nil if this process leads.
@@ -69,7 +69,7 @@ func (e *Elector) failed(err error) {
 // calls wait until it is known who leads, or ctx ends.
 func (e *Elector) IsLeader(ctx context.Context) error {
 	select {
-	case <-e.settled:
+	case <-e.known:
 	case <-e.ended:
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrNotLeader, context.Cause(ctx))

@@ -35,11 +35,12 @@ func Start(tb testing.TB) *Redis {
 }
 
 // Client returns a client on the server, as a process of its own would have one, and
-// closes it at the test's end. A client that cannot close in time fails the test.
+// closes it at the test's end. A client that cannot close in time fails the test. Unless there is a [holdfast.WithIdentity]
+// it does not say who it is, so each of its calls is about a lock of the test's.
 func (r *Redis) Client(options ...holdfast.ClientOption) *holdfast.Client {
 	r.tb.Helper()
 	d := r.server.Driver()
-	client, err := holdfast.New(d, options...)
+	client, err := holdfast.New(d, append([]holdfast.ClientOption{holdfast.WithoutIdentity()}, options...)...)
 	if err != nil {
 		r.tb.Fatalf("holdfasttest: %v", err)
 	}

@@ -22,6 +22,7 @@ const failoverLease = 20 * time.Second
 // and the other one waits for it. Both sides keep what they hold through the
 // failover, and hand it over afterwards.
 func TestFailover(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	for _, version := range Versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

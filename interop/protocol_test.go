@@ -316,6 +316,7 @@ func instant(text string) string {
 // What the page says about Redisson's renewal of reads, and that holdfast sets right
 // what it does to a reader who was promised more.
 func TestProtocolReadRenewal(t *testing.T) {
+	t.Parallel() // it waits for a watchdog
 	for version, shortens := range map[string]bool{"4.7.0": false, "3.52.0": true} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

@@ -62,15 +62,22 @@ func (s *Server) Close() {
 func (s *Server) SetClock(ahead time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ahead = ahead
+	for _, is := range []time.Duration{s.ahead, ahead} { // what has passed until now counts, too
+		s.ahead = is
+		s.readClock()
+		s.mini.Exists("") // it looks at the time when it is asked something
+	}
 }
 
 // tick has the server read its clock.
 func (s *Server) tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mini.SetTime(time.Now().Add(s.ahead).UTC())
+	s.readClock()
 }
+
+// readClock is tick. s.mu is held.
+func (s *Server) readClock() { s.mini.SetTime(time.Now().Add(s.ahead).UTC()) }
 
 // SetReplicas says how many replicas acknowledge from now on whatever is written,
 // and at once. At first there are none.

@@ -266,5 +266,14 @@ func TestSetClock(t *testing.T) {
 		s.SetClock(0)
 		apart(0)
 		want("-2", "PTTL", "k")
+		// Nobody has asked for a while when the clock is set.
+		want("OK", "SET", "k", "v", "PX", "100000")
+		time.Sleep(10 * time.Second)
+		s.SetClock(-time.Hour)
+		time.Sleep(10 * time.Second)
+		want("80000", "PTTL", "k")
+		s.SetClock(time.Hour)
+		s.SetClock(0)
+		want("-2", "PTTL", "k")
 	})
 }

@@ -25,7 +25,7 @@ func TestDeploy(t *testing.T) {
 	repo := here(t)
 	page := read(t, repo.dir, "docs", "deploy.md")
 	bin := t.TempDir()
-	command(t, filepath.Join(repo.dir, tool), nil, "go", "build", "-o", filepath.Join(bin, "holdfast"), ".")
+	command(t, filepath.Join(repo.dir, tool), []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(bin, "holdfast"), ".")
 	for _, program := range []string{"report", "migrate", "scheduler"} {
 		if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\necho ran "+program+" \"$@\"\n"), 0o755); err != nil {
 			t.Fatal(err)

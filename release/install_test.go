@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,6 +153,46 @@ func TestBuild(t *testing.T) {
 	}
 	checkMaterials(t, filepath.Join(dir, name+".cdx.json"), version, files[name+"/holdfast"])
 	checkChecksums(t, dir)
+	checkSecrets(t, dir, files, repo.dir)
+}
+
+// secrets are what the environment of a build may have, and nothing that it makes.
+var secrets = map[string]string{
+	"HOLDFAST_REDIS":           "redis://release:kittiwake@127.0.0.1:1",
+	"HOLDFAST_REDIS_PASSWORD":  "guillemot",
+	"HOLDFAST_DASHBOARD_TOKEN": "razorbill-razorbill",
+	"GITHUB_TOKEN":             "storm-petrel",
+}
+
+func TestMain(m *testing.M) {
+	for name, value := range secrets {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// checkSecrets finds none of the environment in what a release has, nor where it was built.
+func checkSecrets(t *testing.T, dir string, archived map[string]string, place string) {
+	t.Helper()
+	files := maps.Clone(archived)
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files[path] = read(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		for _, secret := range append(slices.Collect(maps.Values(secrets)), "kittiwake", place) {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s has %q in it", name, secret)
+			}
+		}
+	}
 }
 
 // checkMaterials reads a bill of materials.

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faketime"
 	"github.com/holdfast-go/holdfast/robustness/history"
 	"github.com/holdfast-go/holdfast/robustness/linear"
+	"github.com/holdfast-go/holdfast/robustness/program"
 )
 
 // A schedule is a random program of several clients, and the faults that befall it, in memory
@@ -22,7 +23,7 @@ var (
 	firstFlag     = flag.Uint64("first", 1, "the first seed")
 	schedulesFlag = flag.Int("schedules", 0, "how many schedules to run; 0: for as long as -for says")
 	forFlag       = flag.Duration("for", 10*time.Second, "for how long to run schedules")
-	kindFlag      = flag.String("kind", "", "the kind of lock: "+strings.Join(kindNames(), ", ")+"; empty: by seed")
+	kindFlag      = flag.String("kind", "", "the kind of lock: "+strings.Join(program.Names(), ", ")+"; empty: by seed")
 	classFlag     = flag.String("class", "", "the class of faults: a, in which holds must not overlap, or b, in which stale tokens must be refused; empty: by seed")
 	faultsFlag    = flag.String("faults", "", "the faults that there are, by their names, with commas; none; empty: by seed")
 	traceFlag     = flag.Bool("log", false, "print what happens")
@@ -85,7 +86,7 @@ func (s *schedule) check(t *testing.T, sum *tally) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule := func(string) history.Rule { return history.Rule{Permits: s.kind.model.Permits} }
+	rule := func(string) history.Rule { return history.Rule{Permits: s.kind.Model.Permits} }
 	overlaps := history.Overlaps(ops, rule)
 	stale, refused := history.StaleWrites(ops)
 	for _, v := range append(history.Tokens(ops), stale...) {
@@ -95,7 +96,7 @@ func (s *schedule) check(t *testing.T, sum *tally) {
 		for _, v := range overlaps {
 			t.Error(v)
 		}
-		result, err := linear.Check(ops, func(string) linear.Model { return s.kind.model }, linearLimit)
+		result, err := linear.Check(ops, func(string) linear.Model { return s.kind.Model }, linearLimit)
 		if err != nil {
 			t.Error(err)
 		}
@@ -147,7 +148,7 @@ const (
 type schedule struct {
 	seed    uint64
 	class   class
-	kind    *simKind
+	kind    *program.Kind
 	locks   []string
 	lease   time.Duration
 	timeout time.Duration
@@ -163,19 +164,19 @@ type schedule struct {
 	world *world
 
 	handedOver, calls, faults atomic.Int64
-	stopping, calm            atomic.Bool
+	calm                      atomic.Bool
 }
 
-// faultNames are the faults that a schedule may have besides those of single calls.
+// faultNames are the faults that a schedule may have; calls are those of single calls.
 var faultNames = []string{"calls", "silent", "restart", "partition", "messages", "crash", "close", "force", "skew"}
 
-// lossy are those of class B.
+// lossyNames are those of class B.
 var lossyNames = []string{"lose data", "step"}
 
 func newSchedule(t *testing.T, seed uint64) *schedule {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := &schedule{
-		seed: seed, class: classA, kind: &simKinds[seed%uint64(len(simKinds))], locks: []string{"x", "{y}:z"}[:1+rng.IntN(2)],
+		seed: seed, class: classA, kind: &program.Kinds[seed%uint64(len(program.Kinds))], locks: []string{"x", "{y}:z"}[:1+rng.IntN(2)],
 		lease:   []time.Duration{300 * time.Millisecond, 3 * time.Second, 3 * time.Second, 30 * time.Second}[rng.IntN(4)],
 		timeout: []time.Duration{150 * time.Millisecond, time.Second, 6 * time.Second}[rng.IntN(3)],
 		length:  time.Duration(2+rng.IntN(8)) * time.Second,
@@ -187,8 +188,12 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 	if rng.IntN(4) == 0 {
 		s.class = classB
 	}
-	if *classFlag != "" {
+	switch *classFlag {
+	case "":
+	case string(classA), string(classB):
 		s.class = class((*classFlag)[0])
+	default:
+		t.Fatalf("there is no class %q of faults", *classFlag)
 	}
 	if s.class == classB {
 		s.uses[lossyNames[rng.IntN(2)]] = true
@@ -196,11 +201,17 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 	if *faultsFlag != "" {
 		clear(s.uses)
 		for name := range strings.SplitSeq(*faultsFlag, ",") {
+			if name != "none" && !slices.Contains(faultNames, name) && !slices.Contains(lossyNames, name) {
+				t.Fatalf("there is no fault %q", name)
+			}
 			s.uses[name] = true
 		}
 	}
 	if *kindFlag != "" {
-		s.kind = kindNamed(t, *kindFlag)
+		var err error
+		if s.kind, err = program.Named(*kindFlag); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return s
 }
@@ -222,7 +233,7 @@ func (s *schedule) String() string {
 			uses = append(uses, name)
 		}
 	}
-	return fmt.Sprintf("seed %d: %s, class %c, %d clients, %d actors, %d locks, lease %v, timeout %v, %v, faults %s", s.seed, s.kind.name, s.class,
+	return fmt.Sprintf("seed %d: %s, class %c, %d clients, %d actors, %d locks, lease %v, timeout %v, %v, faults %s", s.seed, s.kind.Name, s.class,
 		s.slots, s.actors, len(s.locks), s.lease, s.timeout, s.length, strings.Join(uses, ", "))
 }
 

@@ -16,19 +16,21 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/robustness/history"
+	"github.com/holdfast-go/holdfast/robustness/program"
 )
 
 // world is what a schedule runs in.
 type world struct {
 	s      *schedule
+	run    *program.Run
 	server *memdriver.Server
 
 	mu       sync.Mutex
-	slots    []*simClient // the client of each slot, which may be followed by another
-	clients  []*simClient // all that there have been
-	silent   time.Time    // until when the server answers nobody; it executes later what was sent
-	away     time.Time    // until when connections are refused
-	detached []*simHold   // for anybody to adopt
+	slots    []*simClient       // the client of each slot, which may be followed by another
+	clients  []*simClient       // all that there have been
+	silent   time.Time          // until when the server answers nobody; it executes later what was sent
+	away     time.Time          // until when connections are refused
+	detached []program.Detached // for anybody to adopt
 	store    map[string]int64
 	closing  sync.WaitGroup
 }
@@ -40,15 +42,21 @@ type simClient struct {
 	w      *world
 	id     int
 	driver *memdriver.Driver
+	identity
 
 	mu      sync.Mutex
 	rng     *rand.Rand
 	dead    bool // crashed
 	closed  bool
 	cutOff  time.Time // until when requests are lost
-	deaf    time.Time // until when replies are lost
+	lossy   time.Time // until when replies are lost
 	live    int       // holds and acquires under way
 	lastEnd time.Time // when the last of them ended
+
+	// For phantoms.
+	asked         map[string]time.Time // when a call was last about an owner, or a permit
+	handedOut     map[string]int       // how much of a lock
+	detachedUntil map[string]time.Time // when what an owner has detached has ended in any case
 }
 
 var errRefused = errors.New("connection refused")
@@ -60,7 +68,10 @@ func (w *world) start(slot int) *simClient {
 	id := len(w.clients) + 1
 	w.mu.Unlock()
 	rng := rand.New(rand.NewPCG(s.seed, uint64(1000+id)))
-	c := &simClient{w: w, id: id, driver: w.server.Driver(), rng: rng}
+	c := &simClient{
+		w: w, id: id, driver: w.server.Driver(), rng: rng,
+		asked: map[string]time.Time{}, handedOut: map[string]int{}, detachedUntil: map[string]time.Time{},
+	}
 	options := []holdfast.ClientOption{
 		holdfast.WithLease(s.lease), holdfast.WithTimeout(s.timeout), holdfast.WithoutIdentity(),
 		holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(_ context.Context, e holdfast.Event) {
@@ -74,7 +85,10 @@ func (w *world) start(slot int) *simClient {
 	}
 	c.driver.SetFaults(c.fault)
 	var err error
-	if c.Client, err = holdfast.New(c.driver, options...); err != nil {
+	if c.Client, err = holdfast.New(c.driver, options...); err == nil {
+		c.identity, err = identityOf(c)
+	}
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	w.mu.Lock()
@@ -90,19 +104,32 @@ func (w *world) at(slot int) *simClient {
 	return w.slots[slot]
 }
 
-// usable reports whether the client's process still runs.
-func (c *simClient) usable() bool {
+// Usable reports whether the client's process still runs.
+func (c *simClient) Usable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.dead && !c.closed
 }
 
-// count counts holds, and acquires under way.
-func (c *simClient) count(n int) {
+// Count counts holds, and acquires under way.
+func (c *simClient) Count(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.live += n
 	c.lastEnd = time.Now()
+}
+
+// Locks is the client itself.
+func (c *simClient) Locks() *holdfast.Client { return c.Client }
+
+// Number is the client's in the history.
+func (c *simClient) Number() int { return c.id }
+
+// Dead reports whether the client's process has crashed.
+func (c *simClient) Dead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dead
 }
 
 // fault is what happens to a call.
@@ -114,9 +141,10 @@ func (c *simClient) fault(call driver.Call) memdriver.Fault {
 	w.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if strings.HasSuffix(call.Script.Name(), "_renew") && c.live == 0 && now.After(c.lastEnd) {
+	if strings.HasSuffix(call.Script.Name(), "renew") && c.live == 0 && now.After(c.lastEnd) {
 		s.failf("client %d renews %v, and holds nothing since %v", c.id, call.Keys, c.lastEnd.Sub(s.start))
 	}
+	c.asks(call.Args, now)
 	d := func(most time.Duration) time.Duration {
 		return time.Microsecond + time.Duration(c.rng.Int64N(int64(most)))
 	}
@@ -129,7 +157,7 @@ func (c *simClient) fault(call driver.Call) memdriver.Fault {
 		f = memdriver.Fault{Refuse: errRefused}
 	case now.Before(silent):
 		f.DelayRequest += silent.Sub(now)
-	case now.Before(c.deaf):
+	case now.Before(c.lossy):
 		f.LoseReply = true
 	case !s.calm.Load() && s.uses["calls"] && c.rng.Float64() < s.faulty:
 		f = c.singleFault(d)
@@ -140,7 +168,7 @@ func (c *simClient) fault(call driver.Call) memdriver.Fault {
 		s.faults.Add(1)
 		s.tracef("client %d: %s %v suffers %+v", c.id, call.Script.Name(), call.Args, f)
 		if name := call.Script.Name(); strings.HasSuffix(name, "acquire") || strings.HasSuffix(name, "adopt") {
-			s.log.Mark(history.Op{Kind: history.Unanswered, Lock: call.Keys[0], Client: c.id, Until: s.log.Now() + history.Moment(s.gone())}, history.Unknown)
+			s.log.Mark(history.Op{Kind: history.Unanswered, Lock: call.Keys[0], Client: c.id, Until: s.log.Now() + history.Moment(w.run.Gone())}, history.Unknown)
 		}
 	}
 	return f
@@ -181,9 +209,6 @@ func (s *schedule) moment(t time.Time) history.Moment {
 	return history.Moment(t.Sub(s.start))
 }
 
-// gone is after which time an acquire that was not answered has no effect any more.
-func (s *schedule) gone() time.Duration { return 2*s.timeout + s.lease + 2*time.Second }
-
 // deadInLine is for how long those wait who stand in line behind a client that has crashed.
 const deadInLine = 15 * time.Second
 
@@ -198,19 +223,34 @@ func (s *schedule) run(t *testing.T) {
 	s.log = history.NewLog(history.NewClock(func() int64 { return int64(time.Since(s.start)) }), 0, nil)
 	w := &world{s: s, server: server, slots: make([]*simClient, s.slots), store: map[string]int64{}}
 	s.world = w
-	if s.uses["skew"] {
-		server.SetClock([]time.Duration{time.Hour, -time.Hour, 300 * time.Millisecond}[s.seed%3])
+	w.run = &program.Run{
+		Seed: s.seed, Kind: s.kind, Locks: s.locks, Lease: s.lease, Timeout: s.timeout,
+		Force: s.uses["force"], Prompt: true, Log: s.log, World: w,
 	}
+	server.SetClock(s.skew())
 	for i := range s.slots {
 		w.start(i)
 	}
 	s.tracef("%v", s)
-	var actors sync.WaitGroup
+	var actors, watch sync.WaitGroup
+	rested := make(chan struct{})
+	watch.Go(func() { w.phantoms(200*time.Millisecond, rested) })
 	for i := range s.actors {
-		actors.Go(func() { w.actor(i) })
+		actors.Go(func() { w.run.Act(i) })
 	}
 	w.afflict(rand.New(rand.NewPCG(s.seed, 2)))
-	w.rest(&actors)
+	w.comeToRest(&actors)
+	close(rested)
+	watch.Wait()
+	w.end()
+}
+
+// skew is by how much the server's clock is ahead.
+func (s *schedule) skew() time.Duration {
+	if !s.uses["skew"] {
+		return 0
+	}
+	return []time.Duration{time.Hour, -time.Hour, 300 * time.Millisecond}[s.seed%3]
 }
 
 // afflict brings faults upon all, for as long as the schedule lasts.
@@ -253,7 +293,7 @@ func (w *world) strike(name string, rng *rand.Rand) {
 		if rng.IntN(2) == 0 {
 			c.cutOff = until
 		} else {
-			c.deaf = until
+			c.lossy = until
 		}
 		c.mu.Unlock()
 		w.loseMessages(c, lasts)
@@ -280,7 +320,7 @@ func (w *world) strike(name string, rng *rand.Rand) {
 func (w *world) loseMessages(c *simClient, lasts time.Duration) {
 	c.driver.LoseMessages(true)
 	time.Sleep(lasts)
-	if c.usable() {
+	if c.Usable() {
 		c.driver.LoseMessages(false)
 	}
 }
@@ -299,17 +339,92 @@ func (w *world) restart(lasts time.Duration, empty bool) {
 		w.do("FLUSHALL")
 	}
 	time.Sleep(lasts)
-	if empty && w.s.kind.model.Permits > 0 { // those who wait do not set how many there are
-		for _, name := range w.s.locks {
-			w.do("SET", name, strconv.Itoa(permits), "NX")
-		}
-	}
 	for _, c := range clients {
-		if c.usable() {
+		if c.Usable() {
 			c.driver.LoseMessages(false)
 		}
 	}
 }
+
+// Client is the client of an actor's slot, whichever that is.
+func (w *world) Client(actor int) program.Client { return w.at(actor % w.s.slots) }
+
+// Leave leaves a detached hold for anybody to adopt.
+func (w *world) Leave(client program.Client, d program.Detached, findable bool) {
+	c := client.(*simClient)
+	c.has(d.Lock, -1)
+	c.mu.Lock()
+	c.detachedUntil[d.Owner.String()] = time.Now().Add(w.s.lease + 2*w.s.timeout)
+	c.mu.Unlock()
+	if !findable {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.detached = append(w.detached, d)
+}
+
+// Take takes what was left last.
+func (w *world) Take(*program.Run) (d program.Detached, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.detached); n > 0 {
+		d, ok = w.detached[n-1], true
+		w.detached = w.detached[:n-1]
+	}
+	return d, ok
+}
+
+// Write writes to a store which compares tokens.
+func (w *world) Write(lock string, token int64) history.Outcome {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if token < w.store[lock] {
+		return history.Refused
+	}
+	w.store[lock] = token
+	return history.OK
+}
+
+// Trusts fails if the hold is trusted for longer than its key lives.
+func (w *world) Trusts(h *program.Hold) {
+	s := w.s
+	if !s.kind.Hash || s.class != classA || s.uses["force"] || h.Context().Err() != nil || !h.Client().Usable() {
+		return
+	}
+	trusted := time.Until(h.Deadline())
+	if trusted <= 0 {
+		return
+	}
+	ms, err := strconv.Atoi(w.do("PTTL", h.Lock()))
+	if lives := time.Duration(ms+1) * time.Millisecond; err != nil || lives < trusted {
+		s.failf("hold %d trusts %q for %v, and its key lives for %v, %v", h.ID(), h.Lock(), trusted, lives, err)
+	}
+}
+
+// Has counts how much of a lock a client has handed out.
+func (w *world) Has(c program.Client, lock string, n int) {
+	c.(*simClient).has(lock, n)
+}
+
+// Lost fails if somebody has taken a hold away before its time, though nobody forces the lock, and
+// Redis keeps what it has.
+func (w *world) Lost(hold int64, why error) {
+	s := w.s
+	var lost *holdfast.LostError
+	if errors.As(why, &lost) && lost.Reason == holdfast.LostTaken && s.class == classA && !s.uses["force"] {
+		s.failf("hold %d was taken away: %v", hold, why)
+	}
+}
+
+// Moment is a time on the clock of the history.
+func (w *world) Moment(t time.Time) history.Moment { return w.s.moment(t) }
+
+// Tracef prints what happens.
+func (w *world) Tracef(format string, args ...any) { w.s.tracef(format, args...) }
+
+// Failf fails the schedule.
+func (w *world) Failf(format string, args ...any) { w.s.failf(format, args...) }
 
 // crash ends a client's process as a kill does, and starts another one.
 func (w *world) crash(c *simClient, slot int) {
@@ -330,20 +445,14 @@ func (w *world) close(c *simClient, last bool) {
 	c.mu.Unlock()
 	op := w.s.log.Begin(history.Op{Kind: history.Close, Client: c.id})
 	err := c.Close()
-	w.s.log.End(op, outcomeOf(err, false), nil)
+	w.s.log.End(op, program.OutcomeOf(err, false), nil)
 	w.s.tracef("client %d closed: %v", c.id, err)
 	if took := time.Since(start); took > w.s.timeout {
 		w.s.failf("Close took %v", took)
 	}
-	if err != nil && (!errors.Is(err, context.DeadlineExceeded) || last) && c.mayReach() {
+	if err != nil && (!errors.Is(err, context.DeadlineExceeded) || last) && !c.Dead() {
 		w.s.failf("Close of client %d: %v", c.id, err)
 	}
-}
-
-func (c *simClient) mayReach() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.dead
 }
 
 func (w *world) do(args ...string) string {
@@ -354,22 +463,29 @@ func (w *world) do(args ...string) string {
 	return strings.Trim(fmt.Sprint(reply), "[]")
 }
 
-// rest ends all faults. Everything must come to rest, and nothing be left.
-func (w *world) rest(actors *sync.WaitGroup) {
+// comeToRest ends all faults, and waits until everything has come to rest.
+func (w *world) comeToRest(actors *sync.WaitGroup) {
 	s := w.s
-	s.stopping.Store(true)
+	w.run.Stop()
 	s.calm.Store(true)
+	if s.uses["step"] && s.kind.Model.Permits > 0 {
+		w.server.SetClock(time.Hour) // as late as it ever was: a permit ends at a time of the server's clock
+	}
 	w.mu.Lock()
 	w.away, w.silent = time.Time{}, time.Time{}
 	clients := slices.Clone(w.slots)
 	w.mu.Unlock()
 	for _, c := range clients {
 		c.mu.Lock()
-		c.cutOff, c.deaf = time.Time{}, time.Time{}
+		c.cutOff, c.lossy = time.Time{}, time.Time{}
 		c.mu.Unlock()
 	}
 	s.tracef("calm")
-	if most := 4*s.lease + time.Duration(s.actors)*(s.lease+10*time.Second); !waitFor(actors, most) {
+	most := 4*s.lease + time.Duration(s.actors)*(s.lease+10*time.Second)
+	if s.uses["step"] {
+		most += 2 * time.Minute // by the clock that was set back, a call may arrive for so long: see servertime's maxDoubt
+	}
+	if !waitFor(actors, most) {
 		s.failf("the actors have not come to rest in %v", most)
 		for _, c := range clients {
 			w.closing.Go(func() { w.close(c, true) })
@@ -377,15 +493,25 @@ func (w *world) rest(actors *sync.WaitGroup) {
 		actors.Wait()
 	}
 	w.closing.Wait()
+	if !s.t.Failed() {
+		time.Sleep(w.run.Gone() + 4*s.timeout + deadInLine)
+	}
+}
+
+// end closes the clients. Nothing must be left.
+func (w *world) end() {
+	s := w.s
+	w.mu.Lock()
+	clients := slices.Clone(w.slots)
+	w.mu.Unlock()
 	if s.t.Failed() {
 		for _, c := range clients {
 			w.close(c, false)
 		}
 		return
 	}
-	time.Sleep(s.gone() + 4*s.timeout + deadInLine)
 	for _, name := range s.locks {
-		if s.kind.open != nil {
+		if s.kind.Open != nil {
 			w.wantFree(name)
 			w.probe(name)
 		}
@@ -416,7 +542,7 @@ func waitFor(all *sync.WaitGroup, most time.Duration) bool {
 
 // wantFree fails if anybody holds the lock.
 func (w *world) wantFree(name string) {
-	state, err := w.s.kind.open(w.at(0).Client, name, false).Inspect(context.Background())
+	state, err := w.s.kind.Open(w.at(0).Client, name, false).Inspect(context.Background())
 	if err != nil {
 		w.s.failf("Inspect: %v", err)
 	}
@@ -441,10 +567,10 @@ func (w *world) wantNothing() {
 	time.Sleep(25 * time.Hour) // for ids of calls, and places of those who could not give them up
 	var kept []string
 	for _, name := range w.s.locks {
-		if w.s.kind.kept != nil {
-			kept = append(kept, w.s.kind.kept(name)...)
+		if w.s.kind.Kept != nil {
+			kept = append(kept, w.s.kind.Kept(name)...)
 		}
-		if w.s.kind.open == nil {
+		if w.s.kind.Open == nil {
 			kept = append(kept, name)
 		}
 	}
@@ -466,10 +592,10 @@ const (
 // anew after the message was lost.
 func (w *world) probe(name string) {
 	holder, waiter := w.at(0), w.at(1)
-	open := func(c *simClient) simLock { return w.s.kind.open(c.Client, name, false) }
+	open := func(c *simClient) program.Lock { return w.s.kind.Open(c.Client, name, false) }
 	take := func(c *simClient) *holdfast.Hold {
 		if s, ok := open(c).(*holdfast.PermitSemaphore); ok {
-			h, err := s.Acquire(context.Background(), permits, holdfast.Wait(time.Minute))
+			h, err := s.Acquire(context.Background(), program.Permits, holdfast.Wait(time.Minute))
 			if err != nil {
 				w.s.failf("Acquire: %v", err)
 			}
@@ -482,8 +608,8 @@ func (w *world) probe(name string) {
 		return h
 	}
 	for i, lose := range []bool{false, false, true} {
-		holder.count(1)
-		waiter.count(1)
+		holder.Count(1)
+		waiter.Count(1)
 		h := take(holder)
 		if h == nil {
 			return
@@ -523,7 +649,7 @@ func (w *world) probe(name string) {
 			}
 		default:
 		}
-		holder.count(-1)
-		waiter.count(-1)
+		holder.Count(-1)
+		waiter.Count(-1)
 	}
 }

@@ -38,9 +38,6 @@ type conn struct {
 	wake      chan struct{} // tells the writer that there is something in the queue
 	received  atomic.Bool   // something came since the watcher last looked
 
-	// The writer's own.
-	pinged time.Time // when the server last answered it a PING
-
 	// Guarded by listener.mu.
 	queue  []*subscription // to be sent, oldest first
 	putOff []*subscription // to be unsubscribed when the server answers a PING

@@ -110,8 +110,9 @@
 //
 // rueidis sends a PING behind each UNSUBSCRIBE and, at least up to v1.0.79, panics if that is
 // refused with anything but LOADING, BUSY or a missing right, such as with MISCONF, while snapshots
-// fail. So the writer asks with a PING of its own first, unless one was answered within 0.1 s.
-// While it is refused, what is not wanted stays subscribed and is not delivered. If writes are
-// refused from just then on, the connection is given up in a way that avoids the panic, provided
-// that the user may use ECHO.
+// fail; and if UNSUBSCRIBE is refused as well, with BUSY, while a script takes too long. So the
+// writer asks with a PING of its own right before. While it is refused, what is not wanted stays
+// subscribed and is not delivered. If writes are refused from just then on, the connection is given
+// up in a way that avoids the panic, provided that the user may use ECHO. If the server becomes busy
+// just then, it is not avoided.
 package rueidisdriver

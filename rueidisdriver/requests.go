@@ -2,19 +2,14 @@ package rueidisdriver
 
 import (
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-const (
-	// maxRequests is how many requests are sent together.
-	maxRequests = 500
-	// pingValid is for how long a server that has answered a PING may be sent UNSUBSCRIBE.
-	pingValid = 100 * time.Millisecond
-)
+// maxRequests is how many requests are sent together.
+const maxRequests = 500
 
 // write sends what is in the queue. It returns when the connection is of no more use.
 func (c *conn) write(client rueidis.DedicatedClient) {
@@ -120,15 +115,9 @@ func ended(result rueidis.RedisResult) bool {
 
 // pingAllowed reports whether rueidis will bear the answer to a PING.
 func (c *conn) pingAllowed(client rueidis.DedicatedClient) bool {
-	if time.Since(c.pinged) < pingValid {
-		return true
-	}
 	err := client.Do(c.ctx, client.B().Arbitrary("PING").Build().Pin()).Error()
-	if refusal, ok := rueidis.IsRedisErr(err); err != nil && (!ok || !strings.HasPrefix(refusal.Error(), "NOPERM")) {
-		return false
-	}
-	c.pinged = time.Now()
-	return true
+	refusal, ok := rueidis.IsRedisErr(err)
+	return err == nil || ok && strings.HasPrefix(refusal.Error(), "NOPERM")
 }
 
 // putOff leaves subscriptions that are not wanted to retryUnsubscribe.

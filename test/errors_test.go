@@ -225,6 +225,20 @@ func TestOverwrittenWhileHeld(t *testing.T) {
 	}
 }
 
+// The holder of a lock that somebody overwrites learns of it by the next renewal.
+func TestOverwrittenIsToldByRenewal(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		h := must(t)(w.lock(c).Lock(background))
+		w.do("SET", "x", "something else")
+		time.Sleep(11 * time.Second) // the lease is 30 s, and renewed at a third of it
+		wantError(t, context.Cause(h.Context()), holdfast.ErrLost)
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		w.do("DEL", "x")
+		time.Sleep(time.Minute) // what a reader has left
+	})
+}
+
 // A server that wants a password says so in three ways: NOAUTH, WRONGPASS, and, to
 // a request that is too long for somebody without, that the protocol is wrong.
 // None of them passes by itself, and none had an effect.

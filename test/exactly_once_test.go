@@ -361,3 +361,126 @@ func cancelledWaiter(t *testing.T, w *world, fault memdriver.Fault, after, relea
 		t.Errorf("%d listen when all is over", n)
 	}
 }
+
+// What was refused has no effect later: an earlier send of the call may still be under way, and what it was
+// refused for may go before it arrives.
+func TestRefusedHasNoEffectLater(t *testing.T) {
+	for name, test := range map[string]struct {
+		before []string // the command that makes the object
+		send   string
+		call   func(c *holdfast.Client) (bool, error)
+		after  []string // and the one that makes the call possible
+		value  string   // then, if the call has had its effect
+	}{
+		"latch": {
+			before: []string{"SET", "x", "1"}, send: "set", after: []string{"DEL", "x"}, value: "2",
+			call: func(c *holdfast.Client) (bool, error) { return c.NewLatch("x").TrySetCount(background, 2) },
+		},
+		"permits": {
+			before: []string{"SET", "x", "1"}, send: "set", after: []string{"DEL", "x"}, value: "2",
+			call: func(c *holdfast.Client) (bool, error) {
+				return c.NewPermitSemaphore("x").TrySetPermits(background, 2)
+			},
+		},
+		"unleased permits": {
+			before: []string{"SET", "x", "1"}, send: "set", after: []string{"DEL", "x"}, value: "2",
+			call: func(c *holdfast.Client) (bool, error) {
+				return c.NewUnleasedSemaphore("x").TrySetPermits(background, 2)
+			},
+		},
+		"release": {
+			before: []string{"DEL", "x"}, send: "add", after: []string{"SET", "x", "1"}, value: "3",
+			call: func(c *holdfast.Client) (bool, error) { return c.NewUnleasedSemaphore("x").ReleaseIfExists(2) },
+		},
+	} {
+		for _, goes := range []time.Duration{2050 * time.Millisecond, time.Hour} {
+			t.Run(fmt.Sprint(name, " possible after ", goes), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					c, d := w.client()
+					w.do(test.before...)
+					once(d, test.send, memdriver.Fault{DelayRequest: 2100 * time.Millisecond}) // the second send is answered after 2 s
+					goes := time.AfterFunc(goes, func() { w.do(test.after...) })
+					defer goes.Stop()
+					done, err := test.call(c)
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(5 * time.Second)
+					if has := w.do("GET", "x") == test.value; has != done {
+						t.Errorf("it says %v, and in Redis stands %q", done, w.do("GET", "x"))
+					}
+					w.do("DEL", "x")
+					time.Sleep(2 * time.Minute) // holdfast_calls has expired
+				})
+			})
+		}
+	}
+}
+
+// A waiter that is refused remembers the sends before that which were not answered: one of them may yet be
+// let in, when the waiter has given up.
+func TestRefusedWaiterRemembersItsSends(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		held := must(t)(other.NewMutex("x").Lock(background))
+		c, d := w.client()
+		d.LoseMessages(true)
+		once(d, "acquire", memdriver.Fault{DelayRequest: 2100 * time.Millisecond}) // the second send is refused after 2 s
+		ctx, cancel := context.WithCancel(background)
+		defer time.AfterFunc(2070*time.Millisecond, cancel).Stop()
+		time.AfterFunc(2050*time.Millisecond, func() { unlock(t, held) })
+		if _, err := c.NewMutex("x").Lock(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock: %v", err)
+		}
+		time.Sleep(time.Second)
+		w.wantReply("0", "EXISTS", "x")
+		d.LoseMessages(false)
+	})
+}
+
+// What was deleted, or given a time to live, is that once: a send of the call that was given up does not hit what is
+// made next.
+func TestDeletedOnce(t *testing.T) {
+	for name, call := range map[string]func(s *holdfast.PermitSemaphore) (bool, error){
+		"delete": func(s *holdfast.PermitSemaphore) (bool, error) { return s.Delete(background) },
+		"expire": func(s *holdfast.PermitSemaphore) (bool, error) { return s.Expire(background, time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				s := c.NewPermitSemaphore("x")
+				ok(t, s.SetPermits(background, 1))
+				once(d, name, memdriver.Fault{DelayRequest: 2100 * time.Millisecond}) // the second send is answered after 2 s
+				if was, err := call(s); !was || err != nil {
+					t.Errorf("%s: %v, %v", name, was, err)
+				}
+				time.Sleep(time.Millisecond)
+				if set, err := s.TrySetPermits(background, 2); !set || err != nil {
+					t.Fatal(set, err)
+				}
+				time.Sleep(time.Second)
+				w.wantReply("2", "GET", "x")
+				w.do("DEL", "x")
+				time.Sleep(2 * time.Minute) // holdfast_calls has expired
+			})
+		})
+	}
+}
+
+// A short timeout does not have Redis forget a call before a send of it can be late.
+func TestRememberedForLongEnough(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithTimeout(10 * time.Millisecond))
+		s := c.NewUnleasedSemaphore("x")
+		w.do("SET", "x", "1")
+		once(d, "add", memdriver.Fault{DelayRequest: 200 * time.Millisecond})
+		var backend *holdfast.BackendError
+		if err := s.Release(1); !errors.As(err, &backend) || !backend.MayHaveRun {
+			t.Errorf("Release: %v", err) // it goes on in the background
+		}
+		time.Sleep(time.Second)
+		w.wantReply("2", "GET", "x")
+		w.do("DEL", "x")
+		time.Sleep(time.Minute)
+	})
+}

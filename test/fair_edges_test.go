@@ -1,6 +1,8 @@
 package test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,7 +130,7 @@ func TestLateAcquireKeepsNoPlaceAfterTheHold(t *testing.T) {
 // Redis answers nobody for a while, and then everybody, in whichever order: the
 // line stands as it did. Others who are not in line do not get past it either.
 func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
-	for _, silence := range []time.Duration{5 * time.Second, 15 * time.Second, 50 * time.Second} {
+	for _, silence := range []time.Duration{2 * time.Second, 3 * time.Second, 5 * time.Second, 15 * time.Second, 50 * time.Second} {
 		for _, reversed := range []bool{false, true} {
 			fake(t, func(t *testing.T, w *world) {
 				h := fairHolder(t, w, "x", holdfast.FixedLease(10*time.Minute))
@@ -163,7 +165,7 @@ func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
 // As above, and the lock is given back as soon as Redis answers again, before any
 // of the waiters is heard.
 func TestL8_ReleaseAfterSilenceGoesToTheFirst(t *testing.T) {
-	for _, silence := range []time.Duration{5 * time.Second, 15 * time.Second, 50 * time.Second} {
+	for _, silence := range []time.Duration{2 * time.Second, 3 * time.Second, 5 * time.Second, 15 * time.Second, 50 * time.Second} {
 		for _, reversed := range []bool{false, true} {
 			fake(t, func(t *testing.T, w *world) {
 				h := fairHolder(t, w, "x", holdfast.FixedLease(10*time.Minute))
@@ -405,5 +407,32 @@ func TestFairNestedTakesNoPlace(t *testing.T) {
 		unlock(t, h)
 		unlock(t, s.hold(t))
 		w.wantNoLine()
+	})
+}
+
+// What a waiter was granted that has given up is given back though no answer comes: that it leaves the line,
+// too, holds up nothing.
+func TestGivenBackThoughNoAnswerComes(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		held := must(t)(other.NewFairMutex("x").Lock(background))
+		ctx, cancel := context.WithCancel(background)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.NewFairMutex("x").Lock(ctx)
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		silent(d, memdriver.Fault{LoseReply: true})
+		unlock(t, held) // the waiter is told, and asks
+		time.Sleep(time.Second)
+		w.wantReply("1", "HLEN", "x")
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock: %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		w.wantReply("0", "EXISTS", "x")
 	})
 }

@@ -125,7 +125,7 @@ func TestL6_KilledAndStoppedProcesses(t *testing.T) {
 			killed := time.Now()
 			unlock(t, h)
 			holdA := <-gotA
-			if took := time.Since(killed); took > 13*time.Second || took < 5*time.Second {
+			if took := time.Since(killed); took > 6*time.Second || took < 2*time.Second {
 				t.Errorf("%v: the next one got it after %v", sig, took)
 			}
 			if sig == syscall.SIGSTOP {
@@ -164,7 +164,7 @@ func TestL6_KilledAndStoppedProcesses(t *testing.T) {
 	all.Wait()
 }
 
-// A process that waits is killed. Ten seconds later one who asks for the first
+// A process that waits is killed. Four and a half seconds later one who asks for the first
 // time gets the lock.
 func TestKilledWaiterKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestKilledWaiterKeepsNobodyOut(t *testing.T) {
 	unlock(t, h)
 	_, err := mu.TryLock(background)
 	wantError(t, err, holdfast.ErrLocked)
-	time.Sleep(time.Until(killed.Add(10 * time.Second))) // what is promised
+	time.Sleep(time.Until(killed.Add(4500 * time.Millisecond))) // what is promised
 	unlock(t, must(t)(mu.TryLock(background)))
 }
 

@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/test/fencing"
 )
 
-// A holder that lost its lock while it was paused writes too late, and is
-// refused by the resource.
+// Who held the lock before writes too late, and is refused by the resource.
 func TestFencedResource(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

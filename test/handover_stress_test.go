@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	handOverSeeds = flag.Int("handover.seeds", 60, "how many random programs TestHandOverStress runs")
+	handOverSeeds = flag.Int("handover.seeds", 20, "how many random programs TestHandOverStress runs")
 	handOverFirst = flag.Uint64("handover.first", 1, "its first seed")
 )
 

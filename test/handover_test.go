@@ -231,6 +231,8 @@ func TestHandOverIsBounded(t *testing.T) {
 		var holds atomic.Int64
 		ctx, cancel := context.WithCancel(background)
 		var all sync.WaitGroup
+		defer all.Wait()
+		defer cancel()
 		for range 16 {
 			all.Go(func() {
 				for ctx.Err() == nil {
@@ -243,8 +245,9 @@ func TestHandOverIsBounded(t *testing.T) {
 			})
 		}
 		synctest.Wait()
+		const tooLong = 100 * time.Millisecond // it would go on for ever
 		start, before := time.Now(), holds.Load()
-		h := must(t)(other.NewMutex("x").Lock(background))
+		h := must(t)(other.NewMutex("x").Lock(background, holdfast.Wait(tooLong)))
 		// A cohort lasts for 4 ms at most, the longest of one that has been alone, and then others
 		// try first.
 		if took := time.Since(start); took > 5*time.Millisecond || holds.Load() == before {
@@ -255,7 +258,7 @@ func TestHandOverIsBounded(t *testing.T) {
 		var sum, longest time.Duration
 		for range 500 {
 			start := time.Now()
-			h := must(t)(other.NewMutex("x").Lock(background))
+			h := must(t)(other.NewMutex("x").Lock(background, holdfast.Wait(tooLong)))
 			took := time.Since(start)
 			sum, longest = sum+took, max(longest, took)
 			unlock(t, h)

@@ -338,13 +338,8 @@ func TestTinyLease(t *testing.T) {
 	fakeKinds(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithMargin(time.Second))
 		for _, lease := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second} {
-			h, err := w.lock(c).Lock(background, holdfast.FixedLease(lease))
-			if err != nil && !errors.Is(err, holdfast.ErrInvalid) {
-				t.Errorf("%v: %v", lease, err)
-			}
-			if err == nil {
-				_ = h.Unlock()
-			}
+			_, err := w.lock(c).Lock(background, holdfast.FixedLease(lease))
+			wantError(t, err, holdfast.ErrInvalid)
 		}
 		time.Sleep(time.Second)
 	})
@@ -365,6 +360,26 @@ func TestDelayedForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		w.wantCount("x", h.Owner(), 1)
 		_ = h.Unlock()
+	})
+}
+
+// Nor does it hit who has waited, and has the lock since an earlier send of it.
+func TestDelayedForceUnlockDoesNotHitTheWaiter(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		operator, d := w.client()
+		must(t)(a.NewMutex("x").Lock(background))
+		once(d, "force", memdriver.Fault{DelayRequest: 2200 * time.Millisecond}) // the second send is answered after 2 s
+		go func() {
+			if was, err := operator.NewMutex("x").ForceUnlock(background); err != nil || !was {
+				t.Errorf("ForceUnlock: %v, %v", was, err)
+			}
+		}()
+		h := must(t)(b.NewMutex("x").Lock(background))
+		time.Sleep(time.Second)
+		w.wantCount("x", h.Owner(), 1)
+		unlock(t, h)
 	})
 }
 

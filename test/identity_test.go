@@ -198,6 +198,44 @@ func TestIdentityIsNoCondition(t *testing.T) {
 	}
 }
 
+// Close deletes what the client has said of itself, though a connection be cut meanwhile. A user who may not is
+// not asked for it again.
+func TestIdentityEndsWithItsClient(t *testing.T) {
+	for name, test := range map[string]struct {
+		fails error
+		calls int32
+		left  string
+	}{
+		"cut twice": {fails: errors.New("connection reset"), calls: 3, left: "0"},
+		"no right":  {fails: driver.ServerError("NOPERM this user has no permissions", errors.New("NOPERM")), calls: 1, left: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				a, d := w.known()
+				unlock(t, must(t)(a.NewMutex("x").TryLock(background)))
+				synctest.Wait()
+				var calls atomic.Int32
+				d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+					if strings.HasPrefix(call.Keys[0], "holdfast_client:") && calls.Add(1) <= 2 {
+						f.Refuse = test.fails
+					}
+					return f
+				})
+				if n := w.do("EXISTS", clientKey(a)); n != "1" {
+					t.Fatalf("%s hashes before Close", n)
+				}
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+				if n := w.do("EXISTS", clientKey(a)); n != test.left || calls.Load() != test.calls {
+					t.Errorf("%s hashes after Close and %d calls, want %s and %d", n, calls.Load(), test.left, test.calls)
+				}
+				w.do("DEL", clientKey(a))
+			})
+		})
+	}
+}
+
 // Where the hash is not to be had, an Inspect does without it, and Close does not wait for it.
 func TestIdentityKeepsNobodyWaiting(t *testing.T) {
 	for name, fault := range map[string]memdriver.Fault{

@@ -28,7 +28,7 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
 		load := &movingLoad{t: t, spans: make([][]span, len(kinds))}
 		a, b := load.client(p, holdfast.DefaultLease), load.client(p, holdfast.DefaultLease)
-		load.hold(load.client(p, 3*time.Second), a)
+		load.hold(load.client(p, 5*time.Second), a)
 		ctx, stop := context.WithCancel(background)
 		var all sync.WaitGroup
 		for i, k := range kinds {

@@ -73,7 +73,7 @@ func TestTransferRefused(t *testing.T) {
 		wantError(t, err, holdfast.ErrNotHeld)
 		_, err = w.lock(b).Adopt(background, holdfast.Owner{})
 		wantError(t, err, holdfast.ErrInvalid)
-		h := must(t)(w.lock(a).Lock(background))
+		h := must(t)(w.lock(a).TryLock(background))
 		nested := must(t)(w.lock(a).Lock(h.Context()))
 		for _, one := range []*holdfast.Hold{h, nested} {
 			_, err = one.Detach()

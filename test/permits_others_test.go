@@ -285,3 +285,34 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		w.do("DEL", "x", "y")
 	})
 }
+
+// Who waits for permits that the server has lost gets them: those who know how many there are set them
+// again.
+func TestLostPermitsAreSetAgain(t *testing.T) {
+	for name, acquire := range map[string]func(c *holdfast.Client) error{
+		"leased": func(c *holdfast.Client) error {
+			_, err := c.NewPermitSemaphore("x", holdfast.Permits(1)).Acquire(background, 1, holdfast.Wait(time.Minute))
+			return err
+		},
+		"unleased": func(c *holdfast.Client) error {
+			return c.NewUnleasedSemaphore("x", holdfast.Permits(1)).Acquire(background, 1, holdfast.Wait(time.Minute))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				other, _ := w.client()
+				ok(t, acquire(c)) // it is not given back
+				time.AfterFunc(time.Second, func() { w.do("FLUSHALL") })
+				start := time.Now()
+				ok(t, acquire(other))
+				if took := time.Since(start); took > 5*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				ok(t, c.Close(), other.Close())
+				w.do("DEL", "x", "{x}:timeout")
+				time.Sleep(2 * time.Minute) // holdfast_calls has expired
+			})
+		})
+	}
+}

@@ -285,6 +285,7 @@ func TestManyAreNotStarvedByOnes(t *testing.T) {
 	permitsWorld(t, 3, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(background)
 		var wg sync.WaitGroup
+		defer func() { cancel(); wg.Wait() }()
 		for range 6 {
 			c, _ := w.client()
 			s := c.NewPermitSemaphore("x")
@@ -302,13 +303,11 @@ func TestManyAreNotStarvedByOnes(t *testing.T) {
 		}
 		c, _ := w.client()
 		start := time.Now()
-		h := must(t)(c.NewPermitSemaphore("x").Acquire(background, 3))
+		h := must(t)(c.NewPermitSemaphore("x").Acquire(background, 3, holdfast.Wait(time.Minute)))
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("the waiter for all waited %v", took)
 		}
 		unlock(t, h)
-		cancel()
-		wg.Wait()
 	})
 }
 
@@ -575,6 +574,10 @@ func TestPermitsByID(t *testing.T) {
 		wantError(t, other.ReleasePermits(background, ids...), holdfast.ErrNotHeld)
 		w.wantReply("3", "GET", "x")
 		wantError(t, h.Unlock(), holdfast.ErrLost)
+		w.wantReply("3", "GET", "x")
+		part := must(t)(s.Acquire(background, 2))
+		ok(t, other.ReleasePermits(background, part.PermitIDs()[0]))
+		unlock(t, part) // of the other one
 		w.wantReply("3", "GET", "x")
 
 		found, err := other.Inspect(background)

@@ -28,7 +28,7 @@ func TestReadmeQuickStart(t *testing.T) {
 	}
 	s := redistest.Start(t)
 	cmd := exec.Command("go", "run", "./quickstart")
-	cmd.Env = append(os.Environ(), "REDIS_URL=redis://"+s.Addr())
+	cmd.Env = append(os.Environ(), "REDIS_URL=redis://"+s.Addr(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "done") {
 		t.Errorf("%v: %s", err, out)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -549,18 +550,48 @@ func TestKeysOfALockThatIsGone(t *testing.T) {
 	})
 }
 
-// A reservation that somebody has made live for ever is not asked about without
-// a pause.
+// A reservation that no writer renews is not asked about without a pause. One that somebody has
+// made live for ever, or for longer than any writer's, keeps nobody out.
 func TestReservationWithoutExpiry(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		sent := count(d)
-		w.do("SET", "holdfast_next:{x}", "nobody:1")
-		_, err := c.NewRWMutex("x").RLocker().Lock(background, holdfast.Wait(10*time.Second))
+		readers := c.NewRWMutex("x").RLocker()
+		w.do("SET", "holdfast_next:{x}", "nobody:1", "PX", "20000")
+		_, err := readers.Lock(background, holdfast.Wait(10*time.Second))
 		wantError(t, err, holdfast.ErrLocked)
 		if n := sent.of("acquire"); n > 10 {
 			t.Errorf("asked %d times in 10 s", n)
 		}
+		for _, lives := range [][]string{nil, {"PX", "86400000"}} {
+			w.do(append([]string{"SET", "holdfast_next:{x}", "nobody:1"}, lives...)...)
+			unlock(t, must(t)(readers.TryLock(background)))
+		}
 		w.do("DEL", "holdfast_next:{x}")
+	})
+}
+
+// Readers of one process who follow each other without a gap do not keep a writer out for whom others make way,
+// though they share what the first of them was granted.
+func TestWritersFirst_ReadersWhoShare(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		var readers sync.WaitGroup
+		for i := range 400 {
+			readers.Go(func() {
+				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+				h := must(t)(a.NewRWMutex("x").RLock(background))
+				time.Sleep(8 * time.Millisecond)
+				unlock(t, h)
+			})
+		}
+		time.Sleep(20 * time.Millisecond)
+		start := time.Now()
+		unlock(t, must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Lock(background)))
+		if took := time.Since(start); took > 200*time.Millisecond {
+			t.Errorf("the writer waited for %v", took)
+		}
+		readers.Wait()
 	})
 }

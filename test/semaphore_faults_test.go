@@ -395,7 +395,7 @@ func TestCallsAreForgotten(t *testing.T) {
 			ok(t, s.Acquire(background, 1), s.Release(1))
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n, err := strconv.Atoi(w.do("ZCARD", "holdfast_calls:{x}")); n > 1600 || err != nil { // 20 a second, for 72 s
+		if n, err := strconv.Atoi(w.do("ZCARD", "holdfast_calls:{x}")); n > 1600 || err != nil { // 20 a second, for 73 s
 			t.Errorf("%d calls are kept, %v", n, err)
 		}
 	})

@@ -135,7 +135,7 @@ func TestNoPollingWhileMessagesFlow(t *testing.T) {
 		time.Sleep(time.Minute)
 		most := 3 + 60/3
 		if w.kind.queues {
-			most *= 20 // each of them asks
+			most = 20 * (3 + 2*60/3) // each of them asks, and twice as often
 		}
 		if n := seen.of("acquire"); n > most && !w.kind.polls {
 			t.Errorf("%d tries in a minute of waiting", n)
@@ -530,6 +530,40 @@ func TestWaiterBearsAMoveAndSilence(t *testing.T) {
 		unlock(t, must(t)(c.NewFairMutex("x").Lock(background)))
 		if n := calls.Load(); n < 3 {
 			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// Who was woken, and gives up while a try of one who has left is still under way, passes the wake-up on.
+func TestWakeUpOfOneWhoLeavesDuringATry(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		holder, _ := w.client()
+		c, d := w.client()
+		x := c.NewMutex("x")
+		h := must(t)(holder.NewMutex("x").Lock(background))
+		leaving := func() (cancel context.CancelFunc) {
+			ctx, cancel := context.WithCancel(background)
+			waiting(t, x, ctx)
+			return cancel
+		}
+		firstLeaves, secondLeaves := leaving(), leaving()
+		third := waiting(t, x, background)
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			if call.Script.Name() == "acquire" {
+				f.DelayReply = 50 * time.Millisecond
+			}
+			return f
+		})
+		w.do("PUBLISH", "redisson_lock__channel:{x}", "0") // the first asks, and is refused; nobody knows that yet
+		time.Sleep(10 * time.Millisecond)
+		unlock(t, h)
+		firstLeaves() // the second is to ask, when that try is over
+		time.Sleep(10 * time.Millisecond)
+		secondLeaves()
+		free := time.Now()
+		unlock(t, <-third)
+		if took := time.Since(free); took > 200*time.Millisecond {
+			t.Errorf("the third has waited for %v", took)
 		}
 	})
 }

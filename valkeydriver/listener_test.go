@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -98,6 +99,36 @@ func TestUnsubscribeMISCONF(t *testing.T) {
 	}
 	if got := counts["again"].subscribed.Load(); got != 2 {
 		t.Errorf("%d confirmations of what was wanted again once", got)
+	}
+}
+
+// TestUnsubscribeBusy unsubscribes while the server refuses both UNSUBSCRIBE and the PING behind it, as a script takes
+// too long, at which valkey-go would panic; and not long after it has answered a PING.
+func TestUnsubscribeBusy(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.WithConfig("lua-time-limit 1"))
+	d := New(connect(t, valkey.ClientOption{InitAddress: []string{server.Addr()}}))
+	l, counts := listenTo(t, d, "kept", "first", "second")
+	l.Unsubscribe("first")
+	eventually(t, "unsubscribed", func() bool { return subscribers(t, server, "first") == "0" })
+	var script sync.WaitGroup
+	script.Go(func() {
+		const spin = `local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end
+local till = now() + 500
+while now() < till do end`
+		if _, err := server.Ask(10*time.Second, "EVAL", spin, "0"); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the server is busy", func() bool {
+		_, err := server.Ask(time.Second, "PING")
+		return err != nil && strings.Contains(err.Error(), "BUSY")
+	})
+	l.Unsubscribe("second")
+	script.Wait()
+	eventually(t, "unsubscribed", func() bool { return subscribers(t, server, "second") == "0" })
+	if got := counts["kept"].subscribed.Load(); got != 1 {
+		t.Errorf("%d confirmations: the connection was lost", got)
 	}
 }
 

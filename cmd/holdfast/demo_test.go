@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -105,18 +106,21 @@ func TestDemoShows(t *testing.T) {
 	}
 }
 
+// asReleased is the environment of a build as a release has it: without C, which -race needs here.
+func asReleased() []string { return append(os.Environ(), "CGO_ENABLED=0") }
+
 // TestDemo plays the demo as the README says, from the root, and on a server.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		build := exec.Command("go", "build", "-o", t.TempDir()+"/holdfast", "./cmd/holdfast")
-		build.Dir = "../.."
+		build.Dir, build.Env = "../..", asReleased()
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/holdfast", "demo")
-		cmd.Dir = "../.."
+		cmd.Dir, cmd.Env = "../..", asReleased()
 		play(t, cmd)
 	})
 	t.Run("server", func(t *testing.T) {

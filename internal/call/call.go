@@ -100,7 +100,11 @@ func (c *Caller) Do(ctx context.Context, request script.Request) Result {
 		return c.DoApart(ctx, request)
 	}
 	r := c.begin()
-	return r.repeat(ctx, request, c.Once)
+	res := r.repeat(ctx, request, c.Once)
+	if request.Once && res.Has(script.Refused) && len(res.Unknown) > 0 {
+		return r.repeat(ctx, request.Final(), c.Once)
+	}
+	return res
 }
 
 // DoBriefly is Do without a context for the whole call, if one attempt is enough, as mostly. The

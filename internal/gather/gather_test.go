@@ -65,6 +65,26 @@ func checkNothingLeft(t *testing.T, g *Group) {
 	}
 }
 
+// What belongs to a call that its caller has left is not the next one's before the call has ended.
+func TestLeftIsNotReused(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		e := &echo{delay: time.Second}
+		g := New(e.send, nil)
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			if reply, err := g.Eval(ctx, callOf("a")); err == nil {
+				t.Errorf("answered too soon: %v", reply)
+			}
+			cancel()
+			if reply, err := g.Eval(t.Context(), callOf("b")); reply != "b" || err != nil {
+				t.Errorf("answered %v, %v", reply, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		checkNothingLeft(t, g)
+	})
+}
+
 // Calls that come while others are on their way leave together, and each gets its own reply.
 func TestTogether(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {

@@ -69,7 +69,9 @@ func (l Latch) Down(o Once) script.Request { return l.request(latchScripts.down,
 
 // Set sets the count if it is zero; 0 deletes it.
 func (l Latch) Set(o Once, n int) script.Request {
-	return l.request(latchScripts.set, o, NewCount, strconv.Itoa(n))
+	request := l.request(latchScripts.set, o, NewCount, strconv.Itoa(n))
+	request.Once = true
+	return request
 }
 
 // ReadCount reads the refusal of a latch: the count, and the server's time, µs.

@@ -38,6 +38,7 @@ func (p Permits) request(s *driver.Script, args ...string) script.Request {
 func (p Permits) once(s *driver.Script, args []string) script.Request {
 	request := p.request(s, args...)
 	request.Keys = append(request.Keys, CallsKey(p.Name))
+	request.Once = true
 	return request
 }
 
@@ -118,13 +119,16 @@ func (PermitSet) ReadRenewal(r script.Reply, i int) (Renewal, error) {
 	if err != nil {
 		return Renewal{}, err
 	}
+	if len(texts) < 3 {
+		return Renewal{}, fmt.Errorf("reply has no three numbers at %d", i+2)
+	}
 	var held, first, last int64
-	if _, err := fmt.Sscan(strings.Join(texts[:min(3, len(texts))], " "), &held, &first, &last); err != nil {
+	if _, err := fmt.Sscan(strings.Join(texts[:3], " "), &held, &first, &last); err != nil {
 		return Renewal{}, fmt.Errorf("reply has no three numbers at %d: %w", i+2, err)
 	}
 	return Renewal{
-		Count: held, Lives: true, Left: time.Duration(first) * time.Millisecond,
-		Gone: time.Duration(last) * time.Millisecond, Missing: texts[3:],
+		Count: held, Lives: true, Left: time.Duration(min(first, mostMillis)) * time.Millisecond,
+		Gone: time.Duration(min(last, mostMillis)) * time.Millisecond, Missing: texts[3:],
 	}, nil
 }
 

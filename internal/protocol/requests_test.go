@@ -39,7 +39,7 @@ func TestGoldenRequests(t *testing.T) {
 		"acquire | x holdfast_next:{x} {x}:c:1:rwlock_timeout:1 |  | 30000 c:1 0 1 {x}:":                       read.Acquire(one),
 		"release | x {x}:c:1:rwlock_timeout:1 {x}:c:1:rwlock_timeout:2 | redisson_rwlock:{x} | 0 c:1 2 1 {x}:": read.Release("c:1", 2, 1),
 		"renew | x {x}:c:1:rwlock_timeout:1 |  | c:1 30000 1 {x}:":                                             read.Renew("c:1", 1, 30*time.Second),
-		"acquire | x holdfast_next:{x} redisson_lock_token:{x} |  | 30000 c:1 0 1 {x}: 10000 0":                write.Acquire(one),
+		"acquire | x holdfast_next:{x} redisson_lock_token:{x} |  | 30000 c:1 0 1 {x}: 4500 0":                 write.Acquire(one),
 		"release | x | redisson_rwlock:{x} | 1 c:1 1 0 {x}:":                                                   write.Release("c:1", 1, 0),
 		"renew | x |  | c:1:write 30000":                                                                       write.Renew("c:1", 1, 30*time.Second),
 		"leave | holdfast_next:{x} | redisson_rwlock:{x} | 0 c:1":                                              write.Leave("c:1"),

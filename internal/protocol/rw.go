@@ -35,8 +35,8 @@ var (
 var rwInspect = load("rw", "inspect")
 
 // Reservation is how long a waiter is believed to be there for whom others make
-// way. Waiters ask again well within it.
-const Reservation = 10 * time.Second
+// way. Waiters ask again within it, every three seconds.
+const Reservation = 4500 * time.Millisecond
 
 // Read is the side of a read-write lock that many hold: a field of the hash with the
 // owner's count, and a key with a time to live for each of its holds. Use [NewRead].

@@ -15,7 +15,7 @@ func SemaphoreChannel(name string) string { return Prefixed("redisson_sc", name)
 // expire.
 func PermitsKey(name string) string { return Suffixed(name, "timeout") }
 
-// CallsKey is the key, our own, of the calls that have had their effect lately.
+// CallsKey is the key, our own, of the calls that have had their effect lately, and of some that were refused.
 func CallsKey(name string) string { return Prefixed("holdfast_calls", name) }
 
 // PermitsChannel is the channel, our own, on which the holders of permits hear that others
@@ -57,12 +57,16 @@ func (s Semaphore) request(which *driver.Script, args []string, keys ...string) 
 // Add makes so many permits more available; if ifExists is set, only if there is a
 // semaphore.
 func (s Semaphore) Add(o Once, n int, ifExists bool) script.Request {
-	return s.request(semaphoreScripts.add, append(o.args(int64(n)), flag(ifExists)))
+	request := s.request(semaphoreScripts.add, append(o.args(int64(n)), flag(ifExists)))
+	request.Once = true
+	return request
 }
 
 // Set makes so many permits available, if there is no semaphore.
 func (s Semaphore) Set(o Once, n int) script.Request {
-	return s.request(semaphoreScripts.set, o.args(int64(n)))
+	request := s.request(semaphoreScripts.set, o.args(int64(n)))
+	request.Once = true
+	return request
 }
 
 // Drain takes all permits that are available.
@@ -122,7 +126,7 @@ func ReadShortage(r script.Reply) (Shortage, error) {
 	}
 	s := Shortage{TTL: -1, Available: int(said[3]), Held: int(said[4]), Reserved: int(said[5]), Exists: said[6] != 0}
 	if pttl := said[0]; pttl >= 0 {
-		s.TTL = time.Duration(pttl) * time.Millisecond
+		s.TTL = milliseconds(pttl)
 	}
 	return s, nil
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -36,15 +37,24 @@ func lifetime(pttl int64) time.Duration {
 	case -1:
 		return -1
 	}
-	return time.Duration(max(pttl, 0)) * time.Millisecond
+	return milliseconds(pttl)
 }
+
+// milliseconds makes a duration of a number of them: 0 of what is below that, and no more than a
+// duration can be. A key can live for longer, and scripts compute with what others have written.
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), mostMillis)) * time.Millisecond
+}
+
+// mostMillis is how many milliseconds a duration has room for, with one to spare.
+const mostMillis = math.MaxInt64/int64(time.Millisecond) - 1
 
 // ReadRetry reads from a refusal after how long to ask again at the latest; below 0
 // if what is waited for does not expire.
 func ReadRetry(r script.Reply) time.Duration {
 	switch hint, err := r.Int(2); {
 	case err == nil && hint >= 0:
-		return time.Duration(hint+1) * time.Millisecond
+		return milliseconds(hint) + time.Millisecond
 	case err != nil:
 		if ttl := ReadRefusal(r).TTL; ttl >= 0 {
 			return ttl + time.Millisecond
@@ -53,6 +63,9 @@ func ReadRetry(r script.Reply) time.Duration {
 	return -1
 }
 
+// mostListeners is more than there are, and few enough to be multiplied by a duration.
+const mostListeners = 1_000_000
+
 // ReadListeners reads from a refusal how many listen for the lock's release at the node that
 // has answered; 0 if it does not say.
 func ReadListeners(r script.Reply) int {
@@ -60,7 +73,7 @@ func ReadListeners(r script.Reply) int {
 	if err != nil {
 		return 0
 	}
-	return int(n)
+	return int(min(max(n, 0), mostListeners))
 }
 
 // State is how a lock, a semaphore or a latch stands.
@@ -91,9 +104,7 @@ func ReadState(r script.Reply) (s State, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s.Token, err = strconv.ParseInt(token, 10, 64); err != nil {
-		return s, err
-	}
+	s.Token = number(token)
 	holders, err := r.List(2)
 	if err != nil {
 		return s, err
@@ -118,10 +129,16 @@ func readHolder(texts []string) (Holder, error) {
 	if len(texts) < 4 {
 		return Holder{}, fmt.Errorf("a holder of %d texts", len(texts))
 	}
-	count, err := strconv.Atoi(texts[2])
-	if err != nil {
-		return Holder{}, err
-	}
 	pttl, err := strconv.ParseInt(texts[3], 10, 64)
-	return Holder{Owner: texts[0], Mode: texts[1], Count: count, TTL: lifetime(pttl)}, err
+	return Holder{Owner: texts[0], Mode: texts[1], Count: int(number(texts[2])), TTL: lifetime(pttl)}, err
+}
+
+// number reads what stands in Redis; 0 if that is none, since anybody may write there. A lock must be to be
+// forced whatever its count is.
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

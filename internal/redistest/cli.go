@@ -30,6 +30,12 @@ func (s *Server) Cli(t testing.TB, args ...string) string {
 	return out
 }
 
+// Ask is Cli for those who expect that it may fail, or take longer than the limit. It may be called
+// from any goroutine.
+func (s *Server) Ask(limit time.Duration, args ...string) (string, error) {
+	return s.cli(limit, args...)
+}
+
 // Calls returns how often the server has carried out a command, by its name in
 // lower case.
 func (s *Server) Calls(t testing.TB, command string) int {

@@ -38,8 +38,14 @@ func StartCluster(t testing.TB, masters, replicasPer int) *Cluster {
 	if err := c.create(replicasPer); err != nil {
 		t.Fatalf("redistest: creating the cluster: %v", err)
 	}
-	poll(t, "the cluster has settled", func() error { return c.settled(masters) })
+	c.AwaitRecovery(t, masters)
 	return c
+}
+
+// AwaitRecovery waits until there are so many masters again and all is as when it was started. All nodes must run.
+func (c *Cluster) AwaitRecovery(t testing.TB, masters int) {
+	t.Helper()
+	pollWithin(t, recoveryLimit, "the cluster has recovered", func() error { return c.recovered(masters) })
 }
 
 // Addrs returns the addresses of all nodes.
@@ -85,8 +91,8 @@ func (c *Cluster) create(replicasPer int) error {
 	return nil
 }
 
-// settled checks what StartCluster promises.
-func (c *Cluster) settled(masters int) error {
+// recovered checks what StartCluster promises.
+func (c *Cluster) recovered(masters int) error {
 	if err := c.healthy(); err != nil {
 		return err
 	}
@@ -202,4 +208,21 @@ func (c *Cluster) Roles(t testing.TB) (primaries, replicas []*Server) {
 		}
 	}
 	return primaries, replicas
+}
+
+// WaitReplaced waits until the nodes which run agree that the old one owns no slot any more, and take requests.
+func (c *Cluster) WaitReplaced(t testing.TB, old *Server) {
+	t.Helper()
+	poll(t, old.Addr()+" is replaced", func() error {
+		views, err := c.views()
+		if err != nil {
+			return err
+		}
+		for _, view := range views {
+			if len(view[old.Addr()].slots) > 0 {
+				return errors.New("it still owns slots")
+			}
+		}
+		return c.healthy()
+	})
 }

@@ -20,8 +20,13 @@ func startProcess(output, path string, args ...string) (*process, error) {
 	}
 	defer file.Close()
 
-	p := &process{cmd: exec.Command(path, args...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = file, file
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = file, file
+	return startCommand(cmd)
+}
+
+func startCommand(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, done: make(chan struct{})}
 	p.cmd.SysProcAttr = dieWithParent()
 	started := make(chan error, 1)
 	go p.own(started)

@@ -36,15 +36,26 @@ func StartSentinel(t testing.TB, replicas, sentinels int) *Sentinel {
 		cfg.sentinel = true
 		s.Sentinels = append(s.Sentinels, start(t, cfg))
 	}
-	poll(t, "the sentinels know each other and the replicas", func() error {
+	s.AwaitRecovery(t)
+	return s
+}
+
+// AwaitRecovery waits until every sentinel knows all of the others and could fail over to any of the replicas, as when
+// it was started. All nodes must run.
+func (s *Sentinel) AwaitRecovery(t testing.TB) {
+	t.Helper()
+	pollWithin(t, recoveryLimit, "the sentinels know each other and the replicas", func() error {
 		for _, sentinel := range s.Sentinels {
-			if err := s.settled(sentinel); err != nil {
+			if err := s.recovered(sentinel); err != nil {
 				return fmt.Errorf("sentinel %s: %w", sentinel.Addr(), err)
 			}
 		}
-		return nil
+		primary, err := s.agreed()
+		if err != nil {
+			return err
+		}
+		return online(primary, len(s.Nodes)-1)
 	})
-	return s
 }
 
 // Addrs returns the addresses of the sentinels.
@@ -137,9 +148,9 @@ func (s *Sentinel) agreed() (*Server, error) {
 	return nil, fmt.Errorf("%q is named, which is no node", named)
 }
 
-// settled checks that a sentinel knows all the others and all the replicas,
+// recovered checks that a sentinel knows all the others and all the replicas,
 // and that it sees nothing that would keep it from failing over.
-func (s *Sentinel) settled(sentinel *Server) error {
+func (s *Sentinel) recovered(sentinel *Server) error {
 	replicas, others := len(s.Nodes)-1, len(s.Sentinels)-1
 	checks := []struct {
 		about, field string

@@ -3,7 +3,11 @@
 // call sends them.
 package script
 
-import "github.com/holdfast-go/holdfast/driver"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
 
 // Request is a script call, without the arguments that every call begins with:
 // its limit on the server's clock, Channel, and the command that publishes there.
@@ -16,6 +20,16 @@ type Request struct {
 	// Acknowledged says that replicas are to acknowledge it, if the client asks for
 	// that.
 	Acknowledged bool
+	// Once says that the call has an id, by which Redis knows its effect, and that nobody takes the effect
+	// back: so a refusal is only the last word if no earlier send of it can have one. See Final.
+	Once bool
+}
+
+// Final returns the request for a call that was refused after an earlier send was not answered:
+// Redis keeps its refusal, and so refuses the earlier one, too, should it arrive yet.
+func (r Request) Final() Request {
+	r.Args = append(slices.Clone(r.Args), "final")
+	return r
 }
 
 // IsZero reports whether there is nothing to ask.

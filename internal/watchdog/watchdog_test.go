@@ -105,6 +105,38 @@ func TestRenewsAtAThirdOfTheLease(t *testing.T) {
 	})
 }
 
+// What does not fit into one batch goes with the next, and asks for its whole lease.
+func TestMoreThanABatch(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		const entries, lease = 2*batchSize + 5, 30 * time.Second
+		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
+			if len(batch) > batchSize {
+				t.Errorf("a batch of %d", len(batch))
+			}
+			for _, r := range batch {
+				if r.TTL != lease {
+					t.Errorf("a renewal asks for %v", r.TTL)
+				}
+			}
+			return allHeld(ctx, batch)
+		}}
+		d := newDog(t, s)
+		var all []*Entry[ward]
+		for i := range entries {
+			all = append(all, watch(d, fmt.Sprint(i), 0, lease, true))
+		}
+		time.Sleep(lease / 2)
+		for _, e := range all {
+			d.Remove(e)
+		}
+		synctest.Wait()
+		slices.Sort(s.wards)
+		if n := len(slices.Compact(slices.Clone(s.wards))); n != entries || len(s.wards) != entries {
+			t.Errorf("%d renewals of %d entries; there are %d", len(s.wards), n, entries)
+		}
+	})
+}
+
 func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: func(ctx context.Context, _ []Renewal[ward]) ([]bool, error) {

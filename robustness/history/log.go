@@ -92,6 +92,15 @@ func (l *Log) Mark(o Op, outcome Outcome) {
 	l.write(op)
 }
 
+// Span notes what has begun at a moment in the past, and is over now.
+func (l *Log) Span(o Op, from Moment, outcome Outcome) {
+	op := l.Begin(o)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	op.Invoke, op.Return, op.Outcome = from, op.Invoke, outcome
+	l.write(op)
+}
+
 // write adds a line. l.mu is held.
 func (l *Log) write(op *Op) {
 	if l.out == nil {

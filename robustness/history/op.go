@@ -45,13 +45,12 @@ type Kind string
 // The kinds of operation.
 const (
 	Acquire Kind = "acquire" // take a lock, or N permits; Try says that it did not wait
-	Release Kind = "release" // give the hold back; Until is the hold's deadline, if it is known to be lost
-	Detach  Kind = "detach"  // end the hold without a release, for another one to adopt
+	Release Kind = "release" // give the hold back; Until is the deadline that the hold had
+	Detach  Kind = "detach"  // end the hold without a release, for another one to adopt; Until is the same
 	Adopt   Kind = "adopt"   // take the detached hold From over
 	Extend  Kind = "extend"
 	// Ended is the moment at which the context of a hold ended, with the outcome Lost if it was
-	// lost. It returns when it is invoked. A context that was cancelled before does not tell the loss:
-	// then Until is the deadline that the hold had.
+	// lost. It returns when it is invoked. Until is the deadline that the hold had.
 	Ended Kind = "ended"
 	// Crash is the moment at which a client dies: what it holds is not released. One that is started
 	// in its place has another number.
@@ -64,6 +63,8 @@ const (
 	// Unanswered is a request that may take the lock, though no hold comes of it, from Invoke
 	// to Until.
 	Unanswered Kind = "unanswered"
+	// Paused is a time in which the process did not run, from Invoke to Return.
+	Paused Kind = "paused"
 	// Write is sent to a store which compares tokens.
 	Write Kind = "write"
 	// SetCount, CountDown, Await and Count are a latch's. N is the count.

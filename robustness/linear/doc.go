@@ -12,6 +12,9 @@
 // other consequence, since nobody works under it. So a refusal needs no reason while one may stand
 // (see [history.Unanswered]).
 //
+// Which of several lost holds of permits has gone is not followed. So once one was lost, a refusal by that semaphore needs no
+// reason any more.
+//
 // A call on a latch that was not answered takes effect at any moment after its invocation, or after all
 // others, which is the same as never.
 //

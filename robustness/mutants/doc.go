@@ -1,5 +1,5 @@
-// Mutants shows that the suites notice when holdfast is broken: it breaks one thing at a time in a copy
-// of the repository, and runs the suite that is to catch it.
+// Mutants shows that the suites notice when holdfast is broken: it has the compiler take another text for a
+// file, one at a time, and runs the suite that is to catch that.
 //
 //	go run ./robustness/mutants            all of them
 //	go run ./robustness/mutants NAME...    those

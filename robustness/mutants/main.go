@@ -1,9 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,15 +13,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// bound is for how long a suite may look for a fault.
-const bound = 3 * time.Minute
+// bound is for how long a suite may look for a fault. One that has no time left has not caught it.
+const bound = 10 * time.Minute
 
 func main() {
+	parallel := flag.Int("parallel", 2, "how many to try at once")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:])
+	err := run(ctx, *parallel, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -28,116 +32,159 @@ func main() {
 	}
 }
 
-// run tries the mutants with the given names; or all, and what is not broken.
-func run(ctx context.Context, names []string) error {
+// run tries the mutants with the given names; or all, after what is not broken.
+func run(ctx context.Context, parallel int, names []string) error {
 	top, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
 		return err
 	}
+	chosen := slices.Clone(mutants)
 	for _, name := range names {
 		if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == name }) {
 			return fmt.Errorf("there is no mutant %q", name)
 		}
 	}
-	var missed []string
-	fmt.Println("| fault | suite | caught after | by |\n|---|---|---|---|")
-	if len(names) == 0 {
-		took, by, err := unbroken.try(ctx, strings.TrimSpace(string(top)))
-		if err != nil {
-			return err
-		}
-		if by != "" {
-			return fmt.Errorf("nothing is broken, and the suite fails: %s", by)
-		}
-		fmt.Printf("| none | `%s` | passes, %.1f s | |\n", strings.Join(unbroken.suite, " "), took.Seconds())
+	if len(names) > 0 {
+		chosen = slices.DeleteFunc(chosen, func(m mutant) bool { return !slices.Contains(names, m.name) })
+	} else {
+		chosen = slices.Concat(unbroken(), chosen)
 	}
-	for _, m := range mutants {
-		if len(names) > 0 && !slices.Contains(names, m.name) {
-			continue
-		}
-		took, by, err := m.try(ctx, strings.TrimSpace(string(top)))
-		if err != nil {
-			return err
-		}
-		after := fmt.Sprintf("%.1f s", took.Seconds())
-		if by == "" {
-			missed = append(missed, m.name)
-			after, by = "**not caught**", "—"
-		}
-		fmt.Printf("| %s | `%s` | %s | %s |\n", m.name, strings.Join(m.suite, " "), after, by)
+	start := time.Now()
+	missed, err := tryAll(ctx, strings.TrimSpace(string(top)), parallel, chosen)
+	if err != nil {
+		return err
 	}
 	if len(missed) > 0 {
-		return fmt.Errorf("not caught: %s", strings.Join(missed, ", "))
+		return fmt.Errorf("%d are NOT CAUGHT: %s", len(missed), strings.Join(missed, "; "))
 	}
+	fmt.Fprintf(os.Stderr, "mutants: all of %d are caught, in %v\n", len(chosen), time.Since(start).Round(time.Second))
 	return nil
 }
 
-// try runs a mutant's suite in a copy of the repository, and returns how long it took and what the suite
-// said; nothing if it passed.
-func (m mutant) try(ctx context.Context, top string) (took time.Duration, by string, err error) {
+// verdict is what came of one.
+type verdict struct {
+	took time.Duration
+	by   string // what the suite has said; nothing if it passed
+	err  error
+}
+
+// tryAll prints what comes of each, in their order, and returns which of them were not caught.
+func tryAll(ctx context.Context, top string, parallel int, all []mutant) (missed []string, err error) {
+	verdicts := make([]chan verdict, len(all))
+	next := make(chan int, len(all))
+	for i := range all {
+		verdicts[i] = make(chan verdict, 1)
+		next <- i
+	}
+	close(next)
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for range max(1, parallel) {
+		running.Go(func() {
+			for i := range next {
+				verdicts[i] <- all[i].try(ctx, top)
+			}
+		})
+	}
+	fmt.Println("| fault | suite | caught after | by |\n|---|---|---|---|")
+	for i, m := range all {
+		v := <-verdicts[i]
+		after := fmt.Sprintf("%.1f s", v.took.Seconds())
+		switch {
+		case v.err != nil:
+			return nil, v.err
+		case m.file == "" && v.by != "":
+			return nil, fmt.Errorf("nothing is broken, and %v fails: %s", m.suite, v.by)
+		case m.file == "":
+			after, v.by = "passes, "+after, "—"
+		case v.by == "":
+			missed = append(missed, m.name)
+			after, v.by = "**not caught** in "+after, "—"
+		}
+		fmt.Printf("| %s | %v | %s | %s |\n", m.name, m.suite, after, v.by)
+	}
+	return missed, nil
+}
+
+// try builds a mutant's suite with the broken file in the place of the other one, and runs it.
+func (m mutant) try(ctx context.Context, top string) (v verdict) {
+	if ctx.Err() != nil {
+		return verdict{err: ctx.Err()}
+	}
 	dir, err := os.MkdirTemp("", "holdfast-mutant-")
 	if err != nil {
-		return 0, "", err
+		return verdict{err: err}
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := copyTree(ctx, top, dir); err != nil {
-		return 0, "", err
+	defer func() { v.err = errors.Join(v.err, os.RemoveAll(dir)) }()
+	binary := filepath.Join(dir, "suite.test")
+	args := []string{"test", "-c", "-vet=off", "-ldflags=-w", "-o", binary}
+	if m.file != "" {
+		overlay, err := m.overlay(top, dir)
+		if err != nil {
+			return verdict{err: err}
+		}
+		args = append(args, "-overlay", overlay)
 	}
-	if err := m.breakIn(dir); err != nil {
-		return 0, "", err
-	}
-	build := exec.CommandContext(ctx, "go", "test", "-vet=off", "-run", "^$", m.suite[0]) //nolint:gosec // our own table
-	build.Dir = dir
+	build := exec.CommandContext(ctx, "go", append(args, "./"+m.suite.dir)...) //nolint:gosec // our own table
+	build.Dir = top
 	if said, err := build.CombinedOutput(); err != nil {
-		return 0, "", fmt.Errorf("mutant %q does not build: %w\n%s", m.name, err, said)
+		return verdict{err: fmt.Errorf("mutant %q does not build: %w\n%s", m.name, err, said)}
 	}
 	start := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	suite := exec.CommandContext(bounded, "go", append([]string{"test", "-vet=off", "-count=1", "-failfast"}, m.suite...)...) //nolint:gosec // our own table
-	suite.Dir = dir
+	suite := exec.CommandContext(ctx, binary, m.suite.args()...) //nolint:gosec // as above
+	suite.Dir = filepath.Join(top, m.suite.dir)
+	suite.Env = append(os.Environ(), "GOGC=400")
 	said, err := suite.CombinedOutput()
-	took = time.Since(start)
+	v.took = time.Since(start)
 	var failed *exec.ExitError
 	switch {
 	case err == nil:
-		return took, "", nil
 	case ctx.Err() != nil:
-		return took, "", ctx.Err()
-	case bounded.Err() != nil:
-		return took, "it does not end", nil
+		v.err = ctx.Err()
+	case outOfTime.Match(said):
 	case errors.As(err, &failed):
-		return took, verdict(said), nil
+		v.by = first(said)
+	default:
+		v.err = err
 	}
-	return took, "", err
+	return v
 }
 
-// breakIn breaks what the mutant is about in a copy.
-func (m mutant) breakIn(dir string) error {
-	if m.file == "" {
-		return nil
-	}
-	path := filepath.Join(dir, m.file)
-	text, err := os.ReadFile(path) //nolint:gosec // in a copy that we have made
+// overlay writes the broken file, and what has the go command use it, in a directory.
+func (m mutant) overlay(top, dir string) (path string, err error) {
+	source := filepath.Join(top, m.file)
+	text, err := os.ReadFile(source) //nolint:gosec // our own table, in our own repository
 	if err != nil {
-		return err
+		return "", err
 	}
 	broken, err := m.apply(string(text))
 	if err != nil {
-		return err
+		return "", err
 	}
-	return os.WriteFile(path, []byte(broken), 0o600) //nolint:gosec // as above
+	target := filepath.Join(dir, "broken"+filepath.Ext(m.file))
+	if err := os.WriteFile(target, []byte(broken), 0o600); err != nil { //nolint:gosec // in a directory that try has made
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: target}})
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, overlay, 0o600)
 }
 
 // What a test says, with its seed, or how it ends.
 var (
-	saidLine = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.*)$`)
-	seed     = regexp.MustCompile(` -seed=\d+`)
-	panicked = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)$`)
+	saidLine  = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.*)$`)
+	seed      = regexp.MustCompile(` -seed=\d+`)
+	outOfTime = regexp.MustCompile(`(?m)^panic: test timed out`)
+	panicked  = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)$`)
 )
 
-// verdict is the first thing that a suite has said.
-func verdict(output []byte) string {
+// first is the first thing that a suite has said.
+func first(output []byte) string {
 	for _, pattern := range []*regexp.Regexp{saidLine, panicked} {
 		if match := pattern.FindSubmatch(output); match != nil {
 			text := string(match[1])
@@ -145,35 +192,4 @@ func verdict(output []byte) string {
 		}
 	}
 	return string(output[:min(len(output), 120)])
-}
-
-// copyTree copies what git knows of, or would.
-func copyTree(ctx context.Context, from, to string) error {
-	list := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = from
-	names, err := list.Output()
-	if err != nil {
-		return err
-	}
-	for name := range bytes.SplitSeq(bytes.TrimRight(names, "\x00"), []byte{0}) {
-		source, target := filepath.Join(from, string(name)), filepath.Join(to, string(name))
-		info, err := os.Lstat(source)
-		if errors.Is(err, os.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-			continue // deleted, or a link
-		}
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(source) //nolint:gosec // git has named it
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(target, text, info.Mode().Perm()); err != nil { //nolint:gosec // as above
-			return err
-		}
-	}
-	return nil
 }

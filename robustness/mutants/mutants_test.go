@@ -35,6 +35,29 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
+// A suite names tests that there are: one that runs nothing catches nothing.
+func TestSuitesExist(t *testing.T) {
+	for _, m := range mutants {
+		files, err := filepath.Glob(filepath.Join("..", "..", m.suite.dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for _, file := range files {
+			one, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.Write(one)
+		}
+		for name := range strings.SplitSeq(strings.Trim(m.suite.run, "^()$"), "|") {
+			if !strings.Contains(text.String(), "\nfunc "+name+"(t ") {
+				t.Errorf("mutant %q: there is no %s in %s", m.name, name, m.suite.dir)
+			}
+		}
+	}
+}
+
 func TestApply(t *testing.T) {
 	m := mutant{name: "m", old: "a", new: "b"}
 	if got, err := m.apply("xay"); got != "xby" || err != nil {
@@ -47,11 +70,11 @@ func TestApply(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
-	if got := verdict([]byte("=== RUN\n    world_test.go:12: it is so\n")); got != "it is so" {
+func TestFirst(t *testing.T) {
+	if got := first([]byte("=== RUN\n    world_test.go:12: it is so\n")); got != "it is so" {
 		t.Error(got)
 	}
-	if got := verdict([]byte("x\npanic: deadlock\n")); got != "panic: deadlock" {
+	if got := first([]byte("x\npanic: deadlock\n")); got != "panic: deadlock" {
 		t.Error(got)
 	}
 }

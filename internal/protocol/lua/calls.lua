@@ -18,6 +18,22 @@ local function remember(key, id, keep)
   raise(key, keep)
 end
 
+-- was_refused says whether a call was refused for good.
+local function was_refused(key, id)
+  return redis.call('ZSCORE', key, id .. 'refused')
+end
+
+-- refuse refuses a call. If an earlier send of it was not answered, the last argument says so: then
+-- the refusal is kept, so that the earlier one is refused, too, should it arrive yet.
+-- from common: even_if_full
+local function refuse(key, id, keep)
+  if ARGV[#ARGV] == 'final' then
+    even_if_full('ZREM', key)
+    remember(key, id .. 'refused', keep)
+  end
+  return {0, at}
+end
+
 -- rewrite writes that a call is remembered, and changes nothing. Redis 8 and Valkey
 -- 8 answer a WAIT for what its connection wrote, so a call that finds its work
 -- done must write something to know whether replicas have it.
@@ -25,10 +41,12 @@ local function rewrite(key)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), 1))
 end
 
--- integer refuses a value that is none, before anything is written.
+-- integer refuses a value that is none, before anything is written. Lua reads 1e3, 0x10,
+-- 007, nan and inf as numbers, and Redis counts with none of them.
 local function integer(text)
-  local n = tonumber(text or '0')
-  if not n or n ~= math.floor(n) or math.abs(n) >= 2 ^ 53 then
+  text = text or '0'
+  local n = tonumber(text) or 2 ^ 53
+  if not (math.abs(n) < 2 ^ 53) or type(text) == 'string' and string.format('%.0f', n + 0) ~= text then
     return nil, redis.error_reply('WRONGTYPE value is not an integer or out of range')
   end
   return n

@@ -5,11 +5,16 @@
 --
 -- {1, now, {program, version, host, process, since, since...}}  empty where nothing is known
 -- HGET, since programs that use locks have the right to that one already.
+--
+-- Anybody may write there, so no more of a text is sent than identities have.
 local found = {}
-for i, field in ipairs({'program', 'version', 'host', 'pid', 'since'}) do
-  found[i] = redis.call('HGET', KEYS[1], field) or ''
+local function read(field)
+  found[#found + 1] = string.sub(redis.call('HGET', KEYS[1], field) or '', 1, 128)
+end
+for _, field in ipairs({'program', 'version', 'host', 'pid', 'since'}) do
+  read(field)
 end
 for i = 4, #ARGV do
-  found[#found + 1] = redis.call('HGET', KEYS[1], ARGV[i]) or ''
+  read(ARGV[i])
 end
 return {1, at, found}

@@ -80,10 +80,10 @@ end
 -- time, so that it grows even if Redis has lost the last ones. A ttl of 0 keeps it for
 -- ever. It writes nothing if it returns an error.
 local function take_token(key, ttl)
-  local last = tonumber(redis.call('GET', key) or '0')
+  local last = tonumber(redis.call('GET', key) or '0') or 2 ^ 53
   local token = math.max(last + 1, us)
-  if token >= 2 ^ 53 then
-    return nil, redis.error_reply('ERR the fencing token is out of bounds: ' .. key)
+  if not (token < 2 ^ 53) then -- nor if it is nan
+    return nil, redis.error_reply('WRONGTYPE the last fencing token, at redisson_lock_token, is no number below 2^53')
   end
   local text = string.format('%.0f', token)
   if ttl == '0' then

@@ -8,21 +8,22 @@
 --
 -- The line and KEYS[3] are Redisson's, and Java and Go stand in them together.
 --
--- Whom to believe. A waiter of holdfast asks every 3 s, and each time it is
--- believed for 10 s more; KEYS[4] has that, and Java does not know it. So a dead
+-- Whom to believe. A waiter of holdfast asks every 1.5 s, and each time it is
+-- believed for 4.5 s more; KEYS[4] has that, and Java does not know it. So a dead
 -- one is out of the line in seconds.
 --
 -- A live one is not dropped, though the server was stopped, or failed over, and
 -- nobody could be heard. If one who stands in line asks, and nobody who stands
--- there has asked for 5 s, the server was not to be reached, or none of them lives.
--- Then all of them have 5 s more, a grace, to ask again. Two members of KEYS[4]
+-- there has asked for 2.5 s, the server was not to be reached, or none of them lives.
+-- Then all of them have 5 s more, a grace, to ask again: one whose request was lost
+-- does so within 3 s. Two members of KEYS[4]
 -- keep that: when one who stands in line last asked, and when the grace ends. No
--- owner is called so. 5 s is half of the belief: whoever asks more often than that
--- is not dropped, and prolongs no grace.
+-- owner is called so. 2.5 s and the 1.5 s between two tries are less than the
+-- belief: whoever asks more often than every 2.5 s is not dropped, and prolongs no grace.
 --
 -- One who does not stand there, because it does not wait or asks for the first time,
 -- begins no grace. It takes a free lock past those who have not been heard of for
--- 10 s, and leaves them where they are. So how soon it gets the lock does not
+-- 4.5 s, and leaves them where they are. So how soon it gets the lock does not
 -- depend on how often somebody asks.
 --
 -- Redisson's waiters say nothing while they wait. One of them is dropped when its
@@ -48,19 +49,20 @@
 -- How much a call does. It looks at LIMIT waiters at most, and drops no more. If
 -- they are all dead, and others live, who waits is told to ask again at once.
 
-local BELIEF, SILENCE, SCORE, JAVA_WAIT = 10000, 5000, 30000, 300000
+local BELIEF, SILENCE, GRACE = 4500, 2500, 5000
+local SCORE, JAVA_WAIT = 30000, 300000
 local LIVES, LIMIT = 120000, 200
 
 -- free says whether nobody holds the lock.
 local free = redis.call('EXISTS', KEYS[1]) == 0
 
 -- grace is until when those are believed who have not been heard of for BELIEF ms.
--- from fair: SILENCE
+-- from fair: SILENCE, GRACE
 local grace = tonumber(redis.call('ZSCORE', KEYS[4], 'grace') or 0)
 do
   local seen = tonumber(redis.call('ZSCORE', KEYS[4], 'seen') or 0)
-  if at - seen > SILENCE or seen > at then
-    grace = at + SILENCE
+  if at - seen > SILENCE or seen > at or grace > at + GRACE then
+    grace = at + GRACE
   end
 end
 

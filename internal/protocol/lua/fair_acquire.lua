@@ -68,7 +68,7 @@ end
 
 if not mine then
   local holders = redis.call('HKEYS', KEYS[1])
-  if holders[2] then
+  if holders[2] or holders[1] == 'mode' then
     -- from common: OTHER_KIND
     return redis.error_reply(OTHER_KIND)
   end

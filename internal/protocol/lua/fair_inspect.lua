@@ -21,8 +21,8 @@ for _, waiter in ipairs(redis.call('LRANGE', KEYS[2], 0, LOOK - 1)) do
   end
 end
 local found, pttl = redis.call('HGETALL', KEYS[1]), redis.call('PTTL', KEYS[1])
-if found[3] or found[2] and not tonumber(found[2]) then
+if found[3] or found[1] == 'mode' then
   return redis.error_reply(OTHER_KIND)
 end
-local holders = found[1] and {found[1], '', found[2], tostring(pttl)} or {}
+local holders = found[1] and {found[1], '', found[2], string.format('%.0f', pttl)} or {}
 return {1, at, pttl, token, holders, waiters}

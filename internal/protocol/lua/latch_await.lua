@@ -14,7 +14,7 @@ if wrong then
   return wrong
 end
 local since = tonumber(ARGV[4])
-if count <= 0 or since > 0 and tonumber(redis.call('GET', KEYS[2]) or '0') > since then
+if count <= 0 or since > 0 and (tonumber(redis.call('GET', KEYS[2]) or '0') or 0) > since then
   return at
 end
 local pttl = redis.call('PTTL', KEYS[1])

@@ -7,12 +7,13 @@
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  the payload that says a new count, or none
 -- ARGV[7]  the count; 0 deletes the latch
+-- ARGV[8]  final, if a refusal is the last word
 --
 -- now       it has
 -- {0, now}  the latch exists already, or does not exist
 
 -- from common: publish, even_if_full
--- from calls: integer, remembers, remember, note_zero
+-- from calls: integer, remembers, remember, note_zero, was_refused, refuse
 if remembers(KEYS[2], ARGV[4]) then
   return at
 end
@@ -24,8 +25,8 @@ if wrong then
   return wrong
 end
 local exists = redis.call('EXISTS', KEYS[1]) == 1
-if exists ~= (ARGV[7] == '0') then
-  return {0, at}
+if exists ~= (ARGV[7] == '0') or was_refused(KEYS[2], ARGV[4]) then
+  return refuse(KEYS[2], ARGV[4], ARGV[5])
 end
 if exists then
   even_if_full('ZREM', KEYS[2])

@@ -24,7 +24,7 @@ for i, key in ipairs(KEYS) do
     if ARGV[3 * i + 3] == '0' and redis.call('EXISTS', key) == 1 then
       -- from common: OTHER_KIND
       local holders = redis.call('HKEYS', key)
-      if holders[2] then
+      if holders[2] or holders[1] == 'mode' then
         return redis.error_reply(OTHER_KIND)
       end
       return {0, at, redis.call('PTTL', key), holders[1], i}

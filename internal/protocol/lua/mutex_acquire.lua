@@ -27,7 +27,7 @@ if not free or ARGV[6] ~= '0' then
   if count ~= ARGV[7] and ARGV[6] == '0' then
     -- from common: OTHER_KIND
     local holders = redis.call('HKEYS', KEYS[1])
-    if holders[2] then
+    if holders[2] or holders[1] == 'mode' then
       return redis.error_reply(OTHER_KIND)
     end
     local pttl = redis.call('PTTL', KEYS[1])

@@ -11,8 +11,8 @@
 -- from common: OTHER_KIND
 local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
 local found, pttl = redis.call('HGETALL', KEYS[1]), redis.call('PTTL', KEYS[1])
-if found[3] or found[2] and not tonumber(found[2]) then
+if found[3] or found[1] == 'mode' then
   return redis.error_reply(OTHER_KIND)
 end
-local holders = found[1] and {found[1], '', found[2], tostring(pttl)} or {}
+local holders = found[1] and {found[1], '', found[2], string.format('%.0f', pttl)} or {}
 return {1, at, pttl, token, holders, {}}

@@ -16,6 +16,9 @@ for i, key in ipairs(KEYS) do
     count = 0
   end
   count = tonumber(count) or 0
+  if not (count > 0 and count < 2 ^ 53) then
+    count = 0
+  end
   if count > 0 and ARGV[2 * i + 3] ~= '0' then
     raise(key, ARGV[2 * i + 3])
   end

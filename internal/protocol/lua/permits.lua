@@ -6,9 +6,10 @@
 -- Permits that have expired are available again, in every script.
 
 -- free is how many are available. If that is no number, nothing is done.
-local free = tonumber(redis.call('GET', KEYS[1]) or '0')
-if not free then
-  return redis.error_reply('WRONGTYPE the number of permits is none: ' .. KEYS[1])
+-- from calls: integer
+local free, wrong = integer(redis.call('GET', KEYS[1]))
+if wrong then
+  return wrong
 end
 
 -- whole writes an integer without an exponent.

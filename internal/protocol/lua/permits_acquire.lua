@@ -18,8 +18,8 @@
 -- The ids make asking twice asking once: those that are held need not be taken.
 
 -- from common: lease
-local expiry, available = at + lease, tonumber(redis.call('GET', KEYS[1]))
-if #ARGV == 6 and available and available >= 1 and redis.call('EXISTS', KEYS[3]) == 0
+local expiry, available = at + lease, redis.call('GET', KEYS[1]) or ''
+if #ARGV == 6 and #available < 16 and string.match(available, '^[1-9]%d*$') and redis.call('EXISTS', KEYS[3]) == 0
   and redis.call('ZADD', KEYS[2], 'NX', expiry, ARGV[6]) == 1 then
   -- One new permit, and nobody has waited longer. Those that have expired are not
   -- needed; who needs them looks for them.

@@ -9,14 +9,17 @@
 -- that of KEYS[1], the others are those of the permits; -1 never ends.
 
 -- from permits: free, expired, whole
+-- hex has the digits of each byte: an id may be of any length.
+local hex = {}
+for c = 0, 255 do
+  hex[string.char(c)] = string.format('%02x', c)
+end
 local holders = {}
 local held = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
 for i = 1, #held, 2 do
   local score = tonumber(held[i + 1])
-  local pttl = score >= 922337203685477 and -1 or score - at
-  local id = string.gsub(held[i], '.', function(c)
-    return string.format('%02x', string.byte(c))
-  end)
+  local pttl = score >= 922337203685477 and -1 or math.max(score - at, 0)
+  local id = string.gsub(held[i], '.', hex)
   for _, text in ipairs({id, '', '1', whole(pttl)}) do
     holders[#holders + 1] = text
   end

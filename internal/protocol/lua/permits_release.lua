@@ -10,9 +10,10 @@
 -- {0, now}   fewer were held; an earlier send of this call may have given them back
 
 -- from common: publish
-local available = tonumber(redis.call('GET', KEYS[1]))
+local available = redis.call('GET', KEYS[1]) or ''
 local score = #ARGV == 6 and redis.call('ZSCORE', KEYS[2], ARGV[6])
-if score and score - at > 0 and available and ARGV[4] == '1' and ARGV[5] == '' then
+if score and score - at > 0 and ARGV[4] == '1' and ARGV[5] == ''
+  and (available == '0' or #available < 16 and string.match(available, '^-?[1-9]%d*$')) then
   publish(string.format('%.0f', math.max(0, available + 1))) -- one permit, which has not expired
   redis.call('ZREM', KEYS[2], ARGV[6])
   redis.call('INCRBY', KEYS[1], '1')

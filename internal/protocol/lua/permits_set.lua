@@ -7,18 +7,19 @@
 -- ARGV[5]  how long to keep it, ms
 -- ARGV[6]  so many
 -- ARGV[7]  0 to leave a semaphore alone that exists already
+-- ARGV[8]  final, if a refusal is the last word
 --
 -- now        there are
 -- {0, now}   it exists already
 
--- from calls: remembers, remember, integer
+-- from calls: remembers, remember, integer, was_refused, refuse
 -- from permits: free, expired, announce, whole
 if remembers(KEYS[3], ARGV[4]) then
   return at
 end
 local exists = redis.call('EXISTS', KEYS[1]) == 1
-if exists and ARGV[7] == '0' then
-  return {0, at}
+if exists and ARGV[7] == '0' or was_refused(KEYS[3], ARGV[4]) then
+  return refuse(KEYS[3], ARGV[4], ARGV[5])
 end
 local total, wrong = integer(ARGV[6])
 if wrong then

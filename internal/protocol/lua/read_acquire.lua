@@ -43,15 +43,21 @@ local mode = redis.call('HGET', key, 'mode')
 if count == 0 and not (mode == 'write' and redis.call('HEXISTS', key, owner .. ':write') == 1) then
   if mode == 'write' then
     -- from rw: writer
-    return {0, at, redis.call('PTTL', key), writer(key) or ''}
+    local holder = writer(key)
+    if holder then
+      return {0, at, redis.call('PTTL', key), holder}
+    end
   end
-  if not mode and redis.call('EXISTS', key) == 1 then
+  if mode ~= 'read' and redis.call('EXISTS', key) == 1 then
     -- from common: OTHER_KIND
     return redis.error_reply(OTHER_KIND)
   end
   local first = redis.call('GET', KEYS[2])
   if first and first ~= owner then
-    return {0, at, -2, '', redis.call('PTTL', KEYS[2])}
+    local left = redis.call('PTTL', KEYS[2])
+    if left >= 0 and left <= 60000 then -- no writer reserves it for so long
+      return {0, at, -2, '', left}
+    end
   end
 end
 if not mode then

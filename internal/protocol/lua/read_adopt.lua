@@ -13,7 +13,7 @@
 -- {-3, now}    the other one writes, too, and would go on writing beside it
 
 -- from common: OTHER_KIND, lease, publish
--- from rw: other_kind, reading, keep_reads, drop_reads, raise_all
+-- from rw: other_kind, reads, reading, keep_reads, drop_reads, raise_all
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end
@@ -30,7 +30,7 @@ elseif mine == 0 then
 end
 publish(ARGV[7])
 keep_reads(key, prefix, owner, mine, 1, lease)
-drop_reads(prefix, other, 1, tonumber(redis.call('HGET', key, other) or '0') or 0)
+drop_reads(prefix, other, 1, reads(key, other))
 redis.call('HDEL', key, other)
 raise_all(key, prefix, lease)
 return at

@@ -9,11 +9,11 @@
 -- {0, now}   none did
 
 -- from common: publish
--- from rw: reading, others, drop_reads, read_on
+-- from rw: reads, reading, others, drop_reads, read_on
 local key, prefix = KEYS[1], ARGV[5]
 local found, leaving = {}, {}
 for i = 6, #ARGV do
-  local count = tonumber(redis.call('HGET', key, ARGV[i]) or '0') or 0
+  local count = reads(key, ARGV[i])
   if count > 0 then
     reading(key, prefix, ARGV[i]) -- fails as long as its keys may be on another node
     found[#found + 1] = {ARGV[i], count}

@@ -36,12 +36,19 @@ local function ours(owner)
   return string.sub(owner, 15, 15) == '8'
 end
 
+-- reads is the count of reads that stands in the hash. Anybody may have written it, and calls
+-- look at as many keys; so what nobody has counted up to is none.
+local function reads(key, owner)
+  local count = redis.call('HGET', key, owner) or ''
+  return #count < 6 and string.match(count, '^[1-9]%d*$') and tonumber(count) or 0
+end
+
 -- reading says how often the owner reads, and for how many ms at least one of
 -- these holds lives, and whether that is sure. A count whose keys have all expired
 -- is 0 if it is ours.
--- from rw: read_key, grace, ours
+-- from rw: read_key, grace, ours, reads
 local function reading(key, prefix, owner)
-  local count = tonumber(redis.call('HGET', key, owner) or '0') or 0
+  local count = reads(key, owner)
   local ttl = 0
   for i = 1, count do
     local read = read_key(prefix, owner, i)
@@ -92,9 +99,12 @@ local function announce_write(payload)
   publish('0')
 end
 
--- other_kind says whether there is something that is no read-write lock.
+-- other_kind says whether there is something that is no read-write lock: it has no mode, or
+-- nobody who could have it.
+-- from rw: writer
 local function other_kind(key)
-  return redis.call('HEXISTS', key, 'mode') == 0 and redis.call('EXISTS', key) == 1
+  local mode = redis.call('HGET', key, 'mode')
+  return mode ~= 'read' and not (mode == 'write' and writer(key)) and redis.call('EXISTS', key) == 1
 end
 
 -- writer says who writes, and how often, or nil.

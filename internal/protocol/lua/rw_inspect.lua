@@ -18,7 +18,7 @@ end
 local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
 local pttl, found = redis.call('PTTL', KEYS[1]), {}
 local function tell(owner, mode, count, left)
-  for _, text in ipairs({owner, mode, tostring(count), tostring(left)}) do
+  for _, text in ipairs({owner, mode, tostring(count), string.format('%.0f', left)}) do
     found[#found + 1] = text
   end
 end

@@ -10,18 +10,18 @@
 -- turn is over: whoever is refused next has the next one.
 
 -- How long a waiter is stood back for that is not heard of, ms. It tries again
--- within three seconds.
-local patience = 7000
+-- within three seconds; a request that is lost may cost it a moment of that.
+local patience = 4500
 
 -- How long others are held back at a stretch, and how long they are let by, ms.
 local stretch = 10000
 
 -- reservation returns who waits, for how many, and since when others are held back
--- for it; nil if nobody does.
+-- for it; nil if nobody does, or nobody can: one of the future would never end.
 local function reservation(key)
   local text = redis.call('GET', key) or ''
   local n, since = string.match(text, '^(%d+) (%d+) ')
-  if n then
+  if n and #n < 16 and since - at <= 0 then
     return string.sub(text, -16), tonumber(n), tonumber(since)
   end
 end

@@ -55,8 +55,9 @@ if stands then
       dead[#dead + 1] = reader
     end
   elseif mode == 'write' then
-    holder = writer(key) or ''
-  else
+    holder = writer(key)
+  end
+  if mode ~= 'read' and not holder then
     -- from common: OTHER_KIND
     return redis.error_reply(OTHER_KIND)
   end

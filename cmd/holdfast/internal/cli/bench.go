@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 type benchCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
@@ -50,9 +46,7 @@ func (c *benchCommand) Run(s streams, redis redisFlags) error {
 	if err != nil {
 		return err
 	}
-	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
+	ctx, ended, stop := untilSignal()
 	defer stop()
 	config := bench.Config{
 		Target: target, Kind: bench.Kind(c.Kind), Goroutines: c.Goroutines, Locks: c.Locks,
@@ -68,15 +62,10 @@ func (c *benchCommand) Run(s streams, redis redisFlags) error {
 	if result != nil {
 		err = errors.Join(err, c.print(s, result))
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case untilTerm.Err() != nil:
-		return exit.Silently(exit.Signal + int(syscall.SIGTERM))
-	case ctx.Err() != nil:
-		return exit.Silently(exit.Signal + int(syscall.SIGINT))
 	}
-	return nil
+	return ended()
 }
 
 func (c *benchCommand) print(s streams, result *bench.Result) error {

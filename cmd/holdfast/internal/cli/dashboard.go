@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -53,15 +52,11 @@ func (c *dashboardCommand) Run(s streams, flags redisFlags) error {
 	if err != nil {
 		return err
 	}
-	target, err := flags.target()
-	if err != nil {
-		return err
-	}
 	hosts := make([]string, len(c.Host))
 	for i, host := range c.Host {
 		hosts[i] = strings.ToLower(strings.TrimSuffix(host, "."))
 	}
-	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient) error {
+	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, target *connect.Target) error {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 		if err != nil {
 			return exit.Because(exit.Failed, "the page cannot be served, so --listen another address: %v", err)
@@ -95,14 +90,8 @@ func (c *dashboardCommand) token() (token string, err error) {
 	switch {
 	case token != "" && len(token) < shortestToken:
 		return "", exit.Because(exit.Usage, "the token is too short; it has %d characters at least", shortestToken)
-	case token == "" && !loopback(host):
+	case token == "" && !connect.Loopback(host):
 		return "", exit.Because(exit.Usage, "--listen %s can be reached from other machines, so it wants a token: --token-file, or %s", c.Listen, tokenVariable)
 	}
 	return token, nil
-}
-
-// loopback reports whether a host is one that only this machine reaches.
-func loopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 type demoCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
@@ -44,9 +43,7 @@ func (c *demoCommand) Run(s streams, redis redisFlags) error {
 	if cfg.Show = show; show.Servers != "" {
 		cfg.Server = show.Servers
 	}
-	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
+	ctx, ended, stop := untilSignal()
 	defer stop()
 	play := func(ctx context.Context, stage demo.Stage) error {
 		cfg.Stage = stage
@@ -57,11 +54,11 @@ func (c *demoCommand) Run(s streams, redis redisFlags) error {
 	} else {
 		err = play(ctx, demo.NewPlain(s.stdout))
 	}
-	switch {
-	case untilTerm.Err() != nil:
-		return exit.Silently(exit.Signal + int(syscall.SIGTERM))
-	case ctx.Err() != nil || errors.Is(err, demo.ErrInterrupted):
-		return exit.Silently(exit.Signal + int(syscall.SIGINT))
+	if signalled := ended(); signalled != nil {
+		return signalled
+	}
+	if errors.Is(err, demo.ErrInterrupted) {
+		return bySignal(syscall.SIGINT)
 	}
 	return err
 }

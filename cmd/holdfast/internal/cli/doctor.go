@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"context"
 	"errors"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
@@ -55,18 +51,15 @@ func (c *doctorCommand) Run(s streams, redis redisFlags) error {
 	if err != nil {
 		return err
 	}
-	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
+	ctx, ended, stop := untilSignal()
 	defer stop()
 	tell, end := c.writer(s, "Redis: "+target.String())
 	report, err := doctor.Run(ctx, doctor.Config{Target: target, Prefix: c.Prefix, Kinds: c.Kind, Detailed: c.Verbose || c.JSON, Timeout: c.Timeout, Now: time.Now}, tell)
 	err = errors.Join(err, end())
+	if signalled := ended(); signalled != nil {
+		return signalled
+	}
 	switch {
-	case untilTerm.Err() != nil:
-		return exit.Silently(exit.Signal + int(syscall.SIGTERM))
-	case ctx.Err() != nil:
-		return exit.Silently(exit.Signal + int(syscall.SIGINT))
 	case err != nil:
 		return err
 	case report.Unreachable:

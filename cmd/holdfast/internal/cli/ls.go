@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 )
@@ -43,7 +44,7 @@ primaries of a cluster, and writes nothing.`
 
 // Run is called by kong.
 func (c *lsCommand) Run(s streams, flags redisFlags) error {
-	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient) error {
+	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, _ *connect.Target) error {
 		out := bufio.NewWriter(s.stdout)
 		l := &lister{streams: s, lsCommand: c, out: out, wipe: func() {}}
 		options := survey.Options{Match: c.Pattern, Kinds: kindsOf(c.Kind), Held: c.Held, All: c.All}

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,25 +18,20 @@ import (
 
 // operate is what the commands that look at locks have in common: a Redis, a context that ends with SIGINT
 // or SIGTERM, and what to say of errors.
-func operate(flags redisFlags, do func(ctx context.Context, rdb redis.UniversalClient) error) error {
+func operate(flags redisFlags, do func(ctx context.Context, rdb redis.UniversalClient, target *connect.Target) error) error {
 	target, err := flags.target()
 	if err != nil {
 		return err
 	}
-	untilTerm, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	ctx, stop := signal.NotifyContext(untilTerm, os.Interrupt)
+	ctx, ended, stop := untilSignal()
 	defer stop()
 	rdb := target.Client(target.Dial)
 	defer rdb.Close() //nolint:errcheck // the program ends with it
-	err = do(ctx, rdb)
-	switch {
-	case err == nil:
+	if err = do(ctx, rdb, target); err == nil {
 		return nil
-	case untilTerm.Err() != nil:
-		return exit.Silently(exit.Signal + int(syscall.SIGTERM))
-	case ctx.Err() != nil:
-		return exit.Silently(exit.Signal + int(syscall.SIGINT))
+	}
+	if signalled := ended(); signalled != nil {
+		return signalled
 	}
 	return explain(err, target)
 }
@@ -78,7 +70,8 @@ func unreadable(name string, err error) error {
 	case errors.Is(err, survey.ErrNotFound):
 		return exit.Because(exit.NoLock, "there is no lock %q; a lock that nobody holds leaves nothing in Redis", name)
 	case errors.Is(err, survey.ErrOtherKind):
-		return exit.Because(exit.OtherKind, "%q is no lock: it is another kind of object in Redis", name)
+		return exit.Because(exit.OtherKind, "%q is no lock: it is another kind of object in Redis; if it should be one, "+
+			"look at it with redis-cli, and delete it there", name)
 	}
 	return err
 }

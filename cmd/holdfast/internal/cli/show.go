@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 )
@@ -24,7 +25,7 @@ It exits with 66 if there is no such lock, which is so when nobody holds it.`
 
 // Run is called by kong.
 func (c *showCommand) Run(s streams, flags redisFlags) error {
-	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient) error {
+	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, _ *connect.Target) error {
 		lock, err := survey.Read(ctx, rdb, c.Name)
 		if err != nil {
 			return unreadable(c.Name, err)

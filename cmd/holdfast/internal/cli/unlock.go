@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
@@ -43,7 +44,7 @@ func (c *unlockCommand) Run(s streams, flags redisFlags) error {
 	if !c.Yes && !term.IsTerminal(os.Stdin.Fd()) {
 		return exit.Because(exit.Usage, "there is no terminal to ask on whether to take %q away; --yes says so", c.Name)
 	}
-	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient) error {
+	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, _ *connect.Target) error {
 		before, err := c.read(ctx, rdb)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/await"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
@@ -38,7 +39,7 @@ func (c *waitCommand) Run(s streams, flags redisFlags) error {
 	if c.Timeout != nil && *c.Timeout < 0 {
 		return exit.Because(exit.Usage, "a timeout of %v is negative", *c.Timeout)
 	}
-	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient) error {
+	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, _ *connect.Target) error {
 		began := time.Now()
 		err := c.wait(ctx, s, rdb)
 		if c.JSON && (err == nil || errors.Is(err, errNotFree)) {

@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
@@ -44,18 +45,14 @@ func (c *watchCommand) Run(s streams, flags redisFlags) error {
 	if terminalWidth(s.stdout) == 0 || !term.IsTerminal(os.Stdin.Fd()) || dumb() {
 		return exit.Because(exit.Usage, "watch needs a terminal that it can draw on; otherwise there is holdfast ls, and ls --json")
 	}
-	target, err := flags.target()
-	if err != nil {
-		return err
-	}
-	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient) error {
+	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, target *connect.Target) error {
 		err := watch.Run(ctx, os.Stdin, s.stdout, watch.Config{
 			Redis: rdb, Server: target.String(), Interval: c.Interval, Order: present.Order(c.Sort),
 			Options: survey.Options{Match: c.Pattern, Kinds: kindsOf(c.Kind), Held: c.Held},
 			Explain: func(err error) string { return explain(err, target).Error() },
 		})
 		if errors.Is(err, watch.ErrInterrupted) {
-			return exit.Silently(exit.Signal + int(syscall.SIGINT))
+			return bySignal(syscall.SIGINT)
 		}
 		return err
 	})

@@ -86,6 +86,9 @@ func TestRefused(t *testing.T) {
 		"redis://h:0":                       errPort,
 		"redis://h,i:65536":                 errPort,
 		"redis://u:p/q@h":                   errPort,
+		"redis://u:p#q@h":                   errHash,
+		"redis://h#f":                       errHash,
+		"redis+sentinel://u:1/p@h/m":        errMaster,
 		"redis://h i":                       errHost,
 		"localhost:6379":                    errNoURL,
 	} {

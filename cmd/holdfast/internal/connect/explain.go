@@ -2,6 +2,7 @@ package connect
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -107,16 +108,11 @@ func advise(err error) string {
 
 // unreachable says what to do about a server with which there is no connection.
 func unreachable(err error) string {
-	var untrusted *tls.CertificateVerificationError
-	var noTLS tls.RecordHeaderError
+	if advice := aboutTLS(err); advice != "" {
+		return advice
+	}
 	var unknown *net.DNSError
 	switch {
-	case errors.As(err, &untrusted):
-		return "its certificate is not trusted; --tls-ca names the authority to trust"
-	case errors.As(err, &noTLS):
-		return "it does not use TLS there, so the URL begins with redis://"
-	case strings.Contains(err.Error(), "certificate required"):
-		return "it wants a client certificate, so give --tls-cert and --tls-key"
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return "no such host is known, so check the URL in --redis or HOLDFAST_REDIS"
 	case errors.Is(err, fs.ErrNotExist):
@@ -126,4 +122,30 @@ func unreachable(err error) string {
 	default:
 		return "check that it runs there, and the URL in --redis or HOLDFAST_REDIS (rediss:// if it uses TLS, else redis://)"
 	}
+}
+
+// aboutTLS says what TLS has against the server, or the server against the client; empty if it is something else.
+func aboutTLS(err error) string {
+	var untrusted *tls.CertificateVerificationError
+	var otherName x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var noTLS tls.RecordHeaderError
+	text := err.Error()
+	switch {
+	case errors.As(err, &otherName):
+		return "its certificate is for other names than the one in the URL, so use a name that it has"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate has expired, or is not valid yet, so have it renewed, or set this machine's clock right"
+	case errors.As(err, &untrusted):
+		return "its certificate is not trusted; --tls-ca names the authority to trust"
+	case errors.As(err, &noTLS):
+		return "it does not use TLS there, so the URL begins with redis://"
+	case strings.Contains(text, "certificate required"):
+		return "it wants a client certificate, so give --tls-cert and --tls-key"
+	case strings.Contains(text, "remote error: tls") && strings.Contains(text, "certificate"):
+		return "it does not accept the client certificate, so check --tls-cert: its authority, and when it ends"
+	case strings.Contains(text, "protocol version"):
+		return "it speaks no TLS from 1.2 on, and less is no protection, so have it upgraded"
+	}
+	return ""
 }

@@ -3,9 +3,11 @@ package connect
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Forms are the URLs that are understood, for help and errors.
@@ -17,11 +19,12 @@ var (
 	errNoURL   = errors.New("the Redis URL has no scheme and ://; it must be " + Forms)
 	errScheme  = errors.New("the Redis URL has an unknown scheme before its ://; it must be " + Forms)
 	errUser    = errors.New("the Redis URL has a user or password that is not percent-encoded")
+	errHash    = errors.New("the Redis URL has a #, which is %23 in a password")
 	errHost    = errors.New("the Redis URL has a host that is not host, host:port or [ipv6]:port")
 	errPort    = errors.New("the Redis URL has a port that is no number from 1 to 65535; in a password a / is %2F, a ? is %3F")
 	errSocket  = errors.New("the Redis URL of a socket must be unix:///path/to/socket, with user:password@ before the path if need be")
 	errDB      = errors.New("the Redis URL has a path that is not a database number")
-	errMaster  = errors.New("the Redis URL must name the master: redis+sentinel://host:port/master")
+	errMaster  = errors.New("the Redis URL must name the master: redis+sentinel://host:port/master; in a password a / is %2F")
 	errQuery   = errors.New("the Redis URL has a parameter other than db=NUMBER, cluster=true and skip_verify=true")
 	errTwoDBs  = errors.New("the Redis URL has two database numbers, in its path and as db=NUMBER")
 	errCluster = errors.New("the Redis URL is of a cluster and of sentinels or a socket at once, which cannot be")
@@ -45,6 +48,9 @@ func parse(text string) (address, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
 		return address{}, errNoURL
+	}
+	if strings.Contains(rest, "#") { // to other readers of URLs what follows is none of it
+		return address{}, errHash
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
@@ -76,7 +82,7 @@ func (a *address) readSocket(authority, path string) error {
 	}
 	path, err = url.PathUnescape(path)
 	// What comes before a @ may be a password that was not percent-encoded.
-	if err != nil || host != "" || path == "" || strings.ContainsAny(path, "@\x00") {
+	if err != nil || host != "" || path == "" || strings.Contains(path, "@") || strings.ContainsFunc(path, unicode.IsControl) {
 		return errSocket
 	}
 	a.hosts = []string{"/" + path}
@@ -175,7 +181,7 @@ func (a *address) readPath(path string, sentinel bool) error {
 	db := path
 	if sentinel {
 		a.master, db, _ = strings.Cut(path, "/")
-		if a.master == "" {
+		if !hostname(a.master) { // Sentinel allows these letters; anything else may be of a password
 			return errMaster
 		}
 	}
@@ -200,4 +206,10 @@ func (a *address) fit(sentinel bool) error {
 	}
 	a.cluster = a.cluster || !sentinel && len(a.hosts) > 1
 	return nil
+}
+
+// Loopback reports whether a host is one that only this machine reaches.
+func Loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }

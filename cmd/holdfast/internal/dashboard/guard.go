@@ -171,9 +171,11 @@ func (s *sessions) end(secret string) {
 }
 
 // cookie hands a session to the browser, or takes it back if it is empty. Scripts do not see it, and other sites cannot have it sent.
-func cookie(secret string) *http.Cookie {
+// A page that has come by way of a proxy with TLS has it sent by that way alone.
+func cookie(r *http.Request, secret string) *http.Cookie {
 	c := &http.Cookie{ //nolint:gosec // Secure would keep it from plain HTTP on loopback
 		Name: cookieName, Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionFor.Seconds()),
+		Secure: strings.HasPrefix(r.Header.Get("Origin"), "https://"),
 	}
 	if secret == "" {
 		c.MaxAge = -1

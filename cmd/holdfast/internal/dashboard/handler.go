@@ -130,7 +130,7 @@ func (h *handler) signIn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "that is not the token")
 		return
 	}
-	http.SetCookie(w, cookie(secret))
+	http.SetCookie(w, cookie(r, secret))
 	answer(w, http.StatusOK, struct{}{})
 }
 
@@ -138,7 +138,7 @@ func (h *handler) signOut(w http.ResponseWriter, r *http.Request) {
 	if given, err := r.Cookie(cookieName); err == nil && h.sessions != nil {
 		h.sessions.end(given.Value)
 	}
-	http.SetCookie(w, cookie(""))
+	http.SetCookie(w, cookie(r, ""))
 	answer(w, http.StatusOK, struct{}{})
 }
 

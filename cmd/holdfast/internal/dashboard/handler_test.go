@@ -272,6 +272,13 @@ func TestToken(t *testing.T) {
 	if !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.Domain != "" || strings.Contains(session.Value, token) || len(session.Value) < 40 {
 		t.Errorf("%+v", session)
 	}
+	if session.Secure {
+		t.Error("a browser would not send the session back to plain HTTP")
+	}
+	behindTLS, _ := w.ask(http.MethodPost, signInPath, map[string]string{"token": token}, header("Origin", "https://"+w.addr))
+	if len(behindTLS.cookies) != 1 || !behindTLS.cookies[0].Secure {
+		t.Errorf("behind a proxy with TLS: %d, cookies %v", behindTLS.StatusCode, behindTLS.cookies)
+	}
 	signedIn := header("Cookie", session.Name+"="+session.Value)
 	if answer, text := w.ask(http.MethodGet, "/api/lock?id="+idOf("job"), nil, signedIn); answer.StatusCode != http.StatusOK || strings.Contains(text, token) {
 		t.Errorf("%d %s", answer.StatusCode, text)

@@ -32,8 +32,7 @@ func clusterState(ctx context.Context, e *exam) (found []Finding) {
 		if info := fields(text); err == nil {
 			f = stateOf(info)
 		}
-		f.Where = []string{n.addr}
-		found = append(found, f)
+		found = append(found, f.at(n))
 	}
 	return found
 }
@@ -74,8 +73,7 @@ func clusterReplicas(_ context.Context, e *exam) (found []Finding) {
 			f = warn("Give each primary a replica: redis-cli --cluster add-node NEW ANY --cluster-slave.",
 				"this primary has no replica: if it is away, its locks cannot be taken")
 		}
-		f.Where = []string{n.addr}
-		found = append(found, f)
+		found = append(found, f.at(n))
 	}
 	return found
 }
@@ -138,8 +136,7 @@ func clusterMessages(ctx context.Context, e *exam) (found []Finding) {
 		} else if !sharded {
 			f = warn("Take Redis 7.0 or newer, or locks that poll.", "messages are not sharded: every release is sent to every node")
 		}
-		f.Where = []string{n.addr}
-		found = append(found, f)
+		found = append(found, f.at(n))
 	}
 	return found
 }

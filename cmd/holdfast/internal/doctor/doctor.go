@@ -107,12 +107,7 @@ func (e *exam) run(ctx context.Context, check Check) []Finding {
 	case check.all != nil:
 		findings = check.all(ctx, e)
 	default:
-		for _, n := range e.reached() {
-			for _, f := range check.node(n) {
-				f.Where = []string{n.addr}
-				findings = append(findings, f)
-			}
-		}
+		findings = onEach(e.reached(), check.node)
 	}
 	for i := range findings {
 		findings[i].Check = check.ID
@@ -141,6 +136,16 @@ func (e *exam) primaries() (nodes []*node) {
 		}
 	}
 	return nodes
+}
+
+// onEach is what a check finds on each of some nodes.
+func onEach(nodes []*node, check func(n *node) []Finding) (found []Finding) {
+	for _, n := range nodes {
+		for _, f := range check(n) {
+			found = append(found, f.at(n))
+		}
+	}
+	return found
 }
 
 func (e *exam) close() {

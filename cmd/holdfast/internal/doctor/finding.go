@@ -29,6 +29,12 @@ type Finding struct {
 	Do    string `json:"do,omitempty"`
 }
 
+// at says which node the finding is about.
+func (f Finding) at(n *node) Finding {
+	f.Where = []string{n.addr}
+	return f
+}
+
 func pass(format string, args ...any) Finding {
 	return Finding{Severity: Pass, Found: fmt.Sprintf(format, args...)}
 }

@@ -330,8 +330,7 @@ func (n *node) local() bool {
 		return true
 	}
 	host, _, err := net.SplitHostPort(n.addr)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+	return err == nil && connect.Loopback(host)
 }
 
 // refusal is why a command has no answer, or empty.

@@ -29,9 +29,7 @@ func clock(_ context.Context, e *exam) (found []Finding) {
 	apart := time.Duration(0)
 	for _, n := range e.reached() {
 		if n.noTime != "" {
-			f := unknown(n.noTime)
-			f.Where = []string{n.addr}
-			found = append(found, f)
+			found = append(found, unknown(n.noTime).at(n))
 			continue
 		}
 		if first == nil || n.offset < first.offset {
@@ -43,8 +41,7 @@ func clock(_ context.Context, e *exam) (found []Finding) {
 		if off := n.offset.Abs() - n.uncertain; off > clocksApart {
 			f := warn("Have NTP (chrony, systemd-timesyncd) set the clocks of both.", "its clock is %v %s this machine's: locks work, but the first call takes longer and logs do not compare",
 				n.offset.Abs().Round(time.Millisecond), direction(n.offset))
-			f.Where = []string{n.addr}
-			found = append(found, f)
+			found = append(found, f.at(n))
 		}
 	}
 	if first != nil && last != nil {
@@ -79,8 +76,7 @@ func latency(ctx context.Context, e *exam) (found []Finding) {
 			return nil // a refusal takes as long
 		})
 		f := judgeLatency(times, err)
-		f.Where = []string{n.addr}
-		found = append(found, f)
+		found = append(found, f.at(n))
 	}
 	return found
 }
@@ -145,8 +141,7 @@ func lockLatency(ctx context.Context, e *exam) (found []Finding) {
 		t := trial{client: e.locks, redis: e.redis, name: name}
 		times, err := measure(ctx, pairs, func() error { return k.try(ctx, t) })
 		f := judgePairs(k, times, errors.Join(err, e.remove(ctx, k, name)))
-		f.Where = []string{n.addr}
-		found = append(found, f)
+		found = append(found, f.at(n))
 	}
 	return found
 }

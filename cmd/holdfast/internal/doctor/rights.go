@@ -314,14 +314,8 @@ func (e *exam) scratch(ctx context.Context, n *node) (name string, ok bool) {
 	return "", false
 }
 
-func rights(ctx context.Context, e *exam) (found []Finding) {
-	for _, n := range e.primaries() {
-		for _, f := range e.rightsOn(ctx, n) {
-			f.Where = []string{n.addr}
-			found = append(found, f)
-		}
-	}
-	return found
+func rights(ctx context.Context, e *exam) []Finding {
+	return onEach(e.primaries(), func(n *node) []Finding { return e.rightsOn(ctx, n) })
 }
 
 // rightsOn tries the rights on one node.
@@ -437,14 +431,8 @@ func sentence(rules, absent []string) string {
 }
 
 // locks has each kind that the user has the rights for locked, and unlocked.
-func locks(ctx context.Context, e *exam) (found []Finding) {
-	for _, n := range e.primaries() {
-		for _, f := range e.locksOn(ctx, n) {
-			f.Where = []string{n.addr}
-			found = append(found, f)
-		}
-	}
-	return found
+func locks(ctx context.Context, e *exam) []Finding {
+	return onEach(e.primaries(), func(n *node) []Finding { return e.locksOn(ctx, n) })
 }
 
 func (e *exam) locksOn(ctx context.Context, n *node) (found []Finding) {

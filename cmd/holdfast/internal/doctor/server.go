@@ -58,8 +58,7 @@ func reachable(_ context.Context, e *exam) (found []Finding) {
 		if n.err != nil {
 			f = fail("Check what it says.", "%s cannot be used: %v", n.addr, connect.Explain(n.err))
 		}
-		f.Where = []string{n.addr}
-		found = append(found, f)
+		found = append(found, f.at(n))
 	}
 	if e.enumerated != nil && len(e.reached()) > 0 {
 		found = append(found, fail("Check the URL and the state of the nodes.", "not all nodes are known%s", because(e.enumerated)))
@@ -105,8 +104,7 @@ func certificate(_ context.Context, e *exam) (found []Finding) {
 		if ends.Sub(e.Now()) < certificateSoon {
 			f = warn("Renew it: clients that connect after that are refused.", "the certificate ends on %s", ends.UTC().Format(time.RFC3339))
 		}
-		f.Where = []string{n.addr}
-		found = append(found, f)
+		found = append(found, f.at(n))
 	}
 	return found
 }

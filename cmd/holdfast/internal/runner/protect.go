@@ -84,12 +84,11 @@ const (
 var ofLock = []string{lockVariable, ownerVariable, tokenVariable, permitVariable, runnerVariable}
 
 // withoutSecrets is our environment without what is said of Redis, unless the command is to have
-// that, and of locks.
+// that, of the dashboard, and of locks. What else is there is the user's, also if it is a secret.
 func (r *run) withoutSecrets() []string {
 	ours := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return strings.HasPrefix(name, "HOLDFAST_REDIS") ||
-			slices.Contains(ofLock, name)
+		return strings.HasPrefix(name, "HOLDFAST_REDIS") || name == "HOLDFAST_DASHBOARD_TOKEN" || slices.Contains(ofLock, name)
 	})
 	return append(ours, r.Redis...)
 }

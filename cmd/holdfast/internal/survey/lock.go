@@ -104,7 +104,7 @@ type Holder struct {
 	Who   holdfast.Identity // zero: not known
 	// Mode is that of a read-write lock's holder; one owner may have both.
 	Mode string
-	// Count is how often it holds the lock.
+	// Count is how often it holds the lock; 0 or less if what stands there is no such number.
 	Count int64
 	// Since is since when, by Redis's clock; zero: not known. It is not known of clients that are
 	// no holdfast's, nor in the first second of a hold.
@@ -119,7 +119,7 @@ type Waiter struct {
 	Who   holdfast.Identity
 	Mode  string // [Writes] if readers of a read-write lock make way for it
 	Wants int64  // how many permits; 0 if it is no semaphore
-	// Silent says that it is one of holdfast's and was not heard of for ten seconds, so it
+	// Silent says that it is one of holdfast's and was not heard of for four and a half seconds, so it
 	// does not get the lock any more unless it is heard of; or that nothing speaks for it.
 	Silent bool
 }

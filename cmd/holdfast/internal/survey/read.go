@@ -368,7 +368,7 @@ func (one *raw) fillLock(l *Lock) {
 	slices.SortStableFunc(l.Holders, func(a, b Holder) int { return cmp.Compare(b.Mode, a.Mode) })
 	l.HolderCount = int(one.fieldCount)
 	if l.Kind == RW && one.mode != "" {
-		l.HolderCount--
+		l.HolderCount = max(l.HolderCount-1, len(l.Holders)) // the mode may have been of another moment
 	}
 	l.State = Free
 	if l.HolderCount > 0 {

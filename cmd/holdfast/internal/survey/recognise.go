@@ -31,6 +31,7 @@ const (
 	permitIDLength    = 16
 	longestInteger    = 20 // bytes, with a sign; one more is read than that
 	uuidLength        = 36
+	longestOwner      = 256 // of ours, and of Redisson's with a transaction, with room
 	versionOfHoldfast = '8' // of the UUIDs of its clients
 )
 
@@ -100,7 +101,7 @@ func latchNames(channel string) []string {
 // isOwner reports whether a text is what stands for an owner: a UUID, a colon and a number.
 // Redisson's transactions have something more behind another colon.
 func isOwner(text string) bool {
-	if len(text) < uuidLength+2 || !isUUID(text[:uuidLength]) || text[uuidLength] != ':' {
+	if len(text) < uuidLength+2 || len(text) > longestOwner || !isUUID(text[:uuidLength]) || text[uuidLength] != ':' {
 		return false
 	}
 	number, _, _ := strings.Cut(text[uuidLength+1:], ":")
@@ -146,9 +147,11 @@ func holders(mode string, fields []field) (found []Holder, ok bool) {
 				h.Owner, h.Mode = owner, Writes
 			}
 		}
-		h.Count, ok = integer(f.value)
-		if !ok || h.Count < 1 || !isOwner(h.Owner) {
+		if !isOwner(h.Owner) {
 			return nil, false
+		}
+		if n, ok := integer(f.value); ok { // else it keeps others out all the same
+			h.Count = n
 		}
 		found = append(found, h)
 	}

@@ -93,8 +93,9 @@ func TestHolders(t *testing.T) {
 		"only a mode":     {Reads, []field{{"mode", "read"}}, nil},
 		"a mode, no lock": {"", []field{{"mode", "1"}}, nil},
 		"two owners":      {"", []field{{goOwner, "1"}, {javaOwner, "1"}}, nil},
-		"no count":        {"", []field{{goOwner, "yes"}}, nil},
-		"count 0":         {"", []field{{goOwner, "0"}}, nil},
+		"no count":        {"", []field{{goOwner, "yes"}}, []string{goOwner}}, // it keeps others out all the same
+		"count 0":         {"", []field{{goOwner, "0"}}, []string{goOwner}},
+		"strange reader":  {Reads, []field{{goOwner, "1e3"}, {"mode", "read"}}, []string{goOwner + Reads}},
 		"sessions":        {"", []field{{goOwner[:36], "1"}}, nil},
 		"empty":           {"", nil, nil},
 	} {

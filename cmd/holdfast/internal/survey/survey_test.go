@@ -201,8 +201,12 @@ func readFair(w *world) {
 			w.Errorf("%d: %+v", i, l.Waiters[i])
 		}
 	}
-	w.do("ZADD", protocol.FairHeartbeatsKey("job"), "XX", 1, l.Waiters[0].Owner)
-	w.becomes("job", "without an answer from the first", func(l survey.Lock) bool { return l.Waiters[0].Silent })
+	w.becomes("job", "without an answer from the first", func(l survey.Lock) bool {
+		if !l.Waiters[0].Silent { // it lives, and may have asked between these two
+			w.do("ZADD", protocol.FairHeartbeatsKey("job"), "XX", 1, l.Waiters[0].Owner)
+		}
+		return l.Waiters[0].Silent
+	})
 	// A line alone is a lock, too.
 	w.do("RPUSH", protocol.FairQueueKey("free"), javaOwner)
 	if l := w.read("free"); l.Kind != survey.Fair || l.State != survey.Free || l.Waiting != 1 {

@@ -35,8 +35,11 @@ export function start(again) {
   });
 }
 
-export const ask = (signal) =>
-  get("/api/locks", { q: byId("q").value, kind: byId("kind").value, held: byId("held").checked ? "1" : "", ...wanted }, signal);
+// ask returns the answer with what was asked: by then the reader may have typed on.
+export async function ask(signal) {
+  const asked = { q: byId("q").value, kind: byId("kind").value, held: byId("held").checked ? "1" : "" };
+  return { ...await get("/api/locks", { ...asked, ...wanted }, signal), asked };
+}
 
 export function show(data) {
   figures(byId("figures"), [
@@ -79,7 +82,7 @@ function updateRow(row, lock) {
 // showLimits says what is left out, and why.
 function showLimits(data) {
   const texts = [];
-  const filtered = byId("q").value || byId("kind").value || byId("held").checked;
+  const filtered = Object.values(data.asked).some(Boolean);
   if (data.more) {
     texts.push(`There are more than ${count(data.kept, "lock")}; only those that were found first are shown, counted and followed. Start the dashboard with a pattern, --kind or --held to choose.`);
   }
@@ -95,7 +98,7 @@ function showLimits(data) {
   byId("locks").hidden = data.rows.length === 0;
   byId("show-more").hidden = data.rows.length >= Math.min(data.matching, mostRows);
   const told = filtered ? `${count(data.matching, "lock")} found` : "";
-  const question = `${byId("q").value} ${byId("kind").value} ${byId("held").checked}`;
+  const question = Object.values(data.asked).join(" ");
   if (question !== toldOf && data.age >= 0) {
     if (toldOf !== "") say(told || "All locks are listed");
     toldOf = question;

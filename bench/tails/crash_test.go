@@ -1,0 +1,128 @@
+package tails
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// From the death of a holder until the next one has its lock: it may have it as soon as the key has
+// gone, since nothing tells that a holder is dead.
+
+// crashLease is the lease of holders that are killed.
+const crashLease = 3 * time.Second
+
+func TestCrash(t *testing.T) {
+	forSubjects(t, all, func(t *testing.T, s subject) {
+		server, rng := redistest.Start(t), random(s)
+		rdb := direct(t, server)
+		to := target{Addrs: []string{server.Addr()}, Lease: crashLease}
+		var after sampler
+		rounds(1000, func(n int) {
+			p, names := begin(t, order{Subject: s.name, Target: to, Names: make([]string, n), Role: holds, Spread: crashLease / 3}, s)
+			waiter := open(t, s, to)
+			next := wait(t, waiter, names)
+			longest := crashLease
+			if !s.renews { // it holds for as long as its first lease
+				longest = crashLease / 4
+			}
+			time.Sleep(crashLease/6 + time.Duration(rng.Int64N(int64(longest))))
+			p.kill(t)
+			time.Sleep(20 * time.Millisecond) // for what the server has still received
+			ends := expiries(t, rdb, s, names)
+			for i, at := range next.granted(t) {
+				after.since(ends[i], at)
+			}
+			waiter.close()
+		})
+		r := after.done(t, "crash", s.name)
+		if !s.peer && r.at(0) < -2 && s.key("x") == "x" {
+			t.Errorf("granted %v ms before the key had gone", -r.at(0))
+		}
+	})
+}
+
+// crowd is how many clients wait for one lock: so many that they must not ask all at once.
+const crowd = 24
+
+// The same, while a crowd waits.
+func TestCrashCrowd(t *testing.T) {
+	t.Parallel()
+	onlyMeasured(t)
+	s, err := subjectNamed("mutex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, rng := redistest.Start(t), random(s)
+	rdb := direct(t, server)
+	to := target{Addrs: []string{server.Addr()}, Lease: crashLease}
+	var after sampler
+	for range (part(100) + 4) / 5 {
+		names := fresh(5)
+		p := start(t, order{Subject: s.name, Target: to, Names: names, Role: holds, Spread: crashLease / 3})
+		p.collect(t, "held", len(names), limit)
+		var waiters []session
+		var waits []*waiting
+		for range crowd {
+			waiter := open(t, s, to)
+			waiters, waits = append(waiters, waiter), append(waits, wait(t, waiter, names))
+		}
+		time.Sleep(crashLease + time.Duration(rng.Int64N(int64(crashLease))))
+		p.kill(t)
+		time.Sleep(20 * time.Millisecond) // for what the server has still received
+		ends := expiries(t, rdb, s, names)
+		first := make([]time.Time, len(names))
+		for _, w := range waits {
+			for i, at := range w.granted(t) {
+				if first[i].IsZero() || at.Before(first[i]) {
+					first[i] = at
+				}
+			}
+		}
+		for i, at := range first {
+			after.since(ends[i], at)
+		}
+		for _, waiter := range waiters {
+			waiter.close()
+		}
+	}
+	after.done(t, "crash-crowd", s.name)
+}
+
+// A waiter dies, and then the lock is free: until the next one who lives has it.
+func TestDeadWaiter(t *testing.T) {
+	inLine := func(s subject) bool { return s.line != nil || s.name == "mutex" || s.peer }
+	forSubjects(t, inLine, func(t *testing.T, s subject) {
+		server, rng := redistest.Start(t), random(s)
+		rdb := direct(t, server)
+		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}
+		var after sampler
+		rounds(200, func(n int) {
+			holder, names, held := holding(t, s, to, n, 0, rng)
+			waiter := open(t, s, to)
+			dead := start(t, order{Subject: s.name, Target: to, Names: names, Role: dies, Spread: 3 * time.Second})
+			if s.line != nil {
+				stand(t, rdb, s, names, 1)
+			} else {
+				time.Sleep(4 * time.Second)
+			}
+			next := wait(t, waiter, names)
+			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Second))))
+			dead.kill(t)
+			free := make([]time.Time, n)
+			each(names, func(i int, _ string) {
+				free[i] = time.Now()
+				if err := held[i].unlock(); err != nil {
+					t.Errorf("unlock: %v", err)
+				}
+			})
+			for i, at := range next.granted(t) {
+				after.since(free[i], at)
+			}
+			holder.close()
+			waiter.close()
+		})
+		after.done(t, "dead-waiter", s.name)
+	})
+}

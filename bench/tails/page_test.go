@@ -1,0 +1,227 @@
+package tails
+
+import (
+	"bufio"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+)
+
+//go:embed page.tmpl
+var pageText string
+
+// measured is a fault and the time that it costs, as the page shows it.
+type measured struct {
+	id, title, x string
+	linear       bool
+	goal         float64
+}
+
+var measures = []measured{
+	{id: "loss-cutoff", title: "The holder is cut off: when it is told, before or after its key has gone", x: "ms after the key has gone", linear: true},
+	{id: "loss-stopped", title: "The holder's process was stopped past its lease: told after it goes on", x: "from SIGCONT (logarithmic)"},
+	{id: "loss-forced", title: "The lock is taken away by force: told after", x: "from the call (logarithmic)"},
+	{id: "crash", title: "The holder is killed: the next one has the lock after its key has gone", x: "from the end of the key (logarithmic)", goal: 250},
+	{id: "dead-waiter", title: "A waiter is killed, then the lock is free: the next one who lives has it", x: "from the release (logarithmic)", goal: 5000},
+	{id: "released", title: "No fault: from release to grant", x: "from the release (logarithmic)"},
+	{id: "message-closed", title: "The server closes the listening connection, just before the release", x: "from the release (logarithmic)"},
+	{id: "message-cut", title: "All connections of the waiter are reset, just before the release", x: "from the release (logarithmic)"},
+	{id: "message-lost", title: "The message is lost, and the connection stays", x: "from the release (logarithmic)"},
+	{id: "sentinel-held", title: "Sentinel: the primary dies as its holder releases", x: "from the death of the primary (logarithmic)"},
+	{id: "sentinel-free", title: "Sentinel: the primary dies, and the lock was free", x: "from the death of the primary (logarithmic)"},
+	{id: "cluster-held", title: "Cluster: the primary dies as its holder releases", x: "from the death of the primary (logarithmic)"},
+	{id: "cluster-free", title: "Cluster: the primary dies, and the lock was free", x: "from the death of the primary (logarithmic)"},
+}
+
+func isPeer(name string) bool {
+	s, err := subjectNamed(name)
+	return err != nil || s.peer
+}
+
+// TestPage writes the page and the plots.
+func TestPage(t *testing.T) {
+	if *page == "" {
+		t.Skip("no -page: nothing to write")
+	}
+	found := read(t, *figures)
+	dir := strings.TrimSuffix(*page, ".md")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	charts := map[string]string{}
+	for _, m := range measures {
+		c := distribution{title: m.title, x: m.x, linear: m.linear, least: 0.1, goal: m.goal, series: found[m.id]}
+		if m.linear {
+			c.least = -200
+		}
+		for _, s := range found["sentinel"] {
+			if strings.HasPrefix(m.id, "sentinel") {
+				c.series = append(c.series, s)
+			}
+		}
+		for _, s := range found["cluster"] {
+			if strings.HasPrefix(m.id, "cluster") {
+				c.series = append(c.series, s)
+			}
+		}
+		if !slices.ContainsFunc(c.series, func(s series) bool { return !s.Never }) {
+			continue
+		}
+		file := filepath.Join(dir, m.id+".svg")
+		if err := c.save(file); err != nil {
+			t.Fatal(err)
+		}
+		charts[m.id] = fmt.Sprintf("![%s](%s/%s.svg)", m.title, filepath.Base(dir), m.id)
+	}
+	text, err := template.New("page").Funcs(template.FuncMap{
+		"table": func(ids ...string) string { return table(found, ids...) },
+		"chart": func(id string) string { return charts[id] },
+		"facts": facts,
+		"note": func() string {
+			if *note == "" {
+				return ""
+			}
+			return " " + *note
+		},
+		"p50":   func(id, subject string) string { return figure(found, id, subject, 0.5) },
+		"p99":   func(id, subject string) string { return figure(found, id, subject, 0.99) },
+		"most":  func(id, subject string) string { return figure(found, id, subject, 1) },
+		"least": func(id, subject string) string { return figure(found, id, subject, 0) },
+		"late":  func(id, subject string) int { return late(pick(found, id, subject)) },
+		"n": func(id, subject string) string {
+			return fmt.Sprint(len(pick(found, id, subject).Millis) + pick(found, id, subject).Missed)
+		},
+	}).Parse(pageText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(*page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := text.Execute(out, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the series of a file by their measures. Of the same one, the last counts.
+func read(t *testing.T, file string) map[string][]series {
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	found := map[string][]series{}
+	lines := bufio.NewScanner(f)
+	for lines.Buffer(nil, 1<<24); lines.Scan(); {
+		var s series
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		all := slices.DeleteFunc(found[s.Measure], func(old series) bool { return old.Subject == s.Subject })
+		found[s.Measure] = append(all, s)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func pick(found map[string][]series, id, subject string) series {
+	for _, s := range found[id] {
+		if s.Subject == subject {
+			return s
+		}
+	}
+	return series{}
+}
+
+// late is how many of its samples are above zero.
+func late(s series) (n int) {
+	for _, ms := range s.Millis {
+		if ms > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func figure(found map[string][]series, id, subject string, part float64) string {
+	return inWords(pick(found, id, subject).at(part))
+}
+
+// table has a line for each subject, with its figures in each of these measures' columns.
+func table(found map[string][]series, ids ...string) string {
+	var b strings.Builder
+	b.WriteString("| | n | p50 | p99 | longest | load |\n|---|---|---|---|---|---|\n")
+	for _, id := range ids {
+		for _, subject := range append([]subject{{name: "the servers themselves"}}, subjects...) {
+			s := pick(found, id, subject.name)
+			if s.Subject == "" {
+				continue
+			}
+			name := subject.name
+			if !isPeer(name) {
+				name = "holdfast, " + name
+			}
+			if s.Never {
+				fmt.Fprintf(&b, "| %s | | never | never | never | |\n", name)
+				continue
+			}
+			fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s |\n", name, len(s.Millis)+s.Missed, inWords(s.at(0.5)), inWords(s.at(0.99)), inWords(s.most()), s.Load)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// inWords writes −22 ms, 3.4 ms, 250 ms, 2.6 s.
+func inWords(ms float64) string {
+	sign := ""
+	if ms < 0 {
+		sign = "−"
+	}
+	switch ms = math.Abs(ms); {
+	case math.IsNaN(ms):
+		return "?"
+	case math.IsInf(ms, 0):
+		return "over a minute"
+	case ms >= 1000:
+		return fmt.Sprintf("%s%.1f s", sign, ms/1000)
+	case ms >= 10:
+		return fmt.Sprintf("%s%.0f ms", sign, ms)
+	}
+	return fmt.Sprintf("%s%.1f ms", sign, ms)
+}
+
+// facts are about the machine and the programs, all of them looked up.
+func facts() (string, error) {
+	version, err := exec.Command("redis-server", "--version").Output()
+	if err != nil {
+		return "", err
+	}
+	redis := ""
+	for f := range strings.FieldsSeq(string(version)) {
+		if v, ok := strings.CutPrefix(f, "v="); ok {
+			redis = v
+		}
+	}
+	libraries, err := exec.Command("go", "list", "-m", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
+		"github.com/bsm/redislock", "github.com/go-redsync/redsync/v4").Output()
+	if err != nil {
+		return "", err
+	}
+	list := strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(string(libraries), "github.com/", "")), "\n", ", ")
+	return fmt.Sprintf("%d cores, %s, Redis %s; %s", runtime.NumCPU(), runtime.Version(), redis, list), nil
+}

@@ -1,0 +1,297 @@
+package tails
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/rueidisdriver"
+)
+
+// target is where the locks are.
+type target struct {
+	Addrs   []string      `json:"addrs"`
+	Master  string        `json:"master"` // of sentinels
+	Cluster bool          `json:"cluster"`
+	Lease   time.Duration `json:"lease"`
+	Margin  time.Duration `json:"margin"`
+	dialer  func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+func (t target) goRedis() redis.UniversalClient {
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: t.Addrs, MasterName: t.Master, IsClusterMode: t.Cluster, Dialer: t.dialer,
+		PoolSize: 200, // peers that poll take a connection each
+	})
+}
+
+func (t target) rueidis() rueidis.ClientOption {
+	o := rueidis.ClientOption{InitAddress: t.Addrs, Sentinel: rueidis.SentinelOption{MasterSet: t.Master}}
+	if t.dialer != nil {
+		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return t.dialer(ctx, "tcp", addr)
+		}
+	}
+	return o
+}
+
+// role is what somebody wants with a lock: in some kinds it matters.
+type role string
+
+const (
+	holds role = "holds" // has it, and dies or gives it back
+	dies  role = "dies"  // waits, and is killed
+	waits role = "waits" // waits, and lives
+)
+
+// grant is a lock that somebody has.
+type grant struct {
+	lost     <-chan struct{}  // nil: nobody is ever told
+	deadline func() time.Time // nil: it has none
+	unlock   func() error
+}
+
+// session is a client of a library.
+type session interface {
+	// lock waits until it has the lock.
+	lock(ctx context.Context, name string, r role) (grant, error)
+	close()
+}
+
+// subject is a kind of lock, or another library.
+type subject struct {
+	name string
+	open func(t target) (session, error)
+	// key is where the lock's time to live is: the key's, or the greatest score of a set.
+	key    func(name string) string
+	scores bool
+	renews bool // its leases are renewed while it is held
+	tells  bool // its holders are told of a loss
+	// line is the key that is there when somebody waits; nil: there is none.
+	line  func(name string) string
+	peer  bool
+	quick bool // it takes part in make test
+}
+
+func tagged(prefix, name string) string { return prefix + ":{" + name + "}" }
+
+func plainKey(name string) string { return name }
+
+// one is what somebody does with a lock of holdfast's.
+type one func(ctx context.Context, c *holdfast.Client, name string, r role) (*holdfast.Hold, error)
+
+type holdfastSession struct {
+	client *holdfast.Client
+	one    one
+	stop   func()
+}
+
+func (s *holdfastSession) lock(ctx context.Context, name string, r role) (grant, error) {
+	h, err := s.one(ctx, s.client, name, r)
+	if err != nil {
+		return grant{}, err
+	}
+	return grant{h.Context().Done(), h.Deadline, h.Unlock}, nil
+}
+
+func (s *holdfastSession) close() {
+	_ = s.client.Close() // after a fault it may not reach anybody
+	s.stop()
+}
+
+func onGoRedis(one one) func(target) (session, error) {
+	return func(t target) (session, error) {
+		rdb := t.goRedis()
+		c, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(t.Lease), holdfast.WithMargin(t.Margin))
+		return &holdfastSession{c, one, func() { _ = rdb.Close() }}, err
+	}
+}
+
+func onRueidis(one one) func(target) (session, error) {
+	return func(t target) (session, error) {
+		rc, err := rueidis.NewClient(t.rueidis())
+		if err != nil {
+			return nil, err
+		}
+		c, err := holdfast.New(rueidisdriver.New(rc), holdfast.WithLease(t.Lease), holdfast.WithMargin(t.Margin))
+		return &holdfastSession{c, one, rc.Close}, err
+	}
+}
+
+func mutex(options ...holdfast.MutexOption) one {
+	return func(ctx context.Context, c *holdfast.Client, name string, _ role) (*holdfast.Hold, error) {
+		return c.NewMutex(name, options...).Lock(ctx)
+	}
+}
+
+// sides is a read-write lock, of which each role wants the side that is named.
+func sides(writes map[role]bool, options ...holdfast.RWOption) one {
+	return func(ctx context.Context, c *holdfast.Client, name string, r role) (*holdfast.Hold, error) {
+		if l := c.NewRWMutex(name, options...); writes[r] {
+			return l.Lock(ctx)
+		} else {
+			return l.RLock(ctx)
+		}
+	}
+}
+
+// permits is a semaphore of two, of which each role wants so many.
+func permits(want map[role]int) one {
+	return func(ctx context.Context, c *holdfast.Client, name string, r role) (*holdfast.Hold, error) {
+		return c.NewPermitSemaphore(name, holdfast.Permits(2)).Acquire(ctx, want[r])
+	}
+}
+
+func fair(ctx context.Context, c *holdfast.Client, name string, _ role) (*holdfast.Hold, error) {
+	return c.NewFairMutex(name).Lock(ctx)
+}
+
+func queueOf(name string) string { return tagged("redisson_lock_queue", name) }
+
+func nextOf(name string) string { return tagged("holdfast_next", name) }
+
+// subjects are all, in the order of the tables.
+var subjects = []subject{
+	{name: "mutex", quick: true, open: onGoRedis(mutex()), key: plainKey, renews: true, tells: true},
+	{name: "mutex, rueidis", open: onRueidis(mutex()), key: plainKey, renews: true, tells: true},
+	{name: "fenced", open: onGoRedis(mutex(holdfast.Fenced())), key: plainKey, renews: true, tells: true},
+	{name: "fair", open: onGoRedis(fair), key: plainKey, renews: true, tells: true, line: queueOf},
+	{name: "fair, rueidis", open: onRueidis(fair), key: plainKey, renews: true, tells: true, line: queueOf},
+	{name: "reader after writer", open: onGoRedis(sides(map[role]bool{holds: true})), key: plainKey, renews: true, tells: true},
+	{name: "writer after reader", open: onGoRedis(sides(map[role]bool{waits: true})), key: plainKey, renews: true, tells: true},
+	{
+		name: "writers first: a reader waits", key: plainKey, renews: true, tells: true, line: nextOf,
+		open: onGoRedis(sides(map[role]bool{holds: true, dies: true}, holdfast.WritersFirst())),
+	},
+	{
+		name: "writers first: a writer waits", key: plainKey, renews: true, tells: true, line: nextOf,
+		open: onGoRedis(sides(map[role]bool{dies: true, waits: true}, holdfast.WritersFirst())),
+	},
+	{
+		name: "permits", key: func(name string) string { return "{" + name + "}:timeout" }, scores: true, renews: true, tells: true, line: nextOf,
+		open: onGoRedis(permits(map[role]int{holds: 2, dies: 2, waits: 1})),
+	},
+	{name: "redislock", open: openRedislock, key: plainKey, peer: true},
+	{name: "redsync", open: openRedsync, key: plainKey, peer: true},
+	{
+		name: "rueidislock", open: openRueidislock, renews: true, tells: true, peer: true,
+		key: func(name string) string { return "rueidislock:0:" + name },
+	},
+}
+
+func subjectNamed(name string) (subject, error) {
+	for _, s := range subjects {
+		if s.name == name {
+			return s, nil
+		}
+	}
+	return subject{}, fmt.Errorf("there is no subject %q", name)
+}
+
+// poll is the shortest pause between two tries that the documentation of redislock recommends.
+const poll = 16 * time.Millisecond
+
+// afterError is how long a caller of a peer pauses whose call has failed, since that peer leaves
+// it to its caller to go on.
+const afterError = 50 * time.Millisecond
+
+// persist calls until it has the lock, or ctx ends.
+func persist(ctx context.Context, lock func() (grant, error)) (grant, error) {
+	for {
+		g, err := lock()
+		if err == nil || ctx.Err() != nil {
+			return g, err
+		}
+		select {
+		case <-time.After(afterError):
+		case <-ctx.Done():
+		}
+	}
+}
+
+type redislockSession struct {
+	client *redislock.Client
+	rdb    redis.UniversalClient
+	lease  time.Duration
+}
+
+func openRedislock(t target) (session, error) {
+	rdb := t.goRedis()
+	return redislockSession{redislock.New(rdb), rdb, t.Lease}, nil
+}
+
+func (s redislockSession) lock(ctx context.Context, name string, _ role) (grant, error) {
+	return persist(ctx, func() (grant, error) {
+		l, err := s.client.Obtain(ctx, name, s.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(poll)})
+		if err != nil {
+			return grant{}, err
+		}
+		return grant{unlock: func() error { return l.Release(context.Background()) }}, nil
+	})
+}
+
+func (s redislockSession) close() { _ = s.rdb.Close() }
+
+type redsyncSession struct {
+	sync  *redsync.Redsync
+	rdb   redis.UniversalClient
+	lease time.Duration
+}
+
+func openRedsync(t target) (session, error) {
+	rdb := t.goRedis()
+	return redsyncSession{redsync.New(goredis.NewPool(rdb)), rdb, t.Lease}, nil
+}
+
+func (s redsyncSession) lock(ctx context.Context, name string, _ role) (grant, error) {
+	return persist(ctx, func() (grant, error) {
+		mu := s.sync.NewMutex(name, redsync.WithExpiry(s.lease), redsync.WithTries(math.MaxInt32))
+		if err := mu.LockContext(ctx); err != nil {
+			return grant{}, err
+		}
+		return grant{unlock: func() error {
+			if ok, err := mu.Unlock(); err != nil || !ok {
+				return errors.Join(err, errors.New("it was not held: "+strconv.FormatBool(ok)))
+			}
+			return nil
+		}}, nil
+	})
+}
+
+func (s redsyncSession) close() { _ = s.rdb.Close() }
+
+type rueidislockSession struct{ locker rueidislock.Locker }
+
+// As its README says for one server.
+func openRueidislock(t target) (session, error) {
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: t.rueidis(), KeyMajority: 1, NoLoopTracking: true, KeyValidity: t.Lease,
+	})
+	return rueidislockSession{locker}, err
+}
+
+func (s rueidislockSession) lock(ctx context.Context, name string, _ role) (grant, error) {
+	return persist(ctx, func() (grant, error) {
+		held, release, err := s.locker.WithContext(ctx, name)
+		if err != nil {
+			return grant{}, err
+		}
+		return grant{lost: held.Done(), unlock: func() error { release(); return nil }}, nil
+	})
+}
+
+func (s rueidislockSession) close() { s.locker.Close() }

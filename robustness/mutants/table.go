@@ -1,0 +1,653 @@
+package main
+
+// The files of scripts, and the dirs of tests.
+const (
+	lua      = "internal/protocol/lua/"
+	dog      = "internal/watchdog"
+	inMemory = "test"
+
+	simulated = "robustness"
+
+	dogRunFile     = "internal/watchdog/run.go"
+	dogEntryFile   = "internal/watchdog/entry.go"
+	grantedFile    = "granted.go"
+	acquireFile    = "acquire.go"
+	reconcileFile  = "reconcile.go"
+	waitFile       = "wait.go"
+	gatherCallFile = "internal/gather/call.go"
+)
+
+// mutants are all, by what they break.
+//
+//nolint:goconst // a file has several
+var mutants = []mutant{
+	// Renewal, and trust.
+	{
+		name: "renewal: goes on after unlock", file: "loss.go", suite: simulation("mutex", "-class", "a"),
+		old: "trusted := watch.Remove(s.entry)",
+		new: "trusted := watch.Deadline(s.entry) > 0",
+	},
+	{
+		name: "renewal: not repeated after an error", file: dogRunFile, suite: tests(dog, "TestTransientErrorsAreBorne"),
+		old: "e.renewAt = mono.Of(now).Add(pause(e.Lease))",
+		new: "e.renewAt = 0",
+	},
+	{
+		name: "renewal: a full batch forgets the next one", file: dogRunFile, suite: tests(dog, "TestMoreThanABatch"),
+		old: "members = members[n:]",
+		new: "members = members[min(n+1, len(members)):]",
+	},
+	{
+		name: "renewal: sent too late", file: dogEntryFile, suite: tests(dog, "TestRenewsAtAThirdOfTheLease"),
+		old: "every = e.Lease / 3",
+		new: "every = e.Lease * 2 / 3",
+	},
+	{
+		name: "renewal: asks for half of the lease", file: dogEntryFile, suite: tests(dog, "TestMoreThanABatch"),
+		old: "ttl = e.Lease\n",
+		new: "ttl = e.Lease / 2\n",
+	},
+	{
+		name: "renewal: who does not hold the lock is renewed", file: "renew.go", suite: tests(inMemory, "TestDeletedKeyIsNoticedAtTheNextRenewal"),
+		old: "held[i] = count > 0",
+		new: "held[i] = count >= 0",
+	},
+	{
+		name: "renewal: shortens what was promised", file: lua + "common.lua", suite: simulation("mutex", "-class", "a"),
+		old: "if redis.call('PTTL', key) < tonumber(ttl) then",
+		new: "if tonumber(ttl) > 0 then",
+	},
+	{
+		name: "renewal: leaves out the reads of a reader", file: lua + "read_renew.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "keep_reads(key, prefix, owner, count, count, ttl)\n", //nolint:dupword // it is so
+		new: "\n",
+	},
+	{
+		name: "renewal: permits are not renewed", file: lua + "permits_renew.lua", suite: simulation("semaphore", "-class", "a"),
+		old: "redis.call('ZADD', key, text(expiry), id)",
+		new: "redis.call('ZADD', key, 'NX', text(expiry), id)",
+	},
+	{
+		name: "renewal: late ones have an effect", file: "internal/protocol/lua/frame.lua", suite: tests(inMemory, "TestLateRenewalsDoNotOutliveTrust"),
+		old: "if ARGV[1] ~= '0' and at - ARGV[1] > 0 then",
+		new: "if ARGV[1] ~= '0' and at - ARGV[1] > 3600000 then",
+	},
+	{
+		name: "trust: counts from the receipt", file: grantedFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "a.watch(h, res.Sent)",
+		new: "a.watch(h, now)",
+	},
+	{
+		name: "trust: a renewal counts from its receipt", file: dogRunFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "d.raise(e, sent, now, m.ttl)",
+		new: "d.raise(e, time.Now(), now, m.ttl)",
+	},
+	{
+		name: "trust: moved by a renewal without an answer", file: dogRunFile, suite: tests(dog, "TestUnansweredRenewalsEndAtTheDeadline"),
+		old: "case err != nil && (held == nil || !held[i]):\n",
+		new: "case err != nil && (held == nil || !held[i]):\n\t\t\td.raise(e, sent, now, m.ttl)\n",
+	},
+	{
+		name: "trust: ignores that the host was suspended", file: "internal/watchdog/watchdog.go", suite: tests(dog, "TestSuspendedHostLosesItsHolds"),
+		old: "suspended > jump",
+		new: "suspended > time.Hour",
+	},
+	{
+		name: "trust: an answer that comes too late", file: grantedFile, suite: tests(inMemory, "TestLeaseShorterThanTheWay"),
+		old: "case deadline <= mono.Of(now):",
+		new: "case deadline < 0:",
+	},
+	{
+		name: "trust: beyond the longest hold", file: dogEntryFile, suite: tests(dog, "TestUntilBoundsRenewal"),
+		old: "ttl = min(ttl, e.Until.Sub(now))",
+		new: "ttl = max(ttl, e.Until.Sub(now))",
+	},
+
+	// Acquiring, and cleaning up.
+	{
+		name: "acquire: the limit is ignored", file: lua + "frame.lua", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "if ARGV[1] ~= '0' and at - ARGV[1] > 0 then",
+		new: "if ARGV[1] == 'never' then",
+	},
+	{
+		name: "acquire: an increment in place of a state", file: lua + "mutex_acquire.lua", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "redis.call('HSET', KEYS[1], ARGV[5], ARGV[7])\nif free",
+		new: "redis.call('HINCRBY', KEYS[1], ARGV[5], 1)\nif free",
+	},
+	{
+		name: "acquire: an unknown one is not cleaned up", file: acquireFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "todo := cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()}\n\tif a.received",
+		new: "todo := cleanup{leave: a.leaving()}\n\tif a.received",
+	},
+	{
+		name: "acquire: cleaned up once, and not after the limit", file: reconcileFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "if !ran || asked.IsZero() || !asked.Before(end) {",
+		new: "if !ran || asked.IsZero() || !asked.Before(end) || ran {",
+	},
+	{
+		name: "acquire: the sends before the granted one are forgotten", file: grantedFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "s.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})",
+		new: "s.deferCleanup(cleanup{stood: ch.to, leave: a.leaving()})",
+	},
+	{
+		name: "acquire: a waiter forgets its unanswered sends", file: waitFile, suite: tests(inMemory, "TestRefusedWaiterRemembersItsSends"),
+		old: "return attempt.Expiry().Before(res.Sent)",
+		new: "return attempt.Expiry().After(time.Time{})",
+	},
+	{
+		name: "acquire: a limit is over too early", file: "internal/servertime/servertime.go", suite: tests("internal/servertime", "TestDoubt"),
+		old: "over = r.at.Add(left + r.doubt + Slack)",
+		new: "over = r.at.Add(left)",
+	},
+	{
+		name: "acquire: cancelled, and nobody gives it back", file: "internal/call/attempt.go", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "res.Unknown = []*Attempt{a}\n\t}\n\treturn res",
+		new: "}\n\treturn res",
+	},
+	{
+		name: "acquire: replicas are not counted", file: grantedFile, suite: tests(inMemory, "TestReplicaAck"),
+		old: "case res.Acknowledged < a.client.config.replicas:",
+		new: "case res.Acknowledged < 0:",
+	},
+	{
+		name: "acquire: an overwritten key is taken for free", file: lua + "mutex_acquire.lua", suite: tests(inMemory, "TestOtherKindOfLock"),
+		old: "if holders[2] or holders[1] == 'mode' then\n      return redis.error_reply(OTHER_KIND)",
+		new: "if holders[9] then\n      return redis.error_reply(OTHER_KIND)",
+	},
+
+	// Release.
+	{
+		name: "release: announces nothing", file: lua + "common.lua", suite: simulation("mutex", "-class", "a"),
+		old: "heard = redis.pcall(ARGV[3], ARGV[2], ARGV[4])",
+		new: "heard = 0",
+	},
+	{
+		name: "release: a partial one frees the lock", file: lua + "mutex_release.lua", suite: simulation("mutex", "-class", "a"),
+		old: "  if to > 0 then",
+		new: "  if to > 9 then",
+	},
+	{
+		name: "release: frees another's lock", file: lua + "mutex_release.lua", suite: simulation("mutex", "-class", "a"),
+		old: "if count == '0' then",
+		new: "if count == 'never' then",
+	},
+	{
+		name: "release: an unanswered one is not repeated", file: reconcileFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "s.reconcile(cleanup{unknown: res.Unknown, release: true})\n\t\treturn backendError",
+		new: "s.reconcile(cleanup{})\n\t\treturn backendError",
+	},
+	{
+		name: "release: repeated for too short a time", file: reconcileFile, suite: tests(inMemory, "TestReleaseIsRepeatedForTheWholeLease"),
+		old: "res, unknown := repeat(s.kind, s.owner, \"release\", s.gone(), func()",
+		new: "res, unknown := repeat(s.kind, s.owner, \"release\", mono.Now(), func()",
+	},
+	{
+		name: "release: the owner's turn is not given back", file: reconcileFile, suite: simulation("mutex", "-class", "a"),
+		old: "if len(todo.unknown) == 0 && !todo.release && todo.leave.IsZero() {\n\t\ts.freeChangeSem()\n",
+		new: "if len(todo.unknown) == 0 && !todo.release && todo.leave.IsZero() {\n",
+	},
+	{
+		name: "release: MinHold keeps nobody out", file: reconcileFile, suite: tests(inMemory, "TestMinHoldEnds"),
+		old: "ch.to == 0 && rest > 0 {",
+		new: "ch.to == 0 && rest < 0 {",
+	},
+	{
+		name: "release: Close keeps what is held", file: reconcileFile, suite: tests(inMemory, "TestCloseEndsEverything"),
+		old: "if n == 0 {\n\t\treturn\n\t}\n\ts.releaseLater()",
+		new: "if n == 0 {\n\t\treturn\n\t}",
+	},
+
+	// Reentrancy, and owners.
+	{
+		name: "owner: a former holder re-enters", file: "owner.go", suite: simulation("mutex", "-class", "a"),
+		old: "if err := held.hold.alive(); err == nil || errors.Is(err, ErrLost) {\n\t\t\treturn claim{owner: held.owner, hold: held.hold, lost: err}, true",
+		new: "if err := held.hold.alive(); err == nil || !errors.Is(err, nil) {\n\t\t\treturn claim{owner: held.owner, fresh: true}, true",
+	},
+	{
+		name: "owner: NonReentrant nests", file: acquireFile, suite: tests(inMemory, "TestMutexOptions"),
+		old: "ch.to > 1 && a.kind.config.nonReentrant",
+		new: "ch.to > 2 && a.kind.config.nonReentrant",
+	},
+	{
+		name: "owner: a hold's context is of all locks", file: "owner.go", suite: tests(inMemory, "TestHoldsContextIsOfOneLock"),
+		old: "ok && lock.sameLock(c.kind)",
+		new: "ok && lock.client == c.kind.client",
+	},
+	{
+		name: "owner: an inner unlock gives back all", file: "ownerstate.go", suite: simulation("mutex", "-class", "a"),
+		old: "return change{from: s.count, to: needed}, s.count > needed",
+		new: "return change{from: s.count, to: 0}, s.count > needed",
+	},
+	{
+		name: "owner: nested in nothing", file: lua + "mutex_acquire.lua", suite: tests(inMemory, "TestNestedIntoNothingIsLost"),
+		old: "elseif count ~= ARGV[7] and count ~= ARGV[6] then",
+		new: "elseif count == 'never' then",
+	},
+	{
+		name: "owner: a secret one is used by whoever read it", file: "ownerstate.go", suite: tests(inMemory, "TestHandOverLeaving"),
+		old: "return !s.secret || by.fresh",
+		new: "return true",
+	},
+
+	// Fencing tokens.
+	{
+		name: "token: follows the clock alone", file: lua + "common.lua", suite: simulation("fenced", "-class", "b"),
+		old: "local token = math.max(last + 1, us)",
+		new: "local token = us",
+	},
+	{
+		name: "token: only counts", file: lua + "common.lua", suite: simulation("fenced", "-class", "b", "-faults", "lose data"),
+		old: "local token = math.max(last + 1, us)",
+		new: "local token = last + 1",
+	},
+	{
+		name: "token: a nested hold takes one of its own", file: acquireFile, suite: simulation("fenced", "-class", "a"),
+		old: "return a.kind.config.fenced && !a.state.hasToken()",
+		new: "return a.kind.config.fenced",
+	},
+	{
+		name: "token: an adopted hold has none", file: lua + "mutex_adopt.lua", suite: simulation("fenced", "-class", "a"),
+		old: "if KEYS[2] then",
+		new: "if KEYS[3] then",
+	},
+	{
+		name: "token: that of the run of holds before", file: grantedFile, suite: simulation("fair", "-class", "a"),
+		old: "if token, err := res.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {",
+		new: "if token, err := res.Reply.Int(0); err != nil && token > 0 {",
+	},
+
+	// Read-write locks.
+	{
+		name: "read-write: a read hold counts twice", file: lua + "read_acquire.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "keep_reads(key, prefix, owner, count, to, lease)",
+		new: "keep_reads(key, prefix, owner, count, to + 1, lease)",
+	},
+	{
+		name: "read-write: a reader beside the writer", file: lua + "read_acquire.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "  if mode == 'write' then\n    -- from rw: writer",
+		new: "  if mode == 'never' then\n    -- from rw: writer",
+	},
+	{
+		name: "read-write: a writer beside readers", file: lua + "write_acquire.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "      if reading(key, prefix, reader) > 0 then",
+		new: "      if reading(key, prefix, reader) > 9 then",
+	},
+	{
+		name: "read-write: readers starve a writer", file: lua + "write_acquire.lua", suite: tests(inMemory, "TestL15_WritersFirst"),
+		old: "if ARGV[9] ~= '0' and (not first or first == owner) then",
+		new: "if ARGV[9] == 'never' then",
+	},
+	{
+		name: "read-write: the last reader wakes nobody", file: lua + "read_release.lua", suite: tests(inMemory, "TestReadLockAfterTheLongestReader"),
+		old: "if not seen or lives - longest > 1000 then",
+		new: "if ARGV[6] == 'never' then",
+	},
+	{
+		name: "read-write: a reader that leaves ends the others' lock", file: lua + "rw.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "if longest == 0 then\n    redis.call('DEL', key)",
+		new: "if longest >= 0 then\n    redis.call('DEL', key)",
+	},
+	{
+		name: "read-write: dead readers keep writers out", file: lua + "rw.lua", suite: tests(inMemory, "TestP6_CrashedReadersAreDropped"),
+		old: "  elseif ttl == 0 then\n    count = 0\n",
+		new: "  elseif ttl == 0 then\n    ttl = 1\n",
+	},
+	{
+		name: "read-write: the last of those who share gives nothing back", file: "sharing.go", suite: simulation("readwrite", "-class", "a"),
+		old: "s.sharers() < 2",
+		new: "s.sharers() < 1",
+	},
+	{
+		name: "read-write: readers join for ever", file: "sharing.go", suite: tests(inMemory, "TestWritersFirst_ReadersWhoShare"),
+		old: "s.entry == nil, now > open.until:",
+		new: "s.entry == nil:",
+	},
+
+	// Fair locks.
+	{
+		name: "fair: a cancelled waiter stays in line", file: acquireFile, suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		old: "return a.kind.requests.Leave(a.state.owner.String())",
+		new: "return script.Request{}",
+	},
+	{
+		name: "fair: the next in line is not told", file: lua + "fair_release.lua", suite: simulation("fair", "-class", "a"),
+		old: "tell(head, ARGV[4])\n",
+		new: "\n",
+	},
+	{
+		name: "fair: who leaves does not tell the next", file: lua + "fair_leave.lua", suite: tests(inMemory, "TestL5_WhoLeavesPassesTheMessageOn"),
+		old: "    tell(head, ARGV[4])\n",
+		new: "\n",
+	},
+
+	// Semaphores.
+	{
+		name: "permits: given back twice", file: lua + "permits_release.lua", suite: simulation("semaphore", "-class", "a"),
+		old: "redis.call('INCRBY', KEYS[1], '1')",
+		new: "redis.call('INCRBY', KEYS[1], '2')",
+	},
+	{
+		name: "permits: one more than there are", file: lua + "permits_acquire.lua", suite: simulation("semaphore", "-class", "a"),
+		old: "free - missing < kept then",
+		new: "free - missing + 1 < kept then",
+	},
+	{
+		name: "permits: who wants more than there are blocks all", file: lua + "permits_acquire.lua", suite: tests(inMemory, "TestImpossibleWishBlocksNobody"),
+		old: "if ARGV[5] == '1' and n <= free + held then",
+		new: "if ARGV[5] == '1' then",
+	},
+
+	// Latches.
+	{
+		name: "latch: a count down that found zero is forgotten", file: lua + "latch_down.lua", suite: simulation("latch", "-class", "a"),
+		old: "remember(KEYS[2], ARGV[4], ARGV[5]) -- at zero, too",
+		new: "if count > 0 then remember(KEYS[2], ARGV[4], ARGV[5]) end -- at zero, too",
+	},
+
+	// The hand-over inside a process.
+	{
+		name: "hand-over: the giver's context goes on", file: "handover.go", suite: tests(inMemory, "TestHandOver"),
+		old: "\t\th.ended = handedOver\n\t\th.cancel(nil)\n",
+		new: "\t\th.ended = handedOver\n",
+	},
+
+	// Calls that leave together.
+	{
+		name: "gathering: an outcome that comes late is not told", file: gatherCallFile, suite: tests("internal/gather", "TestGivenUp"),
+		old: "case late != nil:",
+		new: "case late != nil && err != nil:",
+	},
+	{
+		name: "gathering: a withdrawn call is sent", file: "internal/gather/group.go", suite: tests("internal/gather", "TestGivenUp", "TestQueuedBehindSilence"),
+		old: "\tg.queue.Remove(&c.place)\n\treturn true",
+		new: "\treturn true",
+	},
+	{
+		name: "gathering: a call that was sent counts as unsent", file: gatherCallFile, suite: tests("internal/gather", "TestGivenUp"),
+		old: "err := driver.ConnectionError(ctx.Err(), false)",
+		new: "err := driver.ConnectionError(ctx.Err(), true)",
+	},
+	{
+		name: "gathering: one reply for two calls", file: gatherCallFile, suite: tests("internal/gather", "TestLeftIsNotReused"),
+		old: "\tg.awaitedLess(c.batch)\n\terr :=",
+		new: "\tg.awaitedLess(c.batch)\n\tg.unused.Put(c)\n\terr :=",
+	},
+
+	// Waiting.
+	{
+		name: "waiting: a resubscription wakes nobody", file: "internal/wakeup/wakeup.go", suite: simulation("mutex"),
+		old: "\t\ts.confirmed = s.confirmed || e.Kind == driver.Subscribed\n",
+		new: "\t\tif s.confirmed && e.Kind == driver.Subscribed {\n\t\t\treturn\n\t\t}\n\t\ts.confirmed = s.confirmed || e.Kind == driver.Subscribed\n",
+	},
+	{
+		name: "waiting: who leaves wakes nobody", file: "internal/waitqueue/waitqueue.go", suite: simulation("mutex"),
+		old: "q.remove(w, departed)\n\tq.promote()\n",
+		new: "q.remove(w, departed)\n",
+	},
+	{
+		name: "waiting: for messages alone", file: waitFile, suite: tests(inMemory, "TestL1_LostMessageCostsLittle"),
+		old: "longestSleep = 3 * time.Second",
+		new: "longestSleep = time.Hour",
+	},
+	{
+		name: "waiting: longer than the key lasts", file: waitFile, suite: tests(inMemory, "TestWaitsNoLongerThanTheKeyLasts"),
+		old: "sleep = min(sleep, retry)",
+		new: "sleep = max(sleep, 0)",
+	},
+	{
+		name: "waiting: a whole crowd asks at once", file: "herd.go", suite: tests(inMemory, "TestHerd", "TestHerdThatWaits"),
+		old: "return c.Size > fewEnough",
+		new: "return c.Size > 1000000",
+	},
+	{
+		name: "waiting: a try keeps its slot", file: waitFile, suite: simulation("mutex", "-class", "a"),
+		old: "\t}\n\tq.waiter.Done()\n}\n\n// refused notes",
+		new: "\t}\n}\n\n// refused notes",
+	},
+	{
+		name: "waiting: an outage ends it", file: waitFile, suite: tests(inMemory, "TestWaitersBearAnOutage"),
+		old: "outageTimeouts = 10",
+		new: "outageTimeouts = 0",
+	},
+
+	// Transfer, force, and who a client is.
+	{
+		name: "transfer: while a send is under way", file: "transfer.go", suite: tests(inMemory, "TestTransferWaitsForWhatIsOnItsWay"),
+		old: "\t\ts.kind.client.calls.Outlast(ctx, deferred.unknown)\n",
+		new: "\n",
+	},
+	{
+		name: "transfer: a detached owner locks again", file: "transfer.go", suite: tests(inMemory, "TestTransferRefused", "TestLockDuringDetach"),
+		old: "return len(r.until) > 0 && mono.Now() < r.until[retired{k.id(), owner}]",
+		new: "return false",
+	},
+	{
+		name: "transfer: the giver's owner stays", file: lua + "mutex_adopt.lua", suite: simulation("mutex", "-class", "a"),
+		old: "redis.call('HDEL', KEYS[1], ARGV[6])\n",
+		new: "\n",
+	},
+	{
+		name: "force: hits the next holder", file: lua + "mutex_force.lua", suite: tests(inMemory, "TestDelayedForceUnlockDoesNotHitTheWaiter"),
+		old: "if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then",
+		new: "if redis.call('EXISTS', KEYS[1]) == 1 then",
+	},
+	{
+		name: "force: the holder is not told", file: "loss.go", suite: tests(inMemory, "TestForcedUnlockIsToldAtOnce"),
+		old: "s.entry == entry && s.subscription == nil && channel != \"\"",
+		new: "s.entry == entry && s.subscription == nil && channel == \"\"",
+	},
+	{
+		name: "identity: a closed client is still named", file: "presence.go", suite: tests(inMemory, "TestIdentityInRedis"),
+		old: "case p.leaving && p.written:",
+		new: "case p.leaving && !p.written:",
+	},
+	{
+		name: "identity: a client that lives is forgotten", file: "presence.go", suite: tests(inMemory, "TestIdentityInRedis"),
+		old: "presentAgain = protocol.ClientTTL / 3",
+		new: "presentAgain = protocol.ClientTTL * 3",
+	},
+
+	// Of all kinds.
+	{
+		name: "read-write: a downgrade gives the lock away", file: lua + "rw.lua", suite: tests(inMemory, "TestDowngradeOfANestedHold", "TestDowngradeAfterAnotherWrote"),
+		old: "local _, ttl = reading(key, prefix, owner)\n  if ttl == 0 then\n    redis.call('DEL', key)",
+		new: "local _, ttl = reading(key, prefix, owner)\n  if ttl >= 0 then\n    redis.call('DEL', key)",
+	},
+	{
+		name: "fair: who comes overtakes the line", file: lua + "fair_acquire.lua", suite: tests(inMemory, "TestNobodyOvertakesTheLine"),
+		old: "mine = free and first(me, head, more)",
+		new: "mine = free",
+	},
+	{
+		name: "fair: the last come first", file: lua + "fair_acquire.lua", suite: tests(inMemory, "TestL8_StoppedAndRestartedServer"),
+		old: "redis.call('RPUSH', KEYS[2], me)",
+		new: "redis.call('LPUSH', KEYS[2], me)",
+	},
+	{
+		name: "fair: a dead waiter is not dropped", file: lua + "fair.lua", suite: tests(inMemory, "TestKilledWaiterKeepsNobodyOut"),
+		old: "return math.max(ms, 0), false\n  end\n  local score",
+		new: "return math.max(ms, 1), false\n  end\n  local score",
+	},
+	{
+		name: "fair: live waiters are dropped after a silence", file: lua + "fair.lua", suite: tests(inMemory, "TestL8_StoppedAndRestartedServer"),
+		old: "    grace = at + GRACE\n",
+		new: "    grace = 0\n",
+	},
+	{
+		name: "fair: who is granted stays in line", file: lua + "fair_acquire.lua", suite: simulation("fair", "-class", "a"),
+		old: "  if head == me then\n    gone, head, more = survey(gone + 1, me)",
+		new: "  if head == me then\n    gone, head, more = survey(gone, 'nobody')",
+	},
+	{
+		name: "permits: expired ones are not free", file: lua + "permits.lua", suite: tests(inMemory, "TestA8_ExpiredPermitsAreBack"),
+		old: "  give_back(expired)\n",
+		new: "  give_back(0)\n",
+	},
+	{
+		name: "permits: a repeated acquire takes more", file: lua + "permits_acquire.lua", suite: tests(inMemory, "TestPermitsHaveOneEffect"),
+		old: "redis.call('DECRBY', KEYS[1], missing)",
+		new: "redis.call('DECRBY', KEYS[1], n)",
+	},
+	{
+		name: "permits: who wants many is overtaken for ever", file: lua + "permits_acquire.lua", suite: tests(inMemory, "TestManyAreNotStarvedByOnes"),
+		old: "if ARGV[5] == '1' and n <= free + held then",
+		new: "if ARGV[5] == 'never' then",
+	},
+	{
+		name: "permits: release by id of what is not held", file: lua + "permits_release.lua", suite: tests(inMemory, "TestPermitsByID"),
+		old: "give_back(#found)",
+		new: "give_back(#ARGV - 5)",
+	},
+	{
+		name: "semaphore: what a cancelled caller took stays taken", file: "unowned.go", suite: tests(inMemory, "TestCancelledSemaphoreCallersTakeNothing"),
+		old: "\tundo(a, unsafe)\n",
+		new: "\n",
+	},
+	{
+		name: "semaphore: undone twice", file: lua + "semaphore_undo.lua", suite: tests(inMemory, "TestUndoingHasOneEffect"),
+		old: "if remembers(KEYS[2], ARGV[7]) then",
+		new: "if ARGV[7] == 'never' then",
+	},
+	{
+		name: "semaphore: a call has its effect twice", file: lua + "calls.lua", suite: tests(inMemory, "TestPermitSettingsHaveOneEffect", "TestLatchHasOneEffect"),
+		old: "return redis.call('ZSCORE', key, id)",
+		new: "return false",
+	},
+	{
+		name: "latch: what was refused is set later", file: "internal/call/call.go", suite: simulation("latch", "-class", "a"),
+		old: "if request.Once && res",
+		new: "if !request.Once && res",
+	},
+	{
+		name: "latch: a waiter misses that it was zero", file: lua + "latch_await.lua", suite: tests(inMemory, "TestL14_SetAnewBeforeTheWaiterLooks", "TestL14_SetAnewBeforeTheNextInLineLooks"),
+		old: "if count <= 0 or since > 0 and",
+		new: "if count <= 0 or since < 0 and",
+	},
+	{
+		name: "latch: zero is not announced", file: lua + "latch_down.lua", suite: tests(inMemory, "TestLatchAnnouncements"),
+		old: "if count == 1 then\n  publish",
+		new: "if count < 0 then\n  publish",
+	},
+	{
+		name: "multi: keeps what it has when one is refused", file: "multi.go", suite: tests(inMemory, "TestMultiLockRefusedTakesNothing", "TestMultiLockOfOtherLockers"),
+		old: "\tc.rollback(bound)\n\tif lost",
+		new: "\tif lost",
+	},
+	{
+		name: "multi: lives without one part", file: "multi.go", suite: tests(inMemory, "TestMultiLockEndsWithAnyPart"),
+		old: "m.need = len(m.parts)",
+		new: "m.need = max(1, len(m.parts)-1)",
+	},
+	{
+		name: "multi: one script takes some", file: lua + "multi_acquire.lua", suite: tests(inMemory, "TestMultiLockRefusedTakesNothing", "TestMultiLockWaitsInTurn"),
+		old: "      return {0, at, redis.call('PTTL', key), holders[1], i}",
+		new: "      if i == 1 then return {0, at, redis.call('PTTL', key), holders[1], i} end",
+	},
+	{
+		name: "multi: locks in the order in which they are given", file: "multi.go", suite: tests(inMemory, "TestMultiStress", "TestMultiLockWaitsInTurn"),
+		old: "\tslices.SortStableFunc(m.parts, part.compare)\n",
+		new: "\n",
+	},
+	{
+		name: "multi: a part that is lost is not noticed", file: "composite.go", suite: tests(inMemory, "TestMultiLockEndsWithAnyPart"),
+		old: "\tpart.whenEnded(func() { c.partEnded(m) })\n",
+		new: "\n",
+	},
+	{
+		name: "RedLock: half is enough", file: "redlock.go", suite: tests(inMemory, "TestRedLockWithoutAQuorum", "TestRedLockEndsWithItsQuorum"),
+		old: "len(m.parts)/2+1",
+		new: "len(m.parts)/2",
+	},
+	{
+		name: "RedLock: trusts the longest of its leases", file: "inspect.go", suite: tests(inMemory, "TestRedLockDeadlineIsTheQuorums"),
+		old: "return each[len(each)-need]",
+		new: "return each[len(each)-1]",
+	},
+	{
+		name: "RedLock: what is granted late is kept", file: "composite.go", suite: tests(inMemory, "TestS27_CancelledRedLocksLeaveNothing", "TestRedLockWithoutAQuorum"),
+		old: "\t\t_ = part.Unlock()\n\t\treturn",
+		new: "\t\treturn",
+	},
+	{
+		name: "hand-over: when the lease is nearly over", file: "handover.go", suite: tests(inMemory, "TestNotHandedOver", "TestHandedOverAtTheDeadline"),
+		old: "return left > lease-lease/4",
+		new: "return left != lease",
+	},
+	{
+		name: "hand-over: of a hold whose owner is known", file: "handover.go", suite: tests(inMemory, "TestNotHandedOver", "TestOwnerFromPart"),
+		old: "case !s.secret, s.altered, h.fixed,",
+		new: "case s.altered, h.fixed,",
+	},
+	{
+		name: "hand-over: while a send is not answered", file: "handover.go", suite: tests(inMemory, "TestNotHandedOverAfterLostReply"),
+		old: "case s.deferred != nil, s.expected > 0, s.failing != nil:",
+		new: "case s.failing != nil:",
+	},
+
+	// NEW
+	{
+		name: "hand-over: past its time", file: "handover.go", suite: tests(inMemory, "TestHandOverIsBounded", "TestHandOver"),
+		old: "case s.cohort == nil && now > h.since.Add(slice), s.cohort != nil && now > s.cohort.until:",
+		new: "case now < 0:",
+	},
+	{
+		name: "hand-over: to a waiter that has left", file: "internal/waitqueue/waitqueue.go", suite: tests("internal/waitqueue", "TestHandOverInOrder", "TestLeaveHolding", "TestOpen"),
+		old: "\tif w.gone() {\n\t\treturn w.state == received\n\t}",
+		new: "\tif w.gone() {\n\t\treturn false\n\t}",
+	},
+	{
+		name: "hand-over: others have no turn after it", file: "handover.go", suite: tests(inMemory, "TestHandOverIsBounded"),
+		old: "co.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)",
+		new: "co.after = 0",
+	},
+	{
+		name: "waiting: a leaving waiter takes the wake-up with it", file: "wait.go", suite: tests(inMemory, "TestWakeUpOfOneWhoLeavesDuringATry"),
+		old: "\tcase <-ctx.Done():\n\t}\n\tq.waiter.Notify() // the wake-up that brought us here\n\treturn false\n}\n\n// pauseEnd",
+		new: "\tcase <-ctx.Done():\n\t}\n\treturn false\n}\n\n// pauseEnd",
+	},
+	{
+		name: "transfer: adopts what nobody holds", file: lua + "mutex_adopt.lua", suite: tests(inMemory, "TestTransferRefused"),
+		old: "elseif mine == 0 and held(KEYS[1], ARGV[6]) == '0' then",
+		new: "elseif ARGV[6] == 'never' then",
+	},
+	{
+		name: "multi: a repeated acquire counts again", file: lua + "multi_acquire.lua", suite: tests(inMemory, "TestS13_FaultsOfAMultiLockHaveNoSecondEffect"),
+		old: "redis.call('HSET', key, ARGV[4], ARGV[3 * i + 4])",
+		new: "redis.call('HINCRBY', key, ARGV[4], 1)",
+	},
+	{
+		name: "multi: another's lock counts as free", file: lua + "multi_acquire.lua", suite: tests(inMemory, "TestMultiLockRefusedTakesNothing", "TestMultiStress"),
+		old: "and redis.call('EXISTS', key) == 1 then",
+		new: "and redis.call('EXISTS', key) == 2 then",
+	},
+	{
+		name: "multi: passes those who wait", file: "multionescript.go", suite: tests(inMemory, "TestMultiLockDoesNotPassTheLine"),
+		old: "!a.config.oneTry && anyWaiter(kinds, owner)",
+		new: "false && anyWaiter(kinds, owner)",
+	},
+	{
+		name: "multi: a part that joins late keeps its own lease", file: "composite.go", suite: tests(inMemory, "TestLateServersJoinAFixedLease"),
+		old: "if lease := c.fixedLease(); lease > 0 {",
+		new: "if lease := c.fixedLease(); lease < 0 {",
+	},
+	{
+		name: "multi: cancelled, and what it got stays", file: "composite.go", suite: tests(inMemory, "TestS27_CancelledMultiLocksLeaveNothing"),
+		old: "\t\t_ = sideBySide(parts, (*Hold).Unlock)\n\t}",
+		new: "\t}",
+	},
+	{
+		name: "RedLock: one server that is left is enough", file: "composite.go", suite: tests(inMemory, "TestRedLockEndsWithItsQuorum"),
+		old: "enough := c.live >= c.need",
+		new: "enough := c.live > 0",
+	},
+	{
+		name: "RedLock: two locks of one server count twice", file: "redlock.go", suite: tests(inMemory, "TestRedLockOfBadInput"),
+		old: "return other.kind.client == p.kind.client",
+		new: "return other.kind == p.kind",
+	},
+	{
+		name: "RedLock: an outage ends the wait", file: "redlock.go", suite: tests(inMemory, "TestRedLockBearsAnOutage"),
+		old: "return time.Since(answered) < outageTimeouts*m.timeout()",
+		new: "return time.Since(answered) < 0",
+	},
+}

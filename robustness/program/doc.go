@@ -1,0 +1,90 @@
+// Package program is what goroutines do with locks in a test of faults: they acquire, nest, extend, write, detach,
+// adopt, force and release, as a seed says, and note all of it in a history. The simulation and the trials on
+// real servers run the same programs; each has a [World] of its own.
+//
+// # State
+//
+// A [Run] has none but what a world gives it, and whether it is to stop. A [Hold] belongs to the actor that has
+// acquired it, until it is detached; then to whoever takes it from the world.
+//
+// # Goroutines
+//
+// [Run.Act] is run by a goroutine of its caller's, and returns after [Run.Stop] when what it has begun is over: when its acquire has returned
+// and it has given back what it has. Goroutines that it starts itself (a crowd, releases side by side) have ended
+// when it returns. A context that ends is noted by a goroutine of [context.AfterFunc], which nobody waits for.
+//
+// # When calls fail
+//
+// The outcome is noted as what is known of it, and the actor goes on: an acquire that failed for any reason made no hold; a release that failed is not
+// repeated, since the library does that. What must never happen is told to [World.Failf].
+package program
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/robustness/history"
+)
+
+// Run is the program of one seed for locks of one kind. What stands first must be set.
+type Run struct {
+	Seed    uint64
+	Kind    *Kind
+	Locks   []string
+	Lease   time.Duration // that of the clients
+	Timeout time.Duration
+	Fixed   time.Duration   // the shortest fixed lease; 0: 50 ms
+	Force   bool            // locks are taken by force, too
+	Prompt  bool            // a release that takes longer than Timeout fails: nothing else takes time
+	Hurry   <-chan struct{} // when it is closed, pauses end at once; nil: never
+	Log     *history.Log
+	World   World
+
+	stopping atomic.Bool
+}
+
+// Stop has actors end what they have begun, and return.
+func (r *Run) Stop() { r.stopping.Store(true) }
+
+// Gone is after which time an acquire that was not answered has no effect any more.
+func (r *Run) Gone() time.Duration { return 2*r.Timeout + r.Lease + 2*time.Second }
+
+// Client is a client that actors use.
+type Client interface {
+	Locks() *holdfast.Client
+	Number() int
+	Usable() bool // neither dead nor closed
+	Dead() bool   // as a process that was killed
+	Count(n int)  // counts holds, and acquires under way
+}
+
+// World is what actors live in. All of it may be called by many goroutines.
+type World interface {
+	// Client returns the client that an actor is to use now.
+	Client(actor int) Client
+	// Leave is told of a hold that a client has detached; if it can be found, anybody may Take it, and adopt it.
+	Leave(c Client, d Detached, findable bool)
+	Take(run *Run) (d Detached, ok bool)
+	// Write sends a token to a store which compares tokens.
+	Write(lock string, token int64) history.Outcome
+	// Trusts is told of a hold that is trusted at this moment.
+	Trusts(h *Hold)
+	// Has is told that a client has handed out so much more of a lock, or less.
+	Has(c Client, lock string, n int)
+	// Lost is told why a hold has ended, or could not be given back; nil is no loss.
+	Lost(hold int64, why error)
+	// Moment is a time on the clock of the history; the zero time is history.Never.
+	Moment(t time.Time) history.Moment
+	Tracef(format string, args ...any)
+	Failf(format string, args ...any)
+}
+
+// Detached is a hold that another client may adopt.
+type Detached struct {
+	Lock    string
+	Shared  bool
+	Owner   holdfast.Owner
+	Process int   // where the hold was
+	Hold    int64 // its number there
+}

@@ -1,0 +1,672 @@
+package protocol
+
+import "slices"
+
+const (
+	handOverLease = 3 // in ticks
+	// sendLimit is for how long Redis takes a send: its limit, ARGV[1] of each script.
+	sendLimit = 2
+	// resends is how many calls are sent once more, because no answer has come.
+	resends = 1
+)
+
+// Rules are those of the implementation, each a field that drops it. The zero value has all.
+type Rules struct {
+	NestedDoesNotLook bool // a nested Lock does not look whether its outer hold still stands: claim.ended in enter
+	PassesUnclean     bool // a hold passes on while calls of its owner may still have an effect: changeSem and deferred, in mayPass
+	PassesNested      bool // a hold passes on though another is nested in it: len(s.holds) and s.count, in mayPass
+	PassesKnown       bool // a hold passes on though its owner is known: s.secret, in mayPass
+	GivesToTrying     bool // the lock is given to one whose own try is under way: q.trySlot, in Queues.HandOver
+	GivesInTwoSteps   bool // to choose the next one and to give are two steps: Queues.mu
+	TrustsAnew        bool // the next one counts its deadline from when it got the hold: watchdog.Entry stays
+	FreesTurnEarly    bool // changeSem is free as soon as one send of a call is answered: reconcile in giveBack
+	NoLimit           bool // Redis takes a send at any time: frame.lua
+	NoCleanup         bool // nobody gives back what a call has taken that was not answered: reconcile
+	DetachesUnclean   bool // a hold is detached while calls of its owner may still have an effect: awaitQuiet
+	NotRetired        bool // the client may lock as an owner whose hold was detached: retiredOwners
+}
+
+// HandOver is one lock and two processes. In the first, goroutine A takes the lock, N takes it nested in
+// A's hold, or as A's owner, and B waits for A to give it back. In the second, Q takes it, or adopts
+// what A has detached.
+type HandOver struct{ Without Rules }
+
+// owner is what stands in Redis.
+type owner int8
+
+const (
+	none owner = iota
+	ownA       // made by A's Lock, and inherited by B if the hold passes on
+	ownB       // made by B's Lock
+	ownQ       // the other process's
+)
+
+// stage is where a goroutine is on its way.
+type stage int8
+
+const (
+	away     stage = iota
+	waits          // for its turn: N for changeSem, B in the queue
+	asks           // its acquire is under way
+	inside         // it holds the lock
+	chooses        // A has chosen B, and not given yet; with GivesInTwoSteps
+	leaves         // it is about to release
+	releases       // its release is under way
+	done
+)
+
+// goroutine is one that uses the lock.
+type goroutine struct {
+	stage stage
+	trust int8 // how many ticks it trusts its hold for
+	call  send // under way; its limit is not kept
+	sends int8 // how many there are of it
+}
+
+func (g *goroutine) trusts() bool { return g.stage == inside && g.trust > 0 }
+
+// callKind is what a send asks for.
+type callKind int8
+
+const (
+	acquire callKind = iota + 1
+	release
+)
+
+// send is a script on its way to Redis.
+type send struct {
+	kind     callKind
+	by       int8 // whose call it is
+	owner    owner
+	from, to int8
+	left     int8 // how long until its limit
+}
+
+// The goroutines.
+const (
+	goA int8 = iota
+	goN
+	goB
+	goQ
+)
+
+// wireRoom is for how many sends there is room.
+const wireRoom = 4
+
+// scene is a state of [HandOver].
+type scene struct {
+	// The lock's key in Redis.
+	holder owner
+	count  int8
+	life   int8
+
+	who  [4]goroutine
+	wire [wireRoom]send
+
+	// What the first process knows of A's owner (ownerState) and of B's.
+	sem     int8 // which goroutine has A's changeSem; nobodyGo: it is free
+	counts  int8 // s.count of A's owner
+	unsure  bool // s.deferred, or an acquisition's unknown: sends of A's owner were not answered
+	unsureB bool // the same of B's
+	known   bool // somebody has asked for A's owner: Hold.Owner
+	asOwner bool // N locks as A's owner, and not nested in A's hold
+	bAsA    bool // B stands under A's owner
+
+	detached bool // A has, and nobody has adopted
+	retired  bool // nobody may lock as A's owner
+	resent   int8
+	untrue   bool // somebody was told that a hold is lost, and it was not
+}
+
+const (
+	nobodyGo int8 = -1
+	cleaner  int8 = 9 // reconcile's goroutine
+)
+
+// noOverlap: two parties never trust their holds at once. A and N are one owner.
+var noOverlap = invariant[scene]{"no overlap", func(s scene) bool {
+	n := 0
+	if s.who[goA].trusts() || s.who[goN].trusts() {
+		n++
+	}
+	for _, g := range []int8{goB, goQ} {
+		if s.who[g].trusts() {
+			n++
+		}
+	}
+	return n <= 1
+}}
+
+// nothingLeft: when all are done, and no clean-up is to come, nobody holds the lock in Redis.
+var nothingLeft = invariant[scene]{"nothing left", func(s scene) bool {
+	for _, g := range []int8{goA, goN, goB} {
+		if st := s.who[g].stage; st != done && (st != away || g == goA) {
+			return true
+		}
+	}
+	return s.holder == none || s.holder == ownQ || s.unsure || s.unsureB || s.detached
+}}
+
+// noFalseLoss: nobody is told that a hold is lost which is not.
+var noFalseLoss = invariant[scene]{"no false loss", func(s scene) bool { return !s.untrue }}
+
+func (HandOver) starts() []scene { return []scene{{sem: nobodyGo}} }
+
+var goNames = [4]string{"A", "N", "B", "Q"}
+
+func (m HandOver) steps(s scene, simplified func(who, what string, next scene)) {
+	take := func(who, what string, next scene) {
+		next.simplify()
+		simplified(who, what, next)
+	}
+	by := func(g int8) func(what string, next scene) {
+		return func(what string, next scene) { take(goNames[g], what, next) }
+	}
+	m.stepsOfA(s, by(goA))
+	m.stepsOfN(s, by(goN))
+	m.stepsOfB(s, by(goB))
+	m.stepsOfQ(s, by(goQ))
+	m.resend(s, take)
+	for i, on := range s.wire {
+		if on.kind != 0 && (i == 0 || on != s.wire[i-1]) {
+			m.arrive(s, i, take)
+		}
+	}
+	m.cleanUp(s, take)
+	m.tick(s, take)
+}
+
+// start has a goroutine make a call.
+func (s *scene) start(g int8, at stage, call send) {
+	call.by = g
+	s.who[g] = goroutine{stage: at, trust: s.who[g].trust, call: call}
+	s.put(g)
+}
+
+// simplify makes one state of all that differ in what does not matter any more.
+func (s *scene) simplify() {
+	a, n := s.who[goA].stage, s.who[goN].stage
+	if n > waits {
+		s.asOwner, s.retired = false, false
+		s.known = s.known && a <= inside
+	}
+	if a == done && n == done && s.who[goB].stage == done {
+		s.resent, s.counts = resends, 0
+	}
+}
+
+// put sends a goroutine's call.
+func (s *scene) put(g int8) {
+	s.who[g].sends++
+	on := s.who[g].call
+	on.left = sendLimit
+	if s.wire[wireRoom-1].kind != 0 {
+		panic("there is no room for another send")
+	}
+	s.wire[wireRoom-1] = on
+	s.sort()
+}
+
+// sort makes one state of all in which the same sends stand in another order.
+func (s *scene) sort() {
+	slices.SortFunc(s.wire[:], func(a, b send) int { return b.weight() - a.weight() })
+}
+
+func (on send) weight() int {
+	if on.kind == 0 {
+		return 0
+	}
+	w := 0
+	for _, part := range []int8{int8(on.kind), on.by, int8(on.owner), on.from, on.to, on.left} {
+		w = 8*w + int(part)
+	}
+	return w
+}
+
+// needed is how many counts of A's owner the holds of this process need: ownerState.needed.
+func (s *scene) needed() (n int8) {
+	for _, g := range []int8{goA, goN, goB} {
+		if st := s.who[g].stage; (st == inside || st == chooses) && (g != goB || s.bAsA) {
+			n++
+		}
+	}
+	return n
+}
+
+// quiet reports whether no call of A's owner can have an effect any more, as far as the process knows.
+func (s *scene) quiet() bool { return s.sem == nobodyGo && !s.unsure }
+
+// begin has a goroutine ask for one count more.
+func (s *scene) begin(g int8, as owner, from int8) {
+	s.start(g, asks, send{kind: acquire, owner: as, from: from, to: from + 1})
+}
+
+// giveBack has a goroutine give back what nobody needs of A's owner, if it can: unlock and giveBack in
+// reconcile.go.
+func (s *scene) giveBack(g int8, take func(what string, next scene)) {
+	switch {
+	case s.counts <= s.needed():
+		s.who[g] = goroutine{stage: done}
+		take("finds that its hold was given back", *s)
+	case s.sem == nobodyGo:
+		s.sem = g
+		s.start(g, releases, send{kind: release, owner: ownA, from: s.counts, to: s.needed()})
+		take("releases", *s)
+	}
+}
+
+// giveUp ends a goroutine's acquire whose context has ended.
+func (s *scene) giveUp(g int8) {
+	s.who[g] = goroutine{stage: done}
+	if g == goB {
+		s.unsureB = true
+		return
+	}
+	s.unsure = true
+	s.sem = cleaner
+}
+
+func (m HandOver) stepsOfA(s scene, take func(what string, next scene)) {
+	a := &s.who[goA]
+	switch a.stage {
+	case away:
+		next := s
+		next.sem = goA
+		next.begin(goA, ownA, 0)
+		take("calls Lock", next)
+	case asks:
+		next := s
+		next.giveUp(goA)
+		take("gives up its Lock", next)
+	case inside:
+		if !s.known {
+			next := s
+			next.known = true
+			take("asks for its owner, and tells it", next)
+		}
+		m.unlockA(s, take)
+		m.detachA(s, take)
+	case chooses:
+		next := s
+		next.who[goA] = goroutine{stage: done}
+		if next.who[goB].stage == waits {
+			m.give(&next)
+		}
+		take("gives the hold to B", next)
+	case leaves:
+		s.giveBack(goA, take)
+	default:
+	}
+}
+
+// unlockA is single.unlock: the hold passes on, or is released.
+func (m HandOver) unlockA(s scene, take func(what string, next scene)) {
+	if m.mayPass(&s) {
+		next := s
+		if m.Without.GivesInTwoSteps {
+			next.who[goA].stage = chooses
+			take("calls Unlock, and chooses B", next)
+		} else {
+			next.who[goA] = goroutine{stage: done, trust: s.who[goA].trust}
+			m.give(&next)
+			take("calls Unlock: its hold passes on to B", next)
+		}
+		return
+	}
+	s.who[goA].stage = leaves
+	take("calls Unlock", s)
+}
+
+// mayPass is mayPass and Queues.HandOver.
+func (m HandOver) mayPass(s *scene) bool {
+	without, b := &m.Without, s.who[goB].stage
+	return s.who[goA].trust > 0 &&
+		(b == waits || b == asks && without.GivesToTrying) &&
+		(s.needed() == 1 && s.counts == 1 || without.PassesNested) &&
+		(s.quiet() || without.PassesUnclean) &&
+		(!s.known || without.PassesKnown)
+}
+
+// give makes A's hold B's.
+func (m HandOver) give(s *scene) {
+	trust := s.who[goA].trust
+	if m.Without.TrustsAnew {
+		trust = handOverLease
+	}
+	s.who[goA].trust = 0
+	s.who[goB] = goroutine{stage: inside, trust: trust}
+	s.bAsA = true
+}
+
+// detachA is single.detach.
+func (m HandOver) detachA(s scene, take func(what string, next scene)) {
+	if s.who[goA].trust == 0 || s.needed() != 1 || s.counts != 1 {
+		return
+	}
+	if !s.quiet() && !m.Without.DetachesUnclean {
+		return // it waits for that, or fails
+	}
+	s.who[goA] = goroutine{stage: done}
+	s.counts, s.unsure = 0, false
+	s.detached, s.known, s.retired = s.holder == ownA, true, !m.Without.NotRetired
+	take("detaches its hold, and tells its owner", s)
+}
+
+func (m HandOver) stepsOfN(s scene, take func(what string, next scene)) {
+	n := &s.who[goN]
+	switch n.stage {
+	case away:
+		next := s
+		next.who[goN].stage = waits
+		if s.who[goA].stage == inside {
+			take("calls Lock under A's hold", next)
+		}
+		if s.known {
+			next.asOwner = true
+			take("calls Lock as A's owner", next)
+		}
+	case waits:
+		m.turnOfN(s, take)
+	case asks:
+		s.giveUp(goN)
+		take("gives up its Lock", s)
+	case inside:
+		s.who[goN].stage = leaves
+		take("calls Unlock", s)
+	case leaves:
+		s.giveBack(goN, take)
+	default:
+	}
+}
+
+// turnOfN is what enter does once N has changeSem.
+func (m HandOver) turnOfN(s scene, take func(what string, next scene)) {
+	stands := s.asOwner || s.who[goA].stage == inside || m.Without.NestedDoesNotLook
+	switch {
+	case s.sem != nobodyGo:
+	case !stands, s.asOwner && s.retired:
+		s.who[goN] = goroutine{stage: done}
+		take("is refused: that hold is over", s)
+	default:
+		s.sem = goN
+		s.begin(goN, ownA, s.needed())
+		take("has its turn", s)
+	}
+}
+
+func (m HandOver) stepsOfB(s scene, take func(what string, next scene)) {
+	b := &s.who[goB]
+	switch b.stage {
+	case away:
+		s.who[goB].stage = waits
+		take("calls Lock, and stands in the queue", s)
+	case waits:
+		next := s
+		next.who[goB] = goroutine{stage: done}
+		take("gives up its Lock", next)
+		s.begin(goB, ownB, 0)
+		take("tries", s)
+	case asks:
+		s.giveUp(goB)
+		take("gives up its Lock", s)
+	case inside:
+		s.who[goB].stage = leaves
+		take("calls Unlock", s)
+	case leaves:
+		if s.bAsA {
+			s.giveBack(goB, take)
+			return
+		}
+		s.start(goB, releases, send{kind: release, owner: ownB, from: 1, to: 0})
+		take("releases", s)
+	default:
+	}
+}
+
+// stepsOfQ are those of the other process. What it asks is answered at once: what may go wrong with
+// that, A and B show.
+func (m HandOver) stepsOfQ(s scene, take func(what string, next scene)) {
+	q := &s.who[goQ]
+	switch {
+	case q.stage == inside:
+		if s.holder == ownQ {
+			s.free()
+		}
+		s.who[goQ] = goroutine{}
+		take("gives the lock back", s)
+	case s.holder == none:
+		s.take(ownQ, 1)
+		s.who[goQ] = goroutine{stage: inside, trust: handOverLease}
+		take("takes the lock", s)
+	case s.holder == ownA && s.detached: // mutex_adopt.lua
+		s.take(ownQ, 1)
+		s.detached = false
+		s.who[goQ] = goroutine{stage: inside, trust: handOverLease}
+		take("adopts the lock", s)
+	}
+}
+
+func (s *scene) free() { s.holder, s.count, s.life = none, 0, 0 }
+
+// take has an owner hold the lock so many times.
+func (s *scene) take(o owner, count int8) {
+	s.holder, s.count, s.life = o, count, max(s.life, handOverLease)
+}
+
+// resend is call.Do: no answer has come, so the call is sent again.
+func (m HandOver) resend(s scene, take func(who, what string, next scene)) {
+	if s.resent == resends {
+		return
+	}
+	for g := range s.who {
+		caller := &s.who[g]
+		if caller.stage != asks && caller.stage != releases {
+			continue
+		}
+		next := s
+		next.resent++
+		next.put(int8(g))
+		take(goNames[g], "has no answer, and sends its call again", next)
+	}
+}
+
+// code is what a script answers.
+type code int8
+
+const (
+	codeDone code = iota
+	codeRefused
+	codeChanged
+)
+
+// run executes a send, as the scripts do.
+func (s *scene) run(on send) code {
+	var count int8
+	if s.holder == on.owner {
+		count = s.count
+	}
+	if on.kind == acquire { // mutex_acquire.lua
+		if s.holder != none || on.from != 0 {
+			switch {
+			case count != on.to && on.from == 0:
+				return codeRefused
+			case count != on.to && count != on.from:
+				return codeChanged
+			}
+		}
+		s.take(on.owner, on.to)
+		return codeDone
+	}
+	switch { // mutex_release.lua
+	case count == 0:
+		return codeRefused
+	case count > on.from || count < on.to:
+		return codeChanged
+	case on.to > 0:
+		s.count = on.to
+	default:
+		s.free()
+	}
+	return codeDone
+}
+
+// arrive has a send reach Redis, and its answer the caller, or nobody.
+func (m HandOver) arrive(s scene, i int, take func(who, what string, next scene)) {
+	on := s.wire[i]
+	s.wire[i] = send{}
+	s.sort()
+	answer := s.run(on)
+	if s.detached && s.holder != ownA {
+		s.detached = false
+	}
+	waiting := s.who[on.by].stage == asks && on.kind == acquire || s.who[on.by].stage == releases && on.kind == release
+	if !waiting {
+		take("Redis", arrivals[on.kind][on.by].late, s)
+		return
+	}
+	if on.kind == acquire || s.resent < resends || s.who[on.by].sends > 1 { // else nobody would ever hear
+		take("Redis", arrivals[on.kind][on.by].unheard, s)
+	}
+	if on.kind == release {
+		m.hearRelease(&s, on, answer)
+	} else {
+		s.hear(on, answer)
+	}
+	take("Redis", arrivals[on.kind][on.by].heard, s)
+}
+
+// arrivals are the words for what arrives.
+var arrivals = func() (words map[callKind][3]struct{ late, unheard, heard string }) {
+	words = map[callKind][3]struct{ late, unheard, heard string }{}
+	for kind, what := range map[callKind]string{acquire: "acquire", release: "release"} {
+		var each [3]struct{ late, unheard, heard string }
+		for g := range each {
+			call := "gets the " + what + " of " + goNames[g]
+			each[g].late = call + ", late"
+			each[g].unheard = call + ", and its answer is lost"
+			each[g].heard = call + ", and answers"
+		}
+		words[kind] = each
+	}
+	return words
+}()
+
+// hear has the caller learn what came of its acquire.
+func (s *scene) hear(on send, answer code) {
+	g := &s.who[on.by]
+	more := g.sends > 1 // another send was not answered
+	ofA := on.owner == ownA
+	switch {
+	case answer == codeDone:
+		g.stage, g.call, g.sends = inside, send{}, 0
+		g.trust = handOverLease - (sendLimit - on.left)
+		if ofA {
+			s.counts = on.to
+			s.oneDeadline(g.trust)
+		}
+	case answer == codeRefused && on.by == goB:
+		*g = goroutine{stage: waits} // it asks again when it is told
+	case answer == codeRefused && on.by == goA:
+		*g = goroutine{}
+	default:
+		s.untrue = s.untrue || answer == codeChanged && s.who[goA].trusts() && s.holder == ownA
+		*g = goroutine{stage: done}
+	}
+	if ofA {
+		s.sem = nobodyGo
+		s.unsure = s.unsure || more
+	} else {
+		s.unsureB = s.unsureB || more
+	}
+}
+
+// oneDeadline moves that of all who hold the lock as A's owner.
+func (s *scene) oneDeadline(trust int8) {
+	for _, g := range []int8{goA, goN} {
+		if s.who[g].stage == inside {
+			s.who[g].trust = max(trust, s.who[g].trust)
+		}
+	}
+}
+
+// hearRelease is what follows in giveBack.
+func (m HandOver) hearRelease(s *scene, on send, answer code) {
+	g := &s.who[on.by]
+	more := g.sends > 1
+	s.untrue = s.untrue || g.trust > 0 && (answer == codeChanged || answer == codeRefused && !more)
+	*g = goroutine{stage: done}
+	if on.owner != ownA {
+		s.unsureB = s.unsureB || more
+		return
+	}
+	s.counts = on.to
+	s.unsure = s.unsure || more
+	if s.sem = nobodyGo; s.unsure && !m.Without.FreesTurnEarly {
+		s.sem = cleaner
+	}
+}
+
+// over reports whether no send of an owner can have an effect any more.
+func (s *scene) over(o owner) bool {
+	for _, on := range s.wire {
+		if on.kind != 0 && on.owner == o && on.left > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// cleanUp is reconcileInBackground: once the limits of what was not answered have passed, what nobody
+// needs is given back.
+func (m HandOver) cleanUp(s scene, take func(who, what string, next scene)) {
+	if s.unsure && (s.sem == cleaner || s.sem == nobodyGo && s.needed() == 0) && s.over(ownA) {
+		next := s
+		next.unsure, next.sem = false, nobodyGo
+		if next.counts = next.needed(); !m.Without.NoCleanup {
+			next.reduce(ownA, next.counts)
+		}
+		take("the clean-up", "gives back what nobody needs of A's owner", next)
+	}
+	if s.unsureB && s.who[goB].stage == done && s.over(ownB) {
+		next := s
+		if next.unsureB = false; !m.Without.NoCleanup {
+			next.reduce(ownB, 0)
+		}
+		take("the clean-up", "gives back what nobody needs of B's owner", next)
+	}
+}
+
+// reduce takes an owner's count down.
+func (s *scene) reduce(o owner, to int8) {
+	switch {
+	case s.holder != o || s.count <= to:
+	case to == 0:
+		s.free()
+	default:
+		s.count = to
+	}
+}
+
+func (m HandOver) tick(s scene, take func(who, what string, next scene)) {
+	before := s
+	for i := range s.who {
+		s.who[i].trust = max(0, s.who[i].trust-1)
+	}
+	for i := range s.wire {
+		on := &s.wire[i]
+		on.left = max(0, on.left-1)
+		if on.left == 0 && !m.Without.NoLimit {
+			*on = send{}
+		}
+	}
+	s.sort()
+	if s.life > 0 {
+		if s.life--; s.life == 0 {
+			s.free()
+			s.detached = false
+		}
+	}
+	if s != before {
+		take("the clock", "ticks", s)
+	}
+}

@@ -1,0 +1,277 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// moment is where on its way a call is cancelled.
+type moment int
+
+const (
+	beforeAll moment = iota
+	beforeSend
+	whileSent
+	afterReply
+	whileSubscribing
+	onceSubscribed
+	inLine
+	atHandOver
+	duringUnlock
+	atClose
+	moments
+)
+
+var momentNames = [moments]string{
+	"before the call", "before a send", "while a reply is awaited", "after a reply", "while subscribing", "once subscribed", "in line", "at the hand-over",
+	"during Unlock", "at Close",
+}
+
+// trap cancels a call at a moment that the driver sees.
+type trap struct {
+	at     moment
+	cancel context.CancelFunc
+	pause  time.Duration
+}
+
+// tripwire is a driver that springs a trap.
+type tripwire struct {
+	driver.Driver
+
+	trap atomic.Pointer[trap]
+}
+
+// spring cancels if the trap is for this moment.
+func (d *tripwire) spring(at moment) {
+	armed := d.trap.Load()
+	if armed == nil || armed.at != at {
+		return
+	}
+	if at == whileSent {
+		time.AfterFunc(armed.pause, armed.cancel)
+	} else {
+		armed.cancel()
+	}
+}
+
+func (d *tripwire) Eval(ctx context.Context, call driver.Call) (any, error) {
+	d.spring(beforeSend)
+	d.spring(whileSent)
+	d.spring(duringUnlock)
+	reply, err := d.Driver.Eval(ctx, call)
+	d.spring(afterReply)
+	return reply, err
+}
+
+func (d *tripwire) Listen(sink func(driver.Event)) driver.Listener {
+	return &tripListener{d.Driver.Listen(func(e driver.Event) {
+		if e.Kind == driver.Subscribed {
+			d.spring(onceSubscribed)
+		}
+		sink(e)
+	}), d}
+}
+
+type tripListener struct {
+	driver.Listener
+
+	d *tripwire
+}
+
+func (l *tripListener) Subscribe(channel string) {
+	l.Listener.Subscribe(channel)
+	l.d.spring(whileSubscribing)
+}
+
+// worker makes cancelled calls, one after another, as one process, beside another on the same Redis client.
+type worker struct {
+	t       *testing.T
+	i       int
+	trip    *tripwire
+	client  clients
+	rival   clients // another process
+	rng     *rand.Rand
+	granted atomic.Int64
+	made    [moments]int
+}
+
+// TestCancels cancels calls at every point on their way. When all is over nothing is left: no key in Redis
+// but those that have to stay, no subscription, no connection, no goroutine.
+func TestCancels(t *testing.T) {
+	server := redistest.Start(t)
+	before := runtime.NumGoroutine()
+	const workers = 8
+	var sides []*side
+	var all []*worker
+	for i := range workers {
+		w := &worker{t: t, i: i, rng: rand.New(rand.NewPCG(*seed, uint64(i)))}
+		s := openSide(t, server, i, longLease, func(d driver.Driver) driver.Driver {
+			w.trip = &tripwire{Driver: d}
+			return w.trip
+		})
+		w.client, w.rival = s.clients, newClients(t, s.driver.(*tripwire).Driver, longLease)
+		sides, all = append(sides, s), append(all, w)
+		setUp(t, w.client, strconv.Itoa(i))
+	}
+	start := time.Now()
+	var running sync.WaitGroup
+	for _, w := range all {
+		running.Go(func() {
+			for n := range *cycles / workers {
+				w.cycle(lockKinds[n%len(lockKinds)], moment(n/len(lockKinds)%int(moments)))
+			}
+		})
+	}
+	running.Wait()
+	took := time.Since(start)
+	for _, s := range sides {
+		s.proxy.Forget() // the requests that it has counted
+	}
+	resting := rest(t, server, forgotten)
+	t.Logf("%d calls in %v, and at rest after %v more: %v", *cycles/workers*workers, took.Round(time.Millisecond), time.Since(start)-took, resting)
+	if got := resting.keys[identities]; got > 6*workers {
+		t.Errorf("%d identities of %d clients", got, 6*workers)
+	}
+	var granted int64
+	var made [moments]int
+	for _, w := range all {
+		granted += w.granted.Load()
+		for at, n := range w.made {
+			made[at] += n
+		}
+		for _, c := range []clients{w.client, w.rival} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for at, n := range made {
+		t.Logf("%7d %s", n, momentNames[at])
+		if n == 0 {
+			t.Errorf("none %s", momentNames[at])
+		}
+	}
+	t.Logf("%7d were granted all the same", granted)
+	if granted == 0 || granted == int64(*cycles) {
+		t.Errorf("%d of %d calls were granted", granted, *cycles)
+	}
+	for _, s := range sides {
+		s.close()
+		s.proxy.Close()
+	}
+	wantStart(t, server, before, 2*workers*len(clients{}))
+}
+
+func (w *worker) name(kind string) string { return kind + strconv.Itoa(w.i) }
+
+// cycle is one call that is cancelled, of a lock that is free, or held by another.
+func (w *worker) cycle(kind lockKind, at moment) {
+	if at == atClose {
+		w.closing(kind)
+		return
+	}
+	w.made[at]++
+	name := w.name(kind.name)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	switch at {
+	case beforeAll:
+		cancel()
+	case whileSubscribing, onceSubscribed, inLine, atHandOver:
+		holder := w.rival
+		if at == atHandOver {
+			holder = w.client
+		}
+		release := w.hold(kind, holder, name)
+		defer release()
+		if at == atHandOver || w.rng.IntN(2) == 0 { // given back at about the same time
+			pause := time.Duration(w.rng.Int64N(int64(2 * time.Millisecond)))
+			var both sync.WaitGroup
+			both.Go(func() { time.Sleep(pause); release() })
+			defer both.Wait()
+			defer time.AfterFunc(pause+time.Duration(w.rng.Int64N(int64(100*time.Microsecond))), cancel).Stop()
+		} else {
+			defer time.AfterFunc(time.Duration(w.rng.Int64N(int64(5*time.Millisecond))), cancel).Stop()
+		}
+	}
+	if at != duringUnlock {
+		w.trip.trap.Store(&trap{at: at, cancel: cancel, pause: time.Duration(w.rng.Int64N(int64(300 * time.Microsecond)))})
+	}
+	hold, err := kind.take(ctx, w.client, name, w.rng.IntN(3))
+	w.trip.trap.Store(nil)
+	if (hold == nil) == (err == nil) {
+		w.t.Errorf("%v, %v", hold, err)
+	}
+	if hold == nil {
+		if !errors.Is(err, context.Canceled) {
+			w.t.Errorf("%s, %s: %v", kind.name, momentNames[at], err)
+		}
+		return
+	}
+	w.granted.Add(1)
+	if at == duringUnlock {
+		w.trip.trap.Store(&trap{at: at, cancel: cancel})
+		defer w.trip.trap.Store(nil)
+	}
+	if err := hold.Unlock(); err != nil {
+		w.t.Errorf("%s, %s: Unlock: %v", kind.name, momentNames[at], err)
+	}
+}
+
+// hold takes the lock, all of it, and returns what gives it back, once.
+func (w *worker) hold(kind lockKind, c clients, name string) (release func()) {
+	hold, err := kind.all(context.Background(), c, name)
+	if err != nil {
+		w.t.Errorf("%s: the other one's Lock: %v", kind.name, err)
+		return func() {}
+	}
+	return sync.OnceFunc(func() {
+		if err := hold.Unlock(); err != nil {
+			w.t.Errorf("%s: the other one's Unlock: %v", kind.name, err)
+		}
+	})
+}
+
+// closing closes a client that waits, holds, or is about to give back.
+func (w *worker) closing(kind lockKind) {
+	w.made[atClose]++
+	c := newClients(w.t, w.trip.Driver, longLease)
+	name := w.name(kind.name)
+	release := func() {}
+	if w.rng.IntN(2) == 0 {
+		release = w.hold(kind, w.rival, name)
+	}
+	var calls sync.WaitGroup
+	for i := range 2 {
+		calls.Go(func() {
+			hold, err := kind.take(context.Background(), c, name, 2*i)
+			if err != nil {
+				if !errors.Is(err, holdfast.ErrClosed) {
+					w.t.Errorf("%s, at Close: %v", kind.name, err)
+				}
+				return
+			}
+			w.granted.Add(1)
+			if err := hold.Unlock(); err != nil && !errors.Is(err, holdfast.ErrClosed) {
+				w.t.Errorf("%s, at Close: Unlock: %v", kind.name, err)
+			}
+		})
+	}
+	time.Sleep(time.Duration(w.rng.Int64N(int64(2 * time.Millisecond))))
+	if err := c.Close(); err != nil {
+		w.t.Errorf("%s: Close: %v", kind.name, err)
+	}
+	calls.Wait()
+	release()
+}
