@@ -57,7 +57,7 @@ func lookUp(ctx context.Context, addr string) (facts, error) {
 // String lists the facts as Markdown.
 func (f facts) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "- %s, %d cores, GOMAXPROCS %d, %s; load before the run: %s\n", f.CPU, f.Cores, f.GoMaxProcs, f.System, f.Load)
+	fmt.Fprintf(&b, "- %s, %d cores, GOMAXPROCS %d\n- %s; load before the run: %s\n", f.CPU, f.Cores, f.GoMaxProcs, f.System, f.Load)
 	fmt.Fprintf(&b, "- %s, Redis %s, %s\n", f.Go, f.Redis, f.Time)
 	for _, path := range f.order {
 		fmt.Fprintf(&b, "- %s %s\n", path, f.Libraries[path])

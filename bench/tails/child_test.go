@@ -28,6 +28,7 @@ type order struct {
 	Names   []string      `json:"names"`
 	Role    role          `json:"role"`
 	Spread  time.Duration `json:"spread"`
+	Seed    uint64        `json:"seed"` // of the moments
 }
 
 // child is what the process does that [start] starts. It ends with its input.
@@ -54,12 +55,12 @@ func child() int {
 		defer mu.Unlock()
 		fmt.Println(what, i, rest)
 	}
+	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	var all sync.WaitGroup
 	for i, name := range o.Names {
+		delay := time.Duration(rng.Float64() * float64(o.Spread))
 		all.Go(func() {
-			if o.Spread > 0 {
-				time.Sleep(rand.N(o.Spread))
-			}
+			time.Sleep(delay)
 			g, err := session.lock(ctx, name, o.Role)
 			if err != nil {
 				say("error", i, err)

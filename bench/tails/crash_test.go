@@ -20,7 +20,7 @@ func TestCrash(t *testing.T) {
 		to := target{Addrs: []string{server.Addr()}, Lease: crashLease}
 		var after sampler
 		rounds(1000, func(n int) {
-			p, names := begin(t, order{Subject: s.name, Target: to, Names: make([]string, n), Role: holds, Spread: crashLease / 3}, s)
+			p, names := begin(t, order{Subject: s.name, Target: to, Names: make([]string, n), Role: holds, Spread: crashLease / 3, Seed: rng.Uint64()}, s)
 			waiter := open(t, s, to)
 			next := wait(t, waiter, names)
 			longest := crashLease
@@ -60,7 +60,7 @@ func TestCrashCrowd(t *testing.T) {
 	var after sampler
 	for range (part(100) + 4) / 5 {
 		names := fresh(5)
-		p := start(t, order{Subject: s.name, Target: to, Names: names, Role: holds, Spread: crashLease / 3})
+		p := start(t, order{Subject: s.name, Target: to, Names: names, Role: holds, Spread: crashLease / 3, Seed: rng.Uint64()})
 		p.collect(t, "held", len(names), limit)
 		var waiters []session
 		var waits []*waiting
@@ -101,7 +101,7 @@ func TestDeadWaiter(t *testing.T) {
 		rounds(200, func(n int) {
 			holder, names, held := holding(t, s, to, n, 0, rng)
 			waiter := open(t, s, to)
-			dead := start(t, order{Subject: s.name, Target: to, Names: names, Role: dies, Spread: 3 * time.Second})
+			dead := start(t, order{Subject: s.name, Target: to, Names: names, Role: dies, Spread: 3 * time.Second, Seed: rng.Uint64()})
 			if s.line != nil {
 				stand(t, rdb, s, names, 1)
 			} else {

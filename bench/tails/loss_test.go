@@ -85,7 +85,7 @@ func TestLossStopped(t *testing.T) {
 		var told sampler
 		rounds(1000, func(n int) {
 			to := target{Addrs: []string{server.Addr()}, Lease: stoppedLease}
-			p, _ := begin(t, order{Subject: s.name, Target: to, Names: make([]string, n), Role: holds, Spread: stoppedLease / 2}, s)
+			p, _ := begin(t, order{Subject: s.name, Target: to, Names: make([]string, n), Role: holds, Spread: stoppedLease / 2, Seed: rng.Uint64()}, s)
 			time.Sleep(time.Duration(rng.Int64N(int64(stoppedLease))))
 			p.signal(t, syscall.SIGSTOP)
 			time.Sleep(stoppedLease + 200*time.Millisecond)

@@ -92,14 +92,10 @@ func TestPage(t *testing.T) {
 			}
 			return " " + *note
 		},
-		"p50":   func(id, subject string) string { return figure(found, id, subject, 0.5) },
-		"p99":   func(id, subject string) string { return figure(found, id, subject, 0.99) },
-		"most":  func(id, subject string) string { return figure(found, id, subject, 1) },
-		"least": func(id, subject string) string { return figure(found, id, subject, 0) },
-		"late":  func(id, subject string) int { return late(pick(found, id, subject)) },
-		"n": func(id, subject string) string {
-			return fmt.Sprint(len(pick(found, id, subject).Millis) + pick(found, id, subject).Missed)
-		},
+		"p50":  func(id, subject string) string { return figure(found, id, subject, 0.5) },
+		"p99":  func(id, subject string) string { return figure(found, id, subject, 0.99) },
+		"most": func(id, subject string) string { return figure(found, id, subject, 1) },
+		"late": func(id, subject string) int { return late(pick(found, id, subject)) },
 	}).Parse(pageText)
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ type host struct {
 }
 
 // suspended makes the watchdog see the host's clocks.
-func suspended(d *dog) *host {
+func suspended(d *watchdog) *host {
 	h := &host{}
 	d.lead = h.lead
 	return h
@@ -81,11 +81,11 @@ func (s *server) wantLost(t *testing.T, name string, since time.Time, after time
 }
 
 // suspending runs f with a watchdog on such a host.
-func suspending(t *testing.T, f func(t *testing.T, s *server, d *dog, h *host)) {
+func suspending(t *testing.T, f func(t *testing.T, s *server, d *watchdog, h *host)) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		f(t, s, d, suspended(d))
 	})
 }
@@ -94,14 +94,14 @@ func suspending(t *testing.T, f func(t *testing.T, s *server, d *dog, h *host)) 
 // looks at it: the first entry ever, the first after a while without any, and
 // one beside another.
 func TestSuspendedBeforeTheFirstLook(t *testing.T) {
-	before := map[string]func(d *dog) (after func()){
-		"first": func(*dog) func() { return func() {} },
-		"asleep": func(d *dog) func() {
+	before := map[string]func(d *watchdog) (after func()){
+		"first": func(*watchdog) func() { return func() {} },
+		"asleep": func(d *watchdog) func() {
 			d.Remove(watch(d, "early", 0, 30*time.Second, true))
 			time.Sleep(30 * time.Second)
 			return func() {}
 		},
-		"beside another": func(d *dog) func() {
+		"beside another": func(d *watchdog) func() {
 			keep := watch(d, "keep", 0, time.Hour, false)
 			time.Sleep(10 * time.Millisecond)
 			return func() { d.Remove(keep) }
@@ -109,7 +109,7 @@ func TestSuspendedBeforeTheFirstLook(t *testing.T) {
 	}
 	for name, prepare := range before {
 		t.Run(name, func(t *testing.T) {
-			suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
+			suspending(t, func(t *testing.T, s *server, d *watchdog, h *host) {
 				after := prepare(d)
 				h.soon(25 * time.Second)
 				start := time.Now()
@@ -125,7 +125,7 @@ func TestSuspendedBeforeTheFirstLook(t *testing.T) {
 
 // The host is suspended after a longer deadline was reckoned.
 func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
-	suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
+	suspending(t, func(t *testing.T, s *server, d *watchdog, h *host) {
 		e := watch(d, "a", 0, 30*time.Second, false)
 		time.Sleep(time.Second + 10*time.Millisecond)
 		h.soon(55 * time.Second)
@@ -140,7 +140,7 @@ func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
 // A hold whose lease changes, as that of several locks does when all are had, was
 // suspended since the watchdog has last looked.
 func TestSuspendedBeforeAnotherLease(t *testing.T) {
-	suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
+	suspending(t, func(t *testing.T, s *server, d *watchdog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, time.Minute, true)
 		h.at(start.Add(5*time.Second+10*time.Millisecond), 50*time.Second)
@@ -156,7 +156,7 @@ func TestSuspendedBeforeAnotherLease(t *testing.T) {
 // What is asked right after the host has woken up is answered by its wall clock,
 // also if the watchdog has not looked yet.
 func TestSuspendedSinceTheLastLook(t *testing.T) {
-	suspending(t, func(t *testing.T, _ *server, d *dog, h *host) {
+	suspending(t, func(t *testing.T, _ *server, d *watchdog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, 30*time.Second, false)
 		h.at(start.Add(10*time.Second+10*time.Millisecond), 25*time.Second)
@@ -177,12 +177,12 @@ func TestSuspendedSinceTheLastLook(t *testing.T) {
 // A call that was under way while the host slept counts from when it was sent on
 // the server's clock: the next renewal is due that much earlier, too.
 func TestSuspendedWithACallUnderWay(t *testing.T) {
-	slow := func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
+	slow := func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
 		time.Sleep(120 * time.Millisecond) // the watchdog looks before the answer comes
 		return allHeld(ctx, batch)
 	}
 	t.Run("renewal", func(t *testing.T) {
-		suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
+		suspending(t, func(t *testing.T, s *server, d *watchdog, h *host) {
 			s.answer = slow
 			start := time.Now()
 			e := watch(d, "a", 0, 30*time.Second, true)
@@ -196,11 +196,11 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 		})
 	})
 	t.Run("acquire", func(t *testing.T) {
-		suspending(t, func(t *testing.T, s *server, d *dog, h *host) {
+		suspending(t, func(t *testing.T, s *server, d *watchdog, h *host) {
 			sent := time.Now()
 			h.at(sent.Add(10*time.Millisecond), 25*time.Second)
 			time.Sleep(20 * time.Millisecond)
-			e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second}
+			e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second}
 			d.Watch(e, sent, e.Lease, true)
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
@@ -216,11 +216,11 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 func TestAnotherLease(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		var asked []time.Duration
-		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
 			asked = append(asked, batch[0].TTL)
 			return allHeld(ctx, batch)
 		}}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		e := watch(d, "a", 0, time.Hour, true)
 		time.Sleep(time.Minute)
 		promised := d.Deadline(e)

@@ -14,32 +14,32 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
-// ward is what entries stand for.
-type ward struct {
+// held is what entries stand for.
+type held struct {
 	name  string
 	group int
 }
 
-type dog = Watchdog[ward, int]
+type watchdog = Watchdog[held, int]
 
 // server stands for Redis: it answers renewals as the test says.
 type server struct {
 	mu       sync.Mutex
 	calls    []time.Duration // when each renewal arrived, since the start
-	wards    []string
-	answer   func(ctx context.Context, batch []Renewal[ward]) ([]bool, error)
+	renewed  []string
+	answer   func(ctx context.Context, batch []Renewal[held]) ([]bool, error)
 	lost     []string
 	longHeld int
 	start    time.Time
 }
 
-func allHeld(_ context.Context, batch []Renewal[ward]) ([]bool, error) {
+func allHeld(_ context.Context, batch []Renewal[held]) ([]bool, error) {
 	return slices.Repeat([]bool{true}, len(batch)), nil
 }
 
 // suspend has the wall clock, from a moment on, run so far ahead of the monotonic
 // one, as it does when the host was suspended then.
-func suspend(d *dog, from time.Time, by time.Duration) {
+func suspend(d *watchdog, from time.Time, by time.Duration) {
 	d.lead = func(at time.Time) time.Duration {
 		if at.Before(from) {
 			return 0
@@ -48,27 +48,27 @@ func suspend(d *dog, from time.Time, by time.Duration) {
 	}
 }
 
-func newDog(t *testing.T, s *server) *dog {
+func newWatchdog(t *testing.T, s *server) *watchdog {
 	t.Helper()
 	s.start = time.Now()
-	d := New(Config[ward, int]{
-		Group: func(w ward) int { return w.group },
-		Renew: func(ctx context.Context, _ int, batch []Renewal[ward]) ([]bool, error) {
+	d := New(Config[held, int]{
+		Group: func(w held) int { return w.group },
+		Renew: func(ctx context.Context, _ int, batch []Renewal[held]) ([]bool, error) {
 			s.mu.Lock()
 			s.calls = append(s.calls, time.Since(s.start))
 			for _, r := range batch {
-				s.wards = append(s.wards, r.Value.name)
+				s.renewed = append(s.renewed, r.Value.name)
 			}
 			answer := s.answer
 			s.mu.Unlock()
 			return answer(ctx, batch)
 		},
-		Lost: func(e *Entry[ward], reason Reason) {
+		Lost: func(e *Entry[held], reason Reason) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.lost = append(s.lost, fmt.Sprintf("%v %v: %v", time.Since(s.start), e.Value.name, reason))
 		},
-		LongHeld:      func(*Entry[ward]) { s.mu.Lock(); s.longHeld++; s.mu.Unlock() },
+		LongHeld:      func(*Entry[held]) { s.mu.Lock(); s.longHeld++; s.mu.Unlock() },
 		LongHeldAfter: time.Second,
 		Timeout:       2 * time.Second,
 		Margin:        0,
@@ -77,9 +77,9 @@ func newDog(t *testing.T, s *server) *dog {
 	return d
 }
 
-func watch(d *dog, name string, group int, lease time.Duration, renewing bool) *Entry[ward] {
+func watch(d *watchdog, name string, group int, lease time.Duration, renewing bool) *Entry[held] {
 	now := time.Now()
-	e := &Entry[ward]{Value: ward{name, group}, Lease: lease}
+	e := &Entry[held]{Value: held{name, group}, Lease: lease}
 	d.Watch(e, now, lease, renewing)
 	return e
 }
@@ -87,7 +87,7 @@ func watch(d *dog, name string, group int, lease time.Duration, renewing bool) *
 func TestRenewsAtAThirdOfTheLease(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		e := watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
@@ -109,7 +109,7 @@ func TestRenewsAtAThirdOfTheLease(t *testing.T) {
 func TestMoreThanABatch(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		const entries, lease = 2*batchSize + 5, 30 * time.Second
-		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
 			if len(batch) > batchSize {
 				t.Errorf("a batch of %d", len(batch))
 			}
@@ -120,8 +120,8 @@ func TestMoreThanABatch(t *testing.T) {
 			}
 			return allHeld(ctx, batch)
 		}}
-		d := newDog(t, s)
-		var all []*Entry[ward]
+		d := newWatchdog(t, s)
+		var all []*Entry[held]
 		for i := range entries {
 			all = append(all, watch(d, fmt.Sprint(i), 0, lease, true))
 		}
@@ -130,20 +130,20 @@ func TestMoreThanABatch(t *testing.T) {
 			d.Remove(e)
 		}
 		synctest.Wait()
-		slices.Sort(s.wards)
-		if n := len(slices.Compact(slices.Clone(s.wards))); n != entries || len(s.wards) != entries {
-			t.Errorf("%d renewals of %d entries; there are %d", len(s.wards), n, entries)
+		slices.Sort(s.renewed)
+		if n := len(slices.Compact(slices.Clone(s.renewed))); n != entries || len(s.renewed) != entries {
+			t.Errorf("%d renewals of %d entries; there are %d", len(s.renewed), n, entries)
 		}
 	})
 }
 
 func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: func(ctx context.Context, _ []Renewal[ward]) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, _ []Renewal[held]) ([]bool, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -160,13 +160,13 @@ func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
 func TestTransientErrorsAreBorne(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{}
-		s.answer = func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
+		s.answer = func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
 			if since := time.Since(s.start); since > 9*time.Second && since < 25*time.Second {
 				return nil, errors.New("away")
 			}
 			return allHeld(ctx, batch)
 		}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		e := watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
@@ -179,10 +179,10 @@ func TestTransientErrorsAreBorne(t *testing.T) {
 
 func TestNotHeldEndsAtOnce(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: func(_ context.Context, batch []Renewal[ward]) ([]bool, error) {
+		s := &server{answer: func(_ context.Context, batch []Renewal[held]) ([]bool, error) {
 			return make([]bool, len(batch)), nil
 		}}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		fixed := watch(d, "fixed", 0, time.Hour, false)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -199,11 +199,11 @@ func TestNotHeldEndsAtOnce(t *testing.T) {
 func TestS25_LateAnswerTouchesNothingElse(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		s := &server{answer: func(_ context.Context, batch []Renewal[ward]) ([]bool, error) {
+		s := &server{answer: func(_ context.Context, batch []Renewal[held]) ([]bool, error) {
 			<-release
 			return make([]bool, len(batch)), nil // not held
 		}}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		first := watch(d, "first", 0, 30*time.Second, true)
 		time.Sleep(11 * time.Second) // its renewal is under way
 		synctest.Wait()
@@ -223,15 +223,15 @@ func TestS25_LateAnswerTouchesNothingElse(t *testing.T) {
 func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		for range 3 {
 			watch(d, "stale", 0, 30*time.Second, true)
 		}
 		watch(d, "fresh", 0, 30*time.Second, true)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if !slices.Contains(s.wards, "fresh") {
-			t.Fatalf("the first pass renewed only %v", s.wards)
+		if !slices.Contains(s.renewed, "fresh") {
+			t.Fatalf("the first pass renewed only %v", s.renewed)
 		}
 	})
 }
@@ -239,14 +239,14 @@ func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
 // S11, S12: a group that is not answered delays no other.
 func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
 			if batch[0].Value.name == "dead" {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 			return allHeld(ctx, batch)
 		}}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		for range 10 * batchSize {
 			watch(d, "dead", -1, 30*time.Second, true)
 		}
@@ -270,7 +270,7 @@ func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 func TestP5_StormsLeaveNoRenewals(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		for range 10000 {
 			d.Remove(watch(d, "a", 0, 30*time.Second, true))
 		}
@@ -285,11 +285,11 @@ func TestP5_StormsLeaveNoRenewals(t *testing.T) {
 // A host that was suspended finds out at the next look at the clock.
 func TestSuspendedHostLosesItsHolds(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: func(ctx context.Context, _ []Renewal[ward]) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, _ []Renewal[held]) ([]bool, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		wake := time.Now().Add(5 * time.Second)
 		suspend(d, wake, 25*time.Second)
 		watch(d, "a", 0, 30*time.Second, true)
@@ -304,9 +304,9 @@ func TestSuspendedHostLosesItsHolds(t *testing.T) {
 func TestUntilBoundsRenewal(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		now := time.Now()
-		e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second, Until: mono.Of(now).Add(time.Minute)}
+		e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, Until: mono.Of(now).Add(time.Minute)}
 		d.Watch(e, now, e.Lease, true)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -325,14 +325,14 @@ func TestUpkeep(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		now := time.Now()
 		var ends []time.Duration
-		s := &server{answer: func(ctx context.Context, batch []Renewal[ward]) ([]bool, error) {
+		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
 			for _, r := range batch {
 				ends = append(ends, time.Since(now)+r.TTL)
 			}
 			return allHeld(ctx, batch)
 		}}
-		d := newDog(t, s)
-		e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second, RecheckEvery: 10 * time.Second}
+		d := newWatchdog(t, s)
+		e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, RecheckEvery: 10 * time.Second}
 		promised := d.Trust(now, now, time.Minute)
 		d.Watch(e, now, time.Minute, false)
 		time.Sleep(time.Hour)
@@ -347,7 +347,7 @@ func TestUpkeep(t *testing.T) {
 		}
 		s.calls = nil
 		now = time.Now()
-		e = &Entry[ward]{Value: ward{"b", 0}, Lease: time.Minute, RecheckEvery: 10 * time.Second}
+		e = &Entry[held]{Value: held{"b", 0}, Lease: time.Minute, RecheckEvery: 10 * time.Second}
 		d.Watch(e, now, e.Lease, true)
 		time.Sleep(65 * time.Second)
 		synctest.Wait()
@@ -363,10 +363,10 @@ func TestUpkeepAfterASuspension(t *testing.T) {
 	for _, renewing := range []bool{true, false} {
 		faketime.Test(t, func(t *testing.T) {
 			s := &server{answer: allHeld}
-			d := newDog(t, s)
+			d := newWatchdog(t, s)
 			now := time.Now()
 			suspend(d, now.Add(5200*time.Millisecond), time.Minute)
-			e := &Entry[ward]{Value: ward{"a", 0}, Lease: 30 * time.Second, RecheckEvery: 5 * time.Second}
+			e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, RecheckEvery: 5 * time.Second}
 			d.Watch(e, now, 10*time.Minute, renewing)
 			time.Sleep(5500 * time.Millisecond)
 			synctest.Wait()
@@ -383,7 +383,7 @@ func TestUpkeepAfterASuspension(t *testing.T) {
 func TestSuspendWhileIdleDoesNotHitTheNextHold(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		start := time.Now()
 		// Between 10 s and 20 s of monotonic time, the wall clock runs an hour ahead.
 		suspend(d, start.Add(15*time.Second), time.Hour)
@@ -405,14 +405,14 @@ func TestSuspendWhileIdleDoesNotHitTheNextHold(t *testing.T) {
 func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		start := time.Now()
 		suspend(d, start.Add(1010*time.Millisecond), 20*time.Second)
 		keep := watch(d, "a", 0, time.Hour, false) // the watchdog ticks
 		time.Sleep(time.Second)
 		sent := time.Now()
 		time.Sleep(20 * time.Millisecond) // suspended for 20 s meanwhile
-		e := &Entry[ward]{Value: ward{"b", 0}, Lease: 30 * time.Second}
+		e := &Entry[held]{Value: held{"b", 0}, Lease: 30 * time.Second}
 		d.Watch(e, sent, e.Lease, true)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -428,7 +428,7 @@ func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
 func TestPokeSurvivesRenewingOff(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
-		d := newDog(t, s)
+		d := newWatchdog(t, s)
 		e := watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -446,7 +446,7 @@ func TestPokeSurvivesRenewingOff(t *testing.T) {
 // W4 (run with -race): send reads Entry.renewing without Watchdog.mu.
 func TestRenewingRacesWithSend(t *testing.T) {
 	s := &server{answer: allHeld}
-	d := newDog(t, s)
+	d := newWatchdog(t, s)
 	e := watch(d, "a", 0, 50*time.Millisecond, true)
 	for i := range 20000 {
 		d.Check(e)

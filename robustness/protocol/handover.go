@@ -93,8 +93,8 @@ const (
 // wireRoom is for how many sends there is room.
 const wireRoom = 4
 
-// scene is a state of [HandOver].
-type scene struct {
+// processes is the state of [HandOver].
+type processes struct {
 	// The lock's key in Redis.
 	holder owner
 	count  int8
@@ -124,7 +124,7 @@ const (
 )
 
 // noOverlap: two parties never trust their holds at once. A and N are one owner.
-var noOverlap = invariant[scene]{"no overlap", func(s scene) bool {
+var noOverlap = invariant[processes]{"no overlap", func(s processes) bool {
 	n := 0
 	if s.who[goA].trusts() || s.who[goN].trusts() {
 		n++
@@ -138,7 +138,7 @@ var noOverlap = invariant[scene]{"no overlap", func(s scene) bool {
 }}
 
 // nothingLeft: when all are done, and no clean-up is to come, nobody holds the lock in Redis.
-var nothingLeft = invariant[scene]{"nothing left", func(s scene) bool {
+var nothingLeft = invariant[processes]{"nothing left", func(s processes) bool {
 	for _, g := range []int8{goA, goN, goB} {
 		if st := s.who[g].stage; st != done && (st != away || g == goA) {
 			return true
@@ -148,19 +148,19 @@ var nothingLeft = invariant[scene]{"nothing left", func(s scene) bool {
 }}
 
 // noFalseLoss: nobody is told that a hold is lost which is not.
-var noFalseLoss = invariant[scene]{"no false loss", func(s scene) bool { return !s.untrue }}
+var noFalseLoss = invariant[processes]{"no false loss", func(s processes) bool { return !s.untrue }}
 
-func (HandOver) starts() []scene { return []scene{{sem: nobodyGo}} }
+func (HandOver) starts() []processes { return []processes{{sem: nobodyGo}} }
 
 var goNames = [4]string{"A", "N", "B", "Q"}
 
-func (m HandOver) steps(s scene, simplified func(who, what string, next scene)) {
-	take := func(who, what string, next scene) {
+func (m HandOver) steps(s processes, simplified func(who, what string, next processes)) {
+	take := func(who, what string, next processes) {
 		next.simplify()
 		simplified(who, what, next)
 	}
-	by := func(g int8) func(what string, next scene) {
-		return func(what string, next scene) { take(goNames[g], what, next) }
+	by := func(g int8) func(what string, next processes) {
+		return func(what string, next processes) { take(goNames[g], what, next) }
 	}
 	m.stepsOfA(s, by(goA))
 	m.stepsOfN(s, by(goN))
@@ -177,14 +177,14 @@ func (m HandOver) steps(s scene, simplified func(who, what string, next scene)) 
 }
 
 // start has a goroutine make a call.
-func (s *scene) start(g int8, at stage, call send) {
+func (s *processes) start(g int8, at stage, call send) {
 	call.by = g
 	s.who[g] = goroutine{stage: at, trust: s.who[g].trust, call: call}
 	s.put(g)
 }
 
 // simplify makes one state of all that differ in what does not matter any more.
-func (s *scene) simplify() {
+func (s *processes) simplify() {
 	a, n := s.who[goA].stage, s.who[goN].stage
 	if n > waits {
 		s.asOwner, s.retired = false, false
@@ -196,7 +196,7 @@ func (s *scene) simplify() {
 }
 
 // put sends a goroutine's call.
-func (s *scene) put(g int8) {
+func (s *processes) put(g int8) {
 	s.who[g].sends++
 	on := s.who[g].call
 	on.left = sendLimit
@@ -208,7 +208,7 @@ func (s *scene) put(g int8) {
 }
 
 // sort makes one state of all in which the same sends stand in another order.
-func (s *scene) sort() {
+func (s *processes) sort() {
 	slices.SortFunc(s.wire[:], func(a, b send) int { return b.weight() - a.weight() })
 }
 
@@ -224,7 +224,7 @@ func (on send) weight() int {
 }
 
 // needed is how many counts of A's owner the holds of this process need: ownerState.needed.
-func (s *scene) needed() (n int8) {
+func (s *processes) needed() (n int8) {
 	for _, g := range []int8{goA, goN, goB} {
 		if st := s.who[g].stage; (st == inside || st == chooses) && (g != goB || s.bAsA) {
 			n++
@@ -234,16 +234,16 @@ func (s *scene) needed() (n int8) {
 }
 
 // quiet reports whether no call of A's owner can have an effect any more, as far as the process knows.
-func (s *scene) quiet() bool { return s.sem == nobodyGo && !s.unsure }
+func (s *processes) quiet() bool { return s.sem == nobodyGo && !s.unsure }
 
 // begin has a goroutine ask for one count more.
-func (s *scene) begin(g int8, as owner, from int8) {
+func (s *processes) begin(g int8, as owner, from int8) {
 	s.start(g, asks, send{kind: acquire, owner: as, from: from, to: from + 1})
 }
 
 // giveBack has a goroutine give back what nobody needs of A's owner, if it can: unlock and giveBack in
 // reconcile.go.
-func (s *scene) giveBack(g int8, take func(what string, next scene)) {
+func (s *processes) giveBack(g int8, take func(what string, next processes)) {
 	switch {
 	case s.counts <= s.needed():
 		s.who[g] = goroutine{stage: done}
@@ -256,7 +256,7 @@ func (s *scene) giveBack(g int8, take func(what string, next scene)) {
 }
 
 // giveUp ends a goroutine's acquire whose context has ended.
-func (s *scene) giveUp(g int8) {
+func (s *processes) giveUp(g int8) {
 	s.who[g] = goroutine{stage: done}
 	if g == goB {
 		s.unsureB = true
@@ -266,7 +266,7 @@ func (s *scene) giveUp(g int8) {
 	s.sem = cleaner
 }
 
-func (m HandOver) stepsOfA(s scene, take func(what string, next scene)) {
+func (m HandOver) stepsOfA(s processes, take func(what string, next processes)) {
 	a := &s.who[goA]
 	switch a.stage {
 	case away:
@@ -300,7 +300,7 @@ func (m HandOver) stepsOfA(s scene, take func(what string, next scene)) {
 }
 
 // unlockA is single.unlock: the hold passes on, or is released.
-func (m HandOver) unlockA(s scene, take func(what string, next scene)) {
+func (m HandOver) unlockA(s processes, take func(what string, next processes)) {
 	if m.mayPass(&s) {
 		next := s
 		if m.Without.GivesInTwoSteps {
@@ -318,7 +318,7 @@ func (m HandOver) unlockA(s scene, take func(what string, next scene)) {
 }
 
 // mayPass is mayPass and Queues.HandOver.
-func (m HandOver) mayPass(s *scene) bool {
+func (m HandOver) mayPass(s *processes) bool {
 	without, b := &m.Without, s.who[goB].stage
 	return s.who[goA].trust > 0 &&
 		(b == waits || b == asks && without.GivesToTrying) &&
@@ -328,7 +328,7 @@ func (m HandOver) mayPass(s *scene) bool {
 }
 
 // give makes A's hold B's.
-func (m HandOver) give(s *scene) {
+func (m HandOver) give(s *processes) {
 	trust := s.who[goA].trust
 	if m.Without.TrustsAnew {
 		trust = handOverLease
@@ -339,7 +339,7 @@ func (m HandOver) give(s *scene) {
 }
 
 // detachA is single.detach.
-func (m HandOver) detachA(s scene, take func(what string, next scene)) {
+func (m HandOver) detachA(s processes, take func(what string, next processes)) {
 	if s.who[goA].trust == 0 || s.needed() != 1 || s.counts != 1 {
 		return
 	}
@@ -352,7 +352,7 @@ func (m HandOver) detachA(s scene, take func(what string, next scene)) {
 	take("detaches its hold, and tells its owner", s)
 }
 
-func (m HandOver) stepsOfN(s scene, take func(what string, next scene)) {
+func (m HandOver) stepsOfN(s processes, take func(what string, next processes)) {
 	n := &s.who[goN]
 	switch n.stage {
 	case away:
@@ -380,7 +380,7 @@ func (m HandOver) stepsOfN(s scene, take func(what string, next scene)) {
 }
 
 // turnOfN is what enter does once N has changeSem.
-func (m HandOver) turnOfN(s scene, take func(what string, next scene)) {
+func (m HandOver) turnOfN(s processes, take func(what string, next processes)) {
 	stands := s.asOwner || s.who[goA].stage == inside || m.Without.NestedDoesNotLook
 	switch {
 	case s.sem != nobodyGo:
@@ -394,7 +394,7 @@ func (m HandOver) turnOfN(s scene, take func(what string, next scene)) {
 	}
 }
 
-func (m HandOver) stepsOfB(s scene, take func(what string, next scene)) {
+func (m HandOver) stepsOfB(s processes, take func(what string, next processes)) {
 	b := &s.who[goB]
 	switch b.stage {
 	case away:
@@ -425,7 +425,7 @@ func (m HandOver) stepsOfB(s scene, take func(what string, next scene)) {
 
 // stepsOfQ are those of the other process. What it asks is answered at once: what may go wrong with
 // that, A and B show.
-func (m HandOver) stepsOfQ(s scene, take func(what string, next scene)) {
+func (m HandOver) stepsOfQ(s processes, take func(what string, next processes)) {
 	q := &s.who[goQ]
 	switch {
 	case q.stage == inside:
@@ -446,15 +446,15 @@ func (m HandOver) stepsOfQ(s scene, take func(what string, next scene)) {
 	}
 }
 
-func (s *scene) free() { s.holder, s.count, s.life = none, 0, 0 }
+func (s *processes) free() { s.holder, s.count, s.life = none, 0, 0 }
 
 // take has an owner hold the lock so many times.
-func (s *scene) take(o owner, count int8) {
+func (s *processes) take(o owner, count int8) {
 	s.holder, s.count, s.life = o, count, max(s.life, handOverLease)
 }
 
 // resend is call.Do: no answer has come, so the call is sent again.
-func (m HandOver) resend(s scene, take func(who, what string, next scene)) {
+func (m HandOver) resend(s processes, take func(who, what string, next processes)) {
 	if s.resent == resends {
 		return
 	}
@@ -480,7 +480,7 @@ const (
 )
 
 // run executes a send, as the scripts do.
-func (s *scene) run(on send) code {
+func (s *processes) run(on send) code {
 	var count int8
 	if s.holder == on.owner {
 		count = s.count
@@ -511,7 +511,7 @@ func (s *scene) run(on send) code {
 }
 
 // arrive has a send reach Redis, and its answer the caller, or nobody.
-func (m HandOver) arrive(s scene, i int, take func(who, what string, next scene)) {
+func (m HandOver) arrive(s processes, i int, take func(who, what string, next processes)) {
 	on := s.wire[i]
 	s.wire[i] = send{}
 	s.sort()
@@ -552,7 +552,7 @@ var arrivals = func() (words map[callKind][3]struct{ late, unheard, heard string
 }()
 
 // hear has the caller learn what came of its acquire.
-func (s *scene) hear(on send, answer code) {
+func (s *processes) hear(on send, answer code) {
 	g := &s.who[on.by]
 	more := g.sends > 1 // another send was not answered
 	ofA := on.owner == ownA
@@ -581,7 +581,7 @@ func (s *scene) hear(on send, answer code) {
 }
 
 // oneDeadline moves that of all who hold the lock as A's owner.
-func (s *scene) oneDeadline(trust int8) {
+func (s *processes) oneDeadline(trust int8) {
 	for _, g := range []int8{goA, goN} {
 		if s.who[g].stage == inside {
 			s.who[g].trust = max(trust, s.who[g].trust)
@@ -590,7 +590,7 @@ func (s *scene) oneDeadline(trust int8) {
 }
 
 // hearRelease is what follows in giveBack.
-func (m HandOver) hearRelease(s *scene, on send, answer code) {
+func (m HandOver) hearRelease(s *processes, on send, answer code) {
 	g := &s.who[on.by]
 	more := g.sends > 1
 	s.untrue = s.untrue || g.trust > 0 && (answer == codeChanged || answer == codeRefused && !more)
@@ -607,7 +607,7 @@ func (m HandOver) hearRelease(s *scene, on send, answer code) {
 }
 
 // over reports whether no send of an owner can have an effect any more.
-func (s *scene) over(o owner) bool {
+func (s *processes) over(o owner) bool {
 	for _, on := range s.wire {
 		if on.kind != 0 && on.owner == o && on.left > 0 {
 			return false
@@ -618,7 +618,7 @@ func (s *scene) over(o owner) bool {
 
 // cleanUp is reconcileInBackground: once the limits of what was not answered have passed, what nobody
 // needs is given back.
-func (m HandOver) cleanUp(s scene, take func(who, what string, next scene)) {
+func (m HandOver) cleanUp(s processes, take func(who, what string, next processes)) {
 	if s.unsure && (s.sem == cleaner || s.sem == nobodyGo && s.needed() == 0) && s.over(ownA) {
 		next := s
 		next.unsure, next.sem = false, nobodyGo
@@ -637,7 +637,7 @@ func (m HandOver) cleanUp(s scene, take func(who, what string, next scene)) {
 }
 
 // reduce takes an owner's count down.
-func (s *scene) reduce(o owner, to int8) {
+func (s *processes) reduce(o owner, to int8) {
 	switch {
 	case s.holder != o || s.count <= to:
 	case to == 0:
@@ -647,7 +647,7 @@ func (s *scene) reduce(o owner, to int8) {
 	}
 }
 
-func (m HandOver) tick(s scene, take func(who, what string, next scene)) {
+func (m HandOver) tick(s processes, take func(who, what string, next processes)) {
 	before := s
 	for i := range s.who {
 		s.who[i].trust = max(0, s.who[i].trust-1)

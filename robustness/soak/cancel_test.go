@@ -38,67 +38,67 @@ var momentNames = [moments]string{
 	"during Unlock", "at Close",
 }
 
-// trap cancels a call at a moment that the driver sees.
-type trap struct {
+// cancellation cancels a call at a moment that the driver sees.
+type cancellation struct {
 	at     moment
 	cancel context.CancelFunc
 	pause  time.Duration
 }
 
-// tripwire is a driver that springs a trap.
-type tripwire struct {
+// cancelling is a driver that cancels a call at a moment.
+type cancelling struct {
 	driver.Driver
 
-	trap atomic.Pointer[trap]
+	next atomic.Pointer[cancellation]
 }
 
-// spring cancels if the trap is for this moment.
-func (d *tripwire) spring(at moment) {
-	armed := d.trap.Load()
-	if armed == nil || armed.at != at {
+// reached cancels if the cancellation is for this moment.
+func (d *cancelling) reached(at moment) {
+	c := d.next.Load()
+	if c == nil || c.at != at {
 		return
 	}
 	if at == whileSent {
-		time.AfterFunc(armed.pause, armed.cancel)
+		time.AfterFunc(c.pause, c.cancel)
 	} else {
-		armed.cancel()
+		c.cancel()
 	}
 }
 
-func (d *tripwire) Eval(ctx context.Context, call driver.Call) (any, error) {
-	d.spring(beforeSend)
-	d.spring(whileSent)
-	d.spring(duringUnlock)
+func (d *cancelling) Eval(ctx context.Context, call driver.Call) (any, error) {
+	d.reached(beforeSend)
+	d.reached(whileSent)
+	d.reached(duringUnlock)
 	reply, err := d.Driver.Eval(ctx, call)
-	d.spring(afterReply)
+	d.reached(afterReply)
 	return reply, err
 }
 
-func (d *tripwire) Listen(sink func(driver.Event)) driver.Listener {
-	return &tripListener{d.Driver.Listen(func(e driver.Event) {
+func (d *cancelling) Listen(sink func(driver.Event)) driver.Listener {
+	return &cancellingListener{d.Driver.Listen(func(e driver.Event) {
 		if e.Kind == driver.Subscribed {
-			d.spring(onceSubscribed)
+			d.reached(onceSubscribed)
 		}
 		sink(e)
 	}), d}
 }
 
-type tripListener struct {
+type cancellingListener struct {
 	driver.Listener
 
-	d *tripwire
+	d *cancelling
 }
 
-func (l *tripListener) Subscribe(channel string) {
+func (l *cancellingListener) Subscribe(channel string) {
 	l.Listener.Subscribe(channel)
-	l.d.spring(whileSubscribing)
+	l.d.reached(whileSubscribing)
 }
 
 // worker makes cancelled calls, one after another, as one process, beside another on the same Redis client.
 type worker struct {
 	t       *testing.T
 	i       int
-	trip    *tripwire
+	driver  *cancelling
 	client  clients
 	rival   clients // another process
 	rng     *rand.Rand
@@ -117,10 +117,10 @@ func TestCancels(t *testing.T) {
 	for i := range workers {
 		w := &worker{t: t, i: i, rng: rand.New(rand.NewPCG(*seed, uint64(i)))}
 		s := openSide(t, server, i, longLease, func(d driver.Driver) driver.Driver {
-			w.trip = &tripwire{Driver: d}
-			return w.trip
+			w.driver = &cancelling{Driver: d}
+			return w.driver
 		})
-		w.client, w.rival = s.clients, newClients(t, s.driver.(*tripwire).Driver, longLease)
+		w.client, w.rival = s.clients, newClients(t, s.driver.(*cancelling).Driver, longLease)
 		sides, all = append(sides, s), append(all, w)
 		setUp(t, w.client, strconv.Itoa(i))
 	}
@@ -206,10 +206,10 @@ func (w *worker) cycle(kind lockKind, at moment) {
 		}
 	}
 	if at != duringUnlock {
-		w.trip.trap.Store(&trap{at: at, cancel: cancel, pause: time.Duration(w.rng.Int64N(int64(300 * time.Microsecond)))})
+		w.driver.next.Store(&cancellation{at: at, cancel: cancel, pause: time.Duration(w.rng.Int64N(int64(300 * time.Microsecond)))})
 	}
 	hold, err := kind.take(ctx, w.client, name, w.rng.IntN(3))
-	w.trip.trap.Store(nil)
+	w.driver.next.Store(nil)
 	if (hold == nil) == (err == nil) {
 		w.t.Errorf("%v, %v", hold, err)
 	}
@@ -221,8 +221,8 @@ func (w *worker) cycle(kind lockKind, at moment) {
 	}
 	w.granted.Add(1)
 	if at == duringUnlock {
-		w.trip.trap.Store(&trap{at: at, cancel: cancel})
-		defer w.trip.trap.Store(nil)
+		w.driver.next.Store(&cancellation{at: at, cancel: cancel})
+		defer w.driver.next.Store(nil)
 	}
 	if err := hold.Unlock(); err != nil {
 		w.t.Errorf("%s, %s: Unlock: %v", kind.name, momentNames[at], err)
@@ -246,7 +246,7 @@ func (w *worker) hold(kind lockKind, c clients, name string) (release func()) {
 // closing closes a client that waits, holds, or is about to give back.
 func (w *worker) closing(kind lockKind) {
 	w.made[atClose]++
-	c := newClients(w.t, w.trip.Driver, longLease)
+	c := newClients(w.t, w.driver.Driver, longLease)
 	name := w.name(kind.name)
 	release := func() {}
 	if w.rng.IntN(2) == 0 {
