@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var handOverMany = flag.Int64("handover.many", 100_000, "how many hand-overs TestManyHandOvers makes on each client")
+var handOverMany = flag.Int64("handover.many", 25_000, "how many hand-overs TestManyHandOvers makes on each client")
 
 // Two processes with 32 goroutines each want one lock of a real server. Connections are cut, and
 // now and then the server is silent for longer than the lease, so that holds are lost. No two

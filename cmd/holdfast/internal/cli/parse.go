@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -101,12 +102,24 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
 		kong.Exit(func(int) { panic(helped{}) }),
+		kong.KindMapper(reflect.String, kong.MapperFunc(asItStands)),
 	)
 	if err != nil {
 		return nil, err
 	}
 	parser.Model.HelpFlag.Help = "Print the help of the tool, or of the command."
 	return parser, nil
+}
+
+// asItStands takes a string over byte by byte. kong's own mapper goes by way of JSON, which puts U+FFFD for what is
+// not UTF-8: the lock would be another one.
+func asItStands(ctx *kong.DecodeContext, target reflect.Value) error {
+	token, err := ctx.Scan.PopValue("string")
+	if err != nil {
+		return err
+	}
+	target.SetString(token.String())
+	return nil
 }
 
 // joined are names with commas between.
