@@ -14,10 +14,10 @@ PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTE
 OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# They wait more than they compute, so four packages run at once.
-LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,test release cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor \
+# They wait more than they compute, so three packages run at once.
+LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,release cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor \
 	rueidisdriver valkeydriver cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
-APART         := $(addprefix github.com/holdfast-go/holdfast/,interop robustness robustness/trials)
+APART         := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials)
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
 TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ldflags=-w
@@ -33,11 +33,13 @@ help: ## say what there is
 
 # The workspace lifts the clients to the newest version that any module asks for;
 # the adapters are tested on the oldest one that they promise, too, without the race
-# detector. The longest packages come first, and the others beside them.
+# detector. The longest packages come first, and the others beside them. Those of test/ that
+# run under fake time run one after the other, so it is two processes; what they are built of is
+# compiled before, once.
 .PHONY: test
 test test-race: export GOGC := $(SPARE)
-test: need-redis ## run all tests, on real servers
-	@$(MAKE) --no-print-directory -j 2 test-newest test-oldest
+test: need-redis test-binaries ## run all tests, on real servers
+	@$(MAKE) --no-print-directory -j 4 test-a-to-l test-m-to-z test-newest test-oldest
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -53,9 +55,15 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
 
+.PHONY: test-a-to-l test-m-to-z
+test-a-to-l: need-redis
+	@$(TEST) -timeout 15m -run '^(Test|Example)[A-L]' ./test
+test-m-to-z: need-redis
+	@$(TEST) -timeout 15m -skip '^(Test|Example)[A-L]' ./test
+
 .PHONY: test-newest
 test-newest: need-redis
-	@$(TEST) -p 4 -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
+	@$(TEST) -p 3 -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)
@@ -98,8 +106,14 @@ SCHEDULES = GOGC=$(SPARE) $(TEST) -count=1 -cpu 1 ./robustness
 robustness: ## run random programs and faults under fake time for a minute, and check what came of them
 	$(SCHEDULES) -timeout 10m -for 1m
 
-robustness-short: ## the first 150 schedules (half a minute with the race detector), and whether their seeds repeat them
-	$(SCHEDULES) -timeout 10m -run 'TestSimulation$$|TestReplay' -schedules 150
+robustness-short: replay ## the first 150 schedules (half a minute with the race detector), and whether seeds repeat them
+	$(SCHEDULES) -timeout 10m -run 'TestSimulation$$' -schedules 150
+
+# The race detector has goroutines run in another order each time.
+.PHONY: replay
+replay: RACE :=
+replay:
+	$(SCHEDULES) -timeout 10m -run TestReplay
 
 robustness-long: ## the same, 100,000 schedules (an hour on one processor)
 	$(SCHEDULES) -timeout 6h -run 'TestSimulation$$' -schedules 100000
@@ -114,15 +128,16 @@ trials: need-redis ## the same for 40 minutes
 	$(TEST) -count=1 -timeout 3h -parallel 6 -v -run 'TestTrials$$' ./robustness/trials -for 40m -keep
 
 models: ## visit every state of two small models of the lock, and show what goes wrong without each rule
-	@$(TEST) -count=1 -timeout 5m -v ./robustness/protocol | grep -v -e '^ *---' -e '^==='
+	@log=$$(mktemp); status=0; $(TEST) -count=1 -timeout 5m -v ./robustness/protocol >$$log || status=$$?; \
+		grep -v -e '^ *--- PASS' -e '^===' $$log; rm -f $$log; exit $$status
 
 # go test shows what a test prints when it is over, the test itself at once.
-SOAK = cd robustness/soak && mkdir -p $(BIN)/tests && $(TEST) -c -o $(BIN)/tests/soak.test . && $(BIN)/tests/soak.test -test.v -test.timeout 0
+SOAK = cd robustness/soak && mkdir -p $(BIN)/tests && $(TEST) -c -o $(BIN)/tests/soak.test . && $(BIN)/tests/soak.test -test.v -test.timeout
 soak: need-redis ## use every kind of lock for hours, with faults, and look whether anything grows: make soak FOR=4h SEED=7
-	$(SOAK) -test.run TestSoak -for $(or $(FOR),1h) -seed $(or $(SEED),1)
+	$(SOAK) 0 -test.run TestSoak -for $(or $(FOR),1h) -seed $(or $(SEED),1)
 
 soak-short: need-redis ## the same for two minutes, and 10,000 calls that are cancelled
-	$(SOAK) -for 2m -cycles 10000
+	$(SOAK) 15m -for 2m -cycles 10000
 
 # Inputs that found something stand in testdata/fuzz, and run with the tests.
 fuzz: ## fuzz every target for so long each: make fuzz FOR=10m

@@ -66,10 +66,14 @@ func FuzzScripts(f *testing.F) {
 		if len(argument) > 100 {
 			return
 		}
-		if n, err := strconv.ParseFloat(argument, 64); err == nil && n > 1e4 && at > 1 {
+		r := requests[int(which)%len(requests)]
+		place := -1
+		if len(r.Args) > 0 {
+			place = int(at) % len(r.Args)
+		}
+		if n, err := strconv.ParseFloat(argument, 64); err == nil && n > 1e4 && place > 1 {
 			return // it may be how often a loop runs; leases come first
 		}
-		r := requests[int(which)%len(requests)]
 		do(t, "FLUSHALL")
 		do(t, "SET", "other", "untouched")
 		switch before % 4 {
@@ -83,8 +87,8 @@ func FuzzScripts(f *testing.F) {
 			do(t, "SET", "x", "4")
 		}
 		args := append([]string{"0", r.Channel, "PUBLISH"}, r.Args...)
-		if i := 3 + int(at); i < len(args) {
-			args[i] = argument
+		if place >= 0 {
+			args[3+place] = argument
 		}
 		reply, err := d.execute(driver.Call{Script: r.Script, Keys: r.Keys, Args: args})
 		if err == nil {

@@ -34,8 +34,8 @@ const linearLimit = 5 * time.Second
 
 // tally is what schedules have done.
 type tally struct {
-	schedules, grants, refusals, losses, unknown, handedOver, nested, adopted, parts, undecided, calls, faults int
-	overlaps, staleRefused                                                                                     int // of class B
+	schedules, grants, refusals, losses, unknown, handedOver, nested, adopted, parts, undecided, tries, excused, calls, faults int // tries that were refused, and of how many nobody has to be the reason
+	overlaps, staleRefused                                                                                                     int // of class B
 }
 
 func TestSimulation(t *testing.T) {
@@ -61,7 +61,8 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("%d of %d parts of histories were not decided within %v", sum.undecided, sum.parts, linearLimit)
 	}
 	all := *seedFlag == 0 && *kindFlag == "" && *classFlag == "" && *faultsFlag == ""
-	if all && sum.schedules >= 100 && (sum.handedOver == 0 || sum.nested == 0 || sum.adopted == 0 || sum.losses == 0 || sum.staleRefused == 0) {
+	if all && sum.schedules >= 100 && (sum.handedOver == 0 || sum.nested == 0 || sum.adopted == 0 || sum.losses == 0 || sum.staleRefused == 0 ||
+		sum.grants == 0 || sum.unknown == 0 || sum.faults == 0 || sum.overlaps == 0 || sum.excused == sum.tries) {
 		t.Errorf("something was never tried: %+v", sum)
 	}
 }
@@ -105,6 +106,8 @@ func (s *schedule) check(t *testing.T, sum *tally) {
 		}
 		sum.parts += result.Parts
 		sum.undecided += result.Undecided
+		sum.tries += result.Refusals
+		sum.excused += result.Excused
 	} else {
 		sum.overlaps += len(overlaps)
 	}

@@ -167,7 +167,8 @@ func (c *simClient) fault(call driver.Call) memdriver.Fault {
 	if suffers {
 		s.faults.Add(1)
 		s.tracef("client %d: %s %v suffers %+v", c.id, call.Script.Name(), call.Args, f)
-		if name := call.Script.Name(); strings.HasSuffix(name, "acquire") || strings.HasSuffix(name, "adopt") {
+		arrives := f.Refuse == nil && (!f.LoseRequest || f.Repeat)
+		if name := call.Script.Name(); arrives && (strings.HasSuffix(name, "acquire") || strings.HasSuffix(name, "adopt")) {
 			s.log.Mark(history.Op{Kind: history.Unanswered, Lock: call.Keys[0], Client: c.id, Until: s.log.Now() + history.Moment(w.run.Gone())}, history.Unknown)
 		}
 	}

@@ -99,14 +99,16 @@ type Op struct {
 
 	// Hold is which hold it is about: the ID of the Acquire or Adopt that made it, in the same
 	// process. Of an Acquire it is the hold that it is nested in, and 0 if it is in none.
-	Hold   int64  `json:"hold,omitempty"`
-	From   int64  `json:"from,omitempty"` // of Adopt: the hold that was detached, FromIn in that process
-	FromIn int    `json:"fromIn,omitempty"`
-	Shared bool   `json:"shared,omitempty"` // it may overlap with other shared ones
-	Try    bool   `json:"try,omitempty"`
-	N      int    `json:"n,omitempty"` // permits, or a latch's count
-	Token  int64  `json:"token,omitempty"`
-	Until  Moment `json:"until,omitempty"`
+	Hold   int64 `json:"hold,omitempty"`
+	From   int64 `json:"from,omitempty"` // of Adopt: the hold that was detached, FromIn in that process
+	FromIn int   `json:"fromIn,omitempty"`
+	Shared bool  `json:"shared,omitempty"` // it may overlap with other shared ones
+	Try    bool  `json:"try,omitempty"`
+	N      int   `json:"n,omitempty"` // permits, or a latch's count
+	Token  int64 `json:"token,omitempty"`
+	// Until is: of Release, Detach and Ended, the hold's deadline; of Force, until when it may end holds; of
+	// Unanswered, and of an Acquire or Adopt that failed, until when it may take the lock.
+	Until Moment `json:"until,omitempty"`
 }
 
 // Key identifies an operation in all processes.

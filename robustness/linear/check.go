@@ -16,6 +16,8 @@ import (
 type Result struct {
 	Parts     int // how many parts were checked, by themselves
 	Undecided int // of how many it is not known, since it would take too long
+	Refusals  int // how many tries were refused
+	Excused   int // of how many nobody has to be the reason, since something was under way that may have been
 	Illegal   []Illegal
 }
 
@@ -64,6 +66,14 @@ func Check(ops []history.Op, model func(lock string) Model, limit time.Duration)
 	slices.Sort(locks)
 	for _, name := range locks {
 		l, steps := prepare(model(name), byLock[name], ends)
+		for _, s := range steps {
+			if s.Kind == history.Acquire && s.Outcome == history.Refused {
+				r.Refusals++
+				if s.excused {
+					r.Excused++
+				}
+			}
+		}
 		for _, part := range l.cut(steps) {
 			r.Parts++
 			verdict, illegal, err := l.check(part, limit)

@@ -447,7 +447,7 @@ var mutants = []mutant{
 		new: "presentAgain = protocol.ClientTTL * 3",
 	},
 
-	// Of all kinds.
+	// Fair locks, permits, latches, locks of several parts.
 	{
 		name: "read-write: a downgrade gives the lock away", file: lua + "rw.lua", suite: tests(inMemory, "TestDowngradeOfANestedHold", "TestDowngradeAfterAnotherWrote"),
 		old: "local _, ttl = reading(key, prefix, owner)\n  if ttl == 0 then\n    redis.call('DEL', key)",
@@ -584,7 +584,7 @@ var mutants = []mutant{
 		new: "case s.failing != nil:",
 	},
 
-	// NEW
+	// More: the hand-over, transfers, locks of several parts.
 	{
 		name: "hand-over: past its time", file: "handover.go", suite: tests(inMemory, "TestHandOverIsBounded", "TestHandOver"),
 		old: "case s.cohort == nil && now > h.since.Add(slice), s.cohort != nil && now > s.cohort.until:",

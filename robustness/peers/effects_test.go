@@ -52,7 +52,7 @@ func TestRepeatedAcquire(t *testing.T) {
 		}
 	}, func(t *testing.T, w *world) {
 		c, d := w.client()
-		next(d, "acquire", memdriver.Fault{LoseReply: true})
+		w.next(d, "acquire", memdriver.Fault{LoseReply: true})
 		h := w.hold(c.NewMutex("x").Lock(background))
 		if count := w.number(w.do("HGET", "x", h.Owner().String())); count != 1 {
 			t.Errorf("it holds it %d times", count)
@@ -73,11 +73,11 @@ func TestLateAcquire(t *testing.T) {
 		w.eval(deleteMine, "x", "me") // it gives up, and cleans up behind itself
 		time.Sleep(late)
 		if !w.exists("x") {
-			t.Error("the model is well")
+			t.Error("the model does not show the bug")
 		}
 	}, func(t *testing.T, w *world) {
 		c, d := w.client(holdfast.WithTimeout(time.Second))
-		next(d, "acquire", memdriver.Fault{DelayRequest: late})
+		w.next(d, "acquire", memdriver.Fault{DelayRequest: late})
 		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 		defer cancel()
 		if h, err := c.NewMutex("x").Lock(ctx); h != nil || !errors.Is(err, context.DeadlineExceeded) {
@@ -99,11 +99,11 @@ func TestGrantedAfterItsLease(t *testing.T) {
 		granted := w.do("SET", "x", "me", "NX", "PX", short.Milliseconds())
 		time.Sleep(2 * short) // on the way
 		if granted != "OK" || w.exists("x") {
-			t.Errorf("the model is well: %v", granted)
+			t.Errorf("the model does not show the bug: %v", granted)
 		}
 	}, func(t *testing.T, w *world) {
 		c, d := w.client(holdfast.WithLease(short), holdfast.WithTimeout(time.Minute))
-		next(d, "acquire", memdriver.Fault{DelayReply: 2 * short})
+		w.next(d, "acquire", memdriver.Fault{DelayReply: 2 * short})
 		h, err := c.NewMutex("x").Lock(background)
 		if err != nil {
 			return // it says that it has nothing
@@ -136,14 +136,14 @@ func TestCancelledRelease(t *testing.T) {
 		cancel()
 		first, again := release(ctx), release(background)
 		if first == nil || again == nil || !w.exists("x") {
-			t.Errorf("the model is well: %v, %v", first, again)
+			t.Errorf("the model does not show the bug: %v, %v", first, again)
 		}
 	}, func(t *testing.T, w *world) {
 		c, d := w.client()
 		ctx, cancel := context.WithCancel(background)
 		h := w.hold(c.NewMutex("x").Lock(ctx))
 		cancel()
-		next(d, "release", memdriver.Fault{LoseRequest: true})
+		w.next(d, "release", memdriver.Fault{LoseRequest: true})
 		w.unlock(h)
 		if w.exists("x") {
 			t.Error("it is held")
@@ -159,7 +159,7 @@ func TestNestedReleaseShortens(t *testing.T) {
 		w.eval(addOne, "x", "me", long.Milliseconds())
 		w.eval(takeOne, "x", "me", lease.Milliseconds())
 		if left := w.ttl("x"); left > lease {
-			t.Errorf("the model is well: %v are left", left)
+			t.Errorf("the model does not show the bug: %v are left", left)
 		}
 	}, func(t *testing.T, w *world) {
 		c, _ := w.client()
@@ -201,7 +201,7 @@ func TestRenewalAfterRelease(t *testing.T) {
 		w.eval(addOne, "x", "me", lease.Milliseconds()) // the same thread, later, and it dies
 		time.Sleep(10 * lease)
 		if !w.exists("x") {
-			t.Error("the model is well")
+			t.Error("the model does not show the bug")
 		}
 	}, func(t *testing.T, w *world) {
 		c, d := w.client(holdfast.WithLease(3 * time.Second))

@@ -25,7 +25,7 @@ func TestUnansweredRenewalTrusted(t *testing.T) {
 		}
 		time.Sleep(time.Until(deadline))
 		if told := time.Since(ends); told <= 0 || w.exists("x") {
-			t.Errorf("the model is well: told %v after the key had gone", told)
+			t.Errorf("the model does not show the bug: told %v after the key had gone", told)
 		}
 	}, func(t *testing.T, w *world) {
 		for _, after := range []time.Duration{0, short / 2} { // before its first renewal, and after that
@@ -60,7 +60,7 @@ func TestDowngradeStopsRenewal(t *testing.T) {
 			}
 		}
 		if w.exists("x") {
-			t.Error("the model is well")
+			t.Error("the model does not show the bug")
 		}
 	}, func(t *testing.T, w *world) {
 		c, _ := w.client()
@@ -103,7 +103,7 @@ func TestReplicasUnchecked(t *testing.T) {
 		first := acquire("me")
 		w.server = replica // a failover
 		if second := acquire("another"); !time.Now().Before(first) || !time.Now().Before(second) {
-			t.Error("the model is well: two do not hold it")
+			t.Error("the model does not show the bug: two do not hold it")
 		}
 	}, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithReplicaAck(1, 100*time.Millisecond))
@@ -137,7 +137,7 @@ func TestNothingAndNoError(t *testing.T) {
 		w.do("SET", "x", "another")
 		time.AfterFunc(3*time.Second, func() { close(stop) })
 		if lock, err := acquire(); lock != nil || err != nil {
-			t.Errorf("the model is well: %v, %v", lock, err)
+			t.Errorf("the model does not show the bug: %v, %v", lock, err)
 		}
 	}, func(t *testing.T, w *world) {
 		other, _ := w.client()

@@ -44,7 +44,7 @@ func TestMissedMessage(t *testing.T) {
 		case <-time.After(left):
 		}
 		if waited := time.Since(free); waited < lease {
-			t.Errorf("the model is well: it waited for %v", waited)
+			t.Errorf("the model does not show the bug: it waited for %v", waited)
 		}
 	}, func(t *testing.T, w *world) {
 		for _, back := range []bool{false, true} {
@@ -91,7 +91,7 @@ func TestFairTimeoutsDrift(t *testing.T) {
 			}
 		}
 		if waited := time.Since(free); waited < dead*each {
-			t.Errorf("the model is well: the lock was free for %v", waited)
+			t.Errorf("the model does not show the bug: the lock was free for %v", waited)
 		}
 	}, func(t *testing.T, w *world) {
 		holder, _ := w.client()
@@ -140,7 +140,7 @@ func TestFairEntryLeftBehind(t *testing.T) {
 		}
 		w.do("DEL", "x")
 		if acquire("next", bound) {
-			t.Error("the model is well")
+			t.Error("the model does not show the bug")
 		}
 	}, func(t *testing.T, w *world) {
 		holder, _ := w.client()
@@ -153,7 +153,7 @@ func TestFairEntryLeftBehind(t *testing.T) {
 			gone <- err
 		}()
 		synctest.Wait()
-		next(d, "leave", memdriver.Fault{LoseRequest: true})
+		w.next(d, "leave", memdriver.Fault{LoseRequest: true})
 		c, _ := w.client()
 		at := w.acquired(func() (*holdfast.Hold, error) { return c.NewFairMutex("x").Lock(background) })
 		cancel()
@@ -184,7 +184,7 @@ func TestPermitsOfSeveral(t *testing.T) {
 			}
 		}
 		if waited := time.Since(free); waited < bound {
-			t.Errorf("the model is well: it waited for %v", waited)
+			t.Errorf("the model does not show the bug: it waited for %v", waited)
 		}
 	}, func(t *testing.T, w *world) {
 		holder, _ := w.client()
@@ -218,7 +218,7 @@ func TestWakeUpOfOneWhoLeaves(t *testing.T) {
 		case <-time.After(left):
 		}
 		if waited := time.Since(free); waited < lease {
-			t.Errorf("the model is well: it waited for %v", waited)
+			t.Errorf("the model does not show the bug: it waited for %v", waited)
 		}
 	}, func(t *testing.T, w *world) {
 		holder, _ := w.client()

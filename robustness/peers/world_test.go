@@ -121,8 +121,13 @@ func (w *world) unlock(h *holdfast.Hold) {
 }
 
 // next has a fault befall the next call of a script whose name ends so, and no other.
-func next(d *memdriver.Driver, script string, f memdriver.Fault) {
+func (w *world) next(d *memdriver.Driver, script string, f memdriver.Fault) {
 	done := false
+	w.t.Cleanup(func() {
+		if !done {
+			w.t.Errorf("no call of a script %q: the fault never happened", script)
+		}
+	})
 	d.SetFaults(func(call driver.Call) memdriver.Fault {
 		if name := call.Script.Name(); done || len(name) < len(script) || name[len(name)-len(script):] != script {
 			return memdriver.Fault{}

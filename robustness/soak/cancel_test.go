@@ -3,6 +3,7 @@ package soak
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -50,6 +51,7 @@ type cancelling struct {
 	driver.Driver
 
 	next atomic.Pointer[cancellation]
+	hit  [moments]atomic.Int64 // how many calls were cancelled there
 }
 
 // reached cancels if the cancellation is for this moment.
@@ -58,6 +60,7 @@ func (d *cancelling) reached(at moment) {
 	if c == nil || c.at != at {
 		return
 	}
+	d.hit[at].Add(1)
 	if at == whileSent {
 		time.AfterFunc(c.pause, c.cancel)
 	} else {
@@ -109,6 +112,7 @@ type worker struct {
 // TestCancels cancels calls at every point on their way. When all is over nothing is left: no key in Redis
 // but those that have to stay, no subscription, no connection, no goroutine.
 func TestCancels(t *testing.T) {
+	sayAgain(t, fmt.Sprintf("go test ./robustness/soak -run TestCancels -cycles %d -seed %d -v", *cycles, *seed))
 	server := redistest.Start(t)
 	before := runtime.NumGoroutine()
 	const workers = 8
@@ -145,8 +149,12 @@ func TestCancels(t *testing.T) {
 	}
 	var granted int64
 	var made [moments]int
+	var hit [moments]int64
 	for _, w := range all {
 		granted += w.granted.Load()
+		for at := range hit {
+			hit[at] += w.driver.hit[at].Load()
+		}
 		for at, n := range w.made {
 			made[at] += n
 		}
@@ -158,8 +166,8 @@ func TestCancels(t *testing.T) {
 	}
 	for at, n := range made {
 		t.Logf("%7d %s", n, momentNames[at])
-		if n == 0 {
-			t.Errorf("none %s", momentNames[at])
+		if n == 0 || moment(at) >= beforeSend && moment(at) <= onceSubscribed && hit[at] == 0 {
+			t.Errorf("%d calls %s, and the driver has cancelled %d there", n, momentNames[at], hit[at])
 		}
 	}
 	t.Logf("%7d were granted all the same", granted)

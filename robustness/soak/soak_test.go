@@ -74,6 +74,7 @@ const (
 // TestSoak has four processes use every kind of lock, with faults all the time. At times it lets all come
 // to rest, and notes what there is: nothing may grow. No two holds overlap that exclude each other.
 func TestSoak(t *testing.T) {
+	sayAgain(t, fmt.Sprintf("make soak FOR=%v SEED=%d", *length, *seed))
 	server := redistest.Start(t, redistest.WithAppendOnly(), redistest.WithConfig("appendfsync always"))
 	before := runtime.NumGoroutine()
 	s := &soak{t: t, server: server, rng: rand.New(rand.NewPCG(*seed, 0)), referee: referee{inside: map[string][]*visit{}}}
@@ -126,6 +127,15 @@ func TestSoak(t *testing.T) {
 		side.proxy.Close()
 	}
 	wantStart(t, server, before, soakSides*len(clients{}))
+}
+
+// sayAgain says, if the test fails, what command repeats it: with the same faults, but not the same timing.
+func sayAgain(t *testing.T, command string) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("again: %s", command)
+		}
+	})
 }
 
 // soak is one run.

@@ -27,6 +27,7 @@ type tally struct {
 	trials, histories, idle, operations int
 	grants, refusals, unknown, losses   int
 	parts, undecided                    int
+	tries, excused                      int // tries that were refused, and of how many nobody has to be the reason
 	overlaps, inPauses                  int // what overlaps there were, and how many more while a holder did not run
 	illegal, stale, refused             int
 	pauses, unseen                      int           // unseen: losses that were noted late, since a pause was in between
@@ -45,6 +46,8 @@ func (s *tally) add(o *tally) {
 	s.losses += o.losses
 	s.parts += o.parts
 	s.undecided += o.undecided
+	s.tries += o.tries
+	s.excused += o.excused
 	s.overlaps += o.overlaps
 	s.inPauses += o.inPauses
 	s.illegal += o.illegal
@@ -67,9 +70,9 @@ func (s *tally) String() string {
 		faults = append(faults, fmt.Sprintf("%s: %d", name, s.faults[name]))
 	}
 	return fmt.Sprintf("%d trials, %d histories (and %d locks that one process alone has held, or none); %d operations: %d grants, %d refusals, %d not known, %d losses; "+
-		"%d overlaps, and %d while a holder was paused; %d of %d parts illegal, %d undecided; %d stale tokens accepted, %d refused; "+
+		"%d overlaps, and %d while a holder was paused; %d of %d parts illegal, %d undecided; %d of %d refused tries excused; %d stale tokens accepted, %d refused; "+
 		"%d pauses, up to %v, with %d losses, and contexts ended up to %v later\n    faults: %s",
-		s.trials, s.histories, s.idle, s.operations, s.grants, s.refusals, s.unknown, s.losses, s.overlaps, s.inPauses, s.illegal, s.parts, s.undecided, s.stale, s.refused,
+		s.trials, s.histories, s.idle, s.operations, s.grants, s.refusals, s.unknown, s.losses, s.overlaps, s.inPauses, s.illegal, s.parts, s.undecided, s.excused, s.tries, s.stale, s.refused,
 		s.pauses, s.longest.Round(time.Millisecond), s.unseen, s.wakened.Round(time.Millisecond), strings.Join(faults, ", "))
 }
 
@@ -102,6 +105,7 @@ func (tr *trial) check(ops []history.Op) (sum *tally, wrong []string) {
 			wrong = append(wrong, i.String())
 		}
 		sum.parts, sum.undecided, sum.illegal = result.Parts, result.Undecided, len(result.Illegal)
+		sum.tries, sum.excused = result.Refusals, result.Excused
 	}
 	stale, refused := history.StaleWrites(ops)
 	tokens := history.Tokens(ops)
@@ -113,7 +117,7 @@ func (tr *trial) check(ops []history.Op) (sum *tally, wrong []string) {
 	return sum, wrong
 }
 
-// endOpen completes the histories of killed processes: it bounds what their acquires may still do, and notes that a hold may be
+// endOpen completes the histories of killed processes: it bounds what their calls may still do, and notes that a hold may be
 // gone whose context had ended before, as those are that a caller cancels: it was not renewed from then on.
 func (tr *trial) endOpen(ops []history.Op) {
 	killed := map[int]history.Moment{}
@@ -132,8 +136,10 @@ func (tr *trial) endOpen(ops []history.Op) {
 		until, ok := killed[op.Process]
 		switch {
 		case !ok:
-		case op.Kind == history.Acquire && op.Outcome == history.Open:
+		case (op.Kind == history.Acquire || op.Kind == history.Adopt) && op.Outcome == history.Open:
 			op.Until = until
+		case op.Kind == history.Force && op.Outcome == history.Open:
+			op.Until, op.Return = until, until
 		case op.Kind == history.Ended && !given[op.About()]:
 			op.Outcome = history.Lost
 		}

@@ -75,7 +75,8 @@ func newTrial(t *testing.T, w *world, seed uint64, c class, thief bool) *trial {
 	}
 	for i := range locks {
 		kind := kinds[(int(seed)+i)%len(kinds)]
-		name := fmt.Sprintf("%d.%d-%s-%d", w.trials, seed, strings.ReplaceAll(kind, " ", "-"), i)
+		// So a seed has the same names, and on a cluster the same slots, again.
+		name := fmt.Sprintf("%s%d-%s-%d", map[bool]string{false: string(c), true: "thief"}[thief], seed, strings.ReplaceAll(kind, " ", "-"), i)
 		tr.locks = append(tr.locks, runOrders{Kind: kind, Lock: name, Seed: rng.Uint64(), Actors: 1 + rng.IntN(2), Force: !thief && rng.IntN(5) == 0})
 	}
 	for _, f := range slices.Concat(processFaults, networkFaults, serverFaults) {

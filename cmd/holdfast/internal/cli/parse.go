@@ -102,7 +102,7 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
 		kong.Exit(func(int) { panic(helped{}) }),
-		kong.KindMapper(reflect.String, kong.MapperFunc(asItStands)),
+		kong.KindMapper(reflect.String, kong.MapperFunc(asItStands)), kong.NamedMapper("name", kong.MapperFunc(lockName)),
 	)
 	if err != nil {
 		return nil, err
@@ -119,6 +119,17 @@ func asItStands(ctx *kong.DecodeContext, target reflect.Value) error {
 		return err
 	}
 	target.SetString(token.String())
+	return nil
+}
+
+// lockName refuses the empty name, which an unset variable of a shell leaves: wait would say that nobody has it.
+func lockName(ctx *kong.DecodeContext, target reflect.Value) error {
+	if err := asItStands(ctx, target); err != nil {
+		return err
+	}
+	if target.String() == "" {
+		return errors.New("it is empty")
+	}
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 type showCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Name string `arg:"" help:"Name of the lock: the Redis key."`
+	Name string `arg:"" type:"name" help:"Name of the lock: the Redis key."`
 	JSON bool   `name:"json" help:"Print one JSON object instead. docs/cli.md lists what it has."`
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 type unlockCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Name  string `arg:"" help:"Name of the lock: the Redis key."`
+	Name  string `arg:"" type:"name" help:"Name of the lock: the Redis key."`
 	Force bool   `help:"Needed: it takes the lock away from whoever holds it, and that may still be at work."`
 	Yes   bool   `short:"y" help:"Do not ask. Needed where there is no terminal."`
 	JSON  bool   `name:"json" help:"Print one JSON object: name, kind, unlocked, and before, which is the lock as show prints it."`

@@ -17,7 +17,7 @@ import (
 )
 
 type waitCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Name    string         `arg:"" help:"Name of the lock, the semaphore or the latch: the Redis key."`
+	Name    string         `arg:"" type:"name" help:"Name of the lock, the semaphore or the latch: the Redis key."`
 	Kind    *string        `placeholder:"KIND" enum:"latch,permits" help:"What the name is: latch, or permits, a semaphore whose permits have leases. Needed where Redis does not show what an integer is: a latch that nobody else waits for, or permits of which none is held."`
 	Timeout *time.Duration `placeholder:"TIME" help:"Longest wait, such as 500ms, 10s or 1h30m; 0 is one look. The default is to wait for ever."`
 	Quiet   bool           `short:"q" help:"Say nothing on standard error but what has failed."`
