@@ -66,14 +66,7 @@ func Check(ops []history.Op, model func(lock string) Model, limit time.Duration)
 	slices.Sort(locks)
 	for _, name := range locks {
 		l, steps := prepare(model(name), byLock[name], ends)
-		for _, s := range steps {
-			if s.Kind == history.Acquire && s.Outcome == history.Refused {
-				r.Refusals++
-				if s.excused {
-					r.Excused++
-				}
-			}
-		}
+		r.count(steps)
 		for _, part := range l.cut(steps) {
 			r.Parts++
 			verdict, illegal, err := l.check(part, limit)
@@ -91,6 +84,18 @@ func Check(ops []history.Op, model func(lock string) Model, limit time.Duration)
 		}
 	}
 	return r, nil
+}
+
+// count counts the tries that were refused.
+func (r *Result) count(steps []*step) {
+	for _, s := range steps {
+		if s.Kind == history.Acquire && s.Outcome == history.Refused {
+			r.Refusals++
+			if s.excused {
+				r.Excused++
+			}
+		}
+	}
 }
 
 // prepare makes the steps of a lock's history, in the order of their invocation.
