@@ -14,10 +14,10 @@ PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTE
 OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# They wait more than they compute, so three packages run at once.
-LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,release cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor \
+# The others wait more than they compute, so three packages run at once.
+LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,test release cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor \
 	rueidisdriver valkeydriver cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
-APART         := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials)
+APART         := $(addprefix github.com/holdfast-go/holdfast/,interop robustness robustness/trials)
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
 TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ldflags=-w
@@ -33,13 +33,11 @@ help: ## say what there is
 
 # The workspace lifts the clients to the newest version that any module asks for;
 # the adapters are tested on the oldest one that they promise, too, without the race
-# detector. The longest packages come first, and the others beside them. Those of test/ that
-# run under fake time run one after the other, so it is two processes; what they are built of is
-# compiled before, once.
+# detector. The longest packages come first, and the others beside them.
 .PHONY: test
 test test-race: export GOGC := $(SPARE)
-test: need-redis test-binaries ## run all tests, on real servers
-	@$(MAKE) --no-print-directory -j 4 test-a-to-l test-m-to-z test-newest test-oldest
+test: need-redis ## run all tests, on real servers
+	@$(MAKE) --no-print-directory -j 2 test-newest test-oldest
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -54,12 +52,6 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
-
-.PHONY: test-a-to-l test-m-to-z
-test-a-to-l: need-redis
-	@$(TEST) -timeout 15m -run '^(Test|Example)[A-L]' ./test
-test-m-to-z: need-redis
-	@$(TEST) -timeout 15m -skip '^(Test|Example)[A-L]' ./test
 
 .PHONY: test-newest
 test-newest: need-redis

@@ -31,38 +31,58 @@ func (o *object) Name() string { return o.kind.name }
 
 // Expire lets it be deleted d from now, whatever its permits or its count are
 // then, and reports whether it is there. With [NoExpiry] it lives until it is deleted.
-// Otherwise d is bounded as a [FixedLease] is; anything else is [ErrInvalid]. Redisson:
-// RExpirable.expire, clearExpire.
+// Otherwise d is bounded as a [FixedLease] is; anything else is [ErrInvalid]. It waits for earlier attempts
+// as [PermitSemaphore.Delete] does. Redisson: RExpirable.expire, clearExpire.
 func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	if d == NoExpiry {
 		d = 0
 	} else if _, err := checkLease(d); err != nil {
 		return false, err
 	}
-	n, _, err := o.number(ctx, "expire", protocol.Expire(o.keys, d))
-	return n > 0, err
+	n, answered, err := o.number(ctx, "expire", protocol.Expire(o.keys, d))
+	if err != nil {
+		return false, err
+	}
+	return n > 0, o.outlast(ctx, "expire", answered)
 }
 
 // Delete deletes it, and reports whether it was there. Permits that are held are
-// lost. Redisson: RObject.delete.
+// lost. If an earlier attempt was not answered, it returns when that can do nothing any more; if that
+// is not known within the timeout, or when ctx ends, the error is a [BackendError] and what is made next may be deleted,
+// too. Redisson: RObject.delete.
 func (o *object) Delete(ctx context.Context) (bool, error) {
 	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys))
 	pokeHolders(&o.kind)
+	if err != nil {
+		return false, err
+	}
 	// If an attempt was lost, the one that was answered may have found its work done.
-	return err == nil && (n > 0 || len(answered.Unknown) > 0), err
+	return n > 0 || len(answered.Unknown) > 0, o.outlast(ctx, "delete", answered)
 }
 
-// number asks for what is answered by a number. If an earlier attempt was not answered, it returns when that
-// can do nothing any more: late, it would hit what is made next.
+// outlast returns when earlier attempts, which were not answered, can do nothing any more: late, they would hit what
+// is made next. It is an error if that is not so within the client's timeout, or when ctx ends.
+func (o *object) outlast(ctx context.Context, op string, answered call.Result) error {
+	c := o.client
+	if len(answered.Unknown) == 0 || !c.tasks.Begin() {
+		return nil
+	}
+	defer c.tasks.End()
+	within, cancel := c.withinTimeout(ctx)
+	defer cancel()
+	open, stop := c.untilClosing(within)
+	defer stop()
+	c.calls.Outlast(open, answered.Unknown)
+	if open.Err() == nil {
+		return nil
+	}
+	return &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", context.Cause(open))}
+}
+
+// number asks for what is answered by a number.
 func (o *object) number(ctx context.Context, op string, request script.Request) (n int64, answered call.Result, err error) {
 	if answered, err = invoke(ctx, &o.kind, op, request); err != nil {
 		return 0, answered, err
-	}
-	if c := o.client; len(answered.Unknown) > 0 && c.tasks.Begin() {
-		defer c.tasks.End()
-		open, stop := c.untilClosing(ctx)
-		defer stop()
-		c.calls.Outlast(open, answered.Unknown)
 	}
 	if n, err = answered.Reply.Int(0); err != nil {
 		return 0, answered, &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: err}
@@ -123,7 +143,7 @@ func (o *object) setAgain(trySet func(ctx context.Context, n int) (bool, error))
 	}
 	o.client.tasks.Go(func() {
 		defer o.setting.Store(false)
-		if _, err := trySet(o.client.life, o.permits); err != nil {
+		if _, err := trySet(o.client.life, o.permits); err != nil && !errors.Is(err, ErrClosed) {
 			o.client.failed(&o.kind, Owner{}, err)
 		}
 	})

@@ -176,7 +176,7 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 	c := s.kind.client
 	var leaving sync.WaitGroup
 	leaving.Go(func() { s.leaveQueue(todo.leave) }) // beside the release: neither waits for the other's answers
-	ran, loose := c.calls.Outcomes(todo.unknown)
+	ran, loose := c.calls.Outcomes(c.life, todo.unknown)
 	defer func() {
 		c.calls.Outlast(c.life, loose)
 		leaving.Wait()
@@ -189,7 +189,7 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 			s.mayHave(todo.stood)
 		}
 		asked, unknown := s.releaseSurplus()
-		_, more := c.calls.Outcomes(unknown)
+		_, more := c.calls.Outcomes(c.life, unknown)
 		loose = append(loose, more...)
 		// The answer has told what time it is there, and so when the limits have passed.
 		end := c.calls.Expiry(loose)
@@ -207,13 +207,13 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 }
 
 // leaveQueue removes a waiter that has given up from Redis. It stops trying after
-// protocol.Reservation: by then the waiter has expired there.
+// protocol.PlaceLives: by then the waiter has expired there.
 func (s *ownerState) leaveQueue(leave script.Request) {
 	c := s.kind.client
 	if leave.IsZero() || c.life.Err() != nil {
 		return
 	}
-	_, unknown := repeat(s.kind, s.owner, "leave", mono.Now().Add(protocol.Reservation), func() script.Request { return leave })
+	_, unknown := repeat(s.kind, s.owner, "leave", mono.Now().Add(protocol.PlaceLives), func() script.Request { return leave })
 	c.calls.Outlast(c.life, unknown)
 }
 

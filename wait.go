@@ -250,7 +250,7 @@ func (q *queued) freeSlot(res call.Result) {
 		last := res.Unknown[n-1]
 		if q.client.tasks.Go(func() {
 			defer q.waiter.Done()
-			q.client.calls.Outcome(last)
+			q.client.calls.Outcome(q.client.life, last)
 		}) {
 			return
 		}

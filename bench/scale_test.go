@@ -129,7 +129,8 @@ func TestScale(t *testing.T) {
 	if err := j.writeScale(r); err != nil {
 		t.Error(err)
 	}
-	if s := r.report.subscribers; s.ListenerBytes < 100 || s.ChannelBytes < 10 || s.MessageMicros <= 0 {
+	// What a channel costs is little beside the buffers that Redis frees meanwhile, so with few of them it may be below zero.
+	if s := r.report.subscribers; s.ListenerBytes < 100 || s.ChannelBytes == 0 || s.MessageMicros <= 0 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -357,3 +357,24 @@ func TestNobodyOvertakesTheLine(t *testing.T) {
 		unlock(t, <-got)
 	})
 }
+
+// Who gave up during an outage of a few seconds has left the line when it is over, though nobody else asks.
+func TestWhoGaveUpInAnOutageLeavesTheLine(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		holder, _ := w.client()
+		h := must(t)(holder.NewFairMutex("x").Lock(background))
+		c, d := w.client()
+		ctx, cancel := context.WithCancel(background)
+		got := waiting(t, c.NewFairMutex("x"), ctx)
+		time.Sleep(100 * time.Millisecond)
+		silent(d, memdriver.Fault{LoseRequest: true})
+		cancel()
+		<-got
+		time.Sleep(7 * time.Second)
+		d.SetFaults(nil)
+		time.Sleep(20 * time.Second)
+		w.wantReply("0", "LLEN", "redisson_lock_queue:{x}")
+		unlock(t, h)
+		time.Sleep(3 * time.Minute)
+	})
+}

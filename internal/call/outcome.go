@@ -13,15 +13,17 @@ import (
 // may have changed.
 const checkEvery = 3 * time.Second
 
-// Outcome waits until it is known what came of an attempt: whether it may have had an
+// Outcome waits until it is known what came of an attempt, or ctx ends: whether it may have had an
 // effect, and whether it may have one still.
-func (c *Caller) Outcome(a *Attempt) (ran, live bool) {
+func (c *Caller) Outcome(ctx context.Context, a *Attempt) (ran, live bool) {
 	if a.Pending() {
 		timer := time.NewTimer(time.Until(earlier(a.Expiry(), a.due())))
 		defer timer.Stop()
 		select {
 		case <-a.done:
 		case <-timer.C:
+			return true, true
+		case <-ctx.Done():
 			return true, true
 		case <-c.config.Life.Done():
 			return true, true
@@ -36,9 +38,9 @@ func (c *Caller) Outcome(a *Attempt) (ran, live bool) {
 
 // Outcomes is Outcome of several: whether any may have had an effect, and those that
 // may have one still.
-func (c *Caller) Outcomes(attempts []*Attempt) (ran bool, live []*Attempt) {
+func (c *Caller) Outcomes(ctx context.Context, attempts []*Attempt) (ran bool, live []*Attempt) {
 	for _, a := range attempts {
-		oneRan, oneLives := c.Outcome(a)
+		oneRan, oneLives := c.Outcome(ctx, a)
 		ran = ran || oneRan
 		if oneLives {
 			live = append(live, a)
@@ -64,7 +66,7 @@ func (c *Caller) Expiry(attempts []*Attempt) (last time.Time) {
 
 // Outlast waits until none of the attempts can have an effect any more, or ctx ends.
 func (c *Caller) Outlast(ctx context.Context, attempts []*Attempt) {
-	_, live := c.Outcomes(attempts)
+	_, live := c.Outcomes(ctx, attempts)
 	for ctx.Err() == nil && time.Now().Before(c.Expiry(live)) {
 		c.SleepUntil(ctx, c.Expiry(live))
 	}

@@ -22,9 +22,6 @@ if score then
   end
   return redis.error_reply('ERR what this call has drained is forgotten')
 end
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  return at
-end
 remember(KEYS[2], ARGV[4], ARGV[5])
 remember(KEYS[2], ARGV[4] .. ' ' .. string.format('%.0f', free), ARGV[5])
 if free ~= 0 then

@@ -1,0 +1,131 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// Deleting, draining and setting semaphores, while an earlier send of the same call is still on its way.
+
+func TestDrainOfNothing(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		if n, err := c.NewUnleasedSemaphore("x").Drain(background); n != 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		time.Sleep(2 * time.Minute) // holdfast_calls has expired
+	})
+}
+
+// A drain that found nothing takes nothing from what is made later.
+func TestDrainThatComesLate(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		once(d, "drain", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
+		time.AfterFunc(2050*time.Millisecond, func() { w.do("SET", "x", "5") })
+		n, err := c.NewUnleasedSemaphore("x").Drain(background)
+		if n != 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		time.Sleep(5 * time.Second)
+		w.wantReply("5", "GET", "x")
+		w.do("DEL", "x")
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// A delete waits for an earlier send no longer than its caller does. It says so, since the send may still arrive.
+func TestDeleteEndsWithItsContext(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		w.server.SetClock(-time.Minute)
+		c, d := w.client()
+		once(d, "delete", memdriver.Fault{DelayRequest: 20 * time.Second})
+		ctx, cancel := context.WithCancel(background)
+		time.AfterFunc(2050*time.Millisecond, cancel)
+		start := time.Now()
+		_, err := c.NewPermitSemaphore("x").Delete(ctx)
+		var backend *holdfast.BackendError
+		if took := time.Since(start); took > 2060*time.Millisecond || !errors.As(err, &backend) || !backend.MayHaveRun || !errors.Is(err, context.Canceled) {
+			t.Errorf("after %v: %v", took, err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// Nor for longer than the client's timeout.
+func TestDeleteIsBounded(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		w.server.SetClock(-time.Hour)
+		c, d := w.client()
+		once(d, "delete", memdriver.Fault{LoseRequest: true})
+		start := time.Now()
+		_, err := c.NewPermitSemaphore("x").Delete(background)
+		var backend *holdfast.BackendError
+		if took := time.Since(start); took > 2*holdfast.DefaultTimeout || !errors.As(err, &backend) || !backend.MayHaveRun {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+func TestCloseDuringDelete(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithTimeout(300 * time.Millisecond))
+		once(d, "delete", memdriver.Fault{DelayRequest: time.Minute})
+		returned := make(chan error)
+		go func() {
+			_, err := c.NewPermitSemaphore("x").Delete(background)
+			returned <- err
+		}()
+		time.Sleep(105 * time.Millisecond)
+		start := time.Now()
+		ok(t, c.Close())
+		if took := time.Since(start); took > 50*time.Millisecond {
+			t.Errorf("Close took %v", took)
+		}
+		wantError(t, <-returned, holdfast.ErrClosed)
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// Holders of what is deleted are told before its caller waits for an earlier send.
+func TestDeleteTellsHoldersFirst(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		s := c.NewPermitSemaphore("x")
+		ok(t, s.SetPermits(background, 1))
+		h := must(t)(s.Acquire(background, 1, holdfast.FixedLease(5*time.Minute)))
+		once(d, "delete", memdriver.Fault{LoseRequest: true})
+		returned := make(chan error)
+		go func() {
+			_, err := s.Delete(background)
+			returned <- err
+		}()
+		time.Sleep(2110 * time.Millisecond) // its second send was answered 110 ms ago
+		if h.Context().Err() == nil {
+			t.Error("its holder was not told")
+		}
+		ok(t, <-returned)
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		time.Sleep(3 * time.Minute)
+	})
+}
+
+// That a client closes while it sets permits again is no failure of Redis.
+func TestSetAgainWhileClosing(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { t.Errorf("OnError: %v", e.Err) }}))
+		s := c.NewUnleasedSemaphore("x", holdfast.Permits(3))
+		ok(t, s.Acquire(background, 1))
+		w.do("DEL", "x")
+		once(d, "set", memdriver.Fault{DelayRequest: time.Second})
+		wantError(t, s.TryAcquire(background, 1), holdfast.ErrLocked)
+		ok(t, c.Close())
+		time.Sleep(3 * time.Minute)
+		w.do("DEL", "x")
+	})
+}
