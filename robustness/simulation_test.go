@@ -29,9 +29,6 @@ var (
 	traceFlag     = flag.Bool("log", false, "print what happens")
 )
 
-// linearLimit is for how long a part of a history is checked.
-const linearLimit = 5 * time.Second
-
 // tally is what schedules have done.
 type tally struct {
 	schedules, grants, refusals, losses, unknown, handedOver, nested, adopted, parts, undecided, tries, excused, calls, faults int // tries that were refused, and of how many nobody has to be the reason
@@ -58,7 +55,7 @@ func TestSimulation(t *testing.T) {
 	took := time.Since(start)
 	t.Logf("%d schedules in %v, %.1f a second: %+v", sum.schedules, took.Round(time.Millisecond), float64(sum.schedules)/took.Seconds(), sum)
 	if sum.undecided*100 > sum.parts {
-		t.Errorf("%d of %d parts of histories were not decided within %v", sum.undecided, sum.parts, linearLimit)
+		t.Errorf("%d of %d parts of histories were not decided within %v", sum.undecided, sum.parts, linear.Limit)
 	}
 	all := *seedFlag == 0 && *kindFlag == "" && *classFlag == "" && *faultsFlag == ""
 	if all && sum.schedules >= 100 && (sum.handedOver == 0 || sum.nested == 0 || sum.adopted == 0 || sum.losses == 0 || sum.staleRefused == 0 ||
@@ -97,7 +94,7 @@ func (s *schedule) check(t *testing.T, sum *tally) {
 		for _, v := range overlaps {
 			t.Error(v)
 		}
-		result, err := linear.Check(ops, func(string) linear.Model { return s.kind.Model }, linearLimit)
+		result, err := linear.Check(ops, func(string) linear.Model { return s.kind.Model }, linear.Limit)
 		if err != nil {
 			t.Error(err)
 		}

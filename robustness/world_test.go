@@ -168,8 +168,8 @@ func (c *simClient) fault(call driver.Call) memdriver.Fault {
 		s.faults.Add(1)
 		s.tracef("client %d: %s %v suffers %+v", c.id, call.Script.Name(), call.Args, f)
 		arrives := f.Refuse == nil && (!f.LoseRequest || f.Repeat)
-		if name := call.Script.Name(); arrives && (strings.HasSuffix(name, "acquire") || strings.HasSuffix(name, "adopt")) {
-			s.log.Mark(history.Op{Kind: history.Unanswered, Lock: call.Keys[0], Client: c.id, Until: s.log.Now() + history.Moment(w.run.Gone())}, history.Unknown)
+		if arrives && program.Takes(call) {
+			s.log.Mark(history.Op{Kind: history.Unanswered, Lock: call.Keys[0], Client: c.id, Until: s.log.Now() + history.Moment(program.Gone(s.lease, s.timeout))}, history.Unknown)
 		}
 	}
 	return f
@@ -495,7 +495,7 @@ func (w *world) comeToRest(actors *sync.WaitGroup) {
 	}
 	w.closing.Wait()
 	if !s.t.Failed() {
-		time.Sleep(w.run.Gone() + 4*s.timeout + deadInLine)
+		time.Sleep(program.Gone(s.lease, s.timeout) + 4*s.timeout + deadInLine)
 	}
 }
 

@@ -30,14 +30,22 @@ func oneHolder(s subject) bool {
 	return s.line == nil || s.name == "fair" || s.name == "permits"
 }
 
+// forTelling runs a measure for each subject that has one holder and tells it of a loss. Of the others it notes that they never do.
+func forTelling(t *testing.T, measure string, run func(t *testing.T, s subject)) {
+	t.Helper()
+	forSubjects(t, oneHolder, func(t *testing.T, s subject) {
+		if !s.tells {
+			(&sampler{}).done(t, measure, s.name)
+			return
+		}
+		run(t, s)
+	})
+}
+
 // The holder is cut off from Redis, silently. Its locks are for others as soon as their keys have
 // gone, and it must know before.
 func TestLossCutOff(t *testing.T) {
-	forSubjects(t, oneHolder, func(t *testing.T, s subject) {
-		if !s.tells {
-			(&sampler{}).done(t, "loss-cutoff", s.name)
-			return
-		}
+	forTelling(t, "loss-cutoff", func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)
 		var beforeKey, afterDeadline sampler
@@ -76,11 +84,7 @@ func TestLossCutOff(t *testing.T) {
 
 // The holder's process is stopped until its leases have run out, and goes on.
 func TestLossStopped(t *testing.T) {
-	forSubjects(t, oneHolder, func(t *testing.T, s subject) {
-		if !s.tells {
-			(&sampler{}).done(t, "loss-stopped", s.name)
-			return
-		}
+	forTelling(t, "loss-stopped", func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		var told sampler
 		rounds(1000, func(n int) {
@@ -102,11 +106,7 @@ func TestLossStopped(t *testing.T) {
 
 // Somebody takes the lock away by force, or deletes the key of a peer.
 func TestLossForced(t *testing.T) {
-	forSubjects(t, oneHolder, func(t *testing.T, s subject) {
-		if !s.tells {
-			(&sampler{}).done(t, "loss-forced", s.name)
-			return
-		}
+	forTelling(t, "loss-forced", func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)
 		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}

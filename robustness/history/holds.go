@@ -52,7 +52,7 @@ func Holds(ops []Op) []Hold {
 		all = append(all, *h)
 	}
 	slices.SortFunc(all, func(a, b Hold) int {
-		return cmp.Or(compare(a.From, b.From), a.Op.Process-b.Op.Process, int(a.Op.ID-b.Op.ID))
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Op.Process, b.Op.Process), cmp.Compare(a.Op.ID, b.Op.ID))
 	})
 	return all
 }

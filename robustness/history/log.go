@@ -3,6 +3,7 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,13 +137,7 @@ func Read(from ...io.Reader) ([]Op, error) {
 		ops = append(ops, op)
 	}
 	slices.SortFunc(ops, func(a, b Op) int {
-		if a.Invoke != b.Invoke {
-			return compare(a.Invoke, b.Invoke)
-		}
-		if a.Process != b.Process {
-			return a.Process - b.Process
-		}
-		return int(a.ID - b.ID)
+		return cmp.Or(cmp.Compare(a.Invoke, b.Invoke), cmp.Compare(a.Process, b.Process), cmp.Compare(a.ID, b.ID))
 	})
 	return ops, nil
 }
@@ -162,14 +157,4 @@ func readInto(latest map[Key]Op, r io.Reader) error {
 		}
 		latest[op.Key()] = op
 	}
-}
-
-func compare(a, b Moment) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

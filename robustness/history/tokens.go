@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -17,7 +18,7 @@ func Tokens(ops []Op) []Violation {
 	}
 	for lock, granted := range byLock { // in the order in which they were granted
 		asked := slices.Clone(granted)
-		slices.SortFunc(asked, func(a, b Hold) int { return compare(a.Op.Invoke, b.Op.Invoke) })
+		slices.SortFunc(asked, func(a, b Hold) int { return cmp.Compare(a.Op.Invoke, b.Op.Invoke) })
 		var highest *Hold
 		next := 0
 		for _, h := range asked {
@@ -51,8 +52,8 @@ func StaleWrites(ops []Op) (found []Violation, refused int) {
 	}
 	for lock, invoked := range byLock {
 		returned := slices.Clone(invoked)
-		slices.SortFunc(invoked, func(a, b Op) int { return compare(a.Invoke, b.Invoke) })
-		slices.SortFunc(returned, func(a, b Op) int { return compare(a.Return, b.Return) })
+		slices.SortFunc(invoked, func(a, b Op) int { return cmp.Compare(a.Invoke, b.Invoke) })
+		slices.SortFunc(returned, func(a, b Op) int { return cmp.Compare(a.Return, b.Return) })
 		var highest *Op
 		next := 0
 		for _, op := range invoked {

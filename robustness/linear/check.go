@@ -12,6 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/robustness/history"
 )
 
+// Limit is for how long the suites check a part of a history.
+const Limit = 5 * time.Second
+
 // Result is what a check has found.
 type Result struct {
 	Parts     int // how many parts were checked, by themselves

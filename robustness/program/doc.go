@@ -20,10 +20,12 @@
 package program
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/robustness/history"
 )
 
@@ -48,7 +50,13 @@ type Run struct {
 func (r *Run) Stop() { r.stopping.Store(true) }
 
 // Gone is after which time an acquire that was not answered has no effect any more.
-func (r *Run) Gone() time.Duration { return 2*r.Timeout + r.Lease + 2*time.Second }
+func Gone(lease, timeout time.Duration) time.Duration { return 2*timeout + lease + 2*time.Second }
+
+// Takes reports whether a call may take a lock.
+func Takes(call driver.Call) bool {
+	name := call.Script.Name()
+	return strings.HasSuffix(name, "acquire") || strings.HasSuffix(name, "adopt")
+}
 
 // Client is a client that actors use.
 type Client interface {

@@ -15,12 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/robustness/program"
 )
 
-const (
-	// slack is for how long a member may run past the deadline of a hold that it has lost while it did not run, until its context ends.
-	slack = 25 * time.Millisecond
-	// linearLimit is for how long a part of a history is checked.
-	linearLimit = 5 * time.Second
-)
+// slack is for how long a member may run past the deadline of a hold that it has lost while it did not run, until its context ends.
+const slack = 25 * time.Millisecond
 
 // tally is what trials have done and found.
 type tally struct {
@@ -97,7 +93,7 @@ func (tr *trial) check(ops []history.Op) (sum *tally, wrong []string) {
 		for _, v := range overlaps {
 			wrong = append(wrong, v.String())
 		}
-		result, err := linear.Check(ops, func(lock string) linear.Model { return models[lock] }, linearLimit)
+		result, err := linear.Check(ops, func(lock string) linear.Model { return models[lock] }, linear.Limit)
 		if err != nil {
 			wrong = append(wrong, err.Error())
 		}
@@ -121,7 +117,7 @@ func (tr *trial) check(ops []history.Op) (sum *tally, wrong []string) {
 // gone whose context had ended before, as those are that a caller cancels: it was not renewed from then on.
 func (tr *trial) endOpen(ops []history.Op) {
 	killed := map[int]history.Moment{}
-	gone := history.Moment((&program.Run{Lease: tr.lease, Timeout: tr.timeout}).Gone())
+	gone := history.Moment(program.Gone(tr.lease, tr.timeout))
 	for _, c := range tr.crashes {
 		killed[c.Process] = c.Invoke + gone
 	}

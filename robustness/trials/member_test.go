@@ -343,17 +343,12 @@ func (w *watched) EvalReplicated(ctx context.Context, call driver.Call, replicas
 	return reply, acknowledged, err
 }
 
-func takes(call driver.Call) bool {
-	name := call.Script.Name()
-	return strings.HasSuffix(name, "acquire") || strings.HasSuffix(name, "adopt")
-}
-
 func (w *watched) note(call driver.Call, from history.Moment, err error) {
 	if err == nil {
 		return
 	}
-	if takes(call) {
-		gone := (&program.Run{Lease: w.m.Lease, Timeout: w.m.Timeout}).Gone()
+	if program.Takes(call) {
+		gone := program.Gone(w.m.Lease, w.m.Timeout)
 		w.m.log.Span(history.Op{Kind: history.Unanswered, Lock: call.Keys[0], Client: 1, Until: w.m.log.Now() + history.Moment(gone)}, from, history.Unknown)
 	}
 }
@@ -362,7 +357,7 @@ func (w *watched) note(call driver.Call, from history.Moment, err error) {
 // all servers at once.
 func (w *watched) steal(ctx context.Context, call driver.Call) {
 	counted := strings.Contains(call.Keys[0], "-semaphore-") // it would lose how many permits there are, and nobody would get any
-	if w.m.Thief && takes(call) && !counted && w.m.log.Now()/history.Moment(200*time.Millisecond)%3 == 0 {
+	if w.m.Thief && program.Takes(call) && !counted && w.m.log.Now()/history.Moment(200*time.Millisecond)%3 == 0 {
 		_ = w.del(ctx, call.Keys[0]) // if it fails, others do not
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/robustness/linear"
 )
 
 // All of a trial comes from its seed: members, locks, programs, and faults. What happens when does not: real processes take what time they take.
@@ -85,7 +87,7 @@ func TestTrials(t *testing.T) {
 	t.Logf("all, class a: %v", all[classA])
 	t.Logf("all, class b: %v", all[classB])
 	if a := all[classA]; a.undecided*100 > a.parts {
-		t.Errorf("%d of %d parts of histories were not decided within %v", a.undecided, a.parts, linearLimit)
+		t.Errorf("%d of %d parts of histories were not decided within %v", a.undecided, a.parts, linear.Limit)
 	}
 	if a := all[classA]; a.trials >= len(topologies) && (a.grants == 0 || a.histories == 0) {
 		t.Errorf("something was never tried: %v", a)
