@@ -107,8 +107,13 @@ replay: RACE :=
 replay:
 	$(SCHEDULES) -timeout 10m -run TestReplay
 
-robustness-long: ## the same, 100,000 schedules (an hour on one processor)
-	$(SCHEDULES) -timeout 6h -run 'TestSimulation$$' -schedules 100000
+robustness-long: ## the same, 100,000 schedules, a process for each processor (40 minutes on two)
+	@cd robustness && mkdir -p $(BIN)/tests && $(TEST) -c -o $(BIN)/tests/robustness.test . && \
+		n=$$(getconf _NPROCESSORS_ONLN); each=$$(((100000 + n - 1) / n)); running=; status=0; \
+		for i in $$(seq 0 $$((n - 1))); do \
+			GOGC=1600 $(BIN)/tests/robustness.test -test.run 'TestSimulation$$' -test.cpu 1 -test.timeout 6h -test.v \
+				-first $$((i * each + 1)) -schedules $$each & running="$$running $$!"; \
+		done; for p in $$running; do wait $$p || status=$$?; done; exit $$status
 
 mutants: need-redis ## break one thing at a time, and see that the suites notice
 	$(GO) run ./robustness/mutants

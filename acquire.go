@@ -30,7 +30,9 @@ type acquisition struct {
 	op          string        // for errors
 	started     time.Time
 	toldWaiting bool // the hooks know
-	asked       bool // a try has registered it as a waiter
+	// waitHook is closed when OnWait has returned; nil if nobody was told.
+	waitHook <-chan struct{}
+	asked    bool // a try has registered it as a waiter
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -48,6 +50,7 @@ type acquisition struct {
 func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 	how := course{started: time.Now()}
 	h, err := acquireWithoutHooks(ctx, k, config, &how)
+	how.awaitHook()
 	if err == nil {
 		h.tellAcquired(how)
 	} else {
@@ -71,20 +74,31 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *c
 	}
 	res, ch := a.run()
 	h, err := a.conclude(res, ch)
-	how.handedOver, how.hadToWait = a.received != nil, a.toldWaiting
+	how.handedOver, how.hadToWait, how.waitHook = a.received != nil, a.toldWaiting, a.waitHook
 	return h, err
 }
 
-// tellWaiting tells the hooks, once, that the acquire has to wait.
+// tellWaiting tells the hooks, once, that the acquire has to wait. It waits for them until the
+// client closes, which they may do themselves: then the acquire gives up what it has at once,
+// and its caller waits for them after that, by [course.awaitHook].
 func (a *acquisition) tellWaiting(ahead int) {
 	if a.toldWaiting {
 		return
 	}
 	a.toldWaiting = true
-	if hooks := a.config.hooks; hooks.want(onWait) {
-		a.client.tasks.Uncounted(func() {
-			hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
-		})
+	hooks := a.config.hooks
+	if !hooks.want(onWait) {
+		return
+	}
+	returned := make(chan struct{})
+	a.waitHook = returned
+	go func() { // owned by the call, which does not return before
+		defer close(returned)
+		hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
+	}()
+	select {
+	case <-returned:
+	case <-a.closing.Done():
 	}
 }
 

@@ -215,10 +215,16 @@ func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.Ca
 // timeIsUp reports whether it was withinTimeout that has ended ctx.
 func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), call.ErrNoAnswer) }
 
-// failed tells the hooks about a failure in the background, from a task.
+// failed tells the hooks about a failure in the background, from a task. It does not wait for
+// them: they may close the client, which waits for the task.
 func (c *Client) failed(k *kind, owner Owner, err error) {
+	if !c.config.hooks.want(onError) {
+		return
+	}
 	e := Event{Name: k.name, Kind: k.label, owner: owner, Err: err}
-	c.tasks.Uncounted(func() { c.config.hooks.tell(context.Background(), onError, e) })
+	c.tasks.Go(func() {
+		c.tasks.Uncounted(func() { c.config.hooks.tell(context.Background(), onError, e) })
+	})
 }
 
 // notReplicated is the error for a grant that too few replicas have.

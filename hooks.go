@@ -7,11 +7,11 @@ import (
 
 // Hooks are told what happens to locks: for metrics, traces, logs, or the callbacks of
 // an executeInLock. [LogHooks] are for a log, and the module otel has some for OpenTelemetry.
-// Each is optional. OnWait, OnRefuse, OnAcquire, OnPass and OnRelease run on
-// the calling goroutine, the others usually on one of the client's; a hook that blocks
-// delays that goroutine, and in OnWait those who wait behind it, since the lock may have been
-// handed over to it meanwhile, but no renewal. [Client.Close] does not wait for it, and may be
-// called from it.
+// Each is optional. OnRefuse, OnAcquire, OnPass and OnRelease run on
+// the calling goroutine, the others usually on one of their own, and the call waits for OnWait. A hook
+// that blocks delays its call, and in OnWait those who wait behind it, since the lock may have been
+// handed over to it meanwhile, but no renewal and no clean-up. [Client.Close] does not wait for it, and
+// may be called from it.
 //
 // The context is the one that the call was made with, or that of the hold; it may have
 // ended. That of a failure in the background, where there is neither, is empty.
@@ -126,6 +126,14 @@ func (l hookList) tell(ctx context.Context, which hook, e Event) {
 type course struct {
 	started               time.Time
 	hadToWait, handedOver bool
+	waitHook              <-chan struct{} // see [acquisition.tellWaiting]
+}
+
+// awaitHook waits until OnWait has returned.
+func (c course) awaitHook() {
+	if c.waitHook != nil {
+		<-c.waitHook
+	}
 }
 
 // describe puts into an event how an acquire went.

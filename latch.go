@@ -61,7 +61,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	res, err := invoke(ctx, &l.kind, "set", l.protocol().Set(once(l.client), n))
+	res, err := invoke(ctx, &l.kind, "set", l.protocol().Set(once(&l.kind), n))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -72,7 +72,7 @@ func (l *Latch) set(ctx context.Context, n int) (bool, error) {
 // more timeouts or so. So do not repeat it. The error can match [ErrUntold], [ErrClosed]
 // and [ErrInvalid], too. Redisson: countDown.
 func (l *Latch) CountDown() error {
-	_, err := runDetached(l.client.life, &l.kind, "count down", l.protocol().Down(once(l.client)))
+	_, err := runDetached(l.client.life, &l.kind, "count down", l.protocol().Down(once(&l.kind)))
 	return err
 }
 

@@ -182,7 +182,7 @@ func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, er
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := invoke(ctx, &s.kind, "set", s.protocol().Set(once(s.client), n, always))
+	res, err := invoke(ctx, &s.kind, "set", s.protocol().Set(once(&s.kind), n, always))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -193,7 +193,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := invoke(ctx, &s.kind, "set", s.protocol().Add(once(s.client), delta))
+	_, err := invoke(ctx, &s.kind, "set", s.protocol().Add(once(&s.kind), delta))
 	return err
 }
 

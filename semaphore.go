@@ -66,7 +66,7 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
 		return err
 	}
-	taking := protocol.Taking{Semaphore: s.protocol(), Once: once(s.client), N: n, Undo: newID()}
+	taking := protocol.Taking{Semaphore: s.protocol(), Once: once(&s.kind), N: n, Undo: newID()}
 	own := *s.kind.traits
 	own.queue, own.refusal = permitsQueue(&s.kind, n), s.noPermits(n, s.TrySetPermits)
 	return await(ctx, &kind{traits: &own, client: s.client, name: s.kind.name, requests: taking}, config)
@@ -92,7 +92,7 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := runDetached(s.client.life, &s.kind, "release", s.protocol().Add(once(s.client), n, ifExists))
+	res, err := runDetached(s.client.life, &s.kind, "release", s.protocol().Add(once(&s.kind), n, ifExists))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -104,7 +104,7 @@ func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, err
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := invoke(ctx, &s.kind, "set", s.protocol().Set(once(s.client), n))
+	res, err := invoke(ctx, &s.kind, "set", s.protocol().Set(once(&s.kind), n))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -114,7 +114,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := invoke(ctx, &s.kind, "set", s.protocol().Add(once(s.client), delta, false))
+	_, err := invoke(ctx, &s.kind, "set", s.protocol().Add(once(&s.kind), delta, false))
 	return err
 }
 
@@ -122,7 +122,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 // below 0 is set to 0, and returned. The errors are TrySetPermits's. Redisson:
 // drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
-	n, _, err := s.number(ctx, "set", s.protocol().Drain(once(s.client)))
+	n, _, err := s.number(ctx, "set", s.protocol().Drain(once(&s.kind)))
 	return int(n), err
 }
 

@@ -30,9 +30,10 @@ func (c *Client) newPermitID() string {
 
 // once identifies a call with an effect of its own. Redis keeps the id for longer than
 // it can take until it is known what came of the call, be it by a waiter that bears an
-// outage, and for longer than a send of it may arrive late: see servertime.Slack.
-func once(c *Client) protocol.Once {
-	return protocol.Once{ID: newID(), TTL: (outageTimeouts+2)*c.config.timeout + time.Second}
+// outage, and for longer than a send of it may arrive late: see servertime.
+func once(k *kind) protocol.Once {
+	c := k.client
+	return protocol.Once{ID: newID(), TTL: (outageTimeouts+2)*c.config.timeout + time.Second + c.calls.Doubt(k.name)}
 }
 
 // retryInBackground repeats a call in the background until Redis answers, or may soon
@@ -88,6 +89,7 @@ func undo(a *acquisition, taken bool) {
 func await(ctx context.Context, k *kind, config lockConfig) error {
 	how := course{started: time.Now()}
 	err := awaitWithoutHooks(ctx, k, config, &how)
+	how.awaitHook()
 	if err == nil {
 		tellResult(ctx, onPass, k, config.hooks, how, nil)
 	} else {
@@ -111,7 +113,7 @@ func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *cou
 		return problem(k.name, "", ErrClosed)
 	}
 	res := a.tryOrQueue(protocol.Acquire{Waiting: !a.config.oneTry})
-	how.hadToWait = a.toldWaiting
+	how.hadToWait, how.waitHook = a.toldWaiting, a.waitHook
 	done := res.Has(script.Done)
 	unsafe := done && !k.readOnly && res.Acknowledged < c.config.replicas
 	if done && !unsafe {

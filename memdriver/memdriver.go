@@ -110,16 +110,20 @@ func (s *Server) wait(ctx context.Context, replicas int, timeout time.Duration) 
 	}
 }
 
+// replySize has room for nearly every reply: as large as buffers usually are, they would cost more than
+// the command.
+const replySize = 512
+
 // Do executes one command as another client would, and returns its reply as
 // nil, int64, string or []any. An error reply becomes an error.
 func (s *Server) Do(args ...string) (any, error) {
 	var buffer bytes.Buffer
-	w := bufio.NewWriter(&buffer)
+	w := bufio.NewWriterSize(&buffer, replySize)
 	s.tick()
 	peer := server.NewPeer(w)
 	s.mini.Server().Dispatch(peer, args)
 	peer.Flush()
-	reply, err := server.ParseReply(bufio.NewReader(&buffer))
+	reply, err := server.ParseReply(bufio.NewReaderSize(&buffer, replySize))
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func latchWorld(t *testing.T, n int, f func(t *testing.T, w *world)) {
 		if set, err := c.NewLatch("x").TrySetCount(background, n); !set || err != nil {
 			t.Fatal(set, err)
 		}
-		t.Cleanup(func() { time.Sleep(2 * time.Minute) }) // holdfast_calls has expired
+		t.Cleanup(func() { time.Sleep(callsLive) })
 		f(t, w)
 	})
 }
@@ -253,7 +253,7 @@ func TestLatchCountsNothingLate(t *testing.T) {
 		if deleted, err := l.Delete(background); !deleted || err != nil {
 			t.Error(deleted, err)
 		}
-		time.Sleep(2 * time.Minute) // holdfast_calls has expired
+		time.Sleep(callsLive)
 	})
 }
 

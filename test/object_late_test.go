@@ -18,7 +18,7 @@ func TestDrainOfNothing(t *testing.T) {
 		if n, err := c.NewUnleasedSemaphore("x").Drain(background); n != 0 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
-		time.Sleep(2 * time.Minute) // holdfast_calls has expired
+		time.Sleep(callsLive)
 	})
 }
 
@@ -127,5 +127,35 @@ func TestSetAgainWhileClosing(t *testing.T) {
 		ok(t, c.Close())
 		time.Sleep(3 * time.Minute)
 		w.do("DEL", "x")
+	})
+}
+
+// Who gives up a call that is under way learns that it may have its effect, and of one that was not sent that it has none.
+func TestGivenUpUnderWay(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		l := c.NewLatch("x")
+		once(d, "set", memdriver.Fault{LoseReply: true})
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		set, err := l.TrySetCount(ctx, 3)
+		var backend *holdfast.BackendError
+		if wantError(t, err, context.DeadlineExceeded); set || !errors.As(err, &backend) || !backend.MayHaveRun || backend.Op != "set" {
+			t.Errorf("%v, %v", set, err)
+		}
+		w.wantReply("3", "GET", "x")
+		if _, err = l.TrySetCount(ctx, 3); errors.As(err, &backend) {
+			t.Errorf("it was never sent: %v", err)
+		}
+		silent(d, memdriver.Fault{LoseReply: true})
+		ctx, cancel = context.WithTimeout(background, time.Second)
+		defer cancel()
+		if _, err = l.Inspect(ctx); errors.As(err, &backend) {
+			t.Errorf("it changes nothing: %v", err)
+		}
+		d.SetFaults(nil)
+		_, err = l.Delete(background)
+		ok(t, err)
+		time.Sleep(5 * time.Minute)
 	})
 }

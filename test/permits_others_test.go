@@ -311,7 +311,7 @@ func TestLostPermitsAreSetAgain(t *testing.T) {
 				}
 				ok(t, c.Close(), other.Close())
 				w.do("DEL", "x", "{x}:timeout")
-				time.Sleep(2 * time.Minute) // holdfast_calls has expired
+				time.Sleep(callsLive)
 			})
 		})
 	}

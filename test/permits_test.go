@@ -29,7 +29,7 @@ func permitsWorld(t *testing.T, n int, f func(t *testing.T, w *world)) {
 			t.Fatal(ok, err)
 		}
 		t.Cleanup(func() {
-			time.Sleep(2 * time.Minute) // holdfast_calls has expired
+			time.Sleep(callsLive)
 			w.wantReply("x", "KEYS", "*")
 			w.wantReply(fmt.Sprint(n), "GET", "x")
 			w.do("DEL", "x")

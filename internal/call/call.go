@@ -67,6 +67,10 @@ func New(config Config) *Caller {
 	return c
 }
 
+// Doubt returns by how much longer than its time a call for key that is sent now may have an
+// effect.
+func (c *Caller) Doubt(key string) time.Duration { return c.clocks.Of(c.Slot(key)).Doubt() }
+
 // Slot is that of a key, where the server has slots.
 func (c *Caller) Slot(key string) int {
 	if c.config.Driver.Slotted() {

@@ -112,6 +112,15 @@ func (c Clock) Limit(now time.Time, d time.Duration) int64 {
 	return ms + (d + Slack).Milliseconds()
 }
 
+// Doubt returns by how much longer than its time a call that is sent now may have an effect:
+// nothing worth mentioning, unless the server has not told its time yet.
+func (c Clock) Doubt() time.Duration {
+	if c.own.Load() == nil {
+		return maxDoubt
+	}
+	return 0
+}
+
 // Expiry returns from when on the server finds a call late that was sent at sent,
 // with the limit for d, as far as that is known now: if the server has not
 // answered yet, as if our clock were right.

@@ -60,8 +60,8 @@ const (
 	Close Kind = "close"
 	// Force takes the lock from whoever holds it. From Invoke to Until holds may end.
 	Force Kind = "force"
-	// Unanswered is a request that may take the lock, though no hold comes of it, from Invoke
-	// to Until.
+	// Unanswered is a request of which nobody knows what came: from Invoke to Until it may take the lock, though no
+	// hold comes of it, or leave it as it was, though it was to be given back.
 	Unanswered Kind = "unanswered"
 	// Paused is a time in which the process did not run, from Invoke to Return.
 	Paused Kind = "paused"

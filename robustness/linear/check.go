@@ -223,18 +223,8 @@ type excuse struct {
 
 func (l *lock) excuses(ops []history.Op) (all []excuse) {
 	for i := range ops {
-		op := &ops[i]
-		until := history.Never
-		if op.Until != 0 {
-			until = op.Until
-		}
-		switch {
-		case op.Kind == history.Unanswered,
-			op.Kind == history.Acquire && op.Outcome != history.OK && op.Outcome != history.Refused,
-			op.Kind == history.Adopt && op.Outcome != history.OK:
-			all = append(all, excuse{op, op.Invoke, until})
-		case op.Kind == history.Acquire && l.InLine && !op.Try:
-			all = append(all, excuse{op, op.Invoke, op.Return})
+		if e := l.excuse(&ops[i]); e.by != nil {
+			all = append(all, e)
 		}
 	}
 	if l.Permits > 1 { // which of several lost holds has gone is not followed
@@ -245,6 +235,26 @@ func (l *lock) excuses(ops []history.Op) (all []excuse) {
 		}
 	}
 	return all
+}
+
+// excuse is that for which an operation is the reason; by no operation if it is none.
+func (l *lock) excuse(op *history.Op) excuse {
+	until := op.Until
+	if until == 0 {
+		until = history.Never
+	}
+	failed := op.Outcome != history.OK && op.Outcome != history.Refused
+	switch {
+	case op.Kind == history.Unanswered, op.Kind == history.Adopt && op.Outcome != history.OK:
+		return excuse{op, op.Invoke, until}
+	case op.Kind == history.Acquire && failed && (l.InLine || until == history.Never):
+		return excuse{op, op.Invoke, until}
+	case op.Kind == history.Acquire && failed: // while it waits it has nothing: it may have been given the lock at the end only
+		return excuse{op, max(op.Invoke, op.Return-(until-op.Return)), until}
+	case op.Kind == history.Acquire && l.InLine && !op.Try:
+		return excuse{op, op.Invoke, op.Return}
+	}
+	return excuse{}
 }
 
 // cut divides steps where nothing is under way and nobody holds the lock.

@@ -8,9 +8,10 @@
 // that, and nobody sees when. So it stands until an operation needs it to be gone, and this operation
 // takes effect later than the loss.
 //
-// An acquire that was not answered may take the lock for some time, in which others are refused. It has no
-// other consequence, since nobody works under it. So a refusal needs no reason while one may stand
-// (see [history.Unanswered]).
+// An acquire that was not answered may take the lock for some time, in which others are refused, and so may one that
+// is given up in the moment in which it gets the lock. It has no other consequence, since nobody works under it. A
+// release that was not answered may leave the lock as it was. So a refusal needs no reason while
+// one of those may stand (see [history.Unanswered] and [history.Op.Until]).
 //
 // Which of several lost holds of permits has gone is not followed. So once one was lost, a refusal by that semaphore needs no
 // reason any more.

@@ -20,6 +20,7 @@
 package program
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,15 @@ type Run struct {
 	stopping atomic.Bool
 }
 
+// settles is for how long what an acquire that has failed was given may stand before and after it has returned,
+// if each call was answered. Those that were not are listed by themselves, as [history.Unanswered].
+func (r *Run) settles() time.Duration {
+	if r.Prompt {
+		return 100 * time.Millisecond
+	}
+	return Gone(r.Lease, r.Timeout)
+}
+
 // Stop has actors end what they have begun, and return.
 func (r *Run) Stop() { r.stopping.Store(true) }
 
@@ -53,9 +63,13 @@ func (r *Run) Stop() { r.stopping.Store(true) }
 func Gone(lease, timeout time.Duration) time.Duration { return 2*timeout + lease + 2*time.Second }
 
 // Takes reports whether a call may take a lock.
-func Takes(call driver.Call) bool {
-	name := call.Script.Name()
-	return strings.HasSuffix(name, "acquire") || strings.HasSuffix(name, "adopt")
+func Takes(call driver.Call) bool { return does(call, "acquire", "adopt") }
+
+// GivesBack reports whether a call may give back a lock, or a place in its line.
+func GivesBack(call driver.Call) bool { return does(call, "release", "retain", "leave", "undo") }
+
+func does(call driver.Call, what ...string) bool {
+	return slices.ContainsFunc(what, func(name string) bool { return strings.HasSuffix(call.Script.Name(), name) })
 }
 
 // Client is a client that actors use.
