@@ -107,13 +107,16 @@ replay: RACE :=
 replay:
 	$(SCHEDULES) -timeout 10m -run TestReplay
 
+# After a panic the last line of a log says in which schedule.
+LONG = $(BIN)/tests/simulation
 robustness-long: ## the same, 100,000 schedules, a process for each processor (40 minutes on two)
-	@cd robustness && mkdir -p $(BIN)/tests && $(TEST) -c -o $(BIN)/tests/robustness.test . && \
-		n=$$(getconf _NPROCESSORS_ONLN); each=$$(((100000 + n - 1) / n)); running=; status=0; \
-		for i in $$(seq 0 $$((n - 1))); do \
-			GOGC=1600 $(BIN)/tests/robustness.test -test.run 'TestSimulation$$' -test.cpu 1 -test.timeout 6h -test.v \
-				-first $$((i * each + 1)) -schedules $$each & running="$$running $$!"; \
-		done; for p in $$running; do wait $$p || status=$$?; done; exit $$status
+	@mkdir -p $(LONG) && rm -f $(LONG)/* && cd robustness && $(TEST) -c -o $(LONG)/robustness.test . && \
+		n=$$(getconf _NPROCESSORS_ONLN) && each=$$(((100000 + n - 1) / n)) && \
+		for i in $$(seq $$n); do \
+			{ GOGC=1600 $(LONG)/robustness.test -test.run 'TestSimulation$$' -test.cpu 1 -test.timeout 6h -test.v \
+				-first $$(((i - 1) * each + 1)) -schedules $$each 2>&1 || touch $(LONG)/failed; } | \
+				tee $(LONG)/$$i.log | grep --line-buffered -v -e '^=== ' -e '^ *--- PASS' & \
+		done; wait; test ! -e $(LONG)/failed
 
 mutants: need-redis ## break one thing at a time, and see that the suites notice
 	$(GO) run ./robustness/mutants
