@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/robustness/program"
 )
 
 // A phantom is what stands in Redis for a client that does not have it: nobody renews it, nobody
@@ -65,7 +66,7 @@ func (s *schedule) quiet() time.Duration {
 // phantoms looks for them, and fails if it finds the same ones twice in a row: what one client
 // gives to another goroutine is neither's for a moment.
 func (w *world) phantoms(every time.Duration, stop <-chan struct{}) {
-	if w.s.class != classA || w.s.kind.Open == nil {
+	if w.s.class != program.ClassA || w.s.kind.Open == nil {
 		return
 	}
 	before := map[string]bool{}

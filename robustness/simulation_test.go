@@ -90,7 +90,7 @@ func (s *schedule) check(t *testing.T, sum *tally) {
 	for _, v := range append(history.Tokens(ops), stale...) {
 		t.Error(v)
 	}
-	if s.class == classA {
+	if s.class == program.ClassA {
 		for _, v := range overlaps {
 			t.Error(v)
 		}
@@ -136,18 +136,10 @@ func (sum *tally) count(op *history.Op) {
 	}
 }
 
-// A class of faults says what is promised under them.
-type class byte
-
-const (
-	classA class = 'a' // two holds never overlap
-	classB class = 'b' // they may; a stale token is never accepted
-)
-
 // schedule is one. What is drawn before it runs stands first.
 type schedule struct {
 	seed    uint64
-	class   class
+	class   program.Class
 	kind    *program.Kind
 	locks   []string
 	lease   time.Duration
@@ -176,7 +168,7 @@ var lossyNames = []string{"lose data", "step"}
 func newSchedule(t *testing.T, seed uint64) *schedule {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := &schedule{
-		seed: seed, class: classA, kind: &program.Kinds[seed%uint64(len(program.Kinds))], locks: []string{"x", "{y}:z"}[:1+rng.IntN(2)],
+		seed: seed, class: program.ClassA, kind: &program.Kinds[seed%uint64(len(program.Kinds))], locks: []string{"x", "{y}:z"}[:1+rng.IntN(2)],
 		lease:   []time.Duration{300 * time.Millisecond, 3 * time.Second, 3 * time.Second, 30 * time.Second}[rng.IntN(4)],
 		timeout: []time.Duration{150 * time.Millisecond, time.Second, 6 * time.Second}[rng.IntN(3)],
 		length:  time.Duration(2+rng.IntN(8)) * time.Second,
@@ -186,16 +178,16 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 		s.uses[name] = rng.IntN(3) == 0
 	}
 	if rng.IntN(4) == 0 {
-		s.class = classB
+		s.class = program.ClassB
 	}
 	switch *classFlag {
 	case "":
-	case string(classA), string(classB):
-		s.class = class((*classFlag)[0])
+	case string(program.ClassA), string(program.ClassB):
+		s.class = program.Class((*classFlag)[0])
 	default:
 		t.Fatalf("there is no class %q of faults", *classFlag)
 	}
-	if s.class == classB {
+	if s.class == program.ClassB {
 		s.uses[lossyNames[rng.IntN(2)]] = true
 	}
 	if *faultsFlag != "" {

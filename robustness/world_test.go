@@ -390,7 +390,7 @@ func (w *world) Write(lock string, token int64) history.Outcome {
 // Trusts fails if the hold is trusted for longer than its key lives.
 func (w *world) Trusts(h *program.Hold) {
 	s := w.s
-	if !s.kind.Hash || s.class != classA || s.uses["force"] || h.Context().Err() != nil || !h.Client().Usable() {
+	if !s.kind.Hash || s.class != program.ClassA || s.uses["force"] || h.Context().Err() != nil || !h.Client().Usable() {
 		return
 	}
 	trusted := time.Until(h.Deadline())
@@ -413,7 +413,7 @@ func (w *world) Has(c program.Client, lock string, n int) {
 func (w *world) Lost(hold int64, why error) {
 	s := w.s
 	var lost *holdfast.LostError
-	if errors.As(why, &lost) && lost.Reason == holdfast.LostTaken && s.class == classA && !s.uses["force"] {
+	if errors.As(why, &lost) && lost.Reason == holdfast.LostTaken && s.class == program.ClassA && !s.uses["force"] {
 		s.failf("hold %d was taken away: %v", hold, why)
 	}
 }
@@ -555,7 +555,7 @@ func (w *world) wantFree(name string) {
 			return // some could not say that they leave
 		}
 	}
-	if w.s.class == classA && len(state.Waiters) > 0 {
+	if w.s.class == program.ClassA && len(state.Waiters) > 0 {
 		w.s.failf("%v wait for %q, and nobody does", state.Waiters, name)
 	}
 }

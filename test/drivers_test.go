@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -56,7 +58,8 @@ type platform struct {
 	// open returns a driver with a connection of its own.
 	open func(t *testing.T) driver.Driver
 	// do executes a command where the key lives, and returns the reply's lines.
-	do func(t *testing.T, key string, args ...string) []string
+	do      func(t *testing.T, key string, args ...string) []string
+	options []holdfast.ClientOption // of every client
 	// dead reports whether the test has killed the server. Then Close may say that
 	// nobody has answered. nil: it never is.
 	dead func() bool
@@ -65,7 +68,7 @@ type platform struct {
 // client returns a client on a driver of its own.
 func (p *platform) client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
-	c, err := testclient.New(p.open(t), options...)
+	c, err := testclient.New(p.open(t), slices.Concat(p.options, options)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +147,8 @@ func lines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// memory is the memory driver, in real time.
+// memory is the memory driver, in real time. With the race detector, on a machine that has other work, fifty who ask
+// at once are answered within seconds: it is not for what is to happen within a timeout.
 func memory(t *testing.T) *platform {
 	t.Helper()
 	server, err := memdriver.NewServer()
@@ -153,8 +157,9 @@ func memory(t *testing.T) *platform {
 	}
 	t.Cleanup(server.Close)
 	return &platform{
-		name: "memory",
-		open: func(*testing.T) driver.Driver { return server.Driver() },
+		name:    "memory",
+		options: []holdfast.ClientOption{holdfast.WithTimeout(30 * time.Second)},
+		open:    func(*testing.T) driver.Driver { return server.Driver() },
 		do: func(t *testing.T, _ string, args ...string) []string {
 			t.Helper()
 			reply, err := server.Do(args...)

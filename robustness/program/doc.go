@@ -30,6 +30,15 @@ import (
 	"github.com/holdfast-go/holdfast/robustness/history"
 )
 
+// Class says what is promised under some faults.
+type Class byte
+
+// The classes.
+const (
+	ClassA Class = 'a' // two holds never overlap
+	ClassB Class = 'b' // they may; a stale token is never accepted
+)
+
 // Run is the program of one seed for locks of one kind. What stands first must be set.
 type Run struct {
 	Seed    uint64

@@ -89,7 +89,7 @@ func (tr *trial) check(ops []history.Op) (sum *tally, wrong []string) {
 	ops = sum.endAtPauses(ops)
 	overlaps := history.Overlaps(ops, rule)
 	sum.overlaps, sum.inPauses = len(overlaps), raw-len(overlaps)
-	if tr.class == classA {
+	if tr.class == program.ClassA {
 		for _, v := range overlaps {
 			wrong = append(wrong, v.String())
 		}

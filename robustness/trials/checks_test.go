@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/robustness/history"
+	"github.com/holdfast-go/holdfast/robustness/program"
 )
 
 // A history without faults passes the checks, and does not when one thing in it is changed.
@@ -34,7 +35,7 @@ func TestChecks(t *testing.T) {
 		}
 	}
 	check := func(ops []history.Op) (*tally, []string) {
-		tr := &trial{class: classA, lease: time.Second, timeout: time.Second, locks: []runOrders{{Kind: "fenced", Lock: "x"}}}
+		tr := &trial{class: program.ClassA, lease: time.Second, timeout: time.Second, locks: []runOrders{{Kind: "fenced", Lock: "x"}}}
 		return tr.check(ops)
 	}
 	sum, wrong := check(good())
@@ -71,6 +72,38 @@ func TestChecks(t *testing.T) {
 		change(ops)
 		if sum, wrong := check(ops); len(wrong) == 0 {
 			t.Errorf("%s, and nothing was noticed: %v", what, sum)
+		}
+	}
+}
+
+// What a killed process had asked for may happen for a while after its end, and is no excuse later.
+func TestChecksOfTheKilled(t *testing.T) {
+	const s = history.Moment(time.Second)
+	op := func(process int, id int64, kind history.Kind, hold int64, from, to history.Moment, outcome history.Outcome) history.Op {
+		if to != history.Never {
+			to *= s
+		}
+		return history.Op{Process: process, ID: id, Client: 1, Kind: kind, Lock: "x", Hold: hold, Invoke: from * s, Return: to, Outcome: outcome, Try: true, Token: id}
+	}
+	held := func(from history.Moment) []history.Op { // by two, one after the other, though nobody has given it back
+		return []history.Op{
+			op(1, 1, history.Acquire, 0, from, from+1, history.OK), op(1, 2, history.Release, 1, from+8, from+9, history.OK),
+			op(2, 2, history.Acquire, 0, from+2, from+3, history.OK), op(2, 3, history.Release, 2, from+4, from+5, history.OK),
+		}
+	}
+	refused := func(from history.Moment) []history.Op {
+		return []history.Op{op(1, 1, history.Acquire, 0, from, from+1, history.Refused)}
+	}
+	for kind, then := range map[history.Kind]func(from history.Moment) []history.Op{
+		history.Acquire: refused, history.Adopt: refused, history.Force: held,
+	} {
+		for from, excused := range map[history.Moment]bool{1: true, 20: false} {
+			end := op(3, 0, history.Crash, 0, 4, 4, history.OK)
+			tr := &trial{class: program.ClassA, lease: time.Second, timeout: time.Second, locks: []runOrders{{Kind: "mutex", Lock: "x"}}, crashes: []history.Op{end}}
+			ops := append([]history.Op{op(3, 1, kind, 0, 0, history.Never, history.Open)}, then(from)...)
+			if _, wrong := tr.check(append(ops, end)); (len(wrong) == 0) != excused {
+				t.Errorf("killed during %s, and then %d s later: %q", kind, int64(from), wrong)
+			}
 		}
 	}
 }

@@ -12,14 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// class says what is promised under faults.
-type class byte
-
-const (
-	classA class = 'a' // two holds never overlap
-	classB class = 'b' // they may; a stale token is never accepted
-)
-
 // fault is one kind of fault.
 type fault struct {
 	name   string

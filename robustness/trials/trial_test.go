@@ -18,13 +18,14 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/robustness/history"
+	"github.com/holdfast-go/holdfast/robustness/program"
 )
 
 // trial is one: some members, locks of all kinds, and faults. What is drawn before it runs stands first.
 type trial struct {
 	w       *world
 	seed    uint64
-	class   class
+	class   program.Class
 	thief   bool
 	lease   time.Duration
 	timeout time.Duration
@@ -50,7 +51,7 @@ type trial struct {
 	faults    map[string]int
 }
 
-func newTrial(t *testing.T, w *world, seed uint64, c class, thief bool) *trial {
+func newTrial(t *testing.T, w *world, seed uint64, c program.Class, thief bool) *trial {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w.trials++
 	tr := &trial{
@@ -83,7 +84,7 @@ func newTrial(t *testing.T, w *world, seed uint64, c class, thief bool) *trial {
 		if f.name == busy && slices.Contains(tr.rueidis, true) {
 			continue // rueidis panics, see README.md
 		}
-		if used := rng.IntN(3) > 0; (used || f.lossy) && (f.on == nil || f.on(w)) && (!f.lossy || c == classB) {
+		if used := rng.IntN(3) > 0; (used || f.lossy) && (f.on == nil || f.on(w)) && (!f.lossy || c == program.ClassB) {
 			tr.uses[f.name] = true
 		}
 	}
@@ -158,9 +159,9 @@ func (tr *trial) run() []history.Op {
 	tr.tracef("healed")
 	w.awaitRecovery()
 	tr.tracef("recovered")
-	if tr.class == classA && w.roles() != roles {
+	if tr.class == program.ClassA && w.roles() != roles {
 		t.Logf("%v: something failed over, though it was not told to: class b", tr)
-		tr.class = classB
+		tr.class = program.ClassB
 	}
 	var ending sync.WaitGroup
 	for _, p := range tr.places {

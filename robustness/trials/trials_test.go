@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/robustness/linear"
+	"github.com/holdfast-go/holdfast/robustness/program"
 )
 
 // All of a trial comes from its seed: members, locks, programs, and faults. What happens when does not: real processes take what time they take.
@@ -34,7 +35,7 @@ type totals struct {
 	sum map[string]*tally
 }
 
-func (s *totals) add(topology string, c class, o *tally) {
+func (s *totals) add(topology string, c program.Class, o *tally) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := topology + string(c)
@@ -55,7 +56,7 @@ func TestTrials(t *testing.T) {
 	if len(names) == 0 {
 		t.Fatalf("there is no topology %q", *worldFlag)
 	}
-	if c := *classFlag; c != "" && c != string(classA) && c != string(classB) {
+	if c := *classFlag; c != "" && c != string(program.ClassA) && c != string(program.ClassB) {
 		t.Fatalf("there is no class %q of faults", c)
 	}
 	t.Run("on", func(t *testing.T) { // it ends when all have
@@ -75,24 +76,24 @@ func TestTrials(t *testing.T) {
 			})
 		}
 	})
-	all := map[class]*tally{classA: {}, classB: {}}
+	all := map[program.Class]*tally{program.ClassA: {}, program.ClassB: {}}
 	for _, name := range names {
-		for _, c := range []class{classA, classB} {
+		for _, c := range []program.Class{program.ClassA, program.ClassB} {
 			if sum := sums.sum[name+string(c)]; sum != nil {
 				t.Logf("%s, class %c: %v", name, c, sum)
 				all[c].add(sum)
 			}
 		}
 	}
-	t.Logf("all, class a: %v", all[classA])
-	t.Logf("all, class b: %v", all[classB])
-	if a := all[classA]; a.undecided*100 > a.parts {
+	t.Logf("all, class a: %v", all[program.ClassA])
+	t.Logf("all, class b: %v", all[program.ClassB])
+	if a := all[program.ClassA]; a.undecided*100 > a.parts {
 		t.Errorf("%d of %d parts of histories were not decided within %v", a.undecided, a.parts, linear.Limit)
 	}
-	if a := all[classA]; a.trials >= len(topologies) && (a.grants == 0 || a.histories == 0) {
+	if a := all[program.ClassA]; a.trials >= len(topologies) && (a.grants == 0 || a.histories == 0) {
 		t.Errorf("something was never tried: %v", a)
 	}
-	if b := all[classB]; b.trials >= len(topologies) && b.refused == 0 {
+	if b := all[program.ClassB]; b.trials >= len(topologies) && b.refused == 0 {
 		t.Errorf("no stale token was ever tried: %v", b)
 	}
 }
@@ -100,7 +101,7 @@ func TestTrials(t *testing.T) {
 // once runs a trial of each class. One of class A in which something failed over by itself was none.
 func (w *world) once(t *testing.T, seed uint64, sums *totals) {
 	for more := uint64(0); ; more++ {
-		if _, was := w.try(t, seed+more, classA, sums); was == classA || t.Failed() {
+		if _, was := w.try(t, seed+more, program.ClassA, sums); was == program.ClassA || t.Failed() {
 			break
 		}
 		if more == 2 {
@@ -108,18 +109,18 @@ func (w *world) once(t *testing.T, seed uint64, sums *totals) {
 			break
 		}
 	}
-	w.try(t, seed, classB, sums)
+	w.try(t, seed, program.ClassB, sums)
 }
 
 // classOf is the class of a seed, of which one in four is B.
-func (w *world) classOf(seed uint64) class {
+func (w *world) classOf(seed uint64) program.Class {
 	switch {
 	case *classFlag != "":
-		return class((*classFlag)[0])
+		return program.Class((*classFlag)[0])
 	case seed%4 == 0:
-		return classB
+		return program.ClassB
 	}
-	return classA
+	return program.ClassA
 }
 
 // mostFailures is how many trials of a topology may fail until no more are run.
@@ -127,9 +128,9 @@ const mostFailures = 3
 
 // many runs trials of one seed after the other, for this topology's share.
 func (w *world) many(t *testing.T, topologies int, sums *totals) {
-	start, done, classes := time.Now(), 0, map[class]int{}
+	start, done, classes := time.Now(), 0, map[program.Class]int{}
 	defer func() {
-		if t.Logf("%s: %d trials of class a, %d of class b", w.topology, classes[classA], classes[classB]); classes[classA] == 0 && *classFlag != string(classB) {
+		if t.Logf("%s: %d trials of class a, %d of class b", w.topology, classes[program.ClassA], classes[program.ClassB]); classes[program.ClassA] == 0 && *classFlag != string(program.ClassB) {
 			t.Errorf("%s: there was no trial of class a", w.topology)
 		}
 	}()
@@ -139,7 +140,7 @@ func (w *world) many(t *testing.T, topologies int, sums *totals) {
 		}
 		c := w.classOf(seed)
 		sum, was := w.try(t, seed, c, sums)
-		if classes[was]++; was == classA || *classFlag != "" {
+		if classes[was]++; was == program.ClassA || *classFlag != "" {
 			done += sum.histories
 		}
 		if seed%20 == 0 {
@@ -149,7 +150,7 @@ func (w *world) many(t *testing.T, topologies int, sums *totals) {
 }
 
 // try runs one trial, checks its history, and adds up what came of it. It returns which class the trial turned out to be of.
-func (w *world) try(t *testing.T, seed uint64, c class, sums *totals) (sum *tally, was class) {
+func (w *world) try(t *testing.T, seed uint64, c program.Class, sums *totals) (sum *tally, was program.Class) {
 	t.Helper()
 	sum = &tally{}
 	t.Run(fmt.Sprintf("class=%c/seed=%d", c, seed), func(t *testing.T) {
@@ -192,7 +193,7 @@ func (w *world) notices(t *testing.T, seed uint64) {
 	t.Run("thief", func(t *testing.T) {
 		stale := 0
 		for more := range uint64(5) {
-			tr := newTrial(t, w, seed+more, classA, true)
+			tr := newTrial(t, w, seed+more, program.ClassA, true)
 			clear(tr.uses)
 			tr.length = 2 * time.Second
 			sum, wrong := tr.check(tr.run())

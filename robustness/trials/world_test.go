@@ -135,9 +135,9 @@ func (w *world) ask(s *redistest.Server, args ...string) string {
 }
 
 // patience is for how long servers wait until they take another one for dead.
-func (w *world) patience(c class) {
+func (w *world) patience(c program.Class) {
 	failOver := 60 * time.Second // in class A nothing fails over
-	if c == classB {
+	if c == program.ClassB {
 		failOver = time.Second
 	}
 	ms := strconv.FormatInt(failOver.Milliseconds(), 10)
