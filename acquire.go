@@ -30,9 +30,8 @@ type acquisition struct {
 	op          string        // for errors
 	started     time.Time
 	toldWaiting bool // the hooks know
-	// waitHook is closed when OnWait has returned; nil if nobody was told.
-	waitHook <-chan struct{}
-	asked    bool // a try has registered it as a waiter
+	waitHook    *waitHook
+	asked       bool // a try has registered it as a waiter
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -50,7 +49,7 @@ type acquisition struct {
 func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 	how := course{started: time.Now()}
 	h, err := acquireWithoutHooks(ctx, k, config, &how)
-	how.awaitHook()
+	how.waitHook.await()
 	if err == nil {
 		h.tellAcquired(how)
 	} else {
@@ -78,9 +77,9 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *c
 	return h, err
 }
 
-// tellWaiting tells the hooks, once, that the acquire has to wait. It waits for them until the
-// client closes, which they may do themselves: then the acquire gives up what it has at once,
-// and its caller waits for them after that, by [course.awaitHook].
+// tellWaiting tells the hooks, once, that the acquire has to wait, and waits for them. They may close
+// the client. So once that closes, or shuts down, the acquire gives up what it has without waiting
+// for them. The call still returns after them: see [waitHook.await].
 func (a *acquisition) tellWaiting(ahead int) {
 	if a.toldWaiting {
 		return
@@ -90,14 +89,16 @@ func (a *acquisition) tellWaiting(ahead int) {
 	if !hooks.want(onWait) {
 		return
 	}
-	returned := make(chan struct{})
-	a.waitHook = returned
-	go func() { // owned by the call, which does not return before
-		defer close(returned)
+	hook := &waitHook{returned: make(chan struct{})}
+	a.waitHook = hook
+	go func() { // owned by the call, which returns after it
+		defer close(hook.returned)
+		defer func() { hook.panicked = recover() }()
 		hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
 	}()
 	select {
-	case <-returned:
+	case <-hook.returned:
+		hook.await()
 	case <-a.closing.Done():
 	}
 }

@@ -215,8 +215,8 @@ func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.Ca
 // timeIsUp reports whether it was withinTimeout that has ended ctx.
 func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), call.ErrNoAnswer) }
 
-// failed tells the hooks about a failure in the background, from a task. It does not wait for
-// them: they may close the client, which waits for the task.
+// failed tells the hooks about a failure in the background. It does not wait for them: neither a clean-up
+// nor Close, which waits for clean-ups, is to wait for a hook.
 func (c *Client) failed(k *kind, owner Owner, err error) {
 	if !c.config.hooks.want(onError) {
 		return

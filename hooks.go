@@ -9,9 +9,9 @@ import (
 // an executeInLock. [LogHooks] are for a log, and the module otel has some for OpenTelemetry.
 // Each is optional. OnRefuse, OnAcquire, OnPass and OnRelease run on
 // the calling goroutine, the others usually on one of their own, and the call waits for OnWait. A hook
-// that blocks delays its call, and in OnWait those who wait behind it, since the lock may have been
-// handed over to it meanwhile, but no renewal and no clean-up. [Client.Close] does not wait for it, and
-// may be called from it.
+// that blocks delays its call, but no renewal and no clean-up. One that blocks in OnWait also delays those
+// who wait behind its call, which may have been handed the lock meanwhile. [Client.Close] does not wait for hooks, and
+// may be called from one; [Client.Shutdown] may not, since it waits for holds.
 //
 // The context is the one that the call was made with, or that of the hold; it may have
 // ended. That of a failure in the background, where there is neither, is empty.
@@ -46,7 +46,7 @@ type Hooks struct {
 	// over, and after Detach; otherwise it is what Unlock returns, why the hold was lost, or
 	// [ErrClosed] if the client gave it back when it was closed.
 	OnEnd func(ctx context.Context, e Event)
-	// OnError is told of failures that no call returns: a clean-up in the background that
+	// OnError is told, in no fixed order, of failures that no call returns: a clean-up in the background that
 	// Redis did not answer to, a campaign of [Lead], the [ErrUntold] of a [SyncLocker].
 	OnError func(ctx context.Context, e Event)
 }
@@ -126,13 +126,23 @@ func (l hookList) tell(ctx context.Context, which hook, e Event) {
 type course struct {
 	started               time.Time
 	hadToWait, handedOver bool
-	waitHook              <-chan struct{} // see [acquisition.tellWaiting]
+	waitHook              *waitHook
 }
 
-// awaitHook waits until OnWait has returned.
-func (c course) awaitHook() {
-	if c.waitHook != nil {
-		<-c.waitHook
+// waitHook is an OnWait that runs beside its acquire: see [acquisition.tellWaiting]. It is nil if nobody was told.
+type waitHook struct {
+	returned chan struct{} // closed when it has returned
+	panicked any           // what it has panicked with, once it has returned
+}
+
+// await waits until OnWait has returned. If it has panicked, so does the acquire.
+func (h *waitHook) await() {
+	if h == nil {
+		return
+	}
+	<-h.returned
+	if h.panicked != nil {
+		panic(h.panicked)
 	}
 }
 

@@ -176,7 +176,7 @@ func (c *Client) ask(ctx context.Context, key, name string, owners []Owner, whic
 	for i, at := range which {
 		fields[i] = protocol.HeldField(owners[at].text, name)
 	}
-	res, err := ask(ctx, &kind{traits: clientTraits, client: c, name: key}, "identify", protocol.ReadClient(key, fields))
+	res, err := invoke(ctx, &kind{traits: clientTraits, client: c, name: key}, "identify", protocol.ReadClient(key, fields))
 	if err != nil {
 		c.presence.askedInVain(err)
 		return err

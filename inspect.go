@@ -127,7 +127,7 @@ func (s State) only(mode string) State {
 
 // fetchState reads the state of a lock, or of what has a number, from Redis.
 func fetchState(ctx context.Context, k *kind, request script.Request) (State, int, error) {
-	res, err := ask(ctx, k, "inspect", request)
+	res, err := invoke(ctx, k, "inspect", request)
 	if err != nil {
 		return State{}, 0, err
 	}

@@ -2,25 +2,14 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// invoke is one call of a user's that changes something, from the checks to the errors. One
-// that was given up while it was under way says that it may have.
+// invoke is one call of a user's, from the checks to the errors. Of one that its caller gave up while it was under
+// way nobody knows whether it has its effect; the error is that of the context all the same, as Redis has not failed.
 func invoke(ctx context.Context, k *kind, op string, request script.Request) (call.Result, error) {
-	res, err := ask(ctx, k, op, request)
-	var backend *BackendError
-	if res.Err != nil && len(res.Unknown) > 0 && !errors.As(err, &backend) {
-		err = &BackendError{Op: op, Name: k.name, MayHaveRun: true, Err: err}
-	}
-	return res, err
-}
-
-// ask is invoke for what changes nothing.
-func ask(ctx context.Context, k *kind, op string, request script.Request) (call.Result, error) {
 	if k.invalid != nil {
 		return call.Result{}, k.invalid
 	}

@@ -46,8 +46,8 @@ var latchTraits = &traits{label: "latch", class: "latch", shared: true, readOnly
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
 // Errors match [ErrInvalid] if n is not between 1 and [MaxCount], or are as
-// those of [Hold.Extend]; after a [*BackendError] that says MayHaveRun it may have
-// been set. Redisson: trySetCount.
+// those of [Hold.Extend]; after a [*BackendError] that says MayHaveRun, or if ctx or the client
+// ended meanwhile, it may have been set. Redisson: trySetCount.
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	if err := checkCount(l.kind.name, n, 1, MaxCount); err != nil {
 		return false, err

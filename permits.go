@@ -165,7 +165,7 @@ func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id string, d time.Du
 // TrySetPermits sets how many permits there are, if that was never set, and
 // reports whether it was not. Errors match [ErrInvalid] if n is not between
 // 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError] that
-// says MayHaveRun it may have been set. Redisson: trySetPermits.
+// says MayHaveRun, or if ctx or the client ended meanwhile, it may have been set. Redisson: trySetPermits.
 func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return s.set(ctx, n, false)
 }

@@ -99,7 +99,7 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 // TrySetPermits makes n permits available if the semaphore does not exist, and
 // reports whether it did not. Errors match [ErrInvalid] if n is not between
 // 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError]
-// that says MayHaveRun it may have been set. Redisson: trySetPermits.
+// that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been set. Redisson: trySetPermits.
 func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err

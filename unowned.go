@@ -89,7 +89,7 @@ func undo(a *acquisition, taken bool) {
 func await(ctx context.Context, k *kind, config lockConfig) error {
 	how := course{started: time.Now()}
 	err := awaitWithoutHooks(ctx, k, config, &how)
-	how.awaitHook()
+	how.waitHook.await()
 	if err == nil {
 		tellResult(ctx, onPass, k, config.hooks, how, nil)
 	} else {

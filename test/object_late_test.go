@@ -130,7 +130,7 @@ func TestSetAgainWhileClosing(t *testing.T) {
 	})
 }
 
-// Who gives up a call that is under way learns that it may have its effect, and of one that was not sent that it has none.
+// Who gives up a call that is under way is told that: Redis has not failed. Whether it has its effect nobody knows.
 func TestGivenUpUnderWay(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
@@ -140,22 +140,11 @@ func TestGivenUpUnderWay(t *testing.T) {
 		defer cancel()
 		set, err := l.TrySetCount(ctx, 3)
 		var backend *holdfast.BackendError
-		if wantError(t, err, context.DeadlineExceeded); set || !errors.As(err, &backend) || !backend.MayHaveRun || backend.Op != "set" {
+		if wantError(t, err, context.DeadlineExceeded); set || errors.As(err, &backend) {
 			t.Errorf("%v, %v", set, err)
 		}
 		w.wantReply("3", "GET", "x")
-		if _, err = l.TrySetCount(ctx, 3); errors.As(err, &backend) {
-			t.Errorf("it was never sent: %v", err)
-		}
-		silent(d, memdriver.Fault{LoseReply: true})
-		ctx, cancel = context.WithTimeout(background, time.Second)
-		defer cancel()
-		if _, err = l.Inspect(ctx); errors.As(err, &backend) {
-			t.Errorf("it changes nothing: %v", err)
-		}
-		d.SetFaults(nil)
 		_, err = l.Delete(background)
 		ok(t, err)
-		time.Sleep(5 * time.Minute)
 	})
 }

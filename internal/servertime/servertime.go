@@ -113,7 +113,8 @@ func (c Clock) Limit(now time.Time, d time.Duration) int64 {
 }
 
 // Doubt returns by how much longer than its time a call that is sent now may have an effect:
-// nothing worth mentioning, unless the server has not told its time yet.
+// nothing worth mentioning, unless the server has not told its time yet. Of a clock that will be set
+// back, or of a replica that will be promoted and whose clock is behind, nobody knows.
 func (c Clock) Doubt() time.Duration {
 	if c.own.Load() == nil {
 		return maxDoubt

@@ -247,14 +247,21 @@ func (l *lock) excuse(op *history.Op) excuse {
 	switch {
 	case op.Kind == history.Unanswered, op.Kind == history.Adopt && op.Outcome != history.OK:
 		return excuse{op, op.Invoke, until}
-	case op.Kind == history.Acquire && failed && (l.InLine || until == history.Never):
-		return excuse{op, op.Invoke, until}
-	case op.Kind == history.Acquire && failed: // while it waits it has nothing: it may have been given the lock at the end only
-		return excuse{op, max(op.Invoke, op.Return-(until-op.Return)), until}
+	case op.Kind == history.Acquire && failed:
+		return excuse{op, l.hinders(op), until}
 	case op.Kind == history.Acquire && l.InLine && !op.Try:
 		return excuse{op, op.Invoke, op.Return}
 	}
 	return excuse{}
+}
+
+// hinders returns from when on an acquire that has failed may be the reason of a refusal. While it waits it has
+// nothing, unless others make way for it: it may have been given the lock at the end only.
+func (l *lock) hinders(op *history.Op) history.Moment {
+	if l.InLine || op.Until == 0 || op.Return == history.Never {
+		return op.Invoke
+	}
+	return max(op.Invoke, op.Return-(op.Until-op.Return))
 }
 
 // cut divides steps where nothing is under way and nobody holds the lock.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/robustness/history"
 )
 
@@ -57,12 +58,12 @@ type Run struct {
 }
 
 // settles is for how long what an acquire that has failed was given may stand before and after it has returned,
-// if each call was answered. Those that were not are listed by themselves, as [history.Unanswered].
+// if each call was answered at once. Those that were not are listed by themselves, as [history.Unanswered].
 func (r *Run) settles() time.Duration {
 	if r.Prompt {
 		return 100 * time.Millisecond
 	}
-	return Gone(r.Lease, r.Timeout)
+	return 500 * time.Millisecond
 }
 
 // Stop has actors end what they have begun, and return.
@@ -76,6 +77,16 @@ func Takes(call driver.Call) bool { return does(call, "acquire", "adopt") }
 
 // GivesBack reports whether a call may give back a lock, or a place in its line.
 func GivesBack(call driver.Call) bool { return does(call, "release", "retain", "leave", "undo") }
+
+// About returns the name of the lock that a call is about, which is one of some; if it is none of them, the call's first key.
+func About(call driver.Call, locks []string) string {
+	for _, name := range locks {
+		if call.Keys[0] == protocol.ReservationKey(name) { // a waiter's place
+			return name
+		}
+	}
+	return call.Keys[0]
+}
 
 func does(call driver.Call, what ...string) bool {
 	return slices.ContainsFunc(what, func(name string) bool { return strings.HasSuffix(call.Script.Name(), name) })

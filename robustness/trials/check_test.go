@@ -154,9 +154,19 @@ func (ps pauses) ran(from, to history.Moment) time.Duration {
 	return time.Duration(ran)
 }
 
+// near returns for how long the pauses lasted of which a part was between two moments.
+func (ps pauses) near(from, to history.Moment) (sum history.Moment) {
+	for _, p := range ps {
+		if p.Return >= from && p.Invoke <= to {
+			sum += p.Return - p.Invoke
+		}
+	}
+	return sum
+}
+
 // endAtPauses has holds that were lost end at their deadlines, if the process did not run from then on until shortly before
 // it noted that: it could not see the time. A process that is killed as soon as it runs again, or as it notes a pause,
-// has not done anything since that began.
+// has not done anything since that began. What an acquire that has failed was given stands for longer by as much.
 func (s *tally) endAtPauses(ops []history.Op) []history.Op {
 	all := map[int]pauses{}
 	for _, op := range ops {
@@ -176,6 +186,10 @@ func (s *tally) endAtPauses(ops []history.Op) []history.Op {
 				if p.Invoke < op.Invoke && ps.ran(p.Invoke, op.Invoke) <= slack {
 					op.Invoke = p.Invoke
 				}
+			}
+		case history.Acquire:
+			if op.Outcome != history.OK && op.Outcome != history.Refused && op.Until != 0 && op.Return != history.Never {
+				op.Until += ps.near(op.Return-(op.Until-op.Return), op.Until)
 			}
 		case history.Ended, history.Release, history.Detach:
 			if !lost || op.Until == 0 || op.Until >= op.Invoke {

@@ -319,7 +319,19 @@ func (m *member) dial(addrs []string) (d driver.Driver, stop func() error, del f
 	}, nil
 }
 
-// watched is a driver that notes which calls have failed: they may take a lock that nobody gets.
+// names are those of the trial's locks.
+func (m *member) names() (all []string) {
+	for _, o := range m.Runs {
+		all = append(all, o.Lock)
+	}
+	return all
+}
+
+// prompt is how long a call takes at most that is answered at once.
+const prompt = 200 * time.Millisecond
+
+// watched is a driver that notes which calls have failed, or took long: meanwhile they may take a lock that nobody gets, or
+// leave one as it was.
 type watched struct {
 	driver.Driver
 
@@ -344,13 +356,16 @@ func (w *watched) EvalReplicated(ctx context.Context, call driver.Call, replicas
 }
 
 func (w *watched) note(call driver.Call, from history.Moment, err error) {
-	if err == nil {
+	until := w.m.log.Now()
+	switch {
+	case !program.Takes(call) && !program.GivesBack(call):
+		return
+	case err != nil:
+		until += history.Moment(program.Gone(w.m.Lease, w.m.Timeout))
+	case until-from < history.Moment(prompt):
 		return
 	}
-	if program.Takes(call) {
-		gone := program.Gone(w.m.Lease, w.m.Timeout)
-		w.m.log.Span(history.Op{Kind: history.Unanswered, Lock: call.Keys[0], Client: 1, Until: w.m.log.Now() + history.Moment(gone)}, from, history.Unknown)
-	}
+	w.m.log.Span(history.Op{Kind: history.Unanswered, Lock: program.About(call, w.m.names()), Client: 1, Until: until}, from, history.Unknown)
 }
 
 // steal deletes a lock that is about to be asked for, as a release would that does not look whose it is: a third of the time, on
