@@ -66,6 +66,10 @@ func obey(arguments []string) error {
 		if err != nil {
 			return err
 		}
+		// By its first answer it knows the server's time, as it mostly does.
+		if _, err := c.NewMutex("clock").Inspect(context.Background()); err != nil {
+			return err
+		}
 		s.clients = append(s.clients, c)
 	}
 	s.client = s.clients[0]
