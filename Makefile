@@ -113,7 +113,7 @@ robustness-long: ## the same, 100,000 schedules, a process for each processor (4
 	@mkdir -p $(LONG) && rm -f $(LONG)/* && cd robustness && $(TEST) -c -o $(LONG)/robustness.test . && \
 		n=$$(getconf _NPROCESSORS_ONLN) && each=$$(((100000 + n - 1) / n)) && \
 		for i in $$(seq $$n); do \
-			{ GOGC=6400 $(LONG)/robustness.test -test.run 'TestSimulation$$' -test.cpu 1 -test.timeout 6h -test.v \
+			{ GOGC=1600 $(LONG)/robustness.test -test.run 'TestSimulation$$' -test.cpu 1 -test.timeout 6h -test.v \
 				-first $$(((i - 1) * each + 1)) -schedules $$each 2>&1 || touch $(LONG)/failed; } | \
 				tee $(LONG)/$$i.log | grep --line-buffered -v -e '^=== ' -e '^ *--- PASS' & \
 		done; wait; test ! -e $(LONG)/failed
