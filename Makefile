@@ -109,7 +109,7 @@ replay:
 
 # After a panic the last line of a log says in which schedule.
 LONG = $(BIN)/tests/simulation
-robustness-long: ## the same, 100,000 schedules, a process for each processor (40 minutes on two)
+robustness-long: ## the same, 100,000 schedules, a process for each processor (three quarters of an hour on two)
 	@mkdir -p $(LONG) && rm -f $(LONG)/* && cd robustness && $(TEST) -c -o $(LONG)/robustness.test . && \
 		n=$$(getconf _NPROCESSORS_ONLN) && each=$$(((100000 + n - 1) / n)) && \
 		for i in $$(seq $$n); do \
