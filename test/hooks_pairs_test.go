@@ -255,7 +255,7 @@ func TestHooksOfPermitsArePaired(t *testing.T) {
 		for _, name := range []string{"x", "y"} {
 			w.do("DEL", name)
 		}
-		time.Sleep(5 * time.Minute) // what helps the calls has expired
+		time.Sleep(callsLive)
 	})
 }
 
