@@ -222,9 +222,7 @@ func (c *Client) failed(k *kind, owner Owner, err error) {
 		return
 	}
 	e := Event{Name: k.name, Kind: k.label, owner: owner, Err: err}
-	c.tasks.Go(func() {
-		c.tasks.Uncounted(func() { c.config.hooks.tell(context.Background(), onError, e) })
-	})
+	c.tasks.GoUncounted(func() { c.config.hooks.tell(context.Background(), onError, e) })
 }
 
 // notReplicated is the error for a grant that too few replicas have.

@@ -174,8 +174,7 @@ func (c *composite) checkQuorum(why error, client *Client) {
 		c.cancel(c.lost)
 	}
 	if lost := c.lost; c.handedOut && len(c.hooks) > 0 {
-		tasks := &client.tasks
-		tasks.Go(func() { tasks.Uncounted(func() { c.tellOver(lost, false) }) })
+		client.tasks.GoUncounted(func() { c.tellOver(lost, false) })
 	}
 }
 
@@ -315,7 +314,7 @@ func (c *composite) rollback(ctx context.Context) {
 		_ = sideBySide(parts, (*Hold).Unlock)
 	}
 	// Each Unlock counts by itself, but for its hooks.
-	if tasks := &c.firstClient.tasks; !tasks.Go(func() { tasks.Uncounted(giveBack) }) {
+	if !c.firstClient.tasks.GoUncounted(giveBack) {
 		giveBack()
 	}
 	select {

@@ -135,6 +135,32 @@ type waitHook struct {
 	panicked any           // what it has panicked with, once it has returned
 }
 
+// tellWaiting tells the hooks, once, that the acquire has to wait, and waits for them. They may close
+// the client. So once that closes, or shuts down, the acquire gives up what it has without waiting
+// for them. The call still returns after them: see [waitHook.await].
+func (a *acquisition) tellWaiting(ahead int) {
+	if a.toldWaiting {
+		return
+	}
+	a.toldWaiting = true
+	hooks := a.config.hooks
+	if !hooks.want(onWait) {
+		return
+	}
+	hook := &waitHook{returned: make(chan struct{})}
+	a.waitHook = hook
+	go func() { // owned by the call, which returns after it
+		defer close(hook.returned)
+		defer func() { hook.panicked = recover() }()
+		hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
+	}()
+	select {
+	case <-hook.returned:
+		hook.await()
+	case <-a.closing.Done():
+	}
+}
+
 // await waits until OnWait has returned. If it has panicked, so does the acquire.
 func (h *waitHook) await() {
 	if h == nil {

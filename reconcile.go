@@ -269,7 +269,7 @@ func (s *ownerState) evict() {
 		h.ended = evicted
 		h.cancel(ErrClosed)
 		if h.lost == nil && h.hooks.want(onEnd) { // else lose tells them
-			tasks.Go(func() { tasks.Uncounted(func() { h.tellOver(h.alive(), false) }) })
+			tasks.GoUncounted(func() { h.tellOver(h.alive(), false) })
 		}
 	}
 	s.holds = nil

@@ -112,8 +112,7 @@ func (s *ownerState) noteRenewal(err error) {
 		if !h.fixed && h.hooks.want(onRenew) {
 			e := h.event()
 			e.Err = s.failing
-			tasks := &s.kind.client.tasks
-			tasks.Go(func() { tasks.Uncounted(func() { h.hooks.tell(h.ctx, onRenew, e) }) })
+			s.kind.client.tasks.GoUncounted(func() { h.hooks.tell(h.ctx, onRenew, e) })
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (c *redisCluster) join(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	// Without an epoch of its own, two would claim the same one, and have to settle that.
+	// Without an epoch of its own, two would claim the same one, and have to agree who keeps it.
 	if err := rdb.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
 		return err
 	}

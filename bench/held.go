@@ -76,7 +76,7 @@ func (r *heldRun) step(ctx context.Context, c contender, n int, before memory) (
 	if _, err := fmt.Fprintf(r.progress, "held  %-22s %9s holds\n", c.full(), grouped(n)); err != nil {
 		return record, err
 	}
-	if err := settle(ctx); err != nil {
+	if err := awaitQuiet(ctx); err != nil {
 		return record, err
 	}
 	record = heldRecord{Kind: "held", Contender: c.name, Client: c.client, Holds: n, memory: readMemory().since(before, n)}

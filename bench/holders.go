@@ -140,7 +140,7 @@ func warm(ctx context.Context, s holder, prefix string) error {
 		}
 		return nil
 	})
-	return errors.Join(err, settle(ctx))
+	return errors.Join(err, awaitQuiet(ctx))
 }
 
 func makeNames(prefix string, n int) []string {

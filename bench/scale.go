@@ -374,7 +374,7 @@ func (r *scaleRun) keep(ctx context.Context, p *place, s holder, names []string,
 		return err
 	}
 	pause(ctx, listensAfter)
-	if err := settle(ctx); err != nil {
+	if err := awaitQuiet(ctx); err != nil {
 		return err
 	}
 	full, err := p.memory(ctx)

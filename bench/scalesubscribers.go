@@ -82,7 +82,7 @@ func (r *scaleRun) channels(ctx context.Context, node *redis.Client) (bytes floa
 	if err := await(ctx, node, r.id+":first", 1); err != nil {
 		return 0, err
 	}
-	if err := settle(ctx); err != nil { // what the server has still to send is no part of it
+	if err := awaitQuiet(ctx); err != nil { // what the server has still to send is no part of it
 		return 0, err
 	}
 	empty, err := usedMemory(ctx, node)
@@ -97,7 +97,7 @@ func (r *scaleRun) channels(ctx context.Context, node *redis.Client) (bytes floa
 	if err := await(ctx, node, names[len(names)-1], 1); err != nil {
 		return 0, err
 	}
-	if err := settle(ctx); err != nil {
+	if err := awaitQuiet(ctx); err != nil {
 		return 0, err
 	}
 	full, err := usedMemory(ctx, node)

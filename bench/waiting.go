@@ -84,7 +84,7 @@ func (r *waitRun) measure(ctx context.Context, s pairer, names []string, n int) 
 	w := startWaiters(ctx, s, names, n)
 	before := readMemory()
 	w.begin()
-	failed := settle(ctx)
+	failed := awaitQuiet(ctx)
 	each = readMemory().since(before, n)
 	returned = w.end()
 	return each, returned, failed

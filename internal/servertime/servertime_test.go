@@ -88,6 +88,26 @@ func TestDoubt(t *testing.T) {
 	})
 }
 
+// By how much longer a send may have an effect is unknown until the node that has the slot has
+// told its time, whatever others have told.
+func TestDoubtOfASend(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		c := New(2)
+		want := func(slot int, want time.Duration) {
+			t.Helper()
+			if got := c.Of(slot).Doubt(); got != want {
+				t.Errorf("slot %d: doubt %v, want %v", slot, got, want)
+			}
+		}
+		want(0, maxDoubt)
+		c.answer(1, time.Hour, time.Second)
+		want(0, maxDoubt)
+		want(1, 0)
+		c.answer(0, 0, time.Second)
+		want(0, 0)
+	})
+}
+
 // When a send is over that was made before the first answer is known after it:
 // the server's clock has to pass the limit that was guessed.
 func TestFirstAnswerTellsWhenASendExpires(t *testing.T) {

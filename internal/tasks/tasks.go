@@ -63,6 +63,12 @@ func (g *Group) Go(f func()) bool {
 	return true
 }
 
+// GoUncounted runs f in a goroutine that is not counted: Wait does not wait for f, which may itself
+// call Wait. It reports false, and runs nothing, where Begin would.
+func (g *Group) GoUncounted(f func()) bool {
+	return g.Go(func() { g.Uncounted(f) })
+}
+
 // Wait waits until no task is running, and lets none begin after that. It
 // returns the context's error if ctx ends first; tasks may then still begin.
 func (g *Group) Wait(ctx context.Context) error {

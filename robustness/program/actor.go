@@ -219,7 +219,7 @@ func (r *Run) taken(c Client, op history.Op, in *Hold, acquire func() (*holdfast
 		if h != nil {
 			op.Token = h.Token()
 		} else {
-			op.Until = op.Return + history.Moment(r.settles())
+			op.Until = op.Return + history.Moment(r.standsOn())
 		}
 	})
 	r.World.Tracef("%v: %v", noted, err)

@@ -57,9 +57,9 @@ type Run struct {
 	stopping atomic.Bool
 }
 
-// settles is for how long what an acquire that has failed was given may stand before and after it has returned,
+// standsOn is for how long what an acquire that has failed was given may stand before and after it has returned,
 // if each call was answered at once. Those that were not are listed by themselves, as [history.Unanswered].
-func (r *Run) settles() time.Duration {
+func (r *Run) standsOn() time.Duration {
 	if r.Prompt {
 		return 100 * time.Millisecond
 	}
