@@ -1,7 +1,7 @@
 // Package memdriver runs holdfast on a Redis inside the process, for tests: of
 // holdfast itself, and of programs that use it.
 //
-// A [Server] executes the real Lua scripts. It opens no socket and takes the
+// A [Server] executes the real Lua scripts, on the commands of miniredis. It opens no socket and takes the
 // time from the time package, so it runs inside testing/synctest, where a lease
 // of an hour ends in no time. (With the race detector, do so with -cpu 1: that of
 // Go 1.26 may crash if a bubble uses more than one processor, golang/go#78156.)

@@ -129,15 +129,19 @@ func (l *listener) apply() {
 	}
 }
 
-// subscribe and unsubscribe hold miniredis's lock, as its own connections do:
-// PUBSUB reads the subscribers' channels under that lock alone.
+// subscribe and unsubscribe interrupt no script. They hold miniredis's lock, too, as its own connections
+// do: PUBSUB reads the subscribers' channels under that lock alone.
 func (l *listener) subscribe(channel string) {
+	l.driver.server.executing.Lock()
+	defer l.driver.server.executing.Unlock()
 	l.driver.server.mini.Lock()
 	defer l.driver.server.mini.Unlock()
 	l.subscriber.Subscribe(channel)
 }
 
 func (l *listener) unsubscribe(channel string) {
+	l.driver.server.executing.Lock()
+	defer l.driver.server.executing.Unlock()
 	l.driver.server.mini.Lock()
 	defer l.driver.server.mini.Unlock()
 	l.subscriber.Unsubscribe(channel)

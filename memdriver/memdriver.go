@@ -6,10 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +18,11 @@ import (
 // Server is a Redis inside the process. Use [NewServer].
 type Server struct {
 	mini *miniredis.Miniredis
+
+	// executing is held while a command or a script is, and while the clock is set: a script is not interrupted. It is
+	// taken before mu. Publishing waits for whoever listens with it held: see listener.
+	executing sync.Mutex
+	scripts   *interpreter
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -44,7 +45,7 @@ func NewServer() (*Server, error) {
 	if err := conn.Close(); err != nil {
 		return nil, fmt.Errorf("memdriver: %w", err)
 	}
-	s := &Server{mini: mini, changed: make(chan struct{})}
+	s := &Server{mini: mini, scripts: newInterpreter(mini.Server()), changed: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -60,6 +61,8 @@ func (s *Server) Close() {
 // negative; at first they agree. A clock that is set forward takes that off every
 // key's time to live, as in Redis; one that is set back leaves it as it is.
 func (s *Server) SetClock(ahead time.Duration) {
+	s.executing.Lock()
+	defer s.executing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, is := range []time.Duration{s.ahead, ahead} { // what has passed until now counts, too
@@ -110,24 +113,38 @@ func (s *Server) wait(ctx context.Context, replicas int, timeout time.Duration) 
 	}
 }
 
-// replySize has room for nearly every reply: as large as buffers usually are, they would cost more than
-// the command.
-const replySize = 512
-
 // Do executes one command as another client would, and returns its reply as
 // nil, int64, string or []any. An error reply becomes an error.
 func (s *Server) Do(args ...string) (any, error) {
-	var buffer bytes.Buffer
-	w := bufio.NewWriterSize(&buffer, replySize)
+	s.executing.Lock()
+	defer s.executing.Unlock()
 	s.tick()
-	peer := server.NewPeer(w)
-	s.mini.Server().Dispatch(peer, args)
-	peer.Flush()
-	reply, err := server.ParseReply(bufio.NewReaderSize(&buffer, replySize))
+	reply, err := dispatch(s.mini.Server(), args)
 	if err != nil {
 		return nil, err
 	}
 	return plain(reply)
+}
+
+// run executes a script.
+func (s *Server) run(call driver.Call) (any, error) {
+	s.executing.Lock()
+	defer s.executing.Unlock()
+	s.tick()
+	return s.scripts.run(call)
+}
+
+// replySize has room for nearly every reply: as large as buffers usually are, they would cost more than
+// the command.
+const replySize = 512
+
+// dispatch executes a command, and returns its reply in miniredis's types.
+func dispatch(commands *server.Server, args []string) (any, error) {
+	var buffer bytes.Buffer
+	peer := server.NewPeer(bufio.NewWriterSize(&buffer, replySize))
+	commands.Dispatch(peer, args)
+	peer.Flush()
+	return server.ParseReply(bufio.NewReaderSize(&buffer, replySize))
 }
 
 // plain turns miniredis's reply types into the port's.
@@ -206,27 +223,11 @@ func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas 
 
 // execute runs a script without faults.
 func (d *Driver) execute(call driver.Call) (any, error) {
-	tail := slices.Concat([]string{strconv.Itoa(len(call.Keys))}, call.Keys, call.Args)
-	reply, err := d.server.Do(append([]string{"EVALSHA", call.Script.SHA()}, tail...)...)
-	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		reply, err = d.server.Do(append([]string{"EVAL", call.Script.Source()}, tail...)...)
-	}
+	reply, err := d.server.run(call)
 	if err != nil {
-		return nil, driver.ServerError(said(err), err)
+		return nil, driver.ServerError(err.Error(), err)
 	}
 	return reply, nil
-}
-
-// inScript matches what miniredis says of an error inside a script, of which Redis
-// says the first part, what the command has said.
-var inScript = regexp.MustCompile(`^ERR Error compiling script \(new function\): :\d+: (.*?) stack traceback:`)
-
-// said is an error reply as Redis words it.
-func said(err error) string {
-	if parts := inScript.FindStringSubmatch(err.Error()); parts != nil {
-		return parts[1]
-	}
-	return err.Error()
 }
 
 var errLost = errors.New("memdriver: the answer was lost")

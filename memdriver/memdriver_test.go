@@ -39,11 +39,7 @@ func TestConformance(t *testing.T) {
 			drivers = append(drivers, d)
 			return d
 		},
-		FlushScripts: func(t testing.TB) {
-			if _, err := s.Do("SCRIPT", "FLUSH"); err != nil {
-				t.Fatal(err)
-			}
-		},
+		FlushScripts: func(testing.TB) {}, // a driver sends the whole script
 		Subscribers: func(t testing.TB, channel string) int {
 			reply, err := s.Do("PUBSUB", "NUMSUB", channel)
 			if err != nil {

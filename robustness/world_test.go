@@ -335,7 +335,6 @@ func (w *world) restart(lasts time.Duration, empty bool) {
 	for _, c := range clients {
 		c.driver.LoseMessages(true)
 	}
-	w.do("SCRIPT", "FLUSH")
 	if empty {
 		w.do("FLUSHALL")
 	}
