@@ -83,13 +83,14 @@ interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each w
 
 # What it takes until holders and waiters know of a fault, beside other libraries. Ours and the
 # others are not measured at the same time: those that ask all the time take the processor.
+# What the page is to say of the machine: make tails NOTE='**The machine was busy**: ...'
 TAILS ?= $(BIN)/tails.jsonl
 .PHONY: tails
 tails: need-redis ## measure how long waiting takes when something dies, and write docs/robustness.md (an hour)
 	@mkdir -p $(BIN) && rm -f $(TAILS)
 	$(TEST) -count=1 -timeout 2h -parallel 6 ./bench/tails -trials 1 -figures $(TAILS) -skip '/^(redislock|redsync|rueidislock)$$'
 	$(TEST) -count=1 -timeout 2h -parallel 4 ./bench/tails -trials 1 -figures $(TAILS) -skip 'Failover|Crowd|/^(mutex|fenced|fair|reader|writer|permits)'
-	$(TEST) -count=1 ./bench/tails -run TestPage -figures $(TAILS) -page $(CURDIR)/docs/robustness.md
+	$(TEST) -count=1 ./bench/tails -run TestPage -figures $(TAILS) -page $(CURDIR)/docs/robustness.md -note "$(NOTE)"
 
 # The race detector does not bear fake time on several processors: see internal/faketime.
 SCHEDULES = GOGC=$(SPARE) $(TEST) -count=1 -cpu 1 ./robustness

@@ -49,7 +49,6 @@ type acquisition struct {
 func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 	how := course{started: time.Now()}
 	h, err := acquireWithoutHooks(ctx, k, config, &how)
-	how.waitHook.await()
 	if err == nil {
 		h.tellAcquired(how)
 	} else {
@@ -62,7 +61,7 @@ func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
 // under way any more: they may close the client. It notes how the acquire went.
 func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *course) (*Hold, error) {
-	a, err := enter(ctx, k, config)
+	a, err := enter(ctx, k, config, how.started)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +79,9 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *c
 // enter begins an acquisition: it checks what it was given, counts the call, and
 // takes the owner's changeSem. Then, unless it has joined others, it is paired with calls of conclude, which
 // frees changeSem, and of leave.
-func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error) {
+func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (*acquisition, error) {
 	c := k.client
-	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: time.Now()}
+	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: started}
 	if err := a.check(); err != nil {
 		return nil, err
 	}
@@ -109,7 +108,7 @@ func enter(ctx context.Context, k *kind, config lockConfig) (*acquisition, error
 	case a.claim.ended(): // since it was found: what it stood for may be another's now
 		s.freeChangeSem()
 		a.leave()
-		return enter(ctx, k, config)
+		return enter(ctx, k, config, started)
 	case !s.claimed(a.claim):
 		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
 	case a.closing.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile

@@ -244,11 +244,19 @@ const (
 	toldEnd // or it has ended, and whoever tells them that it was acquired tells them of that, too
 )
 
-// tellAcquired tells the hooks of a new hold.
+// tellAcquired tells the hooks of a new hold. If they panic, nobody gets it: it is given back.
 func (h *Hold) tellAcquired(how course) {
 	if len(h.hooks) == 0 {
 		return
 	}
+	told := false
+	defer func() {
+		if !told {
+			h.told.Or(toldAcquired)
+			_ = h.Unlock() // what Redis does not answer to, the client goes on with
+		}
+	}()
+	how.waitHook.await()
 	e := h.event()
 	how.describe(&e)
 	e.Held = 0
@@ -258,6 +266,8 @@ func (h *Hold) tellAcquired(how course) {
 		e.Err = h.alive()
 		h.hooks.tell(h.ctx, onEnd, e)
 	}
+	how.waitHook.repeat()
+	told = true
 }
 
 // tellReleased tells the hooks that the hold was given back.

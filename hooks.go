@@ -2,16 +2,23 @@ package holdfast
 
 import (
 	"context"
+	"runtime"
 	"time"
 )
 
 // Hooks are told what happens to locks: for metrics, traces, logs, or the callbacks of
 // an executeInLock. [LogHooks] are for a log, and the module otel has some for OpenTelemetry.
-// Each is optional. OnRefuse, OnAcquire, OnPass and OnRelease run on
-// the calling goroutine, the others usually on one of their own, and the call waits for OnWait. A hook
-// that blocks delays its call, but no renewal and no clean-up. One that blocks in OnWait also delays those
-// who wait behind its call, which may have been handed the lock meanwhile. [Client.Close] does not wait for hooks, and
+// Each is optional. [Client.Close] does not wait for hooks, and
 // may be called from one; [Client.Shutdown] may not, since it waits for holds.
+//
+// OnRefuse, OnAcquire, OnPass and OnRelease run on the calling goroutine, the others usually on one of their own, and
+// the call waits for OnWait. Those of the client that are told of a server's lock of a [NewRedLock], or of the release of one of
+// several locks, run on goroutines of the library's. A hook
+// that blocks delays its call, but no renewal and no clean-up. One that blocks in OnWait also delays those
+// who wait behind its call, which may have been handed the lock meanwhile.
+//
+// If OnWait, OnAcquire or OnPass panics, so does the call, after it has given back what it has acquired. A hook that
+// panics on another goroutine than the caller's ends the process, as everywhere in Go; OnWait alone does not.
 //
 // The context is the one that the call was made with, or that of the hold; it may have
 // ended. That of a failure in the background, where there is neither, is empty.
@@ -131,13 +138,14 @@ type course struct {
 
 // waitHook is an OnWait that runs beside its acquire: see [acquisition.tellWaiting]. It is nil if nobody was told.
 type waitHook struct {
-	returned chan struct{} // closed when it has returned
-	panicked any           // what it has panicked with, once it has returned
+	returned chan struct{} // closed when it is over
+	instead  func()        // what it has done instead of returning: a panic, or an end of its goroutine. Set before returned is closed
 }
 
 // tellWaiting tells the hooks, once, that the acquire has to wait, and waits for them. They may close
 // the client. So once that closes, or shuts down, the acquire gives up what it has without waiting
-// for them. The call still returns after them: see [waitHook.await].
+// for them. The call still returns after them: see [waitHook.await]. If they panic, the acquire ends, and the
+// call panics when it has given back what it has: see [waitHook.repeat].
 func (a *acquisition) tellWaiting(ahead int) {
 	if a.toldWaiting {
 		return
@@ -150,25 +158,39 @@ func (a *acquisition) tellWaiting(ahead int) {
 	hook := &waitHook{returned: make(chan struct{})}
 	a.waitHook = hook
 	go func() { // owned by the call, which returns after it
+		returns := false
 		defer close(hook.returned)
-		defer func() { hook.panicked = recover() }()
+		defer func() {
+			if panicked := recover(); panicked != nil {
+				hook.instead = func() { panic(panicked) }
+			} else if !returns {
+				hook.instead = runtime.Goexit
+			}
+		}()
 		hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
+		returns = true
 	}()
 	select {
 	case <-hook.returned:
-		hook.await()
+		if hook.instead != nil {
+			a.bound()
+			a.stop()
+		}
 	case <-a.closing.Done():
 	}
 }
 
-// await waits until OnWait has returned. If it has panicked, so does the acquire.
+// await waits until OnWait is over.
 func (h *waitHook) await() {
-	if h == nil {
-		return
+	if h != nil {
+		<-h.returned
 	}
-	<-h.returned
-	if h.panicked != nil {
-		panic(h.panicked)
+}
+
+// repeat does on the calling goroutine what OnWait has done instead of returning. It is over.
+func (h *waitHook) repeat() {
+	if h != nil && h.instead != nil {
+		h.instead()
 	}
 }
 
@@ -179,6 +201,8 @@ func (c course) describe(e *Event) {
 
 // tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
 func tellResult(ctx context.Context, which hook, k *kind, own hookList, how course, err error) {
+	how.waitHook.await()
+	defer how.waitHook.repeat()
 	e := Event{Name: k.name, Kind: k.label, Err: err}
 	how.describe(&e)
 	k.client.config.hooks.tell(ctx, which, e)

@@ -201,7 +201,7 @@ func (c *Client) ask(ctx context.Context, key, name string, owners []Owner, whic
 }
 
 // introducing bounds how much longer a refusal takes that says who holds the lock, and introducingAll how
-// much longer an Inspect does.
+// much longer an Inspect does; neither takes longer than the client's timeout for it.
 const introducing, introducingAll = 250 * time.Millisecond, time.Second
 
 // introduce says who the holders of a lock are, as far as that can be found out.
@@ -213,7 +213,7 @@ func (c *Client) introduce(ctx context.Context, state *State) {
 	for i, h := range state.Holders {
 		owners[i] = h.Owner
 	}
-	ctx, stop := context.WithTimeout(ctx, introducingAll)
+	ctx, stop := context.WithTimeout(ctx, min(introducingAll, c.config.timeout))
 	defer stop()
 	known, _ := c.about(ctx, state.Name, owners) // names are an addition: what is not known is left out
 	for i := range state.Holders {
@@ -228,7 +228,7 @@ func (c *Client) withHolder(ctx context.Context, err error) error {
 	if !ok || refused.Holder.IsZero() || c.config.anonymous || !c.presence.mayAsk(refused.Holder) {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, introducing)
+	ctx, stop := context.WithTimeout(ctx, min(introducing, c.config.timeout))
 	defer stop()
 	known, _ := c.about(ctx, refused.Name, []Owner{refused.Holder}) // likewise
 	named := *refused                                               // others may have been given the same one

@@ -58,11 +58,17 @@ func (s *syncLocker) Lock() {
 	case <-s.ctx.Done():
 		panic(gaveUp(s.ctx, s.locker.Name()))
 	}
+	locked := false
+	defer func() {
+		if !locked {
+			<-s.gate
+		}
+	}()
 	hold, err := s.locker.Lock(s.ctx)
 	if err != nil {
-		<-s.gate
 		panic(err)
 	}
+	locked = true
 	s.holds <- hold
 }
 

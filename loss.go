@@ -42,10 +42,12 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 		return
 	}
 	c := s.kind.client
-	c.tasks.Go(func() {
+	c.tasks.GoUncounted(func() {
 		for _, h := range holds {
-			c.tasks.Uncounted(func() { h.tellLoss(why) })
+			h.tellLoss(why)
 		}
+	})
+	c.tasks.Go(func() { // beside the hooks, which may take long
 		call.Sleep(c.closing, mono.Until(forget))
 		if c.closing.Err() == nil { // else Close sees to it
 			s.forget(why)

@@ -226,7 +226,14 @@ func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, erro
 // were waited for, or one that is not to be waited for was refused.
 func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held *Hold, again bool, err error) {
 	c := newComposite(a.caller, m.name, a.kind, nil, a.owners, len(m.parts), m.need, a.config)
+	returns := false
+	defer func() {
+		if !returns { // a hook has panicked
+			c.rollback(bound)
+		}
+	}()
 	err = m.acquireParts(bound, a, c)
+	returns = true
 	if err == nil && c.handOut(a.course()) {
 		return c.Hold, false, nil
 	}

@@ -68,19 +68,28 @@ var errOwnerBusy = errors.New("another call of this owner is under way")
 // return holds that are to be given back.
 func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold, error) {
 	how := course{started: time.Now()}
-	holds, err := acquireAllWithoutHooks(ctx, kinds, config)
+	holds, err := acquireAllWithoutHooks(ctx, kinds, config, how.started)
 	err = kinds[0].client.withHolder(ctx, err)
+	told := false
+	defer func() {
+		if !told { // a hook has panicked
+			for _, h := range holds {
+				_ = h.Unlock() // what Redis does not answer to, the client goes on with
+			}
+		}
+	}()
 	for _, h := range holds {
 		h.tellAcquired(how)
 	}
+	told = true
 	return holds, err
 }
 
 // acquireAllWithoutHooks is acquireAll up to the hooks; see [acquireWithoutHooks].
-func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold, error) {
+func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfig, started time.Time) ([]*Hold, error) {
 	all := make(acquisitions, 0, len(kinds))
 	for _, k := range kinds {
-		a, err := enter(ctx, k, config)
+		a, err := enter(ctx, k, config, started)
 		if err != nil {
 			for _, a := range all {
 				a.state.reconcile(cleanup{})

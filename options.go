@@ -132,8 +132,9 @@ func WithMargin(d time.Duration) ClientOption {
 }
 
 // WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock,
-// ForceUnlock and Inspect return within it. A single attempt is waited for
-// a third of it, then repeated. A Lock that has been told once that the lock is
+// ForceUnlock and Inspect return within it. After it a TryLock or Lock that was refused asks
+// who holds the lock, for 250 ms at most, and an Inspect for a second, neither for longer than d: see [WithoutIdentity].
+// A single attempt is waited for a third of d, then repeated. A Lock that has been told once that the lock is
 // held bears an outage of ten times d before it gives up. The default is
 // [DefaultTimeout], the bounds are 10 ms and an hour.
 func WithTimeout(d time.Duration) ClientOption {
@@ -234,8 +235,8 @@ func MinHold(d time.Duration) TryOption {
 
 // Wait bounds how long Lock waits; 0 makes it one try. When it runs out, Lock
 // returns an error that matches [ErrLocked], or a [*BackendError] if Redis did
-// not answer. The bound holds when Redis is down, too. Without it only the
-// context bounds the wait. An Acquire returns [ErrNoPermits] then, an Await [ErrNotZero]. A d
+// not answer. The bound holds when Redis is down, too; who holds the lock is asked after it, as [WithTimeout] says.
+// Without it only the context bounds the wait. An Acquire returns [ErrNoPermits] then, an Await [ErrNotZero]. A d
 // below 0 is [ErrInvalid]. Redisson: the waitTime of tryLock.
 func Wait(d time.Duration) WaitOption {
 	return waitOption(func(c *lockConfig) error {
@@ -263,7 +264,7 @@ type lockConfig struct {
 	renewFirst bool
 }
 
-// kept is for how long [MinHold] keeps a lock from others, by itself or as one of several.
+// retained is for how long [MinHold] keeps a lock from others, by itself or as one of several.
 func (cfg *lockConfig) retained() time.Duration { return max(cfg.minHold, cfg.atLeast) }
 
 // toWait is what options amount to for a call that waits.

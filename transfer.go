@@ -116,7 +116,7 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 		return nil, fmt.Errorf("holdfast: %w owner: there is nothing to adopt of the zero Owner", ErrInvalid)
 	}
 	how := course{started: time.Now()}
-	h, err := adoptWithoutHooks(ctx, k, owner, config)
+	h, err := adoptWithoutHooks(ctx, k, owner, config, how.started)
 	if err == nil {
 		h.tellAcquired(how)
 	} else {
@@ -126,8 +126,8 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 }
 
 // adoptWithoutHooks is adopt up to the hooks; see [acquireWithoutHooks].
-func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold, error) {
-	a, err := enter(&heldContext{ctx, &ownerOf{k, k.client.NewOwner()}, nil}, k, config)
+func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockConfig, started time.Time) (*Hold, error) {
+	a, err := enter(&heldContext{ctx, &ownerOf{k, k.client.NewOwner()}, nil}, k, config, started)
 	if err != nil {
 		return nil, err
 	}

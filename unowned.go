@@ -77,11 +77,22 @@ func runDetached(ctx context.Context, k *kind, op string, request script.Request
 // undo takes back, in the background, what a call that failed has taken, or may
 // have.
 func undo(a *acquisition, taken bool) {
-	if release := a.kind.requests.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !release.IsZero() {
-		retryInBackground(a.kind, "release", release)
-	} else if leave := a.kind.requests.Leave(""); a.known() && !leave.IsZero() {
+	if (len(a.unknown) > 0 || taken) && giveBack(a.kind) {
+		return
+	}
+	if leave := a.kind.requests.Leave(""); a.known() && !leave.IsZero() {
 		retryInBackground(a.kind, "leave", leave)
 	}
+}
+
+// giveBack gives back, in the background, what an acquire has taken. It reports false if acquiring takes nothing.
+func giveBack(k *kind) bool {
+	release := k.requests.Release("", 1, 0)
+	if release.IsZero() {
+		return false
+	}
+	retryInBackground(k, "release", release)
+	return true
 }
 
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
@@ -89,13 +100,19 @@ func undo(a *acquisition, taken bool) {
 func await(ctx context.Context, k *kind, config lockConfig) error {
 	how := course{started: time.Now()}
 	err := awaitWithoutHooks(ctx, k, config, &how)
-	how.waitHook.await()
-	if err == nil {
-		tellResult(ctx, onPass, k, config.hooks, how, nil)
-	} else {
+	if err != nil {
 		tellRefused(ctx, k, config.hooks, how, err)
+		return err
 	}
-	return err
+	told := false
+	defer func() {
+		if !told { // a hook has panicked: nobody knows that it was let in
+			giveBack(k)
+		}
+	}()
+	tellResult(ctx, onPass, k, config.hooks, how, nil)
+	told = true
+	return nil
 }
 
 // awaitWithoutHooks is await up to the hooks; see [acquireWithoutHooks].

@@ -96,7 +96,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 // time is over before that, or it was handed the lock.
 func (q *queued) awaitTurn() bool {
 	caller, closing := q.caller.Done(), q.closing.Done()
-	if q.config.wait > 0 { // else the context that bounds the call is not needed yet
+	if q.config.wait > 0 || q.bounded != nil { // else the context that bounds the call is not needed yet
 		caller, closing = q.bound().Done(), nil
 	}
 	var tired <-chan time.Time

@@ -314,6 +314,8 @@ func (w *world) strike(name string, rng *rand.Rand) {
 			steps = steps[1:2] // the tokens of a server that has lost all follow its clock
 		}
 		w.server.SetClock(steps[rng.IntN(len(steps))])
+	default:
+		s.failf("nothing is done for the fault %q", name)
 	}
 }
 
@@ -641,7 +643,7 @@ func (w *world) probe(name string) {
 		select {
 		case at := <-granted:
 			most := byMessage
-			if i == 0 {
+			if i == 0 && (w.s.uses["crash"] || w.s.uses["close"]) {
 				most = behindDead
 			}
 			if at.Sub(told) > most {

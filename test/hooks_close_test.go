@@ -86,30 +86,3 @@ func TestOnErrorDelaysNoCleanUp(t *testing.T) {
 		}
 	})
 }
-
-// A panic of OnWait is one of the call, as one of the other hooks of a call is, also if the client has closed meanwhile.
-func TestOnWaitPanics(t *testing.T) {
-	for _, closes := range []bool{false, true} {
-		fake(t, func(t *testing.T, w *world) {
-			var c *holdfast.Client
-			c, _ = w.client(holdfast.WithHooks(holdfast.Hooks{OnWait: func(context.Context, holdfast.Event) {
-				if closes {
-					ok(t, c.Close())
-				}
-				panic("told")
-			}}))
-			other, _ := w.client()
-			h := must(t)(other.NewMutex("x").Lock(background))
-			func() {
-				defer func() {
-					if got := recover(); got != "told" {
-						t.Errorf("%v", got)
-					}
-				}()
-				_, err := c.NewMutex("x").Lock(background)
-				t.Errorf("it returned %v", err)
-			}()
-			unlock(t, h)
-		})
-	}
-}

@@ -180,7 +180,7 @@ func TestForgottenTooEarly(t *testing.T) {
 
 // Close from a hook, of locks taken together.
 func TestCloseFromHooks(t *testing.T) {
-	for _, many := range []string{"one", "multi at once", "multi one by one", "red", "dissolve"} {
+	for _, many := range []string{"one", "multi at once", "multi one by one", "red", "parts unlocked"} {
 		t.Run(many, func(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
 				var c *holdfast.Client
@@ -195,7 +195,7 @@ func TestCloseFromHooks(t *testing.T) {
 					})
 				}
 				hooks := holdfast.Hooks{OnAcquire: closing}
-				if many == "dissolve" {
+				if many == "parts unlocked" {
 					hooks = holdfast.Hooks{OnRelease: closing}
 				}
 				c, _ = w.client(holdfast.WithHooks(hooks))
@@ -208,7 +208,7 @@ func TestCloseFromHooks(t *testing.T) {
 					l = holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("y"), c.NewMutex("z"))
 				case "multi one by one":
 					l = holdfast.NewMultiLock(c.NewMutex("x"), c.NewFairMutex("y"))
-				case "dissolve":
+				case "parts unlocked":
 					l = holdfast.NewMultiLock(c.NewFairMutex("x"), c.NewMutex("y"))
 					defer func(h *holdfast.Hold) { _ = h.Unlock() }(must(t)(other.NewMutex("y").Lock(background)))
 				case "red":

@@ -349,7 +349,7 @@ func TestReservationEnds(t *testing.T) {
 }
 
 // One who wants more permits than there are waits, and nobody for it.
-func TestImpossibleWishBlocksNobody(t *testing.T) {
+func TestImpossibleNumberBlocksNobody(t *testing.T) {
 	permitsWorld(t, 2, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		s := c.NewPermitSemaphore("x")

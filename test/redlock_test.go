@@ -562,6 +562,37 @@ func TestCloseOfAMinority(t *testing.T) {
 	})
 }
 
+// A part that is lost is lost once, whatever ends it again later: the others are still a quorum.
+func TestPartLostBefore(t *testing.T) {
+	for name, endAgain := range map[string]func(s *servers, lost *holdfast.Hold) error{
+		"its client closes": func(s *servers, _ *holdfast.Hold) error { return s.clients[2].Close() },
+		"it is unlocked": func(_ *servers, lost *holdfast.Hold) error {
+			if err := lost.Unlock(); !errors.Is(err, holdfast.ErrLost) {
+				return err
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				s := several(w, 3)
+				h := must(t)(s.redlock("x").Lock(background))
+				synctest.Wait()
+				s.fault(memdriver.Fault{LoseRequest: true}, 2)
+				time.Sleep(holdfast.DefaultLease) // less than that from now, and the part is still to be given back
+				i := slices.IndexFunc(h.Parts(), func(part *holdfast.Hold) bool { return part.Context().Err() != nil })
+				s.fault(memdriver.Fault{}, 2)
+				ok(t, endAgain(s, h.Parts()[i]))
+				synctest.Wait()
+				if err := context.Cause(h.Context()); err != nil {
+					t.Errorf("two of three live: %v", err)
+				}
+				ok(t, h.Unlock())
+			})
+		})
+	}
+}
+
 func TestRedLockOfBadInput(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		s := several(w, 3)

@@ -27,7 +27,7 @@ func through(t *testing.T, measure string, to target, rest, kill, recovered func
 	}
 	var contenders []*contender
 	for _, s := range subjects {
-		if (s.line == nil || s.name == "fair" || s.name == "permits") && (*peers || !s.peer) {
+		if s.line == nil || s.name == "fair" || s.name == "permits" {
 			contenders = append(contenders, &contender{subject: s})
 		}
 	}
@@ -61,10 +61,10 @@ func through(t *testing.T, measure string, to target, rest, kill, recovered func
 				released.Go(func() { _ = g.unlock() }) // it may tell that it could not reach anybody
 			}
 			granted.Go(func() {
-				for _, at := range wait(t, l.waiter, names(fewLocks)).granted(t) {
+				for _, at := range wait(t, l.waiter, names(fewLocks)).ended() {
 					l.free.since(killed, at)
 				}
-				for _, at := range l.next.granted(t) {
+				for _, at := range l.next.ended() {
 					l.contender.held.since(killed, at)
 				}
 			})

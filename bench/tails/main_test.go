@@ -12,7 +12,6 @@ var (
 	trials  = flag.Float64("trials", 0, "the part of all trials to make: 1 for all; 0 for a few, as a test")
 	figures = flag.String("figures", "", "append what is measured to this file")
 	page    = flag.String("page", "", "write the page of what the file has, and the plots beside it")
-	peers   = flag.Bool("peers", true, "let other libraries take part in failovers; one that stands still costs a minute each time")
 	note    = flag.String("note", "", "what the page says of the machine at that time")
 	seed    = flag.Uint64("seed", 1, "of the moments of the faults")
 )

@@ -194,14 +194,20 @@ func wait(t *testing.T, s session, names []string) *waiting {
 	return w
 }
 
-// granted waits until all have had their locks, and says when.
+// granted waits until all have had their locks, and says when. The test ends if one has not.
 func (w *waiting) granted(t *testing.T) []time.Time {
 	t.Helper()
-	w.done.Wait()
-	w.cancel()
+	at := w.ended()
 	if t.Failed() {
 		t.FailNow()
 	}
+	return at
+}
+
+// ended waits until all have had their locks or failed, and says when. It is for any goroutine.
+func (w *waiting) ended() []time.Time {
+	w.done.Wait()
+	w.cancel()
 	return w.at
 }
 

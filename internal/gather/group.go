@@ -25,8 +25,8 @@ const (
 	maxAbandoned = 64
 	// recheckAfter is how soon it is looked again whether queued calls need one more worker.
 	recheckAfter = 10 * time.Millisecond
-	// linger is how long an idle worker waits for a call before it ends.
-	linger = 50 * time.Millisecond
+	// idleTimeout is how long an idle worker waits for a call before it ends.
+	idleTimeout = 50 * time.Millisecond
 )
 
 // Group gathers the calls to one node. Use [New]. It is safe for concurrent use.
@@ -145,7 +145,7 @@ func (g *Group) isFar() bool {
 
 // work is a worker. It lives for as long as there are calls, and a little longer.
 func (g *Group) work() {
-	timer := time.NewTimer(linger)
+	timer := time.NewTimer(idleTimeout)
 	defer timer.Stop()
 	room := make([]*Call, maxBatch)
 	for {
@@ -156,7 +156,7 @@ func (g *Group) work() {
 			}
 			continue
 		}
-		timer.Reset(linger)
+		timer.Reset(idleTimeout)
 		select {
 		case <-g.wake:
 		case <-timer.C:

@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run tries the mutants with the given names; or all, after what is not broken.
+// run tries the mutants with the given names, or all, after their suites on what is not broken.
 func run(ctx context.Context, parallel int, names []string) error {
 	top, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
@@ -46,9 +46,9 @@ func run(ctx context.Context, parallel int, names []string) error {
 	}
 	if len(names) > 0 {
 		chosen = slices.DeleteFunc(chosen, func(m mutant) bool { return !slices.Contains(names, m.name) })
-	} else {
-		chosen = slices.Concat(unbroken(), chosen)
 	}
+	broken := len(chosen)
+	chosen = slices.Concat(unbroken(chosen), chosen)
 	start := time.Now()
 	missed, err := tryAll(ctx, strings.TrimSpace(string(top)), parallel, chosen)
 	if err != nil {
@@ -57,7 +57,7 @@ func run(ctx context.Context, parallel int, names []string) error {
 	if len(missed) > 0 {
 		return fmt.Errorf("%d are NOT CAUGHT: %s", len(missed), strings.Join(missed, "; "))
 	}
-	fmt.Fprintf(os.Stderr, "mutants: all of %d are caught, in %v\n", len(chosen), time.Since(start).Round(time.Second))
+	fmt.Fprintf(os.Stderr, "mutants: all of %d are caught, in %v\n", broken, time.Since(start).Round(time.Second))
 	return nil
 }
 

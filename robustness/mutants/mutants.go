@@ -48,10 +48,10 @@ func (s suite) String() string {
 	return "`" + s.dir + "` " + strings.NewReplacer("^(", "", ")$", "", "|", ", ").Replace(s.run)
 }
 
-// unbroken are the same suites on what nobody has broken: they pass, or what they say of the others is worth nothing.
-func unbroken() (all []mutant) {
+// unbroken are the suites of some mutants, on what nobody has broken: they pass, or what they say of the others is worth nothing.
+func unbroken(of []mutant) (all []mutant) {
 	byDir, byFlags := map[string][]string{}, map[string]bool{}
-	for _, m := range mutants {
+	for _, m := range of {
 		if m.suite.dir != simulated {
 			byDir[m.suite.dir] = append(byDir[m.suite.dir], m.suite.run)
 		} else if flags := strings.Join(m.suite.flags, " "); !byFlags[flags] {
