@@ -590,6 +590,12 @@ const (
 	behindDead = 6 * time.Second
 )
 
+// mayLeaveDead reports whether somebody who does not ask any more may stand in line: one who has crashed; or, if the
+// server's clock is set or wrong by hours, one whose request took effect after it had left.
+func (w *world) mayLeaveDead() bool {
+	return slices.ContainsFunc([]string{"crash", "close", "step", "skew"}, func(fault string) bool { return w.s.uses[fault] })
+}
+
 // probe looks whether a waiter is woken by a message, and by its subscription if that was made
 // anew after the message was lost.
 func (w *world) probe(name string) {
@@ -643,7 +649,7 @@ func (w *world) probe(name string) {
 		select {
 		case at := <-granted:
 			most := byMessage
-			if i == 0 && (w.s.uses["crash"] || w.s.uses["close"]) {
+			if i == 0 && w.mayLeaveDead() {
 				most = behindDead
 			}
 			if at.Sub(told) > most {

@@ -136,26 +136,18 @@ var serverFaults = []fault{
 		}
 		move.Finish(s.w.t)
 	}},
-	{name: "restarted without its data", lossy: true, on: loseEasily, strike: func(s *strike) {
-		s.restart()
-		s.restock()
-	}},
-	{name: "all data lost", lossy: true, on: byItself, strike: func(s *strike) {
-		s.w.ask(s.server, "FLUSHALL")
-		s.restock()
-	}},
-	{name: "failover by order", lossy: true, on: failsOver, strike: func(s *strike) { s.failOver() }},
+	{name: "restarted without its data", lossy: true, on: loseEasily, strike: (*strike).restart},
+	{name: "all data lost", lossy: true, on: byItself, strike: func(s *strike) { s.w.ask(s.server, "FLUSHALL") }},
+	{name: "failover by order", lossy: true, on: failsOver, strike: (*strike).failOver},
 	{name: "failover, primary killed", lossy: true, on: failsOver, strike: func(s *strike) {
 		s.server.Kill()
 		s.awaitFailover()
 		s.server.Restart()
-		s.restock()
 	}},
 	{name: "failover, primary stopped", lossy: true, on: failsOver, strike: func(s *strike) {
 		s.server.Stop()
 		s.awaitFailover()
 		s.server.Cont() // it still believes that it is the primary, for a while
-		s.restock()
 	}},
 }
 
@@ -209,7 +201,6 @@ func (s *strike) failOver() {
 		s.w.ask(replicas[s.rng.IntN(len(replicas))], "CLUSTER", "FAILOVER", []string{"FORCE", "TAKEOVER"}[s.rng.IntN(2)])
 		time.Sleep(s.lasts)
 	}
-	s.restock()
 }
 
 // awaitFailover waits until there is another primary than the server.
@@ -219,15 +210,6 @@ func (s *strike) awaitFailover() {
 		return
 	}
 	s.w.cluster.WaitReplaced(s.w.t, s.server)
-}
-
-// restock sets how many permits there are, which may have been lost.
-func (s *strike) restock() {
-	for _, l := range s.locks {
-		if l.Kind == "semaphore" {
-			s.w.stock(l.Lock)
-		}
-	}
 }
 
 // meant is the server that the next fault of servers hits.

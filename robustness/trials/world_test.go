@@ -3,7 +3,6 @@
 package trials
 
 import (
-	"fmt"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -177,16 +176,4 @@ func (w *world) roles() string {
 		return all
 	}
 	return ""
-}
-
-// stock sets how many permits there are of a semaphore that was lost: those who wait do not.
-func (w *world) stock(name string) {
-	s := w.servers[0]
-	switch {
-	case w.sentinel != nil:
-		s = w.sentinel.Primary(w.t)
-	case w.cluster != nil:
-		s = w.cluster.NodeFor(w.t, name)
-	}
-	w.ask(s, "SET", name, fmt.Sprint(program.Permits), "NX")
 }
