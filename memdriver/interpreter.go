@@ -8,6 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -20,8 +21,11 @@ type interpreter struct {
 	functions map[*driver.Script]*lua.LFunction
 }
 
-// compiled is what has been compiled in this process: *driver.Script to *lua.FunctionProto.
-var compiled sync.Map
+// compiled is what has been compiled in this process.
+var compiled struct {
+	mu    sync.Mutex
+	proto map[*driver.Script]*lua.FunctionProto // guarded by mu
+}
 
 // newInterpreter returns one that has executed nothing. Scripts see what ours use: the basic functions,
 // string, table, math, and of redis the functions below.
@@ -80,17 +84,35 @@ func (in *interpreter) function(script *driver.Script) (*lua.LFunction, error) {
 	if f := in.functions[script]; f != nil {
 		return f, nil
 	}
-	proto, ok := compiled.Load(script)
-	if !ok {
-		f, err := in.lua.Load(strings.NewReader(script.Source()), "user_script")
-		if err != nil {
-			return nil, fmt.Errorf("ERR Error compiling script (new function): %w", err)
-		}
-		proto, _ = compiled.LoadOrStore(script, f.Proto)
+	proto, err := compile(script)
+	if err != nil {
+		return nil, err
 	}
-	f := in.lua.NewFunctionFromProto(proto.(*lua.FunctionProto))
+	f := in.lua.NewFunctionFromProto(proto)
 	in.functions[script] = f
 	return f, nil
+}
+
+// compile compiles a script, once for all servers.
+func compile(script *driver.Script) (*lua.FunctionProto, error) {
+	compiled.mu.Lock()
+	defer compiled.mu.Unlock()
+	if proto := compiled.proto[script]; proto != nil {
+		return proto, nil
+	}
+	chunk, err := parse.Parse(strings.NewReader(script.Source()), "user_script")
+	if err != nil {
+		return nil, fmt.Errorf("ERR Error compiling script (new function): %w", err)
+	}
+	proto, err := lua.Compile(chunk, "user_script")
+	if err != nil {
+		return nil, fmt.Errorf("ERR Error compiling script (new function): %w", err)
+	}
+	if compiled.proto == nil {
+		compiled.proto = map[*driver.Script]*lua.FunctionProto{}
+	}
+	compiled.proto[script] = proto
+	return proto, nil
 }
 
 func (in *interpreter) strings(list []string) *lua.LTable {

@@ -28,7 +28,8 @@ func TestScripts(t *testing.T) {
 		"return redis.call('INCR', 'n') + 1":                            int64(2),
 		"return redis.pcall('LPUSH', 'n', '1').err":                     "WRONGTYPE Operation against a key holding the wrong kind of value",
 		"local ok, e = pcall(redis.call, 'LPUSH', 'n', '1') return {tostring(ok), e.err}": []any{
-			"false", "WRONGTYPE Operation against a key holding the wrong kind of value"},
+			"false", "WRONGTYPE Operation against a key holding the wrong kind of value",
+		},
 		"return ARGV[2]": "b",
 	} {
 		if strings.Contains(source, "'n'") {
