@@ -111,8 +111,8 @@ func (c *simClient) Usable() bool {
 	return !c.dead && !c.closed
 }
 
-// Count counts holds, and acquires under way.
-func (c *simClient) Count(n int) {
+// AddHolds counts holds, and acquires under way.
+func (c *simClient) AddHolds(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.live += n
@@ -388,8 +388,8 @@ func (w *world) Write(lock string, token int64) history.Outcome {
 	return history.OK
 }
 
-// Trusts fails if the hold is trusted for longer than its key lives.
-func (w *world) Trusts(h *program.Hold) {
+// NoteTrusted fails if the hold is trusted for longer than its key lives.
+func (w *world) NoteTrusted(h *program.Hold) {
 	s := w.s
 	if !s.kind.Hash || s.class != program.ClassA || s.uses["force"] || h.Context().Err() != nil || !h.Client().Usable() {
 		return
@@ -404,14 +404,14 @@ func (w *world) Trusts(h *program.Hold) {
 	}
 }
 
-// Has counts how much of a lock a client has handed out.
-func (w *world) Has(c program.Client, lock string, n int) {
+// NoteHandedOut counts how much of a lock a client has handed out.
+func (w *world) NoteHandedOut(c program.Client, lock string, n int) {
 	c.(*simClient).has(lock, n)
 }
 
-// Lost fails if somebody has taken a hold away before its time, though nobody forces the lock, and
+// NoteLost fails if somebody has taken a hold away before its time, though nobody forces the lock, and
 // Redis keeps what it has.
-func (w *world) Lost(hold int64, why error) {
+func (w *world) NoteLost(hold int64, why error) {
 	s := w.s
 	var lost *holdfast.LostError
 	if errors.As(why, &lost) && lost.Reason == holdfast.LostTaken && s.class == program.ClassA && !s.uses["force"] {
@@ -616,8 +616,8 @@ func (w *world) probe(name string) {
 		return h
 	}
 	for i, lose := range []bool{false, false, true} {
-		holder.Count(1)
-		waiter.Count(1)
+		holder.AddHolds(1)
+		waiter.AddHolds(1)
 		h := take(holder)
 		if h == nil {
 			return
@@ -657,7 +657,7 @@ func (w *world) probe(name string) {
 			}
 		default:
 		}
-		holder.Count(-1)
-		waiter.Count(-1)
+		holder.AddHolds(-1)
+		waiter.AddHolds(-1)
 	}
 }

@@ -102,7 +102,7 @@ func (r *Run) use(c Client, holds []*Hold, rng *rand.Rand) []*Hold {
 		if !c.Usable() {
 			break
 		}
-		r.World.Trusts(holds[0])
+		r.World.NoteTrusted(holds[0])
 		switch which := rng.IntN(4); {
 		case which == 0 && r.Kind.nests():
 			parent := holds[rng.IntN(len(holds))]
@@ -189,7 +189,7 @@ func (r *Run) take(c Client, name string, in *Hold, shared bool, rng *rand.Rand)
 		time.AfterFunc(after, cancel) // it may end the hold's context, too
 	}
 	lock := r.Kind.Open(c.Locks(), name, shared)
-	c.Count(1)
+	c.AddHolds(1)
 	if sem, ok := lock.(*holdfast.PermitSemaphore); ok {
 		op.N = 1 + rng.IntN(Permits)
 		return r.taken(c, op, in, func() (*holdfast.Hold, error) {
@@ -207,7 +207,7 @@ func (r *Run) take(c Client, name string, in *Hold, shared bool, rng *rand.Rand)
 	})
 }
 
-// taken records an acquire or adopt, and what comes of it. c.Count(1) was called before.
+// taken records an acquire or adopt, and what comes of it. c.AddHolds(1) was called before.
 func (r *Run) taken(c Client, op history.Op, in *Hold, acquire func() (*holdfast.Hold, error)) *Hold {
 	noted := r.Log.Begin(op)
 	h, err := acquire()
@@ -224,11 +224,11 @@ func (r *Run) taken(c Client, op history.Op, in *Hold, acquire func() (*holdfast
 	})
 	r.World.Tracef("%v: %v", noted, err)
 	if h == nil {
-		c.Count(-1)
+		c.AddHolds(-1)
 		return nil
 	}
 	taken := &Hold{Hold: h, c: c, op: noted, lock: op.Lock, shared: op.Shared}
-	r.World.Has(c, op.Lock, max(1, op.N))
+	r.World.NoteHandedOut(c, op.Lock, max(1, op.N))
 	context.AfterFunc(h.Context(), func() {
 		outcome := history.OK
 		if cause := context.Cause(h.Context()); errors.Is(cause, holdfast.ErrLost) || errors.Is(cause, holdfast.ErrClosed) {
@@ -237,10 +237,10 @@ func (r *Run) taken(c Client, op history.Op, in *Hold, acquire func() (*holdfast
 		until := r.World.Moment(h.Deadline())
 		r.Log.Mark(history.Op{Kind: history.Ended, Lock: op.Lock, Client: c.Number(), Hold: noted.ID, Until: until}, outcome)
 		r.World.Tracef("hold %d ended: %v", noted.ID, context.Cause(h.Context()))
-		r.World.Lost(noted.ID, context.Cause(h.Context()))
+		r.World.NoteLost(noted.ID, context.Cause(h.Context()))
 	})
 	if in == nil {
-		r.World.Trusts(taken)
+		r.World.NoteTrusted(taken)
 	}
 	return taken
 }
@@ -270,11 +270,11 @@ func (r *Run) release(h *Hold) {
 	case errors.Is(err, holdfast.ErrNotHeld):
 		r.World.Failf("Unlock of hold %d, which was never unlocked: %v", h.op.ID, err)
 	}
-	r.World.Lost(h.op.ID, err)
+	r.World.NoteLost(h.op.ID, err)
 	r.Log.End(op, outcome, nil)
 	r.World.Tracef("%v: %v", op, err)
-	h.c.Count(-1)
-	r.World.Has(h.c, h.lock, -max(1, h.op.N))
+	h.c.AddHolds(-1)
+	r.World.NoteHandedOut(h.c, h.lock, -max(1, h.op.N))
 	if r.Prompt && took > r.Timeout {
 		r.World.Failf("Unlock took %v", took)
 	}
@@ -287,7 +287,7 @@ func (r *Run) extend(h *Hold, rng *rand.Rand) {
 	r.Log.End(op, OutcomeOf(err, false), nil)
 	r.World.Tracef("%v by %v: %v", op, d, err)
 	if err == nil {
-		r.World.Trusts(h)
+		r.World.NoteTrusted(h)
 	}
 }
 
@@ -312,7 +312,7 @@ func (r *Run) detach(h *Hold, rng *rand.Rand) bool {
 	if err != nil {
 		return false // it is to be unlocked
 	}
-	h.c.Count(-1)
+	h.c.AddHolds(-1)
 	r.World.Leave(h.c, Detached{Lock: h.lock, Shared: h.shared, Owner: owner, Process: op.Process, Hold: h.op.ID}, rng.IntN(5) > 0)
 	return true
 }
@@ -320,7 +320,7 @@ func (r *Run) detach(h *Hold, rng *rand.Rand) bool {
 // adopt takes over what was detached.
 func (r *Run) adopt(c Client, from Detached) *Hold {
 	lock := r.Kind.Open(c.Locks(), from.Lock, from.Shared).(Adopter) //nolint:forcetypeassert // it was detached
-	c.Count(1)
+	c.AddHolds(1)
 	return r.taken(c, history.Op{Kind: history.Adopt, Lock: from.Lock, Client: c.Number(), Shared: from.Shared, From: from.Hold, FromIn: from.Process}, nil,
 		func() (*holdfast.Hold, error) { return lock.Adopt(context.Background(), from.Owner) })
 }
@@ -368,7 +368,7 @@ func (r *Run) crowd(c Client, name string, rng *rand.Rand) {
 				if own.IntN(3) == 0 {
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(1+own.Int64N(int64(20*time.Millisecond))))
 				}
-				c.Count(1)
+				c.AddHolds(1)
 				h := r.taken(c, op, nil, func() (*holdfast.Hold, error) { return lock.Lock(ctx, holdfast.Wait(2*time.Second)) })
 				if h != nil {
 					if own.IntN(2) == 0 {
@@ -393,7 +393,7 @@ func (r *Run) stale(h *Hold, rng *rand.Rand) {
 		return
 	}
 	op := history.Op{Kind: history.Acquire, Lock: h.lock, Client: h.c.Number(), Try: true}
-	h.c.Count(1)
+	h.c.AddHolds(1)
 	again := r.taken(h.c, op, nil, func() (*holdfast.Hold, error) {
 		return r.Kind.Open(h.c.Locks(), h.lock, false).TryLock(context.WithoutCancel(h.Context()))
 	})

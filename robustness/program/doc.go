@@ -96,9 +96,9 @@ func does(call driver.Call, what ...string) bool {
 type Client interface {
 	Locks() *holdfast.Client
 	Number() int
-	Usable() bool // neither dead nor closed
-	Dead() bool   // as a process that was killed
-	Count(n int)  // counts holds, and acquires under way
+	Usable() bool   // neither dead nor closed
+	Dead() bool     // as a process that was killed
+	AddHolds(n int) // counts holds, and acquires under way
 }
 
 // World is what actors live in. All of it may be called by many goroutines.
@@ -110,12 +110,12 @@ type World interface {
 	Take(run *Run) (d Detached, ok bool)
 	// Write sends a token to a store which compares tokens.
 	Write(lock string, token int64) history.Outcome
-	// Trusts is told of a hold that is trusted at this moment.
-	Trusts(h *Hold)
-	// Has is told that a client has handed out so much more of a lock, or less.
-	Has(c Client, lock string, n int)
-	// Lost is told why a hold has ended, or could not be given back; nil is no loss.
-	Lost(hold int64, why error)
+	// NoteTrusted is told of a hold that is trusted at this moment.
+	NoteTrusted(h *Hold)
+	// NoteHandedOut is told that a client has handed out so much more of a lock, or less.
+	NoteHandedOut(c Client, lock string, n int)
+	// NoteLost is told why a hold has ended, or could not be given back; nil is no loss.
+	NoteLost(hold int64, why error)
 	// Moment is a time on the clock of the history; the zero time is history.Never.
 	Moment(t time.Time) history.Moment
 	Tracef(format string, args ...any)

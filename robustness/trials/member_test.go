@@ -381,7 +381,7 @@ func (m *member) Locks() *holdfast.Client { return m.clients[0] }
 func (m *member) Number() int             { return 1 }
 func (m *member) Usable() bool            { return !m.closing.Load() }
 func (m *member) Dead() bool              { return false }
-func (m *member) Count(int)               {}
+func (m *member) AddHolds(int)            {}
 
 // The world of all actors.
 
@@ -405,9 +405,9 @@ func (m *member) Take(run *program.Run) (program.Detached, bool) {
 }
 
 func (m *member) Write(lock string, token int64) history.Outcome { return m.store.write(lock, token) }
-func (m *member) Trusts(*program.Hold)                           {}
-func (m *member) Has(program.Client, string, int)                {}
-func (m *member) Lost(int64, error)                              {}
+func (m *member) NoteTrusted(*program.Hold)                      {}
+func (m *member) NoteHandedOut(program.Client, string, int)      {}
+func (m *member) NoteLost(int64, error)                          {}
 
 func (m *member) Moment(t time.Time) history.Moment {
 	if t.IsZero() {
