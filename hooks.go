@@ -17,7 +17,8 @@ import (
 // that blocks delays its call, but no renewal and no clean-up. One that blocks in OnWait also delays those
 // who wait behind its call, which may have been handed the lock meanwhile.
 //
-// If OnWait, OnAcquire or OnPass panics, so does the call, after it has given back what it has acquired. A hook that
+// If OnWait, OnAcquire or OnPass panics, so does the call, after it has given back what it has acquired (an
+// UnleasedSemaphore's permits in the background). A hook that
 // panics on another goroutine than the caller's ends the process, as everywhere in Go; OnWait alone does not.
 //
 // The context is the one that the call was made with, or that of the hold; it may have
