@@ -220,6 +220,27 @@ func TestRedLockWithoutAQuorum(t *testing.T) {
 	}
 }
 
+// What is granted after the others have refused is given back.
+func TestGrantedTooLate(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3)
+		var held []*holdfast.Hold
+		for _, c := range s.clients[:2] {
+			held = append(held, must(t)(c.NewMutex("x").Lock(background)))
+		}
+		goOn := make(chan struct{})
+		late := s.again(holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { <-goOn }}))
+		_, err := late.redlock("x").TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		close(goOn)
+		synctest.Wait()
+		s.worlds[2].wantReply("", "KEYS", "*")
+		for _, h := range held {
+			unlock(t, h)
+		}
+	})
+}
+
 // What answers later joins the hold, if there is one still.
 func TestLateServersJoin(t *testing.T) {
 	for _, unlocked := range []bool{false, true} {

@@ -564,7 +564,7 @@ var mutants = []mutant{
 		new: "return each[len(each)-1]",
 	},
 	{
-		name: "RedLock: what is granted late is kept", file: "composite.go", suite: tests(inMemory, "TestS27_CancelledRedLocksLeaveNothing", "TestRedLockWithoutAQuorum"),
+		name: "RedLock: what is granted late is kept", file: "composite.go", suite: tests(inMemory, "TestGrantedTooLate"),
 		old: "\t\t_ = part.Unlock()\n\t\treturn",
 		new: "\t\treturn",
 	},
