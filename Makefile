@@ -83,10 +83,10 @@ interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each w
 
 # What it takes until holders and waiters know of a fault, beside other libraries. Ours and the
 # others are not measured at the same time: those that ask all the time take the processor.
-# What the page is to say of the machine: make tails NOTE='**The machine was busy**: ...'
+# What the page is to say of the machine: make tails NOTE='The machine had nothing else to do.'
 TAILS ?= $(BIN)/tails.jsonl
 .PHONY: tails
-tails: need-redis ## measure how long waiting takes when something dies, and write docs/robustness.md (an hour)
+tails: need-redis ## measure how long waiting takes when something dies, and write docs/robustness.md (40 minutes)
 	@mkdir -p $(BIN) && rm -f $(TAILS)
 	$(TEST) -count=1 -timeout 2h -parallel 6 ./bench/tails -trials 1 -figures $(TAILS) -skip '/^(redislock|redsync|rueidislock)$$'
 	$(TEST) -count=1 -timeout 2h -parallel 4 ./bench/tails -trials 1 -figures $(TAILS) -skip 'Failover|Crowd|/^(mutex|fenced|fair|reader|writer|permits)'
@@ -110,7 +110,7 @@ replay:
 
 # After a panic the last line of a log says in which schedule.
 LONG = $(BIN)/tests/simulation
-robustness-long: ## the same, 100,000 schedules, a process for each processor (three quarters of an hour on two)
+robustness-long: ## the same, 100,000 schedules, a process for each processor (under half an hour on two)
 	@mkdir -p $(LONG) && rm -f $(LONG)/* && cd robustness && $(TEST) -c -o $(LONG)/robustness.test . && \
 		n=$$(getconf _NPROCESSORS_ONLN) && each=$$(((100000 + n - 1) / n)) && \
 		for i in $$(seq $$n); do \

@@ -88,7 +88,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (
 	if err := c.begin(ctx, k.name); err != nil {
 		return nil, err
 	}
-	c.presence.look(mono.Of(a.started))
+	c.presence.writeIfDue(mono.Of(a.started))
 	if a.join() {
 		return a, nil
 	}

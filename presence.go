@@ -64,8 +64,8 @@ func newPresence(c *Client) *presence {
 	}
 }
 
-// look writes what is due. It is called on each acquire and on renewals, and hardly ever does anything.
-func (p *presence) look(now mono.Time) {
+// writeIfDue writes what is due. It is called on each acquire and on renewals, and hardly ever does anything.
+func (p *presence) writeIfDue(now mono.Time) {
 	if p.client.config.anonymous || int64(now) < p.due.Load() {
 		return
 	}

@@ -35,7 +35,7 @@ type renewals struct{ calls *call.Caller }
 // While a cluster moves the batch's slot, some of its locks are here and some
 // there, and neither node renews them all: they are renewed one by one.
 func (r renewals) send(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) ([]bool, error) {
-	batch[0].Value.kind.client.presence.look(mono.Now())
+	batch[0].Value.kind.client.presence.writeIfDue(mono.Now())
 	held, err := r.sendTogether(ctx, g, batch)
 	if len(batch) == 1 || !moving(err) {
 		return held, err

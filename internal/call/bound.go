@@ -37,12 +37,12 @@ func (b *bound) Value(key any) any { return b.caller.Value(key) }
 func (b *bound) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.look()
+	b.endWithCaller()
 	return b.err
 }
 
-// look ends it if the caller's context has ended, so that Err and Done say the same. mu is held.
-func (b *bound) look() {
+// endWithCaller ends it if the caller's context has ended, so that Err and Done say the same. mu is held.
+func (b *bound) endWithCaller() {
 	if err := b.caller.Err(); b.why == nil && err != nil {
 		b.set(context.Cause(b.caller), err)
 	}
@@ -66,7 +66,7 @@ func (b *bound) Done() <-chan struct{} {
 	if b.done != nil {
 		return b.done
 	}
-	b.look()
+	b.endWithCaller()
 	b.done = make(chan struct{})
 	if b.why != nil {
 		close(b.done)
