@@ -410,6 +410,8 @@ func (a *acquisition) failure(res call.Result) error {
 	switch {
 	case a.caller.Err() != nil:
 		return gaveUp(a.caller, a.kind.name)
+	case a.waitHook.failed():
+		return errHook(a.kind.name)
 	case errors.Is(err, ErrClosed) || a.closing.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
 	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):

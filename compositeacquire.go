@@ -17,6 +17,7 @@ type compositeAcquire struct {
 	config      lockConfig
 	started     time.Time
 	toldWaiting bool // the hooks know
+	handingOut  bool // the hold is handed out, or was: its hooks are told of it
 	tries       int  // how often it has asked
 	tied        bool // the last try ended at a part that is tied
 	// tryParts is one try of a multi-lock, or of a RedLock; held and err are what came of
@@ -148,17 +149,35 @@ var tryPauses = backoff{10 * time.Millisecond, 250 * time.Millisecond}
 // acquire tries until it succeeds, is not worth starting over, or bound ends.
 func (a *compositeAcquire) acquire(bound context.Context, tryParts func(context.Context) (*Hold, bool, error)) (*Hold, error) {
 	a.tryParts = tryParts
+	ended := false
+	defer func() {
+		if !ended && !a.handingOut {
+			a.tellRefused(errHook(a.name))
+		}
+	}()
 	acquireLoop(bound, a)
+	ended = true
 	if a.err == nil {
 		return a.held, nil
 	}
 	if a.caller.Err() != nil {
 		a.err = gaveUp(a.caller, a.name)
 	}
-	e := Event{Name: a.name, Kind: a.kind, Err: a.err}
+	a.tellRefused(a.err)
+	return nil, a.err
+}
+
+func (a *compositeAcquire) tellRefused(err error) {
+	e := Event{Name: a.name, Kind: a.kind, Err: err}
 	a.course().describe(&e)
 	a.config.hooks.tell(a.caller, onRefuse, e)
-	return nil, a.err
+}
+
+// handOut hands out what was acquired, if enough parts live, and reports whether it did.
+func (a *compositeAcquire) handOut(c *composite) bool {
+	a.handingOut = true
+	a.handingOut = c.handOut(a.course())
+	return a.handingOut
 }
 
 // await pauses, unless it is the first try.

@@ -252,7 +252,7 @@ func (h *Hold) tellAcquired(how course) {
 	told := false
 	defer func() {
 		if !told {
-			h.told.Or(toldAcquired)
+			h.acquiredTold()
 			_ = h.Unlock() // what Redis does not answer to, the client goes on with
 		}
 	}()
@@ -261,13 +261,18 @@ func (h *Hold) tellAcquired(how course) {
 	how.describe(&e)
 	e.Held = 0
 	h.hooks.tell(h.ctx, onAcquire, e)
-	if h.told.Or(toldAcquired)&toldEnd != 0 {
-		e = h.event()
+	h.acquiredTold()
+	how.waitHook.repeat()
+	told = true
+}
+
+// acquiredTold notes that the hooks were told of the hold, and tells them of its end if that has come meanwhile.
+func (h *Hold) acquiredTold() {
+	if h.told.Or(toldAcquired)&(toldAcquired|toldEnd) == toldEnd {
+		e := h.event()
 		e.Err = h.alive()
 		h.hooks.tell(h.ctx, onEnd, e)
 	}
-	how.waitHook.repeat()
-	told = true
 }
 
 // tellReleased tells the hooks that the hold was given back.
@@ -278,13 +283,14 @@ func (h *Hold) tellReleased(handedOver bool) {
 	h.tellEnd(e)
 }
 
-// tellLoss tells the hooks that the hold was lost, once.
+// tellLoss tells the hooks that the hold was lost, and then that it is over; unless somebody does so already.
 func (h *Hold) tellLoss(why error) {
+	if h.told.Or(toldLost)&toldLost != 0 {
+		return
+	}
 	e := h.event()
 	e.Err = why
-	if h.told.Or(toldLost)&toldLost == 0 {
-		h.hooks.tell(h.ctx, onLost, e)
-	}
+	h.hooks.tell(h.ctx, onLost, e)
 	h.tellEnd(e)
 }
 

@@ -18,7 +18,7 @@ import (
 // who wait behind its call, which may have been handed the lock meanwhile.
 //
 // If OnWait, OnAcquire or OnPass panics, so does the call, after it has given back what it has acquired (an
-// UnleasedSemaphore's permits in the background). A hook that
+// UnleasedSemaphore's permits in the background, unless the hook has closed the client). A hook that
 // panics on another goroutine than the caller's ends the process, as everywhere in Go; OnWait alone does not.
 //
 // The context is the one that the call was made with, or that of the hold; it may have
@@ -122,11 +122,25 @@ func (l hookList) want(which hook) bool {
 	return false
 }
 
+// tell tells all of them, also if one panics: what has begun for others ends for them, too.
 func (l hookList) tell(ctx context.Context, which hook, e Event) {
-	for _, h := range l {
-		if f := which(h); f != nil {
-			f(ctx, e)
+	for i, h := range l {
+		f := which(h)
+		if f == nil {
+			continue
 		}
+		if i == len(l)-1 {
+			f(ctx, e)
+			return
+		}
+		returned := false
+		defer func() {
+			if !returned {
+				l[i+1:].tell(ctx, which, e)
+			}
+		}()
+		f(ctx, e)
+		returned = true
 	}
 }
 
@@ -175,7 +189,7 @@ func (a *acquisition) tellWaiting(ahead int) {
 	case <-hook.returned:
 		if hook.instead != nil {
 			a.bound()
-			a.stop()
+			a.stop() // a try that is due may still be made
 		}
 	case <-a.closing.Done():
 	}
@@ -185,6 +199,19 @@ func (a *acquisition) tellWaiting(ahead int) {
 func (h *waitHook) await() {
 	if h != nil {
 		<-h.returned
+	}
+}
+
+// failed reports whether OnWait is over and has not returned.
+func (h *waitHook) failed() bool {
+	if h == nil {
+		return false
+	}
+	select {
+	case <-h.returned:
+		return h.instead != nil
+	default:
+		return false
 	}
 }
 
@@ -199,6 +226,9 @@ func (h *waitHook) repeat() {
 func (c course) describe(e *Event) {
 	e.Waited, e.HadToWait, e.HandedOver = time.Since(c.started), c.hadToWait, c.handedOver
 }
+
+// errHook is the error of an acquire that ends because a hook has panicked.
+func errHook(name string) error { return problem(name, "a hook has panicked", ErrInvalid) }
 
 // tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
 func tellResult(ctx context.Context, which hook, k *kind, own hookList, how course, err error) {

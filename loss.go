@@ -42,11 +42,14 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 		return
 	}
 	c := s.kind.client
-	c.tasks.GoUncounted(func() {
+	tell := func() {
 		for _, h := range holds {
 			h.tellLoss(why)
 		}
-	})
+	}
+	if !c.tasks.GoUncounted(tell) {
+		go tell() // Close has overtaken this, and leaves it to us; nobody waits for hooks
+	}
 	c.tasks.Go(func() { // beside the hooks, which may take long
 		call.Sleep(c.closing, mono.Until(forget))
 		if c.closing.Err() == nil { // else Close sees to it

@@ -229,12 +229,12 @@ func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held
 	returns := false
 	defer func() {
 		if !returns { // a hook has panicked
-			c.rollback(bound)
+			c.rollback(context.WithoutCancel(bound))
 		}
 	}()
 	err = m.acquireParts(bound, a, c)
 	returns = true
-	if err == nil && c.handOut(a.course()) {
+	if err == nil && a.handOut(c) {
 		return c.Hold, false, nil
 	}
 	lost := c.alive() // because an acquired part was lost

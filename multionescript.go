@@ -70,19 +70,27 @@ func acquireAll(ctx context.Context, kinds []*kind, config lockConfig) ([]*Hold,
 	how := course{started: time.Now()}
 	holds, err := acquireAllWithoutHooks(ctx, kinds, config, how.started)
 	err = kinds[0].client.withHolder(ctx, err)
-	told := false
+	tellAllAcquired(holds, how)
+	return holds, err
+}
+
+// tellAllAcquired tells the hooks of new holds. If they panic, nobody gets any of them: all are told of, and given back.
+func tellAllAcquired(holds []*Hold, how course) {
+	told := 0
 	defer func() {
-		if !told { // a hook has panicked
-			for _, h := range holds {
-				_ = h.Unlock() // what Redis does not answer to, the client goes on with
-			}
+		if told == len(holds) {
+			return
+		}
+		for _, h := range holds {
+			defer func() { _ = h.Unlock() }() // what Redis does not answer to, the client goes on with
 		}
 	}()
-	for _, h := range holds {
-		h.tellAcquired(how)
+	for _, h := range slices.Backward(holds) {
+		defer func() { // the first one last, so it runs first; each runs though one before it has panicked
+			h.tellAcquired(how)
+			told++
+		}()
 	}
-	told = true
-	return holds, err
 }
 
 // acquireAllWithoutHooks is acquireAll up to the hooks; see [acquireWithoutHooks].

@@ -130,19 +130,21 @@ func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*
 		tasks := &p.kind.client.tasks
 		if !tasks.Go(func() {
 			var part *Hold
-			var err error
+			err := errHook(p.Name()) // one may end the goroutine
+			defer func() {
+				if err != nil {
+					c.partFailed(err)
+					return
+				}
+				c.join(part)
+			}()
 			// It counts by itself, but for its hooks.
 			tasks.Uncounted(func() { part, err = p.TryLock(c.ctx, options...) })
-			if err != nil {
-				c.partFailed(err)
-				return
-			}
-			c.join(part)
 		}) {
 			c.partFailed(problem(p.Name(), "", ErrClosed))
 		}
 	}
-	for !c.handOut(a.course()) {
+	for !a.handOut(c) {
 		select {
 		case <-c.changed:
 			if c.alive() == nil {

@@ -14,24 +14,26 @@ import (
 )
 
 // interpreter runs scripts, one at a time, as Redis does. The one of miniredis makes a Lua
-// state for each script, which costs more than most of our scripts do.
+// state for each script, which costs more than most of our scripts do. It is for scripts of ours: what Redis
+// refuses in scripts, such as SUBSCRIBE, is not refused.
 type interpreter struct {
 	commands  *server.Server
 	lua       *lua.LState
-	functions map[*driver.Script]*lua.LFunction
+	functions map[string]*lua.LFunction // by their scripts' SHA
+	panicked  any                       // what a command has panicked with
 }
 
 // compiled is what has been compiled in this process.
 var compiled struct {
 	mu    sync.Mutex
-	proto map[*driver.Script]*lua.FunctionProto // guarded by mu
+	proto map[string]*lua.FunctionProto // by their scripts' SHA; guarded by mu
 }
 
 // newInterpreter returns one that has executed nothing. Scripts see what ours use: the basic functions,
 // string, table, math, and of redis the functions below.
 func newInterpreter(commands *server.Server) *interpreter {
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
-	in := &interpreter{commands: commands, lua: l, functions: map[*driver.Script]*lua.LFunction{}}
+	in := &interpreter{commands: commands, lua: l, functions: map[string]*lua.LFunction{}}
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenString, lua.OpenTable, lua.OpenMath} {
 		l.Push(l.NewFunction(open))
 		l.Call(0, 0)
@@ -74,14 +76,18 @@ func (in *interpreter) run(call driver.Call) (any, error) {
 	in.lua.G.Global.RawSetString("ARGV", in.strings(call.Args))
 	defer in.lua.SetTop(0)
 	in.lua.Push(f)
-	if err := in.lua.PCall(0, 1, nil); err != nil {
+	err = in.lua.PCall(0, 1, nil)
+	if in.panicked != nil { // miniredis is broken, and may have left its lock locked: no error of the script's
+		panic(in.panicked)
+	}
+	if err != nil {
 		return nil, raised(err)
 	}
 	return fromLua(in.lua.Get(-1))
 }
 
 func (in *interpreter) function(script *driver.Script) (*lua.LFunction, error) {
-	if f := in.functions[script]; f != nil {
+	if f := in.functions[script.SHA()]; f != nil {
 		return f, nil
 	}
 	proto, err := compile(script)
@@ -89,7 +95,7 @@ func (in *interpreter) function(script *driver.Script) (*lua.LFunction, error) {
 		return nil, err
 	}
 	f := in.lua.NewFunctionFromProto(proto)
-	in.functions[script] = f
+	in.functions[script.SHA()] = f
 	return f, nil
 }
 
@@ -97,7 +103,7 @@ func (in *interpreter) function(script *driver.Script) (*lua.LFunction, error) {
 func compile(script *driver.Script) (*lua.FunctionProto, error) {
 	compiled.mu.Lock()
 	defer compiled.mu.Unlock()
-	if proto := compiled.proto[script]; proto != nil {
+	if proto := compiled.proto[script.SHA()]; proto != nil {
 		return proto, nil
 	}
 	chunk, err := parse.Parse(strings.NewReader(script.Source()), "user_script")
@@ -109,9 +115,9 @@ func compile(script *driver.Script) (*lua.FunctionProto, error) {
 		return nil, fmt.Errorf("ERR Error compiling script (new function): %w", err)
 	}
 	if compiled.proto == nil {
-		compiled.proto = map[*driver.Script]*lua.FunctionProto{}
+		compiled.proto = map[string]*lua.FunctionProto{}
 	}
-	compiled.proto[script] = proto
+	compiled.proto[script.SHA()] = proto
 	return proto, nil
 }
 
@@ -171,6 +177,11 @@ func (in *interpreter) command(l *lua.LState) (lua.LValue, error) {
 			return nil, errors.New("ERR Lua redis lib command arguments must be strings or integers")
 		}
 	}
+	defer func() {
+		if in.panicked = recover(); in.panicked != nil {
+			panic(in.panicked)
+		}
+	}()
 	found, err := dispatch(in.commands, args)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@ package test
 
 import (
 	"context"
+	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +45,8 @@ func TestOnWaitPanics(t *testing.T) {
 				var l heard
 				hooks := l.hooks()
 				hooks.OnWait = func(context.Context, holdfast.Event) { hook.leave(c) }
-				c, _ = w.client(holdfast.WithHooks(hooks))
+				var behind unended
+				c, _ = w.client(holdfast.WithHooks(hooks), holdfast.WithHooks(behind.hooks()))
 				other, _ := w.client()
 				h := must(t)(other.NewMutex("x").Lock(background))
 				how := leaving(func() {
@@ -54,10 +57,42 @@ func TestOnWaitPanics(t *testing.T) {
 					t.Errorf("%v, want %v", how, hook.want)
 				}
 				l.want(t, "refuse")
+				behind.want(t, name)
+				if err := l.event("refuse").Err; !errors.Is(err, holdfast.ErrInvalid) && !errors.Is(err, holdfast.ErrClosed) {
+					t.Errorf("refused with %v", err)
+				}
 				unlock(t, h)
 				w.wantNothing()
 			})
 		})
+	}
+}
+
+// unended counts what has begun and not ended.
+type unended struct{ waiting, active atomic.Int32 }
+
+func (c *unended) hooks() holdfast.Hooks {
+	add := func(to *atomic.Int32, n int32) func(context.Context, holdfast.Event) {
+		return func(context.Context, holdfast.Event) { to.Add(n) }
+	}
+	over := func(_ context.Context, e holdfast.Event) {
+		if e.HadToWait {
+			c.waiting.Add(-1)
+		}
+	}
+	return holdfast.Hooks{
+		OnWait: add(&c.waiting, 1), OnRefuse: over, OnPass: over, OnEnd: add(&c.active, -1),
+		OnAcquire: func(ctx context.Context, e holdfast.Event) {
+			over(ctx, e)
+			c.active.Add(1)
+		},
+	}
+}
+
+func (c *unended) want(t *testing.T, what any) {
+	t.Helper()
+	if waiting, active := c.waiting.Load(), c.active.Load(); waiting != 0 || active != 0 {
+		t.Errorf("%v: %d wait, and %d are active", what, waiting, active)
 	}
 }
 
@@ -135,12 +170,13 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 						}
 					}
 					hooks := holdfast.WithHooks(holdfast.Hooks{OnAcquire: panics, OnPass: panics})
+					var behind unended
 					c, _ := w.client()
 					var options []holdfast.LockOption
 					if test.ofCall {
-						options = append(options, hooks)
+						options = append(options, hooks, holdfast.WithHooks(behind.hooks()))
 					} else {
-						c, _ = w.client(hooks)
+						c, _ = w.client(hooks, holdfast.WithHooks(behind.hooks()))
 					}
 					other, _ := w.client()
 					how := leaving(func() { ok(t, test.call(c, options...)) })
@@ -149,6 +185,7 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 						t.Errorf("event %d: %v", nth, how)
 					}
 					synctest.Wait()
+					behind.want(t, again)
 					for _, by := range []*holdfast.Client{c, other} { // one after the other
 						start := time.Now()
 						ok(t, test.call(by))
@@ -167,6 +204,69 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A hook that ends before OnAcquire has returned, since that has closed the client, is told of it, too.
+func TestOnAcquireClosesAndPanics(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var c *holdfast.Client
+		var l heard
+		hooks := l.hooks()
+		note := hooks.OnAcquire
+		hooks.OnAcquire = func(ctx context.Context, e holdfast.Event) {
+			note(ctx, e)
+			ok(t, c.Close())
+			panic("told")
+		}
+		c, _ = w.client(holdfast.WithHooks(hooks))
+		if how := leaving(func() { _, _ = c.NewMutex("x").Lock(background) }); how != "told" {
+			t.Error(how)
+		}
+		l.want(t, "acquire end")
+	})
+}
+
+// The hooks of several locks are told that the call is over, whichever hook has panicked.
+func TestHooksOfSeveralLocksThatPanic(t *testing.T) {
+	panics := func(context.Context, holdfast.Event) { panic("told") }
+	for name, test := range map[string]struct {
+		client, call holdfast.Hooks
+	}{
+		"OnWait of the call":      {call: holdfast.Hooks{OnWait: panics}},
+		"OnWait of the client":    {client: holdfast.Hooks{OnWait: panics}},
+		"OnAcquire of the client": {client: holdfast.Hooks{OnAcquire: panics}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client(holdfast.WithHooks(test.client))
+				other, _ := w.client()
+				h := must(t)(other.NewFairMutex("y").Lock(background, holdfast.FixedLease(2*time.Second)))
+				var behind unended
+				how := leaving(func() {
+					_, _ = holdfast.NewMultiLock(c.NewMutex("x"), c.NewFairMutex("y")).Lock(background,
+						holdfast.WithHooks(test.call), holdfast.WithHooks(behind.hooks()))
+				})
+				if how != "told" {
+					t.Error(how)
+				}
+				behind.want(t, name)
+				unlock(t, must(t)(other.NewMutex("x").TryLock(background)))
+				_ = h.Unlock() // it may have expired
+				w.wipe()
+			})
+		})
+	}
+}
+
+// A RedLock does not wait for a server whose hook has ended its goroutine.
+func TestHookEndsGoroutineOfPart(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3, holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { runtime.Goexit() }}))
+		_, err := s.redlock("x").Lock(background)
+		wantError(t, err, holdfast.ErrInvalid)
+		synctest.Wait()
+		s.wantFree(t)
+	})
 }
 
 // The users of a sync.Locker do not wait for one whose hook has panicked.
