@@ -125,23 +125,22 @@ func (l hookList) want(which hook) bool {
 // tell tells all of them, also if one panics: what has begun for others ends for them, too.
 func (l hookList) tell(ctx context.Context, which hook, e Event) {
 	for i, h := range l {
-		f := which(h)
-		if f == nil {
-			continue
+		if which(h) != nil {
+			l.tellOne(ctx, which, e, i)
 		}
-		if i == len(l)-1 {
-			f(ctx, e)
-			return
-		}
-		returned := false
-		defer func() {
-			if !returned {
-				l[i+1:].tell(ctx, which, e)
-			}
-		}()
-		f(ctx, e)
-		returned = true
 	}
+}
+
+// tellOne tells the i-th of them, and those behind it if it does not return.
+func (l hookList) tellOne(ctx context.Context, which hook, e Event, i int) {
+	returned := false
+	defer func() {
+		if !returned {
+			l[i+1:].tell(ctx, which, e)
+		}
+	}()
+	which(l[i])(ctx, e)
+	returned = true
 }
 
 // course is how an acquire went, for the hooks.
