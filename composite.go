@@ -133,12 +133,10 @@ func (c *composite) partFailed(why error) {
 func (c *composite) partEnded(m *member) {
 	why := m.state()
 	c.mu.Lock()
-	if !m.dead { // one that was lost is ended again when it is given back
-		m.dead = true
-		c.live--
-		c.missed = append(c.missed, why)
-		c.checkQuorum(why, m.held.client())
-	}
+	m.dead = true
+	c.live--
+	c.missed = append(c.missed, why)
+	c.checkQuorum(why, m.held.client())
 	c.mu.Unlock()
 	c.tell()
 }

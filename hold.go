@@ -214,7 +214,7 @@ func (h *Hold) Unlock() error { return h.held.unlock() }
 // Redisson has no counterpart.
 func (h *Hold) Detach() (Owner, error) { return h.held.detach() }
 
-// whenEnded has f called when the hold is lost or given back, at once if it has
+// whenEnded has f called once, when the hold is lost or given back; at once if it has
 // been. The hold's mutex is held then.
 func (h *Hold) whenEnded(f func()) {
 	mu := h.held.mutex()
@@ -224,10 +224,13 @@ func (h *Hold) whenEnded(f func()) {
 		f()
 		return
 	}
-	cancel := h.cancel
-	h.cancel = func(cause error) {
+	cancel, called := h.cancel, false
+	h.cancel = func(cause error) { // again when a lost hold is given back
 		cancel(cause)
-		f()
+		if !called {
+			called = true
+			f()
+		}
 	}
 }
 

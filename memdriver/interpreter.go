@@ -58,12 +58,17 @@ func noGlobal(what string) lua.LGFunction {
 	}
 }
 
-// reply pushes a table that is a status or an error reply.
+// reply pushes a status or an error reply.
 func reply(l *lua.LState, field, text string) int {
+	l.Push(replyTable(l, field, text))
+	return 1
+}
+
+// replyTable is what a status or an error reply is for scripts.
+func replyTable(l *lua.LState, field, text string) *lua.LTable {
 	t := l.NewTable()
 	t.RawSetString(field, lua.LString(text))
-	l.Push(t)
-	return 1
+	return t
 }
 
 // run executes a script, and returns its reply as [Server.Do] does.
@@ -106,11 +111,11 @@ func compile(script *driver.Script) (*lua.FunctionProto, error) {
 	if proto := compiled.proto[script.SHA()]; proto != nil {
 		return proto, nil
 	}
+	var proto *lua.FunctionProto
 	chunk, err := parse.Parse(strings.NewReader(script.Source()), "user_script")
-	if err != nil {
-		return nil, fmt.Errorf("ERR Error compiling script (new function): %w", err)
+	if err == nil {
+		proto, err = lua.Compile(chunk, "user_script")
 	}
-	proto, err := lua.Compile(chunk, "user_script")
 	if err != nil {
 		return nil, fmt.Errorf("ERR Error compiling script (new function): %w", err)
 	}
@@ -145,8 +150,7 @@ func raised(err error) error {
 func (in *interpreter) call(l *lua.LState) int {
 	value, err := in.command(l)
 	if err != nil {
-		reply(l, "err", err.Error())
-		l.Error(l.Get(-1), 0)
+		l.Error(replyTable(l, "err", err.Error()), 0)
 	}
 	l.Push(value)
 	return 1
@@ -199,9 +203,7 @@ func toLua(l *lua.LState, found any) (lua.LValue, error) {
 	case string:
 		return lua.LString(r), nil
 	case server.Simple:
-		t := l.NewTable()
-		t.RawSetString("ok", lua.LString(r))
-		return t, nil
+		return replyTable(l, "ok", string(r)), nil
 	case []any:
 		t := l.CreateTable(len(r), 0)
 		for _, item := range r {
