@@ -29,7 +29,7 @@ end
 -- from rw: reading, keep_reads
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[8]
 local count = reading(key, prefix, owner)
-local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
+local from, to = ARGV[6] + 0, ARGV[7] + 0 -- fails of what is no number, and before anything is written
 if count ~= to and count ~= from then
   if from == 0 then
     return {0, at, redis.call('PTTL', key), owner} -- one that comes late
