@@ -146,6 +146,18 @@ func raised(err error) error {
 	return errors.New("ERR " + e.Object.String())
 }
 
+// notInScripts are the commands that Redis 7 executes in no script.
+var notInScripts = func() map[string]bool {
+	refused := map[string]bool{}
+	for name := range strings.FieldsSeq(`ACL AUTH BGREWRITEAOF BGSAVE BLMOVE BLPOP BRPOP BRPOPLPUSH BZPOPMAX BZPOPMIN
+		CLIENT CLUSTER CONFIG DEBUG DISCARD EVAL EVALSHA EVALSHA_RO EVAL_RO EXEC FAILOVER FCALL FCALL_RO FUNCTION HELLO
+		LATENCY MODULE MONITOR MULTI PSUBSCRIBE PSYNC PUNSUBSCRIBE QUIT REPLCONF REPLICAOF RESET ROLE SAVE SCRIPT
+		SHUTDOWN SLAVEOF SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE SYNC UNSUBSCRIBE UNWATCH WAIT WATCH`) {
+		refused[name] = true
+	}
+	return refused
+}()
+
 // call executes a command for a script, and raises an error if it fails.
 func (in *interpreter) call(l *lua.LState) int {
 	value, err := in.command(l)
@@ -180,6 +192,9 @@ func (in *interpreter) command(l *lua.LState) (lua.LValue, error) {
 		default:
 			return nil, errors.New("ERR Lua redis lib command arguments must be strings or integers")
 		}
+	}
+	if notInScripts[strings.ToUpper(args[0])] {
+		return nil, errors.New("ERR This Redis command is not allowed from script")
 	}
 	defer func() {
 		if in.panicked = recover(); in.panicked != nil {
