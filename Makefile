@@ -125,8 +125,8 @@ mutants: need-redis ## break one thing at a time, and see that the suites notice
 trials-short: need-redis ## client processes and faults on real servers, each topology once (a minute), and check what came of them
 	$(TEST) -count=1 -timeout 10m -parallel 3 -v -run 'TestTrials$$|TestChecks' ./robustness/trials
 
-trials: need-redis ## the same for 40 minutes
-	$(TEST) -count=1 -timeout 3h -parallel 6 -v -run 'TestTrials$$' ./robustness/trials -for 40m -keep
+trials: need-redis ## the same until 10,000 histories of class A have been checked (half an hour or so)
+	$(TEST) -count=1 -timeout 3h -parallel 6 -v -run 'TestTrials$$' ./robustness/trials -histories 10000 -keep
 
 models: ## visit every state of two small models of the lock, and show what goes wrong without each rule
 	@log=$$(mktemp); status=0; $(TEST) -count=1 -timeout 5m -v ./robustness/protocol >$$log || status=$$?; \

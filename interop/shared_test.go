@@ -132,8 +132,10 @@ func (d *duel) goneFrom(address, name string) {
 		case ttl == -2: // gone by now
 		case prefix == "redisson_lock_token:":
 		case ttl >= 0 && slices.Contains([]string{"redisson_unlock_latch:", "holdfast_lock_waiting:", "holdfast_calls:", "holdfast_zero:"}, prefix):
+		// A server that answers a RedLock of ours after the others is given back when it answers: long before a lease ends.
+		case d.w.config.Mode == Independent && d.comes(watchdog/2, func() bool { return rdb.Exists(background, key).Val() == 0 }):
 		default:
-			d.Errorf("left behind: %s, for %v", key, ttl)
+			d.Errorf("left behind: %s, for %v: %v", key, ttl, rdb.HGetAll(background, key))
 		}
 	}
 }
@@ -422,6 +424,7 @@ func tokens(d *duel) {
 func readTogether(d *duel) {
 	name := d.name("together")
 	d.do(d.a, "A", "lock", name)
+	got := asChannel(d.waits(d.b, "D", name)) // before b reads: one of ours who has read for a second listens already
 	d.do(d.b, "B", "lock", name)
 	d.want(d.do(d.a, "C", "trylock", name, 0, 0), "true")
 	golang := d.a
@@ -433,9 +436,8 @@ func readTogether(d *duel) {
 		d.Errorf("%q", found)
 	}
 	for _, p := range []*Peer{d.a, d.b} {
-		d.want(d.as(p, "D", "trylock", "write", name, 0, 0), "false")
+		d.want(d.as(p, "E", "trylock", "write", name, 0, 0), "false")
 	}
-	got := asChannel(d.waits(d.b, "D", name))
 	d.do(d.a, "A", "unlock", name)
 	d.do(d.a, "C", "unlock", name)
 	select {

@@ -93,6 +93,9 @@ func TestTrials(t *testing.T) {
 	if a := all[program.ClassA]; a.trials >= len(topologies) && (a.grants == 0 || a.histories == 0) {
 		t.Errorf("something was never tried: %v", a)
 	}
+	if a := all[program.ClassA]; a.histories < *historiesFlag && *classFlag != string(program.ClassB) {
+		t.Errorf("only %d of %d histories", a.histories, *historiesFlag)
+	}
 	if b := all[program.ClassB]; b.trials >= len(topologies) && b.refused == 0 {
 		t.Errorf("no stale token was ever tried: %v", b)
 	}
