@@ -124,14 +124,16 @@ func work(ctx context.Context, client *holdfast.Client) error {
 	return errors.Join(failed...)
 }
 
-// contend takes the lock again and again. That others have it is no error.
+// contend takes the lock again and again. That others have it is no error, and that Redis does not
+// answer in time no reason to end: the metrics and the log tell of it.
 func contend(ctx context.Context, l holdfast.Locker) error {
 	for ctx.Err() == nil {
 		err := holdfast.Do(ctx, l, func(ctx context.Context, _ *holdfast.Hold) error {
 			pause(ctx, 20*time.Millisecond)
 			return nil
 		}, holdfast.Wait(100*time.Millisecond))
-		if err != nil && !errors.Is(err, holdfast.ErrLocked) && ctx.Err() == nil {
+		var backend *holdfast.BackendError
+		if err != nil && !errors.Is(err, holdfast.ErrLocked) && !errors.As(err, &backend) && ctx.Err() == nil {
 			return err
 		}
 		pause(ctx, 100*time.Millisecond)
