@@ -48,7 +48,7 @@ func newJob(t *testing.T, args ...string) *job {
 // Every contender has a figure in every kind of cell, or says why it has not; holdfast
 // has one, and no overlap. The cells are as small as they can be.
 func TestEveryKindOfCell(t *testing.T) {
-	j := newJob(t, "--quick", "--rounds", "1", "--duration", "20ms", "--timeout", "5s")
+	j := newJob(t, "--quick", "--rounds", "1", "--duration", "100ms", "--timeout", "5s")
 	p, err := j.plan()
 	if err != nil {
 		t.Fatal(err)

@@ -120,11 +120,11 @@ func TestCancels(t *testing.T) {
 	var all []*worker
 	for i := range workers {
 		w := &worker{t: t, i: i, rng: rand.New(rand.NewPCG(*seed, uint64(i)))}
-		s := openSide(t, server, i, longLease, func(d driver.Driver) driver.Driver {
+		s := openSide(t, server, i, long, func(d driver.Driver) driver.Driver {
 			w.driver = &cancelling{Driver: d}
 			return w.driver
 		})
-		w.client, w.rival = s.clients, newClients(t, s.driver.(*cancelling).Driver, longLease)
+		w.client, w.rival = s.clients, newClients(t, s.driver.(*cancelling).Driver, long)
 		sides, all = append(sides, s), append(all, w)
 		setUp(t, w.client, strconv.Itoa(i))
 	}
@@ -142,7 +142,7 @@ func TestCancels(t *testing.T) {
 	for _, s := range sides {
 		s.proxy.Forget() // the requests that it has counted
 	}
-	resting := rest(t, server, forgotten)
+	resting := rest(t, server, long.forgotten())
 	t.Logf("%d calls in %v, and at rest after %v more: %v", *cycles/workers*workers, took.Round(time.Millisecond), time.Since(start)-took, resting)
 	if got := resting.keys[identities]; got > 6*workers {
 		t.Errorf("%d identities of %d clients", got, 6*workers)
@@ -178,7 +178,7 @@ func TestCancels(t *testing.T) {
 		s.close()
 		s.proxy.Close()
 	}
-	wantStart(t, server, before, 2*workers*len(clients{}))
+	wantStart(t, server, long, before, 2*workers*len(clients{}))
 }
 
 func (w *worker) name(kind string) string { return kind + strconv.Itoa(w.i) }
@@ -254,7 +254,7 @@ func (w *worker) hold(kind lockKind, c clients, name string) (release func()) {
 // closing closes a client that waits, holds, or is about to give back.
 func (w *worker) closing(kind lockKind) {
 	w.made[atClose]++
-	c := newClients(w.t, w.driver.Driver, longLease)
+	c := newClients(w.t, w.driver.Driver, long)
 	name := w.name(kind.name)
 	release := func() {}
 	if w.rng.IntN(2) == 0 {

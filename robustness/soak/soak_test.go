@@ -79,7 +79,7 @@ func TestSoak(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s := &soak{t: t, server: server, rng: rand.New(rand.NewPCG(*seed, 0)), referee: referee{inside: map[string][]*visit{}}}
 	for i := range soakSides {
-		s.sides = append(s.sides, openSide(t, server, i, shortLease, nil))
+		s.sides = append(s.sides, openSide(t, server, i, short, nil))
 	}
 	for i := range soakNames {
 		setUp(t, s.sides[0].clients, strconv.Itoa(i))
@@ -96,11 +96,11 @@ func TestSoak(t *testing.T) {
 		if t.Failed() {
 			break
 		}
-		rest(t, server, forgotten+shortLease+10*time.Second)
+		rest(t, server, short.forgotten()+short.lease+10*time.Second)
 		for _, side := range s.sides {
 			side.proxy.Cut() // or how many connections there are is a matter of the last outages
 		}
-		samples = append(samples, rest(t, server, forgotten+shortLease+10*time.Second))
+		samples = append(samples, rest(t, server, short.forgotten()+short.lease+10*time.Second))
 		showf("soak: %v: %d cycles, %d granted, %d lost, %d refused, %d failed, %d faults; at rest: %v", time.Since(start).Round(time.Second),
 			s.cycles.Load(), s.granted.Load(), s.lost.Load(), s.refused.Load(), s.failed.Load(), s.faults, samples[n])
 	}
@@ -126,7 +126,7 @@ func TestSoak(t *testing.T) {
 		side.close()
 		side.proxy.Close()
 	}
-	wantStart(t, server, before, soakSides*len(clients{}))
+	wantStart(t, server, short, before, soakSides*len(clients{}))
 }
 
 // sayAgain says, if the test fails, what command repeats it: with the same faults, but not the same timing.
@@ -205,11 +205,11 @@ func (s *soak) cycle(side *side, rng *rand.Rand) {
 		s.t.Error(err)
 	}
 	if lock, ok := hold.(*holdfast.Hold); ok && rng.IntN(8) == 0 {
-		_ = lock.Extend(hold.Context(), shortLease) // it may fail: the server may be away
+		_ = lock.Extend(hold.Context(), short.lease) // it may fail: the server may be away
 	}
 	switch rng.IntN(60) {
 	case 0:
-		time.Sleep(shortLease + time.Duration(rng.Int64N(int64(shortLease)))) // it is renewed
+		time.Sleep(short.lease + time.Duration(rng.Int64N(int64(short.lease)))) // it is renewed
 	case 1, 2, 3, 4, 5:
 		time.Sleep(time.Duration(rng.Int64N(int64(20 * time.Millisecond))))
 	}

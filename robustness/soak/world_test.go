@@ -31,14 +31,23 @@ var (
 	cycles = flag.Int("cycles", 3000, "how many calls TestCancels makes")
 )
 
-const (
-	timeout = time.Second
-	// shortLease lets holds be lost in TestSoak; with longLease TestCancels finds a hold that nobody gives back.
-	shortLease, longLease = 3 * time.Second, time.Minute
-	// forgotten is after what time nothing is left of calls that were answered, or given up: their limits, or a place
-	// in a fair lock's line.
-	forgotten = 10*time.Second + 3*timeout
+// limits are those of clients.
+type limits struct{ lease, timeout time.Duration }
+
+var (
+	// short lets holds be lost, and calls fail, in TestSoak.
+	short = limits{lease: 3 * time.Second, timeout: time.Second}
+	// long lets TestCancels find a hold that nobody gives back, and calls fail that were to succeed, however busy the machine is.
+	long = limits{lease: time.Minute, timeout: 5 * time.Second}
 )
+
+// forgotten is after what time nothing is left of calls that were answered, or given up: their limits, or a place
+// in a fair lock's line.
+func (l limits) forgotten() time.Duration { return 10*time.Second + 3*l.timeout }
+
+// idsLive is for how long Redis remembers a call: twelve timeouts and a second, and two minutes more if the client did not know
+// yet what time it is there.
+func (l limits) idsLive() time.Duration { return 12*l.timeout + time.Second + 2*time.Minute }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -58,11 +67,11 @@ type side struct {
 // the other kinds use the first.
 type clients [3]*holdfast.Client
 
-func newClients(t testing.TB, d driver.Driver, lease time.Duration) (c clients) {
+func newClients(t testing.TB, d driver.Driver, l limits) (c clients) {
 	t.Helper()
 	for i := range c {
 		var err error
-		if c[i], err = holdfast.New(d, holdfast.WithTimeout(timeout), holdfast.WithLease(lease)); err != nil {
+		if c[i], err = holdfast.New(d, holdfast.WithTimeout(l.timeout), holdfast.WithLease(l.lease)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,18 +90,18 @@ func (c clients) Close() error {
 }
 
 // openSide connects to a server through a proxy. wrap is what the driver is put into; nil: nothing.
-func openSide(t testing.TB, server *redistest.Server, i int, lease time.Duration, wrap func(driver.Driver) driver.Driver) *side {
+func openSide(t testing.TB, server *redistest.Server, i int, l limits, wrap func(driver.Driver) driver.Driver) *side {
 	t.Helper()
 	s := &side{proxy: redistest.NewProxy(t, server.Addr())}
 	if i%2 == 0 {
-		rdb := redis.NewClient(&redis.Options{Addr: s.proxy.Addr(), ReadTimeout: timeout})
+		rdb := redis.NewClient(&redis.Options{Addr: s.proxy.Addr(), ReadTimeout: l.timeout})
 		s.name, s.driver, s.close = "go-redis", goredisdriver.New(rdb), func() {
 			if err := rdb.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	} else {
-		rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.proxy.Addr()}, ForceSingleClient: true, DisableCache: true, ConnWriteTimeout: timeout})
+		rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.proxy.Addr()}, ForceSingleClient: true, DisableCache: true, ConnWriteTimeout: l.timeout})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +110,7 @@ func openSide(t testing.TB, server *redistest.Server, i int, lease time.Duration
 	if wrap != nil {
 		s.driver = wrap(s.driver)
 	}
-	s.clients = newClients(t, s.driver, lease)
+	s.clients = newClients(t, s.driver, l)
 	return s
 }
 
@@ -353,14 +362,10 @@ func rest(t testing.TB, server *redistest.Server, most time.Duration) sample {
 // showf prints a line at once: a long run is watched.
 func showf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// idsLive is for how long Redis remembers a call: twelve timeouts and a second, and two minutes more if the client did not know
-// yet what time it is there.
-const idsLive = 12*timeout + time.Second + 2*time.Minute
-
 // wantStart waits until things stand as before the first of so many clients was there, but for what has to stay. Close
 // gives what it says to Redis about itself a quarter of a second, which may not be enough on a machine
 // that is busy: a few identities may be left, and end by themselves.
-func wantStart(t testing.TB, server *redistest.Server, goroutines, clients int) {
+func wantStart(t testing.TB, server *redistest.Server, l limits, goroutines, clients int) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -378,7 +383,7 @@ func wantStart(t testing.TB, server *redistest.Server, goroutines, clients int) 
 	for key := range strings.FieldsSeq(server.Cli(t, "KEYS", "holdfast_c*")) { // identities and ids
 		ms, err := strconv.ParseInt(server.Cli(t, "PTTL", key), 10, 64)
 		ttl := time.Duration(ms) * time.Millisecond
-		if err != nil || ms == -1 || kindOfKey(key) == ids && ttl > idsLive {
+		if err != nil || ms == -1 || kindOfKey(key) == ids && ttl > l.idsLive() {
 			t.Errorf("%s expires in %v, %v", key, ttl, err)
 		}
 	}
