@@ -93,12 +93,12 @@ func (l *Log) Mark(o Op, outcome Outcome) {
 	l.write(op)
 }
 
-// Span notes what has begun at a moment in the past, and is over now.
-func (l *Log) Span(o Op, from Moment, outcome Outcome) {
+// Span notes what has begun and ended at moments in the past.
+func (l *Log) Span(o Op, from, to Moment, outcome Outcome) {
 	op := l.Begin(o)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	op.Invoke, op.Return, op.Outcome = from, op.Invoke, outcome
+	op.Invoke, op.Return, op.Outcome = from, to, outcome
 	l.write(op)
 }
 

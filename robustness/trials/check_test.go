@@ -86,12 +86,13 @@ func (tr *trial) check(ops []history.Op) (sum *tally, wrong []string) {
 	rule := func(lock string) history.Rule { return history.Rule{Permits: models[lock].Permits} }
 	raw := len(history.Overlaps(ops, rule))
 	tr.endOpen(ops)
+	noted := ops
 	ops = sum.endAtPauses(ops)
 	overlaps := history.Overlaps(ops, rule)
 	sum.overlaps, sum.inPauses = len(overlaps), raw-len(overlaps)
 	if tr.class == program.ClassA {
 		for _, v := range overlaps {
-			wrong = append(wrong, v.String())
+			wrong = append(wrong, v.String()+around(noted, v))
 		}
 		result, err := linear.Check(ops, func(lock string) linear.Model { return models[lock] }, linear.Limit)
 		if err != nil {
@@ -111,6 +112,25 @@ func (tr *trial) check(ops []history.Op) (sum *tally, wrong []string) {
 	}
 	sum.count(ops, tr.locks)
 	return sum, wrong
+}
+
+// around tells what was noted of the ends of holds that overlap, and when their processes did not run: a failure rarely shows again.
+func around(ops []history.Op, v history.Violation) string {
+	var b strings.Builder
+	for _, h := range v.Holds {
+		for i := range ops {
+			op := &ops[i]
+			about := op.About() == h.Op.Key() && (op.Kind == history.Release || op.Kind == history.Detach || op.Kind == history.Ended)
+			stood := (op.Kind == history.Paused || op.Kind == history.Crash) && op.Process == h.Op.Process && op.Return >= h.From && op.Invoke <= h.To
+			switch {
+			case about:
+				fmt.Fprintf(&b, "\n    of acquire %d in process %d: %s at %v, its deadline %v, %s", h.Op.ID, op.Process, op.Kind, op.Invoke, op.Until, cmp.Or(op.Outcome, "not over"))
+			case stood:
+				fmt.Fprintf(&b, "\n    of process %d: %s from %v to %v", op.Process, op.Kind, op.Invoke, op.Return)
+			}
+		}
+	}
+	return b.String()
 }
 
 // endOpen completes the histories of killed processes: it bounds what their calls may still do, and notes that a hold may be

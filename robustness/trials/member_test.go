@@ -191,12 +191,14 @@ func (m *member) act(over <-chan struct{}) error {
 const (
 	lookEvery     = 5 * time.Millisecond
 	shortestLease = 900 * time.Millisecond
-	// pauseFrom is how late a look is that counts as a pause. A hold's context ends at least 11 ms before its key (no lease
-	// of a trial is shorter than shortestLease), so what is shorter makes no overlap.
-	pauseFrom = lookEvery + 5*time.Millisecond
+	// pauseFrom is for how long a process has not run that has paused. A hold's context ends at least 11 ms before its key (no
+	// lease of a trial is shorter than shortestLease), so a shorter one by itself makes no overlap; but on a busy machine
+	// many of them come one after the other.
+	pauseFrom = time.Millisecond
 )
 
-// look looks at the clock, and notes when the process has not been run.
+// look looks at the clock, and notes when the process has not been run: a look was late, and the process has not had the
+// processor meanwhile. A look that is late because others of the process ran is none.
 func (m *member) look(stop <-chan struct{}) {
 	file, err := os.OpenFile(m.Look, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -206,22 +208,31 @@ func (m *member) look(stop <-chan struct{}) {
 	defer file.Close()
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	for last := m.log.Now(); ; {
+	for last, had := m.log.Now(), processorTime(); ; {
 		select {
 		case <-ticker.C:
 		case <-stop:
 			return
 		}
-		now := m.log.Now()
-		if now-last > history.Moment(pauseFrom) {
-			m.log.Span(history.Op{Kind: history.Paused, Client: 1}, last, history.OK)
+		now, has := m.log.Now(), processorTime()
+		if late := time.Duration(now-last) - lookEvery; late-(has-had) > pauseFrom {
+			m.log.Span(history.Op{Kind: history.Paused, Client: 1}, last, now-history.Moment(has-had), history.OK)
 		}
-		last = now
+		last, had = now, has
 		if _, err := file.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(now)), 0); err != nil {
 			m.Failf("%v", err)
 			return
 		}
 	}
+}
+
+// processorTime is for how long this process has run.
+func processorTime() time.Duration {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		panic(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 var errOver = errors.New("the trial is over")
@@ -364,7 +375,7 @@ func (w *watched) note(call driver.Call, from history.Moment, err error) {
 	case until-from < history.Moment(prompt):
 		return
 	}
-	w.m.log.Span(history.Op{Kind: history.Unanswered, Lock: program.About(call, w.m.names()), Client: 1, Until: until}, from, history.Unknown)
+	w.m.log.Span(history.Op{Kind: history.Unanswered, Lock: program.About(call, w.m.names()), Client: 1, Until: until}, from, w.m.log.Now(), history.Unknown)
 }
 
 // steal deletes a lock that is about to be asked for, as a release would that does not look whose it is: a third of the time, on
