@@ -27,8 +27,9 @@ import (
 // the lock; servers that answer later join the hold, or are given back as soon as they
 // answer, if it has ended by then. If no quorum is reached, it gives back what it has got
 // and tries again after a random pause, until ctx ends or [Wait] runs out. Waiters are not
-// told of releases. Each lock has an owner of its client's. TryLock is one try: it returns within the longest [WithTimeout] of
-// the clients. Inspect asks all side by side, and needs all to answer.
+// told of releases. Each lock has an owner of its client's. TryLock is one try: it returns
+// within the longest [WithTimeout] of the clients. Inspect asks all side by side, and needs
+// all to answer.
 //
 // The hold lasts while a quorum lives: its deadline is the latest until which
 // that is certain, and its context ends with a [*LostError] when fewer live. A

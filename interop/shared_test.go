@@ -133,7 +133,13 @@ func (d *duel) goneFrom(address, name string) {
 		case prefix == "redisson_lock_token:":
 		case ttl >= 0 && slices.Contains([]string{"redisson_unlock_latch:", "holdfast_lock_waiting:", "holdfast_calls:", "holdfast_zero:"}, prefix):
 		// A server that answers a RedLock of ours after the others is given back when it answers: long before a lease ends.
-		case d.w.config.Mode == Independent && d.comes(watchdog/2, func() bool { return rdb.Exists(background, key).Val() == 0 }):
+		case d.w.config.Mode == Independent && d.comes(watchdog/2, func() bool {
+			there, err := rdb.Exists(background, key).Result()
+			if err != nil {
+				d.Fatal(err)
+			}
+			return there == 0
+		}):
 		default:
 			d.Errorf("left behind: %s, for %v: %v", key, ttl, rdb.HGetAll(background, key))
 		}

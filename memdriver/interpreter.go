@@ -14,8 +14,7 @@ import (
 )
 
 // interpreter runs scripts, one at a time, as Redis does. The one of miniredis makes a Lua
-// state for each script, which costs more than most of our scripts do. It is for scripts of ours: what Redis
-// refuses in scripts, such as SUBSCRIBE, is not refused.
+// state for each script, which costs more than most of our scripts do.
 type interpreter struct {
 	commands  *server.Server
 	lua       *lua.LState
