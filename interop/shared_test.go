@@ -75,9 +75,9 @@ func refused(d *duel) {
 	d.do(d.a, "T", "lock", name)
 	d.want(d.as(d.b, "T", "trylock", d.k.rivals(), name, 0, 0), "false")
 	start := time.Now()
-	d.want(d.as(d.b, "T", "trylock", d.k.rivals(), name, 200, 0), "false")
-	if took := time.Since(start); took < 150*time.Millisecond || took > 5*time.Second {
-		d.Errorf("a wait of 200 ms took %v", took)
+	d.want(d.as(d.b, "T", "trylock", d.k.rivals(), name, 1000, 0), "false") // ours is no refusal if the wait ends before Redis answers
+	if took := time.Since(start); took < 900*time.Millisecond || took > 10*time.Second {
+		d.Errorf("a wait of a second took %v", took)
 	}
 	if d.k.whole {
 		d.want(d.do(d.b, "T", "locked", name), "true")
@@ -244,16 +244,17 @@ func forced(d *duel) {
 // a's lease ends while it does nothing. Then b has it, and a's unlock, which comes
 // too late, does not touch it.
 func expires(d *duel) {
-	const lease = 700 * time.Millisecond
+	const lease = 1500 * time.Millisecond
 	name := d.name("expires")
+	asked := time.Now()
 	d.do(d.a, "T", "lock", name, lease.Milliseconds())
 	start := time.Now()
 	if d.k.whole {
 		d.livesFor(name, lease)
 	}
 	d.want(d.as(d.b, "T", "trylock", d.k.rivals(), name, 10_000, 0), "true")
-	if took := time.Since(start); took < lease-200*time.Millisecond || took > lease+2*time.Second {
-		d.Errorf("a lease of %v ended after %v", lease, took)
+	if atMost, atLeast := time.Since(asked), time.Since(start); atMost < lease || atLeast > lease+5*time.Second {
+		d.Errorf("a lease of %v ended after %v to %v", lease, atLeast, atMost)
 	}
 	if d.k.name != "fair" && d.k.name != "nonreentrantfair" && d.k.name != "red" || !d.a.Java {
 		d.fails(d.a, "T", "unlock", d.k.name, name) // Java's fair lock and RedLock say nothing (A3, A4)
@@ -456,7 +457,7 @@ func readTogether(d *duel) {
 	if err := <-got; err != nil {
 		d.Fatal(err)
 	}
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 3*time.Second {
 		d.Errorf("the writer waited for %v", took)
 	}
 	d.as(d.b, "D", "unlock", "write", name)
@@ -508,9 +509,9 @@ func downgrade(d *duel) {
 	start := time.Now()
 	d.do(d.a, "A", "unlock", name)
 	d.want(d.get(wait), "true")
-	bound := time.Second
+	bound := 2500 * time.Millisecond // ours ask every three seconds
 	if d.a.Java {
-		bound = 4 * time.Second
+		bound = 5 * time.Second
 	}
 	if took := time.Since(start); took > bound {
 		d.Errorf("the reader waited for %v", took)
@@ -587,7 +588,7 @@ func fairGivingUp(d *duel) {
 	start := time.Now()
 	d.do(d.a, "T", "unlock", name)
 	d.want(d.get(last), "true")
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 3*time.Second {
 		d.Errorf("the last one waited for %v", took)
 	}
 	d.do(d.a, "C", "unlock", name)

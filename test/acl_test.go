@@ -334,9 +334,10 @@ func (l *life) hold() error {
 			return errors.Join(err, h.Unlock())
 		}
 	}
-	before := h.Deadline()
-	if !within(func() bool { return h.Deadline().After(before) || h.Context().Err() != nil }) || h.Context().Err() != nil {
-		return errors.Join(errors.New("it was not renewed"), h.Unlock())
+	for before := h.Deadline(); !h.Deadline().After(before); time.Sleep(5 * time.Millisecond) {
+		if h.Context().Err() != nil {
+			return errors.Join(errors.New("it was not renewed"), h.Unlock())
+		}
 	}
 	_, err = l.lock().Inspect(background)
 	return errors.Join(err, h.Extend(background, 2*time.Second), h.Unlock())
