@@ -236,7 +236,7 @@ func (c *composite) deadline() mono.Time {
 	if len(deadlines) < c.need { // it is being lost at this moment
 		return mono.Now()
 	}
-	return enough(deadlines, c.need)
+	return reachedBy(deadlines, c.need)
 }
 
 func (c *composite) extend(ctx context.Context, d time.Duration) error {

@@ -11,9 +11,10 @@
 //	work(hold.Context()) // ends if the lock is lost; its cause matches ErrLost
 //
 // A [Hold] has a deadline, which a watchdog moves for as long as Redis acknowledges
-// renewals. Before the lock can be somebody else's, the hold's context ends. So work under
-// that context, and pass it on: a Lock of the same lock under it is nested. Every call has
-// its effect exactly once, whatever happens to its messages.
+// renewals. Before the lease can run out, the hold's context ends; docs/guarantees.md has
+// the exceptions, such as a forced unlock and a failover. So work under that context, and
+// pass it on: a Lock of the same lock under it is nested. Every call has its effect exactly
+// once, whatever happens to its messages.
 //
 // # Which lock
 //
@@ -43,10 +44,11 @@
 // Errors tell three things apart: another has it ([ErrLocked], as a [*LockedError] that
 // says who), Redis failed ([*BackendError], which says whether the call may have had its
 // effect), and the caller gave up (the context's own error). A hold that is lost says so
-// by the cause of its context, a [*LostError]; so does its Unlock. An argument that cannot
-// be is [ErrInvalid], before anything is sent.
+// by the cause of its context, a [*LostError]; so does its Unlock. An invalid argument is
+// [ErrInvalid], before anything is sent.
 //
-// With Redis away, a call returns within [WithTimeout], 6 s by default; a Lock that was
+// With Redis away, a call returns within [WithTimeout], 6 s by default, or as many times
+// that as it asks Redis one after the other; a Lock that was
 // told once that the lock is held bears ten times as much.
 //
 // # Looking at it

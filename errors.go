@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Sentinels for [errors.Is]. Somebody else has it, Redis is down, and you gave
+// Sentinels for [errors.Is]. Somebody else has it, Redis failed or refused, and you gave
 // up are never the same error: the first is ErrLocked, the second a
 // [*BackendError], and the third matches the context's own error.
 var (
@@ -56,7 +56,7 @@ var (
 	// ErrNotZero: a latch's count had not come to zero when [Wait] ran out.
 	ErrNotZero = errors.New("the count is not zero")
 
-	// ErrInvalid: a name, an option, a lease, a count or an owner cannot be, as the text
+	// ErrInvalid: a name, an option, a lease, a count or an owner is invalid, as the text
 	// says; or the owner is another client's, or its hold was detached. Nothing was sent.
 	ErrInvalid = errors.New("invalid")
 )
@@ -94,7 +94,7 @@ func (e *LockedError) Error() string {
 		text += ", for " + rounded(e.HeldFor)
 	}
 	if e.TTL == NoExpiry {
-		return text + ", without an end; if that is gone, use ForceUnlock"
+		return text + ", without an end; if the holder is gone, use ForceUnlock"
 	}
 	if e.TTL > 0 {
 		text += ", at most " + rounded(e.TTL) + " more unless renewed"
@@ -222,8 +222,9 @@ type BackendError struct {
 	// Name is the lock's name.
 	Name string
 	// MayHaveRun is false only if the call certainly had no effect. When it is
-	// true after an acquire, the effect is undone in the background; after a
-	// release, the release is repeated there until the lock has gone.
+	// true after an acquire, the effect is undone in the background. [Hold.Unlock] is
+	// repeated there until the lease has run out, [UnleasedSemaphore.Release] for ten
+	// times [WithTimeout], [PermitSemaphore.ReleasePermits] not at all.
 	MayHaveRun bool
 	// Err is the client's error.
 	Err error
@@ -307,4 +308,4 @@ func gaveUp(ctx context.Context, name string) error {
 }
 
 // misread is the error for a reply that is not one of our scripts'.
-func misread(name string, err error) error { return &BackendError{Op: "inspect", Name: name, Err: err} }
+func misread(op, name string, err error) error { return &BackendError{Op: op, Name: name, Err: err} }

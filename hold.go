@@ -102,9 +102,12 @@ func (h *Hold) PermitIDs() []string {
 // that Lock was called with, and Lock of the same lock under it is reentrant: it
 // belongs to the owner of this hold. So goroutines that share it are all inside
 // this lock; at every other lock they exclude each other. It ends when the hold is
-// lost, before the lock can be somebody else's, with the [*LostError] as its cause,
-// which matches [ErrLost]; with [ErrClosed] when the client is closed; and with
-// [context.Canceled] at Unlock and Detach.
+// lost, with the [*LostError] as its cause, which matches [ErrLost]; with [ErrClosed]
+// when the client is closed; and with [context.Canceled] at Unlock and Detach.
+//
+// A loss is told before the lease can run out in Redis. What ends the lock earlier is
+// told after it: a forced unlock, a failover or restart that has lost it, a deleted key.
+// A process that is stopped learns of a loss when it goes on.
 //
 // A deadline of the context that Lock was called with ends the work, too.
 // [context.WithoutCancel] keeps the values: Lock under it is nested while the hold lasts.
@@ -155,7 +158,6 @@ type ending struct {
 	err      error
 }
 
-// These are all.
 var (
 	unlocked   = &ending{"this hold was unlocked before", ErrNotHeld}
 	handedOver = &ending{"this hold was unlocked before", ErrNotHeld}

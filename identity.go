@@ -183,7 +183,7 @@ func (c *Client) ask(ctx context.Context, key, name string, owners []Owner, whic
 	}
 	known, err := protocol.ParseClient(res.Reply)
 	if err != nil {
-		return misread(key, err)
+		return misread("identify", key, err)
 	}
 	who := Identity{
 		Program: printable(known.Program), Version: printable(known.Version), Host: printable(known.Host), PID: max(0, known.PID),

@@ -90,7 +90,7 @@ func (s State) Count(owner Owner) (count int) {
 		for i, part := range s.Parts {
 			counts[i] = part.Count(owner)
 		}
-		return enough(counts, s.need)
+		return reachedBy(counts, s.need)
 	}
 	for _, h := range s.Holders {
 		if h.Owner == owner {
@@ -108,8 +108,8 @@ func expiry(ttl time.Duration) time.Duration {
 	return ttl
 }
 
-// enough is what so many of these reach.
-func enough[T cmp.Ordered](each []T, need int) T {
+// reachedBy is the greatest value that at least need of each reach.
+func reachedBy[T cmp.Ordered](each []T, need int) T {
 	slices.Sort(each)
 	return each[len(each)-need]
 }
@@ -133,7 +133,7 @@ func fetchState(ctx context.Context, k *kind, request script.Request) (State, in
 	}
 	found, err := protocol.ReadState(res.Reply)
 	if err != nil {
-		return State{}, 0, misread(k.name, err)
+		return State{}, 0, misread("inspect", k.name, err)
 	}
 	state := State{Name: k.name, TTL: expiry(found.TTL), Token: found.Token}
 	for _, w := range found.Waiters {
@@ -182,7 +182,7 @@ func inspectAll(ctx context.Context, name string, lockers []Locker, need int) (S
 	for i, part := range state.Parts {
 		ttls[i] = part.TTL
 	}
-	state.TTL = enough(ttls, need)
+	state.TTL = reachedBy(ttls, need)
 	return state, nil
 }
 

@@ -76,7 +76,7 @@ func (l *Latch) CountDown() error {
 	return err
 }
 
-// Count returns the count. It asks the primary. Redisson: getCount.
+// Count returns the count. It asks the primary. The errors are those of [Latch.Inspect]. Redisson: getCount.
 func (l *Latch) Count(ctx context.Context) (int, error) {
 	found, err := l.Inspect(ctx)
 	return found.Remaining, err

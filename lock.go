@@ -80,7 +80,8 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 // second and hears the announcement, and at its next renewal otherwise. Until
 // then two may believe that they hold the lock; this is a tool for operators. The errors
 // are those of Inspect; [ErrUntold] beside true, if those who wait were not told; and
-// [ErrLocked] if it changes hands faster than it can be taken.
+// [ErrLocked] if it changes hands faster than it can be taken. Beside a [*BackendError] with
+// MayHaveRun, false means that it is not known whether the lock was taken.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
 	return force(ctx, &l.kind, l.kind.lock())

@@ -51,7 +51,6 @@ func levelOf(err error) slog.Level {
 	return slog.LevelDebug
 }
 
-// logHooks log.
 type logHooks struct {
 	logger   *slog.Logger
 	longWait time.Duration
@@ -85,7 +84,6 @@ func (l logHooks) failure(ctx context.Context, level slog.Level, what string, e 
 	l.log(ctx, level, what, e, attrs...)
 }
 
-// log logs an event.
 func (l logHooks) log(ctx context.Context, level slog.Level, what string, e Event, attrs ...slog.Attr) {
 	if !l.logger.Enabled(ctx, level) {
 		return

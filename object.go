@@ -171,7 +171,7 @@ func (o *object) noPermits(n int, trySet func(ctx context.Context, n int) (bool,
 	}
 }
 
-// checkCount refuses numbers of which there cannot be so many.
+// checkCount refuses counts that are out of bounds.
 func checkCount(name string, n, least, most int) error {
 	if n < least || n > most {
 		return fmt.Errorf("holdfast: %w count: %d is not between %d and %d for %q", ErrInvalid, n, least, most, name)

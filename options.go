@@ -132,7 +132,8 @@ func WithMargin(d time.Duration) ClientOption {
 }
 
 // WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock,
-// ForceUnlock and Inspect return within it. After it a TryLock or Lock that was refused asks
+// ForceUnlock and Inspect return within it; [RWMutex.Downgrade] and a [MultiLock] make several
+// calls, and [WithReplicaAck] waits besides. After it a TryLock or Lock that was refused asks
 // who holds the lock, for 250 ms at most, and an Inspect for a second, neither for longer than d: see [WithoutIdentity].
 // A single attempt is waited for a third of d, then repeated. A Lock that has been told once that the lock is
 // held bears an outage of ten times d before it gives up. The default is

@@ -212,6 +212,7 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 // it belongs to this client, within 100 ms if it has held its permits for a second
 // and hears the announcement, and at its next renewal otherwise. Until then more may
 // believe that they have a permit than there are; this is a tool for operators.
+// The errors, and what false means beside them, are those of [Mutex.ForceUnlock].
 // Redisson has no counterpart.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
 	return force(ctx, &s.kind, s.protocol())

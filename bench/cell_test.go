@@ -117,9 +117,9 @@ func TestCellCutsOneShort(t *testing.T) {
 }
 
 // A library that ignores its context does not hang the run.
-func TestCellGivesUpTheDeaf(t *testing.T) {
+func TestCellGivesUpWhoIgnoresItsContext(t *testing.T) {
 	f := fake(t, crowd, func(context.Context, func()) error {
-		time.Sleep(time.Minute) // what a deaf library does
+		time.Sleep(time.Minute)
 		return nil
 	})
 	if !f.StoodStill || f.Stuck != 4 || f.measured() {

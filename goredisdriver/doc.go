@@ -56,6 +56,9 @@
 // mutex, the listener's, guards all of them. It is never held during I/O, nor while
 // the sink is called.
 //
+// A call refused with MOVED or ASK has a goroutine that follows it, and so has the first
+// search for a cluster's nodes. Both end by the client's timeouts; nobody waits for them.
+//
 // These goroutines are owned by the listener, and Close waits for them:
 //
 //   - the assigner, one a listener. It assigns every subscription without a

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// duringMoves runs a test through each adapter, on a cluster of its own.
+// duringMoves runs a test through go-redis and through rueidis, of which valkeydriver is made, on a cluster of its own.
 func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *platform)) {
 	t.Helper()
 	for _, client := range []string{"go-redis", "rueidis"} {

@@ -38,23 +38,31 @@ const (
 	redissonsOwner = "b983c153-7421-469a-addb-44fb92259a1b:1"
 )
 
-// strangeOwners may stand where an owner should.
+// strangeOwners may stand where an owner should: all have a colon, as every owner has.
 var strangeOwners = map[string]string{
-	"ordinary": strangersOwner, "of Redisson": redissonsOwner, "word": "nobody", "escapes": "\x1b]0;own\x07\r\n<img src=x>\u202e", "no text": "\xff\xfe\x00",
-	"mode": "modes", "long": strings.Repeat("o", 1<<20), "empty": "",
+	"ordinary": strangersOwner, "of Redisson": redissonsOwner, "word": "nobody:1", "escapes": "\x1b]0;own\x07\r\n<img src=x>\u202e:", "no text": "\xff:\xfe\x00",
+	"mode": "mode:", "long": strings.Repeat("o", 1<<20) + ":1", "colon": ":",
 }
+
+// strangeFields are no owners: they have none.
+var strangeFields = []string{"user", "", "modes", "\xff\xfe\x00", strings.Repeat("x", 1<<20)}
 
 // vandal is something hostile at a lock's keys.
 type vandal struct {
 	what string
 	put  func(do func(args ...any), name string)
 	held bool // somebody seems to hold it, so it must not be granted
+	// foreign says that it is no lock of any kind, so every call has to say so.
+	foreign bool
 }
 
 // vandals are what could be done to a lock of a kind.
 func vandals(k *kind) (all []vandal) {
 	add := func(what string, held bool, put func(do func(args ...any), name string)) {
-		all = append(all, vandal{what, put, held})
+		all = append(all, vandal{what: what, put: put, held: held})
+	}
+	foreign := func(what string, put func(do func(args ...any), name string)) {
+		all = append(all, vandal{what: what, put: put, held: true, foreign: true})
 	}
 	plain := !k.shared() && k.mode == ""
 	for what, text := range strangeNumbers {
@@ -125,10 +133,13 @@ func vandals(k *kind) (all []vandal) {
 			do("PEXPIRE", name, ms)
 		})
 	}
-	add("fields of another program", true, func(do func(...any), name string) { do("HSET", name, "user", "bob", "mail", "b@example.com") })
+	for _, field := range strangeFields {
+		foreign(fmt.Sprintf("a field of another program, %.10q", field), func(do func(...any), name string) { do("HSET", name, field, "alice") })
+	}
+	foreign("fields of another program", func(do func(...any), name string) { do("HSET", name, "user", "bob", "mail", "b@example.com") })
 	add("a writer's mode and nothing else", true, func(do func(...any), name string) { do("HSET", name, "mode", "write") })
 	add("a writer's mode and a field of another program", true, func(do func(...any), name string) { do("HSET", name, "mode", "write", "user", "bob") })
-	add("a thousand fields", true, func(do func(...any), name string) {
+	foreign("a thousand fields", func(do func(...any), name string) {
 		for i := range 1000 {
 			do("HSET", name, fmt.Sprint("field", i), "1")
 		}
@@ -149,7 +160,7 @@ func wrongTypes(k *kind) (all []vandal) {
 		}
 		for value, command := range values {
 			all = append(all, vandal{
-				what: "a " + value + " at " + key, held: key == "NAME",
+				what: "a " + value + " at " + key, held: key == "NAME", foreign: key == "NAME",
 				put: func(do func(...any), name string) {
 					command := slices.Clone(command)
 					command[1] = strings.ReplaceAll(strings.ReplaceAll(key, "{NAME}", tagged(name)), "NAME", name)
@@ -275,6 +286,9 @@ func (s *hostileServer) meet(t *testing.T, k *kind, c *holdfast.Client, v vandal
 	err := bounded(t, "TryLock", func() (err error) { h, err = k.lock(c, name).TryLock(background); return err })
 	var failed *holdfast.BackendError
 	switch {
+	case v.foreign:
+		wantError(t, err, holdfast.ErrOtherKind)
+		s.refused(t, k, c, v, name, before)
 	case err == nil:
 		if v.held {
 			t.Error("it was granted")
@@ -289,10 +303,7 @@ func (s *hostileServer) meet(t *testing.T, k *kind, c *holdfast.Client, v vandal
 		s.force(t, k, c, name)
 	case errors.As(err, &failed):
 		wantError(t, err, holdfast.ErrOtherKind)
-		s.refused(t, k, c, name)
-		if after := s.contents(t, name); !maps.Equal(before, after) {
-			t.Errorf("%v: and yet it has changed what stands there: %.300q, was %.300q", err, after, before)
-		}
+		s.refused(t, k, c, v, name, before)
 	default:
 		t.Errorf("TryLock: %v", err)
 	}
@@ -349,20 +360,27 @@ func (s *hostileServer) force(t *testing.T, k *kind, c *holdfast.Client, name st
 	unlock(t, h)
 }
 
-// refused makes the calls of what is no lock.
-func (s *hostileServer) refused(t *testing.T, k *kind, c *holdfast.Client, name string) {
+// refused makes the other calls of what is no lock; before is what stood there before the first one.
+func (s *hostileServer) refused(t *testing.T, k *kind, c *holdfast.Client, v vandal, name string, before map[string]string) {
 	t.Helper()
 	for what, call := range map[string]func() error{
 		"Lock": func() error {
-			_, err := k.lock(c, name).Lock(background, briefly)
+			_, err := k.lock(c, name).Lock(background, holdfast.Wait(longestCall))
 			return err
 		},
 		"Inspect":     func() error { _, err := k.lock(c, name).Inspect(background); return err },
 		"ForceUnlock": func() error { _, err := k.lock(c, name).ForceUnlock(background); return err },
 	} {
-		if err := bounded(t, what, call); err == nil && what == "Lock" {
+		err := bounded(t, what, call)
+		if v.foreign {
+			wantError(t, err, holdfast.ErrOtherKind)
+		}
+		if err == nil && what == "Lock" {
 			t.Error("Lock was granted what TryLock was not")
 		}
+	}
+	if after := s.contents(t, name); !maps.Equal(before, after) {
+		t.Errorf("what stands there has changed: %.300q, was %.300q", after, before)
 	}
 }
 

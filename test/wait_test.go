@@ -329,7 +329,7 @@ func TestA13_CancelledWaiterEndsAtOnce(t *testing.T) {
 	})
 }
 
-// The bounds hold when Redis is away, and the errors say what is the matter.
+// The bounds hold when Redis is away, and the errors name the cause.
 func TestBoundsHoldWithoutRedis(t *testing.T) {
 	for name, fault := range map[string]memdriver.Fault{
 		"silent":  {LoseRequest: true},

@@ -32,10 +32,10 @@ func TestBadUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no command of ours":  {good, []string{"--redis", good}, "expected one of"},
+		"no command of ours":  {good, []string{"--redis", good}, "a command is missing"},
 		"help of no command":  {good, []string{"help", "walk"}, "unexpected argument walk"},
 		"dashes of no run":    {good, []string{"demo", "--", "fair"}, "only holdfast run takes a command"},
-		"unknown command":     {good, []string{"walk"}, "unexpected argument walk"},
+		"unknown command":     {good, []string{"walk"}, "there is no command walk"},
 		"unknown flag":        {good, run("--lose"), "unknown flag --lose"},
 		"flag after name":     {good, []string{"run", "job", "--bogus", "--", "true"}, "unknown flag --bogus"},
 		"no name":             {good, []string{"run"}, "the name of the lock is missing: holdfast run [flags] <name> -- <command>"},
@@ -80,6 +80,7 @@ func TestBadUsage(t *testing.T) {
 		"wait without unit":   {good, run("--wait", "5"), "missing unit in duration \"5\" (a time is written as 500ms, 10s or 1h30m)"},
 		"wait without time":   {good, []string{"run", "job", "--wait"}, "--wait: its value is missing"},
 		"wait negative":       {good, run("--wait=-5s"), "negative"},
+		"wait negative apart": {good, run("--wait", "-5s"), "--wait must not be negative"},
 		"wait and try":        {good, run("--try", "--wait", "1s"), "exclude"},
 		"quiet and verbose":   {good, run("-q", "-v"), "exclude"},
 		"status to none":      {good, run("--json-status", "17"), "no file descriptor that is open for writing; a shell opens one with 17>FILE"},
@@ -114,7 +115,7 @@ func TestBadUsage(t *testing.T) {
 		"cert without tls":    {good, run("--tls-key", "/dev/null", "--tls-cert", "/dev/null"), "does not use TLS"},
 		"empty password":      {good, run("--password-file", "/dev/null"), "no password in its first line"},
 		"sentinel user":       {good, run("--sentinel-user", "u"), "names no sentinels"},
-		"url as command":      {good, []string{"redis://u:s3cret@h"}, "unexpected argument"},
+		"url as command":      {good, []string{"redis://u:s3cret@h"}, "there is no command"},
 		"url as argument":     {good, []string{"demo", "redis://u:s3cret@h"}, "must be one of"},
 		"demo of no kind":     {good, []string{"demo", "spin"}, "must be one of"},
 		"demo of two kinds":   {good, []string{"demo", "rw", "fenced"}, "unexpected argument fenced"},

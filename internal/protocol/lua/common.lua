@@ -3,6 +3,13 @@
 -- What a script replies whose key is of the right type, but of another kind.
 local OTHER_KIND = 'WRONGTYPE the key is another kind of lock'
 
+-- foreign says whether a hash, of which these are the first two fields, is no lock that
+-- one owner holds. Every owner's name has a colon in it; `mode` and most fields of other
+-- programs have none.
+local function foreign(field, another)
+  return another or field and not string.find(field, ':', 1, true)
+end
+
 -- untold is why Redis refused to publish something, or nil. Scripts that give
 -- something back, or make it available, reply it last.
 --

@@ -67,9 +67,9 @@ if count == '0' then
 end
 
 if not mine then
+  -- from common: OTHER_KIND, foreign
   local holders = redis.call('HKEYS', KEYS[1])
-  if holders[2] or holders[1] == 'mode' then
-    -- from common: OTHER_KIND
+  if foreign(holders[1], holders[2]) then
     return redis.error_reply(OTHER_KIND)
   end
   if free and not more then

@@ -22,9 +22,9 @@ for i, key in ipairs(KEYS) do
   local count = held(key, ARGV[4])
   if count ~= ARGV[3 * i + 4] then
     if ARGV[3 * i + 3] == '0' and redis.call('EXISTS', key) == 1 then
-      -- from common: OTHER_KIND
+      -- from common: OTHER_KIND, foreign
       local holders = redis.call('HKEYS', key)
-      if holders[2] or holders[1] == 'mode' then
+      if foreign(holders[1], holders[2]) then
         return redis.error_reply(OTHER_KIND)
       end
       return {0, at, redis.call('PTTL', key), holders[1], i}

@@ -25,9 +25,9 @@ local free = redis.call('EXISTS', KEYS[1]) == 0
 if not free or ARGV[6] ~= '0' then
   local count = redis.call('HGET', KEYS[1], ARGV[5]) or '0'
   if count ~= ARGV[7] and ARGV[6] == '0' then
-    -- from common: OTHER_KIND
+    -- from common: OTHER_KIND, foreign
     local holders = redis.call('HKEYS', KEYS[1])
-    if holders[2] or holders[1] == 'mode' then
+    if foreign(holders[1], holders[2]) then
       return redis.error_reply(OTHER_KIND)
     end
     local pttl = redis.call('PTTL', KEYS[1])

@@ -8,10 +8,10 @@
 -- pttl is -2 if the lock is free and -1 if it never expires; mode is empty, and
 -- so are the waiters, because they do not stand in Redis.
 
--- from common: OTHER_KIND
+-- from common: OTHER_KIND, foreign
 local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
 local found, pttl = redis.call('HGETALL', KEYS[1]), redis.call('PTTL', KEYS[1])
-if found[3] or found[1] == 'mode' then
+if foreign(found[1], found[3]) then
   return redis.error_reply(OTHER_KIND)
 end
 local holders = found[1] and {found[1], '', found[2], string.format('%.0f', pttl)} or {}

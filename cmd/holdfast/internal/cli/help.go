@@ -57,6 +57,7 @@ func exitCodes() string {
 		fmt.Fprintf(&text, "  %-6s  %s\n", row.Code, row.Means)
 	}
 	text.WriteString("\nBut for these, holdfast run exits as the command that it runs.\n")
+	text.WriteString("\nThe pages under docs/ are at https://github.com/holdfast-go/holdfast/tree/main/docs.\n")
 	return text.String()
 }
 

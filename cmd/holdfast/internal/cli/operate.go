@@ -54,7 +54,7 @@ func reason(err error) string {
 	var backend *holdfast.BackendError
 	switch {
 	case errors.As(err, &lacking):
-		return present.Safe(lacking.Error()) + "; docs/acl.md lists what it needs"
+		return present.Safe(lacking.Error()) + "; holdfast doctor, as that user, says what else is missing, and docs/acl.md what each kind needs"
 	case errors.As(err, &backend):
 		err = backend.Err
 	}

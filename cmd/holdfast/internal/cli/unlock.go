@@ -41,15 +41,15 @@ func (c *unlockCommand) Run(s streams, flags redisFlags) error {
 	if !c.Force {
 		return exit.Because(exit.Usage, "unlock takes a lock away from whoever holds it, so it wants --force: %s", usages[unlockName])
 	}
-	if !c.Yes && !term.IsTerminal(os.Stdin.Fd()) {
-		return exit.Because(exit.Usage, "there is no terminal to ask on whether to take %q away; --yes says so", c.Name)
-	}
 	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, _ *connect.Target) error {
 		before, err := c.read(ctx, rdb)
 		if err != nil {
 			return err
 		}
 		s.sayf("%s", force.Victims(before))
+		if !c.Yes && !term.IsTerminal(os.Stdin.Fd()) {
+			return exit.Because(exit.Usage, "unlock asks before it takes %q away, and there is no terminal to ask on: --yes (-y) takes it without asking", c.Name)
+		}
 		if !c.Yes {
 			if err := c.ask(ctx, s); err != nil {
 				return err

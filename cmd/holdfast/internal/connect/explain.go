@@ -29,7 +29,7 @@ func Explain(err error) error {
 
 // lacksRight is what to say of a right that is missing, and wantsPassword of a password.
 const (
-	lacksRight    = "its user lacks a right that the lock needs; docs/acl.md lists them"
+	lacksRight    = "its user lacks a right that the lock needs; holdfast doctor, as that user, says which"
 	wantsPassword = "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"
 )
 

@@ -10,7 +10,8 @@ import (
 )
 
 // What is ours, and what is somebody else's data, is decided in this file alone, and without
-// asking Redis.
+// asking Redis. A call that names a lock asks less of what stands there: see foreign in
+// internal/protocol/lua/common.lua.
 
 // What names a lock in the keys and channels beside it.
 var (
