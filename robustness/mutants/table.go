@@ -151,7 +151,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: an overwritten key is taken for free", file: lua + "mutex_acquire.lua", suite: tests(inMemory, "TestOtherKindOfLock"),
-		old: "if holders[2] or holders[1] == 'mode' then\n      return redis.error_reply(OTHER_KIND)",
+		old: "if foreign(holders[1], holders[2]) then\n      return redis.error_reply(OTHER_KIND)",
 		new: "if holders[9] then\n      return redis.error_reply(OTHER_KIND)",
 	},
 
