@@ -36,7 +36,7 @@ help: ## say what there is
 # detector. The longest packages come first, and the others beside them.
 .PHONY: test
 test test-race: export GOGC := $(SPARE)
-test: need-redis ## run all tests, on real servers, but interop and robustness
+test: need-redis ## run all tests, on real servers, but interop, and the simulation and trials of robustness
 	@$(MAKE) --no-print-directory -j 2 test-newest test-oldest
 
 .PHONY: test-race

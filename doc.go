@@ -48,8 +48,8 @@
 // [ErrInvalid], before anything is sent.
 //
 // With Redis away, a call returns within [WithTimeout], 6 s by default, or as many times
-// that as it asks Redis one after the other; a Lock that was
-// told once that the lock is held bears ten times as much.
+// that as it asks Redis one after the other; a Lock that was told once that the lock is
+// held bears ten times as much.
 //
 // # Looking at it
 //

@@ -23,8 +23,8 @@ var _ Locker = (*Mutex)(nil)
 // back, also if f panics. If the acquire fails, f is not called and the error is
 // Lock's. Otherwise the error joins f's and Unlock's: it matches [ErrLost] if
 // the lock was lost while f ran. An ErrLocked that f returns cannot be told from the
-// lock's own, also where f wraps it: let f return another error for it. Callbacks for the moments around f are hooks:
-// [WithHooks] for one call, or for all of a client.
+// lock's own, also where f wraps it: let f return another error for it. Callbacks for
+// the moments around f are hooks: [WithHooks] for one call, or for all of a client.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...LockOption) (err error) {
 	hold, err := l.Lock(ctx, options...)
 	if err != nil {

@@ -47,10 +47,11 @@ func (c *unlockCommand) Run(s streams, flags redisFlags) error {
 			return err
 		}
 		s.sayf("%s", force.Victims(before))
-		if !c.Yes && !term.IsTerminal(os.Stdin.Fd()) {
+		switch {
+		case c.Yes:
+		case !term.IsTerminal(os.Stdin.Fd()):
 			return exit.Because(exit.Usage, "unlock asks before it takes %q away, and there is no terminal to ask on: --yes (-y) takes it without asking", c.Name)
-		}
-		if !c.Yes {
+		default:
 			if err := c.ask(ctx, s); err != nil {
 				return err
 			}
