@@ -177,7 +177,7 @@ const (
 	// the last one failed.
 	LostUnanswered LostReason = "no renewal was acknowledged in time"
 	// LostLeaseOver: the lease has run out, and was not to be renewed; or it had run out
-	// before the answer to the acquire came.
+	// before the answer to the acquire came; or the semaphore has ended ([PermitSemaphore.Expire]).
 	LostLeaseOver LostReason = "its lease has run out"
 	// LostMaxHoldOver: [WithMaxHold] allows no more.
 	LostMaxHoldOver LostReason = "the longest hold is over"

@@ -15,7 +15,7 @@ import (
 func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s, c := a.state, a.client
 	now := time.Now()
-	deadline := c.watchdog.Trust(res.Sent, now, a.lease)
+	deadline := c.watchdog.Trust(res.Sent, now, min(a.lease, a.ends(res)))
 	s.mu.Lock()
 	if err := a.untrusted(res, deadline, now); err != nil {
 		s.count = max(s.count, ch.to)
@@ -27,7 +27,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 		return nil, err
 	}
 	s.count = ch.to
-	if token, err := res.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {
+	if token, err := res.Reply.Int(0); a.kind.permitIDs == nil && (ch.from == 0 || err == nil && token > 0) {
 		s.token = token
 	}
 	h := a.newHold(s)
@@ -40,6 +40,9 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	}
 	if s.entry == nil {
 		a.watch(h, res.Sent)
+		if a.ends(res) < a.lease {
+			s.setEnd(deadline)
+		}
 	} else {
 		c.watchdog.Acknowledge(s.entry, res.Sent, a.lease)
 		s.setRenewal()
@@ -55,10 +58,21 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	return &h.Hold, nil
 }
 
+// ends is for how long what is held lives at most, if a granted acquire says so: a semaphore may have a
+// time to live. Else it is [MaxLease].
+func (a *acquisition) ends(res call.Result) time.Duration {
+	if permits, ok := a.kind.requests.(heldPermits); ok {
+		if end, found := permits.ReadEnd(res.Reply); found {
+			return end
+		}
+	}
+	return MaxLease
+}
+
 // watch begins to watch a new run of holds. s.mu is held.
 func (a *acquisition) watch(h *single, sent time.Time) {
 	s, c := a.state, a.client
-	s.until, s.failing = 0, nil
+	s.until, s.ends, s.failing = 0, 0, nil
 	if c.config.maxHold > 0 {
 		s.until = mono.Of(sent).Add(c.config.maxHold)
 	}

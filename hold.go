@@ -162,7 +162,7 @@ var (
 	unlocked   = &ending{"this hold was unlocked before", ErrNotHeld}
 	handedOver = &ending{"this hold was unlocked before", ErrNotHeld}
 	detached   = &ending{"this hold was detached", ErrNotHeld}
-	evicted    = &ending{"it was given back then", ErrClosed}
+	evicted    = &ending{"it was given back then, or its lease ends it", ErrClosed}
 	rolledBack = &ending{"too few of its parts could be acquired", ErrNotHeld}
 )
 

@@ -50,7 +50,8 @@ func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error)
 
 // Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or
 // another process. A new owner of this client replaces the given one. The count is 1,
-// and a [Fenced] lock gets a new token; the hold is then as one of Lock's. Nobody else
+// and a [Fenced] lock gets a new token; the hold is then as one of Lock's, with its lease,
+// whatever the other one's was. Nobody else
 // gets in between.
 //
 // Adopting what its holder has not detached is taking it away, as with ForceUnlock:

@@ -69,6 +69,8 @@ func (s *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
 	switch {
 	case reason == watchdog.NotHeld:
 		return LostTaken
+	case !s.ends.IsZero() && s.ends <= mono.Now():
+		return LostLeaseOver
 	case !s.until.IsZero() && mono.Until(s.until) < s.kind.client.config.margin+max(s.kind.client.config.lease, s.renewedLease())/50+10*time.Millisecond:
 		return LostMaxHoldOver
 	case !renewing:

@@ -248,7 +248,7 @@ func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held
 // acquireParts acquires all parts.
 func (m *MultiLock) acquireParts(bound context.Context, a *compositeAcquire, c *composite) error {
 	a.tied = false
-	if done, err := m.inOneScript(a, c); done {
+	if done, err := m.inOneScript(bound, a, c); done {
 		return err
 	}
 	lease, renewFirst := a.config.lease, a.config.renewFirst

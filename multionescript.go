@@ -16,12 +16,17 @@ import (
 
 // inOneScript takes all parts in one script if it can. It reports false if they have
 // to be asked for one by one.
-func (m *MultiLock) inOneScript(a *compositeAcquire, c *composite) (done bool, err error) {
+func (m *MultiLock) inOneScript(bound context.Context, a *compositeAcquire, c *composite) (done bool, err error) {
 	kinds, ok := m.oneScript()
 	if owner := a.owners.one(); !ok || owner == (Owner{}) || !a.config.oneTry && anyWaiter(kinds, owner) {
 		return false, nil
 	}
+	stop := context.AfterFunc(bound, c.abandon)
+	defer stop()
 	holds, err := acquireAll(c.ctx, kinds, toTry(a.tryPart()))
+	if err == nil && !stop() {
+		err = context.Cause(bound)
+	}
 	for _, part := range holds {
 		c.join(part)
 	}
@@ -35,7 +40,7 @@ func (m *MultiLock) inOneScript(a *compositeAcquire, c *composite) (done bool, e
 		}
 		tellRefused(c.ctx, refused, nil, course{started: a.started}, err)
 	}
-	return !wait, err
+	return !wait, a.inTime(bound, opAcquire, err)
 }
 
 // anyWaiter reports whether somebody waits here for one of the locks, and so comes

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type object struct {
 	client  *Client
 	kind    kind
 	keys    []string
+	holders string      // where those who hold its permits listen; empty if there are none
 	permits int         // to set if nobody has; 0: none
 	ensured atomic.Bool // they have been set
 	setting atomic.Bool // they are being set again
@@ -32,32 +34,36 @@ func (o *object) Name() string { return o.kind.name }
 // Expire lets it be deleted d from now, whatever its permits or its count are
 // then, and reports whether it is there. With [NoExpiry] it lives until it is deleted.
 // Otherwise d is bounded as a [FixedLease] is; anything else is [ErrInvalid]. It waits for earlier attempts
-// as [PermitSemaphore.Delete] does. Redisson: RExpirable.expire, clearExpire.
+// as [PermitSemaphore.Delete] does. Permits that are held end with their semaphore: no deadline is later, and
+// holders notice as they notice [PermitSemaphore.ForceUnlock]. The error matches [ErrUntold] if they could not be
+// told. Redisson: RExpirable.expire, clearExpire.
 func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	if d == NoExpiry {
 		d = 0
 	} else if _, err := checkLease(d); err != nil {
 		return false, err
 	}
-	n, answered, err := o.number(ctx, "expire", protocol.Expire(o.keys, d))
-	if err != nil {
+	n, answered, err := o.number(ctx, "expire", protocol.Expire(o.keys, d, o.holders))
+	if err != nil && !errors.Is(err, ErrUntold) {
 		return false, err
 	}
-	return n > 0, o.outlast(ctx, "expire", answered)
+	pokeHolders(&o.kind)
+	return n > 0, cmp.Or(o.outlast(ctx, "expire", answered), err)
 }
 
 // Delete deletes it, and reports whether it was there. Permits that are held are
-// lost. If an earlier attempt was not answered, it returns when that can do nothing any more; if that
+// lost; their holders notice as they notice [PermitSemaphore.ForceUnlock], and the error matches [ErrUntold] if they
+// could not be told. If an earlier attempt was not answered, it returns when that can do nothing any more; if that
 // is not known within the timeout, or when ctx ends, the error is a [BackendError] and what is made next may be deleted,
 // too. Redisson: RObject.delete.
 func (o *object) Delete(ctx context.Context) (bool, error) {
-	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys))
+	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys, o.holders))
 	pokeHolders(&o.kind)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrUntold) {
 		return false, err
 	}
 	// If an attempt was lost, the one that was answered may have found its work done.
-	return n > 0 || len(answered.Unknown) > 0, o.outlast(ctx, "delete", answered)
+	return n > 0 || len(answered.Unknown) > 0, cmp.Or(o.outlast(ctx, "delete", answered), err)
 }
 
 // outlast returns when earlier attempts, which were not answered, can do nothing any more: late, they would hit what
@@ -81,13 +87,14 @@ func (o *object) outlast(ctx context.Context, op string, answered call.Result) e
 
 // number asks for what is answered by a number.
 func (o *object) number(ctx context.Context, op string, request script.Request) (n int64, answered call.Result, err error) {
-	if answered, err = invoke(ctx, &o.kind, op, request); err != nil {
-		return 0, answered, err
+	answered, told := invoke(ctx, &o.kind, op, request)
+	if told != nil && !errors.Is(told, ErrUntold) {
+		return 0, answered, told
 	}
 	if n, err = answered.Reply.Int(0); err != nil {
 		return 0, answered, &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: err}
 	}
-	return n, answered, nil
+	return n, answered, told
 }
 
 // configure applies the options of a semaphore.

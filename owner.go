@@ -217,6 +217,11 @@ func ownerFor(ctx context.Context, k *kind) (claim, error) {
 		return found, fmt.Errorf("holdfast: %w owner: %v belongs to another client; a hold is handed over by Detach and Adopt",
 			ErrInvalid, found.owner)
 	}
+	if !found.fresh && found.hold == nil {
+		if _, err := ParseOwner(found.owner.text); err != nil {
+			return found, err
+		}
+	}
 	return found, nil
 }
 

@@ -50,6 +50,7 @@ type ownerState struct {
 	first    entry     // what entry points to at first
 	deadline mono.Time // of the last entry, when it was ended
 	until    mono.Time // no renewal reaches beyond this; zero: no bound
+	ends     mono.Time // when the semaphore ends, and what is held with it; zero: never, as far as is known
 	keyEnd   mono.Time // when the key will have expired whatever is under way
 	knownEnd mono.Time // the same, if nothing is under way
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
@@ -320,6 +321,17 @@ func (s *ownerState) setRenewal() {
 		watch.SetLease(s.entry, lease)
 	}
 	watch.SetRenewing(s.entry, lease > 0)
+}
+
+// setEnd takes note of when the semaphore ends, and what is held with it; zero: never. s.mu is
+// held.
+func (s *ownerState) setEnd(end mono.Time) {
+	s.ends = end
+	until := s.until
+	if !end.IsZero() && (until.IsZero() || end < until) {
+		until = end
+	}
+	s.kind.client.watchdog.SetUntil(s.entry, until)
 }
 
 // whyLost returns why the holds are lost, or nil.

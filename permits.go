@@ -46,6 +46,7 @@ var _ Locker = (*PermitSemaphore)(nil)
 func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
 	s := &PermitSemaphore{object{
 		client: c, kind: newKind(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
+		holders: protocol.PermitsChannel(name),
 	}}
 	s.configure(options)
 	return s

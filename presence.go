@@ -192,9 +192,9 @@ func (p *presence) next() (request script.Request, found bool) {
 	case p.leaving && p.written:
 		p.written = false
 		if p.stays > now {
-			return protocol.Expire([]string{p.key}, p.stays.Sub(now)+time.Millisecond), true // 0 ms would be for ever
+			return protocol.Expire([]string{p.key}, p.stays.Sub(now)+time.Millisecond, ""), true // 0 ms would be for ever
 		}
-		return protocol.Delete([]string{p.key}), true
+		return protocol.Delete([]string{p.key}, ""), true
 	case p.leaving, !anew && len(p.changed) == 0:
 		p.writing = false
 		return script.Request{}, false

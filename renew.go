@@ -135,6 +135,13 @@ func (s *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count i
 	if !s.until.IsZero() {
 		found.Left = min(found.Left, s.until.Sub(mono.Of(sent)))
 	}
+	var end mono.Time
+	if found.Ends {
+		end = s.kind.client.watchdog.Trust(sent, time.Now(), found.End)
+	}
+	if s.entry != nil && end != s.ends {
+		s.setEnd(end)
+	}
 	if s.entry != nil && found.Left >= 0 {
 		s.kind.client.watchdog.Acknowledge(s.entry, sent, found.Left)
 	}

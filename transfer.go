@@ -115,6 +115,9 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 	if owner == (Owner{}) {
 		return nil, fmt.Errorf("holdfast: %w owner: there is nothing to adopt of the zero Owner", ErrInvalid)
 	}
+	if _, err := ParseOwner(owner.text); err != nil {
+		return nil, err
+	}
 	how := course{started: time.Now()}
 	h, err := adoptWithoutHooks(ctx, k, owner, config, how.started)
 	if err == nil {

@@ -726,3 +726,20 @@ func TestMultiLockRefusedByTheServer(t *testing.T) {
 		w.do("DEL", "b")
 	})
 }
+
+// The wait bounds locks that are taken in one script, too.
+func TestMultiLockOneScriptWait(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		away(d)
+		start := time.Now()
+		_, err := holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.Wait(200*time.Millisecond))
+		var backend *holdfast.BackendError
+		if took := time.Since(start); !errors.As(err, &backend) || took > 210*time.Millisecond {
+			t.Errorf("%v after %v", err, took)
+		}
+		d.SetFaults(nil)
+		time.Sleep(time.Minute)
+		w.wantReply("", "KEYS", "*")
+	})
+}

@@ -204,3 +204,18 @@ func TestForgottenHold(t *testing.T) {
 		}
 	})
 }
+
+// An owner that nobody makes owns nothing: it could stand for another's side of a lock.
+func TestOwnersMadeUp(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		for _, tail := range []string{":write", " ", ":1"} {
+			var owner holdfast.Owner
+			ok(t, owner.UnmarshalText([]byte(c.NewOwner().String()+tail)))
+			_, err := w.lock(c).TryLock(holdfast.WithOwner(background, owner))
+			wantError(t, err, holdfast.ErrInvalid)
+			_, err = w.lock(c).Adopt(background, owner)
+			wantError(t, err, holdfast.ErrInvalid)
+		}
+	})
+}

@@ -245,3 +245,29 @@ func TestAdoptedHoldsContextAfterIt(t *testing.T) {
 		}
 	})
 }
+
+// An adopted hold lives for as long as its own lease, whatever the giver's was: the taker
+// knows of no other, and would leave the lock to the rest of it.
+func TestTransferEndsTheGiversLease(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		h := must(t)(w.lock(a).Lock(background, holdfast.RenewedLease(10*time.Minute)))
+		owner, err := h.Detach()
+		ok(t, err)
+		adopted := must(t)(w.lock(b).Adopt(background, owner, holdfast.FixedLease(5*time.Second)))
+		if lives, key := w.lives(adopted.Owner()), w.pttl("x"); lives > 5*time.Second || key > 5*time.Second {
+			t.Errorf("the hold lives for %v, the key for %v", lives, key)
+		}
+		ok(t, adopted.Extend(background, time.Minute))
+		start := time.Now()
+		away(d)
+		if took := lostAt(t, adopted, start); took < 55*time.Second || took > time.Minute {
+			t.Errorf("lost after %v", took)
+		}
+		d.SetFaults(nil)
+		time.Sleep(5 * time.Second)
+		w.wantCount("x", adopted.Owner(), 0)
+		wantError(t, adopted.Unlock(), holdfast.ErrLost)
+	})
+}

@@ -316,3 +316,71 @@ func TestLostPermitsAreSetAgain(t *testing.T) {
 		})
 	}
 }
+
+// A semaphore that ends takes the permits with it, so no hold is trusted beyond that:
+// whether its holder has acquired it before, or after the end was set.
+func TestHoldsEndWithTheirSemaphore(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		for _, permits := range []int{1, 2} {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				other, _ := w.client()
+				s, operator := c.NewPermitSemaphore("x", holdfast.Permits(4)), other.NewPermitSemaphore("x")
+				var options []holdfast.LockOption
+				if fixed {
+					options = append(options, holdfast.FixedLease(time.Hour))
+				}
+				before := must(t)(s.Acquire(background, permits, options...))
+				time.Sleep(1100 * time.Millisecond)
+				for _, d := range []time.Duration{3 * time.Second, holdfast.NoExpiry} {
+					if there, err := operator.Expire(background, d); !there || err != nil {
+						t.Fatal(there, err)
+					}
+					time.Sleep(200 * time.Millisecond)
+				}
+				time.Sleep(time.Minute)
+				ok(t, before.Context().Err()) // it does not end any more
+				start := time.Now()
+				if there, err := operator.Expire(background, 5*time.Second); !there || err != nil {
+					t.Fatal(there, err)
+				}
+				after := must(t)(s.Acquire(background, permits, options...))
+				if left := time.Until(after.Deadline()); left > 5*time.Second || left < 4*time.Second {
+					t.Errorf("fixed %v: acquired for %v", fixed, left)
+				}
+				var lost *holdfast.LostError
+				for _, h := range []*holdfast.Hold{before, after} {
+					if took := lostAt(t, h, start); took > 5*time.Second || took < 4*time.Second {
+						t.Errorf("fixed %v: lost after %v", fixed, took)
+					}
+					if cause := context.Cause(h.Context()); !errors.As(cause, &lost) || lost.Reason != holdfast.LostLeaseOver {
+						t.Errorf("fixed %v: %v", fixed, cause)
+					}
+					wantError(t, h.Unlock(), holdfast.ErrLost)
+				}
+				time.Sleep(callsLive)
+				w.wantReply("", "KEYS", "*")
+			})
+		}
+	}
+}
+
+// Deleting a semaphore is told to holders of other clients as force is.
+func TestDeletedPermitsAreToldAtOnce(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		s := c.NewPermitSemaphore("x", holdfast.Permits(1))
+		h := must(t)(s.Lock(background, holdfast.FixedLease(time.Hour)))
+		time.Sleep(1100 * time.Millisecond)
+		start := time.Now()
+		if was, err := other.NewPermitSemaphore("x").Delete(background); !was || err != nil {
+			t.Fatal(was, err)
+		}
+		if took := lostAt(t, h, start); took > 100*time.Millisecond {
+			t.Errorf("told after %v", took)
+		}
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		time.Sleep(callsLive)
+	})
+}

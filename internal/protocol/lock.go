@@ -85,7 +85,10 @@ type Renewal struct {
 	// it, and when nothing will be left of that in Redis. Below 0: never ends.
 	Lives      bool
 	Left, Gone time.Duration
-	Missing    []string // permits that are not held any more, though others are
+	// Ends is set if what is held ends at End at the latest, whatever is asked for.
+	Ends    bool
+	End     time.Duration
+	Missing []string // permits that are not held any more, though others are
 }
 
 // countOnly reads a renewal that says no more than how often the owner holds it.

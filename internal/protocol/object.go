@@ -14,12 +14,15 @@ var (
 	inspect   = load("object", "inspect")
 )
 
-// Delete asks that none of these keys is there.
-func Delete(keys []string) script.Request { return script.Request{Script: deleteKey, Keys: keys} }
+// Delete asks that none of these keys is there, and tells those who hold something of it on
+// holders, unless that is empty.
+func Delete(keys []string, holders string) script.Request {
+	return script.Request{Script: deleteKey, Keys: keys, Channel: holders}
+}
 
-// Expire asks that these keys end after d; 0: never.
-func Expire(keys []string, d time.Duration) script.Request {
-	return script.Request{Script: expire, Keys: keys, Args: []string{millis(d)}}
+// Expire asks that these keys end after d, 0: never, and tells holders as [Delete] does.
+func Expire(keys []string, d time.Duration, holders string) script.Request {
+	return script.Request{Script: expire, Keys: keys, Channel: holders, Args: []string{millis(d)}}
 }
 
 // InspectNumber asks for the number of a key, and for how long it lives; see [ReadState].

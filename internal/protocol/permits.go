@@ -119,17 +119,28 @@ func (PermitSet) ReadRenewal(r script.Reply, i int) (Renewal, error) {
 	if err != nil {
 		return Renewal{}, err
 	}
-	if len(texts) < 3 {
-		return Renewal{}, fmt.Errorf("reply has no three numbers at %d", i+2)
+	if len(texts) < 4 {
+		return Renewal{}, fmt.Errorf("reply has no four numbers at %d", i+2)
 	}
-	var held, first, last int64
-	if _, err := fmt.Sscan(strings.Join(texts[:3], " "), &held, &first, &last); err != nil {
-		return Renewal{}, fmt.Errorf("reply has no three numbers at %d: %w", i+2, err)
+	var held, first, last, end int64
+	if _, err := fmt.Sscan(strings.Join(texts[:4], " "), &held, &first, &last, &end); err != nil {
+		return Renewal{}, fmt.Errorf("reply has no four numbers at %d: %w", i+2, err)
 	}
-	return Renewal{
+	found := Renewal{
 		Count: held, Lives: true, Left: time.Duration(min(first, mostMillis)) * time.Millisecond,
-		Gone: time.Duration(min(last, mostMillis)) * time.Millisecond, Missing: texts[3:],
-	}, nil
+		Gone: time.Duration(min(last, mostMillis)) * time.Millisecond, Missing: texts[4:],
+	}
+	if end >= 0 {
+		found.Ends, found.End = true, time.Duration(min(end, mostMillis))*time.Millisecond
+	}
+	return found, nil
+}
+
+// ReadEnd reads from the reply to a granted acquire when the semaphore ends, and the permits
+// with it, if that is before the lease does.
+func (PermitSet) ReadEnd(r script.Reply) (time.Duration, bool) {
+	n, err := r.Int(0)
+	return time.Duration(min(n, mostMillis)) * time.Millisecond, err == nil
 }
 
 // Adopt has nothing to ask: permits have no owner.

@@ -56,7 +56,8 @@ func TestGoldenRequests(t *testing.T) {
 		"await | x holdfast_zero:{x} |  | 7":                                                                   Latch{"x"}.Acquire(Acquire{Since: 7}),
 		"down | x holdfast_calls:{x} holdfast_zero:{x} | redisson_countdownlatch__channel__{x} | id 60000 0":   Latch{"x"}.Down(once),
 		"set | x holdfast_calls:{x} holdfast_zero:{x} | redisson_countdownlatch__channel__{x} | id 60000 1 5":  Latch{"x"}.Set(once, 5),
-		"expire | x |  | 1000": Expire([]string{"x"}, time.Second),
+		"expire | x |  | 1000":                          Expire([]string{"x"}, time.Second, ""),
+		"delete | x {x}:timeout | holdfast_lost:{x} | ": Delete([]string{"x", "{x}:timeout"}, "holdfast_lost:{x}"),
 	} {
 		text := fmt.Sprintf("%s | %s | %s | %s", got.Script.Name(), strings.Join(got.Keys, " "), got.Channel, strings.Join(got.Args, " "))
 		if text != want {
@@ -113,11 +114,14 @@ func TestReadReplies(t *testing.T) {
 		}
 	}
 
-	found, err := PermitSet{}.ReadRenewal(reply(nil, []any{"2", "1000", "-1", "r"}), 1)
+	found, err := PermitSet{}.ReadRenewal(reply(nil, []any{"2", "1000", "-1", "-1", "r"}), 1)
 	equal(found, Renewal{Count: 2, Lives: true, Left: time.Second, Gone: -time.Millisecond, Missing: []string{"r"}})
 	equal(err, nil)
-	if _, err := (PermitSet{}).ReadRenewal(reply([]any{"2"}), 0); err == nil {
-		t.Error("one number was read as three")
+	found, err = PermitSet{}.ReadRenewal(reply([]any{"2", "1000", "-1", "500"}), 0)
+	equal(found, Renewal{Count: 2, Lives: true, Left: time.Second, Gone: -time.Millisecond, Ends: true, End: 500 * time.Millisecond, Missing: []string{}})
+	equal(err, nil)
+	if _, err := (PermitSet{}).ReadRenewal(reply([]any{"2", "1000", "-1"}), 0); err == nil {
+		t.Error("three numbers were read as four")
 	}
 
 	short, err := ReadShortage(reply(int64(1000), "", int64(5), int64(-1), int64(3), int64(2), int64(1)))

@@ -22,7 +22,7 @@ type Entry[V any] struct {
 	Value V
 	// Lease is the time to live that a renewal asks for, until [Watchdog.SetLease].
 	Lease time.Duration
-	// Until, if set, is the end of the longest time that renewals may reach.
+	// Until, if set, is the end of the longest time that renewals may reach. See [Watchdog.SetUntil].
 	Until mono.Time
 	// RecheckEvery, if set, is after which time at the latest the server is asked again
 	// for what the hold was promised, renewed or not: somebody may have shortened it.

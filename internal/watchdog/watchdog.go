@@ -161,9 +161,32 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent time.Time, ttl time.Durat
 // reaches further. d.mu is held, and now was read after it was taken: no look can
 // have come in between, and the next one finds every suspension since.
 func (d *Watchdog[V, G]) raise(e *Entry[V], sent, now time.Time, ttl time.Duration) {
-	if deadline := d.Trust(sent, now, ttl); deadline > d.trusted(e, now) {
+	deadline := d.Trust(sent, now, ttl)
+	if !e.Until.IsZero() {
+		deadline = min(deadline, e.Until)
+	}
+	if deadline > d.trusted(e, now) {
 		e.deadline, e.lead = deadline, d.lead(now)
 	}
+}
+
+// SetUntil says anew until when renewals may reach; zero: as far as they like. A deadline
+// that is later falls to that.
+func (d *Watchdog[V, G]) SetUntil(e *Entry[V], until mono.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.state != watched || e.Until == until {
+		return
+	}
+	e.Until = until
+	if !until.IsZero() && until < e.deadline {
+		e.deadline = until
+	}
+	if e.renewAt.IsZero() {
+		e.plan(mono.Now())
+	}
+	heap.Fix(&d.heap, e.index)
+	d.signal()
 }
 
 // trusted is until when a watched entry may be trusted: its deadline, less the

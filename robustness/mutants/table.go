@@ -252,7 +252,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "token: that of the run of holds before", file: grantedFile, suite: simulation("fair", "-class", "a"),
-		old: "if token, err := res.Reply.Int(0); ch.from == 0 || err == nil && token > 0 {",
+		old: "if token, err := res.Reply.Int(0); a.kind.permitIDs == nil && (ch.from == 0 || err == nil && token > 0) {",
 		new: "if token, err := res.Reply.Int(0); err != nil && token > 0 {",
 	},
 

@@ -34,5 +34,9 @@ end
 publish(ARGV[8])
 redis.call('HSET', KEYS[1], ARGV[5], '1')
 redis.call('HDEL', KEYS[1], ARGV[6])
-raise(KEYS[1], lease)
+if mine == 0 then
+  redis.call('PEXPIRE', KEYS[1], lease) -- nobody else holds it, and its owner knows of no longer lease
+else
+  raise(KEYS[1], lease)
+end
 return token and {1, at, token} or at

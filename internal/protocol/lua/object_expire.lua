@@ -1,8 +1,12 @@
 -- expire: these keys shall live for so long. Those that are not there are not made.
 --
+-- ARGV[2]  where those who hold something of it listen
 -- ARGV[4]  ms; 0: for ever
 --
--- {1, now, count}  how many are there
+-- {1, now, count}  how many are there, and untold
+
+-- from common: publish
+publish('0')
 local found = 0
 for i = 1, #KEYS do
   if ARGV[4] == '0' then
@@ -12,4 +16,4 @@ for i = 1, #KEYS do
   end
   found = found + redis.call('EXISTS', KEYS[i])
 end
-return {1, at, found}
+return {1, at, found, untold}

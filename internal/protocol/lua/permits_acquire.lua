@@ -8,6 +8,7 @@
 -- ARGV[6...]  the permits' ids; the first one is who waits
 --
 -- now                            they are
+-- {1, now, pttl}                 they are, and the semaphore ends before the lease
 -- {0, now, pttl, '', again, free, held, kept, exists}
 --                                too few are available, or another one has waited
 --                                longer; pttl is when the next one expires, -1:
@@ -27,6 +28,7 @@ if #ARGV == 6 and #available < 16 and string.match(available, '^[1-9]%d*$') and 
   local ttl = redis.call('PTTL', KEYS[1])
   if ttl > 0 then
     redis.call('PEXPIRE', KEYS[2], ttl)
+    return at + ttl < expiry and {1, at, ttl} or at
   end
   return at
 end
@@ -75,4 +77,4 @@ if ttl > 0 then
   redis.call('PEXPIRE', KEYS[2], ttl)
 end
 stand_down(KEYS[3], ARGV[6])
-return at
+return ttl > 0 and at + ttl < expiry and {1, at, ttl} or at

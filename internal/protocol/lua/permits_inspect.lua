@@ -14,14 +14,17 @@ local hex = {}
 for c = 0, 255 do
   hex[string.char(c)] = string.format('%02x', c)
 end
-local holders = {}
+local holders, lives = {}, redis.call('PTTL', KEYS[1])
 local held = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
 for i = 1, #held, 2 do
   local score = tonumber(held[i + 1])
   local pttl = score >= 922337203685477 and -1 or math.max(score - at, 0)
+  if lives >= 0 and (pttl < 0 or lives < pttl) then
+    pttl = lives -- they end with the semaphore
+  end
   local id = string.gsub(held[i], '.', hex)
   for _, text in ipairs({id, '', '1', whole(pttl)}) do
     holders[#holders + 1] = text
   end
 end
-return {1, at, redis.call('PTTL', KEYS[1]), '0', holders, {}, free}
+return {1, at, lives, '0', holders, {}, free}

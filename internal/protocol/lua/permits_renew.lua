@@ -4,10 +4,11 @@
 -- ARGV[4...] for each hold: time to live, ms, 0 only asks; how many permits it
 --            has; their ids
 --
--- {1, now, {held, first, last, id...}...}
+-- {1, now, {held, first, last, end, id...}...}
 --            for each hold, as texts: how many of its permits are held; for how
---            long all of those are, and for how long any is, ms, -1: for ever; the
---            ids of those that are not held
+--            long all of those are, and for how long any is, ms, -1: for ever; when
+--            the semaphore ends, and they with it, -1: never; the ids of those that
+--            are not held
 --
 -- A key that is no semaphore any more must not fail its neighbours.
 
@@ -26,7 +27,7 @@ local p = 4
 for i, key in ipairs(KEYS) do
   local ttl, n = tonumber(ARGV[p]), tonumber(ARGV[p + 1])
   local expiry, held, first, last = at + ttl, 0, never, at
-  local short, answer = {}, {'', '', ''}
+  local short, answer = {}, {'', '', '', ''}
   for j = p + 2, p + 1 + n do
     local score = redis.pcall('ZSCORE', key, ARGV[j])
     score = type(score) == 'string' and tonumber(score) or 0
@@ -46,7 +47,7 @@ for i, key in ipairs(KEYS) do
   for _, id in ipairs(short) do
     redis.call('ZADD', key, text(expiry), id)
   end
-  answer[1], answer[2], answer[3] = text(held), left(first), left(last)
+  answer[1], answer[2], answer[3], answer[4] = text(held), left(first), left(last), text(redis.call('PTTL', key))
   reply[i + 2] = answer
   p = p + 2 + n
 end

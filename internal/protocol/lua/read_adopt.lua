@@ -13,7 +13,7 @@
 -- {-3, now}    the other one writes, too, and would go on writing beside it
 
 -- from common: OTHER_KIND, lease, publish
--- from rw: other_kind, reads, reading, keep_reads, drop_reads, raise_all
+-- from rw: other_kind, reads, reading, keep_reads, drop_reads, raise_all, others
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end
@@ -33,4 +33,11 @@ keep_reads(key, prefix, owner, mine, 1, lease)
 drop_reads(prefix, other, 1, reads(key, other))
 redis.call('HDEL', key, other)
 raise_all(key, prefix, lease)
+if mine == 0 then -- the other one may have had a longer lease, of which its owner does not know
+  local lives = redis.call('PTTL', key)
+  local longest = others(key, prefix, {}, lives)
+  if longest > 0 and longest < lives then
+    redis.call('PEXPIRE', key, longest)
+  end
+end
 return at

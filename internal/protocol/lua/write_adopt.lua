@@ -42,5 +42,9 @@ end
 publish(ARGV[8])
 redis.call('HSET', key, mine, '1')
 redis.call('HDEL', key, other)
-raise(key, lease)
+if count == 0 then
+  redis.call('PEXPIRE', key, lease) -- nobody else holds it, and its owner knows of no longer lease
+else
+  raise(key, lease)
+end
 return token and {1, at, token} or at
