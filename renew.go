@@ -36,17 +36,38 @@ type renewals struct{ calls *call.Caller }
 // there, and neither node renews them all: they are renewed one by one.
 func (r renewals) send(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) ([]bool, error) {
 	batch[0].Value.kind.client.presence.writeIfDue(mono.Now())
+	if n := together(batch); n < len(batch) {
+		return r.sendApart(ctx, g, batch, n)
+	}
 	held, err := r.sendTogether(ctx, g, batch)
 	if len(batch) == 1 || !moving(err) {
 		return held, err
 	}
-	held = make([]bool, len(batch))
+	return r.sendApart(ctx, g, batch, 1)
+}
+
+// together is how many of a batch's holds go into one call: nobody else is served while Redis
+// renews a great many permits.
+func together(batch []watchdog.Renewal[*ownerState]) int {
+	most := 1
+	for _, one := range batch {
+		if permits, ok := one.Value.kind.requests.(heldPermits); ok {
+			most = max(most, len(permits.left.all()))
+		}
+	}
+	return max(1, MaxPermitsPerHold/most)
+}
+
+// sendApart sends a batch as several calls of n holds each, side by side.
+func (r renewals) sendApart(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState], n int) ([]bool, error) {
+	held := make([]bool, len(batch))
 	errs := make([]error, len(batch))
 	var all sync.WaitGroup
-	for i := range batch {
+	for i := 0; i < len(batch); i += n {
 		all.Go(func() {
-			one, err := r.sendTogether(ctx, g, batch[i:i+1])
-			held[i], errs[i] = err == nil && one[0], err
+			some, err := r.send(ctx, g, batch[i:min(i+n, len(batch))])
+			copy(held[i:], some)
+			errs[i] = err
 		})
 	}
 	all.Wait()

@@ -384,3 +384,31 @@ func TestDeletedPermitsAreToldAtOnce(t *testing.T) {
 		time.Sleep(callsLive)
 	})
 }
+
+// Holds of thousands of permits are renewed apart: Redis serves nobody else meanwhile.
+func TestManyPermitsAreRenewedApart(t *testing.T) {
+	const holds = 5
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		s := c.NewPermitSemaphore("x", holdfast.Permits(2*holds*holdfast.MaxPermitsPerHold))
+		var all []*holdfast.Hold
+		for range holds {
+			all = append(all, must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold)), must(t)(s.Lock(background)))
+		}
+		seen := spy(d)
+		time.Sleep(time.Minute)
+		for _, args := range seen() {
+			if len(args) > holdfast.MaxPermitsPerHold+100 {
+				t.Errorf("a call of %d arguments", len(args))
+			}
+		}
+		if n := len(seen()); n < 5*2*holds {
+			t.Errorf("%d calls in a minute", n)
+		}
+		for _, h := range all {
+			unlock(t, h)
+		}
+		w.do("DEL", "x")
+		time.Sleep(callsLive)
+	})
+}

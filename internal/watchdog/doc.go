@@ -16,6 +16,9 @@
 // under way. Lost and removed are final: an answer that comes later changes
 // nothing, so a renewal can neither outlive its hold nor end the next one.
 //
+// What an entry stands for may end whatever is renewed, as permits do with their semaphore:
+// SetUntil says when, and may lower the deadline.
+//
 // An entry with RecheckEvery is of a lock that others may shorten, as Redisson does with
 // read locks: what is left of the promise is asked for again and again, also if it
 // is not renewed. That never moves the deadline of one that is not.
