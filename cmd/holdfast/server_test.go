@@ -43,7 +43,7 @@ func testRedisDown(t *testing.T, addr string, wait time.Duration, flags string) 
 	began := time.Now()
 	out := start(t, cmd)
 	got, took := code(t, cmd.Wait()), time.Since(began)
-	if got != 69 || took > wait+2*time.Second {
+	if got != 69 || took > wait+5*time.Second {
 		t.Errorf("exit code %d after %v", got, took)
 	}
 	said := out.String()
