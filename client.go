@@ -86,7 +86,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		Timeout: c.config.timeout, Replicas: c.config.replicas, AckTimeout: c.config.ackTimeout,
 	})
 	c.watchdog = watchdog.New(watchdog.Config[*ownerState, group]{
-		Group: groupOf, Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
+		Group: groupOf, Weight: weightOf, Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: c.config.timeout / 3, Margin: c.config.margin,
 	})
 	c.presence = newPresence(c)

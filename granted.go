@@ -72,7 +72,7 @@ func (a *acquisition) ends(res call.Result) time.Duration {
 // watch begins to watch a new run of holds. s.mu is held.
 func (a *acquisition) watch(h *single, sent time.Time) {
 	s, c := a.state, a.client
-	s.until, s.ends, s.failing = 0, 0, nil
+	s.until, s.ends, s.endsKnownAt, s.failing = 0, 0, mono.Now(), nil
 	if c.config.maxHold > 0 {
 		s.until = mono.Of(sent).Add(c.config.maxHold)
 	}

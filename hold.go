@@ -122,7 +122,8 @@ func (h *Hold) Deadline() time.Time { return h.held.deadline().Time() }
 // Extend makes the lock live for at least d from now, and moves the deadline
 // accordingly. It never shortens anything. It returns an error that matches
 // [ErrLost] if the lock is gone, [ErrNotHeld] after Unlock, [ErrInvalid]
-// if d is out of bounds or beyond [WithMaxHold], a [*BackendError] if Redis
+// if d is out of bounds or beyond [WithMaxHold], or if the semaphore whose permits these are ends
+// before (they then last as long as it does), a [*BackendError] if Redis
 // does not answer, ctx.Err() and its cause if ctx ends first, and [ErrClosed]; the hold then
 // stands as it was, or longer. Redisson: RLock.expire, which does not ask whose lock it is.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {

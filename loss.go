@@ -66,12 +66,16 @@ func (s *ownerState) overdue() bool {
 
 // because says why holds are lost, which were being renewed or not. s.mu is held.
 func (s *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
+	c := s.kind.client.config
+	over := func(end mono.Time) bool { // the deadline is somewhat before it, see [watchdog.Watchdog.Trust]
+		return !end.IsZero() && mono.Until(end) < c.margin+max(c.lease, s.renewedLease())/50+10*time.Millisecond
+	}
 	switch {
 	case reason == watchdog.NotHeld:
 		return LostTaken
-	case !s.ends.IsZero() && s.ends <= mono.Now():
+	case over(s.ends):
 		return LostLeaseOver
-	case !s.until.IsZero() && mono.Until(s.until) < s.kind.client.config.margin+max(s.kind.client.config.lease, s.renewedLease())/50+10*time.Millisecond:
+	case over(s.until):
 		return LostMaxHoldOver
 	case !renewing:
 		return LostLeaseOver

@@ -51,8 +51,10 @@ type ownerState struct {
 	deadline mono.Time // of the last entry, when it was ended
 	until    mono.Time // no renewal reaches beyond this; zero: no bound
 	ends     mono.Time // when the semaphore ends, and what is held with it; zero: never, as far as is known
-	keyEnd   mono.Time // when the key will have expired whatever is under way
-	knownEnd mono.Time // the same, if nothing is under way
+	// endsKnownAt is when the answer came that says so.
+	endsKnownAt mono.Time
+	keyEnd      mono.Time // when the key will have expired whatever is under way
+	knownEnd    mono.Time // the same, if nothing is under way
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil mono.Time
 	failing       error   // how the last renewal failed; nil if it was acknowledged

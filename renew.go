@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -26,6 +26,16 @@ func groupOf(s *ownerState) group {
 	return group{script: s.kind.lock().RenewScript(), slot: s.kind.client.calls.Slot(s.kind.name)}
 }
 
+// weightOf is how many places of a batch an owner's renewals take: nobody else is served while
+// Redis renews a great many permits.
+func weightOf(s *ownerState) int {
+	permits, ok := s.kind.requests.(heldPermits)
+	if !ok {
+		return 1
+	}
+	return 1 + len(permits.left.all())*watchdog.BatchSize/MaxPermitsPerHold
+}
+
 // renewals sends the watchdog's batches.
 type renewals struct{ calls *call.Caller }
 
@@ -34,55 +44,39 @@ type renewals struct{ calls *call.Caller }
 //
 // While a cluster moves the batch's slot, some of its locks are here and some
 // there, and neither node renews them all: they are renewed one by one.
-func (r renewals) send(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) ([]bool, error) {
+func (r renewals) send(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) []watchdog.Answer {
 	batch[0].Value.kind.client.presence.writeIfDue(mono.Now())
-	if n := together(batch); n < len(batch) {
-		return r.sendApart(ctx, g, batch, n)
+	answers, err := r.sendTogether(ctx, g, batch)
+	if len(batch) > 1 && moving(err) {
+		return r.sendApart(ctx, g, batch)
 	}
-	held, err := r.sendTogether(ctx, g, batch)
-	if len(batch) == 1 || !moving(err) {
-		return held, err
-	}
-	return r.sendApart(ctx, g, batch, 1)
+	return answers
 }
 
-// together is how many of a batch's holds go into one call: nobody else is served while Redis
-// renews a great many permits.
-func together(batch []watchdog.Renewal[*ownerState]) int {
-	most := 1
-	for _, one := range batch {
-		if permits, ok := one.Value.kind.requests.(heldPermits); ok {
-			most = max(most, len(permits.left.all()))
-		}
-	}
-	return max(1, MaxPermitsPerHold/most)
-}
-
-// sendApart sends a batch as several calls of n holds each, side by side.
-func (r renewals) sendApart(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState], n int) ([]bool, error) {
-	held := make([]bool, len(batch))
-	errs := make([]error, len(batch))
+// sendApart sends the renewals of a batch as calls of their own, side by side.
+func (r renewals) sendApart(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) []watchdog.Answer {
+	answers := make([]watchdog.Answer, len(batch))
 	var all sync.WaitGroup
-	for i := 0; i < len(batch); i += n {
+	for i := range batch {
 		all.Go(func() {
-			some, err := r.send(ctx, g, batch[i:min(i+n, len(batch))])
-			copy(held[i:], some)
-			errs[i] = err
+			one, _ := r.sendTogether(ctx, g, batch[i:i+1]) // why it failed has been noted
+			answers[i] = one[0]
 		})
 	}
 	all.Wait()
-	return held, errors.Join(errs...)
+	return answers
 }
 
 // moving reports whether a cluster has refused a call because it is moving its
 // keys.
 func moving(err error) bool { return call.Code(err) == "TRYAGAIN" }
 
-// sendTogether sends one batch as one call.
-func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) (held []bool, err error) {
+// sendTogether sends one batch as one call. An error is why nothing is known of any.
+func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) (answers []watchdog.Answer, err error) {
+	answers = make([]watchdog.Answer, len(batch))
 	defer func() {
 		for i, one := range batch {
-			if err != nil || held[i] {
+			if answers[i] != watchdog.Gone {
 				one.Value.noteRenewal(err)
 			}
 		}
@@ -102,23 +96,26 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 		one.Value.answered(one.TTL, res.Err == nil)
 	}
 	if res.Err != nil {
-		return nil, res.Err
+		return answers, res.Err
 	}
 	if res.Has(script.Late) {
-		return nil, call.ErrLate
+		return answers, call.ErrLate
 	}
 	if len(res.Reply.Rest) != len(batch) {
-		return nil, fmt.Errorf("%d answers to %d renewals", len(res.Reply.Rest), len(batch))
+		return answers, fmt.Errorf("%d answers to %d renewals", len(res.Reply.Rest), len(batch))
 	}
-	held = make([]bool, len(batch))
 	for i, one := range batch {
-		count, err := one.Value.renewed(res.Reply, i, res.Sent)
-		if err != nil {
-			return nil, err
+		count, err := one.Value.renewed(one.Entry, res.Reply, i, res.Sent)
+		switch {
+		case err != nil:
+			return make([]watchdog.Answer, len(batch)), err
+		case count > 0:
+			answers[i] = watchdog.Held
+		default:
+			answers[i] = watchdog.Gone
 		}
-		held[i] = count > 0
 	}
-	return held, nil
+	return answers, nil
 }
 
 // noteRenewal takes note of how a renewal failed, or that it did not.
@@ -140,8 +137,8 @@ func (s *ownerState) noteRenewal(err error) {
 
 // renewed reads the reply to the i-th of some renewals: how often the owner holds the
 // lock. If the reply says for how long, too, others may have made that longer, and
-// the deadline moves.
-func (s *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count int64, err error) {
+// the deadline moves: that of the run of holds that was renewed, and of no later one.
+func (s *ownerState) renewed(entry *entry, reply script.Reply, i int, sent time.Time) (count int64, err error) {
 	found, err := s.kind.lock().ReadRenewal(reply, i)
 	if err != nil || found.Count == 0 || !found.Lives {
 		return found.Count, err
@@ -153,18 +150,35 @@ func (s *ownerState) renewed(reply script.Reply, i int, sent time.Time) (count i
 	}
 	s.knownEnd = max(s.knownEnd, mono.Now().Add(found.Gone))
 	s.keyEnd = max(s.keyEnd, s.knownEnd)
+	if s.entry != entry {
+		return found.Count, nil
+	}
 	if !s.until.IsZero() {
 		found.Left = min(found.Left, s.until.Sub(mono.Of(sent)))
 	}
+	s.learnEnd(sent, found)
+	if found.Left >= 0 {
+		s.kind.client.watchdog.Acknowledge(entry, sent, found.Left)
+	}
+	return found.Count, nil
+}
+
+// learnEnd takes note of when the semaphore ends, as the reply to a call says that was sent
+// then. A call that was under way when another one was answered may have been served before
+// it: of the two ends the earlier one counts until Redis has been asked again. s.mu is held.
+func (s *ownerState) learnEnd(sent time.Time, found protocol.Renewal) {
 	var end mono.Time
 	if found.Ends {
 		end = s.kind.client.watchdog.Trust(sent, time.Now(), found.End)
 	}
-	if s.entry != nil && end != s.ends {
+	if mono.Of(sent) < s.endsKnownAt && end != s.ends {
+		s.kind.client.watchdog.Check(s.entry)
+		if end.IsZero() || !s.ends.IsZero() && s.ends < end {
+			return
+		}
+	}
+	s.endsKnownAt = mono.Now()
+	if end != s.ends {
 		s.setEnd(end)
 	}
-	if s.entry != nil && found.Left >= 0 {
-		s.kind.client.watchdog.Acknowledge(s.entry, sent, found.Left)
-	}
-	return found.Count, nil
 }

@@ -72,7 +72,22 @@ func (h *single) extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return h.renew(ctx, entry, d)
+	asked := time.Now()
+	if err := h.renew(ctx, entry, d); err != nil {
+		return err
+	}
+	return h.endsBefore(asked, d)
+}
+
+// endsBefore returns why the hold cannot last for d from a moment on, or nil.
+func (h *single) endsBefore(asked time.Time, d time.Duration) error {
+	s := h.owned
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ends.IsZero() || s.ends >= s.kind.client.watchdog.Trust(asked, time.Now(), d) {
+		return nil
+	}
+	return problem(s.kind.name, "the semaphore ends before, and the hold with it: see Hold.Deadline and PermitSemaphore.Expire", ErrInvalid)
 }
 
 // extendable returns what is watched for the hold, or why it cannot be extended.
@@ -101,7 +116,7 @@ func (h *single) renew(ctx context.Context, entry *entry, d time.Duration) error
 	if err != nil {
 		return err
 	}
-	count, err := s.renewed(res.Reply, 0, res.Sent)
+	count, err := s.renewed(entry, res.Reply, 0, res.Sent)
 	if err != nil {
 		return &BackendError{Op: "renew", Name: s.kind.name, MayHaveRun: true, Err: err}
 	}

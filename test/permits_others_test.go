@@ -402,7 +402,7 @@ func TestManyPermitsAreRenewedApart(t *testing.T) {
 				t.Errorf("a call of %d arguments", len(args))
 			}
 		}
-		if n := len(seen()); n < 5*2*holds {
+		if n := len(seen()); n < 5*holds {
 			t.Errorf("%d calls in a minute", n)
 		}
 		for _, h := range all {

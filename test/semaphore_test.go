@@ -530,7 +530,7 @@ func TestSemaphoreRights(t *testing.T) {
 
 // askedOnce returns what is called before a waiter is started. What that returns waits
 // until the waiter has been refused, or has failed because a right is missing: it has a
-// reservation, or, if it waits for a latch, one more script has run.
+// reservation, or, if it waits for a latch, one more script has run and it listens.
 func askedOnce(t *testing.T, s *redistest.Server, reserves bool) func() (asked func(got chan error)) {
 	t.Helper()
 	scripts := func() (n int) {
@@ -542,6 +542,9 @@ func askedOnce(t *testing.T, s *redistest.Server, reserves bool) func() (asked f
 		return n
 	}
 	reserved := func() bool { return s.Cli(t, "EXISTS", "holdfast_next:{s:x}") == "1" }
+	heard := func() bool { // by one who may subscribe, or else it would not notice that it may not
+		return strings.HasSuffix(s.Cli(t, "PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{s:x}"), "1")
+	}
 	within := func(most time.Duration, done func() bool) {
 		for end := time.Now().Add(most); !done() && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
@@ -552,7 +555,9 @@ func askedOnce(t *testing.T, s *redistest.Server, reserves bool) func() (asked f
 		within(time.Second, func() bool { return !reserved() })
 		before := scripts()
 		return func(got chan error) {
-			within(10*time.Second, func() bool { return len(got) > 0 || reserved() || !reserves && scripts() != before })
+			within(10*time.Second, func() bool {
+				return len(got) > 0 || reserved() || !reserves && scripts() != before && heard()
+			})
 		}
 	}
 }

@@ -2,7 +2,7 @@
 //
 // # An entry's life
 //
-//	          Watch                  deadline passed, or "not held"
+//	          Watch                  deadline passed, or "gone"
 //	(nothing) ─────▶ watched ───────────────────────────────────▶ lost
 //	                   │ ▲ renewal acknowledged: deadline moves
 //	                   │ └──────
@@ -17,7 +17,8 @@
 // nothing, so a renewal can neither outlive its hold nor end the next one.
 //
 // What an entry stands for may end whatever is renewed, as permits do with their semaphore:
-// SetUntil says when, and may lower the deadline.
+// SetUntil says when, and may lower the deadline. The nearer that end is, the more often it is
+// asked about: it may have moved, and nobody said so.
 //
 // An entry with RecheckEvery is of a lock that others may shorten, as Redisson does with
 // read locks: what is left of the promise is asked for again and again, also if it
@@ -38,9 +39,9 @@
 //
 // # Failures
 //
-// An error leaves the deadline where it is and the renewal is repeated soon,
-// until the deadline. "Not held" ends the entry at once. An answer after the
-// timeout is ignored. Stop leaves the entries as they are: nobody renews them
+// "Unknown" leaves the deadline where it is and the renewal is repeated soon,
+// until the deadline. "Gone" ends the entry at once, whatever came of the rest of its batch. An
+// answer after the timeout is ignored. Stop leaves the entries as they are: nobody renews them
 // any more, and nobody is told.
 //
 // # Time

@@ -69,8 +69,11 @@ func (e *Entry[V]) renewalDue(now mono.Time) bool {
 // plan sets when the next renewal is sent, after something was asked at sent.
 func (e *Entry[V]) plan(sent mono.Time) {
 	every := e.RecheckEvery
-	if e.renewing && (e.Until.IsZero() || sent.Add(e.Lease) < e.Until) {
+	if e.renewing {
 		every = e.Lease / 3
+		if !e.Until.IsZero() { // which may have moved since, and nobody said so
+			every = min(every, max(e.Until.Sub(sent)/3, pause(e.Lease)))
+		}
 		if e.RecheckEvery > 0 {
 			every = min(every, e.RecheckEvery)
 		}

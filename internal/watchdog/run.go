@@ -38,12 +38,23 @@ func (d *Watchdog[V, G]) look() (wait time.Duration, more bool) {
 	}
 	for group, members := range due.renew {
 		for len(members) > 0 {
-			n := min(len(members), batchSize)
+			n := d.fits(members)
 			d.send(group, members[:n])
 			members = members[n:]
 		}
 	}
 	return d.rest()
+}
+
+// fits is how many of these go into one batch: one at least.
+func (d *Watchdog[V, G]) fits(members []asked[V]) int {
+	weight := 0
+	for i, m := range members {
+		if weight += d.config.Weight(m.entry.Value); weight > BatchSize {
+			return max(i, 1)
+		}
+	}
+	return len(members)
 }
 
 // rest says how long to sleep until the next look, or to sleep until woken.
@@ -129,7 +140,7 @@ func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 	timeout := d.config.Timeout
 	d.mu.Lock()
 	for i, m := range members {
-		batch[i] = Renewal[V]{Value: m.entry.Value, TTL: m.ttl}
+		batch[i] = Renewal[V]{Entry: m.entry, Value: m.entry.Value, TTL: m.ttl}
 		// A quarter of the lease leaves time to ask again.
 		timeout = min(timeout, max(m.entry.Lease/4, time.Millisecond))
 	}
@@ -138,13 +149,12 @@ func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 		ctx, cancel := context.WithTimeout(d.ctx, timeout)
 		defer cancel()
 		sent := time.Now()
-		held, err := d.config.Renew(ctx, group, batch)
-		d.answered(members, sent, held, err)
+		d.answered(members, sent, d.config.Renew(ctx, group, batch))
 	})
 }
 
 // answered puts the answer to a batch into effect.
-func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, held []bool, err error) {
+func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, answers []Answer) {
 	var gone []*Entry[V]
 	d.mu.Lock()
 	now := time.Now()
@@ -154,9 +164,9 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, held []boo
 		switch {
 		case e.state != watched:
 			continue
-		case err != nil && (held == nil || !held[i]):
+		case answers[i] == Unknown:
 			e.renewAt = mono.Of(now).Add(pause(e.Lease))
-		case !held[i]:
+		case answers[i] == Gone:
 			d.finish(e, lost)
 			gone = append(gone, e)
 			continue
@@ -165,6 +175,9 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, held []boo
 				d.raise(e, sent, now, m.ttl)
 			}
 			e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
+			if e.ttl(mono.Of(now)) > m.ttl+e.Lease/10 {
+				e.renewAt = mono.Of(now) // by now it needs more than was asked for
+			}
 		}
 		heap.Fix(&d.heap, e.index)
 	}

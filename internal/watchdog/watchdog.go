@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// batchSize is how many entries are renewed in one call, as in Redisson.
-	batchSize = 100
+	// BatchSize is how many entries are renewed in one call, as in Redisson.
+	BatchSize = 100
 	// tick is how often the wall clock is looked at, and at most how far
 	// ahead renewals are gathered into one batch.
 	tick = 50 * time.Millisecond
@@ -33,8 +33,21 @@ const (
 	NotHeld
 )
 
+// Answer is what is known of one renewal of a batch.
+type Answer int
+
+const (
+	// Unknown says that no answer has come, or none that says anything.
+	Unknown Answer = iota
+	// Held says that the owner holds the lock, for as long as was asked for.
+	Held
+	// Gone says that the owner does not hold it.
+	Gone
+)
+
 // Renewal is one entry's part of a batch.
 type Renewal[V any] struct {
+	Entry *Entry[V]
 	Value V
 	// TTL is the time to live to ask for; 0 asks only whether the lock is held.
 	TTL time.Duration
@@ -44,10 +57,11 @@ type Renewal[V any] struct {
 type Config[V any, G comparable] struct {
 	// Group is the group of a value: those of one group may be renewed in one call.
 	Group func(value V) G
-	// Renew sends one batch of one group, and returns for each renewal whether
-	// the lock is held. It returns when ctx ends. Beside an error it may say which
-	// are held all the same; nothing is known of the others then.
-	Renew func(ctx context.Context, group G, batch []Renewal[V]) ([]bool, error)
+	// Weight is how many of the [BatchSize] places of a batch a value takes; one that takes more goes alone.
+	Weight func(value V) int
+	// Renew sends one batch of one group, and returns what is known of each. It returns
+	// when ctx ends.
+	Renew func(ctx context.Context, group G, batch []Renewal[V]) []Answer
 	// Lost is told once for each entry that is lost.
 	Lost func(e *Entry[V], reason Reason)
 	// LongHeld is told once for each entry that has been watched for LongHeldAfter.
@@ -178,12 +192,13 @@ func (d *Watchdog[V, G]) SetUntil(e *Entry[V], until mono.Time) {
 	if e.state != watched || e.Until == until {
 		return
 	}
+	later := until.IsZero() || !e.Until.IsZero() && e.Until < until
 	e.Until = until
 	if !until.IsZero() && until < e.deadline {
 		e.deadline = until
 	}
-	if e.renewAt.IsZero() {
-		e.plan(mono.Now())
+	if e.renewing && later && !e.inFlight {
+		e.renewAt = mono.Now() // the deadline was reckoned with the earlier end
 	}
 	heap.Fix(&d.heap, e.index)
 	d.signal()

@@ -52,8 +52,9 @@ func newWatchdog(t *testing.T, s *server) *watchdog {
 	t.Helper()
 	s.start = time.Now()
 	d := New(Config[held, int]{
-		Group: func(w held) int { return w.group },
-		Renew: func(ctx context.Context, _ int, batch []Renewal[held]) ([]bool, error) {
+		Group:  func(w held) int { return w.group },
+		Weight: func(held) int { return 1 },
+		Renew: func(ctx context.Context, _ int, batch []Renewal[held]) []Answer {
 			s.mu.Lock()
 			s.calls = append(s.calls, time.Since(s.start))
 			for _, r := range batch {
@@ -61,7 +62,18 @@ func newWatchdog(t *testing.T, s *server) *watchdog {
 			}
 			answer := s.answer
 			s.mu.Unlock()
-			return answer(ctx, batch)
+			held, err := answer(ctx, batch)
+			answers := make([]Answer, len(batch))
+			for i := range answers {
+				switch {
+				case err != nil:
+				case held[i]:
+					answers[i] = Held
+				default:
+					answers[i] = Gone
+				}
+			}
+			return answers
 		},
 		Lost: func(e *Entry[held], reason Reason) {
 			s.mu.Lock()
@@ -108,9 +120,9 @@ func TestRenewsAtAThirdOfTheLease(t *testing.T) {
 // What does not fit into one batch goes with the next, and asks for its whole lease.
 func TestMoreThanABatch(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		const entries, lease = 2*batchSize + 5, 30 * time.Second
+		const entries, lease = 2*BatchSize + 5, 30 * time.Second
 		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
-			if len(batch) > batchSize {
+			if len(batch) > BatchSize {
 				t.Errorf("a batch of %d", len(batch))
 			}
 			for _, r := range batch {
@@ -247,7 +259,7 @@ func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 			return allHeld(ctx, batch)
 		}}
 		d := newWatchdog(t, s)
-		for range 10 * batchSize {
+		for range 10 * BatchSize {
 			watch(d, "dead", -1, 30*time.Second, true)
 		}
 		for i := range 10000 {
@@ -260,7 +272,7 @@ func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 				t.Fatalf("lost %s", line)
 			}
 		}
-		if len(s.lost) != 10*batchSize {
+		if len(s.lost) != 10*BatchSize {
 			t.Fatalf("%d lost, want the dead group only", len(s.lost))
 		}
 	})

@@ -49,8 +49,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "renewal: who does not hold the lock is renewed", file: "renew.go", suite: tests(inMemory, "TestDeletedKeyIsNoticedAtTheNextRenewal"),
-		old: "held[i] = count > 0",
-		new: "held[i] = count >= 0",
+		old: "case count > 0:\n",
+		new: "case count >= 0:\n",
 	},
 	{
 		name: "renewal: shortens what was promised", file: lua + "common.lua", suite: simulation("mutex", "-class", "a"),
@@ -84,8 +84,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "trust: moved by a renewal without an answer", file: watchdogRun, suite: tests(watchdog, "TestUnansweredRenewalsEndAtTheDeadline"),
-		old: "case err != nil && (held == nil || !held[i]):\n",
-		new: "case err != nil && (held == nil || !held[i]):\n\t\t\td.raise(e, sent, now, m.ttl)\n",
+		old: "case answers[i] == Unknown:\n",
+		new: "case answers[i] == Unknown:\n\t\t\td.raise(e, sent, now, m.ttl)\n",
+	},
+	{
+		name: "trust: a late answer lifts the semaphore's end", file: "renew.go", suite: tests(inMemory, "TestLateAnswersDoNotMoveTheEnd"),
+		old: "mono.Of(sent) < s.endsKnownAt && end != s.ends",
+		new: "false",
 	},
 	{
 		name: "trust: ignores that the host was suspended", file: "internal/watchdog/watchdog.go", suite: tests(watchdog, "TestSuspendedHostLosesItsHolds"),

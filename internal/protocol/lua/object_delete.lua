@@ -5,5 +5,7 @@
 -- {1, now, count}  how many were, and untold
 
 -- from common: publish
-publish('0')
+if redis.call('EXISTS', unpack(KEYS)) > 0 then
+  publish('0')
+end
 return {1, at, redis.call('DEL', unpack(KEYS)), untold}

@@ -6,14 +6,15 @@
 -- {1, now, count}  how many are there, and untold
 
 -- from common: publish
-publish('0')
-local found = 0
+local found = redis.call('EXISTS', unpack(KEYS))
+if found > 0 then
+  publish('0')
+end
 for i = 1, #KEYS do
   if ARGV[4] == '0' then
     redis.call('PERSIST', KEYS[i])
   else
     redis.call('PEXPIRE', KEYS[i], ARGV[4])
   end
-  found = found + redis.call('EXISTS', KEYS[i])
 end
 return {1, at, found, untold}
