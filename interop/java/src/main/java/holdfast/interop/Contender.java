@@ -9,6 +9,7 @@ import java.net.InetAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.client.RedisTimeoutException;
 
@@ -86,10 +87,10 @@ final class Contender implements Closeable {
           referee.tell("down");
           latch.countDown();
         }
-        referee.patiently(() -> {
-          latch.await();
-          return null;
-        });
+        boolean through = false;
+        while (!through) { // without a limit, 3.52.0 waits for ever if the thread is forgotten
+          through = latch.await(10, TimeUnit.SECONDS);
+        }
         on = referee.tell("through");
       }
       return rounds;

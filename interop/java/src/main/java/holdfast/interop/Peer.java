@@ -108,8 +108,8 @@ public final class Peer {
     return Thread.getAllStackTraces().entrySet().stream()
         .filter(e -> e.getKey().getName().equals(thread))
         .map(e -> Arrays.toString(e.getValue()))
-        .anyMatch(stack -> stack.contains("LockSupport.park") && stack.contains("org.redisson")
-            && !stack.contains("CompletableFuture"));
+        .anyMatch(stack -> stack.contains("LockSupport.park")
+            && (stack.contains("java.util.concurrent.Semaphore") || stack.contains("ReclosableLatch")));
   }
 
   private RLock lock(String kind, String name) throws Exception {
