@@ -285,15 +285,10 @@ ci: export RACE := -race
 ci: export GOFLAGS := $(GOFLAGS) -trimpath
 ci: export CGO_ENABLED := 0
 ci: export GOGC := $(SPARE)
-ci: need-chromium ## everything that must pass before a change lands
-	@$(MAKE) --no-print-directory --output-sync=line -j 2 ci-checks test
+ci: need-chromium fmt-check generate-check mod-check api-check lint test ## everything that must pass before a change lands
 	@$(MAKE) --no-print-directory --output-sync=line -j 3 ci-servers ci-faults soak-short
 	@$(MAKE) --no-print-directory interop
 	@GOGC=100 $(MAKE) --no-print-directory bench-smoke
-
-# With an empty cache these compile for minutes; the tests, which mostly wait, leave them the time.
-.PHONY: ci-checks
-ci-checks: ; @nice -n 19 $(MAKE) --no-print-directory -j 1 fmt-check generate-check mod-check api-check lint
 
 # These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough.
 .PHONY: ci-servers ci-faults
