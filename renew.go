@@ -45,7 +45,7 @@ type renewals struct{ calls *call.Caller }
 // While a cluster moves the batch's slot, some of its locks are here and some
 // there, and neither node renews them all: they are renewed one by one.
 func (r renewals) send(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) []watchdog.Answer {
-	batch[0].Value.kind.client.presence.writeIfDue(mono.Now())
+	batch[0].Entry.Value.kind.client.presence.writeIfDue(mono.Now())
 	answers, err := r.sendTogether(ctx, g, batch)
 	if len(batch) > 1 && moving(err) {
 		return r.sendApart(ctx, g, batch)
@@ -77,13 +77,13 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	defer func() {
 		for i, one := range batch {
 			if answers[i] != watchdog.Gone {
-				one.Value.noteRenewal(err)
+				one.Entry.Value.noteRenewal(err)
 			}
 		}
 	}()
 	all := script.Request{Script: g.script}
 	for _, one := range batch {
-		s := one.Value
+		s := one.Entry.Value
 		s.expect(one.TTL)
 		request := s.kind.lock().Renew(s.owner.String(), s.counts(), one.TTL)
 		all.Keys = append(all.Keys, request.Keys...)
@@ -93,7 +93,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 	timeout := time.Until(deadline)
 	res := r.calls.Once(ctx, all, timeout)
 	for _, one := range batch {
-		one.Value.answered(one.TTL, res.Err == nil)
+		one.Entry.Value.answered(one.TTL, res.Err == nil)
 	}
 	if res.Err != nil {
 		return answers, res.Err
@@ -105,7 +105,7 @@ func (r renewals) sendTogether(ctx context.Context, g group, batch []watchdog.Re
 		return answers, fmt.Errorf("%d answers to %d renewals", len(res.Reply.Rest), len(batch))
 	}
 	for i, one := range batch {
-		count, err := one.Value.renewed(one.Entry, res.Reply, i, res.Sent)
+		count, err := one.Entry.Value.renewed(one.Entry, res.Reply, i, res.Sent)
 		switch {
 		case err != nil:
 			return make([]watchdog.Answer, len(batch)), err

@@ -10,18 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
-// late has the answer to the next renewal come a second late.
-func late(d *memdriver.Driver) {
-	done := false
-	d.SetFaults(func(call driver.Call) memdriver.Fault {
-		if done || call.Script.Name() != "renew" {
-			return memdriver.Fault{}
-		}
-		done = true
-		return memdriver.Fault{DelayReply: time.Second}
-	})
-}
-
+// expire has a semaphore that is there live for so long.
 func expire(t *testing.T, s *holdfast.PermitSemaphore, d time.Duration) {
 	t.Helper()
 	if there, err := s.Expire(background, d); !there || err != nil {
@@ -56,7 +45,7 @@ func TestLateAnswersDoNotMoveTheEnd(t *testing.T) {
 					expire(t, operator, 8*time.Second)
 					time.Sleep(200 * time.Millisecond)
 				}
-				late(d)
+				once(d, "renew", memdriver.Fault{DelayReply: time.Second})
 				extended := make(chan error, 1)
 				go func() { extended <- h.Extend(background, time.Hour) }()
 				time.Sleep(200 * time.Millisecond)

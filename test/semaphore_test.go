@@ -542,7 +542,7 @@ func askedOnce(t *testing.T, s *redistest.Server, reserves bool) func() (asked f
 		return n
 	}
 	reserved := func() bool { return s.Cli(t, "EXISTS", "holdfast_next:{s:x}") == "1" }
-	heard := func() bool { // by one who may subscribe, or else it would not notice that it may not
+	listens := func() bool { // or may not subscribe, and is waited for until it says so
 		return strings.HasSuffix(s.Cli(t, "PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{s:x}"), "1")
 	}
 	within := func(most time.Duration, done func() bool) {
@@ -556,7 +556,7 @@ func askedOnce(t *testing.T, s *redistest.Server, reserves bool) func() (asked f
 		before := scripts()
 		return func(got chan error) {
 			within(10*time.Second, func() bool {
-				return len(got) > 0 || reserved() || !reserves && scripts() != before && heard()
+				return len(got) > 0 || reserved() || !reserves && scripts() != before && listens()
 			})
 		}
 	}

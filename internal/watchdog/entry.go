@@ -16,7 +16,7 @@ const (
 )
 
 // Entry is one watched hold. Its exported fields are set before Watch, and
-// nobody but the watchdog touches them afterwards.
+// nobody but the watchdog touches them afterwards, but to read Value.
 type Entry[V any] struct {
 	// Value is what the callbacks are told about.
 	Value V

@@ -140,7 +140,7 @@ func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 	timeout := d.config.Timeout
 	d.mu.Lock()
 	for i, m := range members {
-		batch[i] = Renewal[V]{Entry: m.entry, Value: m.entry.Value, TTL: m.ttl}
+		batch[i] = Renewal[V]{Entry: m.entry, TTL: m.ttl}
 		// A quarter of the lease leaves time to ask again.
 		timeout = min(timeout, max(m.entry.Lease/4, time.Millisecond))
 	}

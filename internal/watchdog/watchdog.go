@@ -47,8 +47,8 @@ const (
 
 // Renewal is one entry's part of a batch.
 type Renewal[V any] struct {
+	// Entry is what is renewed. Only its Value may be read.
 	Entry *Entry[V]
-	Value V
 	// TTL is the time to live to ask for; 0 asks only whether the lock is held.
 	TTL time.Duration
 }

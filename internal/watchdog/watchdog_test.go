@@ -58,7 +58,7 @@ func newWatchdog(t *testing.T, s *server) *watchdog {
 			s.mu.Lock()
 			s.calls = append(s.calls, time.Since(s.start))
 			for _, r := range batch {
-				s.renewed = append(s.renewed, r.Value.name)
+				s.renewed = append(s.renewed, r.Entry.Value.name)
 			}
 			answer := s.answer
 			s.mu.Unlock()
@@ -252,7 +252,7 @@ func TestS26_EachEntryIsRenewedForItself(t *testing.T) {
 func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
-			if batch[0].Value.name == "dead" {
+			if batch[0].Entry.Value.name == "dead" {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
