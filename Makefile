@@ -21,6 +21,8 @@ APART         := $(addprefix github.com/holdfast-go/holdfast/,interop robustness
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
 TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ldflags=-w
+# What is compiled for a check serves the tests, too, if both are compiled with the race detector.
+AS_TESTED      = $(if $(RACE),env CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(RACE)')
 
 # Memory is cheaper than time, in compilers, linters and tests; what is measured has the default.
 SPARE         := 400
@@ -198,12 +200,12 @@ fmt-check: $(BIN)/golangci-lint-$(GOLANGCI) ## fail if anything is not formatted
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI) ## run the linters on every module, all at once, which is cheaper than one by one
-	@$< run $(MODULES:%=./%/...)
+	@$(AS_TESTED) $< run $(MODULES:%=./%/...)
 
 .PHONY: mod-check
 mod-check: ## fail if a go.mod is not tidy, or a published module does not build on its own (of two test-oldest sees that)
 	@for m in $(MODULES); do echo "mod $$m"; tools/alone $$m $(GO) mod tidy -diff || exit 1; done
-	@for m in $(filter-out $(OLDEST:oldest-%=%),$(PUBLISHED)); do echo "build $$m"; tools/alone $$m $(GO) build ./... || exit 1; done
+	@for m in $(filter-out $(OLDEST:oldest-%=%),$(PUBLISHED)); do echo "build $$m"; $(AS_TESTED) tools/alone $$m $(GO) build ./... || exit 1; done
 	@if grep '^replace' $(MODULES:%=%/go.mod); then echo "replace lines belong into go.work: go install refuses a module that has any"; exit 1; fi
 	@if [ -n "$$(sed -n '/^require/p' go.mod)" ]; then echo "the root module must require nothing"; exit 1; fi
 
@@ -234,7 +236,7 @@ $(PUBLIC:%=api-%): api-%: $(BIN)/apidiff-$(APIDIFF)
 .PHONY: api-check $(PUBLIC:%=api-check-%)
 api-check: $(PUBLIC:%=api-check-%) ## fail if the exported surface is not the one noted down
 $(PUBLIC:%=api-check-%): api-check-%: $(BIN)/apidiff-$(APIDIFF)
-	@changes=$$($< api/$*.export $(IMPORT)) || exit 1; if [ -n "$$changes" ]; then \
+	@changes=$$($(AS_TESTED) $< api/$*.export $(IMPORT)) || exit 1; if [ -n "$$changes" ]; then \
 		echo "the exported surface of $* has changed; if that is meant, run make api and commit api/:"; echo "$$changes"; exit 1; fi
 
 .PHONY: bench
@@ -313,7 +315,7 @@ need-chromium:
 
 $(BIN)/golangci-lint-$(GOLANGCI):
 	@echo "installing golangci-lint $(GOLANGCI)"
-	@GOBIN=$(BIN) GOWORK=off $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	@GOBIN=$(BIN) GOWORK=off $(GO) install -ldflags=-w github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	@mv $(BIN)/golangci-lint $@
 
 $(BIN)/govulncheck-$(GOVULNCHECK):
