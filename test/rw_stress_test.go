@@ -49,6 +49,8 @@ type rwStress struct {
 type rwRecord struct {
 	*record
 	writes bool
+	// fresh says that its owner was made for it: readers who are and have one owner share a count.
+	fresh bool
 }
 
 // live reports whether the hold may be trusted.
@@ -295,7 +297,7 @@ func (s *rwStress) lockRW(
 		}
 		return nil
 	}
-	r := &rwRecord{record: &record{Hold: h, from: time.Now(), client: c}, writes: writes}
+	r := &rwRecord{record: &record{Hold: h, from: time.Now(), client: c}, writes: writes, fresh: owner == (holdfast.Owner{})}
 	s.logf("client %d: Lock(%s, %v, writes %v) after %v: granted until %v", c.id, name, h.Owner(), writes, time.Since(start), h.Deadline().Sub(s.start))
 	if nested != (holdfast.Owner{}) && h.Owner() != nested {
 		s.failf("nested in %v, and granted to %v", nested, h.Owner())
@@ -428,8 +430,14 @@ func (s *rwStress) compare(r *rwRecord, counts map[string]int) {
 	if r.writes {
 		field = protocol.WriterField(field)
 	}
-	counts[r.Name()+" "+field]++
-	want := counts[r.Name()+" "+field]
+	known := r.Name() + " " + field
+	if shared := known + " shared"; !r.fresh || counts[shared] == 0 {
+		counts[known]++
+		if r.fresh {
+			counts[shared]++
+		}
+	}
+	want := counts[known]
 	all := s.w.do("HGETALL", r.Name())
 	count, _ := strconv.Atoi(s.w.do("HGET", r.Name(), field))
 	left := r.Deadline().Sub(now)
