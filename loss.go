@@ -93,8 +93,9 @@ func (s *ownerState) lostError(reason LostReason) *LostError {
 	return lost
 }
 
-// forget lets go of lost holds once their key is certainly gone: then nothing is
-// left to be given back, and many users never unlock such a hold.
+// forget lets go of lost holds once their lease has certainly run out: many users never unlock
+// such a hold. Then the key is gone, and nothing is left to be given back, unless the owner has
+// made it live for longer on the other side of a read-write lock.
 func (s *ownerState) forget(why error) {
 	s.mu.Lock()
 	if s.lost != why { //nolint:errorlint // the same loss, not one like it
@@ -103,10 +104,13 @@ func (s *ownerState) forget(why error) {
 	}
 	forgotten := s.needed()
 	s.holds = nil
-	s.setCount(0)
+	stands := mono.Now() < s.otherEnd
+	if !stands {
+		s.setCount(0)
+	}
 	unknown := s.deferred != nil
 	s.mu.Unlock()
-	if unknown {
+	if unknown || stands {
 		s.releaseLater()
 	}
 	for range forgotten {

@@ -55,6 +55,9 @@ type ownerState struct {
 	endsKnownAt mono.Time
 	keyEnd      mono.Time // when the key will have expired whatever is under way
 	knownEnd    mono.Time // the same, if nothing is under way
+	// otherEnd is the same as keyEnd for what the owner's other side of a read-write lock has
+	// asked for: both have one key.
+	otherEnd mono.Time
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil mono.Time
 	failing       error   // how the last renewal failed; nil if it was acknowledged
@@ -84,6 +87,9 @@ func stateOf(k *kind, owner Owner) *ownerState {
 // onOtherSide returns the owner's state on the other side of a read-write lock, or nil if
 // it has none there. It is paired with a call of unref.
 func (s *ownerState) onOtherSide() *ownerState {
+	if s.kind.otherSide == "" {
+		return nil
+	}
 	c := s.kind.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -347,7 +353,7 @@ func (s *ownerState) whyLost() error {
 func (s *ownerState) gone() mono.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(s.keyEnd, mono.Now().Add(s.kind.client.config.lease))
+	return max(s.keyEnd, s.otherEnd, mono.Now().Add(s.kind.client.config.lease))
 }
 
 // vanished takes note that Redis has none of the owner's counts any more.
@@ -361,9 +367,29 @@ func (s *ownerState) vanished() {
 // arrive; once all are answered, it lives as long as they have said.
 func (s *ownerState) expect(ttl time.Duration) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.expected++
 	s.keyEnd = max(s.keyEnd, mono.Now().Add(ttl+s.kind.client.config.timeout))
+	s.mu.Unlock()
+	if side := s.onOtherSide(); side != nil {
+		side.sharesKey(s.longestEnd())
+		s.sharesKey(side.longestEnd())
+		side.unref()
+	}
+}
+
+// longestEnd is when the key will have expired, whichever side of a read-write lock has made
+// it live for so long.
+func (s *ownerState) longestEnd() mono.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.keyEnd, s.otherEnd)
+}
+
+// sharesKey takes note that the other side may have the key live until then.
+func (s *ownerState) sharesKey(end mono.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.otherEnd = max(s.otherEnd, end)
 }
 
 // answered takes note that such a call is over, and whether it is known what came of it.

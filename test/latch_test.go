@@ -371,3 +371,24 @@ func TestL14_SetAnewBeforeTheWaiterLooks(t *testing.T) {
 		})
 	}
 }
+
+// The same of one that expires, which nothing announces and no call notes.
+func TestL14_SetAnewAfterItHasExpired(t *testing.T) {
+	latchWorld(t, 2, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		l := c.NewLatch("x")
+		if there, err := l.Expire(background, 10*time.Second); !there || err != nil {
+			t.Fatal(there, err)
+		}
+		awaited := make(chan error)
+		go func() { awaited <- l.Await(background, holdfast.Wait(time.Minute)) }()
+		for set := false; !set; time.Sleep(100 * time.Microsecond) { // before the waiter looks, a millisecond later
+			var err error
+			set, err = l.TrySetCount(background, 3)
+			ok(t, err)
+		}
+		ok(t, <-awaited)
+		wantError(t, l.Await(background, holdfast.Wait(10*time.Second)), holdfast.ErrNotZero)
+		w.do("DEL", "x")
+	})
+}

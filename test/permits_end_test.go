@@ -149,3 +149,27 @@ func TestLossIsToldBesideAFailure(t *testing.T) {
 		cleared(t, s)
 	})
 }
+
+// A permit that is acquired in the last millisecond of its semaphore ends with it.
+func TestPermitInTheLastMillisecond(t *testing.T) {
+	for _, permits := range []int{1, 2} {
+		fake(t, func(t *testing.T, w *world) {
+			c, _ := w.client()
+			s := c.NewPermitSemaphore("x")
+			_, err := s.TrySetPermits(background, 4)
+			ok(t, err)
+			w.do("PEXPIRE", "x", "10")
+			for w.do("PTTL", "x") != "0" {
+				time.Sleep(100 * time.Microsecond)
+			}
+			h, err := s.TryAcquire(background, permits)
+			time.Sleep(2 * time.Second)
+			if err == nil {
+				wantLost(t, h)
+				wantError(t, h.Unlock(), holdfast.ErrLost)
+			}
+			w.wantReply("0", "EXISTS", "x", "{x}:timeout")
+			time.Sleep(callsLive)
+		})
+	}
+}

@@ -38,6 +38,7 @@ type Entry[V any] struct {
 	renewing   bool // prolonged, not only checked, or rechecked
 	inFlight   bool
 	check      bool // to be asked about at once
+	untilMoves bool // Until is what the server has said, and may be moved there
 }
 
 // LongHeld reports whether [Config.LongHeld] was told of the entry, or is being told. It is for entries
@@ -71,7 +72,7 @@ func (e *Entry[V]) plan(sent mono.Time) {
 	every := e.RecheckEvery
 	if e.renewing {
 		every = e.Lease / 3
-		if !e.Until.IsZero() { // which may have moved since, and nobody said so
+		if e.untilMoves && !e.Until.IsZero() { // which may have moved since, and nobody said so
 			every = min(every, max(e.Until.Sub(sent)/3, pause(e.Lease)))
 		}
 		if e.RecheckEvery > 0 {

@@ -3,6 +3,7 @@ package watchdog
 import (
 	"container/heap"
 	"context"
+	"math/bits"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/mono"
@@ -36,10 +37,10 @@ func (d *Watchdog[V, G]) look() (wait time.Duration, more bool) {
 	for _, e := range due.longHeld {
 		d.config.LongHeld(e)
 	}
-	for group, members := range due.renew {
+	for together, members := range due.renew {
 		for len(members) > 0 {
 			n := d.fits(members)
-			d.send(group, members[:n])
+			d.send(together.group, members[:n])
 			members = members[n:]
 		}
 	}
@@ -75,7 +76,15 @@ func (d *Watchdog[V, G]) rest() (wait time.Duration, more bool) {
 
 type due[V any, G comparable] struct {
 	lost, longHeld []*Entry[V]
-	renew          map[G][]asked[V]
+	renew          map[together[G]][]asked[V]
+}
+
+// together is what the renewals of one batch have in common. The batch waits for its answer for
+// as long as the least patient of them, so a short lease does not go with a long one: where the way
+// takes longer than a short lease bears, the long one could never be renewed.
+type together[G comparable] struct {
+	group    G
+	patience int // the power of two
 }
 
 // asked is an entry, and the time to live that its renewal asks for.
@@ -87,7 +96,7 @@ type asked[V any] struct {
 // collect takes what is due off the entries: their state says afterwards that
 // it has been dealt with.
 func (d *Watchdog[V, G]) collect() due[V, G] {
-	found := due[V, G]{renew: map[G][]asked[V]{}}
+	found := due[V, G]{renew: map[together[G]][]asked[V]{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -110,8 +119,8 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 		case e.renewalDue(at):
 			e.inFlight, e.check = true, false
 			heap.Fix(&d.heap, e.index)
-			group := d.config.Group(e.Value)
-			found.renew[group] = append(found.renew[group], asked[V]{e, e.ttl(at)})
+			of := together[G]{d.config.Group(e.Value), bits.Len64(uint64(d.patience(e)))}
+			found.renew[of] = append(found.renew[of], asked[V]{e, e.ttl(at)})
 		default:
 			return found
 		}
@@ -141,8 +150,7 @@ func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 	d.mu.Lock()
 	for i, m := range members {
 		batch[i] = Renewal[V]{Entry: m.entry, TTL: m.ttl}
-		// A quarter of the lease leaves time to ask again.
-		timeout = min(timeout, max(m.entry.Lease/4, time.Millisecond))
+		timeout = min(timeout, d.patience(m.entry))
 	}
 	d.mu.Unlock()
 	d.wg.Go(func() {
@@ -151,6 +159,12 @@ func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 		sent := time.Now()
 		d.answered(members, sent, d.config.Renew(ctx, group, batch))
 	})
+}
+
+// patience is for how long an answer to the entry's renewal is waited for: a quarter of the
+// lease leaves time to ask again. d.mu is held.
+func (d *Watchdog[V, G]) patience(e *Entry[V]) time.Duration {
+	return min(d.config.Timeout, max(e.Lease/4, time.Millisecond))
 }
 
 // answered puts the answer to a batch into effect.

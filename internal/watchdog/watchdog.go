@@ -184,8 +184,8 @@ func (d *Watchdog[V, G]) raise(e *Entry[V], sent, now time.Time, ttl time.Durati
 	}
 }
 
-// SetUntil says anew until when renewals may reach; zero: as far as they like. A deadline
-// that is later falls to that.
+// SetUntil says anew until when renewals may reach, as the server has said; zero: as far as they like. A
+// deadline that is later falls to that.
 func (d *Watchdog[V, G]) SetUntil(e *Entry[V], until mono.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,7 +193,7 @@ func (d *Watchdog[V, G]) SetUntil(e *Entry[V], until mono.Time) {
 		return
 	}
 	later := until.IsZero() || !e.Until.IsZero() && e.Until < until
-	e.Until = until
+	e.Until, e.untilMoves = until, true
 	if !until.IsZero() && until < e.deadline {
 		e.deadline = until
 	}

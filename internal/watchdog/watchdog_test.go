@@ -466,3 +466,50 @@ func TestRenewingRacesWithSend(t *testing.T) {
 	}
 	d.Remove(e)
 }
+
+// A short lease cannot bear the way to the server and back; a long one beside it can.
+func TestShortLeasesDoNotHurryLongOnes(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		const way = 80 * time.Millisecond
+		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
+			select {
+			case <-time.After(way):
+				return allHeld(ctx, batch)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}}
+		d := newWatchdog(t, s)
+		long := watch(d, "long", 0, 30*time.Second, true)
+		for i := range 12 { // so that one is always under way when the long one is due
+			time.Sleep(17 * time.Millisecond)
+			go func() {
+				for time.Since(s.start) < 3*time.Minute {
+					e := watch(d, fmt.Sprint(i), 0, 300*time.Millisecond, true)
+					time.Sleep(250 * time.Millisecond)
+					d.Remove(e)
+				}
+			}()
+		}
+		time.Sleep(3*time.Minute + time.Second)
+		if !d.Remove(long) || len(s.lost) != 0 {
+			t.Errorf("lost: %v", s.lost)
+		}
+	})
+}
+
+// The end that a client has set itself does not move, so nobody has to ask about it.
+func TestNoHurryBeforeTheLongestHold(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newWatchdog(t, s)
+		now := time.Now()
+		e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, Until: mono.Of(now).Add(30 * time.Second)}
+		d.Watch(e, now, e.Lease, true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(s.calls) > 3 || len(s.lost) != 1 {
+			t.Errorf("renewed at %v, lost: %v", s.calls, s.lost)
+		}
+	})
+}

@@ -35,8 +35,8 @@ publish(ARGV[6])
 remember(KEYS[2], ARGV[4], ARGV[5])
 if exists then
   redis.call('DEL', KEYS[1])
-  note_zero(KEYS[3])
 else
   redis.call('SET', KEYS[1], ARGV[7])
 end
+note_zero(KEYS[3]) -- of one that is made, too: the one before may have expired, or been counted down by Redisson
 return {1, at, untold}

@@ -26,8 +26,8 @@ if #ARGV == 6 and #available < 16 and string.match(available, '^[1-9]%d*$') and 
   -- needed; who needs them looks for them.
   redis.call('DECRBY', KEYS[1], '1')
   local ttl = redis.call('PTTL', KEYS[1])
-  if ttl > 0 then
-    redis.call('PEXPIRE', KEYS[2], ttl)
+  if ttl >= 0 then -- 0 in its last millisecond
+    redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))
     return at + ttl < expiry and {1, at, ttl} or at
   end
   return at
@@ -73,8 +73,8 @@ if missing > 0 or redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('DECRBY', KEYS[1], missing) -- by 0, too, for WAIT: see rewrite in calls.lua
 end
 local ttl = redis.call('PTTL', KEYS[1])
-if ttl > 0 then
-  redis.call('PEXPIRE', KEYS[2], ttl)
+if ttl >= 0 then
+  redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))
 end
 stand_down(KEYS[3], ARGV[6])
-return ttl > 0 and at + ttl < expiry and {1, at, ttl} or at
+return ttl >= 0 and at + ttl < expiry and {1, at, ttl} or at

@@ -1,0 +1,93 @@
+package test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// One owner writes, and reads with a longer lease, which both have one key for. When the
+// write hold is lost, the key goes on; the write hold in it must not.
+
+// TestLostWriteBesideALongerRead: others may read as soon as the write hold is over, whether or not it is
+// ever unlocked.
+func TestLostWriteBesideALongerRead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(2*time.Second)))
+		read := must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context()), holdfast.FixedLease(10*time.Minute)))
+		reader := must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(20*time.Second)))
+		if write.Context().Err() == nil {
+			t.Error("another one reads while the lock is held for writing")
+		}
+		wantError(t, write.Unlock(), holdfast.ErrLost)
+		unlock(t, reader)
+		unlock(t, read)
+		if left := w.do("KEYS", "*x*"); left != "" {
+			t.Errorf("left: %s", left)
+		}
+	})
+}
+
+// TestLostWriteAfterALongerRead: the same once the read hold has been given back.
+func TestLostWriteAfterALongerRead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(2*time.Second)))
+		unlock(t, must(t)(c.NewRWMutex("x").RLock(write.Context(), holdfast.FixedLease(10*time.Minute))))
+		unlock(t, must(t)(other.NewRWMutex("x").Lock(background, holdfast.Wait(20*time.Second))))
+		wantError(t, write.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// TestWriteLostInAPartition: Unlock of the write hold does not reach Redis, and the read hold is renewed once
+// the partition is over.
+func TestWriteLostInAPartition(t *testing.T) {
+	for name, prompt := range map[string]bool{"unlocked at once": true, "unlocked later": false} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				other, _ := w.client()
+				write := must(t)(c.NewRWMutex("x").Lock(background))
+				read := must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context()), holdfast.RenewedLease(5*time.Minute)))
+				d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+				<-write.Context().Done()
+				if prompt {
+					_ = write.Unlock() // says that it does not know
+				}
+				time.Sleep(70 * time.Second)
+				d.SetFaults(nil)
+				reader := must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(30*time.Second)))
+				if !prompt {
+					wantError(t, write.Unlock(), holdfast.ErrLost)
+				}
+				time.Sleep(10 * time.Minute)
+				unlock(t, reader)
+				unlock(t, read)
+				if left := w.do("KEYS", "*x*"); left != "" {
+					t.Errorf("left: %s", left)
+				}
+			})
+		})
+	}
+}
+
+// TestTransferBesideALostWrite: the read hold can be handed over when the write hold is no more.
+func TestTransferBesideALostWrite(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(2*time.Second)))
+		read := must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context()), holdfast.FixedLease(10*time.Minute)))
+		time.Sleep(10 * time.Second)
+		owner, err := read.Detach()
+		ok(t, err)
+		unlock(t, must(t)(other.NewRWMutex("x").RLocker().Adopt(background, owner)))
+	})
+}
