@@ -215,13 +215,20 @@ func (a *acquisition) nextChange() (change, error) {
 
 // clear gives back what the owner holds no more and has not been given back yet:
 // this acquire has come before, or Redis did not answer for as long as anybody
-// tried. changeSem is held.
+// tried. An attempt of an earlier acquire that arrives after that would find the count it
+// was to raise, so it is waited for first. changeSem is held.
 func (a *acquisition) clear() error {
+	if _, found := a.state.surplus(); !found {
+		return nil
+	}
+	ctx := a.bound()
+	if !a.state.outlastDeferred(ctx) {
+		return context.Cause(ctx)
+	}
 	ch, found := a.state.surplus()
 	if !found {
 		return nil
 	}
-	ctx := a.bound()
 	res := a.client.calls.Do(ctx, a.state.release(ch))
 	a.unknown = append(a.unknown, res.Unknown...)
 	if res.Err != nil {

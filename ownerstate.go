@@ -300,6 +300,18 @@ func (s *ownerState) deferCleanup(todo cleanup) {
 	s.deferred = &all
 }
 
+// outlastDeferred waits until the attempts that deferCleanup has kept can have no effect any
+// more. It reports false if ctx ends first. changeSem is held.
+func (s *ownerState) outlastDeferred(ctx context.Context) bool {
+	s.mu.Lock()
+	deferred := s.deferred
+	s.mu.Unlock()
+	if deferred != nil {
+		s.kind.client.calls.Outlast(ctx, deferred.unknown)
+	}
+	return ctx.Err() == nil
+}
+
 // withDeferred returns todo with what deferCleanup has kept, and forgets that.
 func (s *ownerState) withDeferred(todo cleanup) cleanup {
 	s.mu.Lock()

@@ -26,13 +26,7 @@ func notQuiet(s *ownerState) error {
 // awaitQuiet waits until no attempt for the owner can have an effect any more. It reports
 // false if ctx ends first. changeSem is held.
 func awaitQuiet(ctx context.Context, s *ownerState) bool {
-	s.mu.Lock()
-	deferred := s.deferred
-	s.mu.Unlock()
-	if deferred != nil {
-		s.kind.client.calls.Outlast(ctx, deferred.unknown)
-	}
-	if ctx.Err() != nil {
+	if !s.outlastDeferred(ctx) {
 		return false
 	}
 	s.mu.Lock()

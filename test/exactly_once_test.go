@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -499,5 +500,60 @@ func TestRememberedWithClocksApart(t *testing.T) {
 		w.wantReply("2", "GET", "x")
 		w.do("DEL", "x")
 		time.Sleep(5 * time.Minute)
+	})
+}
+
+// A nested Lock gives back what another goroutine's Unlock has left to it. An attempt of an earlier Lock of
+// the same owner, which is still on its way, must not raise the count again behind that.
+func TestAttemptBehindALaterRelease(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithTimeout(300 * time.Millisecond))
+		outer := must(t)(w.lock(c).Lock(background))
+		ctx := holdfast.WithOwner(background, outer.Owner())
+		inner := must(t)(w.lock(c).Lock(ctx))
+		var acquires, releases atomic.Int32
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			switch {
+			case strings.HasSuffix(call.Script.Name(), "acquire") && acquires.Add(1) == 1:
+				f.DelayRequest = 250 * time.Millisecond // it is sent again after 100 ms
+			case strings.HasSuffix(call.Script.Name(), "release") && releases.Add(1) == 1:
+				f.LoseReply = true
+			}
+			return f
+		})
+		lock := func() <-chan *holdfast.Hold {
+			held := make(chan *holdfast.Hold, 1)
+			go func() {
+				defer close(held)
+				if h, err := w.lock(c).Lock(ctx); err == nil {
+					held <- h
+				} else {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+			return held
+		}
+		unlocking := func(h *holdfast.Hold) <-chan error {
+			ended := make(chan error, 1)
+			go func() { ended <- h.Unlock() }()
+			synctest.Wait()
+			return ended
+		}
+		slow := lock()
+		last := lock()          // waits until the other one is over, and then gives back
+		one := unlocking(inner) // this one, whose answer is lost,
+		held := <-slow
+		time.Sleep(200 * time.Millisecond) // and after the attempt has arrived
+		other := unlocking(held)           // that one
+		for _, ended := range []<-chan error{one, other} {
+			if err := <-ended; errors.Is(err, holdfast.ErrLost) { // it may say that it does not know
+				t.Errorf("Unlock: %v", err)
+			}
+		}
+		for h := range last {
+			unlock(t, h)
+		}
+		unlock(t, outer)
 	})
 }

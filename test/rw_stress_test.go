@@ -128,8 +128,7 @@ func (s *rwStress) run() {
 		case s.uses['c'] && rng.IntN(3) == 0:
 			// No further back than a call's limit allows for: one that was held up
 			// and then finds the clock set back takes effect after its time.
-			s.offset.Store([]int64{0, 200, -200}[rng.IntN(3)])
-			s.logf("the server's clock is off by %d ms", s.offset.Load())
+			s.setClock([]int64{0, 200, -200}[rng.IntN(3)])
 		case s.uses['m'] && rng.IntN(3) == 0:
 			c.d.LoseMessages(rng.IntN(2) == 0)
 		case s.uses['d'] && rng.IntN(6) == 0 && c.id > 0: // one survives

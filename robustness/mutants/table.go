@@ -38,6 +38,11 @@ var mutants = []mutant{
 		new: "members = members[min(n+1, len(members)):]",
 	},
 	{
+		name: "renewal: a short lease hurries long ones", file: watchdogRun, suite: tests(watchdog, "TestShortLeasesDoNotHurryLongOnes"),
+		old: "bits.Len64(uint64(d.patience(e)))",
+		new: "bits.Len64(0)",
+	},
+	{
 		name: "renewal: sent too late", file: watchdogEntry, suite: tests(watchdog, "TestRenewsAtAThirdOfTheLease"),
 		old: "every = e.Lease / 3",
 		new: "every = e.Lease * 2 / 3",
@@ -123,6 +128,11 @@ var mutants = []mutant{
 		name: "acquire: an unknown one is not cleaned up", file: acquireFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "todo := cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()}\n\tif a.received",
 		new: "todo := cleanup{leave: a.leaving()}\n\tif a.received",
+	},
+	{
+		name: "acquire: an earlier one comes behind a later release", file: acquireFile, suite: tests(inMemory, "TestAttemptBehindALaterRelease"),
+		old: "!a.state.outlastDeferred(ctx)",
+		new: "false",
 	},
 	{
 		name: "acquire: cleaned up once, and not after the limit", file: reconcileFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
@@ -296,6 +306,11 @@ var mutants = []mutant{
 		name: "read-write: dead readers keep writers out", file: lua + "rw.lua", suite: tests(inMemory, "TestP6_CrashedReadersAreDropped"),
 		old: "  elseif ttl == 0 then\n    count = 0\n",
 		new: "  elseif ttl == 0 then\n    ttl = 1\n",
+	},
+	{
+		name: "read-write: a lost writer stays beside its longer read", file: "loss.go", suite: tests(inMemory, "TestLostWriteBesideALongerRead", "TestTransferBesideALostWrite"),
+		old: "stands := mono.Now() < s.otherEnd",
+		new: "stands := false",
 	},
 	{
 		name: "read-write: the last of those who share gives nothing back", file: "sharing.go", suite: simulation("readwrite", "-class", "a"),
@@ -527,6 +542,11 @@ var mutants = []mutant{
 		name: "latch: a waiter misses that it was zero", file: lua + "latch_await.lua", suite: tests(inMemory, "TestL14_SetAnewBeforeTheWaiterLooks", "TestL14_SetAnewBeforeTheNextInLineLooks"),
 		old: "if count <= 0 or since > 0 and",
 		new: "if count <= 0 or since < 0 and",
+	},
+	{
+		name: "latch: one that has expired keeps its waiters", file: lua + "latch_set.lua", suite: tests(inMemory, "TestL14_SetAnewAfterItHasExpired"),
+		old: "note_zero(KEYS[3]) -- of one that is made",
+		new: "local _ = note_zero -- of one that is made",
 	},
 	{
 		name: "latch: zero is not announced", file: lua + "latch_down.lua", suite: tests(inMemory, "TestLatchAnnouncements"),
