@@ -320,7 +320,7 @@ func TestRedLockOnFiveServers(t *testing.T) {
 	f[1].Stop()
 	start := time.Now()
 	h = must(t)(r.Lock(background))
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > 5*time.Second { // the timeout is 6 s
 		t.Errorf("had after %v, with two servers stopped", took)
 	}
 	_, err := other.TryLock(background)

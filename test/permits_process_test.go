@@ -101,7 +101,7 @@ func TestPermitsOfProcesses(t *testing.T) {
 		held += changes[at]
 		most = max(most, held)
 	}
-	if most != permits {
+	if most > permits || most < 2 {
 		t.Errorf("%d permits were held at once, of %d", most, permits)
 	}
 	if held != 0 {

@@ -109,7 +109,7 @@ func permitsAreRenewed(t *testing.T, p *platform) {
 }
 
 // permitsTakenAreTold has another client take a long holder's permits by their ids,
-// or all by force: the holder is told within 100 ms, and with a part of them left it
+// or all by force: the holder is told by message, and with a part of them left it
 // goes on.
 func permitsTakenAreTold(t *testing.T, p *platform) {
 	name := fresh()
@@ -119,7 +119,8 @@ func permitsTakenAreTold(t *testing.T, p *platform) {
 		return must(t)(s.Acquire(background, n, options...))
 	}
 	part, byID, forced := hold(2), hold(1, holdfast.FixedLease(time.Minute)), hold(1)
-	time.Sleep(1300 * time.Millisecond) // they listen
+	time.Sleep(1300 * time.Millisecond) // for a second they do not listen
+	waitFor(t, "the subscription", func() bool { return p.listensOn(t, name, "holdfast_lost:{"+name+"}") })
 	start := time.Now()
 	ok(t, other.ReleasePermits(background, append(byID.PermitIDs(), part.PermitIDs()[0])...))
 	<-byID.Context().Done()
@@ -142,6 +143,13 @@ func permitsTakenAreTold(t *testing.T, p *platform) {
 	}
 	wantError(t, forced.Unlock(), holdfast.ErrLost)
 	p.want(t, name, "5", "GET", name)
+}
+
+// listensOn reports whether one connection listens on a channel of the lock's.
+func (p *platform) listensOn(t *testing.T, name, channel string) bool {
+	t.Helper()
+	return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", channel), "1") ||
+		p.sharded && slices.Contains(p.do(t, name, "PUBSUB", "SHARDNUMSUB", channel), "1")
 }
 
 // permitsDoNotOverlap has several clients contend for several permits each, of several numbers.
@@ -335,10 +343,7 @@ func semaphoresHandOver(t *testing.T, p *platform, name string) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}()
-		waitFor(t, "the subscription", func() bool {
-			return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", channel), "1") ||
-				p.sharded && slices.Contains(p.do(t, name, "PUBSUB", "SHARDNUMSUB", channel), "1")
-		})
+		waitFor(t, "the subscription", func() bool { return p.listensOn(t, name, channel) })
 		time.Sleep(20 * time.Millisecond) // the try after the subscription
 		from := time.Now()
 		ok(t, end())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"os"
@@ -32,6 +33,22 @@ func TestMutantsApply(t *testing.T) {
 				t.Errorf("mutant %q: %v", m.name, err)
 			}
 		}
+	}
+}
+
+// The page of robustness has them all.
+func TestPageNamesAll(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		if !strings.Contains(string(page), "\n| "+m.name+" | ") {
+			t.Errorf("README.md does not have %q", m.name)
+		}
+	}
+	if n := fmt.Sprintf("`mutants/table.go` has %d ", len(mutants)); !strings.Contains(string(page), n) {
+		t.Errorf("README.md does not say %q", n)
 	}
 }
 

@@ -433,8 +433,8 @@ var mutants = []mutant{
 	// Transfer, force, and who a client is.
 	{
 		name: "transfer: while a send is under way", file: "transfer.go", suite: tests(inMemory, "TestTransferWaitsForWhatIsOnItsWay"),
-		old: "\t\ts.kind.client.calls.Outlast(ctx, deferred.unknown)\n",
-		new: "\n",
+		old: "if !s.outlastDeferred(ctx) {",
+		new: "if ctx.Err() != nil {",
 	},
 	{
 		name: "transfer: a detached owner locks again", file: "transfer.go", suite: tests(inMemory, "TestTransferRefused", "TestLockDuringDetach"),

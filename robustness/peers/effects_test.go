@@ -105,13 +105,9 @@ func TestGrantedAfterItsLease(t *testing.T) {
 		c, d := w.client(holdfast.WithLease(short), holdfast.WithTimeout(time.Minute))
 		w.next(d, "acquire", memdriver.Fault{DelayReply: 2 * short})
 		h, err := c.NewMutex("x").Lock(background)
-		if err != nil {
-			return // it says that it has nothing
+		if !errors.Is(err, holdfast.ErrLost) { // it says that it has nothing
+			t.Errorf("granted: %v, %v", h, err)
 		}
-		if h.Context().Err() == nil && !w.exists("x") {
-			t.Error("it trusts a hold whose key has gone")
-		}
-		_ = h.Unlock() // it may be lost by now, and says so
 	})
 }
 
