@@ -63,6 +63,7 @@ test-newest: need-redis
 test-oldest: $(OLDEST)
 $(OLDEST): RACE :=
 $(OLDEST): oldest-%: need-redis
+	@echo "== $* with the oldest client that it promises"
 	@tools/alone $* $(TEST) -timeout 10m ./...
 
 # Where there is no Chromium, `make test` goes without the browser.

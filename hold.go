@@ -71,8 +71,8 @@ func (h *Hold) Name() string { return h.held.ownership().name }
 // client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs. Permits stand
 // in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
 //
-// While an owner is known to the library alone, its lock may pass on inside the process:
-// whoever asks gives up that (see [WithoutHandOver]). Readers of one process who share a hold have one owner. After an Unlock that has handed the lock over,
+// Calling Owner disables the hand-over of this hold inside the process (see [WithoutHandOver]). Readers of
+// one process who share a hold have one owner. After an Unlock that has handed the lock over,
 // the hold has no owner any more, and this returns the zero Owner.
 func (h *Hold) Owner() Owner { return h.held.ownerAsked() }
 
@@ -203,16 +203,16 @@ func (h *Hold) Unlock() error { return h.held.unlock() }
 // Of the hooks, OnEnd alone is told. Closing the client does not release what was detached.
 //
 // Detach waits, for the client's timeout at most, until no call for this hold is
-// under way. After one of the first two errors and the last one the hold stands as it
-// was; unlock it. The error matches
+// under way. The error matches
 //   - [ErrReentrant] if the owner has other holds of the lock, nested ones or on the
 //     other side of a read-write lock, or readers of this process share it for longer than
-//     the timeout;
+//     the timeout; the hold stands, so unlock it;
 //   - [ErrInvalid] if the hold has no single owner that could be replaced: it
 //     is one of several locks, or of permits, which are known by their ids; or [MinHold]
-//     keeps it;
+//     keeps it; the hold stands;
 //   - [ErrLost], [ErrNotHeld] or [ErrClosed] if the hold is no more;
-//   - [*BackendError] if a call for it was still not answered after the timeout.
+//   - [*BackendError] if a call for it was still not answered after the timeout; the hold
+//     stands.
 //
 // Redisson has no counterpart.
 func (h *Hold) Detach() (Owner, error) { return h.held.detach() }

@@ -45,9 +45,12 @@ func (c *Client) NewLatch(name string) *Latch {
 var latchTraits = &traits{label: "latch", class: "latch", shared: true, readOnly: true}
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
-// Errors match [ErrInvalid] if n is not between 1 and [MaxCount], or are as
-// those of [Hold.Extend]; after a [*BackendError] that says MayHaveRun, or if ctx or the client
-// ended meanwhile, it may have been set. Redisson: trySetCount.
+//
+// The error matches [ErrInvalid] if n is not between 1 and [MaxCount], or if the name cannot be one;
+// [ErrOtherKind] if something else has the name; [ErrUntold] if it was done, but those who wait could not
+// be told; ctx.Err() and its cause if ctx ends first; [ErrClosed]; or it is a [*BackendError]. After one
+// that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
+// Redisson: trySetCount.
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	if err := checkCount(l.kind.name, n, 1, MaxCount); err != nil {
 		return false, err
@@ -94,8 +97,7 @@ func (l *Latch) Inspect(ctx context.Context) (State, error) {
 // or [Wait] runs out. If the count is zero
 // it returns at once. It looks when zero is announced, whenever its subscription
 // is confirmed, and every three seconds. If the latch is set anew before it has
-// looked, it returns all the same, unless it was Redisson that counted down to
-// zero.
+// looked, it returns all the same, unless it was Redisson that did both.
 //
 // The error matches [ErrNotZero] if Wait ran out; ctx.Err() and the context's
 // cause if ctx ended; [*BackendError] if Redis did not answer, or refused;

@@ -108,8 +108,9 @@ func WithLease(d time.Duration) ClientOption {
 }
 
 // WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
-// acquire it is lost, like a hold that was not renewed. The default is no bound.
-// Longer fixed leases are refused with [ErrInvalid], renewed ones are shortened.
+// acquire it is lost, like a hold that was not renewed. The default is no bound; d is between
+// [MinLease] and [MaxLease], or New returns [ErrInvalid].
+// Longer fixed leases are refused with [ErrInvalid], renewed ones are shortened. Redisson has no counterpart.
 func WithMaxHold(d time.Duration) ClientOption {
 	return clientOption(func(c *config) (err error) {
 		c.maxHold, err = checkLease(d)
@@ -119,8 +120,9 @@ func WithMaxHold(d time.Duration) ClientOption {
 
 // WithMargin makes every hold's deadline earlier by d: time for the work to
 // notice the end of its context before the lock can be somebody else's. The
-// default is 0, beyond the 1 % of the lease plus 2 ms that are always kept; it is below
-// half of every lease that is renewed.
+// default is 0, beyond the 1 % of the lease plus 2 ms that are always kept. New returns [ErrInvalid] if d is
+// negative, or not below half of the lease; so does an acquire with a [RenewedLease] that is too short for
+// it. Redisson has no counterpart.
 func WithMargin(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if d < 0 {
@@ -132,9 +134,9 @@ func WithMargin(d time.Duration) ClientOption {
 }
 
 // WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock,
-// ForceUnlock and Inspect return within it; [RWMutex.Downgrade] and a [MultiLock] make several
-// calls, and [WithReplicaAck] waits besides. After it a TryLock or Lock that was refused asks
-// who holds the lock, for 250 ms at most, and an Inspect for a second, neither for longer than d: see [WithoutIdentity].
+// ForceUnlock and Inspect return within d, and within 250 ms more (Inspect: a second), but never d more, where they ask
+// who holds the lock: see [WithoutIdentity]. [RWMutex.Downgrade] and a [MultiLock] make several
+// calls, and [WithReplicaAck] waits besides.
 // A single attempt is waited for a third of d, then repeated. A Lock that has been told once that the lock is
 // held bears an outage of ten times d before it gives up. The default is
 // [DefaultTimeout], the bounds are 10 ms and an hour.

@@ -115,7 +115,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 // as it notices [PermitSemaphore.ForceUnlock]; until then, more may believe that they
 // have a permit than there are. The error matches [ErrNotHeld] if one of them is not
 // held, or its lease has ended: it is available then already. It matches
-// [ErrInvalid] if an id cannot be read, or as those of [Hold.Extend].
+// [ErrInvalid] if an id cannot be read; the other errors are TrySetPermits's.
 // Redisson: release, which gives a permit back after its lease has ended and
 // reports an error all the same.
 func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) error {
@@ -164,9 +164,13 @@ func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id string, d time.Du
 }
 
 // TrySetPermits sets how many permits there are, if that was never set, and
-// reports whether it was not. Errors match [ErrInvalid] if n is not between
-// 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError] that
-// says MayHaveRun, or if ctx or the client ended meanwhile, it may have been set. Redisson: trySetPermits.
+// reports whether it was not.
+//
+// The error matches [ErrInvalid] if n is not between 0 and [MaxCount], or if the name cannot be one;
+// [ErrOtherKind] if something else has the name; [ErrUntold] if it was done, but those who wait could not
+// be told; ctx.Err() and its cause if ctx ends first; [ErrClosed]; or it is a [*BackendError]. After one
+// that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
+// Redisson: trySetPermits.
 func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return s.set(ctx, n, false)
 }

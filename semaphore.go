@@ -97,9 +97,13 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 }
 
 // TrySetPermits makes n permits available if the semaphore does not exist, and
-// reports whether it did not. Errors match [ErrInvalid] if n is not between
-// 0 and [MaxCount], or are as those of [Hold.Extend]; after a [*BackendError]
-// that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been set. Redisson: trySetPermits.
+// reports whether it did not.
+//
+// The error matches [ErrInvalid] if n is not between 0 and [MaxCount], or if the name cannot be one;
+// [ErrOtherKind] if something else has the name; [ErrUntold] if it was done, but those who wait could not
+// be told; ctx.Err() and its cause if ctx ends first; [ErrClosed]; or it is a [*BackendError]. After one
+// that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
+// Redisson: trySetPermits.
 func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
 		return false, err
@@ -119,8 +123,8 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 }
 
 // Drain takes all permits that are available, and returns how many. A number
-// below 0 is set to 0, and returned. The errors are TrySetPermits's. Redisson:
-// drainPermits.
+// below 0 is set to 0, and returned. The errors are TrySetPermits's; where it may have been done, the permits
+// may be taken, and nobody knows how many. Redisson: drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
 	n, _, err := s.number(ctx, "set", s.protocol().Drain(once(&s.kind)))
 	return int(n), err

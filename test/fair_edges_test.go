@@ -436,3 +436,25 @@ func TestGivenBackThoughNoAnswerComes(t *testing.T) {
 		w.wantReply("0", "EXISTS", "x")
 	})
 }
+
+// The next in line may be cut off for 1.9 s, from whichever moment on: a request of its that is lost is sent again after two, and
+// two seconds and the 1.5 s between two requests are less than what its place lives for.
+func TestShortCutCostsNoPlace(t *testing.T) {
+	for from := time.Duration(0); from < 1500*time.Millisecond; from += 100 * time.Millisecond {
+		fake(t, func(t *testing.T, w *world) {
+			h := fairHolder(t, w, "x", holdfast.FixedLease(10*time.Minute))
+			first, second := w.stand("x"), w.stand("x")
+			time.Sleep(2*time.Second + from)
+			silent(first.d, lostRequest)
+			first.d.LoseMessages(true)
+			time.Sleep(1900 * time.Millisecond)
+			unlock(t, h)
+			first.d.SetFaults(nil)
+			first.d.LoseMessages(false)
+			w.wantLine("x", first, second)
+			unlock(t, first.hold(t))
+			unlock(t, second.hold(t))
+			w.wantNoLine()
+		})
+	}
+}

@@ -12,8 +12,8 @@
 -- believed for 4.5 s more; KEYS[4] has that, and Java does not know it. So a dead
 -- one is out of the line in seconds.
 --
--- A live one is not dropped, though the server was stopped, or failed over, and
--- nobody could be heard. If one who stands in line asks, and nobody who stands
+-- None is dropped because the server was stopped, or failed over, and nobody could
+-- be heard. If one who stands in line asks, and nobody who stands
 -- there has asked for 2.5 s, the server was not to be reached, or none of them lives.
 -- Then all of them have 5 s more, a grace, to ask again: one whose request was lost
 -- does so within 3 s. Two members of KEYS[4]

@@ -56,7 +56,7 @@ func reachable(_ context.Context, e *exam) (found []Finding) {
 	for _, n := range e.nodes {
 		f := pass("%s, %s", n.addr, e.transport(n))
 		if n.err != nil {
-			f = fail("Check what it says.", "%s cannot be used: %v", n.addr, connect.Explain(n.err))
+			f = fail("See that it runs, and that the URL, the password and the network are right.", "%s cannot be used: %v", n.addr, connect.Explain(n.err))
 		}
 		found = append(found, f.at(n))
 	}

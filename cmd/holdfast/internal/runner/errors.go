@@ -100,7 +100,7 @@ func (r *run) reason(err error) string {
 	text := plain(err).Error()
 	for _, what := range []error{holdfast.ErrLost, holdfast.ErrUntold} {
 		if _, reason, found := strings.Cut(text, what.Error()+": "); found {
-			return reason
+			return strings.ReplaceAll(reason, ": holdfast: ", ": ")
 		}
 	}
 	return text

@@ -315,6 +315,10 @@ func readLatch(w *world) {
 	latch := w.client.NewLatch("latch")
 	_, err := latch.TrySetCount(w.ctx, 2)
 	w.must(err)
+	if l := w.read("latch"); l.Kind != survey.Latch || !l.Ours || l.Count != 2 || l.State != survey.Closed {
+		w.Errorf("a latch that was just set: %+v", l)
+	}
+	w.do("DEL", protocol.LatchZeroKey("latch")) // as after a minute
 	if l := w.read("latch"); l.Kind != survey.Number || !l.Ours || l.Count != 2 || l.State != survey.Unknown {
 		w.Errorf("a latch that nobody waits for: %+v", l)
 	}
@@ -487,6 +491,7 @@ func TestScan(t *testing.T) {
 		w.do("SET", "latch", 1)
 		_, err := w.client.NewLatch("called").TrySetCount(w.ctx, 1)
 		w.must(err)
+		w.do("DEL", protocol.LatchZeroKey("called")) // as after a minute
 		w.becomes("semaphore", "waited for", func(l survey.Lock) bool { return l.Kind == survey.Semaphore })
 		w.becomes("latch", "waited for", func(l survey.Lock) bool { return l.Kind == survey.Latch })
 		w.do("SET", protocol.TokenKey("fenced"), 7)
