@@ -24,6 +24,9 @@
 // read locks: what is left of the promise is asked for again and again, also if it
 // is not renewed. That never moves the deadline of one that is not.
 //
+// Renewals of one group go together if they wait for an answer for about as long, which is a quarter of
+// the lease: a batch waits for as long as the least patient of it.
+//
 // # Goroutines
 //
 // The watchdog has one goroutine, which starts with the first entry and owns the

@@ -18,8 +18,9 @@ var forwarded = []os.Signal{
 
 // listen begins to collect the signals to forward.
 //
-// Those that we were started to ignore, as by nohup, stay ignored, here and in
-// the command. SIGPIPE is collected, and not looked at, because a
+// SIGHUP and SIGINT stay ignored, here and in the command, if we were started to ignore
+// them, as by nohup or a shell with a command in the background. Of others Go does not
+// tell: they are forwarded. SIGPIPE is collected, and not looked at, because a
 // closed standard error must not end a runner whose command still runs.
 func listen() (signals <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 64)
