@@ -217,7 +217,7 @@ func (e *LostError) Unwrap() []error {
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {
 	// Op is what was asked for: acquire, release, renew, adopt, detach, force,
-	// inspect, identify, leave, set, count down, await, expire or delete.
+	// inspect, identify, leave, set, add, drain, count down, await, expire or delete.
 	Op string
 	// Name is the lock's name.
 	Name string

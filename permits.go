@@ -198,7 +198,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := invoke(ctx, &s.kind, "set", s.protocol().Add(once(&s.kind), delta))
+	_, err := invoke(ctx, &s.kind, "add", s.protocol().Add(once(&s.kind), delta))
 	return err
 }
 

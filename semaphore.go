@@ -118,7 +118,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := invoke(ctx, &s.kind, "set", s.protocol().Add(once(&s.kind), delta, false))
+	_, err := invoke(ctx, &s.kind, "add", s.protocol().Add(once(&s.kind), delta, false))
 	return err
 }
 
@@ -126,7 +126,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 // below 0 is set to 0, and returned. The errors are TrySetPermits's; where it may have been done, the permits
 // may be taken, and nobody knows how many. Redisson: drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
-	n, _, err := s.number(ctx, "set", s.protocol().Drain(once(&s.kind)))
+	n, _, err := s.number(ctx, "drain", s.protocol().Drain(once(&s.kind)))
 	return int(n), err
 }
 
