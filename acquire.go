@@ -197,7 +197,32 @@ func (a *acquisition) run() (res call.Result, ch change) {
 			res = a.obtain(ch)
 		}
 	}
+	if res.Has(script.Changed) && a.readsWhatItWrites(ch) {
+		res.Err = a.writesNoMore()
+	}
 	return res, ch
+}
+
+// readsWhatItWrites reports whether the acquire is to read, nested in a hold for writing: it is granted only
+// while that stands in Redis, too.
+func (a *acquisition) readsWhatItWrites(ch change) bool {
+	if ch.from > 0 || a.claim.hold == nil || !a.kind.shared || a.kind.otherSide == "" {
+		return false
+	}
+	in, ok := a.claim.hold.held.(*single)
+	return ok && in.owned.kind.class == a.kind.otherSide
+}
+
+// writesNoMore returns why a read hold cannot be nested in a hold for writing that Redis does not know,
+// and ends that hold.
+func (a *acquisition) writesNoMore() error {
+	writing := a.state.onOtherSide()
+	if writing == nil || a.claim.ended() {
+		return problem(a.kind.name, "the hold for writing was given back meanwhile", ErrNotHeld)
+	}
+	defer writing.unref()
+	writing.vanished()
+	return writing.whyLost()
 }
 
 // nextChange returns the change to ask for, after it has given back what the owner holds no
@@ -268,7 +293,7 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 func (a *acquisition) obtain(ch change) call.Result {
 	args := protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
-		Token: a.wantsToken(), Writes: a.config.writes, Waiting: ch.from == 0 && !a.config.oneTry,
+		Token: a.wantsToken(), Writes: a.readsWhatItWrites(ch), Waiting: ch.from == 0 && !a.config.oneTry,
 	}
 	return a.tryOrQueue(args)
 }

@@ -258,7 +258,6 @@ type lockConfig struct {
 	fixed   bool          // the lease is not renewed
 	minHold time.Duration // how long others do not get it, whoever unlocks it
 	atLeast time.Duration // the least time to live to ask for: a part of several that have a minHold
-	writes  bool          // only if the owner writes, who wants to read
 	wait    time.Duration // 0: unbounded, unless oneTry
 	oneTry  bool          // there is no waiting
 	hooks   hookList

@@ -133,7 +133,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	h.owned.mu.Unlock()
 	c := m.kind.client
 	read, err := acquire(&heldContext{h.inside.Context, h.inside.ownerOf, write}, &m.reader.kind, lockConfig{
-		lease: h.lease, fixed: fixed, oneTry: true, writes: true, hooks: write.hooks[len(c.config.hooks):],
+		lease: h.lease, fixed: fixed, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
 		return nil, err

@@ -91,3 +91,20 @@ func TestTransferBesideALostWrite(t *testing.T) {
 		unlock(t, must(t)(other.NewRWMutex("x").RLocker().Adopt(background, owner)))
 	})
 }
+
+// TestReadNestedInALostWrite: the write hold was taken away, and nobody has heard of it yet. A read hold that is
+// nested in it is not granted in silence.
+func TestReadNestedInALostWrite(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		write := must(t)(c.NewRWMutex("x").Lock(background))
+		w.do("DEL", "x")
+		h, err := c.NewRWMutex("x").RLock(write.Context())
+		wantError(t, err, holdfast.ErrLost)
+		if h != nil {
+			unlock(t, h)
+		}
+		wantLost(t, write)
+		wantError(t, write.Unlock(), holdfast.ErrLost)
+	})
+}

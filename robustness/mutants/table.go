@@ -308,7 +308,7 @@ var mutants = []mutant{
 		new: "  elseif ttl == 0 then\n    ttl = 1\n",
 	},
 	{
-		name: "read-write: a lost writer stays beside its longer read", file: "loss.go", suite: tests(inMemory, "TestLostWriteBesideALongerRead", "TestTransferBesideALostWrite"),
+		name: "read-write: a lost writer stays beside its longer read", file: "loss.go", suite: simulation("readwrite", "-class", "a"),
 		old: "stands := mono.Now() < s.otherEnd",
 		new: "stands := false",
 	},

@@ -96,7 +96,6 @@ func (r *Run) session(c Client, name string, rng *rand.Rand) {
 
 // use does something with a hold, and returns it with what is nested in it by then.
 func (r *Run) use(c Client, holds []*Hold, rng *rand.Rand) []*Hold {
-	name := holds[0].lock
 	for range rng.IntN(4) {
 		r.nap(rng, min(2*r.Lease, time.Second))
 		if !c.Usable() {
@@ -105,19 +104,34 @@ func (r *Run) use(c Client, holds []*Hold, rng *rand.Rand) []*Hold {
 		r.World.NoteTrusted(holds[0])
 		switch which := rng.IntN(4); {
 		case which == 0 && r.Kind.nests():
-			parent := holds[rng.IntN(len(holds))]
-			if nested := r.take(c, name, parent, parent.shared, rng); nested != nil {
-				holds = append(holds, nested)
-			}
+			holds = r.nest(c, holds, rng)
 		case which == 1 && len(holds) > 1:
 			i := rng.IntN(len(holds))
-			r.release(holds[i])
+			leaving := holds[i]
 			holds = append(holds[:i], holds[i+1:]...)
+			if rng.IntN(2) == 0 {
+				r.release(leaving)
+				break
+			}
+			var released sync.WaitGroup // beside another call of the same owner
+			released.Go(func() { r.release(leaving) })
+			holds = r.nest(c, holds, rng)
+			released.Wait()
 		case which == 2:
 			r.extend(holds[0], rng)
 		default:
 			r.write(holds[0])
 		}
+	}
+	return holds
+}
+
+// nest takes the lock once more, nested in one of the holds, and returns all. Who writes may read, too.
+func (r *Run) nest(c Client, holds []*Hold, rng *rand.Rand) []*Hold {
+	parent := holds[rng.IntN(len(holds))]
+	shared := parent.shared || r.Kind.Model.Shared && rng.IntN(2) == 0
+	if nested := r.take(c, parent.lock, parent, shared, rng); nested != nil {
+		return append(holds, nested)
 	}
 	return holds
 }
