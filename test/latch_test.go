@@ -382,6 +382,7 @@ func TestL14_SetAnewAfterItHasExpired(t *testing.T) {
 		}
 		awaited := make(chan error)
 		go func() { awaited <- l.Await(background, holdfast.Wait(time.Minute)) }()
+		time.Sleep(9990 * time.Millisecond)
 		for set := false; !set; time.Sleep(100 * time.Microsecond) { // before the waiter looks, a millisecond later
 			var err error
 			set, err = l.TrySetCount(background, 3)
