@@ -452,8 +452,19 @@ func TestShortCutCostsNoPlace(t *testing.T) {
 			first.d.SetFaults(nil)
 			first.d.LoseMessages(false)
 			w.wantLine("x", first, second)
-			unlock(t, first.hold(t))
-			unlock(t, second.hold(t))
+			order := make(chan *standing)
+			for _, s := range []*standing{first, second} {
+				go func() {
+					h := s.hold(t)
+					order <- s
+					unlock(t, h)
+				}()
+			}
+			if <-order != first {
+				t.Errorf("cut off %v after it had begun to wait: it was overtaken", 2*time.Second+from)
+			}
+			<-order
+			synctest.Wait()
 			w.wantNoLine()
 		})
 	}
