@@ -13,14 +13,21 @@ import (
 // One owner writes, and reads with a longer lease, which both have one key for. When the
 // write hold is lost, the key goes on; the write hold in it must not.
 
+// writeAndRead returns a write hold for two seconds, and a read hold of the same owner for ten minutes.
+func writeAndRead(t *testing.T, c *holdfast.Client) (write, read *holdfast.Hold) {
+	t.Helper()
+	write = must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(2*time.Second)))
+	read = must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context()), holdfast.FixedLease(10*time.Minute)))
+	return write, read
+}
+
 // TestLostWriteBesideALongerRead: others may read as soon as the write hold is over, whether or not it is
 // ever unlocked.
 func TestLostWriteBesideALongerRead(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		other, _ := w.client()
-		write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(2*time.Second)))
-		read := must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context()), holdfast.FixedLease(10*time.Minute)))
+		write, read := writeAndRead(t, c)
 		reader := must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(20*time.Second)))
 		if write.Context().Err() == nil {
 			t.Error("another one reads while the lock is held for writing")
@@ -39,8 +46,8 @@ func TestLostWriteAfterALongerRead(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		other, _ := w.client()
-		write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(2*time.Second)))
-		unlock(t, must(t)(c.NewRWMutex("x").RLock(write.Context(), holdfast.FixedLease(10*time.Minute))))
+		write, read := writeAndRead(t, c)
+		unlock(t, read)
 		unlock(t, must(t)(other.NewRWMutex("x").Lock(background, holdfast.Wait(20*time.Second))))
 		wantError(t, write.Unlock(), holdfast.ErrLost)
 	})
@@ -83,8 +90,7 @@ func TestTransferBesideALostWrite(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		other, _ := w.client()
-		write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(2*time.Second)))
-		read := must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context()), holdfast.FixedLease(10*time.Minute)))
+		_, read := writeAndRead(t, c)
 		time.Sleep(10 * time.Second)
 		owner, err := read.Detach()
 		ok(t, err)
