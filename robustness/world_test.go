@@ -169,7 +169,8 @@ func (c *simClient) fault(call driver.Call) memdriver.Fault {
 		s.tracef("client %d: %s %v suffers %+v", c.id, call.Script.Name(), call.Args, f)
 		arrives := f.Refuse == nil && (!f.LoseRequest || f.Repeat)
 		if arrives && program.Takes(call) || program.GivesBack(call) {
-			s.log.Mark(history.Op{Kind: history.Unanswered, Lock: program.About(call, s.locks), Client: c.id, Until: s.log.Now() + history.Moment(program.Gone(s.lease, s.timeout))}, history.Unknown)
+			until := s.log.Now() + history.Moment(program.Hinders(call, s.locks, s.lease, s.timeout))
+			s.log.Mark(history.Op{Kind: history.Unanswered, Lock: program.About(call, s.locks), Client: c.id, Until: until}, history.Unknown)
 		}
 	}
 	return f

@@ -72,6 +72,15 @@ func (r *Run) Stop() { r.stopping.Store(true) }
 // Gone is after which time an acquire that was not answered has no effect any more.
 func Gone(lease, timeout time.Duration) time.Duration { return 2*timeout + lease + 2*time.Second }
 
+// Hinders is for how long a call about one of some locks that was not answered may be why others are refused: as long as what it
+// took has an effect, and so much longer as a place stands for which others make way.
+func Hinders(call driver.Call, locks []string, lease, timeout time.Duration) time.Duration {
+	if slices.Contains(call.Keys, protocol.ReservationKey(About(call, locks))) {
+		return Gone(lease, timeout) + protocol.Reservation
+	}
+	return Gone(lease, timeout)
+}
+
 // Takes reports whether a call may take a lock.
 func Takes(call driver.Call) bool { return does(call, "acquire", "adopt") }
 

@@ -371,7 +371,7 @@ func (w *watched) note(call driver.Call, from history.Moment, err error) {
 	case !program.Takes(call) && !program.GivesBack(call):
 		return
 	case err != nil:
-		until += history.Moment(program.Gone(w.m.Lease, w.m.Timeout))
+		until += history.Moment(program.Hinders(call, w.m.names(), w.m.Lease, w.m.Timeout))
 	case until-from < history.Moment(prompt):
 		return
 	}
