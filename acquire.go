@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // opAcquire is what a [BackendError] calls an acquire.
@@ -32,6 +33,8 @@ type acquisition struct {
 	toldWaiting bool // the hooks know
 	waitHook    *waitHook
 	asked       bool // a try has registered it as a waiter
+	// within are the holds for writing that it is to read in; nil: there are none.
+	within *entry
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -187,42 +190,69 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	if res.Err = a.fitLease(); res.Err != nil {
 		return res, ch
 	}
-	res = a.obtain(ch)
-	if res.Has(script.Upgrade) {
-		reads, err := a.awaitReaderRelease(a.bound())
-		if err != nil {
-			return call.Result{Err: err}, ch
+	for {
+		a.within = a.writesIn()
+		res = a.obtain(ch)
+		if res.Has(script.Upgrade) {
+			reads, err := a.awaitReaderRelease(a.bound())
+			if err != nil {
+				return call.Result{Err: err}, ch
+			}
+			if !reads {
+				res = a.obtain(ch)
+			}
 		}
-		if !reads {
-			res = a.obtain(ch)
+		again := false
+		switch {
+		case !res.Has(script.Changed):
+		case a.within != nil && a.found(res) == ch.from:
+			res.Err = a.writesNoMore()
+			again = res.Err == nil
+		case a.claim.hold == nil && a.state.expired():
+			ch, res.Err = a.nextChange()
+			again = res.Err == nil
+		}
+		if !again {
+			return res, ch
 		}
 	}
-	if res.Has(script.Changed) && a.readsWhatItWrites(ch) {
-		res.Err = a.writesNoMore()
-	}
-	return res, ch
 }
 
-// readsWhatItWrites reports whether the acquire is to read, nested in a hold for writing: it is granted only
-// while that stands in Redis, too.
-func (a *acquisition) readsWhatItWrites(ch change) bool {
-	if ch.from > 0 || a.claim.hold == nil || !a.kind.shared || a.kind.otherSide == "" {
-		return false
+// writesIn returns what the owner holds for writing, if the acquire is to read: it is granted only while that
+// stands in Redis, too.
+func (a *acquisition) writesIn() *entry {
+	if !a.kind.shared {
+		return nil
 	}
-	in, ok := a.claim.hold.held.(*single)
-	return ok && in.owned.kind.class == a.kind.otherSide
-}
-
-// writesNoMore returns why a read hold cannot be nested in a hold for writing that Redis does not know,
-// and ends that hold.
-func (a *acquisition) writesNoMore() error {
 	writing := a.state.onOtherSide()
-	if writing == nil || a.claim.ended() {
-		return problem(a.kind.name, "the hold for writing was given back meanwhile", ErrNotHeld)
+	if writing == nil {
+		return nil
 	}
 	defer writing.unref()
-	writing.vanished()
-	return writing.whyLost()
+	writing.mu.Lock()
+	defer writing.mu.Unlock()
+	return writing.entry
+}
+
+// found is the count that an acquire has found in the place of another; -1 if the answer does not say so.
+func (*acquisition) found(res call.Result) int {
+	count, err := res.Reply.Int(0)
+	if err != nil {
+		return -1
+	}
+	return int(count)
+}
+
+// writesNoMore ends the holds for writing that a read hold was to be nested in, since Redis does not know them, and
+// returns why it cannot be. It returns nil if they had ended before, and it does not depend on them.
+func (a *acquisition) writesNoMore() error {
+	if a.within.Value.lose(a.within, watchdog.NotHeld) {
+		return &LostError{Name: a.kind.name, Reason: LostTaken}
+	}
+	if a.claim.hold == nil {
+		return nil
+	}
+	return a.claim.hold.alive()
 }
 
 // nextChange returns the change to ask for, after it has given back what the owner holds no
@@ -293,7 +323,7 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 func (a *acquisition) obtain(ch change) call.Result {
 	args := protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
-		Token: a.wantsToken(), Writes: a.readsWhatItWrites(ch), Waiting: ch.from == 0 && !a.config.oneTry,
+		Token: a.wantsToken(), Writes: a.within != nil, Waiting: ch.from == 0 && !a.config.oneTry,
 	}
 	return a.tryOrQueue(args)
 }

@@ -26,7 +26,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 		s.reconcile(cleanup{unknown: a.unknown, stood: ch.to, release: true, leave: a.leaving()})
 		return nil, err
 	}
-	s.count = ch.to
+	s.setCount(ch.to)
 	if token, err := res.Reply.Int(0); a.kind.permitIDs == nil && (ch.from == 0 || err == nil && token > 0) {
 		s.token = token
 	}

@@ -18,16 +18,16 @@ func lost(e *entry, reason watchdog.Reason) { e.Value.lose(e, reason) }
 func longHeld(e *entry)                     { e.Value.listen(e) }
 
 // lose ends every hold of the owner, once. entry says which run of holds the
-// news is of; nil means the present one.
-func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
+// news is of; nil means the present one. It reports false if that had ended before.
+func (s *ownerState) lose(entry *entry, reason watchdog.Reason) bool {
 	s.mu.Lock()
 	if s.lost != nil || entry != nil && entry != s.entry {
 		s.mu.Unlock()
-		return
+		return false
 	}
 	why := s.lostError(s.because(reason, s.renewedLease() > 0))
 	forget := s.keyEnd
-	if reason == watchdog.NotHeld {
+	if reason == watchdog.NotHeld || mono.Now() < s.otherEnd { // it has gone, or does not go by itself
 		forget = mono.Now()
 	}
 	s.lost = why
@@ -39,7 +39,7 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 	}
 	s.mu.Unlock()
 	if len(holds) == 0 {
-		return
+		return true
 	}
 	c := s.kind.client
 	tell := func() {
@@ -56,6 +56,7 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 			s.forget(why)
 		}
 	})
+	return true
 }
 
 // overdue reports whether the holds may be trusted no more, and the watchdog is about to say so.

@@ -35,6 +35,8 @@ type ownerState struct {
 	// count is how often the owner holds the lock in Redis, and never less: as often
 	// as the holds need, or more while one is being given back, or may have to be.
 	count int
+	// sure is how many of them Redis had when it last answered, and no release that was sent since takes.
+	sure int
 	// fewer is closed when count falls; nil if nobody waits for that.
 	fewer chan struct{}
 	// deferred is what there is to clean up after granted acquires some of whose attempts
@@ -150,8 +152,8 @@ func (s *ownerState) tryChangeSem() bool { return s.changeSem.TryTake() }
 func (s *ownerState) freeChangeSem() { s.changeSem.Free() }
 
 // change is one to ask Redis for: the count of the owner before and after. A
-// release finds from counts at most.
-type change struct{ from, to int }
+// release finds from counts at most, and unless they were lost at least as many as are sure.
+type change struct{ from, to, sure int }
 
 // oneMoreCount is the change that one hold more needs. It reports false if something has
 // to be given back first. changeSem is held, but holds may be unlocked at any time.
@@ -173,7 +175,7 @@ func (s *ownerState) surplus() (change, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	needed := s.needed()
-	return change{from: s.count, to: needed}, s.count > needed
+	return change{from: s.count, to: needed, sure: s.sure}, s.count > needed
 }
 
 // needed is how many counts the holds need: one each, but those that share one. s.mu is held.
@@ -250,7 +252,7 @@ func (s *ownerState) setCount(count int) {
 		close(s.fewer)
 		s.fewer = nil
 	}
-	s.count = count
+	s.count, s.sure = count, count
 }
 
 // mayHave takes note that so many counts may stand.
@@ -366,6 +368,18 @@ func (s *ownerState) gone() mono.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(s.keyEnd, s.otherEnd, mono.Now().Add(s.kind.client.config.lease))
+}
+
+// expired reports whether the owner has no hold any more, and the lease of its last ones has run out: what
+// Redis does not have then was not lost. It takes note of that. changeSem is held.
+func (s *ownerState) expired() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.holds) > 0 || mono.Now() < s.deadline {
+		return false
+	}
+	s.setCount(0)
+	return true
 }
 
 // vanished takes note that Redis has none of the owner's counts any more.

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -44,8 +45,8 @@ func (s *ownerState) unlock(left departure) error {
 func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 	c := s.kind.client
 	ch, found := s.surplus()
-	if !found || s.whyLost() != nil {
-		s.reconcile(cleanup{release: found})
+	if !found {
+		s.reconcile(cleanup{})
 		return s.lostBefore(left.deadline)
 	}
 	request := s.release(ch)
@@ -63,12 +64,11 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 		s.reconcile(cleanup{unknown: res.Unknown, release: true})
 		return backendError("release", s.kind.name, res)
 	}
-	if res.Reply.Code == script.Refused && len(res.Unknown) == 0 {
-		s.vanished() // nobody but us could have released it, and we have not
-	} else {
-		s.released(res, ch)
-	}
+	s.released(res, ch)
 	s.reconcile(cleanup{unknown: res.Unknown})
+	if res.Reply.Code == script.Done {
+		return untold(s.kind.name, request, res)
+	}
 	return cmp.Or(s.lostBefore(left.deadline), untold(s.kind.name, request, res))
 }
 
@@ -77,6 +77,7 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 func (s *ownerState) release(ch change) script.Request {
 	c := s.kind.client
 	s.mu.Lock()
+	s.sure = min(s.sure, ch.to)
 	retainedUntil := s.retainedUntil
 	s.mu.Unlock()
 	if rest := mono.Until(retainedUntil); ch.to == 0 && rest > 0 {
@@ -90,23 +91,30 @@ func (s *ownerState) release(ch change) script.Request {
 }
 
 // released puts the answer to a release into effect. None is held when one was
-// asked to be left: it is lost. None is held when none was to be: that is so.
+// asked to be left: it is lost. None is held when none was to be: that is so, unless one
+// was sure, and no release before this one can have taken it.
 func (s *ownerState) released(res call.Result, ch change) {
-	if res.Reply.Code == script.Done || res.Reply.Code == script.Refused && ch.to == 0 {
+	if res.Reply.Code == script.Done || res.Reply.Code == script.Refused && ch.to == 0 && (ch.sure == 0 || len(res.Unknown) > 0) {
 		s.confirmCount(ch.to)
 		return
 	}
 	s.vanished()
 }
 
-// lostBefore returns why the holds are lost, if they were before the deadline of
+// lostBefore returns why the holds are lost, if Redis had them no more before the deadline of
 // one that has been unlocked. After it, its lease may simply have run out, and
-// that is no loss to a hold which has ended.
+// that is no loss to a hold which has ended; nor is it one if the lease of a later hold has.
 func (s *ownerState) lostBefore(deadline mono.Time) error {
 	if mono.Now() >= deadline {
 		return nil
 	}
-	return s.whyLost()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var why *LostError
+	if errors.As(s.lost, &why) && why.Reason != LostTaken {
+		return nil
+	}
+	return s.lost
 }
 
 // releaseLater gives back in the background what is not handed out, once
@@ -119,6 +127,30 @@ func (s *ownerState) releaseLater() {
 		if s.takeChangeSem(c.life) == nil {
 			s.reconcile(cleanup{release: true})
 		}
+	}) {
+		s.unref()
+	}
+}
+
+// standsBesideOtherSide reports whether what could not be given back does not end with its lease, since
+// the other side of a read-write lock lets the key live.
+func (s *ownerState) standsBesideOtherSide() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count > s.needed() && mono.Now() < s.otherEnd
+}
+
+// releaseAgain tries in a while to give back what Redis has refused to, or at once if the client closes.
+func (s *ownerState) releaseAgain() {
+	c := s.kind.client
+	if c.closing.Err() != nil {
+		return // it was tried since
+	}
+	s.ref()
+	if !c.tasks.Go(func() {
+		defer s.unref()
+		call.Sleep(c.closing, c.config.lease/3)
+		s.releaseLater()
 	}) {
 		s.unref()
 	}
@@ -163,8 +195,11 @@ func (s *ownerState) reconcile(todo cleanup) {
 	s.ref()
 	if !s.kind.client.tasks.Go(func() {
 		defer s.unref()
-		defer s.freeChangeSem()
 		s.reconcileInBackground(todo)
+		s.freeChangeSem()
+		if s.standsBesideOtherSide() {
+			s.releaseAgain()
+		}
 	}) {
 		s.freeChangeSem()
 		s.unref()

@@ -113,6 +113,9 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 //   - [ErrLost], [ErrNotHeld] or [ErrClosed]: it is gone;
 //   - [ErrInvalid]: it is no write hold of this lock.
 //
+// With [ErrReentrant] the owner has lost a read hold that is not unlocked yet, or not forgotten:
+// unlock that first.
+//
 // If Redis has not answered that nobody writes any more, the release is repeated in
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
@@ -135,7 +138,10 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	read, err := acquire(&heldContext{h.inside.Context, h.inside.ownerOf, write}, &m.reader.kind, lockConfig{
 		lease: h.lease, fixed: fixed, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrLost) && write.alive() == nil:
+		return nil, fmt.Errorf("holdfast: %q: the write hold stands (%w), but not a read hold of its owner; unlock that first: %v", m.kind.name, ErrReentrant, err) //nolint:errorlint // it must not match ErrLost
+	case err != nil:
 		return nil, err
 	}
 	switch err := write.Unlock(); {

@@ -266,6 +266,9 @@ func (h *single) detachWithoutHooks() (Owner, error) {
 	if err := h.alive(); err != nil {
 		return Owner{}, err
 	}
+	if s.holdsOtherSide() { // at once: a Detach of that one would wait for this one, and this one for that
+		return Owner{}, holdsOtherSide(s)
+	}
 	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()
 	if err := s.takeChangeSem(ctx); err != nil {

@@ -23,6 +23,11 @@ func notQuiet(s *ownerState) error {
 	return &BackendError{Op: "detach", Name: s.kind.name, Err: call.ErrNoAnswer}
 }
 
+// holdsOtherSide is the error of a Detach of what the owner holds on both sides.
+func holdsOtherSide(s *ownerState) error {
+	return problem(s.kind.name, "its owner holds the other side, too", ErrReentrant)
+}
+
 // awaitQuiet waits until no attempt for the owner can have an effect any more. It reports
 // false if ctx ends first. changeSem is held.
 func awaitQuiet(ctx context.Context, s *ownerState) bool {
@@ -55,7 +60,7 @@ func lockOtherSide(ctx context.Context, s *ownerState) (free func(), err error) 
 	case !quiet:
 		err = notQuiet(s)
 	case side.counts() > 0:
-		err = problem(s.kind.name, "its owner holds the other side, too", ErrReentrant)
+		err = holdsOtherSide(s)
 	default:
 		return func() { side.freeChangeSem(); side.unref() }, nil
 	}

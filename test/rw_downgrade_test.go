@@ -137,3 +137,27 @@ func TestDowngradeAfterAnotherWrote(t *testing.T) {
 		wantError(t, err, holdfast.ErrInvalid)
 	})
 }
+
+// TestDowngradeBesideALostRead: a read hold of the owner is lost, not the write hold.
+func TestDowngradeBesideALostRead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		m := c.NewRWMutex("x")
+		write := must(t)(m.Lock(background))
+		once(d, "acquire", memdriver.Fault{LoseReply: true}) // so that it is unknown for longer what may stand
+		lost := must(t)(m.RLock(context.WithoutCancel(write.Context()), holdfast.FixedLease(3*time.Second)))
+		d.SetFaults(nil)
+		<-lost.Context().Done()
+		read, err := m.Downgrade(write)
+		if err == nil { // it was forgotten before
+			unlock(t, read)
+			return
+		}
+		wantError(t, err, holdfast.ErrReentrant)
+		if errors.Is(err, holdfast.ErrLost) || write.Context().Err() != nil {
+			t.Errorf("the write hold stands, but: %v", err)
+		}
+		wantError(t, lost.Unlock(), holdfast.ErrLost)
+		unlock(t, must(t)(m.Downgrade(write)))
+	})
+}

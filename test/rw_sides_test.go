@@ -2,7 +2,9 @@ package test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -98,19 +100,103 @@ func TestTransferBesideALostWrite(t *testing.T) {
 	})
 }
 
-// TestReadNestedInALostWrite: the write hold was taken away, and nobody has heard of it yet. A read hold that is
-// nested in it is not granted in silence.
-func TestReadNestedInALostWrite(t *testing.T) {
+// TestLostWriteWithAnUnansweredAttempt: how long it is unknown what became of an attempt to acquire it does not
+// keep what is lost in Redis.
+func TestLostWriteWithAnUnansweredAttempt(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
-		write := must(t)(c.NewRWMutex("x").Lock(background))
-		w.do("DEL", "x")
-		h, err := c.NewRWMutex("x").RLock(write.Context())
-		wantError(t, err, holdfast.ErrLost)
-		if h != nil {
-			unlock(t, h)
+		c, d := w.client()
+		other, _ := w.client()
+		once(d, "acquire", memdriver.Fault{LoseReply: true})
+		write, read := writeAndRead(t, c)
+		<-write.Context().Done()
+		start := time.Now()
+		reader := must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(30*time.Second)))
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("others may read %v after the write hold was lost", took)
 		}
-		wantLost(t, write)
-		wantError(t, write.Unlock(), holdfast.ErrLost)
+		unlock(t, reader)
+		unlock(t, read)
+	})
+}
+
+// TestRefusedReleaseBesideARead: Redis refuses for a while to give back what is held for writing, which does not end
+// by itself while the owner reads.
+func TestRefusedReleaseBesideARead(t *testing.T) {
+	for _, code := range []string{"NOPERM", "READONLY", "ERR"} {
+		for way, unlocked := range map[string]bool{"unlocked": true, "lost": false} {
+			t.Run(code+" "+way, func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					c, d := w.client()
+					other, _ := w.client()
+					write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(10*time.Second)))
+					read := must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context())))
+					refused := func(driver.Call) memdriver.Fault {
+						return memdriver.Fault{Refuse: driver.ServerError(code+" no", errors.New(code+" no"))}
+					}
+					if unlocked {
+						d.SetFaults(refused)
+						if write.Unlock() == nil {
+							t.Error("Unlock does not say that Redis refused")
+						}
+					} else {
+						time.Sleep(9 * time.Second)
+						d.SetFaults(refused)
+						<-write.Context().Done()
+					}
+					time.Sleep(time.Second)
+					d.SetFaults(nil)
+					unlock(t, must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(15*time.Second))))
+					ok(t, context.Cause(read.Context()))
+					unlock(t, read)
+				})
+			})
+		}
+	}
+}
+
+// TestCloseWhileAReleaseIsRefused: Close does not wait until Redis takes it back.
+func TestCloseWhileAReleaseIsRefused(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		write := must(t)(c.NewRWMutex("x").Lock(background))
+		_ = must(t)(c.NewRWMutex("x").RLock(write.Context()))
+		d.SetFaults(func(driver.Call) memdriver.Fault {
+			return memdriver.Fault{Refuse: driver.ServerError("NOPERM no", errors.New("NOPERM no"))}
+		})
+		if write.Unlock() == nil {
+			t.Error("Unlock does not say that Redis refused")
+		}
+		start := time.Now()
+		_ = c.Close()
+		if took := time.Since(start); took > 7*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		w.do("FLUSHALL") // what Redis has kept
+	})
+}
+
+// TestDetachOfBothSides: neither waits for the other until the timeout.
+func TestDetachOfBothSides(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		write := must(t)(c.NewRWMutex("x").Lock(background))
+		once(d, "acquire", memdriver.Fault{LoseReply: true})
+		read := must(t)(c.NewRWMutex("x").RLock(write.Context()))
+		d.SetFaults(nil)
+		start := time.Now()
+		done := make(chan error)
+		go func() {
+			_, err := read.Detach()
+			done <- err
+		}()
+		synctest.Wait()
+		_, err := write.Detach()
+		wantError(t, err, holdfast.ErrReentrant)
+		wantError(t, <-done, holdfast.ErrReentrant)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		unlock(t, read)
+		unlock(t, write)
 	})
 }

@@ -36,7 +36,7 @@ if count ~= to and count ~= from then
   end
   return {-2, at, count}
 end
-if ARGV[9] and count == 0 and redis.call('HEXISTS', key, owner .. ':write') == 0 then
+if ARGV[9] and count ~= to and redis.call('HEXISTS', key, owner .. ':write') == 0 then
   return {-2, at, count}
 end
 local mode = redis.call('HGET', key, 'mode')

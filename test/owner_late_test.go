@@ -1,0 +1,88 @@
+package test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// One owner in two goroutines: one unlocks while the other one's Lock is under way. What
+// Unlock and Lock say is about the hold that they were called for.
+
+// TestUnlockBesideALaterLoss: the hold that comes after it is lost, while it is being given back.
+func TestUnlockBesideALaterLoss(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx))
+		hit := map[string]bool{}
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			name := call.Script.Name()
+			switch {
+			case hit[name]:
+			case name == "acquire":
+				f.DelayReply = 500 * time.Millisecond
+			case name == "release":
+				f.LoseReply = true
+			}
+			hit[name] = true
+			return f
+		})
+		two := make(chan *holdfast.Hold, 1)
+		go func() { two <- must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second))) }()
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		unlock(t, one)
+		later := <-two
+		wantLost(t, later)
+		wantError(t, later.Unlock(), holdfast.ErrLost)
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestUnlockOfWhatWasTaken: the lock was taken by force, and what became of a nested Lock before that is not known.
+func TestUnlockOfWhatWasTaken(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		one := must(t)(w.lock(c).Lock(holdfast.WithOwner(background, c.NewOwner())))
+		once(d, "acquire", memdriver.Fault{LoseReply: true})
+		ctx, cancel := context.WithCancel(one.Context())
+		done := make(chan error)
+		go func() {
+			_, err := w.lock(c).Lock(ctx)
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		wantError(t, <-done, context.Canceled)
+		did, err := w.lock(other).ForceUnlock(background)
+		ok(t, err)
+		if !did {
+			t.Error("nobody held it")
+		}
+		wantError(t, one.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// TestLockBehindAnExpiredHold: the hold was unlocked, and its lease has run out, before the Lock arrives that was to be
+// nested in it. Nobody has lost anything.
+func TestLockBehindAnExpiredHold(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
+		time.Sleep(900 * time.Millisecond)
+		once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		two := make(chan *holdfast.Hold, 1)
+		go func() { two <- must(t)(w.lock(c).Lock(ctx)) }()
+		synctest.Wait()
+		unlock(t, one)
+		unlock(t, <-two)
+	})
+}

@@ -1,0 +1,150 @@
+package test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// Who writes may read as well. If Redis does not know the write hold any more, and nobody here has heard of that
+// yet, a read hold is not granted in silence: see writesIn in acquire.go.
+
+// TestReadNestedInALostWrite: by every way in which the owner of the write hold may be said.
+func TestReadNestedInALostWrite(t *testing.T) {
+	lost := func(t *testing.T, write *holdfast.Hold, err error) {
+		t.Helper()
+		wantError(t, err, holdfast.ErrLost)
+		wantLost(t, write)
+		wantError(t, write.Unlock(), holdfast.ErrLost)
+	}
+	for name, run := range map[string]func(t *testing.T, w *world, c *holdfast.Client, m *holdfast.RWMutex){
+		"under its context": func(t *testing.T, w *world, _ *holdfast.Client, m *holdfast.RWMutex) {
+			write := must(t)(m.Lock(background))
+			w.do("DEL", "x")
+			_, err := m.RLock(write.Context())
+			lost(t, write, err)
+		},
+		"by hand": func(t *testing.T, w *world, _ *holdfast.Client, m *holdfast.RWMutex) {
+			write := must(t)(m.Lock(background))
+			w.do("DEL", "x")
+			_, err := m.RLock(holdfast.WithOwner(background, write.Owner()))
+			lost(t, write, err)
+		},
+		"under a multi-lock's": func(t *testing.T, w *world, c *holdfast.Client, m *holdfast.RWMutex) {
+			w.names = []string{"x", "y"}
+			write := must(t)(holdfast.NewMultiLock(m, c.NewMutex("y")).Lock(background))
+			w.do("DEL", "x")
+			_, err := m.RLock(write.Context())
+			lost(t, write, err)
+		},
+		"beside another read hold": func(t *testing.T, w *world, _ *holdfast.Client, m *holdfast.RWMutex) {
+			write := must(t)(m.Lock(background))
+			read := must(t)(m.RLock(write.Context()))
+			w.do("HDEL", "x", write.Owner().String()+":write")
+			w.do("HSET", "x", "mode", "read")
+			_, err := m.RLock(write.Context())
+			lost(t, write, err)
+			unlock(t, read)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				run(t, w, c, c.NewRWMutex("x"))
+			})
+		})
+	}
+}
+
+// readAnsweredLate writes for a second, and then asks to read, nested in that: the request arrives when the write hold is
+// over, and the answer much later.
+func readAnsweredLate(t *testing.T, c *holdfast.Client, d *memdriver.Driver, ctx context.Context) (write *holdfast.Hold, read chan error) { //nolint:revive // a context like any other here
+	t.Helper()
+	m := c.NewRWMutex("x")
+	write = must(t)(m.Lock(ctx, holdfast.FixedLease(time.Second)))
+	time.Sleep(900 * time.Millisecond)
+	d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+		if call.Script == protocol.ReadScripts.Acquire {
+			f.DelayRequest, f.DelayReply = 200*time.Millisecond, 1500*time.Millisecond
+		}
+		return f
+	})
+	read = make(chan error, 1)
+	go func() {
+		_, err := m.RLock(context.WithoutCancel(write.Context()))
+		read <- err
+	}()
+	time.Sleep(900 * time.Millisecond)
+	wantLost(t, write)
+	return write, read
+}
+
+// TestLateAnswerAboutAnEarlierWrite is about the write hold that it was nested in, not about the next one of that owner.
+func TestLateAnswerAboutAnEarlierWrite(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var told atomic.Int32
+		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told.Add(1) }}))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		_, read := readAnsweredLate(t, c, d, ctx)
+		next := must(t)(c.NewRWMutex("x").Lock(ctx))
+		<-read // granted or not: it was asked by hand
+		ok(t, context.Cause(next.Context()))
+		unlock(t, next)
+		if n := told.Load(); n != 1 {
+			t.Errorf("%d losses told, 1 was", n)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestLateAnswerBesideAWaitingWriter: the owner waits for the lock meanwhile, and goes on waiting.
+func TestLateAnswerBesideAWaitingWriter(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		_, read := readAnsweredLate(t, c, d, ctx)
+		theirs := must(t)(other.NewRWMutex("x").Lock(background))
+		got := make(chan error, 1)
+		go func() {
+			h, err := c.NewRWMutex("x").Lock(ctx)
+			if err == nil {
+				err = h.Unlock()
+			}
+			got <- err
+		}()
+		wantError(t, <-read, holdfast.ErrLost)
+		unlock(t, theirs)
+		ok(t, <-got)
+	})
+}
+
+// TestReadWhileTheWriteHoldIsGivenBack says so.
+func TestReadWhileTheWriteHoldIsGivenBack(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		m := c.NewRWMutex("x")
+		write := must(t)(m.Lock(background))
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			if call.Script == protocol.ReadScripts.Acquire {
+				f.DelayRequest = 200 * time.Millisecond
+			}
+			return f
+		})
+		read := make(chan error)
+		go func() {
+			_, err := m.RLock(context.WithoutCancel(write.Context()))
+			read <- err
+		}()
+		synctest.Wait()
+		unlock(t, write)
+		wantError(t, <-read, holdfast.ErrNotHeld)
+	})
+}
