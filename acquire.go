@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
-	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // opAcquire is what a [BackendError] calls an acquire.
@@ -192,16 +191,7 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	}
 	for {
 		a.within = a.writesIn()
-		res = a.obtain(ch)
-		if res.Has(script.Upgrade) {
-			reads, err := a.awaitReaderRelease(a.bound())
-			if err != nil {
-				return call.Result{Err: err}, ch
-			}
-			if !reads {
-				res = a.obtain(ch)
-			}
-		}
+		res = a.obtainBesideReads(ch)
 		again := false
 		switch {
 		case !res.Has(script.Changed):
@@ -218,20 +208,19 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	}
 }
 
-// writesIn returns what the owner holds for writing, if the acquire is to read: it is granted only while that
-// stands in Redis, too.
-func (a *acquisition) writesIn() *entry {
-	if !a.kind.shared {
-		return nil
+// obtainBesideReads is obtain, once more if what the owner has held for reading, and holds no more, was in the way.
+func (a *acquisition) obtainBesideReads(ch change) call.Result {
+	res := a.obtain(ch)
+	if !res.Has(script.Upgrade) {
+		return res
 	}
-	writing := a.state.onOtherSide()
-	if writing == nil {
-		return nil
+	switch reads, err := a.awaitReaderRelease(a.bound()); {
+	case err != nil:
+		return call.Result{Err: err}
+	case reads:
+		return res
 	}
-	defer writing.unref()
-	writing.mu.Lock()
-	defer writing.mu.Unlock()
-	return writing.entry
+	return a.obtain(ch)
 }
 
 // found is the count that an acquire has found in the place of another; -1 if the answer does not say so.
@@ -241,18 +230,6 @@ func (*acquisition) found(res call.Result) int {
 		return -1
 	}
 	return int(count)
-}
-
-// writesNoMore ends the holds for writing that a read hold was to be nested in, since Redis does not know them, and
-// returns why it cannot be. It returns nil if they had ended before, and it does not depend on them.
-func (a *acquisition) writesNoMore() error {
-	if a.within.Value.lose(a.within, watchdog.NotHeld) {
-		return &LostError{Name: a.kind.name, Reason: LostTaken}
-	}
-	if a.claim.hold == nil {
-		return nil
-	}
-	return a.claim.hold.alive()
 }
 
 // nextChange returns the change to ask for, after it has given back what the owner holds no
@@ -292,31 +269,6 @@ func (a *acquisition) clear() error {
 	a.state.released(res, ch)
 	a.client.calls.Outlast(ctx, res.Unknown) // or a delayed one would hit what is acquired now
 	return context.Cause(ctx)
-}
-
-// awaitReaderRelease waits until what the owner has held for reading, and holds no
-// more, is given back, and reports whether it reads all the same, by a hold that is
-// handed out. If nothing is known of it here, it may have been given back since the
-// answer was made. It returns ctx's cause if that ends first: then nobody knows yet
-// whether the owner could have been let in.
-func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err error) {
-	reading := a.state.onOtherSide()
-	if reading == nil {
-		return false, nil
-	}
-	defer reading.unref()
-	if reading.handedOut() {
-		return true, nil
-	}
-	if err := reading.takeChangeSem(ctx); err != nil {
-		return false, err
-	}
-	reading.reconcile(cleanup{release: true})
-	if err := reading.takeChangeSem(ctx); err != nil {
-		return false, err
-	}
-	reading.freeChangeSem()
-	return false, nil
 }
 
 // obtain asks once, or until the lock is acquired.

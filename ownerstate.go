@@ -86,22 +86,6 @@ func stateOf(k *kind, owner Owner) *ownerState {
 	return s
 }
 
-// onOtherSide returns the owner's state on the other side of a read-write lock, or nil if
-// it has none there. It is paired with a call of unref.
-func (s *ownerState) onOtherSide() *ownerState {
-	if s.kind.otherSide == "" {
-		return nil
-	}
-	c := s.kind.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	side := c.states.get(ownerStateKey{s.kind.name, s.kind.otherSide, s.owner})
-	if side != nil {
-		side.refs++
-	}
-	return side
-}
-
 func (s *ownerState) key() ownerStateKey { return ownerStateKey{s.kind.name, s.kind.class, s.owner} }
 
 func (s *ownerState) ref() {
@@ -211,16 +195,6 @@ func (s *ownerState) handedOut() bool {
 // nests reports whether the owner holds the lock, or writes and wants to read.
 func (s *ownerState) nests() bool {
 	return s.handedOut() || s.kind.shared && s.holdsOtherSide()
-}
-
-// holdsOtherSide reports whether the owner holds the other side of a read-write lock.
-func (s *ownerState) holdsOtherSide() bool {
-	side := s.onOtherSide()
-	if side == nil {
-		return false
-	}
-	defer side.unref()
-	return side.handedOut()
 }
 
 // drop takes a hold off, and reports whether it was there. s.mu is held.
@@ -401,21 +375,6 @@ func (s *ownerState) expect(ttl time.Duration) {
 		s.sharesKey(side.longestEnd())
 		side.unref()
 	}
-}
-
-// longestEnd is when the key will have expired, whichever side of a read-write lock has made
-// it live for so long.
-func (s *ownerState) longestEnd() mono.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(s.keyEnd, s.otherEnd)
-}
-
-// sharesKey takes note that the other side may have the key live until then.
-func (s *ownerState) sharesKey(end mono.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.otherEnd = max(s.otherEnd, end)
 }
 
 // answered takes note that such a call is over, and whether it is known what came of it.

@@ -66,7 +66,7 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 	}
 	s.released(res, ch)
 	s.reconcile(cleanup{unknown: res.Unknown})
-	if res.Reply.Code == script.Done {
+	if res.Reply.Code == script.Done { // what is lost since is a later hold
 		return untold(s.kind.name, request, res)
 	}
 	return cmp.Or(s.lostBefore(left.deadline), untold(s.kind.name, request, res))
@@ -103,7 +103,7 @@ func (s *ownerState) released(res call.Result, ch change) {
 
 // lostBefore returns why the holds are lost, if Redis had them no more before the deadline of
 // one that has been unlocked. After it, its lease may simply have run out, and
-// that is no loss to a hold which has ended; nor is it one if the lease of a later hold has.
+// that is no loss to a hold which has ended; nor is it one that the lease of a later hold has.
 func (s *ownerState) lostBefore(deadline mono.Time) error {
 	if mono.Now() >= deadline {
 		return nil
@@ -111,10 +111,10 @@ func (s *ownerState) lostBefore(deadline mono.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var why *LostError
-	if errors.As(s.lost, &why) && why.Reason != LostTaken {
-		return nil
+	if errors.As(s.lost, &why) && why.Reason == LostTaken {
+		return why
 	}
-	return s.lost
+	return nil
 }
 
 // releaseLater gives back in the background what is not handed out, once
@@ -127,30 +127,6 @@ func (s *ownerState) releaseLater() {
 		if s.takeChangeSem(c.life) == nil {
 			s.reconcile(cleanup{release: true})
 		}
-	}) {
-		s.unref()
-	}
-}
-
-// standsBesideOtherSide reports whether what could not be given back does not end with its lease, since
-// the other side of a read-write lock lets the key live.
-func (s *ownerState) standsBesideOtherSide() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.count > s.needed() && mono.Now() < s.otherEnd
-}
-
-// releaseAgain tries in a while to give back what Redis has refused to, or at once if the client closes.
-func (s *ownerState) releaseAgain() {
-	c := s.kind.client
-	if c.closing.Err() != nil {
-		return // it was tried since
-	}
-	s.ref()
-	if !c.tasks.Go(func() {
-		defer s.unref()
-		call.Sleep(c.closing, c.config.lease/3)
-		s.releaseLater()
 	}) {
 		s.unref()
 	}

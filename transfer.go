@@ -23,11 +23,6 @@ func notQuiet(s *ownerState) error {
 	return &BackendError{Op: "detach", Name: s.kind.name, Err: call.ErrNoAnswer}
 }
 
-// holdsOtherSide is the error of a Detach of what the owner holds on both sides.
-func holdsOtherSide(s *ownerState) error {
-	return problem(s.kind.name, "its owner holds the other side, too", ErrReentrant)
-}
-
 // awaitQuiet waits until no attempt for the owner can have an effect any more. It reports
 // false if ctx ends first. changeSem is held.
 func awaitQuiet(ctx context.Context, s *ownerState) bool {
@@ -38,34 +33,6 @@ func awaitQuiet(ctx context.Context, s *ownerState) bool {
 	defer s.mu.Unlock()
 	s.deferred = nil
 	return true
-}
-
-// lockOtherSide sees to it that the owner does not hold the other side of a read-write
-// lock, and will not until free is called.
-func lockOtherSide(ctx context.Context, s *ownerState) (free func(), err error) {
-	side := s.onOtherSide()
-	if side == nil {
-		return func() {}, nil
-	}
-	defer func() {
-		if err != nil {
-			side.unref()
-		}
-	}()
-	if side.takeChangeSem(ctx) != nil {
-		return nil, notQuiet(s)
-	}
-	quiet := awaitQuiet(ctx, side)
-	switch {
-	case !quiet:
-		err = notQuiet(s)
-	case side.counts() > 0:
-		err = holdsOtherSide(s)
-	default:
-		return func() { side.freeChangeSem(); side.unref() }, nil
-	}
-	side.freeChangeSem()
-	return nil, err
 }
 
 // retirement is for how long nobody may lock as an owner whose hold was detached, after

@@ -65,7 +65,7 @@ func TestReadNestedInALostWrite(t *testing.T) {
 
 // readAnsweredLate writes for a second, and then asks to read, nested in that: the request arrives when the write hold is
 // over, and the answer much later.
-func readAnsweredLate(t *testing.T, c *holdfast.Client, d *memdriver.Driver, ctx context.Context) (write *holdfast.Hold, read chan error) { //nolint:revive // a context like any other here
+func readAnsweredLate(t *testing.T, c *holdfast.Client, d *memdriver.Driver, ctx context.Context) (write *holdfast.Hold, read chan error) {
 	t.Helper()
 	m := c.NewRWMutex("x")
 	write = must(t)(m.Lock(ctx, holdfast.FixedLease(time.Second)))

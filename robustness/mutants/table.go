@@ -230,7 +230,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: an inner unlock gives back all", file: "ownerstate.go", suite: simulation("mutex", "-class", "a"),
-		old: "return change{from: s.count, to: needed}, s.count > needed",
+		old: "return change{from: s.count, to: needed, sure: s.sure}, s.count > needed",
 		new: "return change{from: s.count, to: 0}, s.count > needed",
 	},
 	{
@@ -311,6 +311,31 @@ var mutants = []mutant{
 		name: "read-write: a lost writer stays beside its longer read", file: "loss.go", suite: simulation("readwrite", "-class", "a"),
 		old: "stands := mono.Now() < s.otherEnd",
 		new: "stands := false",
+	},
+	{
+		name: "read-write: a writer that Redis does not take back is left beside its read", file: reconcileFile, suite: tests(inMemory, "TestRefusedReleaseBesideARead"),
+		old: "if s.standsBesideOtherSide() {",
+		new: "if false {",
+	},
+	{
+		name: "read-write: a late answer ends the owner's next hold", file: "sides.go", suite: tests(inMemory, "TestLateAnswerAboutAnEarlierWrite"),
+		old: "a.within.Value.lose(a.within, watchdog.NotHeld)",
+		new: "a.state.onOtherSide().lose(nil, watchdog.NotHeld)",
+	},
+	{
+		name: "read-write: a second read is nested in nothing", file: lua + "read_acquire.lua", suite: tests(inMemory, "TestReadNestedInALostWrite"),
+		old: "if ARGV[9] and count ~= to and",
+		new: "if ARGV[9] and count == 0 and",
+	},
+	{
+		name: "owner: Unlock of what was taken says nothing", file: reconcileFile, suite: tests(inMemory, "TestUnlockOfWhatWasTaken"),
+		old: "(ch.sure == 0 || len",
+		new: "(ch.sure >= 0 || len",
+	},
+	{
+		name: "owner: Unlock tells the loss of a later hold", file: reconcileFile, suite: tests(inMemory, "TestUnlockBesideALaterLoss"),
+		old: "if res.Reply.Code == script.Done { // what",
+		new: "if false { // what",
 	},
 	{
 		name: "read-write: the last of those who share gives nothing back", file: "sharing.go", suite: simulation("readwrite", "-class", "a"),
