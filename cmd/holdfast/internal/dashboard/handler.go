@@ -200,7 +200,7 @@ const goneText = "nobody holds it any more"
 // unlocked says what came of it.
 func (h *handler) unlocked(w http.ResponseWriter, l survey.Lock, done bool, err error) {
 	if done {
-		h.takenAway(l.Name)
+		h.takenAway(l)
 		h.Log("%s was taken away by the dashboard: %s", present.Safe(l.Name), force.Victims(l))
 	}
 	var changed *force.ChangedError

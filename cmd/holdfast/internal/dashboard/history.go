@@ -309,16 +309,30 @@ func (t *trail) seeLine(l survey.Lock) {
 	})
 }
 
-// takenAway notes that a lock was taken away by this dashboard.
-func (h *history) takenAway(name string, at time.Time) {
-	t := h.trails[name]
+// takenAway notes that a lock was taken away by this dashboard, from whoever held it then. A look may have come between, and have
+// seen that they hold it no more, but not why.
+func (h *history) takenAway(l survey.Lock, at time.Time) {
+	t := h.trails[l.Name]
 	if t == nil {
-		h.tell(event{at: at, name: name, how: taken})
-		return
+		t = &trail{} // of what nobody follows
+	}
+	for _, by := range l.Holders {
+		seen := func(one *hold) bool { return one.is(by) }
+		if slices.ContainsFunc(t.holds, seen) {
+			continue
+		}
+		who := present.Who(by.Who, by.Owner)
+		for i := len(t.ended) - 1; i >= 0; i-- {
+			if seen(t.ended[i]) {
+				t.ended[i].gone, t.ended[i].how = at, taken
+				break
+			}
+		}
+		h.tell(event{at: at, name: l.Name, who: who, how: taken})
 	}
 	for _, one := range t.holds {
 		one.gone, one.how = at, taken
-		h.ended(t, one, name)
+		h.ended(t, one, l.Name)
 	}
 	t.holds = nil
 }

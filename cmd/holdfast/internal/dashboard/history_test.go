@@ -182,15 +182,25 @@ func TestBounds(t *testing.T) {
 // TestTakenAway tells such holds from others.
 func TestTakenAway(t *testing.T) {
 	t.Parallel()
-	h := newHistory()
-	scans(h, looked(0, "a", 30, 0))
-	h.takenAway("job", after(1))
-	h.takenAway("unseen", after(1))
-	scans(h, looked(2, "", 0, 0))
-	if trail := h.trails["job"]; len(trail.ended) != 1 || trail.ended[0].how != taken || h.lost != 0 {
-		t.Errorf("%+v", trail.ended)
-	}
-	if len(h.events) != 2 || h.events[0].who != "a" || h.events[1].name != "unseen" {
-		t.Errorf("%+v", h.events)
+	unseen := looked(0.5, "b", 30, 0)
+	unseen.Name = "unseen"
+	for name, between := range map[string][]survey.Lock{
+		"before the next look":              nil,
+		"when a look has seen that it left": {looked(0.9, "", 0, 0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory()
+			scans(h, looked(0, "a", 30, 0))
+			scans(h, between...)
+			h.takenAway(looked(0.5, "a", 29.5, 0), after(1))
+			h.takenAway(unseen, after(1))
+			scans(h, looked(2, "", 0, 0))
+			if trail := h.trails["job"]; len(trail.ended) != 1 || trail.ended[0].how != taken || h.lost != 0 {
+				t.Errorf("%+v", trail.ended)
+			}
+			if len(h.events) != 2 || h.events[0].who != "a" || h.events[1].name != "unseen" || h.events[1].who != "b" {
+				t.Errorf("%+v", h.events)
+			}
+		})
 	}
 }

@@ -196,9 +196,9 @@ func (o *observer) fresh(name string) (glance, bool) {
 }
 
 // takenAway notes that a lock was taken away by us.
-func (o *observer) takenAway(name string) {
+func (o *observer) takenAway(l survey.Lock) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.history.takenAway(name, o.redisNow())
-	delete(o.glances, name)
+	o.history.takenAway(l, o.redisNow())
+	delete(o.glances, l.Name)
 }
