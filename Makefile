@@ -14,10 +14,12 @@ PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTE
 OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# The others wait more than they compute, so three packages run at once.
-LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,test release cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor \
+# They wait more than they compute, so three packages run at once: test/, which takes longest by far and
+# computes on one processor at first, and two of the others, on what it leaves.
+LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,release cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor \
 	rueidisdriver valkeydriver cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
-APART         := $(addprefix github.com/holdfast-go/holdfast/,interop robustness robustness/trials)
+APART         := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials)
+LEISURELY     := nice -n 5
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
 TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ldflags=-w
@@ -35,11 +37,11 @@ help: ## say what there is
 
 # The workspace lifts the clients to the newest version that any module asks for;
 # the adapters are tested on the oldest one that they promise, too, without the race
-# detector. The longest packages come first, and the others beside them.
+# detector. The longest packages come first.
 .PHONY: test
 test test-race: export GOGC := $(SPARE)
 test: need-redis ## run all tests, on real servers, but interop, and the simulation and trials of robustness
-	@$(MAKE) --no-print-directory -j 2 test-newest test-oldest
+	@$(MAKE) --no-print-directory -j 3 test-longest test-newest test-oldest
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -55,16 +57,19 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
 
-.PHONY: test-newest
+.PHONY: test-longest test-newest
+test-longest: need-redis
+	@$(TEST) -timeout 15m ./test
+
 test-newest: need-redis
-	@$(TEST) -p 3 -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
+	@$(LEISURELY) $(TEST) -p 2 -timeout 15m $(LONGEST) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)
 $(OLDEST): RACE :=
 $(OLDEST): oldest-%: need-redis
 	@echo "== $* with the oldest client that it promises"
-	@tools/alone $* $(TEST) -timeout 10m ./...
+	@$(LEISURELY) tools/alone $* $(TEST) -timeout 10m ./...
 
 # Where there is no Chromium, `make test` goes without the browser.
 .PHONY: dashboard-test

@@ -383,7 +383,7 @@ func TestDeletedPermitsAreToldAtOnce(t *testing.T) {
 
 // Holds of thousands of permits are renewed apart: Redis serves nobody else meanwhile.
 func TestManyPermitsAreRenewedApart(t *testing.T) {
-	const holds = 5
+	const holds = 2
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		s := c.NewPermitSemaphore("x", holdfast.Permits(2*holds*holdfast.MaxPermitsPerHold))
