@@ -32,7 +32,7 @@ type acquisition struct {
 	toldWaiting bool // the hooks know
 	waitHook    *waitHook
 	asked       bool // a try has registered it as a waiter
-	// within are the holds for writing that it is to read in; nil: there are none.
+	// within is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none.
 	within *entry
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
@@ -191,21 +191,31 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	}
 	for {
 		a.within = a.writesIn()
-		res = a.obtainBesideReads(ch)
-		again := false
-		switch {
-		case !res.Has(script.Changed):
-		case a.within != nil && a.found(res) == ch.from:
-			res.Err = a.writesNoMore()
-			again = res.Err == nil
-		case a.claim.hold == nil && a.state.expired():
-			ch, res.Err = a.nextChange()
-			again = res.Err == nil
+		if res = a.obtainBesideReads(ch); !res.Has(script.Changed) {
+			return res, ch
 		}
-		if !again {
+		var again bool
+		if ch, again, res.Err = a.changed(res, ch); !again {
 			return res, ch
 		}
 	}
+}
+
+// changed says what follows if Redis has another count than was thought: with which change to ask again, or why not. Without
+// an error the owner's holds are lost. It is asked again only where the question was about holds that have ended since.
+func (a *acquisition) changed(res call.Result, ch change) (next change, again bool, err error) {
+	found, known := protocol.FoundCount(res.Reply)
+	switch {
+	case a.within != nil && known && found == ch.from: // its own side is as it was thought: the writer is missing
+		err = a.loseWrites()
+		return ch, err == nil, err
+	case a.claim.ended(): // with the lease of the hold that it was to be nested in
+		return ch, false, a.claim.hold.alive()
+	case a.claim.hold == nil && a.state.dropExpired(): // the owner goes on without that hold, as it was set by hand
+		next, err = a.nextChange()
+		return next, err == nil, err
+	}
+	return ch, false, nil
 }
 
 // obtainBesideReads is obtain, once more if what the owner has held for reading, and holds no more, was in the way.
@@ -221,15 +231,6 @@ func (a *acquisition) obtainBesideReads(ch change) call.Result {
 		return res
 	}
 	return a.obtain(ch)
-}
-
-// found is the count that an acquire has found in the place of another; -1 if the answer does not say so.
-func (*acquisition) found(res call.Result) int {
-	count, err := res.Reply.Int(0)
-	if err != nil {
-		return -1
-	}
-	return int(count)
 }
 
 // nextChange returns the change to ask for, after it has given back what the owner holds no

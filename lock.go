@@ -31,7 +31,7 @@ func (l *lock) Name() string { return l.kind.name }
 //     if the name is another kind of object;
 //   - [ErrLost] if the hold that this one was to be nested in is gone, or the lock was lost, or
 //     taken by force, in the moment in which it was granted or handed over;
-//   - [ErrNotHeld] if it was to read, nested in a write hold that was given back meanwhile;
+//   - [ErrNotHeld] if the hold that this one was to be nested in was given back meanwhile;
 //   - [ErrReentrant] if the owner holds the lock and it is [NonReentrant], or reads
 //     and would write;
 //   - [ErrNotReplicated] if [WithReplicaAck] asks for more; it is given back;

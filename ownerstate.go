@@ -35,8 +35,8 @@ type ownerState struct {
 	// count is how often the owner holds the lock in Redis, and never less: as often
 	// as the holds need, or more while one is being given back, or may have to be.
 	count int
-	// sure is how many of them Redis had when it last answered, and no release that was sent since takes.
-	sure int
+	// confirmed is how many of them Redis had when it last answered, less those that a release sent since may have taken.
+	confirmed int
 	// fewer is closed when count falls; nil if nobody waits for that.
 	fewer chan struct{}
 	// deferred is what there is to clean up after granted acquires some of whose attempts
@@ -60,6 +60,8 @@ type ownerState struct {
 	// otherEnd is the same as keyEnd for what the owner's other side of a read-write lock has
 	// asked for: both have one key.
 	otherEnd mono.Time
+	// releasesAgain says that releaseAgain is going to.
+	releasesAgain bool
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil mono.Time
 	failing       error   // how the last renewal failed; nil if it was acknowledged
@@ -136,8 +138,8 @@ func (s *ownerState) tryChangeSem() bool { return s.changeSem.TryTake() }
 func (s *ownerState) freeChangeSem() { s.changeSem.Free() }
 
 // change is one to ask Redis for: the count of the owner before and after. A
-// release finds from counts at most, and unless they were lost at least as many as are sure.
-type change struct{ from, to, sure int }
+// release finds from counts at most, and unless they were lost at least those that are confirmed.
+type change struct{ from, to, confirmed int }
 
 // oneMoreCount is the change that one hold more needs. It reports false if something has
 // to be given back first. changeSem is held, but holds may be unlocked at any time.
@@ -159,7 +161,7 @@ func (s *ownerState) surplus() (change, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	needed := s.needed()
-	return change{from: s.count, to: needed, sure: s.sure}, s.count > needed
+	return change{from: s.count, to: needed, confirmed: s.confirmed}, s.count > needed
 }
 
 // needed is how many counts the holds need: one each, but those that share one. s.mu is held.
@@ -226,7 +228,7 @@ func (s *ownerState) setCount(count int) {
 		close(s.fewer)
 		s.fewer = nil
 	}
-	s.count, s.sure = count, count
+	s.count, s.confirmed = count, count
 }
 
 // mayHave takes note that so many counts may stand.
@@ -344,9 +346,9 @@ func (s *ownerState) gone() mono.Time {
 	return max(s.keyEnd, s.otherEnd, mono.Now().Add(s.kind.client.config.lease))
 }
 
-// expired reports whether the owner has no hold any more, and the lease of its last ones has run out: what
-// Redis does not have then was not lost. It takes note of that. changeSem is held.
-func (s *ownerState) expired() bool {
+// dropExpired takes note that Redis has nothing of the owner's, and reports true, if the owner has no hold any more, and the
+// lease of its last ones has run out: then nothing was lost. changeSem is held.
+func (s *ownerState) dropExpired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.holds) > 0 || mono.Now() < s.deadline {
@@ -371,8 +373,8 @@ func (s *ownerState) expect(ttl time.Duration) {
 	s.keyEnd = max(s.keyEnd, mono.Now().Add(ttl+s.kind.client.config.timeout))
 	s.mu.Unlock()
 	if side := s.onOtherSide(); side != nil {
-		side.sharesKey(s.longestEnd())
-		s.sharesKey(side.longestEnd())
+		side.noteOtherEnd(s.longestEnd())
+		s.noteOtherEnd(side.longestEnd())
 		side.unref()
 	}
 }

@@ -77,7 +77,7 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 func (s *ownerState) release(ch change) script.Request {
 	c := s.kind.client
 	s.mu.Lock()
-	s.sure = min(s.sure, ch.to)
+	s.confirmed = min(s.confirmed, ch.to)
 	retainedUntil := s.retainedUntil
 	s.mu.Unlock()
 	if rest := mono.Until(retainedUntil); ch.to == 0 && rest > 0 {
@@ -90,11 +90,10 @@ func (s *ownerState) release(ch change) script.Request {
 	return s.kind.requests.Release(s.owner.String(), ch.from, ch.to)
 }
 
-// released puts the answer to a release into effect. None is held when one was
-// asked to be left: it is lost. None is held when none was to be: that is so, unless one
-// was sure, and no release before this one can have taken it.
+// released puts the answer to a release into effect. Refused, the lock is gone: it was lost if some
+// count was to be left, or one was confirmed and no attempt of this release can have taken it.
 func (s *ownerState) released(res call.Result, ch change) {
-	if res.Reply.Code == script.Done || res.Reply.Code == script.Refused && ch.to == 0 && (ch.sure == 0 || len(res.Unknown) > 0) {
+	if res.Reply.Code == script.Done || res.Reply.Code == script.Refused && ch.to == 0 && (ch.confirmed == 0 || len(res.Unknown) > 0) {
 		s.confirmCount(ch.to)
 		return
 	}
@@ -161,7 +160,8 @@ func (c cleanup) and(other cleanup) cleanup {
 // more.
 //
 // It returns at once; what there is to wait for is waited for in the background,
-// and bounded: by the attempts' own limits, and by the key's end if Redis is away.
+// and bounded: by the attempts' own limits, and by the key's end if Redis is away. What Redis
+// refuses to take back, though the other side lets the key live, is left to releaseAgain.
 func (s *ownerState) reconcile(todo cleanup) {
 	todo = s.withDeferred(todo)
 	if len(todo.unknown) == 0 && !todo.release && todo.leave.IsZero() {

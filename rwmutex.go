@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -113,9 +114,6 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 //   - [ErrLost], [ErrNotHeld] or [ErrClosed]: it is gone;
 //   - [ErrInvalid]: it is no write hold of this lock.
 //
-// With [ErrReentrant] the owner has lost a read hold that is not unlocked yet, or not forgotten:
-// unlock that first.
-//
 // If Redis has not answered that nobody writes any more, the release is repeated in
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
@@ -139,8 +137,8 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 		lease: h.lease, fixed: fixed, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	switch {
-	case errors.Is(err, ErrLost) && write.alive() == nil:
-		return nil, fmt.Errorf("holdfast: %q: the write hold stands (%w), but not a read hold of its owner; unlock that first: %v", m.kind.name, ErrReentrant, err) //nolint:errorlint // it must not match ErrLost
+	case errors.Is(err, ErrLost) && write.alive() == nil: // the answer came too late to read by it
+		return nil, &BackendError{Op: "downgrade", Name: m.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	case err != nil:
 		return nil, err
 	}

@@ -54,9 +54,9 @@ func (a *acquisition) writesIn() *entry {
 	return writing.entry
 }
 
-// writesNoMore ends the holds for writing that a read hold was to be nested in, since Redis does not know them, and
+// loseWrites ends the write holds that a read hold was to be nested in, since Redis does not know them, and
 // returns why it cannot be. It returns nil if they had ended before, and it does not depend on them.
-func (a *acquisition) writesNoMore() error {
+func (a *acquisition) loseWrites() error {
 	if a.within.Value.lose(a.within, watchdog.NotHeld) {
 		return &LostError{Name: a.kind.name, Reason: LostTaken}
 	}
@@ -99,8 +99,8 @@ func (s *ownerState) longestEnd() mono.Time {
 	return max(s.keyEnd, s.otherEnd)
 }
 
-// sharesKey takes note that the other side may have the key live until then.
-func (s *ownerState) sharesKey(end mono.Time) {
+// noteOtherEnd takes note that the other side may have the key live until then.
+func (s *ownerState) noteOtherEnd(end mono.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.otherEnd = max(s.otherEnd, end)
@@ -114,24 +114,32 @@ func (s *ownerState) standsBesideOtherSide() bool {
 	return s.count > s.needed() && mono.Now() < s.otherEnd
 }
 
-// releaseAgain tries in a while to give back what Redis has refused to, or at once if the client closes.
+// releaseAgain tries to give back what Redis has refused to take, a third of the client's lease later, or at once if the client closes. One
+// such attempt is under way at a time, however many holds have been unlocked.
 func (s *ownerState) releaseAgain() {
 	c := s.kind.client
-	if c.closing.Err() != nil {
-		return // it was tried since
+	s.mu.Lock()
+	begun := s.releasesAgain
+	s.releasesAgain = true
+	s.mu.Unlock()
+	if begun || c.closing.Err() != nil { // when it closes, it was tried since
+		return
 	}
 	s.ref()
 	if !c.tasks.Go(func() {
 		defer s.unref()
 		call.Sleep(c.closing, c.config.lease/3)
+		s.mu.Lock()
+		s.releasesAgain = false
+		s.mu.Unlock()
 		s.releaseLater()
 	}) {
 		s.unref()
 	}
 }
 
-// holdsOtherSide is the error of a Detach of what the owner holds on both sides.
-func holdsOtherSide(s *ownerState) error {
+// errHoldsOtherSide is the error of a Detach of what the owner holds on both sides.
+func errHoldsOtherSide(s *ownerState) error {
 	return problem(s.kind.name, "its owner holds the other side, too", ErrReentrant)
 }
 
@@ -155,7 +163,7 @@ func lockOtherSide(ctx context.Context, s *ownerState) (free func(), err error) 
 	case !quiet:
 		err = notQuiet(s)
 	case side.counts() > 0:
-		err = holdsOtherSide(s)
+		err = errHoldsOtherSide(s)
 	default:
 		return func() { side.freeChangeSem(); side.unref() }, nil
 	}

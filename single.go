@@ -267,7 +267,7 @@ func (h *single) detachWithoutHooks() (Owner, error) {
 		return Owner{}, err
 	}
 	if s.holdsOtherSide() { // at once: a Detach of that one would wait for this one, and this one for that
-		return Owner{}, holdsOtherSide(s)
+		return Owner{}, errHoldsOtherSide(s)
 	}
 	ctx, cancel := c.withinTimeout(c.life)
 	defer cancel()

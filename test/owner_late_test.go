@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,5 +85,26 @@ func TestLockBehindAnExpiredHold(t *testing.T) {
 		synctest.Wait()
 		unlock(t, one)
 		unlock(t, <-two)
+	})
+}
+
+// TestLockInAHoldThatIsGivenBack: the lease of the hold that it was to be nested in has run out, too, before it arrives.
+func TestLockInAHoldThatIsGivenBack(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		one := must(t)(w.lock(c).Lock(background, holdfast.FixedLease(time.Second)))
+		one.Owner() // asked for: it does not pass on
+		time.Sleep(900 * time.Millisecond)
+		once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		two := make(chan error, 1)
+		go func() {
+			_, err := w.lock(c).Lock(context.WithoutCancel(one.Context()))
+			two <- err
+		}()
+		synctest.Wait()
+		unlock(t, one)
+		if err := <-two; !errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("Lock: %v", err)
+		}
 	})
 }

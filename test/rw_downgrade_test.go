@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -146,18 +147,27 @@ func TestDowngradeBesideALostRead(t *testing.T) {
 		write := must(t)(m.Lock(background))
 		once(d, "acquire", memdriver.Fault{LoseReply: true}) // so that it is unknown for longer what may stand
 		lost := must(t)(m.RLock(context.WithoutCancel(write.Context()), holdfast.FixedLease(3*time.Second)))
-		d.SetFaults(nil)
 		<-lost.Context().Done()
-		read, err := m.Downgrade(write)
-		if err == nil { // it was forgotten before
-			unlock(t, read)
-			return
-		}
-		wantError(t, err, holdfast.ErrReentrant)
-		if errors.Is(err, holdfast.ErrLost) || write.Context().Err() != nil {
+		synctest.Wait()
+		unlock(t, must(t)(m.Downgrade(write)))
+		wantError(t, lost.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// TestDowngradeAnsweredTooLate to be read by: the write hold, which was extended, stands.
+func TestDowngradeAnsweredTooLate(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		m := c.NewRWMutex("x")
+		write := must(t)(m.Lock(background, holdfast.FixedLease(time.Second)))
+		ok(t, write.Extend(background, time.Minute))
+		once(d, "acquire", memdriver.Fault{DelayReply: 1200 * time.Millisecond})
+		_, err := m.Downgrade(write)
+		var late *holdfast.BackendError
+		if !errors.As(err, &late) || errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("the write hold stands, but: %v", err)
 		}
-		wantError(t, lost.Unlock(), holdfast.ErrLost)
-		unlock(t, must(t)(m.Downgrade(write)))
+		unlock(t, write)
+		time.Sleep(time.Minute)
 	})
 }

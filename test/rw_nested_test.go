@@ -14,7 +14,7 @@ import (
 )
 
 // Who writes may read as well. If Redis does not know the write hold any more, and nobody here has heard of that
-// yet, a read hold is not granted in silence: see writesIn in acquire.go.
+// yet, a read hold is not granted in silence: see writesIn in sides.go.
 
 // TestReadNestedInALostWrite: by every way in which the owner of the write hold may be said.
 func TestReadNestedInALostWrite(t *testing.T) {
@@ -65,10 +65,10 @@ func TestReadNestedInALostWrite(t *testing.T) {
 
 // readAnsweredLate writes for a second, and then asks to read, nested in that: the request arrives when the write hold is
 // over, and the answer much later.
-func readAnsweredLate(t *testing.T, c *holdfast.Client, d *memdriver.Driver, ctx context.Context) (write *holdfast.Hold, read chan error) {
+func readAnsweredLate(t *testing.T, c *holdfast.Client, d *memdriver.Driver, owner holdfast.Owner) (read chan error) {
 	t.Helper()
 	m := c.NewRWMutex("x")
-	write = must(t)(m.Lock(ctx, holdfast.FixedLease(time.Second)))
+	write := must(t)(m.Lock(holdfast.WithOwner(background, owner), holdfast.FixedLease(time.Second)))
 	time.Sleep(900 * time.Millisecond)
 	d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
 		if call.Script == protocol.ReadScripts.Acquire {
@@ -83,7 +83,7 @@ func readAnsweredLate(t *testing.T, c *holdfast.Client, d *memdriver.Driver, ctx
 	}()
 	time.Sleep(900 * time.Millisecond)
 	wantLost(t, write)
-	return write, read
+	return read
 }
 
 // TestLateAnswerAboutAnEarlierWrite is about the write hold that it was nested in, not about the next one of that owner.
@@ -91,10 +91,10 @@ func TestLateAnswerAboutAnEarlierWrite(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		var told atomic.Int32
 		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told.Add(1) }}))
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		_, read := readAnsweredLate(t, c, d, ctx)
-		next := must(t)(c.NewRWMutex("x").Lock(ctx))
-		<-read // granted or not: it was asked by hand
+		owner := c.NewOwner()
+		read := readAnsweredLate(t, c, d, owner)
+		next := must(t)(c.NewRWMutex("x").Lock(holdfast.WithOwner(background, owner)))
+		wantError(t, <-read, holdfast.ErrLost)
 		ok(t, context.Cause(next.Context()))
 		unlock(t, next)
 		if n := told.Load(); n != 1 {
@@ -109,12 +109,12 @@ func TestLateAnswerBesideAWaitingWriter(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		other, _ := w.client()
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		_, read := readAnsweredLate(t, c, d, ctx)
+		owner := c.NewOwner()
+		read := readAnsweredLate(t, c, d, owner)
 		theirs := must(t)(other.NewRWMutex("x").Lock(background))
 		got := make(chan error, 1)
 		go func() {
-			h, err := c.NewRWMutex("x").Lock(ctx)
+			h, err := c.NewRWMutex("x").Lock(holdfast.WithOwner(background, owner))
 			if err == nil {
 				err = h.Unlock()
 			}
@@ -126,7 +126,7 @@ func TestLateAnswerBesideAWaitingWriter(t *testing.T) {
 	})
 }
 
-// TestReadWhileTheWriteHoldIsGivenBack says so.
+// TestReadWhileTheWriteHoldIsGivenBack is refused: what it was to be nested in is no more.
 func TestReadWhileTheWriteHoldIsGivenBack(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()

@@ -168,7 +168,7 @@ func TestCloseWhileAReleaseIsRefused(t *testing.T) {
 		}
 		start := time.Now()
 		_ = c.Close()
-		if took := time.Since(start); took > 7*time.Second {
+		if took := time.Since(start); took > 6*time.Second { // the client's timeout
 			t.Errorf("Close took %v", took)
 		}
 		w.do("FLUSHALL") // what Redis has kept
@@ -182,7 +182,6 @@ func TestDetachOfBothSides(t *testing.T) {
 		write := must(t)(c.NewRWMutex("x").Lock(background))
 		once(d, "acquire", memdriver.Fault{LoseReply: true})
 		read := must(t)(c.NewRWMutex("x").RLock(write.Context()))
-		d.SetFaults(nil)
 		start := time.Now()
 		done := make(chan error)
 		go func() {

@@ -29,6 +29,12 @@ func ReadRefusal(r script.Reply) (refusal Refusal) {
 	return refusal
 }
 
+// FoundCount reads how often the owner holds the lock, from the answer that this is another count than it was asked about.
+func FoundCount(r script.Reply) (count int, ok bool) {
+	n, err := r.Int(0)
+	return int(n), err == nil
+}
+
 // lifetime makes a duration of what PTTL says.
 func lifetime(pttl int64) time.Duration {
 	switch pttl {

@@ -230,7 +230,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: an inner unlock gives back all", file: "ownerstate.go", suite: simulation("mutex", "-class", "a"),
-		old: "return change{from: s.count, to: needed, sure: s.sure}, s.count > needed",
+		old: "return change{from: s.count, to: needed, confirmed: s.confirmed}, s.count > needed",
 		new: "return change{from: s.count, to: 0}, s.count > needed",
 	},
 	{
@@ -328,9 +328,14 @@ var mutants = []mutant{
 		new: "if ARGV[9] and count == 0 and",
 	},
 	{
+		name: "read-write: a downgrade that is answered too late loses the write hold", file: "rwmutex.go", suite: tests(inMemory, "TestDowngradeAnsweredTooLate"),
+		old: "errors.Is(err, ErrLost) && write.alive() == nil:",
+		new: "errors.Is(err, ErrLost) && write.alive() != nil:",
+	},
+	{
 		name: "owner: Unlock of what was taken says nothing", file: reconcileFile, suite: tests(inMemory, "TestUnlockOfWhatWasTaken"),
-		old: "(ch.sure == 0 || len",
-		new: "(ch.sure >= 0 || len",
+		old: "(ch.confirmed == 0 || len",
+		new: "(ch.confirmed >= 0 || len",
 	},
 	{
 		name: "owner: Unlock tells the loss of a later hold", file: reconcileFile, suite: tests(inMemory, "TestUnlockBesideALaterLoss"),
