@@ -28,7 +28,8 @@ var (
 
 	// ErrNotHeld: the owner does not hold the lock. An Unlock that finds the
 	// lock gone matches both ErrLost and ErrNotHeld, a second Unlock of one hold
-	// only ErrNotHeld.
+	// only ErrNotHeld, as does a Lock that was to be nested in a hold that was given
+	// back meanwhile.
 	ErrNotHeld = errors.New("not held by this owner")
 
 	// ErrReentrant: the owner holds the lock already and cannot have it once more:

@@ -188,8 +188,10 @@ func (h *Hold) hasEnded() error {
 //   - [ErrUntold] if it was given back, but the Redis user may not publish, so
 //     those who wait were not told;
 //   - [ErrClosed] if the client gave it back when it was closed;
-//   - [*BackendError] if Redis did not answer in time; the release is then
-//     repeated in the background until the lease has ended.
+//   - [*BackendError] if Redis did not answer in time, or refused. What may pass, as no answer
+//     or a READONLY, is repeated in the background until the lease has ended; what was refused otherwise
+//     is tried once more, and then the lease ends it. Beside a read hold of the owner, which
+//     keeps a write hold from ending so, it is tried again for as long.
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error { return h.held.unlock() }

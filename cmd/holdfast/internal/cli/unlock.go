@@ -32,8 +32,9 @@ func (unlockCommand) Help() string {
 	return `It says whom it hits, asks, and takes the lock away; of a semaphore, all permits that are held:
   holdfast unlock --force orders:42
 
-Those who wait are told, and a holder that listens learns of it within 100 ms; others do at their
-next renewal. Until then two may believe that they hold it. It exits with 66 if nobody does.`
+Those who wait are told. A holder of holdfast's learns of it within 100 ms, or at its next renewal
+if it has held for less than a second; Redisson does not tell its own. Until then two may believe
+that they hold it. It exits with 66 if nobody does.`
 }
 
 // Run is called by kong.
