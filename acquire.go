@@ -209,13 +209,27 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 	case a.within != nil && known && found == ch.from: // its own side is as it was thought: the writer is missing
 		err = a.loseWrites()
 		return ch, err == nil, err
-	case a.claim.ended(): // with the lease of the hold that it was to be nested in
+	case a.claim.hold != nil && a.claim.hold.alive() != nil: // what it was to be nested in has ended
 		return ch, false, a.claim.hold.alive()
-	case a.claim.hold == nil && a.state.dropExpired(): // the owner goes on without that hold, as it was set by hand
-		next, err = a.nextChange()
+	case a.state.expired(): // nobody has lost anything
+		next, err = a.anew()
 		return next, err == nil, err
 	}
 	return ch, false, nil
+}
+
+// anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
+// an effect on that any more. changeSem is held.
+func (a *acquisition) anew() (change, error) {
+	ctx := a.bound()
+	if a.state.outlastDeferred(ctx) {
+		a.client.calls.Outlast(ctx, a.unknown)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return change{}, err
+	}
+	a.state.confirmCount(0)
+	return a.nextChange()
 }
 
 // obtainBesideReads is obtain, once more if what the owner has held for reading, and holds no more, was in the way.

@@ -346,16 +346,12 @@ func (s *ownerState) gone() mono.Time {
 	return max(s.keyEnd, s.otherEnd, mono.Now().Add(s.kind.client.config.lease))
 }
 
-// dropExpired takes note that Redis has nothing of the owner's, and reports true, if the owner has no hold any more, and the
-// lease of its last ones has run out: then nothing was lost. changeSem is held.
-func (s *ownerState) dropExpired() bool {
+// expired reports whether the owner has no hold any more, and the lease of its last ones has run out: what Redis
+// does not have then was not lost. changeSem is held.
+func (s *ownerState) expired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.holds) > 0 || mono.Now() < s.deadline {
-		return false
-	}
-	s.setCount(0)
-	return true
+	return len(s.holds) == 0 && mono.Now() >= s.deadline
 }
 
 // vanished takes note that Redis has none of the owner's counts any more.

@@ -3,12 +3,16 @@ package test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -107,4 +111,70 @@ func TestLockInAHoldThatIsGivenBack(t *testing.T) {
 			t.Errorf("Lock: %v", err)
 		}
 	})
+}
+
+// cutting is a driver whose connection breaks under the first acquire, which arrives all the same, so much later.
+type cutting struct {
+	*memdriver.Driver
+
+	late time.Duration
+	cut  atomic.Bool
+}
+
+func (d *cutting) Eval(ctx context.Context, call driver.Call) (any, error) {
+	if call.Script.Name() != "acquire" || d.late == 0 || d.cut.Swap(true) {
+		return d.Driver.Eval(ctx, call)
+	}
+	late := d.late
+	call.Args, call.Late = slices.Clone(call.Args), nil
+	go func() {
+		time.Sleep(late)
+		_, _ = d.Driver.Eval(background, call) // nobody hears the answer
+	}()
+	return nil, driver.ConnectionError(errors.New("connection reset"), false)
+}
+
+// TestLateAttemptBehindAnExpiredHold: an attempt that was to be nested arrives when its Lock, or a later one, has found the lease
+// over, and has asked anew.
+func TestLateAttemptBehindAnExpiredHold(t *testing.T) {
+	for name, granted := range map[string]bool{"of the same Lock": false, "of one that was granted": true} {
+		t.Run(name, func(t *testing.T) {
+			fakeNesting(t, func(t *testing.T, w *world) {
+				d := &cutting{Driver: w.server.Driver()}
+				c, err := testclient.New(d, holdfast.WithoutIdentity())
+				ok(t, err)
+				defer func() { ok(t, c.Close()) }()
+				ctx := holdfast.WithOwner(background, c.NewOwner())
+				short := holdfast.FixedLease(500 * time.Millisecond)
+				holds := []*holdfast.Hold{must(t)(w.lock(c).Lock(ctx, short))}
+				if granted {
+					d.late = 1500 * time.Millisecond
+					holds = append(holds, must(t)(w.lock(c).Lock(ctx, short)))
+				}
+				time.Sleep(400 * time.Millisecond)
+				if !granted {
+					d.late = 1400 * time.Millisecond
+				}
+				slow := true
+				d.SetFaults(func(call driver.Call) (f memdriver.Fault) { // the attempt after it comes when the lease is over
+					if call.Script.Name() == "acquire" && slow {
+						slow, f.DelayRequest = false, 300*time.Millisecond
+					}
+					return f
+				})
+				next := make(chan *holdfast.Hold, 1)
+				go func() { next <- must(t)(w.lock(c).Lock(ctx)) }()
+				synctest.Wait()
+				var all sync.WaitGroup
+				for _, h := range holds {
+					all.Go(func() { unlock(t, h) })
+				}
+				all.Wait()
+				later := <-next
+				time.Sleep(2 * time.Second)
+				unlock(t, later)
+				time.Sleep(time.Minute)
+			})
+		})
+	}
 }

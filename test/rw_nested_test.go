@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -146,5 +147,56 @@ func TestReadWhileTheWriteHoldIsGivenBack(t *testing.T) {
 		synctest.Wait()
 		unlock(t, write)
 		wantError(t, <-read, holdfast.ErrNotHeld)
+	})
+}
+
+// TestReadBehindAnExpiredRead in one write hold: nobody has lost anything, so it reads.
+func TestReadBehindAnExpiredRead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		m := c.NewRWMutex("x")
+		write := must(t)(m.Lock(background))
+		read := must(t)(m.RLock(write.Context(), holdfast.FixedLease(500*time.Millisecond)))
+		time.Sleep(400 * time.Millisecond)
+		once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		next := make(chan *holdfast.Hold, 1)
+		go func() { next <- must(t)(m.RLock(write.Context())) }()
+		synctest.Wait()
+		unlock(t, read)
+		unlock(t, <-next)
+		unlock(t, write)
+	})
+}
+
+// TestOneReleaseAgain: however often it is asked for what Redis does not take back, it is tried again one at a time.
+func TestOneReleaseAgain(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		write := must(t)(c.NewRWMutex("x").Lock(background))
+		var reads []*holdfast.Hold
+		for range 5 {
+			reads = append(reads, must(t)(c.NewRWMutex("x").RLock(write.Context())))
+		}
+		releases := 0
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			if call.Script.Name() == "release" {
+				releases++
+				f.Refuse = driver.ServerError("NOPERM no", errors.New("NOPERM no"))
+			}
+			return f
+		})
+		for _, read := range reads {
+			if read.Unlock() == nil {
+				t.Error("Unlock does not say that Redis refused")
+			}
+		}
+		before := releases
+		time.Sleep(time.Minute)
+		if n := releases - before; n < 3 || n > 12 { // of 10 s each, after those that Unlock leaves
+			t.Errorf("%d releases in a minute", n)
+		}
+		d.SetFaults(nil)
+		time.Sleep(20 * time.Second)
+		unlock(t, write)
 	})
 }

@@ -333,6 +333,16 @@ var mutants = []mutant{
 		new: "errors.Is(err, ErrLost) && write.alive() != nil:",
 	},
 	{
+		name: "owner: Lock asks anew while an attempt is on its way", file: acquireFile, suite: tests(inMemory, "TestLateAttemptBehindAnExpiredHold"),
+		old: "if a.state.outlastDeferred(ctx) {\n",
+		new: "if ctx == nil {\n",
+	},
+	{
+		name: "read-write: each refused release is tried again by itself", file: "sides.go", suite: tests(inMemory, "TestOneReleaseAgain"),
+		old: "if begun ||",
+		new: "if begun && false ||",
+	},
+	{
 		name: "owner: Unlock of what was taken says nothing", file: reconcileFile, suite: tests(inMemory, "TestUnlockOfWhatWasTaken"),
 		old: "(ch.confirmed == 0 || len",
 		new: "(ch.confirmed >= 0 || len",

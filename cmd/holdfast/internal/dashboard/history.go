@@ -316,23 +316,27 @@ func (h *history) takenAway(l survey.Lock, at time.Time) {
 	if t == nil {
 		t = &trail{} // of what nobody follows
 	}
-	for _, by := range l.Holders {
-		seen := func(one *hold) bool { return one.is(by) }
-		if slices.ContainsFunc(t.holds, seen) {
-			continue
-		}
-		who := present.Who(by.Who, by.Owner)
-		for i := len(t.ended) - 1; i >= 0; i-- {
-			if seen(t.ended[i]) {
-				t.ended[i].gone, t.ended[i].how = at, taken
-				break
-			}
-		}
-		h.tell(event{at: at, name: l.Name, who: who, how: taken})
-	}
-	for _, one := range t.holds {
+	end := func(one *hold) bool {
 		one.gone, one.how = at, taken
 		h.ended(t, one, l.Name)
+		return true
 	}
-	t.holds = nil
+	for _, by := range l.Holders {
+		if i := slices.IndexFunc(t.holds, func(one *hold) bool { return one.is(by) }); i >= 0 {
+			end(t.holds[i])
+			t.holds = slices.Delete(t.holds, i, i+1)
+			continue
+		}
+		i := slices.IndexFunc(t.ended, func(one *hold) bool { return one.is(by) && !one.gone.Before(l.At) })
+		if i >= 0 && t.ended[i].how == ranOut {
+			continue // as was told
+		}
+		if i >= 0 {
+			t.ended[i].gone, t.ended[i].how = at, taken
+		}
+		h.tell(event{at: at, name: l.Name, who: present.Who(by.Who, by.Owner), how: taken})
+	}
+	if len(l.Holders) < l.HolderCount { // it was taken from others, too
+		t.holds = slices.DeleteFunc(t.holds, end)
+	}
 }

@@ -179,6 +179,30 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestTakenAwayFromOne says so of that hold alone: not of the next one, not of an earlier one of the same owner, and not
+// once more of one whose lease has run out first.
+func TestTakenAwayFromOne(t *testing.T) {
+	t.Parallel()
+	next := newHistory()
+	scans(next, looked(0, "a", 30, 0), looked(0.9, "b", 30, 0))
+	next.takenAway(looked(0.5, "a", 29.5, 0), after(1))
+	if len(next.events) != 1 || next.events[0].who != "a" || len(next.trails["job"].holds) != 1 {
+		t.Errorf("%+v", next.events)
+	}
+	earlier := newHistory()
+	scans(earlier, looked(0, "a", 30, 0), looked(1, "", 0, 0), looked(101, "", 0, 0))
+	earlier.takenAway(looked(100.5, "a", 29.5, 0), after(101.2))
+	if how := earlier.trails["job"].ended[0].how; how != released {
+		t.Errorf("the earlier hold is %v now", how)
+	}
+	late := newHistory()
+	scans(late, looked(0, "a", 30, 0), looked(28, "a", 2, 0), looked(31, "", 0, 0))
+	late.takenAway(looked(29, "a", 1, 0), after(31.2))
+	if len(late.events) != 1 || late.lost != 1 {
+		t.Errorf("%+v, %d lost", late.events, late.lost)
+	}
+}
+
 // TestTakenAway tells such holds from others.
 func TestTakenAway(t *testing.T) {
 	t.Parallel()
