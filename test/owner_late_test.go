@@ -25,17 +25,14 @@ func TestUnlockBesideALaterLoss(t *testing.T) {
 		c, d := w.client()
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		one := must(t)(w.lock(c).Lock(ctx))
-		hit := map[string]bool{}
+		var acquires, releases atomic.Int32
 		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			name := call.Script.Name()
-			switch {
-			case hit[name]:
-			case name == "acquire":
+			switch name := call.Script.Name(); {
+			case name == "acquire" && acquires.Add(1) == 1:
 				f.DelayReply = 500 * time.Millisecond
-			case name == "release":
+			case name == "release" && releases.Add(1) == 1:
 				f.LoseReply = true
 			}
-			hit[name] = true
 			return f
 		})
 		two := make(chan *holdfast.Hold, 1)
@@ -117,15 +114,15 @@ func TestLockInAHoldThatIsGivenBack(t *testing.T) {
 type cutting struct {
 	*memdriver.Driver
 
-	late time.Duration
+	late atomic.Int64 // 0: never
 	cut  atomic.Bool
 }
 
 func (d *cutting) Eval(ctx context.Context, call driver.Call) (any, error) {
-	if call.Script.Name() != "acquire" || d.late == 0 || d.cut.Swap(true) {
+	late := time.Duration(d.late.Load())
+	if call.Script.Name() != "acquire" || late == 0 || d.cut.Swap(true) {
 		return d.Driver.Eval(ctx, call)
 	}
-	late := d.late
 	call.Args, call.Late = slices.Clone(call.Args), nil
 	go func() {
 		time.Sleep(late)
@@ -148,20 +145,14 @@ func TestLateAttemptBehindAnExpiredHold(t *testing.T) {
 				short := holdfast.FixedLease(500 * time.Millisecond)
 				holds := []*holdfast.Hold{must(t)(w.lock(c).Lock(ctx, short))}
 				if granted {
-					d.late = 1500 * time.Millisecond
+					d.late.Store(int64(1500 * time.Millisecond))
 					holds = append(holds, must(t)(w.lock(c).Lock(ctx, short)))
 				}
 				time.Sleep(400 * time.Millisecond)
 				if !granted {
-					d.late = 1400 * time.Millisecond
+					d.late.Store(int64(1400 * time.Millisecond))
 				}
-				slow := true
-				d.SetFaults(func(call driver.Call) (f memdriver.Fault) { // the attempt after it comes when the lease is over
-					if call.Script.Name() == "acquire" && slow {
-						slow, f.DelayRequest = false, 300*time.Millisecond
-					}
-					return f
-				})
+				once(d.Driver, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond}) // the attempt after it comes when the lease is over
 				next := make(chan *holdfast.Hold, 1)
 				go func() { next <- must(t)(w.lock(c).Lock(ctx)) }()
 				synctest.Wait()

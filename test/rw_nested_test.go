@@ -177,10 +177,10 @@ func TestOneReleaseAgain(t *testing.T) {
 		for range 5 {
 			reads = append(reads, must(t)(c.NewRWMutex("x").RLock(write.Context())))
 		}
-		releases := 0
+		var releases atomic.Int32
 		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
 			if call.Script.Name() == "release" {
-				releases++
+				releases.Add(1)
 				f.Refuse = driver.ServerError("NOPERM no", errors.New("NOPERM no"))
 			}
 			return f
@@ -190,9 +190,9 @@ func TestOneReleaseAgain(t *testing.T) {
 				t.Error("Unlock does not say that Redis refused")
 			}
 		}
-		before := releases
+		before := releases.Load()
 		time.Sleep(time.Minute)
-		if n := releases - before; n < 3 || n > 12 { // of 10 s each, after those that Unlock leaves
+		if n := releases.Load() - before; n < 3 || n > 12 { // of 10 s each, after those that Unlock leaves
 			t.Errorf("%d releases in a minute", n)
 		}
 		d.SetFaults(nil)

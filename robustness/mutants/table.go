@@ -348,11 +348,6 @@ var mutants = []mutant{
 		new: "(ch.confirmed >= 0 || len",
 	},
 	{
-		name: "owner: Unlock tells the loss of a later hold", file: reconcileFile, suite: tests(inMemory, "TestUnlockBesideALaterLoss"),
-		old: "if res.Reply.Code == script.Done { // what",
-		new: "if false { // what",
-	},
-	{
 		name: "read-write: the last of those who share gives nothing back", file: "sharing.go", suite: simulation("readwrite", "-class", "a"),
 		old: "s.sharers() < 2",
 		new: "s.sharers() < 1",
