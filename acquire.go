@@ -204,32 +204,34 @@ func (a *acquisition) run() (res call.Result, ch change) {
 // changed says what follows if Redis has another count than was thought: with which change to ask again, or why not. Without
 // an error the owner's holds are lost. It is asked again only where the question was about holds that have ended since.
 func (a *acquisition) changed(res call.Result, ch change) (next change, again bool, err error) {
-	found, known := protocol.FoundCount(res.Reply)
-	switch {
-	case a.within != nil && known && found == ch.from: // its own side is as it was thought: the writer is missing
-		err = a.loseWrites()
+	if found, known := protocol.FoundCount(res.Reply); a.within != nil && known && found == ch.from {
+		err = a.loseWrites() // its own side is as it was thought: the writer is missing
 		return ch, err == nil, err
-	case a.claim.hold != nil && a.claim.hold.alive() != nil: // what it was to be nested in has ended
-		return ch, false, a.claim.hold.alive()
-	case a.state.expired(): // nobody has lost anything
-		next, err = a.anew()
-		return next, err == nil, err
 	}
-	return ch, false, nil
+	if err = a.claim.over(); err != nil || !a.state.expired() {
+		return ch, false, err
+	}
+	next, err = a.anew()
+	return next, err == nil, err
 }
 
 // anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
 // an effect on that any more. changeSem is held.
 func (a *acquisition) anew() (change, error) {
-	ctx := a.bound()
-	if a.state.outlastDeferred(ctx) {
-		a.client.calls.Outlast(ctx, a.unknown)
-	}
-	if err := context.Cause(ctx); err != nil {
+	if err := a.outlastEarlier(); err != nil {
 		return change{}, err
 	}
 	a.state.confirmCount(0)
 	return a.nextChange()
+}
+
+// outlastEarlier waits until no attempt before can have an effect any more: none of this acquire, nor of those
+// before it. changeSem is held.
+func (a *acquisition) outlastEarlier() error {
+	ctx := a.bound()
+	a.state.outlastDeferred(ctx)
+	a.client.calls.Outlast(ctx, a.unknown)
+	return context.Cause(ctx)
 }
 
 // obtainBesideReads is obtain, once more if what the owner has held for reading, and holds no more, was in the way.
@@ -268,14 +270,14 @@ func (a *acquisition) clear() error {
 	if _, found := a.state.surplus(); !found {
 		return nil
 	}
-	ctx := a.bound()
-	if !a.state.outlastDeferred(ctx) {
-		return context.Cause(ctx)
+	if err := a.outlastEarlier(); err != nil {
+		return err
 	}
 	ch, found := a.state.surplus()
 	if !found {
 		return nil
 	}
+	ctx := a.bound()
 	res := a.client.calls.Do(ctx, a.state.release(ch))
 	a.unknown = append(a.unknown, res.Unknown...)
 	if res.Err != nil {

@@ -187,12 +187,17 @@ func ownerIn(ctx context.Context, k *kind) (found claim, ok bool) {
 	return claim{owner: owner}, ok
 }
 
-// ended reports whether the hold that a call was to be nested in was given back since.
-func (c claim) ended() bool {
+// over returns why the hold that a call was to be nested in is no more, or nil.
+func (c claim) over() error {
 	if c.hold == nil {
-		return false
+		return nil
 	}
-	err := c.hold.alive()
+	return c.hold.alive()
+}
+
+// ended reports whether that hold was given back since.
+func (c claim) ended() bool {
+	err := c.over()
 	return err != nil && !errors.Is(err, ErrLost)
 }
 

@@ -41,7 +41,7 @@ func (s *ownerState) holdsOtherSide() bool {
 // writesIn returns what the owner holds for writing, if the acquire is to read: it is granted only while that
 // stands in Redis, too.
 func (a *acquisition) writesIn() *entry {
-	if !a.kind.shared {
+	if !a.kind.shared || a.claim.fresh { // mostly: nobody else knows the owner
 		return nil
 	}
 	writing := a.state.onOtherSide()
@@ -60,10 +60,7 @@ func (a *acquisition) loseWrites() error {
 	if a.within.Value.lose(a.within, watchdog.NotHeld) {
 		return &LostError{Name: a.kind.name, Reason: LostTaken}
 	}
-	if a.claim.hold == nil {
-		return nil
-	}
-	return a.claim.hold.alive()
+	return a.claim.over()
 }
 
 // awaitReaderRelease waits until what the owner has held for reading, and holds no

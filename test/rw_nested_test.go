@@ -2,7 +2,6 @@ package test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -71,12 +69,7 @@ func readAnsweredLate(t *testing.T, c *holdfast.Client, d *memdriver.Driver, own
 	m := c.NewRWMutex("x")
 	write := must(t)(m.Lock(holdfast.WithOwner(background, owner), holdfast.FixedLease(time.Second)))
 	time.Sleep(900 * time.Millisecond)
-	d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-		if call.Script == protocol.ReadScripts.Acquire {
-			f.DelayRequest, f.DelayReply = 200*time.Millisecond, 1500*time.Millisecond
-		}
-		return f
-	})
+	once(d, "acquire", memdriver.Fault{DelayRequest: 200 * time.Millisecond, DelayReply: 1500 * time.Millisecond})
 	read = make(chan error, 1)
 	go func() {
 		_, err := m.RLock(context.WithoutCancel(write.Context()))
@@ -133,12 +126,7 @@ func TestReadWhileTheWriteHoldIsGivenBack(t *testing.T) {
 		c, d := w.client()
 		m := c.NewRWMutex("x")
 		write := must(t)(m.Lock(background))
-		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			if call.Script == protocol.ReadScripts.Acquire {
-				f.DelayRequest = 200 * time.Millisecond
-			}
-			return f
-		})
+		once(d, "acquire", memdriver.Fault{DelayRequest: 200 * time.Millisecond})
 		read := make(chan error)
 		go func() {
 			_, err := m.RLock(context.WithoutCancel(write.Context()))
@@ -181,7 +169,7 @@ func TestOneReleaseAgain(t *testing.T) {
 		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
 			if call.Script.Name() == "release" {
 				releases.Add(1)
-				f.Refuse = driver.ServerError("NOPERM no", errors.New("NOPERM no"))
+				return refusing("NOPERM")(call)
 			}
 			return f
 		})

@@ -119,6 +119,13 @@ func TestLostWriteWithAnUnansweredAttempt(t *testing.T) {
 	})
 }
 
+// refusing has Redis refuse every call with an error of its own.
+func refusing(code string) func(driver.Call) memdriver.Fault {
+	return func(driver.Call) memdriver.Fault {
+		return memdriver.Fault{Refuse: driver.ServerError(code+" no", errors.New(code+" no"))}
+	}
+}
+
 // TestRefusedReleaseBesideARead: Redis refuses for a while to give back what is held for writing, which does not end
 // by itself while the owner reads.
 func TestRefusedReleaseBesideARead(t *testing.T) {
@@ -130,17 +137,14 @@ func TestRefusedReleaseBesideARead(t *testing.T) {
 					other, _ := w.client()
 					write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(10*time.Second)))
 					read := must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context())))
-					refused := func(driver.Call) memdriver.Fault {
-						return memdriver.Fault{Refuse: driver.ServerError(code+" no", errors.New(code+" no"))}
-					}
 					if unlocked {
-						d.SetFaults(refused)
+						d.SetFaults(refusing(code))
 						if write.Unlock() == nil {
 							t.Error("Unlock does not say that Redis refused")
 						}
 					} else {
 						time.Sleep(9 * time.Second)
-						d.SetFaults(refused)
+						d.SetFaults(refusing(code))
 						<-write.Context().Done()
 					}
 					time.Sleep(time.Second)
@@ -160,9 +164,7 @@ func TestCloseWhileAReleaseIsRefused(t *testing.T) {
 		c, d := w.client()
 		write := must(t)(c.NewRWMutex("x").Lock(background))
 		_ = must(t)(c.NewRWMutex("x").RLock(write.Context()))
-		d.SetFaults(func(driver.Call) memdriver.Fault {
-			return memdriver.Fault{Refuse: driver.ServerError("NOPERM no", errors.New("NOPERM no"))}
-		})
+		d.SetFaults(refusing("NOPERM"))
 		if write.Unlock() == nil {
 			t.Error("Unlock does not say that Redis refused")
 		}

@@ -131,8 +131,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: an earlier one comes behind a later release", file: acquireFile, suite: tests(inMemory, "TestAttemptBehindALaterRelease"),
-		old: "!a.state.outlastDeferred(ctx)",
-		new: "false",
+		old: "if err := a.outlastEarlier(); err != nil {\n\t\treturn err\n",
+		new: "if err := error(nil); err != nil {\n\t\treturn err\n",
 	},
 	{
 		name: "acquire: cleaned up once, and not after the limit", file: reconcileFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
@@ -334,8 +334,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: Lock asks anew while an attempt is on its way", file: acquireFile, suite: tests(inMemory, "TestLateAttemptBehindAnExpiredHold"),
-		old: "if a.state.outlastDeferred(ctx) {\n",
-		new: "if ctx == nil {\n",
+		old: "if err := a.outlastEarlier(); err != nil {\n\t\treturn change{}, err\n",
+		new: "if err := error(nil); err != nil {\n\t\treturn change{}, err\n",
 	},
 	{
 		name: "read-write: each refused release is tried again by itself", file: "sides.go", suite: tests(inMemory, "TestOneReleaseAgain"),
