@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
 	clusterSlots = 16384
 	minMasters   = 3 // fewer cannot agree that one is down, and redis-cli refuses them
+	nodeTimeout  = 2 * time.Second
+	meetEvery    = 2 * nodeTimeout // the attempt before has ended
 )
 
 // Cluster is a Redis Cluster. A node counts as down when it has not answered
@@ -30,15 +34,22 @@ func StartCluster(t testing.TB, masters, replicasPer int) *Cluster {
 	if masters < minMasters {
 		t.Fatalf("redistest: a cluster needs %d masters or more, not %d", minMasters, masters)
 	}
-	c := &Cluster{}
-	for range masters * (1 + replicasPer) {
-		c.Nodes = append(c.Nodes, Start(t, WithConfig("cluster-enabled yes",
-			"cluster-config-file nodes.conf", "cluster-node-timeout 2000")))
-	}
+	c := startNodes(t, masters*(1+replicasPer))
 	if err := c.create(replicasPer); err != nil {
 		t.Fatalf("redistest: creating the cluster: %v", err)
 	}
 	c.AwaitRecovery(t, masters)
+	return c
+}
+
+// startNodes starts nodes that do not know each other yet.
+func startNodes(t testing.TB, count int) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	for range count {
+		c.Nodes = append(c.Nodes, Start(t, WithConfig("cluster-enabled yes",
+			"cluster-config-file nodes.conf", fmt.Sprintf("cluster-node-timeout %d", nodeTimeout.Milliseconds()))))
+	}
 	return c
 }
 
@@ -80,15 +91,43 @@ func (c *Cluster) WaitNewNodeFor(t testing.TB, key string, old *Server) *Server 
 	return owner
 }
 
+// create has redis-cli do it, which lets each node meet the first one once. A node that does not answer the other
+// within the node timeout is given up and not tried again, so they meet again until redis-cli is content.
 func (c *Cluster) create(replicasPer int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), pollLimit)
 	defer cancel()
 	args := append([]string{"--cluster", "create"}, c.Addrs()...)
 	args = append(args, "--cluster-replicas", strconv.Itoa(replicasPer), "--cluster-yes")
-	if out, err := exec.CommandContext(ctx, "redis-cli", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+	created := make(chan error, 1)
+	go func() {
+		out, err := exec.CommandContext(ctx, "redis-cli", args...).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		created <- err
+	}()
+	for {
+		select {
+		case err := <-created:
+			return err
+		case <-time.After(meetEvery):
+			c.meet()
+		}
 	}
-	return nil
+}
+
+// meet lets the first node meet the others. It does no harm between nodes that know each other; one that does not
+// answer now has the next time.
+func (c *Cluster) meet() {
+	for _, node := range c.Nodes[1:] {
+		host, port, err := net.SplitHostPort(node.Addr())
+		if err == nil {
+			_, err = c.Nodes[0].cli(pingLimit, "CLUSTER", "MEET", host, port)
+		}
+		if err != nil {
+			node.t.Logf("redistest: %v", err)
+		}
+	}
 }
 
 // recovered checks what StartCluster promises.

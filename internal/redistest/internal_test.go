@@ -128,3 +128,37 @@ func TestViewOfCluster(t *testing.T) {
 		t.Errorf("the replica's master is %q, want a", got)
 	}
 }
+
+// A node that stands still while the others get to know it knows them afterwards, but they have given it up, and
+// Redis does not try again.
+func TestClusterJoinsThoughANodeStoodStill(t *testing.T) {
+	t.Parallel()
+	c := startNodes(t, minMasters)
+	first, last := c.Nodes[0], c.Nodes[minMasters-1]
+	created := make(chan error, 1)
+	go func() { created <- c.create(0) }()
+	await := func(what string, when func(lineOfLast string) bool) {
+		t.Helper()
+		poll(t, what, func() error {
+			text, err := first.cli(pingLimit, "CLUSTER", "NODES")
+			line := ""
+			for l := range strings.Lines(text) {
+				if strings.Contains(l, last.Addr()) {
+					line = l
+				}
+			}
+			if err == nil && !when(line) {
+				err = errors.New(text)
+			}
+			return err
+		})
+	}
+	await("a node is to be met", func(line string) bool { return strings.Contains(line, "handshake") })
+	last.Stop()
+	await("it is given up", func(line string) bool { return line == "" })
+	last.Cont()
+	if err := <-created; err != nil {
+		t.Fatal(err)
+	}
+	c.AwaitRecovery(t, minMasters)
+}
