@@ -30,9 +30,9 @@ func (m *MultiLock) inOneScript(bound context.Context, a *compositeAcquire, c *c
 	for _, part := range holds {
 		c.join(part)
 	}
-	// One at a time can be waited for.
-	wait := !a.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOwnerBusy))
-	if err != nil && !wait {
+	// One at a time can be waited for, and asked for again.
+	singly := errors.Is(err, errHoldOver) || !a.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOwnerBusy))
+	if err != nil && !singly {
 		refused := kinds[0]
 		var locked *LockedError
 		if i := slices.IndexFunc(kinds, func(k *kind) bool { return errors.As(err, &locked) && locked.Name == k.name }); i >= 0 {
@@ -40,7 +40,7 @@ func (m *MultiLock) inOneScript(bound context.Context, a *compositeAcquire, c *c
 		}
 		tellRefused(c.ctx, refused, nil, course{started: a.started}, err)
 	}
-	return !wait, a.inTime(bound, opAcquire, err)
+	return !singly, a.inTime(bound, opAcquire, err)
 }
 
 // anyWaiter reports whether somebody waits here for one of the locks, and so comes
@@ -68,6 +68,9 @@ func (m *MultiLock) oneScript() ([]*kind, bool) {
 
 // errOwnerBusy: another call of this owner is under way at one of the locks.
 var errOwnerBusy = errors.New("another call of this owner is under way")
+
+// errHoldOver: the owner's earlier hold of one of the locks is over; see [acquisition.changed].
+var errHoldOver = errors.New("the owner's earlier hold is over")
 
 // acquireAll takes all locks, or none, in one script. With an error it may
 // return holds that are to be given back.
@@ -146,6 +149,9 @@ func (all acquisitions) run() (res call.Result, changes []change) {
 		return call.Result{Err: err}, changes
 	}
 	s := all[which].state
+	if s.expired() {
+		return call.Result{Err: errHoldOver, Unknown: res.Unknown}, changes
+	}
 	s.vanished() // nobody else changes this owner's count
 	return call.Result{Err: s.whyLost(), Unknown: res.Unknown}, changes
 }

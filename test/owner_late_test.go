@@ -89,6 +89,29 @@ func TestLockBehindAnExpiredHold(t *testing.T) {
 	})
 }
 
+// TestMultiLockBehindAnExpiredHold: two locks that are taken in one script behind an expired hold of one of them.
+func TestMultiLockBehindAnExpiredHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		w.names = []string{"{x}1", "{x}2"}
+		c, d := w.client()
+		multi := holdfast.NewMultiLock(mutexes(c, w.names...)...)
+		for _, acquire := range []func(context.Context) (*holdfast.Hold, error){
+			func(ctx context.Context) (*holdfast.Hold, error) { return multi.Lock(ctx) },
+			func(ctx context.Context) (*holdfast.Hold, error) { return multi.TryLock(ctx) },
+		} {
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			one := must(t)(c.NewMutex("{x}2").Lock(ctx, holdfast.FixedLease(time.Second)))
+			time.Sleep(900 * time.Millisecond)
+			once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+			two := make(chan *holdfast.Hold, 1)
+			go func() { two <- must(t)(acquire(ctx)) }()
+			synctest.Wait()
+			unlock(t, one)
+			unlock(t, <-two)
+		}
+	})
+}
+
 // TestLockInAHoldThatIsGivenBack: the lease of the hold that it was to be nested in has run out, too, before it arrives.
 func TestLockInAHoldThatIsGivenBack(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
