@@ -31,6 +31,9 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) bool {
 		forget = mono.Now()
 	}
 	s.lost = why
+	if why.Reason == LostTaken {
+		s.taken, s.takenIn = why, s.run
+	}
 	s.endWatch()
 	holds := slices.Clone(s.holds)
 	for _, h := range holds {

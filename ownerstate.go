@@ -45,6 +45,9 @@ type ownerState struct {
 	// It is nil if there is nothing, as mostly.
 	deferred     *cleanup
 	lost         error                // why the holds are lost; nil while they are not
+	run          int                  // numbers the runs of holds, not all numbers are used
+	taken        *LostError           // the last loss for which Redis had the lock no more; nil: there was none
+	takenIn      int                  // in which run
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
 	// of its own: whoever brings news of an older one is recognised by it.
@@ -152,6 +155,7 @@ func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 	}
 	if len(s.holds) == 0 {
 		s.lost, s.retainedUntil = nil, 0
+		s.run++
 	}
 	return change{from: needed, to: needed + 1}, true, s.lost
 }

@@ -94,3 +94,30 @@ func TestNothingRemainsOfADroppedHold(t *testing.T) {
 		}
 	})
 }
+
+// Redis says that a lock was taken to whoever gives it back, which may be another call than the Unlock that waits for
+// that. The owner's next hold may begin before that one looks.
+func TestALossIsKeptForTheUnlockThatWaits(t *testing.T) {
+	c, err := New(nilDriver{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	h, err := c.NewMutex("x").Lock(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := h.held.(*single).owned
+	left, err := h.held.(*single).leave()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.unref()
+	s.vanished()
+	if _, _, err := s.oneMoreCount(); err != nil {
+		t.Errorf("the next hold: %v", err)
+	}
+	if err := s.lostBefore(left); !errors.Is(err, ErrLost) {
+		t.Errorf("the Unlock that waits: %v", err)
+	}
+}

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -37,7 +36,7 @@ func (s *ownerState) unlock(left departure) error {
 	case has:
 		return s.giveBack(ctx, left)
 	}
-	return s.lostBefore(left.deadline)
+	return s.lostBefore(left)
 }
 
 // giveBack gives back what is not handed out. The caller has taken changeSem; giveBack
@@ -47,7 +46,7 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 	ch, found := s.surplus()
 	if !found {
 		s.reconcile(cleanup{})
-		return s.lostBefore(left.deadline)
+		return s.lostBefore(left)
 	}
 	request := s.release(ch)
 	if left.cohort != nil {
@@ -69,7 +68,7 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 	if res.Reply.Code == script.Done { // what is lost since is a later hold
 		return untold(s.kind.name, request, res)
 	}
-	return cmp.Or(s.lostBefore(left.deadline), untold(s.kind.name, request, res))
+	return cmp.Or(s.lostBefore(left), untold(s.kind.name, request, res))
 }
 
 // release is the request for a change that gives back. If [MinHold] keeps the lock from
@@ -100,20 +99,19 @@ func (s *ownerState) released(res call.Result, ch change) {
 	s.vanished()
 }
 
-// lostBefore returns why the holds are lost, if Redis had them no more before the deadline of
-// one that has been unlocked. After it, its lease may simply have run out, and
-// that is no loss to a hold which has ended; nor is it one that the lease of a later hold has.
-func (s *ownerState) lostBefore(deadline mono.Time) error {
-	if mono.Now() >= deadline {
+// lostBefore returns why the run of holds is lost that an unlocked one was of, if Redis had it no more before its
+// deadline. After it, its lease may simply have run out, and that is no loss to a hold which has ended. The owner's
+// next holds may have begun since.
+func (s *ownerState) lostBefore(left departure) error {
+	if mono.Now() >= left.deadline {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var why *LostError
-	if errors.As(s.lost, &why) && why.Reason == LostTaken {
-		return why
+	if s.taken == nil || s.takenIn != left.run {
+		return nil
 	}
-	return nil
+	return s.taken
 }
 
 // releaseLater gives back in the background what is not handed out, once

@@ -200,6 +200,7 @@ func (h *single) unlock() error {
 
 // departure is how a hold has left its owner's state.
 type departure struct {
+	run      int       // in which it was
 	deadline mono.Time // until when it could have been trusted
 	counted  bool      // it had a count that nobody needs now
 	lost     error     // why it was lost before
@@ -220,7 +221,7 @@ func (h *single) leave() (left departure, err error) {
 	if !s.drop(h) { // it was lost, and its key has gone
 		return departure{lost: h.lost}, nil
 	}
-	left.counted = s.needed() < needed
+	left.run, left.counted = s.run, s.needed() < needed
 	if len(s.holds) == 0 && s.cohort != nil {
 		left.cohort, s.cohort = s.cohort, nil // until it is released: before that there is no use in asking
 	}
