@@ -22,7 +22,7 @@ type acquisition struct {
 	state       *ownerState
 	claim       claim
 	caller      context.Context // lives as long as the call
-	closing     context.Context // ends it, too
+	shutdown    context.Context // ends it, too: draining, or closing if what it nests in goes on
 	bounded     context.Context // see bound; nil: it was not needed
 	stop        func()          // ends bounded
 	config      lockConfig
@@ -31,7 +31,7 @@ type acquisition struct {
 	started     time.Time
 	toldWaiting bool // the hooks know
 	waitHook    *waitHook
-	asked       bool // a try has registered it as a waiter
+	registered  bool // a try has registered it as a waiter
 	// within is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none.
 	within *entry
 	// refusedOnce says that Redis has said no to it.
@@ -95,9 +95,9 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (
 		return a, nil
 	}
 	s := stateOf(k, a.claim.owner)
-	a.state, a.closing = s, c.draining
+	a.state, a.shutdown = s, c.draining
 	if s.nests() {
-		a.closing = c.closing // what is held goes on, nested holds included
+		a.shutdown = c.closing // what is held goes on, nested holds included
 	}
 	if !s.tryChangeSem() {
 		if err := s.takeChangeSem(a.bound()); err != nil {
@@ -113,10 +113,10 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (
 		return enter(ctx, k, config, started)
 	case !s.claimed(a.claim):
 		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
-	case a.closing.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
+	case a.shutdown.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
 		err = problem(k.name, "", ErrClosed)
-	case c.detached.has(k, a.claim.owner):
-		err = problem(k.name, "this owner's hold was detached, for another owner to adopt", ErrInvalid)
+	case c.retired.has(k, a.claim.owner):
+		err = problem(k.name, "nobody may lock as this owner: its hold was detached, or MinHold keeps the lock", ErrInvalid)
 	default:
 		return a, nil
 	}
@@ -164,7 +164,7 @@ func (a *acquisition) bound() context.Context {
 		return a.bounded
 	}
 	ctx, cancel := context.WithCancelCause(a.caller)
-	stopClosing := context.AfterFunc(a.closing, func() { cancel(ErrClosed) })
+	stopClosing := context.AfterFunc(a.shutdown, func() { cancel(ErrClosed) })
 	bound := a.config.wait
 	if a.config.oneTry {
 		bound = a.client.config.timeout + a.client.config.ackTimeout
@@ -262,10 +262,9 @@ func (a *acquisition) nextChange() (change, error) {
 	}
 }
 
-// clear gives back what the owner holds no more and has not been given back yet:
-// this acquire has come before, or Redis did not answer for as long as anybody
-// tried. An attempt of an earlier acquire that arrives after that would find the count it
-// was to raise, so it is waited for first. changeSem is held.
+// clear gives back what no hold needs any more: an Unlock waits for changeSem behind this acquire, or Redis has not
+// answered to it for as long as that was tried. After that, an attempt of an earlier acquire could find just the count
+// that it was to raise, so it is waited for first. changeSem is held.
 func (a *acquisition) clear() error {
 	if _, found := a.state.surplus(); !found {
 		return nil
@@ -304,7 +303,7 @@ func (a *acquisition) tryOrQueue(args protocol.Acquire) call.Result {
 	}
 	first := args
 	first.Waiting = args.Waiting && !a.kind.shared // else it may be going to stand behind another
-	a.asked = a.asked || first.Waiting
+	a.registered = a.registered || first.Waiting
 	res := a.askBriefly(a.kind.requests.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
 	if refused := res.Has(script.Refused); args.Waiting && (refused || moving(res.Why())) {
@@ -372,16 +371,16 @@ func (a *acquisition) fitLease() error {
 	if len(s.holds) == 0 || s.until.IsZero() {
 		return nil
 	}
-	left := mono.Until(s.until).Truncate(time.Millisecond)
+	rest := mono.Until(s.until).Truncate(time.Millisecond)
 	switch {
-	case left >= a.lease:
+	case rest >= a.lease:
 		return nil
-	case a.config.fixed, left < a.config.retained():
+	case a.config.fixed, rest < a.config.retained():
 		return a.client.beyondMaxHold(a.kind.name)
-	case left < MinLease:
+	case rest < MinLease:
 		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
 	}
-	a.lease = left
+	a.lease = rest
 	return nil
 }
 
@@ -397,7 +396,7 @@ func (a *acquisition) conclude(res call.Result, ch change) (*Hold, error) {
 	}
 	todo := cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()}
 	if a.received != nil {
-		return a.taken(todo)
+		return a.concludeHandOver(todo)
 	}
 	a.state.reconcile(todo)
 	switch {
@@ -417,12 +416,14 @@ func (a *acquisition) refusal(res call.Result) error {
 	return a.lockedError(res)
 }
 
-// known reports whether Redis may know of a waiter.
-func (a *acquisition) known() bool { return a.asked && (a.refusedOnce || len(a.unknown) > 0) }
+// mayBeRegistered reports whether Redis may know of a waiter.
+func (a *acquisition) mayBeRegistered() bool {
+	return a.registered && (a.refusedOnce || len(a.unknown) > 0)
+}
 
 // leaving is what takes the waiter out of Redis, if Redis may know of one.
 func (a *acquisition) leaving() script.Request {
-	if !a.known() {
+	if !a.mayBeRegistered() {
 		return script.Request{}
 	}
 	return a.kind.requests.Leave(a.state.owner.String())
@@ -443,7 +444,7 @@ func (a *acquisition) failure(res call.Result) error {
 		return gaveUp(a.caller, a.kind.name)
 	case a.waitHook.failed():
 		return errHook(a.kind.name)
-	case errors.Is(err, ErrClosed) || a.closing.Err() != nil:
+	case errors.Is(err, ErrClosed) || a.shutdown.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
 	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):
 		return err // a loss matches ErrNotHeld, too

@@ -47,7 +47,7 @@ type Client struct {
 	numbers                 atomic.Int64 // the last owner's
 	mu                      sync.Mutex
 	states                  ownerStates // guarded by mu
-	detached                retiredOwners
+	retired                 retiredOwners
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does

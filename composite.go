@@ -65,7 +65,7 @@ func newComposite(ctx context.Context, name, kind string, client *Client, owners
 
 func (c *composite) ownership() ownership { return c.what }
 
-func (c *composite) ownerAsked() Owner { return c.what.owner }
+func (c *composite) discloseOwner() Owner { return c.what.owner }
 
 func (c *composite) mutex() *sync.Mutex { return &c.mu }
 

@@ -62,7 +62,7 @@ func (a *compositeAcquire) own(kinds []*kind) error {
 			if err != nil {
 				return err
 			}
-			if found.handedOver() {
+			if found.disclose() {
 				return a.own(kinds)
 			}
 			owner = found.owner

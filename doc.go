@@ -13,7 +13,7 @@
 // A [Hold] has a deadline, which a watchdog moves for as long as Redis acknowledges
 // renewals. Before the lease can run out, the hold's context ends; docs/guarantees.md has
 // the exceptions, such as a forced unlock and a failover. So work under that context, and
-// pass it on: a Lock of the same lock under it is nested. Every call has its effect exactly
+// pass it on: a Lock of the same lock under it is nested. Every call has its effect
 // once, whatever happens to its messages.
 //
 // # Which lock

@@ -290,7 +290,7 @@ func backendError(op, name string, r call.Result) error {
 
 // untold tells a user about a call that has had its effect, of which Redis told
 // nobody. It is nil if Redis did.
-func untold(name string, request script.Request, r call.Result) error {
+func notAnnounced(name string, request script.Request, r call.Result) error {
 	why := r.Reply.Untold()
 	if !r.Has(script.Done) || why == "" {
 		return nil

@@ -148,7 +148,7 @@ func (h *single) mayPass() bool {
 	switch {
 	case h.state() != nil, len(s.holds) != 1, s.count != 1, s.entry == nil:
 		return false // it has ended, or is not the only one
-	case !s.secret, s.altered, h.fixed, s.retainedUntil != 0:
+	case !s.undisclosed, s.altered, h.fixed, s.retainedUntil != 0:
 		return false // it is known, or lives for longer or shorter than others do
 	case s.deferred != nil, s.expected > 0, s.failing != nil:
 		return false // not all is answered
@@ -171,7 +171,7 @@ func (s *ownerState) lastsFor(lease time.Duration, now mono.Time) bool {
 func (h *single) passOn() bool {
 	s := h.owned
 	queue := h.client().queues.HandOver(s.kind.queueFor(""), s, h.handing(func(a *acquisition) {
-		h.ended = handedOver
+		h.ended = leftToOthers
 		h.cancel(nil)
 		a.received = a.newHold(s)
 		s.holds[0] = a.received
@@ -195,9 +195,9 @@ func (h *single) handing(give func(a *acquisition)) func(taker any) bool {
 	}
 }
 
-// taken concludes an acquire that was handed the lock. changeSem of its own owner, which has
+// concludeHandOver concludes an acquire that was handed the lock. changeSem of its own owner, which has
 // none, is held.
-func (a *acquisition) taken(todo cleanup) (*Hold, error) {
+func (a *acquisition) concludeHandOver(todo cleanup) (*Hold, error) {
 	a.state.reconcile(todo)
 	h, s := a.received, a.received.owned
 	s.mu.Lock()

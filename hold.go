@@ -31,8 +31,8 @@ type Hold struct {
 type holding interface { //nolint:interfacebloat // it is all that differs between one lock and several
 	// ownership is which lock it is, and whose.
 	ownership() ownership
-	// ownerAsked is whose it is, for somebody who may use that.
-	ownerAsked() Owner
+	// discloseOwner is whose it is, for somebody who may use that.
+	discloseOwner() Owner
 	// mutex guards it, and how the hold has ended.
 	mutex() *sync.Mutex
 	// deadline is until when it may be trusted; of what is lost, until when it could
@@ -74,7 +74,7 @@ func (h *Hold) Name() string { return h.held.ownership().name }
 // Calling Owner disables the hand-over of this hold inside the process (see [WithoutHandOver]). Readers of
 // one process who share a hold have one owner. After an Unlock that has handed the lock over,
 // the hold has no owner any more, and this returns the zero Owner.
-func (h *Hold) Owner() Owner { return h.held.ownerAsked() }
+func (h *Hold) Owner() Owner { return h.held.discloseOwner() }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
 // those of several locks are in [Hold.Parts].
@@ -160,11 +160,11 @@ type ending struct {
 }
 
 var (
-	unlocked   = &ending{"this hold was unlocked before", ErrNotHeld}
-	handedOver = &ending{"this hold was unlocked before", ErrNotHeld}
-	detached   = &ending{"this hold was detached", ErrNotHeld}
-	evicted    = &ending{"it was given back then, or its lease ends it", ErrClosed}
-	rolledBack = &ending{"too few of its parts could be acquired", ErrNotHeld}
+	unlocked     = &ending{"this hold was unlocked before", ErrNotHeld}
+	leftToOthers = &ending{"this hold was unlocked before", ErrNotHeld}
+	detached     = &ending{"this hold was detached", ErrNotHeld}
+	evicted      = &ending{"it was given back then, or its lease ends it", ErrClosed}
+	rolledBack   = &ending{"too few of its parts could be acquired", ErrNotHeld}
 )
 
 // hasEnded returns why the hold is no more, other than loss. The hold's mutex is held.

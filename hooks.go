@@ -190,7 +190,7 @@ func (a *acquisition) tellWaiting(ahead int) {
 			a.bound()
 			a.stop() // a try that is due may still be made
 		}
-	case <-a.closing.Done():
+	case <-a.shutdown.Done():
 	}
 }
 

@@ -26,7 +26,7 @@ func invoke(ctx context.Context, k *kind, op string, request script.Request) (ca
 	res := c.calls.Do(open, request)
 	switch {
 	case res.Err == nil:
-		return res, untold(k.name, request, res)
+		return res, notAnnounced(k.name, request, res)
 	case ctx.Err() != nil && !timeIsUp(ctx):
 		return res, gaveUp(ctx, k.name)
 	case c.closing.Err() != nil:

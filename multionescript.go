@@ -33,14 +33,19 @@ func (m *MultiLock) inOneScript(bound context.Context, a *compositeAcquire, c *c
 	// One at a time can be waited for, and asked for again.
 	singly := errors.Is(err, errHoldOver) || !a.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOwnerBusy))
 	if err != nil && !singly {
-		refused := kinds[0]
-		var locked *LockedError
-		if i := slices.IndexFunc(kinds, func(k *kind) bool { return errors.As(err, &locked) && locked.Name == k.name }); i >= 0 {
-			refused = kinds[i]
-		}
-		tellRefused(c.ctx, refused, nil, course{started: a.started}, err)
+		tellRefused(c.ctx, refusedBy(kinds, err), nil, course{started: a.started}, err)
 	}
 	return !singly, a.inTime(bound, opAcquire, err)
+}
+
+// refusedBy returns the lock that err is about, or the first one.
+func refusedBy(kinds []*kind, err error) *kind {
+	var locked *LockedError
+	if !errors.As(err, &locked) {
+		return kinds[0]
+	}
+	i := slices.IndexFunc(kinds, func(k *kind) bool { return locked.Name == k.name })
+	return kinds[max(i, 0)]
 }
 
 // anyWaiter reports whether somebody waits here for one of the locks, and so comes

@@ -122,14 +122,14 @@ func withoutOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &ownerScope{none: true})
 }
 
-// handedOver asks for the owner, so that the hold which has it does not pass on any more, and
+// disclose asks for the owner, so that the hold which has it does not pass on any more, and
 // reports whether it has done so before.
-func (c claim) handedOver() bool {
+func (c claim) disclose() bool {
 	if c.hold == nil {
 		return false
 	}
 	one, ok := c.hold.held.(*single)
-	return ok && one.ownerAsked().IsZero()
+	return ok && one.discloseOwner().IsZero()
 }
 
 // OwnerFrom returns the owner that Lock of l under ctx would belong to, and whether
@@ -138,7 +138,7 @@ func (c claim) handedOver() bool {
 func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
 	if k := singleKind(l); k != nil {
 		found, ok := ownerIn(ctx, k)
-		if found.handedOver() {
+		if found.disclose() {
 			return OwnerFrom(ctx, l)
 		}
 		return found.owner, ok

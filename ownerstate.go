@@ -25,9 +25,9 @@ type ownerState struct {
 
 	refs     int32 // guarded by Client.mu
 	expected int16 // how many calls are under way that let the key live
-	// secret says that nobody outside the library knows the owner, and altered that more was
+	// undisclosed says that nobody outside the library knows the owner, and altered that more was
 	// done with its hold than to acquire it: see mayPass.
-	secret, altered bool
+	undisclosed, altered bool
 
 	mu    sync.Mutex // guards what follows, and what precedes it up to refs
 	holds []*single  // handed out, and neither unlocked nor forgotten yet
@@ -110,15 +110,15 @@ func (s *ownerState) unref() {
 }
 
 // claimed notes as whom a call of this owner is made. It reports false if the owner is
-// another call's secret, which the caller may have read in Redis.
+// another call's own, which the caller may have read in Redis.
 func (s *ownerState) claimed(by claim) bool {
 	if by.hold != nil {
 		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.secret = s.secret || by.fresh && (s.kind.handsOver || s.kind.sharesHolds)
-	return !s.secret || by.fresh
+	s.undisclosed = s.undisclosed || by.fresh && (s.kind.handsOver || s.kind.sharesHolds)
+	return !s.undisclosed || by.fresh
 }
 
 // takeChangeSem waits for the right to ask Redis for a change. It returns the
@@ -191,8 +191,8 @@ func (s *ownerState) counts() int {
 	return s.count
 }
 
-// handedOut reports whether the owner has any hold here that is not unlocked.
-func (s *ownerState) handedOut() bool {
+// hasHolds reports whether the owner has any hold here that is not unlocked.
+func (s *ownerState) hasHolds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.holds) > 0
@@ -200,7 +200,7 @@ func (s *ownerState) handedOut() bool {
 
 // nests reports whether the owner holds the lock, or writes and wants to read.
 func (s *ownerState) nests() bool {
-	return s.handedOut() || s.kind.shared && s.holdsOtherSide()
+	return s.hasHolds() || s.kind.shared && s.holdsOtherSide()
 }
 
 // drop takes a hold off, and reports whether it was there. s.mu is held.
@@ -343,8 +343,8 @@ func (s *ownerState) whyLost() error {
 	return s.lost
 }
 
-// gone is when the key will have expired even if nobody releases it.
-func (s *ownerState) gone() mono.Time {
+// keyGoneBy is when the key will have expired even if nobody releases it.
+func (s *ownerState) keyGoneBy() mono.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(s.keyEnd, s.otherEnd, mono.Now().Add(s.kind.client.config.lease))

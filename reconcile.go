@@ -66,9 +66,9 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 	s.released(res, ch)
 	s.reconcile(cleanup{unknown: res.Unknown})
 	if res.Reply.Code == script.Done { // what is lost since is a later hold
-		return untold(s.kind.name, request, res)
+		return notAnnounced(s.kind.name, request, res)
 	}
-	return cmp.Or(s.lostBefore(left), untold(s.kind.name, request, res))
+	return cmp.Or(s.lostBefore(left), notAnnounced(s.kind.name, request, res))
 }
 
 // release is the request for a change that gives back. If [MinHold] keeps the lock from
@@ -82,7 +82,7 @@ func (s *ownerState) release(ch change) script.Request {
 	if rest := mono.Until(retainedUntil); ch.to == 0 && rest > 0 {
 		nobody := c.NewOwner()
 		if retain := s.kind.lock().Retain(s.owner.String(), ch.from, nobody.String(), rest+time.Millisecond); !retain.IsZero() {
-			c.detached.add(s.kind, nobody, retainedUntil)
+			c.retired.add(s.kind, nobody, retainedUntil)
 			return retain
 		}
 	}
@@ -185,9 +185,9 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 	c := s.kind.client
 	var leaving sync.WaitGroup
 	leaving.Go(func() { s.leaveQueue(todo.leave) }) // beside the release: neither waits for the other's answers
-	ran, loose := c.calls.Outcomes(c.life, todo.unknown)
+	ran, pending := c.calls.Outcomes(c.life, todo.unknown)
 	defer func() {
-		c.calls.Outlast(c.life, loose)
+		c.calls.Outlast(c.life, pending)
 		leaving.Wait()
 		if len(todo.unknown) > 0 {
 			s.leaveQueue(todo.leave) // a refused one, too, may have come back to the queue
@@ -199,13 +199,13 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 		}
 		asked, unknown := s.releaseSurplus()
 		_, more := c.calls.Outcomes(c.life, unknown)
-		loose = append(loose, more...)
+		pending = append(pending, more...)
 		// The answer has told what time it is there, and so when the limits have passed.
-		end := c.calls.Expiry(loose)
+		end := c.calls.Expiry(pending)
 		if !ran || asked.IsZero() || !asked.Before(end) {
 			return
 		}
-		// A delayed send may still arrive. Only after its limit is it
+		// A delayed attempt may still arrive. Only after its limit is it
 		// certain that what is asked for then is the last word. If that is far off,
 		// what has come until then is given back.
 		c.calls.SleepUntil(c.life, end)
@@ -227,12 +227,12 @@ func (s *ownerState) leaveQueue(leave script.Request) {
 }
 
 // releaseSurplus releases the counts that no hold needs, and repeats that until Redis
-// answers or the key has expired. It returns when the answered attempt was sent (zero if
-// it gave up), and the unanswered attempts. changeSem is held.
+// answers or the key has expired. It returns when the answered attempt was sent (now if there was nothing
+// to release, zero if it gave up), and the unanswered attempts. changeSem is held.
 func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt) {
 	var ch change
 	found := false
-	res, unknown := repeat(s.kind, s.owner, "release", s.gone(), func() (request script.Request) {
+	res, unknown := repeat(s.kind, s.owner, "release", s.keyGoneBy(), func() (request script.Request) {
 		if ch, found = s.surplus(); found {
 			request = s.release(ch)
 		}
@@ -256,8 +256,8 @@ func repeat(k *kind, owner Owner, op string, end mono.Time, next func() script.R
 	for request := next(); !request.IsZero(); request = next() {
 		res = c.calls.Do(c.life, request)
 		unknown = append(unknown, res.Unknown...)
-		if untold := untold(k.name, request, res); untold != nil {
-			c.failed(k, owner, untold)
+		if err := notAnnounced(k.name, request, res); err != nil {
+			c.failed(k, owner, err)
 		}
 		if res.Err == nil {
 			break

@@ -53,7 +53,7 @@ func (a *acquisition) join() bool {
 	defer s.mu.Unlock()
 	now := mono.Now()
 	switch {
-	case s.cohort != open, s.lost != nil, s.altered, !s.secret, s.count != 1, s.entry == nil, now > open.until:
+	case s.cohort != open, s.lost != nil, s.altered, !s.undisclosed, s.count != 1, s.entry == nil, now > open.until:
 		return false
 	case s.holds[0].lease != a.config.lease, a.client.draining.Err() != nil, !s.lastsFor(a.config.lease, now):
 		return false
@@ -80,7 +80,7 @@ func (h *single) leaveShared() bool {
 	if h.state() != nil || s.sharers() < 2 || s.overdue() {
 		return false
 	}
-	h.ended = handedOver
+	h.ended = leftToOthers
 	s.drop(h)
 	s.setRenewal()
 	h.cancel(nil)

@@ -35,7 +35,7 @@ func (s *ownerState) holdsOtherSide() bool {
 		return false
 	}
 	defer side.unref()
-	return side.handedOut()
+	return side.hasHolds()
 }
 
 // writesIn returns what the owner holds for writing, if the acquire is to read: it is granted only while that
@@ -74,13 +74,14 @@ func (a *acquisition) awaitReaderRelease(ctx context.Context) (reads bool, err e
 		return false, nil
 	}
 	defer reading.unref()
-	if reading.handedOut() {
+	if reading.hasHolds() {
 		return true, nil
 	}
 	if err := reading.takeChangeSem(ctx); err != nil {
 		return false, err
 	}
 	reading.reconcile(cleanup{release: true})
+	// That frees it when it is done.
 	if err := reading.takeChangeSem(ctx); err != nil {
 		return false, err
 	}
@@ -112,7 +113,7 @@ func (s *ownerState) standsBesideOtherSide() bool {
 }
 
 // releaseAgain tries to give back what Redis has refused to take, a third of the client's lease later, or at once if the client closes. One
-// such attempt is under way at a time, however many holds have been unlocked.
+// such try is to come at a time, however many holds have been unlocked.
 func (s *ownerState) releaseAgain() {
 	c := s.kind.client
 	s.mu.Lock()

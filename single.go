@@ -28,14 +28,14 @@ func (h *single) ownership() ownership {
 	return ownership{s.kind.name, s.kind.label, s.owner}
 }
 
-func (h *single) ownerAsked() Owner {
+func (h *single) discloseOwner() Owner {
 	s := h.owned
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.ended == handedOver {
+	if h.ended == leftToOthers {
 		return Owner{}
 	}
-	s.secret = false
+	s.undisclosed = false
 	return s.owner
 }
 
@@ -293,7 +293,7 @@ func (h *single) detachWithoutHooks() (Owner, error) {
 	if err != nil {
 		return Owner{}, err
 	}
-	c.detached.add(k, s.owner, keyEnd.Add(retirement)) // changeSem is still taken: nobody asks as this owner yet
+	c.retired.add(k, s.owner, keyEnd.Add(retirement)) // changeSem is still taken: nobody asks as this owner yet
 	s.unref()
 	return s.owner, nil
 }

@@ -59,7 +59,7 @@ func runDetached(ctx context.Context, k *kind, op string, request script.Request
 	defer c.tasks.End()
 	res := c.calls.Do(ctx, request)
 	if res.Err == nil {
-		return res, untold(k.name, request, res)
+		return res, notAnnounced(k.name, request, res)
 	}
 	if c.life.Err() != nil {
 		return res, problem(k.name, "", ErrClosed)
@@ -77,16 +77,16 @@ func runDetached(ctx context.Context, k *kind, op string, request script.Request
 // undo takes back, in the background, what a call that failed has taken, or may
 // have.
 func undo(a *acquisition, taken bool) {
-	if (len(a.unknown) > 0 || taken) && giveBack(a.kind) {
+	if (len(a.unknown) > 0 || taken) && undoLater(a.kind) {
 		return
 	}
-	if leave := a.kind.requests.Leave(""); a.known() && !leave.IsZero() {
+	if leave := a.kind.requests.Leave(""); a.mayBeRegistered() && !leave.IsZero() {
 		retryInBackground(a.kind, "leave", leave)
 	}
 }
 
-// giveBack gives back, in the background, what an acquire has taken. It reports false if acquiring takes nothing.
-func giveBack(k *kind) bool {
+// undoLater gives back, in the background, what an acquire has taken. It reports false if acquiring takes nothing.
+func undoLater(k *kind) bool {
 	release := k.requests.Release("", 1, 0)
 	if release.IsZero() {
 		return false
@@ -107,7 +107,7 @@ func await(ctx context.Context, k *kind, config lockConfig) error {
 	told := false
 	defer func() {
 		if !told { // a hook has panicked: nobody knows that it was let in
-			giveBack(k)
+			undoLater(k)
 		}
 	}()
 	tellResult(ctx, onPass, k, config.hooks, how, nil)
@@ -118,7 +118,7 @@ func await(ctx context.Context, k *kind, config lockConfig) error {
 // awaitWithoutHooks is await up to the hooks; see [acquireWithoutHooks].
 func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *course) error {
 	c := k.client
-	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now(), closing: c.draining}
+	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now(), shutdown: c.draining}
 	if err := a.check(); err != nil {
 		return err
 	}

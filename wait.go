@@ -77,7 +77,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 		a.tellWaiting(ahead)
 	}
 	if first {
-		a.asked = true
+		a.registered = true
 		q.request = a.kind.requests.Acquire(args)
 		if !q.learn(a.caller, a.askBriefly(q.request)) {
 			return q.result
@@ -95,7 +95,7 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 // awaitTurn waits until the waiter is at the head of the queue. It reports false if its
 // time is over before that, or it was handed the lock.
 func (q *queued) awaitTurn() bool {
-	caller, closing := q.caller.Done(), q.closing.Done()
+	caller, closing := q.caller.Done(), q.shutdown.Done()
 	if q.config.wait > 0 || q.bounded != nil { // else the context that bounds the call is not needed yet
 		caller, closing = q.bound().Done(), nil
 	}
@@ -108,7 +108,7 @@ func (q *queued) awaitTurn() bool {
 	for waiting := true; waiting; {
 		select {
 		case <-q.waiter.Head():
-			if q.closing.Err() == nil {
+			if q.shutdown.Err() == nil {
 				return true
 			}
 			waiting = false
@@ -206,7 +206,7 @@ func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct
 
 // try asks once. What comes of it is known though ctx ends.
 func (q *queued) try(ctx context.Context) (again bool) {
-	q.asked = true
+	q.registered = true
 	q.prepare()
 	q.expect()
 	res := q.client.calls.Do(ctx, q.request)

@@ -32,7 +32,7 @@ var (
 // tally is what schedules have done.
 type tally struct {
 	schedules, grants, refusals, losses, unknown, handedOver, nested, adopted, parts, undecided, tries, excused, calls, faults int // tries that were refused, and of how many nobody has to be the reason
-	overlaps, staleRefused                                                                                                     int // of class B
+	overlaps, staleRefused                                                                                                     int // of class b
 }
 
 func TestSimulation(t *testing.T) {
@@ -162,7 +162,7 @@ type schedule struct {
 // faultNames are the faults that a schedule may have; calls are those of single calls.
 var faultNames = []string{"calls", "silent", "restart", "partition", "messages", "crash", "close", "force", "skew"}
 
-// lossyNames are those of class B.
+// lossyNames are those of class b.
 var lossyNames = []string{"lose data", "step"}
 
 func newSchedule(t *testing.T, seed uint64) *schedule {

@@ -193,7 +193,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "release: repeated for too short a time", file: reconcileFile, suite: tests(inMemory, "TestReleaseIsRepeatedForTheWholeLease"),
-		old: "res, unknown := repeat(s.kind, s.owner, \"release\", s.gone(), func()",
+		old: "res, unknown := repeat(s.kind, s.owner, \"release\", s.keyGoneBy(), func()",
 		new: "res, unknown := repeat(s.kind, s.owner, \"release\", mono.Now(), func()",
 	},
 	{
@@ -239,8 +239,8 @@ var mutants = []mutant{
 		new: "elseif count == 'never' then",
 	},
 	{
-		name: "owner: a secret one is used by whoever read it", file: "ownerstate.go", suite: tests(inMemory, "TestHandOverLeaving"),
-		old: "return !s.secret || by.fresh",
+		name: "owner: an undisclosed one is used by whoever read it", file: "ownerstate.go", suite: tests(inMemory, "TestHandOverLeaving"),
+		old: "return !s.undisclosed || by.fresh",
 		new: "return true",
 	},
 
@@ -402,8 +402,8 @@ var mutants = []mutant{
 	// The hand-over inside a process.
 	{
 		name: "hand-over: the giver's context goes on", file: "handover.go", suite: tests(inMemory, "TestHandOver"),
-		old: "\t\th.ended = handedOver\n\t\th.cancel(nil)\n",
-		new: "\t\th.ended = handedOver\n",
+		old: "\t\th.ended = leftToOthers\n\t\th.cancel(nil)\n",
+		new: "\t\th.ended = leftToOthers\n",
 	},
 
 	// Calls that leave together.
@@ -635,7 +635,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "hand-over: of a hold whose owner is known", file: "handover.go", suite: tests(inMemory, "TestNotHandedOver", "TestOwnerFromPart"),
-		old: "case !s.secret, s.altered, h.fixed,",
+		old: "case !s.undisclosed, s.altered, h.fixed,",
 		new: "case s.altered, h.fixed,",
 	},
 	{

@@ -24,7 +24,7 @@
 // does not run cannot act, and cannot note the end of its context. So each member has a goroutine that looks at
 // the clock every few milliseconds and notes when it has not been run for longer; members run on one processor, so
 // that then nothing else has run. A lost hold is trusted until its deadline if its process did not run, but for
-// [slack], from then until it noted the loss. How many overlaps that takes away is counted: they are the class B fault "the holder stopped past its
+// [slack], from then until it noted the loss. How many overlaps that takes away is counted: they are the class b fault "the holder stopped past its
 // lease", which a loaded machine has on its own. Of a process that is killed the file with the moment of its last
 // look is read: its holds are trusted until then.
 //

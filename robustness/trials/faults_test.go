@@ -15,7 +15,7 @@ import (
 // fault is one kind of fault.
 type fault struct {
 	name   string
-	lossy  bool                // of class B
+	lossy  bool                // of class b
 	on     func(w *world) bool // where it can be; nil: everywhere
 	strike func(s *strike)     // inflicts it, and undoes it before it returns
 }

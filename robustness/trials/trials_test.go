@@ -19,7 +19,7 @@ var (
 	seedFlag      = flag.Uint64("seed", 0, "run the trial of this seed alone; 0: many, from -first on")
 	firstFlag     = flag.Uint64("first", 1, "the first seed")
 	forFlag       = flag.Duration("for", 0, "for how long to run trials; 0: each topology once in each class")
-	historiesFlag = flag.Int("histories", 0, "how many histories of class A to run, on all topologies together; 0: as -for says")
+	historiesFlag = flag.Int("histories", 0, "how many histories of class a to run, on all topologies together; 0: as -for says")
 	worldFlag     = flag.String("world", "", "the topology; empty: all")
 	classFlag     = flag.String("class", "", "the class of faults: a, in which holds must not overlap, or b, in which stale tokens must be refused; empty: by seed")
 	faultsFlag    = flag.String("faults", "", "the faults that there are, by their names, with semicolons; empty: by seed")
@@ -101,7 +101,7 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// once runs a trial of each class. One of class A in which something failed over by itself was none.
+// once runs a trial of each class. One of class a in which something failed over by itself was none.
 func (w *world) once(t *testing.T, seed uint64, sums *totals) {
 	for more := uint64(0); ; more++ {
 		if _, was := w.try(t, seed+more, program.ClassA, sums); was == program.ClassA || t.Failed() {

@@ -135,7 +135,7 @@ func (w *world) ask(s *redistest.Server, args ...string) string {
 
 // patience is for how long servers wait until they take another one for dead.
 func (w *world) patience(c program.Class) {
-	failOver := 60 * time.Second // in class A nothing fails over
+	failOver := 60 * time.Second // in class a nothing fails over
 	if c == program.ClassB {
 		failOver = time.Second
 	}

@@ -20,7 +20,8 @@ func (showCommand) Help() string {
 	return `Who holds a lock, since when and for how much longer, and who waits for it:
   holdfast show orders:42
 
-It exits with 66 if there is no such lock, which is so when nobody holds it.`
+It exits with 66 if there is no such lock, which is so of most kinds when nobody
+holds it or waits for it.`
 }
 
 // Run is called by kong.
