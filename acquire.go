@@ -63,7 +63,7 @@ func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
 // under way any more: they may close the client. It notes how the acquire went.
 func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *course) (*Hold, error) {
-	a, err := enter(ctx, k, config, how.started)
+	a, err := enter(ctx, k, config, how.started, true)
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *c
 }
 
 // enter begins an acquisition: it checks what it was given, counts the call, and
-// takes the owner's changeSem. Then, unless it has joined others, it is paired with calls of conclude, which
-// frees changeSem, and of leave.
-func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (*acquisition, error) {
+// takes the owner's changeSem, for which it waits, or else returns errSingly. Then, unless it has joined others, it is
+// paired with calls of conclude, which frees changeSem, and of leave.
+func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, wait bool) (*acquisition, error) {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: started}
 	if err := a.check(); err != nil {
@@ -95,22 +95,18 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (
 		return a, nil
 	}
 	s := stateOf(k, a.claim.owner)
-	a.state, a.shutdown = s, c.draining
-	if s.nests() {
-		a.shutdown = c.closing // what is held goes on, nested holds included
-	}
-	if !s.tryChangeSem() {
-		if err := s.takeChangeSem(a.bound()); err != nil {
-			defer a.leave()
-			return nil, a.failure(call.Result{Err: err})
-		}
+	a.state = s
+	a.endsAtShutdown()
+	if err := a.takeChangeSem(wait); err != nil {
+		a.leave()
+		return nil, err
 	}
 	var err error
 	switch {
 	case a.claim.ended(): // since it was found: what it stood for may be another's now
 		s.freeChangeSem()
 		a.leave()
-		return enter(ctx, k, config, started)
+		return enter(ctx, k, config, started, wait)
 	case !s.claimed(a.claim):
 		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
 	case a.shutdown.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
@@ -125,21 +121,27 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (
 	return nil, err
 }
 
+// takeChangeSem takes that of its owner, for which it waits, or else returns errSingly.
+func (a *acquisition) takeChangeSem(wait bool) error {
+	switch {
+	case a.state.tryChangeSem():
+		return nil
+	case !wait:
+		return errSingly
+	}
+	if err := a.state.takeChangeSem(a.bound()); err != nil {
+		return a.failure(call.Result{Err: err})
+	}
+	return nil
+}
+
 // leave ends the acquisition.
 func (a *acquisition) leave() {
 	if a.state != nil {
 		a.state.unref()
 	}
-	if a.stop != nil {
-		a.stop()
-	}
+	a.unbound()
 	a.client.tasks.End()
-}
-
-// nothingToNestIn reports whether the client shuts down and the owner does not hold the
-// lock: then it is not to be acquired, or waited for.
-func (a *acquisition) nothingToNestIn() bool {
-	return a.client.draining.Err() != nil && !a.state.nests()
 }
 
 // check refuses what cannot work, before anything is sent.
@@ -153,28 +155,9 @@ func (a *acquisition) check() (err error) {
 	if err = a.kind.canHold(a.config); err != nil {
 		return err
 	}
-	a.lease = max(a.config.lease, a.config.retained())
+	a.lease = a.longestLease()
 	a.claim, err = ownerFor(a.caller, a.kind)
 	return err
-}
-
-// bound returns the context that bounds the whole call. A free lock is had without it.
-func (a *acquisition) bound() context.Context {
-	if a.bounded != nil {
-		return a.bounded
-	}
-	ctx, cancel := context.WithCancelCause(a.caller)
-	stopClosing := context.AfterFunc(a.shutdown, func() { cancel(ErrClosed) })
-	bound := a.config.wait
-	if a.config.oneTry {
-		bound = a.client.config.timeout + a.client.config.ackTimeout
-	}
-	stopTimer := func() bool { return false }
-	if bound > 0 {
-		stopTimer = time.AfterFunc(time.Until(a.started.Add(bound)), func() { cancel(errWaitOver) }).Stop
-	}
-	a.bounded, a.stop = ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
-	return ctx
 }
 
 // run asks Redis until there is an answer: nested and single tries directly, the
@@ -208,7 +191,7 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 		err = a.loseWrites() // its own side is as it was thought: the writer is missing
 		return ch, err == nil, err
 	}
-	if err = a.claim.over(); err != nil || !a.state.expired() {
+	if err = a.claim.over(); err != nil || ch.from == 0 || !a.state.expired() {
 		return ch, false, err
 	}
 	next, err = a.anew()
@@ -216,12 +199,18 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 }
 
 // anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
-// an effect on that any more. changeSem is held.
+// an effect on that any more, and what bounded it does not any more. changeSem is held.
 func (a *acquisition) anew() (change, error) {
 	if err := a.outlastEarlier(); err != nil {
 		return change{}, err
 	}
 	a.state.confirmCount(0)
+	a.endsAtShutdown()
+	a.bound() // for what is left of its time
+	if a.nothingToNestIn() {
+		return change{}, ErrClosed
+	}
+	a.lease = a.longestLease()
 	return a.nextChange()
 }
 
@@ -323,7 +312,11 @@ func (a *acquisition) askBriefly(request script.Request) call.Result {
 		patience = min(patience, time.Until(a.started.Add(a.config.wait)))
 	}
 	a.expect()
-	res := a.client.calls.DoBriefly(a.caller, patience, a.bound, request)
+	ctx := a.caller
+	if a.bounded != nil {
+		ctx = a.bounded
+	}
+	res := a.client.calls.DoBriefly(ctx, patience, a.bound, request)
 	a.answered(res)
 	return res
 }
@@ -361,27 +354,6 @@ func (a *acquisition) triesFirst(owner string) bool {
 // holds, or the inner one of two would make the outer one's too old.
 func (a *acquisition) wantsToken() bool {
 	return a.kind.config.fenced && !a.state.hasToken()
-}
-
-// fitLease keeps the lease within what is left of the longest hold.
-func (a *acquisition) fitLease() error {
-	s := a.state
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.holds) == 0 || s.until.IsZero() {
-		return nil
-	}
-	rest := mono.Until(s.until).Truncate(time.Millisecond)
-	switch {
-	case rest >= a.lease:
-		return nil
-	case a.config.fixed, rest < a.config.retained():
-		return a.client.beyondMaxHold(a.kind.name)
-	case rest < MinLease:
-		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
-	}
-	a.lease = rest
-	return nil
 }
 
 // conclude makes of the last answer what the caller gets. changeSem is held, and freed

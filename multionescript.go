@@ -30,8 +30,7 @@ func (m *MultiLock) inOneScript(bound context.Context, a *compositeAcquire, c *c
 	for _, part := range holds {
 		c.join(part)
 	}
-	// One at a time can be waited for, and asked for again.
-	singly := errors.Is(err, errHoldOver) || !a.config.oneTry && (errors.Is(err, ErrLocked) || errors.Is(err, errOwnerBusy))
+	singly := errors.Is(err, errSingly) || !a.config.oneTry && errors.Is(err, ErrLocked) // one at a time can be waited for
 	if err != nil && !singly {
 		tellRefused(c.ctx, refusedBy(kinds, err), nil, course{started: a.started}, err)
 	}
@@ -71,11 +70,10 @@ func (m *MultiLock) oneScript() ([]*kind, bool) {
 	return kinds, true
 }
 
-// errOwnerBusy: another call of this owner is under way at one of the locks.
-var errOwnerBusy = errors.New("another call of this owner is under way")
-
-// errHoldOver: the owner's earlier hold of one of the locks is over; see [acquisition.changed].
-var errHoldOver = errors.New("the owner's earlier hold is over")
+// errSingly says that the locks are to be acquired one by one: another call of this owner is under way at one of them, and
+// an Unlock of the others is not to wait for that; or an earlier hold of one is over, and it may have to be asked for anew
+// ([acquisition.changed]).
+var errSingly = errors.New("the locks are to be acquired one by one")
 
 // acquireAll takes all locks, or none, in one script. With an error it may
 // return holds that are to be given back.
@@ -110,13 +108,10 @@ func tellAllAcquired(holds []*Hold, how course) {
 func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfig, started time.Time) ([]*Hold, error) {
 	all := make(acquisitions, 0, len(kinds))
 	for _, k := range kinds {
-		a, err := enter(ctx, k, config, started)
+		a, err := enter(ctx, k, config, started, false)
 		if err != nil {
 			for _, a := range all {
 				a.state.reconcile(cleanup{})
-			}
-			if errors.Is(err, call.ErrNoAnswer) {
-				err = errors.Join(err, errOwnerBusy)
 			}
 			return nil, err
 		}
@@ -155,7 +150,7 @@ func (all acquisitions) run() (res call.Result, changes []change) {
 	}
 	s := all[which].state
 	if s.expired() {
-		return call.Result{Err: errHoldOver, Unknown: res.Unknown}, changes
+		return call.Result{Err: errSingly, Unknown: res.Unknown}, changes
 	}
 	s.vanished() // nobody else changes this owner's count
 	return call.Result{Err: s.whyLost(), Unknown: res.Unknown}, changes

@@ -1,0 +1,77 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
+)
+
+// This file bounds an acquire: by its Wait, by the end of its client, by the longest hold.
+
+// bound returns the context that bounds the whole call. A free lock is had without it.
+func (a *acquisition) bound() context.Context {
+	if a.bounded != nil {
+		return a.bounded
+	}
+	ctx, cancel := context.WithCancelCause(a.caller)
+	stopClosing := context.AfterFunc(a.shutdown, func() { cancel(ErrClosed) })
+	bound := a.config.wait
+	if a.config.oneTry {
+		bound = a.client.config.timeout + a.client.config.ackTimeout
+	}
+	stopTimer := func() bool { return false }
+	if bound > 0 {
+		stopTimer = time.AfterFunc(time.Until(a.started.Add(bound)), func() { cancel(errWaitOver) }).Stop
+	}
+	a.bounded, a.stop = ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
+	return ctx
+}
+
+// endsAtShutdown sees to it that the call ends when the client shuts down, or only when it closes if it nests in what
+// goes on.
+func (a *acquisition) endsAtShutdown() {
+	a.unbound()
+	a.shutdown = a.client.draining
+	if a.state.nests() {
+		a.shutdown = a.client.closing
+	}
+}
+
+// unbound ends what bound has begun.
+func (a *acquisition) unbound() {
+	if a.stop != nil {
+		a.stop()
+	}
+	a.bounded, a.stop = nil, nil
+}
+
+// nothingToNestIn reports whether the client shuts down and the owner does not hold the
+// lock: then it is not to be acquired, or waited for.
+func (a *acquisition) nothingToNestIn() bool {
+	return a.client.draining.Err() != nil && !a.state.nests()
+}
+
+// longestLease is the lease to ask for, if nothing bounds it.
+func (a *acquisition) longestLease() time.Duration { return max(a.config.lease, a.config.retained()) }
+
+// fitLease keeps the lease within what is left of the longest hold.
+func (a *acquisition) fitLease() error {
+	s := a.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.holds) == 0 || s.until.IsZero() {
+		return nil
+	}
+	rest := mono.Until(s.until).Truncate(time.Millisecond)
+	switch {
+	case rest >= a.lease:
+		return nil
+	case a.config.fixed, rest < a.config.retained():
+		return a.client.beyondMaxHold(a.kind.name)
+	case rest < MinLease:
+		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
+	}
+	a.lease = rest
+	return nil
+}

@@ -1,0 +1,250 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// A Lock that was to be nested in a hold finds that this is over, and asks anew: it is one like any other from then on.
+
+// TestShutdownEndsALockThatAskedAnew: the client goes on for another hold.
+func TestShutdownEndsALockThatAskedAnew(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		w.names = append(w.names, "z")
+		c, d := w.client()
+		other, _ := w.client()
+		kept := must(t)(c.NewMutex("z").Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
+		time.Sleep(900 * time.Millisecond)
+		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond})
+		two := make(chan error, 1)
+		go func() {
+			_, err := w.lock(c).Lock(ctx)
+			two <- err
+		}()
+		theirs := make(chan *holdfast.Hold, 1)
+		go func() { theirs <- must(t)(w.rival(other).Lock(background)) }()
+		synctest.Wait()
+		unlock(t, one)
+		their := <-theirs
+		time.Sleep(2 * time.Second)
+		over := make(chan error, 1)
+		go func() { over <- c.Shutdown(background) }()
+		time.Sleep(time.Second)
+		select {
+		case err := <-two:
+			wantError(t, err, holdfast.ErrClosed)
+		default:
+			t.Error("it waits while the client shuts down")
+		}
+		unlock(t, their)
+		unlock(t, kept)
+		ok(t, <-over)
+	})
+}
+
+// TestShutdownBeforeALockAsksAnew: a TryLock would get it.
+func TestShutdownBeforeALockAsksAnew(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		w.names = append(w.names, "z")
+		c, d := w.client()
+		kept := must(t)(c.NewMutex("z").Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
+		time.Sleep(900 * time.Millisecond)
+		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond})
+		two := make(chan error, 1)
+		go func() {
+			_, err := w.lock(c).TryLock(ctx)
+			two <- err
+		}()
+		synctest.Wait()
+		over := make(chan error, 1)
+		go func() { over <- c.Shutdown(background) }()
+		synctest.Wait()
+		unlock(t, one)
+		if err := <-two; !errors.Is(err, holdfast.ErrClosed) {
+			t.Fatalf("TryLock: %v", err)
+		}
+		unlock(t, kept)
+		ok(t, <-over)
+	})
+}
+
+// TestTryLockAsksAnewInTime: Redis is slow, and then away.
+func TestTryLockAsksAnewInTime(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
+		time.Sleep(900 * time.Millisecond)
+		var acquires atomic.Int32
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			switch {
+			case call.Script.Name() != "acquire":
+			case acquires.Add(1) == 3: // the last one that it has time for
+				f.DelayReply = 1900 * time.Millisecond
+			default:
+				f.LoseRequest = true
+			}
+			return f
+		})
+		start, took := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			_, err := w.lock(c).TryLock(ctx)
+			if backend := new(holdfast.BackendError); !errors.As(err, &backend) {
+				t.Errorf("TryLock: %v", err)
+			}
+			took <- time.Since(start)
+		}()
+		synctest.Wait()
+		unlock(t, one)
+		if took := <-took; took > 6*time.Second {
+			t.Errorf("TryLock took %v", took)
+		}
+	})
+}
+
+// TestTryLockOfABusyOwnerInTime: it has its turn when hardly any time is left.
+func TestTryLockOfABusyOwnerInTime(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		theirs := must(t)(w.lock(other).Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		waiting, cancel := context.WithCancel(ctx)
+		go func() { _, _ = w.lock(c).Lock(waiting) }()
+		synctest.Wait()
+		time.AfterFunc(5900*time.Millisecond, func() {
+			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+			cancel()
+		})
+		start := time.Now()
+		_, err := w.lock(c).TryLock(ctx)
+		if took := time.Since(start); took > 6*time.Second {
+			t.Errorf("TryLock took %v: %v", took, err)
+		}
+		d.SetFaults(nil)
+		unlock(t, theirs)
+	})
+}
+
+// TestLeaseOfALockThatAskedAnew: the holds before it had reached their longest time.
+func TestLeaseOfALockThatAskedAnew(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithMaxHold(10 * time.Second))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx))
+		time.Sleep(9850 * time.Millisecond)
+		once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		two := make(chan *holdfast.Hold, 1)
+		go func() { two <- must(t)(w.lock(c).Lock(ctx)) }()
+		synctest.Wait()
+		unlock(t, one)
+		h := <-two
+		if left := time.Until(h.Deadline()); left < 9*time.Second {
+			t.Errorf("it is trusted for %v of 10 s", left)
+		}
+		unlock(t, h)
+	})
+}
+
+// contrary is a driver that answers to every acquire that the owner's count is another one than was thought.
+type contrary struct {
+	*memdriver.Driver
+
+	asked atomic.Int64
+}
+
+func (d *contrary) Eval(ctx context.Context, call driver.Call) (any, error) {
+	if call.Script.Name() != "acquire" {
+		return d.Driver.Eval(ctx, call)
+	}
+	d.asked.Add(1)
+	time.Sleep(time.Millisecond)
+	return []any{int64(script.Changed), time.Now().UnixMilli(), int64(5)}, nil
+}
+
+// TestOnlyANestedLockAsksAnew: no script of ours answers so, but no answer is to have it ask for ever.
+func TestOnlyANestedLockAsksAnew(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		d := &contrary{Driver: w.server.Driver()}
+		c, err := testclient.New(d, holdfast.WithoutIdentity())
+		ok(t, err)
+		defer func() { ok(t, c.Close()) }()
+		ctx, cancel := context.WithTimeout(background, 10*time.Second)
+		defer cancel()
+		_, err = c.NewMutex("x").Lock(ctx)
+		if asked := d.asked.Load(); err == nil || asked > 10 {
+			t.Errorf("asked %d times: %v", asked, err)
+		}
+	})
+}
+
+// TestMultiLockLeavesTheOthersToUnlock: while it waits for one of its locks, another one can be given back.
+func TestMultiLockLeavesTheOthersToUnlock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		w.names = []string{"a", "b"}
+		c, _ := w.client()
+		other, _ := w.client()
+		ctx, cancel := context.WithCancel(holdfast.WithOwner(background, c.NewOwner()))
+		theirs := must(t)(other.NewMutex("b").Lock(background))
+		a := must(t)(c.NewMutex("a").Lock(ctx))
+		var calls sync.WaitGroup
+		calls.Go(func() { _, _ = c.NewMutex("b").Lock(ctx) })
+		synctest.Wait()
+		calls.Go(func() { _, _ = holdfast.NewMultiLock(mutexes(c, "a", "b")...).TryLock(ctx) })
+		synctest.Wait()
+		start := time.Now()
+		unlock(t, a)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("Unlock took %v", took)
+		}
+		cancel()
+		calls.Wait()
+		unlock(t, theirs)
+	})
+}
+
+// TestUnlockOfWhatWasTakenBesideTheNextHold: who finds that it was taken is the owner's next Lock, which begins the next hold.
+func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx))
+		once(d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
+		two := make(chan error, 1)
+		go func() {
+			_, err := w.lock(c).Lock(ctx)
+			two <- err
+		}()
+		synctest.Wait()
+		three := make(chan *holdfast.Hold, 1)
+		go func() { three <- must(t)(w.lock(c).Lock(ctx)) }()
+		synctest.Wait()
+		did, err := w.lock(other).ForceUnlock(background)
+		ok(t, err)
+		if !did {
+			t.Error("nobody held it")
+		}
+		time.Sleep(10 * time.Millisecond)
+		if err := one.Unlock(); !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("Unlock: %v", err)
+		}
+		wantError(t, <-two, holdfast.ErrLost)
+		unlock(t, <-three)
+	})
+}
