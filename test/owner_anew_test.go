@@ -47,7 +47,7 @@ func TestShutdownEndsALockThatAskedAnew(t *testing.T) {
 		case err := <-two:
 			wantError(t, err, holdfast.ErrClosed)
 		default:
-			t.Error("it waits while the client shuts down")
+			t.Fatal("it waits while the client shuts down") // it would be had while nobody gives it back
 		}
 		unlock(t, their)
 		unlock(t, kept)

@@ -338,6 +338,21 @@ var mutants = []mutant{
 		new: "if err := error(nil); err != nil {\n\t\treturn change{}, err\n",
 	},
 	{
+		name: "owner: Shutdown does not end a Lock that asks anew", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsALockThatAskedAnew"),
+		old: "\ta.endsAtShutdown()\n\ta.bound() // for what is left of its time\n",
+		new: "\n",
+	},
+	{
+		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", file: acquireFile, suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
+		old: "\ta.lease = a.longestLease()\n\treturn a.nextChange()",
+		new: "\treturn a.nextChange()",
+	},
+	{
+		name: "owner: the next hold hides from Unlock that the lock was taken", file: "reconcile.go", suite: tests(inMemory, "TestUnlockOfWhatWasTakenBesideTheNextHold"),
+		old: "if s.taken == nil || s.takenIn != left.run {",
+		new: "if s.taken == nil || s.run != left.run {",
+	},
+	{
 		name: "read-write: each refused release is tried again by itself", file: "sides.go", suite: tests(inMemory, "TestOneReleaseAgain"),
 		old: "if begun ||",
 		new: "if begun && false ||",
@@ -607,6 +622,11 @@ var mutants = []mutant{
 		name: "multi: locks in the order in which they are given", file: "multi.go", suite: tests(inMemory, "TestMultiStress", "TestMultiLockWaitsInTurn"),
 		old: "\tslices.SortStableFunc(m.parts, part.compare)\n",
 		new: "\n",
+	},
+	{
+		name: "multi: holds up the Unlock of one lock for another's", file: "multionescript.go", suite: tests(inMemory, "TestMultiLockLeavesTheOthersToUnlock"),
+		old: "a, err := enter(ctx, k, config, started, false)",
+		new: "a, err := enter(ctx, k, config, started, true)",
 	},
 	{
 		name: "multi: a part that is lost is not noticed", file: "composite.go", suite: tests(inMemory, "TestMultiLockEndsWithAnyPart"),
