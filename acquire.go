@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -96,7 +97,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	}
 	s := stateOf(k, a.claim.owner)
 	a.state = s
-	a.endsAtShutdown()
+	_ = a.endsAtShutdown() // whether it has its turn before that is seen below
 	if err := a.takeChangeSem(wait); err != nil {
 		a.leave()
 		return nil, err
@@ -109,7 +110,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 		return enter(ctx, k, config, started, wait)
 	case !s.claimed(a.claim):
 		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
-	case a.shutdown.Err() != nil, a.nothingToNestIn(): // it may have been given back meanwhile
+	case a.endsAtShutdown() != nil:
 		err = problem(k.name, "", ErrClosed)
 	case c.retired.has(k, a.claim.owner):
 		err = problem(k.name, "nobody may lock as this owner: its hold was detached, or MinHold keeps the lock", ErrInvalid)
@@ -199,17 +200,12 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 }
 
 // anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
-// an effect on that any more, and what bounded it does not any more. changeSem is held.
+// an effect on that any more, and what bounded its lease does not any more. changeSem is held.
 func (a *acquisition) anew() (change, error) {
 	if err := a.outlastEarlier(); err != nil {
 		return change{}, err
 	}
 	a.state.confirmCount(0)
-	a.endsAtShutdown()
-	a.bound() // for what is left of its time
-	if a.nothingToNestIn() {
-		return change{}, ErrClosed
-	}
 	a.lease = a.longestLease()
 	return a.nextChange()
 }
@@ -239,14 +235,14 @@ func (a *acquisition) obtainBesideReads(ch change) call.Result {
 }
 
 // nextChange returns the change to ask for, after it has given back what the owner holds no
-// more. changeSem is held.
+// more. If nothing is left to nest in, the call ends at Shutdown from then on. changeSem is held.
 func (a *acquisition) nextChange() (change, error) {
 	for {
 		if err := a.clear(); err != nil {
 			return change{}, err
 		}
 		if ch, ok, err := a.state.oneMoreCount(); ok { // else a hold was unlocked just now
-			return ch, err
+			return ch, cmp.Or(err, a.endsAtShutdown())
 		}
 	}
 }
@@ -268,10 +264,10 @@ func (a *acquisition) clear() error {
 	ctx := a.bound()
 	res := a.client.calls.Do(ctx, a.state.release(ch))
 	a.unknown = append(a.unknown, res.Unknown...)
+	a.state.released(res, ch)
 	if res.Err != nil {
 		return res.Err
 	}
-	a.state.released(res, ch)
 	a.client.calls.Outlast(ctx, res.Unknown) // or a delayed one would hit what is acquired now
 	return context.Cause(ctx)
 }

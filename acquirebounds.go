@@ -29,13 +29,23 @@ func (a *acquisition) bound() context.Context {
 }
 
 // endsAtShutdown sees to it that the call ends when the client shuts down, or only when it closes if it nests in what
-// goes on.
-func (a *acquisition) endsAtShutdown() {
-	a.unbound()
-	a.shutdown = a.client.draining
+// goes on. It returns ErrClosed if that has begun.
+func (a *acquisition) endsAtShutdown() error {
+	shutdown := a.client.draining
 	if a.state.nests() {
-		a.shutdown = a.client.closing
+		shutdown = a.client.closing
 	}
+	if bounded := a.bounded != nil; a.shutdown != shutdown {
+		a.unbound()
+		a.shutdown = shutdown
+		if bounded {
+			a.bound() // for what is left of its time
+		}
+	}
+	if a.shutdown.Err() != nil {
+		return ErrClosed
+	}
+	return nil
 }
 
 // unbound ends what bound has begun.
@@ -44,12 +54,6 @@ func (a *acquisition) unbound() {
 		a.stop()
 	}
 	a.bounded, a.stop = nil, nil
-}
-
-// nothingToNestIn reports whether the client shuts down and the owner does not hold the
-// lock: then it is not to be acquired, or waited for.
-func (a *acquisition) nothingToNestIn() bool {
-	return a.client.draining.Err() != nil && !a.state.nests()
 }
 
 // longestLease is the lease to ask for, if nothing bounds it.

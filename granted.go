@@ -39,7 +39,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 		s.beginCohort(a.queue, h.since)
 	}
 	if s.entry == nil {
-		a.watch(h, res.Sent)
+		a.watch(h, res.Sent, ch)
 		if a.ends(res) < a.lease {
 			s.setEnd(deadline)
 		}
@@ -69,11 +69,12 @@ func (a *acquisition) ends(res call.Result) time.Duration {
 	return MaxLease
 }
 
-// watch begins to watch a new run of holds. s.mu is held.
-func (a *acquisition) watch(h *single, sent time.Time) {
+// watch begins to watch a new run of holds. If it was to be nested in another, and that has ended meanwhile, the owner
+// has had the lock since that began. s.mu is held.
+func (a *acquisition) watch(h *single, sent time.Time, ch change) {
 	s, c := a.state, a.client
-	s.until, s.ends, s.endsKnownAt, s.failing = 0, 0, mono.Now(), nil
-	if c.config.maxHold > 0 {
+	s.ends, s.endsKnownAt, s.failing = 0, mono.Now(), nil
+	if ch.from == 0 && c.config.maxHold > 0 {
 		s.until = mono.Of(sent).Add(c.config.maxHold)
 	}
 	s.entry = &s.first

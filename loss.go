@@ -32,7 +32,7 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) bool {
 	}
 	s.lost = why
 	if why.Reason == LostTaken {
-		s.taken, s.takenIn = why, s.run
+		s.run.taken = why
 	}
 	s.endWatch()
 	holds := slices.Clone(s.holds)

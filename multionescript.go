@@ -111,7 +111,7 @@ func acquireAllWithoutHooks(ctx context.Context, kinds []*kind, config lockConfi
 		a, err := enter(ctx, k, config, started, false)
 		if err != nil {
 			for _, a := range all {
-				a.state.reconcile(cleanup{})
+				a.state.freeChangeSem() // nothing was asked
 			}
 			return nil, err
 		}

@@ -108,7 +108,7 @@ func WithLease(d time.Duration) ClientOption {
 }
 
 // WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
-// acquire it is lost, like a hold that was not renewed. The default is no bound; d is between
+// acquire, a nested one's outermost, it is lost, like a hold that was not renewed. The default is no bound; d is between
 // [MinLease] and [MaxLease], or New returns [ErrInvalid].
 // Longer fixed leases are refused with [ErrInvalid], renewed ones are shortened. Redisson has no counterpart.
 func WithMaxHold(d time.Duration) ClientOption {

@@ -45,9 +45,8 @@ type ownerState struct {
 	// It is nil if there is nothing, as mostly.
 	deferred     *cleanup
 	lost         error                // why the holds are lost; nil while they are not
-	run          int                  // numbers the runs of holds, not all numbers are used
-	taken        *LostError           // the last loss for which Redis had the lock no more; nil: there was none
-	takenIn      int                  // in which run
+	run          *holdRun             // that of the holds, or of the next one
+	firstRun     holdRun              // what run points to at first
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	// entry is watched from the first hold to the last. Each run of holds has one
 	// of its own: whoever brings news of an older one is recognised by it.
@@ -155,9 +154,19 @@ func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 	}
 	if len(s.holds) == 0 {
 		s.lost, s.retainedUntil = nil, 0
-		s.run++
+		if s.run == nil {
+			s.run = &s.firstRun
+		} else {
+			s.run = new(holdRun)
+		}
 	}
 	return change{from: needed, to: needed + 1}, true, s.lost
+}
+
+// holdRun is what the holds of an owner, from one that is not nested to the last, have in common for those that have
+// been unlocked and not yet been given back.
+type holdRun struct {
+	taken *LostError // why it was lost, if Redis had the lock no more
 }
 
 // surplus is the change that gives back what is not handed out, if there is any.
@@ -242,13 +251,13 @@ func (s *ownerState) mayHave(count int) {
 	s.count = max(count, s.count)
 }
 
-// awaitSurplus waits until what is not handed out is given back by somebody else,
+// awaitSurplus waits until what is not handed out of a run is given back by somebody else,
 // or may be by the caller, who then has changeSem. It returns the context's cause if ctx
 // ends first.
-func (s *ownerState) awaitSurplus(ctx context.Context) (has bool, err error) {
+func (s *ownerState) awaitSurplus(ctx context.Context, run *holdRun) (has bool, err error) {
 	for {
 		s.mu.Lock()
-		if s.count <= s.needed() {
+		if s.run != run || s.count <= s.needed() {
 			s.mu.Unlock()
 			return false, nil
 		}

@@ -117,6 +117,14 @@ func TestALossIsKeptForTheUnlockThatWaits(t *testing.T) {
 	if _, _, err := s.oneMoreCount(); err != nil {
 		t.Errorf("the next hold: %v", err)
 	}
+	s.mayHave(1)
+	if has, err := s.awaitSurplus(context.Background(), left.run); has || err != nil {
+		t.Errorf("the Unlock waits for what the next hold leaves: %v, %v", has, err)
+	}
+	s.vanished() // the next hold is taken, too
+	if _, _, err := s.oneMoreCount(); err != nil {
+		t.Errorf("the hold after it: %v", err)
+	}
 	if err := s.lostBefore(left); !errors.Is(err, ErrLost) {
 		t.Errorf("the Unlock that waits: %v", err)
 	}

@@ -28,7 +28,7 @@ func (s *ownerState) unlock(left departure) error {
 	}
 	ctx, cancel := s.kind.client.withinTimeout(s.kind.client.life)
 	defer cancel()
-	has, err := s.awaitSurplus(ctx)
+	has, err := s.awaitSurplus(ctx, left.run)
 	switch {
 	case err != nil: // an earlier change of this owner is not reconciled yet; this one follows it
 		s.releaseLater()
@@ -44,7 +44,7 @@ func (s *ownerState) unlock(left departure) error {
 func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 	c := s.kind.client
 	ch, found := s.surplus()
-	if !found {
+	if !found || s.isOver(left.run) {
 		s.reconcile(cleanup{})
 		return s.lostBefore(left)
 	}
@@ -54,6 +54,7 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 	}
 	res := c.calls.Do(ctx, request)
 	left.cohort.released(res)
+	s.released(res, ch)
 	if res.Err != nil && call.Code(res.Err) == script.WrongType { // somebody has overwritten it
 		s.vanished()
 		s.reconcile(cleanup{unknown: res.Unknown})
@@ -63,7 +64,6 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 		s.reconcile(cleanup{unknown: res.Unknown, release: true})
 		return backendError("release", s.kind.name, res)
 	}
-	s.released(res, ch)
 	s.reconcile(cleanup{unknown: res.Unknown})
 	if res.Reply.Code == script.Done { // what is lost since is a later hold
 		return notAnnounced(s.kind.name, request, res)
@@ -76,7 +76,6 @@ func (s *ownerState) giveBack(ctx context.Context, left departure) error {
 func (s *ownerState) release(ch change) script.Request {
 	c := s.kind.client
 	s.mu.Lock()
-	s.confirmed = min(s.confirmed, ch.to)
 	retainedUntil := s.retainedUntil
 	s.mu.Unlock()
 	if rest := mono.Until(retainedUntil); ch.to == 0 && rest > 0 {
@@ -90,8 +89,17 @@ func (s *ownerState) release(ch change) script.Request {
 }
 
 // released puts the answer to a release into effect. Refused, the lock is gone: it was lost if some
-// count was to be left, or one was confirmed and no attempt of this release can have taken it.
+// count was to be left, or one was confirmed and no attempt of this release can have taken it. Without an answer,
+// it may have been taken.
 func (s *ownerState) released(res call.Result, ch change) {
+	if res.Err != nil {
+		if len(res.Unknown) > 0 {
+			s.mu.Lock()
+			s.confirmed = min(s.confirmed, ch.to)
+			s.mu.Unlock()
+		}
+		return
+	}
 	if res.Reply.Code == script.Done || res.Reply.Code == script.Refused && ch.to == 0 && (ch.confirmed == 0 || len(res.Unknown) > 0) {
 		s.confirmCount(ch.to)
 		return
@@ -108,10 +116,17 @@ func (s *ownerState) lostBefore(left departure) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken == nil || s.takenIn != left.run {
+	if left.run.taken == nil {
 		return nil
 	}
-	return s.taken
+	return left.run.taken
+}
+
+// isOver reports whether the owner's next holds have begun, or are about to: what stands is theirs.
+func (s *ownerState) isOver(run *holdRun) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run != run
 }
 
 // releaseLater gives back in the background what is not handed out, once
@@ -222,7 +237,7 @@ func (s *ownerState) leaveQueue(leave script.Request) {
 	if leave.IsZero() || c.life.Err() != nil {
 		return
 	}
-	_, unknown := repeat(s.kind, s.owner, "leave", mono.Now().Add(protocol.PlaceLives), func() script.Request { return leave })
+	_, unknown := repeat(s.kind, s.owner, "leave", mono.Now().Add(protocol.PlaceLives), func(call.Result) script.Request { return leave })
 	c.calls.Outlast(c.life, unknown)
 }
 
@@ -232,28 +247,30 @@ func (s *ownerState) leaveQueue(leave script.Request) {
 func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt) {
 	var ch change
 	found := false
-	res, unknown := repeat(s.kind, s.owner, "release", s.keyGoneBy(), func() (request script.Request) {
+	res, unknown := repeat(s.kind, s.owner, "release", s.keyGoneBy(), func(last call.Result) (request script.Request) {
+		if last.Err != nil {
+			s.released(last, ch)
+		}
 		if ch, found = s.surplus(); found {
 			request = s.release(ch)
 		}
 		return request
 	})
-	switch {
-	case !found:
+	if !found {
 		return time.Now(), unknown
-	case res.Err != nil:
+	}
+	if s.released(res, ch); res.Err != nil {
 		return time.Time{}, unknown
 	}
-	s.released(res, ch)
 	return res.Sent, unknown
 }
 
 // repeat sends what next returns until Redis answers, end has passed, or there is nothing
-// more to send. What goes wrong is told to the hooks. The attempts are those that were not
+// more to send. Next is told what became of the last one. What goes wrong is told to the hooks. The attempts are those that were not
 // answered.
-func repeat(k *kind, owner Owner, op string, end mono.Time, next func() script.Request) (res call.Result, unknown []*call.Attempt) {
+func repeat(k *kind, owner Owner, op string, end mono.Time, next func(last call.Result) script.Request) (res call.Result, unknown []*call.Attempt) {
 	c := k.client
-	for request := next(); !request.IsZero(); request = next() {
+	for request := next(res); !request.IsZero(); request = next(res) {
 		res = c.calls.Do(c.life, request)
 		unknown = append(unknown, res.Unknown...)
 		if err := notAnnounced(k.name, request, res); err != nil {

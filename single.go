@@ -200,7 +200,7 @@ func (h *single) unlock() error {
 
 // departure is how a hold has left its owner's state.
 type departure struct {
-	run      int       // in which it was
+	run      *holdRun  // in which it was
 	deadline mono.Time // until when it could have been trusted
 	counted  bool      // it had a count that nobody needs now
 	lost     error     // why it was lost before

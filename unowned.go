@@ -42,7 +42,7 @@ func retryInBackground(k *kind, op string, request script.Request) {
 	c := k.client
 	c.tasks.Go(func() {
 		end := mono.Now().Add(outageTimeouts * c.config.timeout)
-		repeat(k, Owner{}, op, end, func() script.Request { return request })
+		repeat(k, Owner{}, op, end, func(call.Result) script.Request { return request })
 	})
 }
 

@@ -62,7 +62,7 @@ type queued struct {
 // waitInQueue waits behind those of this process who came before, and then asks
 // until the lock is acquired.
 func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
-	if a.state != nil && a.nothingToNestIn() {
+	if a.shutdown.Err() != nil {
 		return call.Result{Err: ErrClosed}
 	}
 	var taker any

@@ -248,3 +248,181 @@ func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
 		unlock(t, <-three)
 	})
 }
+
+// result is what a call has returned.
+type result struct {
+	*holdfast.Hold
+	error
+}
+
+// begin makes a call in a goroutine of its own.
+func begin(call func() (*holdfast.Hold, error)) <-chan result {
+	done := make(chan result, 1)
+	go func() {
+		h, err := call()
+		done <- result{h, err}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// TestShutdownEndsALockThatHadToWaitToNest: when it has its turn, there is nothing to nest in.
+func TestShutdownEndsALockThatHadToWaitToNest(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		if w.kind.polls {
+			return // the rival would come too late
+		}
+		w.names = append(w.names, "z")
+		c, d := w.client()
+		other, _ := w.client()
+		kept := must(t)(c.NewMutex("z").Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx))
+		var sent atomic.Bool
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			if call.Script.Name() == "acquire" {
+				f.LoseRequest, f.DelayRequest = !sent.Swap(true), 50*time.Millisecond // the rival comes first
+			}
+			return f
+		})
+		cancelled, cancel := context.WithCancel(ctx)
+		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(cancelled) })
+		cancel()
+		wantError(t, (<-two).error, context.Canceled)
+		three := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		theirs := begin(func() (*holdfast.Hold, error) { return w.rival(other).Lock(background) })
+		unlock(t, one)
+		their := <-theirs
+		ok(t, their.error)
+		time.Sleep(5 * time.Second)
+		over := make(chan error, 1)
+		go func() { over <- c.Shutdown(background) }()
+		time.Sleep(time.Second)
+		select {
+		case got := <-three:
+			wantError(t, got.error, holdfast.ErrClosed)
+		default:
+			t.Fatal("it waits while the client shuts down") // it would be had while nobody gives it back
+		}
+		unlock(t, their.Hold)
+		unlock(t, kept)
+		ok(t, <-over)
+	})
+}
+
+// busyOwner locks as the owner, whose Detach waits for an attempt that was not answered: nothing else is asked as that
+// owner meanwhile.
+func busyOwner(ctx context.Context, t *testing.T, w *world, c *holdfast.Client, d *memdriver.Driver) *holdfast.Hold {
+	t.Helper()
+	once(d, "acquire", memdriver.Fault{Refuse: driver.ConnectionError(errors.New("reset"), false)})
+	h := must(t)(w.lock(c).Lock(ctx))
+	go func() { _, _ = h.Detach() }() // it is unlocked meanwhile
+	synctest.Wait()
+	return h
+}
+
+// TestShutdownWhileALockGivesBack: it gives back what it was to be nested in.
+func TestShutdownWhileALockGivesBack(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		for _, lock := range []func(anyLock, context.Context) (*holdfast.Hold, error){
+			func(l anyLock, ctx context.Context) (*holdfast.Hold, error) { return l.Lock(ctx) },
+			func(l anyLock, ctx context.Context) (*holdfast.Hold, error) { return l.TryLock(ctx) },
+		} {
+			w.names = append(w.names, "z")
+			c, d := w.client()
+			kept := must(t)(c.NewMutex("z").Lock(background))
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			one := busyOwner(ctx, t, w, c, d)
+			once(d, "release", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
+			two := begin(func() (*holdfast.Hold, error) { return lock(w.lock(c), ctx) })
+			unlocked := make(chan error, 1)
+			go func() { unlocked <- one.Unlock() }()
+			time.Sleep(2600 * time.Millisecond) // the release is on its way
+			over := make(chan error, 1)
+			go func() { over <- c.Shutdown(background) }()
+			if got := <-two; !errors.Is(got.error, holdfast.ErrClosed) {
+				t.Fatalf("after Shutdown: %v", got.error)
+			}
+			ok(t, <-unlocked)
+			unlock(t, kept)
+			ok(t, <-over)
+		}
+	})
+}
+
+// TestUnlockBehindAReleaseThatWasNotSent: so nothing but force can have taken the lock.
+func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := busyOwner(ctx, t, w, c, d)
+		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx, holdfast.Wait(3*time.Second)) })
+		if did, err := w.lock(other).ForceUnlock(background); !did {
+			t.Fatalf("ForceUnlock: %v", err)
+		}
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			if call.Script.Name() == "release" {
+				f.Refuse = errors.New("connection refused")
+			}
+			return f
+		})
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- one.Unlock() }()
+		if got := <-two; got.error == nil {
+			t.Error("it has given back, though Redis is away")
+		}
+		d.SetFaults(nil)
+		wantError(t, <-unlocked, holdfast.ErrLost)
+	})
+}
+
+// TestLongestHoldOfALockInOneThatEnded: its owner has had the lock all the time.
+func TestLongestHoldOfALockInOneThatEnded(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		for _, after := range []time.Duration{5 * time.Second, 9 * time.Second} {
+			c, d := w.client(holdfast.WithMaxHold(10 * time.Second))
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			start := time.Now()
+			one := must(t)(w.lock(c).Lock(ctx))
+			time.Sleep(after)
+			once(d, "acquire", memdriver.Fault{DelayRequest: 100 * time.Millisecond})
+			two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+			unlock(t, one)
+			got := <-two
+			ok(t, got.error)
+			<-got.Context().Done()
+			if held := time.Since(start); held < 9*time.Second || held > 10*time.Second {
+				t.Errorf("held for %v", held)
+			}
+			lost := new(holdfast.LostError)
+			if err := got.Unlock(); !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver {
+				t.Errorf("Unlock: %v", err)
+			}
+		}
+	})
+}
+
+// TestMultiLockLeavesAnUncertainOneToUnlock: an attempt to acquire it is not answered yet.
+func TestMultiLockLeavesAnUncertainOneToUnlock(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		w.names = []string{"a", "b"}
+		c, d := w.client()
+		other, _ := w.client()
+		ctx, cancel := context.WithCancel(holdfast.WithOwner(background, c.NewOwner()))
+		theirs := must(t)(other.NewMutex("b").Lock(background))
+		once(d, "acquire", memdriver.Fault{Refuse: driver.ConnectionError(errors.New("reset"), false)})
+		a := must(t)(c.NewMutex("a").Lock(ctx))
+		two := begin(func() (*holdfast.Hold, error) { return c.NewMutex("b").Lock(ctx) })
+		three := begin(func() (*holdfast.Hold, error) { return holdfast.NewMultiLock(mutexes(c, "a", "b")...).TryLock(ctx) })
+		start := time.Now()
+		unlock(t, a)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("Unlock took %v", took)
+		}
+		cancel()
+		<-two
+		<-three
+		unlock(t, theirs)
+	})
+}
