@@ -3,7 +3,6 @@ package test
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,6 +17,41 @@ import (
 
 // A Lock that was to be nested in a hold finds that this is over, and asks anew: it is one like any other from then on.
 
+// result is what a call has returned.
+type result struct {
+	*holdfast.Hold
+	error
+}
+
+// begin makes a call in a goroutine of its own.
+func begin(call func() (*holdfast.Hold, error)) <-chan result {
+	done := make(chan result, 1)
+	go func() {
+		h, err := call()
+		done <- result{h, err}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// shutdownEnds shuts down the client: what waits is to end then, and the holds are unlocked.
+func shutdownEnds(t *testing.T, c *holdfast.Client, waits <-chan result, holds ...*holdfast.Hold) {
+	t.Helper()
+	over := make(chan error, 1)
+	go func() { over <- c.Shutdown(background) }()
+	time.Sleep(time.Second)
+	select {
+	case got := <-waits:
+		wantError(t, got.error, holdfast.ErrClosed)
+	default:
+		t.Fatal("it waits while the client shuts down") // it would be had while nobody gives it back
+	}
+	for _, h := range holds {
+		unlock(t, h)
+	}
+	ok(t, <-over)
+}
+
 // TestShutdownEndsALockThatAskedAnew: the client goes on for another hold.
 func TestShutdownEndsALockThatAskedAnew(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
@@ -29,29 +63,13 @@ func TestShutdownEndsALockThatAskedAnew(t *testing.T) {
 		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
 		time.Sleep(900 * time.Millisecond)
 		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond})
-		two := make(chan error, 1)
-		go func() {
-			_, err := w.lock(c).Lock(ctx)
-			two <- err
-		}()
-		theirs := make(chan *holdfast.Hold, 1)
-		go func() { theirs <- must(t)(w.rival(other).Lock(background)) }()
-		synctest.Wait()
+		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		theirs := begin(func() (*holdfast.Hold, error) { return w.rival(other).Lock(background) })
 		unlock(t, one)
 		their := <-theirs
+		ok(t, their.error)
 		time.Sleep(2 * time.Second)
-		over := make(chan error, 1)
-		go func() { over <- c.Shutdown(background) }()
-		time.Sleep(time.Second)
-		select {
-		case err := <-two:
-			wantError(t, err, holdfast.ErrClosed)
-		default:
-			t.Fatal("it waits while the client shuts down") // it would be had while nobody gives it back
-		}
-		unlock(t, their)
-		unlock(t, kept)
-		ok(t, <-over)
+		shutdownEnds(t, c, two, their.Hold, kept)
 	})
 }
 
@@ -65,18 +83,13 @@ func TestShutdownBeforeALockAsksAnew(t *testing.T) {
 		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
 		time.Sleep(900 * time.Millisecond)
 		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond})
-		two := make(chan error, 1)
-		go func() {
-			_, err := w.lock(c).TryLock(ctx)
-			two <- err
-		}()
-		synctest.Wait()
+		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
 		over := make(chan error, 1)
 		go func() { over <- c.Shutdown(background) }()
 		synctest.Wait()
 		unlock(t, one)
-		if err := <-two; !errors.Is(err, holdfast.ErrClosed) {
-			t.Fatalf("TryLock: %v", err)
+		if got := <-two; !errors.Is(got.error, holdfast.ErrClosed) {
+			t.Fatalf("TryLock: %v", got.error)
 		}
 		unlock(t, kept)
 		ok(t, <-over)
@@ -149,15 +162,14 @@ func TestLeaseOfALockThatAskedAnew(t *testing.T) {
 		one := must(t)(w.lock(c).Lock(ctx))
 		time.Sleep(9850 * time.Millisecond)
 		once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
-		two := make(chan *holdfast.Hold, 1)
-		go func() { two <- must(t)(w.lock(c).Lock(ctx)) }()
-		synctest.Wait()
+		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
 		unlock(t, one)
-		h := <-two
-		if left := time.Until(h.Deadline()); left < 9*time.Second {
+		got := <-two
+		ok(t, got.error)
+		if left := time.Until(got.Deadline()); left < 9*time.Second {
 			t.Errorf("it is trusted for %v of 10 s", left)
 		}
-		unlock(t, h)
+		unlock(t, got.Hold)
 	})
 }
 
@@ -202,18 +214,16 @@ func TestMultiLockLeavesTheOthersToUnlock(t *testing.T) {
 		ctx, cancel := context.WithCancel(holdfast.WithOwner(background, c.NewOwner()))
 		theirs := must(t)(other.NewMutex("b").Lock(background))
 		a := must(t)(c.NewMutex("a").Lock(ctx))
-		var calls sync.WaitGroup
-		calls.Go(func() { _, _ = c.NewMutex("b").Lock(ctx) })
-		synctest.Wait()
-		calls.Go(func() { _, _ = holdfast.NewMultiLock(mutexes(c, "a", "b")...).TryLock(ctx) })
-		synctest.Wait()
+		two := begin(func() (*holdfast.Hold, error) { return c.NewMutex("b").Lock(ctx) })
+		three := begin(func() (*holdfast.Hold, error) { return holdfast.NewMultiLock(mutexes(c, "a", "b")...).TryLock(ctx) })
 		start := time.Now()
 		unlock(t, a)
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("Unlock took %v", took)
 		}
 		cancel()
-		calls.Wait()
+		<-two
+		<-three
 		unlock(t, theirs)
 	})
 }
@@ -226,44 +236,20 @@ func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		one := must(t)(w.lock(c).Lock(ctx))
 		once(d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
-		two := make(chan error, 1)
-		go func() {
-			_, err := w.lock(c).Lock(ctx)
-			two <- err
-		}()
-		synctest.Wait()
-		three := make(chan *holdfast.Hold, 1)
-		go func() { three <- must(t)(w.lock(c).Lock(ctx)) }()
-		synctest.Wait()
-		did, err := w.lock(other).ForceUnlock(background)
-		ok(t, err)
-		if !did {
-			t.Error("nobody held it")
+		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		three := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		if did, err := w.lock(other).ForceUnlock(background); !did {
+			t.Fatalf("ForceUnlock: %v", err)
 		}
 		time.Sleep(10 * time.Millisecond)
 		if err := one.Unlock(); !errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("Unlock: %v", err)
 		}
-		wantError(t, <-two, holdfast.ErrLost)
-		unlock(t, <-three)
+		wantError(t, (<-two).error, holdfast.ErrLost)
+		got := <-three
+		ok(t, got.error)
+		unlock(t, got.Hold)
 	})
-}
-
-// result is what a call has returned.
-type result struct {
-	*holdfast.Hold
-	error
-}
-
-// begin makes a call in a goroutine of its own.
-func begin(call func() (*holdfast.Hold, error)) <-chan result {
-	done := make(chan result, 1)
-	go func() {
-		h, err := call()
-		done <- result{h, err}
-	}()
-	synctest.Wait()
-	return done
 }
 
 // TestShutdownEndsALockThatHadToWaitToNest: when it has its turn, there is nothing to nest in.
@@ -295,18 +281,7 @@ func TestShutdownEndsALockThatHadToWaitToNest(t *testing.T) {
 		their := <-theirs
 		ok(t, their.error)
 		time.Sleep(5 * time.Second)
-		over := make(chan error, 1)
-		go func() { over <- c.Shutdown(background) }()
-		time.Sleep(time.Second)
-		select {
-		case got := <-three:
-			wantError(t, got.error, holdfast.ErrClosed)
-		default:
-			t.Fatal("it waits while the client shuts down") // it would be had while nobody gives it back
-		}
-		unlock(t, their.Hold)
-		unlock(t, kept)
-		ok(t, <-over)
+		shutdownEnds(t, c, three, their.Hold, kept)
 	})
 }
 
