@@ -41,6 +41,9 @@ help: ## say what there is
 # detector. The longest packages come first.
 .PHONY: test
 test test-race: export GOGC := $(SPARE)
+# As release/ builds, so that what is compiled serves both; the race detector alone needs C.
+test test-race ci: export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+test test-race ci: export CGO_ENABLED := 0
 test: need-redis ## run all tests, on real servers, but interop, and the simulation and trials of robustness
 	@$(MAKE) --no-print-directory -j 3 test-longest test-newest test-oldest
 
@@ -290,9 +293,6 @@ demo: ## show what it does, without a Redis server
 
 .PHONY: ci
 ci: export RACE := -race
-# As release/ builds, so that the cache serves it, too; the race detector alone needs C.
-ci: export GOFLAGS := $(GOFLAGS) -trimpath
-ci: export CGO_ENABLED := 0
 ci: export GOGC := $(SPARE)
 ci: export LATER := github.com/holdfast-go/holdfast/release
 ci: need-chromium ## everything that must pass before a change lands

@@ -310,13 +310,15 @@ func (r *scaleRun) contend(ctx context.Context, p *place, clients [2]holder, a *
 		}
 	}
 	pause(ctx, r.window/4) // connections, subscriptions
-	pairs.Store(0)
+	// To ask the nodes takes its time, in which the pairs go on. So both are looked at in the same order each time.
+	start, begun := time.Now(), pairs.Load()
 	before, err := p.spent(ctx)
 	if err == nil {
 		pause(ctx, r.window)
+		passed, done := time.Since(start), pairs.Load()-begun
 		var after spending
 		if after, err = p.spent(ctx); err == nil {
-			a.add(int(pairs.Load()), r.window, after.since(before))
+			a.add(int(done), passed, after.since(before))
 		}
 	}
 	stop()
