@@ -1,6 +1,9 @@
 # Every target works from the root of a fresh clone, with Go alone; what else it
 # needs it installs, or says what to install.
 
+# Everything is compiled as a release is, so that it is compiled once; the race detector alone needs C.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+export CGO_ENABLED := 0
 GO            ?= go
 GOLANGCI      := v2.15.0
 GOVULNCHECK   := v1.9.0
@@ -41,9 +44,6 @@ help: ## say what there is
 # detector. The longest packages come first.
 .PHONY: test
 test test-race: export GOGC := $(SPARE)
-# As release/ builds, so that what is compiled serves both; the race detector alone needs C.
-test test-race ci: export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
-test test-race ci: export CGO_ENABLED := 0
 test: need-redis ## run all tests, on real servers, but interop, and the simulation and trials of robustness
 	@$(MAKE) --no-print-directory -j 3 test-longest test-newest test-oldest
 
