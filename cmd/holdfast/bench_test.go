@@ -44,12 +44,14 @@ func TestBenchInterrupted(t *testing.T) {
 func TestBenchLosesLocks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cmd := holdfast(t, "redis://"+server.Addr(), "bench", "--duration", "1h", "--goroutines", "2", "--hold", "20ms")
+	cmd := holdfast(t, "redis://"+server.Addr(), "bench", "--duration", "1h", "--goroutines", "1", "--hold", "20ms")
 	out := start(t, cmd)
+	key := ""
 	eventually(t, "a lock is deleted", func() bool {
-		key, _, _ := strings.Cut(server.Cli(t, "KEYS", "holdfast-bench:*:0"), "\n")
+		key, _, _ = strings.Cut(server.Cli(t, "KEYS", "holdfast-bench:*:0"), "\n")
 		return key != "" && server.Cli(t, "DEL", key) == "1"
 	})
+	eventually(t, "the next pair has begun", func() bool { return server.Cli(t, "EXISTS", key) == "1" })
 	send(t, cmd, syscall.SIGINT)
 	if got := code(t, cmd.Wait()); got != 1 {
 		t.Errorf("exit code %d:\n%s", got, out)
