@@ -108,8 +108,8 @@ func WithLease(d time.Duration) ClientOption {
 }
 
 // WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
-// acquire, a nested one's outermost, it is lost, like a hold that was not renewed. The default is no bound; d is between
-// [MinLease] and [MaxLease], or New returns [ErrInvalid].
+// acquire (of the outermost, if it is nested) it is lost, like a hold that was not renewed.
+// The default is no bound; d is between [MinLease] and [MaxLease], or New returns [ErrInvalid].
 // Longer fixed leases are refused with [ErrInvalid], renewed ones are shortened. Redisson has no counterpart.
 func WithMaxHold(d time.Duration) ClientOption {
 	return clientOption(func(c *config) (err error) {

@@ -166,7 +166,7 @@ func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 // holdRun is what the holds of an owner, from one that is not nested to the last, have in common for those that have
 // been unlocked and not yet been given back.
 type holdRun struct {
-	taken *LostError // why it was lost, if Redis had the lock no more
+	taken error // why it was lost, if Redis had the lock no more
 }
 
 // surplus is the change that gives back what is not handed out, if there is any.

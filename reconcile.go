@@ -116,9 +116,6 @@ func (s *ownerState) lostBefore(left departure) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if left.run.taken == nil {
-		return nil
-	}
 	return left.run.taken
 }
 
@@ -266,9 +263,11 @@ func (s *ownerState) releaseSurplus() (asked time.Time, unknown []*call.Attempt)
 }
 
 // repeat sends what next returns until Redis answers, end has passed, or there is nothing
-// more to send. Next is told what became of the last one. What goes wrong is told to the hooks. The attempts are those that were not
-// answered.
-func repeat(k *kind, owner Owner, op string, end mono.Time, next func(last call.Result) script.Request) (res call.Result, unknown []*call.Attempt) {
+// more to send; next is told what became of the last one. What goes wrong is told to the
+// hooks. The attempts are those that were not answered.
+func repeat(
+	k *kind, owner Owner, op string, end mono.Time, next func(last call.Result) script.Request,
+) (res call.Result, unknown []*call.Attempt) {
 	c := k.client
 	for request := next(res); !request.IsZero(); request = next(res) {
 		res = c.calls.Do(c.life, request)

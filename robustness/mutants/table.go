@@ -359,8 +359,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: the next hold hides from Unlock that the lock was taken", file: "reconcile.go", suite: tests(inMemory, "TestUnlockOfWhatWasTakenBesideTheNextHold"),
-		old: "if left.run.taken == nil {",
-		new: "if left.run.taken == nil || s.run != left.run {",
+		old: "return left.run.taken\n",
+		new: "return s.run.taken\n",
 	},
 	{
 		name: "read-write: each refused release is tried again by itself", file: "sides.go", suite: tests(inMemory, "TestOneReleaseAgain"),
