@@ -17,9 +17,10 @@ PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTE
 OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# They wait more than they compute, so three packages run at once: test/, which takes longest by far and
-# computes on one processor at first, and two of the others, on what it leaves.
-LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,release cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor \
+# They wait more than they compute, so four packages run at once: test/, which takes longest by far and
+# computes on one processor at first, and three of the others, on what it leaves. Those of release compile,
+# so they come when most of that has been done for others.
+LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	rueidisdriver valkeydriver cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
 APART         := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials)
 LATER         ?=
@@ -41,10 +42,12 @@ help: ## say what there is
 
 # The workspace lifts the clients to the newest version that any module asks for;
 # the adapters are tested on the oldest one that they promise, too, without the race
-# detector. The longest packages come first.
+# detector. The longest packages come first. What go commands compile at the same time they
+# compile twice, so what all of them need is compiled before.
 .PHONY: test
 test test-race: export GOGC := $(SPARE)
 test: need-redis ## run all tests, on real servers, but interop, and the simulation and trials of robustness
+	@$(TEST) -c -o /dev/null ./test
 	@$(MAKE) --no-print-directory -j 3 test-longest test-newest test-oldest
 
 .PHONY: test-race
@@ -66,7 +69,7 @@ test-longest: need-redis
 	@$(TEST) -timeout 15m ./test
 
 test-newest: need-redis
-	@$(LEISURELY) $(TEST) -p 2 -timeout 15m $(filter-out $(LATER),$(LONGEST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
+	@$(LEISURELY) $(TEST) -p 3 -timeout 15m $(filter-out $(LATER),$(LONGEST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)

@@ -21,7 +21,6 @@ import (
 // TestDeploy runs every command line of docs/deploy.md on a real server, with programs that say
 // their name in the place of those that it speaks of.
 func TestDeploy(t *testing.T) {
-	t.Parallel()
 	repo := here(t)
 	page := read(t, repo.dir, "docs", "deploy.md")
 	bin := t.TempDir()
@@ -212,7 +211,6 @@ func crontab(t *testing.T, page string) (lines []string) {
 
 // TestDockerfile builds the binary of the image as the image does, but for the place.
 func TestDockerfile(t *testing.T) {
-	t.Parallel()
 	repo := here(t)
 	text := strings.ReplaceAll(read(t, repo.dir, "Dockerfile"), "\\\n", "")
 	_, line, ok := strings.Cut(text, "\nRUN ")

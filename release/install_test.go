@@ -26,7 +26,6 @@ import (
 // TestInstall publishes the modules to a proxy, and uses them as those do who know nothing of
 // this repository: it installs the tool, and builds the program of the README, with each adapter.
 func TestInstall(t *testing.T) {
-	t.Parallel()
 	const version = "v0.0.0-test"
 	repo := here(t)
 	work := t.TempDir()
@@ -109,7 +108,6 @@ func changed(t *testing.T, text string, pairs ...string) string {
 
 // TestBuild builds what a release has, for this system.
 func TestBuild(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("an archive of another kind")
 	}
