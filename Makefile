@@ -24,6 +24,7 @@ LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench
 	rueidisdriver valkeydriver cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
 APART         := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials)
 LATER         ?=
+BESIDE        ?= test-oldest
 LEISURELY     := nice -n 5
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
@@ -48,7 +49,7 @@ help: ## say what there is
 test test-race: export GOGC := $(SPARE)
 test: need-redis ## run all tests, on real servers, but interop, and the simulation and trials of robustness
 	@$(TEST) -c -o /dev/null ./test
-	@$(MAKE) --no-print-directory -j 3 test-longest test-newest test-oldest
+	@$(MAKE) --no-print-directory -j 3 test-longest test-newest $(BESIDE)
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -297,23 +298,27 @@ demo: ## show what it does, without a Redis server
 .PHONY: ci
 ci: export RACE := -race
 ci: export GOGC := $(SPARE)
-ci: export LATER := github.com/holdfast-go/holdfast/release
-ci: need-chromium ## everything that must pass before a change lands
-	@$(MAKE) --no-print-directory -j 2 fmt-check mod-check
-	@$(MAKE) --no-print-directory generate-check api-check lint
-	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory --output-sync=line -j 3 ci-servers ci-faults soak-short
-	@$(MAKE) --no-print-directory -j 2 interop ci-later
+ci: need-chromium need-redis need-jvm ## everything that must pass before a change lands
+	@$(MAKE) --no-print-directory -j 2 ci-first ci-beside
 	@GOGC=100 $(MAKE) --no-print-directory bench-smoke
+
+# Tests wait for a third of the time. What computes and waits for nothing has that.
+RELEASE := github.com/holdfast-go/holdfast/release
+.PHONY: ci-first ci-beside
+ci-first:
+	@$(MAKE) --no-print-directory -j 1 mod-check generate-check api-check
+	@$(MAKE) --no-print-directory test LATER=$(RELEASE) BESIDE=
+	@$(MAKE) --no-print-directory --output-sync=line -j 3 ci-servers ci-faults soak-short
+	@$(MAKE) --no-print-directory -j 2 interop test-oldest
+
+ci-beside:
+	@nice -n 15 $(MAKE) --no-print-directory -j 1 fmt-check lint
+	@nice -n 15 $(TEST) -timeout 20m $(RELEASE)
 
 # These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough.
 .PHONY: ci-servers ci-faults
 ci-servers: ; @$(MAKE) --no-print-directory -j 1 short-without-hand-over servers-short robustness-short
 ci-faults: need-redis ; @$(MAKE) --no-print-directory -j 1 trials-short fuzz-short
-
-# It compiles for minutes if nothing is cached; interop waits for half of its time.
-.PHONY: ci-later
-ci-later: need-redis ; @nice -n 15 $(TEST) -timeout 15m $(LATER)
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck-$(GOVULNCHECK) ## look for known vulnerabilities; needs the internet, and says so
