@@ -15,6 +15,8 @@ ADAPTERS      := goredisdriver rueidisdriver valkeydriver
 PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTERS)
 # Of valkey-go the workspace has the oldest one anyway.
 OLDEST        := oldest-goredisdriver oldest-rueidisdriver
+# The others are built on their own by test-oldest, or as they are published by the tests of release/.
+ALONE         := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 # They wait more than they compute, so four packages run at once: test/, which takes longest by far and
@@ -91,7 +93,7 @@ dashboard-pictures: need-redis need-chromium ## make the pictures of docs/dashbo
 
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
-	cd interop && $(TEST) -count=1 -timeout 15m -parallel 40 ./...
+	cd interop && $(TEST) -count=1 -timeout 15m -parallel 50 ./...
 
 .PHONY: interop-long
 interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (half an hour or so)
@@ -217,9 +219,9 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI) ## run the linters on every module, all a
 	@$(AS_TESTED) $< run $(MODULES:%=./%/...)
 
 .PHONY: mod-check
-mod-check: ## fail if a go.mod is not tidy, or a published module does not build on its own (of two test-oldest sees that)
+mod-check: ## fail if a go.mod is not tidy, or a published module does not build on its own
 	@for m in $(MODULES); do echo "mod $$m"; tools/alone $$m $(GO) mod tidy -diff || exit 1; done
-	@for m in $(filter-out $(OLDEST:oldest-%=%),$(PUBLISHED)); do echo "build $$m"; $(AS_TESTED) tools/alone $$m $(GO) build ./... || exit 1; done
+	@for m in $(ALONE); do echo "build $$m"; $(AS_TESTED) tools/alone $$m $(GO) build ./... || exit 1; done
 	@if grep '^replace' $(MODULES:%=%/go.mod); then echo "replace lines belong into go.work: go install refuses a module that has any"; exit 1; fi
 	@if [ -n "$$(sed -n '/^require/p' go.mod)" ]; then echo "the root module must require nothing"; exit 1; fi
 
@@ -314,6 +316,7 @@ ci-first:
 ci-beside:
 	@nice -n 15 $(MAKE) --no-print-directory -j 1 fmt-check lint
 	@nice -n 15 $(TEST) -timeout 20m $(RELEASE)
+	@nice -n 15 $(GO) build -o /dev/null ./bench
 
 # These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough.
 .PHONY: ci-servers ci-faults

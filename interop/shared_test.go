@@ -16,6 +16,7 @@ import (
 // Redisson: whichever side holds it, the other is refused, waits, gets it by
 // message, counts alike, takes it by force and outlives it.
 func TestShared(t *testing.T) {
+	t.Parallel() // one topology waits for a while before the next one begins
 	for _, top := range topologies {
 		top.onWorlds(t, func(t *testing.T, w *world) {
 			t.Helper()
