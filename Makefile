@@ -93,7 +93,7 @@ dashboard-pictures: need-redis need-chromium ## make the pictures of docs/dashbo
 
 .PHONY: interop
 interop: need-redis need-jvm ## prove against the real Redisson, two versions of it; needs a JDK and Maven
-	cd interop && $(TEST) -count=1 -timeout 15m -parallel 50 ./...
+	cd interop && $(TEST) -count=1 -timeout 15m -parallel 40 ./...
 
 .PHONY: interop-long
 interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (half an hour or so)

@@ -338,7 +338,7 @@ func readUnlockShortensWrite(d *duel) bool {
 
 func readUnlockDrops(d *duel) bool {
 	name := d.name("lock")
-	d.as(d.a, "T", "lock", "read", name, 500)
+	d.as(d.a, "T", "lock", "read", name, 2_000)
 	d.as(d.a, "T", "lock", "read", name, 60_000)
 	d.over(d.readKey(name, d.as(d.a, "T", "owner", "read", name), 1))
 	d.as(d.a, "T", "unlock", "read", name) // the first one's, say
@@ -826,8 +826,8 @@ func asyncLocked(d *duel) bool {
 // Java's hold ends while Go reads.
 func readExpired(d *duel) bool {
 	name := d.name("lock")
-	d.as(d.a, "T", "lock", "read", name, 500)
 	d.as(d.b, "T", "lock", "read", name, 60_000)
+	d.as(d.a, "T", "lock", "read", name, 500)
 	d.over(d.readKey(name, d.as(d.a, "T", "owner", "read", name), 1))
 	seen := d.as(d.a, "T", "held", "read", name) == "true" && d.as(d.a, "T", "count", "read", name) == "1"
 	// Nor does holdfast know that it is dead: it may be one whose key version 3 has
