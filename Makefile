@@ -19,8 +19,8 @@ OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 ALONE         := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# They wait more than they compute, so four packages run at once: test/, which takes longest by far and
-# computes on one processor at first, and three of the others, on what it leaves. Those of release compile,
+# They wait more than they compute, so three packages run at once: test/, which takes longest by far and
+# computes on one processor at first, and two of the others, on what it leaves; with four, tests fail of lateness. Those of release compile,
 # so they come when most of that has been done for others.
 LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	rueidisdriver valkeydriver cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
@@ -72,7 +72,7 @@ test-longest: need-redis
 	@$(TEST) -timeout 15m ./test
 
 test-newest: need-redis
-	@$(LEISURELY) $(TEST) -p 3 -timeout 15m $(filter-out $(LATER),$(LONGEST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
+	@$(LEISURELY) $(TEST) -p 2 -timeout 15m $(filter-out $(LATER),$(LONGEST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)

@@ -326,10 +326,10 @@ func readRenewalShortens(d *duel) bool {
 func readUnlockShortensWrite(d *duel) bool {
 	name := d.name("lock")
 	d.as(d.a, "T", "lock", "write", name, 60_000)
-	d.as(d.a, "T", "lock", "read", name, 500)
-	d.as(d.a, "T", "lock", "read", name, 500)
+	d.as(d.a, "T", "lock", "read", name, 2_000)
+	d.as(d.a, "T", "lock", "read", name, 2_000)
 	d.as(d.a, "T", "unlock", "read", name)
-	if d.ttl(name) > 500*time.Millisecond || !d.takes("write", name, outlives) {
+	if d.ttl(name) > 2*time.Second || !d.takes("write", name, outlives) {
 		return false
 	}
 	d.fails(d.a, "T", "unlock", "write", name)
@@ -376,7 +376,7 @@ func tokenWithoutEnd(d *duel) bool {
 	if err := d.w.rdb.Persist(background, name).Err(); err != nil {
 		d.Fatal(err)
 	}
-	token, err := within(still, d.ask(d.a, "T", "token", "fenced", name))
+	token, err := within(patience, d.ask(d.a, "T", "token", "fenced", name))
 	d.as(d.b, "T", "unlock", "fenced", name)
 	return err == nil && token == "-1"
 }
@@ -654,7 +654,7 @@ func (d *duel) interrupted(p *Peer, name string, lease, believed time.Duration) 
 
 func fairInterrupted(d *duel) bool {
 	name := d.name("lock")
-	d.interrupted(d.a, name, time.Second, 2*time.Second)
+	d.interrupted(d.a, name, 3*time.Second, 2*time.Second)
 	d.over(name)
 	if d.as(d.a, "B", "trylock", "fair", name, 0, 0) == "true" {
 		return false
