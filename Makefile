@@ -19,14 +19,16 @@ OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 ALONE         := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# They wait more than they compute, so four packages run at once: test/, which takes longest by far and
-# computes on one processor at first, an adapter, and two of the others, on what it leaves. With five, tests
-# fail of lateness on a busy machine. Those of release compile, so they come when most of that has been done for others.
+# They wait more than they compute, so three packages run at once, four while the oldest clients are tested: test/,
+# which takes longest by far and computes on one processor at first, and two of the others, on what it leaves.
+# With more, tests fail of lateness on a busy machine. Those of release compile, so they come when most of that
+# has been done for others.
+AFTER_TEST    := rueidisdriver valkeydriver
 LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
-	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard bench/tails)
-APART         := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(ADAPTERS))
+	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
+APART         := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_TEST))
 LATER         ?=
-BEFORE        ?= test-oldest
+BESIDE        ?= test-oldest
 LEISURELY     := nice -n 5
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
@@ -51,7 +53,7 @@ help: ## say what there is
 test test-race: export GOGC := $(SPARE)
 test: need-redis ## run all tests, on real servers, but interop, and the simulation and trials of robustness
 	@$(TEST) -c -o /dev/null ./test
-	@$(MAKE) --no-print-directory -j 3 test-longest test-others test-adapters
+	@$(MAKE) --no-print-directory -j 3 test-longest test-others $(BESIDE)
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -67,16 +69,12 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
 
-.PHONY: test-longest test-others test-adapters
+.PHONY: test-longest test-others
 test-longest: need-redis
-	@$(TEST) -timeout 15m ./test
+	@$(TEST) -p 1 -timeout 15m ./test $(AFTER_TEST:%=./%)
 
 test-others: need-redis
 	@$(LEISURELY) $(TEST) -p 2 -timeout 15m $(filter-out $(LATER),$(LONGEST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
-
-# One after the other, if make runs no more than three targets at once.
-test-adapters: $(BEFORE) need-redis
-	@$(LEISURELY) $(TEST) -p 1 -timeout 15m $(ADAPTERS:%=./%)
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)
@@ -313,7 +311,7 @@ RELEASE := github.com/holdfast-go/holdfast/release
 .PHONY: ci-first ci-beside
 ci-first:
 	@$(MAKE) --no-print-directory -j 1 mod-check generate-check api-check
-	@$(MAKE) --no-print-directory test LATER=$(RELEASE) BEFORE=
+	@$(MAKE) --no-print-directory test LATER=$(RELEASE) BESIDE=
 	@$(MAKE) --no-print-directory --output-sync=line -j 3 ci-servers ci-faults soak-short
 	@$(MAKE) --no-print-directory -j 2 interop test-oldest
 
