@@ -306,7 +306,7 @@ ci: need-chromium need-redis need-jvm ## everything that must pass before a chan
 	@$(MAKE) --no-print-directory -j 2 ci-first ci-beside
 	@GOGC=100 $(MAKE) --no-print-directory bench-smoke
 
-# Tests wait for a third of the time. What computes and waits for nothing has that.
+# Tests leave a fifth of two processors idle. What computes and waits for nothing has that.
 RELEASE := github.com/holdfast-go/holdfast/release
 .PHONY: ci-first ci-beside
 ci-first:

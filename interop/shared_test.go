@@ -689,9 +689,7 @@ func latch(d *duel) {
 		d.want(d.do(d.a, "T", "set", name, 2), "true")
 		d.want(d.do(d.b, "T", "set", name, 3), "false")
 		d.want(d.do(d.b, "T", "count", name), "2")
-		if i == 0 {
-			d.want(d.do(d.b, "W", "await", name, 2_000), "false") // long enough to be answered once
-		}
+		d.want(d.do(d.b, "W", "await", name, 1_000), "false") // long enough to be answered once
 		waits := []func() (string, error){d.ask(d.a, "W", "await", "latch", name, 20_000), d.ask(d.b, "W", "await", "latch", name, 20_000)}
 		d.bothListen(name)
 		d.do(d.b, "T", "down", name)
