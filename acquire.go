@@ -33,7 +33,7 @@ type acquisition struct {
 	toldWaiting bool // the hooks know
 	waitHook    *waitHook
 	registered  bool // a try has registered it as a waiter
-	// within is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none.
+	// within is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none. See endsAtShutdown.
 	within *entry
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
@@ -170,11 +170,10 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	if ch.to > 1 && a.kind.config.nonReentrant {
 		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
-	if res.Err = a.fitLease(); res.Err != nil {
+	if res.Err = a.fitLease(ch); res.Err != nil {
 		return res, ch
 	}
 	for {
-		a.within = a.writesIn()
 		if res = a.obtainBesideReads(ch); !res.Has(script.Changed) {
 			return res, ch
 		}
@@ -189,7 +188,7 @@ func (a *acquisition) run() (res call.Result, ch change) {
 // an error the owner's holds are lost. It is asked again only where the question was about holds that have ended since.
 func (a *acquisition) changed(res call.Result, ch change) (next change, again bool, err error) {
 	if found, known := protocol.FoundCount(res.Reply); a.within != nil && known && found == ch.from {
-		err = a.loseWrites() // its own side is as it was thought: the writer is missing
+		err = cmp.Or(a.loseWrites(), a.endsAtShutdown()) // its own side is as it was thought: the writer is missing
 		return ch, err == nil, err
 	}
 	if err = a.claim.over(); err != nil || ch.from == 0 || !a.state.expired() {
@@ -202,6 +201,9 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 // anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
 // an effect on that any more, and what bounded its lease does not any more. changeSem is held.
 func (a *acquisition) anew() (change, error) {
+	if err := a.endsAtShutdown(); err != nil { // before it waits
+		return change{}, err
+	}
 	if err := a.outlastEarlier(); err != nil {
 		return change{}, err
 	}
@@ -241,8 +243,9 @@ func (a *acquisition) nextChange() (change, error) {
 		if err := a.clear(); err != nil {
 			return change{}, err
 		}
-		if ch, ok, err := a.state.oneMoreCount(); ok { // else a hold was unlocked just now
-			return ch, cmp.Or(err, a.endsAtShutdown())
+		ch, ok, err := a.state.oneMoreCount()
+		if err = cmp.Or(err, a.endsAtShutdown()); ok || err != nil { // else a hold was unlocked just now
+			return ch, err
 		}
 	}
 }

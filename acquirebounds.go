@@ -28,11 +28,11 @@ func (a *acquisition) bound() context.Context {
 	return ctx
 }
 
-// endsAtShutdown sees to it that the call ends when the client shuts down, or only when it closes if it nests in what
-// goes on. It returns ErrClosed if that has begun.
+// endsAtShutdown looks at what the call nests in, since that may have ended, and sees to it that the call ends when the
+// client shuts down, or only when it closes if it nests in what goes on. It returns ErrClosed if that has begun.
 func (a *acquisition) endsAtShutdown() error {
 	shutdown := a.client.draining
-	if a.state.nests() {
+	if a.within = a.writesIn(); a.within != nil || a.state.hasHolds() {
 		shutdown = a.client.closing
 	}
 	if bounded := a.bounded != nil; a.shutdown != shutdown {
@@ -59,12 +59,12 @@ func (a *acquisition) unbound() {
 // longestLease is the lease to ask for, if nothing bounds it.
 func (a *acquisition) longestLease() time.Duration { return max(a.config.lease, a.config.retained()) }
 
-// fitLease keeps the lease within what is left of the longest hold.
-func (a *acquisition) fitLease() error {
+// fitLease keeps the lease within what is left of the longest hold, if the change makes it no new one.
+func (a *acquisition) fitLease(ch change) error {
 	s := a.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.holds) == 0 || s.until.IsZero() {
+	if ch.from == 0 || s.until.IsZero() {
 		return nil
 	}
 	rest := mono.Until(s.until).Truncate(time.Millisecond)

@@ -17,7 +17,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	now := time.Now()
 	deadline := c.watchdog.Trust(res.Sent, now, min(a.lease, a.ends(res)))
 	s.mu.Lock()
-	if err := a.untrusted(res, deadline, now); err != nil {
+	if err := a.untrusted(res, ch, deadline, now); err != nil {
 		s.count = max(s.count, ch.to)
 		if a.queue != nil {
 			a.queue.Resume(s, 0)
@@ -89,7 +89,7 @@ func (a *acquisition) watch(h *single, sent time.Time, ch change) {
 }
 
 // untrusted says why a grant is not handed out. s.mu is held.
-func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Time) error {
+func (a *acquisition) untrusted(res call.Result, ch change, deadline mono.Time, now time.Time) error {
 	switch {
 	case res.Acknowledged < a.client.config.replicas:
 		return a.client.notReplicated(a.kind.name, res)
@@ -99,6 +99,8 @@ func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Ti
 		return a.state.lost
 	case deadline <= mono.Of(now):
 		return &LostError{Name: a.kind.name, Reason: LostLeaseOver}
+	case ch.from > 0 && !a.state.until.IsZero() && a.state.until <= mono.Of(now):
+		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
 	}
 	return nil
 }

@@ -207,11 +207,6 @@ func (s *ownerState) hasHolds() bool {
 	return len(s.holds) > 0
 }
 
-// nests reports whether the owner holds the lock, or writes and wants to read.
-func (s *ownerState) nests() bool {
-	return s.hasHolds() || s.kind.shared && s.holdsOtherSide()
-}
-
 // drop takes a hold off, and reports whether it was there. s.mu is held.
 func (s *ownerState) drop(h *single) bool {
 	i := slices.Index(s.holds, h)

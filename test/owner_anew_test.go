@@ -361,25 +361,52 @@ func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
 // TestLongestHoldOfALockInOneThatEnded: its owner has had the lock all the time.
 func TestLongestHoldOfALockInOneThatEnded(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
-		for _, after := range []time.Duration{5 * time.Second, 9 * time.Second} {
+		slow := memdriver.Fault{DelayRequest: 100 * time.Millisecond}
+		for _, step := range []struct {
+			asked, reached time.Duration
+			fault          memdriver.Fault
+		}{
+			{5 * time.Second, 5 * time.Second, slow},
+			{9 * time.Second, 9 * time.Second, slow},
+			{6 * time.Second, 9 * time.Second, slow},                             // with less left than it asked for
+			{6 * time.Second, 9 * time.Second, memdriver.Fault{LoseReply: true}}, // and nothing left when it hears of that
+		} {
 			c, d := w.client(holdfast.WithMaxHold(10 * time.Second))
 			ctx := holdfast.WithOwner(background, c.NewOwner())
-			start := time.Now()
 			one := must(t)(w.lock(c).Lock(ctx))
-			time.Sleep(after)
-			once(d, "acquire", memdriver.Fault{DelayRequest: 100 * time.Millisecond})
+			start := time.Now()
+			time.Sleep(step.asked)
+			onceFrom(d, "acquire", start.Add(step.reached), step.fault)
 			two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
 			unlock(t, one)
 			got := <-two
-			ok(t, got.error)
-			<-got.Context().Done()
-			if held := time.Since(start); held < 9*time.Second || held > 10*time.Second {
-				t.Errorf("held for %v", held)
+			err := got.error
+			if err == nil {
+				<-got.Context().Done()
+				if held := time.Since(start); held < 9*time.Second || held > 10*time.Second {
+					t.Errorf("held for %v", held)
+				}
+				err = got.Unlock()
 			}
 			lost := new(holdfast.LostError)
-			if err := got.Unlock(); !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver {
-				t.Errorf("Unlock: %v", err)
+			if !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver || (got.error != nil) != step.fault.LoseReply {
+				t.Errorf("%+v: Lock: %v; Unlock: %v", step, got.error, err)
 			}
 		}
+	})
+}
+
+// onceFrom is once for the first call from then on; those before it are refused.
+func onceFrom(d *memdriver.Driver, script string, from time.Time, f memdriver.Fault) {
+	var hit atomic.Bool
+	d.SetFaults(func(call driver.Call) memdriver.Fault {
+		switch {
+		case call.Script.Name() != script:
+		case time.Now().Before(from):
+			return memdriver.Fault{Refuse: errors.New("connection refused")}
+		case !hit.Swap(true):
+			return f
+		}
+		return memdriver.Fault{}
 	})
 }

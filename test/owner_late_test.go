@@ -192,3 +192,32 @@ func TestLateAttemptBehindAnExpiredHold(t *testing.T) {
 		})
 	}
 }
+
+// TestShutdownBeforeALockOutlastsItsAttempts: the hold that it was to be nested in is over, and it does not wait
+// until its first attempt cannot arrive any more.
+func TestShutdownBeforeALockOutlastsItsAttempts(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		w.names = append(w.names, "z")
+		d := &cutting{Driver: w.server.Driver()}
+		c, err := testclient.New(d, holdfast.WithoutIdentity())
+		ok(t, err)
+		kept := must(t)(c.NewMutex("z").Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(500*time.Millisecond)))
+		time.Sleep(400 * time.Millisecond)
+		d.late.Store(int64(1400 * time.Millisecond))
+		once(d.Driver, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond}) // as above
+		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		over := make(chan error, 1)
+		go func() { over <- c.Shutdown(background) }()
+		synctest.Wait()
+		began := time.Now()
+		unlock(t, one)
+		if got := <-two; !errors.Is(got.error, holdfast.ErrClosed) || time.Since(began) > 500*time.Millisecond {
+			t.Errorf("Lock, after %v: %v", time.Since(began), got.error)
+		}
+		unlock(t, kept)
+		ok(t, <-over)
+		time.Sleep(time.Minute)
+	})
+}

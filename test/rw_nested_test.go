@@ -188,3 +188,31 @@ func TestOneReleaseAgain(t *testing.T) {
 		unlock(t, write)
 	})
 }
+
+// TestShutdownEndsAReadWhoseWriteEnded: it is one like any other from then on, and the client goes on for another hold.
+func TestShutdownEndsAReadWhoseWriteEnded(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, write *holdfast.Hold){
+		"unlocked": unlock,
+		"run out":  func(*testing.T, *holdfast.Hold) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				w.names = append(w.names, "z")
+				c, d := w.client()
+				other, _ := w.client()
+				kept := must(t)(c.NewMutex("z").Lock(background))
+				write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(400*time.Millisecond)))
+				once(d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
+				read := begin(func() (*holdfast.Hold, error) {
+					return c.NewRWMutex("x").RLock(holdfast.WithOwner(background, write.Owner()))
+				})
+				theirs := begin(func() (*holdfast.Hold, error) { return other.NewRWMutex("x").Lock(background) })
+				end(t, write)
+				their := <-theirs
+				ok(t, their.error)
+				time.Sleep(time.Second)
+				shutdownEnds(t, c, read, their.Hold, kept)
+			})
+		})
+	}
+}

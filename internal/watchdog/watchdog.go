@@ -132,7 +132,7 @@ func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, r
 		d.looked = d.lead(now) // a suspension before that concerns nobody
 	}
 	e.state, e.renewing = watched, renewing
-	e.deadline, e.lead = d.Trust(sent, now, ttl), d.lead(now)
+	e.deadline, e.lead = d.reach(e, sent, now, ttl), d.lead(now)
 	e.longHeldAt = mono.Of(sent).Add(d.config.LongHeldAfter)
 	e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
 	heap.Push(&d.heap, e)
@@ -175,13 +175,20 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent time.Time, ttl time.Durat
 // reaches further. d.mu is held, and now was read after it was taken: no look can
 // have come in between, and the next one finds every suspension since.
 func (d *Watchdog[V, G]) raise(e *Entry[V], sent, now time.Time, ttl time.Duration) {
-	deadline := d.Trust(sent, now, ttl)
-	if !e.Until.IsZero() {
-		deadline = min(deadline, e.Until)
-	}
+	deadline := d.reach(e, sent, now, ttl)
 	if deadline > d.trusted(e, now) {
 		e.deadline, e.lead = deadline, d.lead(now)
 	}
+}
+
+// reach is the deadline that follows from an acknowledged call, as [Watchdog.Trust] says, at most until where renewals
+// may reach.
+func (d *Watchdog[V, G]) reach(e *Entry[V], sent, now time.Time, ttl time.Duration) mono.Time {
+	deadline := d.Trust(sent, now, ttl)
+	if e.Until.IsZero() {
+		return deadline
+	}
+	return min(deadline, e.Until)
 }
 
 // SetUntil says anew until when renewals may reach, as the server has said; zero: as far as they like. A

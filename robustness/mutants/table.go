@@ -113,6 +113,16 @@ var mutants = []mutant{
 		new: "if c.config.maxHold > 0 {",
 	},
 	{
+		name: "trust: a nested hold is trusted beyond the longest", file: "internal/watchdog/watchdog.go", suite: tests(inMemory, "TestLongestHoldOfALockInOneThatEnded"),
+		old: "e.deadline, e.lead = d.reach(e, sent, now, ttl), d.lead(now)",
+		new: "e.deadline, e.lead = d.Trust(sent, now, ttl), d.lead(now)",
+	},
+	{
+		name: "trust: a nested hold is handed out when the longest is over", file: grantedFile, suite: tests(inMemory, "TestLongestHoldOfALockInOneThatEnded"),
+		old: "case ch.from > 0 && !a.state.until.IsZero() &&",
+		new: "case false &&",
+	},
+	{
 		name: "trust: beyond the longest hold", file: watchdogEntry, suite: tests(watchdog, "TestUntilBoundsRenewal"),
 		old: "ttl = min(ttl, e.Until.Sub(now))",
 		new: "ttl = max(ttl, e.Until.Sub(now))",
@@ -351,6 +361,16 @@ var mutants = []mutant{
 		name: "owner: Shutdown does not end a Lock that asks anew", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsALockThatAskedAnew"),
 		old: "cmp.Or(err, a.endsAtShutdown())",
 		new: "cmp.Or(err, nil)",
+	},
+	{
+		name: "owner: a Lock that asks anew waits before it looks at Shutdown", file: acquireFile, suite: tests(inMemory, "TestShutdownBeforeALockOutlastsItsAttempts"),
+		old: "if err := a.endsAtShutdown(); err != nil { // before it waits",
+		new: "if err := error(nil); err != nil {",
+	},
+	{
+		name: "read-write: Shutdown does not end a read whose write has ended", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsAReadWhoseWriteEnded"),
+		old: "err = cmp.Or(a.loseWrites(), a.endsAtShutdown())",
+		new: "err = a.loseWrites()\n\t\ta.within = a.writesIn()",
 	},
 	{
 		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", file: acquireFile, suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
