@@ -16,20 +16,20 @@ PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTE
 # Of valkey-go the workspace has the oldest one anyway.
 OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 # The others are built on their own by test-oldest, or as they are published by the tests of release/.
-ALONE         := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
+BUILT_ALONE   := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# They wait more than they compute, so three packages run at once, four while the oldest clients are tested: test/,
-# which takes longest by far and computes on one processor at first, and two of the others, on what it leaves.
-# With more, tests fail of lateness on a busy machine. Those of release compile, so they come when most of that
-# has been done for others.
-AFTER_TEST    := rueidisdriver valkeydriver
-LONGEST       := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
+# Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
+# by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first; test-oldest
+# one more. With more at once, tests fail of lateness on a busy machine. Those of release compile, so they come when
+# most of that has been done for others.
+AFTER_MAIN    := rueidisdriver valkeydriver
+SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
-APART         := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_TEST))
-LATER         ?=
-BESIDE        ?= test-oldest
-LEISURELY     := nice -n 5
+NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_MAIN))
+SKIP          ?=
+WITH_OLDEST   ?= test-oldest
+LOW_PRIORITY  := nice -n 5
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
 TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ldflags=-w
@@ -37,7 +37,10 @@ TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ld
 AS_TESTED      = $(if $(RACE),env CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(RACE)')
 
 # Memory is cheaper than time, in compilers, linters and tests; what is measured has the default.
-SPARE         := 400
+FEWER_GCS     := 400
+
+# A make of our own, with so many jobs at a time. It would warn of those that this one was given.
+MAKE_J = MAKEFLAGS='$(filter-out -j% --jobserver-%,$(MAKEFLAGS))' $(MAKE) --no-print-directory -j
 
 .DEFAULT_GOAL := help
 
@@ -50,14 +53,14 @@ help: ## say what there is
 # detector. The longest packages come first. What go commands compile at the same time they
 # compile twice, so what all of them need is compiled before.
 .PHONY: test
-test test-race: export GOGC := $(SPARE)
-test: need-redis ## run all tests, on real servers, but interop, and the simulation and trials of robustness
+test test-race: export GOGC := $(FEWER_GCS)
+test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
 	@$(TEST) -c -o /dev/null ./test
-	@$(MAKE) --no-print-directory -j 3 test-longest test-others $(BESIDE)
+	+@$(MAKE_J) 3 test-main test-rest $(WITH_OLDEST)
 
 .PHONY: test-race
 test-race: export RACE := -race
-test-race: test ## the same, with the race detector
+test-race: test ## test, with the race detector
 
 # The hand-over inside a process is on by default; here the clients of the tests have it
 # switched off (internal/testclient).
@@ -69,19 +72,19 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
 
-.PHONY: test-longest test-others
-test-longest: need-redis
-	@$(TEST) -p 1 -timeout 15m ./test $(AFTER_TEST:%=./%)
+.PHONY: test-main test-rest
+test-main: need-redis
+	@$(TEST) -p 1 -timeout 15m ./test $(AFTER_MAIN:%=./%)
 
-test-others: need-redis
-	@$(LEISURELY) $(TEST) -p 2 -timeout 15m $(filter-out $(LATER),$(LONGEST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(APART:%=-e %) $(LONGEST:%=-e %))
+test-rest: need-redis
+	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: $(OLDEST)
 $(OLDEST): RACE :=
 $(OLDEST): oldest-%: need-redis
 	@echo "== $* with the oldest client that it promises"
-	@$(LEISURELY) tools/alone $* $(TEST) -timeout 10m ./...
+	@$(LOW_PRIORITY) tools/alone $* $(TEST) -timeout 10m ./...
 
 # Where there is no Chromium, `make test` goes without the browser.
 .PHONY: dashboard-test
@@ -89,7 +92,7 @@ dashboard-test: need-redis need-chromium ## test the dashboard in a real browser
 	CI=true $(TEST) -count=1 -timeout 5m ./cmd/holdfast/internal/dashboard
 
 .PHONY: dashboard-pictures
-dashboard-pictures: need-redis need-chromium ## make the pictures of docs/dashboard.md (a minute)
+dashboard-pictures: need-redis need-chromium ## take the pictures of the dashboard for docs/dashboard.md (a minute)
 	@mkdir -p docs/dashboard
 	CI=true $(TEST) -count=1 -timeout 5m -run TestPictures ./cmd/holdfast/internal/dashboard -pictures $(CURDIR)/docs/dashboard
 
@@ -98,7 +101,7 @@ interop: need-redis need-jvm ## prove against the real Redisson, two versions of
 	cd interop && $(TEST) -count=1 -timeout 15m -parallel 40 ./...
 
 .PHONY: interop-long
-interop-long: need-redis need-jvm ## the same soak, for 10,000 hand-overs each way of each kind (half an hour or so)
+interop-long: need-redis need-jvm ## only the soak of interop, for 10,000 hand-overs each way of each kind (half an hour or so)
 	cd interop && $(TEST) -count=1 -timeout 4h -v -run TestSoak . -soak.handovers 10000 -soak.faults 2s -soak.limit 30m
 
 # What it takes until holders and waiters know of a fault, beside other libraries. Ours and the
@@ -113,7 +116,7 @@ tails: need-redis ## measure how long waiting takes when something dies, and wri
 	$(TEST) -count=1 ./bench/tails -run TestPage -figures $(TAILS) -page $(CURDIR)/docs/robustness.md -note "$(NOTE)"
 
 # The race detector does not bear fake time on several processors: see internal/faketime.
-SCHEDULES = GOGC=$(SPARE) $(TEST) -count=1 -cpu 1 ./robustness
+SCHEDULES = GOGC=$(FEWER_GCS) $(TEST) -count=1 -cpu 1 ./robustness
 
 .PHONY: robustness robustness-short robustness-long mutants trials trials-short models fuzz fuzz-short soak soak-short
 robustness: ## run random programs and faults under fake time for a minute, and check what came of them
@@ -130,7 +133,7 @@ replay:
 
 # After a panic the last line of a log says in which schedule.
 LONG = $(BIN)/tests/simulation
-robustness-long: ## the same, 100,000 schedules, a process for each processor (under half an hour on two)
+robustness-long: ## robustness for 100,000 schedules, a process for each processor (under half an hour on two)
 	@mkdir -p $(LONG) && rm -f $(LONG)/* && cd robustness && $(TEST) -c -o $(LONG)/robustness.test . && \
 		n=$$(getconf _NPROCESSORS_ONLN) && each=$$(((100000 + n - 1) / n)) && \
 		for i in $$(seq $$n); do \
@@ -139,13 +142,13 @@ robustness-long: ## the same, 100,000 schedules, a process for each processor (u
 				tee $(LONG)/$$i.log | grep --line-buffered -v -e '^=== ' -e '^ *--- PASS' & \
 		done; wait; test ! -e $(LONG)/failed
 
-mutants: need-redis ## break one thing at a time, and see that the suites notice
+mutants: need-redis ## break one thing at a time, and see that the suites notice (11 minutes)
 	$(GO) run ./robustness/mutants
 
 trials-short: need-redis ## client processes and faults on real servers, each topology once (a minute), and check what came of them
 	$(TEST) -count=1 -timeout 10m -parallel 3 -v -run 'TestTrials$$|TestChecks' ./robustness/trials
 
-trials: need-redis ## the same until 10,000 histories of class A have been checked (half an hour or so)
+trials: need-redis ## trials-short again and again, until 10,000 histories of class A have been checked (half an hour or so)
 	$(TEST) -count=1 -timeout 3h -parallel 6 -v -run 'TestTrials$$' ./robustness/trials -histories 10000 -keep
 
 models: ## visit every state of two small models of the lock, and show what goes wrong without each rule
@@ -154,21 +157,21 @@ models: ## visit every state of two small models of the lock, and show what goes
 
 # go test shows what a test prints when it is over, the test itself at once.
 SOAK = cd robustness/soak && mkdir -p $(BIN)/tests && $(TEST) -c -o $(BIN)/tests/soak.test . && $(BIN)/tests/soak.test -test.v -test.timeout
-soak: need-redis ## use every kind of lock for hours, with faults, and look whether anything grows: make soak FOR=4h SEED=7
+soak: need-redis ## use every kind of lock for an hour, with faults, and look whether anything grows: make soak FOR=4h SEED=7
 	$(SOAK) 0 -test.run TestSoak -for $(or $(FOR),1h) -seed $(or $(SEED),1)
 
-soak-short: need-redis ## the same for two minutes, and 10,000 calls that are cancelled
+soak-short: need-redis ## soak for two minutes, and 10,000 calls that are cancelled
 	$(SOAK) 15m -for 2m -cycles 10000
 
 # Inputs that found something stand in testdata/fuzz, and run with the tests.
 fuzz: ## fuzz every target for so long each: make fuzz FOR=10m
 	@tools/fuzz $(or $(FOR),1m) -fuzz=.
 
-fuzz-short: ## the same, with 1,000 inputs each, without a look at what is covered: so nothing is compiled for it
+fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: so nothing is compiled for it
 	@$(if $(RACE),env CGO_ENABLED=1) tools/fuzz 1000x $(RACE) -ldflags=-w
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
-MEETING := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
+SERVER_TESTS := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
 	TestMultiLock(On|Needs) TestRedLock TestReplica TestWritesRefused TestTLS TestCluster TestSentinel TestACL
 SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused TestACLPing
 WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap TestStress$$
@@ -178,13 +181,13 @@ TEST_ON := tools/test-on $(BIN)
 quoted = $(foreach pattern,$(1),'$(pattern)')
 
 .PHONY: servers
-servers: $(SERVERS:%=on-%) interop-redis-8.0 interop-valkey-8.1 ## run these tests on each server that the README names (half an hour)
+servers: $(SERVERS:%=on-%) interop-redis-8.0 interop-valkey-8.1 ## run the tests in which a server has a part on each server that the README names (half an hour)
 
 # They mostly wait, so two servers take their turn at once.
 .PHONY: servers-short
-servers-short: ## run a short form of them on each but the one that all tests run on
+servers-short: ## run a few of them on each of those servers but the one that all tests run on
 	@tools/get-servers $(BIN)/servers $(SHORT_ON)
-	@$(MAKE) --no-print-directory -j 2 $(SHORT_ON:%=short-%)
+	+@$(MAKE_J) 2 $(SHORT_ON:%=short-%)
 
 .PHONY: test-binaries
 test-binaries:
@@ -194,7 +197,7 @@ test-binaries:
 # Tests start the redis-server that is first on the PATH.
 .PHONY: $(SERVERS:%=on-%) $(SERVERS:%=short-%) $(SERVERS:%=server-%) interop-redis-8.0 interop-valkey-8.1
 $(SERVERS:%=on-%): on-%: server-% test-binaries
-	@$(TEST_ON) $* test $(call quoted,$(MEETING))
+	@$(TEST_ON) $* test $(call quoted,$(SERVER_TESTS))
 	@PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -p 1 $(ADAPTERS:%=./%) ./internal/redistest
 
 $(SERVERS:%=short-%): short-%: test-binaries server-%
@@ -223,7 +226,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI) ## run the linters on every module, all a
 .PHONY: mod-check
 mod-check: ## fail if a go.mod is not tidy, or a published module does not build on its own
 	@for m in $(MODULES); do echo "mod $$m"; tools/alone $$m $(GO) mod tidy -diff || exit 1; done
-	@for m in $(ALONE); do echo "build $$m"; $(AS_TESTED) tools/alone $$m $(GO) build ./... || exit 1; done
+	@for m in $(BUILT_ALONE); do echo "build $$m"; $(AS_TESTED) tools/alone $$m $(GO) build ./... || exit 1; done
 	@if grep '^replace' $(MODULES:%=%/go.mod); then echo "replace lines belong into go.work: go install refuses a module that has any"; exit 1; fi
 	@if [ -n "$$(sed -n '/^require/p' go.mod)" ]; then echo "the root module must require nothing"; exit 1; fi
 
@@ -262,7 +265,7 @@ bench: need-redis ## compare with other libraries on one server, and write docs/
 	$(GO) run ./bench --rounds 3 --report docs/benchmarks.md
 
 .PHONY: bench-redisson
-bench-redisson: need-redis need-jvm ## the same, with Redisson in a JVM
+bench-redisson: need-redis need-jvm ## bench, with Redisson in a JVM
 	$(GO) run ./bench --redisson --rounds 3 --report docs/benchmarks.md
 
 .PHONY: bench-smoke
@@ -292,7 +295,7 @@ release-dry-run: ## build the tree as it is into dist/, as a release would be
 	@$(GO) run ./release build $(or $(VERSION),v0.0.0-dry-run) dist
 
 .PHONY: pictures
-pictures: need-redis ## take the pictures in docs/looks anew; needs tmux
+pictures: need-redis ## take the pictures of the terminal in docs/looks anew; needs tmux
 	$(GO) run ./cmd/holdfast/internal/pictures docs/looks
 
 .PHONY: demo
@@ -301,29 +304,28 @@ demo: ## show what it does, without a Redis server
 
 .PHONY: ci
 ci: export RACE := -race
-ci: export GOGC := $(SPARE)
+ci: export GOGC := $(FEWER_GCS)
 ci: need-chromium need-redis need-jvm ## everything that must pass before a change lands
-	@$(MAKE) --no-print-directory -j 2 ci-first ci-beside
+	+@$(MAKE_J) 2 ci-tests ci-static
 	@GOGC=100 $(MAKE) --no-print-directory bench-smoke
 
 # Tests leave a fifth of two processors idle. What computes and waits for nothing has that.
-RELEASE := github.com/holdfast-go/holdfast/release
-.PHONY: ci-first ci-beside
-ci-first:
-	@$(MAKE) --no-print-directory -j 1 mod-check generate-check api-check
-	@$(MAKE) --no-print-directory test LATER=$(RELEASE) BESIDE=
-	@$(MAKE) --no-print-directory --output-sync=line -j 3 ci-servers ci-faults soak-short
-	@$(MAKE) --no-print-directory -j 2 interop test-oldest
+.PHONY: ci-tests ci-static
+ci-tests:
+	+@$(MAKE_J) 1 mod-check generate-check api-check
+	@$(MAKE) --no-print-directory test SKIP=$(EVERYTHING:...=release) WITH_OLDEST=
+	+@$(MAKE_J) 3 --output-sync=line ci-servers ci-faults soak-short
+	+@$(MAKE_J) 2 interop test-oldest
 
-ci-beside:
-	@nice -n 15 $(MAKE) --no-print-directory -j 1 fmt-check lint
-	@nice -n 15 $(TEST) -timeout 20m $(RELEASE)
+ci-static:
+	+@nice -n 15 env $(MAKE_J) 1 fmt-check lint
+	@nice -n 15 $(TEST) -timeout 20m ./release
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
 # These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough.
 .PHONY: ci-servers ci-faults
-ci-servers: ; @$(MAKE) --no-print-directory -j 1 short-without-hand-over servers-short robustness-short
-ci-faults: need-redis ; @$(MAKE) --no-print-directory -j 1 trials-short fuzz-short
+ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short robustness-short
+ci-faults: need-redis ; +@$(MAKE_J) 1 trials-short fuzz-short
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck-$(GOVULNCHECK) ## look for known vulnerabilities; needs the internet, and says so

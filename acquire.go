@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -33,7 +32,7 @@ type acquisition struct {
 	toldWaiting bool // the hooks know
 	waitHook    *waitHook
 	registered  bool // a try has registered it as a waiter
-	// within is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none. See endsAtShutdown.
+	// within is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none. See bindToShutdown.
 	within *entry
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
@@ -79,9 +78,9 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *c
 	return h, err
 }
 
-// enter begins an acquisition: it checks what it was given, counts the call, and
-// takes the owner's changeSem, for which it waits, or else returns errSingly. Then, unless it has joined others, it is
-// paired with calls of conclude, which frees changeSem, and of leave.
+// enter begins an acquisition: it checks what it was given, counts the call, and takes the owner's changeSem. If that is not
+// free, it waits, or returns errSingly if it is not to wait. It is paired with calls of conclude, which frees changeSem, and
+// of leave; if it has joined others, received is set, and only leave is called.
 func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, wait bool) (*acquisition, error) {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: started}
@@ -97,7 +96,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	}
 	s := stateOf(k, a.claim.owner)
 	a.state = s
-	_ = a.endsAtShutdown() // whether it has its turn before that is seen below
+	_ = a.bindToShutdown() // whether it has its turn before that is seen below
 	if err := a.takeChangeSem(wait); err != nil {
 		a.leave()
 		return nil, err
@@ -110,7 +109,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 		return enter(ctx, k, config, started, wait)
 	case !s.claimed(a.claim):
 		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
-	case a.endsAtShutdown() != nil:
+	case a.bindToShutdown() != nil:
 		err = problem(k.name, "", ErrClosed)
 	case c.retired.has(k, a.claim.owner):
 		err = problem(k.name, "nobody may lock as this owner: its hold was detached, or MinHold keeps the lock", ErrInvalid)
@@ -184,11 +183,11 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	}
 }
 
-// changed says what follows if Redis has another count than was thought: with which change to ask again, or why not. Without
-// an error the owner's holds are lost. It is asked again only where the question was about holds that have ended since.
+// changed says what follows if Redis has another count than was thought. It returns the change to ask for again, if what the
+// acquire was to be nested in has ended since; else the error that ends it, or none if the owner's holds are lost.
 func (a *acquisition) changed(res call.Result, ch change) (next change, again bool, err error) {
 	if found, known := protocol.FoundCount(res.Reply); a.within != nil && known && found == ch.from {
-		err = cmp.Or(a.loseWrites(), a.endsAtShutdown()) // its own side is as it was thought: the writer is missing
+		err = cmp.Or(a.loseWrites(), a.bindToShutdown()) // its own side is as it was thought: the writer is missing
 		return ch, err == nil, err
 	}
 	if err = a.claim.over(); err != nil || ch.from == 0 || !a.state.expired() {
@@ -201,7 +200,7 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 // anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
 // an effect on that any more, and what bounded its lease does not any more. changeSem is held.
 func (a *acquisition) anew() (change, error) {
-	if err := a.endsAtShutdown(); err != nil { // before it waits
+	if err := a.bindToShutdown(); err != nil { // before it waits
 		return change{}, err
 	}
 	if err := a.outlastEarlier(); err != nil {
@@ -244,7 +243,7 @@ func (a *acquisition) nextChange() (change, error) {
 			return change{}, err
 		}
 		ch, ok, err := a.state.oneMoreCount()
-		if err = cmp.Or(err, a.endsAtShutdown()); ok || err != nil { // else a hold was unlocked just now
+		if err = cmp.Or(err, a.bindToShutdown()); ok || err != nil { // else a hold was unlocked just now
 			return ch, err
 		}
 	}
@@ -353,78 +352,4 @@ func (a *acquisition) triesFirst(owner string) bool {
 // holds, or the inner one of two would make the outer one's too old.
 func (a *acquisition) wantsToken() bool {
 	return a.kind.config.fenced && !a.state.hasToken()
-}
-
-// conclude makes of the last answer what the caller gets. changeSem is held, and freed
-// or passed on.
-func (a *acquisition) conclude(res call.Result, ch change) (*Hold, error) {
-	if res.Has(script.Done) {
-		return a.granted(res, ch)
-	}
-	if res.Has(script.Changed) {
-		a.state.vanished() // nobody else changes this owner's count
-		res.Err = a.state.whyLost()
-	}
-	todo := cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()}
-	if a.received != nil {
-		return a.concludeHandOver(todo)
-	}
-	a.state.reconcile(todo)
-	switch {
-	case res.Err != nil:
-		return nil, a.failure(res)
-	case res.Reply.Code == script.Upgrade:
-		return nil, problem(a.kind.name, "this owner holds it for reading, and would wait for itself; give that back first", ErrReentrant)
-	}
-	return nil, a.refusal(res)
-}
-
-// refusal is the error for an answer that says no.
-func (a *acquisition) refusal(res call.Result) error {
-	if a.kind.refusal != nil {
-		return a.kind.refusal(res.Reply)
-	}
-	return a.lockedError(res)
-}
-
-// mayBeRegistered reports whether Redis may know of a waiter.
-func (a *acquisition) mayBeRegistered() bool {
-	return a.registered && (a.refusedOnce || len(a.unknown) > 0)
-}
-
-// leaving is what takes the waiter out of Redis, if Redis may know of one.
-func (a *acquisition) leaving() script.Request {
-	if !a.mayBeRegistered() {
-		return script.Request{}
-	}
-	return a.kind.requests.Leave(a.state.owner.String())
-}
-
-// lockedError says who holds the lock.
-func (a *acquisition) lockedError(res call.Result) *LockedError {
-	found := protocol.ReadRefusal(res.Reply)
-	return &LockedError{Name: a.kind.name, Holder: Owner{found.Holder}, TTL: expiry(found.TTL)}
-}
-
-// failure is the error for a call that ended without an answer.
-func (a *acquisition) failure(res call.Result) error {
-	err := res.Err
-	res.Unknown = a.unknown
-	switch {
-	case a.caller.Err() != nil:
-		return gaveUp(a.caller, a.kind.name)
-	case a.waitHook.failed():
-		return errHook(a.kind.name)
-	case errors.Is(err, ErrClosed) || a.shutdown.Err() != nil:
-		return problem(a.kind.name, "", ErrClosed)
-	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):
-		return err // a loss matches ErrNotHeld, too
-	case errors.Is(err, errWaitOver) && a.last != nil:
-		return a.last
-	case errors.Is(err, errWaitOver) && res.LastFailure != nil:
-		res.Err = res.LastFailure
-	case errors.Is(err, errWaitOver):
-		res.Err = call.ErrNoAnswer
-	}
-	return backendError(a.op, a.kind.name, res)
 }

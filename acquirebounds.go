@@ -28,9 +28,9 @@ func (a *acquisition) bound() context.Context {
 	return ctx
 }
 
-// endsAtShutdown looks at what the call nests in, since that may have ended, and sees to it that the call ends when the
+// bindToShutdown looks at what the call nests in, since that may have ended, and sees to it that the call ends when the
 // client shuts down, or only when it closes if it nests in what goes on. It returns ErrClosed if that has begun.
-func (a *acquisition) endsAtShutdown() error {
+func (a *acquisition) bindToShutdown() error {
 	shutdown := a.client.draining
 	if a.within = a.writesIn(); a.within != nil || a.state.hasHolds() {
 		shutdown = a.client.closing

@@ -15,7 +15,7 @@ import (
 func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	s, c := a.state, a.client
 	now := time.Now()
-	deadline := c.watchdog.Trust(res.Sent, now, min(a.lease, a.ends(res)))
+	deadline := c.watchdog.Trust(res.Sent, now, min(a.lease, a.lifetime(res)))
 	s.mu.Lock()
 	if err := a.untrusted(res, ch, deadline, now); err != nil {
 		s.count = max(s.count, ch.to)
@@ -40,7 +40,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	}
 	if s.entry == nil {
 		a.watch(h, res.Sent, ch)
-		if a.ends(res) < a.lease {
+		if a.lifetime(res) < a.lease {
 			s.setEnd(deadline)
 		}
 	} else {
@@ -58,9 +58,9 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	return &h.Hold, nil
 }
 
-// ends is for how long what is held lives at most, if a granted acquire says so: a semaphore may have a
+// lifetime is for how long what is held lives at most, if a granted acquire says so: a semaphore may have a
 // time to live. Else it is [MaxLease].
-func (a *acquisition) ends(res call.Result) time.Duration {
+func (a *acquisition) lifetime(res call.Result) time.Duration {
 	if permits, ok := a.kind.requests.(heldPermits); ok {
 		if end, found := permits.ReadEnd(res.Reply); found {
 			return end

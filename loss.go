@@ -155,8 +155,8 @@ type doubted struct{ *entry }
 // Notify is called by the hub.
 func (d doubted) Notify() { d.Value.kind.client.watchdog.Check(d.entry) }
 
-// NotifyTaken is about those who wait.
-func (doubted) NotifyTaken() {}
+// NotifyAcquired is about those who wait.
+func (doubted) NotifyAcquired() {}
 
 // endWatch ends renewal and listening, has those who wait here ask again, and reports whether the holds could be
 // trusted until now. s.mu is held.

@@ -347,7 +347,8 @@ func (s *ownerState) whyLost() error {
 	return s.lost
 }
 
-// keyGoneBy is when the key will have expired even if nobody releases it.
+// keyGoneBy is when the key will have expired even if nobody releases it, at least a lease from now: a release is
+// repeated until then.
 func (s *ownerState) keyGoneBy() mono.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 )
 
 // This file is about the two sides of a read-write lock, which one owner may hold both. Each has
-// a state of its own; in Redis they share a key, which lives as long as either lets it, and to read
-// nested in what is written depends on that.
+// a state of its own. In Redis they share a key, which lives as long as either lets it. A read hold nested in
+// a write hold is granted only while that stands in Redis.
 
 // onOtherSide returns the owner's state on the other side of a read-write lock, or nil if
 // it has none there. It is paired with a call of unref.

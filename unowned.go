@@ -30,7 +30,7 @@ func (c *Client) newPermitID() string {
 
 // once identifies a call with an effect of its own. Redis keeps the id for longer than
 // it can take until it is known what came of the call, be it by a waiter that bears an
-// outage, and for longer than a send of it may arrive late: see servertime.
+// outage, and for longer than an attempt of it may arrive late: see servertime.
 func once(k *kind) protocol.Once {
 	c := k.client
 	return protocol.Once{ID: newID(), TTL: (outageTimeouts+2)*c.config.timeout + time.Second + c.calls.Doubt(k.name)}

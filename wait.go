@@ -154,14 +154,14 @@ func (q *queued) await(ctx context.Context) bool {
 			q.waiter.Listen() // before every sleep: the one before may have had no need to
 		}
 		end := q.pause(ctx, at, q.waiter.Wake())
-		if end == over {
+		if end == pauseOver {
 			return false
 		}
-		if end == timeUp || q.draw(ctx) {
+		if end == pauseTimedOut || q.draw(ctx) {
 			break
 		}
 	}
-	if others := q.waiter.NotBefore(); !others.IsZero() && q.pause(ctx, others, nil) == over {
+	if others := q.waiter.NotBefore(); !others.IsZero() && q.pause(ctx, others, nil) == pauseOver {
 		q.waiter.Notify() // the wake-up that brought us here
 		return false
 	}
@@ -184,9 +184,9 @@ func (q *queued) await(ctx context.Context) bool {
 type pauseEnd int
 
 const (
-	timeUp pauseEnd = iota
-	called          // something was received before
-	over            // ctx has ended, or the waiter was handed the lock
+	pauseTimedOut pauseEnd = iota
+	pauseWoken             // something was received before
+	pauseOver              // ctx has ended, or the waiter was handed the lock
 )
 
 // pause waits until a time, or until early receives.
@@ -195,13 +195,13 @@ func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct
 	defer timer.Stop()
 	select {
 	case <-early:
-		return called
+		return pauseWoken
 	case <-timer.C:
-		return timeUp
+		return pauseTimedOut
 	case <-q.waiter.Received():
 	case <-ctx.Done():
 	}
-	return over
+	return pauseOver
 }
 
 // try asks once. What comes of it is known though ctx ends.

@@ -90,8 +90,7 @@ var contentionGoals = []goal{
 	{fairLock, rueidisLib, redissonName, throughput, 3.00},
 }
 
-// readsAtFirst is what the first version did of read-mostly, pairs/s, where each reader
-// asked Redis by itself.
+// readsAtFirst is what was done of read-mostly, pairs/s, when each reader asked Redis by itself.
 const readsAtFirst = 3400
 
 // goalsOf are all goals for which there are figures.

@@ -25,7 +25,7 @@ var (
 	forFlag       = flag.Duration("for", 10*time.Second, "for how long to run schedules")
 	kindFlag      = flag.String("kind", "", "the kind of lock: "+strings.Join(program.Names(), ", ")+"; empty: by seed")
 	classFlag     = flag.String("class", "", "the class of faults: a, in which holds must not overlap, or b, in which stale tokens must be refused; empty: by seed")
-	faultsFlag    = flag.String("faults", "", "the faults that there are, by their names, with commas; none; empty: by seed")
+	faultsFlag    = flag.String("faults", "", "the faults that there are, by their names, with semicolons; none; empty: by seed")
 	traceFlag     = flag.Bool("log", false, "print what happens")
 )
 
@@ -192,7 +192,7 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 	}
 	if *faultsFlag != "" {
 		clear(s.uses)
-		for name := range strings.SplitSeq(*faultsFlag, ",") {
+		for name := range strings.SplitSeq(*faultsFlag, ";") {
 			if name != "none" && !slices.Contains(faultNames, name) && !slices.Contains(lossyNames, name) {
 				t.Fatalf("there is no fault %q", name)
 			}

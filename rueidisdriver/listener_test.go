@@ -32,9 +32,9 @@ func eventually(t *testing.T, what string, done func() bool) {
 }
 
 // listenTo returns a listener that subscribes to channels, once they are confirmed.
-func listenTo(t *testing.T, d *Driver, channels ...string) (driver.Listener, tally) {
+func listenTo(t *testing.T, d *Driver, channels ...string) (driver.Listener, eventCounts) {
 	t.Helper()
-	counts := make(tally)
+	counts := make(eventCounts)
 	for _, channel := range channels {
 		counts[channel] = new(struct{ subscribed, messages atomic.Int32 })
 	}

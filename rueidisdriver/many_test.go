@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// tally counts the events of channels. It is filled before it counts.
-type tally map[string]*struct{ subscribed, messages atomic.Int32 }
+// eventCounts counts the events of channels. It is filled before it counts.
+type eventCounts map[string]*struct{ subscribed, messages atomic.Int32 }
 
-func (c tally) sink(event driver.Event) {
+func (c eventCounts) sink(event driver.Event) {
 	switch count := c[event.Channel]; event.Kind {
 	case driver.Subscribed:
 		count.subscribed.Add(1)
@@ -27,7 +27,7 @@ func (c tally) sink(event driver.Event) {
 }
 
 // await waits until every channel has had so many of both events.
-func (c tally) await(t *testing.T, what string, subscribed, messages int32) {
+func (c eventCounts) await(t *testing.T, what string, subscribed, messages int32) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for channel, count := range c {
@@ -67,7 +67,7 @@ func TestManyChannels(t *testing.T) {
 
 func testManyChannels(t *testing.T, at drivertest.Endpoint, servers ...*redistest.Server) {
 	const n = 10_000
-	counts := make(tally, n)
+	counts := make(eventCounts, n)
 	channels := make([]string, n)
 	for i := range channels {
 		channels[i] = fmt.Sprintf("redisson_lock__channel:{many-%d}", i)
@@ -82,7 +82,7 @@ func testManyChannels(t *testing.T, at drivertest.Endpoint, servers ...*redistes
 		}
 	}
 	subscribe(channels[:100]...) // each server has some
-	first := make(tally)
+	first := make(eventCounts)
 	for _, channel := range channels[:100] {
 		first[channel] = counts[channel]
 	}

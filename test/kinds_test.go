@@ -274,6 +274,12 @@ func fakeKind(t *testing.T, k *kind, f func(t *testing.T, w *world)) {
 func (w *world) lock(c *holdfast.Client) anyLock  { return w.kind.lock(c, "x") }
 func (w *world) rival(c *holdfast.Client) anyLock { return w.kind.against(c, "x") }
 
+// mutex returns a plain mutex, which may leave what the kind may.
+func (w *world) mutex(c *holdfast.Client, name string) *holdfast.Mutex {
+	w.names = append(w.names, name)
+	return c.NewMutex(name)
+}
+
 // use returns a lock of another name.
 func (w *world) use(c *holdfast.Client, name string) anyLock {
 	w.t.Helper()

@@ -15,12 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
-// A Lock that was to be nested in a hold finds that this is over, and asks anew: it is one like any other from then on.
+// A Lock that was to be nested in a hold may find that this is over. It asks anew then, and is one like any other from then
+// on: for Shutdown, for what it waits for, for its lease.
 
 // result is what a call has returned.
 type result struct {
-	*holdfast.Hold
-	error
+	hold *holdfast.Hold
+	err  error
 }
 
 // begin makes a call in a goroutine of its own.
@@ -42,7 +43,7 @@ func shutdownEnds(t *testing.T, c *holdfast.Client, waits <-chan result, holds .
 	time.Sleep(time.Second)
 	select {
 	case got := <-waits:
-		wantError(t, got.error, holdfast.ErrClosed)
+		wantError(t, got.err, holdfast.ErrClosed)
 	default:
 		t.Fatal("it waits while the client shuts down") // it would be had while nobody gives it back
 	}
@@ -52,44 +53,42 @@ func shutdownEnds(t *testing.T, c *holdfast.Client, waits <-chan result, holds .
 	ok(t, <-over)
 }
 
-// TestShutdownEndsALockThatAskedAnew: the client goes on for another hold.
+// TestShutdownEndsALockThatAskedAnew: Shutdown waits for another hold of the client; the Lock ends at once.
 func TestShutdownEndsALockThatAskedAnew(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
-		w.names = append(w.names, "z")
 		c, d := w.client()
 		other, _ := w.client()
-		kept := must(t)(c.NewMutex("z").Lock(background))
+		kept := must(t)(w.mutex(c, "z").Lock(background))
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
 		time.Sleep(900 * time.Millisecond)
-		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond})
+		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond}) // it arrives when the lease is over
 		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
 		theirs := begin(func() (*holdfast.Hold, error) { return w.rival(other).Lock(background) })
 		unlock(t, one)
 		their := <-theirs
-		ok(t, their.error)
+		ok(t, their.err)
 		time.Sleep(2 * time.Second)
-		shutdownEnds(t, c, two, their.Hold, kept)
+		shutdownEnds(t, c, two, their.hold, kept)
 	})
 }
 
-// TestShutdownBeforeALockAsksAnew: a TryLock would get it.
+// TestShutdownBeforeALockAsksAnew: Shutdown begins while a nested TryLock is on its way. It does not ask anew, though it would get the lock.
 func TestShutdownBeforeALockAsksAnew(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
-		w.names = append(w.names, "z")
 		c, d := w.client()
-		kept := must(t)(c.NewMutex("z").Lock(background))
+		kept := must(t)(w.mutex(c, "z").Lock(background))
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
 		time.Sleep(900 * time.Millisecond)
-		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond})
+		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond}) // it arrives when the lease is over
 		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
 		over := make(chan error, 1)
 		go func() { over <- c.Shutdown(background) }()
 		synctest.Wait()
 		unlock(t, one)
-		if got := <-two; !errors.Is(got.error, holdfast.ErrClosed) {
-			t.Fatalf("TryLock: %v", got.error)
+		if got := <-two; !errors.Is(got.err, holdfast.ErrClosed) {
+			t.Fatalf("TryLock: %v", got.err)
 		}
 		unlock(t, kept)
 		ok(t, <-over)
@@ -154,7 +153,7 @@ func TestTryLockOfABusyOwnerInTime(t *testing.T) {
 	})
 }
 
-// TestLeaseOfALockThatAskedAnew: the holds before it had reached their longest time.
+// TestLeaseOfALockThatAskedAnew: a full one, though the holds before it had reached their longest time.
 func TestLeaseOfALockThatAskedAnew(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
 		c, d := w.client(holdfast.WithMaxHold(10 * time.Second))
@@ -165,11 +164,11 @@ func TestLeaseOfALockThatAskedAnew(t *testing.T) {
 		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
 		unlock(t, one)
 		got := <-two
-		ok(t, got.error)
-		if left := time.Until(got.Deadline()); left < 9*time.Second {
+		ok(t, got.err)
+		if left := time.Until(got.hold.Deadline()); left < 9*time.Second {
 			t.Errorf("it is trusted for %v of 10 s", left)
 		}
-		unlock(t, got.Hold)
+		unlock(t, got.hold)
 	})
 }
 
@@ -251,10 +250,10 @@ func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
 		if err := one.Unlock(); !errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("Unlock: %v", err)
 		}
-		wantError(t, (<-two).error, holdfast.ErrLost)
+		wantError(t, (<-two).err, holdfast.ErrLost)
 		got := <-three
-		ok(t, got.error)
-		unlock(t, got.Hold)
+		ok(t, got.err)
+		unlock(t, got.hold)
 	})
 }
 
@@ -264,10 +263,9 @@ func TestShutdownEndsALockThatHadToWaitToNest(t *testing.T) {
 		if w.kind.polls {
 			return // the rival would come too late
 		}
-		w.names = append(w.names, "z")
 		c, d := w.client()
 		other, _ := w.client()
-		kept := must(t)(c.NewMutex("z").Lock(background))
+		kept := must(t)(w.mutex(c, "z").Lock(background))
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		one := must(t)(w.lock(c).Lock(ctx))
 		var sent atomic.Bool
@@ -280,14 +278,14 @@ func TestShutdownEndsALockThatHadToWaitToNest(t *testing.T) {
 		cancelled, cancel := context.WithCancel(ctx)
 		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(cancelled) })
 		cancel()
-		wantError(t, (<-two).error, context.Canceled)
+		wantError(t, (<-two).err, context.Canceled)
 		three := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
 		theirs := begin(func() (*holdfast.Hold, error) { return w.rival(other).Lock(background) })
 		unlock(t, one)
 		their := <-theirs
-		ok(t, their.error)
+		ok(t, their.err)
 		time.Sleep(5 * time.Second)
-		shutdownEnds(t, c, three, their.Hold, kept)
+		shutdownEnds(t, c, three, their.hold, kept)
 	})
 }
 
@@ -309,9 +307,8 @@ func TestShutdownWhileALockGivesBack(t *testing.T) {
 			func(l anyLock, ctx context.Context) (*holdfast.Hold, error) { return l.Lock(ctx) },
 			func(l anyLock, ctx context.Context) (*holdfast.Hold, error) { return l.TryLock(ctx) },
 		} {
-			w.names = append(w.names, "z")
 			c, d := w.client()
-			kept := must(t)(c.NewMutex("z").Lock(background))
+			kept := must(t)(w.mutex(c, "z").Lock(background))
 			ctx := holdfast.WithOwner(background, c.NewOwner())
 			one := busyOwner(ctx, t, w, c, d)
 			once(d, "release", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
@@ -321,8 +318,8 @@ func TestShutdownWhileALockGivesBack(t *testing.T) {
 			time.Sleep(2600 * time.Millisecond) // the release is on its way
 			over := make(chan error, 1)
 			go func() { over <- c.Shutdown(background) }()
-			if got := <-two; !errors.Is(got.error, holdfast.ErrClosed) {
-				t.Fatalf("after Shutdown: %v", got.error)
+			if got := <-two; !errors.Is(got.err, holdfast.ErrClosed) {
+				t.Fatalf("after Shutdown: %v", got.err)
 			}
 			ok(t, <-unlocked)
 			unlock(t, kept)
@@ -350,7 +347,7 @@ func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
 		})
 		unlocked := make(chan error, 1)
 		go func() { unlocked <- one.Unlock() }()
-		if got := <-two; got.error == nil {
+		if got := <-two; got.err == nil {
 			t.Error("it has given back, though Redis is away")
 		}
 		d.SetFaults(nil)
@@ -380,17 +377,17 @@ func TestLongestHoldOfALockInOneThatEnded(t *testing.T) {
 			two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
 			unlock(t, one)
 			got := <-two
-			err := got.error
+			err := got.err
 			if err == nil {
-				<-got.Context().Done()
+				<-got.hold.Context().Done()
 				if held := time.Since(start); held < 9*time.Second || held > 10*time.Second {
 					t.Errorf("held for %v", held)
 				}
-				err = got.Unlock()
+				err = got.hold.Unlock()
 			}
 			lost := new(holdfast.LostError)
-			if !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver || (got.error != nil) != step.fault.LoseReply {
-				t.Errorf("%+v: Lock: %v; Unlock: %v", step, got.error, err)
+			if !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver || (got.err != nil) != step.fault.LoseReply {
+				t.Errorf("%+v: Lock: %v; Unlock: %v", step, got.err, err)
 			}
 		}
 	})

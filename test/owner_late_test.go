@@ -197,11 +197,10 @@ func TestLateAttemptBehindAnExpiredHold(t *testing.T) {
 // until its first attempt cannot arrive any more.
 func TestShutdownBeforeALockOutlastsItsAttempts(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
-		w.names = append(w.names, "z")
 		d := &cutting{Driver: w.server.Driver()}
 		c, err := testclient.New(d, holdfast.WithoutIdentity())
 		ok(t, err)
-		kept := must(t)(c.NewMutex("z").Lock(background))
+		kept := must(t)(w.mutex(c, "z").Lock(background))
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(500*time.Millisecond)))
 		time.Sleep(400 * time.Millisecond)
@@ -213,8 +212,8 @@ func TestShutdownBeforeALockOutlastsItsAttempts(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		unlock(t, one)
-		if got := <-two; !errors.Is(got.error, holdfast.ErrClosed) || time.Since(began) > 500*time.Millisecond {
-			t.Errorf("Lock, after %v: %v", time.Since(began), got.error)
+		if got := <-two; !errors.Is(got.err, holdfast.ErrClosed) || time.Since(began) > 500*time.Millisecond {
+			t.Errorf("Lock, after %v: %v", time.Since(began), got.err)
 		}
 		unlock(t, kept)
 		ok(t, <-over)

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// crowd writes so many readers into a read-write lock, without the library, whose
+// addReaders writes so many readers into a read-write lock, without the library, whose
 // read holds live for so long; 0 makes dead ones. They are holdfast's, as their
 // ids say.
-func crowd(t *testing.T, rdb *redis.Client, name, prefix string, n int, lives time.Duration) (owners []string) {
+func addReaders(t *testing.T, rdb *redis.Client, name, prefix string, n int, lives time.Duration) (owners []string) {
 	t.Helper()
 	pipe := rdb.Pipeline()
 	pipe.HSet(background, name, "mode", "read")
@@ -91,8 +91,8 @@ func TestLeavingReaderLooksAtFewOthers(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := fresh()
-			crowd(t, rdb, name, "a", 200, others[0])
-			crowd(t, rdb, name, "b", 200, others[1])
+			addReaders(t, rdb, name, "a", 200, others[0])
+			addReaders(t, rdb, name, "b", 200, others[1])
 			if most := p.dearest(t, reader()(c, name)); most > 100 {
 				t.Errorf("%d commands", most)
 			} else {
@@ -132,8 +132,8 @@ func TestReadLockAfterTheLongestReader(t *testing.T) {
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			name := fresh()
-			crowd(t, rdb, name, "a", row.dead, 0)
-			crowd(t, rdb, name, "b", row.alive, row.lives)
+			addReaders(t, rdb, name, "a", row.dead, 0)
+			addReaders(t, rdb, name, "b", row.alive, row.lives)
 			before := p.published(t)
 			unlock(t, must(t)(reader()(c, name).Lock(background, holdfast.FixedLease(time.Minute))))
 			do := p.ask(t, name)
@@ -161,8 +161,8 @@ func TestRefusedWriterDropsTheDead(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	p := goRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
 	name := fresh()
-	crowd(t, rdb, name, "a", 100, 0)
-	alive := crowd(t, rdb, name, "b", 1, time.Minute)
+	addReaders(t, rdb, name, "a", 100, 0)
+	alive := addReaders(t, rdb, name, "b", 1, time.Minute)
 	l := writer()(p.client(t, holdfast.WithoutIdentity()), name) // its own commands are counted
 	for range 2 {
 		_, err := l.TryLock(background)

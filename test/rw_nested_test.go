@@ -189,7 +189,7 @@ func TestOneReleaseAgain(t *testing.T) {
 	})
 }
 
-// TestShutdownEndsAReadWhoseWriteEnded: it is one like any other from then on, and the client goes on for another hold.
+// TestShutdownEndsAReadWhoseWriteEnded: it is one like any other from then on. Shutdown waits for another hold of the client.
 func TestShutdownEndsAReadWhoseWriteEnded(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, write *holdfast.Hold){
 		"unlocked": unlock,
@@ -197,10 +197,9 @@ func TestShutdownEndsAReadWhoseWriteEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
-				w.names = append(w.names, "z")
 				c, d := w.client()
 				other, _ := w.client()
-				kept := must(t)(c.NewMutex("z").Lock(background))
+				kept := must(t)(w.mutex(c, "z").Lock(background))
 				write := must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(400*time.Millisecond)))
 				once(d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
 				read := begin(func() (*holdfast.Hold, error) {
@@ -209,9 +208,9 @@ func TestShutdownEndsAReadWhoseWriteEnded(t *testing.T) {
 				theirs := begin(func() (*holdfast.Hold, error) { return other.NewRWMutex("x").Lock(background) })
 				end(t, write)
 				their := <-theirs
-				ok(t, their.error)
+				ok(t, their.err)
 				time.Sleep(time.Second)
-				shutdownEnds(t, c, read, their.Hold, kept)
+				shutdownEnds(t, c, read, their.hold, kept)
 			})
 		})
 	}

@@ -199,10 +199,10 @@ func TestScaleHerd(t *testing.T) {
 		w := &watch{all: all}
 		ctx, cancel := context.WithCancel(background)
 		waiters := herd(ctx, s, w, 20*time.Millisecond)
-		from, before := time.Now(), s.tally()
+		from, before := time.Now(), s.counts()
 		holds := all.count()
 		time.Sleep(*scaleWindow)
-		asked, handed := s.tally().since(before), all.count()-holds
+		asked, handed := s.counts().since(before), all.count()-holds
 		if handed == 0 {
 			t.Fatal("the lock stood still")
 		}
@@ -231,9 +231,9 @@ func TestScaleWaiters(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
 		waiters := herd(ctx, s, &watch{all: all}, 0)
 		time.Sleep(time.Minute) // what the first tries have set has gone by
-		before := s.tally()
+		before := s.counts()
 		time.Sleep(*scaleWindow)
-		asked := s.tally().since(before)
+		asked := s.counts().since(before)
 		a := float64(asked.calls["acquire"]) / scaleWindow.Seconds()
 		t.Logf("%d processes that only wait: %.1f tries a second, of all together", *scaleProcesses, a)
 		// Each asks once more when the lease would have ended: after 20 to 30 s.
@@ -283,10 +283,10 @@ func TestScaleHolds(t *testing.T) {
 		}
 		t.Logf("%d holds of %d processes, taken within %v", each**scaleClients, *scaleClients, time.Since(start).Round(time.Millisecond))
 		time.Sleep(10 * time.Second)
-		before := s.tally()
+		before := s.counts()
 		const window = 30 * time.Second // a lease, in which each is renewed three times
 		time.Sleep(window)
-		asked := s.tally().since(before)
+		asked := s.counts().since(before)
 		calls, keys := asked.calls["renew"], asked.keys["renew"]
 		most, _ := s.busiest(before.at, int(window/time.Second))
 		t.Logf("%.0f renewals a second in %.0f calls, %d at most; %.1f holds a call", float64(keys)/window.Seconds(), float64(calls)/window.Seconds(),
@@ -330,10 +330,10 @@ func TestScaleFailover(t *testing.T) {
 			}
 		}
 		time.Sleep(40 * time.Second)
-		before := s.tally()
+		before := s.counts()
 		time.Sleep(20 * time.Second)
 		t.Logf("%d locks, %d processes, %d goroutines: %.0f calls a second", *scaleLocks, *scaleClients, *scaleLocks*wanting,
-			float64(s.tally().since(before).all())/20)
+			float64(s.counts().since(before).all())/20)
 		acrossFailover(t, s, all)
 		cancel()
 		users.Wait()
@@ -347,9 +347,9 @@ func TestScaleHerdFailover(t *testing.T) {
 		s, all := newSite(t, scaleCosts()), newWatches()
 		ctx, cancel := context.WithCancel(background)
 		users := herd(ctx, s, &watch{all: all}, 200*time.Millisecond)
-		before := s.tally()
+		before := s.counts()
 		time.Sleep(5 * time.Second)
-		t.Logf("%d processes, one lock: %.0f calls a second", *scaleProcesses, float64(s.tally().since(before).all())/5)
+		t.Logf("%d processes, one lock: %.0f calls a second", *scaleProcesses, float64(s.counts().since(before).all())/5)
 		acrossFailover(t, s, all)
 		cancel()
 		users.Wait()
@@ -362,10 +362,10 @@ func acrossFailover(t *testing.T, s *site, all *watches) {
 	t.Helper()
 	holds := all.count()
 	down, up := s.failOver(scaleLag, scaleAway)
-	away := s.tally()
+	away := s.counts()
 	t.Logf("the server is away for %v; its replica lacks the last %v, in which %d holds began", up.Sub(down), scaleLag, all.count()-holds)
 	time.Sleep(45 * time.Second)
-	after := s.tally().since(away)
+	after := s.counts().since(away)
 	during, at := s.busiest(down, int(scaleAway/time.Second))
 	t.Logf("while it is away: %d calls in the busiest second, number %d", during, at+1)
 	most, second := s.busiest(up, 45)

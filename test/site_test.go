@@ -89,25 +89,25 @@ func (s *site) client(options ...holdfast.ClientOption) *holdfast.Client {
 	return c
 }
 
-// A siteTally is what the site has been asked for up to a moment.
-type siteTally struct {
+// A siteCounts is what the site has been asked for up to a moment.
+type siteCounts struct {
 	at          time.Time
 	calls, keys map[string]int
 	sent        int64
 }
 
-func (s *site) tally() siteTally {
+func (s *site) counts() siteCounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := siteTally{at: time.Now(), calls: map[string]int{}, keys: map[string]int{}, sent: s.sent.Load()}
+	r := siteCounts{at: time.Now(), calls: map[string]int{}, keys: map[string]int{}, sent: s.sent.Load()}
 	for name, n := range s.calls {
 		r.calls[name], r.keys[name] = n, s.keys[name]
 	}
 	return r
 }
 
-// since is what has been asked for since an earlier tally.
-func (r siteTally) since(before siteTally) siteTally {
+// since is what has been asked for since earlier counts.
+func (r siteCounts) since(before siteCounts) siteCounts {
 	for name, n := range before.calls {
 		r.calls[name] -= n
 		r.keys[name] -= before.keys[name]
@@ -117,7 +117,7 @@ func (r siteTally) since(before siteTally) siteTally {
 }
 
 // all are all scripts.
-func (r siteTally) all() (sum int) {
+func (r siteCounts) all() (sum int) {
 	for _, n := range r.calls {
 		sum += n
 	}

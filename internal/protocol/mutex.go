@@ -53,7 +53,7 @@ func (l *Mutex) Acquire(a Acquire) script.Request {
 	if a.CountsListeners && !l.Polling {
 		request.Channel = l.channel
 		if a.TellsOthers {
-			request.Args = append(request.Args, Taken)
+			request.Args = append(request.Args, Acquired)
 		}
 	}
 	return request

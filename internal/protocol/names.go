@@ -9,10 +9,10 @@ import (
 // every payload as a decimal integer, so nothing else may be sent.
 const Released = "0"
 
-// Taken is the payload that announces that one of many who waited has the lock, and the others
+// Acquired is the payload that announces that one of many who waited has the lock, and the others
 // need not ask. It means nothing to Redisson. On a semaphore's channel, where the payload is how
 // many permits are more than before, it says that there is one less: nobody need ask either.
-const Taken = "-1"
+const Acquired = "-1"
 
 // WriterReleased is the payload that announces that a writer has left. To
 // Redisson it says to wake all who wait, not one.

@@ -21,11 +21,11 @@ type Request struct {
 	// that.
 	Acknowledged bool
 	// Once says that the call has an id, by which Redis knows its effect, and that nobody takes the effect
-	// back: so a refusal is only the last word if no earlier send of it can have one. See Final.
+	// back: so a refusal is only the last word if no earlier attempt of it can have one. See Final.
 	Once bool
 }
 
-// Final returns the request for a call that was refused after an earlier send was not answered:
+// Final returns the request for a call that was refused after an earlier attempt was not answered:
 // Redis keeps its refusal, and so refuses the earlier one, too, should it arrive yet.
 func (r Request) Final() Request {
 	r.Args = append(slices.Clone(r.Args), "final")

@@ -419,22 +419,22 @@ func TestCrowd(t *testing.T) {
 }
 
 // That others have got the lock is told until the next wake-up, and not to the next queue.
-func TestTaken(t *testing.T) {
+func TestAcquiredElsewhere(t *testing.T) {
 	queues, _ := newLines()
 	w := arrive(queues, 1)[0]
-	w.queue.NotifyTaken()
-	w.queue.NotifyTaken()
-	if !done(w.Taken()) || done(w.Taken()) {
+	w.queue.NotifyAcquired()
+	w.queue.NotifyAcquired()
+	if !done(w.AcquiredElsewhere()) || done(w.AcquiredElsewhere()) {
 		t.Error("told twice counts as once")
 	}
-	w.queue.NotifyTaken()
+	w.queue.NotifyAcquired()
 	w.Notify()
-	if done(w.Taken()) || !notified(w) {
+	if done(w.AcquiredElsewhere()) || !notified(w) {
 		t.Error("that was before the wake-up")
 	}
-	w.queue.NotifyTaken()
+	w.queue.NotifyAcquired()
 	w.Leave()
-	if next := arrive(queues, 1)[0]; done(next.Taken()) {
+	if next := arrive(queues, 1)[0]; done(next.AcquiredElsewhere()) {
 		t.Error("the next queue was told")
 	}
 }

@@ -12,7 +12,7 @@ import (
 type Queues struct {
 	// listen subscribes a queue to a lock's channel until the returned function is
 	// called. It must call Notify for every message and every subscription, and
-	// NotifyTaken in place of that for messages which say so.
+	// NotifyAcquired in place of that for messages which say so.
 	listen func(channel string, q *Queue) (leave func())
 
 	waiters   atomic.Int64 // in all queues; changed under mu
@@ -31,21 +31,21 @@ type Key struct {
 
 // Queue is the line for one lock. Its fields are guarded by Queues.mu.
 type Queue struct {
-	queues      *Queues
-	key         Key
-	waiters     list.List[*Waiter]
-	wake        chan struct{}
-	taken       chan struct{} // others have got the lock since wake
-	trySlot     chan struct{}
-	unsubscribe func() // ends the subscription; nil if there is none
-	retryAt     time.Time
-	refusal     error
-	holder      Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
-	former      Holder    // who had it last, if nobody has been refused since
-	notBefore   time.Time // others have their turn before the head asks
-	joinable    any       // what newcomers may join in place of waiting; nil: nothing
-	unheard     bool      // nobody else has heard when the lock was given back here
-	crowd       Crowd     // who waits, here and elsewhere
+	queues            *Queues
+	key               Key
+	waiters           list.List[*Waiter]
+	wake              chan struct{}
+	acquiredElsewhere chan struct{} // others have got the lock since wake
+	trySlot           chan struct{}
+	unsubscribe       func() // ends the subscription; nil if there is none
+	retryAt           time.Time
+	refusal           error
+	holder            Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
+	former            Holder    // who had it last, if nobody has been refused since
+	notBefore         time.Time // others have their turn before the head asks
+	joinable          any       // what newcomers may join in place of waiting; nil: nothing
+	unheard           bool      // nobody else has heard when the lock was given back here
+	crowd             Crowd     // who waits, here and elsewhere
 }
 
 // Crowd is what the last refusal has told of those who wait for a lock.
@@ -111,7 +111,7 @@ func (qs *Queues) queue(key Key) *Queue {
 	if q == nil {
 		q, qs.spare = qs.spare, nil
 		if q == nil {
-			q = &Queue{queues: qs, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
+			q = &Queue{queues: qs, wake: make(chan struct{}, 1), acquiredElsewhere: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
 		}
 		q.key = key
 		qs.queues[key] = q
@@ -159,7 +159,7 @@ func (w *Waiter) Notify() { w.queue.Notify() }
 // Notify wakes the queue's head.
 func (q *Queue) Notify() {
 	select {
-	case <-q.taken: // that was before
+	case <-q.acquiredElsewhere: // that was before
 	default:
 	}
 	select {
@@ -168,13 +168,13 @@ func (q *Queue) Notify() {
 	}
 }
 
-// Taken receives when others have got the lock since the last wake-up.
-func (w *Waiter) Taken() <-chan struct{} { return w.queue.taken }
+// AcquiredElsewhere receives when others have got the lock since the last wake-up.
+func (w *Waiter) AcquiredElsewhere() <-chan struct{} { return w.queue.acquiredElsewhere }
 
-// NotifyTaken tells the queue's head that others have got the lock.
-func (q *Queue) NotifyTaken() {
+// NotifyAcquired tells the queue's head that others have got the lock.
+func (q *Queue) NotifyAcquired() {
 	select {
-	case q.taken <- struct{}{}:
+	case q.acquiredElsewhere <- struct{}{}:
 	default:
 	}
 }
@@ -311,7 +311,7 @@ func (q *Queue) tidy() {
 		q.unsubscribe = nil
 	}
 	q.retryAt, q.notBefore, q.refusal, q.former, q.unheard, q.crowd = time.Time{}, time.Time{}, nil, nil, false, Crowd{}
-	for _, c := range []chan struct{}{q.wake, q.taken} {
+	for _, c := range []chan struct{}{q.wake, q.acquiredElsewhere} {
 		select {
 		case <-c:
 		default:

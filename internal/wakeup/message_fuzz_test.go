@@ -8,10 +8,10 @@ import (
 )
 
 // counted is a party that counts what it is told.
-type counted struct{ notified, taken int }
+type counted struct{ notified, acquired int }
 
-func (c *counted) Notify()      { c.notified++ }
-func (c *counted) NotifyTaken() { c.taken++ }
+func (c *counted) Notify()         { c.notified++ }
+func (c *counted) NotifyAcquired() { c.acquired++ }
 
 // silent is a listener that does nothing: the test delivers.
 type silent struct{ wanted map[string]bool }
@@ -46,8 +46,8 @@ func FuzzMessages(f *testing.F) {
 			want := counted{}
 			switch {
 			case on != channel || int(leave) == i:
-			case driver.EventKind(kind) == driver.Message && payload == protocol.Taken:
-				want.taken = 1
+			case driver.EventKind(kind) == driver.Message && payload == protocol.Acquired:
+				want.acquired = 1
 			default:
 				want.notified = 1
 			}

@@ -18,8 +18,8 @@ type Hub struct {
 // Party is told that something may have changed.
 type Party interface {
 	Notify()
-	// NotifyTaken says that what was released last is taken again.
-	NotifyTaken()
+	// NotifyAcquired says that others have got what was released last.
+	NotifyAcquired()
 }
 
 // Subscription is one party's interest in a channel.
@@ -88,8 +88,8 @@ func (h *Hub) deliver(e driver.Event) {
 	first := h.channels[e.Channel]
 	for s := first; s != nil; {
 		s.confirmed = s.confirmed || e.Kind == driver.Subscribed
-		if e.Kind == driver.Message && e.Payload == protocol.Taken {
-			s.party.NotifyTaken()
+		if e.Kind == driver.Message && e.Payload == protocol.Acquired {
+			s.party.NotifyAcquired()
 		} else {
 			s.party.Notify()
 		}

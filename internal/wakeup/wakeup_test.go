@@ -21,8 +21,8 @@ func (w *recorder) Close()                     {}
 // Func is a function as a [Party].
 type Func func()
 
-func (f Func) Notify()    { f() }
-func (Func) NotifyTaken() {}
+func (f Func) Notify()       { f() }
+func (Func) NotifyAcquired() {}
 
 func newHub() (*Hub, *recorder) {
 	w := &recorder{}
@@ -94,29 +94,29 @@ func TestTheOthersStay(t *testing.T) {
 	}
 }
 
-// taken counts both kinds of notifications.
-type taken struct{ notified, taken int }
+// counts are of both kinds of notifications.
+type counts struct{ notified, acquired int }
 
-func (p *taken) Notify()      { p.notified++ }
-func (p *taken) NotifyTaken() { p.taken++ }
+func (p *counts) Notify()         { p.notified++ }
+func (p *counts) NotifyAcquired() { p.acquired++ }
 
-// That a lock is taken is told in place of a wake-up, to all who listen there, and to nobody else. What
+// That others have a lock is told in place of a wake-up, to all who listen there, and to nobody else. What
 // is no message, or says something else, wakes.
-func TestTaken(t *testing.T) {
+func TestAcquired(t *testing.T) {
 	h, w := newHub()
-	var a, b, elsewhere taken
+	var a, b, elsewhere counts
 	h.Join("x", &a)
 	left := h.Join("x", &b)
 	h.Join("y", &elsewhere)
-	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: protocol.Taken})
-	if (a != taken{taken: 1}) || (b != taken{taken: 1}) || (elsewhere != taken{}) {
+	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: protocol.Acquired})
+	if (a != counts{acquired: 1}) || (b != counts{acquired: 1}) || (elsewhere != counts{}) {
 		t.Errorf("told %+v and %+v, elsewhere %+v", a, b, elsewhere)
 	}
 	left.Leave()
-	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: protocol.Taken})
+	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: protocol.Acquired})
 	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: "0"})
-	w.sink(driver.Event{Kind: driver.Subscribed, Channel: "x", Payload: protocol.Taken})
-	if (a != taken{notified: 2, taken: 2}) || (b != taken{taken: 1}) {
+	w.sink(driver.Event{Kind: driver.Subscribed, Channel: "x", Payload: protocol.Acquired})
+	if (a != counts{notified: 2, acquired: 2}) || (b != counts{acquired: 1}) {
 		t.Errorf("told %+v, and who has left %+v", a, b)
 	}
 }

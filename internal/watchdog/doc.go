@@ -11,13 +11,13 @@
 //	                removed
 //
 // A watched entry has a deadline, until which its holder may trust it. Only an
-// acknowledged acquire or renewal moves it, and it counts from the moment at
-// which that call was sent. At the deadline the entry is lost, whatever call is
+// acknowledged acquire or renewal raises it, and it counts from the moment at
+// which that call was sent; SetUntil and a suspended host lower it. At the deadline the entry is lost, whatever call is
 // under way. Lost and removed are final: an answer that comes later changes
 // nothing, so a renewal can neither outlive its hold nor end the next one.
 //
 // What an entry stands for may end whatever is renewed, as permits do with their semaphore:
-// SetUntil says when, and may lower the deadline. The nearer that end is, the more often it is
+// SetUntil says when. The nearer that end is, the more often it is
 // asked about: it may have moved, and nobody said so.
 //
 // An entry with RecheckEvery is of a lock that others may shorten, as Redisson does with

@@ -140,7 +140,7 @@ var mutants = []mutant{
 		new: "redis.call('HINCRBY', KEYS[1], ARGV[5], 1)\nif free",
 	},
 	{
-		name: "acquire: an unknown one is not cleaned up", file: acquireFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		name: "acquire: an unknown one is not cleaned up", file: "refused.go", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "todo := cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()}\n\tif a.received",
 		new: "todo := cleanup{leave: a.leaving()}\n\tif a.received",
 	},
@@ -155,12 +155,12 @@ var mutants = []mutant{
 		new: "if !ran || asked.IsZero() || !asked.Before(end) || ran {",
 	},
 	{
-		name: "acquire: the sends before the granted one are forgotten", file: grantedFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		name: "acquire: the attempts before the granted one are forgotten", file: grantedFile, suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "s.deferCleanup(cleanup{unknown: a.unknown, stood: ch.to, leave: a.leaving()})",
 		new: "s.deferCleanup(cleanup{stood: ch.to, leave: a.leaving()})",
 	},
 	{
-		name: "acquire: a waiter forgets its unanswered sends", file: waitFile, suite: tests(inMemory, "TestRefusedWaiterRemembersItsSends"),
+		name: "acquire: a waiter forgets its unanswered attempts", file: waitFile, suite: tests(inMemory, "TestRefusedWaiterRemembersItsSends"),
 		old: "return attempt.Expiry().Before(res.Sent)",
 		new: "return attempt.Expiry().After(time.Time{})",
 	},
@@ -359,17 +359,17 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: Shutdown does not end a Lock that asks anew", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsALockThatAskedAnew"),
-		old: "cmp.Or(err, a.endsAtShutdown())",
+		old: "cmp.Or(err, a.bindToShutdown())",
 		new: "cmp.Or(err, nil)",
 	},
 	{
 		name: "owner: a Lock that asks anew waits before it looks at Shutdown", file: acquireFile, suite: tests(inMemory, "TestShutdownBeforeALockOutlastsItsAttempts"),
-		old: "if err := a.endsAtShutdown(); err != nil { // before it waits",
+		old: "if err := a.bindToShutdown(); err != nil { // before it waits",
 		new: "if err := error(nil); err != nil {",
 	},
 	{
 		name: "read-write: Shutdown does not end a read whose write has ended", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsAReadWhoseWriteEnded"),
-		old: "err = cmp.Or(a.loseWrites(), a.endsAtShutdown())",
+		old: "err = cmp.Or(a.loseWrites(), a.bindToShutdown())",
 		new: "err = a.loseWrites()\n\t\ta.within = a.writesIn()",
 	},
 	{
@@ -405,7 +405,7 @@ var mutants = []mutant{
 
 	// Fair locks.
 	{
-		name: "fair: a cancelled waiter stays in line", file: acquireFile, suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		name: "fair: a cancelled waiter stays in line", file: "refused.go", suite: simulation("fair", "-class", "a", "-faults", "messages"),
 		old: "return a.kind.requests.Leave(a.state.owner.String())",
 		new: "return script.Request{}",
 	},
@@ -495,7 +495,7 @@ var mutants = []mutant{
 		new: "sleep = max(sleep, 0)",
 	},
 	{
-		name: "waiting: a whole crowd asks at once", file: "herd.go", suite: tests(inMemory, "TestHerd", "TestHerdThatWaits"),
+		name: "waiting: a whole crowd asks at once", file: "crowd.go", suite: tests(inMemory, "TestCrowd", "TestCrowdThatWaits"),
 		old: "return c.Size > fewEnough",
 		new: "return c.Size > 1000000",
 	},
@@ -512,7 +512,7 @@ var mutants = []mutant{
 
 	// Transfer, force, and who a client is.
 	{
-		name: "transfer: while a send is under way", file: "transfer.go", suite: tests(inMemory, "TestTransferWaitsForWhatIsOnItsWay"),
+		name: "transfer: while an attempt is under way", file: "transfer.go", suite: tests(inMemory, "TestTransferWaitsForWhatIsOnItsWay"),
 		old: "if !s.outlastDeferred(ctx) {",
 		new: "if ctx.Err() != nil {",
 	},
@@ -689,7 +689,7 @@ var mutants = []mutant{
 		new: "case s.altered, h.fixed,",
 	},
 	{
-		name: "hand-over: while a send is not answered", file: "handover.go", suite: tests(inMemory, "TestNotHandedOverAfterLostReply"),
+		name: "hand-over: while an attempt is not answered", file: "handover.go", suite: tests(inMemory, "TestNotHandedOverAfterLostReply"),
 		old: "case s.deferred != nil, s.expected > 0, s.failing != nil:",
 		new: "case s.failing != nil:",
 	},

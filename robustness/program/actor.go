@@ -48,7 +48,7 @@ func (r *Run) Act(i int) {
 				r.unleased(c, name, rng)
 			}
 		case rng.IntN(8) == 0:
-			r.crowd(c, name, rng)
+			r.burst(c, name, rng)
 		default:
 			r.nap(rng, []time.Duration{10 * time.Millisecond, time.Second}[rng.IntN(2)])
 			if r.Force && rng.IntN(12) == 0 {
@@ -366,8 +366,8 @@ func (r *Run) write(h *Hold) {
 	r.Log.End(op, outcome, nil)
 }
 
-// crowd is many goroutines of one client that want a lock at once, for a moment each; some give up.
-func (r *Run) crowd(c Client, name string, rng *rand.Rand) {
+// burst is many goroutines of one client that want a lock at once, for a moment each; some give up.
+func (r *Run) burst(c Client, name string, rng *rand.Rand) {
 	var all sync.WaitGroup
 	for range 3 + rng.IntN(5) {
 		own := drawing(rng.Uint64(), 0)

@@ -10,7 +10,7 @@
 // # Goroutines
 //
 // [Run.Act] is run by a goroutine of its caller's, and returns after [Run.Stop] when what it has begun is over: when its acquire has returned
-// and it has given back what it has. Goroutines that it starts itself (a crowd, releases side by side) have ended
+// and it has given back what it has. Goroutines that it starts itself (a burst, releases side by side) have ended
 // when it returns. A context that ends is noted by a goroutine of [context.AfterFunc], which nobody waits for.
 //
 // # When calls fail

@@ -30,7 +30,7 @@ type runCommand struct { //nolint:recvcheck // kong asks the value for its help 
 	Shell     string `short:"c" name:"shell" placeholder:"WORDS" help:"Run these words by sh -c, in place of a command after --: with pipes, redirections, variables."`
 
 	Name    string   `arg:"" help:"Name of the lock: the Redis key, of 1 to 1024 bytes. One that begins with - has a -- of its own before it."`
-	Command []string `arg:"" optional:"" passthrough:"partial" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, with --fenced its token in HOLDFAST_TOKEN, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
+	Command []string `arg:"" optional:"" passthrough:"partial" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, with --fenced its token in HOLDFAST_TOKEN, with --kind permits the id of its permit in HOLDFAST_PERMIT, the process number of this holdfast in HOLDFAST_RUNNER, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
 }
 
 // Help is shown by kong below the usage.

@@ -14,7 +14,7 @@ import (
 
 // Of many processes that wait, a few ask at each release, and the lock does not stand free for
 // long.
-func TestHerd(t *testing.T) {
+func TestCrowd(t *testing.T) {
 	const processes = 60
 	fake(t, func(t *testing.T, w *world) {
 		var mu sync.Mutex
@@ -73,7 +73,7 @@ func TestHerd(t *testing.T) {
 }
 
 // Those who only wait ask a hundred times a second, all together, however many they are.
-func TestHerdThatWaits(t *testing.T) {
+func TestCrowdThatWaits(t *testing.T) {
 	const processes = 400 // if each asked every three seconds, they would ask 133 times
 	fake(t, func(t *testing.T, w *world) {
 		var tries atomic.Int64
@@ -108,7 +108,7 @@ func TestHerdThatWaits(t *testing.T) {
 
 // Whoever gets the lock calls the others off, and dies. It has a short lease, which none of them
 // has heard of: the lock is not free for long.
-func TestHerdCalledOffByTheDead(t *testing.T) {
+func TestCrowdCalledOffByTheDead(t *testing.T) {
 	const processes = 30
 	fake(t, func(t *testing.T, w *world) {
 		holder, _ := w.client()

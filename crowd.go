@@ -41,12 +41,12 @@ func (q *queued) draw(ctx context.Context) bool {
 	if !crowded(crowd) {
 		return true
 	}
-	switch q.pause(ctx, time.Now().Add(upTo(window(crowd))), q.waiter.Taken()) {
-	case called:
+	switch q.pause(ctx, time.Now().Add(upTo(window(crowd))), q.waiter.AcquiredElsewhere()) {
+	case pauseWoken:
 		// For how long the others have it nobody knows who has not asked: a few look soon.
 		q.waiter.RetryAt(time.Now().Add(upTo(turn(crowd, longestSleep))), nil)
 		return false
-	case over:
+	case pauseOver:
 		q.waiter.Notify() // the wake-up that brought us here
 		return false
 	default:
