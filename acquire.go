@@ -3,6 +3,7 @@ package holdfast
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -129,10 +130,15 @@ func (a *acquisition) takeChangeSem(wait bool) error {
 	case !wait:
 		return errSingly
 	}
-	if err := a.state.takeChangeSem(a.bound()); err != nil {
-		return a.failure(call.Result{Err: err})
+	for {
+		err := a.state.takeChangeSem(a.bound())
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrClosed) || a.bindToShutdown() != nil { // else it has something to nest in by now
+			return a.failure(call.Result{Err: err})
+		}
 	}
-	return nil
 }
 
 // leave ends the acquisition.
@@ -187,7 +193,9 @@ func (a *acquisition) run() (res call.Result, ch change) {
 // acquire was to be nested in has ended since; else the error that ends it, or none if the owner's holds are lost.
 func (a *acquisition) changed(res call.Result, ch change) (next change, again bool, err error) {
 	if found, known := protocol.FoundCount(res.Reply); a.within != nil && known && found == ch.from {
-		err = cmp.Or(a.loseWrites(), a.bindToShutdown()) // its own side is as it was thought: the writer is missing
+		if err = a.loseWrites(); err == nil { // its own side is as it was thought: the writer is missing
+			err = a.bindToShutdown()
+		}
 		return ch, err == nil, err
 	}
 	if err = a.claim.over(); err != nil || ch.from == 0 || !a.state.expired() {

@@ -16,6 +16,9 @@ func (a *acquisition) bound() context.Context {
 	}
 	ctx, cancel := context.WithCancelCause(a.caller)
 	stopClosing := context.AfterFunc(a.shutdown, func() { cancel(ErrClosed) })
+	if a.shutdown.Err() != nil {
+		cancel(ErrClosed) // at once: AfterFunc does it in a goroutine of its own
+	}
 	bound := a.config.wait
 	if a.config.oneTry {
 		bound = a.client.config.timeout + a.client.config.ackTimeout

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -191,5 +192,56 @@ func TestPermitsOption(t *testing.T) {
 			}
 			w.wantReply("0", "EXISTS", "z") // nothing was sent
 		}
+	})
+}
+
+// TestShutdownBeforeTheNextAttempt: nobody has answered the first one, and no other is made.
+func TestShutdownBeforeTheNextAttempt(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		kept := must(t)(w.mutex(c, "z").Lock(background))
+		once(d, "acquire", memdriver.Fault{LoseRequest: true})
+		waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(background) })
+		time.Sleep(100 * time.Millisecond)
+		over := make(chan error, 1)
+		go func() { over <- c.Shutdown(background) }()
+		got := <-waits
+		if wantError(t, got.err, holdfast.ErrClosed); got.err == nil {
+			unlock(t, got.hold)
+		}
+		unlock(t, kept)
+		ok(t, <-over)
+	})
+}
+
+// TestShutdownLetsTheOwnersNextLockNest: it has waited for its turn since before there was anything to nest in.
+func TestShutdownLetsTheOwnersNextLockNest(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		if !w.kind.nests {
+			return
+		}
+		c, d := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			if call.Script.Name() == "acquire" {
+				f.DelayRequest = 300 * time.Millisecond
+			}
+			return f
+		})
+		var calls []<-chan result
+		for range 3 {
+			calls = append(calls, begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) }))
+		}
+		first := <-calls[0]
+		over := make(chan error, 1)
+		go func() { over <- c.Shutdown(background) }()
+		for _, call := range calls[1:] {
+			got := <-call
+			if ok(t, got.err); got.err == nil {
+				unlock(t, got.hold)
+			}
+		}
+		unlock(t, first.hold)
+		ok(t, <-over)
 	})
 }

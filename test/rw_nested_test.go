@@ -215,3 +215,34 @@ func TestShutdownEndsAReadWhoseWriteEnded(t *testing.T) {
 		})
 	}
 }
+
+// TestReadWhoseWriteIsLostDuringShutdown: it is told so, and not that the client is closed: that goes on.
+func TestReadWhoseWriteIsLostDuringShutdown(t *testing.T) {
+	for name, read := range map[string]func(m *holdfast.RWMutex, write *holdfast.Hold) (*holdfast.Hold, error){
+		"by hand": func(m *holdfast.RWMutex, write *holdfast.Hold) (*holdfast.Hold, error) {
+			return m.RLock(holdfast.WithOwner(background, write.Owner()))
+		},
+		"under its context": func(m *holdfast.RWMutex, write *holdfast.Hold) (*holdfast.Hold, error) {
+			return m.RLock(context.WithoutCancel(write.Context()))
+		},
+		"downgrade": func(m *holdfast.RWMutex, write *holdfast.Hold) (*holdfast.Hold, error) { return m.Downgrade(write) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				kept := must(t)(w.mutex(c, "z").Lock(background))
+				write := must(t)(c.NewRWMutex("x").Lock(background))
+				over := make(chan error, 1)
+				go func() { over <- c.Shutdown(background) }()
+				synctest.Wait()
+				w.do("DEL", "x")
+				_, err := read(c.NewRWMutex("x"), write)
+				wantError(t, err, holdfast.ErrLost)
+				wantLost(t, write)
+				wantError(t, write.Unlock(), holdfast.ErrLost)
+				unlock(t, kept)
+				ok(t, <-over)
+			})
+		})
+	}
+}

@@ -369,8 +369,23 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: Shutdown does not end a read whose write has ended", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsAReadWhoseWriteEnded"),
-		old: "err = cmp.Or(a.loseWrites(), a.bindToShutdown())",
-		new: "err = a.loseWrites()\n\t\ta.within = a.writesIn()",
+		old: "\terr = a.bindToShutdown()\n\t\t}\n\t\treturn ch",
+		new: "\ta.within = a.writesIn()\n\t\t}\n\t\treturn ch",
+	},
+	{
+		name: "owner: a lost write is told as a closed client", file: acquireFile, suite: tests(inMemory, "TestReadWhoseWriteIsLostDuringShutdown"),
+		old: "if err = a.loseWrites(); err == nil {",
+		new: "if err = cmp.Or(a.loseWrites(), a.bindToShutdown()); err == nil {",
+	},
+	{
+		name: "owner: Shutdown ends a Lock that has something to nest in by now", file: acquireFile, suite: tests(inMemory, "TestShutdownLetsTheOwnersNextLockNest"),
+		old: "if !errors.Is(err, ErrClosed) ||",
+		new: "if !errors.Is(err, ErrClosed) || true ||",
+	},
+	{
+		name: "acquire: one attempt more during Shutdown", file: "acquirebounds.go", suite: tests(inMemory, "TestShutdownBeforeTheNextAttempt"),
+		old: "if a.shutdown.Err() != nil {\n\t\tcancel",
+		new: "if false {\n\t\tcancel",
 	},
 	{
 		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", file: acquireFile, suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
