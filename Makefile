@@ -19,10 +19,10 @@ OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 BUILT_ALONE   := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
-# by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first; test-oldest
-# one more. With more at once, tests fail of lateness on a busy machine. Those of release compile, so they come when
-# most of that has been done for others.
+# Tests wait more than they compute, so three packages run at once: test-main runs one at a time, and first of all test/,
+# which takes longest by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST
+# first; test-oldest comes when these are done. With more at once, tests fail of lateness on a busy machine. Those of
+# release compile, so they come when most of that has been done for others.
 AFTER_MAIN    := rueidisdriver valkeydriver
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
@@ -56,7 +56,7 @@ help: ## say what there is
 test test-race: export GOGC := $(FEWER_GCS)
 test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
 	@$(TEST) -c -o /dev/null ./test
-	+@$(MAKE_J) 3 test-main test-rest $(WITH_OLDEST)
+	+@$(MAKE_J) 2 test-main test-beside-main
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -72,9 +72,11 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
 
-.PHONY: test-main test-rest
+.PHONY: test-main test-beside-main test-rest
 test-main: need-redis
 	@$(TEST) -p 1 -timeout 15m ./test $(AFTER_MAIN:%=./%)
+
+test-beside-main: ; +@$(MAKE_J) 1 -k test-rest $(WITH_OLDEST)
 
 test-rest: need-redis
 	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
@@ -314,18 +316,20 @@ ci: need-chromium need-redis need-jvm ## everything that must pass before a chan
 ci-tests:
 	+@$(MAKE_J) 1 mod-check generate-check api-check
 	@$(MAKE) --no-print-directory test SKIP=$(EVERYTHING:...=release) WITH_OLDEST=
-	+@$(MAKE_J) 3 --output-sync=line ci-servers ci-faults soak-short
-	+@$(MAKE_J) 2 interop test-oldest
+	+@$(MAKE_J) 2 --output-sync=line ci-servers ci-faults
+	+@$(MAKE_J) 2 --output-sync=line interop ci-beside-interop
 
 ci-static:
 	+@nice -n 15 env $(MAKE_J) 1 fmt-check lint
 	@nice -n 15 $(TEST) -timeout 20m ./release
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
-# These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough.
-.PHONY: ci-servers ci-faults
+# These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough. The second
+# half of interop waits most of all.
+.PHONY: ci-servers ci-faults ci-beside-interop
 ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short robustness-short
 ci-faults: need-redis ; +@$(MAKE_J) 1 trials-short fuzz-short
+ci-beside-interop: ; +@$(MAKE_J) 1 test-oldest soak-short
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck-$(GOVULNCHECK) ## look for known vulnerabilities; needs the internet, and says so

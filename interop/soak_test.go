@@ -51,9 +51,8 @@ var bouts = []bout{
 // are proxies that swallow replies and cut connections all the time.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	for _, version := range Versions {
+	for _, version := range Versions { // one after the other: a field keeps both processors busy
 		t.Run(version, func(t *testing.T) {
-			t.Parallel()
 			f := newField(t, Config{Version: version, Mode: Single}, 1)
 			for _, b := range bouts {
 				if b.from4 && redisson3(version) {
@@ -71,7 +70,6 @@ func TestSoakRedLock(t *testing.T) {
 	t.Parallel()
 	for _, version := range Versions {
 		t.Run(version, func(t *testing.T) {
-			t.Parallel()
 			f := newField(t, Config{Version: version, Mode: Independent}, 3)
 			f.fight(t, bout{title: "red", crowd: crowd{"red"}, room: 1})
 		})
