@@ -39,7 +39,8 @@ AS_TESTED      = $(if $(RACE),env CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(RACE)')
 # Memory is cheaper than time, in compilers, linters and tests; what is measured has the default.
 FEWER_GCS     := 400
 
-# A make of our own, with so many jobs at a time. It would warn of those that this one was given.
+# A make of our own, with so many jobs at a time, or all at once without a number: make 4.3 that has just as many jobs as
+# targets may run one after the other. It would warn of the jobs that this one was given.
 MAKE_J = MAKEFLAGS='$(filter-out -j% --jobserver-%,$(MAKEFLAGS))' $(MAKE) --no-print-directory -j
 
 .DEFAULT_GOAL := help
@@ -56,7 +57,7 @@ help: ## say what there is
 test test-race: export GOGC := $(FEWER_GCS)
 test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
 	@$(TEST) -c -o /dev/null ./test
-	+@$(MAKE_J) 2 test-main test-beside-main
+	+@$(MAKE_J) test-main test-beside-main
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -308,7 +309,7 @@ demo: ## show what it does, without a Redis server
 ci: export RACE := -race
 ci: export GOGC := $(FEWER_GCS)
 ci: need-chromium need-redis need-jvm ## everything that must pass before a change lands
-	+@$(MAKE_J) 2 ci-tests ci-static
+	+@$(MAKE_J) ci-tests ci-static
 	@GOGC=100 $(MAKE) --no-print-directory bench-smoke
 
 # Tests leave a fifth of two processors idle. What computes and waits for nothing has that.
@@ -316,8 +317,8 @@ ci: need-chromium need-redis need-jvm ## everything that must pass before a chan
 ci-tests:
 	+@$(MAKE_J) 1 mod-check generate-check api-check
 	@$(MAKE) --no-print-directory test SKIP=$(EVERYTHING:...=release) WITH_OLDEST=
-	+@$(MAKE_J) 2 --output-sync=line ci-servers ci-faults
-	+@$(MAKE_J) 2 --output-sync=line interop ci-beside-interop
+	+@$(MAKE_J) --output-sync=line ci-servers ci-faults
+	+@$(MAKE_J) --output-sync=line interop ci-beside-interop
 
 ci-static:
 	+@nice -n 15 env $(MAKE_J) 1 fmt-check lint
