@@ -194,6 +194,9 @@ func rueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, str
 	return &platform{name: name + "/rueidis", do: do, open: func(t *testing.T) driver.Driver {
 		t.Helper()
 		client, err := rueidis.NewClient(option)
+		for i := 0; i < 5 && errors.Is(err, context.DeadlineExceeded); i++ { // ConnWriteTimeout holds for connecting, too
+			client, err = rueidis.NewClient(option)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,8 +136,7 @@ func testServerErrors(t *testing.T, target Target) {
 			Code: "WRONGTYPE", MayHaveRun: true,
 		},
 	} {
-		call := driver.Call{Script: fail, Keys: []string{unique("words")}, Args: []string{message}}
-		_, err := d.Eval(testContext(t), call)
+		_, err := ask(t, d, driver.Call{Script: fail, Keys: []string{unique("words")}, Args: []string{message}})
 		CheckError(t, message, err, want)
 	}
 }

@@ -114,7 +114,7 @@ func (c *tornCall) check(t *testing.T, d driver.Driver) {
 	if n := c.timesTold(); n > 1 {
 		t.Errorf("%s: Late was told %d times", c.key, n)
 	}
-	ran, err := d.Eval(testContext(t), driver.Call{Script: get, Keys: []string{c.key}})
+	ran, err := ask(t, d, driver.Call{Script: get, Keys: []string{c.key}})
 	if err != nil || ran != nil && ran != "1" {
 		t.Errorf("%s: the count is %v, %v", c.key, ran, err)
 	}
