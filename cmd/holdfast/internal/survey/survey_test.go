@@ -400,7 +400,6 @@ func TestIdentity(t *testing.T) {
 	})
 }
 
-// TestScan finds each kind among other people's data.
 // TestNamesAway has a lock read though the node is away that knows who its holder is.
 func TestNamesAway(t *testing.T) {
 	t.Parallel()
@@ -468,6 +467,7 @@ func TestGivenBackMeanwhile(t *testing.T) {
 	}
 }
 
+// TestScan finds each kind among other people's data.
 func TestScan(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(w *world) {
@@ -487,8 +487,8 @@ func TestScan(t *testing.T) {
 		w.waits(func(ctx context.Context) error {
 			return w.otherClient().NewUnleasedSemaphore("semaphore").Acquire(ctx, 1)
 		})
+		w.do("SET", "latch", 1) // before somebody waits: at zero nobody has to
 		w.waits(func(ctx context.Context) error { return w.otherClient().NewLatch("latch").Await(ctx) })
-		w.do("SET", "latch", 1)
 		_, err := w.client.NewLatch("called").TrySetCount(w.ctx, 1)
 		w.must(err)
 		w.do("DEL", protocol.LatchZeroKey("called")) // as after a minute
