@@ -149,7 +149,7 @@ func slowAt(name string, ours bool, pairTakes time.Duration) contender {
 func TestCheckMeasuresAgain(t *testing.T) {
 	w := workload{id: "few", goroutines: 2}
 	p := plan{
-		setup: setup{addr: redistest.Start(t).Addr()}, window: 20 * time.Millisecond, limit: time.Minute, progress: t.Output(),
+		setup: setup{addr: redistest.Start(t).Addr()}, window: 100 * time.Millisecond, limit: time.Minute, progress: t.Output(), // who completes nothing in one is not asked again
 		contenders: []contender{slowAt(holdfastName, true, 8*time.Millisecond), slowAt("fast", false, time.Millisecond/4), slowAt("slow", false, 16*time.Millisecond)},
 	}
 	r, err := p.open(t.Context())
