@@ -22,6 +22,7 @@ final class SubscriptionTurn {
    */
   static boolean forgets(long ms) throws Exception {
     AtomicInteger round = new AtomicInteger();
+    AtomicInteger released = new AtomicInteger(); // the round in which it was last given back
     AsyncSemaphore turn = new AsyncSemaphore(1);
     Thread releasing = new Thread(() -> {
       for (int seen = 0; seen >= 0; ) {
@@ -31,6 +32,7 @@ final class SubscriptionTurn {
           if (now > 0) {
             dawdle();
             turn.release();
+            released.set(now);
           }
         }
       }
@@ -43,6 +45,9 @@ final class SubscriptionTurn {
         round.set(i); // the other thread gives it back
         dawdle();
         CompletableFuture<Void> mine = turn.acquire();
+        while (released.get() != i) { // the other thread may have no processor for long
+          Thread.onSpinWait();
+        }
         long limit = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MS);
         while (!mine.isDone()) {
           if (System.nanoTime() > limit) {
