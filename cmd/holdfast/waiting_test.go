@@ -171,7 +171,7 @@ func TestNobodyReads(t *testing.T) {
 		if err := filler.Run(); err != nil {
 			t.Fatal(err)
 		}
-		cmd := holdfast(t, "redis://"+server.Addr(), "run", "-v", "--max-run", "300ms", "--json-status=3", "full", "--", "sh", "-c",
+		cmd := holdfast(t, "redis://"+server.Addr(), "run", "-v", "--max-run", "3s", "--json-status=3", "full", "--", "sh", "-c",
 			"redis-cli -p "+port(server)+" SET ran 1 >/dev/null; exec sleep 60")
 		cmd.ExtraFiles, cmd.Stderr = []*os.File{w}, w
 		if err := cmd.Start(); err != nil {

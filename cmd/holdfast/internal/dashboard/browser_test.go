@@ -85,6 +85,9 @@ func open(t *testing.T, browser context.Context, address string, expected ...str
 	err := chromedp.Listen(ctx, func(event any) {
 		switch event := event.(type) {
 		case *cdplog.EventEntryAdded:
+			if event.Entry.Level == cdplog.EntryLevelInfo { // such as that whoever types already keeps the focus
+				return
+			}
 			b.trouble(fmt.Sprintf("%s: %s %s", event.Entry.Level, event.Entry.Text, event.Entry.URL))
 		case *runtime.EventConsoleAPICalled:
 			b.trouble(fmt.Sprintf("console.%s", event.Type))
