@@ -152,6 +152,9 @@ func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
 				}
 				time.Sleep(3 * time.Second)
 				w.wantLine("x", line...)
+				if t.Failed() {
+					t.FailNow() // in another order, they would be waited for in vain
+				}
 				unlock(t, h)
 				for _, s := range line {
 					unlock(t, s.hold(t))

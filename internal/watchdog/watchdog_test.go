@@ -315,9 +315,16 @@ func TestSuspendedHostLosesItsHolds(t *testing.T) {
 
 func TestUntilBoundsRenewal(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		s := &server{answer: allHeld}
-		d := newWatchdog(t, s)
 		now := time.Now()
+		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
+			for _, r := range batch {
+				if end := time.Since(now) + r.TTL; end > time.Minute {
+					t.Errorf("a renewal reaches until %v", end)
+				}
+			}
+			return allHeld(ctx, batch)
+		}}
+		d := newWatchdog(t, s)
 		e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, Until: mono.Of(now).Add(time.Minute)}
 		d.Watch(e, now, e.Lease, true)
 		time.Sleep(time.Hour)

@@ -358,9 +358,9 @@ var mutants = []mutant{
 		new: "if err := error(nil); err != nil {\n\t\treturn change{}, err\n",
 	},
 	{
-		name: "owner: Shutdown does not end a Lock that asks anew", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsALockThatAskedAnew"),
-		old: "cmp.Or(err, a.bindToShutdown())",
-		new: "cmp.Or(err, nil)",
+		name: "owner: Shutdown does not end a Lock that asks anew", file: "acquirebounds.go", suite: tests(inMemory, "TestShutdownEndsALockThatAskedAnew"),
+		old: "a.shutdown != shutdown {",
+		new: "a.shutdown == nil {",
 	},
 	{
 		name: "owner: a Lock that asks anew waits before it looks at Shutdown", file: acquireFile, suite: tests(inMemory, "TestShutdownBeforeALockOutlastsItsAttempts"),
@@ -584,7 +584,7 @@ var mutants = []mutant{
 		new: "return math.max(ms, 1), false\n  end\n  local score",
 	},
 	{
-		name: "fair: live waiters are dropped after a silence", file: lua + "fair.lua", suite: tests(inMemory, "TestL8_StoppedAndRestartedServer"),
+		name: "fair: live waiters are dropped after a silence", file: lua + "fair.lua", suite: tests(inMemory, "TestL8_SilenceOfTheServerCostsNobodyHisPlace"),
 		old: "    grace = at + GRACE\n",
 		new: "    grace = 0\n",
 	},
