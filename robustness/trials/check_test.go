@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,13 @@ import (
 )
 
 // slack is for how long a member may run past the deadline of a hold that it has lost while it did not run, until its context ends.
-const slack = 25 * time.Millisecond
+// With the race detector everything takes some times as long, and what has been put off comes all at once then.
+var slack = func() time.Duration {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 75 * time.Millisecond
+	}
+	return 25 * time.Millisecond
+}()
 
 // tally is what trials have done and found.
 type tally struct {

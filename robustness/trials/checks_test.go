@@ -50,7 +50,7 @@ func TestChecks(t *testing.T) {
 	for what, change := range map[string]func(ops []history.Op){
 		"its deadline was not over":                func(ops []history.Op) { ops[5].Until = 1502 * ms },
 		"its deadline was that of the other one":   func(ops []history.Op) { ops[5].Until = 1450 * ms },
-		"it ran for long past its deadline":        func(ops []history.Op) { ops[2].Invoke, ops[5].Until = 1290*ms, 1250*ms },
+		"it ran for long past its deadline":        func(ops []history.Op) { ops[2].Invoke, ops[5].Until = 1290*ms, 1190*ms },
 		"it was not paused":                        func(ops []history.Op) { ops[2].Return = 45 * ms },
 		"it notes the loss too late":               func(ops []history.Op) { ops[5].Invoke += 200 * ms; ops[5].Return += 200 * ms },
 		"the other one had the lock before":        func(ops []history.Op) { ops[3].Invoke, ops[3].Return = 22*ms, 35*ms },
