@@ -19,10 +19,10 @@ OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 BUILT_ALONE   := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# Tests wait more than they compute, so three packages run at once: test-main runs one at a time, and first of all test/,
-# which takes longest by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST
-# first; test-oldest comes when these are done. With more at once, tests fail of lateness on a busy machine. Those of
-# release compile, so they come when most of that has been done for others.
+# Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
+# by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first; test-oldest
+# one more. With more at once, tests fail of lateness on a busy machine; with fewer, an empty cache takes more than six
+# minutes. Those of release compile, so they come when most of that has been done for others.
 AFTER_MAIN    := rueidisdriver valkeydriver
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
@@ -57,7 +57,7 @@ help: ## say what there is
 test test-race: export GOGC := $(FEWER_GCS)
 test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
 	@$(TEST) -c -o /dev/null ./test
-	+@$(MAKE_J) test-main test-beside-main
+	+@$(MAKE_J) test-main test-rest $(WITH_OLDEST)
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -73,17 +73,15 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
 
-.PHONY: test-main test-beside-main test-rest
+.PHONY: test-main test-rest
 test-main: need-redis
 	@$(TEST) -p 1 -timeout 15m ./test $(AFTER_MAIN:%=./%)
-
-test-beside-main: ; +@$(MAKE_J) 1 -k test-rest $(WITH_OLDEST)
 
 test-rest: need-redis
 	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
 
 .PHONY: test-oldest $(OLDEST)
-test-oldest: $(OLDEST)
+test-oldest: ; +@$(MAKE_J) 1 $(OLDEST)
 $(OLDEST): RACE :=
 $(OLDEST): oldest-%: need-redis
 	@echo "== $* with the oldest client that it promises"
