@@ -143,7 +143,7 @@ robustness-long: ## robustness for 100,000 schedules, a process for each process
 				tee $(LONG)/$$i.log | grep --line-buffered -v -e '^=== ' -e '^ *--- PASS' & \
 		done; wait; test ! -e $(LONG)/failed
 
-mutants: need-redis ## break one thing at a time, and see that the suites notice (11 minutes)
+mutants: need-redis ## break one thing at a time, and see that the suites notice (13 minutes)
 	$(GO) run ./robustness/mutants
 
 trials-short: need-redis ## client processes and faults on real servers, each topology once (a minute), and check what came of them

@@ -175,7 +175,7 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	if ch.to > 1 && a.kind.config.nonReentrant {
 		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
-	if res.Err = a.fitLease(ch); res.Err != nil {
+	if res.Err = a.fitLease(); res.Err != nil {
 		return res, ch
 	}
 	for {

@@ -62,12 +62,12 @@ func (a *acquisition) unbound() {
 // longestLease is the lease to ask for, if nothing bounds it.
 func (a *acquisition) longestLease() time.Duration { return max(a.config.lease, a.config.retained()) }
 
-// fitLease keeps the lease within what is left of the longest hold, if the change makes it no new one.
-func (a *acquisition) fitLease(ch change) error {
+// fitLease keeps the lease within what is left of the longest hold.
+func (a *acquisition) fitLease() error {
 	s := a.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ch.from == 0 || s.until.IsZero() {
+	if s.until.IsZero() {
 		return nil
 	}
 	rest := mono.Until(s.until).Truncate(time.Millisecond)

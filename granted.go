@@ -17,7 +17,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	now := time.Now()
 	deadline := c.watchdog.Trust(res.Sent, now, min(a.lease, a.lifetime(res)))
 	s.mu.Lock()
-	if err := a.untrusted(res, ch, deadline, now); err != nil {
+	if err := a.untrusted(res, deadline, now); err != nil {
 		s.count = max(s.count, ch.to)
 		if a.queue != nil {
 			a.queue.Resume(s, 0)
@@ -39,7 +39,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 		s.beginCohort(a.queue, h.since)
 	}
 	if s.entry == nil {
-		a.watch(h, res.Sent, ch)
+		a.watch(h, res.Sent)
 		if a.lifetime(res) < a.lease {
 			s.setEnd(deadline)
 		}
@@ -71,10 +71,10 @@ func (a *acquisition) lifetime(res call.Result) time.Duration {
 
 // watch begins to watch a new run of holds. If it was to be nested in another, and that has ended meanwhile, the owner
 // has had the lock since that began. s.mu is held.
-func (a *acquisition) watch(h *single, sent time.Time, ch change) {
+func (a *acquisition) watch(h *single, sent time.Time) {
 	s, c := a.state, a.client
 	s.ends, s.endsKnownAt, s.failing = 0, mono.Now(), nil
-	if ch.from == 0 && c.config.maxHold > 0 {
+	if s.until.IsZero() && c.config.maxHold > 0 {
 		s.until = mono.Of(sent).Add(c.config.maxHold)
 	}
 	s.entry = &s.first
@@ -89,7 +89,7 @@ func (a *acquisition) watch(h *single, sent time.Time, ch change) {
 }
 
 // untrusted says why a grant is not handed out. s.mu is held.
-func (a *acquisition) untrusted(res call.Result, ch change, deadline mono.Time, now time.Time) error {
+func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Time) error {
 	switch {
 	case res.Acknowledged < a.client.config.replicas:
 		return a.client.notReplicated(a.kind.name, res)
@@ -99,7 +99,7 @@ func (a *acquisition) untrusted(res call.Result, ch change, deadline mono.Time, 
 		return a.state.lost
 	case deadline <= mono.Of(now):
 		return &LostError{Name: a.kind.name, Reason: LostLeaseOver}
-	case ch.from > 0 && !a.state.until.IsZero() && a.state.until <= mono.Of(now):
+	case !a.state.until.IsZero() && a.state.until <= mono.Of(now):
 		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
 	}
 	return nil

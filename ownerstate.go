@@ -53,7 +53,7 @@ type ownerState struct {
 	entry    *entry
 	first    entry     // what entry points to at first
 	deadline mono.Time // of the last entry, when it was ended
-	until    mono.Time // no renewal reaches beyond this; zero: no bound
+	until    mono.Time // the end of the longest hold, beyond which no renewal reaches; zero: none, or it has not begun
 	ends     mono.Time // when the semaphore ends, and what is held with it; zero: never, as far as is known
 	// endsKnownAt is when the answer came that says so.
 	endsKnownAt mono.Time
@@ -153,7 +153,7 @@ func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 		return change{}, false, nil
 	}
 	if len(s.holds) == 0 {
-		s.lost, s.retainedUntil = nil, 0
+		s.lost, s.retainedUntil, s.until = nil, 0, 0
 		if s.run == nil {
 			s.run = &s.firstRun
 		} else {

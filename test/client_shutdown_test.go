@@ -11,6 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
+// shuttingDown begins Shutdown.
+func shuttingDown(c *holdfast.Client) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- c.Shutdown(background) }()
+	return done
+}
+
 // Shutdown waits for what is held, which is renewed meanwhile and may be nested; nothing
 // new is acquired, and who waits is told.
 func TestShutdown(t *testing.T) {
@@ -25,8 +32,7 @@ func TestShutdown(t *testing.T) {
 			waited <- err
 		}()
 		synctest.Wait()
-		done := make(chan error)
-		go func() { done <- c.Shutdown(background) }()
+		done := shuttingDown(c)
 		wantError(t, <-waited, holdfast.ErrClosed)
 		_, err := c.NewMutex("new").TryLock(background)
 		wantError(t, err, holdfast.ErrClosed)
@@ -85,8 +91,7 @@ func TestShutdownLetsWritersRead(t *testing.T) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
 		write := must(t)(m.Lock(background))
-		done := make(chan error)
-		go func() { done <- c.Shutdown(background) }()
+		done := shuttingDown(c)
 		synctest.Wait()
 		unlock(t, must(t)(m.RLock(write.Context())))
 		read := must(t)(m.Downgrade(write))
@@ -203,8 +208,7 @@ func TestShutdownBeforeTheNextAttempt(t *testing.T) {
 		once(d, "acquire", memdriver.Fault{LoseRequest: true})
 		waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(background) })
 		time.Sleep(100 * time.Millisecond)
-		over := make(chan error, 1)
-		go func() { over <- c.Shutdown(background) }()
+		over := shuttingDown(c)
 		got := <-waits
 		if wantError(t, got.err, holdfast.ErrClosed); got.err == nil {
 			unlock(t, got.hold)
@@ -233,8 +237,7 @@ func TestShutdownLetsTheOwnersNextLockNest(t *testing.T) {
 			calls = append(calls, begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) }))
 		}
 		first := <-calls[0]
-		over := make(chan error, 1)
-		go func() { over <- c.Shutdown(background) }()
+		over := shuttingDown(c)
 		for _, call := range calls[1:] {
 			got := <-call
 			if ok(t, got.err); got.err == nil {

@@ -34,12 +34,21 @@ var faults = map[string]memdriver.Fault{
 
 // once makes a fault happen to the next call of a script.
 func once(d *memdriver.Driver, script string, f memdriver.Fault) {
+	onceFrom(d, script, time.Time{}, f)
+}
+
+// onceFrom is once for the first call from then on; those before it are refused.
+func onceFrom(d *memdriver.Driver, script string, from time.Time, f memdriver.Fault) {
 	var hit atomic.Bool
-	d.SetFaults(func(c driver.Call) memdriver.Fault {
-		if c.Script.Name() != script || hit.Swap(true) {
-			return memdriver.Fault{}
+	d.SetFaults(func(call driver.Call) memdriver.Fault {
+		switch {
+		case call.Script.Name() != script:
+		case time.Now().Before(from):
+			return memdriver.Fault{Refuse: errors.New("connection refused")}
+		case !hit.Swap(true):
+			return f
 		}
-		return f
+		return memdriver.Fault{}
 	})
 }
 

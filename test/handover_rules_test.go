@@ -126,8 +126,7 @@ func TestNotHandedOverDuringShutdown(t *testing.T) {
 			got <- err
 		}()
 		<-waits
-		down := make(chan error, 1)
-		go func() { down <- c.Shutdown(background) }()
+		down := shuttingDown(c)
 		synctest.Wait()
 		unlock(t, a)
 		close(goOn)
@@ -271,8 +270,7 @@ func TestShutdownEndsSharing(t *testing.T) {
 		rw, x := c.NewRWMutex("rw"), c.NewMutex("x")
 		r, a := must(t)(rw.RLock(background)), must(t)(x.Lock(background))
 		next := waiting(t, x, background)
-		down := make(chan error, 1)
-		go func() { down <- c.Shutdown(background) }()
+		down := shuttingDown(c)
 		synctest.Wait()
 		if h, err := rw.TryRLock(background); !errors.Is(err, holdfast.ErrClosed) {
 			t.Errorf("a reader while the client shuts down: %v, %v", h, err)

@@ -38,8 +38,7 @@ func begin(call func() (*holdfast.Hold, error)) <-chan result {
 // shutdownEnds shuts down the client: what waits is to end then, and the holds are unlocked.
 func shutdownEnds(t *testing.T, c *holdfast.Client, waits <-chan result, holds ...*holdfast.Hold) {
 	t.Helper()
-	over := make(chan error, 1)
-	go func() { over <- c.Shutdown(background) }()
+	over := shuttingDown(c)
 	time.Sleep(time.Second)
 	select {
 	case got := <-waits:
@@ -83,8 +82,7 @@ func TestShutdownBeforeALockAsksAnew(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond}) // it arrives when the lease is over
 		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
-		over := make(chan error, 1)
-		go func() { over <- c.Shutdown(background) }()
+		over := shuttingDown(c)
 		synctest.Wait()
 		unlock(t, one)
 		if got := <-two; !errors.Is(got.err, holdfast.ErrClosed) {
@@ -316,8 +314,7 @@ func TestShutdownWhileALockGivesBack(t *testing.T) {
 			unlocked := make(chan error, 1)
 			go func() { unlocked <- one.Unlock() }()
 			time.Sleep(2600 * time.Millisecond) // the release is on its way
-			over := make(chan error, 1)
-			go func() { over <- c.Shutdown(background) }()
+			over := shuttingDown(c)
 			if got := <-two; !errors.Is(got.err, holdfast.ErrClosed) {
 				t.Fatalf("after Shutdown: %v", got.err)
 			}
@@ -390,20 +387,5 @@ func TestLongestHoldOfALockInOneThatEnded(t *testing.T) {
 				t.Errorf("%+v: Lock: %v; Unlock: %v", step, got.err, err)
 			}
 		}
-	})
-}
-
-// onceFrom is once for the first call from then on; those before it are refused.
-func onceFrom(d *memdriver.Driver, script string, from time.Time, f memdriver.Fault) {
-	var hit atomic.Bool
-	d.SetFaults(func(call driver.Call) memdriver.Fault {
-		switch {
-		case call.Script.Name() != script:
-		case time.Now().Before(from):
-			return memdriver.Fault{Refuse: errors.New("connection refused")}
-		case !hit.Swap(true):
-			return f
-		}
-		return memdriver.Fault{}
 	})
 }
