@@ -20,13 +20,12 @@ BUILT_ALONE   := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 # Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
-# by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first; test-oldest
-# one more. With more at once, tests fail of lateness on a busy machine; with fewer, an empty cache takes more than six
-# minutes. Those of release compile, so they come when most of that has been done for others.
-AFTER_MAIN    := rueidisdriver valkeydriver
+# by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
+# order; test-oldest one more. With more at once, tests fail of lateness on a busy machine; with fewer, an empty cache
+# takes more than six minutes. release and otel/example compile, so they come when most of that has been done for others.
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
-	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard goredisdriver bench/tails)
-NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_MAIN))
+	cmd/holdfast/internal/survey otel/example cmd/holdfast/internal/dashboard bench/tails internal/redistest)
+NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(ADAPTERS))
 SKIP          ?=
 WITH_OLDEST   ?= test-oldest
 LOW_PRIORITY  := nice -n 5
@@ -75,7 +74,7 @@ short-without-hand-over: need-redis test-binaries
 
 .PHONY: test-main test-rest
 test-main: need-redis
-	@$(TEST) -p 1 -timeout 15m ./test $(AFTER_MAIN:%=./%)
+	@$(TEST) -p 1 -timeout 15m ./test $(ADAPTERS:%=./%)
 
 test-rest: need-redis
 	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))

@@ -110,7 +110,7 @@ func TestReplicatedDeadlineInScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.BlackHole(redistest.ToClient, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	start := time.Now()
 	_, _, err := d.EvalReplicated(ctx, call, 0, time.Second)
