@@ -21,11 +21,13 @@ SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 # Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
 # by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
-# order; test-oldest one more. With more at once, tests fail of lateness on a busy machine; with fewer, an empty cache
-# takes more than six minutes. release and otel/example compile, so they come when most of that has been done for others.
+# order; test-third one: those of test-oldest, then those of THIRD. With more at once, tests fail of lateness on a busy
+# machine; with fewer, an empty cache takes more than six minutes. release and otel/example compile, so they come when
+# most of that has been done for others.
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
-	cmd/holdfast/internal/survey otel/example cmd/holdfast/internal/dashboard bench/tails internal/redistest)
-NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(ADAPTERS))
+	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard)
+THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest gocronlock otel/example)
+NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(ADAPTERS)) $(THIRD)
 SKIP          ?=
 WITH_OLDEST   ?= test-oldest
 LOW_PRIORITY  := nice -n 5
@@ -56,7 +58,7 @@ help: ## say what there is
 test test-race: export GOGC := $(FEWER_GCS)
 test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
 	@$(TEST) -c -o /dev/null ./test
-	+@$(MAKE_J) test-main test-rest $(WITH_OLDEST)
+	+@$(MAKE_J) test-main test-rest test-third
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -72,12 +74,15 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
 
-.PHONY: test-main test-rest
+.PHONY: test-main test-rest test-third
 test-main: need-redis
 	@$(TEST) -p 1 -timeout 15m ./test $(ADAPTERS:%=./%)
 
 test-rest: need-redis
 	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
+
+test-third: need-redis $(WITH_OLDEST)
+	@$(LOW_PRIORITY) $(TEST) -p 1 -timeout 15m $(THIRD)
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: ; +@$(MAKE_J) 1 $(OLDEST)
