@@ -21,15 +21,15 @@ SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 # Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
 # by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
-# order; test-third one: those of test-oldest, then those of THIRD. With more at once, tests fail of lateness on a busy
-# machine; with fewer, an empty cache takes more than six minutes. release and otel/example compile, so they come when
-# most of that has been done for others.
+# order; test-third one: those of BEFORE_THIRD, then those of THIRD. With more at once, tests fail of lateness on a
+# busy machine; with fewer, it takes more than six minutes with an empty cache, which nobody waits for. release and
+# otel/example compile, so they come when most of that has been done for others.
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard)
 THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest gocronlock otel/example)
 NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(ADAPTERS)) $(THIRD)
-SKIP          ?=
-WITH_OLDEST   ?= test-oldest
+SKIP_SLOW     ?=
+BEFORE_THIRD  ?= test-oldest
 LOW_PRIORITY  := nice -n 5
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
@@ -40,8 +40,8 @@ AS_TESTED      = $(if $(RACE),env CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(RACE)')
 # Memory is cheaper than time, in compilers, linters and tests; what is measured has the default.
 FEWER_GCS     := 400
 
-# A make of our own, with so many jobs at a time, or all at once without a number: make 4.3 that has just as many jobs as
-# targets may run one after the other. It would warn of the jobs that this one was given.
+# MAKE_J runs a make with its own number of jobs; without a number, all targets begin at once. (Given just as many jobs as
+# targets, make 4.3 may run one after the other.) The -j of this make is left out, since that one would warn of it.
 MAKE_J = MAKEFLAGS='$(filter-out -j% --jobserver-%,$(MAKEFLAGS))' $(MAKE) --no-print-directory -j
 
 .DEFAULT_GOAL := help
@@ -52,8 +52,8 @@ help: ## say what there is
 
 # The workspace lifts the clients to the newest version that any module asks for;
 # the adapters are tested on the oldest one that they promise, too, without the race
-# detector. The longest packages come first. What go commands compile at the same time they
-# compile twice, so what all of them need is compiled before.
+# detector. What go commands compile at the same time they compile twice,
+# so what all of them need is compiled before.
 .PHONY: test
 test test-race: export GOGC := $(FEWER_GCS)
 test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
@@ -79,9 +79,9 @@ test-main: need-redis
 	@$(TEST) -p 1 -timeout 15m ./test $(ADAPTERS:%=./%)
 
 test-rest: need-redis
-	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
+	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP_SLOW),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
 
-test-third: need-redis $(WITH_OLDEST)
+test-third: need-redis $(BEFORE_THIRD)
 	@$(LOW_PRIORITY) $(TEST) -p 1 -timeout 15m $(THIRD)
 
 .PHONY: test-oldest $(OLDEST)
@@ -257,7 +257,8 @@ IMPORT = $(patsubst %/holdfast,%,github.com/holdfast-go/holdfast/$*)
 api: $(PUBLIC:%=api-%) ## note down the exported surface as it is
 $(PUBLIC:%=api-%): api-%: $(BIN)/apidiff-$(APIDIFF)
 	@mkdir -p api && $< -w api/$*.export $(IMPORT)
-	@here='$(CURDIR)/'; LC_ALL=C sed "s|$$here|$$(printf "%$${#here}s" | tr ' ' /)|g" api/$*.export >api/$*.new && mv api/$*.new api/$*.export
+	@for there in '$(CURDIR)/' "$$($(GO) env GOMODCACHE)/" "$$($(GO) env GOROOT)/"; do \
+		LC_ALL=C sed "s|$$there|$$(printf "%$${#there}s" | tr ' ' /)|g" api/$*.export >api/$*.new && mv api/$*.new api/$*.export || exit 1; done
 
 .PHONY: api-check $(PUBLIC:%=api-check-%)
 api-check: $(PUBLIC:%=api-check-%) ## fail if the exported surface is not the one noted down
@@ -314,11 +315,11 @@ ci: need-chromium need-redis need-jvm ## everything that must pass before a chan
 	+@$(MAKE_J) ci-tests ci-static
 	@GOGC=100 $(MAKE) --no-print-directory bench-smoke
 
-# Tests leave a fifth of two processors idle. What computes and waits for nothing has that.
+# The tests leave a fifth of two processors idle; ci-static uses that, at low priority.
 .PHONY: ci-tests ci-static
 ci-tests:
 	+@$(MAKE_J) 1 mod-check generate-check api-check
-	@$(MAKE) --no-print-directory test SKIP=$(EVERYTHING:...=release) WITH_OLDEST=
+	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release BEFORE_THIRD=
 	+@$(MAKE_J) --output-sync=line ci-servers ci-faults
 	+@$(MAKE_J) --output-sync=line interop ci-beside-interop
 
