@@ -97,7 +97,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	}
 	s := stateOf(k, a.claim.owner)
 	a.state = s
-	_ = a.bindToShutdown() // whether it has its turn before that is seen below
+	_ = a.bindToShutdown() // whether that has begun is asked again below, with changeSem
 	if err := a.takeChangeSem(wait); err != nil {
 		a.leave()
 		return nil, err
@@ -122,7 +122,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	return nil, err
 }
 
-// takeChangeSem takes that of its owner, for which it waits, or else returns errSingly.
+// takeChangeSem takes the owner's changeSem. If that is taken, it waits for it, or returns errSingly if wait is false.
 func (a *acquisition) takeChangeSem(wait bool) error {
 	switch {
 	case a.state.tryChangeSem():
@@ -135,7 +135,9 @@ func (a *acquisition) takeChangeSem(wait bool) error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, ErrClosed) || a.bindToShutdown() != nil { // else it has something to nest in by now
+		// The cause of the caller's context may be that another client is closed. If it is not, and this one only shuts
+		// down, there may be something to nest in by now.
+		if a.caller.Err() != nil || !errors.Is(err, ErrClosed) || a.bindToShutdown() != nil {
 			return a.failure(call.Result{Err: err})
 		}
 	}
@@ -161,7 +163,7 @@ func (a *acquisition) check() (err error) {
 	if err = a.kind.canHold(a.config); err != nil {
 		return err
 	}
-	a.lease = a.longestLease()
+	a.lease = a.wantedLease()
 	a.claim, err = ownerFor(a.caller, a.kind)
 	return err
 }
@@ -215,7 +217,7 @@ func (a *acquisition) anew() (change, error) {
 		return change{}, err
 	}
 	a.state.confirmCount(0)
-	a.lease = a.longestLease()
+	a.lease = a.wantedLease()
 	return a.nextChange()
 }
 

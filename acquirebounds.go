@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
-// This file bounds an acquire: by its Wait, by the end of its client, by the longest hold.
+// This file bounds an acquire: by its Wait, by the end of its client, by WithMaxHold.
 
 // bound returns the context that bounds the whole call. A free lock is had without it.
 func (a *acquisition) bound() context.Context {
@@ -59,18 +59,18 @@ func (a *acquisition) unbound() {
 	a.bounded, a.stop = nil, nil
 }
 
-// longestLease is the lease to ask for, if nothing bounds it.
-func (a *acquisition) longestLease() time.Duration { return max(a.config.lease, a.config.retained()) }
+// wantedLease is the lease to ask for, if WithMaxHold does not end it earlier.
+func (a *acquisition) wantedLease() time.Duration { return max(a.config.lease, a.config.retained()) }
 
-// fitLease keeps the lease within what is left of the longest hold.
+// fitLease ends the lease no later than WithMaxHold ends the hold.
 func (a *acquisition) fitLease() error {
 	s := a.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.until.IsZero() {
+	if s.maxHoldEnd.IsZero() {
 		return nil
 	}
-	rest := mono.Until(s.until).Truncate(time.Millisecond)
+	rest := mono.Until(s.maxHoldEnd).Truncate(time.Millisecond)
 	switch {
 	case rest >= a.lease:
 		return nil

@@ -212,8 +212,11 @@ func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.Ca
 	return context.WithTimeoutCause(ctx, c.config.timeout, call.ErrNoAnswer)
 }
 
-// timeIsUp reports whether it was withinTimeout that has ended ctx.
-func timeIsUp(ctx context.Context) bool { return errors.Is(context.Cause(ctx), call.ErrNoAnswer) }
+// timeIsUp reports whether it was withinTimeout that has ended ctx. A caller's context may have ended with an error that
+// only matches its cause: a BackendError, say.
+func timeIsUp(ctx context.Context) bool {
+	return context.Cause(ctx) == call.ErrNoAnswer //nolint:errorlint // see above
+}
 
 // failed tells the hooks about a failure in the background. It does not wait for them: neither a clean-up
 // nor Close, which waits for clean-ups, is to wait for a hook.
@@ -230,7 +233,7 @@ func (c *Client) notReplicated(name string, res call.Result) error {
 	return problem(name, fmt.Sprintf("%d of %d acknowledged it in time", res.Acknowledged, c.config.replicas), ErrNotReplicated)
 }
 
-// beyondMaxHold is the error for a lease that reaches beyond the longest hold.
+// beyondMaxHold is the error for a lease that reaches beyond what WithMaxHold allows.
 func (c *Client) beyondMaxHold(name string) error {
-	return problem(name, "the lease is longer than the longest hold, "+c.config.maxHold.String(), ErrInvalid)
+	return problem(name, "the lease is longer than WithMaxHold allows, "+c.config.maxHold.String(), ErrInvalid)
 }

@@ -181,7 +181,7 @@ const (
 	// before the answer to the acquire came; or the semaphore has ended ([PermitSemaphore.Expire]).
 	LostLeaseOver LostReason = "its lease has run out"
 	// LostMaxHoldOver: [WithMaxHold] allows no more.
-	LostMaxHoldOver LostReason = "the longest hold is over"
+	LostMaxHoldOver LostReason = "the time that WithMaxHold allows is over"
 	// LostOverwritten: something else stands at the lock's name.
 	LostOverwritten LostReason = "its name is another kind of object now"
 	// LostParts: too few of several locks are held. Err is what the last one was lost of.
@@ -217,7 +217,7 @@ func (e *LostError) Unwrap() []error {
 
 // BackendError is a call that Redis did not answer, or refused.
 type BackendError struct {
-	// Op is what was asked for: acquire, release, renew, adopt, detach, force,
+	// Op is what was asked for: acquire, release, renew, adopt, detach, downgrade, force,
 	// inspect, identify, leave, set, add, drain, count down, await, expire or delete.
 	Op string
 	// Name is the lock's name.
@@ -288,7 +288,7 @@ func backendError(op, name string, r call.Result) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(r.Why())}
 }
 
-// untold tells a user about a call that has had its effect, of which Redis told
+// notAnnounced tells a user about a call that has had its effect, of which Redis told
 // nobody. It is nil if Redis did.
 func notAnnounced(name string, request script.Request, r call.Result) error {
 	why := r.Reply.Untold()

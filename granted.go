@@ -74,14 +74,14 @@ func (a *acquisition) lifetime(res call.Result) time.Duration {
 func (a *acquisition) watch(h *single, sent time.Time) {
 	s, c := a.state, a.client
 	s.ends, s.endsKnownAt, s.failing = 0, mono.Now(), nil
-	if s.until.IsZero() && c.config.maxHold > 0 {
-		s.until = mono.Of(sent).Add(c.config.maxHold)
+	if s.maxHoldEnd.IsZero() && c.config.maxHold > 0 {
+		s.maxHoldEnd = mono.Of(sent).Add(c.config.maxHold)
 	}
 	s.entry = &s.first
 	if s.first.Value != nil { // it has been another's: see ownerState.entry
 		s.entry = new(entry)
 	}
-	*s.entry = entry{Value: s, Lease: h.lease, Until: s.until, RecheckEvery: a.kind.recheckEvery}
+	*s.entry = entry{Value: s, Lease: h.lease, Until: s.maxHoldEnd, RecheckEvery: a.kind.recheckEvery}
 	if h.fixed {
 		s.entry.Lease = c.config.lease // for holds that are nested in it, and for pauses
 	}
@@ -99,7 +99,7 @@ func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Ti
 		return a.state.lost
 	case deadline <= mono.Of(now):
 		return &LostError{Name: a.kind.name, Reason: LostLeaseOver}
-	case !a.state.until.IsZero() && a.state.until <= mono.Of(now):
+	case !a.state.maxHoldEnd.IsZero() && a.state.maxHoldEnd <= mono.Of(now):
 		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
 	}
 	return nil

@@ -79,7 +79,7 @@ func (s *ownerState) because(reason watchdog.Reason, renewing bool) LostReason {
 		return LostTaken
 	case over(s.ends):
 		return LostLeaseOver
-	case over(s.until):
+	case over(s.maxHoldEnd):
 		return LostMaxHoldOver
 	case !renewing:
 		return LostLeaseOver

@@ -306,7 +306,7 @@ func (c *config) complete(cfg lockConfig) (lockConfig, error) {
 	case cfg.invalid != nil:
 		return cfg, cfg.invalid
 	case c.tooShortFor(cfg):
-		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease or the longest hold", ErrInvalid, cfg.retained())
+		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease, or than WithMaxHold allows", ErrInvalid, cfg.retained())
 	case cfg.lease == 0:
 		cfg.lease = c.lease
 	case !c.usable(cfg.lease), (!cfg.fixed || cfg.renewFirst) && !c.renewable(cfg.lease):
@@ -314,7 +314,7 @@ func (c *config) complete(cfg lockConfig) (lockConfig, error) {
 			ErrInvalid, cfg.lease, c.margin)
 	case c.maxHold == 0 || cfg.lease <= c.maxHold:
 	case cfg.fixed:
-		return cfg, fmt.Errorf("holdfast: %w lease: %v is longer than the longest hold, %v",
+		return cfg, fmt.Errorf("holdfast: %w lease: %v is longer than WithMaxHold allows, %v",
 			ErrInvalid, cfg.lease, c.maxHold)
 	default:
 		cfg.lease = c.maxHold
@@ -322,7 +322,7 @@ func (c *config) complete(cfg lockConfig) (lockConfig, error) {
 	return cfg, nil
 }
 
-// tooShortFor reports whether the lease, or the longest hold, is shorter than [MinHold] says.
+// tooShortFor reports whether the lease, or what WithMaxHold allows, is shorter than [MinHold] says.
 func (c *config) tooShortFor(cfg lockConfig) bool {
 	kept := cfg.retained()
 	return kept > 0 && (cfg.fixed && kept > cfg.lease || c.maxHold > 0 && kept > c.maxHold)

@@ -53,8 +53,9 @@ type ownerState struct {
 	entry    *entry
 	first    entry     // what entry points to at first
 	deadline mono.Time // of the last entry, when it was ended
-	until    mono.Time // the end of the longest hold, beyond which no renewal reaches; zero: none, or it has not begun
-	ends     mono.Time // when the semaphore ends, and what is held with it; zero: never, as far as is known
+	// maxHoldEnd is when WithMaxHold ends this run of holds: no renewal reaches beyond. Zero: no bound, or no hold yet.
+	maxHoldEnd mono.Time
+	ends       mono.Time // when the semaphore ends, and what is held with it; zero: never, as far as is known
 	// endsKnownAt is when the answer came that says so.
 	endsKnownAt mono.Time
 	keyEnd      mono.Time // when the key will have expired whatever is under way
@@ -153,7 +154,7 @@ func (s *ownerState) oneMoreCount() (ch change, ok bool, err error) {
 		return change{}, false, nil
 	}
 	if len(s.holds) == 0 {
-		s.lost, s.retainedUntil, s.until = nil, 0, 0
+		s.lost, s.retainedUntil, s.maxHoldEnd = nil, 0, 0
 		if s.run == nil {
 			s.run = &s.firstRun
 		} else {
@@ -333,7 +334,7 @@ func (s *ownerState) setRenewal() {
 // held.
 func (s *ownerState) setEnd(end mono.Time) {
 	s.ends = end
-	until := s.until
+	until := s.maxHoldEnd
 	if !end.IsZero() && (until.IsZero() || end < until) {
 		until = end
 	}

@@ -170,7 +170,8 @@ func (c cleanup) and(other cleanup) cleanup {
 // more.
 //
 // It returns at once; what there is to wait for is waited for in the background,
-// and bounded: by the attempts' own limits, and by the key's end if Redis is away. What Redis
+// and bounded: by the attempts' own limits; if Redis is away, by the key's end, and while a waiter leaves by
+// protocol.PlaceLives, when its place there has expired. What Redis
 // refuses to take back, though the other side lets the key live, is left to releaseAgain.
 func (s *ownerState) reconcile(todo cleanup) {
 	todo = s.withDeferred(todo)
@@ -194,15 +195,15 @@ func (s *ownerState) reconcile(todo cleanup) {
 
 // reconcileInBackground is reconcile's goroutine.
 func (s *ownerState) reconcileInBackground(todo cleanup) {
-	c := s.kind.client
+	c, end := s.kind.client, mono.Now().Add(protocol.PlaceLives)
 	var leaving sync.WaitGroup
-	leaving.Go(func() { s.leaveQueue(todo.leave) }) // beside the release: neither waits for the other's answers
+	leaving.Go(func() { s.leaveRedis(todo.leave, end) }) // beside the release: neither waits for the other's answers
 	ran, pending := c.calls.Outcomes(c.life, todo.unknown)
 	defer func() {
 		c.calls.Outlast(c.life, pending)
 		leaving.Wait()
 		if len(todo.unknown) > 0 {
-			s.leaveQueue(todo.leave) // a refused one, too, may have come back to the queue
+			s.leaveRedis(todo.leave, end) // a refused attempt may have put it back
 		}
 	}()
 	for ran || todo.release {
@@ -227,14 +228,13 @@ func (s *ownerState) reconcileInBackground(todo cleanup) {
 	}
 }
 
-// leaveQueue removes a waiter that has given up from Redis. It stops trying after
-// protocol.PlaceLives: by then the waiter has expired there.
-func (s *ownerState) leaveQueue(leave script.Request) {
+// leaveRedis takes a waiter that has given up out of Redis. It does not try again after end.
+func (s *ownerState) leaveRedis(leave script.Request, end mono.Time) {
 	c := s.kind.client
 	if leave.IsZero() || c.life.Err() != nil {
 		return
 	}
-	_, unknown := repeat(s.kind, s.owner, "leave", mono.Now().Add(protocol.PlaceLives), func(call.Result) script.Request { return leave })
+	_, unknown := repeat(s.kind, s.owner, "leave", end, func(call.Result) script.Request { return leave })
 	c.calls.Outlast(c.life, unknown)
 }
 

@@ -153,8 +153,8 @@ func (s *ownerState) renewed(entry *entry, reply script.Reply, i int, sent time.
 	if s.entry != entry {
 		return found.Count, nil
 	}
-	if !s.until.IsZero() {
-		found.Left = min(found.Left, s.until.Sub(mono.Of(sent)))
+	if !s.maxHoldEnd.IsZero() {
+		found.Left = min(found.Left, s.maxHoldEnd.Sub(mono.Of(sent)))
 	}
 	s.learnEnd(sent, found)
 	if found.Left >= 0 {

@@ -98,7 +98,7 @@ func (h *single) extendable(d time.Duration) (*entry, error) {
 	if err := h.state(); err != nil {
 		return nil, err
 	}
-	if !s.until.IsZero() && mono.Now().Add(d) > s.until {
+	if !s.maxHoldEnd.IsZero() && mono.Now().Add(d) > s.maxHoldEnd {
 		return nil, h.client().beyondMaxHold(s.kind.name)
 	}
 	s.altered = true // the key may live for longer than the next one believes
@@ -140,8 +140,8 @@ func (h *single) fixLease(ctx context.Context, lease time.Duration) error {
 	if s.entry != nil {
 		s.setRenewal()
 	}
-	if !s.until.IsZero() {
-		lease = min(lease, mono.Until(s.until).Truncate(time.Millisecond))
+	if !s.maxHoldEnd.IsZero() {
+		lease = min(lease, mono.Until(s.maxHoldEnd).Truncate(time.Millisecond))
 	}
 	entry, err := s.entry, h.state()
 	s.mu.Unlock()

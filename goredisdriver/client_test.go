@@ -128,7 +128,7 @@ func TestReplicatedPipelined(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	d := New(closeLater(t, redis.NewClient(&redis.Options{Addr: proxy.Addr(), ReadTimeout: 500 * time.Millisecond})))
+	d := New(closeLater(t, redis.NewClient(&redis.Options{Addr: proxy.Addr(), ReadTimeout: 2 * time.Second})))
 	call := driver.Call{Script: incr, Keys: []string{"k"}}
 	if _, err := d.Eval(t.Context(), call); err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func Example_wait() {
 	}
 
 	// At most so long, and then at most a minute.
-	_, err := mu.Lock(ctx, holdfast.Wait(20*time.Millisecond), holdfast.FixedLease(time.Minute))
+	_, err := mu.Lock(ctx, holdfast.Wait(200*time.Millisecond), holdfast.FixedLease(time.Minute))
 	fmt.Println(errors.Is(err, holdfast.ErrLocked))
 	// Output: true
 }

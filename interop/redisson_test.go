@@ -72,7 +72,7 @@ var faults = []fault{
 	{"R1_ReadRenewalForgetsKeysInASlot", "3.52.0", "renews the keys of one read lock of several in a slot", readKeysInASlot},
 	{"R2_ReadRenewalRevivesOthers", "3.52.0", "renews the read holds of other clients", readOthers},
 	{"R3_NestedReadEndsRenewalOnCluster", "3.52.0", "renews no read lock any more after one was nested, on a cluster", nestedRead},
-	{"I1_OtherMessagesAreNotHeard", "", "hears only the kind of messages on a cluster that it sends itself", otherMessages},
+	{"R4_OtherMessagesAreNotHeard", "", "hears only the kind of messages on a cluster that it sends itself", otherMessages},
 	{"W1_WriteUnlockMissesAWaiter", "", "misses the end of a write when it is about to sleep", writeMissed},
 	{"W2_SubscriptionForgetsAWaiter", "3.52.0", "forgets a thread that waits to subscribe", subscriptionForgets},
 }

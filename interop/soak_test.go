@@ -65,7 +65,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// TestSoakRedLock is the same for a lock on three servers.
+// TestSoakRedLock is the same for a lock on three servers; there, too, the versions take turns.
 func TestSoakRedLock(t *testing.T) {
 	t.Parallel()
 	for _, version := range Versions {

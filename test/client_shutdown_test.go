@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
-// shuttingDown begins Shutdown.
-func shuttingDown(c *holdfast.Client) <-chan error {
+// beginShutdown begins Shutdown, and sends what it returns.
+func beginShutdown(c *holdfast.Client) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- c.Shutdown(background) }()
 	return done
@@ -32,7 +32,7 @@ func TestShutdown(t *testing.T) {
 			waited <- err
 		}()
 		synctest.Wait()
-		done := shuttingDown(c)
+		done := beginShutdown(c)
 		wantError(t, <-waited, holdfast.ErrClosed)
 		_, err := c.NewMutex("new").TryLock(background)
 		wantError(t, err, holdfast.ErrClosed)
@@ -91,7 +91,7 @@ func TestShutdownLetsWritersRead(t *testing.T) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
 		write := must(t)(m.Lock(background))
-		done := shuttingDown(c)
+		done := beginShutdown(c)
 		synctest.Wait()
 		unlock(t, must(t)(m.RLock(write.Context())))
 		read := must(t)(m.Downgrade(write))
@@ -113,8 +113,8 @@ func TestShutdownRefusesWhatIsNotNestedAnyMore(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		outer := must(t)(c.NewMutex("x").Lock(ctx))
 		inner := must(t)(c.NewMutex("x").Lock(ctx))
-		done, unlocked := make(chan error), make(chan error)
-		go func() { done <- c.Shutdown(background) }()
+		unlocked := make(chan error)
+		done := beginShutdown(c)
 		synctest.Wait()
 		once(d, "release", memdriver.Fault{DelayReply: 1500 * time.Millisecond})
 		go func() { unlocked <- inner.Unlock() }()
@@ -142,13 +142,13 @@ func TestShutdownRefusesWritersWhoRead(t *testing.T) {
 		r := must(t)(m.RLock(ctx))
 		y := must(t)(c.NewMutex("y").Lock(background))
 		once(d, "acquire", memdriver.Fault{DelayRequest: time.Second})
-		got, done := make(chan error), make(chan error)
+		got := make(chan error)
 		go func() {
 			_, err := m.Lock(ctx)
 			got <- err
 		}()
 		synctest.Wait()
-		go func() { done <- c.Shutdown(background) }()
+		done := beginShutdown(c)
 		time.Sleep(100 * time.Millisecond)
 		unlock(t, r)
 		wantError(t, <-got, holdfast.ErrClosed)
@@ -208,7 +208,7 @@ func TestShutdownBeforeTheNextAttempt(t *testing.T) {
 		once(d, "acquire", memdriver.Fault{LoseRequest: true})
 		waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(background) })
 		time.Sleep(100 * time.Millisecond)
-		over := shuttingDown(c)
+		over := beginShutdown(c)
 		got := <-waits
 		if wantError(t, got.err, holdfast.ErrClosed); got.err == nil {
 			unlock(t, got.hold)
@@ -237,7 +237,7 @@ func TestShutdownLetsTheOwnersNextLockNest(t *testing.T) {
 			calls = append(calls, begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) }))
 		}
 		first := <-calls[0]
-		over := shuttingDown(c)
+		over := beginShutdown(c)
 		for _, call := range calls[1:] {
 			got := <-call
 			if ok(t, got.err); got.err == nil {

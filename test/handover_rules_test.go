@@ -126,7 +126,7 @@ func TestNotHandedOverDuringShutdown(t *testing.T) {
 			got <- err
 		}()
 		<-waits
-		down := shuttingDown(c)
+		down := beginShutdown(c)
 		synctest.Wait()
 		unlock(t, a)
 		close(goOn)
@@ -270,7 +270,7 @@ func TestShutdownEndsSharing(t *testing.T) {
 		rw, x := c.NewRWMutex("rw"), c.NewMutex("x")
 		r, a := must(t)(rw.RLock(background)), must(t)(x.Lock(background))
 		next := waiting(t, x, background)
-		down := shuttingDown(c)
+		down := beginShutdown(c)
 		synctest.Wait()
 		if h, err := rw.TryRLock(background); !errors.Is(err, holdfast.ErrClosed) {
 			t.Errorf("a reader while the client shuts down: %v, %v", h, err)

@@ -89,7 +89,7 @@ func TestNotHandedOver(t *testing.T) {
 		meanwhile func(t *testing.T, l *holdfast.Mutex, h *holdfast.Hold)
 	}{
 		"switched off": {client: []holdfast.ClientOption{holdfast.WithoutHandOver()}},
-		"longest hold": {client: []holdfast.ClientOption{holdfast.WithMaxHold(time.Hour)}},
+		"maximum hold": {client: []holdfast.ClientOption{holdfast.WithMaxHold(time.Hour)}},
 		"fenced":       {mutex: []holdfast.MutexOption{holdfast.Fenced(holdfast.TokenTTL(time.Second))}},
 		"polling":      {mutex: []holdfast.MutexOption{holdfast.Polling(time.Millisecond, time.Second)}},
 		"giver fixed":  {giver: []holdfast.LockOption{holdfast.FixedLease(30 * time.Second)}},

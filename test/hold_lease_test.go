@@ -53,7 +53,7 @@ func TestRenewedLeasesNested(t *testing.T) {
 	})
 }
 
-// A renewed lease keeps to the longest hold, and leaves room for the margin.
+// A renewed lease keeps to WithMaxHold, and leaves room for the margin.
 func TestRenewedLeaseBounds(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithMaxHold(time.Minute), holdfast.WithMargin(time.Second))
@@ -134,8 +134,8 @@ func TestChangingLeasesAreRenewed(t *testing.T) {
 	})
 }
 
-// The end of the longest hold is told as such, whatever the lease.
-func TestLongestHoldWithALongLease(t *testing.T) {
+// That WithMaxHold has ended a hold is told as such, whatever the lease.
+func TestMaxHoldWithALongLease(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithMaxHold(time.Hour))
 		h := must(t)(c.NewMutex("x").Lock(background, holdfast.RenewedLease(30*time.Minute)))

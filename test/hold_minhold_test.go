@@ -315,8 +315,8 @@ func TestStaleMinHold(t *testing.T) {
 	})
 }
 
-// A nested hold is not promised more than the longest hold leaves.
-func TestMinHoldWithinTheLongestHold(t *testing.T) {
+// A nested hold is not promised more than WithMaxHold leaves.
+func TestMinHoldWithinMaxHold(t *testing.T) {
 	keeping(t, func(t *testing.T, w *world) {
 		if !w.kind.nests {
 			return

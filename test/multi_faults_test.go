@@ -636,7 +636,7 @@ func TestCloseEndsAWaitingMultiLock(t *testing.T) {
 	})
 }
 
-// The longest hold bounds the parts, and a fixed lease that fits in it is had,
+// WithMaxHold bounds the parts, and a fixed lease that fits in it is had,
 // however long the others had to be waited for.
 func TestMultiLockWithMaxHold(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {

@@ -38,7 +38,7 @@ func begin(call func() (*holdfast.Hold, error)) <-chan result {
 // shutdownEnds shuts down the client: what waits is to end then, and the holds are unlocked.
 func shutdownEnds(t *testing.T, c *holdfast.Client, waits <-chan result, holds ...*holdfast.Hold) {
 	t.Helper()
-	over := shuttingDown(c)
+	over := beginShutdown(c)
 	time.Sleep(time.Second)
 	select {
 	case got := <-waits:
@@ -82,7 +82,7 @@ func TestShutdownBeforeALockAsksAnew(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		once(d, "acquire", memdriver.Fault{DelayRequest: 600 * time.Millisecond}) // it arrives when the lease is over
 		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
-		over := shuttingDown(c)
+		over := beginShutdown(c)
 		synctest.Wait()
 		unlock(t, one)
 		if got := <-two; !errors.Is(got.err, holdfast.ErrClosed) {
@@ -314,7 +314,7 @@ func TestShutdownWhileALockGivesBack(t *testing.T) {
 			unlocked := make(chan error, 1)
 			go func() { unlocked <- one.Unlock() }()
 			time.Sleep(2600 * time.Millisecond) // the release is on its way
-			over := shuttingDown(c)
+			over := beginShutdown(c)
 			if got := <-two; !errors.Is(got.err, holdfast.ErrClosed) {
 				t.Fatalf("after Shutdown: %v", got.err)
 			}
@@ -352,8 +352,8 @@ func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
 	})
 }
 
-// TestLongestHoldOfALockInOneThatEnded: its owner has had the lock all the time.
-func TestLongestHoldOfALockInOneThatEnded(t *testing.T) {
+// TestMaxHoldOfALockInOneThatEnded: its owner has had the lock all the time.
+func TestMaxHoldOfALockInOneThatEnded(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
 		slow := memdriver.Fault{DelayRequest: 100 * time.Millisecond}
 		for _, step := range []struct {

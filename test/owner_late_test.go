@@ -207,7 +207,7 @@ func TestShutdownBeforeALockOutlastsItsAttempts(t *testing.T) {
 		d.late.Store(int64(1400 * time.Millisecond))
 		once(d.Driver, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond}) // as above
 		two := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
-		over := shuttingDown(c)
+		over := beginShutdown(c)
 		synctest.Wait()
 		began := time.Now()
 		unlock(t, one)

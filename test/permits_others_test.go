@@ -169,7 +169,7 @@ func TestLeaseChangedByID(t *testing.T) {
 	}
 }
 
-// Without messages, the next renewal finds it. The longest hold is no longer for it.
+// Without messages, the next renewal finds it. WithMaxHold lets it last no longer for that.
 func TestLeaseChangedByIDIsFoundByARenewal(t *testing.T) {
 	permitsWorld(t, 2, func(t *testing.T, w *world) {
 		operator, _ := w.client()

@@ -230,7 +230,7 @@ func TestHelperHolder(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(500*time.Millisecond))
+	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(4*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -514,7 +514,7 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 	})
 }
 
-// A lock that somebody has made live for ever lives as long as its longest hold
+// A lock that somebody has made live for ever lives as long as the last of its holds
 // once another reader comes, not as long as that one's.
 func TestReaderOfALockWithoutExpiry(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {

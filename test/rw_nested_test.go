@@ -232,7 +232,7 @@ func TestReadWhoseWriteIsLostDuringShutdown(t *testing.T) {
 				c, _ := w.client()
 				kept := must(t)(w.mutex(c, "z").Lock(background))
 				write := must(t)(c.NewRWMutex("x").Lock(background))
-				over := shuttingDown(c)
+				over := beginShutdown(c)
 				synctest.Wait()
 				w.do("DEL", "x")
 				_, err := read(c.NewRWMutex("x"), write)

@@ -393,7 +393,7 @@ func TestHostileToHolder(t *testing.T) {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()
 				name := fresh()
-				c := s.client(t, holdfast.WithLease(900*time.Millisecond), holdfast.WithTimeout(time.Second))
+				c := s.client(t, holdfast.WithLease(4*time.Second), holdfast.WithTimeout(4*time.Second))
 				h := must(t)(k.lock(c, name).Lock(background))
 				field := h.Owner().String()
 				if k.mode == "write" {
@@ -403,9 +403,9 @@ func TestHostileToHolder(t *testing.T) {
 				if k.nests {
 					_ = bounded(t, "nested Lock", func() error { _, err := k.lock(c, name).TryLock(h.Context()); return err })
 				}
-				_ = bounded(t, "Extend", func() error { return h.Extend(background, time.Second) })
+				_ = bounded(t, "Extend", func() error { return h.Extend(background, 4*time.Second) })
 				_ = bounded(t, "Inspect", func() error { _, err := k.lock(c, name).Inspect(background); return err })
-				renewed := 400 * time.Millisecond // once, at the least
+				renewed := 1500 * time.Millisecond // once, at the least
 				if k.nests {
 					renewed = longestCall
 				}

@@ -582,7 +582,7 @@ func usePermits(t *testing.T, c *holdfast.Client, asking func() (asked func(got 
 	if err != nil {
 		return err
 	}
-	if _, err := s.Acquire(background, 2, holdfast.Wait(200*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+	if _, err := s.Acquire(background, 2, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
 		return err
 	}
 	got, asked := make(chan error, 1), asking()
@@ -618,7 +618,7 @@ func useSemaphore(t *testing.T, c *holdfast.Client, asking func() (asked func(go
 	if err = errors.Join(err, s.Acquire(background, 3, holdfast.Wait(time.Second))); err != nil {
 		return err
 	}
-	if err := s.Acquire(background, 2, holdfast.Wait(200*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+	if err := s.Acquire(background, 2, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
 		return err
 	}
 	got, asked := make(chan error, 1), asking()

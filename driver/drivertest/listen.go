@@ -94,10 +94,11 @@ func testOrder(t *testing.T, target Target) {
 	again := map[string]bool{} // said twice, perhaps
 	for i := range n {
 		payload := fmt.Sprint(i)
-		err := announceOnce(testContext(t), d, channel, payload)
-		for unanswered(err) {
+		ctx := testContext(t)
+		err := announceOnce(ctx, d, channel, payload)
+		for unanswered(err) && ctx.Err() == nil {
 			again[payload] = true
-			err = announceOnce(testContext(t), d, channel, payload)
+			err = announceOnce(ctx, d, channel, payload)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -136,9 +136,9 @@ func testRefused(t *testing.T, open Open) {
 // Were the wait cut short, the one replica would not be known.
 func testReplyTimeout(t *testing.T, open Open) {
 	at := single(redistest.StartReplicated(t, 1).Primary)
-	at.ReplyTimeout = 500 * time.Millisecond
+	at.ReplyTimeout = time.Second
 	call := driver.Call{Script: incr, Keys: []string{unique("reply-timeout")}}
-	reply, acknowledged, err := open(t, at).EvalReplicated(t.Context(), call, 2, 1500*time.Millisecond)
+	reply, acknowledged, err := open(t, at).EvalReplicated(t.Context(), call, 2, 2500*time.Millisecond)
 	if reply != int64(1) || acknowledged != 1 || err != nil {
 		t.Errorf("got %v, %d acknowledged, %v, want 1 and 1", reply, acknowledged, err)
 	}

@@ -39,7 +39,7 @@ var FairScripts = Scripts{
 // Its holds are renewed as those of the plain lock are.
 type Fair struct{ *Mutex }
 
-// ask is a request about the line. The channels of its waiters all begin with that
+// request is one about the line. The channels of its waiters all begin with that
 // of the lock.
 func (l Fair) request(s *driver.Script, token bool, args ...string) script.Request {
 	keys := []string{l.name[0], FairQueueKey(l.name[0]), FairTimeoutsKey(l.name[0]), FairHeartbeatsKey(l.name[0])}

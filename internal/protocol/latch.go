@@ -54,7 +54,7 @@ func (Latch) Leave(string) script.Request { return script.Request{} }
 // Channel is one for all.
 func (l Latch) Channel(string) string { return LatchChannel(l.Name) }
 
-// ask is a call that has its effect once.
+// request is a call that has its effect once.
 func (l Latch) request(which *driver.Script, o Once, args ...string) script.Request {
 	return script.Request{
 		Script: which, Keys: append([]string{l.Name}, l.auxKeys()...), Channel: LatchChannel(l.Name),

@@ -19,7 +19,7 @@ func (c *Clocks) send(slot int) send {
 	return send{clock: clock, at: now, limit: clock.Limit(now, 2*time.Second)}
 }
 
-// over is for how long after it was sent it may take effect.
+// expiry is for how long after it was sent it may take effect.
 func (s send) expiry() time.Duration { return s.clock.Expiry(s.at, 2*time.Second, s.limit).Sub(s.at) }
 
 func (s send) want(t *testing.T, limit int64, over time.Duration) {

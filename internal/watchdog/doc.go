@@ -25,7 +25,7 @@
 // is not renewed. That never moves the deadline of one that is not.
 //
 // Renewals of one group go together if they wait for an answer for about as long, which is a quarter of
-// the lease: a batch waits for as long as the least patient of it.
+// the lease, or Config.Timeout if that is less: a batch waits for as long as the least patient of it.
 //
 // # Goroutines
 //

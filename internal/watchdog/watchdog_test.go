@@ -506,7 +506,7 @@ func TestShortLeasesDoNotHurryLongOnes(t *testing.T) {
 }
 
 // The end that a client has set itself does not move, so nobody has to ask about it.
-func TestNoHurryBeforeTheLongestHold(t *testing.T) {
+func TestNoHurryBeforeMaxHold(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: allHeld}
 		d := newWatchdog(t, s)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// op is an operation of one process; its ID is its place in the list.
+// acquired is an acquisition by one process; its ID is its place in the list.
 func acquired(lock string, client int, invoke, ret Moment) Op {
 	return Op{Kind: Acquire, Lock: lock, Client: client, Invoke: invoke, Return: ret, Outcome: OK}
 }

@@ -108,22 +108,22 @@ var mutants = []mutant{
 		new: "case deadline < 0:",
 	},
 	{
-		name: "trust: a nested hold begins the longest hold anew", file: grantedFile, suite: tests(inMemory, "TestLongestHoldOfALockInOneThatEnded"),
-		old: "if s.until.IsZero() && c.config.maxHold > 0 {",
+		name: "trust: a nested hold begins the time of WithMaxHold anew", file: grantedFile, suite: tests(inMemory, "TestMaxHoldOfALockInOneThatEnded"),
+		old: "if s.maxHoldEnd.IsZero() && c.config.maxHold > 0 {",
 		new: "if c.config.maxHold > 0 {",
 	},
 	{
-		name: "trust: a nested hold is trusted beyond the longest", file: "internal/watchdog/watchdog.go", suite: tests(inMemory, "TestLongestHoldOfALockInOneThatEnded"),
+		name: "trust: a nested hold is trusted beyond WithMaxHold", file: "internal/watchdog/watchdog.go", suite: tests(inMemory, "TestMaxHoldOfALockInOneThatEnded"),
 		old: "e.deadline, e.lead = d.reach(e, sent, now, ttl), d.lead(now)",
 		new: "e.deadline, e.lead = d.Trust(sent, now, ttl), d.lead(now)",
 	},
 	{
-		name: "trust: a nested hold is handed out when the longest is over", file: grantedFile, suite: tests(inMemory, "TestLongestHoldOfALockInOneThatEnded"),
-		old: "case !a.state.until.IsZero() &&",
+		name: "trust: a nested hold is handed out when WithMaxHold is over", file: grantedFile, suite: tests(inMemory, "TestMaxHoldOfALockInOneThatEnded"),
+		old: "case !a.state.maxHoldEnd.IsZero() &&",
 		new: "case false &&",
 	},
 	{
-		name: "trust: beyond the longest hold", file: watchdogEntry, suite: tests(watchdog, "TestUntilBoundsRenewal"),
+		name: "trust: beyond WithMaxHold", file: watchdogEntry, suite: tests(watchdog, "TestUntilBoundsRenewal"),
 		old: "ttl = min(ttl, e.Until.Sub(now))",
 		new: "ttl = max(ttl, e.Until.Sub(now))",
 	},
@@ -379,8 +379,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: Shutdown ends a Lock that has something to nest in by now", file: acquireFile, suite: tests(inMemory, "TestShutdownLetsTheOwnersNextLockNest"),
-		old: "if !errors.Is(err, ErrClosed) ||",
-		new: "if !errors.Is(err, ErrClosed) || true ||",
+		old: "!errors.Is(err, ErrClosed) || a.bind",
+		new: "!errors.Is(err, ErrClosed) || true || a.bind",
 	},
 	{
 		name: "acquire: one attempt more during Shutdown", file: "acquirebounds.go", suite: tests(inMemory, "TestShutdownBeforeTheNextAttempt"),
@@ -388,8 +388,13 @@ var mutants = []mutant{
 		new: "if false {\n\t\tcancel",
 	},
 	{
+		name: "errors: what another call came to is taken for this one's", file: "client.go", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
+		old: "return context.Cause(ctx) == call.ErrNoAnswer",
+		new: "return errors.Is(context.Cause(ctx), call.ErrNoAnswer)",
+	},
+	{
 		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", file: acquireFile, suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
-		old: "\ta.lease = a.longestLease()\n\treturn a.nextChange()",
+		old: "\ta.lease = a.wantedLease()\n\treturn a.nextChange()",
 		new: "\treturn a.nextChange()",
 	},
 	{

@@ -46,6 +46,9 @@ final class SubscriptionTurn {
         dawdle();
         CompletableFuture<Void> mine = turn.acquire();
         while (released.get() != i) { // the other thread may have no processor for long
+          if (!releasing.isAlive()) {
+            throw new IllegalStateException("the releasing thread has ended");
+          }
           Thread.onSpinWait();
         }
         long limit = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MS);
