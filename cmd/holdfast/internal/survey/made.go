@@ -1,0 +1,235 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+)
+
+// This file makes a [Lock] of what was read.
+
+// nextOwner is who is next at a semaphore, or writes next; empty if nobody is.
+func (one *raw) nextOwner() string {
+	if _, id, ok := parseReservation(one.next); ok {
+		return hex.EncodeToString([]byte(id))
+	}
+	if isOwner(one.next) {
+		return one.next
+	}
+	return ""
+}
+
+// askWho asks who an owner is, and since when it holds the lock, unless that is asked already.
+func (one *raw) askWho(ctx context.Context, pipe redis.Pipeliner, owner string) {
+	if key := protocol.ClientKey(owner); key != "" && one.who[owner] == nil {
+		one.who[owner] = pipe.HMGet(ctx, key, "program", "version", "host", "pid", "since", protocol.HeldField(owner, one.name))
+	}
+}
+
+// identity is who an owner is, and since when it holds the lock.
+func (one *raw) identity(owner string) (who holdfast.Identity, since time.Time) {
+	answer := one.who[owner]
+	if answer == nil || len(answer.Val()) < 6 {
+		return who, since
+	}
+	text := func(i int) string { s, _ := answer.Val()[i].(string); return s[:min(len(s), longestName)] }
+	who = holdfast.Identity{Program: text(0), Version: text(1), Host: text(2), Since: moment(text(4))}
+	if pid, err := strconv.Atoi(text(3)); err == nil {
+		who.PID = max(pid, 0)
+	}
+	return who, moment(text(5))
+}
+
+// moment reads ms since the epoch; zero if it is none that makes sense, since anybody may write there.
+func moment(text string) time.Time {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms > 0 && ms < neverExpires {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
+}
+
+// expiry makes a time to live of what PTTL says, which go-redis gives as nanoseconds where it is no time.
+func expiry(pttl time.Duration) time.Duration {
+	switch {
+	case pttl == -1:
+		return holdfast.NoExpiry
+	case pttl < 0:
+		return 0
+	}
+	return pttl
+}
+
+// result makes a lock of what was read.
+func (one *raw) result(at time.Time) result {
+	kind, ours, err := one.recognise()
+	if err == nil && kind == "" {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return result{err: err}
+	}
+	l := Lock{Name: one.name, Kind: kind, Ours: ours, At: at, TTL: one.ttl}
+	switch kind {
+	case Mutex, Fair, RW:
+		one.fillLock(&l)
+	case Permits:
+		one.fillPermits(&l)
+	default:
+		one.fillNumber(&l)
+	}
+	return result{Lock: l}
+}
+
+func (one *raw) fillLock(l *Lock) {
+	l.Token, _ = integer(one.token)
+	for _, h := range one.found {
+		if h.TTL = one.holdTTL(h); h.TTL == 0 {
+			one.fieldCount-- // it has died
+			continue
+		}
+		h.Who, h.Since = one.identity(h.Owner)
+		l.Holders = append(l.Holders, h)
+	}
+	slices.SortStableFunc(l.Holders, func(a, b Holder) int { return cmp.Compare(b.Mode, a.Mode) })
+	l.HolderCount = int(one.fieldCount)
+	if l.Kind == RW && one.mode != "" {
+		l.HolderCount = max(l.HolderCount-1, len(l.Holders)) // the mode may have been of another moment
+	}
+	l.State = Free
+	if l.HolderCount > 0 {
+		l.State, l.Mode = Held, one.mode
+	}
+	switch l.Kind {
+	case Fair:
+		one.fillLine(l)
+	case RW:
+		l.Listeners = int(one.onRW)
+		if owner := one.nextOwner(); isOwner(owner) {
+			who, _ := one.identity(owner)
+			l.Waiters = []Waiter{{Owner: owner, Who: who, Mode: Writes}}
+		}
+		l.Waiting = max(l.Listeners-one.listeningHolders(l), len(l.Waiters))
+	default:
+		l.Listeners = int(one.onLock)
+		l.Waiting = max(l.Listeners-one.listeningHolders(l), 0)
+	}
+}
+
+// holdTTL is for how long one holds the lock; 0 if it is a reader that has died.
+func (one *raw) holdTTL(h Holder) (ttl time.Duration) {
+	if h.Mode != Reads {
+		return cmp.Or(one.ttl, time.Millisecond) // it has expired meanwhile
+	}
+	for _, hold := range one.readHolds[h.Owner] {
+		left := expiry(hold.Val())
+		if left == holdfast.NoExpiry {
+			return left
+		}
+		ttl = max(ttl, left)
+	}
+	if ttl == 0 && !ofHoldfast(h.Owner) {
+		return min(unkeptReader, cmp.Or(max(one.ttl, 0), unkeptReader))
+	}
+	return ttl
+}
+
+// listeningHolders guesses how many of those who listen are processes that hold the lock: holdfast's
+// listen once they have held it for a second, which is when they say since when.
+func (one *raw) listeningHolders(l *Lock) int {
+	clients := map[string]bool{}
+	for _, h := range l.Holders {
+		if ofHoldfast(h.Owner) && (!h.Since.IsZero() || h.Who.IsZero()) {
+			clients[h.Owner[:uuidLength]] = true
+		}
+	}
+	return len(clients)
+}
+
+// fillLine sets who stands in line.
+func (one *raw) fillLine(l *Lock) {
+	l.Waiting = int(one.queueLength)
+	for _, owner := range one.queue {
+		w := Waiter{Owner: owner, Silent: one.silent(owner, l.At)}
+		w.Who, _ = one.identity(owner)
+		l.Waiters = append(l.Waiters, w)
+	}
+}
+
+// silent reports whether nothing speaks for one in line. Of those of Redisson, any score does.
+func (one *raw) silent(owner string, at time.Time) bool {
+	for _, z := range one.heartbeats {
+		if z.Member == owner {
+			return z.Score <= float64(at.UnixMilli())
+		}
+	}
+	for _, z := range one.scores {
+		if z.Member == owner {
+			return false
+		}
+	}
+	return one.queueLength <= int64(len(one.queue)) // of a longer line not all scores are read
+}
+
+func (one *raw) fillPermits(l *Lock) {
+	available, _ := integer(one.text)
+	l.Taken, l.Available = one.heldCount, available
+	if one.keyType == typeString { // one that was deleted does not get them back
+		l.Available += one.expired
+	}
+	l.Total = l.Available + l.Taken
+	l.HolderCount = int(one.heldCount)
+	for _, z := range one.held {
+		h := Holder{Owner: permitID(z), Count: 1, TTL: holdfast.NoExpiry}
+		if z.Score < neverExpires {
+			h.TTL = time.UnixMilli(int64(z.Score)).Sub(l.At)
+		}
+		h.Who, h.Since = one.identity(h.Owner)
+		l.Holders = append(l.Holders, h)
+	}
+	l.State = Free
+	if l.Taken > 0 {
+		l.State = Held
+	}
+	one.fillNext(l)
+}
+
+// fillNext sets who waits at a semaphore.
+func (one *raw) fillNext(l *Lock) {
+	l.Listeners = int(one.onSemaphore)
+	if wants, _, ok := parseReservation(one.next); ok {
+		w := Waiter{Owner: one.nextOwner(), Wants: wants}
+		w.Who, _ = one.identity(w.Owner)
+		l.Waiters = []Waiter{w}
+	}
+	l.Waiting = max(l.Listeners, len(l.Waiters))
+}
+
+// fillNumber fills in what has no holders.
+func (one *raw) fillNumber(l *Lock) {
+	n, _ := integer(one.text)
+	switch l.Kind {
+	case Latch:
+		l.Count, l.State = n, Open
+		if n > 0 {
+			l.State = Closed
+		}
+		l.Listeners = int(one.onLatch)
+		l.Waiting = l.Listeners
+	case Semaphore:
+		l.Available, l.State = n, Free
+		if n <= 0 {
+			l.State = Exhausted
+		}
+		one.fillNext(l)
+	default:
+		l.Count, l.State = n, Unknown
+	}
+}
