@@ -26,8 +26,9 @@ EVERYTHING    := github.com/holdfast-go/holdfast/...
 # otel/example compile, so they come when most of that has been done for others.
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard)
-THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest gocronlock otel/example)
-NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(ADAPTERS)) $(THIRD)
+AFTER_TEST    := goredisdriver rueidisdriver
+THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest gocronlock otel/example valkeydriver)
+NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_TEST)) $(THIRD)
 SKIP_SLOW     ?=
 BEFORE_THIRD  ?= test-oldest
 LOW_PRIORITY  := nice -n 5
@@ -76,7 +77,7 @@ short-without-hand-over: need-redis test-binaries
 
 .PHONY: test-main test-rest test-third
 test-main: need-redis
-	@$(TEST) -p 1 -timeout 15m ./test $(ADAPTERS:%=./%)
+	@$(TEST) -p 1 -timeout 15m ./test $(AFTER_TEST:%=./%)
 
 test-rest: need-redis
 	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP_SLOW),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))

@@ -31,7 +31,7 @@ func crewCell(t *testing.T, contender string, w workload) *cell {
 	})
 	w.shared, w.processes, w.ramp = true, 2, 20*time.Millisecond
 	return &cell{
-		workload: w, session: fakeSession(nil), prefix: "t", window: 150 * time.Millisecond, limit: 10 * time.Second, contender: contender,
+		workload: w, session: fakeSession(nil), prefix: "t", window: time.Second, limit: 20 * time.Second, contender: contender,
 		setup: setup{addr: addr, pool: 10, lease: 30 * time.Second}, meter: m, progress: t.Output(),
 	}
 }
