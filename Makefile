@@ -21,7 +21,7 @@ SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 # Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
 # by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
-# order; test-third one: those of BEFORE_THIRD, then those of THIRD. With more at once, tests fail of lateness on a
+# order; test-third one: those of test-oldest, then those of THIRD. With more at once, tests fail of lateness on a
 # busy machine; with fewer, it takes more than six minutes with an empty cache, which nobody waits for. release and
 # otel/example compile, so they come when most of that has been done for others.
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
@@ -30,7 +30,7 @@ AFTER_TEST    := goredisdriver rueidisdriver
 THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest gocronlock otel/example valkeydriver)
 NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_TEST)) $(THIRD)
 SKIP_SLOW     ?=
-BEFORE_THIRD  ?= test-oldest
+BESIDE        ?= test-third
 LOW_PRIORITY  := nice -n 5
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
@@ -59,7 +59,7 @@ help: ## say what there is
 test test-race: export GOGC := $(FEWER_GCS)
 test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
 	@$(TEST) -c -o /dev/null ./test
-	+@$(MAKE_J) test-main test-rest test-third
+	+@$(MAKE_J) test-main test-rest $(BESIDE)
 
 .PHONY: test-race
 test-race: export RACE := -race
@@ -82,7 +82,7 @@ test-main: need-redis
 test-rest: need-redis
 	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP_SLOW),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
 
-test-third: need-redis $(BEFORE_THIRD)
+test-third: need-redis test-oldest
 	@$(LOW_PRIORITY) $(TEST) -p 1 -timeout 15m $(THIRD)
 
 .PHONY: test-oldest $(OLDEST)
@@ -320,7 +320,7 @@ ci: need-chromium need-redis need-jvm ## everything that must pass before a chan
 .PHONY: ci-tests ci-static
 ci-tests:
 	+@$(MAKE_J) 1 mod-check generate-check api-check
-	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release BEFORE_THIRD=
+	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release BESIDE=
 	+@$(MAKE_J) --output-sync=line ci-servers ci-faults
 	+@$(MAKE_J) --output-sync=line interop ci-beside-interop
 
@@ -334,7 +334,7 @@ ci-static:
 .PHONY: ci-servers ci-faults ci-beside-interop
 ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short robustness-short
 ci-faults: need-redis ; +@$(MAKE_J) 1 trials-short fuzz-short
-ci-beside-interop: ; +@$(MAKE_J) 1 test-oldest soak-short
+ci-beside-interop: ; +@$(MAKE_J) 1 test-third soak-short
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck-$(GOVULNCHECK) ## look for known vulnerabilities; needs the internet, and says so

@@ -48,7 +48,7 @@ func newJob(t *testing.T, args ...string) *job {
 // Every contender has a figure in every kind of cell, or says why it has not; holdfast
 // has one, and no overlap. The cells are as small as they can be.
 func TestEveryKindOfCell(t *testing.T) {
-	j := newJob(t, "--quick", "--rounds", "1", "--duration", "100ms", "--timeout", "5s")
+	j := newJob(t, "--quick", "--rounds", "1", "--duration", "300ms", "--timeout", "5s")
 	p, err := j.plan()
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestOwnServerAndFiles(t *testing.T) {
 	file, mem := filepath.Join(dir, "figures.json"), filepath.Join(dir, "allocs")
 	var out strings.Builder
 	args := []string{
-		"--duration", "50ms", "--rounds", "2", "--only", "bare,holdfast on go", "--workloads", "1,one-lock",
+		"--duration", "300ms", "--rounds", "2", "--only", "bare,holdfast on go", "--workloads", "1,one-lock",
 		"--json", file, "--memprofile", mem, "--report", filepath.Join(dir, "page.md"), "--waiters", "10",
 	}
 	if err := run(t.Context(), args, &out, t.Output()); err != nil {
