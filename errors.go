@@ -298,6 +298,13 @@ func notAnnounced(name string, request script.Request, r call.Result) error {
 	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", request.Channel, why), ErrUntold)
 }
 
+// untold reports whether an error says that the call was done, and not announced. Of a call that its caller gave up,
+// the cause may match ErrUntold, too: it is another call's.
+func untold(err error) bool {
+	named, ok := err.(*namedError)            //nolint:errorlint // not one that has it as a cause
+	return ok && named.causes[0] == ErrUntold //nolint:errorlint // nor here
+}
+
 // gaveUp is the error of a call whose own context ended. It matches ctx.Err()
 // and the context's cause.
 func gaveUp(ctx context.Context, name string) error {

@@ -208,7 +208,7 @@ func force(ctx context.Context, k *kind, l takeable) (bool, error) {
 			holders[i] = h.Owner.String()
 		}
 		res, err := invoke(ctx, k, "force", l.Force(holders))
-		if err != nil && !errors.Is(err, ErrUntold) {
+		if err != nil && !untold(err) {
 			return false, err
 		}
 		pokeHolders(k)

@@ -44,7 +44,7 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 		return false, err
 	}
 	n, answered, err := o.number(ctx, "expire", protocol.Expire(o.keys, d, o.holders))
-	if err != nil && !errors.Is(err, ErrUntold) {
+	if err != nil && !untold(err) {
 		return false, err
 	}
 	pokeHolders(&o.kind)
@@ -59,7 +59,7 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 func (o *object) Delete(ctx context.Context) (bool, error) {
 	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys, o.holders))
 	pokeHolders(&o.kind)
-	if err != nil && !errors.Is(err, ErrUntold) {
+	if err != nil && !untold(err) {
 		return false, err
 	}
 	// If an attempt was lost, the one that was answered may have found its work done.
@@ -88,7 +88,7 @@ func (o *object) outlast(ctx context.Context, op string, answered call.Result) e
 // number asks for what is answered by a number.
 func (o *object) number(ctx context.Context, op string, request script.Request) (n int64, answered call.Result, err error) {
 	answered, told := invoke(ctx, &o.kind, op, request)
-	if told != nil && !errors.Is(told, ErrUntold) {
+	if told != nil && !untold(told) {
 		return 0, answered, told
 	}
 	if n, err = answered.Reply.Int(0); err != nil {
@@ -127,7 +127,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		within, stop = context.WithTimeoutCause(ctx, config.wait, call.ErrNoAnswer)
 	}
 	defer stop()
-	if _, err := trySet(within, o.permits); err != nil && !errors.Is(err, ErrUntold) {
+	if _, err := trySet(within, o.permits); err != nil && !untold(err) {
 		tellRefused(ctx, &o.kind, config.hooks, course{started: began}, err)
 		return err
 	}

@@ -96,7 +96,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	ctx, stop := m.kind.client.withinTimeout(ctx)
 	defer stop()
 	read, err := m.reader.ForceUnlock(ctx)
-	if err != nil && !errors.Is(err, ErrUntold) {
+	if err != nil && !untold(err) {
 		return read, err
 	}
 	wrote, err2 := m.lock.ForceUnlock(ctx)

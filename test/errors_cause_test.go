@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,7 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 			}
 			return err
 		},
+		"untold": func(*testing.T, *world) error { return fmt.Errorf("another call's: %w", holdfast.ErrUntold) },
 		"closed": func(t *testing.T, w *world) error {
 			c, _ := w.client()
 			c.Close()
@@ -73,4 +75,46 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was lost on its way to Redis took nothing, whatever its context ends with.
+func TestForceUnlockEndsWithAnotherCallsError(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		h := must(t)(w.lock(other).Lock(background))
+		ctx, end := context.WithCancelCause(background)
+		once(d, "force", memdriver.Fault{LoseRequest: true})
+		took := make(chan bool)
+		go func() {
+			done, err := w.lock(c).ForceUnlock(ctx)
+			wantError(t, err, context.Canceled, holdfast.ErrUntold)
+			took <- done
+		}()
+		synctest.Wait()
+		end(fmt.Errorf("another call's: %w", holdfast.ErrUntold))
+		if <-took {
+			t.Error("it says that it took the lock")
+		}
+		unlock(t, h)
+	})
+}
+
+// The same for what has no owner: nothing was sent.
+func TestSemaphoreEndsWithAnotherCallsError(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		s := c.NewUnleasedSemaphore("s")
+		ended, end := context.WithCancelCause(background)
+		end(holdfast.ErrUntold)
+		for what, call := range map[string]func() error{
+			"TrySetPermits": func() error { _, err := s.TrySetPermits(ended, 3); return err },
+			"Delete":        func() error { _, err := s.Delete(ended); return err },
+			"Drain":         func() error { _, err := s.Drain(ended); return err },
+			"Expire":        func() error { _, err := s.Expire(ended, time.Minute); return err },
+		} {
+			t.Log(what)
+			wantError(t, call(), context.Canceled, holdfast.ErrUntold)
+		}
+	})
 }
