@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -35,6 +34,8 @@ type acquisition struct {
 	registered  bool // a try has registered it as a waiter
 	// within is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none. See bindToShutdown.
 	within *entry
+	// withinEnd is when WithMaxHold ends those, and with them what is nested in them; zero: no bound.
+	withinEnd mono.Time
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -131,17 +132,30 @@ func (a *acquisition) takeChangeSem(wait bool) error {
 		return errSingly
 	}
 	for {
-		err := a.state.takeChangeSem(a.bound())
-		if err == nil {
-			return nil
+		ctx, draining, again := a.bound(), a.client.draining.Done(), (<-chan time.Time)(nil)
+		if a.client.draining.Err() != nil {
+			draining, again = nil, time.After(recheckNesting)
 		}
-		// The cause of the caller's context may be that another client is closed. If it is not, and this one only shuts
-		// down, there may be something to nest in by now.
-		if a.caller.Err() != nil || !errors.Is(err, ErrClosed) || a.bindToShutdown() != nil {
+		select {
+		case a.state.changeSem.Chan() <- struct{}{}:
+			return nil
+		case <-draining:
+		case <-again:
+		case <-ctx.Done():
+			if a.caller.Err() != nil || a.shutdown.Err() == nil { // else there may be something to nest in by now
+				a.last = a.state.busy()
+				return a.failure(call.Result{Err: context.Cause(ctx)})
+			}
+		}
+		if err := a.bindToShutdown(); err != nil {
 			return a.failure(call.Result{Err: err})
 		}
 	}
 }
+
+// recheckNesting is how often a call that waits for its owner's turn while its client shuts down looks whether there is
+// still something to nest in.
+const recheckNesting = 100 * time.Millisecond
 
 // leave ends the acquisition.
 func (a *acquisition) leave() {
@@ -218,7 +232,8 @@ func (a *acquisition) anew() (change, error) {
 	}
 	a.state.confirmCount(0)
 	a.lease = a.wantedLease()
-	return a.nextChange()
+	ch, err := a.nextChange()
+	return ch, cmp.Or(err, a.fitLease())
 }
 
 // outlastEarlier waits until no attempt before can have an effect any more: none of this acquire, nor of those
@@ -316,8 +331,8 @@ func (a *acquisition) tryOrQueue(args protocol.Acquire) call.Result {
 // askBriefly asks, without bound if the first attempt is answered.
 func (a *acquisition) askBriefly(request script.Request) call.Result {
 	patience := a.client.config.timeout / 3
-	if a.config.wait > 0 {
-		patience = min(patience, time.Until(a.started.Add(a.config.wait)))
+	if bound := a.allowed(); bound > 0 {
+		patience = min(patience, time.Until(a.started.Add(bound)))
 	}
 	a.expect()
 	ctx := a.caller

@@ -19,23 +19,27 @@ func (a *acquisition) bound() context.Context {
 	if a.shutdown.Err() != nil {
 		cancel(ErrClosed) // at once: AfterFunc does it in a goroutine of its own
 	}
-	bound := a.config.wait
-	if a.config.oneTry {
-		bound = a.client.config.timeout + a.client.config.ackTimeout
-	}
 	stopTimer := func() bool { return false }
-	if bound > 0 {
+	if bound := a.allowed(); bound > 0 {
 		stopTimer = time.AfterFunc(time.Until(a.started.Add(bound)), func() { cancel(errWaitOver) }).Stop
 	}
 	a.bounded, a.stop = ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
 	return ctx
 }
 
+// allowed is how long the call may take; 0: as long as it has to wait.
+func (a *acquisition) allowed() time.Duration {
+	if a.config.oneTry {
+		return a.client.config.timeout + a.client.config.ackTimeout
+	}
+	return a.config.wait
+}
+
 // bindToShutdown looks at what the call nests in, since that may have ended, and sees to it that the call ends when the
 // client shuts down, or only when it closes if it nests in what goes on. It returns ErrClosed if that has begun.
 func (a *acquisition) bindToShutdown() error {
 	shutdown := a.client.draining
-	if a.within = a.writesIn(); a.within != nil || a.state.hasHolds() {
+	if a.within = a.writesIn(); a.within != nil || a.state.live() > 0 {
 		shutdown = a.client.closing
 	}
 	if bounded := a.bounded != nil; a.shutdown != shutdown {
@@ -67,6 +71,9 @@ func (a *acquisition) fitLease() error {
 	s := a.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.maxHoldEnd.IsZero() && a.within != nil {
+		s.maxHoldEnd = a.withinEnd
+	}
 	if s.maxHoldEnd.IsZero() {
 		return nil
 	}

@@ -180,11 +180,7 @@ func (c *Client) live() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for s := range c.states.each() {
-		s.mu.Lock()
-		if s.lost == nil {
-			n += len(s.holds)
-		}
-		s.mu.Unlock()
+		n += s.live()
 	}
 	return n
 }
@@ -207,15 +203,23 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// withinTimeout bounds a call that is several calls by the client's timeout.
-func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, c.config.timeout, call.ErrNoAnswer)
+// errTimeIsUp is the cause of a context that within has ended. No user ever sees it, so no context of a user's
+// has it as its cause.
+var errTimeIsUp = fmt.Errorf("%w", call.ErrNoAnswer)
+
+// within bounds what is several calls.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, errTimeIsUp)
 }
 
-// timeIsUp reports whether it was withinTimeout that has ended ctx. A caller's context may have ended with an error that
-// only matches its cause: a BackendError, say.
+// withinTimeout is within the client's timeout.
+func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return within(ctx, c.config.timeout)
+}
+
+// timeIsUp reports whether it was within that has ended ctx.
 func timeIsUp(ctx context.Context) bool {
-	return context.Cause(ctx) == call.ErrNoAnswer //nolint:errorlint // see above
+	return context.Cause(ctx) == errTimeIsUp //nolint:errorlint // a BackendError, say, matches it, too
 }
 
 // failed tells the hooks about a failure in the background. It does not wait for them: neither a clean-up

@@ -313,8 +313,8 @@ func (c *composite) rollback(ctx context.Context) {
 		// What cannot be given back now, the parts' clients go on with.
 		_ = sideBySide(parts, (*Hold).Unlock)
 	}
-	// Each Unlock counts by itself, but for its hooks.
-	if !c.firstClient.tasks.GoUncounted(giveBack) {
+	// Each Unlock counts by itself, but for its hooks. If all the clients are closed, it returns at once.
+	if !slices.ContainsFunc(parts, func(part *Hold) bool { return part.held.client().tasks.GoUncounted(giveBack) }) {
 		giveBack()
 	}
 	select {

@@ -285,7 +285,11 @@ func (e *namedError) Unwrap() []error { return e.causes }
 
 // backendError is the error for a call that was refused or not answered.
 func backendError(op, name string, r call.Result) error {
-	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(r.Why())}
+	why := r.Why()
+	if why == errTimeIsUp { //nolint:errorlint // see there
+		why = call.ErrNoAnswer
+	}
+	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(why)}
 }
 
 // notAnnounced tells a user about a call that has had its effect, of which Redis told

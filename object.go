@@ -74,9 +74,9 @@ func (o *object) outlast(ctx context.Context, op string, answered call.Result) e
 		return nil
 	}
 	defer c.tasks.End()
-	within, cancel := c.withinTimeout(ctx)
+	ctx, cancel := c.withinTimeout(ctx)
 	defer cancel()
-	open, stop := c.untilClosing(within)
+	open, stop := c.untilClosing(ctx)
 	defer stop()
 	c.calls.Outlast(open, answered.Unknown)
 	if open.Err() == nil {
@@ -122,12 +122,12 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		return nil // the acquire says why
 	}
 	began := time.Now()
-	within, stop := ctx, context.CancelFunc(func() {})
+	stop := context.CancelFunc(func() {})
 	if config.wait > 0 {
-		within, stop = context.WithTimeoutCause(ctx, config.wait, call.ErrNoAnswer)
+		ctx, stop = within(ctx, config.wait)
 	}
 	defer stop()
-	if _, err := trySet(within, o.permits); err != nil && !untold(err) {
+	if _, err := trySet(ctx, o.permits); err != nil && !untold(err) {
 		tellRefused(ctx, &o.kind, config.hooks, course{started: began}, err)
 		return err
 	}

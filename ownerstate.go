@@ -2,12 +2,15 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/binarysem"
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -67,9 +70,11 @@ type ownerState struct {
 	releasesAgain bool
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil mono.Time
-	failing       error   // how the last renewal failed; nil if it was acknowledged
-	token         int64   // the fencing token of this run of holds; 0: none
-	cohort        *cohort // in which the hold passes from one to the next, or has several; nil if it has not, so far
+	failing       error // how the last renewal failed; nil if it was acknowledged
+	// waiter is that of the call that has changeSem; nil if it does not wait in a queue.
+	waiter *waitqueue.Waiter
+	token  int64   // the fencing token of this run of holds; 0: none
+	cohort *cohort // in which the hold passes from one to the next, or has several; nil if it has not, so far
 }
 
 // entry is what the watchdog has of a run of holds.
@@ -140,6 +145,33 @@ func (s *ownerState) tryChangeSem() bool { return s.changeSem.TryTake() }
 
 func (s *ownerState) freeChangeSem() { s.changeSem.Free() }
 
+// errBusy is why a call is over that has waited for its owner's turn in vain.
+var errBusy = fmt.Errorf("an earlier call of its owner has not ended: %w", call.ErrNoAnswer)
+
+// busy is what has kept the call that has changeSem.
+func (s *ownerState) busy() error {
+	s.mu.Lock()
+	waiter := s.waiter
+	s.mu.Unlock()
+	if waiter != nil {
+		if _, last := waiter.Retry(); last != nil {
+			return last
+		}
+	}
+	return &BackendError{Op: opAcquire, Name: s.kind.name, Err: errBusy}
+}
+
+// setWaiter takes note that the call that has changeSem waits in a queue, or, with nil, does no more. A call without an
+// owner has no state.
+func (s *ownerState) setWaiter(w *waitqueue.Waiter) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiter = w
+}
+
 // change is one to ask Redis for: the count of the owner before and after. A
 // release finds from counts at most, and unless they were lost at least those that are confirmed.
 type change struct{ from, to, confirmed int }
@@ -206,6 +238,16 @@ func (s *ownerState) hasHolds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.holds) > 0
+}
+
+// live is how many of them are not lost.
+func (s *ownerState) live() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost != nil {
+		return 0
+	}
+	return len(s.holds)
 }
 
 // drop takes a hold off, and reports whether it was there. s.mu is held.

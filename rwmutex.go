@@ -1,12 +1,14 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -114,6 +116,9 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 //   - [ErrLost], [ErrNotHeld] or [ErrClosed]: it is gone;
 //   - [ErrInvalid]: it is no write hold of this lock.
 //
+// If the context that the write hold was acquired under has ended, the error matches ctx.Err(),
+// and not its cause.
+//
 // If Redis has not answered that nobody writes any more, the release is repeated in
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
@@ -130,17 +135,17 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 		return nil, err
 	}
 	h.owned.mu.Lock()
-	fixed := h.fixed
+	lease, fixed := h.lease, h.fixed
+	if end := h.owned.maxHoldEnd; fixed && !end.IsZero() {
+		lease = min(lease, mono.Until(end).Truncate(time.Millisecond)) // what was held until now counts, too
+	}
 	h.owned.mu.Unlock()
-	c := m.kind.client
-	read, err := acquire(&heldContext{h.inside.Context, h.inside.ownerOf, write}, &m.reader.kind, lockConfig{
-		lease: h.lease, fixed: fixed, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
+	c, outer := m.kind.client, h.inside.Context
+	read, err := acquire(&heldContext{outer, h.inside.ownerOf, write}, &m.reader.kind, lockConfig{
+		lease: lease, fixed: fixed, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
 	})
-	switch {
-	case errors.Is(err, ErrLost) && write.alive() == nil: // the answer came too late to read by it
-		return nil, &BackendError{Op: "downgrade", Name: m.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return nil, cmp.Or(write.alive(), m.notDowngraded(outer, err))
 	}
 	switch err := write.Unlock(); {
 	case errors.Is(err, ErrLost), errors.Is(err, ErrNotHeld), errors.Is(err, ErrClosed):
@@ -150,6 +155,18 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 		c.failed(&m.kind, h.inside.owner, err)
 	}
 	return read, nil
+}
+
+// notDowngraded says why there is no read hold beside a write hold that stands. The error matches none that would say that
+// it does not.
+func (m *RWMutex) notDowngraded(outer context.Context, err error) error {
+	switch {
+	case outer.Err() != nil: // without its cause, which may be another lock's loss
+		return problem(m.kind.name, "the context that it was locked under has ended", outer.Err())
+	case errors.Is(err, ErrLost): // the answer came too late to read by it
+		return &BackendError{Op: "downgrade", Name: m.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+	}
+	return err
 }
 
 var (

@@ -39,7 +39,7 @@ func (s *ownerState) holdsOtherSide() bool {
 }
 
 // writesIn returns what the owner holds for writing, if the acquire is to read: it is granted only while that
-// stands in Redis, too.
+// stands in Redis, too. It notes when that ends.
 func (a *acquisition) writesIn() *entry {
 	if !a.kind.shared || a.claim.fresh { // mostly: nobody else knows the owner
 		return nil
@@ -51,6 +51,7 @@ func (a *acquisition) writesIn() *entry {
 	defer writing.unref()
 	writing.mu.Lock()
 	defer writing.mu.Unlock()
+	a.withinEnd = writing.maxHoldEnd
 	return writing.entry
 }
 

@@ -71,6 +71,8 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
 	defer waiter.Leave()
+	a.state.setWaiter(waiter)
+	defer a.state.setWaiter(nil)
 	q := &queued{acquisition: a, args: args, waiter: waiter}
 	first := waiter.TryFirst() // nobody has asked, or waits: the lock may well be free
 	if !first || len(a.unknown) > 0 || a.refusedOnce {

@@ -248,3 +248,55 @@ func TestShutdownLetsTheOwnersNextLockNest(t *testing.T) {
 		ok(t, <-over)
 	})
 }
+
+// TestShutdownEndsALockThatHasNothingToNestInAnyMore: it waits for its turn behind a release that is not answered, and what it
+// was to be nested in ends.
+func TestShutdownEndsALockThatHasNothingToNestInAnyMore(t *testing.T) {
+	ends := map[string]func(t *testing.T, d *memdriver.Driver, outer *holdfast.Hold) (ended time.Time){
+		"unlocked": func(_ *testing.T, _ *memdriver.Driver, outer *holdfast.Hold) time.Time {
+			go func() { _ = outer.Unlock() }() // it waits for its turn, too
+			return time.Now()
+		},
+		"lost": func(_ *testing.T, d *memdriver.Driver, outer *holdfast.Hold) time.Time {
+			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+			<-outer.Context().Done()
+			return time.Now()
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			fakeNesting(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				ctx := holdfast.WithOwner(background, c.NewOwner())
+				outer := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(5*time.Second)))
+				kept := must(t)(w.mutex(c, "z").Lock(background))
+				inner := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(5*time.Second)))
+				d.SetFaults(func(call driver.Call) memdriver.Fault {
+					return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
+				})
+				go func() { _ = inner.Unlock() }()
+				synctest.Wait()
+				waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+				over := beginShutdown(c)
+				time.Sleep(time.Second)
+				select {
+				case got := <-waits:
+					t.Fatalf("it has what to nest in, and ended: %v", got.err)
+				default:
+				}
+				ended := end(t, d, outer)
+				got := <-waits
+				if got.err == nil {
+					unlock(t, got.hold)
+				}
+				wantError(t, got.err, holdfast.ErrClosed)
+				if took := time.Since(ended); took > 200*time.Millisecond {
+					t.Errorf("it ended %v late", took)
+				}
+				d.SetFaults(nil)
+				unlock(t, kept)
+				ok(t, <-over)
+			})
+		})
+	}
+}

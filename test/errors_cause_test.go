@@ -27,6 +27,16 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 			}
 			return err
 		},
+		"no answer, the client's own error": func(t *testing.T, w *world) error {
+			c, d := w.client()
+			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+			_, err := c.NewMutex("other").Inspect(background)
+			var backend *holdfast.BackendError
+			if !errors.As(err, &backend) {
+				t.Fatal(err)
+			}
+			return backend.Err
+		},
 		"untold": func(*testing.T, *world) error { return fmt.Errorf("another call's: %w", holdfast.ErrUntold) },
 		"closed": func(t *testing.T, w *world) error {
 			c, _ := w.client()

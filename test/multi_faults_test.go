@@ -743,3 +743,25 @@ func TestMultiLockOneScriptWait(t *testing.T) {
 		w.wantReply("", "KEYS", "*")
 	})
 }
+
+// TestMultiLockWhoseFirstClientIsClosed: what it has of the others is given back in the background, once its time is over.
+func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		first, _ := w.client()
+		second, d := w.client()
+		third, _ := w.client()
+		theirs := must(t)(third.NewMutex("c").Lock(background))
+		once(d, "release", memdriver.Fault{LoseRequest: true})
+		m := holdfast.NewMultiLock(first.NewMutex("a"), second.NewMutex("b"), third.NewMutex("c"))
+		start := time.Now()
+		got := begin(func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.Wait(time.Second)) })
+		ok(t, first.Close())
+		wantError(t, (<-got).err, holdfast.ErrClosed)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(5 * time.Second)
+		w.wantReply("0", "EXISTS", "b")
+		unlock(t, theirs)
+	})
+}

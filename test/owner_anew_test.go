@@ -389,3 +389,77 @@ func TestMaxHoldOfALockInOneThatEnded(t *testing.T) {
 		}
 	})
 }
+
+// TestTryLockThatBeginsAnewInTime: the hold that it was to be nested in ends while it waits for its turn, and when it has that,
+// Redis falls silent.
+func TestTryLockThatBeginsAnewInTime(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		outer := must(t)(w.lock(c).Lock(background))
+		ctx := context.WithoutCancel(outer.Context())
+		var acquires atomic.Int32
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			switch {
+			case call.Script.Name() != "acquire":
+			case acquires.Add(1) == 3:
+				f.DelayReply = 1500 * time.Millisecond
+			default:
+				f.LoseRequest = true
+			}
+			return f
+		})
+		first := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		start := time.Now()
+		second := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
+		go func() { _ = outer.Unlock() }()
+		inner := <-first
+		ok(t, inner.err)
+		if err := (<-second).err; !errors.As(err, new(*holdfast.BackendError)) {
+			t.Errorf("TryLock: %v", err)
+		}
+		if took := time.Since(start); took > 6*time.Second {
+			t.Errorf("TryLock took %v", took)
+		}
+		d.SetFaults(nil)
+		unlock(t, inner.hold)
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestWhatABusyOwnerIsTold: who has waited for its owner's turn in vain says what the call that has it waits for.
+func TestWhatABusyOwnerIsTold(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+
+		theirs := must(t)(w.rival(other).Lock(background))
+		waiting, cancel := context.WithCancel(ctx)
+		first := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(waiting) })
+		for _, call := range []func() (*holdfast.Hold, error){
+			func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) },
+			func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx, holdfast.Wait(time.Second)) },
+		} {
+			_, err := call()
+			var locked *holdfast.LockedError
+			if !errors.As(err, &locked) || locked.Holder != theirs.Owner() {
+				t.Errorf("behind a Lock that waits: %v", err)
+			}
+		}
+		cancel()
+		wantError(t, (<-first).err, context.Canceled)
+		unlock(t, theirs)
+
+		h := must(t)(w.lock(c).Lock(ctx))
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
+		})
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- h.Unlock() }()
+		synctest.Wait()
+		_, err := w.lock(c).Lock(ctx, holdfast.Wait(time.Second))
+		wantBackend(t, "behind an Unlock that is not answered", err, "an earlier call of its owner")
+		d.SetFaults(nil)
+		ok(t, <-unlocked)
+	})
+}

@@ -171,3 +171,67 @@ func TestDowngradeAnsweredTooLate(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// TestDowngradeUnderAContextThatHasEnded: what its context ended with is nothing that has befallen the write hold.
+func TestDowngradeUnderAContextThatHasEnded(t *testing.T) {
+	causes := map[string]error{
+		"lost": &holdfast.LostError{Name: "other"}, "closed": holdfast.ErrClosed, "not held": holdfast.ErrNotHeld,
+		"invalid": holdfast.ErrInvalid, "no answer": &holdfast.BackendError{Op: "acquire", Name: "other", Err: errors.New("no answer")},
+		"none": nil,
+	}
+	for name, cause := range causes {
+		for _, delay := range []time.Duration{0, time.Second} {
+			t.Run(name+"/"+delay.String(), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					c, d := w.client()
+					m := c.NewRWMutex("x")
+					ctx, end := context.WithCancelCause(background)
+					write := must(t)(m.Lock(ctx))
+					once(d, "acquire", memdriver.Fault{DelayRequest: 2 * time.Second})
+					time.AfterFunc(delay, func() { end(cause) })
+					synctest.Wait()
+					_, err := m.Downgrade(write)
+					wantError(t, err, context.Canceled)
+					for _, target := range []error{holdfast.ErrLost, holdfast.ErrNotHeld, holdfast.ErrClosed, holdfast.ErrInvalid} {
+						if errors.Is(err, target) {
+							t.Errorf("it says that the write hold is gone, or is none: %v", err)
+						}
+					}
+					if backend := new(holdfast.BackendError); errors.As(err, &backend) {
+						t.Errorf("it says that Redis did not answer: %v", err)
+					}
+					unlock(t, write)
+					time.Sleep(time.Minute)
+				})
+			})
+		}
+	}
+}
+
+// TestDowngradeKeepsToMaxHold: what was held until then counts, too, and so it does for what is read while the owner writes.
+func TestDowngradeKeepsToMaxHold(t *testing.T) {
+	reads := map[string]func(m *holdfast.RWMutex, write *holdfast.Hold) (*holdfast.Hold, error){
+		"Downgrade": (*holdfast.RWMutex).Downgrade,
+		"RLock": func(m *holdfast.RWMutex, write *holdfast.Hold) (*holdfast.Hold, error) {
+			return m.RLock(context.WithoutCancel(write.Context()))
+		},
+	}
+	leases := map[string][]holdfast.LockOption{"renewed": nil, "fixed": {holdfast.FixedLease(50 * time.Second)}}
+	for name, read := range reads {
+		for lease, options := range leases {
+			t.Run(name+"/"+lease, func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					c, _ := w.client(holdfast.WithMaxHold(time.Minute))
+					m, start := c.NewRWMutex("x"), time.Now()
+					write := must(t)(m.Lock(background, options...))
+					time.Sleep(40 * time.Second)
+					h := must(t)(read(m, write))
+					if took := lostAt(t, h, start); took > time.Minute {
+						t.Errorf("lost after %v", took)
+					}
+					_, _ = h.Unlock(), write.Unlock() // they are lost
+				})
+			})
+		}
+	}
+}

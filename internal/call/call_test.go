@@ -245,6 +245,16 @@ func TestClosed(t *testing.T) {
 	})
 }
 
+// TestADriverSaysWhyTheContextEnded: another client's ErrClosed is not ours, and says nothing of whether the script has run.
+func TestADriverSaysWhyTheContextEnded(t *testing.T) {
+	s := &server{answers: []answer{{err: driver.ConnectionError(ErrClosed, false)}}}
+	calling(t, s, func(t *testing.T, c *Caller) {
+		if r := c.Once(t.Context(), request, time.Second); len(r.Unknown) != 1 {
+			t.Errorf("it is taken not to have run: %+v", r)
+		}
+	})
+}
+
 // slowPublish is a driver that takes its time to say how releases are announced.
 type slowPublish struct {
 	server

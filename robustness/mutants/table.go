@@ -349,8 +349,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: a downgrade that is answered too late loses the write hold", file: "rwmutex.go", suite: tests(inMemory, "TestDowngradeAnsweredTooLate"),
-		old: "errors.Is(err, ErrLost) && write.alive() == nil:",
-		new: "errors.Is(err, ErrLost) && write.alive() != nil:",
+		old: "case errors.Is(err, ErrLost): // the answer came too late",
+		new: "case false: // the answer came too late",
 	},
 	{
 		name: "owner: Lock asks anew while an attempt is on its way", file: acquireFile, suite: tests(inMemory, "TestLateAttemptBehindAnExpiredHold"),
@@ -379,8 +379,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: Shutdown ends a Lock that has something to nest in by now", file: acquireFile, suite: tests(inMemory, "TestShutdownLetsTheOwnersNextLockNest"),
-		old: "!errors.Is(err, ErrClosed) || a.bind",
-		new: "!errors.Is(err, ErrClosed) || true || a.bind",
+		old: "a.caller.Err() != nil || a.shutdown.Err() == nil {",
+		new: "true {",
 	},
 	{
 		name: "acquire: one attempt more during Shutdown", file: "acquirebounds.go", suite: tests(inMemory, "TestShutdownBeforeTheNextAttempt"),
@@ -389,13 +389,58 @@ var mutants = []mutant{
 	},
 	{
 		name: "errors: what another call came to is taken for this one's", file: "client.go", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
-		old: "return context.Cause(ctx) == call.ErrNoAnswer",
+		old: "return context.Cause(ctx) == errTimeIsUp",
 		new: "return errors.Is(context.Cause(ctx), call.ErrNoAnswer)",
 	},
 	{
+		name: "errors: a client's own error is taken for the end of another's time", file: "errors.go", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
+		old: "if why == errTimeIsUp {",
+		new: "if false {",
+	},
+	{
+		name: "calls: another client's end is taken for this one's", file: "internal/call/attempt.go", suite: tests("internal/call", "TestADriverSaysWhyTheContextEnded"),
+		old: "err == ErrClosed {",
+		new: "errors.Is(err, ErrClosed) {",
+	},
+	{
+		name: "owner: a Lock that waits for its turn during Shutdown is not ended with what it was to be nested in", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsALockThatHasNothingToNestInAnyMore"),
+		old: "draining, again = nil, time.After(recheckNesting)",
+		new: "draining = nil",
+	},
+	{
+		name: "owner: Shutdown lets a Lock nest in what is lost", file: "acquirebounds.go", suite: tests(inMemory, "TestShutdownEndsALockThatHasNothingToNestInAnyMore"),
+		old: "a.state.live() > 0 {",
+		new: "a.state.hasHolds() {",
+	},
+	{
+		name: "owner: a TryLock that begins anew has a time of its own", file: acquireFile, suite: tests(inMemory, "TestTryLockThatBeginsAnewInTime"),
+		old: "if bound := a.allowed(); bound > 0 {\n\t\tpatience",
+		new: "if bound := a.config.wait; bound > 0 {\n\t\tpatience",
+	},
+	{
+		name: "errors: one who waits for its owner's turn says that Redis is silent", file: acquireFile, suite: tests(inMemory, "TestWhatABusyOwnerIsTold"),
+		old: "\t\t\t\ta.last = a.state.busy()\n",
+		new: "",
+	},
+	{
+		name: "multi-lock: what a closed client has taken with it is given back by the caller", file: "composite.go", suite: tests(inMemory, "TestMultiLockWhoseFirstClientIsClosed"),
+		old: "return part.held.client().tasks.Go",
+		new: "return c.firstClient.tasks.Go",
+	},
+	{
+		name: "downgrade: the end of its context is taken for that of the hold", file: "rwmutex.go", suite: tests(inMemory, "TestDowngradeUnderAContextThatHasEnded"),
+		old: "case outer.Err() != nil:",
+		new: "case false:",
+	},
+	{
+		name: "downgrade: WithMaxHold begins anew", file: "acquirebounds.go", suite: tests(inMemory, "TestDowngradeKeepsToMaxHold"),
+		old: "s.maxHoldEnd = a.withinEnd",
+		new: "s.maxHoldEnd = 0",
+	},
+	{
 		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", file: acquireFile, suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
-		old: "\ta.lease = a.wantedLease()\n\treturn a.nextChange()",
-		new: "\treturn a.nextChange()",
+		old: "\ta.lease = a.wantedLease()\n\tch, err := a.nextChange()",
+		new: "\tch, err := a.nextChange()",
 	},
 	{
 		name: "owner: the next hold hides from Unlock that the lock was taken", file: "reconcile.go", suite: tests(inMemory, "TestUnlockOfWhatWasTakenBesideTheNextHold"),
