@@ -32,10 +32,10 @@ type acquisition struct {
 	toldWaiting bool // the hooks know
 	waitHook    *waitHook
 	registered  bool // a try has registered it as a waiter
-	// within is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none. See bindToShutdown.
-	within *entry
-	// withinEnd is when WithMaxHold ends those, and with them what is nested in them; zero: no bound.
-	withinEnd mono.Time
+	// writes is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none. See bindToShutdown.
+	writes *entry
+	// writesEnd is when WithMaxHold ends those, and with them what is nested in them; zero: no bound.
+	writesEnd mono.Time
 	// refusedOnce says that Redis has said no to it.
 	refusedOnce bool
 	// unknown are attempts whose result is not known.
@@ -138,12 +138,13 @@ func (a *acquisition) takeChangeSem(wait bool) error {
 		}
 		select {
 		case a.state.changeSem.Chan() <- struct{}{}:
+			a.last = a.state.lastRefusal() // if its time is over, too
 			return nil
 		case <-draining:
 		case <-again:
 		case <-ctx.Done():
 			if a.caller.Err() != nil || a.shutdown.Err() == nil { // else there may be something to nest in by now
-				a.last = a.state.busy()
+				a.last = a.state.busyError()
 				return a.failure(call.Result{Err: context.Cause(ctx)})
 			}
 		}
@@ -191,7 +192,7 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	if ch.to > 1 && a.kind.config.nonReentrant {
 		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
-	if res.Err = a.fitLease(); res.Err != nil {
+	if res.Err = a.fitLease(ch); res.Err != nil {
 		return res, ch
 	}
 	for {
@@ -208,10 +209,12 @@ func (a *acquisition) run() (res call.Result, ch change) {
 // changed says what follows if Redis has another count than was thought. It returns the change to ask for again, if what the
 // acquire was to be nested in has ended since; else the error that ends it, or none if the owner's holds are lost.
 func (a *acquisition) changed(res call.Result, ch change) (next change, again bool, err error) {
-	if found, known := protocol.FoundCount(res.Reply); a.within != nil && known && found == ch.from {
+	if found, known := protocol.FoundCount(res.Reply); a.writes != nil && known && found == ch.from {
 		if err = a.loseWrites(); err == nil { // its own side is as it was thought: the writer is missing
 			err = a.bindToShutdown()
 		}
+		a.lease = a.wantedLease()
+		err = cmp.Or(err, a.fitLease(ch))
 		return ch, err == nil, err
 	}
 	if err = a.claim.over(); err != nil || ch.from == 0 || !a.state.expired() {
@@ -222,7 +225,7 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 }
 
 // anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
-// an effect on that any more, and what bounded its lease does not any more. changeSem is held.
+// an effect on that any more, and WithMaxHold counts anew, unless it reads in write holds. changeSem is held.
 func (a *acquisition) anew() (change, error) {
 	if err := a.bindToShutdown(); err != nil { // before it waits
 		return change{}, err
@@ -233,7 +236,7 @@ func (a *acquisition) anew() (change, error) {
 	a.state.confirmCount(0)
 	a.lease = a.wantedLease()
 	ch, err := a.nextChange()
-	return ch, cmp.Or(err, a.fitLease())
+	return ch, cmp.Or(err, a.fitLease(ch))
 }
 
 // outlastEarlier waits until no attempt before can have an effect any more: none of this acquire, nor of those
@@ -303,7 +306,7 @@ func (a *acquisition) clear() error {
 func (a *acquisition) obtain(ch change) call.Result {
 	args := protocol.Acquire{
 		Owner: a.state.owner.String(), From: ch.from, To: ch.to, Lease: a.lease,
-		Token: a.wantsToken(), Writes: a.within != nil, Waiting: ch.from == 0 && !a.config.oneTry,
+		Token: a.wantsToken(), Writes: a.writes != nil, Waiting: ch.from == 0 && !a.config.oneTry,
 	}
 	return a.tryOrQueue(args)
 }
@@ -331,8 +334,10 @@ func (a *acquisition) tryOrQueue(args protocol.Acquire) call.Result {
 // askBriefly asks, without bound if the first attempt is answered.
 func (a *acquisition) askBriefly(request script.Request) call.Result {
 	patience := a.client.config.timeout / 3
-	if bound := a.allowed(); bound > 0 {
-		patience = min(patience, time.Until(a.started.Add(bound)))
+	if bound := a.timeLimit(); bound > 0 {
+		if patience = min(patience, time.Until(a.started.Add(bound))); patience <= 0 {
+			return call.Result{Err: errWaitOver}
+		}
 	}
 	a.expect()
 	ctx := a.caller

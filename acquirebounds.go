@@ -20,15 +20,15 @@ func (a *acquisition) bound() context.Context {
 		cancel(ErrClosed) // at once: AfterFunc does it in a goroutine of its own
 	}
 	stopTimer := func() bool { return false }
-	if bound := a.allowed(); bound > 0 {
+	if bound := a.timeLimit(); bound > 0 {
 		stopTimer = time.AfterFunc(time.Until(a.started.Add(bound)), func() { cancel(errWaitOver) }).Stop
 	}
 	a.bounded, a.stop = ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
 	return ctx
 }
 
-// allowed is how long the call may take; 0: as long as it has to wait.
-func (a *acquisition) allowed() time.Duration {
+// timeLimit is how long the call may take; 0: no bound.
+func (a *acquisition) timeLimit() time.Duration {
 	if a.config.oneTry {
 		return a.client.config.timeout + a.client.config.ackTimeout
 	}
@@ -39,7 +39,7 @@ func (a *acquisition) allowed() time.Duration {
 // client shuts down, or only when it closes if it nests in what goes on. It returns ErrClosed if that has begun.
 func (a *acquisition) bindToShutdown() error {
 	shutdown := a.client.draining
-	if a.within = a.writesIn(); a.within != nil || a.state.live() > 0 {
+	if a.writes, a.writesEnd = a.writesIn(); a.writes != nil || a.state.live() > 0 {
 		shutdown = a.client.closing
 	}
 	if bounded := a.bounded != nil; a.shutdown != shutdown {
@@ -66,13 +66,13 @@ func (a *acquisition) unbound() {
 // wantedLease is the lease to ask for, if WithMaxHold does not end it earlier.
 func (a *acquisition) wantedLease() time.Duration { return max(a.config.lease, a.config.retained()) }
 
-// fitLease ends the lease no later than WithMaxHold ends the hold.
-func (a *acquisition) fitLease() error {
+// fitLease ends the lease no later than WithMaxHold ends the hold. One that reads in write holds ends with them.
+func (a *acquisition) fitLease(ch change) error {
 	s := a.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.maxHoldEnd.IsZero() && a.within != nil {
-		s.maxHoldEnd = a.withinEnd
+	if ch.from == 0 {
+		s.maxHoldEnd = a.writesEnd
 	}
 	if s.maxHoldEnd.IsZero() {
 		return nil
@@ -81,7 +81,7 @@ func (a *acquisition) fitLease() error {
 	switch {
 	case rest >= a.lease:
 		return nil
-	case a.config.fixed, rest < a.config.retained():
+	case a.config.fixed && !a.config.fits, rest < a.config.retained():
 		return a.client.beyondMaxHold(a.kind.name)
 	case rest < MinLease:
 		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}

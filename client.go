@@ -152,8 +152,8 @@ func (c *Client) Close() error {
 
 // Shutdown lets holds end by themselves before it closes the client, as
 // [net/http.Server.Shutdown] does with requests: nothing new is acquired, waiting calls get
-// [ErrClosed], and what is held goes on, renewed as before, nested holds included, until
-// it is unlocked or lost. Then it closes the client, and returns what Close returns.
+// [ErrClosed], and what is held goes on, renewed as before, until it is unlocked or lost.
+// Until then more may be nested in it. Then it closes the client, and returns what Close returns.
 //
 // If ctx ends first, it closes the client all the same, with the holds that are left, and
 // the error matches ctx.Err() and the context's cause, too. Redisson has no counterpart.
@@ -203,23 +203,23 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// errTimeIsUp is the cause of a context that within has ended. No user ever sees it, so no context of a user's
-// has it as its cause.
+// errTimeIsUp is the cause of a context that withDeadline has ended. An error for a user has call.ErrNoAnswer in its
+// place (see silence), so that no context of a user's has it as its cause.
 var errTimeIsUp = fmt.Errorf("%w", call.ErrNoAnswer)
 
-// within bounds what is several calls.
-func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// withDeadline bounds ctx by d. Of that end timeIsUp knows that it is not one of the caller's.
+func withDeadline(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, errTimeIsUp)
 }
 
-// withinTimeout is within the client's timeout.
+// withinTimeout bounds a call that is several calls by the client's timeout.
 func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return within(ctx, c.config.timeout)
+	return withDeadline(ctx, c.config.timeout)
 }
 
-// timeIsUp reports whether it was within that has ended ctx.
+// timeIsUp reports whether it was withDeadline that has ended ctx.
 func timeIsUp(ctx context.Context) bool {
-	return context.Cause(ctx) == errTimeIsUp //nolint:errorlint // a BackendError, say, matches it, too
+	return context.Cause(ctx) == errTimeIsUp //nolint:errorlint // a caller's cause may match call.ErrNoAnswer
 }
 
 // failed tells the hooks about a failure in the background. It does not wait for them: neither a clean-up

@@ -32,7 +32,7 @@ type composite struct {
 	changed chan struct{}
 
 	mu            sync.Mutex // guards what follows, and how the hold has ended
-	firstClient   *Client    // of the first part: its tasks count the composite's goroutines
+	firstClient   *Client    // of the first part: its tasks count the composite's goroutines, but for rollback
 	members       []*member
 	live          int     // how many of them live
 	missed        []error // why the others could not be acquired, or ended
@@ -70,6 +70,10 @@ func (c *composite) discloseOwner() Owner { return c.what.owner }
 func (c *composite) mutex() *sync.Mutex { return &c.mu }
 
 func (c *composite) parts() []*Hold { return c.holds(false) }
+
+func (c *composite) goUncounted(f func()) bool {
+	return slices.ContainsFunc(c.holds(false), func(part *Hold) bool { return part.held.goUncounted(f) })
+}
 
 func (*composite) permitIDs() []string { return nil }
 
@@ -313,8 +317,8 @@ func (c *composite) rollback(ctx context.Context) {
 		// What cannot be given back now, the parts' clients go on with.
 		_ = sideBySide(parts, (*Hold).Unlock)
 	}
-	// Each Unlock counts by itself, but for its hooks. If all the clients are closed, it returns at once.
-	if !slices.ContainsFunc(parts, func(part *Hold) bool { return part.held.client().tasks.GoUncounted(giveBack) }) {
+	// Each Unlock counts by itself, but for its hooks.
+	if !c.goUncounted(giveBack) { // all are closed: no Unlock waits
 		giveBack()
 	}
 	select {

@@ -215,7 +215,8 @@ func (e *LostError) Unwrap() []error {
 	return []error{ErrLost, ErrNotHeld, e.Err}
 }
 
-// BackendError is a call that Redis did not answer, or refused.
+// BackendError is a call that Redis did not answer, or refused, or that has waited in vain
+// for an earlier one of the same owner, which Redis has not answered.
 type BackendError struct {
 	// Op is what was asked for: acquire, release, renew, adopt, detach, downgrade, force,
 	// inspect, identify, leave, set, add, drain, count down, await, expire or delete.
@@ -285,11 +286,15 @@ func (e *namedError) Unwrap() []error { return e.causes }
 
 // backendError is the error for a call that was refused or not answered.
 func backendError(op, name string, r call.Result) error {
-	why := r.Why()
-	if why == errTimeIsUp { //nolint:errorlint // see there
-		why = call.ErrNoAnswer
+	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(silence(r.Why()))}
+}
+
+// silence returns what users are told in the place of errTimeIsUp; other errors as they are.
+func silence(err error) error {
+	if err == errTimeIsUp { //nolint:errorlint // itself
+		return call.ErrNoAnswer
 	}
-	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(why)}
+	return err
 }
 
 // notAnnounced tells a user about a call that has had its effect, of which Redis told

@@ -164,7 +164,7 @@ func (all acquisitions) build() (script.Request, []change, error) {
 	for i, a := range all {
 		ch, err := a.nextChange()
 		if err == nil {
-			err = a.fitLease()
+			err = a.fitLease(ch)
 		}
 		if wrong == nil {
 			wrong = err

@@ -82,7 +82,7 @@ func (o *object) outlast(ctx context.Context, op string, answered call.Result) e
 	if open.Err() == nil {
 		return nil
 	}
-	return &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", context.Cause(open))}
+	return &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", silence(context.Cause(open)))}
 }
 
 // number asks for what is answered by a number.
@@ -122,12 +122,12 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		return nil // the acquire says why
 	}
 	began := time.Now()
-	stop := context.CancelFunc(func() {})
+	bounded, stop := ctx, context.CancelFunc(func() {})
 	if config.wait > 0 {
-		ctx, stop = within(ctx, config.wait)
+		bounded, stop = withDeadline(ctx, config.wait)
 	}
 	defer stop()
-	if _, err := trySet(ctx, o.permits); err != nil && !untold(err) {
+	if _, err := trySet(bounded, o.permits); err != nil && !untold(err) {
 		tellRefused(ctx, &o.kind, config.hooks, course{started: began}, err)
 		return err
 	}

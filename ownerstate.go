@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -71,10 +72,11 @@ type ownerState struct {
 	// retainedUntil is until when [MinHold] keeps the lock from others, whoever unlocks it.
 	retainedUntil mono.Time
 	failing       error // how the last renewal failed; nil if it was acknowledged
-	// waiter is that of the call that has changeSem; nil if it does not wait in a queue.
-	waiter *waitqueue.Waiter
-	token  int64   // the fencing token of this run of holds; 0: none
-	cohort *cohort // in which the hold passes from one to the next, or has several; nil if it has not, so far
+	// waiter is that of the acquire that has changeSem; nil if none waits in a queue.
+	waiter  *waitqueue.Waiter
+	refusal error   // see lastRefusal
+	token   int64   // the fencing token of this run of holds; 0: none
+	cohort  *cohort // in which the hold passes from one to the next, or has several; nil if it has not, so far
 }
 
 // entry is what the watchdog has of a run of holds.
@@ -145,31 +147,40 @@ func (s *ownerState) tryChangeSem() bool { return s.changeSem.TryTake() }
 
 func (s *ownerState) freeChangeSem() { s.changeSem.Free() }
 
-// errBusy is why a call is over that has waited for its owner's turn in vain.
+// errBusy is the failure of a call that has waited for changeSem in vain.
 var errBusy = fmt.Errorf("an earlier call of its owner has not ended: %w", call.ErrNoAnswer)
 
-// busy is what has kept the call that has changeSem.
-func (s *ownerState) busy() error {
+// busyError is the error for an acquire that has waited for changeSem in vain.
+func (s *ownerState) busyError() error {
+	return cmp.Or(s.lastRefusal(), error(&BackendError{Op: opAcquire, Name: s.kind.name, Err: errBusy}))
+}
+
+// lastRefusal is why the owner did not have the lock when Redis was last asked in vain; nil if it was asked with success
+// since then.
+func (s *ownerState) lastRefusal() error {
 	s.mu.Lock()
-	waiter := s.waiter
+	waiter, refusal := s.waiter, s.refusal
 	s.mu.Unlock()
 	if waiter != nil {
 		if _, last := waiter.Retry(); last != nil {
 			return last
 		}
 	}
-	return &BackendError{Op: opAcquire, Name: s.kind.name, Err: errBusy}
+	return refusal
 }
 
-// setWaiter takes note that the call that has changeSem waits in a queue, or, with nil, does no more. A call without an
-// owner has no state.
-func (s *ownerState) setWaiter(w *waitqueue.Waiter) {
-	if s == nil {
-		return
-	}
+// joinedQueue notes the waiter of the call that has changeSem.
+func (s *ownerState) joinedQueue(w *waitqueue.Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiter = w
+}
+
+// leftQueue notes that it waits no more, and why it was last refused.
+func (s *ownerState) leftQueue(refusal error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiter, s.refusal = nil, refusal
 }
 
 // change is one to ask Redis for: the count of the owner before and after. A
@@ -233,14 +244,14 @@ func (s *ownerState) counts() int {
 	return s.count
 }
 
-// hasHolds reports whether the owner has any hold here that is not unlocked.
+// hasHolds reports whether the owner has any hold here that is not unlocked, lost ones included.
 func (s *ownerState) hasHolds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.holds) > 0
 }
 
-// live is how many of them are not lost.
+// live is how many holds are neither unlocked nor lost: all are lost, or none.
 func (s *ownerState) live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ func (s *ownerState) unlock(left departure) error {
 	switch {
 	case err != nil: // an earlier change of this owner is not reconciled yet; this one follows it
 		s.releaseLater()
-		return &BackendError{Op: "release", Name: s.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+		return &BackendError{Op: "release", Name: s.kind.name, MayHaveRun: true, Err: errBusy}
 	case has:
 		return s.giveBack(ctx, left)
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -106,9 +104,9 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 }
 
 // Downgrade gives back a write hold of this lock and returns a read hold of the same
-// owner; no other writer gets in between. The lease is what the write hold's was, and
-// the context that of a Lock under the context which the write hold was acquired
-// under. The write hold is over, and its context has ended, so that nobody goes on
+// owner; no other writer gets in between. The lease is what the write hold's was, or what
+// [WithMaxHold] leaves, whose time goes on. The context is that of a Lock under the context
+// which the write hold was acquired under. The write hold is over, and its context has ended, so that nobody goes on
 // writing under it. If the owner has other write holds, it goes on writing by those.
 //
 // It returns within twice the client's timeout. If it returns an error, the write hold
@@ -116,8 +114,8 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 //   - [ErrLost], [ErrNotHeld] or [ErrClosed]: it is gone;
 //   - [ErrInvalid]: it is no write hold of this lock.
 //
-// If the context that the write hold was acquired under has ended, the error matches ctx.Err(),
-// and not its cause.
+// If the context that the write hold was acquired under has ended, the error matches that
+// context's Err, but not its cause. Otherwise it is a [*BackendError].
 //
 // If Redis has not answered that nobody writes any more, the release is repeated in
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
@@ -135,14 +133,11 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 		return nil, err
 	}
 	h.owned.mu.Lock()
-	lease, fixed := h.lease, h.fixed
-	if end := h.owned.maxHoldEnd; fixed && !end.IsZero() {
-		lease = min(lease, mono.Until(end).Truncate(time.Millisecond)) // what was held until now counts, too
-	}
+	fixed := h.fixed
 	h.owned.mu.Unlock()
 	c, outer := m.kind.client, h.inside.Context
 	read, err := acquire(&heldContext{outer, h.inside.ownerOf, write}, &m.reader.kind, lockConfig{
-		lease: lease, fixed: fixed, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
+		lease: h.lease, fixed: fixed, fits: true, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
 		return nil, cmp.Or(write.alive(), m.notDowngraded(outer, err))
@@ -157,14 +152,14 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	return read, nil
 }
 
-// notDowngraded says why there is no read hold beside a write hold that stands. The error matches none that would say that
-// it does not.
+// notDowngraded is the error for a write hold that stands, since the read hold beside it could not be had. It does not
+// match ErrLost, nor what outer has ended with: see Downgrade.
 func (m *RWMutex) notDowngraded(outer context.Context, err error) error {
 	switch {
-	case outer.Err() != nil: // without its cause, which may be another lock's loss
+	case outer.Err() != nil:
 		return problem(m.kind.name, "the context that it was locked under has ended", outer.Err())
-	case errors.Is(err, ErrLost): // the answer came too late to read by it
-		return &BackendError{Op: "downgrade", Name: m.kind.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+	case errors.Is(err, ErrLost): // as soon as it was granted, or it was to be nested in a read hold that is lost
+		return &BackendError{Op: "downgrade", Name: m.kind.name, MayHaveRun: true, Err: fmt.Errorf("no read hold: %v", err)} //nolint:errorlint // see above
 	}
 	return err
 }

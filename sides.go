@@ -39,26 +39,28 @@ func (s *ownerState) holdsOtherSide() bool {
 }
 
 // writesIn returns what the owner holds for writing, if the acquire is to read: it is granted only while that
-// stands in Redis, too. It notes when that ends.
-func (a *acquisition) writesIn() *entry {
+// stands in Redis, too. maxHoldEnd is that of the write holds.
+func (a *acquisition) writesIn() (writes *entry, maxHoldEnd mono.Time) {
 	if !a.kind.shared || a.claim.fresh { // mostly: nobody else knows the owner
-		return nil
+		return nil, 0
 	}
 	writing := a.state.onOtherSide()
 	if writing == nil {
-		return nil
+		return nil, 0
 	}
 	defer writing.unref()
 	writing.mu.Lock()
 	defer writing.mu.Unlock()
-	a.withinEnd = writing.maxHoldEnd
-	return writing.entry
+	if writing.entry == nil {
+		return nil, 0
+	}
+	return writing.entry, writing.maxHoldEnd
 }
 
 // loseWrites ends the write holds that a read hold was to be nested in, since Redis does not know them, and
 // returns why it cannot be. It returns nil if they had ended before, and it does not depend on them.
 func (a *acquisition) loseWrites() error {
-	if a.within.Value.lose(a.within, watchdog.NotHeld) {
+	if a.writes.Value.lose(a.writes, watchdog.NotHeld) {
 		return &LostError{Name: a.kind.name, Reason: LostTaken}
 	}
 	return a.claim.over()

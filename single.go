@@ -43,6 +43,8 @@ func (h *single) mutex() *sync.Mutex { return &h.owned.mu }
 
 func (h *single) client() *Client { return h.owned.kind.client }
 
+func (h *single) goUncounted(f func()) bool { return h.client().tasks.GoUncounted(f) }
+
 func (*single) parts() []*Hold { return nil }
 
 func (h *single) permitIDs() []string {

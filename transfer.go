@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -20,7 +19,7 @@ import (
 
 // notQuiet is the error of a Detach that has waited in vain for what is under way.
 func notQuiet(s *ownerState) error {
-	return &BackendError{Op: "detach", Name: s.kind.name, Err: call.ErrNoAnswer}
+	return &BackendError{Op: "detach", Name: s.kind.name, Err: errBusy}
 }
 
 // awaitQuiet waits until no attempt for the owner can have an effect any more. It reports

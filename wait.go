@@ -71,8 +71,6 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	}
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
 	defer waiter.Leave()
-	a.state.setWaiter(waiter)
-	defer a.state.setWaiter(nil)
 	q := &queued{acquisition: a, args: args, waiter: waiter}
 	first := waiter.TryFirst() // nobody has asked, or waits: the lock may well be free
 	if !first || len(a.unknown) > 0 || a.refusedOnce {
@@ -84,6 +82,10 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 		if !q.learn(a.caller, a.askBriefly(q.request)) {
 			return q.result
 		}
+	}
+	if a.state != nil {
+		a.state.joinedQueue(waiter)
+		defer func() { a.state.leftQueue(a.last) }()
 	}
 	if !q.awaitTurn() || !acquireLoop(a.bound(), q) {
 		if waiter.Leave() {

@@ -22,7 +22,7 @@ type Fault struct {
 	// the caller has gone by then.
 	DelayRequest time.Duration
 	// Repeat: the server gets it once more, RepeatAfter later; that reply goes
-	// nowhere. A driver has to send a call once: see docs/guarantees.md, "What is assumed".
+	// nowhere. A real driver does not do that: see package driver.
 	Repeat      bool
 	RepeatAfter time.Duration
 	// LoseReply: it is executed, and the caller learns nothing: the call returns when its

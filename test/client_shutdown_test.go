@@ -269,7 +269,7 @@ func TestShutdownEndsALockThatHasNothingToNestInAnyMore(t *testing.T) {
 				c, d := w.client()
 				ctx := holdfast.WithOwner(background, c.NewOwner())
 				outer := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(5*time.Second)))
-				kept := must(t)(w.mutex(c, "z").Lock(background))
+				kept := must(t)(w.mutex(c, "z").Lock(background)) // or Shutdown would close the client, which ends all calls
 				inner := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(5*time.Second)))
 				d.SetFaults(func(call driver.Call) memdriver.Fault {
 					return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
@@ -278,7 +278,7 @@ func TestShutdownEndsALockThatHasNothingToNestInAnyMore(t *testing.T) {
 				synctest.Wait()
 				waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
 				over := beginShutdown(c)
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // it looks several times
 				select {
 				case got := <-waits:
 					t.Fatalf("it has what to nest in, and ended: %v", got.err)

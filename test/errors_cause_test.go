@@ -27,14 +27,22 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 			}
 			return err
 		},
-		"no answer, the client's own error": func(t *testing.T, w *world) error {
+		"what the error of a call wraps whose time was over": func(t *testing.T, w *world) error {
 			c, d := w.client()
-			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
-			_, err := c.NewMutex("other").Inspect(background)
+			h, start := must(t)(w.mutex(c, "other").Lock(background)), time.Now()
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				if call.Script.Name() == "inspect" {
+					return memdriver.Fault{LoseRequest: time.Since(start) < 4*time.Second, DelayReply: time.Second}
+				}
+				return memdriver.Fault{LoseRequest: call.Script.Name() == "force"}
+			})
+			_, err := c.NewMutex("other").ForceUnlock(background)
 			var backend *holdfast.BackendError
-			if !errors.As(err, &backend) {
-				t.Fatal(err)
+			if !errors.As(err, &backend) || time.Since(start) != 6*time.Second {
+				t.Fatal(err, time.Since(start))
 			}
+			d.SetFaults(nil)
+			unlock(t, h)
 			return backend.Err
 		},
 		"untold": func(*testing.T, *world) error { return fmt.Errorf("another call's: %w", holdfast.ErrUntold) },
@@ -127,4 +135,36 @@ func TestSemaphoreEndsWithAnotherCallsError(t *testing.T) {
 			wantError(t, call(), context.Canceled, holdfast.ErrUntold)
 		}
 	})
+}
+
+// TestHooksAreToldTheCallersContext: it goes on when the call's time is over.
+func TestHooksAreToldTheCallersContext(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var told context.Context
+		c, d := w.client(holdfast.WithHooks(holdfast.Hooks{OnRefuse: func(ctx context.Context, _ holdfast.Event) { told = ctx }}))
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+		if err := c.NewUnleasedSemaphore("s", holdfast.Permits(2)).Acquire(background, 1, holdfast.Wait(time.Second)); err == nil || told.Err() != nil {
+			t.Errorf("%v; the hook's context: %v", err, told.Err())
+		}
+		d.SetFaults(nil)
+	})
+}
+
+// TestALossIsNotTheCallersDeadline: the time of a renewal and that of its only attempt are over at once.
+func TestALossIsNotTheCallersDeadline(t *testing.T) {
+	for range 20 {
+		fake(t, func(t *testing.T, w *world) {
+			c, d := w.client(holdfast.WithLease(time.Second))
+			h := must(t)(c.NewMutex("x").Lock(background))
+			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+			<-h.Context().Done()
+			err := h.Unlock()
+			wantError(t, err, holdfast.ErrLost)
+			if errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Unlock: %v", err)
+			}
+			d.SetFaults(nil)
+			time.Sleep(time.Minute)
+		})
+	}
 }

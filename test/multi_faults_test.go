@@ -765,3 +765,28 @@ func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
 		unlock(t, theirs)
 	})
 }
+
+// TestMultiLockOfARedLockWhoseFirstClientIsClosed: the same for a part of several.
+func TestMultiLockOfARedLockWhoseFirstClientIsClosed(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 4)
+		other, _ := s.worlds[3].client()
+		theirs := must(t)(other.NewMutex("b").Lock(background))
+		red := holdfast.NewRedLock(s.clients[0].NewMutex("a"), s.clients[1].NewMutex("a"), s.clients[2].NewMutex("a"))
+		m := holdfast.NewMultiLock(red, s.clients[3].NewMutex("b"))
+		ctx, cancel := context.WithCancel(background)
+		waits := begin(func() (*holdfast.Hold, error) { return m.Lock(ctx) })
+		time.Sleep(time.Second)
+		ok(t, s.clients[0].Close())
+		s.fault(memdriver.Fault{LoseRequest: true}, 1, 2)
+		start := time.Now()
+		cancel()
+		wantError(t, (<-waits).err, context.Canceled)
+		if took := time.Since(start); took > 0 {
+			t.Errorf("its context has ended, and it returned %v later", took)
+		}
+		s.fault(memdriver.Fault{}, 1, 2)
+		unlock(t, theirs)
+		time.Sleep(2 * time.Minute)
+	})
+}

@@ -426,8 +426,8 @@ func TestTryLockThatBeginsAnewInTime(t *testing.T) {
 	})
 }
 
-// TestWhatABusyOwnerIsTold: who has waited for its owner's turn in vain says what the call that has it waits for.
-func TestWhatABusyOwnerIsTold(t *testing.T) {
+// TestErrorBehindAnEarlierCallOfTheOwner: a call that has waited in vain returns what the earlier one was refused with.
+func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		other, _ := w.client()
@@ -462,4 +462,26 @@ func TestWhatABusyOwnerIsTold(t *testing.T) {
 		d.SetFaults(nil)
 		ok(t, <-unlocked)
 	})
+}
+
+// TestErrorOfTwoCallsOfOneOwner: their time is over at once, so the second one may have its turn, or not.
+func TestErrorOfTwoCallsOfOneOwner(t *testing.T) {
+	for range 10 {
+		fakeNesting(t, func(t *testing.T, w *world) {
+			c, d := w.client()
+			other, _ := w.client()
+			theirs := must(t)(w.rival(other).Lock(background))
+			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: 5 * time.Millisecond} })
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			var calls []<-chan result
+			for _, wait := range []time.Duration{2 * time.Second, 2 * time.Second, 2*time.Second + 2*time.Millisecond} {
+				calls = append(calls, begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx, holdfast.Wait(wait)) }))
+			}
+			for _, call := range calls {
+				wantError(t, (<-call).err, holdfast.ErrLocked)
+			}
+			unlock(t, theirs)
+			time.Sleep(time.Minute)
+		})
+	}
 }

@@ -3,11 +3,13 @@ package test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -226,7 +228,7 @@ func TestDowngradeKeepsToMaxHold(t *testing.T) {
 					write := must(t)(m.Lock(background, options...))
 					time.Sleep(40 * time.Second)
 					h := must(t)(read(m, write))
-					if took := lostAt(t, h, start); took > time.Minute {
+					if took := lostAt(t, h, start); took > time.Minute || took < 58*time.Second {
 						t.Errorf("lost after %v", took)
 					}
 					_, _ = h.Unlock(), write.Unlock() // they are lost
@@ -234,4 +236,66 @@ func TestDowngradeKeepsToMaxHold(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDowngradeOfAFixedLeaseThatHasToWait: less is left of WithMaxHold than when it was called. That is no reason to refuse it.
+func TestDowngradeOfAFixedLeaseThatHasToWait(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithMaxHold(time.Minute))
+		m := c.NewRWMutex("x")
+		write := must(t)(m.Lock(background, holdfast.FixedLease(50*time.Second)))
+		time.Sleep(40 * time.Second)
+		before := must(t)(m.RLock(write.Context(), holdfast.FixedLease(5*time.Second)))
+		once(d, "release", memdriver.Fault{DelayRequest: 5 * time.Millisecond})
+		go func() { _ = before.Unlock() }()
+		synctest.Wait()
+		unlock(t, must(t)(m.Downgrade(write)))
+	})
+}
+
+// TestReadAfterTheWriteHoldEnded: what it was to be nested in has ended when it arrives. WithMaxHold counts from then on.
+func TestReadAfterTheWriteHoldEnded(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		t.Run(fmt.Sprint("waits=", waits), func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client(holdfast.WithMaxHold(10 * time.Second))
+				other, _ := w.client()
+				m, ctx := c.NewRWMutex("x"), holdfast.WithOwner(background, c.NewOwner())
+				write := must(t)(m.Lock(ctx))
+				if waits {
+					go func() {
+						theirs := must(t)(other.NewRWMutex("x").Lock(background))
+						time.Sleep(time.Minute)
+						unlock(t, theirs)
+					}()
+				}
+				time.Sleep(9 * time.Second)
+				once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+				got := begin(func() (*holdfast.Hold, error) { return m.RLock(ctx) })
+				unlock(t, write)
+				read := <-got
+				if read.err != nil {
+					t.Fatal(read.err)
+				}
+				if took := lostAt(t, read.hold, time.Now()); took < 9*time.Second || took > 10*time.Second {
+					t.Errorf("lost after %v: %v", took, context.Cause(read.hold.Context()))
+				}
+				_ = read.hold.Unlock()
+			})
+		})
+	}
+}
+
+// TestMultiLockOfBothSidesWithMaxHold: the part that reads is nested in the one that writes, which is a moment older.
+func TestMultiLockOfBothSidesWithMaxHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithMaxHold(time.Minute))
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: time.Millisecond} })
+		m, start := c.NewRWMutex("x"), time.Now()
+		h := must(t)(holdfast.NewMultiLock(m, m.RLocker()).Lock(background, holdfast.FixedLease(time.Minute)))
+		if took := lostAt(t, h, start); took < 58*time.Second || took > time.Minute {
+			t.Errorf("lost after %v", took)
+		}
+		_ = h.Unlock()
+	})
 }

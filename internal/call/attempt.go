@@ -128,7 +128,7 @@ func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
 		a.why = c.bounds.finish(&a.bound)
 	})
 	if !started {
-		a.err = ErrClosed
+		a.err = errNotSent
 		close(a.done)
 	}
 	return a
@@ -200,7 +200,7 @@ func (a *Attempt) unknown() bool { return a.Pending() || a.err == nil || mayHave
 // mayHaveRun takes an error of unknown kind for the worse case. Our scripts look
 // at the types of their keys before they write.
 func mayHaveRun(err error) bool {
-	if err == nil || err == ErrClosed { //nolint:errorlint // a driver's error may have another client's as its cause
+	if err == nil {
 		return false
 	}
 	var failed *driver.Error

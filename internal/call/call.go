@@ -33,6 +33,9 @@ var (
 	ErrClosed = errors.New("the client is closed")
 )
 
+// errNotSent is ErrClosed of an attempt that certainly has had no effect.
+var errNotSent = &driver.Error{Err: ErrClosed}
+
 // Config is what a [Caller] works with.
 type Config struct {
 	Driver driver.Driver

@@ -245,8 +245,8 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-// TestADriverSaysWhyTheContextEnded: another client's ErrClosed is not ours, and says nothing of whether the script has run.
-func TestADriverSaysWhyTheContextEnded(t *testing.T) {
+// TestADriversErrorThatWrapsErrClosed: another client's ErrClosed is not ours, and says nothing of whether the script has run.
+func TestADriversErrorThatWrapsErrClosed(t *testing.T) {
 	s := &server{answers: []answer{{err: driver.ConnectionError(ErrClosed, false)}}}
 	calling(t, s, func(t *testing.T, c *Caller) {
 		if r := c.Once(t.Context(), request, time.Second); len(r.Unknown) != 1 {

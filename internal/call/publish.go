@@ -58,7 +58,7 @@ func (p *publishing) ask(c *Caller) *question {
 		defer p.mu.Unlock()
 		p.asked = nil
 	}) {
-		q.err, p.asked = ErrClosed, nil
+		q.err, p.asked = errNotSent, nil
 		close(q.done)
 	}
 	return q

@@ -339,7 +339,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: a late answer ends the owner's next hold", file: "sides.go", suite: tests(inMemory, "TestLateAnswerAboutAnEarlierWrite"),
-		old: "a.within.Value.lose(a.within, watchdog.NotHeld)",
+		old: "a.writes.Value.lose(a.writes, watchdog.NotHeld)",
 		new: "a.state.onOtherSide().lose(nil, watchdog.NotHeld)",
 	},
 	{
@@ -349,8 +349,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: a downgrade that is answered too late loses the write hold", file: "rwmutex.go", suite: tests(inMemory, "TestDowngradeAnsweredTooLate"),
-		old: "case errors.Is(err, ErrLost): // the answer came too late",
-		new: "case false: // the answer came too late",
+		old: "case errors.Is(err, ErrLost): // as soon",
+		new: "case false: // as soon",
 	},
 	{
 		name: "owner: Lock asks anew while an attempt is on its way", file: acquireFile, suite: tests(inMemory, "TestLateAttemptBehindAnExpiredHold"),
@@ -369,8 +369,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: Shutdown does not end a read whose write has ended", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsAReadWhoseWriteEnded"),
-		old: "\terr = a.bindToShutdown()\n\t\t}\n\t\treturn ch",
-		new: "\ta.within = a.writesIn()\n\t\t}\n\t\treturn ch",
+		old: "\terr = a.bindToShutdown()\n\t\t}\n\t\ta.lease",
+		new: "\ta.writes, a.writesEnd = a.writesIn()\n\t\t}\n\t\ta.lease",
 	},
 	{
 		name: "owner: a lost write is told as a closed client", file: acquireFile, suite: tests(inMemory, "TestReadWhoseWriteIsLostDuringShutdown"),
@@ -394,13 +394,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "errors: a client's own error is taken for the end of another's time", file: "errors.go", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
-		old: "if why == errTimeIsUp {",
+		old: "if err == errTimeIsUp {",
 		new: "if false {",
 	},
 	{
-		name: "calls: another client's end is taken for this one's", file: "internal/call/attempt.go", suite: tests("internal/call", "TestADriverSaysWhyTheContextEnded"),
-		old: "err == ErrClosed {",
-		new: "errors.Is(err, ErrClosed) {",
+		name: "calls: another client's end is taken for this one's", file: "internal/call/attempt.go", suite: tests("internal/call", "TestADriversErrorThatWrapsErrClosed"),
+		old: "\tif err == nil {\n\t\treturn false",
+		new: "\tif err == nil || errors.Is(err, ErrClosed) {\n\t\treturn false",
 	},
 	{
 		name: "owner: a Lock that waits for its turn during Shutdown is not ended with what it was to be nested in", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsALockThatHasNothingToNestInAnyMore"),
@@ -414,18 +414,18 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: a TryLock that begins anew has a time of its own", file: acquireFile, suite: tests(inMemory, "TestTryLockThatBeginsAnewInTime"),
-		old: "if bound := a.allowed(); bound > 0 {\n\t\tpatience",
-		new: "if bound := a.config.wait; bound > 0 {\n\t\tpatience",
+		old: "if bound := a.timeLimit(); bound > 0 {\n\t\tif patience",
+		new: "if bound := a.config.wait; bound > 0 {\n\t\tif patience",
 	},
 	{
-		name: "errors: one who waits for its owner's turn says that Redis is silent", file: acquireFile, suite: tests(inMemory, "TestWhatABusyOwnerIsTold"),
-		old: "\t\t\t\ta.last = a.state.busy()\n",
+		name: "errors: one who waits for its owner's turn says that Redis is silent", file: acquireFile, suite: tests(inMemory, "TestErrorBehindAnEarlierCallOfTheOwner"),
+		old: "\t\t\t\ta.last = a.state.busyError()\n",
 		new: "",
 	},
 	{
-		name: "multi-lock: what a closed client has taken with it is given back by the caller", file: "composite.go", suite: tests(inMemory, "TestMultiLockWhoseFirstClientIsClosed"),
-		old: "return part.held.client().tasks.Go",
-		new: "return c.firstClient.tasks.Go",
+		name: "multi-lock: with its first client closed, the caller gives the parts back", file: "composite.go", suite: tests(inMemory, "TestMultiLockWhoseFirstClientIsClosed"),
+		old: "if !c.goUncounted(giveBack) {",
+		new: "if !c.firstClient.tasks.GoUncounted(giveBack) {",
 	},
 	{
 		name: "downgrade: the end of its context is taken for that of the hold", file: "rwmutex.go", suite: tests(inMemory, "TestDowngradeUnderAContextThatHasEnded"),
@@ -434,8 +434,33 @@ var mutants = []mutant{
 	},
 	{
 		name: "downgrade: WithMaxHold begins anew", file: "acquirebounds.go", suite: tests(inMemory, "TestDowngradeKeepsToMaxHold"),
-		old: "s.maxHoldEnd = a.withinEnd",
+		old: "s.maxHoldEnd = a.writesEnd",
 		new: "s.maxHoldEnd = 0",
+	},
+	{
+		name: "read-write: a write hold that has ended bounds a read that is nested in nothing", file: acquireFile, suite: tests(inMemory, "TestReadAfterTheWriteHoldEnded"),
+		old: "\t\ta.lease = a.wantedLease()\n\t\terr = cmp.Or(err, a.fitLease(ch))\n",
+		new: "",
+	},
+	{
+		name: "multi-lock: a part is refused for what WithMaxHold leaves", file: "compositeacquire.go", suite: tests(inMemory, "TestMultiLockOfBothSidesWithMaxHold"),
+		old: "c.fits = true",
+		new: "c.fits = false",
+	},
+	{
+		name: "downgrade: a fixed lease is refused for what WithMaxHold leaves", file: "rwmutex.go", suite: tests(inMemory, "TestDowngradeOfAFixedLeaseThatHasToWait"),
+		old: "fits: true",
+		new: "fits: false",
+	},
+	{
+		name: "errors: one who has its owner's turn too late says that Redis is silent", file: acquireFile, suite: tests(inMemory, "TestErrorOfTwoCallsOfOneOwner"),
+		old: "\t\t\ta.last = a.state.lastRefusal() // if its time is over, too\n",
+		new: "",
+	},
+	{
+		name: "errors: a renewal without an answer is told as the caller's deadline", file: "internal/watchdog/run.go", suite: tests(inMemory, "TestALossIsNotTheCallersDeadline"),
+		old: "ctx, cancel := context.WithTimeoutCause(d.ctx, timeout, call.ErrNoAnswer)",
+		new: "_ = call.ErrNoAnswer\n\t\tctx, cancel := context.WithTimeout(d.ctx, timeout)",
 	},
 	{
 		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", file: acquireFile, suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
