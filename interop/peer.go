@@ -116,6 +116,10 @@ type answer struct {
 // second or two, and those that are there already shall have some.
 var starting = make(chan struct{}, max(1, runtime.NumCPU()/2))
 
+// archived are the JVMs' archives of the classes that they have loaded, one for each version of Redisson. With it a JVM
+// starts in half of the time.
+var archived sync.Map // version -> func() error
+
 // StartJava starts a JVM and returns when its client is connected.
 func StartJava(ctx context.Context, c Config) (*Peer, error) {
 	target, err := build(ctx, c.Version)
@@ -128,12 +132,27 @@ func StartJava(ctx context.Context, c Config) (*Peer, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("other JVMs are still starting: %w", context.Cause(ctx))
 	}
+	archive := filepath.Join(target, "classes.jsa")
+	once, _ := archived.LoadOrStore(c.Version, sync.OnceValue(func() error {
+		if text, err := c.java(ctx, target, "-XX:ArchiveClassesAtExit="+archive).CombinedOutput(); err != nil { // it has no commands
+			return fmt.Errorf("the first JVM: %w: %s", err, text)
+		}
+		return nil
+	}))
+	if err := once.(func() error)(); err != nil { //nolint:forcetypeassert // nothing else is stored
+		return nil, err
+	}
+	return start(ctx, true, c.java(context.WithoutCancel(ctx), target, "-XX:SharedArchiveFile="+archive))
+}
+
+// java is the command for a JVM. It does not log: that would stand between its answers.
+func (c *Config) java(ctx context.Context, target, archive string) *exec.Cmd {
 	arguments := append([]string{
-		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
-		filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*"),
+		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable", archive, "-cp",
+		filepath.Join(target, "interop-1.jar") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*"),
 		"holdfast.interop.Peer",
 	}, c.settings("redis://")...)
-	return start(ctx, true, exec.CommandContext(context.WithoutCancel(ctx), "java", arguments...)) //nolint:gosec // the tests say what
+	return exec.CommandContext(ctx, "java", arguments...) //nolint:gosec // the tests say what
 }
 
 // GoVariable is what the environment of a Go peer has: its process is this
