@@ -138,7 +138,9 @@ func (a *acquisition) takeChangeSem(wait bool) error {
 		}
 		select {
 		case a.state.changeSem.Chan() <- struct{}{}:
-			a.last = a.state.lastRefusal() // if its time is over, too
+			if bound := a.timeLimit(); bound > 0 && time.Until(a.started.Add(bound)) < a.client.config.timeout/3 {
+				a.last = a.state.lastRefusal() // that Redis is silent for so short a time says nothing
+			}
 			return nil
 		case <-draining:
 		case <-again:

@@ -485,3 +485,28 @@ func TestErrorOfTwoCallsOfOneOwner(t *testing.T) {
 		})
 	}
 }
+
+// TestErrorOfASilentRedisBehindARefusal: the earlier call was refused, and Redis falls silent when the next one asks. That is what
+// it says, and not that another holds the lock.
+func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		theirs := must(t)(w.rival(other).Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		first := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx, holdfast.Wait(3*time.Second)) })
+		second := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
+		time.AfterFunc(2900*time.Millisecond, func() {
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				return memdriver.Fault{LoseRequest: call.Script.Name() == "acquire"}
+			})
+		})
+		wantError(t, (<-first).err, holdfast.ErrLocked)
+		if err := (<-second).err; !errors.As(err, new(*holdfast.BackendError)) {
+			t.Errorf("TryLock: %v", err)
+		}
+		d.SetFaults(nil)
+		unlock(t, theirs)
+		time.Sleep(time.Minute)
+	})
+}
