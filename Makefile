@@ -85,6 +85,10 @@ test-rest: need-redis
 test-third: need-redis test-oldest
 	@$(LOW_PRIORITY) $(TEST) -p 1 -timeout 15m $(THIRD)
 
+# It has no goroutines.
+.PHONY: test-release
+test-release: ; @$(TEST) -timeout 20m ./release
+
 .PHONY: test-oldest $(OLDEST)
 test-oldest: ; +@$(MAKE_J) 1 $(OLDEST)
 $(OLDEST): RACE :=
@@ -182,6 +186,8 @@ SERVER_TESTS := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestR
 SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused TestACLPing
 WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap TestStress$$
 SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
+# rueidis and valkey-go have one adapter: each is tried on the servers of its own maker.
+SHORT_ADAPTERS = goredisdriver $(if $(filter valkey-%,$*),valkeydriver,rueidisdriver)
 SHORT_ON = $(filter-out redis-$(shell redis-server --version 2>/dev/null | sed -n 's/.* v=\([0-9]*\.[0-9]*\).*/\1/p'),$(SERVERS))
 TEST_ON := tools/test-on $(BIN)
 quoted = $(foreach pattern,$(1),'$(pattern)')
@@ -208,7 +214,7 @@ $(SERVERS:%=on-%): on-%: server-% test-binaries
 
 $(SERVERS:%=short-%): short-%: test-binaries server-%
 	@$(TEST_ON) $* test $(call quoted,$(SHORT))
-	@for a in $(ADAPTERS); do $(TEST_ON) $* $$a $(call quoted,$(SHORT_DRIVERS)) || exit 1; done
+	@for a in $(SHORT_ADAPTERS); do $(TEST_ON) $* $$a $(call quoted,$(SHORT_DRIVERS)) || exit 1; done
 
 interop-redis-8.0 interop-valkey-8.1: interop-%: server-% need-jvm
 	@echo "== interop on $*"
@@ -318,22 +324,23 @@ ci: ## everything that must pass before a change lands
 
 # The tests leave a fifth of two processors idle; ci-static uses that, at low priority.
 .PHONY: ci-tests ci-static
-ci-tests: need-chromium need-redis need-jvm
-	+@$(MAKE_J) 1 mod-check generate-check api-check
+ci-tests:
+	+@$(MAKE_J) 1 need-chromium need-redis need-jvm mod-check generate-check api-check
 	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release BESIDE=
 	+@$(MAKE_J) --output-sync=line ci-servers ci-faults
-	+@$(MAKE_J) --output-sync=line interop ci-beside-interop ci-soak
+	+@$(MAKE_J) --output-sync=line ci-interop ci-beside-interop ci-soak
 
 ci-static:
 	+@nice -n 15 env $(MAKE_J) 1 fmt-check lint
-	@nice -n 15 $(TEST) -timeout 20m ./release
+	@nice -n 15 $(MAKE) --no-print-directory RACE= test-release
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
-# These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough. What trials and
-# soak run has been tested with the race detector; without it they take half of the processor's time.
-.PHONY: ci-servers ci-faults ci-beside-interop ci-soak
-ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short robustness-short
-ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short && $(MAKE) --no-print-directory fuzz-short
+# These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough. The race
+# detector has seen in the tests what interop, soak and the trials run; without it they take half of the processor's time.
+.PHONY: ci-servers ci-faults ci-interop ci-beside-interop ci-soak
+ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short && $(MAKE_J) 1 RACE= robustness-short
+ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short && $(MAKE_J) 1 fuzz-short
+ci-interop: ; +@$(MAKE_J) 1 RACE= interop
 ci-beside-interop: ; +@$(MAKE_J) 1 test-third bench-quick
 ci-soak: ; +@$(MAKE_J) 1 RACE= soak-short
 
