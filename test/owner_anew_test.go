@@ -494,9 +494,9 @@ func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 		other, _ := w.client()
 		theirs := must(t)(w.rival(other).Lock(background))
 		ctx := holdfast.WithOwner(background, c.NewOwner())
-		first := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx, holdfast.Wait(3*time.Second)) })
+		first := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx, holdfast.Wait(time.Second)) })
 		second := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
-		time.AfterFunc(2900*time.Millisecond, func() {
+		time.AfterFunc(900*time.Millisecond, func() {
 			d.SetFaults(func(call driver.Call) memdriver.Fault {
 				return memdriver.Fault{LoseRequest: call.Script.Name() == "acquire"}
 			})
