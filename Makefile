@@ -328,7 +328,7 @@ ci-tests:
 	+@$(MAKE_J) 1 need-chromium need-redis need-jvm mod-check generate-check api-check
 	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release BESIDE=
 	+@$(MAKE_J) --output-sync=line ci-servers ci-faults
-	+@$(MAKE_J) --output-sync=line ci-interop ci-beside-interop ci-soak
+	+@$(MAKE_J) --output-sync=line ci-interop test-third ci-soak
 
 ci-static:
 	+@nice -n 15 env $(MAKE_J) 1 fmt-check lint
@@ -337,12 +337,11 @@ ci-static:
 
 # These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough. The race
 # detector has seen in the tests what interop, soak and the trials run; without it they take half of the processor's time.
-.PHONY: ci-servers ci-faults ci-interop ci-beside-interop ci-soak
+.PHONY: ci-servers ci-faults ci-interop ci-soak
 ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short && $(MAKE_J) 1 RACE= robustness-short
 ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short && $(MAKE_J) 1 fuzz-short
 ci-interop: ; +@$(MAKE_J) 1 RACE= interop
-ci-beside-interop: ; +@$(MAKE_J) 1 test-third bench-quick
-ci-soak: ; +@$(MAKE_J) 1 RACE= soak-short
+ci-soak: ; +@$(MAKE_J) 1 RACE= soak-short bench-quick
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck-$(GOVULNCHECK) ## look for known vulnerabilities; needs the internet, and says so
