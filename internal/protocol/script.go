@@ -46,8 +46,11 @@ type assembly struct {
 
 func (a *assembly) add(text string) {
 	for line := range strings.Lines(text) {
-		wanted := from.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		code := strings.TrimSpace(line)
+		var wanted []string
+		if strings.HasPrefix(code, "-- from ") { // to try every line would take most of the time in which a program starts
+			wanted = from.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		}
 		switch {
 		case wanted != nil && wanted[1] != "":
 			// Inside a block, so the rest of the script does not see them.
