@@ -85,9 +85,10 @@ test-rest: need-redis
 test-third: need-redis test-oldest
 	@$(LOW_PRIORITY) $(TEST) -p 1 -timeout 15m $(THIRD)
 
-# It has no goroutines.
+# release has no goroutines of its own.
 .PHONY: test-release
-test-release: ; @$(TEST) -timeout 20m ./release
+test-release: RACE :=
+test-release: need-redis ; @$(TEST) -timeout 20m ./release
 
 .PHONY: test-oldest $(OLDEST)
 test-oldest: ; +@$(MAKE_J) 1 $(OLDEST)
@@ -132,7 +133,7 @@ SCHEDULES = GOGC=$(FEWER_GCS) $(TEST) -count=1 -cpu 1 ./robustness
 robustness: ## run random programs and faults under fake time for a minute, and check what came of them
 	$(SCHEDULES) -timeout 10m -for 1m
 
-robustness-short: replay ## the first 150 schedules (half a minute with the race detector), and whether seeds repeat them
+robustness-short: replay ## the first 150 schedules (a few seconds, after the build), and whether seeds repeat them
 	$(SCHEDULES) -timeout 10m -run 'TestSimulation$$' -schedules 150
 
 # The race detector has goroutines run in another order each time.
@@ -186,7 +187,7 @@ SERVER_TESTS := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestR
 SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused TestACLPing
 WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap TestStress$$
 SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
-# rueidis and valkey-go have one adapter: each is tried on the servers of its own maker.
+# valkeydriver is made of rueidisdriver, so each server tries one of them.
 SHORT_ADAPTERS = goredisdriver $(if $(filter valkey-%,$*),valkeydriver,rueidisdriver)
 SHORT_ON = $(filter-out redis-$(shell redis-server --version 2>/dev/null | sed -n 's/.* v=\([0-9]*\.[0-9]*\).*/\1/p'),$(SERVERS))
 TEST_ON := tools/test-on $(BIN)
@@ -282,7 +283,7 @@ bench-redisson: need-redis need-jvm ## bench, with Redisson in a JVM
 	$(GO) run ./bench --redisson --rounds 3 --report docs/benchmarks.md
 
 .PHONY: bench-smoke bench-quick bench-check
-bench-smoke: bench-quick bench-check ## see that every benchmark runs, and that no goal is missed by far
+bench-smoke: ; +@$(MAKE_J) 1 bench-quick bench-check ## see that every benchmark runs, and that no goal is missed by far
 bench-quick: need-redis ; $(GO) run ./bench --quick
 bench-check: need-redis ; $(GO) run ./bench --check
 
@@ -318,25 +319,26 @@ demo: ## show what it does, without a Redis server
 .PHONY: ci
 ci: export RACE := -race
 ci: export GOGC := $(FEWER_GCS)
-ci: ## everything that must pass before a change lands
+ci: need-chromium need-redis need-jvm ## everything that must pass before a change lands
 	+@$(MAKE_J) ci-tests ci-static
 	@GOGC=100 $(MAKE) --no-print-directory bench-check
 
 # The tests leave a fifth of two processors idle; ci-static uses that, at low priority.
 .PHONY: ci-tests ci-static
 ci-tests:
-	+@$(MAKE_J) 1 need-chromium need-redis need-jvm mod-check generate-check api-check
+	+@$(MAKE_J) 1 mod-check generate-check api-check
 	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release BESIDE=
 	+@$(MAKE_J) --output-sync=line ci-servers ci-faults
 	+@$(MAKE_J) --output-sync=line ci-interop test-third ci-soak
 
 ci-static:
 	+@nice -n 15 env $(MAKE_J) 1 fmt-check lint
-	@nice -n 15 $(MAKE) --no-print-directory RACE= test-release
+	+@nice -n 15 env $(MAKE_J) 1 test-release
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
-# These mostly wait, so they run beside each other. With interop beside them, too, two cores are not enough. The race
-# detector has seen in the tests what interop, soak and the trials run; without it they take half of the processor's time.
+# ci-servers and ci-faults run beside each other, and then ci-interop, test-third and ci-soak: all at once are too much for
+# two cores. With the race detector the tests have run all that is in the library; simulation, trials, interop and soak run
+# without it, in half of the processor's time.
 .PHONY: ci-servers ci-faults ci-interop ci-soak
 ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short && $(MAKE_J) 1 RACE= robustness-short
 ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short && $(MAKE_J) 1 fuzz-short

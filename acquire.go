@@ -138,7 +138,7 @@ func (a *acquisition) takeChangeSem(wait bool) error {
 		}
 		select {
 		case a.state.changeSem.Chan() <- struct{}{}:
-			if bound := a.timeLimit(); bound > 0 && time.Until(a.started.Add(bound)) < a.client.config.timeout/3 {
+			if limit := a.timeLimit(); limit > 0 && time.Until(a.started.Add(limit)) < a.client.config.timeout/3 {
 				a.last = a.state.lastRefusal() // that Redis is silent for so short a time says nothing
 			}
 			return nil
@@ -216,7 +216,9 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 			err = a.bindToShutdown()
 		}
 		a.lease = a.wantedLease()
-		err = cmp.Or(err, a.fitLease(ch))
+		if err == nil {
+			err = a.fitLease(ch)
+		}
 		return ch, err == nil, err
 	}
 	if err = a.claim.over(); err != nil || ch.from == 0 || !a.state.expired() {
@@ -238,7 +240,10 @@ func (a *acquisition) anew() (change, error) {
 	a.state.confirmCount(0)
 	a.lease = a.wantedLease()
 	ch, err := a.nextChange()
-	return ch, cmp.Or(err, a.fitLease(ch))
+	if err == nil {
+		err = a.fitLease(ch)
+	}
+	return ch, err
 }
 
 // outlastEarlier waits until no attempt before can have an effect any more: none of this acquire, nor of those
@@ -336,8 +341,8 @@ func (a *acquisition) tryOrQueue(args protocol.Acquire) call.Result {
 // askBriefly asks, without bound if the first attempt is answered.
 func (a *acquisition) askBriefly(request script.Request) call.Result {
 	patience := a.client.config.timeout / 3
-	if bound := a.timeLimit(); bound > 0 {
-		if patience = min(patience, time.Until(a.started.Add(bound))); patience <= 0 {
+	if limit := a.timeLimit(); limit > 0 {
+		if patience = min(patience, time.Until(a.started.Add(limit))); patience <= 0 {
 			return call.Result{Err: errWaitOver}
 		}
 	}

@@ -20,8 +20,8 @@ func (a *acquisition) bound() context.Context {
 		cancel(ErrClosed) // at once: AfterFunc does it in a goroutine of its own
 	}
 	stopTimer := func() bool { return false }
-	if bound := a.timeLimit(); bound > 0 {
-		stopTimer = time.AfterFunc(time.Until(a.started.Add(bound)), func() { cancel(errWaitOver) }).Stop
+	if limit := a.timeLimit(); limit > 0 {
+		stopTimer = time.AfterFunc(time.Until(a.started.Add(limit)), func() { cancel(errWaitOver) }).Stop
 	}
 	a.bounded, a.stop = ctx, func() { stopClosing(); stopTimer(); cancel(nil) }
 	return ctx
@@ -66,7 +66,8 @@ func (a *acquisition) unbound() {
 // wantedLease is the lease to ask for, if WithMaxHold does not end it earlier.
 func (a *acquisition) wantedLease() time.Duration { return max(a.config.lease, a.config.retained()) }
 
-// fitLease ends the lease no later than WithMaxHold ends the hold. One that reads in write holds ends with them.
+// fitLease notes when WithMaxHold ends a run of holds that begins in write holds, and cuts the lease to what it leaves of the
+// run.
 func (a *acquisition) fitLease(ch change) error {
 	s := a.state
 	s.mu.Lock()
@@ -81,7 +82,7 @@ func (a *acquisition) fitLease(ch change) error {
 	switch {
 	case rest >= a.lease:
 		return nil
-	case a.config.fixed && !a.config.fits, rest < a.config.retained():
+	case a.config.fixed && !a.config.cuts, rest < a.config.retained():
 		return a.client.beyondMaxHold(a.kind.name)
 	case rest < MinLease:
 		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}

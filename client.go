@@ -87,7 +87,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	})
 	c.watchdog = watchdog.New(watchdog.Config[*ownerState, group]{
 		Group: groupOf, Weight: weightOf, Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
-		Timeout: c.config.timeout / 3, Margin: c.config.margin,
+		Timeout: c.config.timeout / 3, Silence: call.ErrNoAnswer, Margin: c.config.margin,
 	})
 	c.presence = newPresence(c)
 	c.hub = wakeup.New(d.Listen)
@@ -151,9 +151,9 @@ func (c *Client) Close() error {
 }
 
 // Shutdown lets holds end by themselves before it closes the client, as
-// [net/http.Server.Shutdown] does with requests: nothing new is acquired, waiting calls get
-// [ErrClosed], and what is held goes on, renewed as before, until it is unlocked or lost.
-// Until then more may be nested in it. Then it closes the client, and returns what Close returns.
+// [net/http.Server.Shutdown] does with requests: nothing new is acquired, calls that wait get
+// [ErrClosed], unless they are to be nested in a hold that goes on, and what is held goes on, renewed as before, until it is unlocked or lost.
+// Until then more may be nested in it, and is let in. Then it closes the client, and returns what Close returns.
 //
 // If ctx ends first, it closes the client all the same, with the holds that are left, and
 // the error matches ctx.Err() and the context's cause, too. Redisson has no counterpart.
@@ -204,10 +204,10 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 }
 
 // errTimeIsUp is the cause of a context that withDeadline has ended. An error for a user has call.ErrNoAnswer in its
-// place (see silence), so that no context of a user's has it as its cause.
+// place (see forUser), so that no context of a user's has it as its cause.
 var errTimeIsUp = fmt.Errorf("%w", call.ErrNoAnswer)
 
-// withDeadline bounds ctx by d. Of that end timeIsUp knows that it is not one of the caller's.
+// withDeadline bounds ctx by d; timeIsUp tells that end from the caller's.
 func withDeadline(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, errTimeIsUp)
 }
@@ -219,7 +219,7 @@ func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.Ca
 
 // timeIsUp reports whether it was withDeadline that has ended ctx.
 func timeIsUp(ctx context.Context) bool {
-	return context.Cause(ctx) == errTimeIsUp //nolint:errorlint // a caller's cause may match call.ErrNoAnswer
+	return context.Cause(ctx) == errTimeIsUp //nolint:errorlint // itself: what wraps it is a caller's
 }
 
 // failed tells the hooks about a failure in the background. It does not wait for them: neither a clean-up

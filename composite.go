@@ -32,7 +32,7 @@ type composite struct {
 	changed chan struct{}
 
 	mu            sync.Mutex // guards what follows, and how the hold has ended
-	firstClient   *Client    // of the first part: its tasks count the composite's goroutines, but for rollback
+	firstClient   *Client    // of the first part: its goroutines tell hooks when a part could not be had
 	members       []*member
 	live          int     // how many of them live
 	missed        []error // why the others could not be acquired, or ended

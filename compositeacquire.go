@@ -109,7 +109,7 @@ func (a *compositeAcquire) bound() (context.Context, context.CancelFunc) {
 func (a *compositeAcquire) tryPart() []TryOption {
 	config := a.config
 	return []TryOption{tryOption(func(c *lockConfig) error {
-		c.fits = true // as in fixLease
+		c.cuts = true // as fixLease does at the end
 		c.lease, c.fixed, c.renewFirst, c.atLeast = config.lease, config.fixed, config.renewFirst, max(config.minHold, config.atLeast)
 		return nil
 	})}

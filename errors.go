@@ -215,8 +215,8 @@ func (e *LostError) Unwrap() []error {
 	return []error{ErrLost, ErrNotHeld, e.Err}
 }
 
-// BackendError is a call that Redis did not answer, or refused, or that has waited in vain
-// for an earlier one of the same owner, which Redis has not answered.
+// BackendError is a call that Redis did not answer, or refused; or that has waited in vain for
+// an earlier call of the same owner, of which no refusal is known.
 type BackendError struct {
 	// Op is what was asked for: acquire, release, renew, adopt, detach, downgrade, force,
 	// inspect, identify, leave, set, add, drain, count down, await, expire or delete.
@@ -228,7 +228,7 @@ type BackendError struct {
 	// repeated there until the lease has run out, [UnleasedSemaphore.Release] for ten
 	// times [WithTimeout], [PermitSemaphore.ReleasePermits] not at all.
 	MayHaveRun bool
-	// Err is the client's error.
+	// Err says why: mostly it is the client's error.
 	Err error
 }
 
@@ -286,11 +286,11 @@ func (e *namedError) Unwrap() []error { return e.causes }
 
 // backendError is the error for a call that was refused or not answered.
 func backendError(op, name string, r call.Result) error {
-	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(silence(r.Why()))}
+	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(forUser(r.Why()))}
 }
 
-// silence returns what users are told in the place of errTimeIsUp; other errors as they are.
-func silence(err error) error {
+// forUser returns what users are told in the place of errTimeIsUp; other errors as they are.
+func forUser(err error) error {
 	if err == errTimeIsUp { //nolint:errorlint // itself
 		return call.ErrNoAnswer
 	}

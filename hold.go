@@ -47,7 +47,7 @@ type holding interface { //nolint:interfacebloat // it is all that differs betwe
 	retainUntil(end mono.Time)
 	// unlock gives it back.
 	unlock() error
-	// goUncounted runs f as a task of a client whose it is (see tasks.Group), and reports false if none is open any more.
+	// goUncounted runs f in a goroutine of the first of its clients that is open (see tasks.Group), and reports false if none is.
 	goUncounted(f func()) bool
 	// detach ends the hold without a release.
 	detach() (Owner, error)

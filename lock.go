@@ -27,8 +27,8 @@ func (l *lock) Name() string { return l.kind.name }
 // unanswered attempt may have taken is given back in the background. The error matches
 //   - ctx.Err() and the context's cause if ctx ended;
 //   - [ErrLocked], as a [*LockedError], if Wait ran out and another holds it;
-//   - [*BackendError] if Redis did not answer, or refused, or an earlier call of the same
-//     owner had not ended in time; [ErrOtherKind] besides if the name is another kind of object;
+//   - [*BackendError] if Redis did not answer, or refused; [ErrOtherKind] besides
+//     if the name is another kind of object;
 //   - [ErrLost] if the hold that this one was to be nested in is gone, or the lock was lost, or
 //     taken by force, in the moment in which it was granted or handed over;
 //   - [ErrNotHeld] if the hold that this one was to be nested in was given back meanwhile;
@@ -42,11 +42,13 @@ func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
 	return acquire(ctx, &l.kind, toWait(options))
 }
 
-// TryLock is Lock without waiting: if another holds the lock, it returns a
-// [*LockedError] that says who. Redis being away, it returns a [*BackendError]
-// within [WithTimeout]. So long it waits for an earlier call of the same owner, too; if
-// that waits for the lock, it returns what that was refused with. Redisson:
-// RLock.tryLock without a wait time.
+// TryLock is Lock, but does not wait for another owner: if one holds the lock, it returns
+// a [*LockedError] that says who. Redis being away, it returns a [*BackendError]
+// within [WithTimeout].
+//
+// Within that time it waits for an earlier call of the same owner. So does Lock, within its
+// [Wait]. If that call does not end, they return what it was refused with, or else a
+// [*BackendError]. Redisson: RLock.tryLock without a wait time.
 func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
 	return acquire(ctx, &l.kind, toTry(options))
 }

@@ -82,7 +82,7 @@ func (o *object) outlast(ctx context.Context, op string, answered call.Result) e
 	if open.Err() == nil {
 		return nil
 	}
-	return &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", silence(context.Cause(open)))}
+	return &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", forUser(context.Cause(open)))}
 }
 
 // number asks for what is answered by a number.

@@ -109,9 +109,10 @@ func WithLease(d time.Duration) ClientOption {
 
 // WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
 // acquire (of the outermost, if it is nested) it is lost, like a hold that was not renewed. A read
-// hold that its owner acquires while writing, or by [RWMutex.Downgrade], ends with the write hold's time.
+// hold that its owner acquires while writing, or by [RWMutex.Downgrade], is lost then, too.
 // The default is no bound; d is between [MinLease] and [MaxLease], or New returns [ErrInvalid].
-// Longer fixed leases are refused with [ErrInvalid], renewed ones are shortened. Redisson has no counterpart.
+// A fixed lease that is longer than d, or than what is left of it, is refused with [ErrInvalid]; RWMutex.Downgrade
+// and a [MultiLock] cut the latter. Renewed leases are cut. Redisson has no counterpart.
 func WithMaxHold(d time.Duration) ClientOption {
 	return clientOption(func(c *config) (err error) {
 		c.maxHold, err = checkLease(d)
@@ -239,7 +240,7 @@ func MinHold(d time.Duration) TryOption {
 
 // Wait bounds how long Lock waits; 0 makes it one try. When it runs out, Lock
 // returns an error that matches [ErrLocked], or a [*BackendError] if Redis did
-// not answer, or an earlier call of the same owner has not ended. The bound holds when Redis is down, too; who holds the lock is asked after it, as [WithTimeout] says.
+// not answer. The bound holds when Redis is down, too; who holds the lock is asked after it, as [WithTimeout] says.
 // Without it only the context bounds the wait. An Acquire returns [ErrNoPermits] then, an Await [ErrNotZero]. A d
 // below 0 is [ErrInvalid]. Redisson: the waitTime of tryLock.
 func Wait(d time.Duration) WaitOption {
@@ -265,8 +266,8 @@ type lockConfig struct {
 	// renewFirst renews a fixed lease until the hold is told to last for it: it is one
 	// of several, and the others are still to be had.
 	renewFirst bool
-	// fits shortens a fixed lease to what WithMaxHold leaves, which is an error else.
-	fits bool
+	// cuts is set to cut a fixed lease to what is left of WithMaxHold's time; else a longer one is an error.
+	cuts bool
 }
 
 // retained is for how long [MinHold] keeps a lock from others, by itself or as one of several.

@@ -155,8 +155,9 @@ func (s *ownerState) busyError() error {
 	return cmp.Or(s.lastRefusal(), error(&BackendError{Op: opAcquire, Name: s.kind.name, Err: errBusy}))
 }
 
-// lastRefusal is why the owner did not have the lock when Redis was last asked in vain; nil if it was asked with success
-// since then.
+// lastRefusal is what the acquire that has changeSem, or else the last one that had to wait in a queue, has last heard that
+// kept it from the lock: that another holds it, or that Redis has failed. It is nil if there is nothing, or the owner has had the
+// lock since.
 func (s *ownerState) lastRefusal() error {
 	s.mu.Lock()
 	waiter, refusal := s.waiter, s.refusal
@@ -169,14 +170,14 @@ func (s *ownerState) lastRefusal() error {
 	return refusal
 }
 
-// joinedQueue notes the waiter of the call that has changeSem.
+// joinedQueue notes the waiter of the call that has changeSem: from then on it may hear why it is kept waiting.
 func (s *ownerState) joinedQueue(w *waitqueue.Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiter = w
 }
 
-// leftQueue notes that it waits no more, and why it was last refused.
+// leftQueue notes that it waits no more, and what it has last heard.
 func (s *ownerState) leftQueue(refusal error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -104,8 +104,8 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 }
 
 // Downgrade gives back a write hold of this lock and returns a read hold of the same
-// owner; no other writer gets in between. The lease is what the write hold's was, or what
-// [WithMaxHold] leaves, whose time goes on. The context is that of a Lock under the context
+// owner; no other writer gets in between. The lease is the write hold's, cut to
+// what is left of its [WithMaxHold] time. The context is that of a Lock under the context
 // which the write hold was acquired under. The write hold is over, and its context has ended, so that nobody goes on
 // writing under it. If the owner has other write holds, it goes on writing by those.
 //
@@ -115,7 +115,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 //   - [ErrInvalid]: it is no write hold of this lock.
 //
 // If the context that the write hold was acquired under has ended, the error matches that
-// context's Err, but not its cause. Otherwise it is a [*BackendError].
+// context's Err, but not its cause. Any other error is one of TryLock's.
 //
 // If Redis has not answered that nobody writes any more, the release is repeated in
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
@@ -137,7 +137,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	h.owned.mu.Unlock()
 	c, outer := m.kind.client, h.inside.Context
 	read, err := acquire(&heldContext{outer, h.inside.ownerOf, write}, &m.reader.kind, lockConfig{
-		lease: h.lease, fixed: fixed, fits: true, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
+		lease: h.lease, fixed: fixed, cuts: true, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
 		return nil, cmp.Or(write.alive(), m.notDowngraded(outer, err))
@@ -152,8 +152,8 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	return read, nil
 }
 
-// notDowngraded is the error for a write hold that stands, since the read hold beside it could not be had. It does not
-// match ErrLost, nor what outer has ended with: see Downgrade.
+// notDowngraded is the error for a write hold that stands, since the read hold beside it could not be had. It
+// matches neither ErrLost nor the cause of outer's end: see Downgrade.
 func (m *RWMutex) notDowngraded(outer context.Context, err error) error {
 	switch {
 	case outer.Err() != nil:

@@ -116,8 +116,8 @@ type answer struct {
 // second or two, and those that are there already shall have some.
 var starting = make(chan struct{}, max(1, runtime.NumCPU()/2))
 
-// archived are the JVMs' archives of the classes that they have loaded, one for each version of Redisson. With it a JVM
-// starts in half of the time.
+// archived makes, once for each version of Redisson, the archive of classes that its JVMs share: with it they start in half
+// of the time.
 var archived sync.Map // version -> func() error
 
 // StartJava starts a JVM and returns when its client is connected.
@@ -134,7 +134,9 @@ func StartJava(ctx context.Context, c Config) (*Peer, error) {
 	}
 	archive := filepath.Join(target, "classes.jsa")
 	once, _ := archived.LoadOrStore(c.Version, sync.OnceValue(func() error {
-		if text, err := c.java(ctx, target, "-XX:ArchiveClassesAtExit="+archive).CombinedOutput(); err != nil { // it has no commands
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute) // it serves others, too
+		defer cancel()
+		if text, err := c.java(ctx, target, "-XX:ArchiveClassesAtExit="+archive).CombinedOutput(); err != nil { // without commands it ends at once
 			return fmt.Errorf("the first JVM: %w: %s", err, text)
 		}
 		return nil
@@ -145,10 +147,11 @@ func StartJava(ctx context.Context, c Config) (*Peer, error) {
 	return start(ctx, true, c.java(context.WithoutCancel(ctx), target, "-XX:SharedArchiveFile="+archive))
 }
 
-// java is the command for a JVM. It does not log: that would stand between its answers.
-func (c *Config) java(ctx context.Context, target, archive string) *exec.Cmd {
+// java is the command for a JVM. It does not log: that would stand between its answers. An archive has no classes from a
+// directory, so ours come in a jar.
+func (c *Config) java(ctx context.Context, target, option string) *exec.Cmd {
 	arguments := append([]string{
-		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable", archive, "-cp",
+		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable", option, "-cp",
 		filepath.Join(target, "interop-1.jar") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*"),
 		"holdfast.interop.Peer",
 	}, c.settings("redis://")...)

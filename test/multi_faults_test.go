@@ -766,7 +766,7 @@ func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
 	})
 }
 
-// TestMultiLockOfARedLockWhoseFirstClientIsClosed: the same for a part of several.
+// TestMultiLockOfARedLockWhoseFirstClientIsClosed: the same for a part that is itself a hold of several.
 func TestMultiLockOfARedLockWhoseFirstClientIsClosed(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		s := several(w, 4)

@@ -426,7 +426,8 @@ func TestTryLockThatBeginsAnewInTime(t *testing.T) {
 	})
 }
 
-// TestErrorBehindAnEarlierCallOfTheOwner: a call that has waited in vain returns what the earlier one was refused with.
+// TestErrorBehindAnEarlierCallOfTheOwner: a call that has waited in vain returns what the earlier one was refused with, or says
+// that an Unlock is not answered.
 func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
 		c, d := w.client()
@@ -464,8 +465,8 @@ func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 	})
 }
 
-// TestErrorOfTwoCallsOfOneOwner: their time is over at once, so the second one may have its turn, or not.
-func TestErrorOfTwoCallsOfOneOwner(t *testing.T) {
+// TestErrorOfCallsOfOneOwner: their time is over at once, or nearly, so that the next one may have its turn, or not.
+func TestErrorOfCallsOfOneOwner(t *testing.T) {
 	for range 10 {
 		fakeNesting(t, func(t *testing.T, w *world) {
 			c, d := w.client()

@@ -242,14 +242,18 @@ func TestDowngradeKeepsToMaxHold(t *testing.T) {
 func TestDowngradeOfAFixedLeaseThatHasToWait(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client(holdfast.WithMaxHold(time.Minute))
-		m := c.NewRWMutex("x")
+		m, start := c.NewRWMutex("x"), time.Now()
 		write := must(t)(m.Lock(background, holdfast.FixedLease(50*time.Second)))
 		time.Sleep(40 * time.Second)
 		before := must(t)(m.RLock(write.Context(), holdfast.FixedLease(5*time.Second)))
 		once(d, "release", memdriver.Fault{DelayRequest: 5 * time.Millisecond})
 		go func() { _ = before.Unlock() }()
 		synctest.Wait()
-		unlock(t, must(t)(m.Downgrade(write)))
+		read := must(t)(m.Downgrade(write))
+		if took := lostAt(t, read, start); took < 58*time.Second || took > time.Minute {
+			t.Errorf("lost after %v", took)
+		}
+		_ = read.Unlock()
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
@@ -155,7 +154,7 @@ func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 	}
 	d.mu.Unlock()
 	d.wg.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(d.ctx, timeout, call.ErrNoAnswer)
+		ctx, cancel := context.WithTimeoutCause(d.ctx, timeout, d.config.Silence)
 		defer cancel()
 		sent := time.Now()
 		d.answered(members, sent, d.config.Renew(ctx, group, batch))

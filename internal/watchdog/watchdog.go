@@ -70,6 +70,8 @@ type Config[V any, G comparable] struct {
 	LongHeldAfter time.Duration
 	// Timeout is how long an answer to a renewal is waited for, at most.
 	Timeout time.Duration
+	// Silence is the cause of Renew's context then.
+	Silence error
 	// Margin is subtracted from every deadline.
 	Margin time.Duration
 }
