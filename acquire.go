@@ -138,9 +138,6 @@ func (a *acquisition) takeChangeSem(wait bool) error {
 		}
 		select {
 		case a.state.changeSem.Chan() <- struct{}{}:
-			if limit := a.timeLimit(); limit > 0 && time.Until(a.started.Add(limit)) < a.client.config.timeout/3 {
-				a.last = a.state.lastRefusal() // that Redis is silent for so short a time says nothing
-			}
 			return nil
 		case <-draining:
 		case <-again:

@@ -82,6 +82,8 @@ func (a *acquisition) fitLease(ch change) error {
 	switch {
 	case rest >= a.lease:
 		return nil
+	case rest <= 0:
+		return &LostError{Name: a.kind.name, Reason: LostMaxHoldOver}
 	case a.config.fixed && !a.config.cuts, rest < a.config.retained():
 		return a.client.beyondMaxHold(a.kind.name)
 	case rest < MinLease:

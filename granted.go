@@ -27,7 +27,6 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 		return nil, err
 	}
 	s.setCount(ch.to)
-	s.refusal = nil
 	if token, err := res.Reply.Int(0); a.kind.permitIDs == nil && (ch.from == 0 || err == nil && token > 0) {
 		s.token = token
 	}

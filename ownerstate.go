@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -73,10 +72,9 @@ type ownerState struct {
 	retainedUntil mono.Time
 	failing       error // how the last renewal failed; nil if it was acknowledged
 	// waiter is that of the acquire that has changeSem; nil if none waits in a queue.
-	waiter  *waitqueue.Waiter
-	refusal error   // see lastRefusal
-	token   int64   // the fencing token of this run of holds; 0: none
-	cohort  *cohort // in which the hold passes from one to the next, or has several; nil if it has not, so far
+	waiter *waitqueue.Waiter
+	token  int64   // the fencing token of this run of holds; 0: none
+	cohort *cohort // in which the hold passes from one to the next, or has several; nil if it has not, so far
 }
 
 // entry is what the watchdog has of a run of holds.
@@ -150,38 +148,26 @@ func (s *ownerState) freeChangeSem() { s.changeSem.Free() }
 // errBusy is the failure of a call that has waited for changeSem in vain.
 var errBusy = fmt.Errorf("an earlier call of its owner has not ended: %w", call.ErrNoAnswer)
 
-// busyError is the error for an acquire that has waited for changeSem in vain.
+// busyError is the error for an acquire that has waited for changeSem in vain: what the call that has it was refused with, if it
+// still waits in a queue, or errBusy.
 func (s *ownerState) busyError() error {
-	return cmp.Or(s.lastRefusal(), error(&BackendError{Op: opAcquire, Name: s.kind.name, Err: errBusy}))
-}
-
-// lastRefusal is what the acquire that has changeSem, or else the last one that had to wait in a queue, has last heard that
-// kept it from the lock: that another holds it, or that Redis has failed. It is nil if there is nothing, or the owner has had the
-// lock since.
-func (s *ownerState) lastRefusal() error {
 	s.mu.Lock()
-	waiter, refusal := s.waiter, s.refusal
+	waiter := s.waiter
 	s.mu.Unlock()
 	if waiter != nil {
 		if _, last := waiter.Retry(); last != nil {
 			return last
 		}
 	}
-	return refusal
+	return &BackendError{Op: opAcquire, Name: s.kind.name, Err: errBusy}
 }
 
-// joinedQueue notes the waiter of the call that has changeSem: from then on it may hear why it is kept waiting.
-func (s *ownerState) joinedQueue(w *waitqueue.Waiter) {
+// setWaiter notes the waiter of the acquire that has changeSem; nil when it waits no more. What it has heard is not kept: nobody
+// knows for how long that is true.
+func (s *ownerState) setWaiter(w *waitqueue.Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiter = w
-}
-
-// leftQueue notes that it waits no more, and what it has last heard.
-func (s *ownerState) leftQueue(refusal error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiter, s.refusal = nil, refusal
 }
 
 // change is one to ask Redis for: the count of the owner before and after. A

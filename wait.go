@@ -84,8 +84,8 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 		}
 	}
 	if a.state != nil {
-		a.state.joinedQueue(waiter)
-		defer func() { a.state.leftQueue(a.last) }()
+		a.state.setWaiter(waiter)
+		defer a.state.setWaiter(nil)
 	}
 	if !q.awaitTurn() || !acquireLoop(a.bound(), q) {
 		if waiter.Leave() {

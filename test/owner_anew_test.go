@@ -465,30 +465,8 @@ func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 	})
 }
 
-// TestErrorOfCallsOfOneOwner: their time is over at once, or nearly, so that the next one may have its turn, or not.
-func TestErrorOfCallsOfOneOwner(t *testing.T) {
-	for range 10 {
-		fakeNesting(t, func(t *testing.T, w *world) {
-			c, d := w.client()
-			other, _ := w.client()
-			theirs := must(t)(w.rival(other).Lock(background))
-			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: 5 * time.Millisecond} })
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			var calls []<-chan result
-			for _, wait := range []time.Duration{2 * time.Second, 2 * time.Second, 2*time.Second + 2*time.Millisecond} {
-				calls = append(calls, begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx, holdfast.Wait(wait)) }))
-			}
-			for _, call := range calls {
-				wantError(t, (<-call).err, holdfast.ErrLocked)
-			}
-			unlock(t, theirs)
-			time.Sleep(time.Minute)
-		})
-	}
-}
-
-// TestErrorOfASilentRedisBehindARefusal: the earlier call was refused, and Redis falls silent when the next one asks. That is what
-// it says, and not that another holds the lock.
+// TestErrorOfASilentRedisBehindARefusal: the earlier call was refused, and Redis falls silent when the next ones ask. That is what
+// they say, and not that another holds the lock, who has unlocked it since.
 func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
 		c, d := w.client()
@@ -496,18 +474,20 @@ func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 		theirs := must(t)(w.rival(other).Lock(background))
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		first := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx, holdfast.Wait(time.Second)) })
-		second := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
-		time.AfterFunc(900*time.Millisecond, func() {
-			d.SetFaults(func(call driver.Call) memdriver.Fault {
-				return memdriver.Fault{LoseRequest: call.Script.Name() == "acquire"}
-			})
+		time.Sleep(900 * time.Millisecond)
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseRequest: call.Script.Name() == "acquire"}
 		})
+		unlock(t, theirs)
 		wantError(t, (<-first).err, holdfast.ErrLocked)
-		if err := (<-second).err; !errors.As(err, new(*holdfast.BackendError)) {
-			t.Errorf("TryLock: %v", err)
+		for range 3 {
+			for _, wait := range []time.Duration{0, time.Second, 3 * time.Second} { // 0: TryLock
+				if _, err := w.lock(c).Lock(ctx, holdfast.Wait(wait)); !errors.As(err, new(*holdfast.BackendError)) || errors.Is(err, holdfast.ErrLocked) {
+					t.Errorf("with a wait of %v: %v", wait, err)
+				}
+			}
 		}
 		d.SetFaults(nil)
-		unlock(t, theirs)
 		time.Sleep(time.Minute)
 	})
 }

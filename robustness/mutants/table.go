@@ -453,11 +453,6 @@ var mutants = []mutant{
 		new: "cuts: false",
 	},
 	{
-		name: "errors: one who has its owner's turn too late says that Redis is silent", file: acquireFile, suite: tests(inMemory, "TestErrorOfCallsOfOneOwner"),
-		old: "a.last = a.state.lastRefusal()",
-		new: "_ = a.state.lastRefusal()",
-	},
-	{
 		name: "errors: a renewal without an answer is told as the caller's deadline", file: "client.go", suite: tests(inMemory, "TestALossIsNotTheCallersDeadline"),
 		old: "Silence: call.ErrNoAnswer, ",
 		new: "",
