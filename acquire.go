@@ -191,10 +191,10 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	if ch.to > 1 && a.kind.config.nonReentrant {
 		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
-	if res.Err = a.fitLease(ch); res.Err != nil {
-		return res, ch
-	}
 	for {
+		if res.Err = a.fitLease(ch); res.Err != nil {
+			return res, ch
+		}
 		if res = a.obtainBesideReads(ch); !res.Has(script.Changed) {
 			return res, ch
 		}
@@ -212,10 +212,6 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 		if err = a.loseWrites(); err == nil { // its own side is as it was thought: the writer is missing
 			err = a.bindToShutdown()
 		}
-		a.lease = a.wantedLease()
-		if err == nil {
-			err = a.fitLease(ch)
-		}
 		return ch, err == nil, err
 	}
 	if err = a.claim.over(); err != nil || ch.from == 0 || !a.state.expired() {
@@ -226,7 +222,7 @@ func (a *acquisition) changed(res call.Result, ch change) (next change, again bo
 }
 
 // anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
-// an effect on that any more, and WithMaxHold counts anew, unless it reads in write holds. changeSem is held.
+// an effect on that any more. changeSem is held.
 func (a *acquisition) anew() (change, error) {
 	if err := a.bindToShutdown(); err != nil { // before it waits
 		return change{}, err
@@ -235,12 +231,7 @@ func (a *acquisition) anew() (change, error) {
 		return change{}, err
 	}
 	a.state.confirmCount(0)
-	a.lease = a.wantedLease()
-	ch, err := a.nextChange()
-	if err == nil {
-		err = a.fitLease(ch)
-	}
-	return ch, err
+	return a.nextChange()
 }
 
 // outlastEarlier waits until no attempt before can have an effect any more: none of this acquire, nor of those

@@ -66,9 +66,10 @@ func (a *acquisition) unbound() {
 // wantedLease is the lease to ask for, if WithMaxHold does not end it earlier.
 func (a *acquisition) wantedLease() time.Duration { return max(a.config.lease, a.config.retained()) }
 
-// fitLease notes when WithMaxHold ends a run of holds that begins in write holds, and cuts the lease to what it leaves of the
-// run.
+// fitLease notes when WithMaxHold ends a run of holds that begins in write holds, and asks for the wanted lease, or what
+// WithMaxHold leaves of the run if that is less. What was to be nested in may have ended since it was called last.
 func (a *acquisition) fitLease(ch change) error {
+	a.lease = a.wantedLease()
 	s := a.state
 	s.mu.Lock()
 	defer s.mu.Unlock()

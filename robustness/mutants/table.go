@@ -369,8 +369,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: Shutdown does not end a read whose write has ended", file: acquireFile, suite: tests(inMemory, "TestShutdownEndsAReadWhoseWriteEnded"),
-		old: "\terr = a.bindToShutdown()\n\t\t}\n\t\ta.lease",
-		new: "\ta.writes, a.writesEnd = a.writesIn()\n\t\t}\n\t\ta.lease",
+		old: "\terr = a.bindToShutdown()\n\t\t}\n\t\treturn ch",
+		new: "\ta.writes, a.writesEnd = a.writesIn()\n\t\t}\n\t\treturn ch",
 	},
 	{
 		name: "owner: a lost write is told as a closed client", file: acquireFile, suite: tests(inMemory, "TestReadWhoseWriteIsLostDuringShutdown"),
@@ -438,9 +438,9 @@ var mutants = []mutant{
 		new: "s.maxHoldEnd = 0",
 	},
 	{
-		name: "read-write: a write hold that has ended bounds a read that is nested in nothing", file: acquireFile, suite: tests(inMemory, "TestReadAfterTheWriteHoldEnded"),
-		old: "\t\ta.lease = a.wantedLease()\n\t\tif err == nil {\n\t\t\terr = a.fitLease(ch)\n\t\t}\n",
-		new: "",
+		name: "read-write: a write hold that has ended bounds a read that is nested in nothing", file: "acquirebounds.go", suite: tests(inMemory, "TestReadAfterTheWriteHoldEnded"),
+		old: "if ch.from == 0 {\n",
+		new: "if ch.from == 0 && !a.writesEnd.IsZero() {\n",
 	},
 	{
 		name: "multi-lock: a part is refused for what WithMaxHold leaves", file: "compositeacquire.go", suite: tests(inMemory, "TestMultiLockOfBothSidesWithMaxHold"),
@@ -458,9 +458,9 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", file: acquireFile, suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
-		old: "\ta.lease = a.wantedLease()\n\tch, err := a.nextChange()",
-		new: "\tch, err := a.nextChange()",
+		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", file: "acquirebounds.go", suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
+		old: "\ta.lease = a.wantedLease()\n",
+		new: "",
 	},
 	{
 		name: "owner: the next hold hides from Unlock that the lock was taken", file: "reconcile.go", suite: tests(inMemory, "TestUnlockOfWhatWasTakenBesideTheNextHold"),
