@@ -62,14 +62,23 @@ func (c *Config) settings(scheme string) []string {
 	}
 }
 
-// built is the Java program for each version of Redisson.
-var built sync.Map // version -> func() (string, error)
+// perVersion makes a file or a directory for each version of Redisson, once.
+type perVersion struct{ made sync.Map } // version -> func() (string, error)
+
+// path returns where it is, and makes it if need be.
+func (p *perVersion) path(version string, made func() (string, error)) (string, error) {
+	once, _ := p.made.LoadOrStore(version, sync.OnceValues(made))
+	return once.(func() (string, error))() //nolint:forcetypeassert // nothing else is stored
+}
+
+// built has the Java program, and archived the archive of classes that its JVMs share: with it they start in half of
+// the time.
+var built, archived perVersion
 
 // build compiles the Java program for a version of Redisson, once, and returns
 // where it is.
 func build(ctx context.Context, version string) (string, error) {
-	once, _ := built.LoadOrStore(version, sync.OnceValues(func() (string, error) { return compile(ctx, version) }))
-	return once.(func() (string, error))() //nolint:forcetypeassert // nothing else is stored
+	return built.path(version, func() (string, error) { return compile(ctx, version) })
 }
 
 func compile(ctx context.Context, version string) (string, error) {
@@ -116,10 +125,6 @@ type answer struct {
 // second or two, and those that are there already shall have some.
 var starting = make(chan struct{}, max(1, runtime.NumCPU()/2))
 
-// archived makes, once for each version of Redisson, the archive of classes that its JVMs share: with it they start in half
-// of the time.
-var archived sync.Map // version -> func() error
-
 // StartJava starts a JVM and returns when its client is connected.
 func StartJava(ctx context.Context, c Config) (*Peer, error) {
 	target, err := build(ctx, c.Version)
@@ -132,19 +137,22 @@ func StartJava(ctx context.Context, c Config) (*Peer, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("other JVMs are still starting: %w", context.Cause(ctx))
 	}
-	archive := filepath.Join(target, "classes.jsa")
-	once, _ := archived.LoadOrStore(c.Version, sync.OnceValue(func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute) // it serves others, too
-		defer cancel()
-		if text, err := c.java(ctx, target, "-XX:ArchiveClassesAtExit="+archive).CombinedOutput(); err != nil { // without commands it ends at once
-			return fmt.Errorf("the first JVM: %w: %s", err, text)
-		}
-		return nil
-	}))
-	if err := once.(func() error)(); err != nil { //nolint:forcetypeassert // nothing else is stored
+	archive, err := archived.path(c.Version, func() (string, error) { return c.archive(ctx, target) })
+	if err != nil {
 		return nil, err
 	}
 	return start(ctx, true, c.java(context.WithoutCancel(ctx), target, "-XX:SharedArchiveFile="+archive))
+}
+
+// archive makes the archive of classes: of those that a JVM loads which has no commands, and so ends at once.
+func (c *Config) archive(ctx context.Context, target string) (string, error) {
+	path := filepath.Join(target, "classes.jsa")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute) // it serves others, too
+	defer cancel()
+	if text, err := c.java(ctx, target, "-XX:ArchiveClassesAtExit="+path).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("the first JVM: %w: %s", err, text)
+	}
+	return path, nil
 }
 
 // java is the command for a JVM. It does not log: that would stand between its answers. An archive has no classes from a

@@ -93,6 +93,21 @@ func TestShutdownBeforeALockAsksAnew(t *testing.T) {
 	})
 }
 
+// onlyTheThird has Redis answer one attempt of all acquires, late: the last one that a TryLock has time for.
+func onlyTheThird(d *memdriver.Driver, delay time.Duration) {
+	var acquires atomic.Int32
+	d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+		switch {
+		case call.Script.Name() != "acquire":
+		case acquires.Add(1) == 3:
+			f.DelayReply = delay
+		default:
+			f.LoseRequest = true
+		}
+		return f
+	})
+}
+
 // TestTryLockAsksAnewInTime: Redis is slow, and then away.
 func TestTryLockAsksAnewInTime(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
@@ -100,17 +115,7 @@ func TestTryLockAsksAnewInTime(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		one := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
 		time.Sleep(900 * time.Millisecond)
-		var acquires atomic.Int32
-		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			switch {
-			case call.Script.Name() != "acquire":
-			case acquires.Add(1) == 3: // the last one that it has time for
-				f.DelayReply = 1900 * time.Millisecond
-			default:
-				f.LoseRequest = true
-			}
-			return f
-		})
+		onlyTheThird(d, 1900*time.Millisecond)
 		start, took := time.Now(), make(chan time.Duration, 1)
 		go func() {
 			_, err := w.lock(c).TryLock(ctx)
@@ -397,17 +402,7 @@ func TestTryLockThatBeginsAnewInTime(t *testing.T) {
 		c, d := w.client()
 		outer := must(t)(w.lock(c).Lock(background))
 		ctx := context.WithoutCancel(outer.Context())
-		var acquires atomic.Int32
-		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			switch {
-			case call.Script.Name() != "acquire":
-			case acquires.Add(1) == 3:
-				f.DelayReply = 1500 * time.Millisecond
-			default:
-				f.LoseRequest = true
-			}
-			return f
-		})
+		onlyTheThird(d, 1500*time.Millisecond)
 		first := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
 		start := time.Now()
 		second := begin(func() (*holdfast.Hold, error) { return w.lock(c).TryLock(ctx) })
