@@ -151,9 +151,9 @@ func (c *Client) Close() error {
 }
 
 // Shutdown lets holds end by themselves before it closes the client, as
-// [net/http.Server.Shutdown] does with requests: nothing new is acquired, calls that wait get
-// [ErrClosed], unless they are to be nested in a hold that goes on, and what is held goes on, renewed as before, until it is unlocked or lost.
-// Until then more may be nested in it, and is let in. Then it closes the client, and returns what Close returns.
+// [net/http.Server.Shutdown] does with requests. What is held goes on, renewed as before, until
+// it is unlocked or lost, and more may be nested in it. Nothing else is acquired: calls that
+// wait get [ErrClosed]. Then it closes the client, and returns what Close returns.
 //
 // If ctx ends first, it closes the client all the same, with the holds that are left, and
 // the error matches ctx.Err() and the context's cause, too. Redisson has no counterpart.

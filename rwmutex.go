@@ -106,8 +106,9 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 // Downgrade gives back a write hold of this lock and returns a read hold of the same
 // owner; no other writer gets in between. The lease is the write hold's, cut to
 // what is left of its [WithMaxHold] time. The context is that of a Lock under the context
-// which the write hold was acquired under. The write hold is over, and its context has ended, so that nobody goes on
-// writing under it. If the owner has other write holds, it goes on writing by those.
+// which the write hold was acquired under. The write hold is over, and its context has
+// ended, so that nobody goes on writing under it. If the owner has other write holds, it
+// goes on writing by those.
 //
 // It returns within twice the client's timeout. If it returns an error, the write hold
 // stands as it was, unless the error matches
