@@ -153,7 +153,7 @@ func TestCertificates(t *testing.T) {
 				{"run", "--wait", "8s", "job", "--", "true"},
 				{"ls"},
 				{"show", "job"},
-				{"wait", "--timeout", "1s", "job"},
+				{"wait", "--timeout", "8s", "job"},
 				{"unlock", "--force", "--yes", "job"},
 				{"doctor"},
 				{"bench", "--duration", "100ms"},
