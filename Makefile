@@ -34,6 +34,10 @@ BESIDE        ?= test-third
 LOW_PRIORITY  := nice -n 5
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
+# A release shares nothing with the race detector's binaries, so these need not be compiled for a debugger either. By
+# default each of their processes sleeps for a second at its end.
+RACE_FLAGS    := -race -gcflags=all=-dwarf=false
+export GORACE ?= atexit_sleep_ms=0
 TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ldflags=-w
 # What is compiled for a check serves the tests, too, if both are compiled with the race detector.
 AS_TESTED      = $(if $(RACE),env CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(RACE)')
@@ -62,7 +66,7 @@ test: need-redis ## run all tests, on real servers; not interop, nor the simulat
 	+@$(MAKE_J) test-main test-rest $(BESIDE)
 
 .PHONY: test-race
-test-race: export RACE := -race
+test-race: export RACE := $(RACE_FLAGS)
 test-race: test ## test, with the race detector
 
 # The hand-over inside a process is on by default; here the clients of the tests have it
@@ -317,7 +321,7 @@ demo: ## show what it does, without a Redis server
 	$(GO) run ./cmd/holdfast demo
 
 .PHONY: ci
-ci: export RACE := -race
+ci: export RACE := $(RACE_FLAGS)
 ci: export GOGC := $(FEWER_GCS)
 ci: need-chromium need-redis need-jvm ## everything that must pass before a change lands
 	+@$(MAKE_J) ci-tests ci-static
@@ -337,11 +341,11 @@ ci-static:
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
 # ci-servers and ci-faults run beside each other, and then ci-interop, test-third and ci-soak: all at once are too much for
-# two cores. With the race detector the tests have run all that is in the library; simulation, trials, interop and soak run
-# without it, in half of the processor's time.
+# two cores. With the race detector the tests have run all that is in the library; simulation, trials, fuzzing, interop and
+# soak run without it, in half of the processor's time or less.
 .PHONY: ci-servers ci-faults ci-interop ci-soak
 ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short && $(MAKE_J) 1 RACE= robustness-short
-ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short && $(MAKE_J) 1 fuzz-short
+ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short fuzz-short
 ci-interop: ; +@$(MAKE_J) 1 RACE= interop
 ci-soak: ; +@$(MAKE_J) 1 RACE= soak-short bench-quick
 
