@@ -333,20 +333,18 @@ ci-tests:
 	+@$(MAKE_J) 1 mod-check generate-check api-check
 	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release BESIDE=
 	+@$(MAKE_J) --output-sync=line ci-servers ci-faults
-	+@$(MAKE_J) --output-sync=line ci-interop test-third ci-soak
 
 ci-static:
 	+@nice -n 15 env $(MAKE_J) 1 fmt-check lint
 	+@nice -n 15 env $(MAKE_J) 1 test-release
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
-# ci-servers and ci-faults run beside each other, and then ci-interop, test-third and ci-soak: all at once are too much for
-# two cores. With the race detector the tests have run all that is in the library; simulation, trials, fuzzing, interop and
-# soak run without it, in half of the processor's time or less.
-.PHONY: ci-servers ci-faults ci-interop ci-soak
-ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short && $(MAKE_J) 1 RACE= robustness-short
-ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short fuzz-short
-ci-interop: ; +@$(MAKE_J) 1 RACE= interop
+# ci-servers and ci-faults run beside each other: all at once is too much for two cores, and interop, which takes longest,
+# would be the last if it began later. With the race detector the tests have run all that is in the library; simulation,
+# trials, fuzzing, interop and soak run without it, in half of the processor's time or less.
+.PHONY: ci-servers ci-faults ci-soak
+ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short && $(MAKE_J) 1 RACE= robustness-short && $(MAKE_J) test-third ci-soak
+ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short fuzz-short interop
 ci-soak: ; +@$(MAKE_J) 1 RACE= soak-short bench-quick
 
 .PHONY: vuln
