@@ -118,16 +118,6 @@ func (s *show) showLeft(ctx context.Context, v victim, words string) error {
 	return err
 }
 
-// showTTL shows the time to live of a key.
-func (s *show) showTTL(ctx context.Context, name, words string) error {
-	ttl, err := s.pttl(ctx, name)
-	if err != nil {
-		return err
-	}
-	s.drawTTL("PTTL", ttl, crashLease, words)
-	return nil
-}
-
 func (s *show) drawTTL(tell string, ttl, lease time.Duration, words string) {
 	width := max(4, min(20, s.Stage.Width()-42))
 	line := fmt.Sprintf("%s %4d ms  %s  %s", tell, ttl.Milliseconds(), bar(ttl, lease, width), words)

@@ -17,10 +17,10 @@ const (
 	// toldLate is when the next renewal would have told the holder.
 	toldLate = forcedLease / 3
 
-	cutLease  = 2 * time.Second
-	cutMargin = 300 * time.Millisecond
+	cutLease  = 3 * time.Second
+	cutMargin = time.Second
 	// beforeCut lets the holder renew once.
-	beforeCut = 800 * time.Millisecond
+	beforeCut = 1200 * time.Millisecond
 )
 
 // loss takes locks away from their holders, in two ways.
@@ -31,7 +31,7 @@ func (s *show) loss(ctx context.Context) error {
 		return err
 	}
 	s.Stage.Say(fmt.Sprintf("Second, the network is cut: the holder is up, but no renewal gets through. The lease is %s, and the holder "+
-		"has asked to know %s before it ends, to have time to stop:", seconds(cutLease), millis(cutMargin)))
+		"has asked to know %s before it ends, to have time to stop:", seconds(cutLease), seconds(cutMargin)))
 	return s.cutOff(ctx)
 }
 
@@ -127,6 +127,16 @@ func (s *show) watchCut(ctx context.Context, name string, hold *holdfast.Hold, w
 			}
 		}
 	}
+}
+
+// showTTL shows the time to live of the key whose holder is cut off.
+func (s *show) showTTL(ctx context.Context, name, words string) error {
+	ttl, err := s.pttl(ctx, name)
+	if err != nil {
+		return err
+	}
+	s.drawTTL("PTTL", ttl, cutLease, words)
+	return nil
 }
 
 // untilLost waits until a hold is lost, which it should be by now.

@@ -16,9 +16,9 @@ import (
 
 const (
 	redServers = 3
-	redLease   = 2 * time.Second
+	redLease   = 3 * time.Second
 	// redTimeout is how long a server is waited for.
-	redTimeout = 1500 * time.Millisecond
+	redTimeout = 2500 * time.Millisecond
 	// outlived is for how long the lock is watched with a server less.
 	outlived = redLease + 500*time.Millisecond
 )
@@ -137,7 +137,7 @@ func (s *show) oneDies(ctx context.Context) error {
 // expect says who holds the lock on each server, and checks on how many it is
 // this hold.
 func (q *quorum) expect(ctx context.Context, hold *holdfast.Hold, want int, words string) error {
-	for end := time.Now().Add(late); ; {
+	for end := time.Now().Add(redTimeout); ; {
 		held, found := q.holders(ctx, hold)
 		if held != want && time.Now().Before(end) { // the last server joins a moment after the quorum
 			if err := pause(ctx, time.Millisecond); err != nil {
