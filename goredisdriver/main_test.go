@@ -1,8 +1,10 @@
 package goredisdriver
 
 import (
+	"cmp"
 	"flag"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -34,7 +36,8 @@ func universal(at drivertest.Endpoint) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: at.Addrs, MasterName: at.MasterName, IsClusterMode: at.Cluster,
 		Username: at.Username, Password: at.Password, TLSConfig: at.TLS,
-		Dialer: at.Dial, ReadTimeout: at.ReplyTimeout,
+		// By default rueidis waits for 10 s, and go-redis for 3, which a busy machine may take to answer.
+		Dialer: at.Dial, ReadTimeout: cmp.Or(at.ReplyTimeout, 10*time.Second),
 	}
 }
 
