@@ -115,7 +115,7 @@ func TestOwnServerAndFiles(t *testing.T) {
 	file, mem := filepath.Join(dir, "figures.json"), filepath.Join(dir, "allocs")
 	var out strings.Builder
 	args := []string{
-		"--duration", "300ms", "--rounds", "2", "--only", "bare,holdfast on go", "--workloads", "1,one-lock",
+		"--duration", "1s", "--rounds", "2", "--only", "bare,holdfast on go", "--workloads", "1,one-lock",
 		"--json", file, "--memprofile", mem, "--report", filepath.Join(dir, "page.md"), "--waiters", "10",
 	}
 	if err := run(t.Context(), args, &out, t.Output()); err != nil {

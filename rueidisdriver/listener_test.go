@@ -135,7 +135,10 @@ func TestUnsubscribeBusy(t *testing.T) {
 func TestEndMISCONF(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := New(connect(t, rueidis.ClientOption{InitAddress: []string{server.Addr()}}))
+	d := New(connect(t, rueidis.ClientOption{
+		InitAddress: []string{server.Addr()},
+		Dialer:      net.Dialer{KeepAlive: time.Hour}, // rueidis's own PING, after a second of silence, would be refused as well
+	}))
 	client, _ := d.client.Dedicate()
 	lost := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
 	subscribe := client.B().Subscribe().Channel("channel").Build().Pin()

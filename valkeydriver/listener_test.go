@@ -137,7 +137,10 @@ func TestUnsubscribeBusy(t *testing.T) {
 func TestEndMISCONF(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := New(connect(t, valkey.ClientOption{InitAddress: []string{server.Addr()}}))
+	d := New(connect(t, valkey.ClientOption{
+		InitAddress: []string{server.Addr()},
+		Dialer:      net.Dialer{KeepAlive: time.Hour}, // valkey-go's own PING, after a second of silence, would be refused as well
+	}))
 	client, _ := d.client.Dedicate()
 	lost := client.SetPubSubHooks(valkey.PubSubHooks{OnMessage: func(valkey.PubSubMessage) {}})
 	subscribe := client.B().Subscribe().Channel("channel").Build().Pin()
