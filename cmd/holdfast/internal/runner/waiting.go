@@ -95,11 +95,15 @@ func waitingForPermit(state holdfast.State) string {
 	if state.Permits == 0 {
 		return ": it has none; --permits says how many there are"
 	}
-	soonest := holdfast.NoExpiry
+	first := holdfast.NoExpiry
 	for _, h := range state.Holders {
-		soonest = min(soonest, h.TTL)
+		first = min(first, h.TTL)
 	}
-	return fmt.Sprintf(": %d of %d are held%s", len(state.Holders), state.Permits, strings.Replace(remaining(soonest), ",", ", the first for", 1))
+	words := fmt.Sprintf(": %d of %d are held", len(state.Holders), state.Permits)
+	if first != holdfast.NoExpiry {
+		words += strings.Replace(remaining(first), ",", ", the first for", 1)
+	}
+	return words
 }
 
 // holderName names who holds a lock: the program, if it is known. All words about holders come from here.

@@ -1,0 +1,26 @@
+package runner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// TestWaitingForPermit says how long the first of the permits is held, if that one has an end.
+func TestWaitingForPermit(t *testing.T) {
+	t.Parallel()
+	for want, ttls := range map[string][]time.Duration{
+		": 0 of 2 are held": nil, // given back just now
+		": 1 of 2 are held": {holdfast.NoExpiry},
+		": 2 of 2 are held, the first for 5s more unless renewed": {holdfast.NoExpiry, 5 * time.Second},
+	} {
+		state := holdfast.State{Permits: 2}
+		for _, ttl := range ttls {
+			state.Holders = append(state.Holders, holdfast.Holder{TTL: ttl})
+		}
+		if got := waitingForPermit(state); got != want {
+			t.Errorf("%v: %q, want %q", ttls, got, want)
+		}
+	}
+}
