@@ -96,7 +96,7 @@ func TestPlaces(t *testing.T) {
 // all other nodes and sharded ones to none, and holds in a few hash tags are renewed in fewer calls
 // than others on a cluster: how many fewer depends on who was slow to lock, and so is renewed at another time.
 func TestScale(t *testing.T) {
-	j := newJob(t, "--scale", "--quick", "--holds", "500", "--rounds", "1", "--duration", "250ms", "--lease", "6s", "--only", "go-redis")
+	j := newJob(t, "--scale", "--quick", "--holds", "500", "--rounds", "1", "--duration", "500ms", "--lease", "8s", "--only", "go-redis")
 	r := j.scaleRun()
 	defer func() {
 		if err := r.close(); err != nil {

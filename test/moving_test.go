@@ -34,7 +34,7 @@ func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *
 func TestMovingSlotKeepsHolds(t *testing.T) {
 	t.Parallel()
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
-		c := p.client(t, holdfast.WithLease(4*time.Second))
+		c := p.client(t, holdfast.WithLease(6*time.Second))
 		holds := map[string]*holdfast.Hold{}
 		for i := range 20 {
 			name := fmt.Sprintf("{slot}:%02d", i)
@@ -46,7 +46,7 @@ func TestMovingSlotKeepsHolds(t *testing.T) {
 				m.Key(t, key)
 			}
 		}
-		time.Sleep(10 * time.Second) // the slot stays so for more than two leases
+		time.Sleep(13 * time.Second) // the slot stays so for more than two leases
 		for name, h := range holds {
 			if h.Context().Err() != nil {
 				t.Fatalf("%s was lost: %v", name, context.Cause(h.Context()))
@@ -64,7 +64,7 @@ func TestMovingSlotKeepsHolds(t *testing.T) {
 func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
 	t.Parallel()
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
-		c := p.client(t, holdfast.WithTimeout(time.Second))
+		c := p.client(t, holdfast.WithTimeout(2*time.Second))
 		m := s.BeginMove(t, "{slot}")
 		locks := map[string]anyLock{
 			"fenced": c.NewMutex("{slot}:fenced", holdfast.Fenced()),
@@ -88,7 +88,7 @@ func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
 		case err := <-got:
 			t.Errorf("while the slot was moved: %v", err)
 			got <- err
-		case <-time.After(3 * time.Second): // three timeouts
+		case <-time.After(5 * time.Second): // more than two timeouts
 		}
 		m.Finish(t)
 		for range locks {

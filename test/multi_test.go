@@ -350,7 +350,7 @@ func TestRedLockOnFiveServers(t *testing.T) {
 func TestRedLockLosesItsQuorum(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 5)
-	h := must(t)(f.redlock(t, "x", holdfast.WithLease(6*time.Second), holdfast.WithTimeout(2*time.Second)).Lock(background))
+	h := must(t)(f.redlock(t, "x", holdfast.WithLease(6*time.Second), holdfast.WithTimeout(5*time.Second)).Lock(background))
 	waitFor(t, "the other servers", func() bool { return f.on(t, "x") == 5 })
 	for _, s := range f[:2] {
 		s.Kill()

@@ -95,9 +95,9 @@ func permitsOnTheWire(t *testing.T, p *platform) {
 func permitsAreRenewed(t *testing.T, p *platform) {
 	name := fresh()
 	permitsOf(t, p, name, 3)
-	s := p.client(t, holdfast.WithLease(5*time.Second)).NewPermitSemaphore(name)
+	s := p.client(t, holdfast.WithLease(8*time.Second)).NewPermitSemaphore(name)
 	one, two := must(t)(s.Lock(background)), must(t)(s.Acquire(background, 2))
-	_, err := p.client(t).NewPermitSemaphore(name).Lock(background, holdfast.Wait(8*time.Second))
+	_, err := p.client(t).NewPermitSemaphore(name).Lock(background, holdfast.Wait(11*time.Second))
 	wantError(t, err, holdfast.ErrLocked)
 	for _, h := range []*holdfast.Hold{one, two} {
 		if h.Context().Err() != nil {

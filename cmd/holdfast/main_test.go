@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,7 +47,8 @@ func (m tests) Run() int {
 	return m.M.Run()
 }
 
-// TestScripts runs each script with a Redis server of its own.
+// TestScripts runs the scripts one after another, each with a Redis server of its own: they wait for nothing but the
+// commands that they start.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -55,7 +57,6 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
 			server := redistest.Start(t)
 			testscript.Run(t, testscript.Params{
 				Files: []string{file},
@@ -66,7 +67,7 @@ func TestScripts(t *testing.T) {
 					env.Setenv("GORACE", strings.TrimPrefix(quickExit, "GORACE="))
 					return err
 				},
-				Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": silent},
 			})
 		})
 	}
@@ -91,6 +92,21 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 }
+
+// silent checks that a command has said nothing, but perhaps that it waits: a busy machine answers late.
+func silent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: silent")
+	}
+	if said := unlessWaiting(ts.ReadFile("stderr")); said != "" {
+		ts.Fatalf("it said %q", said)
+	}
+}
+
+var waits = regexp.MustCompile(`(?m)^holdfast: (still )?waiting for .*\n`)
+
+// unlessWaiting is what a command has said, but for that it waits.
+func unlessWaiting(said string) string { return waits.ReplaceAllString(said, "") }
 
 // patience is for how long a command may run.
 const patience = time.Minute

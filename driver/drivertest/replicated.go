@@ -114,8 +114,8 @@ func testReplicatedContextEnded(t *testing.T, target Target) {
 func testReplicatedDeadline(t *testing.T, target Target) {
 	d := target.Open(t)
 	key := unique("deadline")
-	count(t, d, key, 1) // so that there is a connection, and the script is known
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	countReplicated(t, d, target, key, 1) // so that there is a connection, and the script is known
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	start := time.Now()
 	call := driver.Call{Script: incr, Keys: []string{key}}

@@ -55,7 +55,7 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) 
 		return false, nil
 	case err != nil:
 		return false, err
-	case now.Kind != before.Kind, !allRead(before) && allRead(now):
+	case taking(now) != taking(before), !allRead(before) && allRead(now):
 		return false, &ChangedError{now}
 	case !allRead(before):
 		return fromAll(ctx, rdb, now)
@@ -70,6 +70,15 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) 
 		return false, &ChangedError{now}
 	}
 	return false, nil
+}
+
+// taking is what a lock is taken as. A fair mutex in whose line nobody stands may look like any other, so one that
+// seems to become fair, or to be so no more, has not changed hands by that.
+func taking(l survey.Lock) survey.Kind {
+	if l.Kind == survey.Fair {
+		return survey.Mutex
+	}
+	return l.Kind
 }
 
 // allRead reports whether all are known who hold it.
@@ -146,7 +155,7 @@ func owners(l survey.Lock) (all []string) {
 
 // Holders stands for those who hold a lock: it is another text when others do, or in another way.
 func Holders(l survey.Lock) string {
-	sum := sha256.Sum256([]byte(string(l.Kind) + "\n" + strings.Join(owners(l), "\n")))
+	sum := sha256.Sum256([]byte(string(taking(l)) + "\n" + strings.Join(owners(l), "\n")))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -105,6 +105,38 @@ func TestOnlyThoseWhoWereNamed(t *testing.T) {
 	}
 }
 
+// A mutex that turns out to be fair, since somebody has begun to wait for it, or is not known to be fair any more, has
+// not changed hands.
+func TestOneWhoBeginsToWaitChangesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	join, leave := []string{"RPUSH", "redisson_lock_queue:{job}", "99f17b91-c6cc-489e-88f6-8265bee545cf:1"}, []string{"DEL", "redisson_lock_queue:{job}"}
+	for _, kinds := range []struct {
+		now, then []string
+		is, gets  survey.Kind
+	}{{leave, join, survey.Mutex, survey.Fair}, {join, leave, survey.Fair, survey.Mutex}} {
+		look := func(want survey.Kind) survey.Lock {
+			l, err := survey.Read(t.Context(), rdb, "job")
+			if err != nil || l.Kind != want {
+				t.Fatalf("%+v, %v", l, err)
+			}
+			return l
+		}
+		server.Cli(t, "HSET", "job", "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57", "1")
+		server.Cli(t, kinds.now...)
+		said := look(kinds.is)
+		server.Cli(t, kinds.then...)
+		if Holders(look(kinds.gets)) != Holders(said) {
+			t.Errorf("from %s to %s: other holders", kinds.is, kinds.gets)
+		}
+		if done, err := Unlock(t.Context(), rdb, said); !done || err != nil {
+			t.Errorf("from %s to %s: %v, %v", kinds.is, kinds.gets, done, err)
+		}
+	}
+}
+
 // More holders than are read may be others at the next look, since renewals change their order: all of them
 // are meant.
 func TestMoreHoldersThanAreNamed(t *testing.T) {
