@@ -31,12 +31,15 @@ THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails intern
 NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_TEST)) $(THIRD)
 SKIP_SLOW     ?=
 BESIDE        ?= test-third
-LOW_PRIORITY  := nice -n 5
+# With the race detector the tests of test/ take so much longer that all others give way to them. Without it, what gives
+# way is late itself on a busy machine.
+LOW_PRIORITY   = $(if $(RACE),nice -n 5)
 # lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
-# A release shares nothing with the race detector's binaries, so these need not be compiled for a debugger either. By
-# default each of their processes sleeps for a second at its end.
+# Nobody debugs these binaries either. Without the race detector, what is compiled serves a release, too, which has the
+# debugger's information.
 RACE_FLAGS    := -race -gcflags=all=-dwarf=false
+# By default each process with the race detector sleeps for a second at its end.
 export GORACE ?= atexit_sleep_ms=0
 TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ldflags=-w
 # What is compiled for a check serves the tests, too, if both are compiled with the race detector.
@@ -182,7 +185,7 @@ soak-short: need-redis ## soak for two minutes, and 10,000 calls that are cancel
 fuzz: ## fuzz every target for so long each: make fuzz FOR=10m
 	@tools/fuzz $(or $(FOR),1m) -fuzz=.
 
-fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: so nothing is compiled for it
+fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: so it is compiled as the tests are
 	@$(if $(RACE),env CGO_ENABLED=1) tools/fuzz 1000x $(RACE) -ldflags=-w
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
@@ -339,8 +342,8 @@ ci-static:
 	+@nice -n 15 env $(MAKE_J) 1 test-release
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
-# ci-servers and ci-faults run beside each other: all at once is too much for two cores, and interop, which takes longest,
-# would be the last if it began later. With the race detector the tests have run all that is in the library; simulation,
+# ci-servers and ci-faults run beside each other: more at once is too much for two cores. interop takes longest, so it
+# begins as soon as the faults are through, beside what is left of ci-servers. With the race detector the tests have run all that is in the library; simulation,
 # trials, fuzzing, interop and soak run without it, in half of the processor's time or less.
 .PHONY: ci-servers ci-faults ci-soak
 ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short && $(MAKE_J) 1 RACE= robustness-short && $(MAKE_J) test-third ci-soak

@@ -30,7 +30,7 @@ func (s *ownerState) tryChangeSem() bool { return s.changeSem.TryTake() }
 func (s *ownerState) freeChangeSem() { s.changeSem.Free() }
 
 // errBusy is the failure of a call that has waited in vain for changeSem, or for what an earlier call has sent.
-var errBusy = fmt.Errorf("an earlier call of its owner may still have an effect: %w", call.ErrNoAnswer)
+var errBusy = fmt.Errorf("an earlier call of its owner has no answer yet: %w", call.ErrNoAnswer)
 
 // busyError is the error for an acquire that has waited for changeSem in vain: what the call that has it was refused with, if it
 // still waits in a queue, or errBusy.

@@ -36,7 +36,7 @@ func universal(at drivertest.Endpoint) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: at.Addrs, MasterName: at.MasterName, IsClusterMode: at.Cluster,
 		Username: at.Username, Password: at.Password, TLSConfig: at.TLS,
-		// By default rueidis waits for 10 s, and go-redis for 3, which a busy machine may take to answer.
+		// As rueidis has it. By default it is 3 s, for which a busy machine may be silent.
 		Dialer: at.Dial, ReadTimeout: cmp.Or(at.ReplyTimeout, 10*time.Second),
 	}
 }

@@ -250,12 +250,12 @@ func questions(t *testing.T, p *platform, k *kind) {
 }
 
 func watchdogRenews(t *testing.T, p *platform, k *kind) {
-	c, name := p.client(t, holdfast.WithLease(5*time.Second)), p.fresh(t, k)
+	c, name := p.client(t, holdfast.WithLease(6*time.Second)), p.fresh(t, k)
 	h := must(t)(k.lock(c, name).Lock(background))
 	ended := make(chan struct{})
 	go func() { // the lock is not free when the lease that it was acquired with is long over
 		defer close(ended)
-		_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(8*time.Second))
+		_, err := k.against(p.client(t), name).Lock(background, holdfast.Wait(9*time.Second))
 		wantError(t, err, holdfast.ErrLocked)
 	}()
 	<-ended

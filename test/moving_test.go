@@ -88,7 +88,7 @@ func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
 		case err := <-got:
 			t.Errorf("while the slot was moved: %v", err)
 			got <- err
-		case <-time.After(5 * time.Second): // more than two timeouts
+		case <-time.After(7 * time.Second): // more than three timeouts
 		}
 		m.Finish(t)
 		for range locks {

@@ -454,7 +454,7 @@ func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 		go func() { unlocked <- h.Unlock() }()
 		synctest.Wait()
 		_, err := w.lock(c).Lock(ctx, holdfast.Wait(time.Second))
-		wantBackend(t, "behind an Unlock that is not answered", err, "an earlier call of its owner")
+		wantBackend(t, "behind an Unlock that is not answered", err, "an earlier call of its owner has no answer yet: Redis did not answer in time")
 		d.SetFaults(nil)
 		ok(t, <-unlocked)
 	})

@@ -115,6 +115,6 @@
 // fail; and if UNSUBSCRIBE is refused as well, with BUSY, while a script takes too long. So the
 // writer asks with a PING of its own right before. While it is refused, what is not wanted stays
 // subscribed and is not delivered. If writes are refused from just then on, the connection is given
-// up in a way that avoids the panic, provided that the user may use ECHO. It is not avoided if the server
+// up in a way that avoids the panic, provided that the user may use ECHO. The panic remains if the server
 // becomes busy just then, or if the process then stands still for seconds, so that valkey-go sends one more PING.
 package valkeydriver

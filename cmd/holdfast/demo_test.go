@@ -26,7 +26,7 @@ var measured = []*regexp.Regexp{
 	regexp.MustCompile(`Watchdog: a lease of 1\.5 s was held for 4\.[5-9] s\.`),
 	regexp.MustCompile(`Crash: taken over \d\.\d s after the kill`),
 	regexp.MustCompile(`Forced unlock: the holder knew after [\d.]+ ms\.`),
-	regexp.MustCompile(`Network cut: the holder knew [1-9]\d* ms before its key could expire\.`),
+	regexp.MustCompile(`Network cut: the holder knew \d{3,4} ms before its key could expire\.`),
 	regexp.MustCompile(`6 keys used, 0 left behind`),
 }
 

@@ -144,8 +144,8 @@ func TestShortBlips(t *testing.T) {
 	}
 }
 
-// TestForcedUnlock deletes the lock: the command is stopped at once.
-func TestForcedUnlock(t *testing.T) {
+// TestDeletedKey deletes the lock: the command is stopped after the next renewal.
+func TestDeletedKey(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, kind := range lockers {

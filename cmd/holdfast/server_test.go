@@ -172,8 +172,9 @@ func refuses(t *testing.T, cmd *exec.Cmd, says string) {
 
 func works(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
+	start := time.Now()
 	out, err := cmd.CombinedOutput()
-	if err != nil || unlessWaiting(string(out)) != "" {
+	if err != nil || unlessWaiting(string(out), time.Since(start)) != "" {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -26,7 +26,7 @@ func TestWaiting(t *testing.T) {
 		"read":  {[]string{"HSET job mode write somebody:1:write 1"}, `the lock "job": it is held by somebody:1, without an end`, `"mode":"write","ttl_ms":-1`},
 		"permits": {
 			[]string{"SET job 0", "ZADD {job}:timeout 99999999999999 0123456789abcdef", "ZADD {job}:timeout 99999999999999 fedcba9876543210"},
-			`a permit of the semaphore "job": 2 of 2 are held, the first for `, `{"permit":"30313233`,
+			`a permit of the semaphore "job": 2 of 2 are held, one for `, `{"permit":"30313233`,
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {

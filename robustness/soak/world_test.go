@@ -38,7 +38,7 @@ var (
 	// short lets holds be lost, and calls fail, in TestSoak.
 	short = limits{lease: 3 * time.Second, timeout: time.Second}
 	// long lets TestCancels find a hold that nobody gives back, and calls fail that were to succeed, however busy the machine is.
-	long = limits{lease: time.Minute, timeout: 15 * time.Second}
+	long = limits{lease: 3 * time.Minute, timeout: 15 * time.Second}
 )
 
 // forgotten is after what time nothing is left of calls that were answered, or given up: their limits, or a place

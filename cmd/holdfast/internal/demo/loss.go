@@ -90,6 +90,9 @@ func (s *show) cutOff(ctx context.Context) error {
 	if err := s.watchCut(ctx, name, hold, w); err != nil {
 		return err
 	}
+	if !w.cut.Load() {
+		return errors.New("the holder lost its lock before the network was cut")
+	}
 	left, err := s.pttl(ctx, name)
 	if err != nil {
 		return err

@@ -55,12 +55,15 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) 
 		return false, nil
 	case err != nil:
 		return false, err
-	case taking(now) != taking(before), !allRead(before) && allRead(now):
+	case kindToCompare(now) != kindToCompare(before), !allRead(before) && allRead(now):
 		return false, &ChangedError{now}
 	case !allRead(before):
 		return fromAll(ctx, rdb, now)
 	case !slices.Equal(owners(before), owners(now)):
 		return false, &ChangedError{now}
+	}
+	if before.Kind == survey.Fair {
+		now.Kind = survey.Fair // whoever comes to stand in its line is told, too
 	}
 	if done, err = fromThese(ctx, rdb, now); done || err != nil {
 		return done, err
@@ -72,9 +75,9 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) 
 	return false, nil
 }
 
-// taking is what a lock is taken as. A fair mutex in whose line nobody stands may look like any other, so one that
-// seems to become fair, or to be so no more, has not changed hands by that.
-func taking(l survey.Lock) survey.Kind {
+// kindToCompare is the same for a mutex and a fair one. In whose line nobody stands, that one may look like any other; so
+// a mutex that seems to become fair, or to be so no more, has not changed hands by that.
+func kindToCompare(l survey.Lock) survey.Kind {
 	if l.Kind == survey.Fair {
 		return survey.Mutex
 	}
@@ -155,7 +158,7 @@ func owners(l survey.Lock) (all []string) {
 
 // Holders stands for those who hold a lock: it is another text when others do, or in another way.
 func Holders(l survey.Lock) string {
-	sum := sha256.Sum256([]byte(string(taking(l)) + "\n" + strings.Join(owners(l), "\n")))
+	sum := sha256.Sum256([]byte(string(kindToCompare(l)) + "\n" + strings.Join(owners(l), "\n")))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -134,6 +134,9 @@ func TestOneWhoBeginsToWaitChangesNothing(t *testing.T) {
 		if done, err := Unlock(t.Context(), rdb, said); !done || err != nil {
 			t.Errorf("from %s to %s: %v, %v", kinds.is, kinds.gets, done, err)
 		}
+		if left := server.Cli(t, "EXISTS", "redisson_lock_queue:{job}"); left != "0" {
+			t.Errorf("from %s to %s: who stood in line has not been dropped, though nobody answers for it", kinds.is, kinds.gets)
+		}
 	}
 }
 

@@ -52,7 +52,9 @@ func (r *run) acquire() *exit.Error {
 	began := time.Now()
 	waiting, acquires := context.WithCancel(r.waiting)
 	var reporting sync.WaitGroup
-	reporting.Go(func() { r.reportWait(waiting) })
+	if r.Wait == nil || r.waits() {
+		reporting.Go(func() { r.reportWait(waiting) })
+	}
 	defer func() { acquires(); reporting.Wait() }()
 	r.detailf("asks Redis (%s) for %s", r.Server, r.wanted())
 	got := make(chan acquired, 1)

@@ -95,13 +95,16 @@ func waitingForPermit(state holdfast.State) string {
 	if state.Permits == 0 {
 		return ": it has none; --permits says how many there are"
 	}
+	if len(state.Holders) < state.Permits {
+		return "" // one was given back just now, or is kept for somebody who wants several
+	}
 	first := holdfast.NoExpiry
 	for _, h := range state.Holders {
 		first = min(first, h.TTL)
 	}
 	words := fmt.Sprintf(": %d of %d are held", len(state.Holders), state.Permits)
 	if first != holdfast.NoExpiry {
-		words += strings.Replace(remaining(first), ",", ", the first for", 1)
+		words += strings.Replace(remaining(first), ",", ", one for", 1)
 	}
 	return words
 }

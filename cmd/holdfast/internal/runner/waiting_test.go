@@ -11,9 +11,9 @@ import (
 func TestWaitingForPermit(t *testing.T) {
 	t.Parallel()
 	for want, ttls := range map[string][]time.Duration{
-		": 0 of 2 are held": nil, // given back just now
-		": 1 of 2 are held": {holdfast.NoExpiry},
-		": 2 of 2 are held, the first for 5s more unless renewed": {holdfast.NoExpiry, 5 * time.Second},
+		"":                  {5 * time.Second}, // the other was given back just now
+		": 2 of 2 are held": {holdfast.NoExpiry, holdfast.NoExpiry},
+		": 2 of 2 are held, one for 5s more unless renewed": {holdfast.NoExpiry, 5 * time.Second},
 	} {
 		state := holdfast.State{Permits: 2}
 		for _, ttl := range ttls {
