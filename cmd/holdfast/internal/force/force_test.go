@@ -128,14 +128,18 @@ func TestOneWhoBeginsToWaitChangesNothing(t *testing.T) {
 		server.Cli(t, kinds.now...)
 		said := look(kinds.is)
 		server.Cli(t, kinds.then...)
+		hook := &before{f: func() { server.Cli(t, leave...); server.Cli(t, join...) }}
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		defer rdb.Close()
+		rdb.AddHook(hook)
 		if Holders(look(kinds.gets)) != Holders(said) {
 			t.Errorf("from %s to %s: other holders", kinds.is, kinds.gets)
 		}
 		if done, err := Unlock(t.Context(), rdb, said); !done || err != nil {
 			t.Errorf("from %s to %s: %v, %v", kinds.is, kinds.gets, done, err)
 		}
-		if left := server.Cli(t, "EXISTS", "redisson_lock_queue:{job}"); left != "0" {
-			t.Errorf("from %s to %s: who stood in line has not been dropped, though nobody answers for it", kinds.is, kinds.gets)
+		if left := server.Cli(t, "EXISTS", "redisson_lock_queue:{job}"); left != "0" || hook.f != nil {
+			t.Errorf("from %s to %s: it was not forced as a fair one, for who stands in line and does not answer is still there", kinds.is, kinds.gets)
 		}
 	}
 }
