@@ -379,8 +379,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: Shutdown ends a Lock that has something to nest in by now", file: acquireFile, suite: tests(inMemory, "TestShutdownLetsTheOwnersNextLockNest"),
-		old: "a.caller.Err() != nil || a.shutdown.Err() == nil {",
-		new: "true {",
+		old: "case <-draining:\n\t\tcase <-again:\n\t\tcase <-ctx.Done():\n\t\t\tif a.caller.Err() != nil || a.shutdown.Err() == nil {",
+		new: "case <-again:\n\t\tcase <-ctx.Done():\n\t\t\tif _ = draining; true {",
 	},
 	{
 		name: "acquire: one attempt more during Shutdown", file: "acquirebounds.go", suite: tests(inMemory, "TestShutdownBeforeTheNextAttempt"),

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -92,10 +93,16 @@ func allRead(l survey.Lock) bool { return len(l.Holders) >= l.HolderCount }
 func fromThese(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
+	driver := goredisdriver.New(rdb)
 	calls := call.New(call.Config{
-		Driver: goredisdriver.New(rdb), Tasks: new(tasks.Group), Life: ctx, Closing: ctx, Timeout: holdfast.DefaultTimeout,
+		Driver: driver, Tasks: new(tasks.Group), Life: ctx, Closing: ctx, Timeout: holdfast.DefaultTimeout,
 	})
 	var untold error
+	defer func() {
+		if done && kindToCompare(l) == survey.Mutex {
+			tellTheOthers(ctx, rdb, driver, l)
+		}
+	}()
 	for _, request := range requests(l) {
 		res := calls.Do(ctx, request)
 		if res.Err != nil {
@@ -108,6 +115,28 @@ func fromThese(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (d
 		}
 	}
 	return done, untold
+}
+
+// othersLimit is how long it may take to tell those of whom the script knew nothing.
+const othersLimit = time.Second
+
+// tellTheOthers tells those of whom the script that has taken a mutex away knew nothing: who waits for it, though others
+// stand in a line; or who has come to stand in a line just then. It is an addition: without this message, for which the
+// user may lack a right, they ask by themselves within 3 s.
+func tellTheOthers(ctx context.Context, rdb redis.UniversalClient, driver *goredisdriver.Driver, l survey.Lock) {
+	ctx, end := context.WithTimeout(ctx, othersLimit)
+	defer end()
+	channel := protocol.LockChannel(l.Name)
+	if l.Kind == survey.Mutex {
+		line, err := rdb.LRange(ctx, protocol.FairQueueKey(l.Name), 0, 0).Result()
+		if err != nil || len(line) == 0 {
+			return
+		}
+		channel = protocol.WaiterChannel(l.Name, line[0])
+	}
+	if publish, err := driver.PublishCommand(ctx); err == nil {
+		rdb.Do(ctx, publish, channel, protocol.Released)
+	}
 }
 
 // requests ask for what takes it away.

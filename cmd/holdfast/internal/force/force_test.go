@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -141,6 +142,46 @@ func TestOneWhoBeginsToWaitChangesNothing(t *testing.T) {
 		if left := server.Cli(t, "EXISTS", "redisson_lock_queue:{job}"); left != "0" || hook.f != nil {
 			t.Errorf("from %s to %s: it was not forced as a fair one, for who stands in line and does not answer is still there", kinds.is, kinds.gets)
 		}
+	}
+}
+
+// Whoever comes to stand in the line of a mutex that seemed to be none of the fair, is told; and so is who waits for a mutex
+// that seems to be fair, since dead ones stand in a line.
+func TestWaitersOfBothSortsAreTold(t *testing.T) {
+	t.Parallel()
+	const waiter = "99f17b91-c6cc-489e-88f6-8265bee545cf:1"
+	server := redistest.Start(t)
+	for kind, channel := range map[survey.Kind]string{
+		survey.Mutex: "redisson_lock__channel:{mutex}:" + waiter,
+		survey.Fair:  "redisson_lock__channel:{fair}",
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			defer rdb.Close()
+			name := string(kind)
+			stand := func() { server.Cli(t, "RPUSH", "redisson_lock_queue:{"+name+"}", waiter) }
+			server.Cli(t, "HSET", name, "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57", "1")
+			if kind == survey.Fair {
+				stand()
+			} else {
+				rdb.AddHook(&before{f: stand})
+			}
+			said, err := survey.Read(t.Context(), rdb, name)
+			if err != nil || said.Kind != kind {
+				t.Fatalf("%+v, %v", said, err)
+			}
+			sub := rdb.Subscribe(t.Context(), channel)
+			defer sub.Close()
+			if _, err := sub.Receive(t.Context()); err != nil { // it is subscribed
+				t.Fatal(err)
+			}
+			if done, err := Unlock(t.Context(), rdb, said); !done || err != nil {
+				t.Fatalf("%v, %v", done, err)
+			}
+			if message, err := sub.ReceiveTimeout(t.Context(), 10*time.Second); err != nil {
+				t.Errorf("nobody is told on %s: %v, %v", channel, message, err)
+			}
+		})
 	}
 }
 
