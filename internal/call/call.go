@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -211,15 +212,21 @@ func (r *repetition) goesOn(ctx context.Context, one Result) bool {
 // failed takes note of the error of an attempt.
 func (r *Result) failed(ctx context.Context, err error) {
 	r.Err = err
-	if ctx.Err() == nil && (r.LastFailure == nil || !errors.Is(err, ErrNoAnswer)) {
+	if ctx.Err() == nil && (r.LastFailure == nil || !silence(err)) {
 		r.LastFailure = err // silence says less than a refusal before it
 	}
+}
+
+// silence reports whether an error says no more than that Redis did not answer in time. So does that of a connection whose
+// deadline, which a client takes from the attempt's context, has passed a moment before it.
+func silence(err error) bool {
+	return errors.Is(err, ErrNoAnswer) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // Why is what says most of why a call failed: silence says less than a refusal
 // before it.
 func (r *Result) Why() error {
-	if errors.Is(r.Err, ErrNoAnswer) && r.LastFailure != nil {
+	if silence(r.Err) && r.LastFailure != nil {
 		return r.LastFailure
 	}
 	return r.Err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -161,14 +163,17 @@ func TestLateBecauseSlow(t *testing.T) {
 	}
 }
 
-// Silence says less than a refusal before it.
+// Silence says less than a refusal before it, be it noticed by the attempt's context or by a connection that has its deadline.
 func TestWhy(t *testing.T) {
-	calling(t, &server{answers: []answer{{err: errLoading}, {silent: true}}}, func(t *testing.T, c *Caller) {
-		r := c.Do(t.Context(), request)
-		if !errors.Is(r.Err, ErrNoAnswer) || !errors.Is(r.Why(), errLoading) {
-			t.Errorf("%v, because of %v", r.Err, r.Why())
-		}
-	})
+	silent := &driver.Error{Err: &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, Transient: true, MayHaveRun: true}
+	for want, last := range map[error]answer{ErrNoAnswer: {silent: true}, os.ErrDeadlineExceeded: {err: silent}} {
+		calling(t, &server{answers: []answer{{err: errLoading}, last}}, func(t *testing.T, c *Caller) {
+			r := c.Do(t.Context(), request)
+			if !errors.Is(r.Err, want) || !errors.Is(r.Why(), errLoading) {
+				t.Errorf("%v, because of %v", r.Err, r.Why())
+			}
+		})
+	}
 }
 
 // A call that is cancelled ends at once. Its attempt is over after its limit, and not
