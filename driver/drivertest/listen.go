@@ -12,14 +12,22 @@ import (
 
 var publish = driver.NewScript("publish", "return redis.call(ARGV[1], ARGV[2], ARGV[3])")
 
-// announce publishes as a release of a lock does, from within a script.
-func announce(t testing.TB, d driver.Driver, channel, payload string) {
+// announce publishes, and again if that is not answered. It reports whether it may have been more than once.
+func announce(t testing.TB, d driver.Driver, channel, payload string) (again bool) {
 	t.Helper()
-	if err := announceOnce(testContext(t), d, channel, payload); err != nil {
+	ctx := testContext(t)
+	err := announceOnce(ctx, d, channel, payload)
+	for unanswered(err) && ctx.Err() == nil {
+		again = true
+		err = announceOnce(ctx, d, channel, payload)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	return again
 }
 
+// announceOnce publishes as a release of a lock does, from within a script.
 func announceOnce(ctx context.Context, d driver.Driver, channel, payload string) error {
 	command, err := d.PublishCommand(ctx)
 	if err == nil {
@@ -94,15 +102,7 @@ func testOrder(t *testing.T, target Target) {
 	again := map[string]bool{} // said twice, perhaps
 	for i := range n {
 		payload := fmt.Sprint(i)
-		ctx := testContext(t)
-		err := announceOnce(ctx, d, channel, payload)
-		for unanswered(err) && ctx.Err() == nil {
-			again[payload] = true
-			err = announceOnce(ctx, d, channel, payload)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		again[payload] = announce(t, d, channel, payload)
 	}
 	r.awaitMessage(t, channel, fmt.Sprint(n-1))
 	next := 0
