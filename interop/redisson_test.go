@@ -1054,8 +1054,10 @@ func otherMessages(d *duel) bool {
 func writeMissed(d *duel) bool {
 	proxy, far := d.behind()
 	const slow, lease = time.Second, 15 * time.Second
+	tries := 0
 	wakes := func(p *Peer) bool {
-		name := d.name(p.String())
+		tries++
+		name := d.name(fmt.Sprint("try", tries))
 		asked := func() bool { // for the second time, since it listens
 			listens := false
 			return proxy.Requests(func(r []byte) bool {
@@ -1077,7 +1079,12 @@ func writeMissed(d *duel) bool {
 	if !wakes(d.b) { // holdfast says it so that it is heard
 		d.Error("Java's waiter sleeps on behind a writer of Go's")
 	}
-	return !wakes(d.a)
+	for range 3 { // on a busy machine the message may be later than the reply
+		if !wakes(d.a) {
+			return true
+		}
+	}
+	return false
 }
 
 // What a JVM's subscriptions take turns with forgets one of two threads that come at
