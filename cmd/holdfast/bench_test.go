@@ -31,9 +31,7 @@ func TestBenchInterrupted(t *testing.T) {
 				if !strings.Contains(out.String(), ", interrupted\n") || !strings.Contains(out.String(), "  pairs ") {
 					t.Errorf("it says:\n%s", out)
 				}
-				if left := server.Cli(t, "KEYS", "*"); left != "" {
-					t.Errorf("keys left behind: %s", left)
-				}
+				wantNoKeys(t, server)
 			})
 		}
 	}
@@ -96,9 +94,7 @@ func TestBenchCluster(t *testing.T) {
 		t.Errorf("%d waits counted: %s", counted, out)
 	}
 	for _, s := range cluster.Nodes {
-		if left := s.Cli(t, "KEYS", "*"); left != "" {
-			t.Errorf("keys left behind: %s", left)
-		}
+		wantNoKeys(t, s)
 	}
 }
 

@@ -104,9 +104,7 @@ func TestDemoShows(t *testing.T) {
 		}
 	})
 	for _, s := range append(cluster.Nodes, server) {
-		if left := s.Cli(t, "KEYS", "*"); left != "" {
-			t.Errorf("keys left behind: %s", left)
-		}
+		wantNoKeys(t, s)
 	}
 }
 
@@ -134,9 +132,7 @@ func TestDemo(t *testing.T) {
 		if out := play(t, cmd); strings.Contains(out, "s3cret") {
 			t.Error("the password is shown")
 		}
-		if left := server.Cli(t, "DBSIZE"); left != "0" {
-			t.Errorf("keys left behind: %s", server.Cli(t, "KEYS", "*"))
-		}
+		wantNoKeys(t, server)
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
@@ -183,9 +179,7 @@ func TestDemoInterrupted(t *testing.T) {
 	if got := code(t, cmd.Wait()); got != 130 {
 		t.Errorf("exit code %d", got)
 	}
-	if left := server.Cli(t, "KEYS", "*"); left != "" {
-		t.Errorf("keys left behind: %s", left)
-	}
+	wantNoKeys(t, server)
 }
 
 // TestDemoFails deletes a lock in the middle: the demo says that it is not as it
@@ -204,9 +198,7 @@ func TestDemoFails(t *testing.T) {
 	if got := code(t, cmd.Wait()); got != 1 || !strings.Contains(out.String(), "holdfast: not as promised: scene 3: ") {
 		t.Errorf("exit code %d: %s", got, out)
 	}
-	if left := server.Cli(t, "KEYS", "*"); left != "" {
-		t.Errorf("keys left behind: %s", left)
-	}
+	wantNoKeys(t, server)
 }
 
 // TestDemoShowsFail takes locks away in the middle of shows.
@@ -234,9 +226,7 @@ func TestDemoShowsFail(t *testing.T) {
 			})
 		}
 	})
-	if left := server.Cli(t, "KEYS", "*"); left != "" {
-		t.Errorf("keys left behind: %s", left)
-	}
+	wantNoKeys(t, server)
 }
 
 // TestDemoWithoutServer says so and exits with 69.

@@ -126,9 +126,7 @@ func TestDoctorJSON(t *testing.T) {
 			t.Errorf("%s is %q, want %q", check, severities[check], want)
 		}
 	}
-	if left := server.Cli(t, "KEYS", "*"); left != "" {
-		t.Errorf("left behind: %s", left)
-	}
+	wantNoKeys(t, server)
 }
 
 // colours are what a terminal does not show.

@@ -68,7 +68,10 @@ func TestScripts(t *testing.T) {
 					env.Values[took{}] = new(time.Duration)
 					return err
 				},
-				Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "silent": silent},
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"exits": exits, "silent": silent,
+					"keys": func(ts *testscript.TestScript, neg bool, args []string) { keys(ts, neg, args, server) },
+				},
 			})
 		})
 	}
@@ -93,6 +96,48 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// keys checks that so many keys are left, soon: keys 0.
+func keys(ts *testscript.TestScript, neg bool, args []string, server *redistest.Server) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keys number")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var left []string
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		left, err = keysLeft(server)
+		ts.Check(err)
+		if len(left) == want {
+			return
+		}
+	}
+	ts.Fatalf("%d keys are left: %q", len(left), left)
+}
+
+// keysLeft returns the keys of a server, but for what clients have said of themselves: as they close they take it back if
+// Redis answers soon, and otherwise it expires.
+func keysLeft(server *redistest.Server) (left []string, err error) {
+	all, err := server.Ask(patience, "KEYS", "*")
+	for _, key := range strings.Fields(all) {
+		ttl, err := server.Ask(patience, "PTTL", key)
+		if err != nil {
+			return nil, err
+		}
+		if ttl == "-1" || !strings.HasPrefix(key, "holdfast_client:") {
+			left = append(left, key)
+		}
+	}
+	return left, err
+}
+
+// wantNoKeys checks that nothing is left on a server.
+func wantNoKeys(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	if left, err := keysLeft(server); len(left) > 0 || err != nil {
+		t.Errorf("keys left behind: %q, %v", left, err)
 	}
 }
 
