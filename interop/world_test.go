@@ -19,7 +19,7 @@ const (
 	soon = time.Second
 	// watchdog is the lease of holds that are renewed. Both sides renew it at a
 	// third of it.
-	watchdog = 4 * time.Second
+	watchdog = 6 * time.Second
 	// patience is for what happens sooner or later.
 	patience = time.Minute
 )
