@@ -121,7 +121,7 @@ func keys(ts *testscript.TestScript, neg bool, args []string, server *redistest.
 // Redis answers soon, and otherwise it expires.
 func keysLeft(server *redistest.Server) (left []string, err error) {
 	all, err := server.Ask(patience, "KEYS", "*")
-	for _, key := range strings.Fields(all) {
+	for key := range strings.FieldsSeq(all) {
 		ttl, err := server.Ask(patience, "PTTL", key)
 		if err != nil {
 			return nil, err
