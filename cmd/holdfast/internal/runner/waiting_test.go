@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// TestWaitingForPermit says how long the first of the permits is held, if that one has an end.
+// What is said of permits names none while one is free, and has an end only if a holder has one: the earliest.
 func TestWaitingForPermit(t *testing.T) {
 	t.Parallel()
 	for want, ttls := range map[string][]time.Duration{
