@@ -116,6 +116,8 @@ func TestBadUsage(t *testing.T) {
 		"empty password":      {good, run("--password-file", "/dev/null"), "no password in its first line"},
 		"sentinel user":       {good, run("--sentinel-user", "u"), "names no sentinels"},
 		"url as command":      {good, []string{"redis://u:s3cret@h"}, "there is no command"},
+		"url in two words":    {good, []string{"redis://u:s3cret@h h"}, "there is no command"},
+		"url with a ?":        {good, []string{"show", "job", "redis://u:s3cret@h?"}, "unexpected argument"},
 		"url as argument":     {good, []string{"demo", "redis://u:s3cret@h"}, "must be one of"},
 		"demo of no kind":     {good, []string{"demo", "spin"}, "must be one of"},
 		"demo of two kinds":   {good, []string{"demo", "rw", "fenced"}, "unexpected argument fenced"},

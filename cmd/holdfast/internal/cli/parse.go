@@ -161,8 +161,8 @@ var valueMissing = regexp.MustCompile(`expected .*but got "EOL" \(<EOL>\)`)
 // argumentMissing is how kong says that an argument is.
 var argumentMissing = regexp.MustCompile(`^expected "(<[a-z]+>)"`)
 
-// noCommand is what kong says of a word where a command should be.
-var noCommand = regexp.MustCompile(`^unexpected argument (\S+)`)
+// noCommand is what kong says of an argument where a command should be.
+var noCommand = regexp.MustCompile(`(?s)^unexpected argument (.*?)(?:, did you mean .*)?$`)
 
 // negativeTime is what kong says of a flag whose value is a negative time.
 var negativeTime = regexp.MustCompile(`^(--[a-z-]+): expected duration value but got "-[0-9.]`)
@@ -170,21 +170,22 @@ var negativeTime = regexp.MustCompile(`^(--[a-z-]+): expected duration value but
 // explain says what is wrong, and where to read on.
 func (l commandLine) explain(err *kong.ParseError) error {
 	command := selected(err.Context)
+	said := conceal(err.Error(), l.ours) // what is cut from it below would not be recognised any more
 	switch {
 	case missesName(err):
 		return errors.New("the name of the lock is missing: " + usages[runName])
-	case command == "" && strings.HasPrefix(err.Error(), "expected one of "):
+	case command == "" && strings.HasPrefix(said, "expected one of "):
 		return errors.New("a command is missing, such as holdfast ls; see holdfast --help")
-	case command == "" && noCommand.MatchString(err.Error()):
-		return fmt.Errorf("there is no command %s; see holdfast --help", noCommand.FindStringSubmatch(err.Error())[1])
-	case negativeTime.MatchString(err.Error()):
-		return fmt.Errorf("%s must not be negative", negativeTime.FindStringSubmatch(err.Error())[1])
-	case argumentMissing.MatchString(err.Error()):
-		return fmt.Errorf("%s is missing: %s", argumentMissing.FindStringSubmatch(err.Error())[1], usages[command])
+	case command == "" && noCommand.MatchString(said):
+		return fmt.Errorf("there is no command %s; see holdfast --help", noCommand.FindStringSubmatch(said)[1])
+	case negativeTime.MatchString(said):
+		return fmt.Errorf("%s must not be negative", negativeTime.FindStringSubmatch(said)[1])
+	case argumentMissing.MatchString(said):
+		return fmt.Errorf("%s is missing: %s", argumentMissing.FindStringSubmatch(said)[1], usages[command])
 	case command != "":
 		command += " "
 	}
-	text := valueMissing.ReplaceAllString(strings.TrimSuffix(err.Error(), "?"), "its value is missing")
+	text := valueMissing.ReplaceAllString(strings.TrimSuffix(said, "?"), "its value is missing")
 	if strings.Contains(text, "expected duration but") {
 		text += " (a time is written as 500ms, 10s or 1h30m)"
 	}
