@@ -241,7 +241,7 @@ func live(t *testing.T, k *kind, admin *platform, a *holdfast.Client, p *platfor
 	t.Helper()
 	var mu sync.Mutex
 	var told error
-	c, err := testclient.New(p.open(t), holdfast.WithLease(4*time.Second), holdfast.WithTimeout(3*time.Second),
+	c, err := testclient.New(p.open(t), holdfast.WithLease(6*time.Second), holdfast.WithTimeout(3*time.Second),
 		holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -340,7 +340,7 @@ func (l *life) hold() error {
 		}
 	}
 	_, err = l.lock().Inspect(background)
-	return errors.Join(err, h.Extend(background, 2*time.Second), h.Unlock())
+	return errors.Join(err, h.Extend(background, 6*time.Second), h.Unlock())
 }
 
 // wakeAnother releases the lock while another waits, who is told.

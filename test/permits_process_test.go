@@ -83,7 +83,7 @@ func TestPermitsOfProcesses(t *testing.T) {
 	if err := holders[0].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(4 * time.Second) // they work on, and what the dead one had comes back
+	time.Sleep(7 * time.Second) // they work on, and what the dead one had comes back
 	for i, cmd := range holders {
 		_ = inputs[i].Close()
 		if err := cmd.Wait(); err != nil && i > 0 {
@@ -122,7 +122,7 @@ func TestHelperPermits(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(3*time.Second))
+	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(6*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func TestBlackHoledHolderIsToldInTime(t *testing.T) {
 func blackHoled(t *testing.T, p *platform, k *kind, cut func(on bool)) {
 	t.Helper()
 	name := p.fresh(t, k)
-	c := p.client(t, holdfast.WithLease(4*time.Second), holdfast.WithMargin(1500*time.Millisecond))
+	c := p.client(t, holdfast.WithLease(6*time.Second), holdfast.WithMargin(2500*time.Millisecond))
 	h := must(t)(k.lock(c, name).Lock(background))
 	cut(true)
 	defer cut(false)
@@ -230,7 +230,7 @@ func TestHelperHolder(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(4*time.Second))
+	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(6*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

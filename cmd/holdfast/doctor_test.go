@@ -206,9 +206,7 @@ func TestDoctorInterrupted(t *testing.T) {
 				t.Errorf("exit code %d", got)
 			}
 			server.Cont()
-			if left := server.Cli(t, "KEYS", "*"); left != "" {
-				t.Errorf("left behind: %s", left)
-			}
+			wantNoKeys(t, server)
 		})
 	}
 }
