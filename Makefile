@@ -22,7 +22,7 @@ EVERYTHING    := github.com/holdfast-go/holdfast/...
 # Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
 # by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
 # order; test-third one: those of test-oldest, then those of THIRD. With more at once, tests fail of lateness on a
-# busy machine; with fewer, it takes more than six minutes with an empty cache, which nobody waits for. release and
+# busy machine; with fewer, make test takes more than its six minutes with an empty cache. release and
 # otel/example compile, so they come when most of that has been done for others.
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard)
@@ -34,13 +34,13 @@ BESIDE        ?= test-third
 # With the race detector the tests of test/ take so much longer that all others give way to them. Without it, what gives
 # way is late itself on a busy machine.
 LOW_PRIORITY   = $(if $(RACE),nice -n 5)
-# lint vets everything; nobody debugs these binaries. Both cost time with an empty cache.
 RACE          ?=
-# Nobody debugs these binaries either. Without the race detector, what is compiled serves a release, too, which has the
+# Nobody debugs the binaries of tests. Without the race detector, what is compiled serves a release, too, which has the
 # debugger's information.
 RACE_FLAGS    := -race -gcflags=all=-dwarf=false
 # By default each process with the race detector sleeps for a second at its end.
 export GORACE ?= atexit_sleep_ms=0
+# lint vets everything, and these binaries need no symbols: both would cost time with an empty cache.
 TEST           = $(if $(RACE),env CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -ldflags=-w
 # What is compiled for a check serves the tests, too, if both are compiled with the race detector.
 AS_TESTED      = $(if $(RACE),env CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(RACE)')
@@ -342,8 +342,8 @@ ci-static:
 	+@nice -n 15 env $(MAKE_J) 1 test-release
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
-# ci-servers and ci-faults run beside each other: more at once is too much for two cores. interop takes longest, so it
-# begins as soon as the faults are through, beside what is left of ci-servers. With the race detector the tests have run
+# ci-servers and ci-faults run beside each other: more at once is too much for two cores, but for soak at the end, which
+# mostly waits. interop takes longest, so it begins as soon as trials and fuzzing are through, beside what is left of ci-servers. With the race detector the tests have run
 # all that is in the library; simulation, trials, fuzzing, interop and soak run without it, in half of the processor's
 # time or less.
 .PHONY: ci-servers ci-faults ci-soak

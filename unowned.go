@@ -71,7 +71,7 @@ func runDetached(ctx context.Context, k *kind, op string, request script.Request
 	if ctx.Err() != nil {
 		return res, gaveUp(ctx, k.name)
 	}
-	return res, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: explained(res.Err)}
+	return res, &BackendError{Op: op, Name: k.name, MayHaveRun: goesOn, Err: explained(res.Why())}
 }
 
 // undo takes back, in the background, what a call that failed has taken, or may

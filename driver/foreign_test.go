@@ -14,6 +14,8 @@ func TestNotTheCallers(t *testing.T) {
 	cancel()
 	expired, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
+	ending, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
 	away := errors.New("away")
 	for name, row := range map[string]struct {
 		ctx  context.Context
@@ -26,6 +28,7 @@ func TestNotTheCallers(t *testing.T) {
 		"away":                {t.Context(), ConnectionError(away, true), away},
 		"cancelled":           {ended, ConnectionError(away, true), context.Canceled},
 		"the deadline passed": {expired, ConnectionError(away, true), context.DeadlineExceeded},
+		"it ends late":        {overdue{ending}, ConnectionError(os.ErrDeadlineExceeded, true), context.DeadlineExceeded},
 		"a server's refusal":  {ended, ServerError("ERR no", away), away},
 	} {
 		got := NotTheCallers(row.ctx, row.err)
@@ -43,3 +46,9 @@ func TestNotTheCallers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// overdue is a context whose deadline has passed, whether it has ended or not.
+type overdue struct{ context.Context }
+
+// Deadline returns a time that is over.
+func (overdue) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }

@@ -1079,7 +1079,7 @@ func writeMissed(d *duel) bool {
 	if !wakes(d.b) { // holdfast says it so that it is heard
 		d.Error("Java's waiter sleeps on behind a writer of Go's")
 	}
-	for range 3 { // on a busy machine the message may be later than the reply
+	for range 3 { // Redisson misses the message only if it comes before the reply, which a busy machine may turn round: one miss is enough
 		if !wakes(d.a) {
 			return true
 		}

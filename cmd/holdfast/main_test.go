@@ -65,12 +65,12 @@ func TestScripts(t *testing.T) {
 					env.Setenv("HOLDFAST_REDIS", "redis://"+server.Addr())
 					env.Setenv("PORT", port)
 					env.Setenv("GORACE", strings.TrimPrefix(quickExit, "GORACE="))
-					env.Values[took{}] = new(time.Duration)
+					env.Values[lastDuration{}] = new(time.Duration)
 					return err
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"exits": exits, "silent": silent,
-					"keys": func(ts *testscript.TestScript, neg bool, args []string) { keys(ts, neg, args, server) },
+					"exits": exits, "quiet": quiet,
+					"awaitkeys": func(ts *testscript.TestScript, neg bool, args []string) { awaitKeys(ts, neg, args, server) },
 				},
 			})
 		})
@@ -86,7 +86,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	got, start := 0, time.Now()
 	err = ts.Exec(args[1], args[2:]...)
-	*ts.Value(took{}).(*time.Duration) = time.Since(start)
+	*ts.Value(lastDuration{}).(*time.Duration) = time.Since(start)
 	if err != nil {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) {
@@ -99,10 +99,10 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// keys checks that so many keys are left, soon: keys 0.
-func keys(ts *testscript.TestScript, neg bool, args []string, server *redistest.Server) {
+// awaitKeys waits until so many keys are left: awaitkeys 0.
+func awaitKeys(ts *testscript.TestScript, neg bool, args []string, server *redistest.Server) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: keys number")
+		ts.Fatalf("usage: awaitkeys number")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -121,7 +121,8 @@ func keys(ts *testscript.TestScript, neg bool, args []string, server *redistest.
 // Redis answers soon, and otherwise it expires.
 func keysLeft(server *redistest.Server) (left []string, err error) {
 	all, err := server.Ask(patience, "KEYS", "*")
-	for key := range strings.FieldsSeq(all) {
+	for line := range strings.Lines(all) {
+		key := strings.TrimSuffix(line, "\n")
 		ttl, err := server.Ask(patience, "PTTL", key)
 		if err != nil {
 			return nil, err
@@ -141,15 +142,15 @@ func wantNoKeys(t *testing.T, server *redistest.Server) {
 	}
 }
 
-// took is the key of how long the last command took that exits has run.
-type took struct{}
+// lastDuration is the key of how long the last command took that exits has run.
+type lastDuration struct{}
 
-// silent checks that that command has said nothing, but perhaps that it waits for a lock.
-func silent(ts *testscript.TestScript, neg bool, args []string) {
+// quiet checks that that command has said nothing, but perhaps that it waits for a lock.
+func quiet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
-		ts.Fatalf("usage: silent")
+		ts.Fatalf("usage: quiet")
 	}
-	if said := unlessWaiting(ts.ReadFile("stderr"), *ts.Value(took{}).(*time.Duration)); said != "" {
+	if said := unlessWaiting(ts.ReadFile("stderr"), *ts.Value(lastDuration{}).(*time.Duration)); said != "" {
 		ts.Fatalf("it said %q", said)
 	}
 }

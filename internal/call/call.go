@@ -89,7 +89,8 @@ type Result struct {
 	Acknowledged int       // by so many replicas, if they were asked
 	Sent         time.Time // when the answered attempt was sent
 	Err          error     // of the last attempt, or of the context
-	// LastFailure is the last error of an attempt, also if the context ended later.
+	// LastFailure is what said most of the errors of the attempts, also if the context ended later: the last one that was
+	// no timeout, if there was one.
 	LastFailure error
 	// Unknown are attempts other than the answered one that may yet have an effect,
 	// or have had one.
@@ -212,21 +213,21 @@ func (r *repetition) goesOn(ctx context.Context, one Result) bool {
 // failed takes note of the error of an attempt.
 func (r *Result) failed(ctx context.Context, err error) {
 	r.Err = err
-	if ctx.Err() == nil && (r.LastFailure == nil || !silence(err)) {
-		r.LastFailure = err // silence says less than a refusal before it
+	if ctx.Err() == nil && (r.LastFailure == nil || !isTimeout(err)) {
+		r.LastFailure = err
 	}
 }
 
-// silence reports whether an error says no more than that Redis did not answer in time. So does that of a connection whose
-// deadline, which a client takes from the attempt's context, has passed a moment before it.
-func silence(err error) bool {
+// isTimeout reports whether an error says no more than that Redis did not answer in time. A client may copy the deadline of
+// an attempt to its connection, or have one of its own; then the read ends before the context does.
+func isTimeout(err error) bool {
 	return errors.Is(err, ErrNoAnswer) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Why is what says most of why a call failed: silence says less than a refusal
+// Why is what says most of why a call failed: a timeout says less than a refusal
 // before it.
 func (r *Result) Why() error {
-	if silence(r.Err) && r.LastFailure != nil {
+	if isTimeout(r.Err) && r.LastFailure != nil {
 		return r.LastFailure
 	}
 	return r.Err

@@ -170,7 +170,7 @@ var negativeTime = regexp.MustCompile(`^(--[a-z-]+): expected duration value but
 // explain says what is wrong, and where to read on.
 func (l commandLine) explain(err *kong.ParseError) error {
 	command := selected(err.Context)
-	said := conceal(err.Error(), l.ours) // what is cut from it below would not be recognised any more
+	said := conceal(err.Error(), l.ours) // first, since conceal knows whole arguments, and the text is cut below
 	switch {
 	case missesName(err):
 		return errors.New("the name of the lock is missing: " + usages[runName])

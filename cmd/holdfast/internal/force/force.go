@@ -56,7 +56,7 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) 
 		return false, nil
 	case err != nil:
 		return false, err
-	case kindToCompare(now) != kindToCompare(before), !allRead(before) && allRead(now):
+	case normalizedKind(now) != normalizedKind(before), !allRead(before) && allRead(now):
 		return false, &ChangedError{now}
 	case !allRead(before):
 		return fromAll(ctx, rdb, now)
@@ -76,9 +76,9 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) 
 	return false, nil
 }
 
-// kindToCompare is the same for a mutex and a fair one. In whose line nobody stands, that one may look like any other; so
-// a mutex that seems to become fair, or to be so no more, has not changed hands by that.
-func kindToCompare(l survey.Lock) survey.Kind {
+// normalizedKind is that of a plain mutex for a fair one, too: while nobody waits for it, it may look like a plain one, so a
+// change between the two is no change of hands.
+func normalizedKind(l survey.Lock) survey.Kind {
 	if l.Kind == survey.Fair {
 		return survey.Mutex
 	}
@@ -99,14 +99,14 @@ func fromThese(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (d
 	})
 	var untold error
 	defer func() {
-		if done && kindToCompare(l) == survey.Mutex {
-			tellTheOthers(ctx, rdb, driver, l)
+		if done && normalizedKind(l) == survey.Mutex {
+			notifyOtherKind(ctx, rdb, driver, l)
 		}
 	}()
 	for _, request := range requests(l) {
 		res := calls.Do(ctx, request)
 		if res.Err != nil {
-			return done, res.Err
+			return done, res.Why()
 		}
 		// If an attempt was lost, the one that was answered may have found its work done.
 		done = done || res.Has(script.Done) || len(res.Unknown) > 0
@@ -117,17 +117,17 @@ func fromThese(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (d
 	return done, untold
 }
 
-// othersLimit is how long it may take to tell those of whom the script knew nothing.
-const othersLimit = time.Second
+// notifyTimeout is how long notifyOtherKind may take.
+const notifyTimeout = time.Second
 
-// tellTheOthers tells those of whom the script that has taken a mutex away knew nothing: who waits for it, though others
-// stand in a line; or who has come to stand in a line just then. It is an addition: without this message, for which the
-// user may lack a right, they ask by themselves within 3 s.
-func tellTheOthers(ctx context.Context, rdb redis.UniversalClient, driver *goredisdriver.Driver, l survey.Lock) {
-	ctx, end := context.WithTimeout(ctx, othersLimit)
+// notifyOtherKind wakes the waiters that the script has not: a mutex may have plain and fair ones at once, and the script
+// wakes those of the kind that it was forced as. Its errors are dropped, since the lock is free by then: without this
+// message, a waiter of holdfast's asks again after some seconds, and one of Redisson's when the lease is over that it was told.
+func notifyOtherKind(ctx context.Context, rdb redis.UniversalClient, driver *goredisdriver.Driver, l survey.Lock) {
+	ctx, end := context.WithTimeout(ctx, notifyTimeout)
 	defer end()
-	channel := protocol.LockChannel(l.Name)
-	if l.Kind == survey.Mutex {
+	channel := protocol.LockChannel(l.Name) // the plain ones
+	if l.Kind == survey.Mutex {             // the head of the fair queue
 		line, err := rdb.LRange(ctx, protocol.FairQueueKey(l.Name), 0, 0).Result()
 		if err != nil || len(line) == 0 {
 			return
@@ -187,7 +187,7 @@ func owners(l survey.Lock) (all []string) {
 
 // Holders stands for those who hold a lock: it is another text when others do, or in another way.
 func Holders(l survey.Lock) string {
-	sum := sha256.Sum256([]byte(string(kindToCompare(l)) + "\n" + strings.Join(owners(l), "\n")))
+	sum := sha256.Sum256([]byte(string(normalizedKind(l)) + "\n" + strings.Join(owners(l), "\n")))
 	return hex.EncodeToString(sum[:])
 }
 
