@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
@@ -300,6 +299,23 @@ func (c *composite) abandon() {
 	}
 }
 
+// settleTime is how long settle may take.
+const settleTime = 100 * time.Millisecond
+
+// settle ends the acquiring because the wait is over, and lets the parts say what has come of it so far.
+func (c *composite) settle() {
+	c.abandon()
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	for c.alive() == nil {
+		select {
+		case <-c.changed:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
 // rollback gives back what has been acquired, side by side. It waits for that
 // until ctx ends; the rest goes on in the background, and so does what Redis has
 // not answered to.
@@ -381,7 +397,7 @@ func (c *composite) failure() error {
 		return errors.Join(failed...)
 	case silent > 0:
 		ran = true
-		failed = append(failed, fmt.Errorf("%d of them: %w", silent, call.ErrNoAnswer))
+		failed = append(failed, fmt.Errorf("%d of them had not answered yet", silent))
 	}
 	return &BackendError{
 		Op: opAcquire, Name: c.what.name, MayHaveRun: ran,

@@ -152,6 +152,9 @@ func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*
 				continue
 			}
 		case <-bound.Done():
+			if a.caller.Err() == nil {
+				c.settle()
+			}
 		}
 		err := c.failure()
 		c.rollback(bound)

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"errors"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -61,12 +62,24 @@ func (a *acquisition) lockedError(res call.Result) *LockedError {
 	return &LockedError{Name: a.kind.name, Holder: Owner{found.Holder}, TTL: expiry(found.TTL)}
 }
 
+// lastTold is the last refusal or failure, which may be another's that waits here. Whether there may have been an effect
+// is for all tries of this one.
+func (a *acquisition) lastTold() error {
+	failed, ok := a.last.(*BackendError) //nolint:errorlint // itself
+	if !ok {
+		return a.last
+	}
+	own := *failed
+	own.MayHaveRun = len(a.unknown) > 0
+	return &own
+}
+
 // failure is the error for a call that ended without an answer.
 func (a *acquisition) failure(res call.Result) error {
 	err := res.Err
 	res.Unknown = a.unknown
 	switch {
-	case a.caller.Err() != nil:
+	case a.caller.Err() != nil && context.Cause(a.caller) != errWaitOver: //nolint:errorlint // that of several locks, of which this is one
 		return gaveUp(a.caller, a.kind.name)
 	case a.waitHook.failed():
 		return errHook(a.kind.name)
@@ -75,7 +88,7 @@ func (a *acquisition) failure(res call.Result) error {
 	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):
 		return err // a loss matches ErrNotHeld, too
 	case errors.Is(err, errWaitOver) && a.last != nil:
-		return a.last
+		return a.lastTold()
 	case errors.Is(err, errWaitOver) && res.LastFailure != nil:
 		res.Err = res.LastFailure
 	case errors.Is(err, errWaitOver):

@@ -29,10 +29,20 @@ func NotTheCallers(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		own.Err = ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded):
+		own.Err = timeoutError{failed.Err.Error()}
+	case errors.Is(err, context.Canceled):
 		own.Err = fmt.Errorf("the client gave up: %s", failed.Err) //nolint:errorlint // it is not to be recognised
 	default:
 		return err
 	}
 	return &own
 }
+
+// timeoutError is the end of a client's own deadline. It is a timeout, and not that of a context.
+type timeoutError struct{ text string }
+
+func (e timeoutError) Error() string { return "the client gave up: " + e.text }
+
+// Timeout reports true.
+func (timeoutError) Timeout() bool { return true }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -188,7 +189,7 @@ func classify(ctx context.Context, err error) *driver.Error {
 		return driver.ConnectionError(fmt.Errorf("rueidisdriver: another call gave up dialling: %s", err), true) //nolint:errorlint // see above
 	}
 	if foreignDeadline(ctx, err) && !dialling {
-		return driver.ConnectionError(fmt.Errorf("rueidisdriver: connection ended by another call: %s", err), false) //nolint:errorlint // see above
+		return driver.ConnectionError(fmt.Errorf("rueidisdriver: connection ended by another call: %w", os.ErrDeadlineExceeded), false)
 	}
 	return driver.ConnectionError(err, dialling || errors.Is(err, rueidis.ErrNoSlot))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,4 +169,74 @@ func TestALossIsNotTheCallersDeadline(t *testing.T) {
 			time.Sleep(time.Minute)
 		})
 	}
+}
+
+// TestAnEarlierTryMayHaveHadItsEffect: of a call that is refused at its end, the reply to a try before that was lost.
+func TestAnEarlierTryMayHaveHadItsEffect(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		c, d := w.client()
+		h := must(t)(w.rival(other).Lock(background))
+		waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(background, holdfast.Wait(30*time.Second)) })
+		var first, refused atomic.Bool
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "acquire" || refused.Load() {
+				return memdriver.Fault{LoseReply: !first.Swap(true), LoseRequest: !refused.Load(), Refuse: refusal(refused.Load())}
+			}
+			return memdriver.Fault{}
+		})
+		unlock(t, h)
+		time.Sleep(10 * time.Second) // the call that had its effect is over
+		refused.Store(true)
+		got := <-waits
+		var failed *holdfast.BackendError
+		if !errors.As(got.err, &failed) || !failed.MayHaveRun || !strings.Contains(failed.Error(), "OOM") {
+			t.Errorf("%+v, %v", failed, got.err)
+		}
+		d.SetFaults(nil)
+		time.Sleep(time.Minute) // it is taken back
+		unlock(t, must(t)(w.rival(other).TryLock(background)))
+	})
+}
+
+// refusal is that of a full memory, or nil.
+func refusal(yes bool) error {
+	if !yes {
+		return nil
+	}
+	return driver.ServerError("OOM command not allowed", errors.New("OOM command not allowed"))
+}
+
+// TestARefusalOfSeveralLocksIsTold, whichever ends first, the wait or the time of a call.
+func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		second := w.further()
+		a, d := w.client()
+		b, e := second.client()
+		refuse := func(driver.Call) memdriver.Fault {
+			return memdriver.Fault{Refuse: refusal(true), DelayReply: 30 * time.Millisecond}
+		}
+		d.SetFaults(refuse)
+		e.SetFaults(refuse)
+		for what, l := range map[string]*holdfast.MultiLock{
+			"in one script": holdfast.NewMultiLock(a.NewMutex("x"), a.NewMutex("y")),
+			"one by one":    holdfast.NewMultiLock(a.NewMutex("x"), b.NewMutex("y")),
+			"RedLock":       holdfast.NewRedLock(a.NewMutex("x"), b.NewMutex("x")),
+		} {
+			for _, wait := range []time.Duration{500 * time.Millisecond, time.Minute} {
+				_, err := l.Lock(background, holdfast.Wait(wait))
+				var failed *holdfast.BackendError
+				if !errors.As(err, &failed) || !strings.Contains(err.Error(), "OOM") {
+					t.Errorf("%s, for %v: %v", what, wait, err)
+				}
+			}
+			_, err := l.TryLock(background)
+			if !strings.Contains(err.Error(), "OOM") {
+				t.Errorf("%s, TryLock: %v", what, err)
+			}
+		}
+		d.SetFaults(nil)
+		e.SetFaults(nil)
+		time.Sleep(time.Minute)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -190,7 +191,7 @@ func classify(ctx context.Context, err error) *driver.Error {
 		return driver.ConnectionError(fmt.Errorf("valkeydriver: another call gave up dialling: %s", err), true) //nolint:errorlint // see above
 	}
 	if foreignDeadline(ctx, err) && !dialling {
-		return driver.ConnectionError(fmt.Errorf("valkeydriver: connection ended by another call: %s", err), false) //nolint:errorlint // see above
+		return driver.ConnectionError(fmt.Errorf("valkeydriver: connection ended by another call: %w", os.ErrDeadlineExceeded), false)
 	}
 	return driver.ConnectionError(err, dialling || errors.Is(err, valkey.ErrNoSlot))
 }

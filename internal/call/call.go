@@ -3,7 +3,6 @@ package call
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -89,8 +88,8 @@ type Result struct {
 	Acknowledged int       // by so many replicas, if they were asked
 	Sent         time.Time // when the answered attempt was sent
 	Err          error     // of the last attempt, or of the context
-	// LastFailure is what said most of the errors of the attempts, also if the context ended later: the last one that was
-	// no timeout, if there was one.
+	// LastFailure is what says most of the errors since Redis answered last, also if the context ended later: the last one
+	// that was no timeout, if there was one.
 	LastFailure error
 	// Unknown are attempts other than the answered one that may yet have an effect,
 	// or have had one.
@@ -197,14 +196,16 @@ func (r *repetition) goesOn(ctx context.Context, one Result) bool {
 		return true
 	case one.Reply.Code == script.Late && r.lates < lateReplies && time.Now().Before(r.end):
 		r.lates++
+		r.LastFailure = nil
 		return true
 	case one.Reply.Code == script.Late:
 		if r.Err = ErrLate; r.lates < lateReplies {
 			r.Err = ErrNoAnswer // the server is slow, which is not its clock's doing
 		}
+		r.LastFailure = nil
 		return false
 	default:
-		one.Unknown, one.LastFailure = r.Unknown, r.LastFailure
+		one.Unknown = r.Unknown
 		r.Result = one
 		return false
 	}
@@ -221,7 +222,8 @@ func (r *Result) failed(ctx context.Context, err error) {
 // isTimeout reports whether an error says no more than that Redis did not answer in time. A client may copy the deadline of
 // an attempt to its connection, or have one of its own; then the read ends before the context does.
 func isTimeout(err error) bool {
-	return errors.Is(err, ErrNoAnswer) || errors.Is(err, os.ErrDeadlineExceeded)
+	var timed interface{ Timeout() bool }
+	return errors.Is(err, ErrNoAnswer) || errors.As(err, &timed) && timed.Timeout()
 }
 
 // Why is what says most of why a call failed: a timeout says less than a refusal

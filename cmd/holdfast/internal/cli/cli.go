@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,44 +73,72 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 	line := split(args)
 	command, redis, err := line.parse(s)
 	if err != nil {
-		s.sayf("%s", conceal(err.Error(), args))
+		s.sayf("%s", conceal(err.Error(), args, maybeURL))
 		return exit.Usage
 	}
-	return s.exitCode(command.Run(s, redis))
+	return s.exitCode(command.Run(s, redis), slices.Concat(args, os.Environ()))
 }
 
-// exitCode says what there is to say about an error, and returns its exit code.
-func (s streams) exitCode(err error) int {
+// exitCode says what there is to say about an error, but for passwords in words, and returns its exit code.
+func (s streams) exitCode(err error, words []string) int {
 	if err == nil {
 		return exit.OK
 	}
 	var e *exit.Error
 	if !errors.As(err, &e) {
-		s.sayf("%v", err)
+		s.sayf("%s", conceal(err.Error(), words, hasPassword))
 		return exit.Failed
 	}
 	if e.Err != nil {
-		s.sayf("%v", e.Err)
+		s.sayf("%s", conceal(e.Err.Error(), words, hasPassword))
 	}
 	return e.Code
 }
 
-// conceal takes arguments that may hold a credential out of a text: a URL that
+// maybeURL matches what may be a URL, or a part of one; hasPassword what is one with a password.
+var (
+	maybeURL    = regexp.MustCompile("@|://")
+	hasPassword = regexp.MustCompile("(?s)://.*:.*@")
+)
+
+// notShown stands in the place of what may be a credential.
+const notShown = "(not shown)"
+
+// conceal takes arguments out of a text that may hold a credential, and what is assigned in them: a URL that
 // is put in the wrong place must not end up in a log.
-func conceal(said string, args []string) string {
+func conceal(said string, args []string, secretive *regexp.Regexp) string {
 	for _, arg := range args {
 		_, value, assigned := strings.Cut(arg, "=")
 		if !assigned {
 			value = arg
 		}
-		if !strings.Contains(arg, "@") && !strings.Contains(arg, "://") {
+		if !secretive.MatchString(arg) {
 			continue
 		}
 		for _, secret := range []string{strconv.Quote(arg), arg, strconv.Quote(value), value} {
 			if len(secret) > 2 {
-				said = strings.ReplaceAll(said, secret, "(not shown)")
+				said = strings.ReplaceAll(said, secret, notShown)
 			}
 		}
 	}
 	return said
+}
+
+// blank is the same arguments with notShown in the place of what may be a credential. kong quotes, folds and cuts what it
+// refuses, so it is not recognised in the error.
+func blank(args []string) []string {
+	all := slices.Clone(args)
+	for i, arg := range all {
+		flag, value, assigned := strings.Cut(arg, "=")
+		switch {
+		case !maybeURL.MatchString(arg):
+		case strings.HasPrefix(arg, "-") && maybeURL.MatchString(flag):
+			all[i] = arg[:len(arg)-len(strings.TrimLeft(arg, "-"))] + notShown
+		case strings.HasPrefix(arg, "-") && assigned && maybeURL.MatchString(value):
+			all[i] = flag + "=" + notShown
+		default:
+			all[i] = notShown
+		}
+	}
+	return all
 }

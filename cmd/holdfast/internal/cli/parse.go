@@ -77,7 +77,7 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 		if named, ok := l.nameBehind(); ok && selected(refused.Context) != runName {
 			return named.parse(s)
 		}
-		return nil, g.redisFlags, l.explain(refused)
+		return nil, g.redisFlags, l.explain(s)
 	case err != nil:
 		return nil, g.redisFlags, err
 	case parsed.Selected().Name == runName:
@@ -167,12 +167,20 @@ var noCommand = regexp.MustCompile(`(?s)^unexpected argument (.*?)(?:, did you m
 // negativeTime is what kong says of a flag whose value is a negative time.
 var negativeTime = regexp.MustCompile(`^(--[a-z-]+): expected duration value but got "-[0-9.]`)
 
-// explain says what is wrong, and where to read on.
-func (l commandLine) explain(err *kong.ParseError) error {
-	command := selected(err.Context)
-	said := conceal(err.Error(), l.ours) // first, since conceal knows whole arguments, and the text is cut below
+// explain says what is wrong, and where to read on. It goes by what kong says of the line without its credentials.
+func (l commandLine) explain(s streams) error {
+	parser, err := newParser(new(grammar), s)
+	if err != nil {
+		return err
+	}
+	_, err = parser.Parse(blank(l.ours))
+	refused, ok := err.(*kong.ParseError) //nolint:errorlint // kong's own
+	if !ok {
+		return fmt.Errorf("a URL stands where none belongs; see holdfast %s", helpFlag)
+	}
+	command, said := selected(refused.Context), refused.Error()
 	switch {
-	case missesName(err):
+	case missesName(refused):
 		return errors.New("the name of the lock is missing: " + usages[runName])
 	case command == "" && strings.HasPrefix(said, "expected one of "):
 		return errors.New("a command is missing, such as holdfast ls; see holdfast --help")
