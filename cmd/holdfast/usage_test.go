@@ -126,6 +126,7 @@ func TestBadUsage(t *testing.T) {
 		"url of a file":       {good, run("--password-file", "redis://u:s3cret@h"), "no such file"},
 		"url of a ca file":    {"rediss://h", run("--tls-ca=redis://u:s3cret@h"), "CA file"},
 		"help of a url":       {good, []string{"help", "redis://u:s3cret@h"}, "see holdfast --help"},
+		"help of a part":      {good, []string{"help", "u:s3cret@h"}, "see holdfast --help"},
 		"page at a url":       {good, []string{"dashboard", "--listen", "http://u:s3cret@h"}, "listen"},
 		"demo of no kind":     {good, []string{"demo", "spin"}, "must be one of"},
 		"demo of two kinds":   {good, []string{"demo", "rw", "fenced"}, "unexpected argument fenced"},

@@ -29,7 +29,7 @@ func FuzzArguments(f *testing.F) {
 				}
 			}
 		}()
-		parsed, redis, err := split(args).parse(streams{io.Discard, io.Discard})
+		parsed, redis, err := split(args).parse(streams{stdout: io.Discard, stderr: io.Discard})
 		if err != nil {
 			said := conceal(err.Error(), args, maybeURL)
 			for _, arg := range args { // a word of its own may be a lock's name, and a password is not recognised in it

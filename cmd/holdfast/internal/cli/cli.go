@@ -45,11 +45,12 @@ type grammar struct {
 // streams are where a command writes to.
 type streams struct {
 	stdout, stderr io.Writer
+	words          []string // of the command line and the environment: passwords in them are not said
 }
 
 // sayf writes one sentence to standard error. Nobody could be told of a failure.
 func (s streams) sayf(format string, args ...any) {
-	said := fmt.Sprintf("holdfast: "+format, args...)
+	said := conceal(fmt.Sprintf("holdfast: "+format, args...), s.words, hasPassword)
 	if width := terminalWidth(s.stderr); width > 0 { // a terminal would break it within words
 		said = strings.Join(text.Wrap(said, "", width), "\n")
 	}
@@ -62,7 +63,7 @@ type helped struct{}
 // Main runs the tool and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) (code int) {
 	connect.Quiet()
-	s := streams{stdout, stderr}
+	s := streams{stdout, stderr, slices.Concat(args, os.Environ())}
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(helped); !ok {
@@ -76,21 +77,21 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 		s.sayf("%s", conceal(err.Error(), args, maybeURL))
 		return exit.Usage
 	}
-	return s.exitCode(command.Run(s, redis), slices.Concat(args, os.Environ()))
+	return s.exitCode(command.Run(s, redis))
 }
 
-// exitCode says what there is to say about an error, but for passwords in words, and returns its exit code.
-func (s streams) exitCode(err error, words []string) int {
+// exitCode says what there is to say about an error, and returns its exit code.
+func (s streams) exitCode(err error) int {
 	if err == nil {
 		return exit.OK
 	}
 	var e *exit.Error
 	if !errors.As(err, &e) {
-		s.sayf("%s", conceal(err.Error(), words, hasPassword))
+		s.sayf("%v", err)
 		return exit.Failed
 	}
 	if e.Err != nil {
-		s.sayf("%s", conceal(e.Err.Error(), words, hasPassword))
+		s.sayf("%v", e.Err)
 	}
 	return e.Code
 }

@@ -103,7 +103,7 @@ func (c *helpCommand) Run(ctx *kong.Context) error {
 		args = []string{c.Command, helpFlag}
 	}
 	if _, err := ctx.Parse(args); err != nil {
-		return exit.Because(exit.Usage, "%w; see holdfast --help", err)
+		return exit.Because(exit.Usage, "%s; see holdfast --help", conceal(err.Error(), []string{c.Command}, maybeURL))
 	}
 	return nil
 }
