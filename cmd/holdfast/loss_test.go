@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,12 +14,36 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// heartbeat is a command that ignores SIGTERM, tells when it got it, and changes a
+// heartbeat is a command that ignores SIGTERM, tells that it got it, and changes a
 // file as long as it lives, as does a process that it has started. The system notes
-// when that was: to ask for the time would take a process more each time.
-const heartbeat = `trap "echo >$0/term" TERM
-	(trap "" TERM; while :; do echo >>$0/alive; sleep 0.01; done) &
-	while :; do echo >>$0/alive; sleep 0.01; done`
+// when that was.
+func heartbeat() {
+	dir := os.Args[1]
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	if len(os.Args) == 2 {
+		must(exec.Command(os.Args[0], dir, "started").Start())
+	} else {
+		terms = nil
+	}
+	alive, err := os.OpenFile(filepath.Join(dir, "alive"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	must(err)
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		_, err := alive.WriteString("\n")
+		must(err)
+		select {
+		case <-terms:
+			must(os.WriteFile(filepath.Join(dir, "term"), nil, 0o600))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
 
 // TestLost cuts the runner off from Redis, in several ways. Its command must be
 // dead before the key expires, and before another has the lock.
@@ -64,8 +89,8 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 		server.Cli(t, "SET", "job", "1")
 	}
 	dir := t.TempDir()
-	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "4s", "--grace", "1500ms", "--on-lost", onLost,
-		"job", "--", "sh", "-c", heartbeat, dir)
+	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "15s", "--grace", "3s", "--on-lost", onLost,
+		"job", "--", "heartbeat", dir)
 	out := start(t, cmd)
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })
 	other := holdfast(t, "redis://"+server.Addr(), "run", "-q", "--kind", rival(kind), "job", "--", "date", "+%s%N")
@@ -88,12 +113,11 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 	if termed := exists(filepath.Join(dir, "term")); termed != (onLost == "term") {
 		t.Errorf("SIGTERM came: %v", termed)
 	}
-	// The shell says on its own how its sleep ended.
 	what := "the lock"
 	if kind == "permits" {
 		what = "the permit of the semaphore"
 	}
-	if said := strings.TrimPrefix(out.String(), "Terminated\n"); !strings.HasPrefix(said, `holdfast: `+what+` "job" was lost (`) ||
+	if said := out.String(); !strings.HasPrefix(said, `holdfast: `+what+` "job" was lost (`) ||
 		strings.Count(said, "\n") != 1 {
 		t.Errorf("output: %q", out)
 	}
@@ -189,7 +213,7 @@ func TestSuspendedRunner(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	dir := t.TempDir()
-	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "6s", "--grace", "2s", "job", "--", "sh", "-c", heartbeat, dir)
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "6s", "--grace", "2s", "job", "--", "heartbeat", dir)
 	start(t, cmd)
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })
 	send(t, cmd, syscall.SIGSTOP)

@@ -23,9 +23,9 @@ import (
 // quickExit keeps the race detector from sleeping for a second at each exit.
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
-// TestMain makes the test binary a holdfast when it is called by that name.
+// TestMain makes the test binary a holdfast, or a heartbeat, when it is called by that name.
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"holdfast": main})
+	testscript.Main(tests{m}, map[string]func(){"holdfast": main, "heartbeat": heartbeat})
 }
 
 // tests is what runs if the binary is not called as holdfast.
