@@ -752,15 +752,16 @@ func fairScoreless(d *duel) bool {
 // A reader with a long lease leaves, and one with a short lease dies. Java's writer
 // waits for them.
 func shorterSilent(d *duel) bool {
+	const lease = 6 * time.Second // outlasts what a busy machine needs until the other reader leaves
 	oversleeps := func(p *Peer) bool {
 		name := d.name(p.String())
 		thread := "W" + p.String()
 		d.as(p, "long", "lock", "read", name, 60_000)
-		d.as(d.b, "short", "lock", "read", name, 1000)
+		d.as(d.b, "short", "lock", "read", name, lease.Milliseconds())
 		wait := d.ask(d.a, thread, "lock", "write", name)
 		d.asleep(d.a, thread)
 		d.as(p, "long", "unlock", "read", name)
-		_, err := within(time.Second+still, wait)
+		_, err := within(lease+still, wait)
 		return err != nil && !d.exists(name)
 	}
 	if oversleeps(d.b) {
