@@ -69,7 +69,7 @@ func TestS13_SwallowedReplies(t *testing.T) {
 func swallowedReplies(t *testing.T, p *platform, k *kind, swallow func(what string)) {
 	t.Helper()
 	name := p.fresh(t, k)
-	c := p.client(t, holdfast.WithTimeout(4500*time.Millisecond))
+	c := p.client(t, holdfast.WithTimeout(9*time.Second))
 	mu := k.lock(c, name)
 	unlock(t, must(t)(mu.Lock(background))) // scripts are loaded
 	swallow("acquire")

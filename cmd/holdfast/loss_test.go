@@ -193,7 +193,7 @@ func TestLossIgnored(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	dir := t.TempDir()
-	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "300ms", "--on-lost", "ignore", "job", "--",
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "6s", "--on-lost", "ignore", "job", "--",
 		"sh", "-c", `trap "exit 1" TERM; echo >$0/ready; until test -e $0/end; do sleep 0.01; done; exit 5`, dir)
 	out := start(t, cmd)
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "ready")) })
