@@ -343,9 +343,9 @@ ci-static:
 	@nice -n 15 $(GO) build -o /dev/null ./bench
 
 # ci-servers and ci-faults run beside each other: more at once is too much for two cores, but for soak at the end, which
-# mostly waits. interop takes longest, so it begins as soon as trials and fuzzing are through, beside what is left of ci-servers. With the race detector the tests have run
-# all that is in the library; simulation, trials, fuzzing, interop and soak run without it, in half of the processor's
-# time or less.
+# mostly waits. interop takes longest, so it begins as soon as trials and fuzzing are through, beside what is left of
+# ci-servers. With the race detector the tests have run all that is in the library; simulation, trials, fuzzing, interop
+# and soak run without it, in half of the processor's time or less.
 .PHONY: ci-servers ci-faults ci-soak
 ci-servers: ; +@$(MAKE_J) 1 short-without-hand-over servers-short && $(MAKE_J) 1 RACE= robustness-short && $(MAKE_J) test-third ci-soak
 ci-faults: need-redis ; +@$(MAKE_J) 1 RACE= trials-short fuzz-short interop

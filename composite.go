@@ -299,13 +299,13 @@ func (c *composite) abandon() {
 	}
 }
 
-// settleTime is how long settle may take.
-const settleTime = 100 * time.Millisecond
+// reasonsTimeout is how long abandonForReasons may take.
+const reasonsTimeout = 100 * time.Millisecond
 
-// settle ends the acquiring because the wait is over, and lets the parts say what has come of it so far.
-func (c *composite) settle() {
+// abandonForReasons ends the acquiring because the wait is over, and lets the parts say what has come of it so far.
+func (c *composite) abandonForReasons() {
 	c.abandon()
-	timer := time.NewTimer(settleTime)
+	timer := time.NewTimer(reasonsTimeout)
 	defer timer.Stop()
 	for c.alive() == nil {
 		select {

@@ -153,7 +153,7 @@ func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*
 			}
 		case <-bound.Done():
 			if a.caller.Err() == nil {
-				c.settle()
+				c.abandonForReasons()
 			}
 		}
 		err := c.failure()

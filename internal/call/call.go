@@ -182,6 +182,9 @@ func (r *repetition) repeat(
 // goesOn notes what came of an attempt, and reports whether another one is to be made: if
 // so, it has paused.
 func (r *repetition) goesOn(ctx context.Context, one Result) bool {
+	if one.Err == nil {
+		r.LastFailure = nil
+	}
 	switch {
 	case one.Err != nil:
 		r.failed(ctx, one.Err)
@@ -196,13 +199,11 @@ func (r *repetition) goesOn(ctx context.Context, one Result) bool {
 		return true
 	case one.Reply.Code == script.Late && r.lates < lateReplies && time.Now().Before(r.end):
 		r.lates++
-		r.LastFailure = nil
 		return true
 	case one.Reply.Code == script.Late:
 		if r.Err = ErrLate; r.lates < lateReplies {
 			r.Err = ErrNoAnswer // the server is slow, which is not its clock's doing
 		}
-		r.LastFailure = nil
 		return false
 	default:
 		one.Unknown = r.Unknown

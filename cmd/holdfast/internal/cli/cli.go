@@ -130,12 +130,12 @@ func conceal(said string, args []string, secretive *regexp.Regexp) string {
 func blank(args []string) []string {
 	all := slices.Clone(args)
 	for i, arg := range all {
-		flag, value, assigned := strings.Cut(arg, "=")
+		flag, _, _ := strings.Cut(arg, "=")
 		switch {
 		case !maybeURL.MatchString(arg):
 		case strings.HasPrefix(arg, "-") && maybeURL.MatchString(flag):
 			all[i] = arg[:len(arg)-len(strings.TrimLeft(arg, "-"))] + notShown
-		case strings.HasPrefix(arg, "-") && assigned && maybeURL.MatchString(value):
+		case strings.HasPrefix(arg, "-"): // it is in the value
 			all[i] = flag + "=" + notShown
 		default:
 			all[i] = notShown
