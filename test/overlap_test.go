@@ -55,6 +55,16 @@ func (k *kind) exclusive(c *holdfast.Client, name string) anyLock {
 	return k.lock(c, name)
 }
 
+// rest is how long, at most, a contender does without the lock. One who keeps others from
+// sharing it rests for longer: with [holdfast.WritersFirst] they share it only while it
+// neither holds nor waits.
+func (k *kind) rest(shared bool) time.Duration {
+	if k.readers != nil && !shared {
+		return 50 * time.Millisecond
+	}
+	return 2 * time.Millisecond
+}
+
 // checkSpans fails if a hold overlaps one that it must not overlap.
 func checkSpans(t *testing.T, k *kind, spans []span) {
 	t.Helper()
@@ -311,7 +321,7 @@ func contendUntilEnd(addr string, who int) error {
 		}
 		for j := range 3 {
 			l, shared := k.contender(c, overlapName(i), j)
-			wg.Go(func() { failed <- holdAgainAndAgain(ctx, i, l, shared) })
+			wg.Go(func() { failed <- holdAgainAndAgain(ctx, i, l, shared, k.rest(shared)) })
 		}
 	}
 	wg.Wait()
@@ -344,7 +354,7 @@ func report(kind int, s span, owner holdfast.Owner) {
 	fmt.Println(kind, s.shared, s.from, s.to, cmp.Or(owner.String(), "nobody")) // what was handed over has none any more
 }
 
-func holdAgainAndAgain(ctx context.Context, kind int, l anyLock, shared bool) (lost error) {
+func holdAgainAndAgain(ctx context.Context, kind int, l anyLock, shared bool, rest time.Duration) (lost error) {
 	for {
 		h, err := l.Lock(ctx)
 		switch {
@@ -360,7 +370,7 @@ func holdAgainAndAgain(ctx context.Context, kind int, l anyLock, shared bool) (l
 			lost = err // told at the end: what overlapped says more
 		}
 		report(kind, s, h.Owner())
-		time.Sleep(rand.N(2 * time.Millisecond)) // other work
+		time.Sleep(rand.N(rest)) // other work
 	}
 }
 
