@@ -1,6 +1,7 @@
 package test
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -154,8 +155,7 @@ func takeWaitRelease(t *testing.T, p *platform, k *kind, name string) {
 	b := p.client(t)
 	h := must(t)(k.lock(a, name).Lock(background))
 	p.wantCount(t, k, name, h.Owner(), 1)
-	before := h.Deadline()
-	waitFor(t, "a renewal", func() bool { return h.Deadline().After(before) })
+	awaitRenewal(t, h)
 	got := make(chan time.Time, 1)
 	go func() {
 		next, err := k.against(b, name).Lock(background)
@@ -176,4 +176,16 @@ func takeWaitRelease(t *testing.T, p *platform, k *kind, name string) {
 		return len(k.left(p.do(t, name, "KEYS", "*"+name+"*"), name)) == 0
 	})
 	waitFor(t, "the end of the subscription", func() bool { return !p.listens(t, name) })
+}
+
+// awaitRenewal returns when a hold has been renewed, and fails if it is lost before.
+func awaitRenewal(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	before := h.Deadline()
+	waitFor(t, "a renewal", func() bool {
+		if h.Context().Err() != nil {
+			t.Fatalf("no renewal, but: %v", context.Cause(h.Context()))
+		}
+		return h.Deadline().After(before)
+	})
 }
