@@ -15,14 +15,16 @@ import (
 )
 
 // heartbeat is a command that ignores SIGTERM, tells that it got it, and changes a
-// file as long as it lives, as does a process that it has started. The system notes
-// when that was.
+// file as long as it lives, for a minute at most, as does a process that it has started.
+// The system notes when that was.
 func heartbeat() {
 	dir := os.Args[1]
 	terms := make(chan os.Signal, 1)
 	signal.Notify(terms, syscall.SIGTERM)
 	if len(os.Args) == 2 {
-		must(exec.Command(os.Args[0], dir, "started").Start())
+		started := exec.Command(os.Args[0], dir, "started")
+		started.Stdout = os.Stdout // whoever reads that waits for it, too
+		must(started.Start())
 	} else {
 		terms = nil
 	}
@@ -176,12 +178,12 @@ func TestDeletedKey(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			ready := filepath.Join(t.TempDir(), "ready")
-			cmd := holdfast(t, "redis://"+server.Addr(), "run", "--kind", kind, "--lease", "2s", "job-"+kind, "--",
+			cmd := holdfast(t, "redis://"+server.Addr(), "run", "--kind", kind, "--lease", "6s", "job-"+kind, "--",
 				"sh", "-c", "echo >"+ready+"; exec sleep 60")
 			out := start(t, cmd)
 			eventually(t, "the command runs", func() bool { return exists(ready) })
 			server.Cli(t, "DEL", "job-"+kind)
-			if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "ended by signal 15") {
+			if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "it is not held") || !strings.Contains(out.String(), "ended by signal 15") {
 				t.Errorf("exit code %d, output %q", got, out)
 			}
 		})

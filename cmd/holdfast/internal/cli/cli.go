@@ -45,7 +45,7 @@ type grammar struct {
 // streams are where a command writes to.
 type streams struct {
 	stdout, stderr io.Writer
-	words          []string // of the command line and the environment: passwords in them are not said
+	words          []string // the arguments and the environment: sayf hides the URLs with a password among them
 }
 
 // sayf writes one sentence to standard error. Nobody could be told of a failure.
@@ -96,30 +96,30 @@ func (s streams) exitCode(err error) int {
 	return e.Code
 }
 
-// maybeURL matches what may be a URL, or a part of one; hasPassword what is one with a password.
+// maybeURL matches what may be a URL, or a part of one; hasPassword what is one with a password; shortFlag a flag of one
+// letter, which has its value right behind it.
 var (
 	maybeURL    = regexp.MustCompile("@|://")
 	hasPassword = regexp.MustCompile("(?s)://.*:.*@")
+	shortFlag   = regexp.MustCompile("^-[a-z]")
 )
 
 // notShown stands in the place of what may be a credential.
 const notShown = "(not shown)"
 
-// conceal takes arguments out of a text that may hold a credential, and what is assigned in them: a URL that
-// is put in the wrong place must not end up in a log.
+// conceal puts notShown in the place of each argument that matches secretive, and of the value that is assigned in
+// it if that does: a URL that is put in the wrong place must not end up in a log.
 func conceal(said string, args []string, secretive *regexp.Regexp) string {
 	for _, arg := range args {
-		_, value, assigned := strings.Cut(arg, "=")
-		if !assigned {
-			value = arg
-		}
 		if !secretive.MatchString(arg) {
 			continue
 		}
-		for _, secret := range []string{strconv.Quote(arg), arg, strconv.Quote(value), value} {
-			if len(secret) > 2 {
-				said = strings.ReplaceAll(said, secret, notShown)
-			}
+		secrets := []string{strconv.Quote(arg), arg}
+		if _, value, _ := strings.Cut(arg, "="); secretive.MatchString(value) {
+			secrets = append(secrets, strconv.Quote(value), value)
+		}
+		for _, secret := range secrets {
+			said = strings.ReplaceAll(said, secret, notShown)
 		}
 	}
 	return said
@@ -133,6 +133,8 @@ func blank(args []string) []string {
 		flag, _, _ := strings.Cut(arg, "=")
 		switch {
 		case !maybeURL.MatchString(arg):
+		case shortFlag.MatchString(arg):
+			all[i] = arg[:2] + notShown
 		case strings.HasPrefix(arg, "-") && maybeURL.MatchString(flag):
 			all[i] = arg[:len(arg)-len(strings.TrimLeft(arg, "-"))] + notShown
 		case strings.HasPrefix(arg, "-"): // it is in the value

@@ -102,8 +102,8 @@ func (c *helpCommand) Run(ctx *kong.Context) error {
 	if c.Command != "" {
 		args = []string{c.Command, helpFlag}
 	}
-	if _, err := ctx.Parse(args); err != nil {
-		return exit.Because(exit.Usage, "%s; see holdfast --help", conceal(err.Error(), []string{c.Command}, maybeURL))
+	if _, err := ctx.Parse(blank(args)); err != nil {
+		return exit.Because(exit.Usage, "%w; see holdfast --help", err)
 	}
 	return nil
 }

@@ -175,8 +175,8 @@ func (l commandLine) explain(s streams) error {
 	}
 	_, err = parser.Parse(blank(l.ours))
 	refused, ok := err.(*kong.ParseError) //nolint:errorlint // kong's own
-	if !ok {
-		return fmt.Errorf("a URL stands where none belongs; see holdfast %s", helpFlag)
+	if !ok {                              // only what was blanked was wrong
+		return fmt.Errorf("a value cannot be used; see holdfast %s", helpFlag)
 	}
 	command, said := selected(refused.Context), refused.Error()
 	switch {

@@ -77,8 +77,8 @@ func (c *runCommand) take(line commandLine) error {
 // shown is an argument as one would type it into a shell, if it cannot hold a credential.
 func shown(arg string) string {
 	switch {
-	case strings.Contains(arg, "@") || strings.Contains(arg, "://"):
-		return "(not shown)"
+	case maybeURL.MatchString(arg):
+		return notShown
 	case arg == "" || strings.ContainsAny(arg, " \t\n'\"\\$`*?[]{}();&|<>#~!"):
 		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 	}
