@@ -89,7 +89,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	if err := c.begin(ctx, k.name); err != nil {
+	if err := c.begin(ctx, a.op, k.name); err != nil {
 		return nil, err
 	}
 	c.presence.writeIfDue(mono.Of(a.started))

@@ -186,9 +186,9 @@ func (c *Client) live() (n int) {
 }
 
 // begin counts a user's call, or refuses it.
-func (c *Client) begin(ctx context.Context, name string) error {
+func (c *Client) begin(ctx context.Context, op, name string) error {
 	if ctx.Err() != nil {
-		return gaveUp(ctx, name)
+		return tooLate(ctx, op, name)
 	}
 	if c.closing.Err() != nil || !c.tasks.Begin() {
 		return problem(name, "", ErrClosed)
@@ -203,9 +203,12 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// errTimeIsUp is the cause of a context that withDeadline has ended. An error for a user has call.ErrNoAnswer in its
-// place (see forUser), so that no context of a user's has it as its cause.
-var errTimeIsUp = fmt.Errorf("%w", call.ErrNoAnswer)
+// errTimeIsUp is the cause of a context that withDeadline has ended, errWaitOver of one whose Wait has run out. An error
+// for a user has call.ErrNoAnswer in their place (see forUser), so that no context of a user's has them as its cause.
+var (
+	errTimeIsUp = fmt.Errorf("%w", call.ErrNoAnswer)
+	errWaitOver = fmt.Errorf("%w: the wait is over", call.ErrNoAnswer)
+)
 
 // withDeadline bounds ctx by d; timeIsUp tells that end from the caller's.
 func withDeadline(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
@@ -217,9 +220,12 @@ func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.Ca
 	return withDeadline(ctx, c.config.timeout)
 }
 
-// timeIsUp reports whether it was withDeadline that has ended ctx.
-func timeIsUp(ctx context.Context) bool {
-	return context.Cause(ctx) == errTimeIsUp //nolint:errorlint // itself: what wraps it is a caller's
+// timeIsUp reports whether it was a bound of ours that has ended ctx, and not the caller.
+func timeIsUp(ctx context.Context) bool { return ours(context.Cause(ctx)) }
+
+// ours reports whether an error is the end of a bound of ours.
+func ours(err error) bool {
+	return err == errTimeIsUp || err == errWaitOver //nolint:errorlint // itself: what wraps it is a caller's
 }
 
 // failed tells the hooks about a failure in the background. It does not wait for them: neither a clean-up

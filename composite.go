@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
@@ -120,10 +121,10 @@ func (c *composite) join(part *Hold) {
 func (c *composite) client() *Client { return c.firstClient }
 
 // partFailed takes note that a part could not be acquired. What fails after the hold has
-// ended has not failed by itself.
+// ended has not failed by itself, but for one whose wait is over: that says what came of it.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
-	if c.state() == nil {
+	if c.state() == nil || c.ended == nil && timeIsUp(c.ctx) {
 		c.missed = append(c.missed, why)
 		c.checkQuorum(why, c.firstClient)
 	}
@@ -299,39 +300,49 @@ func (c *composite) abandon() {
 	}
 }
 
-// reasonsTimeout is how long abandonForReasons may take.
-const reasonsTimeout = 100 * time.Millisecond
+// afterWait is how long a RedLock takes, when its wait is over, to hear why, and to give back what it has got.
+const afterWait = 100 * time.Millisecond
 
-// abandonForReasons ends the acquiring because the wait is over, and lets the parts say what has come of it so far.
-func (c *composite) abandonForReasons() {
+// abandonForReasons ends the acquiring because the wait is over, and lets the parts say until ctx ends what has come of
+// it so far.
+func (c *composite) abandonForReasons(ctx context.Context) {
+	if c.alive() != nil {
+		return
+	}
 	c.abandon()
-	timer := time.NewTimer(reasonsTimeout)
-	defer timer.Stop()
-	for c.alive() == nil {
+	for c.silent() > 0 {
 		select {
 		case <-c.changed:
-		case <-timer.C:
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// rollback gives back what has been acquired, side by side. It waits for that
-// until ctx ends; the rest goes on in the background, and so does what Redis has
-// not answered to.
-func (c *composite) rollback(ctx context.Context) {
+// silent is how many parts have not said yet what has come of them.
+func (c *composite) silent() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of - c.live - len(c.missed)
+}
+
+// rollback gives back what has been acquired, side by side, and reports whether all of it
+// is back. It waits for that until ctx ends; the rest goes on in the background, and so
+// does what Redis has not answered to.
+func (c *composite) rollback(ctx context.Context) (back bool) {
 	if _, err := c.end(rolledBack, ErrNotHeld); err != nil {
-		return
+		return true
 	}
 	parts := c.holds(false)
 	if len(parts) == 0 {
-		return
+		return true
 	}
 	done := make(chan struct{})
+	var failed *BackendError // one of those that Redis has not answered to
 	giveBack := func() {
 		defer close(done)
 		// What cannot be given back now, the parts' clients go on with.
-		_ = sideBySide(parts, (*Hold).Unlock)
+		errors.As(errors.Join(sideBySide(parts, (*Hold).Unlock)...), &failed)
 	}
 	// Each Unlock counts by itself, but for its hooks.
 	if !c.goUncounted(giveBack) { // all are closed: no Unlock waits
@@ -339,8 +350,21 @@ func (c *composite) rollback(ctx context.Context) {
 	}
 	select {
 	case <-done:
+		return failed == nil
 	case <-ctx.Done():
+		return false
 	}
+}
+
+// orLeft is an error of an acquire. If a part that was had may be held still, the acquire may have had an effect.
+func orLeft(err error, back bool) error {
+	failed, ok := err.(*BackendError) //nolint:errorlint // itself
+	if !ok || back {
+		return err
+	}
+	own := *failed
+	own.MayHaveRun = true
+	return &own
 }
 
 func (c *composite) fixLease(ctx context.Context, lease time.Duration) error {
@@ -369,8 +393,8 @@ func sideBySide(parts []*Hold, do func(*Hold) error) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// failure says why too few parts could be had: because others hold them, unless
-// more have failed than can be done without.
+// failure says why too few parts could be had in time: because others hold them, unless
+// more are away than can be done without.
 func (c *composite) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -390,8 +414,11 @@ func (c *composite) failure() error {
 			lost = lost && errors.Is(err, ErrLost)
 		}
 	}
-	switch silent := c.of - c.live - len(c.missed); {
-	case locked != nil && len(failed) <= c.of-c.need:
+	silent := c.of - c.live - len(c.missed)
+	switch {
+	case c.live >= c.need: // they came when the wait was over
+		return &BackendError{Op: opAcquire, Name: c.what.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+	case locked != nil && away(failed, silent) <= c.of-c.need:
 		return locked
 	case len(failed) > 0 && lost:
 		return errors.Join(failed...)
@@ -403,4 +430,13 @@ func (c *composite) failure() error {
 		Op: opAcquire, Name: c.what.name, MayHaveRun: ran,
 		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", c.live, c.of, c.need, errors.Join(failed...)),
 	}
+}
+
+// away counts the parts that have failed, and, if one of them was waited for in vain, those that are silent: they have had
+// as long to answer.
+func away(failed []error, silent int) int {
+	if slices.ContainsFunc(failed, func(err error) bool { return errors.Is(err, call.ErrNoAnswer) }) {
+		return len(failed) + silent
+	}
+	return len(failed)
 }

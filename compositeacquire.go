@@ -45,7 +45,7 @@ func newCompositeAcquire(ctx context.Context, name, kind string, kinds []*kind, 
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, gaveUp(ctx, name)
+		return nil, tooLate(ctx, opAcquire, name)
 	}
 	return a, a.own(kinds)
 }
@@ -161,7 +161,7 @@ func (a *compositeAcquire) acquire(bound context.Context, tryParts func(context.
 	if a.err == nil {
 		return a.held, nil
 	}
-	if a.caller.Err() != nil {
+	if a.caller.Err() != nil && !timeIsUp(a.caller) {
 		a.err = gaveUp(a.caller, a.name)
 	}
 	a.tellRefused(a.err)
@@ -200,7 +200,7 @@ func (a *compositeAcquire) try(ctx context.Context) (again bool) {
 
 // inTime makes of an error that comes of the end of the wait what it is.
 func (a *compositeAcquire) inTime(bound context.Context, op string, err error) error {
-	if err == nil || a.caller.Err() != nil || bound.Err() == nil || !errors.Is(err, errWaitOver) {
+	if err == nil || a.caller.Err() != nil && !timeIsUp(a.caller) || bound.Err() == nil || !errors.Is(err, errWaitOver) {
 		return err
 	}
 	return &BackendError{Op: op, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}

@@ -289,9 +289,9 @@ func backendError(op, name string, r call.Result) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(forUser(r.Why()))}
 }
 
-// forUser returns what users are told in the place of errTimeIsUp; other errors as they are.
+// forUser returns what users are told in the place of errTimeIsUp and errWaitOver; other errors as they are.
 func forUser(err error) error {
-	if err == errTimeIsUp { //nolint:errorlint // itself
+	if ours(err) {
 		return call.ErrNoAnswer
 	}
 	return err
@@ -322,6 +322,14 @@ func gaveUp(ctx context.Context, name string) error {
 		return problem(name, "the caller gave up", cause)
 	}
 	return problem(name, "the caller gave up", ctx.Err(), cause)
+}
+
+// tooLate is the error of a call whose context has ended before anything was sent.
+func tooLate(ctx context.Context, op, name string) error {
+	if timeIsUp(ctx) {
+		return &BackendError{Op: op, Name: name, Err: call.ErrNoAnswer}
+	}
+	return gaveUp(ctx, name)
 }
 
 // misread is the error for a reply that is not one of our scripts'.

@@ -13,11 +13,8 @@ func invoke(ctx context.Context, k *kind, op string, request script.Request) (ca
 	if k.invalid != nil {
 		return call.Result{}, k.invalid
 	}
-	if timeIsUp(ctx) {
-		return call.Result{}, &BackendError{Op: op, Name: k.name, Err: call.ErrNoAnswer}
-	}
 	c := k.client
-	if err := c.begin(ctx, k.name); err != nil {
+	if err := c.begin(ctx, op, k.name); err != nil {
 		return call.Result{}, err
 	}
 	defer c.tasks.End()

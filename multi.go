@@ -161,8 +161,8 @@ func (m *MultiLock) Lock(ctx context.Context, options ...LockOption) (*Hold, err
 // TryLock is Lock without waiting: it asks once for each lock, and gives back
 // what it has got when one is refused. Each question takes as long as that lock's
 // own TryLock at most, and giving back as long as the client's timeout
-// ([WithTimeout]). One from [NewRedLock] asks side by side, and returns within the
-// longest timeout of its clients. Redisson: RedissonMultiLock.tryLock without a wait time.
+// ([WithTimeout]). One from [NewRedLock] asks side by side, and returns as is
+// said there. Redisson: RedissonMultiLock.tryLock without a wait time.
 func (m *MultiLock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
 	return m.acquire(ctx, toTry(options))
 }
@@ -238,11 +238,11 @@ func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held
 		return c.Hold, false, nil
 	}
 	lost := c.alive() // because an acquired part was lost
-	c.rollback(bound)
+	back := c.rollback(bound)
 	if lost != nil {
 		return nil, !a.config.oneTry && errors.Is(lost, ErrLost), lost
 	}
-	return nil, a.tied, err
+	return nil, a.tied, orLeft(err, back)
 }
 
 // acquireParts acquires all parts.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // NewRedLock returns one lock on several servers that know nothing of each other: it is
@@ -28,7 +30,8 @@ import (
 // answer, if it has ended by then. If no quorum is reached, it gives back what it has got
 // and tries again after a random pause, until ctx ends or [Wait] runs out. Waiters are not
 // told of releases. Each lock has an owner of its client's. TryLock is one try: it returns
-// within the longest [WithTimeout] of the clients. Inspect asks all side by side, and needs
+// within the longest [WithTimeout] of the clients. Either may take a tenth of a second more, in
+// which the servers say why, and what was had is given back. Inspect asks all side by side, and needs
 // all to answer.
 //
 // The hold lasts while a quorum lives: its deadline is the latest until which
@@ -97,18 +100,26 @@ func (m *MultiLock) acquireQuorum(bound context.Context, a *compositeAcquire) (*
 		bound, stop = context.WithTimeoutCause(bound, m.timeout(), errWaitOver)
 		defer stop()
 	}
-	var refusal error      // the last one
-	var answered time.Time // when it came
+	var last error         // of a try that the end of the wait has not cut short
+	var answered time.Time // when others were last found to hold it
+	mayHaveRun := false    // one of the tries
 	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) {
 		h, err := m.trySideBySide(ctx, a)
-		if errors.Is(err, ErrLocked) {
-			refusal, answered = err, time.Now()
+		var failed *BackendError
+		switch {
+		case errors.Is(err, ErrLocked):
+			answered = time.Now()
+		case errors.As(err, &failed):
+			mayHaveRun = mayHaveRun || failed.MayHaveRun
 		}
-		again := !a.config.oneTry && refusal != nil && m.bears(err, answered)
-		if err != nil && refusal != nil && (again || ctx.Err() != nil) {
-			err = refusal // what to say when the wait is over
+		if last != nil && ctx.Err() != nil && errors.Is(err, call.ErrNoAnswer) {
+			err = last
 		}
-		return h, again, err
+		last = err
+		if told, ok := err.(*BackendError); ok { //nolint:errorlint // ours
+			told.MayHaveRun = mayHaveRun
+		}
+		return h, !a.config.oneTry && !answered.IsZero() && m.bears(err, answered), err
 	})
 }
 
@@ -152,13 +163,17 @@ func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*
 				continue
 			}
 		case <-bound.Done():
-			if a.caller.Err() == nil {
-				c.abandonForReasons()
+			if a.caller.Err() == nil && a.handOut(c) {
+				return c.Hold, nil
+			}
+			if a.caller.Err() == nil || timeIsUp(a.caller) {
+				late, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
+				defer stop()
+				c.abandonForReasons(late)
+				return nil, orLeft(c.failure(), c.rollback(late))
 			}
 		}
-		err := c.failure()
-		c.rollback(bound)
-		return nil, err
+		return nil, orLeft(c.failure(), c.rollback(bound))
 	}
 	return c.Hold, nil
 }

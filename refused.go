@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"context"
 	"errors"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -79,7 +78,7 @@ func (a *acquisition) failure(res call.Result) error {
 	err := res.Err
 	res.Unknown = a.unknown
 	switch {
-	case a.caller.Err() != nil && context.Cause(a.caller) != errWaitOver: //nolint:errorlint // that of several locks, of which this is one
+	case a.caller.Err() != nil && !timeIsUp(a.caller): // else it is that of several locks, of which this is one
 		return gaveUp(a.caller, a.kind.name)
 	case a.waitHook.failed():
 		return errHook(a.kind.name)
@@ -87,12 +86,8 @@ func (a *acquisition) failure(res call.Result) error {
 		return problem(a.kind.name, "", ErrClosed)
 	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):
 		return err // a loss matches ErrNotHeld, too
-	case errors.Is(err, errWaitOver) && a.last != nil:
+	case errors.Is(err, errWaitOver) && a.last != nil && !res.Refused():
 		return a.lastTold()
-	case errors.Is(err, errWaitOver) && res.LastFailure != nil:
-		res.Err = res.LastFailure
-	case errors.Is(err, errWaitOver):
-		res.Err = call.ErrNoAnswer
 	}
 	return backendError(a.op, a.kind.name, res)
 }

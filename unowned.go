@@ -122,7 +122,7 @@ func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *cou
 	if err := a.check(); err != nil {
 		return err
 	}
-	if err := c.begin(ctx, k.name); err != nil {
+	if err := c.begin(ctx, a.op, k.name); err != nil {
 		return err
 	}
 	defer a.leave()

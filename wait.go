@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -22,9 +21,6 @@ const (
 	// Redis has answered it.
 	outageTimeouts = 10
 )
-
-// errWaitOver is the cause of a waiting context whose Wait has run out.
-var errWaitOver = errors.New("the wait is over")
 
 // acquirer makes the tries of one acquire: of one lock, of several, or of what has no
 // owner. A try is one question and its answer; an attempt is one of the sends that it

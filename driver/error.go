@@ -5,6 +5,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/redact"
 )
 
 // Error is a call that brought no reply from the script.
@@ -32,6 +34,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // without its leading dash, and possibly without a leading ERR; err is what the
 // client made of it.
 func ServerError(message string, err error) *Error {
+	err = redact.Arguments(err)
 	if betweenNodes(message) {
 		return &Error{MayHaveRun: true, Transient: true, Err: err}
 	}

@@ -42,6 +42,10 @@ func TestNotTheCallers(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+	var timeout interface{ Timeout() bool }
+	if err := NotTheCallers(t.Context(), ConnectionError(context.DeadlineExceeded, false)); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("another's deadline: %#v is no timeout", err)
+	}
 	if err := NotTheCallers(ended, nil); err != nil {
 		t.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -199,6 +200,42 @@ func TestAnEarlierTryMayHaveHadItsEffect(t *testing.T) {
 	})
 }
 
+// TestAnotherTryMayHaveHadItsEffect: that of one who waits at the same client, which is told of its failure.
+func TestAnotherTryMayHaveHadItsEffect(t *testing.T) {
+	fakeKinds(t, func(t *testing.T, w *world) {
+		other, _ := w.client()
+		c, d := w.client()
+		h := must(t)(w.rival(other).Lock(background))
+		lock := func(wait time.Duration) func() (*holdfast.Hold, error) {
+			return func() (*holdfast.Hold, error) { return w.lock(c).Lock(background, holdfast.Wait(wait)) }
+		}
+		first := begin(lock(30 * time.Second))
+		synctest.Wait()
+		var sent atomic.Int32
+		d.SetFaults(func(driver.Call) memdriver.Fault {
+			n := sent.Add(1)
+			return memdriver.Fault{LoseReply: n == 1, Refuse: refusal(n > 1)}
+		})
+		second := begin(lock(12 * time.Second))
+		unlock(t, h)
+		mayHaveRun := 0 // it is one of them that has sent the first one
+		for _, waits := range []<-chan result{first, second} {
+			err := (<-waits).err
+			var failed *holdfast.BackendError
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), "OOM") {
+				t.Error(err)
+			} else if failed.MayHaveRun {
+				mayHaveRun++
+			}
+		}
+		if mayHaveRun != 1 {
+			t.Errorf("%d of two say that they may have had their effect", mayHaveRun)
+		}
+		d.SetFaults(nil)
+		time.Sleep(time.Minute)
+	})
+}
+
 // refusal is that of a full memory, or nil.
 func refusal(yes bool) error {
 	if !yes {
@@ -213,9 +250,7 @@ func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
 		second := w.further()
 		a, d := w.client()
 		b, e := second.client()
-		refuse := func(driver.Call) memdriver.Fault {
-			return memdriver.Fault{Refuse: refusal(true), DelayReply: 30 * time.Millisecond}
-		}
+		refuse := func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: refusal(true)} }
 		d.SetFaults(refuse)
 		e.SetFaults(refuse)
 		for what, l := range map[string]*holdfast.MultiLock{
@@ -231,7 +266,8 @@ func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
 				}
 			}
 			_, err := l.TryLock(background)
-			if !strings.Contains(err.Error(), "OOM") {
+			var failed *holdfast.BackendError
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), "OOM") {
 				t.Errorf("%s, TryLock: %v", what, err)
 			}
 		}
@@ -239,4 +275,110 @@ func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
 		e.SetFaults(nil)
 		time.Sleep(time.Minute)
 	})
+}
+
+// TestTheLastRefusalIsTold: the one before it, that another holds the lock, is old by then.
+func TestTheLastRefusalIsTold(t *testing.T) {
+	for _, wait := range []time.Duration{3 * time.Second, 12 * time.Second} {
+		fakeKinds(t, func(t *testing.T, w *world) {
+			other, _ := w.client()
+			c, d := w.client()
+			h := must(t)(w.rival(other).Lock(background))
+			waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(background, holdfast.Wait(wait)) })
+			time.Sleep(time.Second)
+			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: refusal(true)} })
+			unlock(t, h)
+			wantBackend(t, wait.String(), (<-waits).err, "OOM")
+			d.SetFaults(nil)
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
+// TestTheReasonWithinSeveralLocks: of several locks of one name only the first is waited for. The others refuse.
+func TestTheReasonWithinSeveralLocks(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		good, bad := several(w, 3), several(w.further(), 3)
+		for _, d := range bad.drivers {
+			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: refusal(true)} })
+		}
+		for what, l := range map[string]*holdfast.MultiLock{
+			"mutexes":  holdfast.NewMultiLock(good.clients[0].NewMutex("y"), bad.clients[0].NewMutex("y")),
+			"RedLocks": holdfast.NewMultiLock(good.redlock("x"), bad.redlock("x")),
+			"permits": holdfast.NewMultiLock(good.clients[0].NewPermitSemaphore("s", holdfast.Permits(3)),
+				bad.clients[0].NewPermitSemaphore("s", holdfast.Permits(3))),
+		} {
+			_, err := l.Lock(background, holdfast.Wait(500*time.Millisecond))
+			var failed *holdfast.BackendError
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), "OOM") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		for _, d := range bad.drivers {
+			d.SetFaults(nil)
+		}
+		time.Sleep(time.Minute)
+		good.worlds[0].do("DEL", "s")
+	})
+}
+
+// TestPartsThatAreLeft: some of several locks are had, and cannot be given back, or can, if not always before the call returns.
+func TestPartsThatAreLeft(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		fake(t, func(t *testing.T, w *world) {
+			s := several(w, 3, holdfast.WithTimeout(time.Second))
+			for i, d := range s.drivers {
+				d.SetFaults(func(call driver.Call) memdriver.Fault {
+					return memdriver.Fault{Refuse: refusal(i > 0), LoseRequest: left && call.Script.Name() != "acquire"}
+				})
+			}
+			for what, l := range map[string]*holdfast.MultiLock{
+				"multi-lock": holdfast.NewMultiLock(s.clients[0].NewMutex("a"), s.clients[1].NewMutex("b")),
+				"RedLock":    s.redlock("x"),
+			} {
+				for _, wait := range []time.Duration{0, 500 * time.Millisecond} {
+					_, err := l.Lock(background, holdfast.Wait(wait))
+					stands := w.do("KEYS", "[abx]") != ""
+					var failed *holdfast.BackendError
+					if !errors.As(err, &failed) || left && !stands || stands && !failed.MayHaveRun || what == "multi-lock" && wait == 0 && failed.MayHaveRun != stands {
+						t.Errorf("%s, waiting for %v: something stands: %v, %v", what, wait, stands, err)
+					}
+					time.Sleep(time.Minute)
+				}
+			}
+			for _, d := range s.drivers {
+				d.SetFaults(nil)
+			}
+			time.Sleep(time.Minute)
+			s.wantFree(t)
+		})
+	}
+}
+
+// TestAWaitThatIsOverAtOnce is not its caller's giving up, even if a part has not begun by then. That takes real time.
+func TestAWaitThatIsOverAtOnce(t *testing.T) {
+	lockers := make([]holdfast.Locker, 3)
+	for i := range lockers {
+		server, err := memdriver.NewServer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		c, err := testclient.New(server.Driver())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		lockers[i] = c.NewMutex("x")
+	}
+	l := holdfast.NewRedLock(lockers...)
+	for i := range 3000 {
+		h, err := l.Lock(background, holdfast.Wait(1+time.Duration(i)*300*time.Nanosecond))
+		switch {
+		case err == nil:
+			unlock(t, h)
+		case errors.Is(err, context.Canceled):
+			t.Fatal(err)
+		}
+	}
 }

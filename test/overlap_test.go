@@ -108,7 +108,7 @@ const (
 	contenders = 3
 	victim     = contenders // the number of the one that is killed while it holds
 	// victimLease is how long the others have to do without it.
-	victimLease = 3 * time.Second
+	victimLease = 6 * time.Second
 )
 
 func overlapName(i int) string { return fmt.Sprintf("overlap:%02d", i) }
@@ -136,9 +136,9 @@ func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
 	killed := startContender(t, s, victim)
 	time.Sleep(victimLease / 2) // it holds, and renews
 	killed.await(t, len(kinds))
-	time.Sleep(victimLease)
+	time.Sleep(victimLease / 2)
 	spans := killed.killedSpans(t, p)
-	time.Sleep(2 * victimLease) // the others go on
+	time.Sleep(3 * victimLease / 2) // the others go on
 	for _, c := range others {
 		for kind, held := range c.end(t) {
 			spans[kind] = append(spans[kind], held...)

@@ -220,6 +220,81 @@ func TestRedLockWithoutAQuorum(t *testing.T) {
 	}
 }
 
+// One server says who holds the lock, and the others nothing: that is no refusal.
+func TestRedLockWithOneRefusal(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Second, time.Minute} {
+		fake(t, func(t *testing.T, w *world) {
+			s := several(w, 5)
+			h := must(t)(s.clients[0].NewMutex("x").Lock(background))
+			other := s.again()
+			other.fault(memdriver.Fault{LoseRequest: true}, 1, 2, 3, 4)
+			_, err := other.redlock("x").Lock(background, holdfast.Wait(wait))
+			var failed *holdfast.BackendError
+			if !errors.As(err, &failed) || !failed.MayHaveRun {
+				t.Errorf("%v: %v", wait, err)
+			}
+			unlock(t, h)
+		})
+	}
+}
+
+// The servers refuse until the wait is over: each says why.
+func TestRedLockTellsEveryReason(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 5)
+		s.fault(memdriver.Fault{Refuse: refusal(true)}, 0, 1, 2, 3, 4)
+		for _, wait := range []time.Duration{100 * time.Millisecond, time.Second} {
+			_, err := s.redlock("x").Lock(background, holdfast.Wait(wait))
+			wantBackend(t, wait.String(), err, "0 of 5 servers", "OOM")
+			if n := strings.Count(err.Error(), "OOM"); n != 5 || strings.Contains(err.Error(), "answered") {
+				t.Errorf("after %v: %v", wait, err)
+			}
+		}
+	})
+}
+
+// All servers grant it just after the wait is over.
+func TestRedLockAfterItsWait(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		slow := holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { time.Sleep(1050 * time.Millisecond) }})
+		s := several(w, 3, slow)
+		start := time.Now()
+		_, err := s.redlock("x").Lock(background, holdfast.Wait(time.Second))
+		var failed *holdfast.BackendError
+		if took := time.Since(start); !errors.As(err, &failed) || !failed.MayHaveRun || strings.Contains(err.Error(), "servers have") || took != 1050*time.Millisecond {
+			t.Errorf("after %v: %v", took, err)
+		}
+		time.Sleep(time.Minute)
+		s.wantFree(t)
+	})
+}
+
+// What a RedLock says at the end of its wait: that it is held, if only its last question is not
+// answered; that Redis is away, if that is so since long.
+func TestRedLockTellsThePresent(t *testing.T) {
+	for held, after := range map[bool]time.Duration{true: 19 * time.Second, false: time.Second} {
+		fake(t, func(t *testing.T, w *world) {
+			s := several(w, 3)
+			h := must(t)(s.redlock("x").Lock(background))
+			other := s.again()
+			waits := begin(func() (*holdfast.Hold, error) {
+				return other.redlock("x").Lock(background, holdfast.Wait(20*time.Second))
+			})
+			time.Sleep(after)
+			other.fault(memdriver.Fault{LoseReply: true}, 0, 1)
+			got := <-waits
+			var failed *holdfast.BackendError
+			if errors.Is(got.err, holdfast.ErrLocked) != held || errors.As(got.err, &failed) == held {
+				t.Errorf("lost after %v: %v", after, got.err)
+			}
+			other.fault(memdriver.Fault{}, 0, 1)
+			unlock(t, h)
+			time.Sleep(time.Minute)
+			s.wantFree(t)
+		})
+	}
+}
+
 // What is granted after the others have refused is given back.
 func TestGrantedTooLate(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {

@@ -282,6 +282,7 @@ func TestNoCommandShowsACredential(t *testing.T) {
 	server.Cli(t, "HSET", "job", javaOwner, "1")
 	server.Cli(t, "ACL", "SETUSER", "ann", "on", ">"+secret, "~*", "&*", "+@all")
 	server.Cli(t, "ACL", "SETUSER", "low", "on", ">"+secret, "~none", "-@all", "+ping")
+	withoutAuth := redistest.Start(t, redistest.WithConfig(`rename-command AUTH ""`, `rename-command HELLO ""`)) // it says to which arguments it does not know the command
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -292,6 +293,7 @@ func TestNoCommandShowsACredential(t *testing.T) {
 		"wrong":       "redis://u" + secret + ":wrong" + secret + "@" + server.Addr(),
 		"no rights":   "redis://low:" + secret + "@" + server.Addr(),
 		"silent":      "redis://ann:" + secret + "@" + silent.Addr().String(),
+		"no AUTH":     "redis://ann:" + secret + "@" + withoutAuth.Addr(),
 		"no TLS":      "rediss://ann:" + secret + "@" + server.Addr(),
 		"no sentinel": "redis+sentinel://ann:" + secret + "@" + server.Addr() + "/m",
 		"no cluster":  "redis://ann:" + secret + "@" + server.Addr() + "?cluster=true",

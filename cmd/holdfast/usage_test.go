@@ -40,6 +40,7 @@ func TestBadUsage(t *testing.T) {
 		"flag after name":     {good, []string{"run", "job", "--bogus", "--", "true"}, "unknown flag --bogus"},
 		"no name":             {good, []string{"run"}, "the name of the lock is missing: holdfast run [flags] <name> -- <command>"},
 		"no name, an address": {good, []string{"run", "-cmail ops@example.com"}, "the name of the lock is missing"},
+		"short flags, a url":  {good, []string{"ls", "-Xredis://u:s3cret@h"}, "unknown flag -X"},
 		"short flag, a url":   {good, []string{"run", "-xredis://u:s3cret@h", "--", "true"}, "unknown flag -x"},
 		"no command":          {good, []string{"run", "job"}, "there is no command to run: holdfast run [flags] <name> -- <command>"},
 		"no command after":    {good, []string{"run", "job", "--"}, "there is no command to run"},

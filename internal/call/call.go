@@ -227,6 +227,9 @@ func isTimeout(err error) bool {
 	return errors.Is(err, ErrNoAnswer) || errors.As(err, &timed) && timed.Timeout()
 }
 
+// Refused reports whether an attempt has failed otherwise than by silence, and Redis has not answered since.
+func (r *Result) Refused() bool { return r.LastFailure != nil && !isTimeout(r.LastFailure) }
+
 // Why is what says most of why a call failed: a timeout says less than a refusal
 // before it.
 func (r *Result) Why() error {

@@ -389,12 +389,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "errors: what another call came to is taken for this one's", file: "client.go", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
-		old: "return context.Cause(ctx) == errTimeIsUp",
+		old: "return ours(context.Cause(ctx))",
 		new: "return errors.Is(context.Cause(ctx), call.ErrNoAnswer)",
 	},
 	{
 		name: "errors: a client's own error is taken for the end of another's time", file: "errors.go", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
-		old: "if err == errTimeIsUp {",
+		old: "if ours(err) {",
 		new: "if false {",
 	},
 	{
@@ -720,8 +720,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: keeps what it has when one is refused", file: "multi.go", suite: tests(inMemory, "TestMultiLockRefusedTakesNothing", "TestMultiLockOfOtherLockers"),
-		old: "\tc.rollback(bound)\n\tif lost",
-		new: "\tif lost",
+		old: "\tback := c.rollback(bound)\n\tif lost",
+		new: "\tback := true\n\tif lost",
 	},
 	{
 		name: "multi: lives without one part", file: "multi.go", suite: tests(inMemory, "TestMultiLockEndsWithAnyPart"),
@@ -827,7 +827,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: cancelled, and what it got stays", file: "composite.go", suite: tests(inMemory, "TestS27_CancelledMultiLocksLeaveNothing"),
-		old: "\t\t_ = sideBySide(parts, (*Hold).Unlock)\n\t}",
+		old: "\t\terrors.As(errors.Join(sideBySide(parts, (*Hold).Unlock)...), &failed)\n\t}",
 		new: "\t}",
 	},
 	{
@@ -844,5 +844,20 @@ var mutants = []mutant{
 		name: "RedLock: an outage ends the wait", file: "redlock.go", suite: tests(inMemory, "TestRedLockBearsAnOutage"),
 		old: "return time.Since(answered) < outageTimeouts*m.timeout()",
 		new: "return time.Since(answered) < 0",
+	},
+	{
+		name: "multi: what may be left had no effect", file: "composite.go", suite: tests(inMemory, "TestPartsThatAreLeft"),
+		old: "\tif !ok || back {",
+		new: "\tif !ok || true {",
+	},
+	{
+		name: "RedLock: one refusal stands for servers that are silent", file: "composite.go", suite: tests(inMemory, "TestRedLockWithOneRefusal"),
+		old: "return len(failed) + silent",
+		new: "return len(failed)",
+	},
+	{
+		name: "an old refusal hides a newer one", file: "refused.go", suite: tests(inMemory, "TestTheLastRefusalIsTold"),
+		old: "a.last != nil && !res.Refused()",
+		new: "a.last != nil",
 	},
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
@@ -101,7 +102,7 @@ func (s streams) exitCode(err error) int {
 var (
 	maybeURL    = regexp.MustCompile("@|://")
 	hasPassword = regexp.MustCompile("(?s)://.*:.*@")
-	shortFlag   = regexp.MustCompile("^-[a-z]")
+	shortFlag   = regexp.MustCompile("^-[^-]")
 )
 
 // notShown stands in the place of what may be a credential.
@@ -110,16 +111,20 @@ const notShown = "(not shown)"
 // conceal puts notShown in the place of each argument that matches secretive, and of the value that is assigned in
 // it if that does: a URL that is put in the wrong place must not end up in a log.
 func conceal(said string, args []string, secretive *regexp.Regexp) string {
+	var secrets []string
 	for _, arg := range args {
 		if !secretive.MatchString(arg) {
 			continue
 		}
-		secrets := []string{strconv.Quote(arg), arg}
+		secrets = append(secrets, arg)
 		if _, value, _ := strings.Cut(arg, "="); secretive.MatchString(value) {
-			secrets = append(secrets, strconv.Quote(value), value)
+			secrets = append(secrets, value)
 		}
-		for _, secret := range secrets {
-			said = strings.ReplaceAll(said, secret, notShown)
+	}
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may be a part of another
+	for _, secret := range secrets {
+		for _, form := range []string{strconv.Quote(secret), secret, present.Safe(secret)} {
+			said = strings.ReplaceAll(said, form, notShown)
 		}
 	}
 	return said
@@ -134,7 +139,7 @@ func blank(args []string) []string {
 		switch {
 		case !maybeURL.MatchString(arg):
 		case shortFlag.MatchString(arg):
-			all[i] = arg[:2] + notShown
+			all[i] = shortFlag.FindString(arg) + notShown
 		case strings.HasPrefix(arg, "-") && maybeURL.MatchString(flag):
 			all[i] = arg[:len(arg)-len(strings.TrimLeft(arg, "-"))] + notShown
 		case strings.HasPrefix(arg, "-"): // it is in the value

@@ -175,7 +175,8 @@ func (l commandLine) explain(s streams) error {
 	}
 	_, err = parser.Parse(blank(l.ours))
 	refused, ok := err.(*kong.ParseError) //nolint:errorlint // kong's own
-	if !ok {                              // only what was blanked was wrong
+	// What is wrong may be in the blanked values alone.
+	if !ok {
 		return fmt.Errorf("a value cannot be used; see holdfast %s", helpFlag)
 	}
 	command, said := selected(refused.Context), refused.Error()

@@ -12,19 +12,20 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redact"
 )
 
 // Explain puts what to do before an error of a Redis client, of whom the caller
-// has said which Redis it is about. No error of a client repeats a credential.
+// has said which Redis it is about. It repeats no credential.
 func Explain(err error) error {
 	var failed *driver.Error
 	if errors.As(err, &failed) {
 		err = failed.Err // without the library's advice, which is for programmers
 	}
 	if advice := advise(err); advice != "" {
-		return fmt.Errorf("%s (%w)", advice, err)
+		return fmt.Errorf("%s (%w)", advice, redact.Arguments(err))
 	}
-	return err
+	return redact.Arguments(err)
 }
 
 // lacksRight is what to say of a right that is missing, and wantsPassword of a password.
@@ -74,7 +75,7 @@ func ExplainSentinel(err error) error {
 	if advice == "" {
 		return Explain(err)
 	}
-	return fmt.Errorf("%s (%w)", advice, err)
+	return fmt.Errorf("%s (%w)", advice, redact.Arguments(err))
 }
 
 func adviseSentinel(text string) string {
