@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// limit is how long the whole demo may take, sweep is kept for cleaning up.
-	limit = 20 * time.Second
-	sweep = 2 * time.Second
+	// limit is how long the scenes may take, and sweep the cleaning up after them.
+	limit = 18 * time.Second
+	sweep = 6 * time.Second
 )
 
 // Config says what the demo shows, and where it plays.
@@ -52,8 +52,8 @@ type show struct {
 // should be, and the context's cause if ctx ended.
 func Run(ctx context.Context, cfg Config) error {
 	started := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit-sweep,
-		exit.Because(exit.Failed, "the demo was not over after %v", limit-sweep))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit,
+		exit.Because(exit.Failed, "the demo was not over after %v", limit))
 	defer cancel()
 	s := &show{Config: cfg, rdb: cfg.Target.Client(cfg.Target.Dial), prefix: "holdfast-demo:" + strings.ToLower(rand.Text()[:8])}
 	defer s.rdb.Close() //nolint:errcheck // nothing depends on it any more
@@ -112,7 +112,7 @@ func (s *show) lastingKey(key string) { s.lasting = append(s.lasting, key) }
 // sweep removes what the scenes have left, which is nothing but the lasting keys
 // unless one failed or was interrupted, and makes sure.
 func (s *show) sweep() error {
-	ctx, cancel := context.WithTimeout(context.Background(), sweep/2)
+	ctx, cancel := context.WithTimeout(context.Background(), sweep)
 	defer cancel()
 	for _, key := range s.lasting {
 		if err := s.rdb.Del(ctx, key).Err(); err != nil {
