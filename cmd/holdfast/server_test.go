@@ -119,11 +119,11 @@ func TestTopologies(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, 0)
 		works(t, holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ","), "run", "job", "--", "true"))
 		works(t, holdfast(t, "redis://"+cluster.Addrs()[0]+"/?cluster=true", "run", "job", "--", "true"))
-		refuses(t, holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ",")+"/3", "run", "--wait", "1s", "job", "--", "true"),
+		refuses(t, holdfast(t, "redis://"+strings.Join(cluster.Addrs(), ",")+"/3", "run", "--wait", "5s", "job", "--", "true"),
 			"this cluster has no database numbers")
 		refused := 0
 		for _, addr := range cluster.Addrs() { // one of them has the lock
-			out, err := holdfast(t, "redis://"+addr, "run", "--wait", "1s", "job", "--", "true").CombinedOutput()
+			out, err := holdfast(t, "redis://"+addr, "run", "--wait", "5s", "job", "--", "true").CombinedOutput()
 			if code(t, err) == 69 && strings.Contains(string(out), "put ?cluster=true behind the URL") {
 				refused++
 			}

@@ -62,7 +62,7 @@ func loseReplies(
 		t.Run(name, func(t *testing.T) {
 			at := at
 			if then == redistest.ThenSilence {
-				at.ReplyTimeout = time.Second // after a reset the client must not need it
+				at.ReplyTimeout = 3 * time.Second // after a reset the client must not need it
 			}
 			key := unique("once")
 			server := owner(key)

@@ -197,7 +197,7 @@ func (q *quorum) noQuorum(ctx context.Context, hold *holdfast.Hold) error {
 	q.Stage.Point(fmt.Sprintf("Server 2 is stopped, too. One of three is no quorum: the holder's context ended with ErrLost %s later; the lease is %s.",
 		seconds(told), seconds(redLease)))
 	q.measuredf("No quorum: the holder knew %s after a second server was stopped.", seconds(told))
-	if told > redLease+early {
+	if told > redLease+late/2 { // of a busy machine, whose timers are late
 		return fmt.Errorf("the holder was told only after %v, and the lease is %v", told, redLease)
 	}
 	if err := hold.Unlock(); !errors.Is(err, holdfast.ErrLost) {
