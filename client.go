@@ -223,6 +223,9 @@ func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.Ca
 // timeIsUp reports whether it was a bound of ours that has ended ctx, and not the caller.
 func timeIsUp(ctx context.Context) bool { return ours(context.Cause(ctx)) }
 
+// endedByCaller reports whether ctx has ended, and not by a bound of ours.
+func endedByCaller(ctx context.Context) bool { return ctx.Err() != nil && !timeIsUp(ctx) }
+
 // ours reports whether an error is the end of a bound of ours.
 func ours(err error) bool {
 	return err == errTimeIsUp || err == errWaitOver //nolint:errorlint // itself: what wraps it is a caller's

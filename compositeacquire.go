@@ -161,7 +161,7 @@ func (a *compositeAcquire) acquire(bound context.Context, tryParts func(context.
 	if a.err == nil {
 		return a.held, nil
 	}
-	if a.caller.Err() != nil && !timeIsUp(a.caller) {
+	if endedByCaller(a.caller) {
 		a.err = gaveUp(a.caller, a.name)
 	}
 	a.tellRefused(a.err)
@@ -200,7 +200,7 @@ func (a *compositeAcquire) try(ctx context.Context) (again bool) {
 
 // inTime makes of an error that comes of the end of the wait what it is.
 func (a *compositeAcquire) inTime(bound context.Context, op string, err error) error {
-	if err == nil || a.caller.Err() != nil && !timeIsUp(a.caller) || bound.Err() == nil || !errors.Is(err, errWaitOver) {
+	if err == nil || endedByCaller(a.caller) || bound.Err() == nil || !errors.Is(err, errWaitOver) {
 		return err
 	}
 	return &BackendError{Op: op, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}

@@ -24,7 +24,7 @@ func invoke(ctx context.Context, k *kind, op string, request script.Request) (ca
 	switch {
 	case res.Err == nil:
 		return res, notAnnounced(k.name, request, res)
-	case ctx.Err() != nil && !timeIsUp(ctx):
+	case endedByCaller(ctx):
 		return res, gaveUp(ctx, k.name)
 	case c.closing.Err() != nil:
 		return res, problem(k.name, "", ErrClosed)

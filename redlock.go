@@ -166,7 +166,7 @@ func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*
 			if a.caller.Err() == nil && a.handOut(c) {
 				return c.Hold, nil
 			}
-			if a.caller.Err() == nil || timeIsUp(a.caller) {
+			if !endedByCaller(a.caller) {
 				late, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
 				defer stop()
 				c.abandonForReasons(late)

@@ -78,7 +78,7 @@ func (a *acquisition) failure(res call.Result) error {
 	err := res.Err
 	res.Unknown = a.unknown
 	switch {
-	case a.caller.Err() != nil && !timeIsUp(a.caller): // else it is that of several locks, of which this is one
+	case endedByCaller(a.caller): // else it is that of several locks, of which this is one
 		return gaveUp(a.caller, a.kind.name)
 	case a.waitHook.failed():
 		return errHook(a.kind.name)

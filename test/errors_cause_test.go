@@ -210,13 +210,12 @@ func TestAnotherTryMayHaveHadItsEffect(t *testing.T) {
 			return func() (*holdfast.Hold, error) { return w.lock(c).Lock(background, holdfast.Wait(wait)) }
 		}
 		first := begin(lock(30 * time.Second))
-		synctest.Wait()
 		var sent atomic.Int32
 		d.SetFaults(func(driver.Call) memdriver.Fault {
 			n := sent.Add(1)
 			return memdriver.Fault{LoseReply: n == 1, Refuse: refusal(n > 1)}
 		})
-		second := begin(lock(12 * time.Second))
+		second := begin(lock(9 * time.Second)) // the call with the lost reply is over then, and the next one is not
 		unlock(t, h)
 		mayHaveRun := 0 // it is one of them that has sent the first one
 		for _, waits := range []<-chan result{first, second} {
@@ -286,7 +285,7 @@ func TestTheLastRefusalIsTold(t *testing.T) {
 			h := must(t)(w.rival(other).Lock(background))
 			waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(background, holdfast.Wait(wait)) })
 			time.Sleep(time.Second)
-			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: refusal(true)} })
+			silent(d, memdriver.Fault{Refuse: refusal(true)})
 			unlock(t, h)
 			wantBackend(t, wait.String(), (<-waits).err, "OOM")
 			d.SetFaults(nil)
@@ -299,9 +298,7 @@ func TestTheLastRefusalIsTold(t *testing.T) {
 func TestTheReasonWithinSeveralLocks(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		good, bad := several(w, 3), several(w.further(), 3)
-		for _, d := range bad.drivers {
-			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: refusal(true)} })
-		}
+		bad.fault(memdriver.Fault{Refuse: refusal(true)}, 0, 1, 2)
 		for what, l := range map[string]*holdfast.MultiLock{
 			"mutexes":  holdfast.NewMultiLock(good.clients[0].NewMutex("y"), bad.clients[0].NewMutex("y")),
 			"RedLocks": holdfast.NewMultiLock(good.redlock("x"), bad.redlock("x")),
@@ -314,9 +311,7 @@ func TestTheReasonWithinSeveralLocks(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		for _, d := range bad.drivers {
-			d.SetFaults(nil)
-		}
+		bad.fault(memdriver.Fault{}, 0, 1, 2)
 		time.Sleep(time.Minute)
 		good.worlds[0].do("DEL", "s")
 	})
