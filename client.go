@@ -204,7 +204,7 @@ func (c *Client) untilClosing(ctx context.Context) (context.Context, func()) {
 }
 
 // errTimeIsUp is the cause of a context that withDeadline has ended, errWaitOver of one whose Wait has run out. An error
-// for a user has call.ErrNoAnswer in their place (see forUser), so that no context of a user's has them as its cause.
+// for a user has call.ErrNoAnswer in their place (see forUser): a context that a user ends with it is still ended by the user.
 var (
 	errTimeIsUp = fmt.Errorf("%w", call.ErrNoAnswer)
 	errWaitOver = fmt.Errorf("%w: the wait is over", call.ErrNoAnswer)
@@ -221,13 +221,13 @@ func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.Ca
 }
 
 // timeIsUp reports whether it was a bound of ours that has ended ctx, and not the caller.
-func timeIsUp(ctx context.Context) bool { return ours(context.Cause(ctx)) }
+func timeIsUp(ctx context.Context) bool { return isOwnBound(context.Cause(ctx)) }
 
 // endedByCaller reports whether ctx has ended, and not by a bound of ours.
 func endedByCaller(ctx context.Context) bool { return ctx.Err() != nil && !timeIsUp(ctx) }
 
-// ours reports whether an error is the end of a bound of ours.
-func ours(err error) bool {
+// isOwnBound reports whether an error is the end of a bound of ours.
+func isOwnBound(err error) bool {
 	return err == errTimeIsUp || err == errWaitOver //nolint:errorlint // itself: what wraps it is a caller's
 }
 

@@ -104,6 +104,7 @@ func (c *composite) join(part *Hold) {
 	}
 	c.mu.Unlock()
 	if ended {
+		c.partFailed(&BackendError{Op: opAcquire, Name: part.Name(), MayHaveRun: true, Err: call.ErrNoAnswer}) // it came too late
 		// If Redis does not answer, the part's client goes on asking.
 		_ = part.Unlock()
 		return
@@ -120,8 +121,8 @@ func (c *composite) join(part *Hold) {
 
 func (c *composite) client() *Client { return c.firstClient }
 
-// partFailed takes note that a part could not be acquired. What fails after the hold has
-// ended has not failed by itself, but for one whose wait is over: that says what came of it.
+// partFailed takes note that a part could not be acquired. What fails after the hold has ended has failed of that, and is
+// not noted; but after the end of the wait it is, since it says what has come of the part.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
 	if c.state() == nil || c.ended == nil && timeIsUp(c.ctx) {
@@ -273,8 +274,7 @@ func (c *composite) unlock() error {
 	if !enough {
 		err = errors.Join(append([]error{lost}, errs...)...)
 	}
-	back := !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrUntold) })
-	c.tellOver(err, enough || back)
+	c.tellOver(err, enough || allBack(errs))
 	return err
 }
 
@@ -291,32 +291,38 @@ func (c *composite) end(how *ending, cause error) (lost, err error) {
 	return c.lost, nil
 }
 
-// abandon ends the acquiring because the wait is over.
-func (c *composite) abandon() {
+// abandon ends the acquiring because the wait is over, and reports whether it was under way still.
+func (c *composite) abandon() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.handedOut {
-		c.cancel(errWaitOver)
+	if c.handedOut || c.state() != nil {
+		return false
 	}
+	c.cancel(errWaitOver)
+	return true
 }
 
-// afterWait is how long a RedLock takes, when its wait is over, to hear why, and to give back what it has got.
+// allBack reports whether all parts are given back, by the errors of their Unlock.
+func allBack(errs []error) bool {
+	return !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrUntold) })
+}
+
+// afterWait is the longest that a RedLock takes, when its wait is over, to hear why, and to give back what it has got.
 const afterWait = 100 * time.Millisecond
 
-// abandonForReasons ends the acquiring because the wait is over, and lets the parts say until ctx ends what has come of
-// it so far.
-func (c *composite) abandonForReasons(ctx context.Context) {
-	if c.alive() != nil {
-		return
+// abandonForReasons is abandon, and lets the parts say until ctx ends what has come of it so far.
+func (c *composite) abandonForReasons(ctx context.Context) bool {
+	if !c.abandon() {
+		return false
 	}
-	c.abandon()
 	for c.silent() > 0 {
 		select {
 		case <-c.changed:
 		case <-ctx.Done():
-			return
+			return true
 		}
 	}
+	return true
 }
 
 // silent is how many parts have not said yet what has come of them.
@@ -338,11 +344,11 @@ func (c *composite) rollback(ctx context.Context) (back bool) {
 		return true
 	}
 	done := make(chan struct{})
-	var failed *BackendError // one of those that Redis has not answered to
+	var errs []error
 	giveBack := func() {
 		defer close(done)
 		// What cannot be given back now, the parts' clients go on with.
-		errors.As(errors.Join(sideBySide(parts, (*Hold).Unlock)...), &failed)
+		errs = sideBySide(parts, (*Hold).Unlock)
 	}
 	// Each Unlock counts by itself, but for its hooks.
 	if !c.goUncounted(giveBack) { // all are closed: no Unlock waits
@@ -350,21 +356,10 @@ func (c *composite) rollback(ctx context.Context) (back bool) {
 	}
 	select {
 	case <-done:
-		return failed == nil
+		return allBack(errs)
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// orLeft is an error of an acquire. If a part that was had may be held still, the acquire may have had an effect.
-func orLeft(err error, back bool) error {
-	failed, ok := err.(*BackendError) //nolint:errorlint // itself
-	if !ok || back {
-		return err
-	}
-	own := *failed
-	own.MayHaveRun = true
-	return &own
 }
 
 func (c *composite) fixLease(ctx context.Context, lease time.Duration) error {
@@ -393,50 +388,77 @@ func sideBySide(parts []*Hold, do func(*Hold) error) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// failure says why too few parts could be had in time: because others hold them, unless
-// more are away than can be done without.
-func (c *composite) failure() error {
+// failure says why too few parts could be had in time: because others hold them, unless too few servers work. Before is
+// what came of the try before, if the end of the wait has cut this one short: that still holds unless Redis says something
+// else by now. Left reports whether a part may be held still, of those that are not in c.members.
+func (c *composite) failure(before error) (why error, left bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var locked error
-	var failed []error
-	ran, lost := false, true
-	for _, err := range c.missed {
-		var backend *BackendError
-		switch {
-		case errors.Is(err, ErrReentrant):
-			return err
-		case errors.Is(err, ErrLocked):
-			locked = cmp.Or(locked, err)
-		default:
-			failed = append(failed, err)
-			ran = ran || errors.As(err, &backend) && backend.MayHaveRun
-			lost = lost && errors.Is(err, ErrLost)
-		}
-	}
-	silent := c.of - c.live - len(c.missed)
+	f := c.failures()
+	spare := c.of - c.need
 	switch {
+	case f.reentrant != nil:
+		return f.reentrant, f.left
 	case c.live >= c.need: // they came when the wait was over
-		return &BackendError{Op: opAcquire, Name: c.what.name, MayHaveRun: true, Err: call.ErrNoAnswer}
-	case locked != nil && away(failed, silent) <= c.of-c.need:
-		return locked
-	case len(failed) > 0 && lost:
-		return errors.Join(failed...)
-	case silent > 0:
-		ran = true
-		failed = append(failed, fmt.Errorf("%d of them had not answered yet", silent))
+		return &BackendError{Op: opAcquire, Name: c.what.name, MayHaveRun: true, Err: call.ErrNoAnswer}, true
+	case f.locked != nil && f.unavailable <= spare:
+		return f.locked, f.left
+	case before != nil && f.withReason <= spare:
+		return before, f.left
+	case f.lost == len(f.errs) && f.lost > 0:
+		return errors.Join(f.errs...), f.left
+	case f.silent > 0:
+		f.errs = append(f.errs, fmt.Errorf("%d of them had not answered yet", f.silent))
 	}
 	return &BackendError{
-		Op: opAcquire, Name: c.what.name, MayHaveRun: ran,
-		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", c.live, c.of, c.need, errors.Join(failed...)),
-	}
+		Op: opAcquire, Name: c.what.name, MayHaveRun: f.left,
+		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", c.live, c.of, c.need, errors.Join(f.errs...)),
+	}, f.left
 }
 
-// away counts the parts that have failed, and, if one of them was waited for in vain, those that are silent: they have had
-// as long to answer.
-func away(failed []error, silent int) int {
-	if slices.ContainsFunc(failed, func(err error) bool { return errors.Is(err, call.ErrNoAnswer) }) {
-		return len(failed) + silent
+// failures are the parts of a RedLock that could not be had.
+type failures struct {
+	reentrant   error   // of one whose owner has it already, or nil
+	locked      error   // of one that another holds, or nil
+	errs        []error // of the others
+	lost        int     // how many of those were had, and lost
+	withReason  int     // how many of those Redis has said something about
+	silent      int     // parts of which nothing is known yet
+	unavailable int     // those that have failed, and the silent ones if they have had enough time
+	left        bool    // one may be held still
+}
+
+// failures sorts them. c.mu is held.
+func (c *composite) failures() failures {
+	f := failures{silent: c.of - c.live - len(c.missed)}
+	f.left = f.silent > 0
+	for _, err := range c.missed {
+		switch {
+		case errors.Is(err, ErrReentrant):
+			f.reentrant = err
+		case errors.Is(err, ErrLocked):
+			f.locked = cmp.Or(f.locked, err)
+		default:
+			f.errs = append(f.errs, err)
+			f.left = f.left || mayBeHeld(err)
+			if errors.Is(err, ErrLost) {
+				f.lost++
+			}
+			if !call.IsTimeout(err) {
+				f.withReason++
+			}
+			if call.Passes(err) { // it was asked again and again, and the silent ones have had as long
+				f.unavailable = f.silent
+			}
+		}
 	}
-	return len(failed)
+	f.unavailable += len(f.errs)
+	return f
+}
+
+// mayBeHeld reports whether a part that could not be had may be held all the same: then it is given back in the background.
+func mayBeHeld(err error) bool {
+	var failed *BackendError
+	return errors.As(err, &failed) && failed.MayHaveRun ||
+		errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrLost) || errors.Is(err, ErrClosed)
 }

@@ -20,6 +20,7 @@ type compositeAcquire struct {
 	handingOut  bool // the hold is handed out, or was: its hooks are told of it
 	tries       int  // how often it has asked
 	tied        bool // the last try ended at a part that is tied
+	left        bool // a part that one of the tries has had, or may have had, may be held still
 	// tryParts is one try of a multi-lock, or of a RedLock; held and err are what came of
 	// the last one.
 	tryParts func(ctx context.Context) (held *Hold, again bool, err error)
@@ -164,6 +165,11 @@ func (a *compositeAcquire) acquire(bound context.Context, tryParts func(context.
 	if endedByCaller(a.caller) {
 		a.err = gaveUp(a.caller, a.name)
 	}
+	if failed, ok := a.err.(*BackendError); ok && a.left { //nolint:errorlint // itself
+		own := *failed
+		own.MayHaveRun = true
+		a.err = &own
+	}
 	a.tellRefused(a.err)
 	return nil, a.err
 }
@@ -195,6 +201,7 @@ func (a *compositeAcquire) await(ctx context.Context) bool {
 func (a *compositeAcquire) try(ctx context.Context) (again bool) {
 	a.tries++
 	a.held, again, a.err = a.tryParts(ctx)
+	a.left = a.left || mayBeHeld(a.err)
 	return again && a.err != nil
 }
 

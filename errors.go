@@ -291,7 +291,7 @@ func backendError(op, name string, r call.Result) error {
 
 // forUser returns what users are told in the place of errTimeIsUp and errWaitOver; other errors as they are.
 func forUser(err error) error {
-	if ours(err) {
+	if isOwnBound(err) {
 		return call.ErrNoAnswer
 	}
 	return err

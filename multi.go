@@ -238,11 +238,11 @@ func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held
 		return c.Hold, false, nil
 	}
 	lost := c.alive() // because an acquired part was lost
-	back := c.rollback(bound)
+	a.left = !c.rollback(bound) || a.left
 	if lost != nil {
 		return nil, !a.config.oneTry && errors.Is(lost, ErrLost), lost
 	}
-	return nil, a.tied, orLeft(err, back)
+	return nil, a.tied, err
 }
 
 // acquireParts acquires all parts.
@@ -269,7 +269,7 @@ func (m *MultiLock) acquireParts(bound context.Context, a *compositeAcquire, c *
 func (*MultiLock) next(bound context.Context, a *compositeAcquire, c *composite, p part) (err error) {
 	var one *Hold
 	if a.config.oneTry || p.tied {
-		stop := context.AfterFunc(bound, c.abandon)
+		stop := context.AfterFunc(bound, func() { c.abandon() })
 		defer stop()
 		one, err = p.TryLock(c.ctx, a.tryPart()...)
 		// Waiting for it while having the one before it could be waiting for ever.

@@ -21,7 +21,7 @@ func (m *MultiLock) inOneScript(bound context.Context, a *compositeAcquire, c *c
 	if owner := a.owners.one(); !ok || owner == (Owner{}) || !a.config.oneTry && anyWaiter(kinds, owner) {
 		return false, nil
 	}
-	stop := context.AfterFunc(bound, c.abandon)
+	stop := context.AfterFunc(bound, func() { c.abandon() })
 	defer stop()
 	holds, err := acquireAll(c.ctx, kinds, toTry(a.tryPart()))
 	if err == nil && !stop() {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // NewRedLock returns one lock on several servers that know nothing of each other: it is
@@ -100,24 +98,11 @@ func (m *MultiLock) acquireQuorum(bound context.Context, a *compositeAcquire) (*
 		bound, stop = context.WithTimeoutCause(bound, m.timeout(), errWaitOver)
 		defer stop()
 	}
-	var last error         // of a try that the end of the wait has not cut short
 	var answered time.Time // when others were last found to hold it
-	mayHaveRun := false    // one of the tries
 	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) {
 		h, err := m.trySideBySide(ctx, a)
-		var failed *BackendError
-		switch {
-		case errors.Is(err, ErrLocked):
+		if errors.Is(err, ErrLocked) {
 			answered = time.Now()
-		case errors.As(err, &failed):
-			mayHaveRun = mayHaveRun || failed.MayHaveRun
-		}
-		if last != nil && ctx.Err() != nil && errors.Is(err, call.ErrNoAnswer) {
-			err = last
-		}
-		last = err
-		if told, ok := err.(*BackendError); ok { //nolint:errorlint // ours
-			told.MayHaveRun = mayHaveRun
 		}
 		return h, !a.config.oneTry && !answered.IsZero() && m.bears(err, answered), err
 	})
@@ -157,6 +142,7 @@ func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*
 		}
 	}
 	for !a.handOut(c) {
+		giveUp, before := bound, error(nil)
 		select {
 		case <-c.changed:
 			if c.alive() == nil {
@@ -167,13 +153,17 @@ func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*
 				return c.Hold, nil
 			}
 			if !endedByCaller(a.caller) {
-				late, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
+				grace, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
 				defer stop()
-				c.abandonForReasons(late)
-				return nil, orLeft(c.failure(), c.rollback(late))
+				giveUp = grace
+				if c.abandonForReasons(grace) {
+					before = a.err
+				}
 			}
 		}
-		return nil, orLeft(c.failure(), c.rollback(bound))
+		why, left := c.failure(before)
+		a.left = !c.rollback(giveUp) || left || a.left
+		return nil, why
 	}
 	return c.Hold, nil
 }

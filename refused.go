@@ -86,7 +86,7 @@ func (a *acquisition) failure(res call.Result) error {
 		return problem(a.kind.name, "", ErrClosed)
 	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):
 		return err // a loss matches ErrNotHeld, too
-	case errors.Is(err, errWaitOver) && a.last != nil && !res.Refused():
+	case errors.Is(err, errWaitOver) && a.last != nil && !res.HasReason():
 		return a.lastTold()
 	}
 	return backendError(a.op, a.kind.name, res)

@@ -300,7 +300,7 @@ func (q *queued) bears(ctx context.Context, res call.Result) bool {
 	if last != nil {
 		q.last = last
 	}
-	if ctx.Err() != nil || ours(res.Err) || !res.WorthRepeating() {
+	if ctx.Err() != nil || isOwnBound(res.Err) || !res.WorthRepeating() {
 		return false
 	}
 	inTouch := q.last != nil || moving(res.Why())

@@ -53,3 +53,12 @@ func TestServerErrorInScript(t *testing.T) {
 		}
 	}
 }
+
+// TestServerErrorThatRepeatsAPassword: package redact says which servers do.
+func TestServerErrorThatRepeatsAPassword(t *testing.T) {
+	t.Parallel()
+	const said = "ERR unknown command 'AUTH', with args beginning with: 's3cret' "
+	if got := ServerError(said, errors.New(said)); strings.Contains(got.Error(), "s3cret") || got.Code != "ERR" {
+		t.Errorf("%s: %v", got.Code, got)
+	}
+}

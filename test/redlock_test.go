@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -220,22 +221,49 @@ func TestRedLockWithoutAQuorum(t *testing.T) {
 	}
 }
 
-// One server says who holds the lock, and the others nothing: that is no refusal.
+// One server says who holds the lock, and the others nothing, or that they cannot be used: that is no refusal.
 func TestRedLockWithOneRefusal(t *testing.T) {
-	for _, wait := range []time.Duration{0, time.Second, time.Minute} {
-		fake(t, func(t *testing.T, w *world) {
-			s := several(w, 5)
-			h := must(t)(s.clients[0].NewMutex("x").Lock(background))
-			other := s.again()
-			other.fault(memdriver.Fault{LoseRequest: true}, 1, 2, 3, 4)
-			_, err := other.redlock("x").Lock(background, holdfast.Wait(wait))
+	for _, fault := range []memdriver.Fault{
+		{LoseRequest: true},
+		{Refuse: refusal(true)},
+		{Refuse: driver.ConnectionError(errors.New("connection refused"), true)},
+	} {
+		for _, wait := range []time.Duration{0, time.Second, time.Minute} {
+			fake(t, func(t *testing.T, w *world) {
+				s := several(w, 5)
+				h := must(t)(s.clients[0].NewMutex("x").Lock(background))
+				other := s.again()
+				other.fault(fault, 1, 2, 3, 4)
+				start := time.Now()
+				_, err := other.redlock("x").Lock(background, holdfast.Wait(wait))
+				var failed *holdfast.BackendError
+				if !errors.As(err, &failed) || fault.LoseRequest && !failed.MayHaveRun {
+					t.Errorf("%v: %v", wait, err)
+				}
+				if took := time.Since(start); took > holdfast.DefaultTimeout {
+					t.Errorf("took %v", took)
+				}
+				unlock(t, h)
+			})
+		}
+	}
+}
+
+// TestRedLockWithTooFewReplicas: each server has granted it, and is given back behind the error.
+func TestRedLockWithTooFewReplicas(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		s := several(w, 3, holdfast.WithReplicaAck(1, 100*time.Millisecond))
+		for _, l := range []*holdfast.MultiLock{s.redlock("x"), holdfast.NewRedLock(s.clients[0].NewMutex("y"))} {
+			_, err := l.TryLock(background)
+			wantError(t, err, holdfast.ErrNotReplicated)
 			var failed *holdfast.BackendError
 			if !errors.As(err, &failed) || !failed.MayHaveRun {
-				t.Errorf("%v: %v", wait, err)
+				t.Error(err)
 			}
-			unlock(t, h)
-		})
-	}
+		}
+		time.Sleep(time.Minute)
+		s.wantFree(t)
+	})
 }
 
 // The servers refuse until the wait is over: each says why.
@@ -253,44 +281,70 @@ func TestRedLockTellsEveryReason(t *testing.T) {
 	})
 }
 
-// All servers grant it just after the wait is over.
+// All servers grant it just after the wait is over, or one of them, and the others do not answer.
 func TestRedLockAfterItsWait(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		slow := holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { time.Sleep(1050 * time.Millisecond) }})
-		s := several(w, 3, slow)
-		start := time.Now()
-		_, err := s.redlock("x").Lock(background, holdfast.Wait(time.Second))
-		var failed *holdfast.BackendError
-		if took := time.Since(start); !errors.As(err, &failed) || !failed.MayHaveRun || strings.Contains(err.Error(), "servers have") || took != 1050*time.Millisecond {
-			t.Errorf("after %v: %v", took, err)
-		}
-		time.Sleep(time.Minute)
-		s.wantFree(t)
-	})
+	for _, silent := range [][]int{nil, {0, 1}} {
+		fake(t, func(t *testing.T, w *world) {
+			slow := holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { time.Sleep(1050 * time.Millisecond) }})
+			s := several(w, 3, slow)
+			s.fault(memdriver.Fault{LoseRequest: true}, silent...)
+			start := time.Now()
+			_, err := s.redlock("x").Lock(background, holdfast.Wait(time.Second))
+			var failed *holdfast.BackendError
+			if took := time.Since(start); !errors.As(err, &failed) || !failed.MayHaveRun || took != 1050*time.Millisecond ||
+				strings.Contains(err.Error(), "servers have") != (silent != nil) || strings.Contains(err.Error(), "answered") {
+				t.Errorf("after %v: %v", took, err)
+			}
+			s.fault(memdriver.Fault{}, silent...)
+			time.Sleep(time.Minute)
+			s.wantFree(t)
+		})
+	}
 }
 
 // What a RedLock says at the end of its wait: that it is held, if only its last question is not
-// answered; that Redis is away, if that is so since long.
+// answered; that Redis is away, if that is so since long; that it refuses, also if a server does not answer at all.
 func TestRedLockTellsThePresent(t *testing.T) {
-	for held, after := range map[bool]time.Duration{true: 19 * time.Second, false: time.Second} {
-		fake(t, func(t *testing.T, w *world) {
-			s := several(w, 3)
-			h := must(t)(s.redlock("x").Lock(background))
-			other := s.again()
-			waits := begin(func() (*holdfast.Hold, error) {
-				return other.redlock("x").Lock(background, holdfast.Wait(20*time.Second))
+	lost := memdriver.Fault{LoseReply: true}
+	for what, c := range map[string]struct {
+		after time.Duration
+		fault memdriver.Fault
+		dead  int // a server that never answers
+		says  string
+	}{
+		"silent":                {19 * time.Second, lost, -1, "held"},
+		"long silent":           {time.Second, lost, -1, "did not answer"},
+		"silent, one dead":      {19 * time.Second, lost, 2, "held"},
+		"silent for the client": {19 * time.Second, memdriver.Fault{Refuse: driver.ConnectionError(os.ErrDeadlineExceeded, false)}, -1, "held"},
+		"refused":               {19 * time.Second, memdriver.Fault{Refuse: refusal(true)}, -1, "OOM"},
+		"refused, one dead":     {19 * time.Second, memdriver.Fault{Refuse: refusal(true)}, 2, "OOM"},
+		"one dead":              {0, memdriver.Fault{}, 2, "held"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				s := several(w, 3)
+				h := must(t)(s.redlock("x").Lock(background))
+				synctest.Wait() // on all three
+				other := s.again()
+				if c.dead >= 0 {
+					other.fault(memdriver.Fault{LoseRequest: true}, c.dead)
+				}
+				waits := begin(func() (*holdfast.Hold, error) {
+					return other.redlock("x").Lock(background, holdfast.Wait(20*time.Second))
+				})
+				time.Sleep(c.after)
+				other.fault(c.fault, 0, 1)
+				got := <-waits
+				var failed *holdfast.BackendError
+				if held := c.says == "held"; errors.Is(got.err, holdfast.ErrLocked) != held || errors.As(got.err, &failed) == held ||
+					!strings.Contains(got.err.Error(), c.says) {
+					t.Error(got.err)
+				}
+				other.fault(memdriver.Fault{}, 0, 1, 2)
+				unlock(t, h)
+				time.Sleep(time.Minute)
+				s.wantFree(t)
 			})
-			time.Sleep(after)
-			other.fault(memdriver.Fault{LoseReply: true}, 0, 1)
-			got := <-waits
-			var failed *holdfast.BackendError
-			if errors.Is(got.err, holdfast.ErrLocked) != held || errors.As(got.err, &failed) == held {
-				t.Errorf("lost after %v: %v", after, got.err)
-			}
-			other.fault(memdriver.Fault{}, 0, 1)
-			unlock(t, h)
-			time.Sleep(time.Minute)
-			s.wantFree(t)
 		})
 	}
 }

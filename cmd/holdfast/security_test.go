@@ -301,6 +301,8 @@ func TestNoCommandShowsACredential(t *testing.T) {
 	} {
 		for _, args := range [][]string{
 			{"run", "-v", "--wait", "1s", "other", "--", "true"},
+			{"run", "--json-status", "2", "other", "--", "redis://u:" + secret + "@h"},
+			{"run", "--json-status", "2", "--wait", "1s", "redis://u:" + secret + "@h", "--", "true"},
 			{"ls"},
 			{"ls", "--json"},
 			{"show", "job"},
@@ -318,8 +320,12 @@ func TestNoCommandShowsACredential(t *testing.T) {
 			t.Run(what+"/"+strings.Join(args, " "), func(t *testing.T) {
 				t.Parallel()
 				out, err := holdfast(t, url, args...).CombinedOutput()
-				if got, text := code(t, err), string(out); strings.Contains(text, secret) || got < 0 {
+				got, text := code(t, err), string(out)
+				if strings.Contains(text, secret) || got < 0 {
 					t.Errorf("exit code %d: %s", got, linesWith(text, secret))
+				}
+				if what == "no AUTH" && strings.Contains(text, "check that it runs there") {
+					t.Errorf("it has answered: %s", text)
 				}
 			})
 		}

@@ -215,37 +215,40 @@ func (r *repetition) goesOn(ctx context.Context, one Result) bool {
 // failed takes note of the error of an attempt.
 func (r *Result) failed(ctx context.Context, err error) {
 	r.Err = err
-	if ctx.Err() == nil && (r.LastFailure == nil || !isTimeout(err)) {
+	if ctx.Err() == nil && (r.LastFailure == nil || !IsTimeout(err)) {
 		r.LastFailure = err
 	}
 }
 
-// isTimeout reports whether an error says no more than that Redis did not answer in time. A client may copy the deadline of
+// IsTimeout reports whether an error says no more than that Redis did not answer in time. A client may copy the deadline of
 // an attempt to its connection, or have one of its own; then the read ends before the context does.
-func isTimeout(err error) bool {
+func IsTimeout(err error) bool {
 	var timed interface{ Timeout() bool }
 	return errors.Is(err, ErrNoAnswer) || errors.As(err, &timed) && timed.Timeout()
 }
 
-// Refused reports whether an attempt has failed otherwise than by silence, and Redis has not answered since.
-func (r *Result) Refused() bool { return r.LastFailure != nil && !isTimeout(r.LastFailure) }
+// HasReason reports whether an attempt has failed otherwise than by silence, and Redis has not answered since.
+func (r *Result) HasReason() bool { return r.LastFailure != nil && !IsTimeout(r.LastFailure) }
 
 // Why is what says most of why a call failed: a timeout says less than a refusal
 // before it.
 func (r *Result) Why() error {
-	if isTimeout(r.Err) && r.LastFailure != nil {
+	if IsTimeout(r.Err) && r.LastFailure != nil {
 		return r.LastFailure
 	}
 	return r.Err
 }
 
 // WorthRepeating reports whether the error is one that passes.
-func (r *Result) WorthRepeating() bool {
-	if errors.Is(r.Err, ErrNoAnswer) {
+func (r *Result) WorthRepeating() bool { return Passes(r.Err) }
+
+// Passes reports whether an error is one that passes.
+func Passes(err error) bool {
+	if errors.Is(err, ErrNoAnswer) {
 		return true
 	}
 	var failed *driver.Error
-	return errors.As(r.Err, &failed) && failed.Transient
+	return errors.As(err, &failed) && failed.Transient
 }
 
 // Sleep waits for d or the end of ctx.

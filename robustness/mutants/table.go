@@ -389,12 +389,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "errors: what another call came to is taken for this one's", file: "client.go", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
-		old: "return ours(context.Cause(ctx))",
+		old: "return isOwnBound(context.Cause(ctx))",
 		new: "return errors.Is(context.Cause(ctx), call.ErrNoAnswer)",
 	},
 	{
 		name: "errors: a client's own error is taken for the end of another's time", file: "errors.go", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
-		old: "if ours(err) {",
+		old: "if isOwnBound(err) {",
 		new: "if false {",
 	},
 	{
@@ -720,8 +720,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: keeps what it has when one is refused", file: "multi.go", suite: tests(inMemory, "TestMultiLockRefusedTakesNothing", "TestMultiLockOfOtherLockers"),
-		old: "\tback := c.rollback(bound)\n\tif lost",
-		new: "\tback := true\n\tif lost",
+		old: "\ta.left = !c.rollback(bound) || a.left\n\tif lost",
+		new: "\tif lost",
 	},
 	{
 		name: "multi: lives without one part", file: "multi.go", suite: tests(inMemory, "TestMultiLockEndsWithAnyPart"),
@@ -827,7 +827,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: cancelled, and what it got stays", file: "composite.go", suite: tests(inMemory, "TestS27_CancelledMultiLocksLeaveNothing"),
-		old: "\t\terrors.As(errors.Join(sideBySide(parts, (*Hold).Unlock)...), &failed)\n\t}",
+		old: "\t\terrs = sideBySide(parts, (*Hold).Unlock)\n\t}",
 		new: "\t}",
 	},
 	{
@@ -846,18 +846,38 @@ var mutants = []mutant{
 		new: "return time.Since(answered) < 0",
 	},
 	{
-		name: "multi: what may be left had no effect", file: "composite.go", suite: tests(inMemory, "TestPartsThatAreLeft"),
-		old: "\tif !ok || back {",
-		new: "\tif !ok || true {",
+		name: "multi: what may be left had no effect", file: "compositeacquire.go", suite: tests(inMemory, "TestPartsThatAreLeft"),
+		old: "; ok && a.left {",
+		new: "; ok && false {",
 	},
 	{
 		name: "RedLock: one refusal stands for servers that are silent", file: "composite.go", suite: tests(inMemory, "TestRedLockWithOneRefusal"),
-		old: "return len(failed) + silent",
-		new: "return len(failed)",
+		old: "f.unavailable = f.silent",
+		new: "f.unavailable = 0",
 	},
 	{
 		name: "an old refusal hides a newer one", file: "refused.go", suite: tests(inMemory, "TestTheLastRefusalIsTold"),
-		old: "a.last != nil && !res.Refused()",
+		old: "a.last != nil && !res.HasReason()",
 		new: "a.last != nil",
+	},
+	{
+		name: "multi: forgets what an earlier try has left", file: "compositeacquire.go", suite: tests(inMemory, "TestPartsOfAnEarlierTryThatAreLeft"),
+		old: "\ta.tries++\n",
+		new: "\ta.tries++\n\ta.left = false\n",
+	},
+	{
+		name: "RedLock: that others had it hides that Redis refuses now", file: "composite.go", suite: tests(inMemory, "TestRedLockTellsThePresent"),
+		old: "before != nil && f.withReason <= spare",
+		new: "before != nil",
+	},
+	{
+		name: "RedLock: parts without enough replicas had no effect", file: "composite.go", suite: tests(inMemory, "TestRedLockWithTooFewReplicas"),
+		old: "errors.Is(err, ErrNotReplicated) || ",
+		new: "",
+	},
+	{
+		name: "drivers: an error shows the password that the server repeats", file: "driver/error.go", suite: tests("driver", "TestServerErrorThatRepeatsAPassword"),
+		old: "\terr = redact.Arguments(err)\n",
+		new: "\t_ = redact.Arguments\n",
 	},
 }

@@ -46,17 +46,20 @@ type grammar struct {
 // streams are where a command writes to.
 type streams struct {
 	stdout, stderr io.Writer
-	words          []string // the arguments and the environment: sayf hides the URLs with a password among them
+	words          []string // the arguments and the environment, which may have URLs with a password among them
 }
 
 // sayf writes one sentence to standard error. Nobody could be told of a failure.
 func (s streams) sayf(format string, args ...any) {
-	said := conceal(fmt.Sprintf("holdfast: "+format, args...), s.words, hasPassword)
+	said := s.conceal(fmt.Sprintf("holdfast: "+format, args...))
 	if width := terminalWidth(s.stderr); width > 0 { // a terminal would break it within words
 		said = strings.Join(text.Wrap(said, "", width), "\n")
 	}
 	_, _ = fmt.Fprintln(s.stderr, said)
 }
+
+// conceal is [conceal] of the URLs with a password among the words.
+func (s streams) conceal(said string) string { return conceal(said, s.words, hasPassword) }
 
 // helped stops kong where it would end the program: after it has shown the help.
 type helped struct{}

@@ -101,7 +101,8 @@ func advise(err error) string {
 		}
 	}
 	var answered redis.Error
-	if errors.As(err, &answered) {
+	var cut redact.Error
+	if errors.As(err, &answered) || errors.As(err, &cut) {
 		return ""
 	}
 	return unreachable(err)

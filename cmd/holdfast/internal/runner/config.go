@@ -61,6 +61,8 @@ type Config struct {
 	Server string
 	// Log gets one sentence at a time.
 	Log func(format string, args ...any)
+	// Conceal takes out of a text what must not be shown. Log does so by itself.
+	Conceal func(text string) string
 	// Quiet leaves out what is no failure, Verbose tells each step.
 	Quiet, Verbose bool
 	// Status gets one JSON object a line; nil: nothing.

@@ -121,7 +121,8 @@ func (r *run) happened(e event) {
 	if r.Status == nil {
 		return
 	}
-	e.Time, e.Name, e.Kind = time.Now(), r.Name, r.Kind
+	e.Time, e.Name, e.Kind = time.Now(), r.Conceal(r.Name), r.Kind
+	e.Reason, e.Error = r.Conceal(e.Reason), r.Conceal(e.Error)
 	r.teller.tell(func() {
 		r.status.write(e, func(err error) { r.say("the status cannot be written, so there is no more of it: %v", err) })
 	})
