@@ -422,7 +422,7 @@ type failures struct {
 	locked      error   // of one that another holds, or nil
 	errs        []error // of the others
 	lost        int     // how many of those were had, and lost
-	withReason  int     // how many of those Redis has said something about
+	withReason  int     // how many of those have failed otherwise than by silence
 	silent      int     // parts of which nothing is known yet
 	unavailable int     // those that have failed, and the silent ones if they have had enough time
 	left        bool    // one may be held still
