@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -307,31 +306,6 @@ func allBack(errs []error) bool {
 	return !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrUntold) })
 }
 
-// afterWait is the longest that a RedLock takes, when its wait is over, to hear why, and to give back what it has got.
-const afterWait = 100 * time.Millisecond
-
-// abandonForReasons is abandon, and lets the parts say until ctx ends what has come of it so far.
-func (c *composite) abandonForReasons(ctx context.Context) bool {
-	if !c.abandon() {
-		return false
-	}
-	for c.silent() > 0 {
-		select {
-		case <-c.changed:
-		case <-ctx.Done():
-			return true
-		}
-	}
-	return true
-}
-
-// silent is how many parts have not said yet what has come of them.
-func (c *composite) silent() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.of - c.live - len(c.missed)
-}
-
 // rollback gives back what has been acquired, side by side, and reports whether all of it
 // is back. It waits for that until ctx ends; the rest goes on in the background, and so
 // does what Redis has not answered to.
@@ -386,79 +360,4 @@ func sideBySide(parts []*Hold, do func(*Hold) error) []error {
 	}
 	group.Wait()
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-}
-
-// failure says why too few parts could be had in time: because others hold them, unless too few servers work. Before is
-// what came of the try before, if the end of the wait has cut this one short: that still holds unless Redis says something
-// else by now. Left reports whether a part may be held still, of those that are not in c.members.
-func (c *composite) failure(before error) (why error, left bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.failures()
-	spare := c.of - c.need
-	switch {
-	case f.reentrant != nil:
-		return f.reentrant, f.left
-	case c.live >= c.need: // they came when the wait was over
-		return &BackendError{Op: opAcquire, Name: c.what.name, MayHaveRun: true, Err: call.ErrNoAnswer}, true
-	case f.locked != nil && f.unavailable <= spare:
-		return f.locked, f.left
-	case before != nil && f.withReason <= spare:
-		return before, f.left
-	case f.lost == len(f.errs) && f.lost > 0:
-		return errors.Join(f.errs...), f.left
-	case f.silent > 0:
-		f.errs = append(f.errs, fmt.Errorf("%d of them had not answered yet", f.silent))
-	}
-	return &BackendError{
-		Op: opAcquire, Name: c.what.name, MayHaveRun: f.left,
-		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", c.live, c.of, c.need, errors.Join(f.errs...)),
-	}, f.left
-}
-
-// failures are the parts of a RedLock that could not be had.
-type failures struct {
-	reentrant   error   // of one whose owner has it already, or nil
-	locked      error   // of one that another holds, or nil
-	errs        []error // of the others
-	lost        int     // how many of those were had, and lost
-	withReason  int     // how many of those have failed otherwise than by silence
-	silent      int     // parts of which nothing is known yet
-	unavailable int     // those that have failed, and the silent ones if they have had enough time
-	left        bool    // one may be held still
-}
-
-// failures sorts them. c.mu is held.
-func (c *composite) failures() failures {
-	f := failures{silent: c.of - c.live - len(c.missed)}
-	f.left = f.silent > 0
-	for _, err := range c.missed {
-		switch {
-		case errors.Is(err, ErrReentrant):
-			f.reentrant = err
-		case errors.Is(err, ErrLocked):
-			f.locked = cmp.Or(f.locked, err)
-		default:
-			f.errs = append(f.errs, err)
-			f.left = f.left || mayBeHeld(err)
-			if errors.Is(err, ErrLost) {
-				f.lost++
-			}
-			if !call.IsTimeout(err) {
-				f.withReason++
-			}
-			if call.Passes(err) { // it was asked again and again, and the silent ones have had as long
-				f.unavailable = f.silent
-			}
-		}
-	}
-	f.unavailable += len(f.errs)
-	return f
-}
-
-// mayBeHeld reports whether a part that could not be had may be held all the same: then it is given back in the background.
-func mayBeHeld(err error) bool {
-	var failed *BackendError
-	return errors.As(err, &failed) && failed.MayHaveRun ||
-		errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrLost) || errors.Is(err, ErrClosed)
 }

@@ -212,3 +212,10 @@ func (a *compositeAcquire) inTime(bound context.Context, op string, err error) e
 	}
 	return &BackendError{Op: op, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 }
+
+// mayBeHeld reports whether a part that could not be had may be held all the same: then it is given back in the background.
+func mayBeHeld(err error) bool {
+	var failed *BackendError
+	return errors.As(err, &failed) && failed.MayHaveRun ||
+		errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrLost) || errors.Is(err, ErrClosed)
+}

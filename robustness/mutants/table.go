@@ -851,7 +851,7 @@ var mutants = []mutant{
 		new: "; ok && false {",
 	},
 	{
-		name: "RedLock: one refusal stands for servers that are silent", file: "composite.go", suite: tests(inMemory, "TestRedLockWithOneRefusal"),
+		name: "RedLock: one refusal stands for servers that are silent", file: "redlock.go", suite: tests(inMemory, "TestRedLockWithOneRefusal"),
 		old: "f.unavailable = f.silent",
 		new: "f.unavailable = 0",
 	},
@@ -866,12 +866,12 @@ var mutants = []mutant{
 		new: "\ta.tries++\n\ta.left = false\n",
 	},
 	{
-		name: "RedLock: that others had it hides that Redis refuses now", file: "composite.go", suite: tests(inMemory, "TestRedLockTellsThePresent"),
+		name: "RedLock: that others had it hides that Redis refuses now", file: "redlock.go", suite: tests(inMemory, "TestRedLockTellsThePresent"),
 		old: "before != nil && f.withReason <= spare",
 		new: "before != nil",
 	},
 	{
-		name: "RedLock: parts without enough replicas had no effect", file: "composite.go", suite: tests(inMemory, "TestRedLockWithTooFewReplicas"),
+		name: "RedLock: parts without enough replicas had no effect", file: "compositeacquire.go", suite: tests(inMemory, "TestRedLockWithTooFewReplicas"),
 		old: "errors.Is(err, ErrNotReplicated) || ",
 		new: "",
 	},
