@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/robustness/internal/source"
 )
 
 // bound is for how long a suite may look for a fault. One that has no time left has not caught it.
@@ -34,7 +36,12 @@ func main() {
 
 // run tries the mutants with the given names, or all, after their suites on what is not broken.
 func run(ctx context.Context, parallel int, names []string) error {
-	top, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	said, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		return err
+	}
+	top := strings.TrimSpace(string(said))
+	tree, err := source.Library(os.DirFS(top))
 	if err != nil {
 		return err
 	}
@@ -50,7 +57,7 @@ func run(ctx context.Context, parallel int, names []string) error {
 	broken := len(chosen)
 	chosen = slices.Concat(unbroken(chosen), chosen)
 	start := time.Now()
-	missed, err := tryAll(ctx, strings.TrimSpace(string(top)), parallel, chosen)
+	missed, err := tryAll(ctx, checkout{top, tree}, parallel, chosen)
 	if err != nil {
 		return err
 	}
@@ -61,6 +68,12 @@ func run(ctx context.Context, parallel int, names []string) error {
 	return nil
 }
 
+// checkout is a directory with all sources, and an index of what may be broken.
+type checkout struct {
+	top  string
+	tree *source.Tree
+}
+
 // verdict is what came of one.
 type verdict struct {
 	took time.Duration
@@ -69,7 +82,7 @@ type verdict struct {
 }
 
 // tryAll prints what comes of each, in their order, and returns which of them were not caught.
-func tryAll(ctx context.Context, top string, parallel int, all []mutant) (missed []string, err error) {
+func tryAll(ctx context.Context, in checkout, parallel int, all []mutant) (missed []string, err error) {
 	verdicts := make([]chan verdict, len(all))
 	next := make(chan int, len(all))
 	for i := range all {
@@ -84,7 +97,7 @@ func tryAll(ctx context.Context, top string, parallel int, all []mutant) (missed
 	for range max(1, parallel) {
 		running.Go(func() {
 			for i := range next {
-				verdicts[i] <- all[i].try(ctx, top)
+				verdicts[i] <- all[i].try(ctx, in)
 			}
 		})
 	}
@@ -95,9 +108,9 @@ func tryAll(ctx context.Context, top string, parallel int, all []mutant) (missed
 		switch {
 		case v.err != nil:
 			return nil, v.err
-		case m.file == "" && v.by != "":
+		case m.in == "" && v.by != "":
 			return nil, fmt.Errorf("nothing is broken, and %v fails: %s", m.suite, v.by)
-		case m.file == "":
+		case m.in == "":
 			after, v.by = "passes, "+after, "—"
 		case v.by == "":
 			missed = append(missed, m.name)
@@ -109,7 +122,7 @@ func tryAll(ctx context.Context, top string, parallel int, all []mutant) (missed
 }
 
 // try builds a mutant's suite with the broken file in the place of the other one, and runs it.
-func (m mutant) try(ctx context.Context, top string) (v verdict) {
+func (m mutant) try(ctx context.Context, in checkout) (v verdict) {
 	if ctx.Err() != nil {
 		return verdict{err: ctx.Err()}
 	}
@@ -120,21 +133,21 @@ func (m mutant) try(ctx context.Context, top string) (v verdict) {
 	defer func() { v.err = errors.Join(v.err, os.RemoveAll(dir)) }()
 	binary := filepath.Join(dir, "suite.test")
 	args := []string{"test", "-c", "-vet=off", "-ldflags=-w", "-o", binary}
-	if m.file != "" {
-		overlay, err := m.overlay(top, dir)
+	if m.in != "" {
+		overlay, err := m.overlay(in, dir)
 		if err != nil {
 			return verdict{err: err}
 		}
 		args = append(args, "-overlay", overlay)
 	}
 	build := exec.CommandContext(ctx, "go", append(args, "./"+m.suite.dir)...) //nolint:gosec // our own table
-	build.Dir = top
+	build.Dir = in.top
 	if said, err := build.CombinedOutput(); err != nil {
 		return verdict{err: fmt.Errorf("mutant %q does not build: %w\n%s", m.name, err, said)}
 	}
 	start := time.Now()
 	suite := exec.CommandContext(ctx, binary, m.suite.args()...) //nolint:gosec // as above
-	suite.Dir = filepath.Join(top, m.suite.dir)
+	suite.Dir = filepath.Join(in.top, m.suite.dir)
 	suite.Env = append(os.Environ(), "GOGC=400")
 	said, err := suite.CombinedOutput()
 	v.took = time.Since(start)
@@ -153,21 +166,17 @@ func (m mutant) try(ctx context.Context, top string) (v verdict) {
 }
 
 // overlay writes the broken file, and what has the go command use it, in a directory.
-func (m mutant) overlay(top, dir string) (path string, err error) {
-	source := filepath.Join(top, m.file)
-	text, err := os.ReadFile(source) //nolint:gosec // our own table, in our own repository
+func (m mutant) overlay(in checkout, dir string) (path string, err error) {
+	place, broken, err := m.apply(in.tree)
 	if err != nil {
 		return "", err
 	}
-	broken, err := m.apply(string(text))
-	if err != nil {
-		return "", err
-	}
-	target := filepath.Join(dir, "broken"+filepath.Ext(m.file))
+	target := filepath.Join(dir, "broken"+filepath.Ext(place.File))
 	if err := os.WriteFile(target, []byte(broken), 0o600); err != nil { //nolint:gosec // in a directory that try has made
 		return "", err
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: target}})
+	replace := map[string]string{filepath.Join(in.top, place.File): target}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/robustness/internal/source"
 )
 
 // mutant is one fault in our own code.
 type mutant struct {
 	name     string
-	file     string
-	old, new string // old stands in the file once
+	in       string // what it breaks: a function, a constant or a script, by the end of its name that no other one has
+	old, new string // old stands in there once
 	suite    suite  // that catches it
 }
 
@@ -68,10 +70,13 @@ func unbroken(of []mutant) (all []mutant) {
 	return all
 }
 
-// apply returns the text of the mutant's file with the fault in it.
-func (m mutant) apply(text string) (string, error) {
-	if n := strings.Count(text, m.old); m.old == "" || m.old == m.new || n != 1 {
-		return "", fmt.Errorf("mutant %q: what it replaces stands %d times in %s", m.name, n, m.file)
+// apply returns what a mutant breaks, and the text of its file with the fault in it.
+func (m mutant) apply(tree *source.Tree) (place source.Place, broken string, err error) {
+	if place, err = tree.Find(m.in); err != nil {
+		return place, "", fmt.Errorf("mutant %q: %w", m.name, err)
 	}
-	return strings.Replace(text, m.old, m.new, 1), nil
+	if n := strings.Count(place.Text, m.old); m.old == "" || m.old == m.new || n != 1 {
+		return place, "", fmt.Errorf("mutant %q: %q stands %d times in %s (%s)", m.name, m.old, n, place.Name, place.File)
+	}
+	return place, place.With(strings.Replace(place.Text, m.old, m.new, 1)), nil
 }
