@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,6 +53,29 @@ func TestPageNamesAll(t *testing.T) {
 	}
 	if n := fmt.Sprintf("`mutants/table.go` has %d ", len(mutants)); !strings.Contains(string(page), n) {
 		t.Errorf("README.md does not say %q", n)
+	}
+}
+
+// What the page of robustness names is there: in the library, here, or as a directory.
+func TestPageNamesWhatThereIs(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := os.DirFS(filepath.Join("..", ".."))
+	tree, err := source.Read(top, true, ".", "memdriver", "robustness", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, span := range source.Spans(string(page)) {
+		if !span.IsName() || tree.Count(span.Text) > 0 {
+			continue
+		}
+		_, above := fs.Stat(top, path.Clean(span.Text))
+		_, beside := fs.Stat(top, path.Join(simulated, span.Text))
+		if above != nil && beside != nil {
+			t.Errorf("README.md:%d: there is no %s", span.Line, span.Text)
+		}
 	}
 }
 

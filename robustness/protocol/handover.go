@@ -11,19 +11,20 @@ const (
 )
 
 // Rules are those of the implementation, each a field that drops it. The zero value has all.
+// README.md says what keeps each in the code.
 type Rules struct {
-	NestedDoesNotLook bool // a nested Lock does not look whether its outer hold still stands: claim.ended in enter
-	PassesUnclean     bool // a hold passes on while calls of its owner may still have an effect: changeSem and deferred, in mayPass
-	PassesNested      bool // a hold passes on though another is nested in it: len(s.holds) and s.count, in mayPass
-	PassesKnown       bool // a hold passes on though its owner is known: s.secret, in mayPass
-	GivesToTrying     bool // the lock is given to one whose own try is under way: q.trySlot, in Queues.HandOver
-	GivesInTwoSteps   bool // to choose the next one and to give are two steps: Queues.mu
-	TrustsAnew        bool // the next one counts its deadline from when it got the hold: watchdog.Entry stays
-	FreesTurnEarly    bool // changeSem is free as soon as one send of a call is answered: reconcile in giveBack
-	NoLimit           bool // Redis takes a send at any time: frame.lua
-	NoCleanup         bool // nobody gives back what a call has taken that was not answered: reconcile
-	DetachesUnclean   bool // a hold is detached while calls of its owner may still have an effect: awaitQuiet
-	NotRetired        bool // the client may lock as an owner whose hold was detached: retiredOwners
+	NestedDoesNotLook bool // a nested Lock does not look whether its outer hold still stands
+	PassesUnclean     bool // a hold passes on while calls of its owner may still have an effect
+	PassesNested      bool // a hold passes on though another is nested in it
+	PassesKnown       bool // a hold passes on though its owner is known
+	GivesToTrying     bool // the lock is given to one whose own try is under way
+	GivesInTwoSteps   bool // to choose the next one and to give are two steps
+	TrustsAnew        bool // the next one counts its deadline from when it got the hold
+	FreesTurnEarly    bool // changeSem is free as soon as one send of a call is answered
+	NoLimit           bool // Redis takes a send at any time
+	NoCleanup         bool // nobody gives back what a call has taken that was not answered
+	DetachesUnclean   bool // a hold is detached while calls of its owner may still have an effect
+	NotRetired        bool // the client may lock as an owner whose hold was detached
 }
 
 // HandOver is one lock and two processes. In the first, goroutine A takes the lock, N takes it nested in
@@ -105,8 +106,8 @@ type processes struct {
 
 	// What the first process knows of A's owner (ownerState) and of B's.
 	sem     int8 // which goroutine has A's changeSem; nobodyGo: it is free
-	counts  int8 // s.count of A's owner
-	unsure  bool // s.deferred, or an acquisition's unknown: sends of A's owner were not answered
+	counts  int8 // ownerState.count of A's owner
+	unsure  bool // ownerState.deferred, or acquisition.unknown: sends of A's owner were not answered
 	unsureB bool // the same of B's
 	known   bool // somebody has asked for A's owner: Hold.Owner
 	asOwner bool // N locks as A's owner, and not nested in A's hold
@@ -241,8 +242,8 @@ func (s *processes) begin(g int8, as owner, from int8) {
 	s.start(g, asks, send{kind: acquire, owner: as, from: from, to: from + 1})
 }
 
-// giveBack has a goroutine give back what nobody needs of A's owner, if it can: unlock and giveBack in
-// reconcile.go.
+// giveBack has a goroutine give back what nobody needs of A's owner, if it can: ownerState.unlock and
+// ownerState.giveBack.
 func (s *processes) giveBack(g int8, take func(what string, next processes)) {
 	switch {
 	case s.counts <= s.needed():
@@ -317,7 +318,7 @@ func (m HandOver) unlockA(s processes, take func(what string, next processes)) {
 	take("calls Unlock", s)
 }
 
-// mayPass is mayPass and Queues.HandOver.
+// mayPass is single.mayPass and Queues.HandOver.
 func (m HandOver) mayPass(s *processes) bool {
 	without, b := &m.Without, s.who[goB].stage
 	return s.who[goA].trust > 0 &&

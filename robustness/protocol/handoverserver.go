@@ -9,7 +9,7 @@ func (s *processes) take(o owner, count int8) {
 	s.holder, s.count, s.life = o, count, max(s.life, handOverLease)
 }
 
-// resend is call.Do: no answer has come, so the call is sent again.
+// resend is Caller.Do: no answer has come, so the call is sent again.
 func (m HandOver) resend(s processes, take func(who, what string, next processes)) {
 	if s.resent == resends {
 		return
@@ -145,7 +145,7 @@ func (s *processes) oneDeadline(trust int8) {
 	}
 }
 
-// hearRelease is what follows in giveBack.
+// hearRelease is what follows in ownerState.giveBack.
 func (m HandOver) hearRelease(s *processes, on send, answer code) {
 	g := &s.who[on.by]
 	more := g.sends > 1

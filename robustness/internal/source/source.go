@@ -44,12 +44,12 @@ func Library(fsys fs.FS) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Read(fsys, append(dirs, ".")...)
+	return Read(fsys, false, append(dirs, ".")...)
 }
 
-// Read reads the scripts and the Go files in some directories and below, without tests and without modules that are nested in
-// these directories.
-func Read(fsys fs.FS, dirs ...string) (*Tree, error) {
+// Read reads the scripts and the Go files in some directories and below, with tests or without, and without modules that are
+// nested in these directories.
+func Read(fsys fs.FS, tests bool, dirs ...string) (*Tree, error) {
 	t := &Tree{}
 	seen := map[string]bool{} // files
 	for _, dir := range dirs {
@@ -59,7 +59,7 @@ func Read(fsys fs.FS, dirs ...string) (*Tree, error) {
 				return err
 			case entry.IsDir() && file != dir && foreign(fsys, file):
 				return fs.SkipDir
-			case entry.IsDir(), seen[file]:
+			case entry.IsDir(), seen[file], !tests && strings.HasSuffix(file, "_test.go"):
 				return nil
 			}
 			seen[file] = true
@@ -83,7 +83,7 @@ func foreign(fsys fs.FS, dir string) bool {
 
 func (t *Tree) read(fsys fs.FS, file string) error {
 	lua := strings.HasSuffix(file, ".lua")
-	if !lua && (!strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go")) {
+	if !lua && !strings.HasSuffix(file, ".go") {
 		return nil
 	}
 	read, err := fs.ReadFile(fsys, file)
@@ -203,10 +203,19 @@ func (t *Tree) Find(name string) (Place, error) {
 	return Place{}, fmt.Errorf("%q is %d declarations: %s", name, len(found), strings.Join(all, ", "))
 }
 
-// Has reports whether anything has a name, be it a place or a member of one.
-func (t *Tree) Has(name string) bool {
-	return slices.ContainsFunc(t.places, func(p Place) bool { return isEnd(name, p.Name) }) ||
-		slices.ContainsFunc(t.members, func(member string) bool { return isEnd(name, member) })
+// Count is how many things a name stands for, be they places or members of them.
+func (t *Tree) Count(name string) (n int) {
+	for _, p := range t.places {
+		if isEnd(name, p.Name) {
+			n++
+		}
+	}
+	for _, member := range t.members {
+		if isEnd(name, member) {
+			n++
+		}
+	}
+	return n
 }
 
 // isEnd reports whether a name is the end of a whole one.

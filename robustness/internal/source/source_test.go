@@ -103,15 +103,31 @@ func TestFindMoved(t *testing.T) {
 	}
 }
 
-func TestHas(t *testing.T) {
+func TestCount(t *testing.T) {
 	files := tree(t, example)
-	for name, want := range map[string]bool{
-		"wait": true, "Lock": true, "Push": true, "common.lua": true,
-		"Lock.count": true, "deep": true, "Walker.Walk": true, "take_token": true, "common.lua.take_token": true,
-		"step": false, "inTest": false, "token": false, "": false,
+	for name, want := range map[string]int{
+		"wait": 1, "Lock": 2, "Push": 2, "common.lua": 1,
+		"Lock.count": 1, "deep": 1, "Walker.Walk": 1, "take_token": 1, "common.lua.take_token": 1,
+		"step": 0, "inTest": 0, "token": 0, "": 0,
 	} {
-		if files.Has(name) != want {
-			t.Errorf("%q: %v", name, !want)
+		if got := files.Count(name); got != want {
+			t.Errorf("%q: %d", name, got)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for file, text := range example {
+		fsys[file] = &fstest.MapFile{Data: []byte(text)}
+	}
+	read, err := Read(fsys, true, ".", "internal", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"inTest": 1, "List.Push": 1, "helper": 1, "Open": 0, "cached": 0} {
+		if got := read.Count(name); got != want {
+			t.Errorf("%q: %d", name, got)
 		}
 	}
 }
