@@ -5,5 +5,5 @@
 //	go run ./robustness/mutants NAME...    those
 //
 // It ends with status 1 if one of them is not caught. Its test fails if one does not apply to the sources
-// any more.
+// any more. A function, or what else is broken, may move to another file or package.
 package main

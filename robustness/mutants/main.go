@@ -172,7 +172,7 @@ func (m mutant) overlay(in checkout, dir string) (path string, err error) {
 		return "", err
 	}
 	target := filepath.Join(dir, "broken"+filepath.Ext(place.File))
-	if err := os.WriteFile(target, []byte(broken), 0o600); err != nil { //nolint:gosec // in a directory that try has made
+	if err := os.WriteFile(target, []byte(broken), 0o600); err != nil {
 		return "", err
 	}
 	replace := map[string]string{filepath.Join(in.top, place.File): target}

@@ -1,8 +1,8 @@
-// Package source finds declarations of Go and scripts of Lua by their names, in whatever file they stand.
+// Package source finds declarations of Go and scripts of Lua by their names, whatever file they stand in.
 //
-// The whole name of a method is holdfast/internal/call.Caller.Do: the package's directory, the receiver's type, and the
-// name. Any end of it that begins behind a dot or a slash will do, if it is the end of one whole name alone: Do,
-// Caller.Do, call.Caller.Do. The name of a script is that of its file, and is shortened in the same way.
+// The whole name of a method consists of its package's directory, its receiver's type and its own name:
+// holdfast/internal/call.Caller.Do. A name may be shortened from the left, at a dot or a slash, as long as it stands for
+// one declaration alone: call.Caller.Do, Caller.Do, Do. The whole name of a script is its path.
 package source
 
 import (
