@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -16,50 +17,50 @@ import (
 // [*BackendError], and the third matches the context's own error.
 var (
 	// ErrLocked: another owner holds the lock. [*LockedError] says which.
-	ErrLocked = errors.New("held by another owner")
+	ErrLocked = lockerr.Locked
 
 	// ErrNoPermits: too few permits of a semaphore are available. It comes as a
 	// [*PermitsError], which says why, and matches ErrLocked, too.
-	ErrNoPermits = errors.New("too few permits are available")
+	ErrNoPermits = lockerr.NoPermits
 
 	// ErrLost: the lock was held and is not any more, or cannot be trusted any
 	// more. [*LostError] says why, and is the cause of the context of a lost hold.
-	ErrLost = errors.New("the hold was lost")
+	ErrLost = lockerr.Lost
 
 	// ErrNotHeld: the owner does not hold the lock. An Unlock that finds the
 	// lock gone matches both ErrLost and ErrNotHeld, a second Unlock of one hold
 	// only ErrNotHeld, as does a Lock that was to be nested in a hold that was given
 	// back meanwhile.
-	ErrNotHeld = errors.New("not held by this owner")
+	ErrNotHeld = lockerr.NotHeld
 
 	// ErrReentrant: the owner holds the lock already and cannot have it once more:
 	// it is [NonReentrant], or held for reading and wanted for writing. Or a hold
 	// cannot be handed over, because its owner has others of the lock.
-	ErrReentrant = errors.New("held by this owner already")
+	ErrReentrant = lockerr.Reentrant
 
 	// ErrOtherKind: what stands in Redis at the name is another kind of object, or
 	// of lock. The error is a [*BackendError], too; the call had no effect.
-	ErrOtherKind = errors.New("the name is another kind of object")
+	ErrOtherKind = lockerr.OtherKind
 
 	// ErrUntold: the call has had its effect, and what else it returns is right, but
 	// Redis did not let the user publish, so those who wait are not told. Those of
 	// holdfast ask every three seconds (later in a crowd, see docs/tuning.md), Redisson's
 	// when the lease would have ended. docs/acl.md lists the rights.
-	ErrUntold = errors.New("done, but those who wait were not told")
+	ErrUntold = lockerr.Untold
 
 	// ErrNotReplicated: fewer replicas than [WithReplicaAck] asks for have
 	// acknowledged the acquire in time. It is given back.
-	ErrNotReplicated = errors.New("given back, because not enough replicas have it")
+	ErrNotReplicated = lockerr.NotReplicated
 
 	// ErrClosed: the client is closed, or was closed during the call.
-	ErrClosed = call.ErrClosed
+	ErrClosed = lockerr.Closed
 
 	// ErrNotZero: a latch's count had not come to zero when [Wait] ran out.
-	ErrNotZero = errors.New("the count is not zero")
+	ErrNotZero = lockerr.NotZero
 
 	// ErrInvalid: a name, an option, a lease, a count or an owner is invalid, as the text
 	// says; or the owner is another client's, or its hold was detached. Nothing was sent.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = lockerr.Invalid
 )
 
 // LockedError says who holds a lock that was not acquired. It matches
@@ -173,19 +174,19 @@ type LostReason string
 const (
 	// LostTaken: Redis says that the owner does not hold the lock: it was forced, deleted,
 	// or forgotten in a failover.
-	LostTaken LostReason = "the server says that it is not held"
+	LostTaken = LostReason(lockerr.Taken)
 	// LostUnanswered: no renewal was acknowledged before the lease had run out. Err is how
 	// the last one failed.
-	LostUnanswered LostReason = "no renewal was acknowledged in time"
+	LostUnanswered = LostReason(lockerr.Unanswered)
 	// LostLeaseOver: the lease has run out, and was not to be renewed; or it had run out
 	// before the answer to the acquire came; or the semaphore has ended ([PermitSemaphore.Expire]).
-	LostLeaseOver LostReason = "its lease has run out"
+	LostLeaseOver = LostReason(lockerr.LeaseOver)
 	// LostMaxHoldOver: [WithMaxHold] allows no more.
-	LostMaxHoldOver LostReason = "the time that WithMaxHold allows is over"
+	LostMaxHoldOver = LostReason(lockerr.MaxHoldOver)
 	// LostOverwritten: something else stands at the lock's name.
-	LostOverwritten LostReason = "its name is another kind of object now"
+	LostOverwritten = LostReason(lockerr.Overwritten)
 	// LostParts: too few of several locks are held. Err is what the last one was lost of.
-	LostParts LostReason = "too few of its parts are held"
+	LostParts = LostReason(lockerr.Parts)
 )
 
 // LostError says why a hold is lost. It matches [ErrLost] and [ErrNotHeld], and what Err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/servertime"
 )
@@ -56,7 +57,7 @@ func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Durati
 // once is Once. The attempt may end with Config.Closing, too.
 func (c *Caller) once(ctx context.Context, r script.Request, timeout time.Duration, endsAtClosing bool) Result {
 	if !c.config.Tasks.Begin() {
-		return Result{Err: ErrClosed}
+		return Result{Err: lockerr.Closed}
 	}
 	defer c.config.Tasks.End()
 	a := c.attempt(r, timeout)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/list"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 )
 
 // bound is the context of an attempt. It ends with the caller's context, at the end of the
@@ -104,7 +105,7 @@ func (s *bounds) begin(ctx context.Context, b *bound, due time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.closing && b.endsAtClosing {
-		_ = b.end(ErrClosed)
+		_ = b.end(lockerr.Closed)
 		return
 	}
 	s.insert(b)
@@ -182,7 +183,7 @@ func (s *bounds) endAtClosing() {
 		b := n.Value
 		n = n.Next()
 		if b.endsAtClosing {
-			s.giveUp(b, ErrClosed)
+			s.giveUp(b, lockerr.Closed)
 		}
 	}
 }
@@ -193,7 +194,7 @@ func (s *bounds) endAll() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for s.underWay.Len() > 0 {
-		s.giveUp(s.underWay.First().Value, ErrClosed)
+		s.giveUp(s.underWay.First().Value, lockerr.Closed)
 	}
 	if s.timer != nil {
 		s.timer.Stop()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/servertime"
 	"github.com/holdfast-go/holdfast/internal/tasks"
@@ -28,13 +29,10 @@ var (
 	// ErrLate is the error of a call that the server takes for too late, whatever its
 	// limit.
 	ErrLate = errors.New("the server's clock jumps: it takes every call for one that comes too late")
-	// ErrClosed is the error of an attempt that begins after Config.Tasks has ended, or is
-	// ended by Config.Life or Config.Closing. To users it says that their client is closed.
-	ErrClosed = errors.New("the client is closed")
 )
 
-// errNotSent is ErrClosed of an attempt that certainly has had no effect.
-var errNotSent = &driver.Error{Err: ErrClosed}
+// errNotSent is [lockerr.Closed] of an attempt that certainly has had no effect.
+var errNotSent = &driver.Error{Err: lockerr.Closed}
 
 // Config is what a [Caller] works with.
 type Config struct {

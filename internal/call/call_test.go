@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/tasks"
 )
@@ -244,7 +245,7 @@ func TestClosed(t *testing.T) {
 		if err := c.config.Tasks.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := c.Do(t.Context(), request); !errors.Is(r.Err, ErrClosed) || len(r.Unknown) > 0 || s.sent() > 0 {
+		if r := c.Do(t.Context(), request); !errors.Is(r.Err, lockerr.Closed) || len(r.Unknown) > 0 || s.sent() > 0 {
 			t.Errorf("%+v, %d sent", r, s.sent())
 		}
 	})
@@ -252,7 +253,7 @@ func TestClosed(t *testing.T) {
 
 // TestADriversErrorThatWrapsErrClosed: another client's ErrClosed is not ours, and says nothing of whether the script has run.
 func TestADriversErrorThatWrapsErrClosed(t *testing.T) {
-	s := &server{answers: []answer{{err: driver.ConnectionError(ErrClosed, false)}}}
+	s := &server{answers: []answer{{err: driver.ConnectionError(lockerr.Closed, false)}}}
 	calling(t, s, func(t *testing.T, c *Caller) {
 		if r := c.Once(t.Context(), request, time.Second); len(r.Unknown) != 1 {
 			t.Errorf("it is taken not to have run: %+v", r)
