@@ -92,7 +92,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	if err := c.begin(ctx, a.op, k.name); err != nil {
 		return nil, err
 	}
-	c.presence.writeIfDue(mono.Of(a.started))
+	c.presence.WriteIfDue(mono.Of(a.started))
 	if a.join() {
 		return a, nil
 	}

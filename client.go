@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/tasks"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
@@ -37,7 +38,7 @@ type Client struct {
 	hub      *wakeup.Hub
 	queues   *waitqueue.Queues
 	tasks    tasks.Group // calls of users, and the goroutines of the client
-	presence *presence
+	presence *presence.Presence
 
 	// closing ends when Close begins: nothing new is started, and nobody waits
 	// any longer. life ends when Close has ended: nothing goes on after it.
@@ -89,7 +90,10 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		Group: groupOf, Weight: weightOf, Renew: renewals{c.calls}.send, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: c.config.timeout / 3, Silence: call.ErrNoAnswer, Margin: c.config.margin,
 	})
-	c.presence = newPresence(c)
+	c.presence = presence.New(presence.Config{
+		ID: c.id, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.timeout,
+		Do: c.calls.Do, Ask: c.identify, Go: c.tasks.Go, Closing: c.closing,
+	})
 	c.hub = wakeup.New(d.Listen)
 	c.queues = waitqueue.New(func(channel string, q *waitqueue.Queue) func() { return c.hub.Join(channel, q).Leave })
 	return c, nil
@@ -130,7 +134,7 @@ func (c *Client) Close() error {
 	for _, s := range held {
 		s.evict()
 	}
-	c.presence.withdraw()
+	c.presence.Withdraw()
 	err := c.tasks.Wait(ctx)
 	c.die()
 	stopped := make(chan struct{})

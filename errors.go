@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -253,15 +252,11 @@ func explained(err error) error {
 		return fmt.Errorf("Redis wants a password, so give the Redis client one: %w", err) //nolint:staticcheck // Redis is a name
 	case code == "WRONGPASS":
 		return fmt.Errorf("the user name or the password of the Redis client is wrong: %w", err)
-	case code == "NOPERM", code != "" && aboutRights.MatchString(err.Error()):
+	case call.LacksRight(err):
 		return fmt.Errorf("the Redis user lacks a right, see docs/acl.md: %w", err)
 	}
 	return err
 }
-
-// aboutRights matches what servers say, of several ages, when a script calls what
-// its user may not.
-var aboutRights = regexp.MustCompile("ACL failure in script|The user executing the script can't")
 
 // problem puts the lock's name and a sentence around errors for errors.Is.
 func problem(name, sentence string, causes ...error) error {

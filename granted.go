@@ -49,7 +49,7 @@ func (a *acquisition) granted(res call.Result, ch change) (*Hold, error) {
 	}
 	if a.config.minHold > 0 {
 		s.retainedUntil = max(s.retainedUntil, mono.Of(now).Add(a.config.minHold))
-		c.presence.outlasts(s.retainedUntil)
+		c.presence.OutlastedUntil(s.retainedUntil)
 	}
 	s.mu.Unlock()
 	s.ref() // the hold's

@@ -131,7 +131,7 @@ func (s *ownerState) listen(entry *entry) {
 		s.endCohort() // those who wait here look after the lock again, as those of other processes do
 	}
 	if s.entry == entry && len(s.holds) > 0 {
-		s.kind.client.presence.holds(s, s.holds[0].since)
+		s.kind.client.presence.Holds(s, s.heldFields(), s.holds[0].since)
 	}
 	if s.entry == entry && s.subscription == nil && channel != "" {
 		s.subscription = s.kind.client.hub.Join(channel, doubted{entry})
@@ -172,7 +172,7 @@ func (s *ownerState) endWatch() bool {
 	watch := s.kind.client.watchdog
 	trusted := watch.Remove(s.entry)
 	if s.entry.LongHeld() {
-		s.kind.client.presence.ended(s)
+		s.kind.client.presence.Ended(s)
 	}
 	s.deadline = watch.Deadline(s.entry)
 	s.entry = nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -40,7 +41,7 @@ func (o Owner) String() string { return o.text }
 
 // shown is the owner for the text of an error: anybody who may write to Redis can make one up.
 func (o Owner) shown() string {
-	if o.text == printable(o.text) {
+	if o.text == presence.Printable(o.text) {
 		return o.text
 	}
 	return fmt.Sprintf("%.100q", o.text)

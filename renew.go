@@ -45,7 +45,7 @@ type renewals struct{ calls *call.Caller }
 // While a cluster moves the batch's slot, some of its locks are here and some
 // there, and neither node renews them all: they are renewed one by one.
 func (r renewals) send(ctx context.Context, g group, batch []watchdog.Renewal[*ownerState]) []watchdog.Answer {
-	batch[0].Entry.Value.kind.client.presence.writeIfDue(mono.Now())
+	batch[0].Entry.Value.kind.client.presence.WriteIfDue(mono.Now())
 	answers, err := r.sendTogether(ctx, g, batch)
 	if len(batch) > 1 && moving(err) {
 		return r.sendApart(ctx, g, batch)

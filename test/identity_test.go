@@ -198,16 +198,19 @@ func TestIdentityIsNoCondition(t *testing.T) {
 	}
 }
 
-// Close deletes what the client has said of itself, though a connection be cut meanwhile. A user who may not is
+// Close deletes what the client has said of itself, though a connection is cut, or requests are lost. A user who may not is
 // not asked for it again.
 func TestIdentityEndsWithItsClient(t *testing.T) {
 	for name, test := range map[string]struct {
-		fails error
+		fault memdriver.Fault // of the first two calls
 		calls int32
 		left  string
 	}{
-		"cut twice": {fails: errors.New("connection reset"), calls: 3, left: "0"},
-		"no right":  {fails: driver.ServerError("NOPERM this user has no permissions", errors.New("NOPERM")), calls: 1, left: "1"},
+		"cut twice":  {fault: memdriver.Fault{Refuse: errors.New("connection reset")}, calls: 3, left: "0"},
+		"lost twice": {fault: memdriver.Fault{LoseRequest: true}, calls: 3, left: "0"},
+		"no right": {
+			fault: memdriver.Fault{Refuse: driver.ServerError("NOPERM this user has no permissions", errors.New("NOPERM"))}, calls: 1, left: "1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
@@ -217,7 +220,7 @@ func TestIdentityEndsWithItsClient(t *testing.T) {
 				var calls atomic.Int32
 				d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
 					if strings.HasPrefix(call.Keys[0], "holdfast_client:") && calls.Add(1) <= 2 {
-						f.Refuse = test.fails
+						return test.fault
 					}
 					return f
 				})

@@ -1,8 +1,7 @@
 // Package call sends a script until its outcome is known. It knows nothing of
 // clients, locks and owners: there is a request, and there is what came of it.
 //
-// This is the only retry policy of calls about locks; what a client says about itself has its own
-// (presence.go). Scripts set a state, so a request may be sent
+// This is the only retry policy. Scripts set a state, so a request may be sent
 // again until it is answered: [Caller.Do] does that for at most the timeout, with a
 // third of it for each attempt. Every attempt carries a limit, a time on the
 // server's clock after which the server does nothing with it. So an attempt that was

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"regexp"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -102,3 +103,13 @@ func Code(err error) string {
 	}
 	return failed.Code
 }
+
+// LacksRight reports whether the server has refused a call because its user may not make it.
+func LacksRight(err error) bool {
+	code := Code(err)
+	return code == "NOPERM" || code != "" && aboutRights.MatchString(err.Error())
+}
+
+// aboutRights matches what servers say, of several ages, when a script calls what
+// its user may not.
+var aboutRights = regexp.MustCompile("ACL failure in script|The user executing the script can't")
