@@ -21,7 +21,7 @@ const (
 
 // Holder is what is known of an owner that holds a lock. What is not known is zero.
 type Holder struct {
-	Client  protocol.Client // what its client says of itself, but Age
+	Client  protocol.Client // what its client says of itself; Since stands for its Age
 	Since   time.Time       // when its client began
 	HeldFor time.Duration   // 0: for less than a second, or it is not known
 }
