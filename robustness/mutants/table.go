@@ -612,12 +612,12 @@ var mutants = []mutant{
 		new: `channel == ""`,
 	},
 	{
-		name: "identity: a closed client is still named", in: "presence.next", suite: tests(inMemory, "TestIdentityInRedis"),
+		name: "identity: a closed client is still named", in: "Presence.next", suite: tests(inMemory, "TestIdentityInRedis"),
 		old: "p.leaving && p.written",
 		new: "p.leaving && !p.written",
 	},
 	{
-		name: "identity: a client that lives is forgotten", in: "presentAgain", suite: tests(inMemory, "TestIdentityInRedis"),
+		name: "identity: a client that lives is forgotten", in: "fullAfter", suite: tests(inMemory, "TestIdentityInRedis"),
 		old: "/ 3",
 		new: "* 3",
 	},
