@@ -613,8 +613,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "identity: a closed client is still named", in: "Presence.next", suite: tests(inMemory, "TestIdentityInRedis"),
-		old: "p.leaving && p.written",
-		new: "p.leaving && !p.written",
+		old: "p.leaving && p.written:",
+		new: "p.leaving && !p.written:",
 	},
 	{
 		name: "identity: a client that lives is forgotten", in: "fullAfter", suite: tests(inMemory, "TestIdentityInRedis"),
