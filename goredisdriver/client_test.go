@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
-	"github.com/holdfast-go/holdfast/internal/gather"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -201,7 +201,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 	proxy.Delay(redistest.ToClient, 100*time.Millisecond)
 	var pings sync.WaitGroup
-	for range gather.MaxWorkers + 4 { // more connections than there are workers
+	for range driverkit.MaxWorkers + 4 { // more connections than there are workers
 		pings.Go(func() { client.Ping(t.Context()) })
 	}
 	pings.Wait()

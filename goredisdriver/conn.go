@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/assigner"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // pingInterval is how long a connection may be silent before it is sent a PING,
@@ -47,13 +47,13 @@ func newConn(l *listener, at server) *conn {
 // have here, so that it is confirmed anew. The caller holds listener.mu.
 func (c *conn) subscribe(channel string) {
 	c.pending[channel] = true
-	assigner.Notify(c.wake)
+	driverkit.Notify(c.wake)
 }
 
 // unsubscribe requests the end of a subscription. The caller holds listener.mu.
 func (c *conn) unsubscribe(channel string) {
 	c.pending[channel] = false
-	assigner.Notify(c.wake)
+	driverkit.Notify(c.wake)
 }
 
 // run is the writer. It starts the reader once there is a connection, since

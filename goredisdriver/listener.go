@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/assigner"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // listener keeps the subscriptions and assigns them to connections. The package
@@ -71,7 +71,7 @@ func (l *listener) Subscribe(channel string) {
 		return
 	}
 	l.unassign(channel)
-	assigner.Notify(l.wake)
+	driverkit.Notify(l.wake)
 }
 
 // Unsubscribe removes a channel from those that are wanted.
@@ -110,7 +110,7 @@ func (l *listener) Close() {
 }
 
 // run is the assigner.
-func (l *listener) run() { assigner.Run(l.ctx, l.wake, l.due, l.assignAll) }
+func (l *listener) run() { driverkit.Run(l.ctx, l.wake, l.due, l.assignAll) }
 
 // due returns the unassigned channels whose time has come and, if there are
 // none, how long it is until there may be one.
@@ -186,17 +186,17 @@ func (l *listener) assign(channel string, at server) {
 // postpone takes subscriptions from their connections, to be assigned again after
 // a pause that grows with the number of failures. The caller holds mu.
 func (l *listener) postpone(channels []string) {
-	spread := assigner.Spread()
+	spread := driverkit.Spread()
 	for _, channel := range channels {
 		if _, wanted := l.wanted[channel]; !wanted {
 			continue
 		}
 		l.unassign(channel)
 		times := l.failures[channel].times
-		l.failures[channel] = failure{times + 1, time.Now().Add(assigner.Pause(times, spread))}
+		l.failures[channel] = failure{times + 1, time.Now().Add(driverkit.Pause(times, spread))}
 	}
 	if l.driver.cluster != nil {
 		l.driver.cluster.ReloadState(l.ctx) // returns at once
 	}
-	assigner.Notify(l.wake)
+	driverkit.Notify(l.wake)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/gather"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // longestSilence is after what time a connection is given up, if the client does not say.
@@ -22,11 +22,11 @@ const longUnused = time.Minute
 type sender struct {
 	driver *Driver
 	client redis.UniversalClient // of the node, or the only one; it bounds what it waits for
-	calls  *gather.Group
+	calls  *driverkit.Group
 	hasty  atomic.Pointer[hastyClient]
 }
 
-// hastyClient is the node's client, but it waits for replies for gather.LongestAlone only. It
+// hastyClient is the node's client, but it waits for replies for driverkit.LongestAlone only. It
 // is soon replaced, so that it has the hooks that the program has added meanwhile.
 type hastyClient struct {
 	*redis.Client
@@ -40,7 +40,7 @@ func newSender(d *Driver, client redis.UniversalClient) *sender {
 	if _, ok := s.client.(*redis.Client); !ok { // nobody knows how long it waits for a reply
 		alone = nil
 	}
-	s.calls = gather.New(s.send, alone)
+	s.calls = driverkit.New(s.send, alone)
 	return s
 }
 
@@ -133,7 +133,7 @@ func (d *Driver) reloadNodes(err error) {
 }
 
 // send sends calls, and those again whose script the server does not have.
-func (s *sender) send(calls []*gather.Call) {
+func (s *sender) send(calls []*driverkit.Call) {
 	sendings := make([]sending, len(calls))
 	for i, call := range calls {
 		sendings[i] = sending{Call: call, command: newCommand("evalsha", call.Script.SHA(), call.Call)}
@@ -160,7 +160,7 @@ func (s *sender) alone(ctx context.Context, end time.Time, call driver.Call) (an
 	one := sending{command: newCommand("evalsha", call.Script.SHA(), call)}
 	one.err = s.until(end).Process(ctx, one.command)
 	if one.refusedWith("NOSCRIPT") || s.driver.isElsewhere(one) {
-		return nil, gather.ErrNotRun
+		return nil, driverkit.ErrNotRun
 	}
 	s.driver.reloadNodes(one.err)
 	return one.command.result(one.err)
@@ -174,12 +174,12 @@ func (s *sender) until(end time.Time) *redis.Client {
 	switch {
 	case client.Options().ReadTimeout <= left:
 		return client
-	case left < gather.LongestAlone-time.Millisecond: // the context ends sooner
+	case left < driverkit.LongestAlone-time.Millisecond: // the context ends sooner
 		return client.WithTimeout(max(left, time.Millisecond))
 	}
 	hasty := s.hasty.Load()
 	if hasty == nil || now.After(hasty.replace) {
-		hasty = &hastyClient{client.WithTimeout(gather.LongestAlone), now.Add(time.Second)}
+		hasty = &hastyClient{client.WithTimeout(driverkit.LongestAlone), now.Add(time.Second)}
 		s.hasty.Store(hasty)
 	}
 	return hasty.Client
@@ -235,7 +235,7 @@ func (d *Driver) follow(one sending) {
 
 // sending is a call on its way.
 type sending struct {
-	*gather.Call
+	*driverkit.Call
 
 	command *command
 	err     error // of the command, as go-redis says it

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/assigner"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 const (
@@ -60,7 +60,7 @@ func (c *conn) enqueue(s *subscription) {
 	}
 	s.queued = true
 	c.queue = append(c.queue, s)
-	assigner.Notify(c.wake)
+	driverkit.Notify(c.wake)
 }
 
 // run is the writer.

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/gather"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // Driver is a [driver.Driver] on a rueidis client. Make one with [New].
@@ -15,7 +15,7 @@ type Driver struct {
 	client  rueidis.Client
 	slotted bool
 	publish atomic.Pointer[string]
-	calls   *gather.Group // unless it is a cluster
+	calls   *driverkit.Group // unless it is a cluster
 	// underWay has one for each call on a cluster that rueidis has not answered yet.
 	underWay chan struct{}
 }
@@ -48,7 +48,7 @@ func WithShardedPubSub(sharded bool) Option {
 // client. Whether it is a cluster is what [rueidis.Client.Mode] says.
 func New(client rueidis.Client, options ...Option) *Driver {
 	d := &Driver{client: client, slotted: client.Mode() == rueidis.ClientModeCluster, underWay: make(chan struct{}, maxUnderWay)}
-	d.calls = gather.New(d.send, nil)
+	d.calls = driverkit.New(d.send, nil)
 	for _, option := range options {
 		option(d)
 	}

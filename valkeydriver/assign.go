@@ -8,7 +8,7 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
-	"github.com/holdfast-go/holdfast/internal/assigner"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // postponed are subscriptions that have failed together.
@@ -18,7 +18,7 @@ type postponed struct {
 }
 
 // run is the assigner.
-func (l *listener) run() { assigner.Run(l.ctx, l.wake, l.due, l.assignAll) }
+func (l *listener) run() { driverkit.Run(l.ctx, l.wake, l.due, l.assignAll) }
 
 // due returns the subscriptions whose time has come and, if there are none, how long it
 // is until there may be one.
@@ -129,9 +129,9 @@ func (l *listener) postpone(failed []*subscription) {
 	if len(group) == 0 {
 		return
 	}
-	pause := assigner.Pause(int(fewest), assigner.Spread())
+	pause := driverkit.Pause(int(fewest), driverkit.Spread())
 	l.postponed = append(l.postponed, postponed{time.Now().Add(pause), group})
-	assigner.Notify(l.wake)
+	driverkit.Notify(l.wake)
 }
 
 // refused notes that the server has refused subscriptions.

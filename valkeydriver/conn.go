@@ -11,7 +11,7 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
-	"github.com/holdfast-go/holdfast/internal/assigner"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 const (
@@ -62,7 +62,7 @@ func (c *conn) enqueue(s *subscription) {
 	}
 	s.queued = true
 	c.queue = append(c.queue, s)
-	assigner.Notify(c.wake)
+	driverkit.Notify(c.wake)
 }
 
 // run is the writer.

@@ -9,7 +9,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/gather"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // Driver is a [driver.Driver] on a valkey-go client. Make one with [New].
@@ -17,7 +17,7 @@ type Driver struct {
 	client  valkey.Client
 	slotted bool
 	publish atomic.Pointer[string]
-	calls   *gather.Group // unless it is a cluster
+	calls   *driverkit.Group // unless it is a cluster
 	// underWay has one for each call on a cluster that valkey-go has not answered yet.
 	underWay chan struct{}
 }
@@ -50,7 +50,7 @@ func WithShardedPubSub(sharded bool) Option {
 // client. Whether it is a cluster is what [valkey.Client.Mode] says.
 func New(client valkey.Client, options ...Option) *Driver {
 	d := &Driver{client: client, slotted: client.Mode() == valkey.ClientModeCluster, underWay: make(chan struct{}, maxUnderWay)}
-	d.calls = gather.New(d.send, nil)
+	d.calls = driverkit.New(d.send, nil)
 	for _, option := range options {
 		option(d)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/gather"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // Eval runs the script once; the package comment says what may be repeated.
@@ -29,7 +29,7 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 }
 
 // send sends calls together, and those again whose script the server does not have.
-func (d *Driver) send(calls []*gather.Call) {
+func (d *Driver) send(calls []*driverkit.Call) {
 	commands := make(valkey.Commands, 0, len(calls))
 	for _, call := range calls {
 		commands = append(commands, command(d.client.B(), "EVALSHA", call.Script.SHA(), call.Call))
@@ -56,7 +56,7 @@ func (d *Driver) send(calls []*gather.Call) {
 }
 
 // latest is the latest of the calls' deadlines; zero: one has none.
-func latest(calls []*gather.Call) (end time.Time) {
+func latest(calls []*driverkit.Call) (end time.Time) {
 	for _, call := range calls {
 		if call.Deadline.IsZero() {
 			return time.Time{}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/assigner"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // closeLimit is how long Close waits for goroutines that valkey-go does not let go.
@@ -73,7 +73,7 @@ func (l *listener) Subscribe(channel string) {
 		s = &subscription{channel: channel, wanted: true}
 		l.subscriptions[channel] = s
 		l.unassigned = append(l.unassigned, s)
-		assigner.Notify(l.wake)
+		driverkit.Notify(l.wake)
 	case !s.wanted:
 		s.wanted = true
 		s.conn.enqueue(s)

@@ -18,7 +18,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/assigner"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -295,21 +295,21 @@ func TestPauses(t *testing.T) {
 		l.postpone(failed)
 		return time.Until(l.postponed[0].until)
 	}
-	if got := pause(refused); got > assigner.FirstPause {
+	if got := pause(refused); got > driverkit.FirstPause {
 		t.Errorf("the first pause is %v", got)
 	}
 	for range 20 {
 		pause(refused)
 	}
-	if got := pause(refused); got < assigner.LastPause/2-assigner.FirstPause || got > assigner.LastPause {
+	if got := pause(refused); got < driverkit.LastPause/2-driverkit.FirstPause || got > driverkit.LastPause {
 		t.Errorf("the last pause is %v", got)
 	}
-	if got := pause(other, refused); got > assigner.FirstPause {
+	if got := pause(other, refused); got > driverkit.FirstPause {
 		t.Errorf("the first pause of another is %v", got)
 	}
 	refused.conn = c
 	c.answer(valkey.PubSubSubscription{Kind: "subscribe", Channel: "refused"})
-	if got := pause(refused); got > assigner.FirstPause {
+	if got := pause(refused); got > driverkit.FirstPause {
 		t.Errorf("the first pause after a confirmation is %v", got)
 	}
 }

@@ -1,4 +1,4 @@
-// Package gather sends calls to one server together. An adapter has a [Group] for each
+// Package driverkit sends calls to one server together. An adapter has a [Group] for each
 // node. A call that comes while others are on their way waits for them, and leaves in one
 // batch with those that have come meanwhile: one connection, one write, one read.
 //
@@ -36,4 +36,4 @@
 //
 // Group.mu guards the queue, the batches that are under way, and how many workers there are
 // and wait; and whether a caller is its own worker. It is not held while anything is sent, nor while a call is ended.
-package gather
+package driverkit

@@ -1,6 +1,4 @@
-// Package assigner is the loop in which an adapter's listener assigns subscriptions to
-// connections, and how long it waits after failures.
-package assigner
+package driverkit
 
 import (
 	"context"
