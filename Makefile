@@ -12,7 +12,7 @@ BIN           := $(CURDIR)/.bin
 MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock otel otel/example cmd/holdfast bench test interop robustness release
 PUBLISHED     := $(filter-out otel/example bench test interop robustness release,$(MODULES))
 ADAPTERS      := goredisdriver rueidisdriver valkeydriver
-PUBLIC        := holdfast driver memdriver holdfasttest gocronlock otel $(ADAPTERS)
+PUBLIC        := holdfast driver driverkit memdriver holdfasttest gocronlock otel $(ADAPTERS)
 # Of valkey-go the workspace has the oldest one anyway.
 OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 # The others are built on their own by test-oldest, or as they are published by the tests of release/.
@@ -265,8 +265,8 @@ tidy: ## run go mod tidy in every module
 
 # api/ has the exported surface of each public package. A change of it is made on
 # purpose: by `make api`, in the same commit. Where the files stood is nobody's business; a
-# path of another length would not be read.
-IMPORT = $(patsubst %/holdfast,%,github.com/holdfast-go/holdfast/$*)
+# path of another length would not be read. A name in PUBLIC has no slash: no pattern below would match it.
+IMPORT = $(patsubst %/driverkit,%/driver/driverkit,$(patsubst %/holdfast,%,github.com/holdfast-go/holdfast/$*))
 
 .PHONY: api $(PUBLIC:%=api-%)
 api: $(PUBLIC:%=api-%) ## note down the exported surface as it is

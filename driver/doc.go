@@ -4,7 +4,8 @@
 // things: to run a script once and to say honestly whether it may have run, to
 // have the replicas acknowledge it on request, to say which publish command the
 // server's topology calls for, and to keep a set of channels subscribed for as
-// long as it is wanted.
+// long as it is wanted. Package driverkit has what adapters share, and package drivertest tests
+// an adapter.
 //
 // # What an adapter must promise
 //

@@ -110,7 +110,7 @@ func (l *listener) Close() {
 }
 
 // run is the assigner.
-func (l *listener) run() { driverkit.Run(l.ctx, l.wake, l.due, l.assignAll) }
+func (l *listener) run() { driverkit.RunAssigner(l.ctx, l.wake, l.due, l.assignAll) }
 
 // due returns the unassigned channels whose time has come and, if there are
 // none, how long it is until there may be one.
@@ -186,14 +186,14 @@ func (l *listener) assign(channel string, at server) {
 // postpone takes subscriptions from their connections, to be assigned again after
 // a pause that grows with the number of failures. The caller holds mu.
 func (l *listener) postpone(channels []string) {
-	spread := driverkit.Spread()
+	jitter := driverkit.Jitter()
 	for _, channel := range channels {
 		if _, wanted := l.wanted[channel]; !wanted {
 			continue
 		}
 		l.unassign(channel)
 		times := l.failures[channel].times
-		l.failures[channel] = failure{times + 1, time.Now().Add(driverkit.Pause(times, spread))}
+		l.failures[channel] = failure{times + 1, time.Now().Add(driverkit.Backoff(times, jitter))}
 	}
 	if l.driver.cluster != nil {
 		l.driver.cluster.ReloadState(l.ctx) // returns at once

@@ -26,7 +26,7 @@ type sender struct {
 	hasty  atomic.Pointer[hastyClient]
 }
 
-// hastyClient is the node's client, but it waits for replies for driverkit.LongestAlone only. It
+// hastyClient is the node's client, but it waits for replies for driverkit.DirectTimeout only. It
 // is soon replaced, so that it has the hooks that the program has added meanwhile.
 type hastyClient struct {
 	*redis.Client
@@ -36,11 +36,11 @@ type hastyClient struct {
 
 func newSender(d *Driver, client redis.UniversalClient) *sender {
 	s := &sender{driver: d, client: withReadTimeout(client)}
-	alone := s.alone
+	direct := s.direct
 	if _, ok := s.client.(*redis.Client); !ok { // nobody knows how long it waits for a reply
-		alone = nil
+		direct = nil
 	}
-	s.calls = driverkit.New(s.send, alone)
+	s.calls = driverkit.NewGroup(s.send, direct)
 	return s
 }
 
@@ -69,7 +69,7 @@ func (d *Driver) senderTo(ctx context.Context, call driver.Call) (*sender, error
 	if s == nil {
 		s = newSender(d, client)
 		maps.DeleteFunc(d.senders, func(_ *redis.Client, old *sender) bool { // nodes come and go
-			return old.calls.IsUnused(time.Now().Add(-longUnused))
+			return old.calls.IdleSince(time.Now().Add(-longUnused))
 		})
 		d.senders[client] = s
 	}
@@ -155,10 +155,10 @@ func (s *sender) send(calls []*driverkit.Call) {
 	}
 }
 
-// alone sends a call on the goroutine of its caller.
-func (s *sender) alone(ctx context.Context, end time.Time, call driver.Call) (any, error) {
+// direct sends a call on the goroutine of its caller.
+func (s *sender) direct(ctx context.Context, timeout time.Duration, call driver.Call) (any, error) {
 	one := sending{command: newCommand("evalsha", call.Script.SHA(), call)}
-	one.err = s.until(end).Process(ctx, one.command)
+	one.err = s.within(timeout).Process(ctx, one.command)
 	if one.refusedWith("NOSCRIPT") || s.driver.isElsewhere(one) {
 		return nil, driverkit.ErrNotRun
 	}
@@ -166,20 +166,18 @@ func (s *sender) alone(ctx context.Context, end time.Time, call driver.Call) (an
 	return one.command.result(one.err)
 }
 
-// until returns the node's client, which waits for replies until then.
-func (s *sender) until(end time.Time) *redis.Client {
-	client := s.client.(*redis.Client) //nolint:forcetypeassert // or nobody sends alone
-	now := time.Now()
-	left := end.Sub(now)
+// within returns the node's client, which waits for replies for timeout at most.
+func (s *sender) within(timeout time.Duration) *redis.Client {
+	client := s.client.(*redis.Client) //nolint:forcetypeassert // or nothing is sent directly
 	switch {
-	case client.Options().ReadTimeout <= left:
+	case client.Options().ReadTimeout <= timeout:
 		return client
-	case left < driverkit.LongestAlone-time.Millisecond: // the context ends sooner
-		return client.WithTimeout(max(left, time.Millisecond))
+	case timeout < driverkit.DirectTimeout:
+		return client.WithTimeout(timeout)
 	}
-	hasty := s.hasty.Load()
+	now, hasty := time.Now(), s.hasty.Load()
 	if hasty == nil || now.After(hasty.replace) {
-		hasty = &hastyClient{client.WithTimeout(driverkit.LongestAlone), now.Add(time.Second)}
+		hasty = &hastyClient{client.WithTimeout(driverkit.DirectTimeout), now.Add(time.Second)}
 		s.hasty.Store(hasty)
 	}
 	return hasty.Client

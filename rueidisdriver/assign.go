@@ -16,7 +16,7 @@ type postponed struct {
 }
 
 // run is the assigner.
-func (l *listener) run() { driverkit.Run(l.ctx, l.wake, l.due, l.assignAll) }
+func (l *listener) run() { driverkit.RunAssigner(l.ctx, l.wake, l.due, l.assignAll) }
 
 // due returns the subscriptions whose time has come and, if there are none, how long it
 // is until there may be one.
@@ -127,7 +127,7 @@ func (l *listener) postpone(failed []*subscription) {
 	if len(group) == 0 {
 		return
 	}
-	pause := driverkit.Pause(int(fewest), driverkit.Spread())
+	pause := driverkit.Backoff(int(fewest), driverkit.Jitter())
 	l.postponed = append(l.postponed, postponed{time.Now().Add(pause), group})
 	driverkit.Notify(l.wake)
 }

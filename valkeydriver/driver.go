@@ -50,7 +50,7 @@ func WithShardedPubSub(sharded bool) Option {
 // client. Whether it is a cluster is what [valkey.Client.Mode] says.
 func New(client valkey.Client, options ...Option) *Driver {
 	d := &Driver{client: client, slotted: client.Mode() == valkey.ClientModeCluster, underWay: make(chan struct{}, maxUnderWay)}
-	d.calls = driverkit.New(d.send, nil)
+	d.calls = driverkit.NewGroup(d.send, nil)
 	for _, option := range options {
 		option(d)
 	}

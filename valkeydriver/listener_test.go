@@ -295,21 +295,22 @@ func TestPauses(t *testing.T) {
 		l.postpone(failed)
 		return time.Until(l.postponed[0].until)
 	}
-	if got := pause(refused); got > driverkit.FirstPause {
+	first, last := driverkit.Backoff(0, 1), driverkit.Backoff(100, 1)
+	if got := pause(refused); got > first {
 		t.Errorf("the first pause is %v", got)
 	}
 	for range 20 {
 		pause(refused)
 	}
-	if got := pause(refused); got < driverkit.LastPause/2-driverkit.FirstPause || got > driverkit.LastPause {
+	if got := pause(refused); got < last/2-first || got > last {
 		t.Errorf("the last pause is %v", got)
 	}
-	if got := pause(other, refused); got > driverkit.FirstPause {
+	if got := pause(other, refused); got > first {
 		t.Errorf("the first pause of another is %v", got)
 	}
 	refused.conn = c
 	c.answer(valkey.PubSubSubscription{Kind: "subscribe", Channel: "refused"})
-	if got := pause(refused); got > driverkit.FirstPause {
+	if got := pause(refused); got > first {
 		t.Errorf("the first pause after a confirmation is %v", got)
 	}
 }

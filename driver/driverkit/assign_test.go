@@ -10,7 +10,7 @@ import (
 )
 
 // What is due is assigned: when it is time, when the loop is woken, and not after its end.
-func TestRun(t *testing.T) {
+func TestRunAssigner(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -19,7 +19,7 @@ func TestRun(t *testing.T) {
 		time.AfterFunc(time.Second, func() { Notify(wake) })
 		var looks []time.Duration
 		var assigned []int
-		Run(ctx, wake, func() (due []int, pause time.Duration) {
+		RunAssigner(ctx, wake, func() (due []int, pause time.Duration) {
 			looks = append(looks, time.Since(start))
 			if len(looks) == 3 {
 				due = []int{1, 2}
@@ -33,20 +33,34 @@ func TestRun(t *testing.T) {
 	})
 }
 
-func TestPause(t *testing.T) {
+// The loop ends with its context, even if there is always something due.
+func TestRunAssignerEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	RunAssigner(ctx, nil, func() ([]int, time.Duration) { return []int{1}, 0 }, func([]int) {
+		if n++; n == 3 {
+			cancel()
+		}
+	})
+	if n != 3 {
+		t.Errorf("assigned %d times", n)
+	}
+}
+
+func TestBackoff(t *testing.T) {
 	for failures, want := range map[int]time.Duration{
-		0: FirstPause, 1: 2 * FirstPause, 4: 16 * FirstPause, 5: LastPause, 10: LastPause, 1000: LastPause,
+		0: firstPause, 1: 2 * firstPause, 4: 16 * firstPause, 5: lastPause, 10: lastPause, 1000: lastPause,
 	} {
-		if got := Pause(failures, 1); got != want {
+		if got := Backoff(failures, 1); got != want {
 			t.Errorf("after %d failures %v", failures, got)
 		}
-		if got := Pause(failures, Spread()); got > want || got < want/2 {
-			t.Errorf("after %d failures %v, spread", failures, got)
+		if got := Backoff(failures, Jitter()); got > want || got < want/2 {
+			t.Errorf("after %d failures %v, with jitter", failures, got)
 		}
 	}
 }
 
-// Whoever has been notified already is notified once.
+// Several notifications are one.
 func TestNotify(t *testing.T) {
 	wake := make(chan struct{}, 1)
 	Notify(wake)

@@ -9,31 +9,35 @@ import (
 	"github.com/holdfast-go/holdfast/internal/list"
 )
 
-// Call is a call on its way. Whoever sends it ends it, once.
+// Call is a call in a batch. A [Group] makes it, and passes it to the adapter's send function,
+// which ends it with [Call.End], exactly once. Until then the adapter may read its fields. Late
+// is the group's own: the adapter does not tell it.
 type Call struct {
 	driver.Call
 
-	Deadline time.Time // of its context; zero: none
+	// Deadline is the deadline of the caller's context; zero: none. The caller leaves then. A
+	// client may use it to bound a call; the group does not.
+	Deadline time.Time
 
 	group *Group
 	state atomic.Int32
-	ended chan struct{} // has one when the call has ended, and its caller is there
+	ended chan struct{} // receives a value when the call has ended and its caller waits
 	reply any           // set before state is ended
 	err   error
 
 	// Guarded by Group.mu.
 	place list.Node[*Call] // in the queue
-	batch *batch           // that it was taken into; nil: it is queued
+	batch *batch           // that has the call; nil while it is queued
 }
 
 // The states of a call, as its caller sees them.
 const (
-	awaited int32 = iota // its caller is there
-	left                 // its caller has left
+	awaited int32 = iota // the caller waits
+	left                 // the caller has left
 	ended
 )
 
-// newCall returns a call whose caller is there.
+// newCall returns a call whose caller waits.
 func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
 	c, ok := g.unused.Get().(*Call)
 	if !ok {
@@ -46,11 +50,13 @@ func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
 	return c
 }
 
-// End says what came of the call. It does not block, and the call is not to be touched
-// after it.
+// End ends the call: its caller gets reply and err, or Late does if the caller has left. They are
+// what [driver.Driver]'s Eval would return: err is nil or a [*driver.Error]. End may be called on
+// any goroutine, also after the send function has returned. It does not block. The adapter does not
+// touch the call after it: its memory may be another call's.
 func (c *Call) End(reply any, err error) {
 	g, b, late := c.group, c.batch, c.Late
-	g.heard(err)
+	g.noteReply(err)
 	b.unended.Add(-1)
 	c.reply, c.err = reply, err
 	switch {
@@ -62,11 +68,11 @@ func (c *Call) End(reply any, err error) {
 	}
 }
 
-// await waits for the outcome of a call, or for ctx to end.
+// await waits for the result of a call, or for ctx to end.
 func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	select {
 	case <-c.ended:
-		return g.taken(c)
+		return g.result(c)
 	case <-ctx.Done():
 	}
 	if g.withdraw(c) {
@@ -74,7 +80,7 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	}
 	if !c.state.CompareAndSwap(awaited, left) {
 		<-c.ended
-		return g.taken(c)
+		return g.result(c)
 	}
 	g.awaitedLess(c.batch)
 	err := driver.ConnectionError(ctx.Err(), false)
@@ -82,8 +88,8 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	return nil, err
 }
 
-// taken returns the outcome of a call that has ended, whose memory nobody else uses any more.
-func (g *Group) taken(c *Call) (any, error) {
+// result returns the result of a call that has ended, and frees its memory.
+func (g *Group) result(c *Call) (any, error) {
 	reply, err := c.reply, c.err
 	c.Call, c.reply, c.err = driver.Call{}, nil, nil
 	g.unused.Put(c)

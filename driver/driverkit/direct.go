@@ -8,65 +8,67 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-const (
-	// prompt is how soon a server answers that is not taken for one that has fallen silent.
-	prompt = 100 * time.Millisecond
-	// LongestAlone is how long a caller who sends its call itself waits for the reply: it
-	// cannot leave before.
-	LongestAlone = 500 * time.Millisecond
-)
+// DirectTimeout is the longest time for which a caller waits that sends its call itself.
+const DirectTimeout = 500 * time.Millisecond
 
-// Alone sends a call on the goroutine of its caller. At the end at the latest it gives the
-// call up, and whatever the reply may still come by. It may return [ErrNotRun].
-type Alone func(ctx context.Context, end time.Time, call driver.Call) (any, error)
+// slowReply is the time after which a server counts as slow or silent.
+const slowReply = 100 * time.Millisecond
 
-// ErrNotRun says that a server has refused a call that was sent alone, and that send knows
-// what to do about it.
-var ErrNotRun = errors.New("the server has not run the script")
+// Direct sends a call once, on the goroutine of its caller, and returns what [driver.Driver]'s
+// Eval would return, or [ErrNotRun].
+//
+// It waits for the reply for timeout at most, which is [DirectTimeout] or what is left until the
+// deadline of ctx, and one millisecond at least. It need not return earlier when ctx is cancelled.
+// Without a reply by then, it gives up the connection, so that a late reply cannot reach another
+// call. A Group runs one Direct at a time.
+type Direct func(ctx context.Context, timeout time.Duration, call driver.Call) (any, error)
 
-// beginAlone reports whether a caller may send its call itself: nothing else is under way,
-// and the server is there. If so, evalAlone follows.
-func (g *Group) beginAlone() bool {
-	if g.alone == nil {
+// ErrNotRun is what a [Direct] returns if the server has refused the call in a way that the
+// adapter's send function can deal with, such as NOSCRIPT or MOVED. The script has certainly not
+// run. The group then sends the call by a worker. Callers of [Group.Eval] never get this error.
+var ErrNotRun = errors.New("driverkit: the server has not run the script")
+
+// beginDirect reports whether a caller may send its call itself. If so, evalDirect follows.
+func (g *Group) beginDirect() bool {
+	if g.direct == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.answers.Load() || g.busy || len(g.underWay) > 0 || g.queue.Len() > 0 {
+	if !g.responsive.Load() || g.directUnderWay || len(g.underWay) > 0 || g.queue.Len() > 0 {
 		return false
 	}
-	g.busy = true
+	g.directUnderWay = true
 	return true
 }
 
-// evalAlone is Eval on the caller's goroutine.
-func (g *Group) evalAlone(ctx context.Context, call driver.Call) (any, error) {
-	start := time.Now()
-	end := start.Add(LongestAlone)
-	if due, ok := ctx.Deadline(); ok && due.Before(end) {
-		end = due
+// evalDirect is Eval on the caller's goroutine.
+func (g *Group) evalDirect(ctx context.Context, call driver.Call) (any, error) {
+	start, timeout := time.Now(), DirectTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = max(time.Millisecond, min(timeout, deadline.Sub(start)))
 	}
-	reply, err := g.alone(ctx, end, call)
-	g.endAlone(err, start)
+	reply, err := g.direct(ctx, timeout, call)
+	g.endDirect(err, start)
 	return reply, err
 }
 
-func (g *Group) endAlone(err error, start time.Time) {
-	g.heard(err)
-	if time.Since(start) > prompt {
-		g.answers.Store(false)
+func (g *Group) endDirect(err error, start time.Time) {
+	g.noteReply(err)
+	if time.Since(start) > slowReply {
+		g.responsive.Store(false)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.busy, g.used = false, start
+	g.directUnderWay, g.used = false, start
 }
 
-// heard notes whether the server has answered a call. If not, a connection may have to be made,
-// which callers do not wait for themselves.
-func (g *Group) heard(err error) {
+// noteReply notes whether the server has replied to a call. If not, a connection may have to be
+// made, and callers do not wait for that themselves.
+func (g *Group) noteReply(err error) {
 	var failed *driver.Error
-	answers := !errors.As(err, &failed) || failed.Code != ""
-	if g.answers.Load() != answers {
-		g.answers.Store(answers)
+	replied := !errors.As(err, &failed) || failed.Code != ""
+	if g.responsive.Load() != replied {
+		g.responsive.Store(replied)
 	}
 }

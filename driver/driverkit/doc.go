@@ -1,39 +1,58 @@
-// Package driverkit sends calls to one server together. An adapter has a [Group] for each
-// node. A call that comes while others are on their way waits for them, and leaves in one
-// batch with those that have come meanwhile: one connection, one write, one read.
+// Package driverkit has what adapters share. An adapter is an implementation of
+// [driver.Driver] for one Redis client; programs that use holdfast do not need this package. It
+// is as stable as package driver: an adapter works with every later version of holdfast.
 //
-// # States of a call
+// There are two parts, and an adapter may use one of them alone:
 //
-// A call is queued until a worker takes it into a batch. It is under way until the adapter
-// ends it ([Call.End]), which it does once for every call of the batch. Its caller waits for
-// that, and leaves when its context ends:
+//   - [Group] sends calls to one server in batches;
+//   - [RunAssigner] is the loop in which a listener assigns subscriptions to connections, and
+//     [Backoff] says how long it waits after a failure.
 //
-//   - a queued call is withdrawn, and never sent;
-//   - a call that is under way goes on. Its caller is told that it may have run, and
-//     driver.Call.Late what came of it, when it ends;
-//   - a call that ends in that instant has its outcome returned. One compare-and-swap
-//     decides which of the two it is.
+// # Batches
 //
-// The memory of a call is used again only if its caller has taken the outcome: End has
-// touched it for the last time then.
+// An adapter has a [Group] for each node. A call that arrives while others are under way waits
+// for them. It leaves in one batch with all calls that have arrived by then: one connection, one
+// write, one read.
+//
+// # The states of a call
+//
+// A call is queued until a worker takes it into a batch. It is under way until the adapter ends
+// it with [Call.End], exactly once. Its caller waits for that, and leaves when its context ends:
+//
+//   - A queued call is withdrawn and never sent. The error says so: MayHaveRun is false.
+//   - A call that is under way goes on. The error has MayHaveRun, and Pending if the call has a
+//     Late. End then tells Late the result, on the goroutine that calls End.
+//   - A call can end in the instant in which its caller leaves. One compare-and-swap decides
+//     whether the caller or Late gets the result; never both.
+//
+// A call that fails ends like one that succeeds: with an error. The group repeats nothing.
+//
+// The memory of a call is reused only after its caller has taken the result; End does not touch
+// it after that.
 //
 // # Goroutines
 //
-// A worker is a goroutine that sends one batch after the other, and waits a little for
-// calls before it ends. There are few while answers come fast, since the fewer there are the
-// more calls share a batch, and more where the way to the server is long. The adapter's
-// send has to return: the client's timeouts bound it. A worker all of whose calls have been
-// given up does not count any more, so that others may take its place, and ends when its
-// batch does.
+// A worker is a goroutine of the group that sends one batch after another. A group has two
+// workers at most while replies are fast: fewer workers mean larger batches. It has eight at
+// most if the round trip is long, or if the server has fallen silent. A worker ends when no
+// call has arrived for 50 ms, so a group need not be closed. Callers do not depend on workers to
+// leave; a worker depends on the adapter's send function to return.
 //
-// A caller sends its call itself if nothing else is under way and the last call was answered
-// within 100 ms: then no other goroutine has to be woken, which costs as much as a near server's
-// answer does. One at a time does so; those who come meanwhile have workers. It cannot leave
-// when its context ends, but if the reply does not come within half a second it gives up, with
-// its connection. The next ones have workers then, until the server answers promptly again.
+// If the callers of all calls of a batch have left, the worker of that batch is abandoned:
+// another one may take its place, and it ends when send returns. There are 64 abandoned workers
+// at most.
 //
-// # What a lock guards
+// With a [Direct] function, a caller sends its call itself if nothing else is under way and the
+// last reply took 100 ms at most. This wakes no other goroutine, which would cost as much as the
+// reply of a near server. One caller at a time does so; all others use workers. This caller
+// cannot leave when its context is cancelled, but it waits [DirectTimeout] at most. If no reply
+// comes, or a slow one, callers use workers until the server replies promptly again.
 //
-// Group.mu guards the queue, the batches that are under way, and how many workers there are
-// and wait; and whether a caller is its own worker. It is not held while anything is sent, nor while a call is ended.
+// RunAssigner runs on the goroutine of its caller, and starts none.
+//
+// # Locks
+//
+// Group.mu guards the queue, the batches under way, the numbers of workers (all, idle and
+// abandoned), and whether a caller sends directly. It is held neither while anything is sent
+// nor while Late is told. Late and the functions of the adapter are called without a lock.
 package driverkit

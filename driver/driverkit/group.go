@@ -2,6 +2,7 @@ package driverkit
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,64 +12,75 @@ import (
 )
 
 const (
-	// MaxWorkers is how many batches are under way at most, if the way to the server is long.
-	MaxWorkers = 8
-	// fewWorkers is how many are as long as they are answered fast.
+	// fewWorkers is the number of workers while replies are fast, maxWorkers if the round trip is
+	// long. Abandoned ones do not count.
 	fewWorkers = 2
-	// longWay is after which time without an answer the way counts as long, and fewCalls
-	// how many calls a batch then has: with more it is the work that takes so long.
-	longWay  = 300 * time.Microsecond
-	fewCalls = 8
-	// maxBatch is how many calls one batch has at most.
+	maxWorkers = 8
+	// longRoundTrip is how long small batches are under way if the round trip is long. Batches of
+	// fewCalls calls or more are not small: it is their work that takes so long.
+	longRoundTrip = 300 * time.Microsecond
+	fewCalls      = 8
+	// maxBatch is the largest number of calls in a batch.
 	maxBatch = 128
-	// maxAbandoned is how many workers there are at most that do not count any more.
+	// maxAbandoned is the largest number of abandoned workers.
 	maxAbandoned = 64
-	// recheckAfter is how soon it is looked again whether queued calls need one more worker.
+	// recheckAfter is the time after which queued calls may get one more worker.
 	recheckAfter = 10 * time.Millisecond
 	// idleTimeout is how long an idle worker waits for a call before it ends.
 	idleTimeout = 50 * time.Millisecond
 )
 
-// Group gathers the calls to one node. Use [New]. It is safe for concurrent use.
+// Group sends the calls to one node in batches. [NewGroup] makes one. It is safe for concurrent
+// use. It need not be closed: its goroutines end 50 ms after the last call, or when the send
+// function returns.
 type Group struct {
-	send  func([]*Call)
-	alone Alone
+	send   func([]*Call)
+	direct Direct
+
+	// responsive is set if the last call had a reply within slowReply.
+	responsive atomic.Bool
 
 	unused sync.Pool // of *Call
 
 	mu       sync.Mutex
 	queue    list.List[*Call]
-	underWay map[*batch]struct{} // those whose workers count
-	// workers is how many there are. One whose calls have all been given up does not
-	// count any more: its connection may be silent for ever.
-	workers    int
-	abandoned  int  // how many do not count
-	idle       int  // how many of those that count wait
-	rechecking bool // a timer does so
-	// answers is set if the last call was answered within prompt.
-	answers atomic.Bool
-	used    time.Time     // when a call was last sent
-	busy    bool          // a caller sends its call itself
-	wake    chan struct{} // wakes an idle one; as large as there can be of them
+	underWay map[*batch]struct{} // without those of abandoned workers
+	// workers is how many there are, without the abandoned ones. The connection of an abandoned
+	// worker may be silent forever.
+	workers        int
+	abandoned      int
+	idle           int           // how many workers wait for a call
+	rechecking     bool          // a timer is going to call recheck
+	used           time.Time     // when a call was last sent
+	directUnderWay bool          // a caller sends its call itself
+	wake           chan struct{} // wakes an idle worker; its capacity is maxWorkers
 }
 
 // batch is what a worker sends at once. Its calls may have ended, and are not to be touched.
 type batch struct {
 	since time.Time
 	size  int // how many calls there were
-	// unended is how many of them have not ended, awaited how many have not, and nobody has
-	// given up.
+	// unended is how many calls have not ended. Of these, awaited is how many have a caller that
+	// waits.
 	unended, awaited atomic.Int32
 }
 
-// New returns a group whose calls send sends, and ends. It is called by several goroutines,
-// with some calls each. Alone sends one on the goroutine of its caller; nil: all go with the
-// workers.
-func New(send func([]*Call), alone Alone) *Group {
-	return &Group{send: send, alone: alone, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, MaxWorkers)}
+// NewGroup returns a group. It does no I/O, and starts no goroutine.
+//
+// The function send sends a batch of 1 to 128 calls, each once, and ends each of them with
+// [Call.End], exactly once. It runs on a worker's goroutine, on several at the same time. It must
+// return, though no caller waits for it: it heeds no context, so the client's timeouts bound it. It may
+// leave calls to other goroutines, and return before they have ended. It may change the slice,
+// and does not keep it.
+//
+// The function direct sends a call on its caller's goroutine; nil: workers send all calls.
+func NewGroup(send func([]*Call), direct Direct) *Group {
+	return &Group{send: send, direct: direct, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, maxWorkers)}
 }
 
-// Eval has a call sent, and returns what came of it, as [driver.Driver] promises.
+// Eval sends a call, and returns its reply as [driver.Driver]'s Eval does. If ctx ends first, it
+// returns at once, or within [DirectTimeout] if it sends the call itself; the package comment says
+// what becomes of the call. If ctx has ended before, nothing is sent. Errors are [*driver.Error].
 func (g *Group) Eval(ctx context.Context, call driver.Call) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, driver.ConnectionError(err, true)
@@ -78,9 +90,9 @@ func (g *Group) Eval(ctx context.Context, call driver.Call) (any, error) {
 }
 
 func (g *Group) eval(ctx context.Context, call driver.Call) (any, error) {
-	if g.beginAlone() {
-		reply, err := g.evalAlone(ctx, call)
-		if err != ErrNotRun { //nolint:errorlint // nobody wraps it
+	if g.beginDirect() {
+		reply, err := g.evalDirect(ctx, call)
+		if !errors.Is(err, ErrNotRun) {
 			return reply, err
 		}
 	}
@@ -89,14 +101,16 @@ func (g *Group) eval(ctx context.Context, call driver.Call) (any, error) {
 	return g.await(ctx, c)
 }
 
-// IsUnused reports whether nothing is under way, or was sent since then.
-func (g *Group) IsUnused(since time.Time) bool {
+// IdleSince reports whether no call is queued or under way, and none was sent at or after t.
+// Abandoned workers do not count. An adapter that has a group for each node of a cluster can
+// drop groups that are idle for long: nodes come and go.
+func (g *Group) IdleSince(t time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.workers == 0 && !g.busy && g.queue.Len() == 0 && g.used.Before(since)
+	return g.workers == 0 && !g.directUnderWay && g.queue.Len() == 0 && g.used.Before(t)
 }
 
-// add queues a call, and sees to it that somebody sends it.
+// add queues a call, and wakes or starts a worker if necessary.
 func (g *Group) add(c *Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,13 +118,13 @@ func (g *Group) add(c *Call) {
 	g.wakeWorker()
 }
 
-// wakeWorker wakes or starts a worker, if there ought to be one more. mu is held.
+// wakeWorker wakes or starts a worker, if there may be one more. The caller holds mu.
 func (g *Group) wakeWorker() {
 	switch {
 	case g.idle > 0:
 		g.idle--
 		g.wake <- struct{}{}
-	case g.workers < fewWorkers || g.workers < MaxWorkers && g.isFar():
+	case g.workers < fewWorkers || g.workers < maxWorkers && g.isFar():
 		g.workers++
 		go g.work()
 	case !g.rechecking:
@@ -119,7 +133,8 @@ func (g *Group) wakeWorker() {
 	}
 }
 
-// recheck looks again whether queued calls need a worker: nobody may come any more who would.
+// recheck asks again whether queued calls need one more worker: perhaps no further call
+// arrives that would ask.
 func (g *Group) recheck() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,8 +144,8 @@ func (g *Group) recheck() {
 	}
 }
 
-// isFar reports whether small batches have been on their way for long, or any for so long that
-// the server has fallen silent. mu is held.
+// isFar reports whether small batches have been under way for a long round trip, or any batch for
+// longer than slowReply. The caller holds mu.
 func (g *Group) isFar() bool {
 	calls, oldest := 0, time.Now()
 	for b := range g.underWay {
@@ -140,10 +155,10 @@ func (g *Group) isFar() bool {
 		}
 	}
 	silence := time.Since(oldest)
-	return silence > longWay && calls < fewCalls*g.workers || silence > prompt
+	return silence > longRoundTrip && calls < fewCalls*g.workers || silence > slowReply
 }
 
-// work is a worker. It lives for as long as there are calls, and a little longer.
+// work is a worker.
 func (g *Group) work() {
 	timer := time.NewTimer(idleTimeout)
 	defer timer.Stop()
@@ -163,12 +178,12 @@ func (g *Group) work() {
 			if g.retire() {
 				return
 			}
-			<-g.wake // it was woken in that instant
+			<-g.wake // the worker was woken in that instant
 		}
 	}
 }
 
-// take returns the calls to send next; none if there are none, and the worker is idle.
+// take returns the calls to send next. If there are none, the worker is idle.
 func (g *Group) take(room []*Call) (*batch, []*Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -189,7 +204,7 @@ func (g *Group) take(room []*Call) (*batch, []*Call) {
 	return b, room[:b.size]
 }
 
-// ended notes the end of a batch. It reports false if the worker does not count any more.
+// ended notes the end of a batch. It reports false if the worker is abandoned.
 func (g *Group) ended(b *batch) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -198,14 +213,13 @@ func (g *Group) ended(b *batch) bool {
 	if !counts {
 		g.abandoned--
 	}
-	if time.Since(b.since) > prompt {
-		g.answers.Store(false)
+	if time.Since(b.since) > slowReply {
+		g.responsive.Store(false)
 	}
 	return counts
 }
 
-// withdraw takes a call out of the queue that nobody waits for any more. It reports false if
-// the call is under way.
+// withdraw takes a call out of the queue. It reports false if the call is under way.
 func (g *Group) withdraw(c *Call) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -216,8 +230,8 @@ func (g *Group) withdraw(c *Call) bool {
 	return true
 }
 
-// awaitedLess notes that one call less of a batch is awaited. If none is, and some have not
-// ended, its worker does not count any more.
+// awaitedLess notes that one call of a batch is no longer awaited. If none is, and some have not
+// ended, the worker is abandoned.
 func (g *Group) awaitedLess(b *batch) {
 	if b.awaited.Add(-1) > 0 || b.unended.Load() == 0 {
 		return

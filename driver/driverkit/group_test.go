@@ -69,7 +69,7 @@ func checkNothingLeft(t *testing.T, g *Group) {
 func TestLeftIsNotReused(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: time.Second}
-		g := New(e.send, nil)
+		g := NewGroup(e.send, nil)
 		for range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			if reply, err := g.Eval(ctx, callOf("a")); err == nil {
@@ -89,7 +89,7 @@ func TestLeftIsNotReused(t *testing.T) {
 func TestTogether(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: 100 * time.Microsecond}
-		g := New(e.send, nil)
+		g := NewGroup(e.send, nil)
 		var all sync.WaitGroup
 		for i := range 1000 {
 			all.Go(func() {
@@ -117,7 +117,7 @@ func TestTogether(t *testing.T) {
 func TestLongWay(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		var now, most atomic.Int32
-		g := New(func(calls []*Call) {
+		g := NewGroup(func(calls []*Call) {
 			n := now.Add(1)
 			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 			}
@@ -137,7 +137,7 @@ func TestLongWay(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := most.Load(); n <= fewWorkers || n > MaxWorkers {
+		if n := most.Load(); n <= fewWorkers || n > maxWorkers {
 			t.Errorf("%d batches under way", n)
 		}
 		time.Sleep(time.Second)
@@ -150,7 +150,7 @@ func TestLongWay(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: time.Second}
-		g := New(e.send, nil)
+		g := NewGroup(e.send, nil)
 		var all sync.WaitGroup
 		var withdrawn, pending, told atomic.Int32
 		for range 300 { // more than two batches hold
@@ -192,8 +192,8 @@ func TestSilence(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
 		hour := time.Hour
-		g := New(func(calls []*Call) {
-			if sent.Add(1) <= 2*MaxWorkers {
+		g := NewGroup(func(calls []*Call) {
+			if sent.Add(1) <= 2*maxWorkers {
 				time.Sleep(hour)
 			}
 			for _, c := range calls {
@@ -207,13 +207,13 @@ func TestSilence(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if i > 2*MaxWorkers {
+			if i > 2*maxWorkers {
 				t.Fatal("still nothing comes back")
 			}
 		}
 		time.Sleep(2 * hour)
 		checkNothingLeft(t, g)
-		if now := time.Now(); !g.IsUnused(now) || g.IsUnused(now.Add(-3*hour)) {
+		if now := time.Now(); !g.IdleSince(now) || g.IdleSince(now.Add(-3*hour)) {
 			t.Error("it does not know when it was used")
 		}
 	})
@@ -222,7 +222,7 @@ func TestSilence(t *testing.T) {
 // A worker of whose calls some are answered, and the others given up, makes room as well.
 func TestPartlySilent(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		g := New(func(calls []*Call) {
+		g := NewGroup(func(calls []*Call) {
 			var silent []*Call
 			for _, c := range calls {
 				if c.Keys[0] == "silent" {
@@ -262,7 +262,7 @@ func TestPartlySilent(t *testing.T) {
 // A call that comes at once after those that are not answered is sent, though none follows.
 func TestQueuedBehindSilence(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		g := New(func(calls []*Call) {
+		g := NewGroup(func(calls []*Call) {
 			for _, c := range calls {
 				if key := c.Keys[0]; key == "silent" {
 					time.Sleep(time.Hour)
@@ -287,7 +287,7 @@ func TestQueuedBehindSilence(t *testing.T) {
 func TestAbandonedAreBounded(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		var now, most atomic.Int32
-		g := New(func(calls []*Call) {
+		g := NewGroup(func(calls []*Call) {
 			most.Store(max(most.Load(), now.Add(1)))
 			time.Sleep(time.Hour)
 			now.Add(-1)
@@ -300,7 +300,7 @@ func TestAbandonedAreBounded(t *testing.T) {
 			_, _ = g.Eval(ctx, callOf("k"))
 			cancel()
 		}
-		if n := most.Load(); n > maxAbandoned+MaxWorkers || n < maxAbandoned {
+		if n := most.Load(); n > maxAbandoned+maxWorkers || n < maxAbandoned {
 			t.Errorf("%d batches under way", n)
 		}
 		time.Sleep(2 * time.Hour)
@@ -312,7 +312,7 @@ func TestAbandonedAreBounded(t *testing.T) {
 // and never the one of another call whose memory was used again.
 func TestInThatInstant(t *testing.T) {
 	var told, returned, withdrawn atomic.Int32
-	g := New(func(calls []*Call) {
+	g := NewGroup(func(calls []*Call) {
 		for _, c := range calls {
 			c.End(c.Keys[0], nil)
 		}
