@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,6 +40,9 @@ func (r *repository) check(ctx context.Context, version string) error {
 		note("there are changes that are not committed:\n%s", changed)
 	}
 	wrong = append(wrong, r.checkModules(version)...)
+	if err := r.checkImports(ctx); err != nil {
+		wrong = append(wrong, err)
+	}
 	if err := r.checkTexts(version); err != nil {
 		wrong = append(wrong, err)
 	}
@@ -81,6 +86,39 @@ func (r *repository) checkModules(version string) (wrong []error) {
 		}
 	}
 	return wrong
+}
+
+// checkImports says which published modules import an internal package of another one. A program
+// may combine an older version of the one with a newer version of the other, which need not have that
+// package. The tool may do so: nobody requires it, so it is built with the versions in its go.mod. So may
+// tests: nobody compiles those of a module that is required.
+func (r *repository) checkImports(ctx context.Context) error {
+	var wrong []error
+	for _, m := range r.published() {
+		if m.dir == tool {
+			continue
+		}
+		files, err := r.files(ctx, m)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(r.dir, file), nil, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			for _, spec := range parsed.Imports {
+				path := strings.Trim(spec.Path.Value, "`\"")
+				if strings.HasPrefix(path, ours+"/") && strings.Contains(path+"/", "/internal/") && !strings.HasPrefix(path, m.path()+"/") {
+					wrong = append(wrong, fmt.Errorf("%s imports %s, which other versions of that module need not have", file, path))
+				}
+			}
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // checkTexts says whether the documents speak of the version.

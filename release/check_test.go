@@ -78,6 +78,7 @@ func TestCheckAndTag(t *testing.T) {
 		{"go.work", "replace (\n\t" + ours + " v0.3.0 => .\n)\n", "", "go.work has no line"},
 		{"goredisdriver/go.mod", "require (", "require (\n\t" + ours + "/test v0.3.0", "is not published"},
 		{"goredisdriver/go.mod", "require (", "require (\n\t" + ours + "/gone v0.3.0", "not in go.work"},
+		{"goredisdriver/two.go", "goredisdriver\n", "goredisdriver\n\nimport _ \"" + ours + "/internal/call\"\n", "goredisdriver/two.go imports " + ours + "/internal/call"},
 	} {
 		before := read(t, repo.dir, wrong.file)
 		after := strings.Replace(before, wrong.old, wrong.changed, 1)
@@ -121,6 +122,9 @@ func TestModulesOfThisRepository(t *testing.T) {
 	}
 	for _, wrong := range repo.checkModules(pinned) {
 		t.Error(wrong)
+	}
+	if err := repo.checkImports(t.Context()); err != nil {
+		t.Error(err)
 	}
 	known := map[string]bool{}
 	for _, m := range repo.modules {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
@@ -29,15 +31,7 @@ func TestInstall(t *testing.T) {
 	const version = "v0.0.0-test"
 	repo := here(t)
 	work := t.TempDir()
-	proxy := filepath.Join(work, "proxy")
-	if err := repo.publish(t.Context(), version, "2026-01-02T03:04:05Z", proxy); err != nil {
-		t.Fatal(err)
-	}
-	env, err := proxied(t.Context(), work, proxy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	env = append(env, "CGO_ENABLED=0")
+	_, env := published(t, repo, work, version)
 
 	t.Run("tool", func(t *testing.T) {
 		command(t, t.TempDir(), env, "go", "install", "-trimpath", ours+"/"+tool+"@"+version)
@@ -48,23 +42,151 @@ func TestInstall(t *testing.T) {
 	})
 
 	server := redistest.Start(t)
+	for adapter, text := range programs(t, repo) {
+		t.Run(adapter, func(t *testing.T) {
+			checkQuickstart(t, env, server, text, ours+"@"+version, ours+"/"+adapter+"@"+version)
+		})
+	}
+}
+
+// TestOlderAdapter builds the program of the README with each adapter and a newer root, which has
+// none of the internal packages that the adapter was published with.
+func TestOlderAdapter(t *testing.T) {
+	const older, newer = "v0.0.1", "v0.0.2"
+	repo := here(t)
+	proxy, env := published(t, repo, t.TempDir(), older)
+	republish(t, proxy, ours, older, newer, func(files map[string]string) {
+		for name, text := range maps.Clone(files) {
+			delete(files, name)
+			if inside, ok := strings.CutPrefix(name, "internal/"); ok {
+				name = "internal/newer/" + inside
+			}
+			files[name] = strings.ReplaceAll(text, ours+"/internal/", ours+"/internal/newer/")
+		}
+	})
+	server := redistest.Start(t)
+	programs := programs(t, repo)
+	for adapter, text := range programs {
+		t.Run(adapter, func(t *testing.T) {
+			checkQuickstart(t, env, server, text, ours+"@"+newer, ours+"/"+adapter+"@"+older)
+		})
+	}
+
+	// The test can fail: an adapter that imports an internal package works with the older root alone.
+	t.Run("inside", func(t *testing.T) {
+		const inside = older + "-inside"
+		adapter := ours + "/goredisdriver"
+		republish(t, proxy, adapter, older, inside, func(files map[string]string) {
+			files["inside.go"] = "package goredisdriver\n\nimport _ \"" + ours + "/internal/list\"\n"
+		})
+		if _, err := quickstart(t, env, programs["goredisdriver"], ours+"@"+older, adapter+"@"+inside); err != nil {
+			t.Error(err)
+		}
+		_, err := quickstart(t, env, programs["goredisdriver"], ours+"@"+newer, adapter+"@"+inside)
+		if err == nil || !strings.Contains(err.Error(), "package "+ours+"/internal/list") {
+			t.Errorf("with a newer root: %v", err)
+		}
+	})
+}
+
+// published publishes the modules in a version to a proxy below work. It returns the proxy's directory, and
+// the environment in which the go command uses it.
+func published(t *testing.T, repo *repository, work, version string) (proxy string, env []string) {
+	t.Helper()
+	proxy = filepath.Join(work, "proxy")
+	if err := repo.publish(t.Context(), version, "2026-01-02T03:04:05Z", proxy); err != nil {
+		t.Fatal(err)
+	}
+	env, err := proxied(t.Context(), work, proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proxy, append(env, "CGO_ENABLED=0")
+}
+
+// republish publishes one more version of a module, with other files than an older one. The keys of
+// files are paths below the module's directory.
+func republish(t *testing.T, proxy, path, older, newer string, change func(files map[string]string)) {
+	t.Helper()
+	base := filepath.Join(proxy, filepath.FromSlash(path), "@v")
+	archive, err := zip.OpenReader(filepath.Join(base, older+".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	files := map[string]string{}
+	for _, entry := range archive.File {
+		text, err := fs.ReadFile(archive, entry.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[strings.TrimPrefix(entry.Name, path+"@"+older+"/")] = string(text)
+	}
+	change(files)
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for name, text := range files {
+		entry, err := w.Create(path + "@" + newer + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(entry, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, out.String(), base, newer+".zip")
+	write(t, files["go.mod"], base, newer+".mod")
+	write(t, strings.ReplaceAll(read(t, base, older+".info"), older, newer), base, newer+".info")
+	write(t, read(t, base, "list")+newer+"\n", base, "list")
+}
+
+// checkQuickstart builds a program with modules in some versions, and runs it.
+func checkQuickstart(t *testing.T, env []string, server *redistest.Server, text string, modules ...string) {
+	t.Helper()
+	program, err := quickstart(t, env, text, modules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := command(t, filepath.Dir(program), []string{"REDIS_URL=redis://" + server.Addr()}, program)
+	if !strings.Contains(out, "done") {
+		t.Errorf("it says %q", out)
+	}
+	for _, module := range modules {
+		path, version, _ := strings.Cut(module, "@")
+		if got := command(t, filepath.Dir(program), env, "go", "list", "-m", path); got != path+" "+version+"\n" {
+			t.Errorf("it was built with %q, want %s", got, module)
+		}
+	}
+}
+
+// quickstart builds a program in a module of its own, which requires modules in some versions.
+func quickstart(t *testing.T, env []string, text string, modules ...string) (program string, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, text, dir, "main.go")
+	for _, args := range [][]string{
+		{"mod", "init", "example.com/quickstart"},
+		append([]string{"get"}, modules...),
+		{"build", "-trimpath", "-o", "quickstart", "."},
+	} {
+		if _, err := output(t.Context(), dir, env, "go", args...); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "quickstart"), nil
+}
+
+// programs are that of the README with each adapter.
+func programs(t *testing.T, repo *repository) map[string]string {
+	t.Helper()
 	program := program(t, repo)
-	for adapter, text := range map[string]string{
+	return map[string]string{
 		"goredisdriver": program,
 		"rueidisdriver": pipelined(t, program, "rueidis", "github.com/redis/rueidis"),
 		"valkeydriver":  pipelined(t, program, "valkey", "github.com/valkey-io/valkey-go"),
-	} {
-		t.Run(adapter, func(t *testing.T) {
-			dir := t.TempDir()
-			write(t, text, dir, "main.go")
-			command(t, dir, env, "go", "mod", "init", "example.com/quickstart")
-			command(t, dir, env, "go", "get", ours+"@"+version, ours+"/"+adapter+"@"+version)
-			command(t, dir, env, "go", "build", "-trimpath", "-o", "quickstart", ".")
-			out := command(t, dir, []string{"REDIS_URL=redis://" + server.Addr()}, filepath.Join(dir, "quickstart"))
-			if !strings.Contains(out, "done") {
-				t.Errorf("it says %q", out)
-			}
-		})
 	}
 }
 

@@ -28,19 +28,21 @@ func scratch(t *testing.T) *repository {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":                "module " + ours + "\n\ngo 1.25.0\n",
-		"one.go":                "package holdfast\n",
-		"goredisdriver/go.mod":  "module " + ours + "/goredisdriver\n\ngo 1.25.0\n\nrequire (\n\texample.com/other v0.0.0 // indirect\n\t" + ours + " v0.0.0\n)\n",
-		"goredisdriver/two.go":  "package goredisdriver\n",
-		"test/go.mod":           "module " + ours + "/test\n\ngo 1.25.0\n\nrequire " + ours + " v0.0.0 // indirect\n",
-		"test/three.go":         "package test\n",
-		"go.work":               "go 1.25.0\n\nuse (\n\t.\n\t./goredisdriver\n\t./test\n)\n\n// why\nreplace (\n\t" + ours + " v0.0.0 => .\n)\n",
-		"CHANGELOG.md":          "# Changelog\n\n## [0.3.0] - 2026-01-02\n\n## Unreleased\n",
-		"README.md":             "# holdfast\n",
-		"README.zh-CN.md":       "# holdfast\n",
-		"LICENSE":               "free\n",
-		".gitignore":            "/ignored\n",
-		"goredisdriver/LICENSE": "also free\n",
+		"go.mod":                  "module " + ours + "\n\ngo 1.25.0\n",
+		"one.go":                  "package holdfast\n",
+		"goredisdriver/go.mod":    "module " + ours + "/goredisdriver\n\ngo 1.25.0\n\nrequire (\n\texample.com/other v0.0.0 // indirect\n\t" + ours + " v0.0.0\n)\n",
+		"goredisdriver/two.go":    "package goredisdriver\n",
+		"goredisdriver/own.go":    "package goredisdriver\n\nimport (\n\t_ \"" + ours + "/driver\"\n\t_ \"" + ours + "/goredisdriver/internal/own\"\n)\n",
+		"goredisdriver/a_test.go": "package goredisdriver\n\nimport _ \"" + ours + "/internal/call\"\n",
+		"test/go.mod":             "module " + ours + "/test\n\ngo 1.25.0\n\nrequire " + ours + " v0.0.0 // indirect\n",
+		"test/three.go":           "package test\n",
+		"go.work":                 "go 1.25.0\n\nuse (\n\t.\n\t./goredisdriver\n\t./test\n)\n\n// why\nreplace (\n\t" + ours + " v0.0.0 => .\n)\n",
+		"CHANGELOG.md":            "# Changelog\n\n## [0.3.0] - 2026-01-02\n\n## Unreleased\n",
+		"README.md":               "# holdfast\n",
+		"README.zh-CN.md":         "# holdfast\n",
+		"LICENSE":                 "free\n",
+		".gitignore":              "/ignored\n",
+		"goredisdriver/LICENSE":   "also free\n",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
