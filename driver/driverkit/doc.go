@@ -1,6 +1,6 @@
 // Package driverkit has what adapters share. An adapter is an implementation of
 // [driver.Driver] for one Redis client; programs that use holdfast do not need this package. It
-// is as stable as package driver: an adapter works with every later version of holdfast.
+// is as stable as package driver, so an adapter works with later versions of holdfast.
 //
 // There are two parts, and an adapter may use one of them alone:
 //
@@ -35,12 +35,11 @@
 // A worker is a goroutine of the group that sends one batch after another. A group has two
 // workers at most while replies are fast: fewer workers mean larger batches. It has eight at
 // most if the round trip is long, or if the server has fallen silent. A worker ends when no
-// call has arrived for 50 ms, so a group need not be closed. Callers do not depend on workers to
-// leave; a worker depends on the adapter's send function to return.
+// call has arrived for 50 ms, so a group need not be closed.
 //
-// If the callers of all calls of a batch have left, the worker of that batch is abandoned:
-// another one may take its place, and it ends when send returns. There are 64 abandoned workers
-// at most.
+// A caller leaves whatever its worker does, but a worker ends only when the adapter's send
+// function returns. If nobody waits for the rest of a batch any more, its worker is abandoned:
+// another one may take its place. There are 64 abandoned workers at most.
 //
 // With a [Direct] function, a caller sends its call itself if nothing else is under way and the
 // last reply took 100 ms at most. This wakes no other goroutine, which would cost as much as the
@@ -53,6 +52,6 @@
 // # Locks
 //
 // Group.mu guards the queue, the batches under way, the numbers of workers (all, idle and
-// abandoned), and whether a caller sends directly. It is held neither while anything is sent
-// nor while Late is told. Late and the functions of the adapter are called without a lock.
+// abandoned), and whether a caller sends directly. The functions of the adapter, and Late, are
+// called without a lock.
 package driverkit
