@@ -528,22 +528,22 @@ var mutants = []mutant{
 
 	// Calls that leave together.
 	{
-		name: "gathering: an outcome that comes late is not told", in: "Call.End", suite: tests("internal/gather", "TestGivenUp"),
+		name: "gathering: an outcome that comes late is not told", in: "Call.End", suite: tests("driver/driverkit", "TestGivenUp"),
 		old: "late != nil",
 		new: "late != nil && err != nil",
 	},
 	{
-		name: "gathering: a withdrawn call is sent", in: "Group.withdraw", suite: tests("internal/gather", "TestGivenUp", "TestQueuedBehindSilence"),
+		name: "gathering: a withdrawn call is sent", in: "Group.withdraw", suite: tests("driver/driverkit", "TestGivenUp", "TestQueuedBehindSilence"),
 		old: "g.queue.Remove(&c.place)",
 		new: "",
 	},
 	{
-		name: "gathering: a call that was sent counts as unsent", in: "Group.await", suite: tests("internal/gather", "TestGivenUp"),
+		name: "gathering: a call that was sent counts as unsent", in: "Group.await", suite: tests("driver/driverkit", "TestGivenUp"),
 		old: "ctx.Err(), false",
 		new: "ctx.Err(), true",
 	},
 	{
-		name: "gathering: one reply for two calls", in: "Group.await", suite: tests("internal/gather", "TestLeftIsNotReused"),
+		name: "gathering: one reply for two calls", in: "Group.await", suite: tests("driver/driverkit", "TestLeftIsNotReused"),
 		old: "err :=",
 		new: "g.unused.Put(c); err :=",
 	},
