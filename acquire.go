@@ -65,7 +65,7 @@ func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 // acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
 // under way any more: they may close the client. It notes how the acquire went.
 func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *course) (*Hold, error) {
-	a, err := enter(ctx, k, config, how.started, true)
+	a, err := enter(ctx, k, config, how.started)
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +80,10 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *c
 	return h, err
 }
 
-// enter begins an acquisition: it checks what it was given, counts the call, and takes the owner's changeSem. If that is not
-// free, it waits, or returns errSingly if it is not to wait. It is paired with calls of conclude, which frees changeSem, and
-// of leave; if it has joined others, received is set, and only leave is called.
-func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, wait bool) (*acquisition, error) {
+// enter begins an acquisition: it checks what it was given, counts the call, and takes the owner's changeSem, for which it
+// may have to wait. It is paired with calls of conclude, which frees changeSem, and of leave; if it has joined others,
+// received is set, and only leave is called.
+func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (*acquisition, error) {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: opAcquire, started: started}
 	if err := a.check(); err != nil {
@@ -99,7 +99,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	s := stateOf(k, a.claim.owner)
 	a.state = s
 	_ = a.bindToShutdown() // whether that has begun is asked again below, with changeSem
-	if err := a.takeChangeSem(wait); err != nil {
+	if err := a.takeChangeSem(); err != nil {
 		a.leave()
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	case a.claim.ended(): // since it was found: what it stood for may be another's now
 		s.freeChangeSem()
 		a.leave()
-		return enter(ctx, k, config, started, wait)
+		return enter(ctx, k, config, started)
 	case !s.claimed(a.claim):
 		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
 	case a.bindToShutdown() != nil:
@@ -123,13 +123,10 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time, w
 	return nil, err
 }
 
-// takeChangeSem takes the owner's changeSem. If that is taken, it waits for it, or returns errSingly if wait is false.
-func (a *acquisition) takeChangeSem(wait bool) error {
-	switch {
-	case a.state.tryChangeSem():
+// takeChangeSem takes the owner's changeSem, and waits for it if it is taken.
+func (a *acquisition) takeChangeSem() error {
+	if a.state.tryChangeSem() {
 		return nil
-	case !wait:
-		return errSingly
 	}
 	for {
 		ctx, draining, again := a.bound(), a.client.draining.Done(), (<-chan time.Time)(nil)

@@ -131,11 +131,10 @@ func (p part) same(q part) bool {
 func (m *MultiLock) Name() string { return m.name }
 
 // Lock acquires every lock, waiting until all are acquired, ctx ends, or [Wait] runs
-// out. Plain mutexes of one client and one slot are taken in one script if all
-// are free; otherwise one after another in the order of the name, each as soon
-// as it is free. Acquired parts are renewed meanwhile. Those of one client
-// have one owner, unless ctx is that of a hold of one of them. Lock of any of them
-// under the context of the hold is reentrant.
+// out. It acquires one after another in the order of the name, each as soon as it is
+// free. Acquired parts are renewed meanwhile. Those of one client have one owner, unless
+// ctx is that of a hold of one of them. Lock of any of them under the context of the hold
+// is reentrant.
 //
 // The hold stands for all. Its context ends with a [*LostError] as soon as one
 // is lost; its deadline is the earliest; Extend and Unlock do it to all of them
@@ -248,9 +247,6 @@ func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held
 // acquireParts acquires all parts.
 func (m *MultiLock) acquireParts(bound context.Context, a *compositeAcquire, c *composite) error {
 	a.tied = false
-	if done, err := m.inOneScript(bound, a, c); done {
-		return err
-	}
 	lease, renewFirst := a.config.lease, a.config.renewFirst
 	a.config.renewFirst = true
 	defer func() { a.config.renewFirst = renewFirst }()

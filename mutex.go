@@ -29,7 +29,7 @@ func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	return &Mutex{lock{newKind(c, name, mutexTraits.with(config), config.mutex(name))}}
 }
 
-var mutexTraits = &traits{label: "mutex", class: "mutex", oneScript: true, handsOver: true}
+var mutexTraits = &traits{label: "mutex", class: "mutex", handsOver: true}
 
 // mutex is the protocol of a plain lock with these options.
 func (c *kindConfig) mutex(name string) *protocol.Mutex {

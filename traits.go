@@ -36,8 +36,6 @@ type traits struct {
 	shared bool
 	// readOnly says that to acquire it changes nothing in Redis.
 	readOnly bool
-	// oneScript says that several of one slot can be acquired in one script.
-	oneScript bool
 	// handsOver says that one hold may pass to the next inside the process.
 	handsOver bool
 	// sharesHolds says that several holds of this process may share one owner and one count.
@@ -57,7 +55,7 @@ func (t *traits) with(config kindConfig) *traits {
 		return t
 	}
 	own := *t
-	own.config, own.invalid, own.oneScript = config, config.invalid, false
+	own.config, own.invalid = config, config.invalid
 	own.handsOver = t.handsOver && !config.fenced && !config.polling
 	return &own
 }

@@ -95,7 +95,7 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 
 // adoptWithoutHooks is adopt up to the hooks; see [acquireWithoutHooks].
 func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockConfig, started time.Time) (*Hold, error) {
-	a, err := enter(&heldContext{ctx, &ownerOf{k, k.client.NewOwner()}, nil}, k, config, started, true)
+	a, err := enter(&heldContext{ctx, &ownerOf{k, k.client.NewOwner()}, nil}, k, config, started)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func fuzzedRequests() []script.Request {
 	taking := protocol.Taking{Semaphore: protocol.Semaphore{Name: "x"}, Once: once, N: 2, Undo: "fedcba9876543210"}
 	latch := protocol.Latch{Name: "x"}
 	all := []script.Request{
-		protocol.AcquireAll([]string{"x", "y"}, []protocol.Acquire{one, one}), protocol.Expire([]string{"x"}, time.Second, "lost"),
+		protocol.Expire([]string{"x"}, time.Second, "lost"),
 		protocol.Delete([]string{"x"}, "lost"),
 		fair.Leave("c:1"), write.Leave("c:1"), set.Acquire(one), set.Release("", 1, 0), set.Renew("", 1, time.Minute), set.Lease("0123456789abcdef", time.Second),
 		set.Set(once, 3, true), taking.Acquire(one), taking.Release("", 1, 0), taking.Add(once, 2, true), latch.Acquire(protocol.Acquire{}), latch.Down(once),

@@ -253,9 +253,9 @@ func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
 		d.SetFaults(refuse)
 		e.SetFaults(refuse)
 		for what, l := range map[string]*holdfast.MultiLock{
-			"in one script": holdfast.NewMultiLock(a.NewMutex("x"), a.NewMutex("y")),
-			"one by one":    holdfast.NewMultiLock(a.NewMutex("x"), b.NewMutex("y")),
-			"RedLock":       holdfast.NewRedLock(a.NewMutex("x"), b.NewMutex("x")),
+			"one client":  holdfast.NewMultiLock(a.NewMutex("x"), a.NewMutex("y")),
+			"two clients": holdfast.NewMultiLock(a.NewMutex("x"), b.NewMutex("y")),
+			"RedLock":     holdfast.NewRedLock(a.NewMutex("x"), b.NewMutex("x")),
 		} {
 			for _, wait := range []time.Duration{500 * time.Millisecond, time.Minute} {
 				_, err := l.Lock(background, holdfast.Wait(wait))

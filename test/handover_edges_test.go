@@ -16,30 +16,26 @@ import (
 // Several locks that are to be nested in a hold, and wait for another one while it is unlocked: it
 // is released, or they would be nested in the next one's.
 func TestSeveralNestedInOneThatIsUnlocked(t *testing.T) {
-	for name, options := range map[string][]holdfast.MutexOption{"one script": nil, "one after another": {holdfast.NonReentrant()}} {
-		t.Run(name, func(t *testing.T) {
-			fake(t, func(t *testing.T, w *world) {
-				c, _ := w.client()
-				other, _ := w.client()
-				x, y := c.NewMutex("x"), c.NewMutex("a", options...)
-				blocker := must(t)(other.NewMutex("a").Lock(background))
-				a := must(t)(x.Lock(background))
-				both := waiting(t, holdfast.NewMultiLock(y, x), context.WithoutCancel(a.Context()))
-				next := waiting(t, x, background)
-				unlock(t, a)
-				b := <-next
-				unlock(t, blocker)
-				time.Sleep(5 * time.Second)
-				select {
-				case <-both:
-					t.Error("two are inside")
-				default:
-				}
-				unlock(t, b)
-				unlock(t, <-both)
-			})
-		})
-	}
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		x, y := c.NewMutex("x"), c.NewMutex("a")
+		blocker := must(t)(other.NewMutex("a").Lock(background))
+		a := must(t)(x.Lock(background))
+		both := waiting(t, holdfast.NewMultiLock(y, x), context.WithoutCancel(a.Context()))
+		next := waiting(t, x, background)
+		unlock(t, a)
+		b := <-next
+		unlock(t, blocker)
+		time.Sleep(5 * time.Second)
+		select {
+		case <-both:
+			t.Error("two are inside")
+		default:
+		}
+		unlock(t, b)
+		unlock(t, <-both)
+	})
 }
 
 // The owner of a part, of a hold whose parts have several.

@@ -128,10 +128,7 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 		"of the call": {call: lock(func(c *holdfast.Client) holdfast.Locker { return c.NewMutex("x") }), ofCall: true},
 		"fair":        {call: lock(func(c *holdfast.Client) holdfast.Locker { return c.NewFairMutex("x") })},
 		"reader":      {call: lock(func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex("x").RLocker() })},
-		"in one script": {call: lock(func(c *holdfast.Client) holdfast.Locker {
-			return holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("y"))
-		})},
-		"in order": {call: lock(func(c *holdfast.Client) holdfast.Locker {
+		"one after another": {call: lock(func(c *holdfast.Client) holdfast.Locker {
 			return holdfast.NewMultiLock(c.NewMutex("x"), c.NewFairMutex("y"))
 		})},
 		"of several": {call: lock(func(c *holdfast.Client) holdfast.Locker {

@@ -40,7 +40,7 @@ func mutexes(c *holdfast.Client, names ...string) (all []holdfast.Locker) {
 	return all
 }
 
-func TestMultiLockTakesAllInOneScript(t *testing.T) {
+func TestMultiLockTakesAll(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		seen := count(d)
@@ -54,8 +54,8 @@ func TestMultiLockTakesAllInOneScript(t *testing.T) {
 		} {
 			before := seen.all()
 			h := must(t)(lock(background))
-			if n := seen.all() - before; n != 1 {
-				t.Errorf("%d calls, want 1", n)
+			if n := seen.all() - before; n != 3 {
+				t.Errorf("%d calls, want one for each lock", n)
 			}
 			for _, name := range []string{"a", "b", "c"} {
 				w.wantCount(name, h.Owner(), 1)
@@ -85,43 +85,36 @@ func TestMultiLockTakesAllInOneScript(t *testing.T) {
 }
 
 func TestMultiLockRefusedTakesNothing(t *testing.T) {
-	for name, other := range map[string]func(c *holdfast.Client) []holdfast.MutexOption{
-		"in one script": func(*holdfast.Client) []holdfast.MutexOption { return nil },
-		"one by one":    func(*holdfast.Client) []holdfast.MutexOption { return []holdfast.MutexOption{holdfast.NonReentrant()} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake(t, func(t *testing.T, w *world) {
-				c, _ := w.client()
-				holder, _ := w.client()
-				h := must(t)(holder.NewMutex("b").Lock(background))
-				m := holdfast.NewMultiLock(c.NewMutex("a", other(c)...), c.NewMutex("b"), c.NewMutex("c"))
-				start := time.Now()
-				for _, wait := range []time.Duration{0, 5 * time.Second} {
-					_, err := m.Lock(background, holdfast.Wait(wait))
-					var locked *holdfast.LockedError
-					if !errors.As(err, &locked) || locked.Name != "b" || locked.Holder != h.Owner() || locked.TTL <= 0 {
-						t.Errorf("%#v", err)
-					}
-					if took := time.Since(start); took != wait {
-						t.Errorf("Wait(%v) took %v", wait, took)
-					}
-					synctest.Wait() // the wait is over, so it is given back in the background
-					w.wantReply("b", "KEYS", "*")
-				}
-				_, err := m.TryLock(background)
-				wantError(t, err, holdfast.ErrLocked)
-				w.wantReply("b", "KEYS", "*")
-				ctx, cancel := context.WithCancelCause(background)
-				why := errors.New("changed my mind")
-				time.AfterFunc(time.Second, func() { cancel(why) })
-				_, err = m.Lock(ctx)
-				wantError(t, err, context.Canceled, why)
-				time.Sleep(time.Second)
-				w.wantReply("b", "KEYS", "*")
-				unlock(t, h)
-			})
-		})
-	}
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		holder, _ := w.client()
+		h := must(t)(holder.NewMutex("b").Lock(background))
+		m := holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...)
+		start := time.Now()
+		for _, wait := range []time.Duration{0, 5 * time.Second} {
+			_, err := m.Lock(background, holdfast.Wait(wait))
+			var locked *holdfast.LockedError
+			if !errors.As(err, &locked) || locked.Name != "b" || locked.Holder != h.Owner() || locked.TTL <= 0 {
+				t.Errorf("%#v", err)
+			}
+			if took := time.Since(start); took != wait {
+				t.Errorf("Wait(%v) took %v", wait, took)
+			}
+			synctest.Wait() // the wait is over, so it is given back in the background
+			w.wantReply("b", "KEYS", "*")
+		}
+		_, err := m.TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		w.wantReply("b", "KEYS", "*")
+		ctx, cancel := context.WithCancelCause(background)
+		why := errors.New("changed my mind")
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		_, err = m.Lock(ctx)
+		wantError(t, err, context.Canceled, why)
+		time.Sleep(time.Second)
+		w.wantReply("b", "KEYS", "*")
+		unlock(t, h)
+	})
 }
 
 // A multi-lock waits for each lock where those who want only that one wait, so
@@ -154,18 +147,12 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 // Those who wait for one of the locks already come first.
 func TestMultiLockDoesNotPassTheLine(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		c, d := w.client()
+		c, _ := w.client()
 		o, _ := w.client()
 		h := must(t)(o.NewMutex("a").Lock(background))
 		got := make(chan *holdfast.Hold)
 		go func() { got <- must(t)(c.NewMutex("a").Lock(background)) }()
 		synctest.Wait()
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			if call.Script.Name() == "acquire" && len(call.Keys) > 1 {
-				t.Error("asked for all while another waits for one")
-			}
-			return memdriver.Fault{}
-		})
 		all := make(chan *holdfast.Hold)
 		go func() { all <- must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background)) }()
 		synctest.Wait()
@@ -419,27 +406,21 @@ func TestMultiLockOfOtherLockers(t *testing.T) {
 	})
 }
 
-// Each fault, at the first and at the second send of the one script, and at a
-// release: what stands in Redis is what is held, and in the end nothing.
+// Each fault, at an acquire, a release and a renewal: what stands in Redis is what is
+// held, and in the end nothing.
 func TestS13_FaultsOfAMultiLockHaveNoSecondEffect(t *testing.T) {
 	for name, fault := range faults {
 		for _, script := range []string{"acquire", "release", "renew"} {
-			for _, plain := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s/%s/one script %v", name, script, plain), func(t *testing.T) {
-					fake(t, func(t *testing.T, w *world) { faultyMultiLock(t, w, script, fault, plain) })
-				})
-			}
+			t.Run(fmt.Sprintf("%s/%s", name, script), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) { faultyMultiLock(t, w, script, fault) })
+			})
 		}
 	}
 }
 
-func faultyMultiLock(t *testing.T, w *world, script string, fault memdriver.Fault, plain bool) {
+func faultyMultiLock(t *testing.T, w *world, script string, fault memdriver.Fault) {
 	c, d := w.client()
-	var options []holdfast.MutexOption
-	if !plain {
-		options = append(options, holdfast.NonReentrant())
-	}
-	m := holdfast.NewMultiLock(c.NewMutex("a"), c.NewMutex("b", options...), c.NewMutex("c"))
+	m := holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...)
 	once(d, script, fault)
 	h := must(t)(m.Lock(background))
 	for _, name := range []string{"a", "b", "c"} {
@@ -463,8 +444,8 @@ func faultyMultiLock(t *testing.T, w *world, script string, fault memdriver.Faul
 	}
 }
 
-// The one script, nested and unlocked at once: a delayed send does not
-// take again what has been given back meanwhile.
+// Nested, and unlocked at once: a delayed send does not take again what has been given
+// back meanwhile.
 func TestLateMultiAcquireTakesNothingBack(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -498,29 +479,23 @@ func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
 		"very late":  {DelayRequest: 2200 * time.Millisecond},
 	} {
 		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond, 35 * time.Millisecond} {
-			for _, plain := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s/cancelled after %v/one script %v", name, after, plain), func(t *testing.T) {
-					fake(t, func(t *testing.T, w *world) {
-						c, d := w.client()
-						var options []holdfast.MutexOption
-						if !plain {
-							options = append(options, holdfast.NonReentrant())
-						}
-						silent(d, fault)
-						ctx, cancel := context.WithTimeout(background, after)
-						defer cancel()
-						h, err := holdfast.NewMultiLock(c.NewMutex("a", options...), c.NewMutex("b")).Lock(ctx)
-						if err == nil { // the very moment
-							unlock(t, h)
-						} else {
-							wantError(t, err, context.DeadlineExceeded)
-						}
-						d.SetFaults(nil)
-						time.Sleep(10 * time.Second)
-						w.wantReply("", "KEYS", "*")
-					})
+			t.Run(fmt.Sprintf("%s/cancelled after %v", name, after), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					c, d := w.client()
+					silent(d, fault)
+					ctx, cancel := context.WithTimeout(background, after)
+					defer cancel()
+					h, err := holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(ctx)
+					if err == nil { // the very moment
+						unlock(t, h)
+					} else {
+						wantError(t, err, context.DeadlineExceeded)
+					}
+					d.SetFaults(nil)
+					time.Sleep(10 * time.Second)
+					w.wantReply("", "KEYS", "*")
 				})
-			}
+			})
 		}
 	}
 }
@@ -706,7 +681,7 @@ func TestMultiLockBesideItsOwner(t *testing.T) {
 	})
 }
 
-// One faulty script of many: the driver refuses it for good.
+// One faulty lock of many: Redis refuses it for good.
 func TestMultiLockRefusedByTheServer(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
@@ -719,28 +694,11 @@ func TestMultiLockRefusedByTheServer(t *testing.T) {
 		if !errors.As(err, &failed) || !errors.As(err, &said) {
 			t.Errorf("%v", err)
 		}
-		if n := seen.of("acquire"); n != 1 {
-			t.Errorf("%d acquires", n)
+		if n := seen.of("acquire"); n != 2 {
+			t.Errorf("%d acquires, want one for each lock", n)
 		}
 		w.wantReply("b", "KEYS", "*")
 		w.do("DEL", "b")
-	})
-}
-
-// The wait bounds locks that are taken in one script, too.
-func TestMultiLockOneScriptWait(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, d := w.client()
-		away(d)
-		start := time.Now()
-		_, err := holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.Wait(200*time.Millisecond))
-		var backend *holdfast.BackendError
-		if took := time.Since(start); !errors.As(err, &backend) || took > 210*time.Millisecond {
-			t.Errorf("%v after %v", err, took)
-		}
-		d.SetFaults(nil)
-		time.Sleep(time.Minute)
-		w.wantReply("", "KEYS", "*")
 	})
 }
 

@@ -162,11 +162,7 @@ func oppositeOrders(t *testing.T, p *platform) {
 					mine := slices.Clone(names)
 					rng.Shuffle(len(mine), func(x, y int) { mine[x], mine[y] = mine[y], mine[x] })
 					mine = mine[:1+rng.IntN(len(mine))]
-					lockers := mutexes(c, mine...)
-					if rng.IntN(2) == 0 { // no one script
-						lockers[0] = c.NewMutex(mine[0], holdfast.NonReentrant())
-					}
-					h, err := holdfast.NewMultiLock(lockers...).Lock(ctx)
+					h, err := holdfast.NewMultiLock(mutexes(c, mine...)...).Lock(ctx)
 					if err != nil {
 						t.Error(err)
 						return
@@ -217,7 +213,7 @@ func TestMultiLockOnTwoServers(t *testing.T) {
 	}
 }
 
-// On a cluster locks of one slot go in one script, others one by one.
+// On a cluster, with locks of one slot and of several.
 func TestMultiLockOnACluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)

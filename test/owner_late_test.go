@@ -89,7 +89,7 @@ func TestLockBehindAnExpiredHold(t *testing.T) {
 	})
 }
 
-// TestMultiLockBehindAnExpiredHold: two locks that are taken in one script behind an expired hold of one of them.
+// TestMultiLockBehindAnExpiredHold: the same for one of several locks.
 func TestMultiLockBehindAnExpiredHold(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		w.names = []string{"{x}1", "{x}2"}

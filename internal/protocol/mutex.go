@@ -26,8 +26,6 @@ var MutexScripts = Scripts{
 	Inspect: load("mutex", "inspect"),
 }
 
-var multiAcquire = load("multi", "acquire")
-
 // Mutex is the plain lock: a hash of owner -> count at its name. Use [NewMutex].
 type Mutex struct {
 	countOnly
@@ -130,14 +128,4 @@ func (l *Mutex) Channel(string) string {
 		return ""
 	}
 	return l.channel
-}
-
-// AcquireAll takes several plain locks of one slot at once, for one owner: all or
-// none.
-func AcquireAll(names []string, each []Acquire) script.Request {
-	request := script.Request{Script: multiAcquire, Keys: names, Args: []string{each[0].Owner}, Acknowledged: true}
-	for _, a := range each {
-		request.Args = append(request.Args, millis(a.Lease), strconv.Itoa(a.From), strconv.Itoa(a.To))
-	}
-	return request
 }

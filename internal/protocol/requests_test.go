@@ -31,7 +31,6 @@ func TestGoldenRequests(t *testing.T) {
 		"adopt | x redisson_lock_token:{x} | redisson_lock__channel:{x} | 30000 c:1 d:2 3600000 0":             mutex.Adopt(one, "d:2"),
 		"force | x | redisson_lock__channel:{x} | 0 d:2":                                                       polling.Force([]string{"d:2"}),
 		"inspect | x redisson_lock_token:{x} |  | ":                                                            mutex.Inspect(),
-		"acquire | x y |  | c:1 30000 0 1 30000 0 1":                                                           AcquireAll([]string{"x", "y"}, []Acquire{one, one}),
 		"acquire | x " + line + " redisson_lock_token:{x} | redisson_lock__channel:{x} | 30000 c:1 0 1 1 0 0":  fair.Acquire(one),
 		"release | x " + line + " | redisson_lock__channel:{x} | 0 c:1 1 0":                                    fair.Release("c:1", 1, 0),
 		"leave | x " + line + " | redisson_lock__channel:{x} | 0 c:1":                                          fair.Leave("c:1"),

@@ -40,7 +40,7 @@ func kindNamed(name string, clients []*holdfast.Client) (*program.Kind, error) {
 		}
 	case "unleased":
 		k.Model, k.Split = linear.Semaphore(program.Permits), false
-	case "multi": // of one slot: one script
+	case "multi": // of one slot
 		k.Open = func(c *holdfast.Client, name string, _ bool) program.Lock {
 			return holdfast.NewMultiLock(c.NewMutex("{"+name+"}:a"), c.NewMutex("{"+name+"}:b"))
 		}
