@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
@@ -23,42 +22,37 @@ import (
 type composite struct {
 	*Hold
 
-	what ownership
-	of   int // how many parts there are
-	need int // how many of them have to live
+	what    ownership
+	of      int // how many parts there are
+	need    int // how many of them have to live
+	minHold time.Duration
 
 	// changed receives when a part was acquired, or could not be.
 	changed chan struct{}
 
-	mu            sync.Mutex // guards what follows, and how the hold has ended
-	firstClient   *Client    // of the first part: its goroutines tell hooks when a part could not be had
-	members       []*member
-	live          int     // how many of them live
-	missed        []error // why the others could not be acquired, or ended
-	handedOut     bool    // to the caller
-	minHold       time.Duration
+	mu            sync.Mutex    // guards what follows, and how the hold has ended
+	members       []*Hold       // the acquired parts, also those that have ended since
+	live          int           // how many of them live
+	missed        []error       // why the others could not be acquired, or ended
+	handedOut     bool          // to the caller
 	retainedUntil mono.Time     // until when others do not get the parts; zero until it is handed out
 	lease         time.Duration // that all parts have been set to; 0 if they have not
 }
 
-// member is an acquired part.
-type member struct {
-	*Hold
-
-	dead bool // guarded by the composite's mu
-}
-
-// newComposite returns the hold of so many parts, need of which have to live. It has
-// none yet. Parts are to be acquired under the hold's context, so that whatever ends
-// it ends their acquiring, too. Client is that of the first part, if it is known.
-func newComposite(ctx context.Context, name, kind string, client *Client, owners owners, of, need int, config lockConfig) *composite {
+// newComposite returns a hold that has no part yet. Parts are to be acquired under its context, so that whatever ends
+// it ends their acquiring, too.
+func newComposite(a *compositeAcquire) *composite {
 	c := &composite{
-		Hold: &Hold{since: mono.Now(), hooks: config.hooks},
-		what: ownership{name, kind, owners.one()},
-		of:   of, need: need, changed: make(chan struct{}, 1), firstClient: client, minHold: config.minHold,
+		Hold: &Hold{since: mono.Now(), hooks: a.config.hooks},
+		what: ownership{a.name, a.kind, a.owner},
+		of:   len(a.parts), need: a.need, minHold: a.config.minHold, changed: make(chan struct{}, 1),
 	}
 	c.held = c
-	c.ctx, c.cancel = context.WithCancelCause(owners.contextOf(ctx, c.Hold))
+	ctx := a.caller
+	for i := range a.owners {
+		ctx = &heldContext{ctx, &a.owners[i], c.Hold} //nolint:fatcontext // one layer a part
+	}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	return c
 }
 
@@ -68,49 +62,43 @@ func (c *composite) discloseOwner() Owner { return c.what.owner }
 
 func (c *composite) mutex() *sync.Mutex { return &c.mu }
 
-func (c *composite) parts() []*Hold { return c.holds(false) }
+// client is read for a part that tells its composite of its end: its mutex is held.
+func (c *composite) client() *Client { return c.members[0].held.client() }
+
+func (c *composite) parts() []*Hold {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.members)
+}
+
+func (c *composite) liveParts() []*Hold {
+	return slices.DeleteFunc(c.parts(), func(part *Hold) bool { return part.alive() != nil })
+}
 
 func (c *composite) goUncounted(f func()) bool {
-	return slices.ContainsFunc(c.holds(false), func(part *Hold) bool { return part.held.goUncounted(f) })
+	return slices.ContainsFunc(c.parts(), func(part *Hold) bool { return part.held.goUncounted(f) })
 }
 
 func (*composite) permitIDs() []string { return nil }
 
-// holds returns the parts, or those that live.
-func (c *composite) holds(onlyLive bool) []*Hold {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	holds := make([]*Hold, 0, len(c.members))
-	for _, m := range c.members {
-		if !m.dead || !onlyLive {
-			holds = append(holds, m.Hold)
-		}
-	}
-	return holds
-}
-
 // join makes a part of a hold. If the composite is no more, the part is given back.
 func (c *composite) join(part *Hold) {
-	m := &member{Hold: part}
 	c.mu.Lock()
-	ended := c.state() != nil
-	if !ended {
-		if c.firstClient == nil {
-			c.firstClient = part.held.client()
-		}
-		c.members = append(c.members, m)
+	over := c.ended != nil || c.handedOut && c.lost != nil
+	if !over {
+		c.members = append(c.members, part)
 		c.live++
 	}
+	retainedUntil, lease := c.retainedUntil, c.lease
 	c.mu.Unlock()
-	if ended {
-		c.partFailed(&BackendError{Op: opAcquire, Name: part.Name(), MayHaveRun: true, Err: call.ErrNoAnswer}) // it came too late
+	if over {
 		// If Redis does not answer, the part's client goes on asking.
 		_ = part.Unlock()
 		return
 	}
-	part.whenEnded(func() { c.partEnded(m) })
-	part.held.retainUntil(c.retention())
-	if lease := c.fixedLease(); lease > 0 {
+	part.whenEnded(func() { c.partEnded(part) })
+	part.held.retainUntil(retainedUntil)
+	if lease > 0 {
 		// The others have that lease already, and this part is to end with them. If Redis
 		// does not answer, it ends with the lease that it was acquired with.
 		_ = part.held.fixLease(c.ctx, lease)
@@ -118,15 +106,13 @@ func (c *composite) join(part *Hold) {
 	c.tell()
 }
 
-func (c *composite) client() *Client { return c.firstClient }
-
 // partFailed takes note that a part could not be acquired. What fails after the hold has ended has failed of that, and is
 // not noted; but after the end of the wait it is, since it says what has come of the part.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
 	if c.state() == nil || c.ended == nil && timeIsUp(c.ctx) {
 		c.missed = append(c.missed, why)
-		c.checkQuorum(why, c.firstClient)
+		c.checkQuorum(why, nil) // what is handed out does not end of this
 	}
 	c.mu.Unlock()
 	c.tell()
@@ -134,22 +120,14 @@ func (c *composite) partFailed(why error) {
 
 // partEnded takes note that a part was lost, or given back by another than the
 // composite. The part's mutex is held.
-func (c *composite) partEnded(m *member) {
-	why := m.state()
+func (c *composite) partEnded(part *Hold) {
+	why := part.state()
 	c.mu.Lock()
-	m.dead = true
 	c.live--
 	c.missed = append(c.missed, why)
-	c.checkQuorum(why, m.held.client())
+	c.checkQuorum(why, part.held.client())
 	c.mu.Unlock()
 	c.tell()
-}
-
-// fixedLease is the lease that all parts have been set to, or 0.
-func (c *composite) fixedLease() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.lease
 }
 
 // tell has whoever acquires the parts look at how things stand.
@@ -160,8 +138,8 @@ func (c *composite) tell() {
 	}
 }
 
-// checkQuorum ends the hold if too few parts live, or can still be acquired; why is what the last
-// one died of, and client that part's, which is not closed yet. c.mu is held.
+// checkQuorum ends the hold if too few parts live, or can still be acquired. Why is what the last one died of, and client
+// that part's, which is not closed yet: its goroutines tell the hooks of what was handed out. c.mu is held.
 func (c *composite) checkQuorum(why error, client *Client) {
 	enough := c.live >= c.need
 	if !c.handedOut {
@@ -170,11 +148,14 @@ func (c *composite) checkQuorum(why error, client *Client) {
 	if enough || c.state() != nil {
 		return
 	}
+	if c.need < c.of {
+		why = fmt.Errorf("%d of %d parts live: %w", c.live, c.of, why)
+	}
 	if errors.Is(why, ErrClosed) {
 		c.lost = problem(c.what.name, "a part was given back then", ErrClosed)
 		c.cancel(ErrClosed)
 	} else {
-		c.lost = &LostError{Name: c.what.name, Reason: LostParts, Err: c.reason(why)}
+		c.lost = &LostError{Name: c.what.name, Reason: LostParts, Err: why}
 		c.cancel(c.lost)
 	}
 	if lost := c.lost; c.handedOut && len(c.hooks) > 0 {
@@ -182,43 +163,27 @@ func (c *composite) checkQuorum(why error, client *Client) {
 	}
 }
 
-// reason says why too few parts live. c.mu is held.
-func (c *composite) reason(why error) error {
-	if c.need < c.of {
-		return fmt.Errorf("%d of %d parts live: %w", c.live, c.of, why)
-	}
-	return why
-}
-
-// handOut hands the hold out if enough parts live, and reports whether it did.
+// handOut hands the hold out if enough parts live and it was not abandoned, and reports whether it did.
 func (c *composite) handOut(how course) bool {
 	c.mu.Lock()
-	c.handedOut = c.live >= c.need && c.state() == nil
+	c.handedOut = c.live >= c.need && c.state() == nil && !timeIsUp(c.ctx)
 	c.since = mono.Now()
 	handedOut := c.handedOut
-	if handedOut && c.minHold > 0 {
-		c.retainedUntil = c.since.Add(c.minHold)
-	}
 	c.mu.Unlock()
+	if handedOut && c.minHold > 0 {
+		c.retainUntil(c.since.Add(c.minHold))
+	}
 	if handedOut {
-		c.retainUntil(c.retention())
 		c.tellAcquired(how)
 	}
 	return handedOut
-}
-
-// retention is until when others do not get the parts; zero if they may at once.
-func (c *composite) retention() mono.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.retainedUntil
 }
 
 func (c *composite) retainUntil(end mono.Time) {
 	c.mu.Lock()
 	c.retainedUntil = max(c.retainedUntil, end) // for a part that joins from now on
 	c.mu.Unlock()
-	for _, part := range c.holds(false) {
+	for _, part := range c.parts() {
 		part.held.retainUntil(end)
 	}
 }
@@ -232,7 +197,10 @@ func (c *composite) deadline() mono.Time {
 	if ended {
 		return 0
 	}
-	parts := c.holds(!lost)
+	parts := c.parts()
+	if !lost {
+		parts = c.liveParts()
+	}
 	deadlines := make([]mono.Time, len(parts))
 	for i, part := range parts {
 		deadlines[i] = part.held.deadline()
@@ -252,7 +220,7 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 	if err := c.alive(); err != nil {
 		return err
 	}
-	parts := c.holds(true)
+	parts := c.liveParts()
 	errs := sideBySide(parts, extend)
 	lost := c.alive()
 	if len(parts)-len(errs) >= c.need {
@@ -267,13 +235,14 @@ func (c *composite) unlock() error {
 	if err != nil {
 		return err
 	}
-	parts := c.holds(false)
+	parts := c.parts()
 	errs := sideBySide(parts, (*Hold).Unlock)
 	enough := len(parts)-len(errs) >= c.need
 	if !enough {
 		err = errors.Join(append([]error{lost}, errs...)...)
 	}
-	c.tellOver(err, enough || allBack(errs))
+	stands := func(err error) bool { return !errors.Is(err, ErrUntold) }
+	c.tellOver(err, enough || !slices.ContainsFunc(errs, stands))
 	return err
 }
 
@@ -301,28 +270,36 @@ func (c *composite) abandon() bool {
 	return true
 }
 
-// allBack reports whether all parts are given back, by the errors of their Unlock.
-func allBack(errs []error) bool {
-	return !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrUntold) })
+// outcome returns how many parts live, and why others could not be acquired or have ended. Those left have not said yet.
+func (c *composite) outcome() (live int, missed []error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.live, slices.Clone(c.missed)
 }
 
-// rollback gives back what has been acquired, side by side, and reports whether all of it
-// is back. It waits for that until ctx ends; the rest goes on in the background, and so
-// does what Redis has not answered to.
-func (c *composite) rollback(ctx context.Context) (back bool) {
-	if _, err := c.end(rolledBack, ErrNotHeld); err != nil {
-		return true
+// awaitAll waits until each part was acquired or could not be, or ctx ends.
+func (c *composite) awaitAll(ctx context.Context) {
+	for ctx.Err() == nil {
+		if live, missed := c.outcome(); live+len(missed) == c.of {
+			return
+		}
+		select {
+		case <-c.changed:
+		case <-ctx.Done():
+		}
 	}
-	parts := c.holds(false)
-	if len(parts) == 0 {
-		return true
+}
+
+// rollback gives back what has been acquired, side by side. It waits for that until ctx ends; the rest goes on in the
+// background, and so does what Redis has not answered to.
+func (c *composite) rollback(ctx context.Context) {
+	if _, err := c.end(rolledBack, ErrNotHeld); err != nil {
+		return
 	}
 	done := make(chan struct{})
-	var errs []error
 	giveBack := func() {
 		defer close(done)
-		// What cannot be given back now, the parts' clients go on with.
-		errs = sideBySide(parts, (*Hold).Unlock)
+		sideBySide(c.parts(), (*Hold).Unlock) // what cannot be given back now, the parts' clients go on with
 	}
 	// Each Unlock counts by itself, but for its hooks.
 	if !c.goUncounted(giveBack) { // all are closed: no Unlock waits
@@ -330,9 +307,7 @@ func (c *composite) rollback(ctx context.Context) (back bool) {
 	}
 	select {
 	case <-done:
-		return allBack(errs)
 	case <-ctx.Done():
-		return false
 	}
 }
 

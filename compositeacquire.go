@@ -1,8 +1,10 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -10,35 +12,43 @@ import (
 
 // compositeAcquire is one call of Lock or TryLock of several locks.
 type compositeAcquire struct {
-	name        string
-	kind        string // for hooks
+	*MultiLock
+
 	caller      context.Context
-	owners      owners
+	owners      []ownerOf // of each part
+	owner       Owner     // of all parts; zero if they have several
 	config      lockConfig
 	started     time.Time
 	toldWaiting bool // the hooks know
 	handingOut  bool // the hold is handed out, or was: its hooks are told of it
 	tries       int  // how often it has asked
-	tied        bool // the last try ended at a part that is tied
-	left        bool // a part that one of the tries has had, or may have had, may be held still
-	// tryParts is one try of a multi-lock, or of a RedLock; held and err are what came of
-	// the last one.
-	tryParts func(ctx context.Context) (held *Hold, again bool, err error)
-	held     *Hold
-	err      error
+	mayHaveRun  bool // in one of the tries, a part was acquired or may have been
+	held        *Hold
+	err         error     // of the last try
+	lockedAt    time.Time // when others were last found to hold a RedLock; zero if they were not
 }
 
 // newCompositeAcquire checks what can be checked before anything is sent.
-func newCompositeAcquire(ctx context.Context, name, kind string, kinds []*kind, config lockConfig) (*compositeAcquire, error) {
-	a := &compositeAcquire{name: name, kind: kind, caller: ctx, config: config, started: time.Now()}
-	if config.invalid != nil {
-		return nil, config.invalid
+func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (*compositeAcquire, error) {
+	a := &compositeAcquire{MultiLock: m, caller: ctx, config: config, started: time.Now()}
+	if err := cmp.Or(m.invalid, config.invalid); err != nil {
+		return nil, err
 	}
+	for _, p := range m.parts { // m.kinds does not have semaphores, which have no owner
+		if s, ok := p.Locker.(*PermitSemaphore); ok {
+			if err := s.kind.canHold(config); err != nil {
+				return nil, err
+			}
+		}
+	}
+	kinds := m.kinds()
+	checked := config
+	checked.renewFirst = a.renewsFirst()
 	for _, k := range kinds {
 		if k.invalid != nil {
 			return nil, k.invalid
 		}
-		if _, err := k.client.config.complete(config); err != nil {
+		if _, err := k.client.config.complete(checked); err != nil {
 			return nil, err
 		}
 		if err := k.canHold(config); err != nil {
@@ -46,7 +56,7 @@ func newCompositeAcquire(ctx context.Context, name, kind string, kinds []*kind, 
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, tooLate(ctx, opAcquire, name)
+		return nil, tooLate(ctx, opAcquire, m.name)
 	}
 	return a, a.own(kinds)
 }
@@ -71,56 +81,43 @@ func (a *compositeAcquire) own(kinds []*kind) error {
 				fresh[k.client] = owner
 			}
 		}
+		if len(a.owners) == 0 {
+			a.owner = owner
+		} else if owner != a.owner {
+			a.owner = Owner{}
+		}
 		a.owners = append(a.owners, ownerOf{k, owner})
 	}
 	return nil
 }
 
-// owners are those of each part.
-type owners []ownerOf
-
-// one returns the owner of all parts; the zero Owner if they have several.
-func (all owners) one() (owner Owner) {
-	for i, part := range all {
-		if i > 0 && part.owner != owner {
-			return Owner{}
-		}
-		owner = part.owner
-	}
-	return owner
-}
-
-// contextOf returns a context that says who holds each part, while h lasts.
-func (all owners) contextOf(ctx context.Context, h *Hold) context.Context {
-	for i := range all {
-		ctx = &heldContext{ctx, &all[i], h} //nolint:fatcontext // one layer a part
-	}
-	return ctx
-}
-
 // bound returns the context that ends when the call has to.
 func (a *compositeAcquire) bound() (context.Context, context.CancelFunc) {
-	if a.config.wait > 0 {
-		return context.WithDeadlineCause(a.caller, a.started.Add(a.config.wait), errWaitOver)
+	wait := a.config.wait
+	if a.config.oneTry && a.independent {
+		wait = a.timeout()
+	}
+	if wait > 0 {
+		return context.WithDeadlineCause(a.caller, a.started.Add(wait), errWaitOver)
 	}
 	return context.WithCancel(a.caller)
 }
 
-// tryPart are the options to acquire a part with, without waiting.
-func (a *compositeAcquire) tryPart() []TryOption {
-	config := a.config
-	return []TryOption{tryOption(func(c *lockConfig) error {
+// renewsFirst reports whether parts with a fixed lease are renewed until all of them are acquired.
+func (a *compositeAcquire) renewsFirst() bool { return a.config.renewFirst || !a.independent }
+
+// tryPart is the option to acquire a part with, without waiting.
+func (a *compositeAcquire) tryPart() TryOption {
+	return tryOption(func(c *lockConfig) error {
 		c.cuts = true // as fixLease does at the end
-		c.lease, c.fixed, c.renewFirst, c.atLeast = config.lease, config.fixed, config.renewFirst, max(config.minHold, config.atLeast)
+		c.lease, c.fixed, c.renewFirst, c.atLeast = a.config.lease, a.config.fixed, a.renewsFirst(), a.config.retained()
 		return nil
-	})}
+	})
 }
 
 // waitPart are the options to wait for a part with.
-func (a *compositeAcquire) waitPart() (options []LockOption) {
-	for _, option := range a.tryPart() {
-		options = append(options, option)
-	}
+func (a *compositeAcquire) waitPart() []LockOption {
+	options := []LockOption{a.tryPart()}
 	if len(a.config.hooks) > 0 {
 		options = append(options, WithHooks(Hooks{OnWait: func(_ context.Context, e Event) { a.tellWaiting(e.Ahead) }}))
 	}
@@ -149,8 +146,7 @@ func (a *compositeAcquire) course() course {
 var tryPauses = backoff{10 * time.Millisecond, 250 * time.Millisecond}
 
 // acquire tries until it succeeds, is not worth starting over, or bound ends.
-func (a *compositeAcquire) acquire(bound context.Context, tryParts func(context.Context) (*Hold, bool, error)) (*Hold, error) {
-	a.tryParts = tryParts
+func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 	ended := false
 	defer func() {
 		if !ended && !a.handingOut {
@@ -162,14 +158,7 @@ func (a *compositeAcquire) acquire(bound context.Context, tryParts func(context.
 	if a.err == nil {
 		return a.held, nil
 	}
-	if endedByCaller(a.caller) {
-		a.err = gaveUp(a.caller, a.name)
-	}
-	if failed, ok := a.err.(*BackendError); ok && a.left { //nolint:errorlint // itself
-		own := *failed
-		own.MayHaveRun = true
-		a.err = &own
-	}
+	a.err = a.failure()
 	a.tellRefused(a.err)
 	return nil, a.err
 }
@@ -178,6 +167,22 @@ func (a *compositeAcquire) tellRefused(err error) {
 	e := Event{Name: a.name, Kind: a.kind, Err: err}
 	a.course().describe(&e)
 	a.config.hooks.tell(a.caller, onRefuse, e)
+}
+
+// failure is the error of the call, made of that of the last try.
+func (a *compositeAcquire) failure() error {
+	failed, ok := a.err.(*BackendError) //nolint:errorlint // itself
+	switch {
+	case endedByCaller(a.caller):
+		return gaveUp(a.caller, a.name)
+	case ok: // it may be another call's, too
+		own := *failed
+		own.MayHaveRun = a.mayHaveRun
+		return &own
+	case errors.Is(a.err, errWaitOver):
+		return &BackendError{Op: opAcquire, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+	}
+	return a.err
 }
 
 // handOut hands out what was acquired, if enough parts live, and reports whether it did.
@@ -197,25 +202,75 @@ func (a *compositeAcquire) await(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// try asks for all parts once.
-func (a *compositeAcquire) try(ctx context.Context) (again bool) {
+// try asks for the parts once, and gives back what it has got unless that is enough.
+func (a *compositeAcquire) try(bound context.Context) (again bool) {
 	a.tries++
-	a.held, again, a.err = a.tryParts(ctx)
-	a.left = a.left || mayBeHeld(a.err)
-	return again && a.err != nil
-}
-
-// inTime makes of an error that comes of the end of the wait what it is.
-func (a *compositeAcquire) inTime(bound context.Context, op string, err error) error {
-	if err == nil || endedByCaller(a.caller) || bound.Err() == nil || !errors.Is(err, errWaitOver) {
-		return err
+	if a.independent {
+		again, a.err = a.tryQuorum(bound)
+	} else {
+		again, a.err = a.tryInOrder(bound)
 	}
-	return &BackendError{Op: op, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+	return again
 }
 
-// mayBeHeld reports whether a part that could not be had may be held all the same: then it is given back in the background.
-func mayBeHeld(err error) bool {
-	var failed *BackendError
-	return errors.As(err, &failed) && failed.MayHaveRun ||
-		errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrLost) || errors.Is(err, ErrClosed)
+// tryInOrder acquires all parts, one after another. Again says that it is worth starting over: a part was lost
+// while others were waited for, or one that is not to be waited for was refused.
+func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err error) {
+	c := newComposite(a)
+	giveUp := context.WithoutCancel(bound) // if a hook panics
+	defer func() {
+		if a.held == nil {
+			c.rollback(giveUp)
+		}
+	}()
+	for _, p := range a.parts {
+		if err = a.acquirePart(bound, c, p); err != nil {
+			again = p.tied && errors.Is(err, ErrLocked)
+			break
+		}
+	}
+	if err == nil && a.config.fixed && !a.config.renewFirst { // else whoever asked for this one sees to it
+		if err = c.fixLease(bound, a.config.lease); err != nil {
+			err = &BackendError{Op: "renew", Name: a.name, Err: err}
+		}
+	}
+	giveUp = bound
+	if err == nil && a.handOut(c) {
+		a.held = c.Hold
+		return false, nil
+	}
+	a.mayHaveRun = a.mayHaveRun || len(c.parts()) > 0 || !isRefusal(err)
+	if lost := c.alive(); lost != nil { // because an acquired part was
+		again, err = errors.Is(lost, ErrLost), lost
+	}
+	return again && !a.config.oneTry, cmp.Or(err, errWaitOver)
+}
+
+// acquirePart acquires one part. It does not wait for one that is tied: waiting for it while having the one before it
+// could be waiting for ever.
+func (a *compositeAcquire) acquirePart(bound context.Context, c *composite, p part) error {
+	var one *Hold
+	var err error
+	if a.config.oneTry || p.tied {
+		stop := context.AfterFunc(bound, func() { c.abandon() })
+		defer stop()
+		one, err = p.TryLock(c.ctx, a.tryPart())
+	} else {
+		one, err = p.Lock(c.ctx, a.waitPart()...)
+	}
+	if err == nil {
+		c.join(one)
+	}
+	return err
+}
+
+// isRefusal reports whether an error of a part says that it was certainly not acquired.
+func isRefusal(err error) bool {
+	failed, ok := err.(*BackendError) //nolint:errorlint // itself
+	return ok && !failed.MayHaveRun || isAny(err, ErrLocked, ErrNoPermits, ErrReentrant, ErrInvalid)
+}
+
+// isAny reports whether an error matches one of several.
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }

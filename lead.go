@@ -41,7 +41,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	case *PermitSemaphore:
 		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label
 	case *MultiLock:
-		label = l.label
+		label = l.kind
 	default:
 		if k := singleKind(l); k != nil {
 			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ import (
 // RedissonRedLock is, too.
 type MultiLock struct {
 	name    string
-	label   string // for hooks
+	kind    string // for hooks
 	parts   []part // in the order in which they are asked for, or side by side
 	need    int    // how many parts have to live
 	invalid error  // why it cannot be used, or nil
@@ -53,7 +52,7 @@ type part struct {
 // Without a lock, or with one that is nil, every call returns
 // [ErrInvalid]. Redisson: RedissonClient.getMultiLock.
 func NewMultiLock(lockers ...Locker) *MultiLock {
-	m := &MultiLock{label: "multi"}
+	m := &MultiLock{kind: "multi"}
 	if len(lockers) == 0 {
 		m.refuse("a multi-lock of no locks")
 	}
@@ -195,91 +194,11 @@ func (m *MultiLock) kinds() []*kind {
 
 // acquire is Lock and TryLock.
 func (m *MultiLock) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
-	if m.invalid != nil {
-		return nil, m.invalid
-	}
-	for _, p := range m.parts { // m.kinds does not have semaphores, which have no owner
-		if s, ok := p.Locker.(*PermitSemaphore); ok {
-			if err := s.kind.canHold(config); err != nil {
-				return nil, err
-			}
-		}
-	}
-	checked := config
-	checked.renewFirst = config.renewFirst || !m.independent // a fixed lease is renewed until all parts are acquired
-	a, err := newCompositeAcquire(ctx, m.name, m.label, m.kinds(), checked)
+	a, err := newCompositeAcquire(ctx, m, config)
 	if err != nil {
 		return nil, err
 	}
-	a.config = config
 	bound, stop := a.bound()
 	defer stop()
-	if m.independent {
-		return m.acquireQuorum(bound, a)
-	}
-	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) { return m.tryInOrder(ctx, a) })
-}
-
-// tryInOrder acquires all parts, one after another, and hands the hold out, or gives back what it has
-// got. Again says that it is worth starting over: a part was lost while others
-// were waited for, or one that is not to be waited for was refused.
-func (m *MultiLock) tryInOrder(bound context.Context, a *compositeAcquire) (held *Hold, again bool, err error) {
-	c := newComposite(a.caller, m.name, a.kind, nil, a.owners, len(m.parts), m.need, a.config)
-	returns := false
-	defer func() {
-		if !returns { // a hook has panicked
-			c.rollback(context.WithoutCancel(bound))
-		}
-	}()
-	err = m.acquireParts(bound, a, c)
-	returns = true
-	if err == nil && a.handOut(c) {
-		return c.Hold, false, nil
-	}
-	lost := c.alive() // because an acquired part was lost
-	a.left = !c.rollback(bound) || a.left
-	if lost != nil {
-		return nil, !a.config.oneTry && errors.Is(lost, ErrLost), lost
-	}
-	return nil, a.tied, err
-}
-
-// acquireParts acquires all parts.
-func (m *MultiLock) acquireParts(bound context.Context, a *compositeAcquire, c *composite) error {
-	a.tied = false
-	lease, renewFirst := a.config.lease, a.config.renewFirst
-	a.config.renewFirst = true
-	defer func() { a.config.renewFirst = renewFirst }()
-	for _, p := range m.parts {
-		if err := m.next(bound, a, c, p); err != nil {
-			return err
-		}
-	}
-	if !a.config.fixed || renewFirst { // else whoever asked for this one sees to it
-		return nil
-	}
-	return a.inTime(bound, "renew", c.fixLease(bound, lease))
-}
-
-// next acquires one part.
-func (*MultiLock) next(bound context.Context, a *compositeAcquire, c *composite, p part) (err error) {
-	var one *Hold
-	if a.config.oneTry || p.tied {
-		stop := context.AfterFunc(bound, func() { c.abandon() })
-		defer stop()
-		one, err = p.TryLock(c.ctx, a.tryPart()...)
-		// Waiting for it while having the one before it could be waiting for ever.
-		a.tied = !a.config.oneTry && errors.Is(err, ErrLocked)
-		if err == nil && !stop() {
-			c.join(one)
-			return a.inTime(bound, opAcquire, context.Cause(bound))
-		}
-	} else {
-		one, err = p.Lock(c.ctx, a.waitPart()...)
-	}
-	if err != nil {
-		return a.inTime(bound, opAcquire, err)
-	}
-	c.join(one)
-	return nil
+	return a.acquire(bound)
 }

@@ -53,7 +53,7 @@ import (
 // In Redis it is an ordinary lock on each server. Redisson: RedissonRedLock, whose lock
 // and tryLock do not check that the quorum's leases still run.
 func NewRedLock(lockers ...Locker) *MultiLock {
-	m := &MultiLock{label: "redlock", independent: true}
+	m := &MultiLock{kind: "redlock", independent: true}
 	if len(lockers) == 0 {
 		m.refuse("a RedLock of no locks")
 	}
@@ -95,173 +95,109 @@ func (m *MultiLock) timeout() (longest time.Duration) {
 	return longest
 }
 
-// acquireQuorum asks all servers until a quorum has granted the lock.
-func (m *MultiLock) acquireQuorum(bound context.Context, a *compositeAcquire) (*Hold, error) {
-	if a.config.oneTry {
-		var stop context.CancelFunc
-		bound, stop = context.WithTimeoutCause(bound, m.timeout(), errWaitOver)
-		defer stop()
-	}
-	var answered time.Time // when others were last found to hold it
-	return a.acquire(bound, func(ctx context.Context) (*Hold, bool, error) {
-		h, err := m.trySideBySide(ctx, a)
-		if errors.Is(err, ErrLocked) {
-			answered = time.Now()
-		}
-		return h, !a.config.oneTry && !answered.IsZero() && m.bears(err, answered), err
-	})
-}
-
-// bears reports whether to try again after an error, when others were found to
-// hold the lock before: at least, so many servers did work.
-func (m *MultiLock) bears(err error, answered time.Time) bool {
-	for _, final := range []error{ErrClosed, ErrLost, ErrReentrant, ErrInvalid} {
-		if errors.Is(err, final) {
-			return false
-		}
-	}
-	return time.Since(answered) < outageTimeouts*m.timeout()
-}
-
-// trySideBySide asks every server once.
-func (m *MultiLock) trySideBySide(bound context.Context, a *compositeAcquire) (*Hold, error) {
-	c := newComposite(a.caller, m.name, a.kind, m.parts[0].kind.client, a.owners, len(m.parts), m.need, a.config)
-	options := a.tryPart()
-	for _, p := range m.parts {
-		tasks := &p.kind.client.tasks
-		if !tasks.Go(func() {
-			var part *Hold
-			err := errHook(p.Name()) // one may end the goroutine
-			defer func() {
-				if err != nil {
-					c.partFailed(err)
-					return
-				}
-				c.join(part)
-			}()
-			// It counts by itself, but for its hooks.
-			tasks.Uncounted(func() { part, err = p.TryLock(c.ctx, options...) })
-		}) {
-			c.partFailed(problem(p.Name(), "", ErrClosed))
-		}
+// tryQuorum asks all servers side by side, until a quorum has granted the lock or cannot any more.
+func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err error) {
+	c := newComposite(a)
+	for _, p := range a.parts {
+		a.askServer(c, p)
 	}
 	for !a.handOut(c) {
-		giveUp, before := bound, error(nil)
+		if c.alive() != nil || bound.Err() != nil {
+			return a.withoutQuorum(bound, c)
+		}
 		select {
 		case <-c.changed:
-			if c.alive() == nil {
-				continue
-			}
 		case <-bound.Done():
-			if a.caller.Err() == nil && a.handOut(c) {
-				return c.Hold, nil
-			}
-			if !endedByCaller(a.caller) {
-				grace, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
-				defer stop()
-				giveUp = grace
-				if c.abandonForReasons(grace) {
-					before = a.err
-				}
-			}
 		}
-		why, left := c.failure(before)
-		a.left = !c.rollback(giveUp) || left || a.left
-		return nil, why
 	}
-	return c.Hold, nil
+	a.held = c.Hold
+	return false, nil
+}
+
+// askServer acquires one part in a goroutine.
+func (a *compositeAcquire) askServer(c *composite, p part) {
+	tasks := &p.kind.client.tasks
+	if !tasks.Go(func() {
+		var one *Hold
+		err := errHook(p.Name()) // one may end the goroutine
+		defer func() {
+			if err != nil {
+				c.partFailed(err)
+				return
+			}
+			c.join(one)
+		}()
+		// It counts by itself, but for its hooks.
+		tasks.Uncounted(func() { one, err = p.TryLock(c.ctx, a.tryPart()) })
+	}) {
+		c.partFailed(problem(p.Name(), "", ErrClosed))
+	}
 }
 
 // afterWait is the longest that a RedLock takes, when its wait is over, to hear why, and to give back what it has got.
 const afterWait = 100 * time.Millisecond
 
-// abandonForReasons is abandon, and lets the parts say until ctx ends what has come of it so far.
-func (c *composite) abandonForReasons(ctx context.Context) bool {
-	if !c.abandon() {
-		return false
-	}
-	for c.silent() > 0 {
-		select {
-		case <-c.changed:
-		case <-ctx.Done():
-			return true
+// withoutQuorum gives back what a try has got, and says why that is too little, and whether to ask again: others have
+// been found to hold the lock, so enough servers have worked.
+func (a *compositeAcquire) withoutQuorum(bound context.Context, c *composite) (again bool, err error) {
+	giveUp, before := bound, error(nil)
+	if bound.Err() != nil && !endedByCaller(a.caller) {
+		grace, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
+		defer stop()
+		giveUp = grace
+		if c.abandon() {
+			before = a.err
+			c.awaitAll(grace)
 		}
 	}
-	return true
-}
-
-// silent is how many parts have not said yet what has come of them.
-func (c *composite) silent() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.of - c.live - len(c.missed)
-}
-
-// failure says why too few parts could be had in time: because others hold them, unless too few servers work. Before is
-// what came of the try before, if the end of the wait has cut this one short: that still holds unless Redis says something
-// else by now. Left reports whether a part may be held still, of those that are not in c.members;
-// the error does not.
-func (c *composite) failure(before error) (why error, left bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.failures()
-	spare := c.of - c.need
-	switch {
-	case f.reentrant != nil:
-		return f.reentrant, f.left
-	case c.live >= c.need: // they came when the wait was over
-		return &BackendError{Op: opAcquire, Name: c.what.name, Err: call.ErrNoAnswer}, true
-	case f.locked != nil && f.unavailable <= spare:
-		return f.locked, f.left
-	case before != nil && f.withReason <= spare:
-		return before, f.left
-	case f.lost == len(f.errs) && f.lost > 0:
-		return errors.Join(f.errs...), f.left
-	case f.silent > 0:
-		f.errs = append(f.errs, fmt.Errorf("%d of them had not answered yet", f.silent))
+	err = a.quorumFailure(c, before)
+	c.rollback(giveUp)
+	if errors.Is(err, ErrLocked) {
+		a.lockedAt = time.Now()
 	}
-	return &BackendError{
-		Op: opAcquire, Name: c.what.name,
-		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", c.live, c.of, c.need, errors.Join(f.errs...)),
-	}, f.left
+	final := a.config.oneTry || a.lockedAt.IsZero() || isAny(err, ErrClosed, ErrLost, ErrReentrant, ErrInvalid)
+	return !final && time.Since(a.lockedAt) < outageTimeouts*a.timeout(), err
 }
 
-// failures are the parts of a RedLock that could not be had.
-type failures struct {
-	reentrant   error   // of one whose owner has it already, or nil
-	locked      error   // of one that another holds, or nil
-	errs        []error // of the others
-	lost        int     // how many of those were had, and lost
-	withReason  int     // how many of those have failed otherwise than by silence
-	silent      int     // parts of which nothing is known yet
-	unavailable int     // those that have failed, and the silent ones if they have had enough time
-	left        bool    // one may be held still
-}
-
-// failures sorts them. c.mu is held.
-func (c *composite) failures() failures {
-	f := failures{silent: c.of - c.live - len(c.missed)}
-	f.left = f.silent > 0
-	for _, err := range c.missed {
+// quorumFailure says why too few parts were acquired in time: because others hold them, unless too few servers work.
+// Before is what came of the try before, if the end of the wait has cut this one short: that still holds unless Redis
+// says something else by now.
+func (a *compositeAcquire) quorumFailure(c *composite, before error) error {
+	live, missed := c.outcome()
+	silent, spare := len(a.parts)-live-len(missed), len(a.parts)-a.need
+	var locked error
+	var failed []error
+	withReason, unavailable := 0, 0
+	a.mayHaveRun = a.mayHaveRun || live > 0 || silent > 0
+	for _, err := range missed {
+		a.mayHaveRun = a.mayHaveRun || !isRefusal(err)
 		switch {
 		case errors.Is(err, ErrReentrant):
-			f.reentrant = err
+			return err
 		case errors.Is(err, ErrLocked):
-			f.locked = cmp.Or(f.locked, err)
-		default:
-			f.errs = append(f.errs, err)
-			f.left = f.left || mayBeHeld(err)
-			if errors.Is(err, ErrLost) {
-				f.lost++
-			}
-			if !call.IsTimeout(err) {
-				f.withReason++
-			}
-			if call.Passes(err) { // it was asked again and again, and the silent ones have had as long
-				f.unavailable = f.silent
-			}
+			locked = cmp.Or(locked, err)
+			continue
+		case !call.IsTimeout(err):
+			withReason++
+		}
+		failed = append(failed, err)
+		if call.Passes(err) { // it was asked again and again, and the silent ones have had as long
+			unavailable = silent
 		}
 	}
-	f.unavailable += len(f.errs)
-	return f
+	unavailable += len(failed)
+	switch {
+	case live >= a.need: // they came when the wait was over
+		return &BackendError{Op: opAcquire, Name: a.name, Err: call.ErrNoAnswer}
+	case locked != nil && unavailable <= spare:
+		return locked
+	case before != nil && withReason <= spare:
+		return before
+	case silent > 0:
+		failed = append(failed, fmt.Errorf("%d of them had not answered yet", silent))
+	}
+	return &BackendError{
+		Op: opAcquire, Name: a.name,
+		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", live, len(a.parts), a.need, errors.Join(failed...)),
+	}
 }
