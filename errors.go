@@ -224,10 +224,10 @@ type BackendError struct {
 	// Name is the lock's name.
 	Name string
 	// MayHaveRun is false only if the call certainly had no effect. When it is
-	// true after an acquire, the effect is undone in the background. Of several locks, it
-	// is false only if each lock that was asked for has refused. [Hold.Unlock] is
+	// true after an acquire, the effect is undone in the background. [Hold.Unlock] is
 	// repeated there until the lease has run out, [UnleasedSemaphore.Release] for ten
-	// times [WithTimeout], [PermitSemaphore.ReleasePermits] not at all.
+	// times [WithTimeout], [PermitSemaphore.ReleasePermits] not at all. Of several locks,
+	// it is false only if each lock that was asked for has refused.
 	MayHaveRun bool
 	// Err says why: mostly it is the client's error.
 	Err error
