@@ -103,12 +103,9 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (
 		a.leave()
 		return nil, err
 	}
-	var err error
+	err := a.claim.over() // since it was found: what it stood for may be another's now
 	switch {
-	case a.claim.ended(): // since it was found: what it stood for may be another's now
-		s.freeChangeSem()
-		a.leave()
-		return enter(ctx, k, config, started)
+	case err != nil:
 	case !s.claimed(a.claim):
 		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
 	case a.bindToShutdown() != nil:
@@ -188,47 +185,22 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	if ch.to > 1 && a.kind.config.nonReentrant {
 		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
-	for {
-		if res.Err = a.fitLease(ch); res.Err != nil {
-			return res, ch
-		}
-		if res = a.obtainBesideReads(ch); !res.Has(script.Changed) {
-			return res, ch
-		}
-		var again bool
-		if ch, again, res.Err = a.changed(res, ch); !again {
-			return res, ch
-		}
+	if res.Err = a.fitLease(ch); res.Err != nil {
+		return res, ch
 	}
+	if res = a.obtainBesideReads(ch); res.Has(script.Changed) {
+		res.Err = a.changed(res, ch)
+	}
+	return res, ch
 }
 
-// changed says what follows if Redis has another count than was thought. It returns the change to ask for again, if what the
-// acquire was to be nested in has ended since; else the error that ends it, or none if the owner's holds are lost.
-func (a *acquisition) changed(res call.Result, ch change) (next change, again bool, err error) {
+// changed is the error for an acquire that finds another count in Redis than was thought, or not what its owner writes, which
+// it was to be nested in; nil if what its owner holds is lost.
+func (a *acquisition) changed(res call.Result, ch change) error {
 	if found, known := protocol.FoundCount(res.Reply); a.writes != nil && known && found == ch.from {
-		if err = a.loseWrites(); err == nil { // its own side is as it was thought: the writer is missing
-			err = a.bindToShutdown()
-		}
-		return ch, err == nil, err
+		return a.loseWrites() // its own side is as it was thought: the writer is missing
 	}
-	if err = a.claim.over(); err != nil || ch.from == 0 || !a.state.expired() {
-		return ch, false, err
-	}
-	next, err = a.anew()
-	return next, err == nil, err
-}
-
-// anew returns the change to ask for now that nothing is left of what the owner had: none of the attempts before it can have
-// an effect on that any more. changeSem is held.
-func (a *acquisition) anew() (change, error) {
-	if err := a.bindToShutdown(); err != nil { // before it waits
-		return change{}, err
-	}
-	if err := a.outlastEarlier(); err != nil {
-		return change{}, err
-	}
-	a.state.confirmCount(0)
-	return a.nextChange()
+	return a.claim.over()
 }
 
 // outlastEarlier waits until no attempt before can have an effect any more: none of this acquire, nor of those
@@ -263,7 +235,7 @@ func (a *acquisition) nextChange() (change, error) {
 			return change{}, err
 		}
 		ch, ok, err := a.state.oneMoreCount()
-		if err = cmp.Or(err, a.bindToShutdown()); ok || err != nil { // else a hold was unlocked just now
+		if err = cmp.Or(a.claim.over(), err, a.bindToShutdown()); ok || err != nil { // else a hold was unlocked just now
 			return ch, err
 		}
 	}

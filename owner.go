@@ -196,12 +196,6 @@ func (c claim) over() error {
 	return c.hold.alive()
 }
 
-// ended reports whether that hold was given back since.
-func (c claim) ended() bool {
-	err := c.over()
-	return err != nil && !errors.Is(err, ErrLost)
-}
-
 // heldIn returns the innermost context around ctx that says who holds the lock, or nil.
 func heldIn(ctx context.Context, k *kind) *heldContext {
 	held, _ := ctx.Value(heldKey{k}).(*heldContext)

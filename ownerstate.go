@@ -325,14 +325,6 @@ func (s *ownerState) keyGoneBy() mono.Time {
 	return max(s.keyEnd, s.otherEnd, mono.Now().Add(s.kind.client.config.lease))
 }
 
-// expired reports whether the owner has no hold any more, and the lease of its last ones has run out: what Redis
-// does not have then was not lost. changeSem is held.
-func (s *ownerState) expired() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.holds) == 0 && mono.Now() >= s.deadline
-}
-
 // vanished takes note that Redis has none of the owner's counts any more.
 func (s *ownerState) vanished() {
 	s.lose(nil, watchdog.NotHeld)

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -58,12 +59,10 @@ func (a *acquisition) writesIn() (writes *entry, maxHoldEnd mono.Time) {
 }
 
 // loseWrites ends the write holds that a read hold was to be nested in, since Redis does not know them, and
-// returns why it cannot be. It returns nil if they had ended before, and it does not depend on them.
+// returns why there is nothing to nest in.
 func (a *acquisition) loseWrites() error {
-	if a.writes.Value.lose(a.writes, watchdog.NotHeld) {
-		return &LostError{Name: a.kind.name, Reason: LostTaken}
-	}
-	return a.claim.over()
+	a.writes.Value.lose(a.writes, watchdog.NotHeld)
+	return cmp.Or(a.claim.over(), error(&LostError{Name: a.kind.name, Reason: LostTaken}))
 }
 
 // awaitReaderRelease waits until what the owner has held for reading, and holds no

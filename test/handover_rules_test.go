@@ -46,7 +46,7 @@ func slow(d *memdriver.Driver, script string, by time.Duration) (others func() i
 	}
 }
 
-// A nested Lock that has found its hold, and comes after that was handed over, is nested in nothing.
+// A nested Lock that has found its hold, and comes after that was handed over, is not nested in the next one.
 func TestHandedOverUnderNestedLock(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
@@ -54,7 +54,7 @@ func TestHandedOverUnderNestedLock(t *testing.T) {
 		a := must(t)(x.Lock(background))
 		next := waiting(t, x, background)
 		ctx := &meanwhile{context.WithoutCancel(a.Context()), func() { unlock(t, a) }}
-		if h, err := x.TryLock(ctx); !errors.Is(err, holdfast.ErrLocked) {
+		if h, err := x.TryLock(ctx); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("nested in what was handed over: %v, %v", h, err)
 		}
 		b := <-next
