@@ -22,7 +22,7 @@ type acquisition struct {
 	state       *ownerState
 	claim       claim
 	caller      context.Context // lives as long as the call
-	shutdown    context.Context // ends it, too: draining, or closing if what it nests in goes on
+	shutdown    context.Context // ends it, too: draining, or closing if it was nested when it began
 	bounded     context.Context // see bound; nil: it was not needed
 	stop        func()          // ends bounded
 	config      lockConfig
@@ -32,7 +32,7 @@ type acquisition struct {
 	toldWaiting bool // the hooks know
 	waitHook    *waitHook
 	registered  bool // a try has registered it as a waiter
-	// writes is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none. See bindToShutdown.
+	// writes is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none
 	writes *entry
 	// writesEnd is when WithMaxHold ends those, and with them what is nested in them; zero: no bound.
 	writesEnd mono.Time
@@ -98,7 +98,9 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (
 	}
 	s := stateOf(k, a.claim.owner)
 	a.state = s
-	_ = a.bindToShutdown() // whether that has begun is asked again below, with changeSem
+	if a.shutdown = c.draining; a.nests() {
+		a.shutdown = c.closing
+	}
 	if err := a.takeChangeSem(); err != nil {
 		a.leave()
 		return nil, err
@@ -106,9 +108,10 @@ func enter(ctx context.Context, k *kind, config lockConfig, started time.Time) (
 	err := a.claim.over() // since it was found: what it stood for may be another's now
 	switch {
 	case err != nil:
+		err = a.failure(call.Result{Err: err})
 	case !s.claimed(a.claim):
 		err = problem(k.name, "this owner is another call's; Hold.Owner says whose a hold is", ErrInvalid)
-	case a.bindToShutdown() != nil:
+	case a.shutdown.Err() != nil:
 		err = problem(k.name, "", ErrClosed)
 	case c.retired.has(k, a.claim.owner):
 		err = problem(k.name, "nobody may lock as this owner: its hold was detached, or MinHold keeps the lock", ErrInvalid)
@@ -125,38 +128,21 @@ func (a *acquisition) takeChangeSem() error {
 	if a.state.tryChangeSem() {
 		return nil
 	}
-	for {
-		ctx, draining, again := a.bound(), a.client.draining.Done(), (<-chan time.Time)(nil)
-		if a.client.draining.Err() != nil {
-			draining, again = nil, time.After(recheckNesting)
-		}
-		select {
-		case a.state.changeSem.Chan() <- struct{}{}:
-			return nil
-		case <-draining:
-		case <-again:
-		case <-ctx.Done():
-			if a.caller.Err() != nil || a.shutdown.Err() == nil { // else there may be something to nest in by now
-				a.last = a.state.busyError()
-				return a.failure(call.Result{Err: context.Cause(ctx)})
-			}
-		}
-		if err := a.bindToShutdown(); err != nil {
-			return a.failure(call.Result{Err: err})
-		}
+	if err := a.state.takeChangeSem(a.bound()); err != nil {
+		a.last = a.state.busyError()
+		return a.failure(call.Result{Err: err})
 	}
+	return nil
 }
-
-// recheckNesting is how often a call that waits for its owner's turn while its client shuts down looks whether there is
-// still something to nest in.
-const recheckNesting = 100 * time.Millisecond
 
 // leave ends the acquisition.
 func (a *acquisition) leave() {
 	if a.state != nil {
 		a.state.unref()
 	}
-	a.unbound()
+	if a.stop != nil {
+		a.stop()
+	}
 	a.client.tasks.End()
 }
 
@@ -185,6 +171,7 @@ func (a *acquisition) run() (res call.Result, ch change) {
 	if ch.to > 1 && a.kind.config.nonReentrant {
 		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
 	}
+	a.writes, a.writesEnd = a.writesIn()
 	if res.Err = a.fitLease(ch); res.Err != nil {
 		return res, ch
 	}
@@ -228,14 +215,14 @@ func (a *acquisition) obtainBesideReads(ch change) call.Result {
 }
 
 // nextChange returns the change to ask for, after it has given back what the owner holds no
-// more. If nothing is left to nest in, the call ends at Shutdown from then on. changeSem is held.
+// more. changeSem is held.
 func (a *acquisition) nextChange() (change, error) {
 	for {
 		if err := a.clear(); err != nil {
 			return change{}, err
 		}
 		ch, ok, err := a.state.oneMoreCount()
-		if err = cmp.Or(a.claim.over(), err, a.bindToShutdown()); ok || err != nil { // else a hold was unlocked just now
+		if err = cmp.Or(a.claim.over(), err); ok || err != nil { // else a hold was unlocked just now
 			return ch, err
 		}
 	}

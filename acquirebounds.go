@@ -35,39 +35,28 @@ func (a *acquisition) timeLimit() time.Duration {
 	return a.config.wait
 }
 
-// bindToShutdown looks at what the call nests in, since that may have ended, and sees to it that the call ends when the
-// client shuts down, or only when it closes if it nests in what goes on. It returns ErrClosed if that has begun.
-func (a *acquisition) bindToShutdown() error {
-	shutdown := a.client.draining
-	if a.writes, a.writesEnd = a.writesIn(); a.writes != nil || a.state.live() > 0 {
-		shutdown = a.client.closing
+// nests reports whether the owner holds the lock now, on either side of a read-write lock: then the call goes on through
+// Shutdown, whatever becomes of that hold.
+func (a *acquisition) nests() bool {
+	switch {
+	case a.claim.fresh: // mostly: nobody else knows the owner
+		return false
+	case a.state.live() > 0:
+		return true
 	}
-	if bounded := a.bounded != nil; a.shutdown != shutdown {
-		a.unbound()
-		a.shutdown = shutdown
-		if bounded {
-			a.bound() // for what is left of its time
-		}
+	side := a.state.onOtherSide()
+	if side == nil {
+		return false
 	}
-	if a.shutdown.Err() != nil {
-		return ErrClosed
-	}
-	return nil
-}
-
-// unbound ends what bound has begun.
-func (a *acquisition) unbound() {
-	if a.stop != nil {
-		a.stop()
-	}
-	a.bounded, a.stop = nil, nil
+	defer side.unref()
+	return side.live() > 0
 }
 
 // wantedLease is the lease to ask for, if WithMaxHold does not end it earlier.
 func (a *acquisition) wantedLease() time.Duration { return max(a.config.lease, a.config.retained()) }
 
 // fitLease notes when WithMaxHold ends a run of holds that begins in write holds, and asks for the wanted lease, or what
-// WithMaxHold leaves of the run if that is less. What was to be nested in may have ended since it was called last.
+// WithMaxHold leaves of the run if that is less.
 func (a *acquisition) fitLease(ch change) error {
 	a.lease = a.wantedLease()
 	s := a.state

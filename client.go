@@ -156,8 +156,8 @@ func (c *Client) Close() error {
 
 // Shutdown lets holds end by themselves before it closes the client, as
 // [net/http.Server.Shutdown] does with requests. What is held goes on, renewed as before, until
-// it is unlocked or lost, and more may be nested in it. Nothing else is acquired: calls that
-// wait get [ErrClosed]. Then it closes the client, and returns what Close returns.
+// it is unlocked or lost, and more may be nested in it: a call goes on if its owner holds the lock when
+// it is made. All others, also those that wait already, get [ErrClosed]. Then it closes the client, and returns what Close returns.
 //
 // If ctx ends first, it closes the client all the same, with the holds that are left, and
 // the error matches ctx.Err() and the context's cause, too. Redisson has no counterpart.

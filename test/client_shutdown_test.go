@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -105,8 +104,9 @@ func TestShutdownLetsWritersRead(t *testing.T) {
 	})
 }
 
-// An acquire that was to be nested is refused if there is nothing left to nest it in.
-func TestShutdownRefusesWhatIsNotNestedAnyMore(t *testing.T) {
+// Whether an acquire goes on through Shutdown is decided when it is made: it is had though there is nothing left to nest it in,
+// and Shutdown waits for it.
+func TestShutdownLetsInWhatWasNested(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		other := must(t)(c.NewMutex("y").Lock(background))
@@ -119,42 +119,79 @@ func TestShutdownRefusesWhatIsNotNestedAnyMore(t *testing.T) {
 		once(d, "release", memdriver.Fault{DelayReply: 1500 * time.Millisecond})
 		go func() { unlocked <- inner.Unlock() }()
 		synctest.Wait()
-		got := make(chan error)
-		go func() {
-			_, err := c.NewMutex("x").Lock(ctx)
-			got <- err
-		}()
-		synctest.Wait()
+		waits := begin(func() (*holdfast.Hold, error) { return c.NewMutex("x").Lock(ctx) })
 		ok(t, outer.Unlock(), <-unlocked)
-		wantError(t, <-got, holdfast.ErrClosed)
+		got := <-waits
+		ok(t, got.err)
 		unlock(t, other)
+		_, err := c.NewMutex("x").TryLock(holdfast.WithOwner(background, c.NewOwner()))
+		wantError(t, err, holdfast.ErrClosed)
+		unlock(t, got.hold)
 		ok(t, <-done)
 	})
 }
 
-// One who reads, and wants to write, does not wait through a shutdown.
-func TestShutdownRefusesWritersWhoRead(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+// One that has nothing to nest in when it is made ends when Shutdown begins, though its owner has the lock by then.
+func TestShutdownEndsWhatWasNotNested(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
 		c, d := w.client()
-		other, _ := w.client()
-		ro := must(t)(other.NewRWMutex("x").RLock(background))
-		m, ctx := c.NewRWMutex("x"), holdfast.WithOwner(background, c.NewOwner())
-		r := must(t)(m.RLock(ctx))
-		y := must(t)(c.NewMutex("y").Lock(background))
-		once(d, "acquire", memdriver.Fault{DelayRequest: time.Second})
-		got := make(chan error)
-		go func() {
-			_, err := m.Lock(ctx)
-			got <- err
-		}()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		first := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		once(d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		second := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		third := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		one := <-first
+		ok(t, one.err)
+		over := beginShutdown(c)
+		wantError(t, (<-third).err, holdfast.ErrClosed)
+		if two := <-second; two.err == nil {
+			unlock(t, two.hold) // it was on its way
+		} else {
+			wantError(t, two.err, holdfast.ErrClosed)
+		}
+		unlock(t, one.hold)
+		ok(t, <-over)
+	})
+}
+
+// One whose owner has lost the lock is not nested.
+func TestShutdownLetsNothingNestInWhatIsLost(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		kept := must(t)(w.mutex(c, "z").Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		lost := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(time.Second)))
+		<-lost.Context().Done()
+		over := beginShutdown(c)
 		synctest.Wait()
-		done := beginShutdown(c)
-		time.Sleep(100 * time.Millisecond)
-		unlock(t, r)
-		wantError(t, <-got, holdfast.ErrClosed)
-		unlock(t, ro)
-		unlock(t, y)
-		ok(t, <-done)
+		_, err := w.lock(c).Lock(ctx)
+		wantError(t, err, holdfast.ErrClosed)
+		wantError(t, lost.Unlock(), holdfast.ErrLost)
+		unlock(t, kept)
+		ok(t, <-over)
+	})
+}
+
+// One that is nested waits for its turn through Shutdown, and until Close.
+func TestShutdownAwaitsTheTurnOfWhatIsNested(t *testing.T) {
+	fakeNesting(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		outer := must(t)(w.lock(c).Lock(ctx))
+		inner := must(t)(w.lock(c).Lock(ctx))
+		once(d, "release", memdriver.Fault{DelayReply: time.Second})
+		unlocked := make(chan error)
+		go func() { unlocked <- inner.Unlock() }()
+		synctest.Wait()
+		waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
+		over := beginShutdown(c)
+		ok(t, <-unlocked)
+		got := <-waits
+		ok(t, got.err)
+		unlock(t, got.hold)
+		unlock(t, outer)
+		ok(t, <-over)
 	})
 }
 
@@ -216,87 +253,4 @@ func TestShutdownBeforeTheNextAttempt(t *testing.T) {
 		unlock(t, kept)
 		ok(t, <-over)
 	})
-}
-
-// TestShutdownLetsTheOwnersNextLockNest: it has waited for its turn since before there was anything to nest in.
-func TestShutdownLetsTheOwnersNextLockNest(t *testing.T) {
-	fakeNesting(t, func(t *testing.T, w *world) {
-		if !w.kind.nests {
-			return
-		}
-		c, d := w.client()
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			if call.Script.Name() == "acquire" {
-				f.DelayRequest = 300 * time.Millisecond
-			}
-			return f
-		})
-		var calls []<-chan result
-		for range 3 {
-			calls = append(calls, begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) }))
-		}
-		first := <-calls[0]
-		over := beginShutdown(c)
-		for _, call := range calls[1:] {
-			got := <-call
-			if ok(t, got.err); got.err == nil {
-				unlock(t, got.hold)
-			}
-		}
-		unlock(t, first.hold)
-		ok(t, <-over)
-	})
-}
-
-// TestShutdownEndsALockThatHasNothingToNestInAnyMore: it waits for its turn behind a release that is not answered, and what it
-// was to be nested in ends.
-func TestShutdownEndsALockThatHasNothingToNestInAnyMore(t *testing.T) {
-	ends := map[string]func(t *testing.T, d *memdriver.Driver, outer *holdfast.Hold) (ended time.Time){
-		"unlocked": func(_ *testing.T, _ *memdriver.Driver, outer *holdfast.Hold) time.Time {
-			go func() { _ = outer.Unlock() }() // it waits for its turn, too
-			return time.Now()
-		},
-		"lost": func(_ *testing.T, d *memdriver.Driver, outer *holdfast.Hold) time.Time {
-			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
-			<-outer.Context().Done()
-			return time.Now()
-		},
-	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			fakeNesting(t, func(t *testing.T, w *world) {
-				c, d := w.client()
-				ctx := holdfast.WithOwner(background, c.NewOwner())
-				outer := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(5*time.Second)))
-				kept := must(t)(w.mutex(c, "z").Lock(background)) // or Shutdown would close the client, which ends all calls
-				inner := must(t)(w.lock(c).Lock(ctx, holdfast.FixedLease(5*time.Second)))
-				d.SetFaults(func(call driver.Call) memdriver.Fault {
-					return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
-				})
-				go func() { _ = inner.Unlock() }()
-				synctest.Wait()
-				waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(ctx) })
-				over := beginShutdown(c)
-				time.Sleep(time.Second) // it looks several times
-				select {
-				case got := <-waits:
-					t.Fatalf("it has what to nest in, and ended: %v", got.err)
-				default:
-				}
-				ended := end(t, d, outer)
-				got := <-waits
-				if got.err == nil {
-					unlock(t, got.hold)
-				}
-				wantError(t, got.err, holdfast.ErrClosed)
-				if took := time.Since(ended); took > 200*time.Millisecond {
-					t.Errorf("it ended %v late", took)
-				}
-				d.SetFaults(nil)
-				unlock(t, kept)
-				ok(t, <-over)
-			})
-		})
-	}
 }

@@ -119,33 +119,6 @@ func busyOwner(ctx context.Context, t *testing.T, w *world, c *holdfast.Client, 
 	return h
 }
 
-// TestShutdownWhileALockGivesBack: it gives back what it was to be nested in.
-func TestShutdownWhileALockGivesBack(t *testing.T) {
-	fakeNesting(t, func(t *testing.T, w *world) {
-		for _, lock := range []func(anyLock, context.Context) (*holdfast.Hold, error){
-			func(l anyLock, ctx context.Context) (*holdfast.Hold, error) { return l.Lock(ctx) },
-			func(l anyLock, ctx context.Context) (*holdfast.Hold, error) { return l.TryLock(ctx) },
-		} {
-			c, d := w.client()
-			kept := must(t)(w.mutex(c, "z").Lock(background))
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			one := busyOwner(ctx, t, w, c, d)
-			once(d, "release", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
-			two := begin(func() (*holdfast.Hold, error) { return lock(w.lock(c), ctx) })
-			unlocked := make(chan error, 1)
-			go func() { unlocked <- one.Unlock() }()
-			time.Sleep(2600 * time.Millisecond) // the release is on its way
-			over := beginShutdown(c)
-			if got := <-two; !errors.Is(got.err, holdfast.ErrClosed) {
-				t.Fatalf("after Shutdown: %v", got.err)
-			}
-			ok(t, <-unlocked)
-			unlock(t, kept)
-			ok(t, <-over)
-		}
-	})
-}
-
 // TestUnlockBehindAReleaseThatWasNotSent: so nothing but force can have taken the lock.
 func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
 	fakeNesting(t, func(t *testing.T, w *world) {
