@@ -30,7 +30,6 @@ type acquisition struct {
 	op          string        // for errors
 	started     time.Time
 	toldWaiting bool // the hooks know
-	waitHook    *waitHook
 	registered  bool // a try has registered it as a waiter
 	// writes is what the watchdog has of the owner's write holds, if this is to read in them; nil: there are none
 	writes *entry
@@ -52,19 +51,18 @@ type acquisition struct {
 // acquire is Lock and TryLock of every kind.
 func acquire(ctx context.Context, k *kind, config lockConfig) (*Hold, error) {
 	how := course{started: time.Now()}
-	h, err := acquireWithoutHooks(ctx, k, config, &how)
-	if err == nil {
-		h.tellAcquired(how)
-	} else {
+	h, err := doAcquire(ctx, k, config, &how)
+	if err != nil {
 		err = k.client.withHolder(ctx, err)
 		tellRefused(ctx, k, config.hooks, how, err)
+		return nil, err
 	}
-	return h, err
+	h.tellAcquired(how)
+	return h, nil
 }
 
-// acquireWithoutHooks is acquire up to the hooks, which run when the call does not count as
-// under way any more: they may close the client. It notes how the acquire went.
-func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *course) (*Hold, error) {
+// doAcquire is acquire without what the hooks are told of its end. It notes how the acquire went.
+func doAcquire(ctx context.Context, k *kind, config lockConfig, how *course) (*Hold, error) {
 	a, err := enter(ctx, k, config, how.started)
 	if err != nil {
 		return nil, err
@@ -74,9 +72,8 @@ func acquireWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *c
 		how.handedOver = true
 		return &a.received.Hold, nil
 	}
-	res, ch := a.run()
-	h, err := a.conclude(res, ch)
-	how.handedOver, how.hadToWait, how.waitHook = a.received != nil, a.toldWaiting, a.waitHook
+	h, err := a.run()
+	how.handedOver, how.hadToWait = a.received != nil, a.toldWaiting
 	return h, err
 }
 
@@ -162,23 +159,41 @@ func (a *acquisition) check() (err error) {
 	return err
 }
 
-// run asks Redis until there is an answer: nested and single tries directly, the
-// others after queueing. It returns the change that was asked for. changeSem is held.
-func (a *acquisition) run() (res call.Result, ch change) {
-	if ch, res.Err = a.nextChange(); res.Err != nil {
-		return res, ch
+// run asks Redis until there is an answer, and concludes the acquire; also if OnWait panics: then nobody gets what it has
+// acquired, and it is given back. changeSem is held, and freed or passed on.
+func (a *acquisition) run() (h *Hold, err error) {
+	ch, err := a.nextChange()
+	if err != nil {
+		return a.conclude(call.Result{Err: err}, ch)
 	}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if h, err := a.conclude(call.Result{Err: context.Canceled}, ch); err == nil { // it was handed over
+			_, _ = h.held.unlock()
+		}
+	}()
+	res := a.ask(ch)
+	returned = true
+	return a.conclude(res, ch)
+}
+
+// ask asks Redis until there is an answer: nested and single tries directly, the others after queueing. changeSem is held.
+func (a *acquisition) ask(ch change) call.Result {
 	if ch.to > 1 && a.kind.config.nonReentrant {
-		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}, ch
+		return call.Result{Err: problem(a.kind.name, "it is NonReentrant", ErrReentrant)}
 	}
 	a.writes, a.writesEnd = a.writesIn()
-	if res.Err = a.fitLease(ch); res.Err != nil {
-		return res, ch
+	if err := a.fitLease(ch); err != nil {
+		return call.Result{Err: err}
 	}
-	if res = a.obtainBesideReads(ch); res.Has(script.Changed) {
+	res := a.obtainBesideReads(ch)
+	if res.Has(script.Changed) {
 		res.Err = a.changed(res, ch)
 	}
-	return res, ch
+	return res
 }
 
 // changed is the error for an acquire that finds another count in Redis than was thought, or not what its owner writes, which

@@ -120,7 +120,7 @@ func (c *Client) NewOwner() Owner {
 // ([WithTimeout]); what has not been given back then ends with its lease, and
 // goroutines that wait for Redis end when the Redis client's timeouts let them.
 //
-// Close may be called from a hook: it does not wait for hooks that are running.
+// A hook calls Close in a goroutine: Close waits for the call whose OnWait is running, and for no other hook.
 // Closing twice is closing once. Redisson: RedissonClient.shutdown, which keeps
 // its locks.
 func (c *Client) Close() error {
@@ -235,14 +235,9 @@ func isOwnBound(err error) bool {
 	return err == errTimeIsUp || err == errWaitOver //nolint:errorlint // itself: what wraps it is a caller's
 }
 
-// failed tells the hooks about a failure in the background. It does not wait for them: neither a clean-up
-// nor Close, which waits for clean-ups, is to wait for a hook.
+// failed tells the hooks about a failure in the background.
 func (c *Client) failed(k *kind, owner Owner, err error) {
-	if !c.config.hooks.want(onError) {
-		return
-	}
-	e := Event{Name: k.name, Kind: k.label, owner: owner, Err: err}
-	c.tasks.GoUncounted(func() { c.config.hooks.tell(context.Background(), onError, e) })
+	c.config.hooks.tellFailure(context.Background(), Event{Name: k.name, Kind: k.label, owner: owner, Err: err})
 }
 
 // notReplicated is the error for a grant that too few replicas have.

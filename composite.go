@@ -62,9 +62,6 @@ func (c *composite) discloseOwner() Owner { return c.what.owner }
 
 func (c *composite) mutex() *sync.Mutex { return &c.mu }
 
-// client is read for a part that tells its composite of its end: its mutex is held.
-func (c *composite) client() *Client { return c.members[0].held.client() }
-
 func (c *composite) parts() []*Hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,10 +70,6 @@ func (c *composite) parts() []*Hold {
 
 func (c *composite) liveParts() []*Hold {
 	return slices.DeleteFunc(c.parts(), func(part *Hold) bool { return part.alive() != nil })
-}
-
-func (c *composite) goUncounted(f func()) bool {
-	return slices.ContainsFunc(c.parts(), func(part *Hold) bool { return part.held.goUncounted(f) })
 }
 
 func (*composite) permitIDs() []string { return nil }
@@ -112,7 +105,7 @@ func (c *composite) partFailed(why error) {
 	c.mu.Lock()
 	if c.state() == nil || c.ended == nil && timeIsUp(c.ctx) {
 		c.missed = append(c.missed, why)
-		c.checkQuorum(why, nil) // what is handed out does not end of this
+		c.checkQuorum(why)
 	}
 	c.mu.Unlock()
 	c.tell()
@@ -125,7 +118,7 @@ func (c *composite) partEnded(part *Hold) {
 	c.mu.Lock()
 	c.live--
 	c.missed = append(c.missed, why)
-	c.checkQuorum(why, part.held.client())
+	c.checkQuorum(why)
 	c.mu.Unlock()
 	c.tell()
 }
@@ -138,9 +131,9 @@ func (c *composite) tell() {
 	}
 }
 
-// checkQuorum ends the hold if too few parts live, or can still be acquired. Why is what the last one died of, and client
-// that part's, which is not closed yet: its goroutines tell the hooks of what was handed out. c.mu is held.
-func (c *composite) checkQuorum(why error, client *Client) {
+// checkQuorum ends the hold if too few parts live, or can still be acquired; why is what the last
+// one died of. c.mu is held.
+func (c *composite) checkQuorum(why error) {
 	enough := c.live >= c.need
 	if !c.handedOut {
 		enough = len(c.missed) <= c.of-c.need
@@ -158,9 +151,7 @@ func (c *composite) checkQuorum(why error, client *Client) {
 		c.lost = &LostError{Name: c.what.name, Reason: LostParts, Err: why}
 		c.cancel(c.lost)
 	}
-	if lost := c.lost; c.handedOut && len(c.hooks) > 0 {
-		client.tasks.GoUncounted(func() { c.tellOver(lost, false) })
-	}
+	c.tellOver(c.lost)
 }
 
 // handOut hands the hold out if enough parts live and it was not abandoned, and reports whether it did.
@@ -230,10 +221,10 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 }
 
 // unlock gives the parts back side by side, each whatever comes of the others.
-func (c *composite) unlock() error {
+func (c *composite) unlock() (unlocking, error) {
 	lost, err := c.end(unlocked, nil)
 	if err != nil {
-		return err
+		return endedBefore, err
 	}
 	parts := c.parts()
 	errs := sideBySide(parts, (*Hold).Unlock)
@@ -242,8 +233,13 @@ func (c *composite) unlock() error {
 		err = errors.Join(append([]error{lost}, errs...)...)
 	}
 	stands := func(err error) bool { return !errors.Is(err, ErrUntold) }
-	c.tellOver(err, enough || !slices.ContainsFunc(errs, stands))
-	return err
+	switch {
+	case lost != nil:
+		return endedBefore, err
+	case enough || !slices.ContainsFunc(errs, stands):
+		return released, err
+	}
+	return notReleased, err
 }
 
 // end ends the hold, and returns why it was lost before if it was; or why it has
@@ -297,14 +293,10 @@ func (c *composite) rollback(ctx context.Context) {
 		return
 	}
 	done := make(chan struct{})
-	giveBack := func() {
+	go func() {
 		defer close(done)
 		sideBySide(c.parts(), (*Hold).Unlock) // what cannot be given back now, the parts' clients go on with
-	}
-	// Each Unlock counts by itself, but for its hooks.
-	if !c.goUncounted(giveBack) { // all are closed: no Unlock waits
-		giveBack()
-	}
+	}()
 	select {
 	case <-done:
 	case <-ctx.Done():

@@ -20,7 +20,6 @@ type compositeAcquire struct {
 	config      lockConfig
 	started     time.Time
 	toldWaiting bool // the hooks know
-	handingOut  bool // the hold is handed out, or was: its hooks are told of it
 	tries       int  // how often it has asked
 	mayHaveRun  bool // in one of the tries, a part was acquired or may have been
 	held        *Hold
@@ -147,26 +146,15 @@ var tryPauses = backoff{10 * time.Millisecond, 250 * time.Millisecond}
 
 // acquire tries until it succeeds, is not worth starting over, or bound ends.
 func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
-	ended := false
-	defer func() {
-		if !ended && !a.handingOut {
-			a.tellRefused(errHook(a.name))
-		}
-	}()
 	acquireLoop(bound, a)
-	ended = true
 	if a.err == nil {
 		return a.held, nil
 	}
 	a.err = a.failure()
-	a.tellRefused(a.err)
-	return nil, a.err
-}
-
-func (a *compositeAcquire) tellRefused(err error) {
-	e := Event{Name: a.name, Kind: a.kind, Err: err}
+	e := Event{Name: a.name, Kind: a.kind, Err: a.err}
 	a.course().describe(&e)
 	a.config.hooks.tell(a.caller, onRefuse, e)
+	return nil, a.err
 }
 
 // failure is the error of the call, made of that of the last try.
@@ -183,13 +171,6 @@ func (a *compositeAcquire) failure() error {
 		return &BackendError{Op: opAcquire, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	}
 	return a.err
-}
-
-// handOut hands out what was acquired, if enough parts live, and reports whether it did.
-func (a *compositeAcquire) handOut(c *composite) bool {
-	a.handingOut = true
-	a.handingOut = c.handOut(a.course())
-	return a.handingOut
 }
 
 // await pauses, unless it is the first try.
@@ -235,7 +216,7 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 		}
 	}
 	giveUp = bound
-	if err == nil && a.handOut(c) {
+	if err == nil && c.handOut(a.course()) {
 		a.held = c.Hold
 		return false, nil
 	}

@@ -206,7 +206,7 @@ func (a *acquisition) concludeHandOver(todo cleanup) (*Hold, error) {
 	if h.alive() == nil && !overdue {
 		return &h.Hold, nil
 	}
-	if err := h.unlock(); err != nil { // it was lost, or the client closes
+	if _, err := h.unlock(); err != nil { // it was lost, or the client closes
 		return nil, err
 	}
 	return nil, &LostError{Name: s.kind.name, Reason: LostLeaseOver}

@@ -1,10 +1,10 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/mono"
@@ -20,11 +20,12 @@ type Hold struct {
 	since  mono.Time
 	token  int64 // 0: none
 	hooks  hookList
-	told   atomic.Uint32 // what the hooks know of it: see toldAcquired
 
 	// Guarded by the mutex of what is held.
 	ended *ending // why the hold is no more, other than loss; nil while it is
 	lost  error   // why it is lost
+	// announced says that the hooks were told of it. There are none, or they are being told, otherwise.
+	announced bool
 }
 
 // holding is what a hold stands for: one lock ([single]), or several ([composite]).
@@ -45,18 +46,14 @@ type holding interface { //nolint:interfacebloat // it is all that differs betwe
 	fixLease(ctx context.Context, lease time.Duration) error
 	// retainUntil keeps it from others until then, whenever it is unlocked.
 	retainUntil(end mono.Time)
-	// unlock gives it back.
-	unlock() error
-	// goUncounted runs f in a goroutine of the first of its clients that is open (see tasks.Group), and reports false if none is.
-	goUncounted(f func()) bool
+	// unlock gives it back, and says what that has come to.
+	unlock() (unlocking, error)
 	// detach ends the hold without a release.
 	detach() (Owner, error)
 	// permitIDs are those of its permits; nil if it has none.
 	permitIDs() []string
 	// parts are the holds that it is made of; nil if it is one lock.
 	parts() []*Hold
-	// client is that of the lock; of a composite, that of its first part.
-	client() *Client
 }
 
 // ownership is which lock is held, and by whom.
@@ -196,7 +193,21 @@ func (h *Hold) hasEnded() error {
 //     keeps a write hold from ending so, it is tried again for as long.
 //
 // Redisson: RLock.unlock.
-func (h *Hold) Unlock() error { return h.held.unlock() }
+func (h *Hold) Unlock() error {
+	how, err := h.held.unlock()
+	h.tellUnlocked(how, err)
+	return err
+}
+
+// unlocking is what an Unlock has come to, for the hooks.
+type unlocking int
+
+const (
+	endedBefore unlocking = iota // the hold had ended, or was lost, and its hooks are told of that
+	notReleased                  // it may be held still, or it was lost
+	released
+	passedOn // inside this process
+)
 
 // Detach ends the hold without releasing the lock, for Adopt to take it over under
 // the owner that Detach returns: in this process or another, which may be told by
@@ -219,7 +230,13 @@ func (h *Hold) Unlock() error { return h.held.unlock() }
 //     stands.
 //
 // Redisson has no counterpart.
-func (h *Hold) Detach() (Owner, error) { return h.held.detach() }
+func (h *Hold) Detach() (Owner, error) {
+	owner, err := h.held.detach()
+	if err == nil {
+		h.tellEnd(h.event())
+	}
+	return owner, err
+}
 
 // whenEnded has f called once, when the hold is lost or given back; at once if it has
 // been. The hold's mutex is held then.
@@ -247,14 +264,8 @@ func (h *Hold) event() Event {
 	return Event{Name: which.name, Kind: which.kind, hold: h, Token: h.token, Held: mono.Now().Sub(h.since)}
 }
 
-// What the hooks know of a hold.
-const (
-	toldAcquired = 1 << iota
-	toldLost
-	toldEnd // or it has ended, and whoever tells them that it was acquired tells them of that, too
-)
-
-// tellAcquired tells the hooks of a new hold. If they panic, nobody gets it: it is given back.
+// tellAcquired tells the hooks of a new hold, and of its end if that has come by itself meanwhile. If they panic, nobody gets
+// it: it is given back.
 func (h *Hold) tellAcquired(how course) {
 	if len(h.hooks) == 0 {
 		return
@@ -262,67 +273,61 @@ func (h *Hold) tellAcquired(how course) {
 	told := false
 	defer func() {
 		if !told {
-			h.acquiredTold()
-			_ = h.Unlock() // what Redis does not answer to, the client goes on with
+			_, _ = h.held.unlock() // what Redis does not answer to, the client goes on with
 		}
 	}()
-	how.waitHook.await()
 	e := h.event()
 	how.describe(&e)
 	e.Held = 0
 	h.hooks.tell(h.ctx, onAcquire, e)
-	h.acquiredTold()
-	how.waitHook.repeat()
 	told = true
-}
-
-// acquiredTold notes that the hooks were told of the hold, and tells them of its end if that has come meanwhile.
-func (h *Hold) acquiredTold() {
-	if h.told.Or(toldAcquired)&(toldAcquired|toldEnd) == toldEnd {
-		e := h.event()
-		e.Err = h.alive()
-		h.hooks.tell(h.ctx, onEnd, e)
+	mu := h.held.mutex()
+	mu.Lock()
+	defer mu.Unlock()
+	h.announced = true
+	if why := cmp.Or(h.lost, h.hasEnded()); why != nil {
+		h.tellOver(why)
 	}
 }
 
-// tellReleased tells the hooks that the hold was given back.
-func (h *Hold) tellReleased(handedOver bool) {
-	e := h.event()
-	e.HandedOver = handedOver
-	h.hooks.tell(h.ctx, onRelease, e)
-	h.tellEnd(e)
+// tellRenewed tells the hooks of a renewal.
+func (h *Hold) tellRenewed(err error) {
+	if h.hooks.want(onRenew) {
+		e := h.event()
+		e.Err = err
+		go h.hooks.tell(h.ctx, onRenew, e)
+	}
 }
 
-// tellLoss tells the hooks that the hold was lost, and then that it is over; unless somebody does so already.
-func (h *Hold) tellLoss(why error) {
-	if h.told.Or(toldLost)&toldLost != 0 {
+// tellOver tells the hooks that the hold has ended by itself: it is lost, or its client has closed. If they do not know of it
+// yet, tellAcquired does. The hold's mutex is held.
+func (h *Hold) tellOver(why error) {
+	if h.announced {
+		e := h.event()
+		e.Err = why
+		go h.tellEnd(e)
+	}
+}
+
+// tellEnd tells the hooks that the hold has ended, and before that, that it was lost if it was.
+func (h *Hold) tellEnd(e Event) {
+	if errors.Is(e.Err, ErrLost) {
+		h.hooks.tell(h.ctx, onLost, e)
+	}
+	h.hooks.tell(h.ctx, onEnd, e)
+}
+
+// tellUnlocked tells the hooks what an Unlock has come to.
+func (h *Hold) tellUnlocked(how unlocking, err error) {
+	if how == endedBefore || len(h.hooks) == 0 {
 		return
 	}
 	e := h.event()
-	e.Err = why
-	h.hooks.tell(h.ctx, onLost, e)
-	h.tellEnd(e)
-}
-
-// tellEnd tells the hooks that the hold is over, once, and after they were told that it was
-// acquired, if they are.
-func (h *Hold) tellEnd(e Event) {
-	if h.told.Or(toldEnd)&(toldEnd|toldAcquired) == toldAcquired {
-		h.hooks.tell(h.ctx, onEnd, e)
-	}
-}
-
-// tellOver tells the hooks what has ended the hold: a loss, or an Unlock, which has given it back
-// or not; or the client's end.
-func (h *Hold) tellOver(err error, back bool) {
-	switch {
-	case errors.Is(err, ErrLost):
-		h.tellLoss(err)
-	case back:
-		h.tellReleased(false)
-	default:
-		e := h.event()
+	if how == notReleased {
 		e.Err = err
-		h.tellEnd(e)
+	} else {
+		e.HandedOver = how == passedOn
+		h.hooks.tell(h.ctx, onRelease, e)
 	}
+	h.tellEnd(e)
 }

@@ -2,24 +2,24 @@ package holdfast
 
 import (
 	"context"
-	"runtime"
 	"time"
 )
 
 // Hooks are told what happens to locks: for metrics, traces, logs, or the callbacks of
 // an executeInLock. [LogHooks] are for a log, and the module otel has some for OpenTelemetry.
-// Each is optional. [Client.Close] does not wait for hooks, and
-// may be called from one; [Client.Shutdown] may not, since it waits for holds.
+// Each is optional.
 //
-// OnRefuse, OnAcquire, OnPass and OnRelease run on the calling goroutine, the others usually on one of their own, and
-// the call waits for OnWait. Those of the client that are told of a server's lock of a [NewRedLock], or of the release of one of
-// several locks, run on goroutines of the library's. A hook
-// that blocks delays its call, but no renewal and no clean-up. One that blocks in OnWait also delays those
-// who wait behind its call, which may have been handed the lock meanwhile.
+// What a call's return shows is told on the caller's goroutine: OnWait, OnRefuse, OnAcquire, OnPass, OnRelease, and
+// OnLost and OnEnd if it is Unlock or Detach that ends the hold. What happens by itself is told on a goroutine of its own: OnRenew,
+// OnError, and the OnLost and OnEnd of a hold that is lost meanwhile, or that Close has ended. The client's hooks for the parts
+// of several locks may run on goroutines of the library's.
 //
-// If OnWait, OnAcquire or OnPass panics, so does the call, after it has given back what it has acquired (an
-// UnleasedSemaphore's permits in the background, unless the hook has closed the client). A hook that
-// panics on another goroutine than the caller's ends the process, as everywhere in Go; OnWait alone does not.
+// A hook that blocks delays its call, but no renewal and no clean-up. One that blocks in OnWait also delays those
+// who wait behind its call, which may have been handed the lock meanwhile. A hook closes its client in a goroutine: Close waits
+// for the call that OnWait is part of, for the client's timeout at most, and [Client.Shutdown] for holds.
+//
+// If a hook panics on the caller's goroutine, the panic reaches the caller once everything that the call has acquired is
+// given back. A hook that panics on another goroutine ends the process, as everywhere in Go.
 //
 // The context is the one that the call was made with, or that of the hold; it may have
 // ended. That of a failure in the background, where there is neither, is empty.
@@ -28,7 +28,7 @@ import (
 // the whole, which is not renewed: its locks are.
 //
 // What begins ends, so counts go back to zero: each OnWait is followed by one of OnAcquire,
-// OnPass and OnRefuse whose event says HadToWait, and each OnAcquire by one OnEnd.
+// OnPass and OnRefuse whose event says HadToWait, and each OnAcquire by one OnEnd. That holds as long as no hook panics.
 type Hooks struct {
 	// OnWait is told of an acquire that begins to wait: behind others of this process,
 	// because it was refused, or because Redis is away. Ahead says how many are before it.
@@ -41,8 +41,7 @@ type Hooks struct {
 	// OnPass is told of each Acquire of an [UnleasedSemaphore] and each Await of a [Latch] that
 	// has succeeded: they have no holds.
 	OnPass func(ctx context.Context, e Event)
-	// OnRenew is told of each renewal of a hold; Err is nil if it was acknowledged. Each is
-	// told on a goroutine of its own, so their order is not fixed.
+	// OnRenew is told, in no fixed order, of each renewal of a hold; Err is nil if it was acknowledged.
 	OnRenew func(ctx context.Context, e Event)
 	// OnRelease is told after each Unlock that gave its hold back in Redis, or handed it over.
 	OnRelease func(ctx context.Context, e Event)
@@ -122,103 +121,26 @@ func (l hookList) want(which hook) bool {
 	return false
 }
 
-// tell tells all of them, also if one panics: what has begun for others ends for them, too.
+// tell tells all of them.
 func (l hookList) tell(ctx context.Context, which hook, e Event) {
-	for i, h := range l {
-		if which(h) != nil {
-			l.tellOne(ctx, which, e, i)
+	for _, h := range l {
+		if f := which(h); f != nil {
+			f(ctx, e)
 		}
 	}
 }
 
-// tellOne tells the i-th of them, and those behind it if it does not return.
-func (l hookList) tellOne(ctx context.Context, which hook, e Event, i int) {
-	returned := false
-	defer func() {
-		if !returned {
-			l[i+1:].tell(ctx, which, e)
-		}
-	}()
-	which(l[i])(ctx, e)
-	returned = true
+// tellFailure tells all of them of a failure that no call returns. Nobody waits for them: neither a clean-up, nor Close.
+func (l hookList) tellFailure(ctx context.Context, e Event) {
+	if l.want(onError) {
+		go l.tell(ctx, onError, e)
+	}
 }
 
 // course is how an acquire went, for the hooks.
 type course struct {
 	started               time.Time
 	hadToWait, handedOver bool
-	waitHook              *waitHook
-}
-
-// waitHook is an OnWait that runs beside its acquire: see [acquisition.tellWaiting]. It is nil if nobody was told.
-type waitHook struct {
-	returned chan struct{} // closed when it is over
-	instead  func()        // what it has done instead of returning: a panic, or an end of its goroutine. Set before returned is closed
-}
-
-// tellWaiting tells the hooks, once, that the acquire has to wait, and waits for them. They may close
-// the client. So once that closes, or shuts down, the acquire gives up what it has without waiting
-// for them. The call still returns after them: see [waitHook.await]. If they panic, the acquire ends, and the
-// call panics when it has given back what it has: see [waitHook.repeat].
-func (a *acquisition) tellWaiting(ahead int) {
-	if a.toldWaiting {
-		return
-	}
-	a.toldWaiting = true
-	hooks := a.config.hooks
-	if !hooks.want(onWait) {
-		return
-	}
-	hook := &waitHook{returned: make(chan struct{})}
-	a.waitHook = hook
-	go func() { // owned by the call, which returns after it
-		returns := false
-		defer close(hook.returned)
-		defer func() {
-			if panicked := recover(); panicked != nil {
-				hook.instead = func() { panic(panicked) }
-			} else if !returns {
-				hook.instead = runtime.Goexit
-			}
-		}()
-		hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
-		returns = true
-	}()
-	select {
-	case <-hook.returned:
-		if hook.instead != nil {
-			a.bound()
-			a.stop() // a try that is due may still be made
-		}
-	case <-a.shutdown.Done():
-	}
-}
-
-// await waits until OnWait is over.
-func (h *waitHook) await() {
-	if h != nil {
-		<-h.returned
-	}
-}
-
-// failed reports whether OnWait is over and has not returned.
-func (h *waitHook) failed() bool {
-	if h == nil {
-		return false
-	}
-	select {
-	case <-h.returned:
-		return h.instead != nil
-	default:
-		return false
-	}
-}
-
-// repeat does on the calling goroutine what OnWait has done instead of returning. It is over.
-func (h *waitHook) repeat() {
-	if h != nil && h.instead != nil {
-		h.instead()
-	}
 }
 
 // describe puts into an event how an acquire went.
@@ -226,13 +148,16 @@ func (c course) describe(e *Event) {
 	e.Waited, e.HadToWait, e.HandedOver = time.Since(c.started), c.hadToWait, c.handedOver
 }
 
-// errHook is the error of an acquire that ends because a hook has panicked.
-func errHook(name string) error { return problem(name, "a hook has panicked", ErrInvalid) }
+// tellWaiting tells the hooks, once, that the acquire has to wait.
+func (a *acquisition) tellWaiting(ahead int) {
+	if !a.toldWaiting {
+		a.toldWaiting = true
+		a.config.hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
+	}
+}
 
 // tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
 func tellResult(ctx context.Context, which hook, k *kind, own hookList, how course, err error) {
-	how.waitHook.await()
-	defer how.waitHook.repeat()
 	e := Event{Name: k.name, Kind: k.label, Err: err}
 	how.describe(&e)
 	k.client.config.hooks.tell(ctx, which, e)

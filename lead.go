@@ -58,7 +58,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 		case time.Since(began) > longestCampaignPause:
 			failed = 0
 		}
-		hooks.tell(ctx, onError, Event{Name: l.Name(), Kind: label, Err: err})
+		hooks.tellFailure(ctx, Event{Name: l.Name(), Kind: label, Err: err})
 		call.Sleep(ctx, campaignPauses.pause(failed))
 	}
 }

@@ -81,7 +81,7 @@ func (s *syncLocker) Unlock() {
 		if errors.Is(err, ErrUntold) {
 			e := hold.event()
 			e.Err = err
-			hold.hooks.tell(hold.ctx, onError, e)
+			hold.hooks.tellFailure(hold.ctx, e)
 		} else if err != nil {
 			panic(err)
 		}

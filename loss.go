@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -35,25 +34,18 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) bool {
 		s.run.taken = why
 	}
 	s.endWatch()
-	holds := slices.Clone(s.holds)
-	for _, h := range holds {
+	held := len(s.holds) > 0
+	for _, h := range s.holds {
 		h.lost, h.lastDeadline = why, s.deadline
 		h.cancel(why)
+		h.tellOver(why)
 	}
 	s.mu.Unlock()
-	if len(holds) == 0 {
+	if !held {
 		return true
 	}
 	c := s.kind.client
-	tell := func() {
-		for _, h := range holds {
-			h.tellLoss(why)
-		}
-	}
-	if !c.tasks.GoUncounted(tell) {
-		go tell() // Close has overtaken this, and leaves it to us; nobody waits for hooks
-	}
-	c.tasks.Go(func() { // beside the hooks, which may take long
+	c.tasks.Go(func() {
 		call.Sleep(c.closing, mono.Until(forget))
 		if c.closing.Err() == nil { // else Close sees to it
 			s.forget(why)

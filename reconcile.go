@@ -289,12 +289,12 @@ func repeat(
 // evict gives back every hold of the owner because the client closes.
 func (s *ownerState) evict() {
 	s.mu.Lock()
-	n, tasks := s.needed(), &s.kind.client.tasks
+	n := s.needed()
 	for _, h := range s.holds {
 		h.ended = evicted
 		h.cancel(ErrClosed)
-		if h.lost == nil && h.hooks.want(onEnd) { // else lose tells them
-			tasks.GoUncounted(func() { h.tellOver(h.alive(), false) })
+		if h.lost == nil { // else lose has told the hooks
+			h.tellOver(h.hasEnded())
 		}
 	}
 	s.holds = nil

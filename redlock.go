@@ -99,9 +99,16 @@ func (m *MultiLock) timeout() (longest time.Duration) {
 func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err error) {
 	c := newComposite(a)
 	for _, p := range a.parts {
-		a.askServer(c, p)
+		go func() { // its TryLock bounds it, and is waited for by Close
+			one, err := p.TryLock(c.ctx, a.tryPart())
+			if err != nil {
+				c.partFailed(err)
+				return
+			}
+			c.join(one)
+		}()
 	}
-	for !a.handOut(c) {
+	for !c.handOut(a.course()) {
 		if c.alive() != nil || bound.Err() != nil {
 			return a.withoutQuorum(bound, c)
 		}
@@ -112,26 +119,6 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 	}
 	a.held = c.Hold
 	return false, nil
-}
-
-// askServer acquires one part in a goroutine.
-func (a *compositeAcquire) askServer(c *composite, p part) {
-	tasks := &p.kind.client.tasks
-	if !tasks.Go(func() {
-		var one *Hold
-		err := errHook(p.Name()) // one may end the goroutine
-		defer func() {
-			if err != nil {
-				c.partFailed(err)
-				return
-			}
-			c.join(one)
-		}()
-		// It counts by itself, but for its hooks.
-		tasks.Uncounted(func() { one, err = p.TryLock(c.ctx, a.tryPart()) })
-	}) {
-		c.partFailed(problem(p.Name(), "", ErrClosed))
-	}
 }
 
 // afterWait is the longest that a RedLock takes, when its wait is over, to hear why, and to give back what it has got.

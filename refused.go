@@ -80,8 +80,6 @@ func (a *acquisition) failure(res call.Result) error {
 	switch {
 	case endedByCaller(a.caller): // else it is that of several locks, of which this is one
 		return gaveUp(a.caller, a.kind.name)
-	case a.waitHook.failed():
-		return errHook(a.kind.name)
 	case errors.Is(err, ErrClosed) || a.shutdown.Err() != nil:
 		return problem(a.kind.name, "", ErrClosed)
 	case errors.Is(err, ErrNotHeld) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant):

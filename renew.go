@@ -127,10 +127,8 @@ func (s *ownerState) noteRenewal(err error) {
 		s.failing = &BackendError{Op: "renew", Name: s.kind.name, MayHaveRun: true, Err: explained(err)}
 	}
 	for _, h := range s.holds {
-		if !h.fixed && h.hooks.want(onRenew) {
-			e := h.event()
-			e.Err = s.failing
-			s.kind.client.tasks.GoUncounted(func() { h.hooks.tell(h.ctx, onRenew, e) })
+		if !h.fixed {
+			h.tellRenewed(s.failing)
 		}
 	}
 }

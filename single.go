@@ -43,8 +43,6 @@ func (h *single) mutex() *sync.Mutex { return &h.owned.mu }
 
 func (h *single) client() *Client { return h.owned.kind.client }
 
-func (h *single) goUncounted(f func()) bool { return h.client().tasks.GoUncounted(f) }
-
 func (*single) parts() []*Hold { return nil }
 
 func (h *single) permitIDs() []string {
@@ -160,22 +158,19 @@ func (h *single) retainUntil(end mono.Time) {
 	s.retainedUntil = max(s.retainedUntil, end)
 }
 
-func (h *single) unlock() error {
+func (h *single) unlock() (unlocking, error) {
 	s := h.owned
 	c := h.client()
 	if !c.tasks.Begin() { // Close has given it back
-		return h.alive()
+		return endedBefore, h.alive()
 	}
 	defer c.tasks.End()
 	if h.leaveShared() || h.handOver() {
-		if len(h.hooks) > 0 {
-			c.tasks.Uncounted(func() { h.tellReleased(true) })
-		}
-		return nil
+		return passedOn, nil
 	}
 	left, err := h.leave()
 	if err != nil {
-		return err
+		return endedBefore, err
 	}
 	if left.counted {
 		defer s.unref()
@@ -186,18 +181,17 @@ func (h *single) unlock() error {
 	}
 	if left.lost != nil {
 		if left.counted {
-			s.releaseLater() // first: the hook may close the client
+			s.releaseLater()
 		}
 		ended()
-		c.tasks.Uncounted(func() { h.tellLoss(left.lost) })
-		return left.lost
+		return left.how, left.lost
 	}
 	err = s.unlock(left)
-	ended() // those who wait here do not wait for hooks
-	if len(h.hooks) > 0 {
-		c.tasks.Uncounted(func() { h.tellOver(err, err == nil || errors.Is(err, ErrUntold)) })
+	ended()
+	if err == nil || errors.Is(err, ErrUntold) {
+		return released, err
 	}
-	return err
+	return notReleased, err
 }
 
 // departure is how a hold has left its owner's state.
@@ -206,6 +200,7 @@ type departure struct {
 	deadline mono.Time // until when it could have been trusted
 	counted  bool      // it had a count that nobody needs now
 	lost     error     // why it was lost before
+	how      unlocking // endedBefore if that was known
 	cohort   *cohort   // that ends with it; nil if it does not, or there is none
 }
 
@@ -222,6 +217,9 @@ func (h *single) leave() (left departure, err error) {
 	needed := s.needed()
 	if !s.drop(h) { // it was lost, and its key has gone
 		return departure{lost: h.lost}, nil
+	}
+	if h.lost == nil {
+		left.how = notReleased
 	}
 	left.run, left.counted = s.run, s.needed() < needed
 	if len(s.holds) == 0 && s.cohort != nil {
@@ -248,15 +246,6 @@ func (h *single) leave() (left departure, err error) {
 }
 
 func (h *single) detach() (Owner, error) {
-	owner, err := h.detachWithoutHooks()
-	if err == nil {
-		h.tellEnd(h.event())
-	}
-	return owner, err
-}
-
-// detachWithoutHooks is detach up to the hooks; see [acquireWithoutHooks].
-func (h *single) detachWithoutHooks() (Owner, error) {
 	s := h.owned
 	c, k := h.client(), s.kind
 	if k.lock().Adopt(protocol.Acquire{}, "").IsZero() {

@@ -84,17 +84,17 @@ func adopt(ctx context.Context, k *kind, owner Owner, config lockConfig) (*Hold,
 		return nil, err
 	}
 	how := course{started: time.Now()}
-	h, err := adoptWithoutHooks(ctx, k, owner, config, how.started)
-	if err == nil {
-		h.tellAcquired(how)
-	} else {
+	h, err := doAdopt(ctx, k, owner, config, how.started)
+	if err != nil {
 		tellRefused(ctx, k, config.hooks, how, err)
+		return nil, err
 	}
-	return h, err
+	h.tellAcquired(how)
+	return h, nil
 }
 
-// adoptWithoutHooks is adopt up to the hooks; see [acquireWithoutHooks].
-func adoptWithoutHooks(ctx context.Context, k *kind, owner Owner, config lockConfig, started time.Time) (*Hold, error) {
+// doAdopt is adopt without what the hooks are told.
+func doAdopt(ctx context.Context, k *kind, owner Owner, config lockConfig, started time.Time) (*Hold, error) {
 	a, err := enter(&heldContext{ctx, &ownerOf{k, k.client.NewOwner()}, nil}, k, config, started)
 	if err != nil {
 		return nil, err

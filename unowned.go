@@ -77,37 +77,29 @@ func runDetached(ctx context.Context, k *kind, op string, request script.Request
 // undo takes back, in the background, what a call that failed has taken, or may
 // have.
 func undo(a *acquisition, taken bool) {
-	if (len(a.unknown) > 0 || taken) && undoLater(a.kind) {
-		return
+	if len(a.unknown) > 0 || taken {
+		if release := a.kind.requests.Release("", 1, 0); !release.IsZero() {
+			retryInBackground(a.kind, "release", release)
+			return
+		}
 	}
 	if leave := a.kind.requests.Leave(""); a.mayBeRegistered() && !leave.IsZero() {
 		retryInBackground(a.kind, "leave", leave)
 	}
 }
 
-// undoLater gives back, in the background, what an acquire has taken. It reports false if acquiring takes nothing.
-func undoLater(k *kind) bool {
-	release := k.requests.Release("", 1, 0)
-	if release.IsZero() {
-		return false
-	}
-	retryInBackground(k, "release", release)
-	return true
-}
-
 // await asks, as a Lock does, until the answer is yes: for what has no owner and
 // leaves no hold. If it gives up, what it may have taken is given back.
 func await(ctx context.Context, k *kind, config lockConfig) error {
 	how := course{started: time.Now()}
-	err := awaitWithoutHooks(ctx, k, config, &how)
-	if err != nil {
+	if err := doAwait(ctx, k, config, &how); err != nil {
 		tellRefused(ctx, k, config.hooks, how, err)
 		return err
 	}
 	told := false
 	defer func() {
-		if !told { // a hook has panicked: nobody knows that it was let in
-			undoLater(k)
+		if release := k.requests.Release("", 1, 0); !told && !release.IsZero() { // a hook has panicked: nobody knows that it was let in
+			_, _ = runDetached(k.client.life, k, "release", release)
 		}
 	}()
 	tellResult(ctx, onPass, k, config.hooks, how, nil)
@@ -115,8 +107,8 @@ func await(ctx context.Context, k *kind, config lockConfig) error {
 	return nil
 }
 
-// awaitWithoutHooks is await up to the hooks; see [acquireWithoutHooks].
-func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *course) error {
+// doAwait is await without what the hooks are told of its end. It notes how the acquire went.
+func doAwait(ctx context.Context, k *kind, config lockConfig, how *course) error {
 	c := k.client
 	a := &acquisition{kind: k, client: c, caller: ctx, config: config, op: k.op(), started: time.Now(), shutdown: c.draining}
 	if err := a.check(); err != nil {
@@ -129,8 +121,14 @@ func awaitWithoutHooks(ctx context.Context, k *kind, config lockConfig, how *cou
 	if c.draining.Err() != nil {
 		return problem(k.name, "", ErrClosed)
 	}
+	returned := false
+	defer func() {
+		if !returned { // OnWait has panicked
+			undo(a, false)
+		}
+	}()
 	res := a.tryOrQueue(protocol.Acquire{Waiting: !a.config.oneTry})
-	how.hadToWait, how.waitHook = a.toldWaiting, a.waitHook
+	returned, how.hadToWait = true, a.toldWaiting
 	done := res.Has(script.Done)
 	unsafe := done && !k.readOnly && res.Acknowledged < c.config.replicas
 	if done && !unsafe {

@@ -68,8 +68,11 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
 	defer waiter.Leave()
 	q := &queued{acquisition: a, args: args, waiter: waiter}
+	if len(a.unknown) > 0 || a.refusedOnce {
+		a.tellWaiting(ahead)
+	}
 	first := waiter.TryFirst() // nobody has asked, or waits: the lock may well be free
-	if !first || len(a.unknown) > 0 || a.refusedOnce {
+	if !first {
 		a.tellWaiting(ahead)
 	}
 	if first {

@@ -2,58 +2,88 @@ package test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
-// Close does not wait for OnWait, but for the acquire that told it: what that has been given meanwhile is given back when
-// Close returns.
+// Close waits for a call whose OnWait is running, for the client's timeout at most. What that has been given meanwhile is given back
+// when Close returns.
 func TestCloseDuringOnWait(t *testing.T) {
 	for _, kind := range []string{"mutex", "fair"} {
-		t.Run(kind, func(t *testing.T) {
+		for blocks, want := range map[time.Duration]error{time.Second: nil, time.Minute: context.DeadlineExceeded} {
+			if kind == "fair" && want != nil {
+				continue // its place in the line ends by itself
+			}
+			t.Run(kind+" "+blocks.String(), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					inHook := make(chan struct{})
+					var l heard
+					hooks := l.hooks()
+					hooks.OnWait = func(context.Context, holdfast.Event) {
+						close(inHook)
+						time.Sleep(blocks)
+					}
+					c, err := testclient.New(w.server.Driver(), holdfast.WithoutIdentity(), holdfast.WithHooks(hooks))
+					ok(t, err)
+					lock := func() holdfast.Locker {
+						if kind == "fair" {
+							return c.NewFairMutex("x")
+						}
+						return c.NewMutex("x")
+					}
+					h := must(t)(lock().Lock(background))
+					l.want(t, "acquire")
+					waits := begin(func() (*holdfast.Hold, error) { return lock().Lock(background) })
+					<-inHook
+					unlock(t, h) // hands it over, if it can
+					l.want(t, "release end")
+					start := time.Now()
+					err = c.Close()
+					if took := time.Since(start); !errors.Is(err, want) || took > min(blocks, 6*time.Second) {
+						t.Errorf("Close, after %v: %v", took, err)
+					}
+					w.wantNothing()
+					wantError(t, (<-waits).err, holdfast.ErrClosed)
+					l.want(t, "refuse")
+				})
+			})
+		}
+	}
+}
+
+// A hold may end before OnAcquire has returned: its end is told after that, and once.
+func TestEndIsToldAfterOnAcquire(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(c *holdfast.Client)
+		want string
+	}{
+		"closed": {func(c *holdfast.Client) { _ = c.Close() }, "acquire end"},
+		"lost":   {func(*holdfast.Client) {}, "acquire lost end"}, // its lease ends
+	} {
+		t.Run(name, func(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
-				inHook, goOn := make(chan struct{}), make(chan struct{})
+				var c *holdfast.Client
 				var l heard
 				hooks := l.hooks()
-				hooks.OnWait = func(context.Context, holdfast.Event) {
-					close(inHook)
-					<-goOn
+				note := hooks.OnAcquire
+				hooks.OnAcquire = func(ctx context.Context, e holdfast.Event) {
+					go test.end(c)
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					note(ctx, e)
 				}
-				c, _ := w.client(holdfast.WithHooks(hooks))
-				lock := func() holdfast.Locker {
-					if kind == "fair" {
-						return c.NewFairMutex("x")
-					}
-					return c.NewMutex("x")
-				}
-				h := must(t)(lock().Lock(background))
-				l.want(t, "acquire")
-				returned := make(chan error)
-				go func() {
-					_, err := lock().Lock(background)
-					returned <- err
-				}()
-				<-inHook
-				unlock(t, h) // hands it over, if it can
-				l.want(t, "release end")
-				start := time.Now()
-				ok(t, c.Close())
-				if took := time.Since(start); took > time.Second {
-					t.Errorf("Close took %v", took)
-				}
-				w.wantNothing()
-				select {
-				case err := <-returned:
-					t.Errorf("Lock returned before its hook: %v", err)
-				case <-time.After(time.Second):
+				c, _ = w.client(holdfast.WithHooks(hooks))
+				h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(time.Second)))
+				l.want(t, test.want)
+				if h.Unlock() == nil {
+					t.Error("Unlock: no error")
 				}
 				l.want(t, "")
-				close(goOn)
-				wantError(t, <-returned, holdfast.ErrClosed)
-				l.want(t, "refuse")
 			})
 		})
 	}

@@ -2,9 +2,7 @@ package test
 
 import (
 	"context"
-	"errors"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,70 +27,36 @@ func leaving(call func()) (how any) {
 	return how
 }
 
-// A panic of OnWait is one of the call, also if the client has closed meanwhile; so is the end of its goroutine.
+// A panic of OnWait is one of the call, and so is the end of its goroutine. Nothing of the call is left: the client's next call gets the lock.
 func TestOnWaitPanics(t *testing.T) {
 	for name, hook := range map[string]struct {
-		leave func(c *holdfast.Client)
+		leave func()
 		want  any
 	}{
-		"panic":             {func(*holdfast.Client) { panic("told") }, "told"},
-		"panic after Close": {func(c *holdfast.Client) { _ = c.Close(); panic("told") }, "told"},
-		"FailNow":           {func(*holdfast.Client) { runtime.Goexit() }, nil},
+		"panic":   {func() { panic("told") }, "told"},
+		"FailNow": {func() { runtime.Goexit() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fake(t, func(t *testing.T, w *world) {
-				var c *holdfast.Client
-				var l heard
-				hooks := l.hooks()
-				hooks.OnWait = func(context.Context, holdfast.Event) { hook.leave(c) }
-				var behind unended
-				c, _ = w.client(holdfast.WithHooks(hooks), holdfast.WithHooks(behind.hooks()))
+			fakeKinds(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
 				other, _ := w.client()
-				h := must(t)(other.NewMutex("x").Lock(background))
+				h := must(t)(w.rival(other).Lock(background))
 				how := leaving(func() {
-					_, err := c.NewMutex("x").Lock(background)
+					_, err := w.lock(c).Lock(background,
+						holdfast.WithHooks(holdfast.Hooks{OnWait: func(context.Context, holdfast.Event) { hook.leave() }}))
 					t.Errorf("it returned %v", err)
 				})
 				if how != hook.want {
 					t.Errorf("%v, want %v", how, hook.want)
 				}
-				l.want(t, "refuse")
-				behind.want(t, name)
-				if err := l.event("refuse").Err; !errors.Is(err, holdfast.ErrInvalid) && !errors.Is(err, holdfast.ErrClosed) {
-					t.Errorf("refused with %v", err)
-				}
 				unlock(t, h)
+				unlock(t, must(t)(w.lock(c).Lock(background, holdfast.Wait(time.Second))))
+				unlock(t, must(t)(w.rival(other).Lock(background, holdfast.Wait(time.Second))))
+				synctest.Wait() // what it has left in Redis is taken out in the background
 				w.wantNothing()
+				ok(t, c.Close()) // no call is under way
 			})
 		})
-	}
-}
-
-// unended counts what has begun and not ended.
-type unended struct{ waiting, active atomic.Int32 }
-
-func (c *unended) hooks() holdfast.Hooks {
-	add := func(to *atomic.Int32, n int32) func(context.Context, holdfast.Event) {
-		return func(context.Context, holdfast.Event) { to.Add(n) }
-	}
-	over := func(_ context.Context, e holdfast.Event) {
-		if e.HadToWait {
-			c.waiting.Add(-1)
-		}
-	}
-	return holdfast.Hooks{
-		OnWait: add(&c.waiting, 1), OnRefuse: over, OnPass: over, OnEnd: add(&c.active, -1),
-		OnAcquire: func(ctx context.Context, e holdfast.Event) {
-			over(ctx, e)
-			c.active.Add(1)
-		},
-	}
-}
-
-func (c *unended) want(t *testing.T, what any) {
-	t.Helper()
-	if waiting, active := c.waiting.Load(), c.active.Load(); waiting != 0 || active != 0 {
-		t.Errorf("%v: %d wait, and %d are active", what, waiting, active)
 	}
 }
 
@@ -122,7 +86,8 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		call
-		ofCall bool // the hooks are those of the call
+		ofCall  bool // the hooks are those of the call
+		several bool // the parts of several locks are given back on other goroutines
 	}{
 		"mutex":       {call: lock(func(c *holdfast.Client) holdfast.Locker { return c.NewMutex("x") })},
 		"of the call": {call: lock(func(c *holdfast.Client) holdfast.Locker { return c.NewMutex("x") }), ofCall: true},
@@ -130,7 +95,7 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 		"reader":      {call: lock(func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex("x").RLocker() })},
 		"one after another": {call: lock(func(c *holdfast.Client) holdfast.Locker {
 			return holdfast.NewMultiLock(c.NewMutex("x"), c.NewFairMutex("y"))
-		})},
+		}), several: true},
 		"of several": {call: lock(func(c *holdfast.Client) holdfast.Locker {
 			return holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("y"))
 		}), ofCall: true},
@@ -159,21 +124,24 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for nth := 1; ; nth++ { // which of the events panics
-				told, over, again := 0, false, false
+				events, over, again := 0, false, false
 				fake(t, func(t *testing.T, w *world) {
 					panics := func(context.Context, holdfast.Event) {
-						if told++; told == nth && !over {
+						if events++; events == nth && !over {
 							panic("told")
 						}
 					}
-					hooks := holdfast.WithHooks(holdfast.Hooks{OnAcquire: panics, OnPass: panics})
-					var behind unended
+					told := holdfast.Hooks{OnAcquire: panics, OnPass: panics}
+					if !test.several {
+						told.OnRelease = panics
+					}
+					hooks := holdfast.WithHooks(told)
 					c, _ := w.client()
 					var options []holdfast.LockOption
 					if test.ofCall {
-						options = append(options, hooks, holdfast.WithHooks(behind.hooks()))
+						options = append(options, hooks)
 					} else {
-						c, _ = w.client(hooks, holdfast.WithHooks(behind.hooks()))
+						c, _ = w.client(hooks)
 					}
 					other, _ := w.client()
 					how := leaving(func() { ok(t, test.call(c, options...)) })
@@ -182,7 +150,6 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 						t.Errorf("event %d: %v", nth, how)
 					}
 					synctest.Wait()
-					behind.want(t, again)
 					for _, by := range []*holdfast.Client{c, other} { // one after the other
 						start := time.Now()
 						ok(t, test.call(by))
@@ -203,27 +170,7 @@ func TestPanicsOfHooksLeaveNothing(t *testing.T) {
 	}
 }
 
-// A hook that ends before OnAcquire has returned, since that has closed the client, is told of it, too.
-func TestOnAcquireClosesAndPanics(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		var c *holdfast.Client
-		var l heard
-		hooks := l.hooks()
-		note := hooks.OnAcquire
-		hooks.OnAcquire = func(ctx context.Context, e holdfast.Event) {
-			note(ctx, e)
-			ok(t, c.Close())
-			panic("told")
-		}
-		c, _ = w.client(holdfast.WithHooks(hooks))
-		if how := leaving(func() { _, _ = c.NewMutex("x").Lock(background) }); how != "told" {
-			t.Error(how)
-		}
-		l.want(t, "acquire end")
-	})
-}
-
-// The hooks of several locks are told that the call is over, whichever hook has panicked.
+// Several locks are given back, whichever hook has panicked.
 func TestHooksOfSeveralLocksThatPanic(t *testing.T) {
 	panics := func(context.Context, holdfast.Event) { panic("told") }
 	for name, test := range map[string]struct {
@@ -238,32 +185,18 @@ func TestHooksOfSeveralLocksThatPanic(t *testing.T) {
 				c, _ := w.client(holdfast.WithHooks(test.client))
 				other, _ := w.client()
 				h := must(t)(other.NewFairMutex("y").Lock(background, holdfast.FixedLease(2*time.Second)))
-				var behind unended
 				how := leaving(func() {
-					_, _ = holdfast.NewMultiLock(c.NewMutex("x"), c.NewFairMutex("y")).Lock(background,
-						holdfast.WithHooks(test.call), holdfast.WithHooks(behind.hooks()))
+					_, _ = holdfast.NewMultiLock(c.NewMutex("x"), c.NewFairMutex("y")).Lock(background, holdfast.WithHooks(test.call))
 				})
 				if how != "told" {
 					t.Error(how)
 				}
-				behind.want(t, name)
 				unlock(t, must(t)(other.NewMutex("x").TryLock(background)))
 				_ = h.Unlock() // it may have expired
 				w.wipe()
 			})
 		})
 	}
-}
-
-// A RedLock does not wait for a server whose hook has ended its goroutine.
-func TestHookEndsGoroutineOfPart(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		s := several(w, 3, holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { runtime.Goexit() }}))
-		_, err := s.redlock("x").Lock(background)
-		wantError(t, err, holdfast.ErrInvalid)
-		synctest.Wait()
-		s.wantFree(t)
-	})
 }
 
 // The users of a sync.Locker do not wait for one whose hook has panicked.

@@ -192,13 +192,13 @@ func TestHooksWithoutHolds(t *testing.T) {
 	})
 }
 
-// A hook may close the client.
+// A hook may close the client, in a goroutine.
 func TestHooksMayClose(t *testing.T) {
 	for _, which := range []string{"wait", "refuse", "acquire", "renew", "release", "lost"} {
 		t.Run(which, func(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
 				var c *holdfast.Client
-				once := sync.OnceFunc(func() { ok(t, c.Close()) })
+				once := sync.OnceFunc(func() { go func() { ok(t, c.Close()) }() })
 				do := func(what string) func(context.Context, holdfast.Event) {
 					return func(context.Context, holdfast.Event) {
 						if what == which {

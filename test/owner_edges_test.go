@@ -178,7 +178,7 @@ func TestForgottenTooEarly(t *testing.T) {
 	})
 }
 
-// Close from a hook, of locks taken together.
+// Close in a goroutine of a hook, of locks taken together.
 func TestCloseFromHooks(t *testing.T) {
 	for _, many := range []string{"one", "multi at once", "multi one by one", "red", "parts unlocked"} {
 		t.Run(many, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestCloseFromHooks(t *testing.T) {
 				var took time.Duration
 				var once sync.Once
 				closing := func(context.Context, holdfast.Event) {
-					once.Do(func() {
+					go once.Do(func() {
 						start := time.Now()
 						err = c.Close()
 						took = time.Since(start)
@@ -325,7 +325,7 @@ func TestDetachAtDeadline(t *testing.T) {
 	})
 }
 
-// Close from the hook that Unlock tells of a loss.
+// Close in a goroutine of the hook that Unlock tells of a loss.
 func TestCloseFromLostHookOfUnlock(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		left := 0
@@ -334,7 +334,7 @@ func TestCloseFromLostHookOfUnlock(t *testing.T) {
 			c, err := testclient.New(d, holdfast.WithMargin(10*time.Second), holdfast.WithTimeout(time.Second))
 			ok(t, err)
 			h := must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(30*time.Second),
-				holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { _ = c.Close() }})))
+				holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { go c.Close() }})))
 			time.Sleep(time.Until(h.Deadline()))
 			_ = h.Unlock()
 			_ = c.Close()

@@ -38,18 +38,6 @@ func (g *Group) End() {
 	}
 }
 
-// Uncounted runs f for a task that is counted, and does not count it meanwhile: f is
-// a user's, and may itself call Wait.
-func (g *Group) Uncounted(f func()) {
-	g.End()
-	defer func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.running++ // also after Wait has found the group idle: nobody waits any more
-	}()
-	f()
-}
-
 // Go runs f in a goroutine that counts as a task. It reports false, and runs
 // nothing, where Begin would.
 func (g *Group) Go(f func()) bool {
@@ -61,12 +49,6 @@ func (g *Group) Go(f func()) bool {
 		f()
 	}()
 	return true
-}
-
-// GoUncounted runs f in a goroutine that is not counted: Wait does not wait for f, which may itself
-// call Wait. It reports false, and runs nothing, where Begin would.
-func (g *Group) GoUncounted(f func()) bool {
-	return g.Go(func() { g.Uncounted(f) })
 }
 
 // Wait waits until no task is running, and lets none begin after that. It
