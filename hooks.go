@@ -12,7 +12,7 @@ import (
 // What a call's return shows is told on the caller's goroutine: OnWait, OnRefuse, OnAcquire, OnPass, OnRelease, and
 // OnLost and OnEnd if it is Unlock or Detach that ends the hold. What happens by itself is told on a goroutine of its own: OnRenew,
 // OnError, and the OnLost and OnEnd of a hold that is lost meanwhile, or that Close has ended. The client's hooks for the parts
-// of several locks may run on goroutines of the library's.
+// of several locks may run on goroutines of the library.
 //
 // A hook that blocks delays its call, but no renewal and no clean-up. One that blocks in OnWait also delays those
 // who wait behind its call, which may have been handed the lock meanwhile. A hook closes its client in a goroutine: Close waits

@@ -17,12 +17,12 @@ func lost(e *entry, reason watchdog.Reason) { e.Value.lose(e, reason) }
 func longHeld(e *entry)                     { e.Value.listen(e) }
 
 // lose ends every hold of the owner, once. entry says which run of holds the
-// news is of; nil means the present one. It reports false if that had ended before.
-func (s *ownerState) lose(entry *entry, reason watchdog.Reason) bool {
+// news is of; nil means the present one.
+func (s *ownerState) lose(entry *entry, reason watchdog.Reason) {
 	s.mu.Lock()
 	if s.lost != nil || entry != nil && entry != s.entry {
 		s.mu.Unlock()
-		return false
+		return
 	}
 	why := s.lostError(s.because(reason, s.renewedLease() > 0))
 	forget := s.keyEnd
@@ -42,7 +42,7 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) bool {
 	}
 	s.mu.Unlock()
 	if !held {
-		return true
+		return
 	}
 	c := s.kind.client
 	c.tasks.Go(func() {
@@ -51,7 +51,6 @@ func (s *ownerState) lose(entry *entry, reason watchdog.Reason) bool {
 			s.forget(why)
 		}
 	})
-	return true
 }
 
 // overdue reports whether the holds may be trusted no more, and the watchdog is about to say so.

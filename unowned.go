@@ -98,7 +98,11 @@ func await(ctx context.Context, k *kind, config lockConfig) error {
 	}
 	told := false
 	defer func() {
-		if release := k.requests.Release("", 1, 0); !told && !release.IsZero() { // a hook has panicked: nobody knows that it was let in
+		if told {
+			return
+		}
+		// A hook has panicked: nobody knows that it was let in.
+		if release := k.requests.Release("", 1, 0); !release.IsZero() {
 			_, _ = runDetached(k.client.life, k, "release", release)
 		}
 	}()
