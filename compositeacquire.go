@@ -194,8 +194,8 @@ func (a *compositeAcquire) try(bound context.Context) (again bool) {
 	return again
 }
 
-// tryInOrder acquires all parts, one after another. Again says that it is worth starting over: a part was lost
-// while others were waited for, or one that is not to be waited for was refused.
+// tryInOrder acquires all parts, one after another. Again says that it is worth starting over, also because a part was
+// lost while others were waited for.
 func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err error) {
 	c := newComposite(a)
 	giveUp := context.WithoutCancel(bound) // if a hook panics
@@ -204,17 +204,7 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 			c.rollback(giveUp)
 		}
 	}()
-	for _, p := range a.parts {
-		if err = a.acquirePart(bound, c, p); err != nil {
-			again = p.tied && errors.Is(err, ErrLocked)
-			break
-		}
-	}
-	if err == nil && a.config.fixed && !a.config.renewFirst { // else whoever asked for this one sees to it
-		if err = c.fixLease(bound, a.config.lease); err != nil {
-			err = &BackendError{Op: "renew", Name: a.name, Err: err}
-		}
-	}
+	again, err = a.acquireParts(bound, c)
 	giveUp = bound
 	if err == nil && c.handOut(a.course()) {
 		a.held = c.Hold
@@ -225,6 +215,22 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 		again, err = errors.Is(lost, ErrLost), lost
 	}
 	return again && !a.config.oneTry, cmp.Or(err, errWaitOver)
+}
+
+// acquireParts acquires all parts. Again says that one was refused that is not to be waited for.
+func (a *compositeAcquire) acquireParts(bound context.Context, c *composite) (again bool, err error) {
+	for _, p := range a.parts {
+		if err := a.acquirePart(bound, c, p); err != nil {
+			return p.tied && errors.Is(err, ErrLocked), err
+		}
+	}
+	if !a.config.fixed || a.config.renewFirst { // then whoever asked for this one sees to it
+		return false, nil
+	}
+	if err := c.fixLease(bound, a.config.lease); err != nil {
+		return false, &BackendError{Op: opAcquire, Name: a.name, Err: err}
+	}
+	return false, nil
 }
 
 // acquirePart acquires one part. It does not wait for one that is tied: waiting for it while having the one before it

@@ -155,7 +155,7 @@ func (a *compositeAcquire) quorumFailure(c *composite, before error) error {
 	var locked error
 	var failed []error
 	withReason, unavailable := 0, 0
-	a.mayHaveRun = a.mayHaveRun || live > 0 || silent > 0
+	a.mayHaveRun = a.mayHaveRun || live+silent > 0
 	for _, err := range missed {
 		a.mayHaveRun = a.mayHaveRun || !isRefusal(err)
 		switch {
