@@ -566,6 +566,22 @@ func TestMultiLockWithAServerDown(t *testing.T) {
 	})
 }
 
+// TestMultiLockAfterItsWait: the last of two that are not waited for is granted in time, and handed out too late.
+func TestMultiLockAfterItsWait(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.further().client(holdfast.WithHooks(holdfast.Hooks{
+			OnAcquire: func(context.Context, holdfast.Event) { time.Sleep(1050 * time.Millisecond) },
+		}))
+		_, err := holdfast.NewMultiLock(a.NewMutex("x"), b.NewMutex("x")).Lock(background, holdfast.Wait(time.Second))
+		var failed *holdfast.BackendError
+		if !errors.As(err, &failed) || !failed.MayHaveRun {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // One client is closed: the hold ends with that cause, and the others' parts are
 // given back at Unlock.
 func TestCloseEndsAMultiLock(t *testing.T) {
