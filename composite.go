@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
@@ -20,47 +23,56 @@ import (
 //
 // Its mutex is taken after those of its parts, which tell it of their end.
 type composite struct {
-	*Hold
-
-	what    ownership
-	of      int // how many parts there are
-	need    int // how many of them have to live
-	minHold time.Duration
+	name, kind string
+	owner      Owner // of all parts; zero if they have several
+	hold       *Hold // what the caller gets
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	of         int // how many parts there are
+	need       int // how many of them have to live
+	minHold    time.Duration
 
 	// changed receives when a part was acquired, or could not be.
 	changed chan struct{}
 
-	mu            sync.Mutex    // guards what follows, and how the hold has ended
+	mu            sync.Mutex    // guards what follows
 	members       []*Hold       // the acquired parts, also those that have ended since
 	live          int           // how many of them live
 	missed        []error       // why the others could not be acquired, or ended
 	handedOut     bool          // to the caller
+	since         mono.Time     // when it was handed out
 	retainedUntil mono.Time     // until when others do not get the parts; zero until it is handed out
 	lease         time.Duration // that all parts have been set to; 0 if they have not
+	over          error         // why it is no more, other than loss; nil while it is
+	lost          error         // why it is lost
+	atEnd         func(why error)
 }
 
 // newComposite returns a hold that has no part yet. Parts are to be acquired under its context, so that whatever ends
 // it ends their acquiring, too.
 func newComposite(a *compositeAcquire) *composite {
 	c := &composite{
-		Hold: &Hold{since: mono.Now(), hooks: a.config.hooks},
-		what: ownership{a.name, a.kind, a.owner},
-		of:   len(a.parts), need: a.need, minHold: a.config.minHold, changed: make(chan struct{}, 1),
+		name: a.name, kind: a.kind, owner: a.owner, hold: &Hold{hooks: a.config.hooks},
+		of: len(a.parts), need: a.need, minHold: a.config.minHold, changed: make(chan struct{}, 1),
 	}
-	c.held = c
+	c.hold.several = c
 	ctx := a.caller
 	for i := range a.owners {
-		ctx = &heldContext{ctx, &a.owners[i], c.Hold} //nolint:fatcontext // one layer a part
+		ctx = engine.WithHolder(ctx, &a.kinds[i].Lock, a.owners[i].text, c)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	return c
 }
 
-func (c *composite) ownership() ownership { return c.what }
+// Alive returns why the hold is no more, or nil.
+func (c *composite) Alive() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended()
+}
 
-func (c *composite) discloseOwner() Owner { return c.what.owner }
-
-func (c *composite) mutex() *sync.Mutex { return &c.mu }
+// ended is Alive with mu held.
+func (c *composite) ended() error { return cmp.Or(c.over, c.lost) }
 
 func (c *composite) parts() []*Hold {
 	c.mu.Lock()
@@ -72,12 +84,10 @@ func (c *composite) liveParts() []*Hold {
 	return slices.DeleteFunc(c.parts(), func(part *Hold) bool { return part.alive() != nil })
 }
 
-func (*composite) permitIDs() []string { return nil }
-
 // join makes a part of a hold. If the composite is no more, the part is given back.
 func (c *composite) join(part *Hold) {
 	c.mu.Lock()
-	over := c.ended != nil || c.handedOut && c.lost != nil
+	over := c.over != nil || c.handedOut && c.lost != nil
 	if !over {
 		c.members = append(c.members, part)
 		c.live++
@@ -89,12 +99,12 @@ func (c *composite) join(part *Hold) {
 		_ = part.Unlock()
 		return
 	}
-	part.whenEnded(func() { c.partEnded(part) })
-	part.held.retainUntil(retainedUntil)
+	part.whenEnded(c.partEnded)
+	part.retainUntil(retainedUntil)
 	if lease > 0 {
 		// The others have that lease already, and this part is to end with them. If Redis
 		// does not answer, it ends with the lease that it was acquired with.
-		_ = part.held.fixLease(c.ctx, lease)
+		_ = part.fixLease(c.ctx, lease)
 	}
 	c.tell()
 }
@@ -103,7 +113,7 @@ func (c *composite) join(part *Hold) {
 // not noted; but after the end of the wait it is, since it says what has come of the part.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
-	if c.state() == nil || c.ended == nil && timeIsUp(c.ctx) {
+	if c.ended() == nil || c.over == nil && engine.OwnBound(context.Cause(c.ctx)) {
 		c.missed = append(c.missed, why)
 		c.checkQuorum(why)
 	}
@@ -113,8 +123,7 @@ func (c *composite) partFailed(why error) {
 
 // partEnded takes note that a part was lost, or given back by another than the
 // composite. The part's mutex is held.
-func (c *composite) partEnded(part *Hold) {
-	why := part.state()
+func (c *composite) partEnded(why error) {
 	c.mu.Lock()
 	c.live--
 	c.missed = append(c.missed, why)
@@ -138,26 +147,47 @@ func (c *composite) checkQuorum(why error) {
 	if !c.handedOut {
 		enough = len(c.missed) <= c.of-c.need
 	}
-	if enough || c.state() != nil {
+	if enough || c.ended() != nil {
 		return
 	}
 	if c.need < c.of {
 		why = fmt.Errorf("%d of %d parts live: %w", c.live, c.of, why)
 	}
 	if errors.Is(why, ErrClosed) {
-		c.lost = problem(c.what.name, "a part was given back then", ErrClosed)
+		c.lost = lockerr.Problem(c.name, "a part was given back then", ErrClosed)
 		c.cancel(ErrClosed)
 	} else {
-		c.lost = &LostError{Name: c.what.name, Reason: LostParts, Err: why}
+		c.lost = &LostError{Name: c.name, Reason: LostParts, Err: why}
 		c.cancel(c.lost)
 	}
-	c.tellOver(c.lost)
+	c.atEndOnce(c.lost)
+	if c.handedOut {
+		(*observer)(c.hold).Ended(c.lost)
+	}
+}
+
+// whenEnded has f called once, when the hold is lost or given back; at once if it has been.
+func (c *composite) whenEnded(f func(why error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.atEnd = f
+	if why := c.ended(); why != nil {
+		c.atEndOnce(why)
+	}
+}
+
+// atEndOnce tells whoever wanted to be told. mu is held.
+func (c *composite) atEndOnce(why error) {
+	if f := c.atEnd; f != nil {
+		c.atEnd = nil
+		f(why)
+	}
 }
 
 // handOut hands the hold out if enough parts live and it was not abandoned, and reports whether it did.
 func (c *composite) handOut(how course) bool {
 	c.mu.Lock()
-	c.handedOut = c.live >= c.need && c.state() == nil && !timeIsUp(c.ctx)
+	c.handedOut = c.live >= c.need && c.ended() == nil && !engine.OwnBound(context.Cause(c.ctx))
 	c.since = mono.Now()
 	handedOut := c.handedOut
 	c.mu.Unlock()
@@ -165,7 +195,7 @@ func (c *composite) handOut(how course) bool {
 		c.retainUntil(c.since.Add(c.minHold))
 	}
 	if handedOut {
-		c.tellAcquired(how)
+		c.hold.tellAcquired(how)
 	}
 	return handedOut
 }
@@ -175,7 +205,7 @@ func (c *composite) retainUntil(end mono.Time) {
 	c.retainedUntil = max(c.retainedUntil, end) // for a part that joins from now on
 	c.mu.Unlock()
 	for _, part := range c.parts() {
-		part.held.retainUntil(end)
+		part.retainUntil(end)
 	}
 }
 
@@ -183,7 +213,7 @@ func (c *composite) retainUntil(end mono.Time) {
 // until when they would have.
 func (c *composite) deadline() mono.Time {
 	c.mu.Lock()
-	ended, lost := c.ended != nil, c.lost != nil
+	ended, lost := c.over != nil, c.lost != nil
 	c.mu.Unlock()
 	if ended {
 		return 0
@@ -194,7 +224,7 @@ func (c *composite) deadline() mono.Time {
 	}
 	deadlines := make([]mono.Time, len(parts))
 	for i, part := range parts {
-		deadlines[i] = part.held.deadline()
+		deadlines[i] = part.deadline()
 	}
 	if len(deadlines) < c.need { // it is being lost at this moment
 		return mono.Now()
@@ -208,12 +238,12 @@ func (c *composite) extend(ctx context.Context, d time.Duration) error {
 
 // eachPart extends the parts side by side, and fails if it fails with too many.
 func (c *composite) eachPart(extend func(part *Hold) error) error {
-	if err := c.alive(); err != nil {
+	if err := c.Alive(); err != nil {
 		return err
 	}
 	parts := c.liveParts()
 	errs := sideBySide(parts, extend)
-	lost := c.alive()
+	lost := c.Alive()
 	if len(parts)-len(errs) >= c.need {
 		return lost
 	}
@@ -221,10 +251,10 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 }
 
 // unlock gives the parts back side by side, each whatever comes of the others.
-func (c *composite) unlock() (unlocking, error) {
-	lost, err := c.end(unlocked, nil)
+func (c *composite) unlock() (engine.Unlocking, error) {
+	lost, err := c.end("this hold was unlocked before", nil)
 	if err != nil {
-		return endedBefore, err
+		return engine.EndedBefore, err
 	}
 	parts := c.parts()
 	errs := sideBySide(parts, (*Hold).Unlock)
@@ -235,23 +265,24 @@ func (c *composite) unlock() (unlocking, error) {
 	stands := func(err error) bool { return !errors.Is(err, ErrUntold) }
 	switch {
 	case lost != nil:
-		return endedBefore, err
+		return engine.EndedBefore, err
 	case enough || !slices.ContainsFunc(errs, stands):
-		return released, err
+		return engine.Released, err
 	}
-	return notReleased, err
+	return engine.NotReleased, err
 }
 
 // end ends the hold, and returns why it was lost before if it was; or why it has
 // ended before.
-func (c *composite) end(how *ending, cause error) (lost, err error) {
+func (c *composite) end(sentence string, cause error) (lost, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.hasEnded(); err != nil {
-		return nil, err
+	if c.over != nil {
+		return nil, c.over
 	}
-	c.ended = how
+	c.over = lockerr.Problem(c.name, sentence, ErrNotHeld)
 	c.cancel(cause)
+	c.atEndOnce(c.over)
 	return c.lost, nil
 }
 
@@ -259,10 +290,10 @@ func (c *composite) end(how *ending, cause error) (lost, err error) {
 func (c *composite) abandon() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.handedOut || c.state() != nil {
+	if c.handedOut || c.ended() != nil {
 		return false
 	}
-	c.cancel(errWaitOver)
+	c.cancel(engine.ErrWaitOver)
 	return true
 }
 
@@ -289,7 +320,7 @@ func (c *composite) awaitAll(ctx context.Context) {
 // rollback gives back what has been acquired, side by side. It waits for that until ctx ends; the rest goes on in the
 // background, and so does what Redis has not answered to.
 func (c *composite) rollback(ctx context.Context) {
-	if _, err := c.end(rolledBack, ErrNotHeld); err != nil {
+	if _, err := c.end("too few of its parts could be acquired", ErrNotHeld); err != nil {
 		return
 	}
 	done := make(chan struct{})
@@ -307,11 +338,7 @@ func (c *composite) fixLease(ctx context.Context, lease time.Duration) error {
 	c.mu.Lock()
 	c.lease = lease
 	c.mu.Unlock()
-	return c.eachPart(func(part *Hold) error { return part.held.fixLease(ctx, lease) })
-}
-
-func (c *composite) detach() (Owner, error) {
-	return Owner{}, problem(c.what.name, "each of its parts has an owner", ErrInvalid)
+	return c.eachPart(func(part *Hold) error { return part.fixLease(ctx, lease) })
 }
 
 // sideBySide does something with every part at the same time, and returns the

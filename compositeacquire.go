@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // compositeAcquire is one call of Lock or TryLock of several locks.
@@ -15,8 +16,9 @@ type compositeAcquire struct {
 	*MultiLock
 
 	caller      context.Context
-	owners      []ownerOf // of each part
-	owner       Owner     // of all parts; zero if they have several
+	kinds       []*kind // of the parts
+	owners      []Owner // of each of them
+	owner       Owner   // of all parts; zero if they have several
 	config      lockConfig
 	started     time.Time
 	toldWaiting bool // the hooks know
@@ -40,10 +42,10 @@ func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (
 			}
 		}
 	}
-	kinds := m.kinds()
+	a.kinds = m.kinds()
 	checked := config
 	checked.renewFirst = a.renewsFirst()
-	for _, k := range kinds {
+	for _, k := range a.kinds {
 		if k.invalid != nil {
 			return nil, k.invalid
 		}
@@ -54,38 +56,31 @@ func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (
 			return nil, err
 		}
 	}
-	if ctx.Err() != nil {
-		return nil, tooLate(ctx, opAcquire, m.name)
+	if err := engine.TooLate(ctx, engine.OpAcquire, m.name, engineErrors{}); err != nil {
+		return nil, err
 	}
-	return a, a.own(kinds)
+	return a, a.own()
 }
 
 // own decides who owns each part: the owner that the caller's context has for it,
 // or a new one, one for all parts of a client.
-func (a *compositeAcquire) own(kinds []*kind) error {
-	fresh := map[*Client]Owner{}
-	a.owners = nil
-	for _, k := range kinds {
-		owner, ok := fresh[k.client]
-		if _, has := ownerIn(a.caller, k); has || !ok {
-			found, err := ownerFor(a.caller, k)
-			if err != nil {
-				return err
-			}
-			if found.disclose() {
-				return a.own(kinds)
-			}
-			owner = found.owner
-			if found.fresh {
-				fresh[k.client] = owner
-			}
+func (a *compositeAcquire) own() error {
+	fresh := map[*Client]string{}
+	for _, k := range a.kinds {
+		owner, found, err := engine.OwnerFor(a.caller, &k.Lock, fresh[k.client])
+		if err != nil {
+			return err
 		}
-		if len(a.owners) == 0 {
-			a.owner = owner
-		} else if owner != a.owner {
+		if !found {
+			fresh[k.client] = owner
+		}
+		a.owners = append(a.owners, Owner{owner})
+	}
+	for i, owner := range a.owners {
+		if a.owner = owner; i > 0 && owner != a.owners[0] {
 			a.owner = Owner{}
+			break
 		}
-		a.owners = append(a.owners, ownerOf{k, owner})
 	}
 	return nil
 }
@@ -97,7 +92,7 @@ func (a *compositeAcquire) bound() (context.Context, context.CancelFunc) {
 		wait = a.timeout()
 	}
 	if wait > 0 {
-		return context.WithDeadlineCause(a.caller, a.started.Add(wait), errWaitOver)
+		return context.WithDeadlineCause(a.caller, a.started.Add(wait), engine.ErrWaitOver)
 	}
 	return context.WithCancel(a.caller)
 }
@@ -142,11 +137,15 @@ func (a *compositeAcquire) course() course {
 
 // tryPauses are those between two tries of one call: two calls that are in each other's
 // way do not stay in step.
-var tryPauses = backoff{10 * time.Millisecond, 250 * time.Millisecond}
+var tryPauses = engine.Backoff{First: 10 * time.Millisecond, Longest: 250 * time.Millisecond}
 
 // acquire tries until it succeeds, is not worth starting over, or bound ends.
 func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
-	acquireLoop(bound, a)
+	for a.await(bound) {
+		if !a.try(bound) {
+			break
+		}
+	}
 	if a.err == nil {
 		return a.held, nil
 	}
@@ -161,14 +160,14 @@ func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 func (a *compositeAcquire) failure() error {
 	failed, ok := a.err.(*BackendError) //nolint:errorlint // itself
 	switch {
-	case endedByCaller(a.caller):
-		return gaveUp(a.caller, a.name)
+	case engine.EndedByCaller(a.caller):
+		return engine.GaveUp(a.caller, a.name)
 	case ok: // it may be another call's, too
 		own := *failed
 		own.MayHaveRun = a.mayHaveRun
 		return &own
-	case errors.Is(a.err, errWaitOver):
-		return &BackendError{Op: opAcquire, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
+	case errors.Is(a.err, engine.ErrWaitOver):
+		return &BackendError{Op: engine.OpAcquire, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	}
 	return a.err
 }
@@ -179,7 +178,7 @@ func (a *compositeAcquire) await(ctx context.Context) bool {
 		return true
 	}
 	a.tellWaiting(0)
-	call.Sleep(ctx, tryPauses.pause(a.tries-1))
+	call.Sleep(ctx, tryPauses.Pause(a.tries-1))
 	return ctx.Err() == nil
 }
 
@@ -207,14 +206,14 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 	again, err = a.acquireParts(bound, c)
 	giveUp = bound
 	if err == nil && c.handOut(a.course()) {
-		a.held = c.Hold
+		a.held = c.hold
 		return false, nil
 	}
 	a.mayHaveRun = a.mayHaveRun || len(c.parts()) > 0 || !isRefusal(err)
-	if lost := c.alive(); lost != nil { // because an acquired part was
+	if lost := c.Alive(); lost != nil { // because an acquired part was
 		again, err = errors.Is(lost, ErrLost), lost
 	}
-	return again && !a.config.oneTry, cmp.Or(err, errWaitOver)
+	return again && !a.config.oneTry, cmp.Or(err, engine.ErrWaitOver)
 }
 
 // acquireParts acquires all parts. Again says that one was refused that is not to be waited for.
@@ -228,7 +227,7 @@ func (a *compositeAcquire) acquireParts(bound context.Context, c *composite) (ag
 		return false, nil
 	}
 	if err := c.fixLease(bound, a.config.lease); err != nil {
-		return false, &BackendError{Op: opAcquire, Name: a.name, Err: err}
+		return false, &BackendError{Op: engine.OpAcquire, Name: a.name, Err: err}
 	}
 	return false, nil
 }

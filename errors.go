@@ -1,12 +1,11 @@
 package holdfast
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -259,74 +258,24 @@ func explained(err error) error {
 	return err
 }
 
-// problem puts the lock's name and a sentence around errors for errors.Is.
-func problem(name, sentence string, causes ...error) error {
-	return &namedError{name: name, sentence: sentence, causes: causes}
+// engineErrors makes the errors of the engine that have a type.
+type engineErrors struct{}
+
+var _ engine.Errors = engineErrors{}
+
+// Locked is the refusal of a lock that an owner holds.
+func (engineErrors) Locked(name, owner string, ttl time.Duration) error {
+	return &LockedError{Name: name, Holder: Owner{owner}, TTL: expiry(ttl)}
 }
 
-// namedError puts its text together when it is read: every Unlock makes one that
-// hardly ever is.
-type namedError struct {
-	name, sentence string
-	causes         []error // one or more
+// Lost is why a hold is lost.
+func (engineErrors) Lost(name string, why lockerr.Reason, cause error) error {
+	return &LostError{Name: name, Reason: LostReason(why), Err: cause}
 }
 
-func (e *namedError) Error() string {
-	text := fmt.Sprintf("holdfast: %q: %v", e.name, e.causes[0])
-	if e.sentence != "" {
-		text += ": " + e.sentence
-	}
-	return text
-}
-
-func (e *namedError) Unwrap() []error { return e.causes }
-
-// backendError is the error for a call that was refused or not answered.
-func backendError(op, name string, r call.Result) error {
-	return &BackendError{Op: op, Name: name, MayHaveRun: len(r.Unknown) > 0, Err: explained(forUser(r.Why()))}
-}
-
-// forUser returns what users are told in the place of errTimeIsUp and errWaitOver; other errors as they are.
-func forUser(err error) error {
-	if isOwnBound(err) {
-		return call.ErrNoAnswer
-	}
-	return err
-}
-
-// notAnnounced tells a user about a call that has had its effect, of which Redis told
-// nobody. It is nil if Redis did.
-func notAnnounced(name string, request script.Request, r call.Result) error {
-	why := r.Reply.Untold()
-	if !r.Has(script.Done) || why == "" {
-		return nil
-	}
-	return problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", request.Channel, why), ErrUntold)
-}
-
-// untold reports whether an error says that the call was done, and not announced. Of a call that its caller gave up,
-// the cause may match ErrUntold, too: it is another call's.
-func untold(err error) bool {
-	named, ok := err.(*namedError)            //nolint:errorlint // not one that has it as a cause
-	return ok && named.causes[0] == ErrUntold //nolint:errorlint // nor here
-}
-
-// gaveUp is the error of a call whose own context ended. It matches ctx.Err()
-// and the context's cause.
-func gaveUp(ctx context.Context, name string) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return problem(name, "the caller gave up", cause)
-	}
-	return problem(name, "the caller gave up", ctx.Err(), cause)
-}
-
-// tooLate is the error of a call whose context has ended before anything was sent.
-func tooLate(ctx context.Context, op, name string) error {
-	if timeIsUp(ctx) {
-		return &BackendError{Op: op, Name: name, Err: call.ErrNoAnswer}
-	}
-	return gaveUp(ctx, name)
+// Backend is a call that was refused or not answered.
+func (engineErrors) Backend(op, name string, mayHaveRun bool, why error) error {
+	return &BackendError{Op: op, Name: name, MayHaveRun: mayHaveRun, Err: explained(why)}
 }
 
 // misread is the error for a reply that is not one of our scripts'.

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -35,7 +36,7 @@ import (
 // [NonReentrant] getNonReentrantFairLock.
 func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	config := kindOptions(options)
-	return &Mutex{lock{newKind(c, name, fairTraits.with(config), protocol.Fair{Mutex: config.mutex(name)})}}
+	return &Mutex{lock{config.kind(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
 }
 
-var fairTraits = &traits{label: "fair", class: "fair", longestSleep: 1500 * time.Millisecond}
+var fairTraits = &engine.Traits{Label: "fair", Class: "fair", LongestSleep: 1500 * time.Millisecond}

@@ -1,70 +1,35 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the
 // watchdog moves it for as long as Redis acknowledges the renewals. All methods
 // are safe for concurrent use.
 type Hold struct {
-	held   holding
-	ctx    context.Context // a hold is a context: that is how it tells its loss
-	cancel context.CancelCauseFunc
-	since  mono.Time
-	token  int64 // 0: none
-	hooks  hookList
-
-	// Guarded by the mutex of what is held.
-	ended *ending // why the hold is no more, other than loss; nil while it is
-	lost  error   // why it is lost
-	// announced says that the hooks were told of it. There are none, or they are being told, otherwise.
-	announced bool
-}
-
-// holding is what a hold stands for: one lock ([single]), or several ([composite]).
-type holding interface { //nolint:interfacebloat // it is all that differs between one lock and several
-	// ownership is which lock it is, and whose.
-	ownership() ownership
-	// discloseOwner is whose it is, for somebody who may use that.
-	discloseOwner() Owner
-	// mutex guards it, and how the hold has ended.
-	mutex() *sync.Mutex
-	// deadline is until when it may be trusted; of what is lost, until when it could
-	// have been; zero after its end.
-	deadline() mono.Time
-	// extend makes it live for at least d from now.
-	extend(ctx context.Context, d time.Duration) error
-	// fixLease ends its renewal, and makes it live for lease from now, or for as long
-	// as [WithMaxHold] lets it.
-	fixLease(ctx context.Context, lease time.Duration) error
-	// retainUntil keeps it from others until then, whenever it is unlocked.
-	retainUntil(end mono.Time)
-	// unlock gives it back, and says what that has come to.
-	unlock() (unlocking, error)
-	// detach ends the hold without a release.
-	detach() (Owner, error)
-	// permitIDs are those of its permits; nil if it has none.
-	permitIDs() []string
-	// parts are the holds that it is made of; nil if it is one lock.
-	parts() []*Hold
-}
-
-// ownership is which lock is held, and by whom.
-type ownership struct {
-	name  string
-	kind  string // for hooks
-	owner Owner  // zero if several locks have several
+	core    engine.Hold // of one lock
+	kind    *kind       // the lock; nil if it is of several
+	several *composite  // the hold of several locks; nil if it is of one
+	hooks   hookList
+	told    atomic.Uint32 // what the hooks know of it: see toldAcquired
 }
 
 // Name returns the lock's name; of a hold of several locks, that of the [MultiLock].
-func (h *Hold) Name() string { return h.held.ownership().name }
+func (h *Hold) Name() string {
+	if h.several != nil {
+		return h.several.name
+	}
+	return h.kind.Name
+}
 
 // Owner returns who holds the lock. Several locks have one owner if all are of one
 // client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs. Permits stand
@@ -73,20 +38,30 @@ func (h *Hold) Name() string { return h.held.ownership().name }
 // Calling Owner disables the hand-over of this hold inside the process (see [WithoutHandOver]). Readers of
 // one process who share a hold have one owner. After an Unlock that has handed the lock over,
 // the hold has no owner any more, and this returns the zero Owner.
-func (h *Hold) Owner() Owner { return h.held.discloseOwner() }
+func (h *Hold) Owner() Owner {
+	if h.several != nil {
+		return h.several.owner
+	}
+	return Owner{h.core.Owner()}
+}
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
 // those of several locks are in [Hold.Parts].
 // It is greater than the tokens of all holds of the lock before, and stays the
 // same for as long as the hold lasts. Redisson: RFencedLock.getToken, which
 // returns the last token of whichever holder.
-func (h *Hold) Token() int64 { return h.token }
+func (h *Hold) Token() int64 { return h.core.Token() }
 
 // Parts returns the holds that a hold of several locks is made of, for example
 // to read their fencing tokens; those of a [MultiLock] in the order of its name,
 // those of one from [NewRedLock] in the order in which they were acquired. It returns nil for a
 // hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
-func (h *Hold) Parts() []*Hold { return h.held.parts() }
+func (h *Hold) Parts() []*Hold {
+	if h.several != nil {
+		return h.several.parts()
+	}
+	return nil
+}
 
 // PermitIDs returns the ids of the permits of a hold of a [PermitSemaphore], 32
 // hexadecimal digits each, for another program to know or release them by; nil of other
@@ -94,7 +69,10 @@ func (h *Hold) Parts() []*Hold { return h.held.parts() }
 // noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
 // when it was last known to be held. Redisson: what acquire returns.
 func (h *Hold) PermitIDs() []string {
-	return h.held.permitIDs()
+	if h.several != nil {
+		return nil
+	}
+	return h.core.PermitIDs()
 }
 
 // Context returns the context to do the work under. It is derived from the one
@@ -110,13 +88,25 @@ func (h *Hold) PermitIDs() []string {
 //
 // A deadline of the context that Lock was called with ends the work, too.
 // [context.WithoutCancel] keeps the values: Lock under it is nested while the hold lasts.
-func (h *Hold) Context() context.Context { return h.ctx }
+func (h *Hold) Context() context.Context {
+	if h.several != nil {
+		return h.several.ctx
+	}
+	return h.core.Context()
+}
 
 // Deadline returns until when the hold may be trusted as things stand. The
 // watchdog moves it; at the deadline the hold is lost. All holds of one owner at
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
-func (h *Hold) Deadline() time.Time { return h.held.deadline().Time() }
+func (h *Hold) Deadline() time.Time { return h.deadline().Time() }
+
+func (h *Hold) deadline() mono.Time {
+	if h.several != nil {
+		return h.several.deadline()
+	}
+	return h.core.Deadline()
+}
 
 // Extend makes the lock live for at least d from now, and moves the deadline
 // accordingly. It never shortens anything. It returns an error that matches
@@ -130,48 +120,18 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := h.alive(); err != nil {
-		return err
+	if h.several != nil {
+		return h.several.extend(ctx, d)
 	}
-	return h.held.extend(ctx, d)
+	return h.core.Extend(ctx, d)
 }
 
 // alive returns why the hold is no more, or nil.
 func (h *Hold) alive() error {
-	mu := h.held.mutex()
-	mu.Lock()
-	defer mu.Unlock()
-	return h.state()
-}
-
-// state is alive with the mutex held.
-func (h *Hold) state() error {
-	if err := h.hasEnded(); err != nil {
-		return err
+	if h.several != nil {
+		return h.several.Alive()
 	}
-	return h.lost
-}
-
-// ending says how a hold has ended other than by loss.
-type ending struct {
-	sentence string
-	err      error
-}
-
-var (
-	unlocked     = &ending{"this hold was unlocked before", ErrNotHeld}
-	leftToOthers = &ending{"this hold was unlocked before", ErrNotHeld}
-	detached     = &ending{"this hold was detached", ErrNotHeld}
-	evicted      = &ending{"it was given back then, or its lease ends it", ErrClosed}
-	rolledBack   = &ending{"too few of its parts could be acquired", ErrNotHeld}
-)
-
-// hasEnded returns why the hold is no more, other than loss. The hold's mutex is held.
-func (h *Hold) hasEnded() error {
-	if h.ended == nil {
-		return nil
-	}
-	return problem(h.Name(), h.ended.sentence, h.ended.err)
+	return h.core.Alive()
 }
 
 // Unlock gives the hold back. It takes no context on purpose: a release that a
@@ -194,20 +154,18 @@ func (h *Hold) hasEnded() error {
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
-	how, err := h.held.unlock()
+	how, err := h.unlock()
 	h.tellUnlocked(how, err)
 	return err
 }
 
-// unlocking is what an Unlock has come to, for the hooks.
-type unlocking int
-
-const (
-	endedBefore unlocking = iota // the hold had ended, or was lost, and its hooks are told of that
-	notReleased                  // it may be held still, or it was lost
-	released
-	passedOn // inside this process
-)
+// unlock is Unlock without what the hooks are told.
+func (h *Hold) unlock() (engine.Unlocking, error) {
+	if h.several != nil {
+		return h.several.unlock()
+	}
+	return h.core.Unlock()
+}
 
 // Detach ends the hold without releasing the lock, for Adopt to take it over under
 // the owner that Detach returns: in this process or another, which may be told by
@@ -231,38 +189,61 @@ const (
 //
 // Redisson has no counterpart.
 func (h *Hold) Detach() (Owner, error) {
-	owner, err := h.held.detach()
+	switch {
+	case h.several != nil:
+		return Owner{}, lockerr.Problem(h.Name(), "each of its parts has an owner", ErrInvalid)
+	case h.kind.Held().Adopt(protocol.Acquire{}, "").IsZero():
+		return Owner{}, lockerr.Problem(h.Name(), "its permits have ids and no owner", ErrInvalid)
+	}
+	owner, err := h.core.Detach()
 	if err == nil {
 		h.tellEnd(h.event())
 	}
-	return owner, err
+	return Owner{owner}, err
 }
 
-// whenEnded has f called once, when the hold is lost or given back; at once if it has
-// been. The hold's mutex is held then.
-func (h *Hold) whenEnded(f func()) {
-	mu := h.held.mutex()
-	mu.Lock()
-	defer mu.Unlock()
-	if h.state() != nil {
-		f()
-		return
+// whenEnded has f called once, when the hold is lost or given back; at once if it has been. A mutex of the hold is held then.
+func (h *Hold) whenEnded(f func(why error)) {
+	if h.several != nil {
+		h.several.whenEnded(f)
+	} else {
+		h.core.WhenEnded(f)
 	}
-	cancel, called := h.cancel, false
-	h.cancel = func(cause error) { // again when a lost hold is given back
-		cancel(cause)
-		if !called {
-			called = true
-			f()
-		}
+}
+
+// retainUntil keeps what is held from others until then, whenever it is unlocked.
+func (h *Hold) retainUntil(end mono.Time) {
+	if h.several != nil {
+		h.several.retainUntil(end)
+	} else {
+		h.core.RetainUntil(end)
 	}
+}
+
+// fixLease ends the renewal of the hold, and makes it live for lease from now, or for as long as [WithMaxHold] lets it.
+func (h *Hold) fixLease(ctx context.Context, lease time.Duration) error {
+	if h.several != nil {
+		return h.several.fixLease(ctx, lease)
+	}
+	return h.core.FixLease(ctx, lease)
 }
 
 // event is what hooks are told of a hold.
 func (h *Hold) event() Event {
-	which := h.held.ownership()
-	return Event{Name: which.name, Kind: which.kind, hold: h, Token: h.token, Held: mono.Now().Sub(h.since)}
+	e := Event{Name: h.Name(), Token: h.Token(), hold: h}
+	if h.several != nil {
+		e.Kind, e.Held = h.several.kind, mono.Now().Sub(h.several.since)
+	} else {
+		e.Kind, e.Held = h.kind.Label, mono.Now().Sub(h.core.Since())
+	}
+	return e
 }
+
+// What the hooks know of a hold. Who sets the second of the two tells them of its end.
+const (
+	toldAcquired  = 1 << iota // they were told that it was acquired
+	endedByItself             // it is lost, or its client has closed
+)
 
 // tellAcquired tells the hooks of a new hold, and of its end if that has come by itself meanwhile. If they panic, nobody gets
 // it: it is given back.
@@ -270,39 +251,44 @@ func (h *Hold) tellAcquired(how course) {
 	if len(h.hooks) == 0 {
 		return
 	}
-	told := false
+	returned := false
 	defer func() {
-		if !told {
-			_, _ = h.held.unlock() // what Redis does not answer to, the client goes on with
+		if !returned {
+			_, _ = h.unlock() // what Redis does not answer to, the client goes on with
 		}
 	}()
 	e := h.event()
 	how.describe(&e)
 	e.Held = 0
-	h.hooks.tell(h.ctx, onAcquire, e)
-	told = true
-	mu := h.held.mutex()
-	mu.Lock()
-	defer mu.Unlock()
-	h.announced = true
-	if why := cmp.Or(h.lost, h.hasEnded()); why != nil {
-		h.tellOver(why)
+	h.hooks.tell(h.Context(), onAcquire, e)
+	returned = true
+	if h.told.Or(toldAcquired)&endedByItself != 0 {
+		e := h.event()
+		e.Err = h.alive()
+		go h.tellEnd(e)
 	}
 }
 
-// tellRenewed tells the hooks of a renewal.
-func (h *Hold) tellRenewed(err error) {
+// observer tells the hooks of a hold what happens to it by itself. It does not wait for them.
+type observer Hold
+
+var _ engine.Observer = (*observer)(nil)
+
+// Renewed tells the hooks of a renewal.
+func (o *observer) Renewed(err error) {
+	h := (*Hold)(o)
 	if h.hooks.want(onRenew) {
 		e := h.event()
 		e.Err = err
-		go h.hooks.tell(h.ctx, onRenew, e)
+		go h.hooks.tell(h.Context(), onRenew, e)
 	}
 }
 
-// tellOver tells the hooks that the hold has ended by itself: it is lost, or its client has closed. If they do not know of it
-// yet, tellAcquired does. The hold's mutex is held.
-func (h *Hold) tellOver(why error) {
-	if h.announced {
+// Ended tells the hooks that the hold has ended by itself: it is lost, or its client has closed. If they do not know of it
+// yet, tellAcquired does.
+func (o *observer) Ended(why error) {
+	h := (*Hold)(o)
+	if h.told.Or(endedByItself) == toldAcquired {
 		e := h.event()
 		e.Err = why
 		go h.tellEnd(e)
@@ -312,22 +298,22 @@ func (h *Hold) tellOver(why error) {
 // tellEnd tells the hooks that the hold has ended, and before that, that it was lost if it was.
 func (h *Hold) tellEnd(e Event) {
 	if errors.Is(e.Err, ErrLost) {
-		h.hooks.tell(h.ctx, onLost, e)
+		h.hooks.tell(h.Context(), onLost, e)
 	}
-	h.hooks.tell(h.ctx, onEnd, e)
+	h.hooks.tell(h.Context(), onEnd, e)
 }
 
 // tellUnlocked tells the hooks what an Unlock has come to.
-func (h *Hold) tellUnlocked(how unlocking, err error) {
-	if how == endedBefore || len(h.hooks) == 0 {
+func (h *Hold) tellUnlocked(how engine.Unlocking, err error) {
+	if how == engine.EndedBefore || len(h.hooks) == 0 {
 		return
 	}
 	e := h.event()
-	if how == notReleased {
+	if how == engine.NotReleased {
 		e.Err = err
 	} else {
-		e.HandedOver = how == passedOn
-		h.hooks.tell(h.ctx, onRelease, e)
+		e.HandedOver = how == engine.PassedOn
+		h.hooks.tell(h.Context(), onRelease, e)
 	}
 	h.tellEnd(e)
 }

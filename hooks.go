@@ -148,17 +148,9 @@ func (c course) describe(e *Event) {
 	e.Waited, e.HadToWait, e.HandedOver = time.Since(c.started), c.hadToWait, c.handedOver
 }
 
-// tellWaiting tells the hooks, once, that the acquire has to wait.
-func (a *acquisition) tellWaiting(ahead int) {
-	if !a.toldWaiting {
-		a.toldWaiting = true
-		a.config.hooks.tell(a.caller, onWait, Event{Name: a.kind.name, Kind: a.kind.label, Ahead: ahead})
-	}
-}
-
 // tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
 func tellResult(ctx context.Context, which hook, k *kind, own hookList, how course, err error) {
-	e := Event{Name: k.name, Kind: k.label, Err: err}
+	e := Event{Name: k.Name, Kind: k.Label, Err: err}
 	how.describe(&e)
 	k.client.config.hooks.tell(ctx, which, e)
 	own.tell(ctx, which, e)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
@@ -90,7 +91,8 @@ func identityOf(h presence.Holder) Identity {
 // identify asks Redis what the client of a key says of itself, and since when these fields are so.
 func (c *Client) identify(ctx context.Context, key string, fields []string) (protocol.Known, error) {
 	const op = "identify"
-	res, err := invoke(ctx, &kind{traits: clientTraits, client: c, name: key}, op, protocol.ReadClient(key, fields))
+	hash := engine.Lock{Traits: &engine.Traits{Label: "client"}, Engine: c.engine, Name: key}
+	res, err := hash.Invoke(ctx, op, protocol.ReadClient(key, fields))
 	if err != nil {
 		return protocol.Known{}, err
 	}
@@ -100,9 +102,6 @@ func (c *Client) identify(ctx context.Context, key string, fields []string) (pro
 	}
 	return known, nil
 }
-
-// clientTraits are for what is no lock, but a client's hash.
-var clientTraits = &traits{label: "client"}
 
 // introduce says who the holders of a lock are, as far as that can be found out.
 func (c *Client) introduce(ctx context.Context, state *State) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -127,15 +128,15 @@ func (s State) only(mode string) State {
 
 // fetchState reads the state of a lock, or of what has a number, from Redis.
 func fetchState(ctx context.Context, k *kind, request script.Request) (State, int, error) {
-	res, err := invoke(ctx, k, "inspect", request)
+	res, err := k.invoke(ctx, "inspect", request)
 	if err != nil {
 		return State{}, 0, err
 	}
 	found, err := protocol.ReadState(res.Reply)
 	if err != nil {
-		return State{}, 0, misread("inspect", k.name, err)
+		return State{}, 0, misread("inspect", k.Name, err)
 	}
-	state := State{Name: k.name, TTL: expiry(found.TTL), Token: found.Token}
+	state := State{Name: k.Name, TTL: expiry(found.TTL), Token: found.Token}
 	for _, w := range found.Waiters {
 		state.Waiters = append(state.Waiters, Owner{w})
 	}
@@ -207,36 +208,18 @@ func force(ctx context.Context, k *kind, l takeable) (bool, error) {
 		for i, h := range found.Holders {
 			holders[i] = h.Owner.String()
 		}
-		res, err := invoke(ctx, k, "force", l.Force(holders))
-		if err != nil && !untold(err) {
+		res, err := k.invoke(ctx, "force", l.Force(holders))
+		if err != nil && !lockerr.IsUntold(err) {
 			return false, err
 		}
-		pokeHolders(k)
+		k.Recheck()
 		// One that is still on its way could hit the same owner's next hold.
-		k.client.calls.Outlast(ctx, res.Unknown)
+		k.Engine.Calls.Outlast(ctx, res.Unknown)
 		// If an attempt was lost, the one that was answered may have found its work
 		// done. Otherwise the holder has left by itself; another may have come.
 		if res.Reply.Code == script.Done || len(res.Unknown) > 0 {
 			return true, err
 		}
 	}
-	return false, problem(k.name, "it changes hands faster than it can be taken away", ErrLocked)
-}
-
-// pokeHolders makes this client's own holders of a lock look whether they still
-// hold it.
-func pokeHolders(k *kind) {
-	c := k.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for s := range c.states.each() {
-		if s.kind.name != k.name {
-			continue
-		}
-		s.mu.Lock()
-		if s.entry != nil {
-			c.watchdog.Check(s.entry)
-		}
-		s.mu.Unlock()
-	}
+	return false, lockerr.Problem(k.Name, "it changes hands faster than it can be taken away", ErrLocked)
 }

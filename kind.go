@@ -1,67 +1,60 @@
 package holdfast
 
 import (
-	"cmp"
+	"context"
 	"fmt"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/protocol"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// kind is one lock of a kind: its name, how Redis is asked for it, and the traits of the
-// kind.
+// kind is one lock of a kind, as the engine has it, and what only users see of it.
 type kind struct {
-	*traits
+	engine.Lock
 
 	client *Client
-	name   string
-	// requests builds the requests to acquire it and to release it.
-	requests protocol.Waitable
+	// mode is that of the holders of a read-write lock who hold this side of it; empty: all holders hold it.
+	mode    string
+	invalid error // why it cannot be used, or nil
 }
 
 // newKind returns a kind with what all have in common.
-func newKind(c *Client, name string, t *traits, requests protocol.Waitable) kind {
-	k := kind{traits: t, client: c, name: name, requests: requests}
+func newKind(c *Client, name string, t *engine.Traits, requests protocol.Waitable) kind {
+	k := kind{Lock: engine.Lock{Traits: t, Engine: c.engine, Name: name, Requests: requests}, client: c}
 	if err := protocol.CheckName(name); err != nil {
 		k.refuse(fmt.Errorf("holdfast: %w name: %.80q: %w", ErrInvalid, name, err))
 	}
 	return k
 }
 
-// lock builds the other requests of a lock, too; it is nil if the kind has no holds.
-func (k *kind) lock() protocol.Lock {
-	l, _ := k.requests.(protocol.Lock)
-	return l
-}
-
-// refuse has every call return an error.
+// refuse has every call return an error; the first one counts.
 func (k *kind) refuse(err error) {
-	own := *k.traits
-	own.invalid = err
-	k.traits = &own
-}
-
-// lockID is what a client knows a lock by. The two sides of a read-write lock have one,
-// since its writer may read.
-type lockID struct{ name, class string }
-
-func (k *kind) id() lockID { return lockID{k.name, min(k.class, cmp.Or(k.otherSide, k.class))} }
-
-// sameLock reports whether two kinds are one lock, or its two sides.
-func (k *kind) sameLock(other *kind) bool { return k.client == other.client && k.id() == other.id() }
-
-// queueFor is which queue of this process an owner waits in, and what the queue listens
-// to.
-func (k *kind) queueFor(owner string) waitqueue.Key {
-	return waitqueue.Key{Kind: cmp.Or(k.queue, k.class), Name: k.name, Channel: k.requests.Channel(owner)}
-}
-
-// op is what a [BackendError] calls an acquire of it.
-func (k *kind) op() string {
-	if k.readOnly {
-		return "await"
+	if k.invalid == nil {
+		k.invalid = err
 	}
-	return opAcquire
+}
+
+// invoke is one call of a user's, from the checks to the errors.
+func (k *kind) invoke(ctx context.Context, op string, request script.Request) (call.Result, error) {
+	if k.invalid != nil {
+		return call.Result{}, k.invalid
+	}
+	return k.Invoke(ctx, op, request)
+}
+
+// complete adds the client's part to the options of an acquire, and refuses what cannot work.
+func (k *kind) complete(config lockConfig) (lockConfig, error) {
+	if k.invalid != nil {
+		return config, k.invalid
+	}
+	config, err := k.client.config.complete(config)
+	if err != nil {
+		return config, err
+	}
+	return config, k.canHold(config)
 }
 
 // canHold refuses what only locks can do that one owner holds.
@@ -69,8 +62,91 @@ func (k *kind) canHold(config lockConfig) error {
 	if config.retained() == 0 {
 		return nil
 	}
-	if l := k.lock(); l == nil || l.Retain("", 0, "", 0).IsZero() {
-		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, k.name)
+	if l := k.Held(); l == nil || l.Retain("", 0, "", 0).IsZero() {
+		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, k.Name)
 	}
 	return nil
+}
+
+// args are what the engine is asked for.
+func (k *kind) args(ctx context.Context, config *lockConfig) engine.Args {
+	args := engine.Args{
+		Lease: config.lease, Fixed: config.fixed, RenewFirst: config.renewFirst, Cuts: config.cuts,
+		MinHold: config.minHold, AtLeast: config.atLeast, Wait: config.wait, OneTry: config.oneTry,
+	}
+	if config.hooks.want(onWait) {
+		hooks := config.hooks
+		args.OnWait = func(ahead int) {
+			hooks.tell(ctx, onWait, Event{Name: k.Name, Kind: k.Label, Ahead: ahead})
+		}
+	}
+	return args
+}
+
+// acquire is Lock and TryLock of every kind.
+func (k *kind) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
+	return k.obtain(ctx, Owner{}, config)
+}
+
+// obtain acquires the lock, or adopts it from another owner if there is one.
+func (k *kind) obtain(ctx context.Context, from Owner, config lockConfig) (*Hold, error) {
+	started, own := time.Now(), config.hooks
+	h := &Hold{kind: k}
+	var went engine.Course
+	config, err := k.complete(config)
+	if err == nil {
+		if h.hooks = config.hooks; len(h.hooks) > 0 {
+			h.core.Observe((*observer)(h))
+		}
+		if args := k.args(ctx, &config); from.IsZero() {
+			went, err = k.Acquire(ctx, &h.core, args)
+		} else {
+			went, err = k.Adopt(ctx, &h.core, from.text, from.shown(), args)
+		}
+	}
+	how := course{started, went.HadToWait, went.HandedOver}
+	if err != nil {
+		err = k.client.withHolder(ctx, err)
+		tellRefused(ctx, k, own, how, err)
+		return nil, err
+	}
+	h.tellAcquired(how)
+	return h, nil
+}
+
+// pass asks, as a Lock does, until the answer is yes: for what has no owner and leaves no hold. If it gives up, what it may
+// have taken is given back.
+func (k *kind) pass(ctx context.Context, config lockConfig) error {
+	started, own := time.Now(), config.hooks
+	var went engine.Course
+	config, err := k.complete(config)
+	if err == nil {
+		went, err = k.Pass(ctx, k.args(ctx, &config))
+	}
+	how := course{started, went.HadToWait, false}
+	if err != nil {
+		tellRefused(ctx, k, own, how, err)
+		return err
+	}
+	told := false
+	defer func() {
+		if told {
+			return
+		}
+		// A hook has panicked: nobody knows that it was let in.
+		if release := k.Requests.Release("", 1, 0); !release.IsZero() {
+			_, _ = k.Detached(k.Engine.Life(), "release", release)
+		}
+	}()
+	tellResult(ctx, onPass, k, own, how, nil)
+	told = true
+	return nil
+}
+
+// once identifies a call with an effect of its own: Redis keeps the ids of those that have had their effect, for longer than it
+// can take until it is known what came of the call, be it by a waiter that bears an outage, and for longer than an attempt of
+// it may arrive late.
+func (k *kind) once() protocol.Once {
+	e := k.Engine
+	return protocol.Once{ID: newID(), TTL: (engine.Outage+2)*e.Timeout + time.Second + e.Calls.Doubt(k.Name)}
 }

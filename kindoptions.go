@@ -1,7 +1,11 @@
 package holdfast
 
 import (
+	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // A MutexOption sets something for a [Mutex] from [Client.NewMutex]. Options are not in
@@ -58,8 +62,7 @@ type kindConfig struct {
 	nonReentrant bool
 	fenced       bool
 	tokenTTL     time.Duration // 0: for ever
-	polling      bool
-	backoff      backoff
+	polling      *engine.Backoff
 	writersFirst bool
 }
 
@@ -75,6 +78,21 @@ func kindOptions[O kindOption](options []O) (cfg kindConfig) {
 		}
 	}
 	return cfg
+}
+
+// kind returns a lock with these options.
+func (c *kindConfig) kind(client *Client, name string, t *engine.Traits, requests protocol.Waitable) kind {
+	if c.nonReentrant || c.fenced || c.polling != nil {
+		own := *t
+		own.NonReentrant, own.Fenced, own.Polling = c.nonReentrant, c.fenced, c.polling
+		own.HandsOver = t.HandsOver && !c.fenced && c.polling == nil
+		t = &own
+	}
+	k := newKind(client, name, t, requests)
+	if c.invalid != nil {
+		k.invalid = c.invalid
+	}
+	return k
 }
 
 // NonReentrant refuses a nested Lock of an owner with [ErrReentrant], at once,
@@ -145,7 +163,10 @@ func WritersFirst() RWOption {
 // ConstantBackOff if both are the same.
 func Polling(first, longest time.Duration) MutexOption {
 	return mutexOption(func(c *kindConfig) error {
-		c.polling, c.backoff = true, backoff{first, longest}
-		return c.backoff.check()
+		c.polling = &engine.Backoff{First: first, Longest: longest}
+		if first < 100*time.Microsecond || longest < first || longest > time.Hour {
+			return fmt.Errorf("holdfast: %w option: a backoff from %v to %v", ErrInvalid, first, longest)
+		}
+		return nil
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -27,22 +29,22 @@ type Latch struct {
 // [ErrInvalid]. Redisson: getCountDownLatch.
 func (c *Client) NewLatch(name string) *Latch {
 	own := *latchTraits
-	own.refusal = func(r script.Reply) error {
+	own.Refusal = func(r script.Reply) error {
 		count, _, err := protocol.ReadCount(r)
 		if err != nil {
 			return &BackendError{Op: "await", Name: name, Err: err}
 		}
-		return problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
+		return lockerr.Problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
 	}
 	k := newKind(c, name, &own, protocol.Latch{Name: name})
-	if k.invalid == nil && c.driver.Slotted() && !protocol.LatchFits(name) {
+	if c.engine.Driver.Slotted() && !protocol.LatchFits(name) {
 		k.refuse(fmt.Errorf("holdfast: %w name: %q: with braces in its name, the channel of a latch is in another slot",
 			ErrInvalid, name))
 	}
 	return &Latch{object{client: c, kind: k, keys: []string{name}}}
 }
 
-var latchTraits = &traits{label: "latch", class: "latch", shared: true, readOnly: true}
+var latchTraits = &engine.Traits{Label: "latch", Class: "latch", Shared: true, ReadOnly: true}
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
 //
@@ -52,7 +54,7 @@ var latchTraits = &traits{label: "latch", class: "latch", shared: true, readOnly
 // that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
 // Redisson: trySetCount.
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
-	if err := checkCount(l.kind.name, n, 1, MaxCount); err != nil {
+	if err := checkCount(l.kind.Name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
 	return l.set(ctx, n)
@@ -64,7 +66,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	res, err := invoke(ctx, &l.kind, "set", l.protocol().Set(once(&l.kind), n))
+	res, err := l.kind.invoke(ctx, "set", l.protocol().Set(l.kind.once(), n))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -75,7 +77,7 @@ func (l *Latch) set(ctx context.Context, n int) (bool, error) {
 // more timeouts or so. So do not repeat it. The error can match [ErrUntold], [ErrClosed]
 // and [ErrInvalid], too. Redisson: countDown.
 func (l *Latch) CountDown() error {
-	_, err := runDetached(l.client.life, &l.kind, "count down", l.protocol().Down(once(&l.kind)))
+	_, err := l.detached("count down", l.protocol().Down(l.kind.once()))
 	return err
 }
 
@@ -88,7 +90,7 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 // Inspect returns the count, and how long the latch lives. It asks the primary, once.
 // The errors are TrySetCount's. Redisson has no counterpart.
 func (l *Latch) Inspect(ctx context.Context) (State, error) {
-	found, count, err := inspectState(ctx, &l.kind, protocol.InspectNumber(l.kind.name))
+	found, count, err := inspectState(ctx, &l.kind, protocol.InspectNumber(l.kind.Name))
 	found.Remaining = max(0, count)
 	return found, err
 }
@@ -103,7 +105,7 @@ func (l *Latch) Inspect(ctx context.Context) (State, error) {
 // cause if ctx ended; [*BackendError] if Redis did not answer, or refused;
 // [ErrClosed] or [ErrInvalid]. Redisson: await.
 func (l *Latch) Await(ctx context.Context, options ...WaitOption) error {
-	return await(ctx, &l.kind, toWait(options))
+	return l.kind.pass(ctx, toWait(options))
 }
 
-func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.kind.name} }
+func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.kind.Name} }

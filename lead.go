@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // longestCampaignPause is the longest pause between two campaigns, and how long one has
@@ -14,7 +15,7 @@ import (
 const longestCampaignPause = 10 * time.Second
 
 // campaignPauses are those between two campaigns that have failed.
-var campaignPauses = backoff{100 * time.Millisecond, longestCampaignPause}
+var campaignPauses = engine.Backoff{First: 100 * time.Millisecond, Longest: longestCampaignPause}
 
 // Lead makes its caller one of several candidates, of whom one at a time leads: whoever
 // holds l. It waits for the lock, calls f with the hold and its context, and gives the
@@ -39,12 +40,12 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	hooks, label := toTry(options).hooks, ""
 	switch l := l.(type) {
 	case *PermitSemaphore:
-		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.label
+		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.Label
 	case *MultiLock:
 		label = l.kind
 	default:
 		if k := singleKind(l); k != nil {
-			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.label
+			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.Label
 		}
 	}
 	for failed := 0; ; failed++ {
@@ -59,7 +60,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 			failed = 0
 		}
 		hooks.tellFailure(ctx, Event{Name: l.Name(), Kind: label, Err: err})
-		call.Sleep(ctx, campaignPauses.pause(failed))
+		call.Sleep(ctx, campaignPauses.Pause(failed))
 	}
 }
 

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 )
 
@@ -11,7 +12,7 @@ type lock struct {
 }
 
 // Name returns the lock's name.
-func (l *lock) Name() string { return l.kind.name }
+func (l *lock) Name() string { return l.kind.Name }
 
 // Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
 // out. Waiters of one process come first, first served; between processes it is
@@ -39,7 +40,7 @@ func (l *lock) Name() string { return l.kind.name }
 //
 // Redisson: RLock.lock, lockInterruptibly, and tryLock with a wait time.
 func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return acquire(ctx, &l.kind, toWait(options))
+	return l.kind.acquire(ctx, toWait(options))
 }
 
 // TryLock is Lock, but does not wait for another owner: if one holds the lock, it returns
@@ -50,7 +51,7 @@ func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
 // [Wait]. If that call does not end, they return what it was refused with if it waits for
 // the lock, or else a [*BackendError]. Redisson: RLock.tryLock without a wait time.
 func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
-	return acquire(ctx, &l.kind, toTry(options))
+	return l.kind.acquire(ctx, toTry(options))
 }
 
 // Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or
@@ -68,14 +69,20 @@ func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error)
 // have been taken over is released in the background. Redisson has no counterpart,
 // but lets any client unlock with the right thread id.
 func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*Hold, error) {
-	return adopt(ctx, &l.kind, owner, toTry(options))
+	if owner.IsZero() {
+		return nil, fmt.Errorf("holdfast: %w owner: there is nothing to adopt of the zero Owner", ErrInvalid)
+	}
+	if _, err := ParseOwner(owner.text); err != nil {
+		return nil, err
+	}
+	return l.kind.obtain(ctx, owner, toTry(options))
 }
 
 // Inspect returns how the lock stands in Redis. It asks the primary, once, and once more for who the holders are. The error
 // matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked, isHeldByThread, getHoldCount and
 // remainTimeToLive are one call each.
 func (l *lock) Inspect(ctx context.Context) (State, error) {
-	found, _, err := inspectState(ctx, &l.kind, l.kind.lock().Inspect())
+	found, _, err := inspectState(ctx, &l.kind, l.kind.Held().Inspect())
 	return found.only(l.kind.mode), err
 }
 
@@ -90,7 +97,7 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 // MayHaveRun, false means that it is not known whether the lock was taken.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, &l.kind, l.kind.lock())
+	return force(ctx, &l.kind, l.kind.Held())
 }
 
 // single returns the lock's kind. Only locks of one client have this method; see

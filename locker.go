@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 )
 
 // Locker is what every kind of lock can do.
@@ -41,7 +44,7 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) e
 // Lock to Unlock even if the lock is lost in between. An owner that ctx carries
 // is not used, because a sync.Locker is not reentrant. Prefer [Do].
 func SyncLocker(ctx context.Context, l Locker) sync.Locker {
-	return &syncLocker{ctx: withoutOwner(ctx), locker: l, holds: make(chan *Hold, 1), gate: make(chan struct{}, 1)}
+	return &syncLocker{ctx: engine.WithoutOwner(ctx), locker: l, holds: make(chan *Hold, 1), gate: make(chan struct{}, 1)}
 }
 
 type syncLocker struct {
@@ -56,7 +59,7 @@ func (s *syncLocker) Lock() {
 	select {
 	case s.gate <- struct{}{}:
 	case <-s.ctx.Done():
-		panic(gaveUp(s.ctx, s.locker.Name()))
+		panic(engine.GaveUp(s.ctx, s.locker.Name()))
 	}
 	locked := false
 	defer func() {
@@ -81,11 +84,11 @@ func (s *syncLocker) Unlock() {
 		if errors.Is(err, ErrUntold) {
 			e := hold.event()
 			e.Err = err
-			hold.hooks.tellFailure(hold.ctx, e)
+			hold.hooks.tellFailure(hold.Context(), e)
 		} else if err != nil {
 			panic(err)
 		}
 	default:
-		panic(problem(s.locker.Name(), "unlocked without having been locked", ErrNotHeld))
+		panic(lockerr.Problem(s.locker.Name(), "unlocked without having been locked", ErrNotHeld))
 	}
 }

@@ -109,10 +109,10 @@ func (p part) rank() (rank int, class string) {
 	switch {
 	case p.kind == nil:
 		return 2, ""
-	case p.kind.shared:
-		return 1, p.kind.class
+	case p.kind.Shared:
+		return 1, p.kind.Class
 	default:
-		return 0, p.kind.class
+		return 0, p.kind.Class
 	}
 }
 

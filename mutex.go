@@ -1,6 +1,9 @@
 package holdfast
 
-import "github.com/holdfast-go/holdfast/internal/protocol"
+import (
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+)
 
 // Mutex is a reentrant lock: one owner holds it, as often as it likes. Get one
 // from [Client.NewMutex], or from [Client.NewFairMutex] if waiters of all processes
@@ -26,14 +29,14 @@ type Mutex struct {
 // announced on redisson_lock__channel:{name}. Redisson: getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := kindOptions(options)
-	return &Mutex{lock{newKind(c, name, mutexTraits.with(config), config.mutex(name))}}
+	return &Mutex{lock{config.kind(c, name, mutexTraits, config.mutex(name))}}
 }
 
-var mutexTraits = &traits{label: "mutex", class: "mutex", handsOver: true}
+var mutexTraits = &engine.Traits{Label: "mutex", Class: "mutex", HandsOver: true, Crowds: true}
 
 // mutex is the protocol of a plain lock with these options.
 func (c *kindConfig) mutex(name string) *protocol.Mutex {
 	m := protocol.NewMutex(name)
-	m.Polling, m.Fenced, m.TokenTTL = c.polling, c.fenced, c.tokenTTL
+	m.Polling, m.Fenced, m.TokenTTL = c.polling != nil, c.fenced, c.tokenTTL
 	return m
 }

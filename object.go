@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -29,7 +31,7 @@ type object struct {
 }
 
 // Name returns the name.
-func (o *object) Name() string { return o.kind.name }
+func (o *object) Name() string { return o.kind.Name }
 
 // Expire lets it be deleted d from now, whatever its permits or its count are
 // then, and reports whether it is there. With [NoExpiry] it lives until it is deleted.
@@ -44,10 +46,10 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 		return false, err
 	}
 	n, answered, err := o.number(ctx, "expire", protocol.Expire(o.keys, d, o.holders))
-	if err != nil && !untold(err) {
+	if err != nil && !lockerr.IsUntold(err) {
 		return false, err
 	}
-	pokeHolders(&o.kind)
+	o.kind.Recheck()
 	return n > 0, cmp.Or(o.outlast(ctx, "expire", answered), err)
 }
 
@@ -58,8 +60,8 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 // too. Redisson: RObject.delete.
 func (o *object) Delete(ctx context.Context) (bool, error) {
 	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys, o.holders))
-	pokeHolders(&o.kind)
-	if err != nil && !untold(err) {
+	o.kind.Recheck()
+	if err != nil && !lockerr.IsUntold(err) {
 		return false, err
 	}
 	// If an attempt was lost, the one that was answered may have found its work done.
@@ -69,32 +71,40 @@ func (o *object) Delete(ctx context.Context) (bool, error) {
 // outlast returns when earlier attempts, which were not answered, can do nothing any more: late, they would hit what
 // is made next. It is an error if that is not so within the client's timeout, or when ctx ends.
 func (o *object) outlast(ctx context.Context, op string, answered call.Result) error {
-	c := o.client
-	if len(answered.Unknown) == 0 || !c.tasks.Begin() {
+	e := o.client.engine
+	if len(answered.Unknown) == 0 || !e.Tasks.Begin() {
 		return nil
 	}
-	defer c.tasks.End()
-	ctx, cancel := c.withinTimeout(ctx)
+	defer e.Tasks.End()
+	ctx, cancel := o.client.withinTimeout(ctx)
 	defer cancel()
-	open, stop := c.untilClosing(ctx)
+	open, stop := e.UntilClosing(ctx)
 	defer stop()
-	c.calls.Outlast(open, answered.Unknown)
+	e.Calls.Outlast(open, answered.Unknown)
 	if open.Err() == nil {
 		return nil
 	}
-	return &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", forUser(context.Cause(open)))}
+	return &BackendError{Op: op, Name: o.kind.Name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", engine.ForUser(context.Cause(open)))}
 }
 
 // number asks for what is answered by a number.
 func (o *object) number(ctx context.Context, op string, request script.Request) (n int64, answered call.Result, err error) {
-	answered, told := invoke(ctx, &o.kind, op, request)
-	if told != nil && !untold(told) {
+	answered, told := o.kind.invoke(ctx, op, request)
+	if told != nil && !lockerr.IsUntold(told) {
 		return 0, answered, told
 	}
 	if n, err = answered.Reply.Int(0); err != nil {
-		return 0, answered, &BackendError{Op: op, Name: o.kind.name, MayHaveRun: true, Err: err}
+		return 0, answered, &BackendError{Op: op, Name: o.kind.Name, MayHaveRun: true, Err: err}
 	}
 	return n, answered, told
+}
+
+// detached is a call that takes no context, and that goes on in the background if Redis does not answer in time.
+func (o *object) detached(op string, request script.Request) (call.Result, error) {
+	if o.kind.invalid != nil {
+		return call.Result{}, o.kind.invalid
+	}
+	return o.kind.Detached(o.client.engine.Life(), op, request)
 }
 
 // configure applies the options of a semaphore.
@@ -104,7 +114,7 @@ func (o *object) configure(options []SemaphoreOption) {
 		if option != nil {
 			err = option.applySemaphore(o)
 		}
-		if err != nil && o.kind.invalid == nil {
+		if err != nil {
 			o.kind.refuse(err)
 		}
 	}
@@ -118,16 +128,16 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	}
 	c := o.client
 	if _, err := c.config.complete(*config); err != nil || o.kind.invalid != nil || config.minHold > 0 ||
-		c.draining.Err() != nil || ctx.Err() != nil {
+		c.engine.Draining().Err() != nil || ctx.Err() != nil {
 		return nil // the acquire says why
 	}
 	began := time.Now()
 	bounded, stop := ctx, context.CancelFunc(func() {})
 	if config.wait > 0 {
-		bounded, stop = withDeadline(ctx, config.wait)
+		bounded, stop = engine.WithTimeout(ctx, config.wait)
 	}
 	defer stop()
-	if _, err := trySet(bounded, o.permits); err != nil && !untold(err) {
+	if _, err := trySet(bounded, o.permits); err != nil && !lockerr.IsUntold(err) {
 		tellRefused(ctx, &o.kind, config.hooks, course{started: began}, err)
 		return err
 	}
@@ -140,7 +150,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 
 // permitsQueue is the queue of those who wait for n permits. One queue for all would have
 // one wait behind another who wants more than there are.
-func permitsQueue(k *kind, n int) string { return k.class + " " + strconv.Itoa(n) }
+func permitsQueue(k *kind, n int) string { return k.Class + " " + strconv.Itoa(n) }
 
 // setAgain sets the permits that [Permits] says in the background: there is no semaphore any more. Who waits
 // is told, and asks again; so does the next refusal if it fails.
@@ -148,10 +158,10 @@ func (o *object) setAgain(trySet func(ctx context.Context, n int) (bool, error))
 	if o.permits == 0 || o.setting.Swap(true) {
 		return
 	}
-	o.client.tasks.Go(func() {
+	o.client.engine.Tasks.Go(func() {
 		defer o.setting.Store(false)
-		if _, err := trySet(o.client.life, o.permits); err != nil && !errors.Is(err, ErrClosed) {
-			o.client.failed(&o.kind, Owner{}, err)
+		if _, err := trySet(o.client.engine.Life(), o.permits); err != nil && !errors.Is(err, ErrClosed) {
+			o.client.failed(&o.kind.Lock, "", err)
 		}
 	})
 }
@@ -159,11 +169,11 @@ func (o *object) setAgain(trySet func(ctx context.Context, n int) (bool, error))
 // noPermits is the refusal of either semaphore to one who wants n permits. It has them set again if they
 // are lost.
 func (o *object) noPermits(n int, trySet func(ctx context.Context, n int) (bool, error)) func(script.Reply) error {
-	name := o.kind.name
+	name := o.kind.Name
 	return func(r script.Reply) error {
 		short, err := protocol.ReadShortage(r)
 		if err != nil {
-			return &BackendError{Op: opAcquire, Name: name, Err: err}
+			return &BackendError{Op: engine.OpAcquire, Name: name, Err: err}
 		}
 		e := &PermitsError{
 			Name: name, Wanted: n, Available: short.Available, Total: -1, Reserved: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),

@@ -8,12 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // MaxPermitsPerHold is how many permits one hold can have.
-const MaxPermitsPerHold = 4096
+const MaxPermitsPerHold = protocol.MaxPermits
 
 // PermitSemaphore is a semaphore whose permits have leases, like locks: the
 // watchdog renews them, their holder is told of their loss, and those of a
@@ -52,7 +54,7 @@ func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *Pe
 	return s
 }
 
-var permitsTraits = &traits{label: "permits", class: "permits", shared: true}
+var permitsTraits = &engine.Traits{Label: "permits", Class: "permits", Shared: true}
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
 // of one. Redisson: acquire.
@@ -91,7 +93,7 @@ func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, options ...TryO
 }
 
 func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig) (*Hold, error) {
-	if err := checkCount(s.kind.name, n, 1, MaxPermitsPerHold); err != nil {
+	if err := checkCount(s.kind.Name, n, 1, MaxPermitsPerHold); err != nil {
 		return nil, err
 	}
 	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
@@ -102,12 +104,12 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 		ids[i] = s.client.newPermitID()
 	}
 	left := &shrinkingIDs{ids: ids}
-	own := *s.kind.traits
-	own.class, own.queue = "permits "+ids[0], permitsQueue(&s.kind, n)
-	own.permitIDs, own.holderChannel, own.refusal = left.hex, protocol.PermitsChannel(s.kind.name), s.noPermits(n, s.TrySetPermits)
-	return acquire(ctx, &kind{traits: &own, client: s.client, name: s.kind.name, requests: heldPermits{
-		PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left,
-	}}, config)
+	own := *s.kind.Traits
+	own.Class, own.Queue = "permits "+ids[0], permitsQueue(&s.kind, n)
+	own.PermitIDs, own.HolderChannel, own.Refusal = left.hex, protocol.PermitsChannel(s.kind.Name), s.noPermits(n, s.TrySetPermits)
+	one := s.kind
+	one.Traits, one.Requests = &own, heldPermits{PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left}
+	return one.acquire(ctx, config)
 }
 
 // ReleasePermits gives permits back by their ids, whoever acquired them, all or none. Their
@@ -124,15 +126,15 @@ func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) err
 		return err
 	}
 	if len(raw) == 0 {
-		return checkCount(s.kind.name, 0, 1, MaxPermitsPerHold)
+		return checkCount(s.kind.Name, 0, 1, MaxPermitsPerHold)
 	}
-	res, err := invoke(ctx, &s.kind, "release", s.protocol().GiveBack(raw))
-	pokeHolders(&s.kind)
+	res, err := s.kind.invoke(ctx, "release", s.protocol().GiveBack(raw))
+	s.kind.Recheck()
 	if err != nil {
 		return err
 	}
 	if res.Reply.Code != script.Done && len(res.Unknown) == 0 { // else an earlier attempt may have given them back
-		return problem(s.kind.name, "a permit to release is not held", ErrNotHeld)
+		return lockerr.Problem(s.kind.Name, "a permit to release is not held", ErrNotHeld)
 	}
 	return nil
 }
@@ -152,14 +154,14 @@ func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id string, d time.Du
 	if err != nil {
 		return err
 	}
-	res, err := invoke(ctx, &s.kind, "renew", s.protocol().Lease(raw[0], d))
+	res, err := s.kind.invoke(ctx, "renew", s.protocol().Lease(raw[0], d))
 	if err != nil {
 		return err
 	}
 	if res.Reply.Code != script.Done {
-		return problem(s.kind.name, "the permit is not held", ErrNotHeld)
+		return lockerr.Problem(s.kind.Name, "the permit is not held", ErrNotHeld)
 	}
-	pokeHolders(&s.kind)
+	s.kind.Recheck()
 	return nil
 }
 
@@ -184,10 +186,10 @@ func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
 }
 
 func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, error) {
-	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
+	if err := checkCount(s.kind.Name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := invoke(ctx, &s.kind, "set", s.protocol().Set(once(&s.kind), n, always))
+	res, err := s.kind.invoke(ctx, "set", s.protocol().Set(s.kind.once(), n, always))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -195,10 +197,10 @@ func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, er
 // those that are held, none is taken away, and the number of available ones may
 // fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
 func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
-	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
+	if err := checkCount(s.kind.Name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := invoke(ctx, &s.kind, "add", s.protocol().Add(once(&s.kind), delta))
+	_, err := s.kind.invoke(ctx, "add", s.protocol().Add(s.kind.once(), delta))
 	return err
 }
 
@@ -223,7 +225,7 @@ func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
 	return force(ctx, &s.kind, s.protocol())
 }
 
-func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.kind.name} }
+func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.kind.Name} }
 
 // rawIDs reads permits' ids as people write them.
 func rawIDs(ids []string) ([]string, error) {
@@ -249,6 +251,11 @@ type heldPermits struct {
 // Renew asks about those that are left.
 func (h heldPermits) Renew(_ string, _ int, ttl time.Duration) script.Request {
 	return protocol.PermitSet{Permits: h.Permits, IDs: h.left.all()}.Renew("", 0, ttl)
+}
+
+// Weight is that of those that are left.
+func (h heldPermits) Weight(places int) int {
+	return protocol.PermitSet{IDs: h.left.all()}.Weight(places)
 }
 
 // ReadRenewal takes note of those that are not held any more.

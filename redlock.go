@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // NewRedLock returns one lock on several servers that know nothing of each other: it is
@@ -109,7 +110,7 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 		}()
 	}
 	for !c.handOut(a.course()) {
-		if c.alive() != nil || bound.Err() != nil {
+		if c.Alive() != nil || bound.Err() != nil {
 			return a.withoutQuorum(bound, c)
 		}
 		select {
@@ -117,7 +118,7 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 		case <-bound.Done():
 		}
 	}
-	a.held = c.Hold
+	a.held = c.hold
 	return false, nil
 }
 
@@ -128,7 +129,7 @@ const afterWait = 100 * time.Millisecond
 // been found to hold the lock, so enough servers have worked.
 func (a *compositeAcquire) withoutQuorum(bound context.Context, c *composite) (again bool, err error) {
 	giveUp, before := bound, error(nil)
-	if bound.Err() != nil && !endedByCaller(a.caller) {
+	if bound.Err() != nil && !engine.EndedByCaller(a.caller) {
 		grace, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
 		defer stop()
 		giveUp = grace
@@ -143,7 +144,7 @@ func (a *compositeAcquire) withoutQuorum(bound context.Context, c *composite) (a
 		a.lockedAt = time.Now()
 	}
 	final := a.config.oneTry || a.lockedAt.IsZero() || isAny(err, ErrClosed, ErrLost, ErrReentrant, ErrInvalid)
-	return !final && time.Since(a.lockedAt) < outageTimeouts*a.timeout(), err
+	return !final && time.Since(a.lockedAt) < engine.Outage*a.timeout(), err
 }
 
 // quorumFailure says why too few parts were acquired in time: because others hold them, unless too few servers work.
@@ -175,7 +176,7 @@ func (a *compositeAcquire) quorumFailure(c *composite, before error) error {
 	unavailable += len(failed)
 	switch {
 	case live >= a.need: // they came when the wait was over
-		return &BackendError{Op: opAcquire, Name: a.name, Err: call.ErrNoAnswer}
+		return &BackendError{Op: engine.OpAcquire, Name: a.name, Err: call.ErrNoAnswer}
 	case locked != nil && unavailable <= spare:
 		return locked
 	case before != nil && withReason <= spare:
@@ -184,7 +185,7 @@ func (a *compositeAcquire) quorumFailure(c *composite, before error) error {
 		failed = append(failed, fmt.Errorf("%d of them had not answered yet", silent))
 	}
 	return &BackendError{
-		Op: opAcquire, Name: a.name,
+		Op: engine.OpAcquire, Name: a.name,
 		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", live, len(a.parts), a.need, errors.Join(failed...)),
 	}
 }

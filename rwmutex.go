@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -52,9 +54,10 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	config := kindOptions(options)
 	write := protocol.NewWrite(name)
 	write.Fenced, write.TokenTTL, write.WritersFirst = config.fenced, config.tokenTTL, config.writersFirst
-	writer := newKind(c, name, writeTraits.with(config), write)
+	writer := config.kind(c, name, writeTraits, write)
 	config.fenced = false
-	reader := newKind(c, name, readTraits.with(config), protocol.NewRead(name))
+	reader := config.kind(c, name, readTraits, protocol.NewRead(name))
+	writer.mode, reader.mode = writing, reading
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
 
@@ -62,10 +65,10 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 const reading, writing = "read", "write"
 
 var (
-	readTraits = &traits{
-		label: reading, class: reading, otherSide: writing, mode: reading, shared: true, sharesHolds: true, recheckEvery: readRecheck,
+	readTraits = &engine.Traits{
+		Label: reading, Class: "rw", Side: 0, TwoSides: true, Shared: true, SharesHolds: true, RecheckEvery: readRecheck,
 	}
-	writeTraits = &traits{label: writing, class: writing, otherSide: reading, mode: writing}
+	writeTraits = &engine.Traits{Label: writing, Class: "rw", Side: 1, TwoSides: true}
 )
 
 // RLocker returns the side for reading, for what takes a [Locker].
@@ -85,7 +88,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 // Inspect returns how the lock stands in Redis, with the holders of both sides. It asks
 // as [Mutex.Inspect] does, and its errors are the same. Redisson has such questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
-	found, _, err := inspectState(ctx, &m.kind, m.kind.lock().Inspect())
+	found, _, err := inspectState(ctx, &m.kind, m.kind.Held().Inspect())
 	return found, err
 }
 
@@ -96,7 +99,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	ctx, stop := m.kind.client.withinTimeout(ctx)
 	defer stop()
 	read, err := m.reader.ForceUnlock(ctx)
-	if err != nil && !untold(err) {
+	if err != nil && !lockerr.IsUntold(err) {
 		return read, err
 	}
 	wrote, err2 := m.lock.ForceUnlock(ctx)
@@ -122,33 +125,27 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
-	var h *single
-	ok := write != nil
-	if ok {
-		h, ok = write.held.(*single)
-	}
-	if !ok || !h.owned.kind.sameLock(&m.kind) || h.owned.kind.class != m.kind.class {
-		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.kind.name)
+	if write == nil || write.several != nil || write.core.Lock().Side != m.kind.Side || !write.core.Lock().Same(&m.kind.Lock) {
+		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.kind.Name)
 	}
 	if err := write.alive(); err != nil {
 		return nil, err
 	}
-	h.owned.mu.Lock()
-	fixed := h.fixed
-	h.owned.mu.Unlock()
-	c, outer := m.kind.client, h.inside.Context
-	read, err := acquire(&heldContext{outer, h.inside.ownerOf, write}, &m.reader.kind, lockConfig{
-		lease: h.lease, fixed: fixed, cuts: true, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
+	c, outer := m.kind.client, write.core.Outer()
+	lease, fixed := write.core.Terms()
+	read, err := m.reader.kind.acquire(write.core.Nest(), lockConfig{
+		lease: lease, fixed: fixed, cuts: true, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
 		return nil, cmp.Or(write.alive(), m.notDowngraded(outer, err))
 	}
+	owner := write.Owner().text
 	switch err := write.Unlock(); {
 	case errors.Is(err, ErrLost), errors.Is(err, ErrNotHeld), errors.Is(err, ErrClosed):
 		// Another may have written between the loss and the read hold.
 		return nil, errors.Join(err, read.Unlock())
 	case err != nil:
-		c.failed(&m.kind, h.inside.owner, err)
+		c.failed(&m.kind.Lock, owner, err)
 	}
 	return read, nil
 }
@@ -158,9 +155,9 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 func (m *RWMutex) notDowngraded(outer context.Context, err error) error {
 	switch {
 	case outer.Err() != nil:
-		return problem(m.kind.name, "the context that it was locked under has ended", outer.Err())
+		return lockerr.Problem(m.kind.Name, "the context that it was locked under has ended", outer.Err())
 	case errors.Is(err, ErrLost): // as soon as it was granted, or it was to be nested in a read hold that is lost
-		return &BackendError{Op: "downgrade", Name: m.kind.name, MayHaveRun: true, Err: fmt.Errorf("no read hold: %v", err)} //nolint:errorlint // see above
+		return &BackendError{Op: "downgrade", Name: m.kind.Name, MayHaveRun: true, Err: fmt.Errorf("no read hold: %v", err)} //nolint:errorlint // see above
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -35,7 +36,7 @@ func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *
 	return s
 }
 
-var semaphoreTraits = &traits{label: "semaphore", class: "semaphore", shared: true}
+var semaphoreTraits = &engine.Traits{Label: "semaphore", Class: "semaphore", Shared: true}
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
 // ends, or [Wait] runs out. Of one process, those who wait for the same number come first, first served.
@@ -60,16 +61,18 @@ func (s *UnleasedSemaphore) TryAcquire(ctx context.Context, n int) error {
 }
 
 func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfig) error {
-	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
+	if err := checkCount(s.kind.Name, n, 1, MaxCount); err != nil {
 		return err
 	}
 	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
 		return err
 	}
-	taking := protocol.Taking{Semaphore: s.protocol(), Once: once(&s.kind), N: n, Undo: newID()}
-	own := *s.kind.traits
-	own.queue, own.refusal = permitsQueue(&s.kind, n), s.noPermits(n, s.TrySetPermits)
-	return await(ctx, &kind{traits: &own, client: s.client, name: s.kind.name, requests: taking}, config)
+	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.kind.once(), N: n, Undo: newID()}
+	own := *s.kind.Traits
+	own.Queue, own.Refusal = permitsQueue(&s.kind, n), s.noPermits(n, s.TrySetPermits)
+	one := s.kind
+	one.Traits, one.Requests = &own, taking
+	return one.pass(ctx, config)
 }
 
 // Release gives n permits back, and announces it; a semaphore that does not exist
@@ -89,10 +92,10 @@ func (s *UnleasedSemaphore) Release(n int) error {
 func (s *UnleasedSemaphore) ReleaseIfExists(n int) (bool, error) { return s.release(n, true) }
 
 func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
-	if err := checkCount(s.kind.name, n, 1, MaxCount); err != nil {
+	if err := checkCount(s.kind.Name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := runDetached(s.client.life, &s.kind, "release", s.protocol().Add(once(&s.kind), n, ifExists))
+	res, err := s.detached("release", s.protocol().Add(s.kind.once(), n, ifExists))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -105,20 +108,20 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 // that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
 // Redisson: trySetPermits.
 func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
-	if err := checkCount(s.kind.name, n, 0, MaxCount); err != nil {
+	if err := checkCount(s.kind.Name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := invoke(ctx, &s.kind, "set", s.protocol().Set(once(&s.kind), n))
+	res, err := s.kind.invoke(ctx, "set", s.protocol().Set(s.kind.once(), n))
 	return res.Reply.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative: the
 // number may fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
 func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
-	if err := checkCount(s.kind.name, delta, -MaxCount, MaxCount); err != nil {
+	if err := checkCount(s.kind.Name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := invoke(ctx, &s.kind, "add", s.protocol().Add(once(&s.kind), delta, false))
+	_, err := s.kind.invoke(ctx, "add", s.protocol().Add(s.kind.once(), delta, false))
 	return err
 }
 
@@ -126,7 +129,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 // below 0 is set to 0, and returned. The errors are TrySetPermits's; where it may have been done, the permits
 // may be taken, and nobody knows how many. Redisson: drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
-	n, _, err := s.number(ctx, "drain", s.protocol().Drain(once(&s.kind)))
+	n, _, err := s.number(ctx, "drain", s.protocol().Drain(s.kind.once()))
 	return int(n), err
 }
 
@@ -134,11 +137,11 @@ func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
 // it does not exist. It asks the primary, once. The errors are TrySetPermits's.
 // Redisson: availablePermits, remainTimeToLive.
 func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := inspectState(ctx, &s.kind, protocol.InspectNumber(s.kind.name))
+	found, available, err := inspectState(ctx, &s.kind, protocol.InspectNumber(s.kind.Name))
 	found.Available = available
 	return found, err
 }
 
 func (s *UnleasedSemaphore) protocol() protocol.Semaphore {
-	return protocol.Semaphore{Name: s.kind.name}
+	return protocol.Semaphore{Name: s.kind.Name}
 }

@@ -120,21 +120,27 @@ func TestLateAnswerBesideAWaitingWriter(t *testing.T) {
 	})
 }
 
-// TestReadWhileTheWriteHoldIsGivenBack is refused: what it was to be nested in is no more.
+// TestReadWhileTheWriteHoldIsGivenBack is granted before that is: no other writer comes between the two.
 func TestReadWhileTheWriteHoldIsGivenBack(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		m := c.NewRWMutex("x")
 		write := must(t)(m.Lock(background))
 		once(d, "acquire", memdriver.Fault{DelayRequest: 200 * time.Millisecond})
-		read := make(chan error)
-		go func() {
-			_, err := m.RLock(context.WithoutCancel(write.Context()))
-			read <- err
-		}()
-		synctest.Wait()
+		read := begin(func() (*holdfast.Hold, error) { return m.RLock(context.WithoutCancel(write.Context())) })
+		other, _ := w.client()
+		theirs := begin(func() (*holdfast.Hold, error) { return other.NewRWMutex("x").Lock(background) })
 		unlock(t, write)
-		wantError(t, <-read, holdfast.ErrNotHeld)
+		got := <-read
+		ok(t, got.err)
+		ok(t, got.hold.Context().Err())
+		select {
+		case <-theirs:
+			t.Error("another writes beside the read")
+		default:
+		}
+		unlock(t, got.hold)
+		unlock(t, (<-theirs).hold)
 	})
 }
 

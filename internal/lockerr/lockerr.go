@@ -3,7 +3,10 @@
 // what each one means.
 package lockerr
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The sentinels. The root's name of each begins with Err.
 var (
@@ -32,3 +35,31 @@ const (
 	Overwritten Reason = "its name is another kind of object now"
 	Parts       Reason = "too few of its parts are held"
 )
+
+// Problem puts the name of a lock and a sentence around errors for errors.Is. The sentence may be empty.
+func Problem(name, sentence string, causes ...error) error {
+	return &problem{name: name, sentence: sentence, causes: causes}
+}
+
+// problem puts its text together when it is read, which is rare.
+type problem struct {
+	name, sentence string
+	causes         []error // one or more
+}
+
+func (e *problem) Error() string {
+	text := fmt.Sprintf("holdfast: %q: %v", e.name, e.causes[0])
+	if e.sentence != "" {
+		text += ": " + e.sentence
+	}
+	return text
+}
+
+func (e *problem) Unwrap() []error { return e.causes }
+
+// IsUntold reports whether an error says that the call was done, and not announced. It is false of an error that only has
+// Untold as a further cause: that is another call's.
+func IsUntold(err error) bool {
+	p, ok := err.(*problem)            //nolint:errorlint // not one that has it as a cause
+	return ok && p.causes[0] == Untold //nolint:errorlint // nor here
+}

@@ -12,6 +12,9 @@ import (
 // milliseconds, some thirty years.
 const MaxLeaseMillis = 999_999_999_999
 
+// MaxLease is the same as a duration.
+const MaxLease = MaxLeaseMillis * time.Millisecond
+
 // Waitable builds the requests of what can be waited for. Mutex, Fair, Read, Write,
 // PermitSet, Taking and Latch are.
 type Waitable interface {
@@ -39,6 +42,10 @@ type Lock interface {
 	RenewScript() *driver.Script
 	// ReadRenewal reads what the reply to renewals says about the i-th.
 	ReadRenewal(r script.Reply, i int) (Renewal, error)
+	// Lifetime reads from the reply to a granted acquire for how long what is held lives at most: mostly [MaxLease].
+	Lifetime(r script.Reply) time.Duration
+	// Weight is how many of the places of a batch of renewals one takes.
+	Weight(places int) int
 	// Adopt asks that a.Owner holds the lock once, in the place of another one. The
 	// zero request says that holds of this kind have no owner to replace.
 	Adopt(a Acquire, other string) script.Request
@@ -99,6 +106,12 @@ func (countOnly) ReadRenewal(r script.Reply, i int) (Renewal, error) {
 	count, err := r.Int(i)
 	return Renewal{Count: count}, err
 }
+
+// Lifetime is that of most kinds.
+func (countOnly) Lifetime(script.Reply) time.Duration { return MaxLease }
+
+// Weight is that of most kinds.
+func (countOnly) Weight(int) int { return 1 }
 
 // flag writes a condition as scripts read it.
 func flag(on bool) string {

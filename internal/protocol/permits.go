@@ -136,12 +136,19 @@ func (PermitSet) ReadRenewal(r script.Reply, i int) (Renewal, error) {
 	return found, nil
 }
 
-// ReadEnd reads from the reply to a granted acquire when the semaphore ends, and the permits
-// with it, if that is before the lease does.
-func (PermitSet) ReadEnd(r script.Reply) (time.Duration, bool) {
-	n, err := r.Int(0)
-	return time.Duration(min(n, mostMillis)) * time.Millisecond, err == nil
+// Lifetime is until the semaphore ends, and the permits with it, if that is before the lease does.
+func (PermitSet) Lifetime(r script.Reply) time.Duration {
+	if n, found := r.Number(0); found {
+		return time.Duration(min(n, mostMillis)) * time.Millisecond
+	}
+	return MaxLease
 }
+
+// MaxPermits is how many permits one hold can have.
+const MaxPermits = 4096
+
+// Weight is one place, and more of many: nobody else is served while Redis renews a great many permits.
+func (s PermitSet) Weight(places int) int { return 1 + len(s.IDs)*places/MaxPermits }
 
 // Adopt has nothing to ask: permits have no owner.
 func (PermitSet) Adopt(Acquire, string) script.Request { return script.Request{} }

@@ -47,12 +47,19 @@ func Parse(reply any) (Reply, error) {
 
 // Int returns element i of the rest.
 func (r Reply) Int(i int) (int64, error) {
-	if i < len(r.Rest) {
-		if n, ok := r.Rest[i].(int64); ok {
-			return n, nil
-		}
+	n, ok := r.Number(i)
+	if !ok {
+		return 0, fmt.Errorf("reply has no integer at %d", i+2)
 	}
-	return 0, fmt.Errorf("reply has no integer at %d", i+2)
+	return n, nil
+}
+
+// Number returns element i of the rest, and whether there is such a number.
+func (r Reply) Number(i int) (n int64, ok bool) {
+	if i < len(r.Rest) {
+		n, ok = r.Rest[i].(int64)
+	}
+	return n, ok
 }
 
 // Untold returns why Redis refused to announce what the script has done; empty

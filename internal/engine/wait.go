@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"cmp"
@@ -8,44 +8,20 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
-const (
-	// longestSleep is how long the head of a queue sleeps between two tries when nothing
-	// wakes it: what a lost message can cost. Of some kinds it is shorter: see traits. In a crowd it may be longer: see askAgainAfter.
-	longestSleep = 3 * time.Second
-	// outageTimeouts is how many client timeouts a waiter bears without Redis, once
-	// Redis has answered it.
-	outageTimeouts = 10
-)
+// longestSleep is how long the head of a queue sleeps between two tries when nothing wakes it: what a lost message can cost.
+// Of some kinds it is shorter: see [Traits]. In a crowd it may be longer: see askAgainAfter.
+const longestSleep = 3 * time.Second
 
-// acquirer makes the tries of one acquire: of one lock, of several, or of what has no
-// owner. A try is one question and its answer; an attempt is one of the sends that it
-// takes until there is an answer (see internal/call).
-type acquirer interface {
-	// await waits until the next try is due. It reports false if ctx ends first.
-	await(ctx context.Context) bool
-	// try asks, and reports whether to ask again.
-	try(ctx context.Context) (again bool)
-}
-
-// acquireLoop is the only acquire loop. It reports false if ctx has ended it.
-func acquireLoop(ctx context.Context, a acquirer) bool {
-	for a.await(ctx) {
-		if !a.try(ctx) {
-			return true
-		}
-	}
-	return false
-}
-
-// queued is an acquisition that waits its turn in this process, and asks as the head
-// of its queue.
+// queued is a call that waits its turn in this process, and asks as the head of its queue. A try is one question and its
+// answer; an attempt is one of the sends that it takes until there is an answer.
 type queued struct {
-	*acquisition
+	*asker
 
 	waiter   *waitqueue.Waiter
 	args     protocol.Acquire
@@ -55,38 +31,35 @@ type queued struct {
 	result   call.Result    // of the last try
 }
 
-// waitInQueue waits behind those of this process who came before, and then asks
-// until the lock is acquired.
-func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
-	if a.shutdown.Err() != nil {
-		return call.Result{Err: ErrClosed}
+// waitInQueue waits behind those of this process who came before, and then asks until the lock is acquired.
+func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
+	if a.ending.Err() != nil {
+		return call.Result{Err: lockerr.Closed}
 	}
 	var taker any
-	if a.joinsCohort() {
-		taker = a
+	if a.acquisition != nil && a.acquisition.joinsCohort() {
+		taker = a.acquisition
 	}
-	waiter, ahead := a.client.queues.Join(a.kind.queueFor(args.Owner), taker)
+	waiter, ahead := a.engine.queues.Join(a.lock.queueFor(args.Owner), taker)
 	defer waiter.Leave()
-	q := &queued{acquisition: a, args: args, waiter: waiter}
-	if len(a.unknown) > 0 || a.refusedOnce {
+	q := &queued{asker: a, args: args, waiter: waiter}
+	if len(a.unknown) > 0 || a.refused {
 		a.tellWaiting(ahead)
 	}
-	first := waiter.TryFirst() // nobody has asked, or waits: the lock may well be free
-	if !first {
-		a.tellWaiting(ahead)
-	}
-	if first {
+	if waiter.TryFirst() { // nobody has asked, or waits: the lock may well be free
 		a.registered = true
-		q.request = a.kind.requests.Acquire(args)
+		q.request = a.lock.Requests.Acquire(args)
 		if !q.learn(a.caller, a.askBriefly(q.request)) {
 			return q.result
 		}
+	} else {
+		a.tellWaiting(ahead)
 	}
-	if a.state != nil {
-		a.state.setWaiter(waiter)
-		defer a.state.setWaiter(nil)
+	if a.acquisition != nil {
+		a.acquisition.account.setWaiter(waiter)
+		defer a.acquisition.account.setWaiter(nil)
 	}
-	if !q.awaitTurn() || !acquireLoop(a.bound(), q) {
+	if !q.awaitTurn() || !q.askUntilDone(a.bound()) {
 		if waiter.Leave() {
 			return call.Result{Err: errHandedOver}
 		}
@@ -95,15 +68,25 @@ func (a *acquisition) waitInQueue(args protocol.Acquire) call.Result {
 	return q.result
 }
 
-// awaitTurn waits until the waiter is at the head of the queue. It reports false if its
-// time is over before that, or it was handed the lock.
+// askUntilDone asks whenever a try is due. It reports false if ctx has ended that, or the lock was handed over.
+func (q *queued) askUntilDone(ctx context.Context) bool {
+	for q.await(ctx) {
+		if !q.try(ctx) {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitTurn waits until the waiter is at the head of the queue. It reports false if its time is over before that, or it was
+// handed the lock.
 func (q *queued) awaitTurn() bool {
-	caller, closing := q.caller.Done(), q.shutdown.Done()
-	if q.config.wait > 0 || q.bounded != nil { // else the context that bounds the call is not needed yet
-		caller, closing = q.bound().Done(), nil
+	caller, ending := q.caller.Done(), q.ending.Done()
+	if q.asker.args.Wait > 0 || q.bounded != nil { // else the context that bounds the call is not needed yet
+		caller, ending = q.bound().Done(), nil
 	}
 	var tired <-chan time.Time
-	if q.kind.sharesHolds {
+	if q.lock.SharesHolds {
 		timer := time.NewTimer(min(longestClosed, q.left()/4))
 		defer timer.Stop()
 		tired = timer.C
@@ -111,7 +94,7 @@ func (q *queued) awaitTurn() bool {
 	for waiting := true; waiting; {
 		select {
 		case <-q.waiter.Head():
-			if q.shutdown.Err() == nil {
+			if q.ending.Err() == nil {
 				return true
 			}
 			waiting = false
@@ -121,7 +104,7 @@ func (q *queued) awaitTurn() bool {
 			q.waiter.AskAll()
 		case <-caller:
 			waiting = false
-		case <-closing:
+		case <-ending:
 			waiting = false
 		}
 	}
@@ -133,8 +116,8 @@ func (q *queued) awaitTurn() bool {
 // left is for how long the call may still wait.
 func (q *queued) left() time.Duration {
 	left := time.Duration(math.MaxInt64)
-	if q.config.wait > 0 {
-		left = time.Until(q.started.Add(q.config.wait))
+	if q.asker.args.Wait > 0 {
+		left = time.Until(q.started.Add(q.asker.args.Wait))
 	}
 	if deadline, ok := q.caller.Deadline(); ok {
 		left = min(left, time.Until(deadline))
@@ -142,8 +125,8 @@ func (q *queued) left() time.Duration {
 	return left
 }
 
-// await waits until the queue's head should try: nobody has tried yet, it is
-// notified, or the time has come. It reports false, too, if it was handed the lock.
+// await waits until the queue's head should try: nobody has tried yet, it is notified, or the time has come. It reports
+// false if ctx ends first, or it was handed the lock.
 func (q *queued) await(ctx context.Context) bool {
 	for {
 		at, last := q.waiter.Retry()
@@ -153,7 +136,7 @@ func (q *queued) await(ctx context.Context) bool {
 		if at.IsZero() {
 			break
 		}
-		if !q.kind.config.polling {
+		if q.lock.Polling == nil {
 			q.waiter.Listen() // before every sleep: the one before may have had no need to
 		}
 		end := q.pause(ctx, at, q.waiter.Wake())
@@ -207,12 +190,12 @@ func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct
 	return pauseOver
 }
 
-// try asks once. What comes of it is known though ctx ends.
+// try asks once. What comes of it is known though ctx ends. It reports whether to ask again.
 func (q *queued) try(ctx context.Context) (again bool) {
 	q.registered = true
 	q.prepare()
-	q.expect()
-	res := q.client.calls.Do(ctx, q.request)
+	q.asked()
+	res := q.engine.Calls.Do(ctx, q.request)
 	q.answered(res)
 	return q.learn(ctx, res)
 }
@@ -224,14 +207,14 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	if res.Err == nil && !res.Has(script.Refused) {
 		q.waiter.RetryAt(time.Now().Add(q.afterMe()), nil)
 	}
-	if res.Has(script.Done) && q.joinsCohort() {
-		q.queue = q.waiter.LeaveHolding(q.state) // while nothing can be handed over to it
+	if a := q.acquisition; a != nil && res.Has(script.Done) && a.joinsCohort() {
+		a.queue = q.waiter.LeaveHolding(a.side) // while nothing can be handed over to it
 	}
 	q.freeSlot(res)
 	switch {
 	case res.Has(script.Refused):
 		q.away = time.Time{}
-		q.refused(res)
+		q.noteRefusal(res)
 		q.tellWaiting(0)
 		return true
 	case res.Err == nil:
@@ -246,14 +229,13 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	}
 }
 
-// freeSlot gives the try slot back: now, or when it is known what came of the last
-// attempt, if that was given up.
+// freeSlot gives the try slot back: now, or when it is known what came of the last attempt, if that was given up.
 func (q *queued) freeSlot(res call.Result) {
 	if n := len(res.Unknown); n > 0 && res.Unknown[n-1].Pending() {
 		last := res.Unknown[n-1]
-		if q.client.tasks.Go(func() {
+		if q.engine.Tasks.Go(func() {
 			defer q.waiter.Done()
-			q.client.calls.Outcome(q.client.life, last)
+			q.engine.Calls.Outcome(q.engine.life, last)
 		}) {
 			return
 		}
@@ -261,56 +243,53 @@ func (q *queued) freeSlot(res call.Result) {
 	q.waiter.Done()
 }
 
-// refused notes who holds the lock, and when to ask again at the latest.
-func (q *queued) refused(res call.Result) {
+// noteRefusal notes who holds the lock, and when to ask again at the latest.
+func (q *queued) noteRefusal(res call.Result) {
 	// What has passed its limit without an effect so far will have none.
 	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry().Before(res.Sent) })
-	q.last, q.refusedOnce = q.refusal(res), true
+	q.last, q.refused = q.refusal(res), true
 	q.noteCrowd(res)
 	crowd := q.waiter.Crowd()
-	sleep := askAgainAfter(crowd, cmp.Or(q.kind.longestSleep, longestSleep))
+	sleep := askAgainAfter(crowd, cmp.Or(q.lock.LongestSleep, longestSleep))
 	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire
 		if crowded(crowd) {
 			retry += upTo(window(crowd)) // it expires for all of them
 		}
 		sleep = min(sleep, retry)
 	}
-	if q.kind.config.polling {
-		sleep = q.kind.config.backoff.pause(q.refusals)
+	if q.lock.Polling != nil {
+		sleep = q.lock.Polling.Pause(q.refusals)
 		q.refusals++
 	}
 	q.waiter.RetryAt(time.Now().Add(sleep), q.last)
 }
 
-// afterMe is when the next waiter should try, if nothing wakes it, after this one
-// has been let in.
+// afterMe is when the next waiter should try, if nothing wakes it, after this one has been let in.
 func (q *queued) afterMe() time.Duration {
 	switch {
-	case q.kind.shared:
+	case q.lock.Shared:
 		return 0
-	case q.kind.config.polling:
-		return q.kind.config.backoff.pause(0)
+	case q.lock.Polling != nil:
+		return q.lock.Polling.Pause(0)
 	default:
-		return min(q.lease, longestSleep)
+		return min(q.args.Lease, longestSleep)
 	}
 }
 
-// bears reports whether to go on after a call that failed. Only one who has
-// been in touch with Redis bears its absence: for others it may be a wrong
-// address.
+// bears reports whether to go on after a call that failed. Only one who has been in touch with Redis bears its absence: for
+// others it may be a wrong address.
 func (q *queued) bears(ctx context.Context, res call.Result) bool {
-	_, last := q.waiter.Retry()
-	if last != nil {
+	if _, last := q.waiter.Retry(); last != nil {
 		q.last = last
 	}
-	if ctx.Err() != nil || isOwnBound(res.Err) || !res.WorthRepeating() {
+	if ctx.Err() != nil || OwnBound(res.Err) || !res.WorthRepeating() {
 		return false
 	}
 	inTouch := q.last != nil || moving(res.Why())
-	q.last = backendError(q.op, q.kind.name, res)
+	q.last = &failure{res.Why()}
 	now := time.Now()
 	if q.away.IsZero() {
 		q.away = now
 	}
-	return inTouch && now.Sub(q.away) < outageTimeouts*q.client.config.timeout
+	return inTouch && now.Sub(q.away) < Outage*q.engine.Timeout
 }

@@ -1,8 +1,7 @@
-package holdfast
+package engine
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -69,11 +68,6 @@ func turn(c waitqueue.Crowd, alone time.Duration) time.Duration {
 	return max(alone, time.Duration(c.Size)*time.Second/triesASecond)
 }
 
-// upTo returns a random time of at most d.
-func upTo(d time.Duration) time.Duration {
-	return rand.N(d + 1) //nolint:gosec // nobody gains by guessing it
-}
-
 // noteCrowd learns from a refusal how many wait.
 func (q *queued) noteCrowd(res call.Result) {
 	if q.args.CountsListeners {
@@ -81,16 +75,12 @@ func (q *queued) noteCrowd(res call.Result) {
 	}
 }
 
-// prepare makes the request of the next try. That of a mutex counts those who wait, and tells
-// them if there are many. Of the other kinds several may be let in at once, or one after another
-// in Redis' own order, and a request may have an id, so it stays what it is.
+// prepare makes the request of the next try. Where all who wait are woken it counts them, and tells them if there are many.
 func (q *queued) prepare() {
-	mutex, ok := q.kind.requests.(*protocol.Mutex)
-	switch {
-	case ok:
+	if q.lock.Crowds {
 		q.args.CountsListeners, q.args.TellsOthers = true, crowded(q.waiter.Crowd())
-		q.request = mutex.Acquire(q.args)
-	case q.request.IsZero():
-		q.request = q.kind.requests.Acquire(q.args)
+	} else if !q.request.IsZero() {
+		return // it may have an id, so it stays what it is
 	}
+	q.request = q.lock.Requests.Acquire(q.args)
 }

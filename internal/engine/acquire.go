@@ -1,0 +1,411 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/ledger"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
+)
+
+// acquisition is one call that acquires a hold.
+type acquisition struct {
+	asker
+
+	hold    *Hold // what the hold is to be
+	account *account
+	side    *side
+	claim   claim
+	lease   time.Duration // to ask for
+	change  ledger.Change // to ask for
+	// nesting is the run of write holds that this is to read in; nil: there is none. It is granted only while these stand in
+	// Redis.
+	nesting *entry
+	// queue waits for the hold to be handed over; nil if none does.
+	queue *waitqueue.Queue
+	// received says that the hold was handed over to it, or that it has joined others.
+	received bool
+}
+
+// Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since OnWait has, the
+// hold is of no use, and what an attempt may have taken is given back in the background.
+func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Course, error) {
+	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: OpAcquire, started: time.Now(), caller: ctx}, hold: h}
+	a.acquisition = a
+	var err error
+	if a.claim, err = claimFor(ctx, l); err != nil {
+		return Course{}, err
+	}
+	return a.course(a.do((*acquisition).obtain))
+}
+
+// Adopt is Acquire of what another owner holds, in the place of that.
+func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Course, error) {
+	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: "adopt", started: time.Now(), caller: ctx}, hold: h}
+	a.acquisition = a
+	a.claim = claim{owner: l.Engine.freshOwner(), fresh: true}
+	return a.course(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
+}
+
+// course says how it went.
+func (a *acquisition) course(err error) (Course, error) {
+	return Course{HadToWait: a.told, HandedOver: a.received}, err
+}
+
+// do is one acquisition, from its entry to its end. obtain asks for a change.
+func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
+	e := a.engine
+	if err := e.Begin(a.caller, a.op, a.lock.Name); err != nil {
+		return err
+	}
+	defer e.Tasks.End()
+	e.Presence.WriteIfDue(mono.Of(a.started))
+	a.lease = max(a.args.Lease, a.args.retained())
+	if a.join() {
+		return nil
+	}
+	if err := a.enter(); err != nil {
+		return err
+	}
+	defer a.account.unref()
+	defer a.unbound()
+	if err := a.takeTurn(); err != nil {
+		return err
+	}
+	returned := false
+	defer func() {
+		if !returned { // OnWait has panicked
+			a.giveUp(false)
+			if a.received {
+				_, _ = a.hold.Unlock() // what Redis does not answer to, the client goes on with
+			}
+		}
+	}()
+	res := a.run(obtain)
+	returned = true
+	return a.conclude(res)
+}
+
+// enter finds the account, and refuses what cannot be. Once Drain was called, only what is nested is let in.
+func (a *acquisition) enter() error {
+	e := a.engine
+	a.account = e.account(a.lock, a.claim)
+	if a.account == nil {
+		return lockerr.Problem(a.lock.Name, "this owner is another call's; Hold.Owner says whose a hold is", lockerr.Invalid)
+	}
+	a.side = a.account.side(a.lock)
+	a.ending = e.draining
+	if !a.claim.fresh && a.account.live() > 0 {
+		a.ending = e.closing
+	}
+	return nil
+}
+
+// takeTurn takes the owner's turn, and looks whether what it is to be nested in still stands.
+func (a *acquisition) takeTurn() error {
+	if !a.account.turn.TryTake() {
+		select {
+		case a.account.turn.Chan() <- struct{}{}:
+		case <-a.bound().Done():
+			a.last = a.account.busy()
+			return a.failure(call.Result{Err: context.Cause(a.bound())})
+		}
+	}
+	err := a.claim.over() // since it was found: what it stood for may be another's now
+	switch {
+	case err != nil:
+		err = a.failure(call.Result{Err: err})
+	case a.ending.Err() != nil:
+		err = lockerr.Problem(a.lock.Name, "", lockerr.Closed)
+	case !a.claim.fresh && a.engine.retired.has(a.account.key()):
+		err = lockerr.Problem(a.lock.Name, "nobody may lock as this owner: its hold was detached, or MinHold keeps the lock", lockerr.Invalid)
+	}
+	if err != nil {
+		a.account.turn.Free()
+	}
+	return err
+}
+
+// run asks Redis until there is an answer, and returns the change that was asked for. The turn is taken.
+func (a *acquisition) run(obtain func(*acquisition) call.Result) (res call.Result) {
+	if a.change, res.Err = a.next(); res.Err != nil {
+		return res
+	}
+	if a.change.To > 1 && a.lock.NonReentrant {
+		return call.Result{Err: lockerr.Problem(a.lock.Name, "it is NonReentrant", lockerr.Reentrant)}
+	}
+	if res.Err = a.fitLease(); res.Err != nil {
+		return res
+	}
+	res = obtain(a)
+	if res.Has(script.Upgrade) && a.op == OpAcquire && a.leftOther() {
+		if res.Err = a.clear(); res.Err == nil {
+			res = obtain(a)
+		}
+	}
+	if res.Has(script.Changed) {
+		res.Err = a.changed(res)
+	}
+	return res
+}
+
+// changed is why an acquire found another count than was thought: what it was to be nested in is lost.
+func (a *acquisition) changed(res call.Result) error {
+	if found, known := protocol.FoundCount(res.Reply); a.nesting != nil && known && found == a.change.From {
+		// Its own side is as it was thought: the writer is missing.
+		a.nesting.Value.lose(a.nesting, true)
+		return cmp.Or(a.claim.over(), a.nesting.Value.whyLost(), a.engine.Errors.Lost(a.lock.Name, lockerr.Taken, nil))
+	}
+	if err := a.claim.over(); err != nil {
+		return err
+	}
+	a.side.vanished() // nobody else changes this owner's count
+	return a.side.whyLost()
+}
+
+// leftOther reports whether the owner holds the other side no more, which was in its way a moment ago.
+func (a *acquisition) leftOther() bool {
+	a.account.mu.Lock()
+	defer a.account.mu.Unlock()
+	other := a.side.other()
+	return other != nil && len(other.Holds()) == 0
+}
+
+// next returns the change to ask for, after it has given back what the owner holds no more. The turn is taken, but holds may
+// be dropped at any time.
+func (a *acquisition) next() (ledger.Change, error) {
+	for {
+		if err := a.clear(); err != nil {
+			return ledger.Change{}, err
+		}
+		a.account.mu.Lock()
+		ch, ok, lost := a.side.Next()
+		a.account.mu.Unlock()
+		if err := cmp.Or(a.claim.over(), lost); ok || err != nil { // else a hold was unlocked just now
+			return ch, err
+		}
+	}
+}
+
+// clear gives back what no hold needs any more, on either side: an Unlock waits for the turn behind this acquire, or Redis has
+// not answered to it for as long as that was tried. An attempt of an earlier acquire could find just the count that it was to
+// raise, so it is waited for first. The turn is taken.
+func (a *acquisition) clear() error {
+	for {
+		s, _ := a.account.surplus()
+		if s == nil {
+			return nil
+		}
+		ctx := a.bound()
+		a.engine.Calls.Outlast(ctx, a.account.openAttempts())
+		a.engine.Calls.Outlast(ctx, a.unknown)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		a.account.mu.Lock()
+		ch, found := s.GiveBack()
+		a.account.mu.Unlock()
+		if !found {
+			continue
+		}
+		res := a.engine.Calls.Do(ctx, s.release(ch))
+		s.released(res, ch)
+		if res.Err == nil {
+			a.engine.Calls.Outlast(ctx, res.Unknown) // or a delayed one would hit what is acquired now
+			res.Err = context.Cause(ctx)
+		}
+		if res.Err != nil {
+			a.account.mu.Lock()
+			s.opened(res.Unknown, 0, true)
+			a.account.mu.Unlock()
+			return res.Err
+		}
+	}
+}
+
+// fitLease cuts the lease to what MaxHold leaves of the run, or of the write holds that it begins in.
+func (a *acquisition) fitLease() error {
+	s := a.side
+	a.account.mu.Lock()
+	defer a.account.mu.Unlock()
+	if writes := s.other(); writes != nil && a.lock.Shared && writes.entry != nil {
+		a.nesting = writes.entry
+		if a.change.From == 0 {
+			s.MaxHold = writes.MaxHold
+		}
+	}
+	rest := s.Within(mono.Now(), a.lease)
+	switch {
+	case rest >= a.lease:
+		return nil
+	case rest <= 0:
+		return a.engine.Errors.Lost(a.lock.Name, lockerr.MaxHoldOver, nil)
+	case a.args.Fixed && !a.args.Cuts, rest < a.args.retained():
+		return a.engine.beyondMaxHold(a.lock.Name)
+	case rest < time.Millisecond:
+		return a.engine.Errors.Lost(a.lock.Name, lockerr.MaxHoldOver, nil)
+	}
+	a.lease = rest
+	return nil
+}
+
+// beyondMaxHold is the error for a lease that reaches beyond what MaxHold allows.
+func (e *Engine) beyondMaxHold(name string) error {
+	return lockerr.Problem(name, "the lease is longer than WithMaxHold allows, "+e.MaxHold.String(), lockerr.Invalid)
+}
+
+// obtain asks once, or until the lock is acquired.
+func (a *acquisition) obtain() call.Result {
+	args := a.wanted()
+	args.Writes, args.Waiting = a.nesting != nil, a.change.From == 0 && !a.args.OneTry
+	return a.ask(args)
+}
+
+// wanted is what Redis is asked for.
+func (a *acquisition) wanted() protocol.Acquire {
+	return protocol.Acquire{
+		Owner: a.account.owner, From: a.change.From, To: a.change.To, Lease: a.lease, Token: a.wantsToken(),
+	}
+}
+
+// adopt asks to replace another owner.
+func (a *acquisition) adopt(owner, shown string) call.Result {
+	l := a.lock
+	a.asked()
+	res := a.engine.Calls.Do(a.bound(), l.Held().Adopt(a.wanted(), owner))
+	a.unknown = res.Unknown
+	a.answered(res)
+	l.Recheck() // one of them may be who held it
+	switch {
+	case res.Err != nil:
+	case res.Reply.Code == script.Refused:
+		res.Err = lockerr.Problem(l.Name, "there is nothing to adopt of "+shown, lockerr.NotHeld)
+	case res.Reply.Code == script.Upgrade:
+		res.Err = lockerr.Problem(l.Name, shown+" holds both sides, and is not replaced on one of them", lockerr.Reentrant)
+	}
+	return res
+}
+
+// wantsToken reports whether a fencing token is to be taken: one for each run of holds, or the inner one of two would make the
+// outer one's too old.
+func (a *acquisition) wantsToken() bool {
+	if !a.lock.Fenced {
+		return false
+	}
+	a.account.mu.Lock()
+	defer a.account.mu.Unlock()
+	return a.change.From == 0 || a.side.Token == 0
+}
+
+// conclude makes of the last answer what the caller gets. The turn is taken; it is freed, or passed on.
+func (a *acquisition) conclude(res call.Result) error {
+	if res.Has(script.Done) {
+		return a.granted(res)
+	}
+	a.giveUp(false)
+	switch {
+	case a.received:
+		return a.hold.accept()
+	case res.Err != nil:
+		return a.failure(res)
+	case res.Reply.Code == script.Upgrade:
+		return lockerr.Problem(a.lock.Name, "this owner holds it for reading, and would wait for itself; give that back first", lockerr.Reentrant)
+	}
+	return a.refusal(res)
+}
+
+// giveUp notes what the attempts may have taken, has it given back, and frees the turn once they can have no effect any more.
+func (a *acquisition) giveUp(release bool) {
+	a.account.mu.Lock()
+	a.side.opened(a.unknown, a.change.To, false)
+	if leave := a.leaving(a.account.owner); !leave.IsZero() {
+		a.side.leaving = leave
+	}
+	a.account.mu.Unlock()
+	a.account.settle(release)
+}
+
+// granted makes the hold, or says why the grant cannot be trusted, and has it released in the background. The turn is taken;
+// it is freed, or passed on.
+func (a *acquisition) granted(res call.Result) error {
+	s, e, h, ch := a.side, a.engine, a.hold, a.change
+	now := time.Now()
+	lifetime := a.lock.Held().Lifetime(res.Reply)
+	deadline := e.watchdog.Trust(res.Sent, now, min(a.lease, lifetime))
+	a.account.mu.Lock()
+	if err := a.untrusted(res, deadline, now); err != nil {
+		s.Stood(ch.To)
+		if a.queue != nil {
+			a.queue.Resume(s, 0)
+		}
+		a.account.mu.Unlock()
+		a.giveUp(true)
+		return err
+	}
+	if ch.From == 0 {
+		s.Token = 0
+	}
+	if token, found := res.Reply.Number(0); found && a.lock.Fenced && token > 0 {
+		s.Token = token
+	}
+	a.fill(h, s)
+	s.Granted(ch, &h.Hold)
+	if a.shares() {
+		h.share(a.queue)
+	} else {
+		s.beginCohort(a.queue, h.since)
+	}
+	if s.entry == nil {
+		s.watch(h, res.Sent, a.lease)
+		if lifetime < a.lease {
+			s.setObjectEnd(deadline)
+		}
+	} else {
+		e.watchdog.Acknowledge(s.entry, res.Sent, a.lease)
+		s.setRenewal()
+	}
+	if a.args.MinHold > 0 {
+		s.Retained = max(s.Retained, mono.Of(now).Add(a.args.MinHold))
+		e.Presence.OutlastedUntil(s.Retained)
+	}
+	if len(a.unknown) > 0 {
+		s.opened(a.unknown, ch.To, false)
+		s.leaving = a.leaving(a.account.owner)
+	}
+	a.account.mu.Unlock()
+	a.account.ref() // the hold's
+	a.account.turn.Free()
+	return nil
+}
+
+// untrusted says why a grant is not handed out. mu is held.
+func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Time) error {
+	s, e := a.side, a.engine
+	switch {
+	case res.Acknowledged < e.Replicas:
+		return e.notReplicated(a.lock.Name, res)
+	case e.closing.Err() != nil:
+		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
+	case s.Lost() != nil:
+		return s.Lost()
+	case deadline <= mono.Of(now):
+		return e.Errors.Lost(a.lock.Name, lockerr.LeaseOver, nil)
+	case !s.MaxHold.IsZero() && s.MaxHold <= mono.Of(now):
+		return e.Errors.Lost(a.lock.Name, lockerr.MaxHoldOver, nil)
+	}
+	return nil
+}
+
+// fill makes the hold one of a side's. The account's mu is held.
+func (a *acquisition) fill(h *Hold, s *side) {
+	h.Hold = ledger.Hold[*Hold]{Value: h, Lease: a.args.Lease, Fixed: a.args.Fixed && !a.args.RenewFirst}
+	h.side, h.since, h.token = s, mono.Now(), s.Token
+	h.inside = within{Context: a.caller, lock: a.lock, owner: s.account.owner, account: s.account, held: h}
+	h.ctx, h.cancel = context.WithCancelCause(&h.inside)
+}

@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// Args are what a call asks for.
+type Args struct {
+	Lease time.Duration
+	// Fixed says that the lease is not renewed. RenewFirst renews it all the same until [Hold.FixLease]: the hold is one of
+	// several, and the others are still to be had. Cuts says to cut it to what MaxHold leaves; else a longer one is an error.
+	Fixed, RenewFirst, Cuts bool
+	// MinHold is how long others do not get the lock, whoever unlocks it. AtLeast is the least time to live to ask for.
+	MinHold, AtLeast time.Duration
+	// Wait bounds the call; 0: it is unbounded. OneTry says that there is no waiting at all.
+	Wait   time.Duration
+	OneTry bool
+	// OnWait is told, on the calling goroutine, that the call begins to wait, and how many are ahead. It may panic.
+	OnWait func(ahead int)
+}
+
+// retained is for how long a lock is kept from others, by itself or as one of several.
+func (g *Args) retained() time.Duration { return max(g.MinHold, g.AtLeast) }
+
+// Course is how a call went.
+type Course struct {
+	// HadToWait says that OnWait was told, or would have been.
+	HadToWait bool
+	// HandedOver says that the hold passed inside the process, without a word to Redis.
+	HandedOver bool
+}
+
+// asker asks Redis for a lock until the answer is yes, or it gives up. It is one call, of an acquire, or of what leaves no
+// hold.
+type asker struct {
+	lock    *Lock
+	engine  *Engine
+	args    Args
+	op      string // for errors
+	started time.Time
+	caller  context.Context // lives as long as the call
+	ending  context.Context // ends it, too: draining, or closing if it nests in what goes on
+	bounded context.Context // see bound; nil: it was not needed
+	stop    func()          // ends bounded
+	told    bool            // OnWait was told
+
+	// acquisition is the acquire that this is a part of; nil: it leaves no hold.
+	acquisition *acquisition
+	// registered says that a try has registered it as a waiter, and refused that Redis has said no.
+	registered, refused bool
+	unknown             []*call.Attempt // whose result is not known
+	// last is the last refusal or failure: the error when the wait is over.
+	last error
+}
+
+// bound returns the context that bounds the whole call. A free lock is had without it.
+func (a *asker) bound() context.Context {
+	if a.bounded != nil {
+		return a.bounded
+	}
+	ctx, cancel := context.WithCancelCause(a.caller)
+	stopEnding := context.AfterFunc(a.ending, func() { cancel(lockerr.Closed) })
+	if a.ending.Err() != nil {
+		cancel(lockerr.Closed) // at once: AfterFunc does it in a goroutine of its own
+	}
+	stopTimer := func() bool { return false }
+	if limit := a.timeLimit(); limit > 0 {
+		stopTimer = time.AfterFunc(time.Until(a.started.Add(limit)), func() { cancel(ErrWaitOver) }).Stop
+	}
+	a.bounded, a.stop = ctx, func() { stopEnding(); stopTimer(); cancel(nil) }
+	return ctx
+}
+
+// unbound ends what bound has begun.
+func (a *asker) unbound() {
+	if a.stop != nil {
+		a.stop()
+	}
+}
+
+// timeLimit is how long the call may take; 0: no bound.
+func (a *asker) timeLimit() time.Duration {
+	if a.args.OneTry {
+		return a.engine.Timeout + a.engine.AckTimeout
+	}
+	return a.args.Wait
+}
+
+// tellWaiting tells OnWait, once, that the call has to wait.
+func (a *asker) tellWaiting(ahead int) {
+	if a.told {
+		return
+	}
+	a.told = true
+	if a.args.OnWait != nil {
+		a.args.OnWait(ahead)
+	}
+}
+
+// ask asks Redis once, or waits in the queue.
+func (a *asker) ask(args protocol.Acquire) call.Result {
+	if args.Waiting && !a.triesFirst() {
+		return a.waitInQueue(args)
+	}
+	first := args
+	first.Waiting = args.Waiting && !a.lock.Shared // else it may be going to stand behind another
+	a.registered = a.registered || first.Waiting
+	res := a.askBriefly(a.lock.Requests.Acquire(first))
+	a.unknown = append(a.unknown, res.Unknown...)
+	refused := res.Has(script.Refused)
+	if !args.Waiting || !refused && !moving(res.Why()) {
+		return res
+	}
+	a.refused = a.refused || refused
+	if refused && a.lock.ReadOnly {
+		_, args.Since, _ = protocol.ReadCount(res.Reply) // else it is about the moment at which it asks
+	}
+	return a.waitInQueue(args)
+}
+
+// triesFirst reports whether to try once before queueing: if acquiring changes nothing, if the lock is shared and nobody
+// waits here, or if the owner may hold the other side.
+func (a *asker) triesFirst() bool {
+	l := a.lock
+	switch {
+	case a.acquisition != nil && l.TwoSides && !a.acquisition.claim.fresh:
+		return true
+	case a.acquisition != nil && a.acquisition.shares():
+		return false // one asks, and lets the others in
+	}
+	return l.ReadOnly || l.Shared && !l.HasWaiters()
+}
+
+// askBriefly asks, without bound if the first attempt is answered.
+func (a *asker) askBriefly(request script.Request) call.Result {
+	patience := a.engine.Timeout / 3
+	if limit := a.timeLimit(); limit > 0 {
+		if patience = min(patience, time.Until(a.started.Add(limit))); patience <= 0 {
+			return call.Result{Err: ErrWaitOver}
+		}
+	}
+	ctx := a.caller
+	if a.bounded != nil {
+		ctx = a.bounded
+	}
+	a.asked()
+	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, request)
+	a.answered(res)
+	return res
+}
+
+// asked notes that the key may live for as long as the lease, since it is asked for, and answered what is known of that.
+func (a *asker) asked() {
+	if a.acquisition != nil {
+		a.acquisition.side.asked(a.acquisition.lease)
+	}
+}
+
+func (a *asker) answered(res call.Result) {
+	if a.acquisition != nil {
+		a.acquisition.side.answered(a.acquisition.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
+	}
+}
+
+// mayBeRegistered reports whether Redis may know of a waiter.
+func (a *asker) mayBeRegistered() bool { return a.registered && (a.refused || len(a.unknown) > 0) }
+
+// leaving is what takes the waiter out of Redis, if Redis may know of one.
+func (a *asker) leaving(owner string) script.Request {
+	if !a.mayBeRegistered() {
+		return script.Request{}
+	}
+	return a.lock.Requests.Leave(owner)
+}
+
+// refusal is the error for an answer that says no.
+func (a *asker) refusal(res call.Result) error {
+	if a.lock.Refusal != nil {
+		return a.lock.Refusal(res.Reply)
+	}
+	found := protocol.ReadRefusal(res.Reply)
+	return a.engine.Errors.Locked(a.lock.Name, found.Holder, found.TTL)
+}
+
+// failure is the error for a call that ended without an answer.
+func (a *asker) failure(res call.Result) error {
+	err := res.Err
+	switch {
+	case EndedByCaller(a.caller): // else it is that of several locks, of which this is one
+		return GaveUp(a.caller, a.lock.Name)
+	case errors.Is(err, lockerr.Closed) || a.ending.Err() != nil:
+		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
+	case errors.Is(err, lockerr.NotHeld) || errors.Is(err, lockerr.Invalid) || errors.Is(err, lockerr.Reentrant):
+		return err // a loss matches NotHeld, too
+	case errors.Is(err, ErrWaitOver) && a.last != nil && !res.HasReason():
+		if failed, ok := a.last.(*failure); ok { //nolint:errorlint // itself
+			return a.backendError(failed.why)
+		}
+		return a.last
+	}
+	return a.backendError(res.Why())
+}
+
+// backendError is the error for a failure of Redis. Whether there may have been an effect is for all tries of this call.
+func (a *asker) backendError(why error) error {
+	return a.engine.Errors.Backend(a.op, a.lock.Name, len(a.unknown) > 0, ForUser(why))
+}
+
+// ForUser returns what users are told in the place of the end of a bound of ours; other errors as they are.
+func ForUser(err error) error {
+	if OwnBound(err) {
+		return call.ErrNoAnswer
+	}
+	return err
+}
+
+// moving reports whether a cluster has refused a call because it is moving its keys.
+func moving(err error) bool { return call.Code(err) == "TRYAGAIN" }

@@ -1,0 +1,2 @@
+// Package engine acquires and holds locks.
+package engine

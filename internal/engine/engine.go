@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/list"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/tasks"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
+	"github.com/holdfast-go/holdfast/internal/wakeup"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// listenAfter is how long a hold lasts before its holder listens for a forced unlock, and says since when it holds:
+// shorter holds would pay more for that than it can tell them.
+const listenAfter = time.Second
+
+// Outage is how many timeouts a waiter bears without Redis, once Redis has answered it, and for how many a call is
+// repeated in the background.
+const Outage = 10
+
+// Config is what an [Engine] works with.
+type Config struct {
+	Driver driver.Driver
+	// ID is the client's UUID, in front of the number of each of its owners.
+	ID string
+	// Lease is what holds with another lease are renewed with while something is nested in them.
+	Lease time.Duration
+	// MaxHold bounds every run of holds; 0: it does not.
+	MaxHold time.Duration
+	// Margin is taken off every deadline.
+	Margin time.Duration
+	// Timeout bounds one call, repetitions included.
+	Timeout time.Duration
+	// So many replicas acknowledge each acquire, within AckTimeout; 0: none.
+	Replicas   int
+	AckTimeout time.Duration
+	// HandsOver says that holds may pass on, or be shared, inside the process.
+	HandsOver bool
+	Errors    Errors
+	Presence  Presence
+	// Failed is told of failures in the background that no call returns. It must not block.
+	Failed func(l *Lock, owner string, err error)
+}
+
+// Errors makes the errors that have a type of their own.
+type Errors interface {
+	// Locked is the refusal of a lock that an owner holds, for ttl unless it is renewed. Below 0 it does not expire; the owner may
+	// be empty.
+	Locked(name, owner string, ttl time.Duration) error
+	// Lost is why a hold is lost. The cause may be nil.
+	Lost(name string, why lockerr.Reason, cause error) error
+	// Backend is a call that was refused or not answered.
+	Backend(op, name string, mayHaveRun bool, why error) error
+}
+
+// Presence says in Redis who the client is. Its methods do not block.
+type Presence interface {
+	// WriteIfDue writes what is due.
+	WriteIfDue(now mono.Time)
+	// Holds says since when the holder, who has these fields, holds a lock. Ended says that it does not any more.
+	Holds(holder any, fields []string, since mono.Time)
+	Ended(holder any)
+	// OutlastedUntil says that a hold stays in Redis until then, though the client is closed.
+	OutlastedUntil(until mono.Time)
+	// Withdraw deletes what was said, as the client closes.
+	Withdraw()
+}
+
+// Engine acquires and holds the locks of one client. Use [New].
+type Engine struct {
+	Config
+
+	// Calls sends scripts, and Tasks are what Close waits for.
+	Calls *call.Caller
+	Tasks tasks.Group
+
+	watchdog *watchdog.Watchdog[*side, group]
+	hub      *wakeup.Hub
+	queues   *waitqueue.Queues
+
+	// draining ends when Drain is called: nothing new is held. closing ends when Close begins: nothing new is started, and nobody
+	// waits any longer. life ends when Close has ended: nothing goes on after it.
+	draining, closing, life context.Context
+	drain, close, die       context.CancelFunc
+
+	made, given atomic.Int64 // how many owners acquires have made, and NewOwner has
+	retired     retirement
+
+	mu       sync.Mutex
+	accounts list.List[*account]     // all; guarded by mu
+	known    map[accountKey]*account // those whose owners somebody knows; guarded by mu
+}
+
+// New returns an engine. It does no I/O and starts no goroutine.
+func New(config Config) *Engine {
+	e := &Engine{Config: config, known: map[accountKey]*account{}}
+	e.draining, e.drain = context.WithCancel(context.Background())
+	e.closing, e.close = context.WithCancel(context.Background())
+	e.life, e.die = context.WithCancel(context.Background())
+	e.Calls = call.New(call.Config{
+		Driver: config.Driver, Tasks: &e.Tasks, Life: e.life, Closing: e.closing,
+		Timeout: config.Timeout, Replicas: config.Replicas, AckTimeout: config.AckTimeout,
+	})
+	e.watchdog = watchdog.New(watchdog.Config[*side, group]{
+		Group: groupOf, Weight: weightOf, Renew: e.renew, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
+		Timeout: config.Timeout / 3, Silence: call.ErrNoAnswer, Margin: config.Margin,
+	})
+	e.hub = wakeup.New(config.Driver.Listen)
+	e.queues = waitqueue.New(func(channel string, q *waitqueue.Queue) func() { return e.hub.Join(channel, q).Leave })
+	return e
+}
+
+// Closing ends when Close begins, Life when it has ended, and Draining when nothing new is held any more.
+func (e *Engine) Closing() context.Context { return e.closing }
+
+// Life ends when Close has ended.
+func (e *Engine) Life() context.Context { return e.life }
+
+// Draining ends when nothing new is held any more.
+func (e *Engine) Draining() context.Context { return e.draining }
+
+// Drain lets nothing new be held but what is nested, and ends every wait.
+func (e *Engine) Drain() { e.drain() }
+
+// Live is how many holds are neither lost nor given back.
+func (e *Engine) Live() (n int) {
+	e.each(func(a *account) { n += a.live() })
+	return n
+}
+
+// Close gives everything back, ends every call, stops all goroutines, and waits for that until ctx ends.
+func (e *Engine) Close(ctx context.Context) error {
+	e.drain()
+	e.close()
+	var all []*account
+	e.each(func(a *account) { all = append(all, a) })
+	for _, a := range all {
+		a.evict()
+	}
+	e.Presence.Withdraw()
+	err := e.Tasks.Wait(ctx)
+	e.die()
+	stopped := make(chan struct{})
+	go func() { // owned by this call; outlives it only if the time runs out
+		defer close(stopped)
+		e.watchdog.Stop()
+		e.hub.Close()
+	}()
+	select {
+	case <-stopped:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// each calls f with every account, under mu.
+// notReplicated is the error for a grant that too few replicas have.
+func (e *Engine) notReplicated(name string, res call.Result) error {
+	return lockerr.Problem(name, fmt.Sprintf("%d of %d acknowledged it in time", res.Acknowledged, e.Replicas), lockerr.NotReplicated)
+}
+
+func (e *Engine) each(f func(*account)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for n := e.accounts.First(); n != nil; n = n.Next() {
+		f(n.Value)
+	}
+}
+
+// NewOwner returns an owner that nobody else has: for a user, who may set it for any lock. Its number is even; the owners
+// that acquires make have odd ones.
+func (e *Engine) NewOwner() string { return e.owner(2 * e.given.Add(1)) }
+
+// freshOwner returns an owner for one acquire, which nobody knows.
+func (e *Engine) freshOwner() string { return e.owner(2*e.made.Add(1) - 1) }
+
+func (e *Engine) owner(number int64) string {
+	var room [64]byte // ID is a UUID
+	return string(strconv.AppendInt(append(append(room[:0], e.ID...), ':'), number, 10))
+}
+
+// owns reports whether an owner is one of this client's.
+func (e *Engine) owns(owner string) bool {
+	client, _, _ := strings.Cut(owner, ":")
+	return client == e.ID
+}
+
+// isFresh reports whether an owner of this client is one that an acquire has made.
+func isFresh(owner string) bool { return owner[len(owner)-1]&1 == 1 }
+
+// Begin counts a call, or refuses it. It is paired with Tasks.End.
+func (e *Engine) Begin(ctx context.Context, op, name string) error {
+	if err := TooLate(ctx, op, name, e.Errors); err != nil {
+		return err
+	}
+	if e.closing.Err() != nil || !e.Tasks.Begin() {
+		return lockerr.Problem(name, "", lockerr.Closed)
+	}
+	return nil
+}
+
+// TooLate is the error of a call whose context has ended before anything was sent; nil if it has not.
+func TooLate(ctx context.Context, op, name string, errs Errors) error {
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case OwnBound(context.Cause(ctx)):
+		return errs.Backend(op, name, false, call.ErrNoAnswer)
+	default:
+		return GaveUp(ctx, name)
+	}
+}
+
+// UntilClosing returns a context that also ends when the client closes.
+func (e *Engine) UntilClosing(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(e.closing, func() { cancel(lockerr.Closed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// errTimeIsUp is the cause of a context that WithTimeout has ended. A user has call.ErrNoAnswer in the place of it and of
+// ErrWaitOver: a context that a user ends with that is still ended by the user.
+var errTimeIsUp = fmt.Errorf("%w", call.ErrNoAnswer)
+
+// ErrWaitOver is the cause of a context whose wait is over.
+var ErrWaitOver = fmt.Errorf("%w: the wait is over", call.ErrNoAnswer)
+
+// WithTimeout bounds ctx by d. [OwnBound] tells that end from the caller's.
+func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, errTimeIsUp)
+}
+
+// OwnBound reports whether an error is the end of a bound of ours.
+func OwnBound(err error) bool {
+	return err == errTimeIsUp || err == ErrWaitOver //nolint:errorlint // itself: what wraps it is a caller's
+}
+
+// EndedByCaller reports whether ctx has ended, and not by a bound of ours.
+func EndedByCaller(ctx context.Context) bool {
+	return ctx.Err() != nil && !OwnBound(context.Cause(ctx))
+}
+
+// GaveUp is the error of a call whose own context ended. It matches ctx.Err() and the context's cause.
+func GaveUp(ctx context.Context, name string) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return lockerr.Problem(name, "the caller gave up", cause)
+	}
+	return lockerr.Problem(name, "the caller gave up", ctx.Err(), cause)
+}

@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
+)
+
+// This file hands a lock over inside the process: a hold that is given back passes to the first who waits here, without a word
+// to Redis. The next hold stands under the owner that is in Redis already, so who asks Redis is told the truth. Likewise
+// the readers of one process share what Redis has granted once: whoever comes within the slice joins; the last who leaves
+// gives it back. docs/architecture.md, "The hand-over", has the rules and what each is against.
+
+// How long a lock stays in this process, counted from when its grant was read: then it is released, and others have their
+// turn. If nobody else listens for that, a longer slice wastes less on asking.
+const (
+	slice        = time.Millisecond
+	unheardSlice = 4 * time.Millisecond
+	// holdBack is how many times as long as the release took those who wait here let others try first, within bounds.
+	holdBack                 = 2
+	minHoldBack, maxHoldBack = 100 * time.Microsecond, 5 * time.Millisecond
+	// longestSilence is for how long those who wait here do not ask while Redis does not answer the release.
+	longestSilence = 250 * time.Millisecond
+	// longestClosed is for how long those who come too late to join wait for the last member to leave. So there is a gap in
+	// which a writer has its turn, unless somebody reads for long.
+	longestClosed = 2 * time.Millisecond
+)
+
+// errHandedOver is the outcome of an acquire that was handed the lock.
+var errHandedOver = errors.New("handed over")
+
+// cohort is a run of holds in this process that pass from one to the next, or that share what Redis has granted once.
+type cohort struct {
+	side  *side
+	queue *waitqueue.Queue // that does not ask while the cohort lasts; nil if holds share
+	until mono.Time        // when nothing is handed over, and nobody joins, any more
+	after time.Duration    // for how long the queue lets others try first
+}
+
+// handsOver reports whether the hold that is acquired may pass on later, and may be one that another hold passes to; shares,
+// whether it may be shared.
+func (a *acquisition) handsOver() bool { return a.lock.HandsOver && a.ordinary() }
+func (a *acquisition) shares() bool    { return a.lock.SharesHolds && a.ordinary() }
+
+// joinsCohort reports whether the hold may be part of a cohort.
+func (a *acquisition) joinsCohort() bool { return a.handsOver() || a.shares() }
+
+// ordinary reports whether the hold is to be like any other. Its owner must be known to nobody: else the next one could be
+// nested in by whoever knows it.
+func (a *acquisition) ordinary() bool {
+	return a.claim.fresh && a.op == OpAcquire && !a.args.Fixed && a.args.retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
+}
+
+// beginCohort notes that the queue waits for the hold to pass on. mu is held.
+func (s *side) beginCohort(queue *waitqueue.Queue, granted mono.Time) {
+	if queue == nil {
+		return
+	}
+	lasts := slice
+	if queue.Unheard() {
+		lasts = unheardSlice
+	}
+	s.cohort = &cohort{side: s, queue: queue, until: granted.Add(lasts)}
+}
+
+// endCohort has the queue ask again, and nobody join. mu is held.
+func (s *side) endCohort() {
+	if s.cohort != nil {
+		s.cohort.end(0)
+		s.cohort = nil
+	}
+}
+
+// end has those ask who wait for the cohort to end: after a while, if others are to have their turn before.
+func (co *cohort) end(after time.Duration) {
+	if co.queue != nil {
+		co.queue.Resume(co.side, after)
+		return
+	}
+	l := co.side.lock
+	l.Engine.queues.EndJoinable(l.queueFor(""), co, after)
+}
+
+// endWhenReleased ends the cohort when the returned function is called; or before, if Redis does not answer the release soon:
+// it may have done it all the same.
+func (co *cohort) endWhenReleased() (released func()) {
+	if co.queue == nil && co.side.lock.Engine.queues.Idle() {
+		return func() { co.end(co.after) } // mostly nobody waits for readers
+	}
+	timer := time.AfterFunc(longestSilence, func() { co.end(0) })
+	return func() {
+		timer.Stop()
+		co.end(co.after)
+	}
+}
+
+// released lets others try first, if any have heard of the release that ends the cohort. That of readers does not say. On a
+// cluster it is not known for certain: subscribers are on any of its nodes, unless pub/sub is sharded.
+func (co *cohort) released(res call.Result) {
+	if co == nil || res.Err != nil {
+		return
+	}
+	heard, found := res.Reply.Number(0)
+	if co.queue == nil || found && co.queue.Heard(co.side, heard) {
+		co.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
+	}
+}
+
+// Refusal is what those get who wait for the hold to pass on, and have waited for long enough.
+func (s *side) Refusal() error {
+	a := s.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ttl := time.Duration(0)
+	if s.entry != nil {
+		ttl = max(0, mono.Until(a.engine.watchdog.Deadline(s.entry)))
+	}
+	return a.engine.Errors.Locked(s.lock.Name, a.owner, ttl)
+}
+
+// handOver ends the hold by making it that of the first who waits here. It reports false, and has done nothing, if it is not to
+// be handed over or nobody takes it.
+func (h *Hold) handOver() bool {
+	s, a, e := h.side, h.side.account, h.side.account.engine
+	if !s.lock.HandsOver || e.queues.Idle() || !a.turn.TryTake() {
+		return false
+	}
+	defer a.turn.Free()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !h.mayPass() {
+		return false
+	}
+	queue := e.queues.HandOver(s.lock.queueFor(""), s, h.handing(func(next *acquisition) {
+		h.ending = passedOn
+		h.end(nil)
+		next.receive(s)
+		s.Replace(&next.hold.Hold)
+	}))
+	if queue != nil && s.cohort == nil {
+		s.beginCohort(queue, h.since)
+	}
+	return queue != nil
+}
+
+// mayPass reports whether the hold is ordinary enough, and recent enough, to be handed over. Nothing that was ever sent for it
+// can have an effect any more, or it were not known what stands in Redis. The turn is taken, and mu is held.
+func (h *Hold) mayPass() bool {
+	s, a := h.side, h.side.account
+	now := mono.Now()
+	switch {
+	case h.alive() != nil, s.entry == nil, !s.Plain(), !a.undisclosed, s.failing != nil:
+		return false
+	case a.engine.draining.Err() != nil:
+		return false
+	case s.cohort == nil && now > h.since.Add(slice), s.cohort != nil && now > s.cohort.until:
+		return false // others have their turn
+	}
+	return s.lastsFor(h.Lease, now)
+}
+
+// lastsFor reports whether a hold may be trusted for most of its lease. mu is held.
+func (s *side) lastsFor(lease time.Duration, now mono.Time) bool {
+	e := s.account.engine
+	left := e.watchdog.Deadline(s.entry).Sub(now) + e.Margin
+	return left > lease-lease/4
+}
+
+// handing has give done for a waiter that wants the lease which the hold has, and reports false for others.
+func (h *Hold) handing(give func(a *acquisition)) func(taker any) bool {
+	return func(taker any) bool {
+		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
+		if a.args.Lease != h.Lease {
+			return false
+		}
+		give(a)
+		return true
+	}
+}
+
+// receive makes the hold of one that was handed the lock, or has joined others. mu is held.
+func (a *acquisition) receive(s *side) {
+	a.fill(a.hold, s)
+	a.received = true
+}
+
+// accept returns why a hold that was handed over is of no use, or nil: this process may have stood still since.
+func (h *Hold) accept() error {
+	s, a := h.side, h.side.account
+	a.mu.Lock()
+	usable := h.alive() == nil && !s.overdue()
+	a.mu.Unlock()
+	if usable {
+		return nil
+	}
+	if _, err := h.Unlock(); err != nil { // it was lost, or the client closes
+		return err
+	}
+	return a.engine.Errors.Lost(s.lock.Name, lockerr.LeaseOver, nil)
+}
+
+// share lets others join the hold, and those who wait in the queue do so at once. mu is held.
+func (h *Hold) share(queue *waitqueue.Queue) {
+	s, l := h.side, h.side.lock
+	h.Shares = true
+	s.cohort = &cohort{side: s, until: h.since.Add(slice)}
+	queues, key := l.Engine.queues, l.queueFor("")
+	queues.SetJoinable(key, s.cohort)
+	all := queues.LetIn(key, h.handing(func(a *acquisition) { a.joined(s) }))
+	if !all { // who cannot join asks, and newcomers stand behind it
+		queues.EndJoinable(key, s.cohort, 0)
+	}
+	if queue != nil {
+		queue.Resume(s, 0)
+	}
+}
+
+// join lets the acquire join others of this process that hold the lock. It reports false if it has to ask Redis.
+func (a *acquisition) join() bool {
+	if !a.shares() {
+		return false
+	}
+	open, ok := a.engine.queues.Joinable(a.lock.queueFor("")).(*cohort)
+	if !ok {
+		return false
+	}
+	s := open.side
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	now := mono.Now()
+	switch {
+	case s.cohort != open, s.entry == nil, now > open.until, !s.Joinable(), !s.account.undisclosed:
+		return false
+	case s.Holds()[0].Lease != a.args.Lease, a.engine.draining.Err() != nil, !s.lastsFor(a.args.Lease, now):
+		return false
+	}
+	a.joined(s)
+	return true
+}
+
+// joined makes the hold of one who has joined. mu is held.
+func (a *acquisition) joined(s *side) {
+	a.receive(s)
+	a.hold.Shares = true
+	s.Join(&a.hold.Hold)
+}
+
+// leaveShared ends the hold if others share its count, and reports false if none does.
+func (h *Hold) leaveShared() bool {
+	s, a := h.side, h.side.account
+	if !s.lock.SharesHolds {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !h.Shares || h.alive() != nil || s.Sharing() < 2 || s.overdue() {
+		return false
+	}
+	h.ending = passedOn
+	s.Drop(&h.Hold)
+	s.setRenewal()
+	h.end(nil)
+	return true
+}
+
+// awaitAlone lets nobody join any more, and waits until nobody else shares the hold's count. It reports false if ctx ends
+// first, and true if the hold is no more.
+func (h *Hold) awaitAlone(ctx context.Context) bool {
+	s, a := h.side, h.side.account
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		a.mu.Lock()
+		alone := !h.Shares || h.alive() != nil || s.Sharing() == 1
+		s.Alter()
+		a.mu.Unlock()
+		if alone {
+			return true
+		}
+		if call.Sleep(ctx, pause); ctx.Err() != nil {
+			return false
+		}
+	}
+}

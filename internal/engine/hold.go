@@ -1,0 +1,429 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ledger"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
+)
+
+// Observer is told what happens to one hold by itself. It must not block: it runs under a mutex.
+type Observer interface {
+	// Renewed is told of each renewal; err is nil if it was acknowledged.
+	Renewed(err error)
+	// Ended is told, once, why the hold was lost, or that the client has given it back as it closed; after its context has
+	// ended.
+	Ended(why error)
+}
+
+// Unlocking is what an Unlock has come to.
+type Unlocking uint8
+
+const (
+	// EndedBefore: the hold had ended, or was known to be lost.
+	EndedBefore Unlocking = iota
+	// NotReleased: it may be held still, or it was found lost.
+	NotReleased
+	// Released: it was given back.
+	Released
+	// PassedOn: it has passed on inside this process.
+	PassedOn
+)
+
+// Hold is one hold of a lock. Its caller allocates it, and [Lock.Acquire] fills it.
+type Hold struct {
+	ledger.Hold[*Hold]
+
+	side     *side
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	inside   within // what ctx is derived from, and that from what Lock was called with
+	since    mono.Time
+	token    int64
+	observer Observer
+
+	// Guarded by the account's mu, as is ledger.Hold.
+	ending    *ending
+	whenEnded func() // called when it ends
+}
+
+// ending is how a hold has ended other than by loss.
+type ending struct {
+	sentence string
+	err      error
+}
+
+var (
+	unlocked = &ending{"this hold was unlocked before", lockerr.NotHeld}
+	passedOn = &ending{"this hold was unlocked before", lockerr.NotHeld}
+	detached = &ending{"this hold was detached", lockerr.NotHeld}
+	evicted  = &ending{"it was given back then, or its lease ends it", lockerr.Closed}
+)
+
+// Observe sets who is told what happens to the hold, before it is acquired.
+func (h *Hold) Observe(o Observer) { h.observer = o }
+
+// Lock is what is held.
+func (h *Hold) Lock() *Lock { return h.side.lock }
+
+// Owner returns who holds the lock, for somebody who may use that; empty after it has passed on. Its hold does not pass on
+// any more.
+func (h *Hold) Owner() string {
+	a := h.side.account
+	a.mu.Lock()
+	passed, first := h.ending == passedOn, a.undisclosed
+	a.undisclosed = a.undisclosed && passed
+	a.mu.Unlock()
+	if passed {
+		return ""
+	}
+	if first {
+		a.disclose()
+	}
+	return a.owner
+}
+
+// Token is the fencing token; 0: there is none.
+func (h *Hold) Token() int64 { return h.token }
+
+// Since is when it was acquired.
+func (h *Hold) Since() mono.Time { return h.since }
+
+// Context ends with the hold.
+func (h *Hold) Context() context.Context { return h.ctx }
+
+// Nest returns a context under which the hold's owner holds the lock while the hold lasts, and that does not end with it.
+// It is derived from what Lock was called with.
+func (h *Hold) Nest() context.Context {
+	inside := h.inside
+	return &inside
+}
+
+// Outer is the context that Lock was called with.
+func (h *Hold) Outer() context.Context { return h.inside.Context }
+
+// Terms are the lease that it was acquired with, and whether that is fixed by now.
+func (h *Hold) Terms() (lease time.Duration, fixed bool) {
+	a := h.side.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return h.Lease, h.Fixed
+}
+
+// PermitIDs are those of its permits; nil if it has none.
+func (h *Hold) PermitIDs() []string {
+	if ids := h.side.lock.PermitIDs; ids != nil {
+		return ids()
+	}
+	return nil
+}
+
+// Alive returns why the hold is no more, or nil.
+func (h *Hold) Alive() error {
+	a := h.side.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return h.alive()
+}
+
+// alive is Alive with mu held.
+func (h *Hold) alive() error {
+	if err := h.over(); err != nil {
+		return err
+	}
+	return h.Lost
+}
+
+// over returns why the hold is no more, other than loss. mu is held.
+func (h *Hold) over() error {
+	if h.ending == nil {
+		return nil
+	}
+	return lockerr.Problem(h.side.lock.Name, h.ending.sentence, h.ending.err)
+}
+
+// end ends the hold's context. It has no effect if that has ended before. mu is held.
+func (h *Hold) end(cause error) {
+	h.cancel(cause)
+	if f := h.whenEnded; f != nil {
+		h.whenEnded = nil
+		f()
+	}
+}
+
+// WhenEnded has f called once, when the hold is lost or given back; at once if it has been. The hold's mutex is held then.
+func (h *Hold) WhenEnded(f func(why error)) {
+	a := h.side.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if why := h.alive(); why != nil {
+		f(why)
+		return
+	}
+	h.whenEnded = func() { f(h.alive()) }
+}
+
+// Deadline is until when the hold may be trusted; of a lost one, until when it could be; zero after its end.
+func (h *Hold) Deadline() mono.Time {
+	s, a := h.side, h.side.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case h.ending != nil:
+		return 0
+	case h.Lost != nil:
+		return h.Trusted
+	case s.entry == nil:
+		return s.Trusted
+	}
+	return a.engine.watchdog.Deadline(s.entry)
+}
+
+// Extend makes the lock live for at least d from now.
+func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	s, a := h.side, h.side.account
+	a.mu.Lock()
+	entry, err := s.entry, h.alive()
+	if err == nil && s.Within(mono.Now(), d) < d {
+		err = a.engine.beyondMaxHold(s.lock.Name)
+	}
+	if err == nil {
+		s.Alter() // the key may live for longer than the next one believes
+	}
+	a.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	asked := time.Now()
+	if err := h.renew(ctx, entry, d); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s.Object.IsZero() || s.Object >= a.engine.watchdog.Trust(asked, time.Now(), d) {
+		return nil
+	}
+	return lockerr.Problem(s.lock.Name, "the semaphore ends before, and the hold with it: see Hold.Deadline and PermitSemaphore.Expire", lockerr.Invalid)
+}
+
+// renew makes the lock live for at least d from now. The entry says which run is meant.
+func (h *Hold) renew(ctx context.Context, entry *entry, d time.Duration) error {
+	s, a := h.side, h.side.account
+	s.asked(d)
+	res, err := s.lock.Invoke(ctx, "renew", s.lock.Held().Renew(a.owner, s.counts(), d))
+	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
+	if err != nil {
+		return err
+	}
+	count, err := s.renewed(entry, res.Reply, 0, res.Sent)
+	if err != nil {
+		return a.engine.Errors.Backend("renew", s.lock.Name, true, err)
+	}
+	if count == 0 {
+		s.lose(entry, true)
+		return h.Alive()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s.entry == entry { // else the answer is about holds that have ended
+		a.engine.watchdog.Acknowledge(entry, res.Sent, d)
+	}
+	return h.alive()
+}
+
+// FixLease ends the renewal of the hold, and makes it live for a lease from now, or for as long as MaxHold lets it.
+func (h *Hold) FixLease(ctx context.Context, lease time.Duration) error {
+	s, a := h.side, h.side.account
+	a.mu.Lock()
+	h.Fixed = true
+	s.Alter()
+	if s.entry != nil {
+		s.setRenewal()
+	}
+	lease = s.Within(mono.Now(), lease)
+	entry, err := s.entry, h.alive()
+	a.mu.Unlock()
+	if err != nil || lease < time.Millisecond {
+		return err
+	}
+	return h.renew(ctx, entry, lease)
+}
+
+// RetainUntil keeps the lock from others until then, whenever it is unlocked.
+func (h *Hold) RetainUntil(end mono.Time) {
+	a := h.side.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h.side.Retained = max(h.side.Retained, end)
+}
+
+// Unlock gives the hold back, or hands it over to the first who waits here.
+func (h *Hold) Unlock() (Unlocking, error) {
+	s, a, e := h.side, h.side.account, h.side.account.engine
+	if !e.Tasks.Begin() { // Close has given it back
+		return EndedBefore, h.Alive()
+	}
+	defer e.Tasks.End()
+	if h.leaveShared() || h.handOver() {
+		return PassedOn, nil
+	}
+	left, err := h.leave()
+	if err != nil {
+		return EndedBefore, err
+	}
+	if left.freed {
+		defer a.unref()
+	}
+	if left.cohort != nil {
+		defer left.cohort.endWhenReleased()()
+	}
+	if left.lost != nil {
+		if left.freed {
+			a.releaseLater()
+		}
+		return left.how, left.lost
+	}
+	if err = s.unlock(left); err == nil || lockerr.IsUntold(err) {
+		return Released, err
+	}
+	return NotReleased, err
+}
+
+// leave takes the hold off its side. After the last one has left, nothing is renewed any more.
+func (h *Hold) leave() (left departure, err error) {
+	s, a, watch := h.side, h.side.account, h.side.account.engine.watchdog
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := h.over(); err != nil {
+		return departure{}, err
+	}
+	h.ending = unlocked
+	found, freed := s.Drop(&h.Hold)
+	if !found { // it was lost, and its key has gone
+		return departure{lost: h.Lost}, nil
+	}
+	if h.Lost == nil {
+		left.how = NotReleased
+	}
+	left.run, left.freed = s.Run(), freed
+	last := len(s.Holds()) == 0
+	if last && s.cohort != nil {
+		left.cohort, s.cohort = s.cohort, nil // until it is released: before that there is no use in asking
+	}
+	switch {
+	case h.Lost != nil:
+	case !last && s.overdue(), last && !s.endWatch():
+		// The deadline has passed, and the watchdog is about to say so.
+		h.Lost = s.lostError(s.Why(mono.Now(), false, !h.Fixed, s.reserve()))
+		if last {
+			s.Lose(h.Lost, false)
+		}
+		h.end(h.Lost)
+	case last:
+		left.trusted = s.Trusted
+	default:
+		left.trusted = watch.Deadline(s.entry)
+		s.setRenewal()
+	}
+	h.end(nil)
+	left.lost = h.Lost
+	return left, nil
+}
+
+// retirementTime is for how long nobody may lock as an owner whose hold was detached, after its key may have gone: another
+// process's delayed request to replace it has no effect any more then, whatever that one's timeout is.
+const retirementTime = 30 * time.Minute
+
+// Detach ends the hold without a release, and returns the owner for another to adopt.
+func (h *Hold) Detach() (owner string, err error) {
+	s, a, e := h.side, h.side.account, h.side.account.engine
+	if !e.Tasks.Begin() { // Close has given it back
+		return "", h.Alive()
+	}
+	defer e.Tasks.End()
+	if err := h.detachable(); err != nil {
+		return "", err
+	}
+	ctx, cancel := WithTimeout(e.life, e.Timeout)
+	defer cancel()
+	busy := func() error { return e.Errors.Backend("detach", s.lock.Name, false, errBusy) }
+	if a.takeTurn(ctx) != nil {
+		return "", busy()
+	}
+	defer a.turn.Free()
+	if e.Calls.Outlast(ctx, a.openAttempts()); ctx.Err() != nil {
+		return "", busy()
+	}
+	if !h.awaitAlone(ctx) {
+		return "", lockerr.Problem(s.lock.Name, "others of this process go on reading by the same hold", lockerr.Reentrant)
+	}
+	keyEnd, err := h.endUnreleased()
+	if err != nil {
+		return "", err
+	}
+	e.retired.add(a.key(), keyEnd.Add(retirementTime)) // the turn is still taken: nobody asks as this owner yet
+	a.unref()
+	return a.owner, nil
+}
+
+// detachable returns why the hold cannot be detached, as far as that is known without waiting, or nil.
+func (h *Hold) detachable() error {
+	s, a := h.side, h.side.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	other := s.other()
+	switch err := h.alive(); {
+	case err != nil:
+		return err
+	case other != nil && len(other.Holds()) > 0:
+		return errHoldsOther(s.lock.Name)
+	}
+	return nil
+}
+
+func errHoldsOther(name string) error {
+	return lockerr.Problem(name, "its owner holds the other side, too", lockerr.Reentrant)
+}
+
+// endUnreleased is Detach when nothing is under way. It returns when the key will have gone.
+func (h *Hold) endUnreleased() (keyEnd mono.Time, err error) {
+	s, a := h.side, h.side.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	other := s.other()
+	switch err := h.alive(); {
+	case err != nil:
+		return 0, err
+	case other != nil && other.Possible() > 0:
+		return 0, errHoldsOther(s.lock.Name)
+	case len(s.Holds()) != 1 || s.Possible() != 1:
+		return 0, lockerr.Problem(s.lock.Name, "its owner has nested holds", lockerr.Reentrant)
+	case mono.Now() < s.Retained:
+		return 0, lockerr.Problem(s.lock.Name, "MinHold keeps it", lockerr.Invalid)
+	case !s.endWatch(): // the watchdog was about to say so
+		a.mu.Unlock()
+		s.lose(nil, false)
+		a.mu.Lock()
+		return 0, h.alive()
+	}
+	h.ending = detached
+	s.Drop(&h.Hold)
+	for _, one := range a.sides {
+		if one != nil {
+			one.open = nil // nothing of them can have an effect any more
+			one.Settle()
+		}
+	}
+	s.confirm(0)
+	h.end(nil)
+	return max(a.ledger.KeyEnd(), mono.Now().Add(a.engine.Lease)), nil
+}
+
+// counts is how often the owner holds this side, as far as we know.
+func (s *side) counts() int {
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	return s.Possible()
+}

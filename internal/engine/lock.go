@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
+)
+
+// Traits are what sets one kind of lock apart from the others, beside what it asks of Redis. Many locks share them, so they are
+// not changed.
+type Traits struct {
+	// Label is the kind's name, for users. Waiters of one label and name stand in one queue.
+	Label string
+	// Class is which key in Redis is meant: kinds of one class and name are one lock, and an owner has one account at it.
+	Class string
+	// Side is which of the two counts of an owner this is, 0 for reading or 1 for writing, of a lock that has TwoSides. An
+	// owner must not queue for a side behind those who wait for it to leave the other one.
+	Side     int
+	TwoSides bool
+	// Queue tells the queues of one label apart; mostly it is empty.
+	Queue string
+	// HolderChannel is where holders hear that others have changed what they hold; empty: where waiters hear of releases.
+	HolderChannel string
+	// RecheckEvery is the longest time between two checks of a hold, renewed or not; 0: there are none.
+	RecheckEvery time.Duration
+	// LongestSleep is how long a waiter sleeps at most between two tries; 0: as any kind's.
+	LongestSleep time.Duration
+	// Shared says that several owners may hold it at once: when one has been let in, the next waiter may well be, too.
+	Shared bool
+	// ReadOnly says that to acquire it changes nothing in Redis.
+	ReadOnly bool
+	// HandsOver says that one hold may pass to the next inside the process.
+	HandsOver bool
+	// SharesHolds says that several holds of this process may share one owner and one count.
+	SharesHolds bool
+	// Crowds says that all who wait are woken by a release: see crowd.go.
+	Crowds       bool
+	NonReentrant bool
+	Fenced       bool
+	// Polling says how waiters ask, who hear nothing; nil: they listen.
+	Polling *Backoff
+	// PermitIDs are those of the permits that are held; nil if the kind has none.
+	PermitIDs func() []string
+	// Refusal is the error for a reply that says no; nil: [Errors.Locked].
+	Refusal func(script.Reply) error
+}
+
+// Lock is one lock, or one side of it, of one client.
+type Lock struct {
+	*Traits
+
+	Engine *Engine
+	Name   string
+	// Requests builds what it asks of Redis.
+	Requests protocol.Waitable
+}
+
+// Held builds the requests of a lock that has holds; nil if it has none.
+func (l *Lock) Held() protocol.Lock {
+	held, _ := l.Requests.(protocol.Lock)
+	return held
+}
+
+// Same reports whether two are one lock, or its two sides.
+func (l *Lock) Same(other *Lock) bool {
+	return l.Engine == other.Engine && l.Name == other.Name && l.Class == other.Class
+}
+
+// HasWaiters reports whether anybody waits for it here.
+func (l *Lock) HasWaiters() bool { return l.Engine.queues.HasWaiters(l.queueFor("")) }
+
+// queueFor is which queue of this process an owner waits in, and what the queue listens to.
+func (l *Lock) queueFor(owner string) waitqueue.Key {
+	return waitqueue.Key{Kind: cmp.Or(l.Queue, l.Label), Name: l.Name, Channel: l.Requests.Channel(owner)}
+}
+
+// op is what errors call an acquire of it.
+func (l *Lock) op() string {
+	if l.ReadOnly {
+		return "await"
+	}
+	return OpAcquire
+}
+
+// OpAcquire is what errors call an acquire.
+const OpAcquire = "acquire"

@@ -1,0 +1,445 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/ledger"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// This file brings Redis to the state that is wanted: at Unlock, and in the background after a call whose outcome is unknown.
+// What is wanted is always the same, as many counts as holds are handed out, so it can be asked for at any time.
+
+// departure is how a hold has left its side.
+type departure struct {
+	run     *ledger.Run // in which it was
+	trusted mono.Time   // until when it could have been trusted
+	freed   bool        // it had a count that nobody needs now
+	lost    error       // why it was lost
+	how     Unlocking   // EndedBefore if that was known
+	cohort  *cohort     // that ends with it; nil if it does not, or there is none
+}
+
+// unlock gives back what is not handed out, and waits until that is done. Whoever has the turn may do it: what it is kept
+// for after that concerns the next acquire only. A lock that is found gone was lost, unless its deadline has passed since
+// the hold ended.
+func (s *side) unlock(left departure) error {
+	a := s.account
+	if a.turn.TryTake() { // as mostly: nothing of this owner's is under way
+		return s.giveBack(context.Background(), left)
+	}
+	ctx, cancel := WithTimeout(a.engine.life, a.engine.Timeout)
+	defer cancel()
+	has, err := s.awaitSurplus(ctx, left.run)
+	switch {
+	case err != nil: // an earlier change of this owner is not settled yet; this one follows it
+		a.releaseLater()
+		return a.engine.Errors.Backend("release", s.lock.Name, true, errBusy)
+	case has:
+		return s.giveBack(ctx, left)
+	}
+	return s.lostBefore(left)
+}
+
+// awaitSurplus waits until what is not handed out of a run is given back by somebody else, or may be by the caller, who then
+// has the turn. It returns the context's cause if ctx ends first.
+func (s *side) awaitSurplus(ctx context.Context, run *ledger.Run) (has bool, err error) {
+	a := s.account
+	for {
+		a.mu.Lock()
+		if _, owes := s.GiveBack(); s.Run() != run || !owes {
+			a.mu.Unlock()
+			return false, nil
+		}
+		if a.fewer == nil {
+			a.fewer = make(chan struct{})
+		}
+		fewer := a.fewer
+		a.mu.Unlock()
+		select {
+		case a.turn.Chan() <- struct{}{}:
+			return true, nil
+		case <-fewer:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// giveBack gives back what is not handed out. The turn is taken; giveBack frees it, now or once nothing old can interfere
+// any more.
+func (s *side) giveBack(ctx context.Context, left departure) error {
+	a, e := s.account, s.account.engine
+	a.mu.Lock()
+	ch, found := s.GiveBack()
+	over := s.Run() != left.run // the owner's next holds have begun, or are about to: what stands is theirs
+	a.mu.Unlock()
+	if !found || over {
+		a.settle(false)
+		return s.lostBefore(left)
+	}
+	request := s.release(ch)
+	if left.cohort != nil {
+		request = protocol.CountingListeners(request)
+	}
+	res := e.Calls.Do(ctx, request)
+	left.cohort.released(res)
+	s.released(res, ch)
+	a.mu.Lock()
+	s.opened(res.Unknown, 0, true)
+	a.mu.Unlock()
+	switch {
+	case res.Err != nil && call.Code(res.Err) == script.WrongType: // somebody has overwritten it
+		s.vanished()
+		a.settle(false)
+		return e.Errors.Lost(s.lock.Name, lockerr.Overwritten, nil)
+	case res.Err != nil:
+		a.settle(true)
+		return e.Errors.Backend("release", s.lock.Name, len(res.Unknown) > 0, ForUser(res.Why()))
+	}
+	a.settle(false)
+	told := notAnnounced(s.lock.Name, request, res)
+	if res.Reply.Code == script.Done { // what is lost since is a later hold
+		return told
+	}
+	return cmp.Or(s.lostBefore(left), told)
+}
+
+// release is the request for a change that gives back. If MinHold keeps the lock from others for longer, an owner that
+// nobody is holds it then.
+func (s *side) release(ch ledger.Change) script.Request {
+	a, e := s.account, s.account.engine
+	a.mu.Lock()
+	retained := s.Retained
+	a.mu.Unlock()
+	if ch.To > 0 || retained.IsZero() {
+		return s.lock.Requests.Release(a.owner, ch.From, ch.To)
+	}
+	if rest := mono.Until(retained); rest > 0 {
+		nobody := e.NewOwner()
+		if retain := s.lock.Held().Retain(a.owner, ch.From, nobody, rest+time.Millisecond); !retain.IsZero() {
+			e.retired.add(accountKey{a.name, a.class, nobody}, retained)
+			return retain
+		}
+	}
+	return s.lock.Requests.Release(a.owner, ch.From, ch.To)
+}
+
+// released puts the answer to a release into effect.
+func (s *side) released(res call.Result, ch ledger.Change) {
+	s.account.mu.Lock()
+	if res.Err != nil {
+		if len(res.Unknown) > 0 {
+			s.Unanswered(ch)
+		}
+		s.account.mu.Unlock()
+		return
+	}
+	found := ledger.Other
+	switch res.Reply.Code {
+	case script.Done:
+		found = ledger.Done
+	case script.Refused:
+		found = ledger.Missing
+	}
+	before := s.Possible()
+	vanished := s.Released(ch, found, len(res.Unknown) > 0)
+	if s.Possible() < before {
+		s.account.fell()
+	}
+	s.account.mu.Unlock()
+	if vanished {
+		s.vanished()
+	}
+}
+
+// lostBefore returns why the run is lost that an unlocked hold was of, if Redis had it no more before its deadline. After it,
+// its lease may simply have run out, and that is no loss to a hold which has ended. The owner's next holds may have begun
+// since.
+func (s *side) lostBefore(left departure) error {
+	if mono.Now() >= left.trusted {
+		return nil
+	}
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	return left.run.Taken()
+}
+
+// surplus is a side of which more may stand than is handed out, and the change that gives it back; nil if there is none.
+func (a *account) surplus() (*side, ledger.Change) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.sides {
+		if s == nil {
+			continue
+		}
+		if ch, found := s.GiveBack(); found {
+			return s, ch
+		}
+	}
+	return nil, ledger.Change{}
+}
+
+// releaseLater gives back in the background what is not handed out, once the turn is free.
+func (a *account) releaseLater() {
+	a.ref()
+	if !a.engine.Tasks.Go(func() {
+		defer a.unref()
+		if a.takeTurn(a.engine.life) == nil {
+			a.settle(true)
+		}
+	}) {
+		a.unref()
+	}
+}
+
+// settle frees the turn once nothing that was asked for earlier can take effect any more. Release says to give back before
+// what is not handed out.
+//
+// It returns at once; what there is to wait for is waited for in the background, and bounded: by the attempts' own limits; if
+// Redis is away, by the key's end, and while a waiter leaves by protocol.PlaceLives, when its place there has expired. What
+// Redis refuses to take back, though the other side lets the key live, is tried again.
+func (a *account) settle(release bool) {
+	a.mu.Lock()
+	settled := a.ledger.Settled() && !a.leaves()
+	a.mu.Unlock()
+	if settled && !release {
+		a.turn.Free()
+		return
+	}
+	a.ref()
+	if !a.engine.Tasks.Go(func() {
+		defer a.unref()
+		a.mu.Lock()
+		all := a.sides
+		a.mu.Unlock()
+		var sides sync.WaitGroup
+		for _, s := range all {
+			if s != nil {
+				sides.Go(func() { s.reconcile(release) })
+			}
+		}
+		sides.Wait()
+		a.turn.Free()
+		if a.standsOn() {
+			a.tryAgain()
+		}
+	}) {
+		a.turn.Free()
+		a.unref()
+	}
+}
+
+// leaves reports whether a waiter is to be taken out of Redis. mu is held.
+func (a *account) leaves() bool {
+	for _, s := range a.sides {
+		if s != nil && !s.leaving.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// reconcile waits for the open attempts of a side, takes a waiter out of Redis, and gives back what is not handed out, if it is
+// to be released or an attempt may have had its effect. The turn is taken.
+func (s *side) reconcile(release bool) {
+	a, e, end := s.account, s.account.engine, mono.Now().Add(protocol.PlaceLives)
+	a.mu.Lock()
+	open, leave := s.open, s.leaving
+	s.open, s.leaving = nil, script.Request{}
+	a.mu.Unlock()
+	var leaving sync.WaitGroup
+	leaving.Go(func() { s.leave(leave, end) }) // beside the release: neither waits for the other's answers
+	ran, pending := e.Calls.Outcomes(e.life, open)
+	defer func() {
+		e.Calls.Outlast(e.life, pending)
+		leaving.Wait()
+		if len(open) > 0 {
+			s.leave(leave, end) // a refused attempt may have put it back
+		}
+	}()
+	defer s.settled(false)
+	for ran || release {
+		if ran {
+			s.settled(true)
+		}
+		asked, unknown := s.releaseSurplus()
+		_, more := e.Calls.Outcomes(e.life, unknown)
+		pending = append(pending, more...)
+		// The answer has told what time it is there, and so when the limits have passed.
+		end := e.Calls.Expiry(pending)
+		if !ran || asked.IsZero() || !asked.Before(end) {
+			return
+		}
+		// A delayed attempt may still arrive. Only after its limit is it certain that what is asked for then is the last
+		// word. If that is far off, what has come until then is given back.
+		e.Calls.SleepUntil(e.life, end)
+		if e.life.Err() != nil {
+			return
+		}
+	}
+}
+
+// settled notes that no attempt is open, or that those that are may have had their effect.
+func (s *side) settled(ran bool) {
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	if ran {
+		s.Ran()
+	} else {
+		s.Settle()
+	}
+}
+
+// leave takes a waiter that has given up out of Redis. It does not try again after end.
+func (s *side) leave(request script.Request, end mono.Time) {
+	e := s.account.engine
+	if request.IsZero() || e.life.Err() != nil {
+		return
+	}
+	_, unknown := s.lock.repeat(s.account.owner, "leave", end, func(call.Result) script.Request { return request })
+	e.Calls.Outlast(e.life, unknown)
+}
+
+// releaseSurplus releases the counts that no hold needs, and repeats that until Redis answers or the key has expired. It
+// returns when the answered attempt was sent (now if there was nothing to release, zero if it gave up), and the unanswered
+// attempts. The turn is taken.
+func (s *side) releaseSurplus() (asked time.Time, unknown []*call.Attempt) {
+	a := s.account
+	var ch ledger.Change
+	found := false
+	res, unknown := s.lock.repeat(a.owner, "release", s.keyGoneBy(), func(last call.Result) (request script.Request) {
+		if last.Err != nil {
+			s.released(last, ch)
+		}
+		a.mu.Lock()
+		ch, found = s.GiveBack()
+		a.mu.Unlock()
+		if found {
+			request = s.release(ch)
+		}
+		return request
+	})
+	if !found {
+		return time.Now(), unknown
+	}
+	if s.released(res, ch); res.Err != nil {
+		return time.Time{}, unknown
+	}
+	return res.Sent, unknown
+}
+
+// keyGoneBy is when the key will have expired even if nobody releases it, at least a lease from now: a release is repeated
+// until then.
+func (s *side) keyGoneBy() mono.Time {
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	return max(s.account.ledger.KeyEnd(), mono.Now().Add(s.account.engine.Lease))
+}
+
+// repeat sends what next returns until Redis answers, end has passed, or there is nothing more to send; next is told what
+// became of the last one. What goes wrong is told to Config.Failed. The attempts are those that were not answered.
+func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Result) script.Request) (res call.Result, unknown []*call.Attempt) {
+	e := l.Engine
+	for request := next(res); !request.IsZero(); request = next(res) {
+		res = e.Calls.Do(e.life, request)
+		unknown = append(unknown, res.Unknown...)
+		if err := notAnnounced(l.Name, request, res); err != nil {
+			e.Failed(l, owner, err)
+		}
+		if res.Err == nil {
+			break
+		}
+		if !res.WorthRepeating() || e.closing.Err() != nil || mono.Now() > end {
+			e.Failed(l, owner, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why())))
+			break
+		}
+	}
+	return res, unknown
+}
+
+// standsOn reports whether what could not be given back of one side does not end with its lease, since the other lets the key
+// live.
+func (a *account) standsOn() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.sides {
+		if s == nil {
+			continue
+		}
+		if _, owes := s.GiveBack(); owes && s.other() != nil && mono.Now() < s.other().End() {
+			return true
+		}
+	}
+	return false
+}
+
+// tryAgain tries to give back what Redis has refused to take, a third of the client's lease later, or at once if the client
+// closes. One such try is to come at a time, however many holds have been dropped.
+func (a *account) tryAgain() {
+	e := a.engine
+	a.mu.Lock()
+	begun := a.retries
+	a.retries = true
+	a.mu.Unlock()
+	if begun || e.closing.Err() != nil { // when it closes, it was tried since
+		return
+	}
+	a.ref()
+	if !e.Tasks.Go(func() {
+		defer a.unref()
+		call.Sleep(e.closing, e.Lease/3)
+		a.mu.Lock()
+		a.retries = false
+		a.mu.Unlock()
+		a.releaseLater()
+	}) {
+		a.unref()
+	}
+}
+
+// evict gives back every hold of the owner because the client closes.
+func (a *account) evict() {
+	counts := 0
+	a.mu.Lock()
+	for _, s := range a.sides {
+		if s == nil {
+			continue
+		}
+		holds, had := s.DropAll()
+		counts += had
+		for _, h := range holds {
+			h.Value.ending = evicted
+			h.Value.end(lockerr.Closed)
+			if h.Lost == nil && h.Value.observer != nil { // else lose has told it
+				h.Value.observer.Ended(h.Value.alive())
+			}
+		}
+		s.endWatch()
+	}
+	a.mu.Unlock()
+	if counts == 0 {
+		return
+	}
+	a.releaseLater()
+	for range counts {
+		a.unref()
+	}
+}
+
+// notAnnounced tells a user about a call that has had its effect, of which Redis told nobody. It is nil if Redis did.
+func notAnnounced(name string, request script.Request, res call.Result) error {
+	why := res.Reply.Untold()
+	if !res.Has(script.Done) || why == "" {
+		return nil
+	}
+	return lockerr.Problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", request.Channel, why), lockerr.Untold)
+}
