@@ -1,2 +1,69 @@
-// Package engine acquires and holds locks.
+// Package engine acquires, holds and gives back one lock. It knows no options, hooks or
+// identities: the root, on top of it, has those. What happens to Redis is in protocol, how
+// a script is sent until its outcome is known in call, who waits here in waitqueue, who is
+// renewed in watchdog, and how an owner stands at a lock in ledger.
+//
+// # Who is who
+//
+//	Engine       one client: what all its locks share
+//	Lock         one lock, or one side of a read-write lock
+//	asker        one call that asks until the answer is yes: acquire.go, or what leaves no hold
+//	acquisition  an asker that acquires a hold, for an owner
+//	queued       an asker that waits in the queue of this process
+//	account      one owner at one lock, with a side for each count in Redis
+//	Hold         what was acquired; its caller allocates it
+//	cohort       holds of this process that pass on, or share what was granted once
+//
+// # The way of one Lock
+//
+//	Acquire ─ claimFor ─ enter ─ takeTurn ─ next ─ fitLease ─ ask ─┬─ askBriefly ──▶ granted ─▶ Hold
+//	          whose it is  account  turn    change   lease         │      ▲              │
+//	                                                    waitInQueue┘──────┘              └▶ giveUp ─ settle
+//	                                                    refused: sleep, or wait for a wake-up
+//
+//	Unlock ─ leaveShared or handOver: no word to Redis
+//	       └ leave ─ giveBack ─ settle
+//
+// # The turn of an owner
+//
+// An owner's changes come one after another: who asks Redis for one has the account's turn.
+// It is kept until nothing that was asked for can change what is asked next
+// (ledger.Account.Settled). settle frees it at once, as mostly, or in the background.
+//
+// # Goroutines
+//
+//	caller       Lock, Unlock and all else run on the caller's, bounded by its context, by Wait,
+//	             by the timeout, and by Close.
+//	settle       one an account with open attempts, or counts to be given back, or a waiter to take
+//	             out of Redis; bounded by the attempts' limits (two minutes if clocks are far
+//	             apart), or by the key's end while Redis is away. Counted by Engine.Tasks.
+//	try slot     one an attempt that its waiter gave up, until its outcome is known. Counted.
+//	loss         one a loss, until the key has gone. Counted.
+//	repetition   one a call without an owner that is repeated; bounded by ten timeouts. Counted.
+//	timer        one a release that ends a cohort while others wait here: if it is not answered
+//	             within 250 ms, they ask. It ends by itself.
+//	watchdog     one, and one a batch of renewals: see package watchdog.
+//
+// Close ends all of them and waits, until its context ends.
+//
+// # Locks
+//
+//	account.turn   a semaphore, held during I/O
+//	Engine.mu      the list of accounts, and the map of those whose owners are known
+//	account.mu     the ledger, both sides, and how their holds have ended; never during I/O
+//
+// They are taken in this order, then those of a composite in the root, then those of waitqueue,
+// wakeup, watchdog, presence. Callbacks run with account.mu held: [Observer], [Hold.WhenEnded].
+//
+// # When calls fail
+//
+// Acquire, cancelled or timed out: the queue is left, an unused wake-up is passed on, and open
+// attempts keep the try slot and the turn; what they have taken is given back. Where waiting
+// leaves something in Redis, a place or a reservation, that is taken out. Acquire, refused:
+// nothing was taken. Unlock, unanswered: the hold is over for its caller, nothing renews it, and
+// the release is repeated until Redis answers or the key has gone. A renewal that is answered
+// after its hold has ended changes nothing. A loss is told once, to every hold of the run.
+//
+// An answer that comes late is told to its attempt (call.Attempt.Tell). Whoever settles looks
+// at it; nobody else waits for it.
 package engine
