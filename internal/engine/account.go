@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -44,7 +43,7 @@ type account struct {
 	// fewer is closed when a count falls; nil if nobody waits for that.
 	fewer chan struct{}
 	// waiter is that of the acquire that has the turn; nil if none waits in a queue.
-	waiter *waitqueue.Waiter
+	waiter *waiter
 	// retries says that tryAgain is going to give back what Redis has refused to take.
 	retries bool
 }
@@ -85,6 +84,7 @@ func (e *Engine) account(l *Lock, c claim) *account {
 	}
 	a := &account{engine: e, name: l.Name, class: l.Class, owner: c.owner}
 	a.refs.Store(1)
+	a.open(&a.first, l)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c.fresh {
@@ -164,17 +164,17 @@ func (a *account) unref() {
 func (a *account) side(l *Lock) *side {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.sides[l.Side]
-	if s != nil {
-		return s
+	if a.sides[l.Side] == nil {
+		a.open(new(side), l)
 	}
-	if s = &a.first; s.account != nil {
-		s = new(side)
-	}
+	return a.sides[l.Side]
+}
+
+// open makes s the side of a lock. mu is held, or nobody else knows the account.
+func (a *account) open(s *side, l *Lock) {
 	s.account, s.lock = a, l
 	a.sides[l.Side] = s
 	a.ledger.Open(l.Side, &s.Side)
-	return s
 }
 
 // other is the other side of the lock, on which the owner may hold it, too; nil if it never has.
@@ -223,7 +223,7 @@ func (a *account) busy() error {
 }
 
 // setWaiter notes the waiter of the acquire that has the turn; nil when it waits no more.
-func (a *account) setWaiter(w *waitqueue.Waiter) {
+func (a *account) setWaiter(w *waiter) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.waiter = w
@@ -336,7 +336,7 @@ func (s *side) endWatch() bool {
 	if s.entry.LongHeld() {
 		e.Presence.Ended(s)
 	}
-	s.Trusted = e.watchdog.Deadline(s.entry)
+	s.Trusted = s.entry.Deadline()
 	s.entry = nil
 	return trusted
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 // acquisition is one call that acquires a hold.
@@ -28,7 +27,7 @@ type acquisition struct {
 	// Redis.
 	nesting *entry
 	// queue waits for the hold to be handed over; nil if none does.
-	queue *waitqueue.Queue
+	queue *queue
 	// received says that the hold was handed over to it, or that it has joined others.
 	received bool
 }
@@ -81,6 +80,7 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	returned := false
 	defer func() {
 		if !returned { // OnWait has panicked
+			a.queued.waiter.Leave()
 			a.giveUp(false)
 			if a.received {
 				_, _ = a.hold.Unlock() // what Redis does not answer to, the client goes on with
@@ -99,9 +99,12 @@ func (a *acquisition) enter() error {
 	if a.account == nil {
 		return lockerr.Problem(a.lock.Name, "this owner is another call's; Hold.Owner says whose a hold is", lockerr.Invalid)
 	}
+	a.side, a.ending = &a.account.first, e.draining
+	if a.claim.fresh {
+		return nil
+	}
 	a.side = a.account.side(a.lock)
-	a.ending = e.draining
-	if !a.claim.fresh && a.account.live() > 0 {
+	if a.account.live() > 0 {
 		a.ending = e.closing
 	}
 	return nil
@@ -134,14 +137,11 @@ func (a *acquisition) takeTurn() error {
 
 // run asks Redis until there is an answer, and returns the change that was asked for. The turn is taken.
 func (a *acquisition) run(obtain func(*acquisition) call.Result) (res call.Result) {
-	if a.change, res.Err = a.next(); res.Err != nil {
+	if res.Err = a.next(); res.Err != nil {
 		return res
 	}
 	if a.change.To > 1 && a.lock.NonReentrant {
 		return call.Result{Err: lockerr.Problem(a.lock.Name, "it is NonReentrant", lockerr.Reentrant)}
-	}
-	if res.Err = a.fitLease(); res.Err != nil {
-		return res
 	}
 	res = obtain(a)
 	if res.Has(script.Upgrade) && a.op == OpAcquire && a.leftOther() {
@@ -177,20 +177,32 @@ func (a *acquisition) leftOther() bool {
 	return other != nil && len(other.Holds()) == 0
 }
 
-// next returns the change to ask for, after it has given back what the owner holds no more. The turn is taken, but holds may
+// next decides on the change to ask for, after it has given back what the owner holds no more. The turn is taken, but holds may
 // be dropped at any time.
-func (a *acquisition) next() (ledger.Change, error) {
+func (a *acquisition) next() error {
 	for {
-		if err := a.clear(); err != nil {
-			return ledger.Change{}, err
+		ok, lost := a.tryNext()
+		if err := cmp.Or(a.claim.over(), lost); ok || err != nil {
+			return err
 		}
-		a.account.mu.Lock()
-		ch, ok, lost := a.side.Next()
-		a.account.mu.Unlock()
-		if err := cmp.Or(a.claim.over(), lost); ok || err != nil { // else a hold was unlocked just now
-			return ch, err
+		if err := a.clear(); err != nil {
+			return err
 		}
 	}
+}
+
+// tryNext is next, or reports false if something has to be given back before.
+func (a *acquisition) tryNext() (ok bool, err error) {
+	a.account.mu.Lock()
+	defer a.account.mu.Unlock()
+	if s, _ := a.account.surplus(); s != nil {
+		return false, nil
+	}
+	a.change, ok, err = a.side.Next()
+	if ok && err == nil {
+		err = a.fitLease()
+	}
+	return ok, err
 }
 
 // clear gives back what no hold needs any more, on either side: an Unlock waits for the turn behind this acquire, or Redis has
@@ -198,10 +210,6 @@ func (a *acquisition) next() (ledger.Change, error) {
 // raise, so it is waited for first. The turn is taken.
 func (a *acquisition) clear() error {
 	for {
-		s, _ := a.account.surplus()
-		if s == nil {
-			return nil
-		}
 		ctx := a.bound()
 		a.engine.Calls.Outlast(ctx, a.account.openAttempts())
 		a.engine.Calls.Outlast(ctx, a.unknown)
@@ -209,10 +217,10 @@ func (a *acquisition) clear() error {
 			return context.Cause(ctx)
 		}
 		a.account.mu.Lock()
-		ch, found := s.GiveBack()
+		s, ch := a.account.surplus()
 		a.account.mu.Unlock()
-		if !found {
-			continue
+		if s == nil {
+			return nil
 		}
 		res := a.engine.Calls.Do(ctx, s.release(ch))
 		s.released(res, ch)
@@ -229,11 +237,9 @@ func (a *acquisition) clear() error {
 	}
 }
 
-// fitLease cuts the lease to what MaxHold leaves of the run, or of the write holds that it begins in.
+// fitLease cuts the lease to what MaxHold leaves of the run, or of the write holds that it begins in. mu is held.
 func (a *acquisition) fitLease() error {
 	s := a.side
-	a.account.mu.Lock()
-	defer a.account.mu.Unlock()
 	if writes := s.other(); writes != nil && a.lock.Shared && writes.entry != nil {
 		a.nesting = writes.entry
 		if a.change.From == 0 {
@@ -323,6 +329,9 @@ func (a *acquisition) conclude(res call.Result) error {
 // giveUp notes what the attempts may have taken, has it given back, and frees the turn once they can have no effect any more.
 func (a *acquisition) giveUp(release bool) {
 	a.account.mu.Lock()
+	if a.claim.fresh && len(a.unknown) > 0 {
+		a.side.Learned(mono.Now(), a.lease+a.engine.Timeout)
+	}
 	a.side.opened(a.unknown, a.change.To, false)
 	if leave := a.leaving(a.account.owner); !leave.IsZero() {
 		a.side.leaving = leave
@@ -353,6 +362,9 @@ func (a *acquisition) granted(res call.Result) error {
 	}
 	if token, found := res.Reply.Number(0); found && a.lock.Fenced && token > 0 {
 		s.Token = token
+	}
+	if a.claim.fresh {
+		s.Learned(mono.Of(now), a.lease)
 	}
 	a.fill(h, s)
 	s.Granted(ch, &h.Hold)
@@ -407,5 +419,4 @@ func (a *acquisition) fill(h *Hold, s *side) {
 	h.Hold = ledger.Hold[*Hold]{Value: h, Lease: a.args.Lease, Fixed: a.args.Fixed && !a.args.RenewFirst}
 	h.side, h.since, h.token = s, mono.Now(), s.Token
 	h.inside = within{Context: a.caller, lock: a.lock, owner: s.account.owner, account: s.account, held: h}
-	h.ctx, h.cancel = context.WithCancelCause(&h.inside)
 }

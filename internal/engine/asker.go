@@ -57,7 +57,8 @@ type asker struct {
 	registered, refused bool
 	unknown             []*call.Attempt // whose result is not known
 	// last is the last refusal or failure: the error when the wait is over.
-	last error
+	last   error
+	queued queued // its place in the queue
 }
 
 // bound returns the context that bounds the whole call. A free lock is had without it.
@@ -156,15 +157,16 @@ func (a *asker) askBriefly(request script.Request) call.Result {
 	return res
 }
 
-// asked notes that the key may live for as long as the lease, since it is asked for, and answered what is known of that.
+// asked notes that the key may live for as long as the lease, since it is asked for, and answered what is known of that. Of a
+// fresh owner that is noted at the end: nobody looks at its account before.
 func (a *asker) asked() {
-	if a.acquisition != nil {
+	if a.acquisition != nil && !a.acquisition.claim.fresh {
 		a.acquisition.side.asked(a.acquisition.lease)
 	}
 }
 
 func (a *asker) answered(res call.Result) {
-	if a.acquisition != nil {
+	if a.acquisition != nil && !a.acquisition.claim.fresh {
 		a.acquisition.side.answered(a.acquisition.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
 	}
 }

@@ -87,7 +87,7 @@ type Engine struct {
 
 	watchdog *watchdog.Watchdog[*side, group]
 	hub      *wakeup.Hub
-	queues   *waitqueue.Queues
+	queues   *queues
 
 	// draining ends when Drain is called: nothing new is held. closing ends when Close begins: nothing new is started, and nobody
 	// waits any longer. life ends when Close has ended: nothing goes on after it.
@@ -101,6 +101,13 @@ type Engine struct {
 	accounts list.List[*account]     // all; guarded by mu
 	known    map[accountKey]*account // those whose owners somebody knows; guarded by mu
 }
+
+// The queues of those who wait here: acquisitions, to which a hold may be handed over, and which may join a cohort.
+type (
+	queues = waitqueue.Queues[acquisition, cohort]
+	queue  = waitqueue.Queue[acquisition, cohort]
+	waiter = waitqueue.Waiter[acquisition, cohort]
+)
 
 // New returns an engine. It does no I/O and starts no goroutine.
 func New(config Config) *Engine {
@@ -117,7 +124,7 @@ func New(config Config) *Engine {
 		Timeout: config.Timeout / 3, Silence: call.ErrNoAnswer, Margin: config.Margin,
 	})
 	e.hub = wakeup.New(config.Driver.Listen)
-	e.queues = waitqueue.New(func(channel string, q *waitqueue.Queue) func() { return e.hub.Join(channel, q).Leave })
+	e.queues = waitqueue.New(func(channel string, q *queue) func() { return e.hub.Join(channel, q).Leave })
 	return e
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 // This file hands a lock over inside the process: a hold that is given back passes to the first who waits here, without a word
@@ -37,9 +36,9 @@ var errHandedOver = errors.New("handed over")
 // cohort is a run of holds in this process that pass from one to the next, or that share what Redis has granted once.
 type cohort struct {
 	side  *side
-	queue *waitqueue.Queue // that does not ask while the cohort lasts; nil if holds share
-	until mono.Time        // when nothing is handed over, and nobody joins, any more
-	after time.Duration    // for how long the queue lets others try first
+	queue *queue        // that does not ask while the cohort lasts; nil if holds share
+	until mono.Time     // when nothing is handed over, and nobody joins, any more
+	after time.Duration // for how long the queue lets others try first
 }
 
 // handsOver reports whether the hold that is acquired may pass on later, and may be one that another hold passes to; shares,
@@ -57,7 +56,7 @@ func (a *acquisition) ordinary() bool {
 }
 
 // beginCohort notes that the queue waits for the hold to pass on. mu is held.
-func (s *side) beginCohort(queue *waitqueue.Queue, granted mono.Time) {
+func (s *side) beginCohort(queue *queue, granted mono.Time) {
 	if queue == nil {
 		return
 	}
@@ -172,9 +171,8 @@ func (s *side) lastsFor(lease time.Duration, now mono.Time) bool {
 }
 
 // handing has give done for a waiter that wants the lease which the hold has, and reports false for others.
-func (h *Hold) handing(give func(a *acquisition)) func(taker any) bool {
-	return func(taker any) bool {
-		a := taker.(*acquisition) //nolint:forcetypeassert // nothing else takes
+func (h *Hold) handing(give func(a *acquisition)) func(taker *acquisition) bool {
+	return func(a *acquisition) bool {
 		if a.args.Lease != h.Lease {
 			return false
 		}
@@ -205,7 +203,7 @@ func (h *Hold) accept() error {
 }
 
 // share lets others join the hold, and those who wait in the queue do so at once. mu is held.
-func (h *Hold) share(queue *waitqueue.Queue) {
+func (h *Hold) share(queue *queue) {
 	s, l := h.side, h.side.lock
 	h.Shares = true
 	s.cohort = &cohort{side: s, until: h.since.Add(slice)}
@@ -225,8 +223,8 @@ func (a *acquisition) join() bool {
 	if !a.shares() {
 		return false
 	}
-	open, ok := a.engine.queues.Joinable(a.lock.queueFor("")).(*cohort)
-	if !ok {
+	open := a.engine.queues.Joinable(a.lock.queueFor(""))
+	if open == nil {
 		return false
 	}
 	s := open.side

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -37,15 +38,16 @@ type Hold struct {
 	ledger.Hold[*Hold]
 
 	side     *side
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	inside   within // what ctx is derived from, and that from what Lock was called with
+	inside   within // what its context is derived from, and that from what Lock was called with
 	since    mono.Time
 	token    int64
 	observer Observer
 
 	// Guarded by the account's mu, as is ledger.Hold.
 	ending    *ending
+	cause     error           // of its end
+	ctx       context.Context // nil: nobody has asked for it yet
+	cancel    context.CancelCauseFunc
 	whenEnded func() // called when it ends
 }
 
@@ -91,8 +93,19 @@ func (h *Hold) Token() int64 { return h.token }
 // Since is when it was acquired.
 func (h *Hold) Since() mono.Time { return h.since }
 
-// Context ends with the hold.
-func (h *Hold) Context() context.Context { return h.ctx }
+// Context ends with the hold. It is made when it is asked for: many holds end before.
+func (h *Hold) Context() context.Context {
+	a := h.side.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h.ctx == nil {
+		h.ctx, h.cancel = context.WithCancelCause(&h.inside)
+		if h.alive() != nil {
+			h.cancel(h.cause)
+		}
+	}
+	return h.ctx
+}
 
 // Nest returns a context under which the hold's owner holds the lock while the hold lasts, and that does not end with it.
 // It is derived from what Lock was called with.
@@ -146,7 +159,9 @@ func (h *Hold) over() error {
 
 // end ends the hold's context. It has no effect if that has ended before. mu is held.
 func (h *Hold) end(cause error) {
-	h.cancel(cause)
+	if h.cause = cmp.Or(h.cause, cause); h.cancel != nil {
+		h.cancel(cause)
+	}
 	if f := h.whenEnded; f != nil {
 		h.whenEnded = nil
 		f()

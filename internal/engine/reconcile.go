@@ -93,9 +93,11 @@ func (s *side) giveBack(ctx context.Context, left departure) error {
 	res := e.Calls.Do(ctx, request)
 	left.cohort.released(res)
 	s.released(res, ch)
-	a.mu.Lock()
-	s.opened(res.Unknown, 0, true)
-	a.mu.Unlock()
+	if len(res.Unknown) > 0 {
+		a.mu.Lock()
+		s.opened(res.Unknown, 0, true)
+		a.mu.Unlock()
+	}
 	switch {
 	case res.Err != nil && call.Code(res.Err) == script.WrongType: // somebody has overwritten it
 		s.vanished()
@@ -173,10 +175,9 @@ func (s *side) lostBefore(left departure) error {
 	return left.run.Taken()
 }
 
-// surplus is a side of which more may stand than is handed out, and the change that gives it back; nil if there is none.
+// surplus is a side of which more may stand than is handed out, and the change that gives it back; nil if there is none. mu is
+// held.
 func (a *account) surplus() (*side, ledger.Change) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	for _, s := range a.sides {
 		if s == nil {
 			continue

@@ -28,6 +28,7 @@ func (l *Lock) Pass(ctx context.Context, args Args) (Course, error) {
 	returned := false
 	defer func() {
 		if !returned { // OnWait has panicked
+			a.queued.waiter.Leave()
 			a.undo(false)
 		}
 	}()

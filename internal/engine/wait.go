@@ -23,7 +23,7 @@ const longestSleep = 3 * time.Second
 type queued struct {
 	*asker
 
-	waiter   *waitqueue.Waiter
+	waiter   waiter
 	args     protocol.Acquire
 	request  script.Request // made of args when it is sent first
 	refusals int            // how often it was refused
@@ -36,34 +36,40 @@ func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
 	if a.ending.Err() != nil {
 		return call.Result{Err: lockerr.Closed}
 	}
-	var taker any
+	q := &a.queued
+	q.asker, q.args = a, args
+	var taker *acquisition
 	if a.acquisition != nil && a.acquisition.joinsCohort() {
 		taker = a.acquisition
 	}
-	waiter, ahead := a.engine.queues.Join(a.lock.queueFor(args.Owner), taker)
-	defer waiter.Leave()
-	q := &queued{asker: a, args: args, waiter: waiter}
-	if len(a.unknown) > 0 || a.refused {
-		a.tellWaiting(ahead)
-	}
-	if waiter.TryFirst() { // nobody has asked, or waits: the lock may well be free
+	ahead, first := a.engine.queues.Join(&q.waiter, a.lock.queueFor(args.Owner), taker)
+	if first && len(a.unknown) == 0 && !a.refused { // nobody has asked, or waits: the lock may well be free
 		a.registered = true
 		q.request = a.lock.Requests.Acquire(args)
-		if !q.learn(a.caller, a.askBriefly(q.request)) {
-			return q.result
+		if res := a.askBriefly(q.request); !q.learn(a.caller, res) {
+			return res
 		}
-	} else {
-		a.tellWaiting(ahead)
+		return q.wait(0)
 	}
-	if a.acquisition != nil {
-		a.acquisition.account.setWaiter(waiter)
-		defer a.acquisition.account.setWaiter(nil)
+	if first {
+		q.waiter.Done() // the try is made when it was told
 	}
-	if !q.awaitTurn() || !q.askUntilDone(a.bound()) {
-		if waiter.Leave() {
+	return q.wait(ahead)
+}
+
+// wait is waitInQueue of one who is not let in at once.
+func (q *queued) wait(ahead int) call.Result {
+	defer q.waiter.Leave()
+	q.tellWaiting(ahead)
+	if q.acquisition != nil {
+		q.acquisition.account.setWaiter(&q.waiter)
+		defer q.acquisition.account.setWaiter(nil)
+	}
+	if !q.awaitTurn() || !q.askUntilDone(q.bound()) {
+		if q.waiter.Leave() {
 			return call.Result{Err: errHandedOver}
 		}
-		return call.Result{Err: context.Cause(a.bound())}
+		return call.Result{Err: context.Cause(q.bound())}
 	}
 	return q.result
 }
@@ -200,47 +206,60 @@ func (q *queued) try(ctx context.Context) (again bool) {
 	return q.learn(ctx, res)
 }
 
-// learn notes what a try says about the next one, and gives the try slot back.
+// learn notes what a try says about the next one, and gives the try slot back. It reports whether to ask again; if not, the
+// waiter has left.
 func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	q.unknown = append(q.unknown, res.Unknown...)
 	q.result = res
 	if res.Err == nil && !res.Has(script.Refused) {
-		q.waiter.RetryAt(time.Now().Add(q.afterMe()), nil)
+		q.leaveAfter(res)
+		return false
 	}
-	if a := q.acquisition; a != nil && res.Has(script.Done) && a.joinsCohort() {
-		a.queue = q.waiter.LeaveHolding(a.side) // while nothing can be handed over to it
+	if !q.keepSlot(res) {
+		q.waiter.Done()
 	}
-	q.freeSlot(res)
 	switch {
-	case res.Has(script.Refused):
+	case res.Err == nil:
 		q.away = time.Time{}
 		q.noteRefusal(res)
 		q.tellWaiting(0)
 		return true
-	case res.Err == nil:
-		return false
 	case q.bears(ctx, res):
 		q.waiter.RetryAt(time.Now().Add(call.LongestPause), q.last)
 		q.tellWaiting(0)
 		return true
 	default:
 		q.waiter.Notify() // for the next in the queue: this try has learnt nothing
+		q.waiter.Leave()
 		return false
 	}
 }
 
-// freeSlot gives the try slot back: now, or when it is known what came of the last attempt, if that was given up.
-func (q *queued) freeSlot(res call.Result) {
-	if n := len(res.Unknown); n > 0 && res.Unknown[n-1].Pending() {
-		last := res.Unknown[n-1]
-		if q.engine.Tasks.Go(func() {
-			defer q.waiter.Done()
-			q.engine.Calls.Outcome(q.engine.life, last)
-		}) {
-			return
-		}
+// leaveAfter leaves the queue after an answer that ends the call. One that is granted the lock may hand it over to those who
+// stand behind it: then nobody else can, from here on.
+func (q *queued) leaveAfter(res call.Result) {
+	var holder waitqueue.Holder
+	a := q.acquisition
+	if a != nil && res.Has(script.Done) && a.joinsCohort() {
+		holder = a.side
 	}
-	q.waiter.Done()
+	queue := q.waiter.LeaveAfter(time.Now().Add(q.afterMe()), q.keepSlot(res), holder)
+	if a != nil {
+		a.queue = queue
+	}
+}
+
+// keepSlot keeps the try slot until it is known what came of the last attempt, if that was given up. It reports whether it does.
+func (q *queued) keepSlot(res call.Result) bool {
+	n := len(res.Unknown)
+	if n == 0 || !res.Unknown[n-1].Pending() {
+		return false
+	}
+	last := res.Unknown[n-1]
+	return q.engine.Tasks.Go(func() {
+		defer q.waiter.Done()
+		q.engine.Calls.Outcome(q.engine.life, last)
+	})
 }
 
 // noteRefusal notes who holds the lock, and when to ask again at the latest.

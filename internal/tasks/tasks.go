@@ -5,34 +5,45 @@ package tasks
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // Group counts tasks. The zero Group is ready for use.
 type Group struct {
-	mu      sync.Mutex
-	running int
-	closed  bool          // no task may begin any more
-	idle    chan struct{} // closed when running falls to 0; nil if nobody waits
+	// state is how many tasks are running, with awaited and closed as bits of it.
+	state atomic.Int64
+
+	mu   sync.Mutex
+	idle chan struct{} // closed when no task is running; nil if nobody waits; guarded by mu
 }
+
+const (
+	closed  = 1 << 62 // no task may begin any more
+	awaited = 1 << 61 // somebody waits, or has waited, for the tasks to end
+)
 
 // Begin counts one task more, until End. It reports false, and counts nothing,
 // once Wait has found the group idle.
 func (g *Group) Begin() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return false
+	for {
+		n := g.state.Load()
+		if n&closed != 0 {
+			return false
+		}
+		if g.state.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	g.running++
-	return true
 }
 
 // End counts one task less.
 func (g *Group) End() {
+	if g.state.Add(-1) != awaited {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running--
-	if g.running == 0 && g.idle != nil {
+	if g.idle != nil {
 		close(g.idle)
 		g.idle = nil
 	}
@@ -55,8 +66,8 @@ func (g *Group) Go(f func()) bool {
 // returns the context's error if ctx ends first; tasks may then still begin.
 func (g *Group) Wait(ctx context.Context) error {
 	for {
-		idle, done := g.closeIfIdle()
-		if done {
+		idle := g.awaitIdle()
+		if g.state.CompareAndSwap(awaited, closed) || g.state.Load()&closed != 0 {
 			return nil
 		}
 		select {
@@ -67,16 +78,16 @@ func (g *Group) Wait(ctx context.Context) error {
 	}
 }
 
-// closeIfIdle closes an idle group, or returns what to wait for.
-func (g *Group) closeIfIdle() (idle <-chan struct{}, done bool) {
+// awaitIdle returns what is closed when a task has ended and none is running. It has to be asked for before the group is found
+// busy: or the last task could end between the two.
+func (g *Group) awaitIdle() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.running == 0 {
-		g.closed = true
-		return nil, true
+	if g.state.Load()&closed == 0 {
+		g.state.Or(awaited)
 	}
 	if g.idle == nil {
 		g.idle = make(chan struct{})
 	}
-	return g.idle, false
+	return g.idle
 }

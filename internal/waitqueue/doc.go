@@ -26,7 +26,7 @@
 // A try needs the queue's try slot. Whoever abandons a try leaves the slot taken until it
 // is answered or has timed out.
 //
-// There is no goroutine here: waiters run on their own. Queues.mu guards the map,
-// the queues and the waiters; it is held for a few instructions, never during I/O.
+// There is no goroutine here: waiters run on their own. The mu of a shard guards its map,
+// its queues and their waiters; it is held for a few instructions, never during I/O.
 // A queue exists while it has waiters, a holder or something to join, or its try slot is taken.
 package waitqueue

@@ -13,10 +13,11 @@ type Holder interface {
 
 // SetJoinable notes what newcomers may join who want the lock with the given key. Nobody asks for it
 // until EndJoinable, or [Waiter.AskAll].
-func (qs *Queues) SetJoinable(key Key, what any) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	q := qs.queue(key)
+func (qs *Queues[T, J]) SetJoinable(key Key, what *J) {
+	s := qs.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue(key)
 	if q.joinable == nil {
 		qs.joinables.Add(1)
 	}
@@ -24,13 +25,14 @@ func (qs *Queues) SetJoinable(key Key, what any) {
 }
 
 // Joinable returns what SetJoinable has noted; nil if there is nothing.
-func (qs *Queues) Joinable(key Key) any {
+func (qs *Queues[T, J]) Joinable(key Key) *J {
 	if qs.joinables.Load() == 0 {
 		return nil
 	}
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if q := qs.queues[key]; q != nil {
+	s := qs.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.queues[key]; q != nil {
 		return q.joinable
 	}
 	return nil
@@ -38,33 +40,34 @@ func (qs *Queues) Joinable(key Key) any {
 
 // EndJoinable ends what SetJoinable has noted, unless that is something else by now, and has the queue's
 // first ask: after a while, if others are to have their turn before.
-func (qs *Queues) EndJoinable(key Key, what any, after time.Duration) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if q := qs.queues[key]; q != nil && q.joinable == what {
+func (qs *Queues[T, J]) EndJoinable(key Key, what *J, after time.Duration) {
+	s := qs.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.queues[key]; q != nil && q.joinable == what {
 		q.endJoinable(after)
 	}
 }
 
 // AskAll has the queue's first ask, though there is still something to join.
-func (w *Waiter) AskAll() {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) AskAll() {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	if !w.gone() && w.queue.joinable != nil {
 		w.queue.endJoinable(0)
 	}
 }
 
-// endJoinable ends what newcomers may join. qs.mu is held.
-func (q *Queue) endJoinable(after time.Duration) {
-	q.queues.joinables.Add(-1)
+// endJoinable ends what newcomers may join. The shard's mu is held.
+func (q *Queue[T, J]) endJoinable(after time.Duration) {
+	q.shard.all.joinables.Add(-1)
 	q.joinable = nil
 	q.askAgain(after)
 }
 
-// askAgain has the first ask: after a while, if others are to have their turn before. qs.mu is
+// askAgain has the first ask: after a while, if others are to have their turn before. The shard's mu is
 // held.
-func (q *Queue) askAgain(after time.Duration) {
+func (q *Queue[T, J]) askAgain(after time.Duration) {
 	q.notBefore = time.Time{}
 	if after > 0 {
 		q.notBefore = time.Now().Add(after)
@@ -74,9 +77,9 @@ func (q *Queue) askAgain(after time.Duration) {
 }
 
 // Received is closed when the lock has been handed over to the waiter.
-func (w *Waiter) Received() <-chan struct{} {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) Received() <-chan struct{} {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	switch {
 	case w.state == received:
 		return closed
@@ -87,33 +90,17 @@ func (w *Waiter) Received() <-chan struct{} {
 }
 
 // HasReceived reports whether the lock was handed over to the waiter.
-func (w *Waiter) HasReceived() bool {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) HasReceived() bool {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	return w.state == received
-}
-
-// LeaveHolding is Leave of one who has got the lock and will hand it over, if anybody
-// stands behind it; else it returns nil. Nobody asks until the holder calls Resume of the
-// queue that is returned. The waiter is at the head.
-func (w *Waiter) LeaveHolding(holder Holder) *Queue {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
-	q := w.queue
-	q.remove(w, departed)
-	if q.waiters.Len() > 0 {
-		q.holder = holder
-		return q
-	}
-	q.tidy()
-	return nil
 }
 
 // Heard notes how many subscribers have heard that a holder has given the lock back, and reports
 // whether anybody else is among them.
-func (q *Queue) Heard(holder Holder, n int64) (others bool) {
-	q.queues.mu.Lock()
-	defer q.queues.mu.Unlock()
+func (q *Queue[T, J]) Heard(holder Holder, n int64) (others bool) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
 	others = n > 1 || n == 1 && q.unsubscribe == nil
 	if q.holder == holder { // else the queue asks again, or is another lock's
 		q.unheard = !others
@@ -122,9 +109,9 @@ func (q *Queue) Heard(holder Holder, n int64) (others bool) {
 }
 
 // Unheard reports whether nobody else has heard, the last time.
-func (q *Queue) Unheard() bool {
-	q.queues.mu.Lock()
-	defer q.queues.mu.Unlock()
+func (q *Queue[T, J]) Unheard() bool {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
 	return q.unheard
 }
 
@@ -133,10 +120,11 @@ func (q *Queue) Unheard() bool {
 // reports false if that waiter cannot take it; it must not block, or call the queue. The
 // waiter has left the queue then, and nobody asks until Resume of the queue, which is nil if
 // nothing was handed over.
-func (qs *Queues) HandOver(key Key, holder Holder, hand func(taker any) bool) *Queue {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	q := qs.queues[key]
+func (qs *Queues[T, J]) HandOver(key Key, holder Holder, hand func(taker *T) bool) *Queue[T, J] {
+	s := qs.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[key]
 	if q == nil || q.waiters.Len() == 0 || len(q.trySlot) > 0 || q.holder != nil && q.holder != holder {
 		return nil
 	}
@@ -149,8 +137,8 @@ func (qs *Queues) HandOver(key Key, holder Holder, hand func(taker any) bool) *Q
 	return q
 }
 
-// give takes a waiter out that was handed the lock. qs.mu is held.
-func (q *Queue) give(w *Waiter) {
+// give takes a waiter out that was handed the lock. The shard's mu is held.
+func (q *Queue[T, J]) give(w *Waiter[T, J]) {
 	q.remove(w, received)
 	if w.received != nil {
 		close(w.received)
@@ -160,10 +148,11 @@ func (q *Queue) give(w *Waiter) {
 // LetIn hands the lock out to those in the queue with the given key whom hand accepts, which is
 // as for HandOver: all of them hold it. It reports whether nobody was left out, as one is whose
 // try is under way.
-func (qs *Queues) LetIn(key Key, hand func(taker any) bool) (all bool) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	q := qs.queues[key]
+func (qs *Queues[T, J]) LetIn(key Key, hand func(taker *T) bool) (all bool) {
+	s := qs.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[key]
 	if q == nil {
 		return true
 	}
@@ -182,9 +171,9 @@ func (qs *Queues) LetIn(key Key, hand func(taker any) bool) (all bool) {
 
 // Resume has the queue's first ask, since the holder has the lock no more: after a while, if
 // others are to have their turn before.
-func (q *Queue) Resume(holder Holder, after time.Duration) {
-	q.queues.mu.Lock()
-	defer q.queues.mu.Unlock()
+func (q *Queue[T, J]) Resume(holder Holder, after time.Duration) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
 	if q.holder != holder {
 		return
 	}

@@ -15,23 +15,22 @@ func (h *holding) Refusal() error { return h.err }
 var x = Key{Name: "x", Channel: "x"}
 
 // arrive joins the queue of x with each of these takers, in this order.
-func arrive(queues *Queues, takers ...any) (waiters []*Waiter) {
+func arrive(queues *queues, takers ...int) (waiters []*waiter) {
 	for _, taker := range takers {
-		w, _ := queues.Join(x, taker)
-		waiters = append(waiters, w)
+		waiters = append(waiters, enter(queues, x, taker))
 	}
 	return waiters
 }
 
 // takes is what a lock is handed to, and notes to whom it was.
-type takes struct{ got []any }
+type takes struct{ got []int }
 
-func (s *takes) give(taker any) bool {
-	s.got = append(s.got, taker)
+func (s *takes) give(taker *int) bool {
+	s.got = append(s.got, *taker)
 	return true
 }
 
-func refuse(any) bool { return false }
+func refuse(*int) bool { return false }
 
 // done reports whether a channel is closed; one that is nil is not.
 func done(c <-chan struct{}) bool {
@@ -43,10 +42,10 @@ func done(c <-chan struct{}) bool {
 	}
 }
 
-func wantNoQueue(t *testing.T, queues *Queues) {
+func wantNoQueue(t *testing.T, queues *queues) {
 	t.Helper()
-	if len(queues.queues) != 0 || !queues.Idle() || queues.joinables.Load() != 0 {
-		t.Errorf("%d queues left, %d waiters, %d open", len(queues.queues), queues.waiters.Load(), queues.joinables.Load())
+	if left(queues) != 0 || !queues.Idle() || queues.joinables.Load() != 0 {
+		t.Errorf("%d queues left, %d waiters, %d open", left(queues), queues.waiters.Load(), queues.joinables.Load())
 	}
 }
 
@@ -59,7 +58,7 @@ func TestHandOverInOrder(t *testing.T) {
 	second := w[1].Received() // the first asks when it has it
 	var to takes
 	queue := queues.HandOver(x, holder, to.give)
-	if queue == nil || !slices.Equal(to.got, []any{1}) || !w[0].HasReceived() || !done(w[0].Received()) {
+	if queue == nil || !slices.Equal(to.got, []int{1}) || !w[0].HasReceived() || !done(w[0].Received()) {
 		t.Fatalf("handed over to %v", to.got)
 	}
 	if w[1].HasReceived() || done(second) || isHead(w[1]) {
@@ -71,7 +70,7 @@ func TestHandOverInOrder(t *testing.T) {
 	if queues.HandOver(x, other, to.give) != nil {
 		t.Error("one who does not hold it has handed it over")
 	}
-	if queues.HandOver(x, holder, to.give) != queue || !slices.Equal(to.got, []any{1, 2}) || !done(second) {
+	if queues.HandOver(x, holder, to.give) != queue || !slices.Equal(to.got, []int{1, 2}) || !done(second) {
 		t.Errorf("handed over to %v", to.got)
 	}
 	gone, late := arrive(queues, 4)[0], arrive(queues, 5)[0]
@@ -93,7 +92,7 @@ func TestHandOverInOrder(t *testing.T) {
 // One to whom nothing can be handed over waits for no such thing.
 func TestNothingToHand(t *testing.T) {
 	queues, _ := newLines()
-	if arrive(queues, nil)[0].Received() != nil {
+	if arrive(queues, 0)[0].Received() != nil {
 		t.Error("it waits to be handed the lock")
 	}
 }
@@ -101,25 +100,25 @@ func TestNothingToHand(t *testing.T) {
 // Nobody is handed a lock who does not want it, whose try is under way, or who is not there.
 func TestNobodyTakes(t *testing.T) {
 	holder := &holding{}
-	for name, test := range map[string]func(queues *Queues, to *takes) *Queue{
-		"nobody waits": func(queues *Queues, to *takes) *Queue { return queues.HandOver(x, holder, to.give) },
-		"others wait": func(queues *Queues, to *takes) *Queue {
+	for name, test := range map[string]func(queues *queues, to *takes) *queue{
+		"nobody waits": func(queues *queues, to *takes) *queue { return queues.HandOver(x, holder, to.give) },
+		"others wait": func(queues *queues, to *takes) *queue {
 			arrive(queues, 1)
 			return queues.HandOver(Key{Name: "y"}, holder, to.give)
 		},
-		"the first takes nothing": func(queues *Queues, to *takes) *Queue {
-			arrive(queues, nil, 2)
+		"the first takes nothing": func(queues *queues, to *takes) *queue {
+			arrive(queues, 0, 2)
 			return queues.HandOver(x, holder, to.give)
 		},
-		"it refuses": func(queues *Queues, _ *takes) *Queue {
+		"it refuses": func(queues *queues, _ *takes) *queue {
 			arrive(queues, 1, 2)
 			return queues.HandOver(x, holder, refuse)
 		},
-		"its try is under way": func(queues *Queues, to *takes) *Queue {
-			arrive(queues, 1)[0].TryFirst()
+		"its try is under way": func(queues *queues, to *takes) *queue {
+			tryFirst(arrive(queues, 1)[0])
 			return queues.HandOver(x, holder, to.give)
 		},
-		"it has left": func(queues *Queues, to *takes) *Queue {
+		"it has left": func(queues *queues, to *takes) *queue {
 			arrive(queues, 1)[0].Leave()
 			return queues.HandOver(x, holder, to.give)
 		},
@@ -139,7 +138,7 @@ func TestLeaveHolding(t *testing.T) {
 	w := arrive(queues, 1, 2)
 	w[0].Listen()
 	w[0].RetryAt(time.Now().Add(time.Second), errors.New("held"))
-	queue := w[0].LeaveHolding(holder)
+	queue := w[0].LeaveAfter(time.Time{}, true, holder)
 	if queue == nil || isHead(w[1]) || !w[0].gone() || w[0].HasReceived() || heard.ended > 0 {
 		t.Fatal("who stands behind it must wait for the holder")
 	}
@@ -160,7 +159,7 @@ func TestLeaveHolding(t *testing.T) {
 
 	alone := arrive(queues, 1)[0]
 	alone.Listen()
-	if alone.LeaveHolding(holder) != nil || heard.ended != 2 {
+	if alone.LeaveAfter(time.Time{}, true, holder) != nil || heard.ended != 2 {
 		t.Error("a queue is kept, and nobody waits")
 	}
 	wantNoQueue(t, queues)
@@ -171,7 +170,7 @@ func TestResumeAfterAWhile(t *testing.T) {
 	queues, _ := newLines()
 	holder := &holding{}
 	w := arrive(queues, 1, 2)
-	queue := w[0].LeaveHolding(holder)
+	queue := w[0].LeaveAfter(time.Time{}, true, holder)
 	if !w[1].NotBefore().IsZero() {
 		t.Error("held back by nobody")
 	}
@@ -185,13 +184,13 @@ func TestResumeAfterAWhile(t *testing.T) {
 		t.Error("who has left is held back")
 	}
 	third := arrive(queues, 3)[0]
-	queue = w[1].LeaveHolding(holder)
+	queue = w[1].LeaveAfter(time.Time{}, true, holder)
 	queue.Resume(holder, 0)
 	if at := third.NotBefore(); !at.IsZero() {
 		t.Errorf("still held back for %v", time.Until(at))
 	}
 	arrive(queues, 4)
-	queue = third.LeaveHolding(holder)
+	queue = third.LeaveAfter(time.Time{}, true, holder)
 	queue.Resume(holder, time.Minute)
 	queue.waiters.First().Value.Leave()
 	if at := arrive(queues, 5)[0].NotBefore(); !at.IsZero() {
@@ -205,13 +204,13 @@ func TestLetIn(t *testing.T) {
 	if !queues.LetIn(x, refuse) {
 		t.Error("somebody was left out of nobody")
 	}
-	w := arrive(queues, 1, 2, nil, 4)
+	w := arrive(queues, 1, 2, 0, 4)
 	if !queues.LetIn(Key{Name: "y"}, refuse) {
 		t.Error("one who waits for another lock was left out")
 	}
 	var to takes
-	even := func(taker any) bool { return taker.(int)%2 == 0 && to.give(taker) }
-	if queues.LetIn(x, even) || !slices.Equal(to.got, []any{2, 4}) || !w[1].HasReceived() || !w[3].HasReceived() || w[0].HasReceived() || w[2].HasReceived() {
+	even := func(taker *int) bool { return *taker%2 == 0 && to.give(taker) }
+	if queues.LetIn(x, even) || !slices.Equal(to.got, []int{2, 4}) || !w[1].HasReceived() || !w[3].HasReceived() || w[0].HasReceived() || w[2].HasReceived() {
 		t.Errorf("let in: %v", to.got)
 	}
 	w[0].Leave()
@@ -239,9 +238,9 @@ func TestLetIn(t *testing.T) {
 func TestLetInDuringTry(t *testing.T) {
 	queues, _ := newLines()
 	w := arrive(queues, 1, 2)
-	w[0].TryFirst()
+	tryFirst(w[0])
 	var to takes
-	if queues.LetIn(x, to.give) || !slices.Equal(to.got, []any{2}) {
+	if queues.LetIn(x, to.give) || !slices.Equal(to.got, []int{2}) {
 		t.Errorf("let in: %v", to.got)
 	}
 	w[0].Done()
@@ -253,7 +252,8 @@ func TestLetInDuringTry(t *testing.T) {
 // While something is open newcomers find it, and nobody asks, until it is closed.
 func TestOpen(t *testing.T) {
 	queues, _ := newLines()
-	one, other := "one", "other"
+	first, second := "one", "other"
+	one, other := &first, &second
 	if queues.Joinable(x) != nil {
 		t.Error("something is open")
 	}
@@ -300,7 +300,8 @@ func TestOpen(t *testing.T) {
 // One who must not wait for what is open has the first ask.
 func TestAskAll(t *testing.T) {
 	queues, _ := newLines()
-	queues.SetJoinable(x, "one")
+	one, two := "one", "two"
+	queues.SetJoinable(x, &one)
 	w := arrive(queues, 1, 2)
 	w[1].AskAll()
 	if queues.Joinable(x) != nil || !isHead(w[0]) || isHead(w[1]) {
@@ -309,12 +310,12 @@ func TestAskAll(t *testing.T) {
 	w[1].AskAll() // nothing is open any more
 	w[0].Leave()
 	w[1].Leave()
-	queues.SetJoinable(x, "two")
+	queues.SetJoinable(x, &two)
 	w[1].AskAll()
-	if queues.Joinable(x) != "two" {
+	if queues.Joinable(x) != &two {
 		t.Error("one who has left has closed what is open")
 	}
-	queues.EndJoinable(x, "two", 0)
+	queues.EndJoinable(x, &two, 0)
 	wantNoQueue(t, queues)
 }
 
@@ -333,7 +334,7 @@ func TestHeard(t *testing.T) {
 		if test.listens {
 			w[0].Listen()
 		}
-		queue := w[0].LeaveHolding(holder)
+		queue := w[0].LeaveAfter(time.Time{}, true, holder)
 		if others := queue.Heard(holder, test.n); others != test.others || queue.Unheard() == others {
 			t.Errorf("%+v: others %v, unheard %v", test, others, queue.Unheard())
 		}
@@ -346,7 +347,7 @@ func TestAlone(t *testing.T) {
 	queues, _ := newLines()
 	holder := &holding{}
 	w := arrive(queues, 1, 2)
-	queue := w[0].LeaveHolding(holder)
+	queue := w[0].LeaveAfter(time.Time{}, true, holder)
 	if queue.Unheard() {
 		t.Error("alone, and nobody has said so")
 	}
@@ -367,7 +368,7 @@ func TestAlone(t *testing.T) {
 	w[1].Leave()
 
 	w = arrive(queues, 1, 2)
-	queue = w[0].LeaveHolding(holder)
+	queue = w[0].LeaveAfter(time.Time{}, true, holder)
 	queue.Heard(holder, 0)
 	w[1].Leave()
 	queue.Resume(holder, 0)
@@ -381,9 +382,9 @@ func TestAlone(t *testing.T) {
 func TestTrySlotOfOneThatHasGone(t *testing.T) {
 	queues, _ := newLines()
 	w := arrive(queues, 1)[0]
-	v, _ := queues.Join(Key{Name: "y"}, 2)
-	queues.LetIn(x, func(any) bool { return true })
-	queues.LetIn(Key{Name: "y"}, func(any) bool { return true }) // whose queue is the next one
+	v := enter(queues, Key{Name: "y"}, 2)
+	queues.LetIn(x, func(*int) bool { return true })
+	queues.LetIn(Key{Name: "y"}, func(*int) bool { return true }) // whose queue is the next one
 	w.TrySlot() <- struct{}{}
 	next := arrive(queues, 3)[0]
 	if next.queue != v.queue {
@@ -449,7 +450,7 @@ func TestHasWaiters(t *testing.T) {
 	if !queues.HasWaiters(x) || queues.HasWaiters(Key{Name: "y"}) || queues.Idle() {
 		t.Error("one waits, for x")
 	}
-	if !w.TryFirst() || w.TryFirst() {
+	if !tryFirst(w) || tryFirst(w) {
 		t.Error("two tries at once")
 	}
 	w.Leave()
@@ -469,7 +470,7 @@ func TestGoneKnowsNothing(t *testing.T) {
 	holder := &holding{errors.New("held here")}
 	w := arrive(queues, 1, 2)
 	w[0].RetryAt(time.Now(), errors.New("held"))
-	w[0].LeaveHolding(holder)
+	w[0].LeaveAfter(time.Time{}, true, holder)
 	if at, refusal := w[0].Retry(); !at.IsZero() || refusal != nil {
 		t.Errorf("%v, %v", at, refusal)
 	}

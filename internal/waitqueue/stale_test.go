@@ -8,18 +8,18 @@ import (
 
 // One who has been let in notes nothing any more: the queue may be another lock's by then.
 func TestStaleRefusal(t *testing.T) {
-	qs := New(func(string, *Queue) func() { return func() {} })
-	w, _ := qs.Join(Key{Name: "a"}, 1)
-	if !w.TryFirst() {
+	qs := newQueues(func(string, *queue) func() { return func() {} })
+	w := enter(qs, Key{Name: "a"}, 1)
+	if !tryFirst(w) {
 		t.Fatal("the first does not ask")
 	}
 	w.Done()
-	qs.LetIn(Key{Name: "a"}, func(any) bool { return true })
+	qs.LetIn(Key{Name: "a"}, func(*int) bool { return true })
 	w.RetryAt(time.Now().Add(3*time.Second), errors.New("a is held"))
 	w.Leave()
-	v, _ := qs.Join(Key{Name: "b"}, nil)
+	v := enter(qs, Key{Name: "b"}, 0)
 	at, err := v.Retry()
-	if !v.TryFirst() {
+	if !tryFirst(v) {
 		t.Errorf("b is free, and its first waiter does not ask, for %v, because: %v", time.Until(at), err)
 	}
 }
@@ -27,18 +27,18 @@ func TestStaleRefusal(t *testing.T) {
 // And it subscribes to nothing.
 func TestStaleListen(t *testing.T) {
 	var on []string
-	qs := New(func(c string, _ *Queue) func() { on = append(on, c); return func() { on = nil } })
-	w, _ := qs.Join(Key{Name: "a", Channel: "a"}, 1)
-	w.TryFirst()
+	qs := newQueues(func(c string, _ *queue) func() { on = append(on, c); return func() { on = nil } })
+	w := enter(qs, Key{Name: "a", Channel: "a"}, 1)
+	tryFirst(w)
 	w.Done()
 	w.RetryAt(time.Now().Add(3*time.Second), errors.New("a is held"))
-	qs.LetIn(Key{Name: "a", Channel: "a"}, func(any) bool { return true })
+	qs.LetIn(Key{Name: "a", Channel: "a"}, func(*int) bool { return true })
 	w.Listen()
 	w.Leave()
 	if len(on) > 0 {
 		t.Errorf("nobody waits, and it listens to %v", on)
 	}
-	v, _ := qs.Join(Key{Name: "b", Channel: "b"}, nil)
+	v := enter(qs, Key{Name: "b", Channel: "b"}, 0)
 	v.Listen()
 	if len(on) != 1 || on[0] != "b" {
 		t.Errorf("one waits for b, and it listens to %v", on)

@@ -1,6 +1,7 @@
 package waitqueue
 
 import (
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,19 +9,30 @@ import (
 	"github.com/holdfast-go/holdfast/internal/list"
 )
 
-// Queues are all queues of one client. Use [New].
-type Queues struct {
+// Queues are all queues of one client: of takers of type T, who may join a J. Use [New].
+type Queues[T, J any] struct {
 	// listen subscribes a queue to a lock's channel until the returned function is
 	// called. It must call Notify for every message and every subscription, and
 	// NotifyAcquired in place of that for messages which say so.
-	listen func(channel string, q *Queue) (leave func())
+	listen func(channel string, q *Queue[T, J]) (leave func())
 
-	waiters   atomic.Int64 // in all queues; changed under mu
-	joinables atomic.Int64 // how many queues have something to join; changed under mu
+	waiters   atomic.Int64 // in all queues
+	joinables atomic.Int64 // how many queues have something to join
+	seed      maphash.Seed
+	shards    []shard[T, J] // by name, so that different locks rarely share a mutex
+}
 
+// shard are some of the queues. mu guards them, and their waiters.
+type shard[T, J any] struct {
 	mu     sync.Mutex
-	queues map[Key]*Queue
-	spare  *Queue // the last one that nobody needs any more
+	all    *Queues[T, J]
+	queues map[Key]*Queue[T, J]
+	spare  *Queue[T, J] // the last one that nobody needs any more
+}
+
+// of returns the shard of a key.
+func (qs *Queues[T, J]) of(key Key) *shard[T, J] {
+	return &qs.shards[maphash.String(qs.seed, key.Name)%uint64(len(qs.shards))]
 }
 
 // Key says which queue is meant.
@@ -29,11 +41,11 @@ type Key struct {
 	Channel    string // what the queue listens to
 }
 
-// Queue is the line for one lock. Its fields are guarded by Queues.mu.
-type Queue struct {
-	queues            *Queues
+// Queue is the line for one lock. Its fields are guarded by its shard's mu.
+type Queue[T, J any] struct {
+	shard             *shard[T, J]
 	key               Key
-	waiters           list.List[*Waiter]
+	waiters           list.List[*Waiter[T, J]]
 	wake              chan struct{}
 	acquiredElsewhere chan struct{} // others have got the lock since wake
 	trySlot           chan struct{}
@@ -43,7 +55,7 @@ type Queue struct {
 	holder            Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
 	former            Holder    // who had it last, if nobody has been refused since
 	notBefore         time.Time // others have their turn before the head asks
-	joinable          any       // what newcomers may join in place of waiting; nil: nothing
+	joinable          *J        // what newcomers may join in place of waiting; nil: nothing
 	unheard           bool      // nobody else has heard when the lock was given back here
 	crowd             Crowd     // who waits, here and elsewhere
 }
@@ -58,21 +70,21 @@ type Crowd struct {
 type state uint8
 
 const (
-	inLine state = iota
+	departed state = iota
+	inLine
 	atHead
 	received // it has been handed the lock, and is in the queue no more
-	departed
 )
 
-// Waiter is one waiter in a queue.
-type Waiter struct {
-	taker any // what the lock is handed over to; nil: nothing
-	queue *Queue
-	node  list.Node[*Waiter] // of the queue
-	state state              // guarded by Queues.mu
+// Waiter is one waiter in a queue. The zero Waiter is in none, and as if it had left one.
+type Waiter[T, J any] struct {
+	taker *T // what the lock is handed over to; nil: nothing
+	queue *Queue[T, J]
+	node  list.Node[*Waiter[T, J]] // of the queue
+	state state                    // guarded by the shard's mu
 
 	head     chan struct{}
-	received chan struct{} // nil until somebody asks; guarded by Queues.mu
+	received chan struct{} // nil until somebody asks; guarded by the shard's mu
 }
 
 // closed is the head channel of those who find the queue empty.
@@ -83,81 +95,76 @@ var closed = func() chan struct{} {
 }()
 
 // New returns an empty set of queues.
-func New(listen func(channel string, q *Queue) (leave func())) *Queues {
-	return &Queues{listen: listen, queues: map[Key]*Queue{}}
+func New[T, J any](listen func(channel string, q *Queue[T, J]) (leave func())) *Queues[T, J] {
+	qs := &Queues[T, J]{listen: listen, seed: maphash.MakeSeed(), shards: make([]shard[T, J], 16)}
+	for i := range qs.shards {
+		qs.shards[i].all, qs.shards[i].queues = qs, map[Key]*Queue[T, J]{}
+	}
+	return qs
 }
 
-// Join appends a waiter to the queue with the given key, and returns how many are ahead.
-// taker is nil if the lock must not be handed over to it.
-func (qs *Queues) Join(key Key, taker any) (w *Waiter, ahead int) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	q := qs.queue(key)
-	w = &Waiter{taker: taker, queue: q, head: closed}
-	w.node.Value = w
+// Join appends a waiter to the queue with the given key, and returns how many are ahead. taker is nil if the lock must not be
+// handed over to it. first says that it is at the head and nobody has tried yet: then it has the try slot.
+func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T) (ahead int, first bool) {
+	s := qs.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue(key)
+	w.taker, w.queue, w.head, w.node.Value = taker, q, closed, w
 	q.waiters.InsertAfter(&w.node, q.waiters.Last())
 	qs.waiters.Add(1)
-	if q.holder == nil && q.joinable == nil && q.waiters.Len() == 1 {
-		w.state = atHead
-	} else {
-		w.head = make(chan struct{})
+	if q.holder != nil || q.joinable != nil || q.waiters.Len() > 1 {
+		w.state, w.head = inLine, make(chan struct{})
+		return q.waiters.Len() - 1, false
 	}
-	return w, q.waiters.Len() - 1
+	w.state = atHead
+	if q.retryAt.IsZero() {
+		select {
+		case q.trySlot <- struct{}{}:
+			first = true
+		default:
+		}
+	}
+	return 0, first
 }
 
-// queue returns the queue with a key, and makes it if need be. qs.mu is held.
-func (qs *Queues) queue(key Key) *Queue {
-	q := qs.queues[key]
+// queue returns the queue with a key, and makes it if need be. mu is held.
+func (s *shard[T, J]) queue(key Key) *Queue[T, J] {
+	q := s.queues[key]
 	if q == nil {
-		q, qs.spare = qs.spare, nil
+		q, s.spare = s.spare, nil
 		if q == nil {
-			q = &Queue{queues: qs, wake: make(chan struct{}, 1), acquiredElsewhere: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
+			q = &Queue[T, J]{shard: s, wake: make(chan struct{}, 1), acquiredElsewhere: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
 		}
 		q.key = key
-		qs.queues[key] = q
+		s.queues[key] = q
 	}
 	return q
 }
 
-// TryFirst takes the try slot for a waiter at the head, if nobody has tried yet; the one
-// who has it calls Done after the try.
-func (w *Waiter) TryFirst() bool {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
-	q := w.queue
-	if w.state != atHead || !q.retryAt.IsZero() {
-		return false
-	}
-	select {
-	case q.trySlot <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
 // HasWaiters reports whether anybody waits in the queue with the given key, or a try of
 // one who has left is still under way.
-func (qs *Queues) HasWaiters(key Key) bool {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	q := qs.queues[key]
+func (qs *Queues[T, J]) HasWaiters(key Key) bool {
+	s := qs.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[key]
 	return q != nil && (q.waiters.Len() > 0 || len(q.trySlot) > 0)
 }
 
 // Head is closed when the waiter is to ask: all who came before have left, and no holder
 // here will hand the lock over.
-func (w *Waiter) Head() <-chan struct{} { return w.head }
+func (w *Waiter[T, J]) Head() <-chan struct{} { return w.head }
 
 // Wake receives when the head should try again. Wake-ups that nobody has received
 // yet count as one.
-func (w *Waiter) Wake() <-chan struct{} { return w.queue.wake }
+func (w *Waiter[T, J]) Wake() <-chan struct{} { return w.queue.wake }
 
 // Notify wakes the queue's head.
-func (w *Waiter) Notify() { w.queue.Notify() }
+func (w *Waiter[T, J]) Notify() { w.queue.Notify() }
 
 // Notify wakes the queue's head.
-func (q *Queue) Notify() {
+func (q *Queue[T, J]) Notify() {
 	select {
 	case <-q.acquiredElsewhere: // that was before
 	default:
@@ -169,10 +176,10 @@ func (q *Queue) Notify() {
 }
 
 // AcquiredElsewhere receives when others have got the lock since the last wake-up.
-func (w *Waiter) AcquiredElsewhere() <-chan struct{} { return w.queue.acquiredElsewhere }
+func (w *Waiter[T, J]) AcquiredElsewhere() <-chan struct{} { return w.queue.acquiredElsewhere }
 
 // NotifyAcquired tells the queue's head that others have got the lock.
-func (q *Queue) NotifyAcquired() {
+func (q *Queue[T, J]) NotifyAcquired() {
 	select {
 	case q.acquiredElsewhere <- struct{}{}:
 	default:
@@ -180,9 +187,9 @@ func (q *Queue) NotifyAcquired() {
 }
 
 // Crowd returns what SetCrowd has said last.
-func (w *Waiter) Crowd() Crowd {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) Crowd() Crowd {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	if w.gone() {
 		return Crowd{}
 	}
@@ -190,45 +197,45 @@ func (w *Waiter) Crowd() Crowd {
 }
 
 // SetCrowd notes who waits.
-func (w *Waiter) SetCrowd(c Crowd) {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) SetCrowd(c Crowd) {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	if !w.gone() {
 		w.queue.crowd = c
 	}
 }
 
 // gone reports whether the waiter is in the queue no more: another lock may have it by now.
-// qs.mu is held.
-func (w *Waiter) gone() bool { return w.state == received || w.state == departed }
+// The shard's mu is held.
+func (w *Waiter[T, J]) gone() bool { return w.state == received || w.state == departed }
 
 // TrySlot takes the right to try, when sending on the channel succeeds. The one
 // who took it calls Done after the try, and until then the queue exists, and nothing is
 // handed over to its first. Who has it looks whether it was given the lock before.
-func (w *Waiter) TrySlot() chan<- struct{} { return w.queue.trySlot }
+func (w *Waiter[T, J]) TrySlot() chan<- struct{} { return w.queue.trySlot }
 
 // Done gives the try slot back.
-func (w *Waiter) Done() {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) Done() {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	<-w.queue.trySlot
 	w.queue.tidy()
 }
 
 // Listen subscribes the queue, if it is not subscribed yet. It stays subscribed
 // until its last waiter has left.
-func (w *Waiter) Listen() {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) Listen() {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	if w.queue.unsubscribe == nil && !w.gone() {
-		w.queue.unsubscribe = w.queue.queues.listen(w.queue.key.Channel, w.queue)
+		w.queue.unsubscribe = w.queue.shard.all.listen(w.queue.key.Channel, w.queue)
 	}
 }
 
 // RetryAt says when to try again without a wake-up, and why the last try was refused.
-func (w *Waiter) RetryAt(at time.Time, refusal error) {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) RetryAt(at time.Time, refusal error) {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	if w.gone() {
 		return
 	}
@@ -241,8 +248,8 @@ func (w *Waiter) RetryAt(at time.Time, refusal error) {
 // Retry returns what RetryAt said last: the zero time and nil if nobody has tried. While
 // a holder here has the lock, that one says why it is refused, and after that until somebody is
 // refused by Redis.
-func (w *Waiter) Retry() (at time.Time, refusal error) {
-	w.queue.queues.mu.Lock()
+func (w *Waiter[T, J]) Retry() (at time.Time, refusal error) {
+	w.queue.shard.mu.Lock()
 	holder := w.queue.holder
 	if holder == nil {
 		holder = w.queue.former
@@ -250,7 +257,7 @@ func (w *Waiter) Retry() (at time.Time, refusal error) {
 	if at, refusal = w.queue.retryAt, w.queue.refusal; w.gone() {
 		at, refusal, holder = time.Time{}, nil, nil
 	}
-	w.queue.queues.mu.Unlock()
+	w.queue.shard.mu.Unlock()
 	if holder != nil {
 		refusal = holder.Refusal()
 	}
@@ -258,20 +265,46 @@ func (w *Waiter) Retry() (at time.Time, refusal error) {
 }
 
 // NotBefore is before when the head does not ask, woken or not.
-func (w *Waiter) NotBefore() time.Time {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) NotBefore() time.Time {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	if w.gone() {
 		return time.Time{}
 	}
 	return w.queue.notBefore
 }
 
+// LeaveAfter is Leave of one at the head that has asked, and was let in: RetryAt and Done besides, unless it keeps the slot. If it is
+// a holder that will hand the lock over, and somebody stands behind it, nobody asks until the holder calls Resume of the queue
+// that is returned; else that is nil.
+func (w *Waiter[T, J]) LeaveAfter(retryAt time.Time, keepsSlot bool, holder Holder) *Queue[T, J] {
+	q := w.queue
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if !retryAt.IsZero() {
+		q.retryAt = retryAt
+	}
+	q.remove(w, departed)
+	if !keepsSlot {
+		<-q.trySlot
+	}
+	if holder != nil && q.waiters.Len() > 0 {
+		q.holder = holder
+		return q
+	}
+	q.promote()
+	q.tidy()
+	return nil
+}
+
 // Leave removes the waiter, whether or not it has come to the head. It reports whether the
 // lock was handed over to it before that: then it had left already.
-func (w *Waiter) Leave() (handedOver bool) {
-	w.queue.queues.mu.Lock()
-	defer w.queue.queues.mu.Unlock()
+func (w *Waiter[T, J]) Leave() (handedOver bool) {
+	if w.queue == nil { // it has never joined one
+		return false
+	}
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
 	if w.gone() {
 		return w.state == received
 	}
@@ -283,17 +316,17 @@ func (w *Waiter) Leave() (handedOver bool) {
 }
 
 // Idle reports whether nobody waits in any queue.
-func (qs *Queues) Idle() bool { return qs.waiters.Load() == 0 }
+func (qs *Queues[T, J]) Idle() bool { return qs.waiters.Load() == 0 }
 
-// remove takes a waiter out. qs.mu is held.
-func (q *Queue) remove(w *Waiter, s state) {
+// remove takes a waiter out. The shard's mu is held.
+func (q *Queue[T, J]) remove(w *Waiter[T, J], s state) {
 	q.waiters.Remove(&w.node)
-	q.queues.waiters.Add(-1)
+	q.shard.all.waiters.Add(-1)
 	w.state = s
 }
 
-// promote has the first ask, if nobody holds the lock here. qs.mu is held.
-func (q *Queue) promote() {
+// promote has the first ask, if nobody holds the lock here. The shard's mu is held.
+func (q *Queue[T, J]) promote() {
 	if first := q.waiters.First(); first != nil && q.holder == nil && q.joinable == nil && first.Value.state == inLine {
 		first.Value.state = atHead
 		close(first.Value.head)
@@ -301,8 +334,8 @@ func (q *Queue) promote() {
 }
 
 // tidy drops what the heads have learnt once nobody is left to keep it true, and forgets
-// a queue that nobody needs. qs.mu is held.
-func (q *Queue) tidy() {
+// a queue that nobody needs. The shard's mu is held.
+func (q *Queue[T, J]) tidy() {
 	if q.waiters.Len() > 0 || q.holder != nil {
 		return
 	}
@@ -317,8 +350,8 @@ func (q *Queue) tidy() {
 		default:
 		}
 	}
-	if q.joinable == nil && len(q.trySlot) == 0 && q.queues.queues[q.key] == q {
-		delete(q.queues.queues, q.key)
-		q.queues.spare = q
+	if q.joinable == nil && len(q.trySlot) == 0 && q.shard.queues[q.key] == q {
+		delete(q.shard.queues, q.key)
+		q.shard.spare = q
 	}
 }

@@ -12,16 +12,64 @@ type listening struct {
 	notify       func()
 }
 
-func newLines() (*Queues, *listening) {
+// What the tests hand over are numbers, and what is joined is a text.
+type (
+	queues = Queues[int, string]
+	queue  = Queue[int, string]
+	waiter = Waiter[int, string]
+)
+
+// newQueues are in one shard, so that one lock's queue may become another's.
+func newQueues(listen func(string, *queue) func()) *queues {
+	qs := New(listen)
+	qs.shards = qs.shards[:1]
+	return qs
+}
+
+// enter joins a queue, and does not try yet. A taker of 0 is none.
+func enter(qs *queues, key Key, taker int) *waiter {
+	w, takes := new(waiter), &taker
+	if taker == 0 {
+		takes = nil
+	}
+	if _, first := qs.Join(w, key, takes); first {
+		w.Done()
+	}
+	return w
+}
+
+// tryFirst takes the try slot if nobody has tried yet, and reports whether it did.
+func tryFirst(w *waiter) bool {
+	at, _ := w.Retry()
+	if !at.IsZero() || !isHead(w) {
+		return false
+	}
+	select {
+	case w.TrySlot() <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// left is how many queues there are.
+func left(qs *queues) (n int) {
+	for i := range qs.shards {
+		n += len(qs.shards[i].queues)
+	}
+	return n
+}
+
+func newLines() (*queues, *listening) {
 	l := &listening{}
-	return New(func(_ string, q *Queue) func() {
+	return newQueues(func(_ string, q *queue) func() {
 		l.begun++
 		l.notify = q.Notify
 		return func() { l.ended++ }
 	}), l
 }
 
-func isHead(p *Waiter) bool {
+func isHead(p *waiter) bool {
 	select {
 	case <-p.Head():
 		return true
@@ -30,7 +78,7 @@ func isHead(p *Waiter) bool {
 	}
 }
 
-func notified(p *Waiter) bool {
+func notified(p *waiter) bool {
 	select {
 	case <-p.Wake():
 		return true
@@ -115,13 +163,12 @@ func TestNothingStays(t *testing.T) {
 			a.Done()
 		}
 		b.Leave()
-		if len(queues.queues) != 0 {
-			t.Errorf("%d queues left", len(queues.queues))
+		if left(queues) != 0 {
+			t.Errorf("%d queues left", left(queues))
 		}
 	}
 }
 
-func join(queues *Queues, key string) *Waiter {
-	w, _ := queues.Join(Key{Channel: key}, nil)
-	return w
+func join(queues *queues, key string) *waiter {
+	return enter(queues, Key{Channel: key}, 0)
 }

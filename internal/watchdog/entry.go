@@ -45,6 +45,9 @@ type Entry[V any] struct {
 // that have been removed.
 func (e *Entry[V]) LongHeld() bool { return e.longHeldAt.IsZero() }
 
+// Deadline is until when the entry could be trusted, of one that has been removed or lost.
+func (e *Entry[V]) Deadline() mono.Time { return e.deadline }
+
 // next is when the watchdog must look at the entry.
 func (e *Entry[V]) next() mono.Time {
 	at := e.deadline
