@@ -473,8 +473,8 @@ func TestLockBetweenUnlockAndRelease(t *testing.T) {
 					})
 					synctest.Wait()
 				}
-				lockUnlock(owner)      // stands in line, and has changeSem
-				lockUnlock(owner)      // waits for changeSem
+				lockUnlock(owner)      // stands in line, and has the turn
+				lockUnlock(owner)      // waits for the turn
 				lockUnlock(background) // in line behind the first
 				start := time.Now()
 				unlock(t, theirs)

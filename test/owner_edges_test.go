@@ -355,7 +355,7 @@ func TestClearBetweenNested(t *testing.T) {
 		once(d, "acquire", memdriver.Fault{DelayReply: time.Second})
 		first, second := make(chan *holdfast.Hold, 1), make(chan *holdfast.Hold, 1)
 		go func() { first <- must(t)(w.lock(c).Lock(ctx)) }()
-		synctest.Wait() // it has changeSem
+		synctest.Wait() // it has the turn
 		go func() { second <- must(t)(w.lock(c).Lock(ctx)) }()
 		synctest.Wait() // it is next
 		gone := make(chan error, 1)

@@ -13,7 +13,7 @@ import (
 )
 
 // Who writes may read as well. If Redis does not know the write hold any more, and nobody here has heard of that
-// yet, a read hold is not granted in silence: see writesIn in sides.go.
+// yet, a read hold is not granted in silence: see nesting in internal/engine/acquire.go.
 
 // TestReadNestedInALostWrite: by every way in which the owner of the write hold may be said.
 func TestReadNestedInALostWrite(t *testing.T) {

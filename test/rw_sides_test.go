@@ -201,3 +201,63 @@ func TestDetachOfBothSides(t *testing.T) {
 		unlock(t, write)
 	})
 }
+
+// TestOneOwnerAsksForBothSides: under one owner, one goroutine stands in line to read, behind a reader of another owner, and
+// another one writes, and reads in that. Whichever of them begins to wait first, none waits for the other for ever.
+func TestOneOwnerAsksForBothSides(t *testing.T) {
+	for name, readsFirst := range map[string]bool{"reads first": true, "writes first": false} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, _ := w.client()
+				other, _ := w.client()
+				m, ctx := c.NewRWMutex("x", holdfast.WritersFirst()), holdfast.WithOwner(background, c.NewOwner())
+				wait := holdfast.Wait(time.Hour)
+				readUnder := func(ctx context.Context) error {
+					h, err := m.RLock(ctx, wait)
+					if err != nil {
+						return err
+					}
+					time.Sleep(time.Second)
+					return h.Unlock()
+				}
+				ahead := func() error { return readUnder(background) }
+				read := func() error { return readUnder(ctx) }
+				write := func() error {
+					h, err := m.Lock(ctx, wait)
+					if errors.Is(err, holdfast.ErrReentrant) { // it reads already
+						return nil
+					}
+					if err != nil {
+						return err
+					}
+					inner, err := m.RLock(h.Context(), wait)
+					if err != nil {
+						return err
+					}
+					time.Sleep(time.Second)
+					return errors.Join(inner.Unlock(), h.Unlock())
+				}
+				calls := []func() error{ahead, read, write}
+				if !readsFirst {
+					calls = []func() error{ahead, write, read}
+				}
+				theirs := must(t)(other.NewRWMutex("x").Lock(background))
+				done := make(chan error, len(calls))
+				for _, call := range calls {
+					go func() { done <- call() }()
+					synctest.Wait()
+				}
+				start := time.Now()
+				unlock(t, theirs)
+				for range calls {
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				}
+				if took := time.Since(start); took > 10*time.Second {
+					t.Errorf("all have ended after %v", took)
+				}
+			})
+		})
+	}
+}
