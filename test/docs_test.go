@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,4 +167,144 @@ func TestWeakSpotsAreExplained(t *testing.T) {
 	if found < 50 {
 		t.Errorf("only %d tags were found", found)
 	}
+}
+
+// link is a link to another page, or to a heading.
+var link = regexp.MustCompile(`\]\(([^()\s]*)\)`)
+
+// TestDocsLinks follows every link of the pages inside the repository.
+func TestDocsLinks(t *testing.T) {
+	t.Parallel()
+	var pages []string
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/kinds/*.md", "../robustness/*.md", "../robustness/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	followed := 0
+	for _, page := range pages {
+		for _, target := range link.FindAllStringSubmatch(prose(t, page), -1) {
+			if strings.Contains(target[1], "://") {
+				continue
+			}
+			followed++
+			path, heading, _ := strings.Cut(target[1], "#")
+			if path = filepath.Join(filepath.Dir(page), path); target[1][0] == '#' {
+				path = page
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if heading != "" && !slices.Contains(headings(t, path), heading) {
+				t.Errorf("%s: there is no heading #%s in %s", page, heading, path)
+			}
+		}
+	}
+	if followed < 200 {
+		t.Errorf("only %d links were found", followed)
+	}
+}
+
+// prose is the text of a page without its blocks of code.
+func prose(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept strings.Builder
+	code := false
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+		} else if !code {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// headings are the names by which the headings of a page are linked to.
+func headings(t *testing.T, page string) (names []string) {
+	t.Helper()
+	notInNames := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	for line := range strings.Lines(prose(t, page)) {
+		if text, found := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); found && line[0] == '#' {
+			name := notInNames.ReplaceAllString(strings.ToLower(strings.TrimSpace(text)), "")
+			names = append(names, strings.ReplaceAll(name, " ", "-"))
+		}
+	}
+	return names
+}
+
+// TestDocsImports compares the table of packages in docs/architecture.md with what they import: what their row names, and
+// what stands on the ground floor; nothing that stands above.
+func TestDocsImports(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile("`([^`]+)`")
+	var order, ground []string
+	may := map[string][]string{}
+	onGround := false
+	for line := range strings.Lines(prose(t, "../docs/architecture.md")) {
+		onGround = onGround || strings.HasPrefix(line, "| **Ground floor**")
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| `") || len(cells) != 3 {
+			continue
+		}
+		of := name.FindStringSubmatch(cells[0])[1]
+		order = append(order, of)
+		if onGround {
+			ground = append(ground, of)
+		}
+		for _, other := range name.FindAllStringSubmatch(cells[2], -1) {
+			may[of] = append(may[of], other[1])
+		}
+	}
+	if len(order) < 15 || len(ground) < 5 {
+		t.Fatalf("only %d packages were found, %d of them on the ground floor", len(order), len(ground))
+	}
+	for i, of := range order {
+		allowed := may[of]
+		if !slices.Contains(ground, of) {
+			allowed = append(allowed, ground...)
+		}
+		for _, other := range importsHere(t, of) {
+			switch {
+			case !slices.Contains(allowed, other):
+				t.Errorf("%s imports %s, which its row does not allow", of, other)
+			case !slices.Contains(order[i+1:], other):
+				t.Errorf("%s imports %s, which does not stand below it", of, other)
+			}
+		}
+	}
+}
+
+// importsHere is what a package imports of this module, each without internal/.
+func importsHere(t *testing.T, of string) (all []string) {
+	t.Helper()
+	dir := filepath.Join("..", "internal", of)
+	if of == "." || strings.HasPrefix(of, "driver") {
+		dir = filepath.Join("..", of)
+	}
+	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("there is no package %s: %v", of, err)
+	}
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range file.Imports {
+			path := strings.Trim(imported.Path.Value, `"`)
+			if other, ours := strings.CutPrefix(path, "github.com/holdfast-go/holdfast/"); ours {
+				all = append(all, strings.TrimPrefix(other, "internal/"))
+			}
+		}
+	}
+	return all
 }
