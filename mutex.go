@@ -1,6 +1,8 @@
 package holdfast
 
 import (
+	"time"
+
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
@@ -40,3 +42,37 @@ func (c *kindConfig) mutex(name string) *protocol.Mutex {
 	m.Polling, m.Fenced, m.TokenTTL = c.polling != nil, c.fenced, c.tokenTTL
 	return m
 }
+
+// NewFairMutex returns a [Mutex] that is fair: waiters of all processes come first,
+// first served. It does no I/O. What names there are, [Client.NewMutex] says. The
+// options are [NonReentrant] and [Fenced].
+//
+// Lock takes the last place in a line that stands in Redis, and keeps it until it
+// is let in or returns; Inspect shows its first thousand places. TryLock never
+// takes a place, and is refused while others stand in line, though the lock be
+// free: its [LockedError] then has neither a Holder nor a TTL. A nested Lock does
+// not wait, and so takes no place either.
+//
+// A waiter asks again every one and a half seconds, which is also how its place is kept:
+// one that has not been heard of for four and a half seconds, because its process was killed
+// or cut off, say, is out of the line, and the next one is let in. If it does come
+// back, it takes the last place. Time in which Redis itself did not answer anybody
+// does not count, up to two minutes; but whoever asks for the first time right
+// after it may be let in before those who wait. A request that is lost is repeated
+// after a third of the client's timeout, so a [WithTimeout] beyond 8 s can cost a
+// place.
+//
+// In Redis it is the hash of every Mutex, and beside it the line: a list at
+// redisson_lock_queue:{name}, and the times until which Redisson believes in each
+// waiter at redisson_lock_timeout:{name}; those of holdfast's own waiters stand in
+// holdfast_lock_waiting:{name} in addition. Whoever is next is told on a channel of
+// its own, redisson_lock__channel:{name}:owner. Waiters of holdfast and Redisson
+// stand in one line. A Mutex of the same name from NewMutex respects the holder but
+// not the line, and should not be used beside it. Redisson: getFairLock, with
+// [NonReentrant] getNonReentrantFairLock.
+func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
+	config := kindOptions(options)
+	return &Mutex{lock{config.kind(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
+}
+
+var fairTraits = &engine.Traits{Label: "fair", Class: "fair", LongestSleep: 1500 * time.Millisecond}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/list"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/tasks"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
@@ -123,7 +124,7 @@ func New(config Config) *Engine {
 		Group: groupOf, Weight: weightOf, Renew: e.renew, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: config.Timeout / 3, Silence: call.ErrNoAnswer, Margin: config.Margin,
 	})
-	e.hub = wakeup.New(config.Driver.Listen)
+	e.hub = wakeup.New(config.Driver.Listen, protocol.Acquired)
 	e.queues = waitqueue.New(func(channel string, q *queue) func() { return e.hub.Join(channel, q).Leave })
 	return e
 }
@@ -172,12 +173,12 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// each calls f with every account, under mu.
 // notReplicated is the error for a grant that too few replicas have.
 func (e *Engine) notReplicated(name string, res call.Result) error {
 	return lockerr.Problem(name, fmt.Sprintf("%d of %d acknowledged it in time", res.Acknowledged, e.Replicas), lockerr.NotReplicated)
 }
 
+// each calls f with every account, under mu.
 func (e *Engine) each(f func(*account)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -32,7 +32,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add("a", "", byte(77), byte(5))
 	f.Fuzz(func(t *testing.T, channel, payload string, kind, leave byte) {
 		l := silent{map[string]bool{}}
-		h := New(func(func(driver.Event)) driver.Listener { return l })
+		h := New(func(func(driver.Event)) driver.Listener { return l }, protocol.Acquired)
 		parties := [3]counted{}
 		first, second := h.Join("a", &parties[0]), h.Join("a", &parties[1])
 		third := h.Join("b", &parties[2])

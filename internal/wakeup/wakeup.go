@@ -4,12 +4,12 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // Hub shares one listener. Use [New].
 type Hub struct {
 	listener driver.Listener
+	acquired string // the payload that says that others have what was released
 
 	mu       sync.Mutex
 	channels map[string]*Subscription // one of each channel's
@@ -33,9 +33,10 @@ type Subscription struct {
 	confirmed  bool // the server has confirmed that the channel is subscribed to
 }
 
-// New returns a hub on a listener of its own, which listen makes.
-func New(listen func(sink func(driver.Event)) driver.Listener) *Hub {
-	h := &Hub{channels: map[string]*Subscription{}}
+// New returns a hub on a listener of its own, which listen makes. A message with the payload acquired says that others have got
+// what was released; every other one, that something may have changed.
+func New(listen func(sink func(driver.Event)) driver.Listener, acquired string) *Hub {
+	h := &Hub{channels: map[string]*Subscription{}, acquired: acquired}
 	h.listener = listen(h.deliver)
 	return h
 }
@@ -88,7 +89,7 @@ func (h *Hub) deliver(e driver.Event) {
 	first := h.channels[e.Channel]
 	for s := first; s != nil; {
 		s.confirmed = s.confirmed || e.Kind == driver.Subscribed
-		if e.Kind == driver.Message && e.Payload == protocol.Acquired {
+		if e.Kind == driver.Message && e.Payload == h.acquired {
 			s.party.NotifyAcquired()
 		} else {
 			s.party.Notify()

@@ -26,7 +26,7 @@ func (Func) NotifyAcquired() {}
 
 func newHub() (*Hub, *recorder) {
 	w := &recorder{}
-	h := New(func(sink func(driver.Event)) driver.Listener { w.sink = sink; return w })
+	h := New(func(sink func(driver.Event)) driver.Listener { w.sink = sink; return w }, protocol.Acquired)
 	return h, w
 }
 
