@@ -280,7 +280,7 @@ func (o *observer) Renewed(err error) {
 	if h.hooks.want(onRenew) {
 		e := h.event()
 		e.Err = err
-		go h.hooks.tell(h.Context(), onRenew, e)
+		go func() { h.hooks.tell(h.Context(), onRenew, e) }()
 	}
 }
 
