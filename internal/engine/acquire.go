@@ -330,7 +330,7 @@ func (a *acquisition) conclude(res call.Result) error {
 func (a *acquisition) giveUp(release bool) {
 	a.account.mu.Lock()
 	if a.claim.fresh && len(a.unknown) > 0 {
-		a.side.Learned(mono.Now(), a.lease+a.engine.Timeout)
+		a.side.Learned(mono.Now(), a.keyLives())
 	}
 	a.side.opened(a.unknown, a.change.To, false)
 	if leave := a.leaving(a.account.owner); !leave.IsZero() {
@@ -364,7 +364,7 @@ func (a *acquisition) granted(res call.Result) error {
 		s.Token = token
 	}
 	if a.claim.fresh {
-		s.Learned(mono.Of(now), a.lease)
+		s.Learned(mono.Of(now), a.keyLives())
 	}
 	a.fill(h, s)
 	s.Granted(ch, &h.Hold)
@@ -394,6 +394,14 @@ func (a *acquisition) granted(res call.Result) error {
 	a.account.ref() // the hold's
 	a.account.turn.Free()
 	return nil
+}
+
+// keyLives is for how long the key may live by what this call has asked for.
+func (a *acquisition) keyLives() time.Duration {
+	if len(a.unknown) > 0 {
+		return a.lease + a.engine.Timeout
+	}
+	return a.lease
 }
 
 // untrusted says why a grant is not handed out. mu is held.
