@@ -14,8 +14,8 @@ var mutants = []mutant{
 	// Renewal, and trust.
 	{
 		name: "renewal: goes on after unlock", in: "endWatch", suite: simulation("mutex", "-class", "a"),
-		old: "watch.Remove(s.entry)",
-		new: "watch.Deadline(s.entry) > 0",
+		old: "e.watchdog.Remove(s.entry)",
+		new: "e.watchdog.Deadline(s.entry) > 0",
 	},
 	{
 		name: "renewal: not repeated after an error", in: "Watchdog.answered", suite: tests(watchdog, "TestTransientErrorsAreBorne"),
@@ -43,7 +43,7 @@ var mutants = []mutant{
 		new: "e.Lease / 2",
 	},
 	{
-		name: "renewal: who does not hold the lock is renewed", in: "sendTogether", suite: tests(inMemory, "TestDeletedKeyIsNoticedAtTheNextRenewal"),
+		name: "renewal: who does not hold the lock is renewed", in: "renewTogether", suite: tests(inMemory, "TestDeletedKeyIsNoticedAtTheNextRenewal"),
 		old: "count > 0",
 		new: "count >= 0",
 	},
@@ -69,8 +69,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "trust: counts from the receipt", in: "granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "watch(h, res.Sent)",
-		new: "watch(h, now)",
+		old: "watch(h, res.Sent",
+		new: "watch(h, now",
 	},
 	{
 		name: "trust: a renewal counts from its receipt", in: "Watchdog.answered", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
@@ -83,8 +83,8 @@ var mutants = []mutant{
 		new: "== Unknown: d.raise(e, sent, now, m.ttl)",
 	},
 	{
-		name: "trust: a late answer lifts the semaphore's end", in: "learnEnd", suite: tests(inMemory, "TestLateAnswersDoNotMoveTheEnd"),
-		old: "mono.Of(sent) < s.endsKnownAt",
+		name: "trust: a late answer lifts the semaphore's end", in: "learnObjectEnd", suite: tests(inMemory, "TestLateAnswersDoNotMoveTheEnd"),
+		old: "mono.Of(sent) < s.ObjectAsOf",
 		new: "false",
 	},
 	{
@@ -98,8 +98,8 @@ var mutants = []mutant{
 		new: "deadline < 0",
 	},
 	{
-		name: "trust: a nested hold begins the time of WithMaxHold anew", in: "acquisition.watch", suite: tests(inMemory, "TestMaxHoldOfALockInOneThatEnded"),
-		old: "s.maxHoldEnd.IsZero() && ",
+		name: "trust: a nested hold begins the time of WithMaxHold anew", in: "side.watch", suite: tests(inMemory, "TestMaxHoldOfALockInOneThatEnded"),
+		old: "s.MaxHold.IsZero() && ",
 		new: "",
 	},
 	{
@@ -109,7 +109,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "trust: a nested hold is handed out when WithMaxHold is over", in: "untrusted", suite: tests(inMemory, "TestMaxHoldOfALockInOneThatEnded"),
-		old: "!a.state.maxHoldEnd.IsZero()",
+		old: "!s.MaxHold.IsZero()",
 		new: "false",
 	},
 	{
@@ -130,27 +130,27 @@ var mutants = []mutant{
 		new: "'HINCRBY', KEYS[1], ARGV[5], 1",
 	},
 	{
-		name: "acquire: an unknown one is not cleaned up", in: "acquisition.conclude", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "unknown: a.unknown, stood: ch.to, ",
+		name: "acquire: an unknown one is not cleaned up", in: "acquisition.giveUp", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "a.side.opened(a.unknown, a.change.To, false)",
 		new: "",
 	},
 	{
 		name: "acquire: an earlier one comes behind a later release", in: "clear", suite: tests(inMemory, "TestAttemptBehindALaterRelease"),
-		old: "a.outlastEarlier()",
-		new: "error(nil)",
+		old: "a.engine.Calls.Outlast(ctx, a.account.openAttempts())",
+		new: "",
 	},
 	{
-		name: "acquire: cleaned up once, and not after the limit", in: "reconcileInBackground", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		name: "acquire: cleaned up once, and not after the limit", in: "side.reconcile", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "!asked.Before(end)",
 		new: "!asked.Before(end) || ran",
 	},
 	{
 		name: "acquire: the attempts before the granted one are forgotten", in: "granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "deferCleanup(cleanup{unknown: a.unknown, ",
-		new: "deferCleanup(cleanup{",
+		old: "s.opened(a.unknown, ch.To, false)",
+		new: "",
 	},
 	{
-		name: "acquire: a waiter forgets its unanswered attempts", in: "queued.refused", suite: tests(inMemory, "TestRefusedWaiterRemembersItsSends"),
+		name: "acquire: a waiter forgets its unanswered attempts", in: "noteRefusal", suite: tests(inMemory, "TestRefusedWaiterRemembersItsSends"),
 		old: "Before(res.Sent)",
 		new: "After(time.Time{})",
 	},
@@ -166,7 +166,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: replicas are not counted", in: "untrusted", suite: tests(inMemory, "TestReplicaAck"),
-		old: "a.client.config.replicas",
+		old: "e.Replicas",
 		new: "0",
 	},
 	{
@@ -193,11 +193,11 @@ var mutants = []mutant{
 	},
 	{
 		name: "release: an unanswered one is not repeated", in: "giveBack", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "cleanup{unknown: res.Unknown, release: true}",
-		new: "cleanup{}",
+		old: "settle(true)",
+		new: "settle(false)",
 	},
 	{
-		name: "release: one that was not sent may have been carried out", in: "ownerState.released", suite: tests(inMemory, "TestUnlockBehindAReleaseThatWasNotSent"),
+		name: "release: one that was not sent may have been carried out", in: "side.released", suite: tests(inMemory, "TestUnlockBehindAReleaseThatWasNotSent"),
 		old: "if len(res.Unknown) > 0",
 		new: "if res.Err != nil",
 	},
@@ -207,41 +207,41 @@ var mutants = []mutant{
 		new: "mono.Now()",
 	},
 	{
-		name: "release: the owner's turn is not given back", in: "reconcile", suite: simulation("mutex", "-class", "a"),
-		old: "s.freeChangeSem()\n\t\treturn",
+		name: "release: the owner's turn is not given back", in: "account.settle", suite: simulation("mutex", "-class", "a"),
+		old: "a.turn.Free()\n\t\treturn",
 		new: "return",
 	},
 	{
-		name: "release: MinHold keeps nobody out", in: "ownerState.release", suite: tests(inMemory, "TestMinHoldEnds"),
+		name: "release: MinHold keeps nobody out", in: "side.release", suite: tests(inMemory, "TestMinHoldEnds"),
 		old: "rest > 0",
 		new: "rest < 0",
 	},
 	{
 		name: "release: Close keeps what is held", in: "evict", suite: tests(inMemory, "TestCloseEndsEverything"),
-		old: "s.releaseLater()",
+		old: "a.releaseLater()",
 		new: "",
 	},
 
 	// Reentrancy, and owners.
 	{
-		name: "owner: a former holder re-enters", in: "ownerIn", suite: simulation("mutex", "-class", "a"),
-		old: "errors.Is(err, ErrLost) {\n\t\t\treturn claim{owner: held.owner, hold: held.hold, lost: err",
-		new: "!errors.Is(err, nil) {\n\t\t\treturn claim{owner: held.owner, fresh: true",
+		name: "owner: a former holder re-enters", in: "claimIn", suite: simulation("mutex", "-class", "a"),
+		old: "errors.Is(err, lockerr.Lost) {\n\t\t\treturn claim{owner: w.owner, account: w.account, held: w.held, lost: err",
+		new: "!errors.Is(err, nil) {\n\t\t\treturn claim{owner: w.owner, account: w.account",
 	},
 	{
 		name: "owner: NonReentrant nests", in: "acquisition.run", suite: tests(inMemory, "TestMutexOptions"),
-		old: "ch.to > 1",
-		new: "ch.to > 2",
+		old: "a.change.To > 1",
+		new: "a.change.To > 2",
 	},
 	{
-		name: "owner: a hold's context is of all locks", in: "heldContext.Value", suite: tests(inMemory, "TestHoldsContextIsOfOneLock"),
-		old: "lock.sameLock(c.kind)",
-		new: "lock.client == c.kind.client",
+		name: "owner: a hold's context is of all locks", in: "within.Value", suite: tests(inMemory, "TestHoldsContextIsOfOneLock"),
+		old: "of.Same(w.lock)",
+		new: "of.Engine == w.lock.Engine",
 	},
 	{
-		name: "owner: an inner unlock gives back all", in: "surplus", suite: simulation("mutex", "-class", "a"),
-		old: "to: needed, confirmed: s.confirmed",
-		new: "to: 0",
+		name: "owner: an inner unlock gives back all", in: "Side.GiveBack", suite: simulation("mutex", "-class", "a"),
+		old: "To: wanted",
+		new: "To: 0",
 	},
 	{
 		name: "owner: nested in nothing", in: "mutex_acquire.lua", suite: tests(inMemory, "TestNestedIntoNothingIsLost"),
@@ -249,9 +249,9 @@ var mutants = []mutant{
 		new: "elseif count == 'never'",
 	},
 	{
-		name: "owner: an undisclosed one is used by whoever read it", in: "claimed", suite: tests(inMemory, "TestHandOverLeaving"),
-		old: "!s.undisclosed",
-		new: "true",
+		name: "owner: an undisclosed one is used by whoever read it", in: "Engine.account", suite: tests(inMemory, "TestHandOverLeaving"),
+		old: "!found.disclosed()",
+		new: "false",
 	},
 
 	// Fencing tokens.
@@ -267,8 +267,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "token: a nested hold takes one of its own", in: "wantsToken", suite: simulation("fenced", "-class", "a"),
-		old: " && !a.state.hasToken()",
-		new: "",
+		old: "a.change.From == 0 || a.side.Token == 0",
+		new: "true",
 	},
 	{
 		name: "token: an adopted hold has none", in: "mutex_adopt.lua", suite: simulation("fenced", "-class", "a"),
@@ -276,9 +276,9 @@ var mutants = []mutant{
 		new: "if KEYS[3]",
 	},
 	{
-		name: "token: that of the run of holds before", in: "granted", suite: simulation("fair", "-class", "a"),
-		old: "a.kind.permitIDs == nil && (ch.from == 0 || err == nil && token > 0)",
-		new: "err != nil && token > 0",
+		name: "token: that of the run of holds before", in: "granted", suite: simulation("fenced", "-class", "a"),
+		old: "\t\ts.Token = 0\n\t}\n\tif",
+		new: "\t}\n\tif s.Token != 0 {\n\t} else if",
 	},
 
 	// Read-write locks.
@@ -318,19 +318,19 @@ var mutants = []mutant{
 		new: "ttl = 1\n",
 	},
 	{
-		name: "read-write: a lost writer stays beside its longer read", in: "ownerState.forget", suite: simulation("readwrite", "-class", "a"),
-		old: "mono.Now() < s.otherEnd",
+		name: "read-write: a lost writer stays beside its longer read", in: "side.forget", suite: simulation("readwrite", "-class", "a"),
+		old: "mono.Now() < other.End()",
 		new: "false",
 	},
 	{
-		name: "read-write: a writer that Redis does not take back is left beside its read", in: "reconcile", suite: tests(inMemory, "TestRefusedReleaseBesideARead"),
-		old: "s.standsBesideOtherSide()",
+		name: "read-write: a writer that Redis does not take back is left beside its read", in: "account.settle", suite: tests(inMemory, "TestRefusedReleaseBesideARead"),
+		old: "a.standsOn()",
 		new: "false",
 	},
 	{
-		name: "read-write: a late answer ends the owner's next hold", in: "loseWrites", suite: tests(inMemory, "TestLateAnswerAboutAnEarlierWrite"),
-		old: "writes.Value.lose(a.writes,",
-		new: "state.onOtherSide().lose(nil,",
+		name: "read-write: a late answer ends the owner's next hold", in: "changed", suite: tests(inMemory, "TestLateAnswerAboutAnEarlierWrite"),
+		old: "lose(a.nesting,",
+		new: "lose(nil,",
 	},
 	{
 		name: "read-write: a second read is nested in nothing", in: "read_acquire.lua", suite: tests(inMemory, "TestReadNestedInALostWrite"),
@@ -343,48 +343,23 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "owner: Lock asks anew while an attempt is on its way", in: "anew", suite: tests(inMemory, "TestLateAttemptBehindAnExpiredHold"),
-		old: "a.outlastEarlier()",
-		new: "error(nil)",
+		name: "owner: Shutdown refuses what is nested", in: "acquisition.enter", suite: tests(inMemory, "TestReadWhoseWriteIsLostDuringShutdown"),
+		old: "a.ending = e.closing",
+		new: "",
 	},
 	{
-		name: "owner: Shutdown does not end a Lock that asks anew", in: "bindToShutdown", suite: tests(inMemory, "TestShutdownEndsALockThatAskedAnew"),
-		old: "a.shutdown != shutdown",
-		new: "a.shutdown == nil",
-	},
-	{
-		name: "owner: a Lock that asks anew waits before it looks at Shutdown", in: "anew", suite: tests(inMemory, "TestShutdownBeforeALockOutlastsItsAttempts"),
-		old: "a.bindToShutdown()",
-		new: "error(nil)",
-	},
-	{
-		name: "read-write: Shutdown does not end a read whose write has ended", in: "changed", suite: tests(inMemory, "TestShutdownEndsAReadWhoseWriteEnded"),
-		old: "err = a.bindToShutdown()",
-		new: "a.writes, a.writesEnd = a.writesIn()",
-	},
-	{
-		name: "owner: a lost write is told as a closed client", in: "changed", suite: tests(inMemory, "TestReadWhoseWriteIsLostDuringShutdown"),
-		old: "a.loseWrites()",
-		new: "cmp.Or(a.loseWrites(), a.bindToShutdown())",
-	},
-	{
-		name: "owner: Shutdown ends a Lock that has something to nest in by now", in: "acquisition.takeChangeSem", suite: tests(inMemory, "TestShutdownLetsTheOwnersNextLockNest"),
-		old: "case <-draining:\n\t\tcase <-again:\n\t\tcase <-ctx.Done():\n\t\t\tif a.caller.Err() != nil || a.shutdown.Err() == nil",
-		new: "case <-again:\n\t\tcase <-ctx.Done():\n\t\t\tif _ = draining; true",
-	},
-	{
-		name: "acquire: one attempt more during Shutdown", in: "acquisition.bound", suite: tests(inMemory, "TestShutdownBeforeTheNextAttempt"),
-		old: "a.shutdown.Err() != nil",
+		name: "acquire: one attempt more during Shutdown", in: "asker.bound", suite: tests(inMemory, "TestShutdownBeforeTheNextAttempt"),
+		old: "a.ending.Err() != nil",
 		new: "false",
 	},
 	{
-		name: "errors: what another call came to is taken for this one's", in: "timeIsUp", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
-		old: "isOwnBound(context.Cause(ctx))",
+		name: "errors: what another call came to is taken for this one's", in: "TooLate", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
+		old: "OwnBound(context.Cause(ctx))",
 		new: "errors.Is(context.Cause(ctx), call.ErrNoAnswer)",
 	},
 	{
-		name: "errors: a client's own error is taken for the end of another's time", in: "forUser", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
-		old: "isOwnBound(err)",
+		name: "errors: a client's own error is taken for the end of another's time", in: "ForUser", suite: tests(inMemory, "TestAContextEndsWithAnotherCallsError"),
+		old: "OwnBound(err)",
 		new: "false",
 	},
 	{
@@ -393,29 +368,14 @@ var mutants = []mutant{
 		new: "err == nil || errors.Is(err, ErrClosed)",
 	},
 	{
-		name: "owner: a Lock that waits for its turn during Shutdown is not ended with what it was to be nested in", in: "acquisition.takeChangeSem", suite: tests(inMemory, "TestShutdownEndsALockThatHasNothingToNestInAnyMore"),
-		old: "draining, again = nil, time.After(recheckNesting)",
-		new: "draining = nil",
-	},
-	{
-		name: "owner: Shutdown lets a Lock nest in what is lost", in: "bindToShutdown", suite: tests(inMemory, "TestShutdownEndsALockThatHasNothingToNestInAnyMore"),
-		old: "a.state.live() > 0",
-		new: "a.state.hasHolds()",
-	},
-	{
-		name: "owner: a TryLock that begins anew has a time of its own", in: "askBriefly", suite: tests(inMemory, "TestTryLockThatBeginsAnewInTime"),
-		old: "a.timeLimit()",
-		new: "a.config.wait",
-	},
-	{
-		name: "errors: one who waits for its owner's turn says that Redis is silent", in: "acquisition.takeChangeSem", suite: tests(inMemory, "TestErrorBehindAnEarlierCallOfTheOwner"),
-		old: "a.last = a.state.busyError()",
+		name: "errors: one who waits for its owner's turn says that Redis is silent", in: "acquisition.takeTurn", suite: tests(inMemory, "TestErrorBehindAnEarlierCallOfTheOwner"),
+		old: "a.last = a.account.busy()",
 		new: "",
 	},
 	{
-		name: "multi-lock: with its first client closed, the caller gives the parts back", in: "rollback", suite: tests(inMemory, "TestMultiLockWhoseFirstClientIsClosed"),
-		old: "c.goUncounted(",
-		new: "c.firstClient.tasks.GoUncounted(",
+		name: "multi-lock: the caller waits until its parts are given back", in: "rollback", suite: tests(inMemory, "TestMultiLockWhoseFirstClientIsClosed"),
+		old: "\n\tcase <-ctx.Done():",
+		new: "",
 	},
 	{
 		name: "downgrade: the end of its context is taken for that of the hold", in: "notDowngraded", suite: tests(inMemory, "TestDowngradeUnderAContextThatHasEnded"),
@@ -424,13 +384,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "downgrade: WithMaxHold begins anew", in: "fitLease", suite: tests(inMemory, "TestDowngradeKeepsToMaxHold"),
-		old: "= a.writesEnd",
+		old: "= writes.MaxHold",
 		new: "= 0",
-	},
-	{
-		name: "read-write: a write hold that has ended bounds a read that is nested in nothing", in: "fitLease", suite: tests(inMemory, "TestReadAfterTheWriteHoldEnded"),
-		old: "ch.from == 0",
-		new: "ch.from == 0 && !a.writesEnd.IsZero()",
 	},
 	{
 		name: "multi-lock: a part is refused for what WithMaxHold leaves", in: "tryPart", suite: tests(inMemory, "TestMultiLockOfBothSidesWithMaxHold"),
@@ -443,34 +398,29 @@ var mutants = []mutant{
 		new: "cuts: false",
 	},
 	{
-		name: "errors: a renewal without an answer is told as the caller's deadline", in: "holdfast.New", suite: tests(inMemory, "TestALossIsNotTheCallersDeadline"),
+		name: "errors: a renewal without an answer is told as the caller's deadline", in: "engine.New", suite: tests(inMemory, "TestALossIsNotTheCallersDeadline"),
 		old: "Silence: call.ErrNoAnswer, ",
 		new: "",
 	},
 	{
-		name: "owner: a Lock that asks anew is trusted as briefly as the hold before", in: "fitLease", suite: tests(inMemory, "TestLeaseOfALockThatAskedAnew"),
-		old: "a.lease = a.wantedLease()",
-		new: "",
-	},
-	{
 		name: "owner: the next hold hides from Unlock that the lock was taken", in: "lostBefore", suite: tests(inMemory, "TestUnlockOfWhatWasTakenBesideTheNextHold"),
-		old: "left.run.taken",
-		new: "s.run.taken",
+		old: "left.run.Taken()",
+		new: "s.Run().Taken()",
 	},
 	{
-		name: "read-write: each refused release is tried again by itself", in: "releaseAgain", suite: tests(inMemory, "TestOneReleaseAgain"),
+		name: "read-write: each refused release is tried again by itself", in: "tryAgain", suite: tests(inMemory, "TestOneReleaseAgain"),
 		old: "begun ||",
 		new: "begun && false ||",
 	},
 	{
-		name: "owner: Unlock of what was taken says nothing", in: "ownerState.released", suite: tests(inMemory, "TestUnlockOfWhatWasTaken"),
-		old: "ch.confirmed == 0",
-		new: "ch.confirmed >= 0",
+		name: "owner: Unlock of what was taken says nothing", in: "Side.Released", suite: tests(inMemory, "TestUnlockOfWhatWasTaken"),
+		old: "ch.Confirmed == 0",
+		new: "ch.Confirmed >= 0",
 	},
 	{
 		name: "read-write: the last of those who share gives nothing back", in: "leaveShared", suite: simulation("readwrite", "-class", "a"),
-		old: "s.sharers() < 2",
-		new: "s.sharers() < 1",
+		old: "s.Sharing() < 2",
+		new: "s.Sharing() < 1",
 	},
 	{
 		name: "read-write: readers join for ever", in: "acquisition.join", suite: tests(inMemory, "TestWritersFirst_ReadersWhoShare"),
@@ -480,8 +430,8 @@ var mutants = []mutant{
 
 	// Fair locks.
 	{
-		name: "fair: a cancelled waiter stays in line", in: "leaving", suite: simulation("fair", "-class", "a", "-faults", "messages"),
-		old: "a.kind.requests.Leave(a.state.owner.String())",
+		name: "fair: a cancelled waiter stays in line", in: "asker.leaving", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		old: "a.lock.Requests.Leave(owner)",
 		new: "script.Request{}",
 	},
 	{
@@ -521,8 +471,8 @@ var mutants = []mutant{
 
 	// The hand-over inside a process.
 	{
-		name: "hand-over: the giver's context goes on", in: "passOn", suite: tests(inMemory, "TestHandOver"),
-		old: "h.cancel(nil)",
+		name: "hand-over: the giver's context goes on", in: "Hold.handOver", suite: tests(inMemory, "TestHandOver"),
+		old: "h.end(nil)",
 		new: "",
 	},
 
@@ -565,7 +515,7 @@ var mutants = []mutant{
 		new: "time.Hour",
 	},
 	{
-		name: "waiting: longer than the key lasts", in: "queued.refused", suite: tests(inMemory, "TestWaitsNoLongerThanTheKeyLasts"),
+		name: "waiting: longer than the key lasts", in: "noteRefusal", suite: tests(inMemory, "TestWaitsNoLongerThanTheKeyLasts"),
 		old: "min(sleep, retry)",
 		new: "max(sleep, 0)",
 	},
@@ -580,20 +530,20 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "waiting: an outage ends it", in: "outageTimeouts", suite: tests(inMemory, "TestWaitersBearAnOutage"),
+		name: "waiting: an outage ends it", in: "engine.Outage", suite: tests(inMemory, "TestWaitersBearAnOutage"),
 		old: "10",
 		new: "0",
 	},
 
 	// Transfer, force, and who a client is.
 	{
-		name: "transfer: while an attempt is under way", in: "awaitQuiet", suite: tests(inMemory, "TestTransferWaitsForWhatIsOnItsWay"),
-		old: "!s.outlastDeferred(ctx)",
-		new: "ctx.Err() != nil",
+		name: "transfer: while an attempt is under way", in: "engine.Hold.Detach", suite: tests(inMemory, "TestTransferWaitsForWhatIsOnItsWay"),
+		old: "e.Calls.Outlast(ctx, a.openAttempts()); ",
+		new: "",
 	},
 	{
-		name: "transfer: a detached owner locks again", in: "has", suite: tests(inMemory, "TestTransferRefused", "TestLockDuringDetach"),
-		old: "len(r.until) > 0",
+		name: "transfer: a detached owner locks again", in: "retirement.has", suite: tests(inMemory, "TestTransferRefused", "TestLockDuringDetach"),
+		old: "mono.Now() < r.until[key]",
 		new: "false",
 	},
 	{
@@ -607,7 +557,7 @@ var mutants = []mutant{
 		new: "'EXISTS', KEYS[1]",
 	},
 	{
-		name: "force: the holder is not told", in: "ownerState.listen", suite: tests(inMemory, "TestForcedUnlockIsToldAtOnce"),
+		name: "force: the holder is not told", in: "side.listen", suite: tests(inMemory, "TestForcedUnlockIsToldAtOnce"),
 		old: `channel != ""`,
 		new: `channel == ""`,
 	},
@@ -674,8 +624,8 @@ var mutants = []mutant{
 		new: "give_back(#ARGV - 5)",
 	},
 	{
-		name: "semaphore: what a cancelled caller took stays taken", in: "awaitWithoutHooks", suite: tests(inMemory, "TestCancelledSemaphoreCallersTakeNothing"),
-		old: "\n\tundo(a, unsafe)",
+		name: "semaphore: what a cancelled caller took stays taken", in: "asker.passed", suite: tests(inMemory, "TestCancelledSemaphoreCallersTakeNothing"),
+		old: "a.undo(unsafe)",
 		new: "",
 	},
 	{
@@ -710,8 +660,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: keeps what it has when one is refused", in: "tryInOrder", suite: tests(inMemory, "TestMultiLockRefusedTakesNothing", "TestMultiLockOfOtherLockers"),
-		old: "a.left = !c.rollback(bound) || a.left",
-		new: "",
+		old: "c.rollback(giveUp)",
+		new: "_ = giveUp",
 	},
 	{
 		name: "multi: lives without one part", in: "NewMultiLock", suite: tests(inMemory, "TestMultiLockEndsWithAnyPart"),
@@ -719,23 +669,13 @@ var mutants = []mutant{
 		new: "m.need = max(1, len(m.parts)-1)",
 	},
 	{
-		name: "multi: one script takes some", in: "multi_acquire.lua", suite: tests(inMemory, "TestMultiLockRefusedTakesNothing", "TestMultiLockWaitsInTurn"),
-		old: "return {0, at, redis.call('PTTL', key), holders[1], i}",
-		new: "if i == 1 then return {0, at, redis.call('PTTL', key), holders[1], i} end",
-	},
-	{
 		name: "multi: locks in the order in which they are given", in: "NewMultiLock", suite: tests(inMemory, "TestMultiStress", "TestMultiLockWaitsInTurn"),
 		old: "slices.SortStableFunc(m.parts, part.compare)",
 		new: "",
 	},
 	{
-		name: "multi: holds up the Unlock of one lock for another's", in: "acquireAllWithoutHooks", suite: tests(inMemory, "TestMultiLockLeavesTheOthersToUnlock"),
-		old: "started, false",
-		new: "started, true",
-	},
-	{
 		name: "multi: a part that is lost is not noticed", in: "composite.join", suite: tests(inMemory, "TestMultiLockEndsWithAnyPart"),
-		old: "part.whenEnded(func() { c.partEnded(m) })",
+		old: "part.whenEnded(c.partEnded)",
 		new: "",
 	},
 	{
@@ -760,13 +700,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "hand-over: of a hold whose owner is known", in: "mayPass", suite: tests(inMemory, "TestNotHandedOver", "TestOwnerFromPart"),
-		old: "!s.undisclosed, ",
+		old: "!a.undisclosed, ",
 		new: "",
 	},
 	{
-		name: "hand-over: while an attempt is not answered", in: "mayPass", suite: tests(inMemory, "TestNotHandedOverAfterLostReply"),
-		old: "s.deferred != nil, s.expected > 0, ",
-		new: "",
+		name: "hand-over: while an attempt is not answered", in: "Side.Plain", suite: tests(inMemory, "TestNotHandedOverAfterLostReply"),
+		old: "s.asked == 0 && s.settled()",
+		new: "true",
 	},
 
 	// More: the hand-over, transfers, locks of several parts.
@@ -796,28 +736,13 @@ var mutants = []mutant{
 		new: "ARGV[6] == 'never' and held",
 	},
 	{
-		name: "multi: a repeated acquire counts again", in: "multi_acquire.lua", suite: tests(inMemory, "TestS13_FaultsOfAMultiLockHaveNoSecondEffect"),
-		old: "'HSET', key, ARGV[4], ARGV[3 * i + 4]",
-		new: "'HINCRBY', key, ARGV[4], 1",
-	},
-	{
-		name: "multi: another's lock counts as free", in: "multi_acquire.lua", suite: tests(inMemory, "TestMultiLockRefusedTakesNothing", "TestMultiStress"),
-		old: "'EXISTS', key) == 1",
-		new: "'EXISTS', key) == 2",
-	},
-	{
-		name: "multi: passes those who wait", in: "inOneScript", suite: tests(inMemory, "TestMultiLockDoesNotPassTheLine"),
-		old: "!a.config.oneTry && any",
-		new: "false && any",
-	},
-	{
 		name: "multi: a part that joins late keeps its own lease", in: "composite.join", suite: tests(inMemory, "TestLateServersJoinAFixedLease"),
 		old: "lease > 0",
 		new: "lease < 0",
 	},
 	{
 		name: "multi: cancelled, and what it got stays", in: "rollback", suite: tests(inMemory, "TestS27_CancelledMultiLocksLeaveNothing"),
-		old: "errs = sideBySide(parts, (*Hold).Unlock)",
+		old: "sideBySide(c.parts(), (*Hold).Unlock)",
 		new: "",
 	},
 	{
@@ -831,39 +756,39 @@ var mutants = []mutant{
 		new: "other.kind == p.kind",
 	},
 	{
-		name: "RedLock: an outage ends the wait", in: "MultiLock.bears", suite: tests(inMemory, "TestRedLockBearsAnOutage"),
-		old: "outageTimeouts*m.timeout()",
+		name: "RedLock: an outage ends the wait", in: "withoutQuorum", suite: tests(inMemory, "TestRedLockBearsAnOutage"),
+		old: "engine.Outage*a.timeout()",
 		new: "0",
 	},
 	{
-		name: "multi: what may be left had no effect", in: "compositeAcquire.acquire", suite: tests(inMemory, "TestPartsThatAreLeft"),
-		old: "ok && a.left",
-		new: "ok && false",
+		name: "multi: what may be left had no effect", in: "compositeAcquire.failure", suite: tests(inMemory, "TestPartsThatAreLeft"),
+		old: "own.MayHaveRun = a.mayHaveRun",
+		new: "",
 	},
 	{
-		name: "RedLock: one refusal stands for servers that are silent", in: "composite.failures", suite: tests(inMemory, "TestRedLockWithOneRefusal"),
-		old: "unavailable = f.silent",
+		name: "RedLock: one refusal stands for servers that are silent", in: "quorumFailure", suite: tests(inMemory, "TestRedLockWithOneRefusal"),
+		old: "unavailable = silent",
 		new: "unavailable = 0",
 	},
 	{
-		name: "an old refusal hides a newer one", in: "acquisition.failure", suite: tests(inMemory, "TestTheLastRefusalIsTold"),
+		name: "an old refusal hides a newer one", in: "asker.failure", suite: tests(inMemory, "TestTheLastRefusalIsTold"),
 		old: " && !res.HasReason()",
 		new: "",
 	},
 	{
 		name: "multi: forgets what an earlier try has left", in: "compositeAcquire.try", suite: tests(inMemory, "TestPartsOfAnEarlierTryThatAreLeft"),
 		old: "a.tries++",
-		new: "a.tries++; a.left = false",
+		new: "a.tries++; a.mayHaveRun = false",
 	},
 	{
-		name: "RedLock: that others had it hides that Redis refuses now", in: "composite.failure", suite: tests(inMemory, "TestRedLockTellsThePresent"),
-		old: " && f.withReason <= spare",
-		new: "",
+		name: "RedLock: that others had it hides that Redis refuses now", in: "quorumFailure", suite: tests(inMemory, "TestRedLockTellsThePresent"),
+		old: "withReason <= spare",
+		new: "withReason >= 0",
 	},
 	{
-		name: "RedLock: parts without enough replicas had no effect", in: "mayBeHeld", suite: tests(inMemory, "TestRedLockWithTooFewReplicas"),
-		old: "errors.Is(err, ErrNotReplicated) || ",
-		new: "",
+		name: "RedLock: parts without enough replicas had no effect", in: "isRefusal", suite: tests(inMemory, "TestRedLockWithTooFewReplicas"),
+		old: "err, ErrLocked",
+		new: "err, ErrNotReplicated, ErrLocked",
 	},
 	{
 		name: "drivers: an error shows the password that the server repeats", in: "ServerError", suite: tests("driver", "TestServerErrorThatRepeatsAPassword"),

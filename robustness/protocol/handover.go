@@ -20,7 +20,7 @@ type Rules struct {
 	GivesToTrying     bool // the lock is given to one whose own try is under way
 	GivesInTwoSteps   bool // to choose the next one and to give are two steps
 	TrustsAnew        bool // the next one counts its deadline from when it got the hold
-	FreesTurnEarly    bool // changeSem is free as soon as one send of a call is answered
+	FreesTurnEarly    bool // the turn is free as soon as one send of a call is answered
 	NoLimit           bool // Redis takes a send at any time
 	NoCleanup         bool // nobody gives back what a call has taken that was not answered
 	DetachesUnclean   bool // a hold is detached while calls of its owner may still have an effect
@@ -47,7 +47,7 @@ type stage int8
 
 const (
 	away     stage = iota
-	waits          // for its turn: N for changeSem, B in the queue
+	waits          // for its turn: N for account.turn, B in the queue
 	asks           // its acquire is under way
 	inside         // it holds the lock
 	chooses        // A has chosen B, and not given yet; with GivesInTwoSteps
@@ -104,10 +104,10 @@ type processes struct {
 	who  [4]goroutine
 	wire [wireRoom]send
 
-	// What the first process knows of A's owner (ownerState) and of B's.
-	sem     int8 // which goroutine has A's changeSem; nobodyGo: it is free
-	counts  int8 // ownerState.count of A's owner
-	unsure  bool // ownerState.deferred, or acquisition.unknown: sends of A's owner were not answered
+	// What the first process knows of A's owner (account) and of B's.
+	sem     int8 // which goroutine has A's account.turn; nobodyGo: it is free
+	counts  int8 // Side.possible of A's owner
+	unsure  bool // side.open, or asker.unknown: sends of A's owner were not answered
 	unsureB bool // the same of B's
 	known   bool // somebody has asked for A's owner: Hold.Owner
 	asOwner bool // N locks as A's owner, and not nested in A's hold
@@ -121,7 +121,7 @@ type processes struct {
 
 const (
 	nobodyGo int8 = -1
-	cleaner  int8 = 9 // reconcile's goroutine
+	cleaner  int8 = 9 // account.settle's goroutine
 )
 
 // noOverlap: two parties never trust their holds at once. A and N are one owner.
@@ -224,7 +224,7 @@ func (on send) weight() int {
 	return w
 }
 
-// needed is how many counts of A's owner the holds of this process need: ownerState.needed.
+// needed is how many counts of A's owner the holds of this process need: Side.Wanted.
 func (s *processes) needed() (n int8) {
 	for _, g := range []int8{goA, goN, goB} {
 		if st := s.who[g].stage; (st == inside || st == chooses) && (g != goB || s.bAsA) {
@@ -242,8 +242,8 @@ func (s *processes) begin(g int8, as owner, from int8) {
 	s.start(g, asks, send{kind: acquire, owner: as, from: from, to: from + 1})
 }
 
-// giveBack has a goroutine give back what nobody needs of A's owner, if it can: ownerState.unlock and
-// ownerState.giveBack.
+// giveBack has a goroutine give back what nobody needs of A's owner, if it can: side.unlock and
+// side.giveBack.
 func (s *processes) giveBack(g int8, take func(what string, next processes)) {
 	switch {
 	case s.counts <= s.needed():
@@ -300,7 +300,7 @@ func (m HandOver) stepsOfA(s processes, take func(what string, next processes)) 
 	}
 }
 
-// unlockA is single.unlock: the hold passes on, or is released.
+// unlockA is engine.Hold.Unlock: the hold passes on, or is released.
 func (m HandOver) unlockA(s processes, take func(what string, next processes)) {
 	if m.mayPass(&s) {
 		next := s
@@ -318,7 +318,7 @@ func (m HandOver) unlockA(s processes, take func(what string, next processes)) {
 	take("calls Unlock", s)
 }
 
-// mayPass is single.mayPass and Queues.HandOver.
+// mayPass is Hold.mayPass and Queues.HandOver.
 func (m HandOver) mayPass(s *processes) bool {
 	without, b := &m.Without, s.who[goB].stage
 	return s.who[goA].trust > 0 &&
@@ -339,7 +339,7 @@ func (m HandOver) give(s *processes) {
 	s.bAsA = true
 }
 
-// detachA is single.detach.
+// detachA is engine.Hold.Detach.
 func (m HandOver) detachA(s processes, take func(what string, next processes)) {
 	if s.who[goA].trust == 0 || s.needed() != 1 || s.counts != 1 {
 		return
@@ -380,7 +380,7 @@ func (m HandOver) stepsOfN(s processes, take func(what string, next processes)) 
 	}
 }
 
-// turnOfN is what enter does once N has changeSem.
+// turnOfN is what acquisition.takeTurn does once N has account.turn.
 func (m HandOver) turnOfN(s processes, take func(what string, next processes)) {
 	stands := s.asOwner || s.who[goA].stage == inside || m.Without.NestedDoesNotLook
 	switch {

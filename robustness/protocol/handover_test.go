@@ -21,7 +21,7 @@ func TestHandOver(t *testing.T) {
 		{"the lock is given to one that tries by itself", Rules{GivesToTrying: true}, []invariant[processes]{nothingLeft}},
 		{"choosing and giving are two steps", Rules{GivesInTwoSteps: true}, []invariant[processes]{nothingLeft}},
 		{"the next hold counts its deadline anew", Rules{TrustsAnew: true}, []invariant[processes]{noOverlap}},
-		{"changeSem is free at the first answer", Rules{FreesTurnEarly: true}, []invariant[processes]{noOverlap}},
+		{"the turn is free at the first answer", Rules{FreesTurnEarly: true}, []invariant[processes]{noOverlap}},
 		{"a send has no limit", Rules{NoLimit: true}, []invariant[processes]{nothingLeft}},
 		{"nothing is cleaned up", Rules{NoCleanup: true}, []invariant[processes]{nothingLeft}},
 		{"a hold is detached while a call is under way", Rules{DetachesUnclean: true}, []invariant[processes]{nothingLeft}},

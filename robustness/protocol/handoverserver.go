@@ -145,7 +145,7 @@ func (s *processes) oneDeadline(trust int8) {
 	}
 }
 
-// hearRelease is what follows in ownerState.giveBack.
+// hearRelease is what follows in side.giveBack.
 func (m HandOver) hearRelease(s *processes, on send, answer code) {
 	g := &s.who[on.by]
 	more := g.sends > 1
@@ -172,7 +172,7 @@ func (s *processes) over(o owner) bool {
 	return true
 }
 
-// cleanUp is reconcileInBackground: once the limits of what was not answered have passed, what nobody
+// cleanUp is side.reconcile: once the limits of what was not answered have passed, what nobody
 // needs is given back.
 func (m HandOver) cleanUp(s processes, take func(who, what string, next processes)) {
 	if s.unsure && (s.sem == cleaner || s.sem == nobodyGo && s.needed() == 0) && s.over(ownA) {
