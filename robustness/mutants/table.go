@@ -2,6 +2,8 @@ package main
 
 // The dirs of tests.
 const (
+	engine    = "internal/engine"
+	ledger    = "internal/ledger"
 	watchdog  = "internal/watchdog"
 	inMemory  = "test"
 	simulated = "robustness"
@@ -365,7 +367,7 @@ var mutants = []mutant{
 	{
 		name: "calls: another client's end is taken for this one's", in: "mayHaveRun", suite: tests("internal/call", "TestADriversErrorThatWrapsErrClosed"),
 		old: "err == nil",
-		new: "err == nil || errors.Is(err, ErrClosed)",
+		new: "err == nil || errors.Is(err, lockerr.Closed)",
 	},
 	{
 		name: "errors: one who waits for its owner's turn says that Redis is silent", in: "acquisition.takeTurn", suite: tests(inMemory, "TestErrorBehindAnEarlierCallOfTheOwner"),
@@ -794,5 +796,189 @@ var mutants = []mutant{
 		name: "drivers: an error shows the password that the server repeats", in: "ServerError", suite: tests("driver", "TestServerErrorThatRepeatsAPassword"),
 		old: "err = redact.Arguments(err)",
 		new: "_ = redact.Arguments",
+	},
+
+	// The account of one owner: every state of a small world is visited.
+	{
+		name: "ledger: a release confirms more than was possible", in: "Side.Released", suite: tests(ledger, "TestSearch"),
+		old: "min(ch.To, s.possible)",
+		new: "ch.To",
+	},
+	{
+		name: "ledger: what is wanted is given back", in: "Side.GiveBack", suite: tests(ledger, "TestSearch"),
+		old: "To: wanted",
+		new: "To: max(wanted-1, 0)",
+	},
+	{
+		name: "ledger: a release finds what an earlier one has taken, and the run is lost", in: "Side.Released", suite: tests(ledger, "TestSearch"),
+		old: "ch.Confirmed == 0 || repeated",
+		new: "ch.Confirmed == 0",
+	},
+	{
+		name: "ledger: an acquire does not give back first", in: "Side.Next", suite: tests(ledger, "TestSearch"),
+		old: "s.possible > wanted",
+		new: "false",
+	},
+	{
+		name: "ledger: an acquire begins in what is lost", in: "Side.Next", suite: tests(ledger, "TestSearch"),
+		old: "s.run.lost",
+		new: "nil",
+	},
+	{
+		name: "ledger: the next run is the last one", in: "Side.Next", suite: tests(ledger, "TestSearch"),
+		old: "len(s.holds) == 0",
+		new: "s.run == nil",
+	},
+	{
+		name: "ledger: an open release is harmless", in: "harmless", suite: tests(ledger, "TestSearch"),
+		old: "{\n\t\treturn !s.openReleases",
+		new: "{\n\t\treturn true",
+	},
+	{
+		name: "ledger: an open release beside an acquire is harmless", in: "harmless", suite: tests(ledger, "TestSearch"),
+		old: "!s.openReleases && s.Lost()",
+		new: "s.Lost()",
+	},
+	{
+		name: "ledger: an open acquire is harmless though the run is lost", in: "harmless", suite: tests(ledger, "TestSearch"),
+		old: " && s.Lost() == nil",
+		new: "",
+	},
+	{
+		name: "ledger: an open acquire of more than is wanted is harmless", in: "harmless", suite: tests(ledger, "TestSearch"),
+		old: "s.openUpTo <= s.Wanted()",
+		new: "true",
+	},
+	{
+		name: "ledger: the open attempts of the other side do not count", in: "Account.Settled", suite: tests(ledger, "TestSearch"),
+		old: "a.sides",
+		new: "a.sides[:1]",
+	},
+	{
+		name: "ledger: an open acquire that ran is forgotten", in: "Side.Ran", suite: tests(ledger, "TestSearch"),
+		old: "s.openUpTo",
+		new: "0",
+	},
+	{
+		name: "ledger: the last open acquire hides a larger one", in: "Side.Open", suite: tests(ledger, "TestSearch"),
+		old: "max(s.openUpTo, upTo)",
+		new: "upTo",
+	},
+	{
+		name: "ledger: a late attempt lowers what may stand", in: "Side.Stood", suite: tests(ledger, "TestSearch"),
+		old: "max(s.possible, count)",
+		new: "count",
+	},
+	{
+		name: "ledger: counts that stand are forgotten", in: "Side.Forget", suite: tests(ledger, "TestSearch"),
+		old: "!stands",
+		new: "true",
+	},
+	{
+		name: "ledger: what stands after a loss is not given back", in: "Side.Forget", suite: tests(ledger, "TestSearch"),
+		old: "stands || !s.settled()",
+		new: "!s.settled()",
+	},
+	{
+		name: "ledger: a lost run is trusted", in: "Side.Lose", suite: tests(ledger, "TestSearch"),
+		old: "s.run.lost, s.run.taken = why, taken",
+		new: "s.run.taken = taken",
+	},
+	{
+		name: "ledger: a dropped hold stays", in: "Side.Drop", suite: tests(ledger, "TestSearch"),
+		old: "s.holds = slices.Delete(s.holds, i, i+1)",
+		new: "",
+	},
+	{
+		name: "ledger: a dropped hold's count is not given back", in: "Side.Drop", suite: tests(ledger, "TestSearch"),
+		old: "s.Wanted() < wanted",
+		new: "s.Wanted() > wanted",
+	},
+	{
+		name: "ledger: nested holds need one count", in: "Side.Wanted", suite: tests(ledger, "TestSearch"),
+		old: "len(s.holds) - sharing",
+		new: "min(len(s.holds), 1) - sharing",
+	},
+	{
+		name: "ledger: a confirmed count is not noted", in: "Side.Confirm", suite: tests(ledger, "TestSearch"),
+		old: "s.possible, s.confirmed = count, count",
+		new: "s.confirmed = count",
+	},
+	{
+		name: "ledger: an unanswered release has taken nothing", in: "Side.Unanswered", suite: tests(ledger, "TestSearch"),
+		old: "min(s.confirmed, ch.To)",
+		new: "s.confirmed",
+	},
+
+	// The engine around it.
+	{
+		name: "engine: the turn is free though attempts are open", in: "account.settle", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "a.ledger.Settled() && !a.leaves()",
+		new: "true",
+	},
+	{
+		name: "engine: the turn is free though a waiter is to leave", in: "account.settle", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		old: " && !a.leaves()",
+		new: "",
+	},
+	{
+		name: "engine: a waiter that gave up is not taken out", in: "acquisition.giveUp", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		old: "a.side.leaving = leave",
+		new: "_ = leave",
+	},
+	{
+		name: "engine: a read does not depend on the write hold that it is nested in", in: "acquisition.obtain", suite: tests(inMemory, "TestReadNestedInALostWrite"),
+		old: "a.nesting != nil",
+		new: "false",
+	},
+	{
+		name: "engine: a nested Lock does not look whether its outer hold stands", in: "acquisition.takeTurn", suite: tests(inMemory, "TestLockWhoseOuterHoldEndsBeforeItsTurn"),
+		old: "a.claim.over()",
+		new: "error(nil)",
+	},
+	{
+		name: "engine: a hold passes on though its owner was asked for", in: "engine.Hold.Owner", suite: tests(inMemory, "TestNotHandedOver"),
+		old: "a.undisclosed && passed",
+		new: "a.undisclosed",
+	},
+	{
+		name: "engine: an account that is found by hand is another owner's", in: "Engine.find", suite: tests(engine, "TestFind"),
+		old: "n.Value.key() == key",
+		new: "n.Value.name == key.name",
+	},
+	{
+		name: "engine: an account goes though somebody has found it", in: "unref", suite: tests(engine, "TestFoundWhileItGoes"),
+		old: "a.refs.Load() > 0 || ",
+		new: "",
+	},
+	{
+		name: "engine: a hold does not keep its account", in: "granted", suite: tests(inMemory, "TestCloseEndsEverything"),
+		old: "a.account.ref()",
+		new: "",
+	},
+	{
+		name: "engine: an Unlock behind a call of its owner is forgotten", in: "side.unlock", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "a.releaseLater()",
+		new: "",
+	},
+	{
+		name: "engine: news of an earlier run ends the next one", in: "side.lose", suite: tests(engine, "TestNewsOfAnEarlierRun"),
+		old: "entry != nil && entry != s.entry",
+		new: "false",
+	},
+	{
+		name: "engine: a lost hold is kept for ever", in: "side.lose", suite: tests(inMemory, "TestForgottenHold"),
+		old: "s.forget(run)",
+		new: "_ = run",
+	},
+	{
+		name: "engine: a hold that is found dead when it is handed over is used", in: "Hold.accept", suite: tests(inMemory, "TestHandedOverAtTheDeadline"),
+		old: "h.alive() == nil && !s.overdue()",
+		new: "true",
+	},
+	{
+		name: "owner: Shutdown lets a Lock nest in what is lost", in: "account.live", suite: tests(inMemory, "TestShutdownLetsNothingNestInWhatIsLost"),
+		old: "s.Live()",
+		new: "len(s.Holds())",
 	},
 }
