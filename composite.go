@@ -58,7 +58,7 @@ func newComposite(a *compositeAcquire) *composite {
 	c.hold.several = c
 	ctx := a.caller
 	for i := range a.owners {
-		ctx = engine.WithHolder(ctx, &a.kinds[i].Lock, a.owners[i].text, c)
+		ctx = engine.WithHolder(ctx, &a.kinds[i].Lock, a.owners[i].text, c) //nolint:fatcontext // one layer a part
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	return c

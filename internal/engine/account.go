@@ -83,30 +83,41 @@ func (e *Engine) account(l *Lock, c claim) *account {
 		return c.account
 	}
 	a := &account{engine: e, name: l.Name, class: l.Class, owner: c.owner}
+	a.undisclosed = c.fresh && (l.HandsOver || l.SharesHolds)
 	a.refs.Store(1)
 	a.open(&a.first, l)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c.fresh {
-		a.undisclosed = l.HandsOver || l.SharesHolds
-	} else {
-		if found := e.find(a.key()); found != nil {
-			if !found.disclosed() {
-				return nil
-			}
-			found.refs.Add(1)
-			a = found
-		}
-		if !a.known {
-			e.known[a.key()], a.known = a, true
-		}
-		if a.node.Value != nil {
-			return a
-		}
+	if !c.fresh {
+		return e.byHand(a)
 	}
-	a.node.Value = a
-	e.accounts.InsertAfter(&a.node, e.accounts.Last())
+	e.list(a)
 	return a
+}
+
+// byHand returns the account that an owner has, who was set by hand: if there is none, a. It is nil if the owner is another
+// call's own. mu is held.
+func (e *Engine) byHand(a *account) *account {
+	if found := e.find(a.key()); found != nil {
+		if !found.disclosed() {
+			return nil
+		}
+		found.refs.Add(1)
+		a = found
+	}
+	e.list(a)
+	if !a.known {
+		e.known[a.key()], a.known = a, true
+	}
+	return a
+}
+
+// list puts an account among all, if it is not there. mu is held.
+func (e *Engine) list(a *account) {
+	if a.node.Value == nil {
+		a.node.Value = a
+		e.accounts.InsertAfter(&a.node, e.accounts.Last())
+	}
 }
 
 // find returns the account with a key, or nil. Those of fresh owners are not in the map until somebody asks for them, which

@@ -23,13 +23,13 @@ type Observer interface {
 type Unlocking uint8
 
 const (
-	// EndedBefore: the hold had ended, or was known to be lost.
+	// EndedBefore says that the hold had ended, or was known to be lost.
 	EndedBefore Unlocking = iota
-	// NotReleased: it may be held still, or it was found lost.
+	// NotReleased says that it may be held still, or it was found lost.
 	NotReleased
-	// Released: it was given back.
+	// Released says that it was given back.
 	Released
-	// PassedOn: it has passed on inside this process.
+	// PassedOn says that it has passed on inside this process.
 	PassedOn
 )
 

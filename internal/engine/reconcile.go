@@ -146,10 +146,9 @@ func (s *side) released(res call.Result, ch ledger.Change) {
 		return
 	}
 	found := ledger.Other
-	switch res.Reply.Code {
-	case script.Done:
+	if res.Has(script.Done) {
 		found = ledger.Done
-	case script.Refused:
+	} else if res.Has(script.Refused) {
 		found = ledger.Missing
 	}
 	before := s.Possible()

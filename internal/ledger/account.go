@@ -15,7 +15,7 @@ func (a *Account[V]) Beside(i int) *Side[V] { return a.sides[1-i] }
 func (a *Account[V]) KeyEnd() (end mono.Time) {
 	for _, s := range a.sides {
 		if s != nil {
-			end = max(end, s.Life.End())
+			end = max(end, s.End())
 		}
 	}
 	return end

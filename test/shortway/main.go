@@ -24,6 +24,7 @@ const folder = "HOLDFAST_TEST_SHORT_WAY"
 type instant struct{}
 
 func (instant) Eval(context.Context, driver.Call) (any, error) { return time.Now().UnixMilli(), nil }
+
 func (d instant) EvalReplicated(ctx context.Context, c driver.Call, _ int, _ time.Duration) (any, int, error) {
 	reply, err := d.Eval(ctx, c)
 	return reply, 0, err
