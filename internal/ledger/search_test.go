@@ -25,6 +25,7 @@ type attempt struct {
 	ran     bool   // it has run; else it may run still
 	answer  string // what it came to
 	stale   bool   // what it has acquired has expired since
+	gone    bool   // the counts were gone when it ran
 }
 
 // party is an owner, and the engine around its account.
@@ -43,6 +44,8 @@ type party struct {
 	release bool      // and is to give back what is left
 	again   bool      // something is to be given back once the turn is free
 	forced  bool      // the lock was taken from it, and it does not know
+	gone    [2]bool   // the counts of a side have expired, or were taken from it
+	wronged bool      // it was told that they are gone, and they were not
 }
 
 // world is all of it.
@@ -134,14 +137,14 @@ func (w *world) key() string {
 		put(len(all))
 		for _, a := range all {
 			put(a.side, a.ch.From, a.ch.To, a.ch.Confirmed)
-			flags(a.acquire, a.ran, a.stale)
+			flags(a.acquire, a.ran, a.stale, a.gone)
 			b = append(append(b, a.answer...), 0)
 		}
 	}
 	put(w.forces)
 	for i, p := range w.parties {
 		put(w.redis[i][0], w.redis[i][1], p.side, p.ch.From, p.ch.To, p.ch.Confirmed)
-		flags(p.turn, p.acquire, p.settle, p.release, p.again, p.forced)
+		flags(p.turn, p.acquire, p.settle, p.release, p.again, p.forced, p.gone[0], p.gone[1])
 		attempts(p.tries)
 		attempts(p.open)
 		for _, side := range w.kind.sides {
@@ -159,7 +162,7 @@ func (w *world) key() string {
 // serve runs an attempt, as the scripts do.
 func (w *world) serve(of int, a *attempt) {
 	count := &w.redis[of][a.side]
-	a.ran = true
+	a.ran, a.gone = true, w.parties[of].gone[a.side]
 	switch {
 	case !a.acquire && *count == 0:
 		a.answer = "missing"
@@ -169,6 +172,7 @@ func (w *world) serve(of int, a *attempt) {
 		*count, a.answer = a.ch.To, "done"
 	case *count == a.ch.To, *count == a.ch.From && w.free(of, a.side):
 		*count, a.answer = a.ch.To, "done"
+		w.parties[of].gone[a.side] = false
 	case a.ch.From == 0 && a.side == 1 && *count == 0 && w.redis[of][0] > 0:
 		a.answer = "upgrade"
 	case a.ch.From == 0:
@@ -218,9 +222,10 @@ func (p *party) giveBack() bool {
 	return false
 }
 
-// owes reports whether there is something to give back: each Unlock sees to its own.
-func (p *party) owes() bool {
-	return slices.ContainsFunc(p.sides[:], func(s *Side[int]) bool { return s != nil && s.possible > s.Wanted() })
+// owes reports whether there is something to give back on a side: each Unlock sees to its own.
+func (p *party) owes(side int) bool {
+	s := p.sides[side]
+	return s != nil && s.possible > s.Wanted()
 }
 
 func (p *party) ask(side int, acquire bool, ch Change) {
@@ -281,7 +286,7 @@ func (p *party) answered(at int) {
 		p.holds[a.side] = append(p.holds[a.side], h)
 		p.endCall(false)
 	case a.acquire && a.answer == "changed":
-		p.vanished(s)
+		p.vanished(s, a)
 		p.endCall(false)
 	case a.acquire:
 		p.endCall(false)
@@ -289,9 +294,9 @@ func (p *party) answered(at int) {
 		repeated := len(p.tries) > 0
 		found := map[string]Answer{"done": Done, "missing": Missing, "other": Other}[a.answer]
 		if s.Released(a.ch, found, repeated) {
-			p.vanished(s)
+			p.vanished(s, a)
 		}
-		p.again = p.again || p.owes()
+		p.again = p.again || p.owes(1-a.side)
 		p.endCall(false)
 	}
 }
@@ -305,7 +310,8 @@ func (p *party) gaveUp() {
 }
 
 // vanished is what the engine does when Redis does not know the owner.
-func (p *party) vanished(s *Side[int]) {
+func (p *party) vanished(s *Side[int], a attempt) {
+	p.wronged = p.wronged || !a.gone
 	s.Lose(errTaken, true)
 	s.Confirm(0)
 }
@@ -420,6 +426,7 @@ func (w *world) trusted(i int) bool {
 func (w *world) expire(i int) {
 	w.redis[i] = [2]int{}
 	p := w.parties[i]
+	p.gone = [2]bool{true, true}
 	for at := range p.tries {
 		p.tries[at].stale = p.tries[at].stale || p.tries[at].ran
 	}
@@ -428,13 +435,22 @@ func (w *world) expire(i int) {
 // wrong is what is wrong in a state; empty if nothing is.
 func (w *world) wrong() string {
 	for i, p := range w.parties {
+		if p.wronged {
+			return fmt.Sprintf("owner %d was told that its counts are gone, and they were not", i)
+		}
 		if !w.trusted(i) {
 			p.forced = false
 		}
 		for _, side := range w.kind.sides {
 			s, stands := p.sides[side], w.redis[i][side]
-			if s.Live() > 0 && !p.forced && stands < s.Wanted() {
-				return fmt.Sprintf("owner %d trusts %d holds of side %d, and %d counts stand", i, s.Wanted(), side, stands)
+			trusted := 0
+			for _, h := range p.holds[side] {
+				if h.Lost == nil {
+					trusted++
+				}
+			}
+			if !p.forced && stands < trusted {
+				return fmt.Sprintf("owner %d trusts %d holds of side %d, and %d counts stand", i, trusted, side, stands)
 			}
 			if !p.turn && !p.again && s.Lost() == nil && stands > s.possible {
 				return fmt.Sprintf("%d counts of owner %d stand on side %d, and it knows of %d", stands, i, side, s.possible)
@@ -521,7 +537,7 @@ func TestSearch(t *testing.T) {
 		kind              kind
 		parties, attempts int
 	}{
-		{"one owner of a mutex", mutex, 1, 2},
+		{"one owner of a mutex", mutex, 1, 3},
 		{"one owner of a read-write lock", readWrite, 1, 2},
 		{"two owners of a mutex", mutex, 2, 1},
 		{"two owners of a read-write lock", readWrite, 2, 1},

@@ -527,8 +527,8 @@ var mutants = []mutant{
 		new: "1000000",
 	},
 	{
-		name: "waiting: a try keeps its slot", in: "freeSlot", suite: simulation("mutex", "-class", "a"),
-		old: "\n\tq.waiter.Done()",
+		name: "waiting: a try keeps its slot", in: "queued.learn", suite: simulation("mutex", "-class", "a"),
+		old: "q.waiter.Done()",
 		new: "",
 	},
 	{
@@ -815,17 +815,7 @@ var mutants = []mutant{
 		new: "ch.Confirmed == 0",
 	},
 	{
-		name: "ledger: an acquire does not give back first", in: "Side.Next", suite: tests(ledger, "TestSearch"),
-		old: "s.possible > wanted",
-		new: "false",
-	},
-	{
-		name: "ledger: an acquire begins in what is lost", in: "Side.Next", suite: tests(ledger, "TestSearch"),
-		old: "s.run.lost",
-		new: "nil",
-	},
-	{
-		name: "ledger: the next run is the last one", in: "Side.Next", suite: tests(ledger, "TestSearch"),
+		name: "ledger: the next run is the last one", in: "Side.Next", suite: tests(engine, "TestALossIsKeptForTheUnlockThatWaits"),
 		old: "len(s.holds) == 0",
 		new: "s.run == nil",
 	},
@@ -838,11 +828,6 @@ var mutants = []mutant{
 		name: "ledger: an open release beside an acquire is harmless", in: "harmless", suite: tests(ledger, "TestSearch"),
 		old: "!s.openReleases && s.Lost()",
 		new: "s.Lost()",
-	},
-	{
-		name: "ledger: an open acquire is harmless though the run is lost", in: "harmless", suite: tests(ledger, "TestSearch"),
-		old: " && s.Lost() == nil",
-		new: "",
 	},
 	{
 		name: "ledger: an open acquire of more than is wanted is harmless", in: "harmless", suite: tests(ledger, "TestSearch"),
@@ -932,8 +917,8 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "engine: a nested Lock does not look whether its outer hold stands", in: "acquisition.takeTurn", suite: tests(inMemory, "TestLockWhoseOuterHoldEndsBeforeItsTurn"),
-		old: "a.claim.over()",
+		name: "engine: a nested Lock does not look whether its outer hold stands", in: "claim.over", suite: tests(inMemory, "TestLockWhoseOuterHoldEndsBeforeItsTurn"),
+		old: "c.held.Alive()",
 		new: "error(nil)",
 	},
 	{
@@ -942,12 +927,12 @@ var mutants = []mutant{
 		new: "a.undisclosed",
 	},
 	{
-		name: "engine: an account that is found by hand is another owner's", in: "Engine.find", suite: tests(engine, "TestFind"),
+		name: "engine: an account that is found by hand is another owner's", in: "Engine.find", suite: tests(engine, "TestUsersOfAnOwnerFindOneAccount", "TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown"),
 		old: "n.Value.key() == key",
 		new: "n.Value.name == key.name",
 	},
 	{
-		name: "engine: an account goes though somebody has found it", in: "unref", suite: tests(engine, "TestFoundWhileItGoes"),
+		name: "engine: an account goes though somebody has found it", in: "unref", suite: tests(engine, "TestAnAccountThatIsFoundIsNotDropped"),
 		old: "a.refs.Load() > 0 || ",
 		new: "",
 	},
@@ -962,7 +947,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "engine: news of an earlier run ends the next one", in: "side.lose", suite: tests(engine, "TestNewsOfAnEarlierRun"),
+		name: "engine: news of an earlier run ends the next one", in: "side.lose", suite: tests(engine, "TestLateNewsOfALossDoesNotHitTheNextHold"),
 		old: "entry != nil && entry != s.entry",
 		new: "false",
 	},
