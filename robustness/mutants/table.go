@@ -251,7 +251,7 @@ var mutants = []mutant{
 		new: "elseif count == 'never'",
 	},
 	{
-		name: "owner: an undisclosed one is used by whoever read it", in: "Engine.account", suite: tests(inMemory, "TestHandOverLeaving"),
+		name: "owner: an undisclosed one is used by whoever read it", in: "Engine.byHand", suite: tests(inMemory, "TestHandOverLeaving"),
 		old: "!found.disclosed()",
 		new: "false",
 	},
