@@ -94,6 +94,7 @@ func TestPairAllocatesNothingMore(t *testing.T) {
 		allocations[name] = testing.AllocsPerRun(2000, func() {
 			h, err := mu.Lock(background)
 			ok(t, err)
+			_ = h.Context() // it is made when it is asked for, and hooks are told under it
 			ok(t, h.Unlock())
 		})
 		ok(t, c.Close())
