@@ -65,7 +65,7 @@ func newComposite(a *compositeAcquire) *composite {
 }
 
 // Alive returns why the hold is no more, or nil.
-func (c *composite) Alive() error {
+func (c *composite) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended()
@@ -238,12 +238,12 @@ func (c *composite) extend(ctx context.Context, d time.Duration) error {
 
 // eachPart extends the parts side by side, and fails if it fails with too many.
 func (c *composite) eachPart(extend func(part *Hold) error) error {
-	if err := c.Alive(); err != nil {
+	if err := c.Err(); err != nil {
 		return err
 	}
 	parts := c.liveParts()
 	errs := sideBySide(parts, extend)
-	lost := c.Alive()
+	lost := c.Err()
 	if len(parts)-len(errs) >= c.need {
 		return lost
 	}

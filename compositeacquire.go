@@ -210,7 +210,7 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 		return false, nil
 	}
 	a.mayHaveRun = a.mayHaveRun || len(c.parts()) > 0 || !isRefusal(err)
-	if lost := c.Alive(); lost != nil { // because an acquired part was
+	if lost := c.Err(); lost != nil { // because an acquired part was
 		again, err = errors.Is(lost, ErrLost), lost
 	}
 	return again && !a.config.oneTry, cmp.Or(err, engine.ErrWaitOver)

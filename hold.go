@@ -129,9 +129,9 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 // alive returns why the hold is no more, or nil.
 func (h *Hold) alive() error {
 	if h.several != nil {
-		return h.several.Alive()
+		return h.several.Err()
 	}
-	return h.core.Alive()
+	return h.core.Err()
 }
 
 // Unlock gives the hold back. It takes no context on purpose: a release that a

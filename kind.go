@@ -92,7 +92,7 @@ func (k *kind) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
 func (k *kind) obtain(ctx context.Context, from Owner, config lockConfig) (*Hold, error) {
 	started, own := time.Now(), config.hooks
 	h := &Hold{kind: k}
-	var went engine.Course
+	var went engine.Report
 	config, err := k.complete(config)
 	if err == nil {
 		if h.hooks = config.hooks; len(h.hooks) > 0 {
@@ -118,7 +118,7 @@ func (k *kind) obtain(ctx context.Context, from Owner, config lockConfig) (*Hold
 // have taken is given back.
 func (k *kind) pass(ctx context.Context, config lockConfig) error {
 	started, own := time.Now(), config.hooks
-	var went engine.Course
+	var went engine.Report
 	config, err := k.complete(config)
 	if err == nil {
 		went, err = k.Pass(ctx, k.args(ctx, &config))

@@ -110,7 +110,7 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 		}()
 	}
 	for !c.handOut(a.course()) {
-		if c.Alive() != nil || bound.Err() != nil {
+		if c.Err() != nil || bound.Err() != nil {
 			return a.withoutQuorum(bound, c)
 		}
 		select {

@@ -85,7 +85,7 @@ func (e *Engine) account(l *Lock, c claim) *account {
 	a := &account{engine: e, name: l.Name, class: l.Class, owner: c.owner}
 	a.undisclosed = c.fresh && (l.HandsOver || l.SharesHolds)
 	a.refs.Store(1)
-	a.open(&a.first, l)
+	a.addSide(&a.first, l)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !c.fresh {
@@ -176,16 +176,32 @@ func (a *account) side(l *Lock) *side {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.sides[l.Side] == nil {
-		a.open(new(side), l)
+		a.addSide(new(side), l)
 	}
 	return a.sides[l.Side]
 }
 
-// open makes s the side of a lock. mu is held, or nobody else knows the account.
-func (a *account) open(s *side, l *Lock) {
+// addSide makes s the side of a lock. mu is held, or nobody else knows the account.
+func (a *account) addSide(s *side, l *Lock) {
 	s.account, s.lock = a, l
 	a.sides[l.Side] = s
-	a.ledger.Open(l.Side, &s.Side)
+	a.ledger.Add(l.Side, &s.Side)
+}
+
+// opened are the account's sides. mu is held.
+func (a *account) opened(yield func(*side) bool) {
+	for _, s := range a.sides {
+		if s != nil && !yield(s) {
+			return
+		}
+	}
+}
+
+// locked runs f with mu held.
+func (a *account) locked(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
 }
 
 // other is the other side of the lock, on which the owner may hold it, too; nil if it never has.
@@ -195,10 +211,8 @@ func (s *side) other() *side { return s.account.sides[1-s.lock.Side] }
 func (a *account) live() (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.sides {
-		if s != nil {
-			n += s.Live()
-		}
+	for s := range a.opened {
+		n += s.Live()
 	}
 	return n
 }
@@ -235,9 +249,7 @@ func (a *account) busy() error {
 
 // setWaiter notes the waiter of the acquire that has the turn; nil when it waits no more.
 func (a *account) setWaiter(w *waiter) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.waiter = w
+	a.locked(func() { a.waiter = w })
 }
 
 // failure is a connection's failure, as a queue keeps it for all who wait.
@@ -277,8 +289,8 @@ func (a *account) fell() {
 	}
 }
 
-// opened keeps attempts that may have their effect yet: acquires of up to so many counts, or releases. mu is held.
-func (s *side) opened(attempts []*call.Attempt, upTo int, releases bool) {
+// keepOpen keeps attempts that may have their effect yet: acquires of up to so many counts, or releases. mu is held.
+func (s *side) keepOpen(attempts []*call.Attempt, upTo int, releases bool) {
 	if len(attempts) == 0 {
 		return
 	}
@@ -290,10 +302,8 @@ func (s *side) opened(attempts []*call.Attempt, upTo int, releases bool) {
 func (a *account) openAttempts() (all []*call.Attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.sides {
-		if s != nil {
-			all = append(all, s.open...)
-		}
+	for s := range a.opened {
+		all = append(all, s.open...)
 	}
 	return all
 }
@@ -439,12 +449,12 @@ func (s *side) forget(run *ledger.Run) {
 	a := s.account
 	a.mu.Lock()
 	other := s.other()
-	counts, fewer, owes := s.Forget(run, other != nil && mono.Now() < other.End())
+	counts, fewer, unsettled := s.Forget(run, other != nil && mono.Now() < other.End())
 	if fewer {
 		a.fell()
 	}
 	a.mu.Unlock()
-	if owes {
+	if unsettled {
 		a.releaseLater()
 	}
 	for range counts {
@@ -501,8 +511,8 @@ func (l *Lock) Recheck() {
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		for _, s := range a.sides {
-			if s != nil && s.entry != nil {
+		for s := range a.opened {
+			if s.entry != nil {
 				l.Engine.watchdog.Check(s.entry)
 			}
 		}

@@ -34,27 +34,27 @@ type acquisition struct {
 
 // Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since OnWait has, the
 // hold is of no use, and what an attempt may have taken is given back in the background.
-func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Course, error) {
+func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {
 	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: OpAcquire, started: time.Now(), caller: ctx}, hold: h}
 	a.acquisition = a
 	var err error
 	if a.claim, err = claimFor(ctx, l); err != nil {
-		return Course{}, err
+		return Report{}, err
 	}
-	return a.course(a.do((*acquisition).obtain))
+	return a.report(a.do((*acquisition).obtain))
 }
 
 // Adopt is Acquire of what another owner holds, in the place of that.
-func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Course, error) {
+func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Report, error) {
 	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: "adopt", started: time.Now(), caller: ctx}, hold: h}
 	a.acquisition = a
 	a.claim = claim{owner: l.Engine.freshOwner(), fresh: true}
-	return a.course(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
+	return a.report(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
 }
 
-// course says how it went.
-func (a *acquisition) course(err error) (Course, error) {
-	return Course{HadToWait: a.told, HandedOver: a.received}, err
+// report says how it went.
+func (a *acquisition) report(err error) (Report, error) {
+	return Report{HadToWait: a.hadToWait, HandedOver: a.received}, err
 }
 
 // do is one acquisition, from its entry to its end. obtain asks for a change.
@@ -99,13 +99,13 @@ func (a *acquisition) enter() error {
 	if a.account == nil {
 		return lockerr.Problem(a.lock.Name, "this owner is another call's; Hold.Owner says whose a hold is", lockerr.Invalid)
 	}
-	a.side, a.ending = &a.account.first, e.draining
+	a.side, a.stopping = &a.account.first, e.draining
 	if a.claim.fresh {
 		return nil
 	}
 	a.side = a.account.side(a.lock)
 	if a.account.live() > 0 {
-		a.ending = e.closing
+		a.stopping = e.closing
 	}
 	return nil
 }
@@ -113,18 +113,16 @@ func (a *acquisition) enter() error {
 // takeTurn takes the owner's turn, and looks whether what it is to be nested in still stands.
 func (a *acquisition) takeTurn() error {
 	if !a.account.turn.TryTake() {
-		select {
-		case a.account.turn.Chan() <- struct{}{}:
-		case <-a.bound().Done():
+		if err := a.account.takeTurn(a.bound()); err != nil {
 			a.last = a.account.busy()
-			return a.failure(call.Result{Err: context.Cause(a.bound())})
+			return a.failure(call.Result{Err: err})
 		}
 	}
-	err := a.claim.over() // since it was found: what it stood for may be another's now
+	err := a.claim.err() // since it was found: what it stood for may be another's now
 	switch {
 	case err != nil:
 		err = a.failure(call.Result{Err: err})
-	case a.ending.Err() != nil:
+	case a.stopping.Err() != nil:
 		err = lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case !a.claim.fresh && a.engine.retired.has(a.account.key()):
 		err = lockerr.Problem(a.lock.Name, "nobody may lock as this owner: its hold was detached, or MinHold keeps the lock", lockerr.Invalid)
@@ -160,9 +158,9 @@ func (a *acquisition) changed(res call.Result) error {
 	if found, known := protocol.FoundCount(res.Reply); a.nesting != nil && known && found == a.change.From {
 		// Its own side is as it was thought: the writer is missing.
 		a.nesting.Value.lose(a.nesting, true)
-		return cmp.Or(a.claim.over(), a.nesting.Value.whyLost(), a.engine.Errors.Lost(a.lock.Name, lockerr.Taken, nil))
+		return cmp.Or(a.claim.err(), a.nesting.Value.whyLost(), a.engine.Errors.Lost(a.lock.Name, lockerr.Taken, nil))
 	}
-	if err := a.claim.over(); err != nil {
+	if err := a.claim.err(); err != nil {
 		return err
 	}
 	a.side.vanished() // nobody else changes this owner's count
@@ -182,7 +180,7 @@ func (a *acquisition) leftOther() bool {
 func (a *acquisition) next() error {
 	for {
 		ok, lost := a.tryNext()
-		if err := cmp.Or(a.claim.over(), lost); ok || err != nil {
+		if err := cmp.Or(a.claim.err(), lost); ok || err != nil {
 			return err
 		}
 		if err := a.clear(); err != nil {
@@ -195,7 +193,7 @@ func (a *acquisition) next() error {
 func (a *acquisition) tryNext() (ok bool, err error) {
 	a.account.mu.Lock()
 	defer a.account.mu.Unlock()
-	if s, _ := a.account.surplus(); s != nil {
+	if s, _ := a.account.excess(); s != nil {
 		return false, nil
 	}
 	a.change, ok, err = a.side.Next()
@@ -217,7 +215,7 @@ func (a *acquisition) clear() error {
 			return context.Cause(ctx)
 		}
 		a.account.mu.Lock()
-		s, ch := a.account.surplus()
+		s, ch := a.account.excess()
 		a.account.mu.Unlock()
 		if s == nil {
 			return nil
@@ -230,7 +228,7 @@ func (a *acquisition) clear() error {
 		}
 		if res.Err != nil {
 			a.account.mu.Lock()
-			s.opened(res.Unknown, 0, true)
+			s.keepOpen(res.Unknown, 0, true)
 			a.account.mu.Unlock()
 			return res.Err
 		}
@@ -332,12 +330,12 @@ func (a *acquisition) giveUp(release bool) {
 	if a.claim.fresh && len(a.unknown) > 0 {
 		a.side.Learned(mono.Now(), a.keyLives())
 	}
-	a.side.opened(a.unknown, a.change.To, false)
+	a.side.keepOpen(a.unknown, a.change.To, false)
 	if leave := a.leaving(a.account.owner); !leave.IsZero() {
 		a.side.leaving = leave
 	}
 	a.account.mu.Unlock()
-	a.account.settle(release)
+	a.account.freeTurn(release)
 }
 
 // granted makes the hold, or says why the grant cannot be trusted, and has it released in the background. The turn is taken;
@@ -387,7 +385,7 @@ func (a *acquisition) granted(res call.Result) error {
 		e.Presence.OutlastedUntil(s.Retained)
 	}
 	if len(a.unknown) > 0 {
-		s.opened(a.unknown, ch.To, false)
+		s.keepOpen(a.unknown, ch.To, false)
 		s.leaving = a.leaving(a.account.owner)
 	}
 	a.account.mu.Unlock()

@@ -29,8 +29,8 @@ type Args struct {
 // retained is for how long a lock is kept from others, by itself or as one of several.
 func (g *Args) retained() time.Duration { return max(g.MinHold, g.AtLeast) }
 
-// Course is how a call went.
-type Course struct {
+// Report is how a call went.
+type Report struct {
 	// HadToWait says that OnWait was told, or would have been.
 	HadToWait bool
 	// HandedOver says that the hold passed inside the process, without a word to Redis.
@@ -40,16 +40,16 @@ type Course struct {
 // asker asks Redis for a lock until the answer is yes, or it gives up. It is one call, of an acquire, or of what leaves no
 // hold.
 type asker struct {
-	lock    *Lock
-	engine  *Engine
-	args    Args
-	op      string // for errors
-	started time.Time
-	caller  context.Context // lives as long as the call
-	ending  context.Context // ends it, too: draining, or closing if it nests in what goes on
-	bounded context.Context // see bound; nil: it was not needed
-	stop    func()          // ends bounded
-	told    bool            // OnWait was told
+	lock      *Lock
+	engine    *Engine
+	args      Args
+	op        string // for errors
+	started   time.Time
+	caller    context.Context // lives as long as the call
+	stopping  context.Context // ends it, too: draining, or closing if it nests in what goes on
+	bounded   context.Context // see bound; nil: it was not needed
+	stop      func()          // ends bounded
+	hadToWait bool            // OnWait was told
 
 	// acquisition is the acquire that this is a part of; nil: it leaves no hold.
 	acquisition *acquisition
@@ -67,15 +67,15 @@ func (a *asker) bound() context.Context {
 		return a.bounded
 	}
 	ctx, cancel := context.WithCancelCause(a.caller)
-	stopEnding := context.AfterFunc(a.ending, func() { cancel(lockerr.Closed) })
-	if a.ending.Err() != nil {
+	unregister := context.AfterFunc(a.stopping, func() { cancel(lockerr.Closed) })
+	if a.stopping.Err() != nil {
 		cancel(lockerr.Closed) // at once: AfterFunc does it in a goroutine of its own
 	}
 	stopTimer := func() bool { return false }
 	if limit := a.timeLimit(); limit > 0 {
 		stopTimer = time.AfterFunc(time.Until(a.started.Add(limit)), func() { cancel(ErrWaitOver) }).Stop
 	}
-	a.bounded, a.stop = ctx, func() { stopEnding(); stopTimer(); cancel(nil) }
+	a.bounded, a.stop = ctx, func() { unregister(); stopTimer(); cancel(nil) }
 	return ctx
 }
 
@@ -96,10 +96,10 @@ func (a *asker) timeLimit() time.Duration {
 
 // tellWaiting tells OnWait, once, that the call has to wait.
 func (a *asker) tellWaiting(ahead int) {
-	if a.told {
+	if a.hadToWait {
 		return
 	}
-	a.told = true
+	a.hadToWait = true
 	if a.args.OnWait != nil {
 		a.args.OnWait(ahead)
 	}
@@ -197,7 +197,7 @@ func (a *asker) failure(res call.Result) error {
 	switch {
 	case EndedByCaller(a.caller): // else it is that of several locks, of which this is one
 		return GaveUp(a.caller, a.lock.Name)
-	case errors.Is(err, lockerr.Closed) || a.ending.Err() != nil:
+	case errors.Is(err, lockerr.Closed) || a.stopping.Err() != nil:
 		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case errors.Is(err, lockerr.NotHeld) || errors.Is(err, lockerr.Invalid) || errors.Is(err, lockerr.Reentrant):
 		return err // a loss matches NotHeld, too

@@ -10,8 +10,8 @@ import (
 
 // Held is what may end: a hold of one lock, or of several.
 type Held interface {
-	// Alive returns why it is no more, or nil.
-	Alive() error
+	// Err returns why it has ended, or nil while it lasts.
+	Err() error
 }
 
 // holderKey is where a context has who holds a lock: a *within.
@@ -97,7 +97,7 @@ type claim struct {
 func claimIn(ctx context.Context, l *Lock) (found claim, ok bool) {
 	s := scopeIn(ctx)
 	for w := withinIn(ctx, l); w != nil && scopeIn(w.Context) == s; w = withinIn(w.Context, l) {
-		if err := w.held.Alive(); err == nil || errors.Is(err, lockerr.Lost) {
+		if err := w.held.Err(); err == nil || errors.Is(err, lockerr.Lost) {
 			return claim{owner: w.owner, account: w.account, held: w.held, lost: err}, true
 		}
 	}
@@ -131,12 +131,12 @@ func (s *scope) err() error {
 	return s.invalid
 }
 
-// over returns why the hold that a call was to be nested in is no more, or nil.
-func (c claim) over() error {
+// err returns why the hold has ended that a call was to be nested in, or nil.
+func (c claim) err() error {
 	if c.held == nil {
 		return nil
 	}
-	return c.held.Alive()
+	return c.held.Err()
 }
 
 // disclose asks for the owner, so that the hold which has it does not pass on any more. It reports false if it has done so
@@ -147,14 +147,14 @@ func (c claim) disclose() bool {
 }
 
 // OwnerFor returns the owner that Lock under ctx would belong to, for somebody who may use it, and whether ctx has one. If it
-// has none, the owner is instead, or a new one if that is empty. That ctx has a lost hold is an error.
-func OwnerFor(ctx context.Context, l *Lock, instead string) (owner string, ok bool, err error) {
+// has none, the owner is fallback, or a new one if that is empty. That ctx has a lost hold is an error.
+func OwnerFor(ctx context.Context, l *Lock, fallback string) (owner string, ok bool, err error) {
 	for {
 		if _, ok := claimIn(ctx, l); !ok {
-			if instead == "" {
-				instead = l.Engine.NewOwner()
+			if fallback == "" {
+				fallback = l.Engine.NewOwner()
 			}
-			return instead, false, nil
+			return fallback, false, nil
 		}
 		if found, err := claimFor(ctx, l); err != nil || found.disclose() {
 			return found.owner, true, err

@@ -18,23 +18,23 @@
 //
 //	Acquire ─ claimFor ─ enter ─ takeTurn ─ next ─ fitLease ─ ask ─┬─ askBriefly ──▶ granted ─▶ Hold
 //	          whose it is  account  turn    change   lease         │      ▲              │
-//	                                                    waitInQueue┘──────┘              └▶ giveUp ─ settle
+//	                                                    waitInQueue┘──────┘              └▶ giveUp ─ freeTurn
 //	                                                    refused: sleep, or wait for a wake-up
 //
 //	Unlock ─ leaveShared or handOver: no word to Redis
-//	       └ leave ─ giveBack ─ settle
+//	       └ drop ─ giveBack ─ freeTurn
 //
 // # The turn of an owner
 //
 // An owner's changes come one after another: who asks Redis for one has the account's turn.
 // It is kept until nothing that was asked for can change what is asked next
-// (ledger.Account.Settled). settle frees it at once, as mostly, or in the background.
+// ([ledger.Account.Harmless]). freeTurn frees it: mostly at once, else in the background.
 //
 // # Goroutines
 //
 //	caller       Lock, Unlock and all else run on the caller's, bounded by its context, by Wait,
 //	             by the timeout, and by Close.
-//	settle       one an account with open attempts, or counts to be given back, or a waiter to take
+//	freeTurn     one an account with open attempts, or counts to be given back, or a waiter to take
 //	             out of Redis; bounded by the attempts' limits (two minutes if clocks are far
 //	             apart), or by the key's end while Redis is away. Counted by Engine.Tasks.
 //	try slot     one an attempt that its waiter gave up, until its outcome is known. Counted.
@@ -64,6 +64,6 @@
 // the release is repeated until Redis answers or the key has gone. A renewal that is answered
 // after its hold has ended changes nothing. A loss is told once, to every hold of the run.
 //
-// An answer that comes late is told to its attempt (call.Attempt.Tell). Whoever settles looks
+// An answer that comes late is told to its attempt (call.Attempt.Tell). freeTurn's goroutine looks
 // at it; nobody else waits for it.
 package engine

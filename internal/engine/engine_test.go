@@ -99,7 +99,7 @@ func TestALossIsKeptForTheUnlockThatWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine) {
 		h := acquire(t.Context(), t, lockOf(e, handing, "x"))
 		s := h.side
-		left, err := h.leave()
+		was, err := h.drop()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,12 +115,12 @@ func TestALossIsKeptForTheUnlockThatWaits(t *testing.T) {
 		}
 		s.vanished()
 		next("the next hold")
-		if has, err := s.awaitSurplus(t.Context(), left.run); has || err != nil {
+		if has, err := s.awaitExcess(t.Context(), was.run); has || err != nil {
 			t.Errorf("the Unlock waits for what the next hold leaves: %v, %v", has, err)
 		}
 		s.vanished() // the next hold is taken, too
 		next("the hold after it")
-		if err := s.lostBefore(left); !errors.Is(err, lockerr.Lost) {
+		if err := s.lostBefore(was); !errors.Is(err, lockerr.Lost) {
 			t.Errorf("the Unlock that waits: %v", err)
 		}
 	})

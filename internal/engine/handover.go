@@ -135,8 +135,8 @@ func (h *Hold) handOver() bool {
 	if !h.mayPass() {
 		return false
 	}
-	queue := e.queues.HandOver(s.lock.queueFor(""), s, h.handing(func(next *acquisition) {
-		h.ending = passedOn
+	queue := e.queues.HandOver(s.lock.queueFor(""), s, h.ifSameLease(func(next *acquisition) {
+		h.ended = passedOn
 		h.end(nil)
 		next.receive(s)
 		s.Replace(&next.hold.Hold)
@@ -153,7 +153,7 @@ func (h *Hold) mayPass() bool {
 	s, a := h.side, h.side.account
 	now := mono.Now()
 	switch {
-	case h.alive() != nil, s.entry == nil, !s.Plain(), !a.undisclosed, s.failing != nil:
+	case h.err() != nil, s.entry == nil, !s.Plain(), !a.undisclosed, s.failing != nil:
 		return false
 	case a.engine.draining.Err() != nil:
 		return false
@@ -170,8 +170,8 @@ func (s *side) lastsFor(lease time.Duration, now mono.Time) bool {
 	return left > lease-lease/4
 }
 
-// handing has give done for a waiter that wants the lease which the hold has, and reports false for others.
-func (h *Hold) handing(give func(a *acquisition)) func(taker *acquisition) bool {
+// ifSameLease has give done for a waiter that wants the lease which the hold has, and reports false for others.
+func (h *Hold) ifSameLease(give func(a *acquisition)) func(taker *acquisition) bool {
 	return func(a *acquisition) bool {
 		if a.args.Lease != h.Lease {
 			return false
@@ -191,7 +191,7 @@ func (a *acquisition) receive(s *side) {
 func (h *Hold) accept() error {
 	s, a := h.side, h.side.account
 	a.mu.Lock()
-	usable := h.alive() == nil && !s.overdue()
+	usable := h.err() == nil && !s.overdue()
 	a.mu.Unlock()
 	if usable {
 		return nil
@@ -209,7 +209,7 @@ func (h *Hold) share(queue *queue) {
 	s.cohort = &cohort{side: s, until: h.since.Add(slice)}
 	queues, key := l.Engine.queues, l.queueFor("")
 	queues.SetJoinable(key, s.cohort)
-	all := queues.LetIn(key, h.handing(func(a *acquisition) { a.joined(s) }))
+	all := queues.LetIn(key, h.ifSameLease(func(a *acquisition) { a.joined(s) }))
 	if !all { // who cannot join asks, and newcomers stand behind it
 		queues.EndJoinable(key, s.cohort, 0)
 	}
@@ -256,10 +256,10 @@ func (h *Hold) leaveShared() bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !h.Shares || h.alive() != nil || s.Sharing() < 2 || s.overdue() {
+	if !h.Shares || h.err() != nil || s.Sharing() < 2 || s.overdue() {
 		return false
 	}
-	h.ending = passedOn
+	h.ended = passedOn
 	s.Drop(&h.Hold)
 	s.setRenewal()
 	h.end(nil)
@@ -272,7 +272,7 @@ func (h *Hold) awaitAlone(ctx context.Context) bool {
 	s, a := h.side, h.side.account
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		a.mu.Lock()
-		alone := !h.Shares || h.alive() != nil || s.Sharing() == 1
+		alone := !h.Shares || h.err() != nil || s.Sharing() == 1
 		s.Alter()
 		a.mu.Unlock()
 		if alone {

@@ -44,7 +44,7 @@ type Hold struct {
 	observer Observer
 
 	// Guarded by the account's mu, as is ledger.Hold.
-	ending    *ending
+	ended     *ending
 	cause     error           // of its end
 	ctx       context.Context // nil: nobody has asked for it yet
 	cancel    context.CancelCauseFunc
@@ -75,7 +75,7 @@ func (h *Hold) Lock() *Lock { return h.side.lock }
 func (h *Hold) Owner() string {
 	a := h.side.account
 	a.mu.Lock()
-	passed, first := h.ending == passedOn, a.undisclosed
+	passed, first := h.ended == passedOn, a.undisclosed
 	a.undisclosed = a.undisclosed && passed
 	a.mu.Unlock()
 	if passed {
@@ -100,7 +100,7 @@ func (h *Hold) Context() context.Context {
 	defer a.mu.Unlock()
 	if h.ctx == nil {
 		h.ctx, h.cancel = context.WithCancelCause(&h.inside)
-		if h.alive() != nil {
+		if h.err() != nil {
 			h.cancel(h.cause)
 		}
 	}
@@ -133,28 +133,20 @@ func (h *Hold) PermitIDs() []string {
 	return nil
 }
 
-// Alive returns why the hold is no more, or nil.
-func (h *Hold) Alive() error {
+// Err returns why the hold has ended, or nil while it lasts.
+func (h *Hold) Err() error {
 	a := h.side.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return h.alive()
+	return h.err()
 }
 
-// alive is Alive with mu held.
-func (h *Hold) alive() error {
-	if err := h.over(); err != nil {
-		return err
+// err is Err with mu held.
+func (h *Hold) err() error {
+	if h.ended != nil {
+		return lockerr.Problem(h.side.lock.Name, h.ended.sentence, h.ended.err)
 	}
 	return h.Lost
-}
-
-// over returns why the hold is no more, other than loss. mu is held.
-func (h *Hold) over() error {
-	if h.ending == nil {
-		return nil
-	}
-	return lockerr.Problem(h.side.lock.Name, h.ending.sentence, h.ending.err)
 }
 
 // end ends the hold's context. It has no effect if that has ended before. mu is held.
@@ -173,11 +165,11 @@ func (h *Hold) WhenEnded(f func(why error)) {
 	a := h.side.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if why := h.alive(); why != nil {
+	if why := h.err(); why != nil {
 		f(why)
 		return
 	}
-	h.whenEnded = func() { f(h.alive()) }
+	h.whenEnded = func() { f(h.err()) }
 }
 
 // Deadline is until when the hold may be trusted; of a lost one, until when it could be; zero after its end.
@@ -186,7 +178,7 @@ func (h *Hold) Deadline() mono.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case h.ending != nil:
+	case h.ended != nil:
 		return 0
 	case h.Lost != nil:
 		return h.Trusted
@@ -200,7 +192,7 @@ func (h *Hold) Deadline() mono.Time {
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	s, a := h.side, h.side.account
 	a.mu.Lock()
-	entry, err := s.entry, h.alive()
+	entry, err := s.entry, h.err()
 	if err == nil && s.Within(mono.Now(), d) < d {
 		err = a.engine.beyondMaxHold(s.lock.Name)
 	}
@@ -238,14 +230,14 @@ func (h *Hold) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	}
 	if count == 0 {
 		s.lose(entry, true)
-		return h.Alive()
+		return h.Err()
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s.entry == entry { // else the answer is about holds that have ended
 		a.engine.watchdog.Acknowledge(entry, res.Sent, d)
 	}
-	return h.alive()
+	return h.err()
 }
 
 // FixLease ends the renewal of the hold, and makes it live for a lease from now, or for as long as MaxHold lets it.
@@ -258,7 +250,7 @@ func (h *Hold) FixLease(ctx context.Context, lease time.Duration) error {
 		s.setRenewal()
 	}
 	lease = s.Within(mono.Now(), lease)
-	entry, err := s.entry, h.alive()
+	entry, err := s.entry, h.err()
 	a.mu.Unlock()
 	if err != nil || lease < time.Millisecond {
 		return err
@@ -278,54 +270,64 @@ func (h *Hold) RetainUntil(end mono.Time) {
 func (h *Hold) Unlock() (Unlocking, error) {
 	s, a, e := h.side, h.side.account, h.side.account.engine
 	if !e.Tasks.Begin() { // Close has given it back
-		return EndedBefore, h.Alive()
+		return EndedBefore, h.Err()
 	}
 	defer e.Tasks.End()
 	if h.leaveShared() || h.handOver() {
 		return PassedOn, nil
 	}
-	left, err := h.leave()
+	was, err := h.drop()
 	if err != nil {
 		return EndedBefore, err
 	}
-	if left.freed {
+	if was.freed {
 		defer a.unref()
 	}
-	if left.cohort != nil {
-		defer left.cohort.endWhenReleased()()
+	if was.cohort != nil {
+		defer was.cohort.endWhenReleased()()
 	}
-	if left.lost != nil {
-		if left.freed {
+	if was.lost != nil {
+		if was.freed {
 			a.releaseLater()
 		}
-		return left.how, left.lost
+		return was.how, was.lost
 	}
-	if err = s.unlock(left); err == nil || lockerr.IsUntold(err) {
+	if err = s.unlock(was); err == nil || lockerr.IsUntold(err) {
 		return Released, err
 	}
 	return NotReleased, err
 }
 
-// leave takes the hold off its side. After the last one has left, nothing is renewed any more.
-func (h *Hold) leave() (left departure, err error) {
+// dropped is what Unlock has to know of a hold that it has taken off its side.
+type dropped struct {
+	run     *ledger.Run // in which it was
+	trusted mono.Time   // until when it could have been trusted
+	freed   bool        // it had a count that nobody needs now
+	lost    error       // why it was lost
+	how     Unlocking   // EndedBefore if that was known
+	cohort  *cohort     // that ends with it; nil if it does not, or there is none
+}
+
+// drop takes the hold off its side. After the last one has left, nothing is renewed any more.
+func (h *Hold) drop() (was dropped, err error) {
 	s, a, watch := h.side, h.side.account, h.side.account.engine.watchdog
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := h.over(); err != nil {
-		return departure{}, err
+	if h.ended != nil {
+		return dropped{}, h.err()
 	}
-	h.ending = unlocked
+	h.ended = unlocked
 	found, freed := s.Drop(&h.Hold)
 	if !found { // it was lost, and its key has gone
-		return departure{lost: h.Lost}, nil
+		return dropped{lost: h.Lost}, nil
 	}
 	if h.Lost == nil {
-		left.how = NotReleased
+		was.how = NotReleased
 	}
-	left.run, left.freed = s.Run(), freed
+	was.run, was.freed = s.Run(), freed
 	last := len(s.Holds()) == 0
 	if last && s.cohort != nil {
-		left.cohort, s.cohort = s.cohort, nil // until it is released: before that there is no use in asking
+		was.cohort, s.cohort = s.cohort, nil // until it is released: before that there is no use in asking
 	}
 	switch {
 	case h.Lost != nil:
@@ -337,14 +339,14 @@ func (h *Hold) leave() (left departure, err error) {
 		}
 		h.end(h.Lost)
 	case last:
-		left.trusted = s.Trusted
+		was.trusted = s.Trusted
 	default:
-		left.trusted = watch.Deadline(s.entry)
+		was.trusted = watch.Deadline(s.entry)
 		s.setRenewal()
 	}
 	h.end(nil)
-	left.lost = h.Lost
-	return left, nil
+	was.lost = h.Lost
+	return was, nil
 }
 
 // retirementTime is for how long nobody may lock as an owner whose hold was detached, after its key may have gone: another
@@ -355,7 +357,7 @@ const retirementTime = 30 * time.Minute
 func (h *Hold) Detach() (owner string, err error) {
 	s, a, e := h.side, h.side.account, h.side.account.engine
 	if !e.Tasks.Begin() { // Close has given it back
-		return "", h.Alive()
+		return "", h.Err()
 	}
 	defer e.Tasks.End()
 	if err := h.detachable(); err != nil {
@@ -389,7 +391,7 @@ func (h *Hold) detachable() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	other := s.other()
-	switch err := h.alive(); {
+	switch err := h.err(); {
 	case err != nil:
 		return err
 	case other != nil && len(other.Holds()) > 0:
@@ -408,7 +410,7 @@ func (h *Hold) endUnreleased() (keyEnd mono.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	other := s.other()
-	switch err := h.alive(); {
+	switch err := h.err(); {
 	case err != nil:
 		return 0, err
 	case other != nil && other.Possible() > 0:
@@ -421,15 +423,13 @@ func (h *Hold) endUnreleased() (keyEnd mono.Time, err error) {
 		a.mu.Unlock()
 		s.lose(nil, false)
 		a.mu.Lock()
-		return 0, h.alive()
+		return 0, h.err()
 	}
-	h.ending = detached
+	h.ended = detached
 	s.Drop(&h.Hold)
-	for _, one := range a.sides {
-		if one != nil {
-			one.open = nil // nothing of them can have an effect any more
-			one.Settle()
-		}
+	for each := range a.opened {
+		each.open = nil // nothing of them can have an effect any more
+		each.Settle()
 	}
 	s.confirm(0)
 	h.end(nil)

@@ -18,44 +18,34 @@ import (
 // This file brings Redis to the state that is wanted: at Unlock, and in the background after a call whose outcome is unknown.
 // What is wanted is always the same, as many counts as holds are handed out, so it can be asked for at any time.
 
-// departure is how a hold has left its side.
-type departure struct {
-	run     *ledger.Run // in which it was
-	trusted mono.Time   // until when it could have been trusted
-	freed   bool        // it had a count that nobody needs now
-	lost    error       // why it was lost
-	how     Unlocking   // EndedBefore if that was known
-	cohort  *cohort     // that ends with it; nil if it does not, or there is none
-}
-
 // unlock gives back what is not handed out, and waits until that is done. Whoever has the turn may do it: what it is kept
 // for after that concerns the next acquire only. A lock that is found gone was lost, unless its deadline has passed since
 // the hold ended.
-func (s *side) unlock(left departure) error {
+func (s *side) unlock(was dropped) error {
 	a := s.account
 	if a.turn.TryTake() { // as mostly: nothing of this owner's is under way
-		return s.giveBack(context.Background(), left)
+		return s.giveBack(context.Background(), was)
 	}
 	ctx, cancel := WithTimeout(a.engine.life, a.engine.Timeout)
 	defer cancel()
-	has, err := s.awaitSurplus(ctx, left.run)
+	has, err := s.awaitExcess(ctx, was.run)
 	switch {
 	case err != nil: // an earlier change of this owner is not settled yet; this one follows it
 		a.releaseLater()
 		return a.engine.Errors.Backend("release", s.lock.Name, true, errBusy)
 	case has:
-		return s.giveBack(ctx, left)
+		return s.giveBack(ctx, was)
 	}
-	return s.lostBefore(left)
+	return s.lostBefore(was)
 }
 
-// awaitSurplus waits until what is not handed out of a run is given back by somebody else, or may be by the caller, who then
+// awaitExcess waits until what is not handed out of a run is given back by somebody else, or may be by the caller, who then
 // has the turn. It returns the context's cause if ctx ends first.
-func (s *side) awaitSurplus(ctx context.Context, run *ledger.Run) (has bool, err error) {
+func (s *side) awaitExcess(ctx context.Context, run *ledger.Run) (has bool, err error) {
 	a := s.account
 	for {
 		a.mu.Lock()
-		if _, owes := s.GiveBack(); s.Run() != run || !owes {
+		if _, excess := s.GiveBack(); s.Run() != run || !excess {
 			a.mu.Unlock()
 			return false, nil
 		}
@@ -76,43 +66,43 @@ func (s *side) awaitSurplus(ctx context.Context, run *ledger.Run) (has bool, err
 
 // giveBack gives back what is not handed out. The turn is taken; giveBack frees it, now or once nothing old can interfere
 // any more.
-func (s *side) giveBack(ctx context.Context, left departure) error {
+func (s *side) giveBack(ctx context.Context, was dropped) error {
 	a, e := s.account, s.account.engine
 	a.mu.Lock()
 	ch, found := s.GiveBack()
-	over := s.Run() != left.run // the owner's next holds have begun, or are about to: what stands is theirs
+	succeeded := s.Run() != was.run // the owner's next holds have begun, or are about to: what stands is theirs
 	a.mu.Unlock()
-	if !found || over {
-		a.settle(false)
-		return s.lostBefore(left)
+	if !found || succeeded {
+		a.freeTurn(false)
+		return s.lostBefore(was)
 	}
 	request := s.release(ch)
-	if left.cohort != nil {
+	if was.cohort != nil {
 		request = protocol.CountingListeners(request)
 	}
 	res := e.Calls.Do(ctx, request)
-	left.cohort.released(res)
+	was.cohort.released(res)
 	s.released(res, ch)
 	if len(res.Unknown) > 0 {
 		a.mu.Lock()
-		s.opened(res.Unknown, 0, true)
+		s.keepOpen(res.Unknown, 0, true)
 		a.mu.Unlock()
 	}
 	switch {
 	case res.Err != nil && call.Code(res.Err) == script.WrongType: // somebody has overwritten it
 		s.vanished()
-		a.settle(false)
+		a.freeTurn(false)
 		return e.Errors.Lost(s.lock.Name, lockerr.Overwritten, nil)
 	case res.Err != nil:
-		a.settle(true)
+		a.freeTurn(true)
 		return e.Errors.Backend("release", s.lock.Name, len(res.Unknown) > 0, ForUser(res.Why()))
 	}
-	a.settle(false)
+	a.freeTurn(false)
 	told := notAnnounced(s.lock.Name, request, res)
 	if res.Reply.Code == script.Done { // what is lost since is a later hold
 		return told
 	}
-	return cmp.Or(s.lostBefore(left), told)
+	return cmp.Or(s.lostBefore(was), told)
 }
 
 // release is the request for a change that gives back. If MinHold keeps the lock from others for longer, an owner that
@@ -165,22 +155,19 @@ func (s *side) released(res call.Result, ch ledger.Change) {
 // lostBefore returns why the run is lost that an unlocked hold was of, if Redis had it no more before its deadline. After it,
 // its lease may simply have run out, and that is no loss to a hold which has ended. The owner's next holds may have begun
 // since.
-func (s *side) lostBefore(left departure) error {
-	if mono.Now() >= left.trusted {
+func (s *side) lostBefore(was dropped) error {
+	if mono.Now() >= was.trusted {
 		return nil
 	}
 	s.account.mu.Lock()
 	defer s.account.mu.Unlock()
-	return left.run.Taken()
+	return was.run.Taken()
 }
 
-// surplus is a side of which more may stand than is handed out, and the change that gives it back; nil if there is none. mu is
+// excess is a side of which more may stand than is handed out, and the change that gives it back; nil if there is none. mu is
 // held.
-func (a *account) surplus() (*side, ledger.Change) {
-	for _, s := range a.sides {
-		if s == nil {
-			continue
-		}
+func (a *account) excess() (*side, ledger.Change) {
+	for s := range a.opened {
 		if ch, found := s.GiveBack(); found {
 			return s, ch
 		}
@@ -194,39 +181,36 @@ func (a *account) releaseLater() {
 	if !a.engine.Tasks.Go(func() {
 		defer a.unref()
 		if a.takeTurn(a.engine.life) == nil {
-			a.settle(true)
+			a.freeTurn(true)
 		}
 	}) {
 		a.unref()
 	}
 }
 
-// settle frees the turn once nothing that was asked for earlier can take effect any more. Release says to give back before
+// freeTurn frees the turn once nothing that was asked for earlier can take effect any more. Release says to give back before
 // what is not handed out.
 //
 // It returns at once; what there is to wait for is waited for in the background, and bounded: by the attempts' own limits; if
 // Redis is away, by the key's end, and while a waiter leaves by protocol.PlaceLives, when its place there has expired. What
 // Redis refuses to take back, though the other side lets the key live, is tried again.
-func (a *account) settle(release bool) {
+func (a *account) freeTurn(release bool) {
 	a.mu.Lock()
-	settled := a.ledger.Settled() && !a.leaves()
+	free := a.ledger.Harmless() && !a.leaves()
 	a.mu.Unlock()
-	if settled && !release {
+	if free && !release {
 		a.turn.Free()
 		return
 	}
 	a.ref()
 	if !a.engine.Tasks.Go(func() {
 		defer a.unref()
-		a.mu.Lock()
-		all := a.sides
-		a.mu.Unlock()
 		var sides sync.WaitGroup
-		for _, s := range all {
-			if s != nil {
+		a.locked(func() {
+			for s := range a.opened {
 				sides.Go(func() { s.reconcile(release) })
 			}
-		}
+		})
 		sides.Wait()
 		a.turn.Free()
 		if a.standsOn() {
@@ -240,8 +224,8 @@ func (a *account) settle(release bool) {
 
 // leaves reports whether a waiter is to be taken out of Redis. mu is held.
 func (a *account) leaves() bool {
-	for _, s := range a.sides {
-		if s != nil && !s.leaving.IsZero() {
+	for s := range a.opened {
+		if !s.leaving.IsZero() {
 			return true
 		}
 	}
@@ -266,12 +250,12 @@ func (s *side) reconcile(release bool) {
 			s.leave(leave, end) // a refused attempt may have put it back
 		}
 	}()
-	defer s.settled(false)
+	defer a.locked(s.Settle)
 	for ran || release {
 		if ran {
-			s.settled(true)
+			a.locked(s.Ran)
 		}
-		asked, unknown := s.releaseSurplus()
+		asked, unknown := s.releaseExcess()
 		_, more := e.Calls.Outcomes(e.life, unknown)
 		pending = append(pending, more...)
 		// The answer has told what time it is there, and so when the limits have passed.
@@ -288,17 +272,6 @@ func (s *side) reconcile(release bool) {
 	}
 }
 
-// settled notes that no attempt is open, or that those that are may have had their effect.
-func (s *side) settled(ran bool) {
-	s.account.mu.Lock()
-	defer s.account.mu.Unlock()
-	if ran {
-		s.Ran()
-	} else {
-		s.Settle()
-	}
-}
-
 // leave takes a waiter that has given up out of Redis. It does not try again after end.
 func (s *side) leave(request script.Request, end mono.Time) {
 	e := s.account.engine
@@ -309,10 +282,10 @@ func (s *side) leave(request script.Request, end mono.Time) {
 	e.Calls.Outlast(e.life, unknown)
 }
 
-// releaseSurplus releases the counts that no hold needs, and repeats that until Redis answers or the key has expired. It
+// releaseExcess releases the counts that no hold needs, and repeats that until Redis answers or the key has expired. It
 // returns when the answered attempt was sent (now if there was nothing to release, zero if it gave up), and the unanswered
 // attempts. The turn is taken.
-func (s *side) releaseSurplus() (asked time.Time, unknown []*call.Attempt) {
+func (s *side) releaseExcess() (asked time.Time, unknown []*call.Attempt) {
 	a := s.account
 	var ch ledger.Change
 	found := false
@@ -371,11 +344,8 @@ func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Resul
 func (a *account) standsOn() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.sides {
-		if s == nil {
-			continue
-		}
-		if _, owes := s.GiveBack(); owes && s.other() != nil && mono.Now() < s.other().End() {
+	for s := range a.opened {
+		if _, excess := s.GiveBack(); excess && s.other() != nil && mono.Now() < s.other().End() {
 			return true
 		}
 	}
@@ -397,9 +367,7 @@ func (a *account) tryAgain() {
 	if !e.Tasks.Go(func() {
 		defer a.unref()
 		call.Sleep(e.closing, e.Lease/3)
-		a.mu.Lock()
-		a.retries = false
-		a.mu.Unlock()
+		a.locked(func() { a.retries = false })
 		a.releaseLater()
 	}) {
 		a.unref()
@@ -410,17 +378,14 @@ func (a *account) tryAgain() {
 func (a *account) evict() {
 	counts := 0
 	a.mu.Lock()
-	for _, s := range a.sides {
-		if s == nil {
-			continue
-		}
+	for s := range a.opened {
 		holds, had := s.DropAll()
 		counts += had
 		for _, h := range holds {
-			h.Value.ending = evicted
+			h.Value.ended = evicted
 			h.Value.end(lockerr.Closed)
 			if h.Lost == nil && h.Value.observer != nil { // else lose has told it
-				h.Value.observer.Ended(h.Value.alive())
+				h.Value.observer.Ended(h.Value.err())
 			}
 		}
 		s.endWatch()

@@ -14,16 +14,16 @@ import (
 // This file has the calls that leave no hold: of what has no owner, and single ones.
 
 // Pass asks, as an acquire does, until the answer is yes. If it gives up, what it may have taken is given back.
-func (l *Lock) Pass(ctx context.Context, args Args) (Course, error) {
+func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
 	e := l.Engine
-	a := &asker{lock: l, engine: e, args: args, op: l.op(), started: time.Now(), caller: ctx, ending: e.draining}
+	a := &asker{lock: l, engine: e, args: args, op: l.op(), started: time.Now(), caller: ctx, stopping: e.draining}
 	if err := e.Begin(ctx, a.op, l.Name); err != nil {
-		return Course{}, err
+		return Report{}, err
 	}
 	defer e.Tasks.End()
 	defer a.unbound()
 	if e.draining.Err() != nil {
-		return Course{}, lockerr.Problem(l.Name, "", lockerr.Closed)
+		return Report{}, lockerr.Problem(l.Name, "", lockerr.Closed)
 	}
 	returned := false
 	defer func() {
@@ -34,7 +34,7 @@ func (l *Lock) Pass(ctx context.Context, args Args) (Course, error) {
 	}()
 	res := a.ask(protocol.Acquire{Waiting: !args.OneTry})
 	returned = true
-	return Course{HadToWait: a.told}, a.passed(res)
+	return Report{HadToWait: a.hadToWait}, a.passed(res)
 }
 
 // passed is what comes of the last answer.

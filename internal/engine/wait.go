@@ -33,7 +33,7 @@ type queued struct {
 
 // waitInQueue waits behind those of this process who came before, and then asks until the lock is acquired.
 func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
-	if a.ending.Err() != nil {
+	if a.stopping.Err() != nil {
 		return call.Result{Err: lockerr.Closed}
 	}
 	q := &a.queued
@@ -87,20 +87,20 @@ func (q *queued) askUntilDone(ctx context.Context) bool {
 // awaitTurn waits until the waiter is at the head of the queue. It reports false if its time is over before that, or it was
 // handed the lock.
 func (q *queued) awaitTurn() bool {
-	caller, ending := q.caller.Done(), q.ending.Done()
+	caller, stopping := q.caller.Done(), q.stopping.Done()
 	if q.asker.args.Wait > 0 || q.bounded != nil { // else the context that bounds the call is not needed yet
-		caller, ending = q.bound().Done(), nil
+		caller, stopping = q.bound().Done(), nil
 	}
 	var tired <-chan time.Time
 	if q.lock.SharesHolds {
-		timer := time.NewTimer(min(longestClosed, q.left()/4))
+		timer := time.NewTimer(min(longestClosed, q.timeLeft()/4))
 		defer timer.Stop()
 		tired = timer.C
 	}
 	for waiting := true; waiting; {
 		select {
 		case <-q.waiter.Head():
-			if q.ending.Err() == nil {
+			if q.stopping.Err() == nil {
 				return true
 			}
 			waiting = false
@@ -110,7 +110,7 @@ func (q *queued) awaitTurn() bool {
 			q.waiter.AskAll()
 		case <-caller:
 			waiting = false
-		case <-ending:
+		case <-stopping:
 			waiting = false
 		}
 	}
@@ -119,8 +119,8 @@ func (q *queued) awaitTurn() bool {
 	return false
 }
 
-// left is for how long the call may still wait.
-func (q *queued) left() time.Duration {
+// timeLeft is for how long the call may still wait.
+func (q *queued) timeLeft() time.Duration {
 	left := time.Duration(math.MaxInt64)
 	if q.asker.args.Wait > 0 {
 		left = time.Until(q.started.Add(q.asker.args.Wait))
@@ -224,7 +224,7 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 		q.noteRefusal(res)
 		q.tellWaiting(0)
 		return true
-	case q.bears(ctx, res):
+	case q.retriesAfter(ctx, res):
 		q.waiter.RetryAt(time.Now().Add(call.LongestPause), q.last)
 		q.tellWaiting(0)
 		return true
@@ -295,9 +295,9 @@ func (q *queued) afterMe() time.Duration {
 	}
 }
 
-// bears reports whether to go on after a call that failed. Only one who has been in touch with Redis bears its absence: for
+// retriesAfter reports whether to go on after a call that failed. Only one who has been in touch with Redis bears its absence: for
 // others it may be a wrong address.
-func (q *queued) bears(ctx context.Context, res call.Result) bool {
+func (q *queued) retriesAfter(ctx context.Context, res call.Result) bool {
 	if _, last := q.waiter.Retry(); last != nil {
 		q.last = last
 	}

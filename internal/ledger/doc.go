@@ -43,7 +43,7 @@
 // answered stays open: it may have its effect later, until its limit. An open acquire does
 // nothing while at least as many counts stand as it sets, so a hold may be handed out
 // beside it. An open release would take what is acquired after it. So the turn is free
-// again only if [Account.Settled].
+// again only if [Account.Harmless].
 //
 // # Runs
 //

@@ -162,7 +162,7 @@ func (s *Side[V]) Alter() { s.altered = true }
 // one count, known, that is renewed, and that nobody keeps from others.
 func (s *Side[V]) Plain() bool {
 	return s.State() == Held && s.possible == 1 && !s.altered && !s.holds[0].Fixed && s.Retained.IsZero() &&
-		s.asked == 0 && s.settled()
+		s.underWay == 0 && s.settled()
 }
 
 // Joinable reports whether others may share the run's one count.
@@ -290,7 +290,7 @@ func (s *Side[V]) Lose(why error, taken bool) bool {
 // Forget drops the holds of a lost run, if it is still that one. Stands says that the key may live on by what
 // another side has asked for: then the counts are to be given back, else they have gone with it. It returns how many counts the
 // holds had, and whether there is something to give back, or to settle.
-func (s *Side[V]) Forget(run *Run, stands bool) (counts int, fewer, owes bool) {
+func (s *Side[V]) Forget(run *Run, stands bool) (counts int, fewer, unsettled bool) {
 	if s.run != run || run.lost == nil {
 		return 0, false, false
 	}

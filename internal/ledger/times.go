@@ -38,31 +38,31 @@ func (t *Times) Within(now mono.Time, lease time.Duration) time.Duration {
 
 // Life is until when the key may live by what one side has asked for.
 type Life struct {
-	asked int32     // calls under way that let it live
-	open  mono.Time // until when it may live, whatever is under way
-	known mono.Time // the same if nothing is under way
+	underWay int32     // calls under way that let it live
+	end      mono.Time // until when it may live, whatever is under way
+	idleEnd  mono.Time // the same if nothing is under way
 }
 
 // Asked notes that a call is under way that lets the key live for ttl from when it arrives, within the timeout. It is
 // paired with a call of Answered.
 func (l *Life) Asked(now mono.Time, ttl, timeout time.Duration) {
-	l.asked++
-	l.open = max(l.open, now.Add(ttl+timeout))
+	l.underWay++
+	l.end = max(l.end, now.Add(ttl+timeout))
 }
 
 // Answered notes that such a call is over, and that what came of it lets the key live for ttl from now.
 func (l *Life) Answered(now mono.Time, ttl time.Duration) {
-	l.known = max(l.known, now.Add(ttl))
-	if l.asked--; l.asked == 0 {
-		l.open = l.known
+	l.idleEnd = max(l.idleEnd, now.Add(ttl))
+	if l.underWay--; l.underWay == 0 {
+		l.end = l.idleEnd
 	}
 }
 
 // Learned notes that Redis lets the key live for ttl from now at most.
 func (l *Life) Learned(now mono.Time, ttl time.Duration) {
-	l.known = max(l.known, now.Add(ttl))
-	l.open = max(l.open, l.known)
+	l.idleEnd = max(l.idleEnd, now.Add(ttl))
+	l.end = max(l.end, l.idleEnd)
 }
 
 // End is when the key will have gone, whatever is under way.
-func (l *Life) End() mono.Time { return l.open }
+func (l *Life) End() mono.Time { return l.end }

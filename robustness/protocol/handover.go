@@ -121,7 +121,7 @@ type processes struct {
 
 const (
 	nobodyGo int8 = -1
-	cleaner  int8 = 9 // account.settle's goroutine
+	cleaner  int8 = 9 // account.freeTurn's goroutine
 )
 
 // noOverlap: two parties never trust their holds at once. A and N are one owner.
