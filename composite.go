@@ -43,7 +43,7 @@ type composite struct {
 	since         mono.Time     // when it was handed out
 	retainedUntil mono.Time     // until when others do not get the parts; zero until it is handed out
 	lease         time.Duration // that all parts have been set to; 0 if they have not
-	over          error         // why it is no more, other than loss; nil while it is
+	ended         error         // why it has ended, other than by loss; nil while it lasts
 	lost          error         // why it is lost
 	atEnd         func(why error)
 }
@@ -53,9 +53,9 @@ type composite struct {
 func newComposite(a *compositeAcquire) *composite {
 	c := &composite{
 		name: a.name, kind: a.kind, owner: a.owner, hold: &Hold{hooks: a.config.hooks},
-		of: len(a.parts), need: a.need, minHold: a.config.minHold, changed: make(chan struct{}, 1),
+		of: len(a.parts), need: a.need, minHold: a.config.MinHold, changed: make(chan struct{}, 1),
 	}
-	c.hold.several = c
+	c.hold.core = c
 	ctx := a.caller
 	for i := range a.owners {
 		ctx = engine.WithHolder(ctx, &a.kinds[i].Lock, a.owners[i].text, c) //nolint:fatcontext // one layer a part
@@ -64,15 +64,28 @@ func newComposite(a *compositeAcquire) *composite {
 	return c
 }
 
-// Alive returns why the hold is no more, or nil.
+// Owner is that of all parts; empty if they have several.
+func (c *composite) Owner() string { return c.owner.text }
+
+// Token is 0, and PermitIDs are none: the parts have theirs.
+func (c *composite) Token() int64        { return 0 }
+func (c *composite) PermitIDs() []string { return nil }
+
+// Since is when it was handed out.
+func (c *composite) Since() mono.Time { return c.since }
+
+// Context ends with the hold.
+func (c *composite) Context() context.Context { return c.ctx }
+
+// Err returns why the hold has ended, or nil while it lasts.
 func (c *composite) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ended()
+	return c.err()
 }
 
-// ended is Alive with mu held.
-func (c *composite) ended() error { return cmp.Or(c.over, c.lost) }
+// err is Err with mu held.
+func (c *composite) err() error { return cmp.Or(c.ended, c.lost) }
 
 func (c *composite) parts() []*Hold {
 	c.mu.Lock()
@@ -81,30 +94,30 @@ func (c *composite) parts() []*Hold {
 }
 
 func (c *composite) liveParts() []*Hold {
-	return slices.DeleteFunc(c.parts(), func(part *Hold) bool { return part.alive() != nil })
+	return slices.DeleteFunc(c.parts(), func(part *Hold) bool { return part.core.Err() != nil })
 }
 
 // join makes a part of a hold. If the composite is no more, the part is given back.
 func (c *composite) join(part *Hold) {
 	c.mu.Lock()
-	over := c.over != nil || c.handedOut && c.lost != nil
-	if !over {
+	late := c.ended != nil || c.handedOut && c.lost != nil
+	if !late {
 		c.members = append(c.members, part)
 		c.live++
 	}
 	retainedUntil, lease := c.retainedUntil, c.lease
 	c.mu.Unlock()
-	if over {
+	if late {
 		// If Redis does not answer, the part's client goes on asking.
 		_ = part.Unlock()
 		return
 	}
-	part.whenEnded(c.partEnded)
-	part.retainUntil(retainedUntil)
+	part.core.WhenEnded(c.partEnded)
+	part.core.RetainUntil(retainedUntil)
 	if lease > 0 {
 		// The others have that lease already, and this part is to end with them. If Redis
 		// does not answer, it ends with the lease that it was acquired with.
-		_ = part.fixLease(c.ctx, lease)
+		_ = part.core.FixLease(c.ctx, lease)
 	}
 	c.tell()
 }
@@ -113,7 +126,7 @@ func (c *composite) join(part *Hold) {
 // not noted; but after the end of the wait it is, since it says what has come of the part.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
-	if c.ended() == nil || c.over == nil && engine.OwnBound(context.Cause(c.ctx)) {
+	if c.err() == nil || c.ended == nil && engine.OwnBound(context.Cause(c.ctx)) {
 		c.missed = append(c.missed, why)
 		c.checkQuorum(why)
 	}
@@ -147,7 +160,7 @@ func (c *composite) checkQuorum(why error) {
 	if !c.handedOut {
 		enough = len(c.missed) <= c.of-c.need
 	}
-	if enough || c.ended() != nil {
+	if enough || c.err() != nil {
 		return
 	}
 	if c.need < c.of {
@@ -166,12 +179,12 @@ func (c *composite) checkQuorum(why error) {
 	}
 }
 
-// whenEnded has f called once, when the hold is lost or given back; at once if it has been.
-func (c *composite) whenEnded(f func(why error)) {
+// WhenEnded has f called once, when the hold is lost or given back; at once if it has been.
+func (c *composite) WhenEnded(f func(why error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.atEnd = f
-	if why := c.ended(); why != nil {
+	if why := c.err(); why != nil {
 		c.atEndOnce(why)
 	}
 }
@@ -185,14 +198,14 @@ func (c *composite) atEndOnce(why error) {
 }
 
 // handOut hands the hold out if enough parts live and it was not abandoned, and reports whether it did.
-func (c *composite) handOut(how course) bool {
+func (c *composite) handOut(how report) bool {
 	c.mu.Lock()
-	c.handedOut = c.live >= c.need && c.ended() == nil && !engine.OwnBound(context.Cause(c.ctx))
+	c.handedOut = c.live >= c.need && c.err() == nil && !engine.OwnBound(context.Cause(c.ctx))
 	c.since = mono.Now()
 	handedOut := c.handedOut
 	c.mu.Unlock()
 	if handedOut && c.minHold > 0 {
-		c.retainUntil(c.since.Add(c.minHold))
+		c.RetainUntil(c.since.Add(c.minHold))
 	}
 	if handedOut {
 		c.hold.tellAcquired(how)
@@ -200,20 +213,21 @@ func (c *composite) handOut(how course) bool {
 	return handedOut
 }
 
-func (c *composite) retainUntil(end mono.Time) {
+// RetainUntil keeps the parts from others until then, whenever they are unlocked.
+func (c *composite) RetainUntil(end mono.Time) {
 	c.mu.Lock()
 	c.retainedUntil = max(c.retainedUntil, end) // for a part that joins from now on
 	c.mu.Unlock()
 	for _, part := range c.parts() {
-		part.retainUntil(end)
+		part.core.RetainUntil(end)
 	}
 }
 
-// deadline is until when enough parts live as things stand. Of a lost hold it is
+// Deadline is until when enough parts live as things stand. Of a lost hold it is
 // until when they would have.
-func (c *composite) deadline() mono.Time {
+func (c *composite) Deadline() mono.Time {
 	c.mu.Lock()
-	ended, lost := c.over != nil, c.lost != nil
+	ended, lost := c.ended != nil, c.lost != nil
 	c.mu.Unlock()
 	if ended {
 		return 0
@@ -224,7 +238,7 @@ func (c *composite) deadline() mono.Time {
 	}
 	deadlines := make([]mono.Time, len(parts))
 	for i, part := range parts {
-		deadlines[i] = part.deadline()
+		deadlines[i] = part.core.Deadline()
 	}
 	if len(deadlines) < c.need { // it is being lost at this moment
 		return mono.Now()
@@ -232,7 +246,8 @@ func (c *composite) deadline() mono.Time {
 	return reachedBy(deadlines, c.need)
 }
 
-func (c *composite) extend(ctx context.Context, d time.Duration) error {
+// Extend makes enough parts live for at least d from now.
+func (c *composite) Extend(ctx context.Context, d time.Duration) error {
 	return c.eachPart(func(part *Hold) error { return part.Extend(ctx, d) })
 }
 
@@ -250,8 +265,8 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 	return errors.Join(append([]error{lost}, errs...)...)
 }
 
-// unlock gives the parts back side by side, each whatever comes of the others.
-func (c *composite) unlock() (engine.Unlocking, error) {
+// Unlock gives the parts back side by side, each whatever comes of the others.
+func (c *composite) Unlock() (engine.Unlocking, error) {
 	lost, err := c.end("this hold was unlocked before", nil)
 	if err != nil {
 		return engine.EndedBefore, err
@@ -277,12 +292,12 @@ func (c *composite) unlock() (engine.Unlocking, error) {
 func (c *composite) end(sentence string, cause error) (lost, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over != nil {
-		return nil, c.over
+	if c.ended != nil {
+		return nil, c.ended
 	}
-	c.over = lockerr.Problem(c.name, sentence, ErrNotHeld)
+	c.ended = lockerr.Problem(c.name, sentence, ErrNotHeld)
 	c.cancel(cause)
-	c.atEndOnce(c.over)
+	c.atEndOnce(c.ended)
 	return c.lost, nil
 }
 
@@ -290,7 +305,7 @@ func (c *composite) end(sentence string, cause error) (lost, err error) {
 func (c *composite) abandon() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.handedOut || c.ended() != nil {
+	if c.handedOut || c.err() != nil {
 		return false
 	}
 	c.cancel(engine.ErrWaitOver)
@@ -334,11 +349,12 @@ func (c *composite) rollback(ctx context.Context) {
 	}
 }
 
-func (c *composite) fixLease(ctx context.Context, lease time.Duration) error {
+// FixLease ends the renewal of the parts, and makes enough of them live for a lease from now.
+func (c *composite) FixLease(ctx context.Context, lease time.Duration) error {
 	c.mu.Lock()
 	c.lease = lease
 	c.mu.Unlock()
-	return c.eachPart(func(part *Hold) error { return part.fixLease(ctx, lease) })
+	return c.eachPart(func(part *Hold) error { return part.core.FixLease(ctx, lease) })
 }
 
 // sideBySide does something with every part at the same time, and returns the

@@ -15,18 +15,18 @@ import (
 type compositeAcquire struct {
 	*MultiLock
 
-	caller      context.Context
-	kinds       []*kind // of the parts
-	owners      []Owner // of each of them
-	owner       Owner   // of all parts; zero if they have several
-	config      lockConfig
-	started     time.Time
-	toldWaiting bool // the hooks know
-	tries       int  // how often it has asked
-	mayHaveRun  bool // in one of the tries, a part was acquired or may have been
-	held        *Hold
-	err         error     // of the last try
-	lockedAt    time.Time // when others were last found to hold a RedLock; zero if they were not
+	caller     context.Context
+	kinds      []*kind // of the parts
+	owners     []Owner // of each of them
+	owner      Owner   // of all parts; zero if they have several
+	config     lockConfig
+	started    time.Time
+	hadToWait  bool // the hooks know
+	tries      int  // how often it has asked
+	mayHaveRun bool // in one of the tries, a part was acquired or may have been
+	held       *Hold
+	err        error     // of the last try
+	lockedAt   time.Time // when others were last found to hold a RedLock; zero if they were not
 }
 
 // newCompositeAcquire checks what can be checked before anything is sent.
@@ -44,7 +44,7 @@ func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (
 	}
 	a.kinds = m.kinds()
 	checked := config
-	checked.renewFirst = a.renewsFirst()
+	checked.RenewFirst = a.renewsFirst()
 	for _, k := range a.kinds {
 		if k.invalid != nil {
 			return nil, k.invalid
@@ -87,8 +87,8 @@ func (a *compositeAcquire) own() error {
 
 // bound returns the context that ends when the call has to.
 func (a *compositeAcquire) bound() (context.Context, context.CancelFunc) {
-	wait := a.config.wait
-	if a.config.oneTry && a.independent {
+	wait := a.config.Wait
+	if a.config.OneTry && a.independent {
 		wait = a.timeout()
 	}
 	if wait > 0 {
@@ -98,13 +98,13 @@ func (a *compositeAcquire) bound() (context.Context, context.CancelFunc) {
 }
 
 // renewsFirst reports whether parts with a fixed lease are renewed until all of them are acquired.
-func (a *compositeAcquire) renewsFirst() bool { return a.config.renewFirst || !a.independent }
+func (a *compositeAcquire) renewsFirst() bool { return a.config.RenewFirst || !a.independent }
 
 // tryPart is the option to acquire a part with, without waiting.
 func (a *compositeAcquire) tryPart() TryOption {
 	return tryOption(func(c *lockConfig) error {
-		c.cuts = true // as fixLease does at the end
-		c.lease, c.fixed, c.renewFirst, c.atLeast = a.config.lease, a.config.fixed, a.renewsFirst(), a.config.retained()
+		c.Cuts = true // as fixLease does at the end
+		c.Lease, c.Fixed, c.RenewFirst, c.AtLeast = a.config.Lease, a.config.Fixed, a.renewsFirst(), a.config.Retained()
 		return nil
 	})
 }
@@ -115,8 +115,8 @@ func (a *compositeAcquire) waitPart() []LockOption {
 	if len(a.config.hooks) > 0 {
 		options = append(options, WithHooks(Hooks{OnWait: func(_ context.Context, e Event) { a.tellWaiting(e.Ahead) }}))
 	}
-	if a.config.wait > 0 {
-		left := time.Until(a.started.Add(a.config.wait))
+	if a.config.Wait > 0 {
+		left := time.Until(a.started.Add(a.config.Wait))
 		options = append(options, Wait(max(left, time.Millisecond))) // 0 would be one try
 	}
 	return options
@@ -124,15 +124,15 @@ func (a *compositeAcquire) waitPart() []LockOption {
 
 // tellWaiting tells the hooks of the call, once, that it has to wait for a part.
 func (a *compositeAcquire) tellWaiting(ahead int) {
-	if !a.toldWaiting {
-		a.toldWaiting = true
+	if !a.hadToWait {
+		a.hadToWait = true
 		a.config.hooks.tell(a.caller, onWait, Event{Name: a.name, Kind: a.kind, Ahead: ahead})
 	}
 }
 
-// course is how the acquire went.
-func (a *compositeAcquire) course() course {
-	return course{started: a.started, hadToWait: a.toldWaiting}
+// report is how the acquire went.
+func (a *compositeAcquire) report() report {
+	return report{a.started, engine.Report{HadToWait: a.hadToWait}}
 }
 
 // tryPauses are those between two tries of one call: two calls that are in each other's
@@ -151,7 +151,7 @@ func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 	}
 	a.err = a.failure()
 	e := Event{Name: a.name, Kind: a.kind, Err: a.err}
-	a.course().describe(&e)
+	a.report().describe(&e)
 	a.config.hooks.tell(a.caller, onRefuse, e)
 	return nil, a.err
 }
@@ -205,7 +205,7 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 	}()
 	again, err = a.acquireParts(bound, c)
 	giveUp = bound
-	if err == nil && c.handOut(a.course()) {
+	if err == nil && c.handOut(a.report()) {
 		a.held = c.hold
 		return false, nil
 	}
@@ -213,7 +213,7 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 	if lost := c.Err(); lost != nil { // because an acquired part was
 		again, err = errors.Is(lost, ErrLost), lost
 	}
-	return again && !a.config.oneTry, cmp.Or(err, engine.ErrWaitOver)
+	return again && !a.config.OneTry, cmp.Or(err, engine.ErrWaitOver)
 }
 
 // acquireParts acquires all parts. Again says that one was refused that is not to be waited for.
@@ -223,10 +223,10 @@ func (a *compositeAcquire) acquireParts(bound context.Context, c *composite) (ag
 			return p.tied && errors.Is(err, ErrLocked), err
 		}
 	}
-	if !a.config.fixed || a.config.renewFirst { // then whoever asked for this one sees to it
+	if !a.config.Fixed || a.config.RenewFirst { // then whoever asked for this one sees to it
 		return false, nil
 	}
-	if err := c.fixLease(bound, a.config.lease); err != nil {
+	if err := c.FixLease(bound, a.config.Lease); err != nil {
 		return false, &BackendError{Op: engine.OpAcquire, Name: a.name, Err: err}
 	}
 	return false, nil
@@ -237,7 +237,7 @@ func (a *compositeAcquire) acquireParts(bound context.Context, c *composite) (ag
 func (a *compositeAcquire) acquirePart(bound context.Context, c *composite, p part) error {
 	var one *Hold
 	var err error
-	if a.config.oneTry || p.tied {
+	if a.config.OneTry || p.tied {
 		stop := context.AfterFunc(bound, func() { c.abandon() })
 		defer stop()
 		one, err = p.TryLock(c.ctx, a.tryPart())

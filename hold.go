@@ -16,17 +16,44 @@ import (
 // watchdog moves it for as long as Redis acknowledges the renewals. All methods
 // are safe for concurrent use.
 type Hold struct {
-	core    engine.Hold // of one lock
-	kind    *kind       // the lock; nil if it is of several
-	several *composite  // the hold of several locks; nil if it is of one
-	hooks   hookList
-	told    atomic.Uint32 // what the hooks know of it: see toldAcquired
+	core  core        // one, or a composite
+	one   engine.Hold // of one lock
+	kind  *kind       // the lock; nil if it is of several
+	hooks hookList
+	told  atomic.Uint32 // what the hooks know of it: see toldAcquired
+}
+
+// core is what one lock and several locks do each in their way. [engine.Hold] says what is what.
+type core interface {
+	engine.Held
+	Owner() string
+	Token() int64
+	PermitIDs() []string
+	Since() mono.Time
+	Context() context.Context
+	Deadline() mono.Time
+	Extend(ctx context.Context, d time.Duration) error
+	FixLease(ctx context.Context, lease time.Duration) error
+	RetainUntil(end mono.Time)
+	WhenEnded(f func(why error))
+	Unlock() (engine.Unlocking, error)
+}
+
+var (
+	_ core = (*engine.Hold)(nil)
+	_ core = (*composite)(nil)
+)
+
+// several is the hold of several locks; nil if it is of one.
+func (h *Hold) several() *composite {
+	c, _ := h.core.(*composite)
+	return c
 }
 
 // Name returns the lock's name; of a hold of several locks, that of the [MultiLock].
 func (h *Hold) Name() string {
-	if h.several != nil {
-		return h.several.name
+	if c := h.several(); c != nil {
+		return c.name
 	}
 	return h.kind.Name
 }
@@ -38,12 +65,7 @@ func (h *Hold) Name() string {
 // Calling Owner disables the hand-over of this hold inside the process (see [WithoutHandOver]). Readers of
 // one process who share a hold have one owner. After an Unlock that has handed the lock over,
 // the hold has no owner any more, and this returns the zero Owner.
-func (h *Hold) Owner() Owner {
-	if h.several != nil {
-		return h.several.owner
-	}
-	return Owner{h.core.Owner()}
-}
+func (h *Hold) Owner() Owner { return Owner{h.core.Owner()} }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
 // those of several locks are in [Hold.Parts].
@@ -57,8 +79,8 @@ func (h *Hold) Token() int64 { return h.core.Token() }
 // those of one from [NewRedLock] in the order in which they were acquired. It returns nil for a
 // hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
 func (h *Hold) Parts() []*Hold {
-	if h.several != nil {
-		return h.several.parts()
+	if c := h.several(); c != nil {
+		return c.parts()
 	}
 	return nil
 }
@@ -68,12 +90,7 @@ func (h *Hold) Parts() []*Hold {
 // holds. One that was given back by its id is among them until the holder has
 // noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
 // when it was last known to be held. Redisson: what acquire returns.
-func (h *Hold) PermitIDs() []string {
-	if h.several != nil {
-		return nil
-	}
-	return h.core.PermitIDs()
-}
+func (h *Hold) PermitIDs() []string { return h.core.PermitIDs() }
 
 // Context returns the context to do the work under. It is derived from the one
 // that Lock was called with, and Lock of the same lock under it is reentrant: it
@@ -88,25 +105,13 @@ func (h *Hold) PermitIDs() []string {
 //
 // A deadline of the context that Lock was called with ends the work, too.
 // [context.WithoutCancel] keeps the values: Lock under it is nested while the hold lasts.
-func (h *Hold) Context() context.Context {
-	if h.several != nil {
-		return h.several.ctx
-	}
-	return h.core.Context()
-}
+func (h *Hold) Context() context.Context { return h.core.Context() }
 
 // Deadline returns until when the hold may be trusted as things stand. The
 // watchdog moves it; at the deadline the hold is lost. All holds of one owner at
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
-func (h *Hold) Deadline() time.Time { return h.deadline().Time() }
-
-func (h *Hold) deadline() mono.Time {
-	if h.several != nil {
-		return h.several.deadline()
-	}
-	return h.core.Deadline()
-}
+func (h *Hold) Deadline() time.Time { return h.core.Deadline().Time() }
 
 // Extend makes the lock live for at least d from now, and moves the deadline
 // accordingly. It never shortens anything. It returns an error that matches
@@ -120,18 +125,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if h.several != nil {
-		return h.several.extend(ctx, d)
-	}
 	return h.core.Extend(ctx, d)
-}
-
-// alive returns why the hold is no more, or nil.
-func (h *Hold) alive() error {
-	if h.several != nil {
-		return h.several.Err()
-	}
-	return h.core.Err()
 }
 
 // Unlock gives the hold back. It takes no context on purpose: a release that a
@@ -154,17 +148,9 @@ func (h *Hold) alive() error {
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
-	how, err := h.unlock()
+	how, err := h.core.Unlock()
 	h.tellUnlocked(how, err)
 	return err
-}
-
-// unlock is Unlock without what the hooks are told.
-func (h *Hold) unlock() (engine.Unlocking, error) {
-	if h.several != nil {
-		return h.several.unlock()
-	}
-	return h.core.Unlock()
 }
 
 // Detach ends the hold without releasing the lock, for Adopt to take it over under
@@ -190,51 +176,25 @@ func (h *Hold) unlock() (engine.Unlocking, error) {
 // Redisson has no counterpart.
 func (h *Hold) Detach() (Owner, error) {
 	switch {
-	case h.several != nil:
+	case h.several() != nil:
 		return Owner{}, lockerr.Problem(h.Name(), "each of its parts has an owner", ErrInvalid)
 	case h.kind.Held().Adopt(protocol.Acquire{}, "").IsZero():
 		return Owner{}, lockerr.Problem(h.Name(), "its permits have ids and no owner", ErrInvalid)
 	}
-	owner, err := h.core.Detach()
+	owner, err := h.one.Detach()
 	if err == nil {
 		h.tellEnd(h.event())
 	}
 	return Owner{owner}, err
 }
 
-// whenEnded has f called once, when the hold is lost or given back; at once if it has been. A mutex of the hold is held then.
-func (h *Hold) whenEnded(f func(why error)) {
-	if h.several != nil {
-		h.several.whenEnded(f)
-	} else {
-		h.core.WhenEnded(f)
-	}
-}
-
-// retainUntil keeps what is held from others until then, whenever it is unlocked.
-func (h *Hold) retainUntil(end mono.Time) {
-	if h.several != nil {
-		h.several.retainUntil(end)
-	} else {
-		h.core.RetainUntil(end)
-	}
-}
-
-// fixLease ends the renewal of the hold, and makes it live for lease from now, or for as long as [WithMaxHold] lets it.
-func (h *Hold) fixLease(ctx context.Context, lease time.Duration) error {
-	if h.several != nil {
-		return h.several.fixLease(ctx, lease)
-	}
-	return h.core.FixLease(ctx, lease)
-}
-
 // event is what hooks are told of a hold.
 func (h *Hold) event() Event {
-	e := Event{Name: h.Name(), Token: h.Token(), hold: h}
-	if h.several != nil {
-		e.Kind, e.Held = h.several.kind, mono.Now().Sub(h.several.since)
+	e := Event{Name: h.Name(), Token: h.Token(), Held: mono.Now().Sub(h.core.Since()), hold: h}
+	if c := h.several(); c != nil {
+		e.Kind = c.kind
 	} else {
-		e.Kind, e.Held = h.kind.Label, mono.Now().Sub(h.core.Since())
+		e.Kind = h.kind.Label
 	}
 	return e
 }
@@ -247,14 +207,14 @@ const (
 
 // tellAcquired tells the hooks of a new hold, and of its end if that has come by itself meanwhile. If they panic, nobody gets
 // it: it is given back.
-func (h *Hold) tellAcquired(how course) {
+func (h *Hold) tellAcquired(how report) {
 	if len(h.hooks) == 0 {
 		return
 	}
 	returned := false
 	defer func() {
 		if !returned {
-			_, _ = h.unlock() // what Redis does not answer to, the client goes on with
+			_, _ = h.core.Unlock() // what Redis does not answer to, the client goes on with
 		}
 	}()
 	e := h.event()
@@ -264,7 +224,7 @@ func (h *Hold) tellAcquired(how course) {
 	returned = true
 	if h.told.Or(toldAcquired)&endedByItself != 0 {
 		e := h.event()
-		e.Err = h.alive()
+		e.Err = h.core.Err()
 		go h.tellEnd(e)
 	}
 }

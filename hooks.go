@@ -3,6 +3,8 @@ package holdfast
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // Hooks are told what happens to locks: for metrics, traces, logs, or the callbacks of
@@ -137,19 +139,19 @@ func (l hookList) tellFailure(ctx context.Context, e Event) {
 	}
 }
 
-// course is how an acquire went, for the hooks.
-type course struct {
-	started               time.Time
-	hadToWait, handedOver bool
+// report is how an acquire went, for the hooks.
+type report struct {
+	started time.Time
+	engine.Report
 }
 
 // describe puts into an event how an acquire went.
-func (c course) describe(e *Event) {
-	e.Waited, e.HadToWait, e.HandedOver = time.Since(c.started), c.hadToWait, c.handedOver
+func (r report) describe(e *Event) {
+	e.Waited, e.HadToWait, e.HandedOver = time.Since(r.started), r.HadToWait, r.HandedOver
 }
 
 // tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
-func tellResult(ctx context.Context, which hook, k *kind, own hookList, how course, err error) {
+func tellResult(ctx context.Context, which hook, k *kind, own hookList, how report, err error) {
 	e := Event{Name: k.Name, Kind: k.Label, Err: err}
 	how.describe(&e)
 	k.client.config.hooks.tell(ctx, which, e)
@@ -157,6 +159,6 @@ func tellResult(ctx context.Context, which hook, k *kind, own hookList, how cour
 }
 
 // tellRefused tells the hooks of an acquire that has failed.
-func tellRefused(ctx context.Context, k *kind, own hookList, how course, err error) {
+func tellRefused(ctx context.Context, k *kind, own hookList, how report, err error) {
 	tellResult(ctx, onRefuse, k, own, how, err)
 }

@@ -59,7 +59,7 @@ func (k *kind) complete(config lockConfig) (lockConfig, error) {
 
 // canHold refuses what only locks can do that one owner holds.
 func (k *kind) canHold(config lockConfig) error {
-	if config.retained() == 0 {
+	if config.Retained() == 0 {
 		return nil
 	}
 	if l := k.Held(); l == nil || l.Retain("", 0, "", 0).IsZero() {
@@ -70,12 +70,8 @@ func (k *kind) canHold(config lockConfig) error {
 
 // args are what the engine is asked for.
 func (k *kind) args(ctx context.Context, config *lockConfig) engine.Args {
-	args := engine.Args{
-		Lease: config.lease, Fixed: config.fixed, RenewFirst: config.renewFirst, Cuts: config.cuts,
-		MinHold: config.minHold, AtLeast: config.atLeast, Wait: config.wait, OneTry: config.oneTry,
-	}
-	if config.hooks.want(onWait) {
-		hooks := config.hooks
+	args := config.Args
+	if hooks := config.hooks; hooks.want(onWait) {
 		args.OnWait = func(ahead int) {
 			hooks.tell(ctx, onWait, Event{Name: k.Name, Kind: k.Label, Ahead: ahead})
 		}
@@ -92,19 +88,20 @@ func (k *kind) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
 func (k *kind) obtain(ctx context.Context, from Owner, config lockConfig) (*Hold, error) {
 	started, own := time.Now(), config.hooks
 	h := &Hold{kind: k}
+	h.core = &h.one
 	var went engine.Report
 	config, err := k.complete(config)
 	if err == nil {
 		if h.hooks = config.hooks; len(h.hooks) > 0 {
-			h.core.Observe((*observer)(h))
+			h.one.Observe((*observer)(h))
 		}
 		if args := k.args(ctx, &config); from.IsZero() {
-			went, err = k.Acquire(ctx, &h.core, args)
+			went, err = k.Acquire(ctx, &h.one, args)
 		} else {
-			went, err = k.Adopt(ctx, &h.core, from.text, from.shown(), args)
+			went, err = k.Adopt(ctx, &h.one, from.text, from.shown(), args)
 		}
 	}
-	how := course{started, went.HadToWait, went.HandedOver}
+	how := report{started, went}
 	if err != nil {
 		err = k.client.withHolder(ctx, err)
 		tellRefused(ctx, k, own, how, err)
@@ -123,7 +120,7 @@ func (k *kind) pass(ctx context.Context, config lockConfig) error {
 	if err == nil {
 		went, err = k.Pass(ctx, k.args(ctx, &config))
 	}
-	how := course{started, went.HadToWait, false}
+	how := report{started, went}
 	if err != nil {
 		tellRefused(ctx, k, own, how, err)
 		return err

@@ -127,23 +127,23 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		return nil
 	}
 	c := o.client
-	if _, err := c.config.complete(*config); err != nil || o.kind.invalid != nil || config.minHold > 0 ||
+	if _, err := c.config.complete(*config); err != nil || o.kind.invalid != nil || config.MinHold > 0 ||
 		c.engine.Draining().Err() != nil || ctx.Err() != nil {
 		return nil // the acquire says why
 	}
 	began := time.Now()
 	bounded, stop := ctx, context.CancelFunc(func() {})
-	if config.wait > 0 {
-		bounded, stop = engine.WithTimeout(ctx, config.wait)
+	if config.Wait > 0 {
+		bounded, stop = engine.WithTimeout(ctx, config.Wait)
 	}
 	defer stop()
 	if _, err := trySet(bounded, o.permits); err != nil && !lockerr.IsUntold(err) {
-		tellRefused(ctx, &o.kind, config.hooks, course{started: began}, err)
+		tellRefused(ctx, &o.kind, config.hooks, report{started: began}, err)
 		return err
 	}
 	o.ensured.Store(true)
-	if config.wait > 0 {
-		config.wait = max(time.Nanosecond, config.wait-time.Since(began))
+	if config.Wait > 0 {
+		config.Wait = max(time.Nanosecond, config.Wait-time.Since(began))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -201,8 +202,8 @@ func WithHooks(h Hooks) HooksOption { return hooksOption(h) }
 // leaseTime of lock and tryLock.
 func FixedLease(d time.Duration) TryOption {
 	return tryOption(func(c *lockConfig) (err error) {
-		c.lease, err = checkLease(d)
-		c.fixed = true
+		c.Lease, err = checkLease(d)
+		c.Fixed = true
 		return err
 	})
 }
@@ -214,8 +215,8 @@ func FixedLease(d time.Duration) TryOption {
 // Redisson has one for all.
 func RenewedLease(d time.Duration) TryOption {
 	return tryOption(func(c *lockConfig) (err error) {
-		c.lease, err = checkLease(d)
-		c.fixed = false
+		c.Lease, err = checkLease(d)
+		c.Fixed = false
 		return err
 	})
 }
@@ -233,7 +234,7 @@ func RenewedLease(d time.Duration) TryOption {
 // goes on reading keeps nothing. Redisson has no counterpart.
 func MinHold(d time.Duration) TryOption {
 	return tryOption(func(c *lockConfig) (err error) {
-		c.minHold, err = checkLease(d)
+		c.MinHold, err = checkLease(d)
 		return err
 	})
 }
@@ -248,30 +249,18 @@ func Wait(d time.Duration) WaitOption {
 		if d < 0 {
 			return fmt.Errorf("holdfast: %w option: Wait(%v) is negative", ErrInvalid, d)
 		}
-		c.wait, c.oneTry = d, d == 0
+		c.Wait, c.OneTry = d, d == 0
 		return nil
 	})
 }
 
-// lockConfig is what the options of one acquire amount to.
+// lockConfig is what the options of one acquire amount to. A lease of 0 is the client's.
 type lockConfig struct {
-	invalid error         // the first option that has no sense
-	lease   time.Duration // 0: the client's
-	fixed   bool          // the lease is not renewed
-	minHold time.Duration // how long others do not get it, whoever unlocks it
-	atLeast time.Duration // the least time to live to ask for: a part of several that have a minHold
-	wait    time.Duration // 0: unbounded, unless oneTry
-	oneTry  bool          // there is no waiting
-	hooks   hookList
-	// renewFirst renews a fixed lease until the hold is told to last for it: it is one
-	// of several, and the others are still to be had.
-	renewFirst bool
-	// cuts is set to cut a fixed lease to what is left of WithMaxHold's time; else a longer one is an error.
-	cuts bool
-}
+	engine.Args
 
-// retained is for how long [MinHold] keeps a lock from others, by itself or as one of several.
-func (cfg *lockConfig) retained() time.Duration { return max(cfg.minHold, cfg.atLeast) }
+	invalid error // the first option that has no sense
+	hooks   hookList
+}
 
 // toWait is what options amount to for a call that waits.
 func toWait[O LockOption](options []O) lockConfig {
@@ -298,7 +287,7 @@ func configOf[O LockOption](options []O) (cfg lockConfig) {
 // toTry is what options amount to for a call that does not wait.
 func toTry[O LockOption](options []O) lockConfig {
 	cfg := toWait(options)
-	cfg.oneTry = true
+	cfg.OneTry = true
 	return cfg
 }
 
@@ -310,26 +299,26 @@ func (c *config) complete(cfg lockConfig) (lockConfig, error) {
 	case cfg.invalid != nil:
 		return cfg, cfg.invalid
 	case c.tooShortFor(cfg):
-		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease, or than WithMaxHold allows", ErrInvalid, cfg.retained())
-	case cfg.lease == 0:
-		cfg.lease = c.lease
-	case !c.usable(cfg.lease), (!cfg.fixed || cfg.renewFirst) && !c.renewable(cfg.lease):
+		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease, or than WithMaxHold allows", ErrInvalid, cfg.Retained())
+	case cfg.Lease == 0:
+		cfg.Lease = c.lease
+	case !c.usable(cfg.Lease), (!cfg.Fixed || cfg.RenewFirst) && !c.renewable(cfg.Lease):
 		return cfg, fmt.Errorf("holdfast: %w lease: %v leaves too little beside the margin of %v",
-			ErrInvalid, cfg.lease, c.margin)
-	case c.maxHold == 0 || cfg.lease <= c.maxHold:
-	case cfg.fixed:
+			ErrInvalid, cfg.Lease, c.margin)
+	case c.maxHold == 0 || cfg.Lease <= c.maxHold:
+	case cfg.Fixed:
 		return cfg, fmt.Errorf("holdfast: %w lease: %v is longer than WithMaxHold allows, %v",
-			ErrInvalid, cfg.lease, c.maxHold)
+			ErrInvalid, cfg.Lease, c.maxHold)
 	default:
-		cfg.lease = c.maxHold
+		cfg.Lease = c.maxHold
 	}
 	return cfg, nil
 }
 
 // tooShortFor reports whether the lease, or what WithMaxHold allows, is shorter than [MinHold] says.
 func (c *config) tooShortFor(cfg lockConfig) bool {
-	kept := cfg.retained()
-	return kept > 0 && (cfg.fixed && kept > cfg.lease || c.maxHold > 0 && kept > c.maxHold)
+	kept := cfg.Retained()
+	return kept > 0 && (cfg.Fixed && kept > cfg.Lease || c.maxHold > 0 && kept > c.maxHold)
 }
 
 // usable reports whether a lease can be trusted for any time at all.

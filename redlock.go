@@ -109,7 +109,7 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 			c.join(one)
 		}()
 	}
-	for !c.handOut(a.course()) {
+	for !c.handOut(a.report()) {
 		if c.Err() != nil || bound.Err() != nil {
 			return a.withoutQuorum(bound, c)
 		}
@@ -143,7 +143,7 @@ func (a *compositeAcquire) withoutQuorum(bound context.Context, c *composite) (a
 	if errors.Is(err, ErrLocked) {
 		a.lockedAt = time.Now()
 	}
-	final := a.config.oneTry || a.lockedAt.IsZero() || isAny(err, ErrClosed, ErrLost, ErrReentrant, ErrInvalid)
+	final := a.config.OneTry || a.lockedAt.IsZero() || isAny(err, ErrClosed, ErrLost, ErrReentrant, ErrInvalid)
 	return !final && time.Since(a.lockedAt) < engine.Outage*a.timeout(), err
 }
 

@@ -125,19 +125,19 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
-	if write == nil || write.several != nil || write.core.Lock().Side != m.kind.Side || !write.core.Lock().Same(&m.kind.Lock) {
+	if write == nil || write.several() != nil || write.one.Lock().Side != m.kind.Side || !write.one.Lock().Same(&m.kind.Lock) {
 		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.kind.Name)
 	}
-	if err := write.alive(); err != nil {
+	if err := write.core.Err(); err != nil {
 		return nil, err
 	}
-	c, outer := m.kind.client, write.core.Outer()
-	lease, fixed := write.core.Terms()
-	read, err := m.reader.kind.acquire(write.core.Nest(), lockConfig{
-		lease: lease, fixed: fixed, cuts: true, oneTry: true, hooks: write.hooks[len(c.config.hooks):],
+	c, outer := m.kind.client, write.one.Outer()
+	lease, fixed := write.one.Terms()
+	read, err := m.reader.kind.acquire(write.one.Nest(), lockConfig{
+		Args: engine.Args{Lease: lease, Fixed: fixed, Cuts: true, OneTry: true}, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
-		return nil, cmp.Or(write.alive(), m.notDowngraded(outer, err))
+		return nil, cmp.Or(write.core.Err(), m.notDowngraded(outer, err))
 	}
 	owner := write.Owner().text
 	switch err := write.Unlock(); {

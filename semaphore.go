@@ -57,7 +57,7 @@ func (s *UnleasedSemaphore) Acquire(ctx context.Context, n int, options ...WaitO
 
 // TryAcquire is Acquire without waiting. Redisson: tryAcquire.
 func (s *UnleasedSemaphore) TryAcquire(ctx context.Context, n int) error {
-	return s.acquire(ctx, n, lockConfig{oneTry: true})
+	return s.acquire(ctx, n, lockConfig{Args: engine.Args{OneTry: true}})
 }
 
 func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfig) error {

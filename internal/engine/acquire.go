@@ -65,7 +65,7 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	}
 	defer e.Tasks.End()
 	e.Presence.WriteIfDue(mono.Of(a.started))
-	a.lease = max(a.args.Lease, a.args.retained())
+	a.lease = max(a.args.Lease, a.args.Retained())
 	if a.join() {
 		return nil
 	}
@@ -250,7 +250,7 @@ func (a *acquisition) fitLease() error {
 		return nil
 	case rest <= 0:
 		return a.engine.Errors.Lost(a.lock.Name, lockerr.MaxHoldOver, nil)
-	case a.args.Fixed && !a.args.Cuts, rest < a.args.retained():
+	case a.args.Fixed && !a.args.Cuts, rest < a.args.Retained():
 		return a.engine.beyondMaxHold(a.lock.Name)
 	case rest < time.Millisecond:
 		return a.engine.Errors.Lost(a.lock.Name, lockerr.MaxHoldOver, nil)

@@ -26,8 +26,8 @@ type Args struct {
 	OnWait func(ahead int)
 }
 
-// retained is for how long a lock is kept from others, by itself or as one of several.
-func (g *Args) retained() time.Duration { return max(g.MinHold, g.AtLeast) }
+// Retained is for how long a lock is kept from others, by itself or as one of several.
+func (g *Args) Retained() time.Duration { return max(g.MinHold, g.AtLeast) }
 
 // Report is how a call went.
 type Report struct {

@@ -52,7 +52,7 @@ func (a *acquisition) joinsCohort() bool { return a.handsOver() || a.shares() }
 // ordinary reports whether the hold is to be like any other. Its owner must be known to nobody: else the next one could be
 // nested in by whoever knows it.
 func (a *acquisition) ordinary() bool {
-	return a.claim.fresh && a.op == OpAcquire && !a.args.Fixed && a.args.retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
+	return a.claim.fresh && a.op == OpAcquire && !a.args.Fixed && a.args.Retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
 }
 
 // beginCohort notes that the queue waits for the hold to pass on. mu is held.

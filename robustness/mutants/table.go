@@ -391,13 +391,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi-lock: a part is refused for what WithMaxHold leaves", in: "tryPart", suite: tests(inMemory, "TestMultiLockOfBothSidesWithMaxHold"),
-		old: "cuts = true",
-		new: "cuts = false",
+		old: "Cuts = true",
+		new: "Cuts = false",
 	},
 	{
 		name: "downgrade: a fixed lease is refused for what WithMaxHold leaves", in: "Downgrade", suite: tests(inMemory, "TestDowngradeOfAFixedLeaseThatHasToWait"),
-		old: "cuts: true",
-		new: "cuts: false",
+		old: "Cuts: true",
+		new: "Cuts: false",
 	},
 	{
 		name: "errors: a renewal without an answer is told as the caller's deadline", in: "engine.New", suite: tests(inMemory, "TestALossIsNotTheCallersDeadline"),
@@ -677,7 +677,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: a part that is lost is not noticed", in: "composite.join", suite: tests(inMemory, "TestMultiLockEndsWithAnyPart"),
-		old: "part.whenEnded(c.partEnded)",
+		old: "part.core.WhenEnded(c.partEnded)",
 		new: "",
 	},
 	{
