@@ -23,14 +23,14 @@ import (
 //
 // Its mutex is taken after those of its parts, which tell it of their end.
 type composite struct {
-	name, kind string
-	owner      Owner // of all parts; zero if they have several
-	hold       *Hold // what the caller gets
-	ctx        context.Context
-	cancel     context.CancelCauseFunc
-	of         int // how many parts there are
-	need       int // how many of them have to live
-	minHold    time.Duration
+	name, label string
+	owner       Owner // of all parts; zero if they have several
+	hold        *Hold // what the caller gets
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
+	of          int // how many parts there are
+	need        int // how many of them have to live
+	minHold     time.Duration
 
 	// changed receives when a part was acquired, or could not be.
 	changed chan struct{}
@@ -52,13 +52,13 @@ type composite struct {
 // it ends their acquiring, too.
 func newComposite(a *compositeAcquire) *composite {
 	c := &composite{
-		name: a.name, kind: a.kind, owner: a.owner, hold: &Hold{hooks: a.config.hooks},
+		name: a.name, label: a.label, owner: a.owner, hold: &Hold{hooks: a.config.hooks},
 		of: len(a.parts), need: a.need, minHold: a.config.MinHold, changed: make(chan struct{}, 1),
 	}
 	c.hold.core = c
 	ctx := a.caller
 	for i := range a.owners {
-		ctx = engine.WithHolder(ctx, &a.kinds[i].Lock, a.owners[i].text, c) //nolint:fatcontext // one layer a part
+		ctx = engine.WithHolder(ctx, &a.handles[i].Lock, a.owners[i].text, c) //nolint:fatcontext // one layer a part
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	return c

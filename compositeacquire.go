@@ -16,9 +16,9 @@ type compositeAcquire struct {
 	*MultiLock
 
 	caller     context.Context
-	kinds      []*kind // of the parts
-	owners     []Owner // of each of them
-	owner      Owner   // of all parts; zero if they have several
+	handles    []*handle // of the parts
+	owners     []Owner   // of each of them
+	owner      Owner     // of all parts; zero if they have several
 	config     lockConfig
 	started    time.Time
 	hadToWait  bool // the hooks know
@@ -35,24 +35,24 @@ func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (
 	if err := cmp.Or(m.invalid, config.invalid); err != nil {
 		return nil, err
 	}
-	for _, p := range m.parts { // m.kinds does not have semaphores, which have no owner
+	for _, p := range m.parts { // m.handles does not have semaphores, which have no owner
 		if s, ok := p.Locker.(*PermitSemaphore); ok {
-			if err := s.kind.canHold(config); err != nil {
+			if err := s.handle.canHold(config); err != nil {
 				return nil, err
 			}
 		}
 	}
-	a.kinds = m.kinds()
+	a.handles = m.handles()
 	checked := config
 	checked.RenewFirst = a.renewsFirst()
-	for _, k := range a.kinds {
-		if k.invalid != nil {
-			return nil, k.invalid
+	for _, l := range a.handles {
+		if l.invalid != nil {
+			return nil, l.invalid
 		}
-		if _, err := k.client.config.complete(checked); err != nil {
+		if _, err := l.client.config.complete(checked); err != nil {
 			return nil, err
 		}
-		if err := k.canHold(config); err != nil {
+		if err := l.canHold(config); err != nil {
 			return nil, err
 		}
 	}
@@ -66,13 +66,13 @@ func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (
 // or a new one, one for all parts of a client.
 func (a *compositeAcquire) own() error {
 	fresh := map[*Client]string{}
-	for _, k := range a.kinds {
-		owner, found, err := engine.OwnerFor(a.caller, &k.Lock, fresh[k.client])
+	for _, l := range a.handles {
+		owner, found, err := engine.OwnerFor(a.caller, &l.Lock, fresh[l.client])
 		if err != nil {
 			return err
 		}
 		if !found {
-			fresh[k.client] = owner
+			fresh[l.client] = owner
 		}
 		a.owners = append(a.owners, Owner{owner})
 	}
@@ -126,7 +126,7 @@ func (a *compositeAcquire) waitPart() []LockOption {
 func (a *compositeAcquire) tellWaiting(ahead int) {
 	if !a.hadToWait {
 		a.hadToWait = true
-		a.config.hooks.tell(a.caller, onWait, Event{Name: a.name, Kind: a.kind, Ahead: ahead})
+		a.config.hooks.tell(a.caller, onWait, Event{Name: a.name, Kind: a.label, Ahead: ahead})
 	}
 }
 
@@ -150,7 +150,7 @@ func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 		return a.held, nil
 	}
 	a.err = a.failure()
-	e := Event{Name: a.name, Kind: a.kind, Err: a.err}
+	e := Event{Name: a.name, Kind: a.label, Err: a.err}
 	a.report().describe(&e)
 	a.config.hooks.tell(a.caller, onRefuse, e)
 	return nil, a.err

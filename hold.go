@@ -16,11 +16,11 @@ import (
 // watchdog moves it for as long as Redis acknowledges the renewals. All methods
 // are safe for concurrent use.
 type Hold struct {
-	core  core        // one, or a composite
-	one   engine.Hold // of one lock
-	kind  *kind       // the lock; nil if it is of several
-	hooks hookList
-	told  atomic.Uint32 // what the hooks know of it: see toldAcquired
+	core   core        // one, or a composite
+	one    engine.Hold // of one lock
+	handle *handle     // the lock; nil if it is of several
+	hooks  hookList
+	told   atomic.Uint32 // what the hooks know of it: see toldAcquired
 }
 
 // core is what one lock and several locks do each in their way. [engine.Hold] says what is what.
@@ -55,7 +55,7 @@ func (h *Hold) Name() string {
 	if c := h.several(); c != nil {
 		return c.name
 	}
-	return h.kind.Name
+	return h.handle.Name
 }
 
 // Owner returns who holds the lock. Several locks have one owner if all are of one
@@ -178,7 +178,7 @@ func (h *Hold) Detach() (Owner, error) {
 	switch {
 	case h.several() != nil:
 		return Owner{}, lockerr.Problem(h.Name(), "each of its parts has an owner", ErrInvalid)
-	case h.kind.Held().Adopt(protocol.Acquire{}, "").IsZero():
+	case h.handle.Held().Adopt(protocol.Acquire{}, "").IsZero():
 		return Owner{}, lockerr.Problem(h.Name(), "its permits have ids and no owner", ErrInvalid)
 	}
 	owner, err := h.one.Detach()
@@ -192,9 +192,9 @@ func (h *Hold) Detach() (Owner, error) {
 func (h *Hold) event() Event {
 	e := Event{Name: h.Name(), Token: h.Token(), Held: mono.Now().Sub(h.core.Since()), hold: h}
 	if c := h.several(); c != nil {
-		e.Kind = c.kind
+		e.Kind = c.label
 	} else {
-		e.Kind = h.kind.Label
+		e.Kind = h.handle.Label
 	}
 	return e
 }

@@ -151,14 +151,14 @@ func (r report) describe(e *Event) {
 }
 
 // tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
-func tellResult(ctx context.Context, which hook, k *kind, own hookList, how report, err error) {
-	e := Event{Name: k.Name, Kind: k.Label, Err: err}
+func tellResult(ctx context.Context, which hook, l *handle, own hookList, how report, err error) {
+	e := Event{Name: l.Name, Kind: l.Label, Err: err}
 	how.describe(&e)
-	k.client.config.hooks.tell(ctx, which, e)
+	l.client.config.hooks.tell(ctx, which, e)
 	own.tell(ctx, which, e)
 }
 
 // tellRefused tells the hooks of an acquire that has failed.
-func tellRefused(ctx context.Context, k *kind, own hookList, how report, err error) {
-	tellResult(ctx, onRefuse, k, own, how, err)
+func tellRefused(ctx context.Context, l *handle, own hookList, how report, err error) {
+	tellResult(ctx, onRefuse, l, own, how, err)
 }

@@ -127,16 +127,16 @@ func (s State) only(mode string) State {
 }
 
 // fetchState reads the state of a lock, or of what has a number, from Redis.
-func fetchState(ctx context.Context, k *kind, request script.Request) (State, int, error) {
-	res, err := k.invoke(ctx, "inspect", request)
+func fetchState(ctx context.Context, l *handle, request script.Request) (State, int, error) {
+	res, err := l.invoke(ctx, "inspect", request)
 	if err != nil {
 		return State{}, 0, err
 	}
 	found, err := protocol.ReadState(res.Reply)
 	if err != nil {
-		return State{}, 0, misread("inspect", k.Name, err)
+		return State{}, 0, misread("inspect", l.Name, err)
 	}
-	state := State{Name: k.Name, TTL: expiry(found.TTL), Token: found.Token}
+	state := State{Name: l.Name, TTL: expiry(found.TTL), Token: found.Token}
 	for _, w := range found.Waiters {
 		state.Waiters = append(state.Waiters, Owner{w})
 	}
@@ -147,10 +147,10 @@ func fetchState(ctx context.Context, k *kind, request script.Request) (State, in
 }
 
 // inspectState is fetchState for a user, with who the holders are.
-func inspectState(ctx context.Context, k *kind, request script.Request) (State, int, error) {
-	state, number, err := fetchState(ctx, k, request)
+func inspectState(ctx context.Context, l *handle, request script.Request) (State, int, error) {
+	state, number, err := fetchState(ctx, l, request)
 	if err == nil {
-		k.client.introduce(ctx, &state)
+		l.client.introduce(ctx, &state)
 	}
 	return state, number, err
 }
@@ -195,12 +195,12 @@ type takeable interface {
 
 // force takes a lock from whoever holds it, and reports whether anybody did. It
 // asks who that is first, so that a delayed attempt does not hit the next holder.
-func force(ctx context.Context, k *kind, l takeable) (bool, error) {
-	ctx, stop := k.client.withinTimeout(ctx)
+func force(ctx context.Context, l *handle, t takeable) (bool, error) {
+	ctx, stop := l.client.withinTimeout(ctx)
 	defer stop()
 	for range 20 {
-		found, _, err := fetchState(ctx, k, l.Inspect())
-		found = found.only(k.mode)
+		found, _, err := fetchState(ctx, l, t.Inspect())
+		found = found.only(l.mode)
 		if err != nil || len(found.Holders) == 0 {
 			return false, err
 		}
@@ -208,18 +208,18 @@ func force(ctx context.Context, k *kind, l takeable) (bool, error) {
 		for i, h := range found.Holders {
 			holders[i] = h.Owner.String()
 		}
-		res, err := k.invoke(ctx, "force", l.Force(holders))
+		res, err := l.invoke(ctx, "force", t.Force(holders))
 		if err != nil && !lockerr.IsUntold(err) {
 			return false, err
 		}
-		k.Recheck()
+		l.Recheck()
 		// One that is still on its way could hit the same owner's next hold.
-		k.Engine.Calls.Outlast(ctx, res.Unknown)
+		l.Engine.Calls.Outlast(ctx, res.Unknown)
 		// If an attempt was lost, the one that was answered may have found its work
 		// done. Otherwise the holder has left by itself; another may have come.
 		if res.Reply.Code == script.Done || len(res.Unknown) > 0 {
 			return true, err
 		}
 	}
-	return false, lockerr.Problem(k.Name, "it changes hands faster than it can be taken away", ErrLocked)
+	return false, lockerr.Problem(l.Name, "it changes hands faster than it can be taken away", ErrLocked)
 }

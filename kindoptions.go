@@ -80,19 +80,19 @@ func kindOptions[O kindOption](options []O) (cfg kindConfig) {
 	return cfg
 }
 
-// kind returns a lock with these options.
-func (c *kindConfig) kind(client *Client, name string, t *engine.Traits, requests protocol.Waitable) kind {
+// handle returns a lock with these options.
+func (c *kindConfig) handle(client *Client, name string, t *engine.Traits, requests protocol.Waitable) handle {
 	if c.nonReentrant || c.fenced || c.polling != nil {
 		own := *t
 		own.NonReentrant, own.Fenced, own.Polling = c.nonReentrant, c.fenced, c.polling
 		own.HandsOver = t.HandsOver && !c.fenced && c.polling == nil
 		t = &own
 	}
-	k := newKind(client, name, t, requests)
+	l := newHandle(client, name, t, requests)
 	if c.invalid != nil {
-		k.invalid = c.invalid
+		l.invalid = c.invalid
 	}
-	return k
+	return l
 }
 
 // NonReentrant refuses a nested Lock of an owner with [ErrReentrant], at once,

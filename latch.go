@@ -36,12 +36,12 @@ func (c *Client) NewLatch(name string) *Latch {
 		}
 		return lockerr.Problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
 	}
-	k := newKind(c, name, &own, protocol.Latch{Name: name})
+	l := newHandle(c, name, &own, protocol.Latch{Name: name})
 	if c.engine.Driver.Slotted() && !protocol.LatchFits(name) {
-		k.refuse(fmt.Errorf("holdfast: %w name: %q: with braces in its name, the channel of a latch is in another slot",
+		l.refuse(fmt.Errorf("holdfast: %w name: %q: with braces in its name, the channel of a latch is in another slot",
 			ErrInvalid, name))
 	}
-	return &Latch{object{client: c, kind: k, keys: []string{name}}}
+	return &Latch{object{client: c, handle: l, keys: []string{name}}}
 }
 
 var latchTraits = &engine.Traits{Label: "latch", Class: "latch", Shared: true, ReadOnly: true}
@@ -54,7 +54,7 @@ var latchTraits = &engine.Traits{Label: "latch", Class: "latch", Shared: true, R
 // that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
 // Redisson: trySetCount.
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
-	if err := checkCount(l.kind.Name, n, 1, MaxCount); err != nil {
+	if err := checkCount(l.handle.Name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
 	return l.set(ctx, n)
@@ -66,7 +66,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
 
 func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	res, err := l.kind.invoke(ctx, "set", l.protocol().Set(l.kind.once(), n))
+	res, err := l.handle.invoke(ctx, "set", l.protocol().Set(l.handle.once(), n))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -77,7 +77,7 @@ func (l *Latch) set(ctx context.Context, n int) (bool, error) {
 // more timeouts or so. So do not repeat it. The error can match [ErrUntold], [ErrClosed]
 // and [ErrInvalid], too. Redisson: countDown.
 func (l *Latch) CountDown() error {
-	_, err := l.detached("count down", l.protocol().Down(l.kind.once()))
+	_, err := l.detached("count down", l.protocol().Down(l.handle.once()))
 	return err
 }
 
@@ -90,7 +90,7 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 // Inspect returns the count, and how long the latch lives. It asks the primary, once.
 // The errors are TrySetCount's. Redisson has no counterpart.
 func (l *Latch) Inspect(ctx context.Context) (State, error) {
-	found, count, err := inspectState(ctx, &l.kind, protocol.InspectNumber(l.kind.Name))
+	found, count, err := inspectState(ctx, &l.handle, protocol.InspectNumber(l.handle.Name))
 	found.Remaining = max(0, count)
 	return found, err
 }
@@ -105,7 +105,7 @@ func (l *Latch) Inspect(ctx context.Context) (State, error) {
 // cause if ctx ended; [*BackendError] if Redis did not answer, or refused;
 // [ErrClosed] or [ErrInvalid]. Redisson: await.
 func (l *Latch) Await(ctx context.Context, options ...WaitOption) error {
-	return l.kind.pass(ctx, toWait(options))
+	return l.handle.pass(ctx, toWait(options))
 }
 
-func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.kind.Name} }
+func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.handle.Name} }

@@ -40,12 +40,12 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	hooks, label := toTry(options).hooks, ""
 	switch l := l.(type) {
 	case *PermitSemaphore:
-		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.kind.Label
+		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.handle.Label
 	case *MultiLock:
-		label = l.kind
+		label = l.label
 	default:
-		if k := singleKind(l); k != nil {
-			hooks, label = slices.Concat(k.client.config.hooks, hooks), k.Label
+		if one := handleOf(l); one != nil {
+			hooks, label = slices.Concat(one.client.config.hooks, hooks), one.Label
 		}
 	}
 	for failed := 0; ; failed++ {

@@ -8,11 +8,11 @@ import (
 
 // lock is what every kind of lock can do that is one lock in Redis.
 type lock struct {
-	kind kind
+	handle handle
 }
 
 // Name returns the lock's name.
-func (l *lock) Name() string { return l.kind.Name }
+func (l *lock) Name() string { return l.handle.Name }
 
 // Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
 // out. Waiters of one process come first, first served; between processes it is
@@ -40,7 +40,7 @@ func (l *lock) Name() string { return l.kind.Name }
 //
 // Redisson: RLock.lock, lockInterruptibly, and tryLock with a wait time.
 func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return l.kind.acquire(ctx, toWait(options))
+	return l.handle.acquire(ctx, toWait(options))
 }
 
 // TryLock is Lock, but does not wait for another owner: if one holds the lock, it returns
@@ -51,7 +51,7 @@ func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
 // [Wait]. If that call does not end, they return what it was refused with if it waits for
 // the lock, or else a [*BackendError]. Redisson: RLock.tryLock without a wait time.
 func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
-	return l.kind.acquire(ctx, toTry(options))
+	return l.handle.acquire(ctx, toTry(options))
 }
 
 // Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or
@@ -75,15 +75,15 @@ func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*H
 	if _, err := ParseOwner(owner.text); err != nil {
 		return nil, err
 	}
-	return l.kind.obtain(ctx, owner, toTry(options))
+	return l.handle.obtain(ctx, owner, toTry(options))
 }
 
 // Inspect returns how the lock stands in Redis. It asks the primary, once, and once more for who the holders are. The error
 // matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked, isHeldByThread, getHoldCount and
 // remainTimeToLive are one call each.
 func (l *lock) Inspect(ctx context.Context) (State, error) {
-	found, _, err := inspectState(ctx, &l.kind, l.kind.Held().Inspect())
-	return found.only(l.kind.mode), err
+	found, _, err := inspectState(ctx, &l.handle, l.handle.Held().Inspect())
+	return found.only(l.handle.mode), err
 }
 
 // ForceUnlock takes the lock from whoever holds it, announces the release, and
@@ -97,17 +97,16 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 // MayHaveRun, false means that it is not known whether the lock was taken.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, &l.kind, l.kind.Held())
+	return force(ctx, &l.handle, l.handle.Held())
 }
 
-// single returns the lock's kind. Only locks of one client have this method; see
-// singleKind.
-func (l *lock) single() *kind { return &l.kind }
+// oneHandle returns the lock's handle. Only locks of one client have this method: see handleOf.
+func (l *lock) oneHandle() *handle { return &l.handle }
 
-// singleKind returns the kind of a Locker that is one lock of one client, else nil.
-func singleKind(l Locker) *kind {
-	if one, ok := l.(interface{ single() *kind }); ok {
-		return one.single()
+// handleOf returns the handle of a Locker that is one lock of one client, else nil.
+func handleOf(l Locker) *handle {
+	if one, ok := l.(interface{ oneHandle() *handle }); ok {
+		return one.oneHandle()
 	}
 	return nil
 }

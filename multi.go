@@ -16,7 +16,7 @@ import (
 // RedissonRedLock is, too.
 type MultiLock struct {
 	name    string
-	kind    string // for hooks
+	label   string // for hooks
 	parts   []part // in the order in which they are asked for, or side by side
 	need    int    // how many parts have to live
 	invalid error  // why it cannot be used, or nil
@@ -30,9 +30,9 @@ var _ Locker = (*MultiLock)(nil)
 // part is one lock of several.
 type part struct {
 	Locker
-	// kind is its own; nil if it is not one lock of one client: one from [NewRedLock],
+	// handle is its own; nil if it is not one lock of one client: one from [NewRedLock],
 	// or a Locker from elsewhere.
-	kind *kind
+	handle *handle
 	// tied says that the one before it cannot be told from it by name, as with
 	// locks of one name on two servers: another process may have the two in the
 	// other order.
@@ -52,7 +52,7 @@ type part struct {
 // Without a lock, or with one that is nil, every call returns
 // [ErrInvalid]. Redisson: RedissonClient.getMultiLock.
 func NewMultiLock(lockers ...Locker) *MultiLock {
-	m := &MultiLock{kind: "multi"}
+	m := &MultiLock{label: "multi"}
 	if len(lockers) == 0 {
 		m.refuse("a multi-lock of no locks")
 	}
@@ -85,7 +85,7 @@ func (m *MultiLock) add(l Locker) {
 			return
 		}
 	}
-	p := part{Locker: l, kind: singleKind(l)}
+	p := part{Locker: l, handle: handleOf(l)}
 	if !slices.ContainsFunc(m.parts, p.same) {
 		m.parts = append(m.parts, p)
 	}
@@ -107,22 +107,22 @@ func (p part) compare(q part) int {
 // reading.
 func (p part) rank() (rank int, class string) {
 	switch {
-	case p.kind == nil:
+	case p.handle == nil:
 		return 2, ""
-	case p.kind.Shared:
-		return 1, p.kind.Class
+	case p.handle.Shared:
+		return 1, p.handle.Class
 	default:
-		return 0, p.kind.Class
+		return 0, p.handle.Class
 	}
 }
 
 // same reports whether two parts are one lock.
 func (p part) same(q part) bool {
-	if p.kind == nil || q.kind == nil {
+	if p.handle == nil || q.handle == nil {
 		several, ok := p.Locker.(*MultiLock)
 		return ok && q.Locker == Locker(several)
 	}
-	return p.kind.client == q.kind.client && p.compare(q) == 0
+	return p.handle.client == q.handle.client && p.compare(q) == 0
 }
 
 // Name returns the names of its locks, in the order in which they are acquired,
@@ -179,14 +179,14 @@ func (m *MultiLock) Inspect(ctx context.Context) (State, error) {
 	return inspectAll(ctx, m.name, lockers, m.need)
 }
 
-// kinds are those of all its parts.
-func (m *MultiLock) kinds() []*kind {
-	var all []*kind
+// handles are those of all its parts.
+func (m *MultiLock) handles() []*handle {
+	var all []*handle
 	for _, p := range m.parts {
 		if several, ok := p.Locker.(*MultiLock); ok {
-			all = append(all, several.kinds()...)
-		} else if p.kind != nil {
-			all = append(all, p.kind)
+			all = append(all, several.handles()...)
+		} else if p.handle != nil {
+			all = append(all, p.handle)
 		}
 	}
 	return all

@@ -31,7 +31,7 @@ type Mutex struct {
 // announced on redisson_lock__channel:{name}. Redisson: getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := kindOptions(options)
-	return &Mutex{lock{config.kind(c, name, mutexTraits, config.mutex(name))}}
+	return &Mutex{lock{config.handle(c, name, mutexTraits, config.mutex(name))}}
 }
 
 var mutexTraits = &engine.Traits{Label: "mutex", Class: "mutex", HandsOver: true, Crowds: true}
@@ -72,7 +72,7 @@ func (c *kindConfig) mutex(name string) *protocol.Mutex {
 // [NonReentrant] getNonReentrantFairLock.
 func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	config := kindOptions(options)
-	return &Mutex{lock{config.kind(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
+	return &Mutex{lock{config.handle(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
 }
 
 var fairTraits = &engine.Traits{Label: "fair", Class: "fair", LongestSleep: 1500 * time.Millisecond}

@@ -22,7 +22,7 @@ import (
 // itself.
 type object struct {
 	client  *Client
-	kind    kind
+	handle  handle
 	keys    []string
 	holders string      // where those who hold its permits listen; empty if there are none
 	permits int         // to set if nobody has; 0: none
@@ -31,7 +31,7 @@ type object struct {
 }
 
 // Name returns the name.
-func (o *object) Name() string { return o.kind.Name }
+func (o *object) Name() string { return o.handle.Name }
 
 // Expire lets it be deleted d from now, whatever its permits or its count are
 // then, and reports whether it is there. With [NoExpiry] it lives until it is deleted.
@@ -49,7 +49,7 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	if err != nil && !lockerr.IsUntold(err) {
 		return false, err
 	}
-	o.kind.Recheck()
+	o.handle.Recheck()
 	return n > 0, cmp.Or(o.outlast(ctx, "expire", answered), err)
 }
 
@@ -60,7 +60,7 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 // too. Redisson: RObject.delete.
 func (o *object) Delete(ctx context.Context) (bool, error) {
 	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys, o.holders))
-	o.kind.Recheck()
+	o.handle.Recheck()
 	if err != nil && !lockerr.IsUntold(err) {
 		return false, err
 	}
@@ -84,27 +84,27 @@ func (o *object) outlast(ctx context.Context, op string, answered call.Result) e
 	if open.Err() == nil {
 		return nil
 	}
-	return &BackendError{Op: op, Name: o.kind.Name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", engine.ForUser(context.Cause(open)))}
+	return &BackendError{Op: op, Name: o.handle.Name, MayHaveRun: true, Err: fmt.Errorf("it is done, but an earlier attempt may still arrive: %w", engine.ForUser(context.Cause(open)))}
 }
 
 // number asks for what is answered by a number.
 func (o *object) number(ctx context.Context, op string, request script.Request) (n int64, answered call.Result, err error) {
-	answered, told := o.kind.invoke(ctx, op, request)
+	answered, told := o.handle.invoke(ctx, op, request)
 	if told != nil && !lockerr.IsUntold(told) {
 		return 0, answered, told
 	}
 	if n, err = answered.Reply.Int(0); err != nil {
-		return 0, answered, &BackendError{Op: op, Name: o.kind.Name, MayHaveRun: true, Err: err}
+		return 0, answered, &BackendError{Op: op, Name: o.handle.Name, MayHaveRun: true, Err: err}
 	}
 	return n, answered, told
 }
 
 // detached is a call that takes no context, and that goes on in the background if Redis does not answer in time.
 func (o *object) detached(op string, request script.Request) (call.Result, error) {
-	if o.kind.invalid != nil {
-		return call.Result{}, o.kind.invalid
+	if o.handle.invalid != nil {
+		return call.Result{}, o.handle.invalid
 	}
-	return o.kind.Detached(o.client.engine.Life(), op, request)
+	return o.handle.Detached(o.client.engine.Life(), op, request)
 }
 
 // configure applies the options of a semaphore.
@@ -115,7 +115,7 @@ func (o *object) configure(options []SemaphoreOption) {
 			err = option.applySemaphore(o)
 		}
 		if err != nil {
-			o.kind.refuse(err)
+			o.handle.refuse(err)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		return nil
 	}
 	c := o.client
-	if _, err := c.config.complete(*config); err != nil || o.kind.invalid != nil || config.MinHold > 0 ||
+	if _, err := c.config.complete(*config); err != nil || o.handle.invalid != nil || config.MinHold > 0 ||
 		c.engine.Draining().Err() != nil || ctx.Err() != nil {
 		return nil // the acquire says why
 	}
@@ -138,7 +138,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	}
 	defer stop()
 	if _, err := trySet(bounded, o.permits); err != nil && !lockerr.IsUntold(err) {
-		tellRefused(ctx, &o.kind, config.hooks, report{started: began}, err)
+		tellRefused(ctx, &o.handle, config.hooks, report{started: began}, err)
 		return err
 	}
 	o.ensured.Store(true)
@@ -150,7 +150,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 
 // permitsQueue is the queue of those who wait for n permits. One queue for all would have
 // one wait behind another who wants more than there are.
-func permitsQueue(k *kind, n int) string { return k.Class + " " + strconv.Itoa(n) }
+func permitsQueue(l *handle, n int) string { return l.Class + " " + strconv.Itoa(n) }
 
 // setAgain sets the permits that [Permits] says in the background: there is no semaphore any more. Who waits
 // is told, and asks again; so does the next refusal if it fails.
@@ -161,7 +161,7 @@ func (o *object) setAgain(trySet func(ctx context.Context, n int) (bool, error))
 	o.client.engine.Tasks.Go(func() {
 		defer o.setting.Store(false)
 		if _, err := trySet(o.client.engine.Life(), o.permits); err != nil && !errors.Is(err, ErrClosed) {
-			o.client.failed(&o.kind.Lock, "", err)
+			o.client.failed(&o.handle.Lock, "", err)
 		}
 	})
 }
@@ -169,7 +169,7 @@ func (o *object) setAgain(trySet func(ctx context.Context, n int) (bool, error))
 // noPermits is the refusal of either semaphore to one who wants n permits. It has them set again if they
 // are lost.
 func (o *object) noPermits(n int, trySet func(ctx context.Context, n int) (bool, error)) func(script.Reply) error {
-	name := o.kind.Name
+	name := o.handle.Name
 	return func(r script.Reply) error {
 		short, err := protocol.ReadShortage(r)
 		if err != nil {

@@ -80,8 +80,8 @@ func WithOwner(ctx context.Context, owner Owner) context.Context {
 // there is one: that of the hold of l whose context ctx is, or what [WithOwner] set.
 // Otherwise Lock makes a new one.
 func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
-	if k := singleKind(l); k != nil {
-		owner, ok := engine.OwnerIn(ctx, &k.Lock)
+	if one := handleOf(l); one != nil {
+		owner, ok := engine.OwnerIn(ctx, &one.Lock)
 		return Owner{owner}, ok
 	}
 	owner, ok := engine.ScopeOwner(ctx)

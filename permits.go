@@ -47,7 +47,7 @@ var _ Locker = (*PermitSemaphore)(nil)
 // getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
 	s := &PermitSemaphore{object{
-		client: c, kind: newKind(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
+		client: c, handle: newHandle(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
 		holders: protocol.PermitsChannel(name),
 	}}
 	s.configure(options)
@@ -93,7 +93,7 @@ func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, options ...TryO
 }
 
 func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig) (*Hold, error) {
-	if err := checkCount(s.kind.Name, n, 1, MaxPermitsPerHold); err != nil {
+	if err := checkCount(s.handle.Name, n, 1, MaxPermitsPerHold); err != nil {
 		return nil, err
 	}
 	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
@@ -104,10 +104,10 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 		ids[i] = s.client.newPermitID()
 	}
 	left := &shrinkingIDs{ids: ids}
-	own := *s.kind.Traits
-	own.Class, own.Queue = "permits "+ids[0], permitsQueue(&s.kind, n)
-	own.PermitIDs, own.HolderChannel, own.Refusal = left.hex, protocol.PermitsChannel(s.kind.Name), s.noPermits(n, s.TrySetPermits)
-	one := s.kind
+	own := *s.handle.Traits
+	own.Class, own.Queue = "permits "+ids[0], permitsQueue(&s.handle, n)
+	own.PermitIDs, own.HolderChannel, own.Refusal = left.hex, protocol.PermitsChannel(s.handle.Name), s.noPermits(n, s.TrySetPermits)
+	one := s.handle
 	one.Traits, one.Requests = &own, heldPermits{PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left}
 	return one.acquire(ctx, config)
 }
@@ -126,15 +126,15 @@ func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) err
 		return err
 	}
 	if len(raw) == 0 {
-		return checkCount(s.kind.Name, 0, 1, MaxPermitsPerHold)
+		return checkCount(s.handle.Name, 0, 1, MaxPermitsPerHold)
 	}
-	res, err := s.kind.invoke(ctx, "release", s.protocol().GiveBack(raw))
-	s.kind.Recheck()
+	res, err := s.handle.invoke(ctx, "release", s.protocol().GiveBack(raw))
+	s.handle.Recheck()
 	if err != nil {
 		return err
 	}
 	if res.Reply.Code != script.Done && len(res.Unknown) == 0 { // else an earlier attempt may have given them back
-		return lockerr.Problem(s.kind.Name, "a permit to release is not held", ErrNotHeld)
+		return lockerr.Problem(s.handle.Name, "a permit to release is not held", ErrNotHeld)
 	}
 	return nil
 }
@@ -154,14 +154,14 @@ func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id string, d time.Du
 	if err != nil {
 		return err
 	}
-	res, err := s.kind.invoke(ctx, "renew", s.protocol().Lease(raw[0], d))
+	res, err := s.handle.invoke(ctx, "renew", s.protocol().Lease(raw[0], d))
 	if err != nil {
 		return err
 	}
 	if res.Reply.Code != script.Done {
-		return lockerr.Problem(s.kind.Name, "the permit is not held", ErrNotHeld)
+		return lockerr.Problem(s.handle.Name, "the permit is not held", ErrNotHeld)
 	}
-	s.kind.Recheck()
+	s.handle.Recheck()
 	return nil
 }
 
@@ -186,10 +186,10 @@ func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
 }
 
 func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, error) {
-	if err := checkCount(s.kind.Name, n, 0, MaxCount); err != nil {
+	if err := checkCount(s.handle.Name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := s.kind.invoke(ctx, "set", s.protocol().Set(s.kind.once(), n, always))
+	res, err := s.handle.invoke(ctx, "set", s.protocol().Set(s.handle.once(), n, always))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -197,10 +197,10 @@ func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, er
 // those that are held, none is taken away, and the number of available ones may
 // fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
 func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
-	if err := checkCount(s.kind.Name, delta, -MaxCount, MaxCount); err != nil {
+	if err := checkCount(s.handle.Name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := s.kind.invoke(ctx, "add", s.protocol().Add(s.kind.once(), delta))
+	_, err := s.handle.invoke(ctx, "add", s.protocol().Add(s.handle.once(), delta))
 	return err
 }
 
@@ -209,7 +209,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 // how long it lives. It asks the primary, once, and once more for whose they are. The errors are TrySetPermits's.
 // Redisson: getPermits, availablePermits, acquiredPermits, getLeaseTime.
 func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := inspectState(ctx, &s.kind, s.protocol().Inspect())
+	found, available, err := inspectState(ctx, &s.handle, s.protocol().Inspect())
 	found.Available, found.Permits = available, available+len(found.Holders)
 	return found, err
 }
@@ -222,10 +222,10 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 // The errors, and what false means beside them, are those of [Mutex.ForceUnlock].
 // Redisson has no counterpart.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, &s.kind, s.protocol())
+	return force(ctx, &s.handle, s.protocol())
 }
 
-func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.kind.Name} }
+func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.handle.Name} }
 
 // rawIDs reads permits' ids as people write them.
 func rawIDs(ids []string) ([]string, error) {

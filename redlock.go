@@ -54,7 +54,7 @@ import (
 // In Redis it is an ordinary lock on each server. Redisson: RedissonRedLock, whose lock
 // and tryLock do not check that the quorum's leases still run.
 func NewRedLock(lockers ...Locker) *MultiLock {
-	m := &MultiLock{kind: "redlock", independent: true}
+	m := &MultiLock{label: "redlock", independent: true}
 	if len(lockers) == 0 {
 		m.refuse("a RedLock of no locks")
 	}
@@ -77,12 +77,12 @@ func (m *MultiLock) addServer(l Locker) {
 		m.refuse("a RedLock of a lock that is nil")
 		return
 	}
-	p := part{Locker: l, kind: singleKind(l)}
-	if p.kind == nil {
+	p := part{Locker: l, handle: handleOf(l)}
+	if p.handle == nil {
 		m.refuse("a RedLock of a lock that is not one lock of one client: " + l.Name())
 		return
 	}
-	if slices.ContainsFunc(m.parts, func(other part) bool { return other.kind.client == p.kind.client }) {
+	if slices.ContainsFunc(m.parts, func(other part) bool { return other.handle.client == p.handle.client }) {
 		m.refuse("a RedLock of two locks of one client: " + l.Name())
 	}
 	m.parts = append(m.parts, p)
@@ -91,7 +91,7 @@ func (m *MultiLock) addServer(l Locker) {
 // timeout is the longest of the clients'.
 func (m *MultiLock) timeout() (longest time.Duration) {
 	for _, p := range m.parts {
-		longest = max(longest, p.kind.client.config.timeout)
+		longest = max(longest, p.handle.client.config.timeout)
 	}
 	return longest
 }

@@ -54,9 +54,9 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	config := kindOptions(options)
 	write := protocol.NewWrite(name)
 	write.Fenced, write.TokenTTL, write.WritersFirst = config.fenced, config.tokenTTL, config.writersFirst
-	writer := config.kind(c, name, writeTraits, write)
+	writer := config.handle(c, name, writeTraits, write)
 	config.fenced = false
-	reader := config.kind(c, name, readTraits, protocol.NewRead(name))
+	reader := config.handle(c, name, readTraits, protocol.NewRead(name))
 	writer.mode, reader.mode = writing, reading
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
@@ -88,7 +88,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 // Inspect returns how the lock stands in Redis, with the holders of both sides. It asks
 // as [Mutex.Inspect] does, and its errors are the same. Redisson has such questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
-	found, _, err := inspectState(ctx, &m.kind, m.kind.Held().Inspect())
+	found, _, err := inspectState(ctx, &m.handle, m.handle.Held().Inspect())
 	return found, err
 }
 
@@ -96,7 +96,7 @@ func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
 // [Mutex.ForceUnlock] does. Redisson: forceUnlock of either side, as that of
 // [RLocker].
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	ctx, stop := m.kind.client.withinTimeout(ctx)
+	ctx, stop := m.handle.client.withinTimeout(ctx)
 	defer stop()
 	read, err := m.reader.ForceUnlock(ctx)
 	if err != nil && !lockerr.IsUntold(err) {
@@ -125,15 +125,15 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
-	if write == nil || write.several() != nil || write.one.Lock().Side != m.kind.Side || !write.one.Lock().Same(&m.kind.Lock) {
-		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.kind.Name)
+	if write == nil || write.several() != nil || write.one.Lock().Side != m.handle.Side || !write.one.Lock().Same(&m.handle.Lock) {
+		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.handle.Name)
 	}
 	if err := write.core.Err(); err != nil {
 		return nil, err
 	}
-	c, outer := m.kind.client, write.one.Outer()
+	c, outer := m.handle.client, write.one.Outer()
 	lease, fixed := write.one.Terms()
-	read, err := m.reader.kind.acquire(write.one.Nest(), lockConfig{
+	read, err := m.reader.handle.acquire(write.one.Nest(), lockConfig{
 		Args: engine.Args{Lease: lease, Fixed: fixed, Cuts: true, OneTry: true}, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
@@ -145,7 +145,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 		// Another may have written between the loss and the read hold.
 		return nil, errors.Join(err, read.Unlock())
 	case err != nil:
-		c.failed(&m.kind.Lock, owner, err)
+		c.failed(&m.handle.Lock, owner, err)
 	}
 	return read, nil
 }
@@ -155,9 +155,9 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 func (m *RWMutex) notDowngraded(outer context.Context, err error) error {
 	switch {
 	case outer.Err() != nil:
-		return lockerr.Problem(m.kind.Name, "the context that it was locked under has ended", outer.Err())
+		return lockerr.Problem(m.handle.Name, "the context that it was locked under has ended", outer.Err())
 	case errors.Is(err, ErrLost): // as soon as it was granted, or it was to be nested in a read hold that is lost
-		return &BackendError{Op: "downgrade", Name: m.kind.Name, MayHaveRun: true, Err: fmt.Errorf("no read hold: %v", err)} //nolint:errorlint // see above
+		return &BackendError{Op: "downgrade", Name: m.handle.Name, MayHaveRun: true, Err: fmt.Errorf("no read hold: %v", err)} //nolint:errorlint // see above
 	}
 	return err
 }

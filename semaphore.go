@@ -31,7 +31,7 @@ type UnleasedSemaphore struct {
 // NewUnleasedSemaphore returns the semaphore of the given name. It does no I/O. What a
 // name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
 func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *UnleasedSemaphore {
-	s := &UnleasedSemaphore{object{client: c, kind: newKind(c, name, semaphoreTraits, nil), keys: []string{name}}}
+	s := &UnleasedSemaphore{object{client: c, handle: newHandle(c, name, semaphoreTraits, nil), keys: []string{name}}}
 	s.configure(options)
 	return s
 }
@@ -61,16 +61,16 @@ func (s *UnleasedSemaphore) TryAcquire(ctx context.Context, n int) error {
 }
 
 func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfig) error {
-	if err := checkCount(s.kind.Name, n, 1, MaxCount); err != nil {
+	if err := checkCount(s.handle.Name, n, 1, MaxCount); err != nil {
 		return err
 	}
 	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
 		return err
 	}
-	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.kind.once(), N: n, Undo: newID()}
-	own := *s.kind.Traits
-	own.Queue, own.Refusal = permitsQueue(&s.kind, n), s.noPermits(n, s.TrySetPermits)
-	one := s.kind
+	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.handle.once(), N: n, Undo: newID()}
+	own := *s.handle.Traits
+	own.Queue, own.Refusal = permitsQueue(&s.handle, n), s.noPermits(n, s.TrySetPermits)
+	one := s.handle
 	one.Traits, one.Requests = &own, taking
 	return one.pass(ctx, config)
 }
@@ -92,10 +92,10 @@ func (s *UnleasedSemaphore) Release(n int) error {
 func (s *UnleasedSemaphore) ReleaseIfExists(n int) (bool, error) { return s.release(n, true) }
 
 func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
-	if err := checkCount(s.kind.Name, n, 1, MaxCount); err != nil {
+	if err := checkCount(s.handle.Name, n, 1, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := s.detached("release", s.protocol().Add(s.kind.once(), n, ifExists))
+	res, err := s.detached("release", s.protocol().Add(s.handle.once(), n, ifExists))
 	return res.Reply.Code == script.Done, err
 }
 
@@ -108,20 +108,20 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 // that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
 // Redisson: trySetPermits.
 func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
-	if err := checkCount(s.kind.Name, n, 0, MaxCount); err != nil {
+	if err := checkCount(s.handle.Name, n, 0, MaxCount); err != nil {
 		return false, err
 	}
-	res, err := s.kind.invoke(ctx, "set", s.protocol().Set(s.kind.once(), n))
+	res, err := s.handle.invoke(ctx, "set", s.protocol().Set(s.handle.once(), n))
 	return res.Reply.Code == script.Done, err
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative: the
 // number may fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
 func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
-	if err := checkCount(s.kind.Name, delta, -MaxCount, MaxCount); err != nil {
+	if err := checkCount(s.handle.Name, delta, -MaxCount, MaxCount); err != nil {
 		return err
 	}
-	_, err := s.kind.invoke(ctx, "add", s.protocol().Add(s.kind.once(), delta, false))
+	_, err := s.handle.invoke(ctx, "add", s.protocol().Add(s.handle.once(), delta, false))
 	return err
 }
 
@@ -129,7 +129,7 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 // below 0 is set to 0, and returned. The errors are TrySetPermits's; where it may have been done, the permits
 // may be taken, and nobody knows how many. Redisson: drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
-	n, _, err := s.number(ctx, "drain", s.protocol().Drain(s.kind.once()))
+	n, _, err := s.number(ctx, "drain", s.protocol().Drain(s.handle.once()))
 	return int(n), err
 }
 
@@ -137,11 +137,11 @@ func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
 // it does not exist. It asks the primary, once. The errors are TrySetPermits's.
 // Redisson: availablePermits, remainTimeToLive.
 func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
-	found, available, err := inspectState(ctx, &s.kind, protocol.InspectNumber(s.kind.Name))
+	found, available, err := inspectState(ctx, &s.handle, protocol.InspectNumber(s.handle.Name))
 	found.Available = available
 	return found, err
 }
 
 func (s *UnleasedSemaphore) protocol() protocol.Semaphore {
-	return protocol.Semaphore{Name: s.kind.Name}
+	return protocol.Semaphore{Name: s.handle.Name}
 }

@@ -754,7 +754,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "RedLock: two locks of one server count twice", in: "addServer", suite: tests(inMemory, "TestRedLockOfBadInput"),
-		old: "other.kind.client == p.kind.client",
+		old: "other.handle.client == p.handle.client",
 		new: "other.kind == p.kind",
 	},
 	{

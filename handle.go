@@ -1,0 +1,149 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// handle is a user's handle on one lock, of whichever kind: the lock as the engine has it, and what only users see of it.
+type handle struct {
+	engine.Lock
+
+	client *Client
+	// mode is that of the holders of a read-write lock who hold this side of it; empty: all holders hold it.
+	mode    string
+	invalid error // why it cannot be used, or nil
+}
+
+// newHandle returns a handle with what all kinds have in common.
+func newHandle(c *Client, name string, t *engine.Traits, requests protocol.Waitable) handle {
+	l := handle{Lock: engine.Lock{Traits: t, Engine: c.engine, Name: name, Requests: requests}, client: c}
+	if err := protocol.CheckName(name); err != nil {
+		l.refuse(fmt.Errorf("holdfast: %w name: %.80q: %w", ErrInvalid, name, err))
+	}
+	return l
+}
+
+// refuse has every call return an error; the first one counts.
+func (l *handle) refuse(err error) {
+	if l.invalid == nil {
+		l.invalid = err
+	}
+}
+
+// invoke is one call of a user's, from the checks to the errors.
+func (l *handle) invoke(ctx context.Context, op string, request script.Request) (call.Result, error) {
+	if l.invalid != nil {
+		return call.Result{}, l.invalid
+	}
+	return l.Invoke(ctx, op, request)
+}
+
+// complete adds the client's part to the options of an acquire, and refuses what cannot work.
+func (l *handle) complete(config lockConfig) (lockConfig, error) {
+	if l.invalid != nil {
+		return config, l.invalid
+	}
+	config, err := l.client.config.complete(config)
+	if err != nil {
+		return config, err
+	}
+	return config, l.canHold(config)
+}
+
+// canHold refuses what only locks can do that one owner holds.
+func (l *handle) canHold(config lockConfig) error {
+	if config.Retained() == 0 {
+		return nil
+	}
+	if held := l.Held(); held == nil || held.Retain("", 0, "", 0).IsZero() {
+		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, l.Name)
+	}
+	return nil
+}
+
+// args are what the engine is asked for.
+func (l *handle) args(ctx context.Context, config *lockConfig) engine.Args {
+	args := config.Args
+	if hooks := config.hooks; hooks.want(onWait) {
+		args.OnWait = func(ahead int) {
+			hooks.tell(ctx, onWait, Event{Name: l.Name, Kind: l.Label, Ahead: ahead})
+		}
+	}
+	return args
+}
+
+// acquire is Lock and TryLock of every kind.
+func (l *handle) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
+	return l.obtain(ctx, Owner{}, config)
+}
+
+// obtain acquires the lock, or adopts it from another owner if there is one.
+func (l *handle) obtain(ctx context.Context, from Owner, config lockConfig) (*Hold, error) {
+	started, own := time.Now(), config.hooks
+	h := &Hold{handle: l}
+	h.core = &h.one
+	var went engine.Report
+	config, err := l.complete(config)
+	if err == nil {
+		if h.hooks = config.hooks; len(h.hooks) > 0 {
+			h.one.Observe((*observer)(h))
+		}
+		if args := l.args(ctx, &config); from.IsZero() {
+			went, err = l.Acquire(ctx, &h.one, args)
+		} else {
+			went, err = l.Adopt(ctx, &h.one, from.text, from.shown(), args)
+		}
+	}
+	how := report{started, went}
+	if err != nil {
+		err = l.client.withHolder(ctx, err)
+		tellRefused(ctx, l, own, how, err)
+		return nil, err
+	}
+	h.tellAcquired(how)
+	return h, nil
+}
+
+// pass asks, as a Lock does, until the answer is yes: for what has no owner and leaves no hold. If it gives up, what it may
+// have taken is given back.
+func (l *handle) pass(ctx context.Context, config lockConfig) error {
+	started, own := time.Now(), config.hooks
+	var went engine.Report
+	config, err := l.complete(config)
+	if err == nil {
+		went, err = l.Pass(ctx, l.args(ctx, &config))
+	}
+	how := report{started, went}
+	if err != nil {
+		tellRefused(ctx, l, own, how, err)
+		return err
+	}
+	told := false
+	defer func() {
+		if told {
+			return
+		}
+		// A hook has panicked: nobody knows that it was let in.
+		if release := l.Requests.Release("", 1, 0); !release.IsZero() {
+			_, _ = l.Detached(l.Engine.Life(), "release", release)
+		}
+	}()
+	tellResult(ctx, onPass, l, own, how, nil)
+	told = true
+	return nil
+}
+
+// once identifies a call with an effect of its own: Redis keeps the ids of those that have had their effect, for longer than it
+// can take until it is known what came of the call, be it by a waiter that bears an outage, and for longer than an attempt of
+// it may arrive late.
+func (l *handle) once() protocol.Once {
+	e := l.Engine
+	return protocol.Once{ID: newID(), TTL: (engine.Outage+2)*e.Timeout + time.Second + e.Calls.Doubt(l.Name)}
+}
