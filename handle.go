@@ -62,7 +62,7 @@ func (l *handle) canHold(config lockConfig) error {
 	if config.Retained() == 0 {
 		return nil
 	}
-	if held := l.Held(); held == nil || held.Retain("", 0, "", 0).IsZero() {
+	if held := l.HoldRequests(); held == nil || held.Retain("", 0, "", 0).IsZero() {
 		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, l.Name)
 	}
 	return nil

@@ -178,7 +178,7 @@ func (h *Hold) Detach() (Owner, error) {
 	switch {
 	case h.several() != nil:
 		return Owner{}, lockerr.Problem(h.Name(), "each of its parts has an owner", ErrInvalid)
-	case h.handle.Held().Adopt(protocol.Acquire{}, "").IsZero():
+	case h.handle.HoldRequests().Adopt(protocol.Acquire{}, "").IsZero():
 		return Owner{}, lockerr.Problem(h.Name(), "its permits have ids and no owner", ErrInvalid)
 	}
 	owner, err := h.one.Detach()

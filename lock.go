@@ -82,7 +82,7 @@ func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*H
 // matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked, isHeldByThread, getHoldCount and
 // remainTimeToLive are one call each.
 func (l *lock) Inspect(ctx context.Context) (State, error) {
-	found, _, err := inspectState(ctx, &l.handle, l.handle.Held().Inspect())
+	found, _, err := inspectState(ctx, &l.handle, l.handle.HoldRequests().Inspect())
 	return found.only(l.handle.mode), err
 }
 
@@ -97,7 +97,7 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 // MayHaveRun, false means that it is not known whether the lock was taken.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, &l.handle, l.handle.Held())
+	return force(ctx, &l.handle, l.handle.HoldRequests())
 }
 
 // oneHandle returns the lock's handle. Only locks of one client have this method: see handleOf.

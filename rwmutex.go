@@ -88,7 +88,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 // Inspect returns how the lock stands in Redis, with the holders of both sides. It asks
 // as [Mutex.Inspect] does, and its errors are the same. Redisson has such questions about each side.
 func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
-	found, _, err := inspectState(ctx, &m.handle, m.handle.Held().Inspect())
+	found, _, err := inspectState(ctx, &m.handle, m.handle.HoldRequests().Inspect())
 	return found, err
 }
 

@@ -32,26 +32,6 @@ type acquisition struct {
 	received bool
 }
 
-// Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since OnWait has, the
-// hold is of no use, and what an attempt may have taken is given back in the background.
-func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {
-	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: OpAcquire, started: time.Now(), caller: ctx}, hold: h}
-	a.acquisition = a
-	var err error
-	if a.claim, err = claimFor(ctx, l); err != nil {
-		return Report{}, err
-	}
-	return a.report(a.do((*acquisition).obtain))
-}
-
-// Adopt is Acquire of what another owner holds, in the place of that.
-func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Report, error) {
-	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: "adopt", started: time.Now(), caller: ctx}, hold: h}
-	a.acquisition = a
-	a.claim = claim{owner: l.Engine.freshOwner(), fresh: true}
-	return a.report(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
-}
-
 // report says how it went.
 func (a *acquisition) report(err error) (Report, error) {
 	return Report{HadToWait: a.hadToWait, HandedOver: a.received}, err
@@ -118,7 +98,7 @@ func (a *acquisition) takeTurn() error {
 			return a.failure(call.Result{Err: err})
 		}
 	}
-	err := a.claim.err() // since it was found: what it stood for may be another's now
+	err := a.claim.err() // again: the hold may have ended since, and its owner be another's
 	switch {
 	case err != nil:
 		err = a.failure(call.Result{Err: err})
@@ -167,7 +147,7 @@ func (a *acquisition) changed(res call.Result) error {
 	return a.side.whyLost()
 }
 
-// leftOther reports whether the owner holds the other side no more, which was in its way a moment ago.
+// leftOther reports whether the other side, which was in the way a moment ago, is not held any more.
 func (a *acquisition) leftOther() bool {
 	a.account.mu.Lock()
 	defer a.account.mu.Unlock()
@@ -203,9 +183,9 @@ func (a *acquisition) tryNext() (ok bool, err error) {
 	return ok, err
 }
 
-// clear gives back what no hold needs any more, on either side: an Unlock waits for the turn behind this acquire, or Redis has
-// not answered to it for as long as that was tried. An attempt of an earlier acquire could find just the count that it was to
-// raise, so it is waited for first. The turn is taken.
+// clear gives back what no hold needs any more, on either side. There is such a count if an Unlock waits for the turn behind
+// this acquire, or if Redis did not answer it. Open attempts are waited for first: one of an earlier acquire could find just
+// the count that it was to raise. The turn is taken.
 func (a *acquisition) clear() error {
 	for {
 		ctx := a.bound()
@@ -259,11 +239,6 @@ func (a *acquisition) fitLease() error {
 	return nil
 }
 
-// beyondMaxHold is the error for a lease that reaches beyond what MaxHold allows.
-func (e *Engine) beyondMaxHold(name string) error {
-	return lockerr.Problem(name, "the lease is longer than WithMaxHold allows, "+e.MaxHold.String(), lockerr.Invalid)
-}
-
 // obtain asks once, or until the lock is acquired.
 func (a *acquisition) obtain() call.Result {
 	args := a.wanted()
@@ -282,7 +257,7 @@ func (a *acquisition) wanted() protocol.Acquire {
 func (a *acquisition) adopt(owner, shown string) call.Result {
 	l := a.lock
 	a.asked()
-	res := a.engine.Calls.Do(a.bound(), l.Held().Adopt(a.wanted(), owner))
+	res := a.engine.Calls.Do(a.bound(), l.HoldRequests().Adopt(a.wanted(), owner))
 	a.unknown = res.Unknown
 	a.answered(res)
 	l.Recheck() // one of them may be who held it
@@ -307,7 +282,7 @@ func (a *acquisition) wantsToken() bool {
 	return a.change.From == 0 || a.side.Token == 0
 }
 
-// conclude makes of the last answer what the caller gets. The turn is taken; it is freed, or passed on.
+// conclude turns the last answer into the caller's result. The turn is taken; it is freed, or passed on.
 func (a *acquisition) conclude(res call.Result) error {
 	if res.Has(script.Done) {
 		return a.granted(res)
@@ -343,7 +318,7 @@ func (a *acquisition) giveUp(release bool) {
 func (a *acquisition) granted(res call.Result) error {
 	s, e, h, ch := a.side, a.engine, a.hold, a.change
 	now := time.Now()
-	lifetime := a.lock.Held().Lifetime(res.Reply)
+	lifetime := a.lock.HoldRequests().Lifetime(res.Reply)
 	deadline := e.watchdog.Trust(res.Sent, now, min(a.lease, lifetime))
 	a.account.mu.Lock()
 	if err := a.untrusted(res, deadline, now); err != nil {
@@ -394,7 +369,7 @@ func (a *acquisition) granted(res call.Result) error {
 	return nil
 }
 
-// keyLives is for how long the key may live by what this call has asked for.
+// keyLives is the longest time from now that the key may live because of this call.
 func (a *acquisition) keyLives() time.Duration {
 	if len(a.unknown) > 0 {
 		return a.lease + a.engine.Timeout

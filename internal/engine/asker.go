@@ -61,7 +61,7 @@ type asker struct {
 	queued queued // its place in the queue
 }
 
-// bound returns the context that bounds the whole call. A free lock is had without it.
+// bound returns the context that bounds the whole call. It is made when it is needed first: a free lock does not need it.
 func (a *asker) bound() context.Context {
 	if a.bounded != nil {
 		return a.bounded
@@ -111,7 +111,7 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 		return a.waitInQueue(args)
 	}
 	first := args
-	first.Waiting = args.Waiting && !a.lock.Shared // else it may be going to stand behind another
+	first.Waiting = args.Waiting && !a.lock.Shared // it may still have to queue behind others of this process
 	a.registered = a.registered || first.Waiting
 	res := a.askBriefly(a.lock.Requests.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
@@ -121,7 +121,7 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 	}
 	a.refused = a.refused || refused
 	if refused && a.lock.ReadOnly {
-		_, args.Since, _ = protocol.ReadCount(res.Reply) // else it is about the moment at which it asks
+		_, args.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two questions is not missed
 	}
 	return a.waitInQueue(args)
 }
@@ -157,8 +157,8 @@ func (a *asker) askBriefly(request script.Request) call.Result {
 	return res
 }
 
-// asked notes that the key may live for as long as the lease, since it is asked for, and answered what is known of that. Of a
-// fresh owner that is noted at the end: nobody looks at its account before.
+// asked notes that a call is under way that may let the key live for the lease; answered, that it is over. Of a fresh owner
+// that is noted at the end: nobody looks at its account before.
 func (a *asker) asked() {
 	if a.acquisition != nil && !a.acquisition.claim.fresh {
 		a.acquisition.side.asked(a.acquisition.lease)
@@ -225,3 +225,32 @@ func ForUser(err error) error {
 
 // moving reports whether a cluster has refused a call because it is moving its keys.
 func moving(err error) bool { return call.Code(err) == "TRYAGAIN" }
+
+// passed is what comes of the last answer.
+func (a *asker) passed(res call.Result) error {
+	done := res.Has(script.Done)
+	unsafe := done && !a.lock.ReadOnly && res.Acknowledged < a.engine.Replicas
+	if done && !unsafe {
+		return nil
+	}
+	a.undo(unsafe)
+	switch {
+	case unsafe:
+		return a.engine.notReplicated(a.lock.Name, res)
+	case res.Err != nil:
+		return a.failure(res)
+	default:
+		return a.refusal(res)
+	}
+}
+
+// undo takes back, in the background, what a call that failed has taken, or may have.
+func (a *asker) undo(taken bool) {
+	if release := a.lock.Requests.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !release.IsZero() {
+		a.lock.retryInBackground("release", release)
+		return
+	}
+	if leave := a.lock.Requests.Leave(""); a.mayBeRegistered() && !leave.IsZero() {
+		a.lock.retryInBackground("leave", leave)
+	}
+}

@@ -24,7 +24,7 @@ type within struct {
 	lock    *Lock
 	owner   string
 	account *account // nil: it is to be looked up
-	held    Held     // it counts while that lasts
+	held    Held     // it holds the lock while this lasts
 }
 
 // Value returns who holds the lock, or what the context has that it was made from.
@@ -81,12 +81,12 @@ func scopeIn(ctx context.Context) *scope {
 	return s
 }
 
-// claim is as whom a call is made.
+// claim says for which owner a call acts.
 type claim struct {
 	owner   string
 	account *account // nil: it is to be looked up
-	// held is the hold under whose context the call is made: it is to be nested in that. nil: the owner was set by hand, or is
-	// fresh.
+	// held is the hold under whose context the call is made, and in which it is to be nested. nil: the owner was set by hand,
+	// or is fresh.
 	held  Held
 	lost  error // why that hold is lost
 	fresh bool  // the owner is new: nobody knows it
@@ -105,7 +105,7 @@ func claimIn(ctx context.Context, l *Lock) (found claim, ok bool) {
 	return claim{owner: owner}, ok
 }
 
-// claimFor returns as whom a Lock under ctx is made: the owner that ctx has, or a new one.
+// claimFor returns for which owner a Lock under ctx acts: the one that ctx has, or a new one.
 func claimFor(ctx context.Context, l *Lock) (claim, error) {
 	found, ok := claimIn(ctx, l)
 	switch {
@@ -139,8 +139,7 @@ func (c claim) err() error {
 	return c.held.Err()
 }
 
-// disclose asks for the owner, so that the hold which has it does not pass on any more. It reports false if it has done so
-// before.
+// disclose asks the hold for its owner, so that it does not pass on any more. It reports false if it has passed on before.
 func (c claim) disclose() bool {
 	one, ok := c.held.(*Hold)
 	return !ok || one.Owner() != ""

@@ -10,8 +10,10 @@
 //	asker        one call that asks until the answer is yes: acquire.go, or what leaves no hold
 //	acquisition  an asker that acquires a hold, for an owner
 //	queued       an asker that waits in the queue of this process
-//	account      one owner at one lock, with a side for each count in Redis
+//	account      one owner at one lock
+//	side         one count of an account in Redis; a read-write lock has two
 //	Hold         what was acquired; its caller allocates it
+//	retirement   owners as which nobody may lock
 //	cohort       holds of this process that pass on, or share what was granted once
 //
 // # The way of one Lock

@@ -178,6 +178,11 @@ func (e *Engine) notReplicated(name string, res call.Result) error {
 	return lockerr.Problem(name, fmt.Sprintf("%d of %d acknowledged it in time", res.Acknowledged, e.Replicas), lockerr.NotReplicated)
 }
 
+// beyondMaxHold is the error for a lease that reaches beyond what MaxHold allows.
+func (e *Engine) beyondMaxHold(name string) error {
+	return lockerr.Problem(name, "the lease is longer than WithMaxHold allows, "+e.MaxHold.String(), lockerr.Invalid)
+}
+
 // each calls f with every account, under mu.
 func (e *Engine) each(f func(*account)) {
 	e.mu.Lock()
@@ -185,6 +190,65 @@ func (e *Engine) each(f func(*account)) {
 	for n := e.accounts.First(); n != nil; n = n.Next() {
 		f(n.Value)
 	}
+}
+
+// account returns the account of a claim, and makes it if need be; nil if the owner is another call's own. It is paired with a
+// call of unref.
+func (e *Engine) account(l *Lock, c claim) *account {
+	if c.account != nil {
+		c.account.refs.Add(1)
+		return c.account
+	}
+	a := &account{engine: e, name: l.Name, class: l.Class, owner: c.owner}
+	a.undisclosed = c.fresh && (l.HandsOver || l.SharesHolds)
+	a.refs.Store(1)
+	a.addSide(&a.first, l)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !c.fresh {
+		return e.byHand(a)
+	}
+	e.list(a)
+	return a
+}
+
+// byHand returns the account of an owner who was set by hand: if there is none, a. It is nil if the owner is another call's
+// own. mu is held.
+func (e *Engine) byHand(a *account) *account {
+	if found := e.find(a.key()); found != nil {
+		if !found.disclosed() {
+			return nil
+		}
+		found.refs.Add(1)
+		a = found
+	}
+	e.list(a)
+	if !a.known {
+		e.known[a.key()], a.known = a, true
+	}
+	return a
+}
+
+// list puts an account among all, if it is not there. mu is held.
+func (e *Engine) list(a *account) {
+	if a.node.Value == nil {
+		a.node.Value = a
+		e.accounts.InsertAfter(&a.node, e.accounts.Last())
+	}
+}
+
+// find returns the account with a key, or nil. Those of fresh owners are not in the map until somebody asks for them, which
+// is rare. mu is held.
+func (e *Engine) find(key accountKey) *account {
+	if a := e.known[key]; a != nil || !isFresh(key.owner) {
+		return a
+	}
+	for n := e.accounts.First(); n != nil; n = n.Next() {
+		if n.Value.key() == key {
+			return n.Value
+		}
+	}
+	return nil
 }
 
 // NewOwner returns an owner that nobody else has: for a user, who may set it for any lock. Its number is even; the owners

@@ -41,38 +41,18 @@ type cohort struct {
 	after time.Duration // for how long the queue lets others try first
 }
 
-// handsOver reports whether the hold that is acquired may pass on later, and may be one that another hold passes to; shares,
-// whether it may be shared.
+// handsOver reports whether another hold may pass to the one that is acquired, and that one may pass on later; shares, whether
+// it may be shared.
 func (a *acquisition) handsOver() bool { return a.lock.HandsOver && a.ordinary() }
 func (a *acquisition) shares() bool    { return a.lock.SharesHolds && a.ordinary() }
 
 // joinsCohort reports whether the hold may be part of a cohort.
 func (a *acquisition) joinsCohort() bool { return a.handsOver() || a.shares() }
 
-// ordinary reports whether the hold is to be like any other. Its owner must be known to nobody: else the next one could be
-// nested in by whoever knows it.
+// ordinary reports whether the hold is to be like any other. Nobody may know its owner: who knows it could nest in the next
+// hold.
 func (a *acquisition) ordinary() bool {
 	return a.claim.fresh && a.op == OpAcquire && !a.args.Fixed && a.args.Retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
-}
-
-// beginCohort notes that the queue waits for the hold to pass on. mu is held.
-func (s *side) beginCohort(queue *queue, granted mono.Time) {
-	if queue == nil {
-		return
-	}
-	lasts := slice
-	if queue.Unheard() {
-		lasts = unheardSlice
-	}
-	s.cohort = &cohort{side: s, queue: queue, until: granted.Add(lasts)}
-}
-
-// endCohort has the queue ask again, and nobody join. mu is held.
-func (s *side) endCohort() {
-	if s.cohort != nil {
-		s.cohort.end(0)
-		s.cohort = nil
-	}
 }
 
 // end has those ask who wait for the cohort to end: after a while, if others are to have their turn before.
@@ -110,18 +90,6 @@ func (co *cohort) released(res call.Result) {
 	}
 }
 
-// Refusal is what those get who wait for the hold to pass on, and have waited for long enough.
-func (s *side) Refusal() error {
-	a := s.account
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	ttl := time.Duration(0)
-	if s.entry != nil {
-		ttl = max(0, mono.Until(a.engine.watchdog.Deadline(s.entry)))
-	}
-	return a.engine.Errors.Locked(s.lock.Name, a.owner, ttl)
-}
-
 // handOver ends the hold by making it that of the first who waits here. It reports false, and has done nothing, if it is not to
 // be handed over or nobody takes it.
 func (h *Hold) handOver() bool {
@@ -147,8 +115,8 @@ func (h *Hold) handOver() bool {
 	return queue != nil
 }
 
-// mayPass reports whether the hold is ordinary enough, and recent enough, to be handed over. Nothing that was ever sent for it
-// can have an effect any more, or it were not known what stands in Redis. The turn is taken, and mu is held.
+// mayPass reports whether the hold is ordinary enough, and recent enough, to be handed over. No attempt of it may be open, or
+// nobody would know what stands in Redis. The turn is taken, and mu is held.
 func (h *Hold) mayPass() bool {
 	s, a := h.side, h.side.account
 	now := mono.Now()
@@ -163,14 +131,7 @@ func (h *Hold) mayPass() bool {
 	return s.lastsFor(h.Lease, now)
 }
 
-// lastsFor reports whether a hold may be trusted for most of its lease. mu is held.
-func (s *side) lastsFor(lease time.Duration, now mono.Time) bool {
-	e := s.account.engine
-	left := e.watchdog.Deadline(s.entry).Sub(now) + e.Margin
-	return left > lease-lease/4
-}
-
-// ifSameLease has give done for a waiter that wants the lease which the hold has, and reports false for others.
+// ifSameLease calls give for a waiter that wants the lease of the hold, and reports false for others.
 func (h *Hold) ifSameLease(give func(a *acquisition)) func(taker *acquisition) bool {
 	return func(a *acquisition) bool {
 		if a.args.Lease != h.Lease {

@@ -219,7 +219,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 func (h *Hold) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	s, a := h.side, h.side.account
 	s.asked(d)
-	res, err := s.lock.Invoke(ctx, "renew", s.lock.Held().Renew(a.owner, s.counts(), d))
+	res, err := s.lock.Invoke(ctx, "renew", s.lock.HoldRequests().Renew(a.owner, s.counts(), d))
 	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
 	if err != nil {
 		return err
@@ -434,11 +434,4 @@ func (h *Hold) endUnreleased() (keyEnd mono.Time, err error) {
 	s.confirm(0)
 	h.end(nil)
 	return max(a.ledger.KeyEnd(), mono.Now().Add(a.engine.Lease)), nil
-}
-
-// counts is how often the owner holds this side, as far as we know.
-func (s *side) counts() int {
-	s.account.mu.Lock()
-	defer s.account.mu.Unlock()
-	return s.Possible()
 }

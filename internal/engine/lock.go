@@ -2,8 +2,10 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
@@ -58,10 +60,30 @@ type Lock struct {
 	Requests protocol.Waitable
 }
 
-// Held builds the requests of a lock that has holds; nil if it has none.
-func (l *Lock) Held() protocol.Lock {
+// HoldRequests builds what holders ask of Redis; nil if the lock has no holds.
+func (l *Lock) HoldRequests() protocol.Lock {
 	held, _ := l.Requests.(protocol.Lock)
 	return held
+}
+
+// Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since OnWait has, the
+// hold is of no use, and what an attempt may have taken is given back in the background.
+func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {
+	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: OpAcquire, started: time.Now(), caller: ctx}, hold: h}
+	a.acquisition = a
+	var err error
+	if a.claim, err = claimFor(ctx, l); err != nil {
+		return Report{}, err
+	}
+	return a.report(a.do((*acquisition).obtain))
+}
+
+// Adopt is Acquire of what another owner holds, in the place of that.
+func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Report, error) {
+	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: "adopt", started: time.Now(), caller: ctx}, hold: h}
+	a.acquisition = a
+	a.claim = claim{owner: l.Engine.freshOwner(), fresh: true}
+	return a.report(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
 }
 
 // Same reports whether two are one lock, or its two sides.
@@ -71,6 +93,22 @@ func (l *Lock) Same(other *Lock) bool {
 
 // HasWaiters reports whether anybody waits for it here.
 func (l *Lock) HasWaiters() bool { return l.Engine.queues.HasWaiters(l.queueFor("")) }
+
+// Recheck has this client's own holders of the lock look whether they still hold it.
+func (l *Lock) Recheck() {
+	l.Engine.each(func(a *account) {
+		if a.name != l.Name {
+			return
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for s := range a.opened {
+			if s.entry != nil {
+				l.Engine.watchdog.Check(s.entry)
+			}
+		}
+	})
+}
 
 // queueFor is which queue of this process an owner waits in, and what the queue listens to.
 func (l *Lock) queueFor(owner string) waitqueue.Key {

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -16,11 +15,10 @@ import (
 )
 
 // This file brings Redis to the state that is wanted: at Unlock, and in the background after a call whose outcome is unknown.
-// What is wanted is always the same, as many counts as holds are handed out, so it can be asked for at any time.
+// The wanted state is always the same: as many counts as the holds need. So it can be asked for at any time.
 
-// unlock gives back what is not handed out, and waits until that is done. Whoever has the turn may do it: what it is kept
-// for after that concerns the next acquire only. A lock that is found gone was lost, unless its deadline has passed since
-// the hold ended.
+// unlock gives back what is not handed out, and waits until that is done, by whoever has the turn. A lock that is found gone
+// was lost, unless its deadline has passed since the hold ended.
 func (s *side) unlock(was dropped) error {
 	a := s.account
 	if a.turn.TryTake() { // as mostly: nothing of this owner's is under way
@@ -39,8 +37,8 @@ func (s *side) unlock(was dropped) error {
 	return s.lostBefore(was)
 }
 
-// awaitExcess waits until what is not handed out of a run is given back by somebody else, or may be by the caller, who then
-// has the turn. It returns the context's cause if ctx ends first.
+// awaitExcess waits until somebody else has given back what a run does not need any more, or the caller has the turn to do
+// so: then has is true. It returns the context's cause if ctx ends first.
 func (s *side) awaitExcess(ctx context.Context, run *ledger.Run) (has bool, err error) {
 	a := s.account
 	for {
@@ -117,7 +115,7 @@ func (s *side) release(ch ledger.Change) script.Request {
 	}
 	if rest := mono.Until(retained); rest > 0 {
 		nobody := e.NewOwner()
-		if retain := s.lock.Held().Retain(a.owner, ch.From, nobody, rest+time.Millisecond); !retain.IsZero() {
+		if retain := s.lock.HoldRequests().Retain(a.owner, ch.From, nobody, rest+time.Millisecond); !retain.IsZero() {
 			e.retired.add(accountKey{a.name, a.class, nobody}, retained)
 			return retain
 		}
@@ -318,27 +316,6 @@ func (s *side) keyGoneBy() mono.Time {
 	return max(s.account.ledger.KeyEnd(), mono.Now().Add(s.account.engine.Lease))
 }
 
-// repeat sends what next returns until Redis answers, end has passed, or there is nothing more to send; next is told what
-// became of the last one. What goes wrong is told to Config.Failed. The attempts are those that were not answered.
-func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Result) script.Request) (res call.Result, unknown []*call.Attempt) {
-	e := l.Engine
-	for request := next(res); !request.IsZero(); request = next(res) {
-		res = e.Calls.Do(e.life, request)
-		unknown = append(unknown, res.Unknown...)
-		if err := notAnnounced(l.Name, request, res); err != nil {
-			e.Failed(l, owner, err)
-		}
-		if res.Err == nil {
-			break
-		}
-		if !res.WorthRepeating() || e.closing.Err() != nil || mono.Now() > end {
-			e.Failed(l, owner, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why())))
-			break
-		}
-	}
-	return res, unknown
-}
-
 // standsOn reports whether what could not be given back of one side does not end with its lease, since the other lets the key
 // live.
 func (a *account) standsOn() bool {
@@ -398,13 +375,4 @@ func (a *account) evict() {
 	for range counts {
 		a.unref()
 	}
-}
-
-// notAnnounced tells a user about a call that has had its effect, of which Redis told nobody. It is nil if Redis did.
-func notAnnounced(name string, request script.Request, res call.Result) error {
-	why := res.Reply.Untold()
-	if !res.Has(script.Done) || why == "" {
-		return nil
-	}
-	return lockerr.Problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", request.Channel, why), lockerr.Untold)
 }

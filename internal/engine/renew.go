@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/mono"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -24,11 +23,11 @@ type group struct {
 
 // groupOf returns the group of a side's renewals: their script and, where the server asks for it, their slot.
 func groupOf(s *side) group {
-	return group{script: s.lock.Held().RenewScript(), slot: s.account.engine.Calls.Slot(s.lock.Name)}
+	return group{script: s.lock.HoldRequests().RenewScript(), slot: s.account.engine.Calls.Slot(s.lock.Name)}
 }
 
 // weightOf is how many places of a batch a side's renewals take.
-func weightOf(s *side) int { return s.lock.Held().Weight(watchdog.BatchSize) }
+func weightOf(s *side) int { return s.lock.HoldRequests().Weight(watchdog.BatchSize) }
 
 // renew sends one batch for the watchdog. It returns when ctx ends; what arrives after that does nothing.
 //
@@ -66,7 +65,7 @@ func (e *Engine) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 	for _, one := range batch {
 		s := one.Entry.Value
 		s.asked(one.TTL)
-		request := s.lock.Held().Renew(s.account.owner, s.counts(), one.TTL)
+		request := s.lock.HoldRequests().Renew(s.account.owner, s.counts(), one.TTL)
 		all.Keys = append(all.Keys, request.Keys...)
 		all.Args = append(all.Args, request.Args...)
 	}
@@ -95,68 +94,4 @@ func (e *Engine) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 		}
 	}
 	return answers, nil
-}
-
-// noteRenewal notes how a renewal failed, or that it did not.
-func (s *side) noteRenewal(err error) {
-	a := s.account
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s.failing = nil
-	if err != nil {
-		s.failing = a.engine.Errors.Backend("renew", s.lock.Name, true, err)
-	}
-	for _, h := range s.Holds() {
-		if !h.Fixed && h.Value.observer != nil {
-			h.Value.observer.Renewed(s.failing)
-		}
-	}
-}
-
-// renewed reads the reply to the i-th of some renewals: how often the owner holds the lock. If the reply says for how long,
-// too, others may have made that longer, and the deadline moves: that of the run that was renewed, and of no later one.
-func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time) (count int64, err error) {
-	found, err := s.lock.Held().ReadRenewal(reply, i)
-	if err != nil || found.Count == 0 || !found.Lives {
-		return found.Count, err
-	}
-	a := s.account
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if found.Gone < 0 {
-		found.Gone = protocol.MaxLease
-	}
-	s.Learned(mono.Now(), found.Gone)
-	if s.entry != entry {
-		return found.Count, nil
-	}
-	if found.Left >= 0 && !s.MaxHold.IsZero() {
-		found.Left = min(found.Left, s.MaxHold.Sub(mono.Of(sent)))
-	}
-	s.learnObjectEnd(sent, found)
-	if found.Left >= 0 {
-		a.engine.watchdog.Acknowledge(entry, sent, found.Left)
-	}
-	return found.Count, nil
-}
-
-// learnObjectEnd notes when the semaphore ends, as the reply to a call says that was sent then. A call that was under way when
-// another one was answered may have been served before it: of the two ends the earlier one counts until Redis has been asked
-// again. mu is held.
-func (s *side) learnObjectEnd(sent time.Time, found protocol.Renewal) {
-	watch := s.account.engine.watchdog
-	var end mono.Time
-	if found.Ends {
-		end = watch.Trust(sent, time.Now(), found.End)
-	}
-	if mono.Of(sent) < s.ObjectAsOf && end != s.Object {
-		watch.Check(s.entry)
-		if end.IsZero() || !s.Object.IsZero() && s.Object < end {
-			return
-		}
-	}
-	s.ObjectAsOf = mono.Now()
-	if end != s.Object {
-		s.setObjectEnd(end)
-	}
 }

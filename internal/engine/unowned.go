@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -11,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// This file has the calls that leave no hold: of what has no owner, and single ones.
+// This file has the calls that leave no hold: those without an owner, single ones, and those that are repeated in the background.
 
 // Pass asks, as an acquire does, until the answer is yes. If it gives up, what it may have taken is given back.
 func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
@@ -35,35 +36,6 @@ func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
 	res := a.ask(protocol.Acquire{Waiting: !args.OneTry})
 	returned = true
 	return Report{HadToWait: a.hadToWait}, a.passed(res)
-}
-
-// passed is what comes of the last answer.
-func (a *asker) passed(res call.Result) error {
-	done := res.Has(script.Done)
-	unsafe := done && !a.lock.ReadOnly && res.Acknowledged < a.engine.Replicas
-	if done && !unsafe {
-		return nil
-	}
-	a.undo(unsafe)
-	switch {
-	case unsafe:
-		return a.engine.notReplicated(a.lock.Name, res)
-	case res.Err != nil:
-		return a.failure(res)
-	default:
-		return a.refusal(res)
-	}
-}
-
-// undo takes back, in the background, what a call that failed has taken, or may have.
-func (a *asker) undo(taken bool) {
-	if release := a.lock.Requests.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !release.IsZero() {
-		a.lock.retryInBackground("release", release)
-		return
-	}
-	if leave := a.lock.Requests.Leave(""); a.mayBeRegistered() && !leave.IsZero() {
-		a.lock.retryInBackground("leave", leave)
-	}
 }
 
 // retryInBackground repeats a call in the background until Redis answers, or may soon forget the call's id.
@@ -120,4 +92,34 @@ func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (c
 	default:
 		return res, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why()))
 	}
+}
+
+// repeat sends what next returns until Redis answers, end has passed, or there is nothing more to send; next is told what
+// became of the last one. What goes wrong is told to Config.Failed. The attempts are those that were not answered.
+func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Result) script.Request) (res call.Result, unknown []*call.Attempt) {
+	e := l.Engine
+	for request := next(res); !request.IsZero(); request = next(res) {
+		res = e.Calls.Do(e.life, request)
+		unknown = append(unknown, res.Unknown...)
+		if err := notAnnounced(l.Name, request, res); err != nil {
+			e.Failed(l, owner, err)
+		}
+		if res.Err == nil {
+			break
+		}
+		if !res.WorthRepeating() || e.closing.Err() != nil || mono.Now() > end {
+			e.Failed(l, owner, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why())))
+			break
+		}
+	}
+	return res, unknown
+}
+
+// notAnnounced tells a user about a call that has had its effect, of which Redis told nobody. It is nil if Redis did.
+func notAnnounced(name string, request script.Request, res call.Result) error {
+	why := res.Reply.Untold()
+	if !res.Has(script.Done) || why == "" {
+		return nil
+	}
+	return lockerr.Problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", request.Channel, why), lockerr.Untold)
 }

@@ -52,12 +52,12 @@ func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
 		return q.wait(0)
 	}
 	if first {
-		q.waiter.Done() // the try is made when it was told
+		q.waiter.Done() // OnWait is told before the try
 	}
 	return q.wait(ahead)
 }
 
-// wait is waitInQueue of one who is not let in at once.
+// wait waits in the queue, after the first try if there was one.
 func (q *queued) wait(ahead int) call.Result {
 	defer q.waiter.Leave()
 	q.tellWaiting(ahead)
@@ -235,8 +235,8 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	}
 }
 
-// leaveAfter leaves the queue after an answer that ends the call. One that is granted the lock may hand it over to those who
-// stand behind it: then nobody else can, from here on.
+// leaveAfter leaves the queue after an answer that ends the call. If the lock was granted and may pass on, those behind it
+// wait for that instead of asking.
 func (q *queued) leaveAfter(res call.Result) {
 	var holder waitqueue.Holder
 	a := q.acquisition
@@ -249,7 +249,8 @@ func (q *queued) leaveAfter(res call.Result) {
 	}
 }
 
-// keepSlot keeps the try slot until it is known what came of the last attempt, if that was given up. It reports whether it does.
+// keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it
+// does.
 func (q *queued) keepSlot(res call.Result) bool {
 	n := len(res.Unknown)
 	if n == 0 || !res.Unknown[n-1].Pending() {
@@ -264,7 +265,7 @@ func (q *queued) keepSlot(res call.Result) bool {
 
 // noteRefusal notes who holds the lock, and when to ask again at the latest.
 func (q *queued) noteRefusal(res call.Result) {
-	// What has passed its limit without an effect so far will have none.
+	// An attempt past its limit has no effect any more, and this refusal shows that it had none before.
 	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry().Before(res.Sent) })
 	q.last, q.refused = q.refusal(res), true
 	q.noteCrowd(res)
@@ -295,8 +296,8 @@ func (q *queued) afterMe() time.Duration {
 	}
 }
 
-// retriesAfter reports whether to go on after a call that failed. Only one who has been in touch with Redis bears its absence: for
-// others it may be a wrong address.
+// retriesAfter reports whether to go on after a call that failed. A waiter that Redis never
+// answered gives up: its address may be wrong.
 func (q *queued) retriesAfter(ctx context.Context, res call.Result) bool {
 	if _, last := q.waiter.Retry(); last != nil {
 		q.last = last

@@ -1,0 +1,378 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/ledger"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wakeup"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// side is one of the counts of an account. Its fields are guarded by the account's mu.
+type side struct {
+	ledger.Side[*Hold]
+
+	account *account
+	lock    *Lock
+	// entry is watched from the first hold of a run to the last. Each run has its own entry, so news of an older run can be
+	// told from news of this one.
+	entry      *entry
+	firstEntry entry // what entry points to at first
+	// open are attempts that were not answered, and may have their effect yet. What they may do, the ledger knows.
+	open []*call.Attempt
+	// leaving takes a waiter out of Redis that has given up; zero if there is none.
+	leaving      script.Request
+	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
+	failing      error                // how the last renewal failed; nil if it was acknowledged
+	cohort       *cohort              // in which the hold passes on, or has several; nil if it has not, so far
+}
+
+// entry is what the watchdog has of a run of holds.
+type entry = watchdog.Entry[*side]
+
+// other is the other side of the lock, on which the owner may hold it, too; nil if it never has.
+func (s *side) other() *side { return s.account.sides[1-s.lock.Side] }
+
+// asked notes that a call is under way that lets the key live for ttl. It is paired with a call of answered.
+func (s *side) asked(ttl time.Duration) {
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	s.Asked(mono.Now(), ttl, s.account.engine.Timeout)
+}
+
+// answered notes that such a call is over, and whether it is known what came of it.
+func (s *side) answered(ttl time.Duration, known bool) {
+	if !known {
+		ttl += s.account.engine.Timeout
+	}
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	s.Answered(mono.Now(), ttl)
+}
+
+// confirm notes how many counts stand in Redis now. mu is held.
+func (s *side) confirm(count int) {
+	if s.Confirm(count) {
+		s.account.fell()
+	}
+}
+
+// keepOpen keeps attempts that may have their effect yet: acquires of up to so many counts, or releases. mu is held.
+func (s *side) keepOpen(attempts []*call.Attempt, upTo int, releases bool) {
+	if len(attempts) == 0 {
+		return
+	}
+	s.open = append(s.open, attempts...)
+	s.Open(upTo, releases)
+}
+
+// watch begins to watch a run. mu is held.
+func (s *side) watch(h *Hold, sent time.Time, lease time.Duration) {
+	e := s.account.engine
+	if s.MaxHold.IsZero() && e.MaxHold > 0 {
+		s.MaxHold = mono.Of(sent).Add(e.MaxHold)
+	}
+	s.Object, s.ObjectAsOf, s.failing = 0, mono.Now(), nil
+	s.entry = &s.firstEntry
+	if s.firstEntry.Value != nil { // an earlier run used it
+		s.entry = new(entry)
+	}
+	*s.entry = entry{Value: s, Lease: h.Lease, Until: s.MaxHold, RecheckEvery: s.lock.RecheckEvery}
+	if h.Fixed {
+		s.entry.Lease = e.Lease // for holds that are nested in it, and for pauses
+	}
+	e.watchdog.Watch(s.entry, sent, lease, !h.Fixed)
+}
+
+// setRenewal has the watchdog renew what the holds need. mu is held.
+func (s *side) setRenewal() {
+	lease, watch := s.RenewedLease(), s.account.engine.watchdog
+	if lease > 0 {
+		watch.SetLease(s.entry, lease)
+	}
+	watch.SetRenewing(s.entry, lease > 0)
+}
+
+// setObjectEnd notes when the object ends, and the holds with it; zero: never. mu is held.
+func (s *side) setObjectEnd(end mono.Time) {
+	s.Object = end
+	s.account.engine.watchdog.SetUntil(s.entry, s.Until())
+}
+
+// endWatch ends renewal and listening, has those who wait here ask again, and reports whether the holds could be trusted
+// until now. mu is held.
+func (s *side) endWatch() bool {
+	s.endCohort()
+	if s.subscription != nil {
+		s.subscription.Leave()
+		s.subscription = nil
+	}
+	if s.entry == nil {
+		return false
+	}
+	e := s.account.engine
+	trusted := e.watchdog.Remove(s.entry)
+	if s.entry.LongHeld() {
+		e.Presence.Ended(s)
+	}
+	s.Trusted = s.entry.Deadline()
+	s.entry = nil
+	return trusted
+}
+
+// overdue reports whether the holds may be trusted no more, and the watchdog is about to say so. mu is held.
+func (s *side) overdue() bool {
+	return s.entry != nil && s.account.engine.watchdog.Deadline(s.entry) <= mono.Now()
+}
+
+// lost and longHeld are called by the watchdog.
+func lost(e *entry, reason watchdog.Reason) { e.Value.lose(e, reason == watchdog.NotHeld) }
+
+func longHeld(e *entry) { e.Value.listen(e) }
+
+// lose ends every hold of the side, once. entry says which run the news is of; nil means the present one.
+func (s *side) lose(entry *entry, notHeld bool) {
+	a, e := s.account, s.account.engine
+	a.mu.Lock()
+	if s.Lost() != nil || entry != nil && entry != s.entry {
+		a.mu.Unlock()
+		return
+	}
+	now := mono.Now()
+	reason := s.Why(now, notHeld, s.RenewedLease() > 0, s.reserve())
+	why := s.lostError(reason)
+	forget := s.End()
+	if other := s.other(); notHeld || other != nil && now < other.End() { // it has gone, or does not go by itself
+		forget = now
+	}
+	s.endWatch()
+	s.Lose(why, reason == ledger.Taken)
+	holds := append([]*ledger.Hold[*Hold](nil), s.Holds()...)
+	run := s.Run()
+	for _, h := range holds {
+		h.Value.end(why)
+		if h.Value.observer != nil {
+			h.Value.observer.Ended(why)
+		}
+	}
+	a.mu.Unlock()
+	if len(holds) == 0 {
+		return
+	}
+	e.Tasks.Go(func() {
+		call.Sleep(e.closing, mono.Until(forget))
+		if e.closing.Err() == nil { // else Close sees to it
+			s.forget(run)
+		}
+	})
+}
+
+// reserve is more than [watchdog.Watchdog.Trust] takes off a lease to get the deadline. mu is held.
+func (s *side) reserve() time.Duration {
+	e := s.account.engine
+	return e.Margin + max(e.Lease, s.RenewedLease())/50 + 10*time.Millisecond
+}
+
+// lostError is the error of a lost run. The last failure is told if that is why. mu is held.
+func (s *side) lostError(why ledger.Reason) error {
+	var cause error
+	if why == ledger.Unanswered {
+		cause = s.failing
+	}
+	return s.account.engine.Errors.Lost(s.lock.Name, reasons[why], cause)
+}
+
+// reasons are what users are told.
+var reasons = [...]lockerr.Reason{
+	ledger.Taken: lockerr.Taken, ledger.Unanswered: lockerr.Unanswered, ledger.LeaseOver: lockerr.LeaseOver, ledger.MaxHoldOver: lockerr.MaxHoldOver,
+}
+
+// vanished notes that Redis has none of the counts any more.
+func (s *side) vanished() {
+	s.lose(nil, true)
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	s.confirm(0)
+}
+
+// whyLost returns why the holds are lost, or nil.
+func (s *side) whyLost() error {
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	return s.Lost()
+}
+
+// forget drops lost holds once their key has gone: many users never unlock such a hold. If the other side keeps the key
+// alive, the counts are given back.
+func (s *side) forget(run *ledger.Run) {
+	a := s.account
+	a.mu.Lock()
+	other := s.other()
+	counts, fewer, unsettled := s.Forget(run, other != nil && mono.Now() < other.End())
+	if fewer {
+		a.fell()
+	}
+	a.mu.Unlock()
+	if unsettled {
+		a.releaseLater()
+	}
+	for range counts {
+		a.unref()
+	}
+}
+
+// listen makes a long hold hear of a forced unlock, and says since when it lasts.
+func (s *side) listen(entry *entry) {
+	a, e := s.account, s.account.engine
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s.entry != entry {
+		return
+	}
+	s.endCohort() // waiters of this process ask again, as those of other processes do
+	if len(s.Holds()) > 0 {
+		e.Presence.Holds(s, s.heldFields(), s.Holds()[0].Value.since)
+	}
+	channel := s.lock.HolderChannel
+	if channel == "" {
+		channel = s.lock.Requests.Channel(a.owner)
+	}
+	if s.subscription == nil && channel != "" {
+		s.subscription = e.hub.Join(channel, recheck{entry})
+	}
+}
+
+// heldFields are what a client says of the holds of this side.
+func (s *side) heldFields() (fields []string) {
+	if s.lock.PermitIDs == nil {
+		return []string{protocol.HeldField(s.account.owner, s.lock.Name)}
+	}
+	for _, id := range s.lock.PermitIDs() {
+		fields = append(fields, protocol.HeldField(id, s.lock.Name))
+	}
+	return fields
+}
+
+// recheck is a run of holds that is checked when its channel says something.
+type recheck struct{ *entry }
+
+// Notify is called by the hub.
+func (r recheck) Notify() { r.Value.account.engine.watchdog.Check(r.entry) }
+
+// NotifyAcquired does nothing: it is for waiters.
+func (recheck) NotifyAcquired() {}
+
+// noteRenewal notes how a renewal failed, or that it did not.
+func (s *side) noteRenewal(err error) {
+	a := s.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.failing = nil
+	if err != nil {
+		s.failing = a.engine.Errors.Backend("renew", s.lock.Name, true, err)
+	}
+	for _, h := range s.Holds() {
+		if !h.Fixed && h.Value.observer != nil {
+			h.Value.observer.Renewed(s.failing)
+		}
+	}
+}
+
+// renewed reads the reply to the i-th of some renewals: how often the owner holds the lock. If the reply says for how long,
+// too, others may have made that longer, and the deadline moves: that of the run that was renewed, and of no later one.
+func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time) (count int64, err error) {
+	found, err := s.lock.HoldRequests().ReadRenewal(reply, i)
+	if err != nil || found.Count == 0 || !found.Lives {
+		return found.Count, err
+	}
+	a := s.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if found.Gone < 0 {
+		found.Gone = protocol.MaxLease
+	}
+	s.Learned(mono.Now(), found.Gone)
+	if s.entry != entry {
+		return found.Count, nil
+	}
+	if found.Left >= 0 && !s.MaxHold.IsZero() {
+		found.Left = min(found.Left, s.MaxHold.Sub(mono.Of(sent)))
+	}
+	s.learnObjectEnd(sent, found)
+	if found.Left >= 0 {
+		a.engine.watchdog.Acknowledge(entry, sent, found.Left)
+	}
+	return found.Count, nil
+}
+
+// learnObjectEnd notes when the semaphore ends, as the reply to a call says that was sent then. A call that was under way when
+// another one was answered may have been served before it: of the two ends the earlier one counts until Redis has been asked
+// again. mu is held.
+func (s *side) learnObjectEnd(sent time.Time, found protocol.Renewal) {
+	watch := s.account.engine.watchdog
+	var end mono.Time
+	if found.Ends {
+		end = watch.Trust(sent, time.Now(), found.End)
+	}
+	if mono.Of(sent) < s.ObjectAsOf && end != s.Object {
+		watch.Check(s.entry)
+		if end.IsZero() || !s.Object.IsZero() && s.Object < end {
+			return
+		}
+	}
+	s.ObjectAsOf = mono.Now()
+	if end != s.Object {
+		s.setObjectEnd(end)
+	}
+}
+
+// counts is how often the owner holds this side, as far as we know.
+func (s *side) counts() int {
+	s.account.mu.Lock()
+	defer s.account.mu.Unlock()
+	return s.Possible()
+}
+
+// beginCohort notes that the queue waits for the hold to pass on. mu is held.
+func (s *side) beginCohort(queue *queue, granted mono.Time) {
+	if queue == nil {
+		return
+	}
+	lasts := slice
+	if queue.Unheard() {
+		lasts = unheardSlice
+	}
+	s.cohort = &cohort{side: s, queue: queue, until: granted.Add(lasts)}
+}
+
+// endCohort has the queue ask again, and nobody join. mu is held.
+func (s *side) endCohort() {
+	if s.cohort != nil {
+		s.cohort.end(0)
+		s.cohort = nil
+	}
+}
+
+// Refusal is the error of a waiter whose wait ends while the lock passes on in this process.
+func (s *side) Refusal() error {
+	a := s.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ttl := time.Duration(0)
+	if s.entry != nil {
+		ttl = max(0, mono.Until(a.engine.watchdog.Deadline(s.entry)))
+	}
+	return a.engine.Errors.Locked(s.lock.Name, a.owner, ttl)
+}
+
+// lastsFor reports whether a hold may be trusted for most of its lease. mu is held.
+func (s *side) lastsFor(lease time.Duration, now mono.Time) bool {
+	e := s.account.engine
+	left := e.watchdog.Deadline(s.entry).Sub(now) + e.Margin
+	return left > lease-lease/4
+}
