@@ -53,7 +53,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	})
 	c.presence = presence.New(presence.Config{
 		ID: id, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.timeout,
-		Do: c.engine.Calls.Do, Ask: c.identify, Go: c.engine.Tasks.Go, Closing: c.engine.Closing(),
+		Do: c.engine.Calls.Do, Ask: c.identify, Go: c.engine.Tasks.Go, Closing: c.engine.Closing,
 	})
 	c.engine.Presence = c.presence
 	return c, nil

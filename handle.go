@@ -93,7 +93,7 @@ func (l *handle) obtain(ctx context.Context, from Owner, config lockConfig) (*Ho
 	config, err := l.complete(config)
 	if err == nil {
 		if h.hooks = config.hooks; len(h.hooks) > 0 {
-			h.one.Observe((*observer)(h))
+			h.one.Observer = (*observer)(h)
 		}
 		if args := l.args(ctx, &config); from.IsZero() {
 			went, err = l.Acquire(ctx, &h.one, args)
@@ -132,7 +132,7 @@ func (l *handle) pass(ctx context.Context, config lockConfig) error {
 		}
 		// A hook has panicked: nobody knows that it was let in.
 		if release := l.Requests.Release("", 1, 0); !release.IsZero() {
-			_, _ = l.Detached(l.Engine.Life(), "release", release)
+			_, _ = l.Detached(l.Engine.Life, "release", release)
 		}
 	}()
 	tellResult(ctx, onPass, l, own, how, nil)

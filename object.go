@@ -104,7 +104,7 @@ func (o *object) detached(op string, request script.Request) (call.Result, error
 	if o.handle.invalid != nil {
 		return call.Result{}, o.handle.invalid
 	}
-	return o.handle.Detached(o.client.engine.Life(), op, request)
+	return o.handle.Detached(o.client.engine.Life, op, request)
 }
 
 // configure applies the options of a semaphore.
@@ -128,7 +128,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	}
 	c := o.client
 	if _, err := c.config.complete(*config); err != nil || o.handle.invalid != nil || config.MinHold > 0 ||
-		c.engine.Draining().Err() != nil || ctx.Err() != nil {
+		c.engine.Draining.Err() != nil || ctx.Err() != nil {
 		return nil // the acquire says why
 	}
 	began := time.Now()
@@ -160,7 +160,7 @@ func (o *object) setAgain(trySet func(ctx context.Context, n int) (bool, error))
 	}
 	o.client.engine.Tasks.Go(func() {
 		defer o.setting.Store(false)
-		if _, err := trySet(o.client.engine.Life(), o.permits); err != nil && !errors.Is(err, ErrClosed) {
+		if _, err := trySet(o.client.engine.Life, o.permits); err != nil && !errors.Is(err, ErrClosed) {
 			o.client.failed(&o.handle.Lock, "", err)
 		}
 	})

@@ -79,13 +79,13 @@ func (a *acquisition) enter() error {
 	if a.account == nil {
 		return lockerr.Problem(a.lock.Name, "this owner is another call's; Hold.Owner says whose a hold is", lockerr.Invalid)
 	}
-	a.side, a.stopping = &a.account.first, e.draining
+	a.side, a.stopping = &a.account.first, e.Draining
 	if a.claim.fresh {
 		return nil
 	}
 	a.side = a.account.side(a.lock)
 	if a.account.live() > 0 {
-		a.stopping = e.closing
+		a.stopping = e.Closing
 	}
 	return nil
 }
@@ -383,7 +383,7 @@ func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Ti
 	switch {
 	case res.Acknowledged < e.Replicas:
 		return e.notReplicated(a.lock.Name, res)
-	case e.closing.Err() != nil:
+	case e.Closing.Err() != nil:
 		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case s.Lost() != nil:
 		return s.Lost()

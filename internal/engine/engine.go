@@ -90,9 +90,9 @@ type Engine struct {
 	hub      *wakeup.Hub
 	queues   *queues
 
-	// draining ends when Drain is called: nothing new is held. closing ends when Close begins: nothing new is started, and nobody
-	// waits any longer. life ends when Close has ended: nothing goes on after it.
-	draining, closing, life context.Context
+	// Draining ends when Drain is called: nothing new is held. Closing ends when Close begins: nothing new is started, and nobody
+	// waits any longer. Life ends when Close has ended: nothing goes on after it.
+	Draining, Closing, Life context.Context
 	drain, close, die       context.CancelFunc
 
 	made, given atomic.Int64 // how many owners acquires have made, and NewOwner has
@@ -113,11 +113,11 @@ type (
 // New returns an engine. It does no I/O and starts no goroutine.
 func New(config Config) *Engine {
 	e := &Engine{Config: config, known: map[accountKey]*account{}}
-	e.draining, e.drain = context.WithCancel(context.Background())
-	e.closing, e.close = context.WithCancel(context.Background())
-	e.life, e.die = context.WithCancel(context.Background())
+	e.Draining, e.drain = context.WithCancel(context.Background())
+	e.Closing, e.close = context.WithCancel(context.Background())
+	e.Life, e.die = context.WithCancel(context.Background())
 	e.Calls = call.New(call.Config{
-		Driver: config.Driver, Tasks: &e.Tasks, Life: e.life, Closing: e.closing,
+		Driver: config.Driver, Tasks: &e.Tasks, Life: e.Life, Closing: e.Closing,
 		Timeout: config.Timeout, Replicas: config.Replicas, AckTimeout: config.AckTimeout,
 	})
 	e.watchdog = watchdog.New(watchdog.Config[*side, group]{
@@ -128,15 +128,6 @@ func New(config Config) *Engine {
 	e.queues = waitqueue.New(func(channel string, q *queue) func() { return e.hub.Join(channel, q).Leave })
 	return e
 }
-
-// Closing ends when Close begins, Life when it has ended, and Draining when nothing new is held any more.
-func (e *Engine) Closing() context.Context { return e.closing }
-
-// Life ends when Close has ended.
-func (e *Engine) Life() context.Context { return e.life }
-
-// Draining ends when nothing new is held any more.
-func (e *Engine) Draining() context.Context { return e.draining }
 
 // Drain lets nothing new be held but what is nested, and ends every wait.
 func (e *Engine) Drain() { e.drain() }
@@ -277,7 +268,7 @@ func (e *Engine) Begin(ctx context.Context, op, name string) error {
 	if err := TooLate(ctx, op, name, e.Errors); err != nil {
 		return err
 	}
-	if e.closing.Err() != nil || !e.Tasks.Begin() {
+	if e.Closing.Err() != nil || !e.Tasks.Begin() {
 		return lockerr.Problem(name, "", lockerr.Closed)
 	}
 	return nil
@@ -298,7 +289,7 @@ func TooLate(ctx context.Context, op, name string, errs Errors) error {
 // UntilClosing returns a context that also ends when the client closes.
 func (e *Engine) UntilClosing(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(e.closing, func() { cancel(lockerr.Closed) })
+	stop := context.AfterFunc(e.Closing, func() { cancel(lockerr.Closed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 

@@ -123,7 +123,7 @@ func (h *Hold) mayPass() bool {
 	switch {
 	case h.err() != nil, s.entry == nil, !s.Plain(), !a.undisclosed, s.failing != nil:
 		return false
-	case a.engine.draining.Err() != nil:
+	case a.engine.Draining.Err() != nil:
 		return false
 	case s.cohort == nil && now > h.since.Add(slice), s.cohort != nil && now > s.cohort.until:
 		return false // others have their turn
@@ -195,7 +195,7 @@ func (a *acquisition) join() bool {
 	switch {
 	case s.cohort != open, s.entry == nil, now > open.until, !s.Joinable(), !s.account.undisclosed:
 		return false
-	case s.Holds()[0].Lease != a.args.Lease, a.engine.draining.Err() != nil, !s.lastsFor(a.args.Lease, now):
+	case s.Holds()[0].Lease != a.args.Lease, a.engine.Draining.Err() != nil, !s.lastsFor(a.args.Lease, now):
 		return false
 	}
 	a.joined(s)

@@ -37,11 +37,13 @@ const (
 type Hold struct {
 	ledger.Hold[*Hold]
 
-	side     *side
-	inside   within // what its context is derived from, and that from what Lock was called with
-	since    mono.Time
-	token    int64
-	observer Observer
+	// Observer is told what happens to the hold; nil: nobody is. It is set before the acquire.
+	Observer Observer
+
+	side   *side
+	inside within // what its context is derived from, and that from what Lock was called with
+	since  mono.Time
+	token  int64
 
 	// Guarded by the account's mu, as is ledger.Hold.
 	ended     *ending
@@ -63,9 +65,6 @@ var (
 	detached = &ending{"this hold was detached", lockerr.NotHeld}
 	evicted  = &ending{"it was given back then, or its lease ends it", lockerr.Closed}
 )
-
-// Observe sets who is told what happens to the hold, before it is acquired.
-func (h *Hold) Observe(o Observer) { h.observer = o }
 
 // Lock is what is held.
 func (h *Hold) Lock() *Lock { return h.side.lock }
@@ -363,7 +362,7 @@ func (h *Hold) Detach() (owner string, err error) {
 	if err := h.detachable(); err != nil {
 		return "", err
 	}
-	ctx, cancel := WithTimeout(e.life, e.Timeout)
+	ctx, cancel := WithTimeout(e.Life, e.Timeout)
 	defer cancel()
 	busy := func() error { return e.Errors.Backend("detach", s.lock.Name, false, errBusy) }
 	if a.takeTurn(ctx) != nil {

@@ -24,7 +24,7 @@ func (s *side) unlock(was dropped) error {
 	if a.turn.TryTake() { // as mostly: nothing of this owner's is under way
 		return s.giveBack(context.Background(), was)
 	}
-	ctx, cancel := WithTimeout(a.engine.life, a.engine.Timeout)
+	ctx, cancel := WithTimeout(a.engine.Life, a.engine.Timeout)
 	defer cancel()
 	has, err := s.awaitExcess(ctx, was.run)
 	switch {
@@ -178,7 +178,7 @@ func (a *account) releaseLater() {
 	a.ref()
 	if !a.engine.Tasks.Go(func() {
 		defer a.unref()
-		if a.takeTurn(a.engine.life) == nil {
+		if a.takeTurn(a.engine.Life) == nil {
 			a.freeTurn(true)
 		}
 	}) {
@@ -240,9 +240,9 @@ func (s *side) reconcile(release bool) {
 	a.mu.Unlock()
 	var leaving sync.WaitGroup
 	leaving.Go(func() { s.leave(leave, end) }) // beside the release: neither waits for the other's answers
-	ran, pending := e.Calls.Outcomes(e.life, open)
+	ran, pending := e.Calls.Outcomes(e.Life, open)
 	defer func() {
-		e.Calls.Outlast(e.life, pending)
+		e.Calls.Outlast(e.Life, pending)
 		leaving.Wait()
 		if len(open) > 0 {
 			s.leave(leave, end) // a refused attempt may have put it back
@@ -254,7 +254,7 @@ func (s *side) reconcile(release bool) {
 			a.locked(s.Ran)
 		}
 		asked, unknown := s.releaseExcess()
-		_, more := e.Calls.Outcomes(e.life, unknown)
+		_, more := e.Calls.Outcomes(e.Life, unknown)
 		pending = append(pending, more...)
 		// The answer has told what time it is there, and so when the limits have passed.
 		end := e.Calls.Expiry(pending)
@@ -263,8 +263,8 @@ func (s *side) reconcile(release bool) {
 		}
 		// A delayed attempt may still arrive. Only after its limit is it certain that what is asked for then is the last
 		// word. If that is far off, what has come until then is given back.
-		e.Calls.SleepUntil(e.life, end)
-		if e.life.Err() != nil {
+		e.Calls.SleepUntil(e.Life, end)
+		if e.Life.Err() != nil {
 			return
 		}
 	}
@@ -273,11 +273,11 @@ func (s *side) reconcile(release bool) {
 // leave takes a waiter that has given up out of Redis. It does not try again after end.
 func (s *side) leave(request script.Request, end mono.Time) {
 	e := s.account.engine
-	if request.IsZero() || e.life.Err() != nil {
+	if request.IsZero() || e.Life.Err() != nil {
 		return
 	}
 	_, unknown := s.lock.repeat(s.account.owner, "leave", end, func(call.Result) script.Request { return request })
-	e.Calls.Outlast(e.life, unknown)
+	e.Calls.Outlast(e.Life, unknown)
 }
 
 // releaseExcess releases the counts that no hold needs, and repeats that until Redis answers or the key has expired. It
@@ -337,13 +337,13 @@ func (a *account) tryAgain() {
 	begun := a.retries
 	a.retries = true
 	a.mu.Unlock()
-	if begun || e.closing.Err() != nil { // when it closes, it was tried since
+	if begun || e.Closing.Err() != nil { // when it closes, it was tried since
 		return
 	}
 	a.ref()
 	if !e.Tasks.Go(func() {
 		defer a.unref()
-		call.Sleep(e.closing, e.Lease/3)
+		call.Sleep(e.Closing, e.Lease/3)
 		a.locked(func() { a.retries = false })
 		a.releaseLater()
 	}) {
@@ -361,8 +361,8 @@ func (a *account) evict() {
 		for _, h := range holds {
 			h.Value.ended = evicted
 			h.Value.end(lockerr.Closed)
-			if h.Lost == nil && h.Value.observer != nil { // else lose has told it
-				h.Value.observer.Ended(h.Value.err())
+			if h.Lost == nil && h.Value.Observer != nil { // else lose has told it
+				h.Value.Observer.Ended(h.Value.err())
 			}
 		}
 		s.endWatch()

@@ -156,8 +156,8 @@ func (s *side) lose(entry *entry, notHeld bool) {
 	run := s.Run()
 	for _, h := range holds {
 		h.Value.end(why)
-		if h.Value.observer != nil {
-			h.Value.observer.Ended(why)
+		if h.Value.Observer != nil {
+			h.Value.Observer.Ended(why)
 		}
 	}
 	a.mu.Unlock()
@@ -165,8 +165,8 @@ func (s *side) lose(entry *entry, notHeld bool) {
 		return
 	}
 	e.Tasks.Go(func() {
-		call.Sleep(e.closing, mono.Until(forget))
-		if e.closing.Err() == nil { // else Close sees to it
+		call.Sleep(e.Closing, mono.Until(forget))
+		if e.Closing.Err() == nil { // else Close sees to it
 			s.forget(run)
 		}
 	})
@@ -277,8 +277,8 @@ func (s *side) noteRenewal(err error) {
 		s.failing = a.engine.Errors.Backend("renew", s.lock.Name, true, err)
 	}
 	for _, h := range s.Holds() {
-		if !h.Fixed && h.Value.observer != nil {
-			h.Value.observer.Renewed(s.failing)
+		if !h.Fixed && h.Value.Observer != nil {
+			h.Value.Observer.Renewed(s.failing)
 		}
 	}
 }

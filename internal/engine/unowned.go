@@ -17,13 +17,13 @@ import (
 // Pass asks, as an acquire does, until the answer is yes. If it gives up, what it may have taken is given back.
 func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
 	e := l.Engine
-	a := &asker{lock: l, engine: e, args: args, op: l.op(), started: time.Now(), caller: ctx, stopping: e.draining}
+	a := &asker{lock: l, engine: e, args: args, op: l.op(), started: time.Now(), caller: ctx, stopping: e.Draining}
 	if err := e.Begin(ctx, a.op, l.Name); err != nil {
 		return Report{}, err
 	}
 	defer e.Tasks.End()
 	defer a.unbound()
-	if e.draining.Err() != nil {
+	if e.Draining.Err() != nil {
 		return Report{}, lockerr.Problem(l.Name, "", lockerr.Closed)
 	}
 	returned := false
@@ -58,7 +58,7 @@ func (l *Lock) Detached(ctx context.Context, op string, request script.Request) 
 	if res.Err == nil {
 		return res, notAnnounced(l.Name, request, res)
 	}
-	if e.life.Err() != nil {
+	if e.Life.Err() != nil {
 		return res, lockerr.Problem(l.Name, "", lockerr.Closed)
 	}
 	goesOn := len(res.Unknown) > 0 || res.WorthRepeating() || ctx.Err() != nil
@@ -87,7 +87,7 @@ func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (c
 		return res, notAnnounced(l.Name, request, res)
 	case EndedByCaller(ctx):
 		return res, GaveUp(ctx, l.Name)
-	case e.closing.Err() != nil:
+	case e.Closing.Err() != nil:
 		return res, lockerr.Problem(l.Name, "", lockerr.Closed)
 	default:
 		return res, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why()))
@@ -99,7 +99,7 @@ func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (c
 func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Result) script.Request) (res call.Result, unknown []*call.Attempt) {
 	e := l.Engine
 	for request := next(res); !request.IsZero(); request = next(res) {
-		res = e.Calls.Do(e.life, request)
+		res = e.Calls.Do(e.Life, request)
 		unknown = append(unknown, res.Unknown...)
 		if err := notAnnounced(l.Name, request, res); err != nil {
 			e.Failed(l, owner, err)
@@ -107,7 +107,7 @@ func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Resul
 		if res.Err == nil {
 			break
 		}
-		if !res.WorthRepeating() || e.closing.Err() != nil || mono.Now() > end {
+		if !res.WorthRepeating() || e.Closing.Err() != nil || mono.Now() > end {
 			e.Failed(l, owner, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why())))
 			break
 		}

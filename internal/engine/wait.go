@@ -259,7 +259,7 @@ func (q *queued) keepSlot(res call.Result) bool {
 	last := res.Unknown[n-1]
 	return q.engine.Tasks.Go(func() {
 		defer q.waiter.Done()
-		q.engine.Calls.Outcome(q.engine.life, last)
+		q.engine.Calls.Outcome(q.engine.Life, last)
 	})
 }
 
