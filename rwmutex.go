@@ -125,7 +125,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 // the background, as that of [Hold.Unlock], and OnError is told. Redisson:
 // readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
-	if write == nil || write.several() != nil || write.one.Lock().Side != m.handle.Side || !write.one.Lock().Same(&m.handle.Lock) {
+	if write == nil || write.handle == nil || write.handle.Side != m.handle.Side || !write.handle.Same(&m.handle.Lock) {
 		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.handle.Name)
 	}
 	if err := write.core.Err(); err != nil {

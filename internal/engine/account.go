@@ -46,6 +46,19 @@ type accountKey struct{ name, class, owner string }
 
 func (a *account) key() accountKey { return accountKey{a.name, a.class, a.owner} }
 
+// background runs f on a goroutine of its own, for which the account is kept. It reports false if the client has closed.
+func (a *account) background(f func()) bool {
+	a.ref()
+	begun := a.engine.Tasks.Go(func() {
+		defer a.unref()
+		f()
+	})
+	if !begun {
+		a.unref()
+	}
+	return begun
+}
+
 // disclosed reports whether the owner may be used by hand. Otherwise it is another call's, and was read in Redis.
 func (a *account) disclosed() bool {
 	a.mu.Lock()

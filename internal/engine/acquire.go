@@ -207,9 +207,7 @@ func (a *acquisition) clear() error {
 			res.Err = context.Cause(ctx)
 		}
 		if res.Err != nil {
-			a.account.mu.Lock()
-			s.keepOpen(res.Unknown, 0, true)
-			a.account.mu.Unlock()
+			a.account.locked(func() { s.keepOpen(res.Unknown, 0, true) })
 			return res.Err
 		}
 	}

@@ -66,9 +66,6 @@ var (
 	evicted  = &ending{"it was given back then, or its lease ends it", lockerr.Closed}
 )
 
-// Lock is what is held.
-func (h *Hold) Lock() *Lock { return h.side.lock }
-
 // Owner returns who holds the lock, for somebody who may use that; empty after it has passed on. Its hold does not pass on
 // any more.
 func (h *Hold) Owner() string {

@@ -82,9 +82,7 @@ func (s *side) giveBack(ctx context.Context, was dropped) error {
 	was.cohort.released(res)
 	s.released(res, ch)
 	if len(res.Unknown) > 0 {
-		a.mu.Lock()
-		s.keepOpen(res.Unknown, 0, true)
-		a.mu.Unlock()
+		a.locked(func() { s.keepOpen(res.Unknown, 0, true) })
 	}
 	switch {
 	case res.Err != nil && call.Code(res.Err) == script.WrongType: // somebody has overwritten it
@@ -175,15 +173,11 @@ func (a *account) excess() (*side, ledger.Change) {
 
 // releaseLater gives back in the background what is not handed out, once the turn is free.
 func (a *account) releaseLater() {
-	a.ref()
-	if !a.engine.Tasks.Go(func() {
-		defer a.unref()
+	a.background(func() {
 		if a.takeTurn(a.engine.Life) == nil {
 			a.freeTurn(true)
 		}
-	}) {
-		a.unref()
-	}
+	})
 }
 
 // freeTurn frees the turn once nothing that was asked for earlier can take effect any more. Release says to give back before
@@ -200,9 +194,7 @@ func (a *account) freeTurn(release bool) {
 		a.turn.Free()
 		return
 	}
-	a.ref()
-	if !a.engine.Tasks.Go(func() {
-		defer a.unref()
+	if !a.background(func() {
 		var sides sync.WaitGroup
 		a.locked(func() {
 			for s := range a.opened {
@@ -216,7 +208,6 @@ func (a *account) freeTurn(release bool) {
 		}
 	}) {
 		a.turn.Free()
-		a.unref()
 	}
 }
 
@@ -291,9 +282,7 @@ func (s *side) releaseExcess() (asked time.Time, unknown []*call.Attempt) {
 		if last.Err != nil {
 			s.released(last, ch)
 		}
-		a.mu.Lock()
-		ch, found = s.GiveBack()
-		a.mu.Unlock()
+		a.locked(func() { ch, found = s.GiveBack() })
 		if found {
 			request = s.release(ch)
 		}
@@ -340,15 +329,11 @@ func (a *account) tryAgain() {
 	if begun || e.Closing.Err() != nil { // when it closes, it was tried since
 		return
 	}
-	a.ref()
-	if !e.Tasks.Go(func() {
-		defer a.unref()
+	a.background(func() {
 		call.Sleep(e.Closing, e.Lease/3)
 		a.locked(func() { a.retries = false })
 		a.releaseLater()
-	}) {
-		a.unref()
-	}
+	})
 }
 
 // evict gives back every hold of the owner because the client closes.
