@@ -40,7 +40,7 @@ func (a *acquisition) report(err error) (Report, error) {
 // do is one acquisition, from its entry to its end. obtain asks for a change.
 func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	e := a.engine
-	if err := e.Begin(a.caller, a.op, a.lock.Name); err != nil {
+	if err := e.begin(a.caller, a.op, a.lock.Name); err != nil {
 		return err
 	}
 	defer e.Tasks.End()

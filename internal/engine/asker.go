@@ -136,7 +136,7 @@ func (a *asker) triesFirst() bool {
 	case a.acquisition != nil && a.acquisition.shares():
 		return false // one asks, and lets the others in
 	}
-	return l.ReadOnly || l.Shared && !l.HasWaiters()
+	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))
 }
 
 // askBriefly asks, without bound if the first attempt is answered.

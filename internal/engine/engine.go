@@ -263,8 +263,8 @@ func (e *Engine) owns(owner string) bool {
 // isFresh reports whether an owner of this client is one that an acquire has made.
 func isFresh(owner string) bool { return owner[len(owner)-1]&1 == 1 }
 
-// Begin counts a call, or refuses it. It is paired with Tasks.End.
-func (e *Engine) Begin(ctx context.Context, op, name string) error {
+// begin counts a call, or refuses it. It is paired with Tasks.End.
+func (e *Engine) begin(ctx context.Context, op, name string) error {
 	if err := TooLate(ctx, op, name, e.Errors); err != nil {
 		return err
 	}

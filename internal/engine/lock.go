@@ -91,9 +91,6 @@ func (l *Lock) Same(other *Lock) bool {
 	return l.Engine == other.Engine && l.Name == other.Name && l.Class == other.Class
 }
 
-// HasWaiters reports whether anybody waits for it here.
-func (l *Lock) HasWaiters() bool { return l.Engine.queues.HasWaiters(l.queueFor("")) }
-
 // Recheck has this client's own holders of the lock look whether they still hold it.
 func (l *Lock) Recheck() {
 	l.Engine.each(func(a *account) {
@@ -113,14 +110,6 @@ func (l *Lock) Recheck() {
 // queueFor is which queue of this process an owner waits in, and what the queue listens to.
 func (l *Lock) queueFor(owner string) waitqueue.Key {
 	return waitqueue.Key{Kind: cmp.Or(l.Queue, l.Label), Name: l.Name, Channel: l.Requests.Channel(owner)}
-}
-
-// op is what errors call an acquire of it.
-func (l *Lock) op() string {
-	if l.ReadOnly {
-		return "await"
-	}
-	return OpAcquire
 }
 
 // OpAcquire is what errors call an acquire.

@@ -17,8 +17,11 @@ import (
 // Pass asks, as an acquire does, until the answer is yes. If it gives up, what it may have taken is given back.
 func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
 	e := l.Engine
-	a := &asker{lock: l, engine: e, args: args, op: l.op(), started: time.Now(), caller: ctx, stopping: e.Draining}
-	if err := e.Begin(ctx, a.op, l.Name); err != nil {
+	a := &asker{lock: l, engine: e, args: args, op: OpAcquire, started: time.Now(), caller: ctx, stopping: e.Draining}
+	if l.ReadOnly {
+		a.op = "await"
+	}
+	if err := e.begin(ctx, a.op, l.Name); err != nil {
 		return Report{}, err
 	}
 	defer e.Tasks.End()
@@ -75,7 +78,7 @@ func (l *Lock) Detached(ctx context.Context, op string, request script.Request) 
 // the error is that of the context all the same, as Redis has not failed.
 func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (call.Result, error) {
 	e := l.Engine
-	if err := e.Begin(ctx, op, l.Name); err != nil {
+	if err := e.begin(ctx, op, l.Name); err != nil {
 		return call.Result{}, err
 	}
 	defer e.Tasks.End()
