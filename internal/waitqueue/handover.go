@@ -51,11 +51,11 @@ func (qs *Queues[T, J]) EndJoinable(key Key, what *J, after time.Duration) {
 
 // AskAll has the queue's first ask, though there is still something to join.
 func (w *Waiter[T, J]) AskAll() {
-	w.queue.shard.mu.Lock()
-	defer w.queue.shard.mu.Unlock()
-	if !w.gone() && w.queue.joinable != nil {
-		w.queue.endJoinable(0)
-	}
+	w.inQueue(func(q *Queue[T, J]) {
+		if q.joinable != nil {
+			q.endJoinable(0)
+		}
+	})
 }
 
 // endJoinable ends what newcomers may join. The shard's mu is held.

@@ -187,25 +187,26 @@ func (q *Queue[T, J]) NotifyAcquired() {
 }
 
 // Crowd returns what SetCrowd has said last.
-func (w *Waiter[T, J]) Crowd() Crowd {
-	w.queue.shard.mu.Lock()
-	defer w.queue.shard.mu.Unlock()
-	if w.gone() {
-		return Crowd{}
-	}
-	return w.queue.crowd
+func (w *Waiter[T, J]) Crowd() (c Crowd) {
+	w.inQueue(func(q *Queue[T, J]) { c = q.crowd })
+	return c
 }
 
 // SetCrowd notes who waits.
 func (w *Waiter[T, J]) SetCrowd(c Crowd) {
+	w.inQueue(func(q *Queue[T, J]) { q.crowd = c })
+}
+
+// inQueue runs f with the shard's mu held, unless the waiter has gone.
+func (w *Waiter[T, J]) inQueue(f func(q *Queue[T, J])) {
 	w.queue.shard.mu.Lock()
 	defer w.queue.shard.mu.Unlock()
 	if !w.gone() {
-		w.queue.crowd = c
+		f(w.queue)
 	}
 }
 
-// gone reports whether the waiter is in the queue no more: another lock may have it by now.
+// gone reports whether the waiter has left the queue, which may be another lock's by now.
 // The shard's mu is held.
 func (w *Waiter[T, J]) gone() bool { return w.state == received || w.state == departed }
 
@@ -225,53 +226,44 @@ func (w *Waiter[T, J]) Done() {
 // Listen subscribes the queue, if it is not subscribed yet. It stays subscribed
 // until its last waiter has left.
 func (w *Waiter[T, J]) Listen() {
-	w.queue.shard.mu.Lock()
-	defer w.queue.shard.mu.Unlock()
-	if w.queue.unsubscribe == nil && !w.gone() {
-		w.queue.unsubscribe = w.queue.shard.all.listen(w.queue.key.Channel, w.queue)
-	}
+	w.inQueue(func(q *Queue[T, J]) {
+		if q.unsubscribe == nil {
+			q.unsubscribe = q.shard.all.listen(q.key.Channel, q)
+		}
+	})
 }
 
 // RetryAt says when to try again without a wake-up, and why the last try was refused.
 func (w *Waiter[T, J]) RetryAt(at time.Time, refusal error) {
-	w.queue.shard.mu.Lock()
-	defer w.queue.shard.mu.Unlock()
-	if w.gone() {
-		return
-	}
-	w.queue.retryAt = at
-	if refusal != nil {
-		w.queue.refusal, w.queue.unheard, w.queue.former = refusal, false, nil
-	}
+	w.inQueue(func(q *Queue[T, J]) {
+		q.retryAt = at
+		if refusal != nil {
+			q.refusal, q.unheard, q.former = refusal, false, nil
+		}
+	})
 }
 
 // Retry returns what RetryAt said last: the zero time and nil if nobody has tried. While
 // a holder here has the lock, that one says why it is refused, and after that until somebody is
 // refused by Redis.
 func (w *Waiter[T, J]) Retry() (at time.Time, refusal error) {
-	w.queue.shard.mu.Lock()
-	holder := w.queue.holder
-	if holder == nil {
-		holder = w.queue.former
-	}
-	if at, refusal = w.queue.retryAt, w.queue.refusal; w.gone() {
-		at, refusal, holder = time.Time{}, nil, nil
-	}
-	w.queue.shard.mu.Unlock()
-	if holder != nil {
+	var holder Holder
+	w.inQueue(func(q *Queue[T, J]) {
+		at, refusal, holder = q.retryAt, q.refusal, q.holder
+		if holder == nil {
+			holder = q.former
+		}
+	})
+	if holder != nil { // not with the mutex held: a holder has its own
 		refusal = holder.Refusal()
 	}
 	return at, refusal
 }
 
 // NotBefore is before when the head does not ask, woken or not.
-func (w *Waiter[T, J]) NotBefore() time.Time {
-	w.queue.shard.mu.Lock()
-	defer w.queue.shard.mu.Unlock()
-	if w.gone() {
-		return time.Time{}
-	}
-	return w.queue.notBefore
+func (w *Waiter[T, J]) NotBefore() (at time.Time) {
+	w.inQueue(func(q *Queue[T, J]) { at = q.notBefore })
+	return at
 }
 
 // LeaveAfter is Leave of one at the head that has asked, and was let in: RetryAt and Done besides, unless it keeps the slot. If it is
