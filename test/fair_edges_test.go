@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
@@ -471,4 +472,30 @@ func TestShortCutCostsNoPlace(t *testing.T) {
 			w.wantNoLine()
 		})
 	}
+}
+
+// An acquire that was not answered, and comes after its hold was given back, keeps no place in line, though a later
+// acquire of the same owner was not answered at once either.
+func TestLateAcquireKeepsNoPlaceAfterNestedHolds(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		other, _ := w.client()
+		mu := c.NewFairMutex("x")
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		h := must(t)(other.NewFairMutex("x").Lock(background))
+		once(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
+		_, err := mu.TryLock(ctx)
+		wantError(t, err, holdfast.ErrLocked) // the guess of the server's clock is now 950 ms ahead
+		unlock(t, h)
+		once(d, "acquire", memdriver.Fault{DelayRequest: 2500 * time.Millisecond, LoseReply: true})
+		outer := must(t)(mu.Lock(ctx))
+		once(d, "acquire", memdriver.Fault{Refuse: &driver.Error{MayHaveRun: true, Transient: true, Err: errors.New("connection reset")}})
+		inner := must(t)(mu.Lock(ctx))
+		unlock(t, inner)
+		unlock(t, outer)
+		h = must(t)(other.NewFairMutex("x").Lock(background))
+		time.Sleep(10 * time.Second)
+		w.wantNoLine()
+		unlock(t, h)
+	})
 }

@@ -335,3 +335,20 @@ func TestLeaseShorterThanTheWay(t *testing.T) {
 		wantError(t, err, holdfast.ErrLost)
 	})
 }
+
+// A hold is lost, and the caller's context ends after that: the hold's context says why it was lost, whenever it is asked for.
+func TestContextAskedForLateSaysTheLoss(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		other, _ := w.client()
+		ctx, cancel := context.WithCancelCause(background)
+		h := must(t)(c.NewMutex("x").Lock(ctx))
+		if _, err := other.NewMutex("x").ForceUnlock(background); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		cancel(errors.New("later"))
+		wantLost(t, h)
+		_ = h.Unlock()
+	})
+}

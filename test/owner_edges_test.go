@@ -491,3 +491,22 @@ func TestDetachBesideForce(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// An owner that this client has not made yet may not lock: an acquire could get just that one for itself.
+func TestOwnerOfTheFutureIsRefused(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		mu := c.NewMutex("x")
+		h := must(t)(mu.Lock(background))
+		client, _, _ := strings.Cut(h.Owner().String(), ":")
+		unlock(t, h)
+		for _, number := range []string{"-1", "0", "2", "3", "4", "5"} {
+			owner, err := holdfast.ParseOwner(client + ":" + number)
+			ok(t, err)
+			_, err = mu.TryLock(holdfast.WithOwner(background, owner))
+			wantError(t, err, holdfast.ErrInvalid)
+		}
+		ctx := holdfast.WithOwner(background, h.Owner()) // it has ended
+		unlock(t, must(t)(mu.Lock(ctx)))
+	})
+}

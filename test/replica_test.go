@@ -9,7 +9,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/memdriver"
 )
 
 // Replica acknowledgement, on a primary with two replicas. Off, no WAIT is sent;
@@ -193,4 +195,21 @@ func TestReplicaAckOfARepetition(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A grant that too few replicas have acknowledged is given back also if Redis is away for longer than the client's lease,
+// but not for as long as that of the call.
+func TestUntrustedGrantOfALongLeaseIsGivenBack(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client(holdfast.WithReplicaAck(1, 100*time.Millisecond))
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
+		})
+		_, err := c.NewMutex("x").TryLock(background, holdfast.FixedLease(10*time.Minute))
+		wantError(t, err, holdfast.ErrNotReplicated)
+		time.Sleep(2 * time.Minute)
+		d.SetFaults(nil)
+		time.Sleep(30 * time.Second)
+		w.wantReply("0", "EXISTS", "x")
+	})
 }

@@ -300,15 +300,20 @@ func (a *acquisition) conclude(res call.Result) error {
 // giveUp notes what the attempts may have taken, has it given back, and frees the turn once they can have no effect any more.
 func (a *acquisition) giveUp(release bool) {
 	a.account.mu.Lock()
-	if a.claim.fresh && len(a.unknown) > 0 {
+	if a.claim.fresh && (release || len(a.unknown) > 0) {
 		a.side.Learned(mono.Now(), a.keyLives())
 	}
-	a.side.keepOpen(a.unknown, a.change.To, false)
-	if leave := a.leaving(a.account.owner); !leave.IsZero() {
-		a.side.leaving = leave
-	}
+	a.keepOpen()
 	a.account.mu.Unlock()
 	a.account.freeTurn(release)
+}
+
+// keepOpen keeps what the call leaves for freeTurn: attempts that may have their effect yet, and a waiter in Redis. mu is held.
+func (a *acquisition) keepOpen() {
+	a.side.keepOpen(a.unknown, a.change.To, false)
+	if leave := a.leaving(a.account.owner); !leave.IsZero() { // else that of an earlier call may still be due
+		a.side.leaving = leave
+	}
 }
 
 // granted makes the hold, or says why the grant cannot be trusted, and has it released in the background. The turn is taken;
@@ -358,8 +363,7 @@ func (a *acquisition) granted(res call.Result) error {
 		e.Presence.OutlastedUntil(s.Retained)
 	}
 	if len(a.unknown) > 0 {
-		s.keepOpen(a.unknown, ch.To, false)
-		s.leaving = a.leaving(a.account.owner)
+		a.keepOpen()
 	}
 	a.account.mu.Unlock()
 	a.account.ref() // the hold's

@@ -118,17 +118,14 @@ func claimFor(ctx context.Context, l *Lock) (claim, error) {
 	case !l.Engine.owns(found.owner):
 		return found, fmt.Errorf("holdfast: %w owner: %v belongs to another client; a hold is handed over by Detach and Adopt",
 			lockerr.Invalid, found.owner)
-	case found.held == nil && found.account == nil:
-		return found, scopeIn(ctx).err()
+	case found.held != nil:
+		return found, nil
+	case scopeIn(ctx).invalid != nil:
+		return found, scopeIn(ctx).invalid
+	case !l.Engine.hasMade(found.owner):
+		return found, fmt.Errorf("holdfast: %w owner: %v was made by nobody", lockerr.Invalid, found.owner)
 	}
 	return found, nil
-}
-
-func (s *scope) err() error {
-	if s == nil {
-		return nil
-	}
-	return s.invalid
 }
 
 // err returns why the hold has ended that a call was to be nested in, or nil.

@@ -260,6 +260,17 @@ func (e *Engine) owns(owner string) bool {
 	return client == e.ID
 }
 
+// hasMade reports whether an owner of this client was made by it. Of another one an acquire might think that it is new.
+func (e *Engine) hasMade(owner string) bool {
+	_, number, _ := strings.Cut(owner, ":")
+	n, err := strconv.ParseInt(number, 10, 64)
+	last := 2 * e.given.Load()
+	if isFresh(owner) {
+		last = 2*e.made.Load() - 1
+	}
+	return err == nil && n > 0 && n <= last
+}
+
 // isFresh reports whether an owner of this client is one that an acquire has made.
 func isFresh(owner string) bool { return owner[len(owner)-1]&1 == 1 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -47,7 +46,6 @@ type Hold struct {
 
 	// Guarded by the account's mu, as is ledger.Hold.
 	ended     *ending
-	cause     error           // of its end
 	ctx       context.Context // nil: nobody has asked for it yet
 	cancel    context.CancelCauseFunc
 	whenEnded func() // called when it ends
@@ -95,13 +93,16 @@ func (h *Hold) Context() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h.ctx == nil {
-		h.ctx, h.cancel = context.WithCancelCause(&h.inside)
+		h.makeContext()
 		if h.err() != nil {
-			h.cancel(h.cause)
+			h.cancel(nil)
 		}
 	}
 	return h.ctx
 }
+
+// makeContext makes the context that ends with the hold. mu is held.
+func (h *Hold) makeContext() { h.ctx, h.cancel = context.WithCancelCause(&h.inside) }
 
 // Nest returns a context under which the hold's owner holds the lock while the hold lasts, and that does not end with it.
 // It is derived from what Lock was called with.
@@ -147,7 +148,10 @@ func (h *Hold) err() error {
 
 // end ends the hold's context. It has no effect if that has ended before. mu is held.
 func (h *Hold) end(cause error) {
-	if h.cause = cmp.Or(h.cause, cause); h.cancel != nil {
+	if h.cancel == nil && cause != nil {
+		h.makeContext() // the caller's may end before somebody asks why
+	}
+	if h.cancel != nil {
 		h.cancel(cause)
 	}
 	if f := h.whenEnded; f != nil {
