@@ -133,7 +133,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: an unknown one is not cleaned up", in: "acquisition.giveUp", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "a.side.opened(a.unknown, a.change.To, false)",
+		old: "a.keepOpen()",
 		new: "",
 	},
 	{
@@ -148,7 +148,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: the attempts before the granted one are forgotten", in: "granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "s.opened(a.unknown, ch.To, false)",
+		old: "a.keepOpen()",
 		new: "",
 	},
 	{
@@ -195,8 +195,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "release: an unanswered one is not repeated", in: "giveBack", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "settle(true)",
-		new: "settle(false)",
+		old: "freeTurn(true)",
+		new: "freeTurn(false)",
 	},
 	{
 		name: "release: one that was not sent may have been carried out", in: "side.released", suite: tests(inMemory, "TestUnlockBehindAReleaseThatWasNotSent"),
@@ -204,12 +204,12 @@ var mutants = []mutant{
 		new: "if res.Err != nil",
 	},
 	{
-		name: "release: repeated for too short a time", in: "releaseSurplus", suite: tests(inMemory, "TestReleaseIsRepeatedForTheWholeLease"),
+		name: "release: repeated for too short a time", in: "releaseExcess", suite: tests(inMemory, "TestReleaseIsRepeatedForTheWholeLease"),
 		old: "s.keyGoneBy()",
 		new: "mono.Now()",
 	},
 	{
-		name: "release: the owner's turn is not given back", in: "account.settle", suite: simulation("mutex", "-class", "a"),
+		name: "release: the owner's turn is not given back", in: "account.freeTurn", suite: simulation("mutex", "-class", "a"),
 		old: "a.turn.Free()\n\t\treturn",
 		new: "return",
 	},
@@ -325,7 +325,7 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "read-write: a writer that Redis does not take back is left beside its read", in: "account.settle", suite: tests(inMemory, "TestRefusedReleaseBesideARead"),
+		name: "read-write: a writer that Redis does not take back is left beside its read", in: "account.freeTurn", suite: tests(inMemory, "TestRefusedReleaseBesideARead"),
 		old: "a.standsOn()",
 		new: "false",
 	},
@@ -346,12 +346,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: Shutdown refuses what is nested", in: "acquisition.enter", suite: tests(inMemory, "TestReadWhoseWriteIsLostDuringShutdown"),
-		old: "a.ending = e.closing",
+		old: "a.stopping = e.Closing",
 		new: "",
 	},
 	{
 		name: "acquire: one attempt more during Shutdown", in: "asker.bound", suite: tests(inMemory, "TestShutdownBeforeTheNextAttempt"),
-		old: "a.ending.Err() != nil",
+		old: "a.stopping.Err() != nil",
 		new: "false",
 	},
 	{
@@ -406,7 +406,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "owner: the next hold hides from Unlock that the lock was taken", in: "lostBefore", suite: tests(inMemory, "TestUnlockOfWhatWasTakenBesideTheNextHold"),
-		old: "left.run.Taken()",
+		old: "was.run.Taken()",
 		new: "s.Run().Taken()",
 	},
 	{
@@ -707,7 +707,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "hand-over: while an attempt is not answered", in: "Side.Plain", suite: tests(inMemory, "TestNotHandedOverAfterLostReply"),
-		old: "s.asked == 0 && s.settled()",
+		old: "s.underWay == 0 && s.settled()",
 		new: "true",
 	},
 
@@ -835,7 +835,7 @@ var mutants = []mutant{
 		new: "true",
 	},
 	{
-		name: "ledger: the open attempts of the other side do not count", in: "Account.Settled", suite: tests(ledger, "TestSearch"),
+		name: "ledger: the open attempts of the other side do not count", in: "Account.Harmless", suite: tests(ledger, "TestSearch"),
 		old: "a.sides",
 		new: "a.sides[:1]",
 	},
@@ -897,17 +897,17 @@ var mutants = []mutant{
 
 	// The engine around it.
 	{
-		name: "engine: the turn is free though attempts are open", in: "account.settle", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "a.ledger.Settled() && !a.leaves()",
+		name: "engine: the turn is free though attempts are open", in: "account.freeTurn", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "a.ledger.Harmless() && !a.leaves()",
 		new: "true",
 	},
 	{
-		name: "engine: the turn is free though a waiter is to leave", in: "account.settle", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		name: "engine: the turn is free though a waiter is to leave", in: "account.freeTurn", suite: simulation("fair", "-class", "a", "-faults", "messages"),
 		old: " && !a.leaves()",
 		new: "",
 	},
 	{
-		name: "engine: a waiter that gave up is not taken out", in: "acquisition.giveUp", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		name: "engine: a waiter that gave up is not taken out", in: "acquisition.keepOpen", suite: simulation("fair", "-class", "a", "-faults", "messages"),
 		old: "a.side.leaving = leave",
 		new: "_ = leave",
 	},
@@ -917,8 +917,8 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "engine: a nested Lock does not look whether its outer hold stands", in: "claim.over", suite: tests(inMemory, "TestLockWhoseOuterHoldEndsBeforeItsTurn"),
-		old: "c.held.Alive()",
+		name: "engine: a nested Lock does not look whether its outer hold stands", in: "acquisition.takeTurn", suite: tests(inMemory, "TestLockWhoseOuterHoldEndsBeforeItsTurn"),
+		old: "a.claim.err()",
 		new: "error(nil)",
 	},
 	{
@@ -958,7 +958,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "engine: a hold that is found dead when it is handed over is used", in: "Hold.accept", suite: tests(inMemory, "TestHandedOverAtTheDeadline"),
-		old: "h.alive() == nil && !s.overdue()",
+		old: "h.err() == nil && !s.overdue()",
 		new: "true",
 	},
 	{
