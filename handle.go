@@ -68,17 +68,6 @@ func (l *handle) canHold(config lockConfig) error {
 	return nil
 }
 
-// args are what the engine is asked for.
-func (l *handle) args(ctx context.Context, config *lockConfig) engine.Args {
-	args := config.Args
-	if hooks := config.hooks; hooks.want(onWait) {
-		args.OnWait = func(ahead int) {
-			hooks.tell(ctx, onWait, Event{Name: l.Name, Kind: l.Label, Ahead: ahead})
-		}
-	}
-	return args
-}
-
 // acquire is Lock and TryLock of every kind.
 func (l *handle) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
 	return l.obtain(ctx, Owner{}, config)
@@ -93,12 +82,12 @@ func (l *handle) obtain(ctx context.Context, from Owner, config lockConfig) (*Ho
 	config, err := l.complete(config)
 	if err == nil {
 		if h.hooks = config.hooks; len(h.hooks) > 0 {
-			h.one.Observer = (*observer)(h)
+			h.one.Observer, config.Waiter = (*observer)(h), (*observer)(h)
 		}
-		if args := l.args(ctx, &config); from.IsZero() {
-			went, err = l.Acquire(ctx, &h.one, args)
+		if from.IsZero() {
+			went, err = l.Acquire(ctx, &h.one, config.Args)
 		} else {
-			went, err = l.Adopt(ctx, &h.one, from.text, from.shown(), args)
+			went, err = l.Adopt(ctx, &h.one, from.text, from.shown(), config.Args)
 		}
 	}
 	how := report{started, went}
@@ -118,7 +107,10 @@ func (l *handle) pass(ctx context.Context, config lockConfig) error {
 	var went engine.Report
 	config, err := l.complete(config)
 	if err == nil {
-		went, err = l.Pass(ctx, l.args(ctx, &config))
+		if len(config.hooks) > 0 {
+			config.Waiter = (*observer)(&Hold{handle: l, hooks: config.hooks})
+		}
+		went, err = l.Pass(ctx, config.Args)
 	}
 	how := report{started, went}
 	if err != nil {

@@ -59,7 +59,7 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	}
 	returned := false
 	defer func() {
-		if !returned { // OnWait has panicked
+		if !returned { // the WaitObserver has panicked
 			a.queued.waiter.Leave()
 			a.giveUp(false)
 			if a.received {

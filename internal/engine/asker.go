@@ -11,6 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
+// WaitObserver is told, on the calling goroutine, that a call begins to wait, and how many are ahead. It may panic.
+type WaitObserver interface {
+	Waits(ctx context.Context, ahead int)
+}
+
 // Args are what a call asks for.
 type Args struct {
 	Lease time.Duration
@@ -22,8 +27,8 @@ type Args struct {
 	// Wait bounds the call; 0: it is unbounded. OneTry says that there is no waiting at all.
 	Wait   time.Duration
 	OneTry bool
-	// OnWait is told, on the calling goroutine, that the call begins to wait, and how many are ahead. It may panic.
-	OnWait func(ahead int)
+	// Waiter is told that the call begins to wait; nil: nobody is.
+	Waiter WaitObserver
 }
 
 // Retained is for how long a lock is kept from others, by itself or as one of several.
@@ -31,7 +36,7 @@ func (g *Args) Retained() time.Duration { return max(g.MinHold, g.AtLeast) }
 
 // Report is how a call went.
 type Report struct {
-	// HadToWait says that OnWait was told, or would have been.
+	// HadToWait says that Args.Waiter was told, or would have been.
 	HadToWait bool
 	// HandedOver says that the hold passed inside the process, without a word to Redis.
 	HandedOver bool
@@ -49,7 +54,7 @@ type asker struct {
 	stopping  context.Context // ends it, too: draining, or closing if it nests in what goes on
 	bounded   context.Context // see bound; nil: it was not needed
 	stop      func()          // ends bounded
-	hadToWait bool            // OnWait was told
+	hadToWait bool            // Args.Waiter was told
 
 	// acquisition is the acquire that this is a part of; nil: it leaves no hold.
 	acquisition *acquisition
@@ -94,14 +99,14 @@ func (a *asker) timeLimit() time.Duration {
 	return a.args.Wait
 }
 
-// tellWaiting tells OnWait, once, that the call has to wait.
+// tellWaiting tells Args.Waiter, once, that the call has to wait.
 func (a *asker) tellWaiting(ahead int) {
 	if a.hadToWait {
 		return
 	}
 	a.hadToWait = true
-	if a.args.OnWait != nil {
-		a.args.OnWait(ahead)
+	if a.args.Waiter != nil {
+		a.args.Waiter.Waits(a.caller, ahead)
 	}
 }
 

@@ -66,7 +66,7 @@ func (l *Lock) HoldRequests() protocol.Lock {
 	return held
 }
 
-// Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since OnWait has, the
+// Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since the WaitObserver has, the
 // hold is of no use, and what an attempt may have taken is given back in the background.
 func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {
 	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: OpAcquire, started: time.Now(), caller: ctx}, hold: h}

@@ -31,7 +31,7 @@ func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
 	}
 	returned := false
 	defer func() {
-		if !returned { // OnWait has panicked
+		if !returned { // the WaitObserver has panicked
 			a.queued.waiter.Leave()
 			a.undo(false)
 		}

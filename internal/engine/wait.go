@@ -52,7 +52,7 @@ func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
 		return q.wait(0)
 	}
 	if first {
-		q.waiter.Done() // OnWait is told before the try
+		q.waiter.Done() // Args.Waiter is told before the try
 	}
 	return q.wait(ahead)
 }
