@@ -23,7 +23,8 @@
 //     served, over all processes.
 //   - [RWMutex]: many readers or one writer.
 //   - [PermitSemaphore]: at most n at a time; the permits of a crashed process come back.
-//   - [UnleasedSemaphore]: n permits that nobody holds; those of a crashed process do not.
+//   - [UnleasedSemaphore]: a plain counter of n permits, which have no owner and no lease: those of a
+//     crashed process do not come back.
 //   - [Latch]: wait until others have counted down to zero.
 //   - [MultiLock]: several locks, all or none.
 //   - [NewRedLock]: one lock on more than half of several servers, a [MultiLock], too.
@@ -48,8 +49,8 @@
 // [ErrInvalid], before anything is sent.
 //
 // With Redis away, a call returns within [WithTimeout], 6 s by default, or as many times
-// that as it asks Redis one after the other; a Lock that was told once that the lock is
-// held bears ten times as much.
+// that as it asks Redis one after the other. A Lock that is already waiting tolerates an
+// outage ten times as long.
 //
 // # Looking at it
 //

@@ -48,8 +48,8 @@ func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
 // within [WithTimeout].
 //
 // Within that time it waits for an earlier call of the same owner. So does Lock, within its
-// [Wait]. If that call does not end, they return what it was refused with if it waits for
-// the lock, or else a [*BackendError]. Redisson: RLock.tryLock without a wait time.
+// [Wait]. If that earlier call does not finish, they return its refusal if it is waiting for
+// the lock, otherwise a [*BackendError]. Redisson: RLock.tryLock without a wait time.
 func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
 	return l.handle.acquire(ctx, toTry(options))
 }

@@ -138,13 +138,13 @@ func (m *MultiLock) Name() string { return m.name }
 // The hold stands for all. Its context ends with a [*LostError] as soon as one
 // is lost; its deadline is the earliest; Extend and Unlock do it to all of them
 // side by side, whatever becomes of one, and return every error; its token is 0,
-// those of the locks are in [Hold.Parts]. With [FixedLease], the lease counts from when
-// all are acquired. The clients' hooks are told of each lock, those of [WithHooks] among
+// those of the locks are in [Hold.Parts]. A [FixedLease] starts when all
+// are acquired. The clients' hooks are told of each lock, those of [WithHooks] among
 // the options of the whole.
 //
-// If Lock returns an error, the caller holds nothing more than before; what was
-// had is given back, if need be in the background. The errors are those of the
-// lock that could not be had: a [*LockedError] says which one, and who holds it.
+// If Lock returns an error, the caller holds nothing more than before; locks already
+// acquired are released, in the background if necessary. The errors are those of the
+// lock that could not be acquired: a [*LockedError] says which one, and who holds it.
 // If one is lost while others are waited for, Lock starts over.
 //
 // A lock from [NewRedLock] asks all servers side by side and needs a quorum; what that

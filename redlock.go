@@ -34,7 +34,7 @@ import (
 // and tries again after a random pause, until ctx ends or [Wait] runs out. Waiters are not
 // told of releases. Each lock has an owner of its client's. TryLock is one try: it returns
 // within the longest [WithTimeout] of the clients. Either may take a tenth of a second more, in
-// which the servers say why, and what was had is given back. Inspect asks all side by side, and needs
+// which the servers say why, and what was acquired is released. Inspect asks all side by side, and needs
 // all to answer.
 //
 // The hold lasts while a quorum lives: its deadline is the latest until which
@@ -44,8 +44,8 @@ import (
 // The clients' hooks are told of each server's lock, those of [WithHooks] among
 // the options of the whole.
 //
-// If Lock returns an error, the caller holds nothing more than before; what was
-// had is given back, if need be in the background. The errors are those of a
+// If Lock returns an error, the caller holds nothing more than before; locks already
+// acquired are released, in the background if necessary. The errors are those of a
 // [Mutex]: a [*LockedError] if others hold the lock on too many servers; a
 // [*BackendError] that says how many servers failed, and how, if too few work.
 // Without a lock, or with one that is nil, not of a single client, or of the same
