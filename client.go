@@ -29,13 +29,8 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		return nil, fmt.Errorf("holdfast: %w argument: the driver is nil", ErrInvalid)
 	}
 	c := &Client{config: config{lease: DefaultLease, timeout: DefaultTimeout}}
-	for _, option := range options {
-		if option == nil {
-			return nil, errNilOption
-		}
-		if err := option.applyClient(&c.config); err != nil {
-			return nil, err
-		}
+	if err := applyAll(options, func(option ClientOption) error { return option.applyClient(&c.config) }); err != nil {
+		return nil, err
 	}
 	if c.config.maxHold > 0 {
 		c.config.lease = min(c.config.lease, c.config.maxHold)

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -30,12 +31,8 @@ func newHandle(c *Client, name string, t *engine.Traits, requests protocol.Waita
 	return l
 }
 
-// refuse has every call return an error; the first one counts.
-func (l *handle) refuse(err error) {
-	if l.invalid == nil {
-		l.invalid = err
-	}
-}
+// refuse has every call return an error, if it is one; the first one counts.
+func (l *handle) refuse(err error) { l.invalid = cmp.Or(l.invalid, err) }
 
 // invoke is one call of a user's, from the checks to the errors.
 func (l *handle) invoke(ctx context.Context, op string, request script.Request) (call.Result, error) {

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -68,15 +69,7 @@ type kindConfig struct {
 
 // kindOptions applies options.
 func kindOptions[O kindOption](options []O) (cfg kindConfig) {
-	for _, option := range options {
-		err := errNilOption
-		if any(option) != nil {
-			err = option.applyKind(&cfg)
-		}
-		if err != nil && cfg.invalid == nil {
-			cfg.invalid = err
-		}
-	}
+	cfg.invalid = applyAll(options, func(option O) error { return option.applyKind(&cfg) })
 	return cfg
 }
 
@@ -89,9 +82,7 @@ func (c *kindConfig) handle(client *Client, name string, t *engine.Traits, reque
 		t = &own
 	}
 	l := newHandle(client, name, t, requests)
-	if c.invalid != nil {
-		l.invalid = c.invalid
-	}
+	l.invalid = cmp.Or(c.invalid, l.invalid)
 	return l
 }
 
@@ -118,15 +109,7 @@ func NonReentrant() AnyMutexOption {
 func Fenced(options ...TokenOption) AnyMutexOption {
 	return anyOption(func(c *kindConfig) error {
 		c.fenced = true
-		for _, option := range options {
-			if option == nil {
-				return errNilOption
-			}
-			if err := option.applyToken(c); err != nil {
-				return err
-			}
-		}
-		return nil
+		return applyAll(options, func(option TokenOption) error { return option.applyToken(c) })
 	})
 }
 

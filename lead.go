@@ -92,8 +92,7 @@ func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *H
 	hold, err := l.Lock(ctx, waiting...)
 	if err != nil {
 		var failed *BackendError // of one from NewRedLock, some of whose clients may be closed
-		return !errors.As(err, &failed) &&
-			(errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrReentrant)), err
+		return !errors.As(err, &failed) && isAny(err, ErrClosed, ErrInvalid, ErrReentrant), err
 	}
 	back := false // the lock has been given back
 	defer func() {

@@ -109,15 +109,7 @@ func (o *object) detached(op string, request script.Request) (call.Result, error
 
 // configure applies the options of a semaphore.
 func (o *object) configure(options []SemaphoreOption) {
-	for _, option := range options {
-		err := errNilOption
-		if option != nil {
-			err = option.applySemaphore(o)
-		}
-		if err != nil {
-			o.handle.refuse(err)
-		}
-	}
+	o.handle.refuse(applyAll(options, func(option SemaphoreOption) error { return option.applySemaphore(o) }))
 }
 
 // ensurePermits sets the permits that [Permits] says, once, and takes the time for that

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -95,6 +96,18 @@ func (hooksOption) applyTry() {}
 
 // errNilOption is the error for an option that is nil.
 var errNilOption = fmt.Errorf("holdfast: %w option: one of them is nil", ErrInvalid)
+
+// applyAll applies options, and returns the first error.
+func applyAll[O any](options []O, apply func(O) error) (first error) {
+	for _, option := range options {
+		err := errNilOption
+		if any(option) != nil {
+			err = apply(option)
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
+}
 
 // WithLease sets the lease of holds that the watchdog renews: how long a crashed
 // holder still blocks others. The watchdog renews at a third of it, and sees to
@@ -272,15 +285,7 @@ func toWait[O LockOption](options []O) lockConfig {
 
 // configOf applies options.
 func configOf[O LockOption](options []O) (cfg lockConfig) {
-	for _, option := range options {
-		err := errNilOption
-		if any(option) != nil {
-			err = option.applyLock(&cfg)
-		}
-		if err != nil && cfg.invalid == nil {
-			cfg.invalid = err
-		}
-	}
+	cfg.invalid = applyAll(options, func(option O) error { return option.applyLock(&cfg) })
 	return cfg
 }
 
