@@ -129,9 +129,8 @@ func (l *handle) pass(ctx context.Context, config lockConfig) error {
 	return nil
 }
 
-// once identifies a call with an effect of its own: Redis keeps the ids of those that have had their effect, for longer than it
-// can take until it is known what came of the call, be it by a waiter that bears an outage, and for longer than an attempt of
-// it may arrive late.
+// once identifies a call with an effect of its own. Redis keeps the id for longer than the call's outcome can be unknown, also
+// to a waiter that bears an outage, and for longer than a delayed attempt can take to arrive.
 func (l *handle) once() protocol.Once {
 	e := l.Engine
 	return protocol.Once{ID: newID(), TTL: (engine.Outage+2)*e.Timeout + time.Second + e.Calls.Doubt(l.Name)}

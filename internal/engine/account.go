@@ -59,7 +59,7 @@ func (a *account) background(f func()) bool {
 	return begun
 }
 
-// disclosed reports whether the owner may be used by hand. Otherwise it is another call's, and was read in Redis.
+// disclosed reports whether the owner may be set by hand. Otherwise it belongs to another call, and was read in Redis.
 func (a *account) disclosed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +78,7 @@ func (a *account) disclose() {
 
 func (a *account) ref() { a.refs.Add(1) }
 
-// unref drops the account if nobody needs it any more. Someone may find it in that moment, so it is looked at again.
+// unref drops the account if nobody needs it any more. It looks again with mu held: somebody may have found it meanwhile.
 func (a *account) unref() {
 	if a.refs.Add(-1) > 0 {
 		return

@@ -183,8 +183,8 @@ func (e *Engine) each(f func(*account)) {
 	}
 }
 
-// account returns the account of a claim, and makes it if need be; nil if the owner is another call's own. It is paired with a
-// call of unref.
+// account returns the account of a claim, and makes it if need be. It is nil if the owner belongs to another call, and nobody
+// may use it. Each account that is returned is given back by unref.
 func (e *Engine) account(l *Lock, c claim) *account {
 	if c.account != nil {
 		c.account.refs.Add(1)
