@@ -27,8 +27,6 @@ type Hold struct {
 type core interface {
 	engine.Held
 	Owner() string
-	Token() int64
-	PermitIDs() []string
 	Since() mono.Time
 	Context() context.Context
 	Deadline() mono.Time
@@ -72,7 +70,7 @@ func (h *Hold) Owner() Owner { return Owner{h.core.Owner()} }
 // It is greater than the tokens of all holds of the lock before, and stays the
 // same for as long as the hold lasts. Redisson: RFencedLock.getToken, which
 // returns the last token of whichever holder.
-func (h *Hold) Token() int64 { return h.core.Token() }
+func (h *Hold) Token() int64 { return h.one.Token() }
 
 // Parts returns the holds that a hold of several locks is made of, for example
 // to read their fencing tokens; those of a [MultiLock] in the order of its name,
@@ -90,7 +88,12 @@ func (h *Hold) Parts() []*Hold {
 // holds. One that was given back by its id is among them until the holder has
 // noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
 // when it was last known to be held. Redisson: what acquire returns.
-func (h *Hold) PermitIDs() []string { return h.core.PermitIDs() }
+func (h *Hold) PermitIDs() []string {
+	if h.several() != nil {
+		return nil
+	}
+	return h.one.PermitIDs()
+}
 
 // Context returns the context to do the work under. It is derived from the one
 // that Lock was called with, and Lock of the same lock under it is reentrant: it
