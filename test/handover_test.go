@@ -37,11 +37,11 @@ func TestHandOver(t *testing.T) {
 		next := waiting(t, x, background)
 		third := waiting(t, x, background)
 		calls := count(d)
-		deadline := a.Deadline()
+		ctx, deadline := a.Context(), a.Deadline()
 		unlock(t, a)
 		b := <-next
-		if b == nil || calls.all() != 0 || context.Cause(a.Context()) == nil || b.Context().Err() != nil {
-			t.Fatalf("after %d calls: %v, %v", calls.all(), b, context.Cause(a.Context()))
+		if b == nil || calls.all() != 0 || context.Cause(ctx) == nil || b.Context().Err() != nil {
+			t.Fatalf("after %d calls: %v, %v", calls.all(), b, context.Cause(ctx))
 		}
 		if until := b.Deadline(); !until.Equal(deadline) {
 			t.Errorf("to be trusted until %v, and before until %v", until, deadline)

@@ -436,6 +436,30 @@ func TestTokenOfANestedHoldThatOutlives(t *testing.T) {
 	})
 }
 
+// The owner's next hold has a token of its own, though a call of that owner was under way all the time.
+func TestTokenOfTheNextRun(t *testing.T) {
+	forKinds(t, func(t *testing.T, k *kind) {
+		if !strings.Contains(k.name, "fenced") {
+			return
+		}
+		fakeKind(t, k, func(t *testing.T, w *world) {
+			c, d := w.client()
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h := must(t)(w.lock(c).Lock(ctx))
+			once(d, "release", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+			unlocked := make(chan error, 1)
+			go func() { unlocked <- h.Unlock() }()
+			synctest.Wait()
+			next := must(t)(w.lock(c).Lock(ctx))
+			ok(t, <-unlocked)
+			if next.Token() <= h.Token() {
+				t.Errorf("token %d, the hold's before was %d", next.Token(), h.Token())
+			}
+			unlock(t, next)
+		})
+	})
+}
+
 // Under the context of a lost hold Lock is lost, now and later.
 func TestContextOfAForgottenHold(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
