@@ -194,7 +194,12 @@ var mutants = []mutant{
 		new: "count == 'never'",
 	},
 	{
-		name: "release: an unanswered one is not repeated", in: "giveBack", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		name: "release: an unanswered one is not waited for", in: "giveBack", suite: tests(inMemory, "TestLateReleaseDoesNotHitTheNextHold"),
+		old: "s.keepOpen(res.Unknown, 0, true)",
+		new: "",
+	},
+	{
+		name: "release: one that Redis refused is not repeated", in: "giveBack", suite: tests(inMemory, "TestRefusedReleaseBesideARead"),
 		old: "freeTurn(true)",
 		new: "freeTurn(false)",
 	},
@@ -278,7 +283,7 @@ var mutants = []mutant{
 		new: "if KEYS[3]",
 	},
 	{
-		name: "token: that of the run of holds before", in: "granted", suite: simulation("fenced", "-class", "a"),
+		name: "token: that of the run of holds before", in: "granted", suite: tests(inMemory, "TestTokenOfTheNextRun"),
 		old: "\t\ts.Token = 0\n\t}\n\tif",
 		new: "\t}\n\tif s.Token != 0 {\n\t} else if",
 	},
@@ -328,11 +333,6 @@ var mutants = []mutant{
 		name: "read-write: a writer that Redis does not take back is left beside its read", in: "account.freeTurn", suite: tests(inMemory, "TestRefusedReleaseBesideARead"),
 		old: "a.standsOn()",
 		new: "false",
-	},
-	{
-		name: "read-write: a late answer ends the owner's next hold", in: "changed", suite: tests(inMemory, "TestLateAnswerAboutAnEarlierWrite"),
-		old: "lose(a.nesting,",
-		new: "lose(nil,",
 	},
 	{
 		name: "read-write: a second read is nested in nothing", in: "read_acquire.lua", suite: tests(inMemory, "TestReadNestedInALostWrite"),
