@@ -69,6 +69,7 @@ func (c *composite) Owner() string { return c.owner.text }
 
 // Token is 0, and PermitIDs are none: the parts have theirs.
 func (c *composite) Token() int64        { return 0 }
+// PermitIDs are nil: each part has its own.
 func (c *composite) PermitIDs() []string { return nil }
 
 // Since is when it was handed out.
