@@ -67,9 +67,10 @@ func newComposite(a *compositeAcquire) *composite {
 // Owner is that of all parts; empty if they have several.
 func (c *composite) Owner() string { return c.owner.text }
 
-// Token is 0, and PermitIDs are none: the parts have theirs.
-func (c *composite) Token() int64        { return 0 }
-// PermitIDs are nil: each part has its own.
+// Token is 0: the parts have theirs.
+func (c *composite) Token() int64 { return 0 }
+
+// PermitIDs are none: the parts have theirs.
 func (c *composite) PermitIDs() []string { return nil }
 
 // Since is when it was handed out.
