@@ -69,8 +69,8 @@ func (o *Owner) UnmarshalText(text []byte) error {
 // owner of its own, and only [Hold.Context] is reentrant, with that hold's lock.
 //
 // An owner belongs to the client that made it ([Client.NewOwner], [Hold.Owner]).
-// With another client's, Lock returns [ErrInvalid]; a hold goes to another
-// client by [Hold.Detach] and Adopt.
+// With another client's, or one that nobody has made, Lock returns [ErrInvalid]; a hold
+// goes to another client by [Hold.Detach] and Adopt.
 func WithOwner(ctx context.Context, owner Owner) context.Context {
 	_, err := ParseOwner(owner.text)
 	return engine.WithOwner(ctx, owner.text, err)
