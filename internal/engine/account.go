@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/binarysem"
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/ledger"
-	"github.com/holdfast-go/holdfast/internal/list"
 )
 
 // account is what this process knows of one owner at one lock, both sides of it. It comes into being with the owner's first
@@ -23,9 +22,7 @@ type account struct {
 	// change is known. So changes come one after another, and an old one cannot undo a newer one.
 	turn binarysem.Sem
 
-	refs  atomic.Int32 // calls under way, counts of holds, goroutines; see unref
-	node  list.Node[*account]
-	known bool // it stands in Engine.known; guarded by Engine.mu
+	refs atomic.Int32 // calls under way, counts of holds, goroutines
 
 	mu     sync.Mutex // guards what follows, and the sides
 	ledger ledger.Account[*Hold]
@@ -66,33 +63,12 @@ func (a *account) disclosed() bool {
 	return !a.undisclosed
 }
 
-// disclose notes that somebody knows the owner from now on.
-func (a *account) disclose() {
-	e := a.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !a.known && a.node.Value != nil {
-		e.known[a.key()], a.known = a, true
-	}
-}
-
 func (a *account) ref() { a.refs.Add(1) }
 
-// unref drops the account if nobody needs it any more. It looks again with mu held: somebody may have found it meanwhile.
+// unref drops the account if nobody needs it any more.
 func (a *account) unref() {
-	if a.refs.Add(-1) > 0 {
-		return
-	}
-	e := a.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if a.refs.Load() > 0 || a.node.Value == nil {
-		return
-	}
-	e.accounts.Remove(&a.node)
-	a.node.Value = nil
-	if a.known {
-		delete(e.known, a.key())
+	if a.refs.Add(-1) == 0 {
+		a.engine.drop(a)
 	}
 }
 

@@ -51,7 +51,7 @@
 // # Locks
 //
 //	account.turn   a semaphore, held during I/O
-//	Engine.mu      the list of accounts, and the map of those whose owners are known
+//	Engine.mu      the maps of accounts
 //	account.mu     the ledger, both sides, and how their holds have ended; never during I/O
 //
 // They are taken in this order, then those of a composite in the root, then those of waitqueue,

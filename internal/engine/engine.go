@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/list"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -98,9 +97,10 @@ type Engine struct {
 	made, given atomic.Int64 // how many owners acquires have made, and NewOwner has
 	retired     retirement
 
-	mu       sync.Mutex
-	accounts list.List[*account]     // all; guarded by mu
-	known    map[accountKey]*account // those whose owners somebody knows; guarded by mu
+	mu sync.Mutex
+	// An account is in one of the two. Both are guarded by mu.
+	fresh map[int64]*account      // of owners that acquires have made, by number
+	known map[accountKey]*account // of owners that were set by hand
 }
 
 // The queues of those who wait here: acquisitions, to which a hold may be handed over, and which may join a cohort.
@@ -112,7 +112,7 @@ type (
 
 // New returns an engine. It does no I/O and starts no goroutine.
 func New(config Config) *Engine {
-	e := &Engine{Config: config, known: map[accountKey]*account{}}
+	e := &Engine{Config: config, fresh: map[int64]*account{}, known: map[accountKey]*account{}}
 	e.Draining, e.drain = context.WithCancel(context.Background())
 	e.Closing, e.close = context.WithCancel(context.Background())
 	e.Life, e.die = context.WithCancel(context.Background())
@@ -178,8 +178,11 @@ func (e *Engine) beyondMaxHold(name string) error {
 func (e *Engine) each(f func(*account)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for n := e.accounts.First(); n != nil; n = n.Next() {
-		f(n.Value)
+	for _, a := range e.fresh {
+		f(a)
+	}
+	for _, a := range e.known {
+		f(a)
 	}
 }
 
@@ -199,47 +202,45 @@ func (e *Engine) account(l *Lock, c claim) *account {
 	if !c.fresh {
 		return e.byHand(a)
 	}
-	e.list(a)
+	e.fresh[numberOf(a.owner)] = a
 	return a
 }
 
 // byHand returns the account of an owner who was set by hand: if there is none, a. It is nil if the owner is another call's
 // own. mu is held.
 func (e *Engine) byHand(a *account) *account {
-	if found := e.find(a.key()); found != nil {
-		if !found.disclosed() {
-			return nil
-		}
+	key, number := a.key(), numberOf(a.owner)
+	found := e.known[key]
+	if made := e.fresh[number]; made != nil && made.key() == key {
+		found = made
+	}
+	switch {
+	case found == nil:
+		found = a
+	case !found.disclosed():
+		return nil
+	default:
 		found.refs.Add(1)
-		a = found
-	}
-	e.list(a)
-	if !a.known {
-		e.known[a.key()], a.known = a, true
-	}
-	return a
-}
-
-// list puts an account among all, if it is not there. mu is held.
-func (e *Engine) list(a *account) {
-	if a.node.Value == nil {
-		a.node.Value = a
-		e.accounts.InsertAfter(&a.node, e.accounts.Last())
-	}
-}
-
-// find returns the account with a key, or nil. Those of fresh owners are not in the map until somebody asks for them, which
-// is rare. mu is held.
-func (e *Engine) find(key accountKey) *account {
-	if a := e.known[key]; a != nil || !isFresh(key.owner) {
-		return a
-	}
-	for n := e.accounts.First(); n != nil; n = n.Next() {
-		if n.Value.key() == key {
-			return n.Value
+		if e.fresh[number] == found {
+			delete(e.fresh, number)
 		}
 	}
-	return nil
+	e.known[key] = found
+	return found
+}
+
+// drop drops an account, unless somebody needs it.
+func (e *Engine) drop(a *account) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.refs.Load() > 0 { // somebody has found it meanwhile
+		return
+	}
+	if number := numberOf(a.owner); e.fresh[number] == a {
+		delete(e.fresh, number)
+	} else if e.known[a.key()] == a {
+		delete(e.known, a.key())
+	}
 }
 
 // NewOwner returns an owner that nobody else has: for a user, who may set it for any lock. Its number is even; the owners
@@ -262,17 +263,21 @@ func (e *Engine) owns(owner string) bool {
 
 // hasMade reports whether an owner of this client was made by it. Of another one an acquire might think that it is new.
 func (e *Engine) hasMade(owner string) bool {
-	_, number, _ := strings.Cut(owner, ":")
-	n, err := strconv.ParseInt(number, 10, 64)
-	last := 2 * e.given.Load()
-	if isFresh(owner) {
+	n, last := numberOf(owner), 2*e.given.Load()
+	if n%2 != 0 {
 		last = 2*e.made.Load() - 1
 	}
-	return err == nil && n > 0 && n <= last
+	return n > 0 && n <= last
 }
 
-// isFresh reports whether an owner of this client is one that an acquire has made.
-func isFresh(owner string) bool { return owner[len(owner)-1]&1 == 1 }
+// numberOf is the number of an owner; 0 if it has none.
+func numberOf(owner string) int64 {
+	n, err := strconv.ParseInt(owner[strings.IndexByte(owner, ':')+1:], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
 
 // begin counts a call, or refuses it. It is paired with Tasks.End.
 func (e *Engine) begin(ctx context.Context, op, name string) error {

@@ -53,7 +53,7 @@ func unlock(t *testing.T, holds ...*Hold) {
 func nothingIsLeft(t *testing.T, e *Engine) {
 	t.Helper()
 	e.mu.Lock()
-	if all, known := e.accounts.Len(), len(e.known); all > 0 || known > 0 {
+	if all, known := len(e.fresh), len(e.known); all > 0 || known > 0 {
 		t.Errorf("%d accounts are left, and %d with known owners", all, known)
 	}
 	e.mu.Unlock()
@@ -237,7 +237,7 @@ func TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown(t *testing.T) {
 func TestAnAccountThatIsFoundIsNotDropped(t *testing.T) {
 	e := newEngine(t)
 	a := e.account(lockOf(e, plain, "x"), claim{owner: e.NewOwner()})
-	here := func() bool { return e.find(a.key()) == a }
+	here := func() bool { return e.known[a.key()] == a }
 	gone := make(chan struct{})
 	e.mu.Lock()
 	go func() { defer close(gone); a.unref() }()
@@ -273,7 +273,7 @@ func TestUsersOfAnOwnerFindOneAccount(t *testing.T) {
 					for range 100 {
 						a := e.account(l, claim{owner: first.owner})
 						e.mu.Lock()
-						if e.find(a.key()) != a {
+						if e.known[a.key()] != a {
 							t.Errorf("%s: the account was dropped while it was used", name)
 						}
 						e.mu.Unlock()

@@ -69,15 +69,11 @@ var (
 func (h *Hold) Owner() string {
 	a := h.side.account
 	a.mu.Lock()
-	passed, first := h.ended == passedOn, a.undisclosed
-	a.undisclosed = a.undisclosed && passed
-	a.mu.Unlock()
-	if passed {
+	defer a.mu.Unlock()
+	if h.ended == passedOn {
 		return ""
 	}
-	if first {
-		a.disclose()
-	}
+	a.undisclosed = false
 	return a.owner
 }
 

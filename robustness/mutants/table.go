@@ -923,18 +923,18 @@ var mutants = []mutant{
 	},
 	{
 		name: "engine: a hold passes on though its owner was asked for", in: "engine.Hold.Owner", suite: tests(inMemory, "TestNotHandedOver"),
-		old: "a.undisclosed && passed",
-		new: "a.undisclosed",
-	},
-	{
-		name: "engine: an account that is found by hand is another owner's", in: "Engine.find", suite: tests(engine, "TestUsersOfAnOwnerFindOneAccount", "TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown"),
-		old: "n.Value.key() == key",
-		new: "n.Value.name == key.name",
-	},
-	{
-		name: "engine: an account goes though somebody has found it", in: "unref", suite: tests(engine, "TestAnAccountThatIsFoundIsNotDropped"),
-		old: "a.refs.Load() > 0 || ",
+		old: "a.undisclosed = false",
 		new: "",
+	},
+	{
+		name: "engine: an account that is found by hand is another owner's", in: "Engine.byHand", suite: tests(engine, "TestUsersOfAnOwnerFindOneAccount", "TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown"),
+		old: "found := e.known[key]",
+		new: "found := e.known[accountKey{}]",
+	},
+	{
+		name: "engine: an account goes though somebody has found it", in: "Engine.drop", suite: tests(engine, "TestAnAccountThatIsFoundIsNotDropped"),
+		old: "a.refs.Load() > 0",
+		new: "false",
 	},
 	{
 		name: "engine: a hold does not keep its account", in: "granted", suite: tests(inMemory, "TestCloseEndsEverything"),

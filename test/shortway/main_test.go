@@ -31,7 +31,7 @@ type way struct {
 // files, and 10 turns of mutexes, of which 5 are wide.
 var longest = map[string]way{
 	"lock":   {calls: 230, functions: 145, files: 34, turns: 9, wide: 4},
-	"unlock": {calls: 100, functions: 85, files: 24, turns: 10, wide: 4},
+	"unlock": {calls: 100, functions: 85, files: 25, turns: 10, wide: 4},
 }
 
 // narrow are the types whose mutexes belong to one owner at one lock, to one attempt, or to a sixteenth of the locks.
