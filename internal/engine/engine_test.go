@@ -210,6 +210,7 @@ func TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, e *Engine) {
 				l := lockOf(e, row.traits, "x")
+				other := acquire(t.Context(), t, lockOf(e, plain, "x")) // another owner's, which is not found
 				outer, inner := acquire(t.Context(), t, l), new(Hold)
 				if row.ask {
 					outer.Owner()
@@ -225,7 +226,7 @@ func TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown(t *testing.T) {
 				case !row.foreign:
 					unlock(t, inner)
 				}
-				unlock(t, outer)
+				unlock(t, outer, other)
 				nothingIsLeft(t, e)
 			})
 		})
