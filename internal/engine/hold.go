@@ -425,7 +425,7 @@ func (h *Hold) endUnreleased() (keyEnd mono.Time, err error) {
 	s.Drop(&h.Hold)
 	for each := range a.opened {
 		each.open = nil // nothing of them can have an effect any more
-		each.Settle()
+		each.CloseAll()
 	}
 	s.confirm(0)
 	h.end(nil)

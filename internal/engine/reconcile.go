@@ -28,7 +28,7 @@ func (s *side) unlock(was dropped) error {
 	defer cancel()
 	has, err := s.awaitExcess(ctx, was.run)
 	switch {
-	case err != nil: // an earlier change of this owner is not settled yet; this one follows it
+	case err != nil: // an earlier change of this owner is not reconciled yet; this one follows it
 		a.releaseLater()
 		return a.engine.Errors.Backend("release", s.lock.Name, true, errBusy)
 	case has:
@@ -239,7 +239,7 @@ func (s *side) reconcile(release bool) {
 			s.leave(leave, end) // a refused attempt may have put it back
 		}
 	}()
-	defer a.locked(s.Settle)
+	defer a.locked(s.CloseAll)
 	for ran || release {
 		if ran {
 			a.locked(s.Ran)

@@ -34,18 +34,18 @@ type party struct {
 	sides   [2]*Side[int]
 	holds   [2][]*Hold[int]
 	// The call that has the turn.
-	turn    bool
-	side    int
-	acquire bool
-	ch      Change
-	tries   []attempt // of the call
-	open    []attempt // of it and of earlier ones
-	settle  bool      // it waits for those that are open
-	release bool      // and is to give back what is left
-	again   bool      // something is to be given back once the turn is free
-	forced  bool      // the lock was taken from it, and it does not know
-	gone    [2]bool   // the counts of a side have expired, or were taken from it
-	wronged bool      // it was told that they are gone, and they were not
+	turn       bool
+	side       int
+	acquire    bool
+	ch         Change
+	tries      []attempt // of the call
+	open       []attempt // of it and of earlier ones
+	reconciles bool      // it waits for those that are open
+	release    bool      // and is to give back what is left
+	again      bool      // something is to be given back once the turn is free
+	forced     bool      // the lock was taken from it, and it does not know
+	gone       [2]bool   // the counts of a side have expired, or were taken from it
+	wronged    bool      // it was told that they are gone, and they were not
 }
 
 // world is all of it.
@@ -144,7 +144,7 @@ func (w *world) key() string {
 	put(w.forces)
 	for i, p := range w.parties {
 		put(w.redis[i][0], w.redis[i][1], p.side, p.ch.From, p.ch.To, p.ch.Confirmed)
-		flags(p.turn, p.acquire, p.settle, p.release, p.again, p.forced, p.gone[0], p.gone[1])
+		flags(p.turn, p.acquire, p.reconciles, p.release, p.again, p.forced, p.gone[0], p.gone[1])
 		attempts(p.tries)
 		attempts(p.open)
 		for _, side := range w.kind.sides {
@@ -229,7 +229,7 @@ func (p *party) owes(side int) bool {
 }
 
 func (p *party) ask(side int, acquire bool, ch Change) {
-	p.side, p.acquire, p.ch, p.settle = side, acquire, ch, false
+	p.side, p.acquire, p.ch, p.reconciles = side, acquire, ch, false
 	p.tries = []attempt{{side: side, acquire: acquire, ch: ch}}
 }
 
@@ -245,14 +245,14 @@ func (p *party) endCall(release bool) {
 	p.open, p.tries = append(p.open, p.tries...), nil
 	p.acquire, p.ch = false, Change{}
 	if p.account.Harmless() && !release {
-		p.turn, p.settle, p.release = false, false, false
+		p.turn, p.reconciles, p.release = false, false, false
 		return
 	}
-	p.settle, p.release = true, release
+	p.reconciles, p.release = true, release
 }
 
-// settled is what the background does when the open attempts can do nothing any more.
-func (p *party) settled() {
+// reconciled is what the background does when the open attempts can do nothing any more.
+func (p *party) reconciled() {
 	ran := p.release
 	for _, a := range p.open {
 		if a.ran && a.answer == "done" {
@@ -262,10 +262,10 @@ func (p *party) settled() {
 	}
 	for _, s := range p.sides {
 		if s != nil {
-			s.Settle()
+			s.CloseAll()
 		}
 	}
-	p.open, p.settle, p.release = nil, false, false
+	p.open, p.reconciles, p.release = nil, false, false
 	if !ran || !p.giveBack() {
 		p.turn = false
 	}
@@ -400,8 +400,8 @@ func (w *world) events() (all []event) {
 				})
 			}
 		}
-		if p.settle && !pending {
-			add("settles", 0, func(w *world) { w.parties[i].settled() })
+		if p.reconciles && !pending {
+			add("reconciles", 0, func(w *world) { w.parties[i].reconciled() })
 		}
 		if w.redis[i] != [2]int{} && !w.trusted(i) && !w.calm {
 			add("has its key expire", 0, func(w *world) { w.expire(i) })

@@ -162,7 +162,7 @@ func (s *Side[V]) Alter() { s.altered = true }
 // one count, known, that is renewed, and that nobody keeps from others.
 func (s *Side[V]) Plain() bool {
 	return s.State() == Held && s.possible == 1 && !s.altered && !s.holds[0].Fixed && s.Retained.IsZero() &&
-		s.underWay == 0 && s.settled()
+		s.underWay == 0 && s.allClosed()
 }
 
 // Joinable reports whether others may share the run's one count.
@@ -239,11 +239,11 @@ func (s *Side[V]) Open(upTo int, releases bool) {
 // Ran notes that an open acquire has had its effect, or may have.
 func (s *Side[V]) Ran() { s.Stood(s.openUpTo) }
 
-// Settle notes that no attempt is open any more.
-func (s *Side[V]) Settle() { s.openUpTo, s.openReleases = 0, false }
+// CloseAll notes that no attempt is open any more.
+func (s *Side[V]) CloseAll() { s.openUpTo, s.openReleases = 0, false }
 
-// settled reports whether no attempt is open.
-func (s *Side[V]) settled() bool { return s.openUpTo == 0 && !s.openReleases }
+// allClosed reports whether no attempt is open.
+func (s *Side[V]) allClosed() bool { return s.openUpTo == 0 && !s.openReleases }
 
 // harmless reports whether no open attempt can change what is asked for next. An acquire does nothing where as many counts
 // stand as it sets; of a lost run nobody knows what stands.
@@ -289,7 +289,7 @@ func (s *Side[V]) Lose(why error, taken bool) bool {
 
 // Forget drops the holds of a lost run, if it is still that one. Stands says that the key may live on by what
 // another side has asked for: then the counts are to be given back, else they have gone with it. It returns how many counts the
-// holds had, and whether there is something to give back, or to settle.
+// holds had, and whether there is something to give back, or an attempt is open.
 func (s *Side[V]) Forget(run *Run, stands bool) (counts int, fewer, unsettled bool) {
 	if s.run != run || run.lost == nil {
 		return 0, false, false
@@ -298,5 +298,5 @@ func (s *Side[V]) Forget(run *Run, stands bool) (counts int, fewer, unsettled bo
 	if !stands {
 		fewer = s.Confirm(0)
 	}
-	return counts, fewer, stands || !s.settled()
+	return counts, fewer, stands || !s.allClosed()
 }

@@ -707,7 +707,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "hand-over: while an attempt is not answered", in: "Side.Plain", suite: tests(inMemory, "TestNotHandedOverAfterLostReply"),
-		old: "s.underWay == 0 && s.settled()",
+		old: "s.underWay == 0 && s.allClosed()",
 		new: "true",
 	},
 
@@ -861,8 +861,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "ledger: what stands after a loss is not given back", in: "Side.Forget", suite: tests(ledger, "TestSearch"),
-		old: "stands || !s.settled()",
-		new: "!s.settled()",
+		old: "stands || !s.allClosed()",
+		new: "!s.allClosed()",
 	},
 	{
 		name: "ledger: a lost run is trusted", in: "Side.Lose", suite: tests(ledger, "TestSearch"),
