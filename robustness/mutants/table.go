@@ -917,8 +917,8 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "engine: a nested Lock does not look whether its outer hold stands", in: "acquisition.takeTurn", suite: tests(inMemory, "TestLockWhoseOuterHoldEndsBeforeItsTurn"),
-		old: "a.claim.err()",
+		name: "engine: a nested Lock does not look whether its outer hold stands", in: "claim.err", suite: tests(inMemory, "TestLockWhoseOuterHoldEndsBeforeItsTurn"),
+		old: "c.held.Err()",
 		new: "error(nil)",
 	},
 	{
