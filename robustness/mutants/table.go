@@ -755,7 +755,7 @@ var mutants = []mutant{
 	{
 		name: "RedLock: two locks of one server count twice", in: "addServer", suite: tests(inMemory, "TestRedLockOfBadInput"),
 		old: "other.handle.client == p.handle.client",
-		new: "other.kind == p.kind",
+		new: "other.handle == p.handle",
 	},
 	{
 		name: "RedLock: an outage ends the wait", in: "withoutQuorum", suite: tests(inMemory, "TestRedLockBearsAnOutage"),
