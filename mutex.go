@@ -34,7 +34,7 @@ func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	return &Mutex{lock{config.handle(c, name, mutexTraits, config.mutex(name))}}
 }
 
-var mutexTraits = &engine.Traits{Label: "mutex", Class: "mutex", HandsOver: true, Crowds: true}
+var mutexTraits = &engine.Traits{Label: "mutex", Class: "mutex", HandsOver: true, Line: true}
 
 // mutex is the protocol of a plain lock with these options.
 func (c *kindConfig) mutex(name string) *protocol.Mutex {

@@ -303,10 +303,10 @@ func TestStaleMinHold(t *testing.T) {
 			}
 			return memdriver.Fault{}
 		})
-		if did, err := w.lock(other).ForceUnlock(background); !did || err != nil {
-			t.Error(did, err)
+		w.do("DEL", "x") // who waits is not told, and asks within a second
+		for w.pttl("x") <= 0 {
+			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(100 * time.Millisecond)
 		cancel()
 		wantError(t, <-failed, context.Canceled)
 		time.Sleep(10 * time.Second)

@@ -246,7 +246,7 @@ func TestHooksOfSeveral(t *testing.T) {
 		time.AfterFunc(5*time.Second, func() { unlock(t, busy) })
 		h := must(t)(holdfast.NewMultiLock(mutexes(c, "a", "b")...).Lock(background, holdfast.WithHooks(whole.hooks())))
 		whole.want(t, "wait acquire")
-		if got := strings.ReplaceAll(each.took(), "renew ", ""); got != "acquire wait acquire" {
+		if got := strings.ReplaceAll(each.took(), " renew", ""); got != "acquire wait acquire" {
 			t.Errorf("told %q", got)
 		}
 		if e := whole.event("acquire"); !e.HadToWait || e.Kind != "multi" {

@@ -242,7 +242,7 @@ func TestS23_LostWhileGathering(t *testing.T) {
 			t.Fatalf("%v holds all, and %v holds a", h.Owner(), thief.Owner())
 		default:
 		}
-		w.wantReply("a", "KEYS", "*") // b is not kept from others for that long
+		w.wantReply("a holdfast_asks:{a} holdfast_line:{a}", "KEYS", "*") // b is not kept from others for that long
 		unlock(t, thief)
 		h := <-got
 		w.wantCount("a", h.Owner(), 1)

@@ -225,6 +225,9 @@ func (s *site) replicate() aReplica {
 	server := s.server
 	s.mu.Unlock()
 	for _, key := range texts(s.ask(server, "KEYS", "*")) {
+		if s.ask(server, "TYPE", key) != "hash" { // the line is lost
+			continue
+		}
 		ms, ok := s.ask(server, "PTTL", key).(int64)
 		if !ok || ms < 0 {
 			s.t.Fatalf("%s has no time to live", key)

@@ -72,6 +72,9 @@ func New(config Config) *Caller {
 // effect.
 func (c *Caller) Doubt(key string) time.Duration { return c.clocks.Of(c.Slot(key)).Doubt() }
 
+// Slotted reports whether the server has slots.
+func (c *Caller) Slotted() bool { return c.config.Driver.Slotted() }
+
 // Slot is that of a key, where the server has slots.
 func (c *Caller) Slot(key string) int {
 	if c.config.Driver.Slotted() {

@@ -23,6 +23,15 @@ type question struct {
 	err     error
 }
 
+// Sharded reports whether messages belong to the shard of a slot, as far as the server has said.
+func (c *Caller) Sharded() bool {
+	known := c.publish.known.Load()
+	return known != nil && *known == sharded
+}
+
+// sharded is the command whose messages do.
+const sharded = "SPUBLISH"
+
 // command returns the command. The driver is asked on a goroutine of its own, since it may
 // be asking a server, and not heed the context.
 func (p *publishing) command(ctx context.Context, c *Caller) (string, error) {

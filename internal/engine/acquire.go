@@ -30,6 +30,8 @@ type acquisition struct {
 	queue *queue
 	// received says that the hold was handed over to it, or that it has joined others.
 	received bool
+	// grant is for how long it was granted if a message has said so; 0: none has.
+	grant time.Duration
 }
 
 // report says how it went.
@@ -321,8 +323,8 @@ func (a *acquisition) keepOpen() {
 func (a *acquisition) granted(res call.Result) error {
 	s, e, h, ch := a.side, a.engine, a.hold, a.change
 	now := time.Now()
-	lifetime := a.lock.HoldRequests().Lifetime(res.Reply)
-	deadline := e.watchdog.Trust(res.Sent, now, min(a.lease, lifetime))
+	lifetime, lease := a.lock.HoldRequests().Lifetime(res.Reply), cmp.Or(a.grant, a.lease)
+	deadline := e.watchdog.Trust(res.Sent, now, min(lease, lifetime))
 	a.account.mu.Lock()
 	if err := a.untrusted(res, deadline, now); err != nil {
 		s.Stood(ch.To)
@@ -339,7 +341,7 @@ func (a *acquisition) granted(res call.Result) error {
 	if token, found := res.Reply.Number(0); found && a.lock.Fenced && token > 0 {
 		s.Token = token
 	}
-	if a.claim.fresh {
+	if a.claim.fresh || a.grant > 0 {
 		s.Learned(mono.Of(now), a.keyLives())
 	}
 	a.fill(h, s)
@@ -350,12 +352,14 @@ func (a *acquisition) granted(res call.Result) error {
 		s.beginCohort(a.queue, h.since)
 	}
 	if s.entry == nil {
-		s.watch(h, res.Sent, a.lease)
+		s.watch(h, res.Sent, lease)
+		s.unconfirmed = a.grant > 0
 		if lifetime < a.lease {
 			s.setObjectEnd(deadline)
 		}
 	} else {
-		e.watchdog.Acknowledge(s.entry, res.Sent, a.lease)
+		e.watchdog.Acknowledge(s.entry, res.Sent, lease)
+		s.unconfirmed = false
 		s.setRenewal()
 	}
 	if a.args.MinHold > 0 {

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/tasks"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
@@ -88,6 +87,7 @@ type Engine struct {
 	watchdog *watchdog.Watchdog[*side, group]
 	hub      *wakeup.Hub
 	queues   *queues
+	line     line
 
 	// Draining ends when Drain is called: nothing new is held. Closing ends when Close begins: nothing new is started, and nobody
 	// waits any longer. Life ends when Close has ended: nothing goes on after it.
@@ -124,7 +124,8 @@ func New(config Config) *Engine {
 		Group: groupOf, Weight: weightOf, Renew: e.renew, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
 		Timeout: config.Timeout / 3, Silence: call.ErrNoAnswer, Margin: config.Margin,
 	})
-	e.hub = wakeup.New(config.Driver.Listen, protocol.Acquired)
+	e.hub = wakeup.New(config.Driver.Listen)
+	e.line.engine = e
 	e.queues = waitqueue.New(func(channel string, q *queue) func() { return e.hub.Join(channel, q).Leave })
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // This file hands a lock over inside the process: a hold that is given back passes to the first who waits here, without a word
@@ -78,14 +79,14 @@ func (co *cohort) endWhenReleased() (released func()) {
 	}
 }
 
-// released lets others try first, if any have heard of the release that ends the cohort. That of readers does not say. On a
-// cluster it is not known for certain: subscribers are on any of its nodes, unless pub/sub is sharded.
+// released lets others try first who have heard of the release that ends the cohort, unless one in line has the lock by now. That of
+// readers does not say. On a cluster it is not known for certain: subscribers are on any of its nodes, unless pub/sub is sharded.
 func (co *cohort) released(res call.Result) {
 	if co == nil || res.Err != nil {
 		return
 	}
-	heard, found := res.Reply.Number(0)
-	if co.queue == nil || found && co.queue.Heard(co.side, heard) {
+	heard, granted := protocol.ReadHeard(res.Reply)
+	if co.queue == nil || co.queue.Heard(co.side, heard, granted) {
 		co.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ledger"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/wakeup"
 )
 
 // Observer is told what happens to one hold by itself. It must not block: it runs under a mutex.
@@ -279,6 +280,9 @@ func (h *Hold) Unlock() (Unlocking, error) {
 	if was.freed {
 		defer a.unref()
 	}
+	if was.subscription != nil {
+		defer was.subscription.Leave()
+	}
 	if was.cohort != nil {
 		defer was.cohort.endWhenReleased()()
 	}
@@ -301,6 +305,8 @@ type dropped struct {
 	freed   bool        // it had a count that nobody needs now
 	lost    error       // why it was lost
 	how     Unlocking   // EndedBefore if that was known
+	// subscription is where it has listened; nil if it has not. It ends once the hold is given back: until then it is counted.
+	subscription *wakeup.Subscription
 	cohort  *cohort     // that ends with it; nil if it does not, or there is none
 }
 
@@ -322,6 +328,9 @@ func (h *Hold) drop() (was dropped, err error) {
 	}
 	was.run, was.freed = s.Run(), freed
 	last := len(s.Holds()) == 0
+	if last {
+		was.subscription, s.subscription = s.subscription, nil
+	}
 	if last && s.cohort != nil {
 		was.cohort, s.cohort = s.cohort, nil // until it is released: before that there is no use in asking
 	}

@@ -38,8 +38,8 @@ type Traits struct {
 	HandsOver bool
 	// SharesHolds says that several holds of this process may share one owner and one count.
 	SharesHolds bool
-	// Crowds says that all who wait are woken by a release: see crowd.go.
-	Crowds       bool
+	// Line says that those who wait stand in a line in Redis: see line.go.
+	Line         bool
 	NonReentrant bool
 	Fenced       bool
 	// Polling says how waiters ask, who hear nothing; nil: they listen.

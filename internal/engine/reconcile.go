@@ -75,8 +75,8 @@ func (s *side) giveBack(ctx context.Context, was dropped) error {
 		return s.lostBefore(was)
 	}
 	request := s.release(ch)
-	if was.cohort != nil {
-		request = protocol.CountingListeners(request)
+	if was.cohort != nil || was.subscription != nil {
+		request = protocol.CountingListeners(request, was.subscription != nil)
 	}
 	res := e.Calls.Do(ctx, request)
 	was.cohort.released(res)
@@ -214,11 +214,22 @@ func (a *account) freeTurn(release bool) {
 // leaves reports whether a waiter is to be taken out of Redis. mu is held.
 func (a *account) leaves() bool {
 	for s := range a.opened {
-		if !s.leaving.IsZero() {
+		if s.leaves() {
 			return true
 		}
 	}
 	return false
+}
+
+// leaves reports whether the waiter of a side is. Before its hold is given back that would take it away. mu is held.
+func (s *side) leaves() bool { return !s.leaving.IsZero() && s.State() == ledger.Free }
+
+// takeLeave takes what takes a waiter out of Redis; zero if there is none, or not yet. mu is held.
+func (s *side) takeLeave() (leave script.Request) {
+	if s.leaves() {
+		leave, s.leaving = s.leaving, leave
+	}
+	return leave
 }
 
 // reconcile waits for the open attempts of a side, takes a waiter out of Redis, and gives back what is not handed out, if it is
@@ -226,8 +237,8 @@ func (a *account) leaves() bool {
 func (s *side) reconcile(release bool) {
 	a, e, end := s.account, s.account.engine, mono.Now().Add(protocol.PlaceLives)
 	a.mu.Lock()
-	open, leave := s.open, s.leaving
-	s.open, s.leaving = nil, script.Request{}
+	open, leave := s.open, s.takeLeave()
+	s.open = nil
 	a.mu.Unlock()
 	var leaving sync.WaitGroup
 	leaving.Go(func() { s.leave(leave, end) }) // beside the release: neither waits for the other's answers
@@ -235,9 +246,12 @@ func (s *side) reconcile(release bool) {
 	defer func() {
 		e.Calls.Outlast(e.Life, pending)
 		leaving.Wait()
-		if len(open) > 0 {
-			s.leave(leave, end) // a refused attempt may have put it back
+		if leave.IsZero() {
+			a.locked(func() { leave = s.takeLeave() })
+		} else if len(open) == 0 { // else a refused attempt may have put it back
+			return
 		}
+		s.leave(leave, end)
 	}()
 	defer a.locked(s.CloseAll)
 	for ran || release {

@@ -29,6 +29,7 @@ type side struct {
 	leaving      script.Request
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	failing      error                // how the last renewal failed; nil if it was acknowledged
+	unconfirmed  bool                 // the run has begun with a message, and Redis has not been asked since
 	cohort       *cohort              // in which the hold passes on, or has several; nil if it has not, so far
 }
 
@@ -77,7 +78,7 @@ func (s *side) watch(h *Hold, sent time.Time, lease time.Duration) {
 	if s.MaxHold.IsZero() && e.MaxHold > 0 {
 		s.MaxHold = mono.Of(sent).Add(e.MaxHold)
 	}
-	s.Object, s.ObjectAsOf, s.failing = 0, mono.Now(), nil
+	s.Object, s.ObjectAsOf, s.failing, s.unconfirmed = 0, mono.Now(), nil, false
 	s.entry = &s.firstEntry
 	if s.firstEntry.Value != nil { // an earlier run used it
 		s.entry = new(entry)
@@ -261,11 +262,8 @@ func (s *side) heldFields() (fields []string) {
 // recheck is a run of holds that is checked when its channel says something.
 type recheck struct{ *entry }
 
-// Notify is called by the hub.
-func (r recheck) Notify() { r.Value.account.engine.watchdog.Check(r.entry) }
-
-// NotifyAcquired does nothing: it is for waiters.
-func (recheck) NotifyAcquired() {}
+// Hear is called by the hub.
+func (r recheck) Hear(string) { r.Value.account.engine.watchdog.Check(r.entry) }
 
 // noteRenewal notes how a renewal failed, or that it did not.
 func (s *side) noteRenewal(err error) {
@@ -287,12 +285,18 @@ func (s *side) noteRenewal(err error) {
 // too, others may have made that longer, and the deadline moves: that of the run that was renewed, and of no later one.
 func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time) (count int64, err error) {
 	found, err := s.lock.HoldRequests().ReadRenewal(reply, i)
-	if err != nil || found.Count == 0 || !found.Lives {
+	if err != nil || found.Count == 0 {
 		return found.Count, err
 	}
 	a := s.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if s.entry == entry {
+		s.unconfirmed = false
+	}
+	if !found.Lives {
+		return found.Count, nil
+	}
 	if found.Gone < 0 {
 		found.Gone = protocol.MaxLease
 	}
@@ -370,9 +374,13 @@ func (s *side) Refusal() error {
 	return a.engine.Errors.Locked(s.lock.Name, a.owner, ttl)
 }
 
-// lastsFor reports whether a hold may be trusted for most of its lease. mu is held.
+// lastsFor reports whether a hold may be trusted for most of its lease; or, if nobody has confirmed yet that it has that, for long
+// enough to do so. mu is held.
 func (s *side) lastsFor(lease time.Duration, now mono.Time) bool {
 	e := s.account.engine
 	left := e.watchdog.Deadline(s.entry).Sub(now) + e.Margin
+	if s.unconfirmed {
+		return left > protocol.LongestGrant/2
+	}
 	return left > lease-lease/4
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // longestSleep is how long the head of a queue sleeps between two tries when nothing wakes it: what a lost message can cost.
-// Of some kinds it is shorter: see [Traits]. In a crowd it may be longer: see askAgainAfter.
+// Of some kinds it is shorter: see [Traits]. Who stands in line is told.
 const longestSleep = 3 * time.Second
 
 // queued is a call that waits its turn in this process, and asks as the head of its queue. A try is one question and its
@@ -29,6 +29,7 @@ type queued struct {
 	refusals int            // how often it was refused
 	away     time.Time      // since when Redis has not answered; zero if it did
 	result   call.Result    // of the last try
+	place    place          // in the line in Redis
 }
 
 // waitInQueue waits behind those of this process who came before, and then asks until the lock is acquired.
@@ -44,8 +45,7 @@ func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
 	}
 	ahead, first := a.engine.queues.Join(&q.waiter, a.lock.queueFor(args.Owner), taker)
 	if first && len(a.unknown) == 0 && !a.refused { // nobody has asked, or waits: the lock may well be free
-		a.registered = true
-		q.request = a.lock.Requests.Acquire(args)
+		q.prepare()
 		if res := a.askBriefly(q.request); !q.learn(a.caller, res) {
 			return res
 		}
@@ -60,6 +60,7 @@ func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
 // wait waits in the queue, after the first try if there was one.
 func (q *queued) wait(ahead int) call.Result {
 	defer q.waiter.Leave()
+	defer q.place.leave()
 	q.tellWaiting(ahead)
 	if q.acquisition != nil {
 		q.acquisition.account.setWaiter(&q.waiter)
@@ -139,19 +140,21 @@ func (q *queued) await(ctx context.Context) bool {
 		if last != nil {
 			q.last = last
 		}
-		if at.IsZero() {
+		if at.IsZero() || q.lock.inLine() && q.place.queued == nil { // nobody else's place is its own
 			break
 		}
 		if q.lock.Polling == nil {
-			q.waiter.Listen() // before every sleep: the one before may have had no need to
+			q.waiter.Listen(q.place.listens()) // before every sleep: the one before may have had no need to
 		}
 		end := q.pause(ctx, at, q.waiter.Wake())
 		if end == pauseOver {
 			return false
 		}
-		if end == pauseTimedOut || q.draw(ctx) {
-			break
+		if later := q.place.askLater(); end == pauseTold && later > 0 {
+			q.waiter.RetryAt(time.Now().Add(later), nil)
+			continue
 		}
+		break
 	}
 	if others := q.waiter.NotBefore(); !others.IsZero() && q.pause(ctx, others, nil) == pauseOver {
 		q.waiter.Notify() // the wake-up that brought us here
@@ -178,6 +181,7 @@ type pauseEnd int
 const (
 	pauseTimedOut pauseEnd = iota
 	pauseWoken             // something was received before
+	pauseTold              // a grant may have come, or another word to who stands in line
 	pauseOver              // ctx has ended, or the waiter was handed the lock
 )
 
@@ -188,6 +192,8 @@ func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct
 	select {
 	case <-early:
 		return pauseWoken
+	case <-q.place.told:
+		return pauseTold
 	case <-timer.C:
 		return pauseTimedOut
 	case <-q.waiter.Received():
@@ -198,7 +204,9 @@ func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct
 
 // try asks once. What comes of it is known though ctx ends. It reports whether to ask again.
 func (q *queued) try(ctx context.Context) (again bool) {
-	q.registered = true
+	if res, granted := q.granted(); granted {
+		return q.learn(ctx, res)
+	}
 	q.prepare()
 	q.asked()
 	res := q.engine.Calls.Do(ctx, q.request)
@@ -268,13 +276,11 @@ func (q *queued) noteRefusal(res call.Result) {
 	// An attempt past its limit has no effect any more, and this refusal shows that it had none before.
 	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry().Before(res.Sent) })
 	q.last, q.refused = q.refusal(res), true
-	q.noteCrowd(res)
-	crowd := q.waiter.Crowd()
-	sleep := askAgainAfter(crowd, cmp.Or(q.lock.LongestSleep, longestSleep))
-	if retry := protocol.ReadRetry(res.Reply); retry >= 0 { // else what it waits for does not expire
-		if crowded(crowd) {
-			retry += upTo(window(crowd)) // it expires for all of them
-		}
+	sleep := cmp.Or(q.lock.LongestSleep, longestSleep)
+	retry := protocol.ReadRetry(res.Reply)
+	if q.place.refused(q, res.Reply) {
+		sleep = retry
+	} else if retry >= 0 { // else what it waits for does not expire
 		sleep = min(sleep, retry)
 	}
 	if q.lock.Polling != nil {
@@ -287,7 +293,7 @@ func (q *queued) noteRefusal(res call.Result) {
 // afterMe is when the next waiter should try, if nothing wakes it, after this one has been let in.
 func (q *queued) afterMe() time.Duration {
 	switch {
-	case q.lock.Shared:
+	case q.lock.Shared, q.lock.Line && q.lock.Polling == nil: // it may be let in, too, or is to stand in line
 		return 0
 	case q.lock.Polling != nil:
 		return q.lock.Polling.Pause(0)
@@ -305,6 +311,7 @@ func (q *queued) retriesAfter(ctx context.Context, res call.Result) bool {
 	if ctx.Err() != nil || OwnBound(res.Err) || !res.WorthRepeating() {
 		return false
 	}
+	q.place.join(q)
 	inTouch := q.last != nil || moving(res.Why())
 	q.last = &failure{res.Why()}
 	now := time.Now()

@@ -40,7 +40,7 @@ func ClientKey(owner string) string {
 			return ""
 		}
 	}
-	if id[14] != '8' {
+	if !Ours(id) {
 		return ""
 	}
 	return clientPrefix + id

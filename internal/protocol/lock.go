@@ -63,17 +63,25 @@ type Lock interface {
 type Acquire struct {
 	Owner string
 	// From and To are how often the owner holds the lock before and after.
-	From, To        int
-	Lease           time.Duration
-	Token           bool // a new fencing token is wanted
-	Writes          bool // only if the owner writes, who wants to read
-	Waiting         bool // if it is refused, it is going to ask again
-	CountsListeners bool // if it is refused, say how many wait: only of a [Mutex]
-	TellsOthers     bool // if it is granted, tell those who wait: likewise
+	From, To int
+	Lease    time.Duration
+	Token    bool // a new fencing token is wanted
+	Writes   bool // only if the owner writes, who wants to read
+	Waiting  bool // if it is refused, it is going to ask again
+	// Number is random, and says to stand in line if it is refused: see lua/line.lua. Only of a [Mutex].
+	Number string
+	// Scattered says that those who listen may do so at any node of a cluster.
+	Scattered bool
 	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
 	// Only a latch says so.
 	Since int64
 }
+
+// LongestGrant is how long a grant lasts at most that was not asked for in that moment.
+const LongestGrant = 3 * time.Second
+
+// Grant is how long one lasts for who stands in line.
+func (a Acquire) Grant() time.Duration { return min(a.Lease, LongestGrant) }
 
 // args are the arguments of an acquire by an owner, with more behind them, and at last how
 // long the token is kept, if one is wanted.

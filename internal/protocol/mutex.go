@@ -24,6 +24,7 @@ var MutexScripts = Scripts{
 	Retain:  load("mutex", "retain"),
 	Force:   load("mutex", "force"),
 	Inspect: load("mutex", "inspect"),
+	Leave:   load("mutex", "leave"),
 }
 
 // Mutex is the plain lock: a hash of owner -> count at its name. Use [NewMutex].
@@ -44,17 +45,14 @@ func NewMutex(name string) *Mutex {
 
 // Acquire asks for the lock.
 func (l *Mutex) Acquire(a Acquire) script.Request {
-	request := script.Request{
-		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true,
-		Args: a.args(l.TokenTTL),
-	}
-	if a.CountsListeners && !l.Polling {
-		request.Channel = l.channel
-		if a.TellsOthers {
-			request.Args = append(request.Args, Acquired)
+	args := a.args(l.TokenTTL)
+	if a.Number != "" {
+		if !a.Token {
+			args = append(args, "")
 		}
+		args = append(args, a.Number, millis(a.Grant()), flag(a.Scattered))
 	}
-	return request
+	return script.Request{Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true, Args: args}
 }
 
 // keys are that of the lock, and that of its tokens if one is wanted.
@@ -73,11 +71,10 @@ func (l *Mutex) Release(owner string, from, to int) script.Request {
 	}
 }
 
-// CountingListeners has a release of a [Mutex] say how many have heard of it, those who ask included.
-// It is the first integer of the reply; there is none if nothing was released, or nobody told.
-func CountingListeners(release script.Request) script.Request {
+// CountingListeners has a release of a [Mutex] say who has heard of it: see [ReadHeard]. The holder may listen, too, and is not counted.
+func CountingListeners(release script.Request, holderListens bool) script.Request {
 	if release.Script == MutexScripts.Release && release.Channel != "" {
-		release.Args = append(release.Args, flag(true))
+		release.Args = append(release.Args, flag(holderListens))
 	}
 	return release
 }
@@ -119,10 +116,12 @@ func (l *Mutex) Inspect() script.Request {
 	return script.Request{Script: MutexScripts.Inspect, Keys: l.keys(l.Fenced)}
 }
 
-// Leave has nothing to ask: who waits does not stand in Redis.
-func (*Mutex) Leave(string) script.Request { return script.Request{} }
+// Leave takes the owner out of the line, and gives back what it was granted meanwhile.
+func (l *Mutex) Leave(owner string) script.Request {
+	return script.Request{Script: MutexScripts.Leave, Keys: l.keys(false), Channel: l.channel, Args: []string{Released, owner}}
+}
 
-// Channel is one for all who wait.
+// Channel is one for all who do not stand in line.
 func (l *Mutex) Channel(string) string {
 	if l.Polling {
 		return ""

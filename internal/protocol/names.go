@@ -9,11 +9,6 @@ import (
 // every payload as a decimal integer, so nothing else may be sent.
 const Released = "0"
 
-// Acquired is the payload that announces that one of many who waited has the lock, and the others
-// need not ask. It means nothing to Redisson. On a semaphore's channel, where the payload is how
-// many permits are more than before, it says that there is one less: nobody need ask either.
-const Acquired = "-1"
-
 // WriterReleased is the payload that announces that a writer has left. To
 // Redisson it says to wake all who wait, not one.
 const WriterReleased = "1"
@@ -37,6 +32,15 @@ func Suffixed(name, suffix string) string {
 
 // LockChannel is where the release of a plain lock is announced.
 func LockChannel(name string) string { return Prefixed("redisson_lock__channel", name) }
+
+// GrantChannel is where a client hears that it was granted a lock; one for all locks, or, if messages belong to a shard,
+// one for each. LINE and hears in lua/line.lua have the same names.
+func GrantChannel(client, name string, sharded bool) string {
+	if sharded {
+		return Prefixed("holdfast_line", name) + ":" + client
+	}
+	return "holdfast_granted:" + client
+}
 
 // TokenKey is the key of the last fencing token of a lock.
 func TokenKey(name string) string { return Prefixed("redisson_lock_token", name) }

@@ -32,9 +32,6 @@ func FuzzReplies(f *testing.F) {
 		if hint, err := r.Int(2); err == nil && hint >= 0 && ReadRetry(r) < min(time.Duration(hint), time.Hour) {
 			t.Errorf("ReadRetry: %v of %v", ReadRetry(r), r.Rest)
 		}
-		if n := ReadListeners(r); n < 0 || n > mostListeners {
-			t.Errorf("ReadListeners: %d", n)
-		}
 		if s, err := ReadState(r); err == nil {
 			lives("ReadState", s.TTL)
 			for _, h := range s.Holders {

@@ -69,18 +69,27 @@ func ReadRetry(r script.Reply) time.Duration {
 	return -1
 }
 
-// mostListeners is more than there are, and few enough to be multiplied by a duration.
-const mostListeners = 1_000_000
-
-// ReadListeners reads from a refusal how many listen for the lock's release at the node that
-// has answered; 0 if it does not say.
-func ReadListeners(r script.Reply) int {
-	n, err := r.Int(3)
-	if err != nil {
-		return 0
+// ReadPlace reads from a refusal in which place of the line the owner stands, from 0 on; below 0: in none.
+func ReadPlace(r script.Reply) int64 {
+	if place, found := r.Number(3); found {
+		return place
 	}
-	return int(min(max(n, 0), mostListeners))
+	return -1
 }
+
+// ReadHeard reads from the reply to a release how many have heard of it who do not stand in line, as far as the node can say, and
+// whether one who stands there has the lock now.
+func ReadHeard(r script.Reply) (others int64, granted bool) {
+	others, _ = r.Number(0)
+	n, _ := r.Number(1)
+	return others, n == 1
+}
+
+// Ours reports whether an owner is a client of this library, whose UUIDs have a version of their own.
+func Ours(owner string) bool { return len(owner) > versionAt && owner[versionAt] == '8' }
+
+// versionAt is where a UUID has its version.
+const versionAt = 14
 
 // State is how a lock, a semaphore or a latch stands.
 type State struct {

@@ -96,14 +96,14 @@ func (w *Waiter[T, J]) HasReceived() bool {
 	return w.state == received
 }
 
-// Heard notes how many subscribers have heard that a holder has given the lock back, and reports
-// whether anybody else is among them.
-func (q *Queue[T, J]) Heard(holder Holder, n int64) (others bool) {
+// Heard notes how many subscribers have heard that a holder has given the lock back, and whether one of another process has it now.
+// It reports whether anybody else is among the subscribers.
+func (q *Queue[T, J]) Heard(holder Holder, n int64, granted bool) (others bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	others = n > 1 || n == 1 && q.unsubscribe == nil
 	if q.holder == holder { // else the queue asks again, or is another lock's
-		q.unheard = !others
+		q.unheard = !others && !granted
 	}
 	return others
 }

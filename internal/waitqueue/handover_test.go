@@ -136,7 +136,7 @@ func TestLeaveHolding(t *testing.T) {
 	queues, heard := newLines()
 	holder := &holding{}
 	w := arrive(queues, 1, 2)
-	w[0].Listen()
+	w[0].Listen(true)
 	w[0].RetryAt(time.Now().Add(time.Second), errors.New("held"))
 	queue := w[0].LeaveAfter(time.Time{}, true, holder)
 	if queue == nil || isHead(w[1]) || !w[0].gone() || w[0].HasReceived() || heard.ended > 0 {
@@ -158,7 +158,7 @@ func TestLeaveHolding(t *testing.T) {
 	wantNoQueue(t, queues)
 
 	alone := arrive(queues, 1)[0]
-	alone.Listen()
+	alone.Listen(true)
 	if alone.LeaveAfter(time.Time{}, true, holder) != nil || heard.ended != 2 {
 		t.Error("a queue is kept, and nobody waits")
 	}
@@ -332,10 +332,10 @@ func TestHeard(t *testing.T) {
 		holder := &holding{}
 		w := arrive(queues, 1, 2)
 		if test.listens {
-			w[0].Listen()
+			w[0].Listen(true)
 		}
 		queue := w[0].LeaveAfter(time.Time{}, true, holder)
-		if others := queue.Heard(holder, test.n); others != test.others || queue.Unheard() == others {
+		if others := queue.Heard(holder, test.n, false); others != test.others || queue.Unheard() == others {
 			t.Errorf("%+v: others %v, unheard %v", test, others, queue.Unheard())
 		}
 	}
@@ -351,11 +351,11 @@ func TestAlone(t *testing.T) {
 	if queue.Unheard() {
 		t.Error("alone, and nobody has said so")
 	}
-	queue.Heard(&holding{}, 0)
+	queue.Heard(&holding{}, 0, false)
 	if queue.Unheard() {
 		t.Error("alone, says one who does not hold it")
 	}
-	queue.Heard(holder, 0)
+	queue.Heard(holder, 0, false)
 	queue.Resume(holder, 0)
 	w[1].RetryAt(time.Now(), nil)
 	if !queue.Unheard() {
@@ -369,7 +369,7 @@ func TestAlone(t *testing.T) {
 
 	w = arrive(queues, 1, 2)
 	queue = w[0].LeaveAfter(time.Time{}, true, holder)
-	queue.Heard(holder, 0)
+	queue.Heard(holder, 0, false)
 	w[1].Leave()
 	queue.Resume(holder, 0)
 	if arrive(queues, 3)[0].queue.Unheard() {
@@ -393,50 +393,6 @@ func TestTrySlotOfOneThatHasGone(t *testing.T) {
 	w.Done()
 	if second := arrive(queues, 4)[0]; isHead(second) {
 		t.Error("two are heads of one lock's queue")
-	}
-}
-
-// Who waits is known to those who wait, and to nobody who has left.
-func TestCrowd(t *testing.T) {
-	queues, _ := newLines()
-	many := Crowd{Size: 50, Trip: time.Millisecond}
-	w := arrive(queues, 1, 2)
-	w[0].SetCrowd(many)
-	if w[0].Crowd() != many || w[1].Crowd() != many {
-		t.Errorf("%v, %v", w[0].Crowd(), w[1].Crowd())
-	}
-	w[0].Leave()
-	if (w[0].Crowd() != Crowd{}) {
-		t.Error("one who has left is in a crowd")
-	}
-	w[0].SetCrowd(Crowd{Size: 1})
-	if w[1].Crowd() != many {
-		t.Error("one who has left has noted another crowd")
-	}
-	w[1].Leave()
-	if next := arrive(queues, 3)[0]; (next.Crowd() != Crowd{}) {
-		t.Error("the next queue has the crowd of the last one")
-	}
-}
-
-// That others have got the lock is told until the next wake-up, and not to the next queue.
-func TestAcquiredElsewhere(t *testing.T) {
-	queues, _ := newLines()
-	w := arrive(queues, 1)[0]
-	w.queue.NotifyAcquired()
-	w.queue.NotifyAcquired()
-	if !done(w.AcquiredElsewhere()) || done(w.AcquiredElsewhere()) {
-		t.Error("told twice counts as once")
-	}
-	w.queue.NotifyAcquired()
-	w.Notify()
-	if done(w.AcquiredElsewhere()) || !notified(w) {
-		t.Error("that was before the wake-up")
-	}
-	w.queue.NotifyAcquired()
-	w.Leave()
-	if next := arrive(queues, 1)[0]; done(next.AcquiredElsewhere()) {
-		t.Error("the next queue was told")
 	}
 }
 

@@ -33,13 +33,13 @@ func TestStaleListen(t *testing.T) {
 	w.Done()
 	w.RetryAt(time.Now().Add(3*time.Second), errors.New("a is held"))
 	qs.LetIn(Key{Name: "a", Channel: "a"}, func(*int) bool { return true })
-	w.Listen()
+	w.Listen(true)
 	w.Leave()
 	if len(on) > 0 {
 		t.Errorf("nobody waits, and it listens to %v", on)
 	}
 	v := enter(qs, Key{Name: "b", Channel: "b"}, 0)
-	v.Listen()
+	v.Listen(true)
 	if len(on) != 1 || on[0] != "b" {
 		t.Errorf("one waits for b, and it listens to %v", on)
 	}

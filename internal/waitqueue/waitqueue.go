@@ -12,8 +12,7 @@ import (
 // Queues are all queues of one client: of takers of type T, who may join a J. Use [New].
 type Queues[T, J any] struct {
 	// listen subscribes a queue to a lock's channel until the returned function is
-	// called. It must call Notify for every message and every subscription, and
-	// NotifyAcquired in place of that for messages which say so.
+	// called. The queue hears of every message and every subscription.
 	listen func(channel string, q *Queue[T, J]) (leave func())
 
 	waiters   atomic.Int64 // in all queues
@@ -43,27 +42,19 @@ type Key struct {
 
 // Queue is the line for one lock. Its fields are guarded by its shard's mu.
 type Queue[T, J any] struct {
-	shard             *shard[T, J]
-	key               Key
-	waiters           list.List[*Waiter[T, J]]
-	wake              chan struct{}
-	acquiredElsewhere chan struct{} // others have got the lock since wake
-	trySlot           chan struct{}
-	unsubscribe       func() // ends the subscription; nil if there is none
-	retryAt           time.Time
-	refusal           error
-	holder            Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
-	former            Holder    // who had it last, if nobody has been refused since
-	notBefore         time.Time // others have their turn before the head asks
-	joinable          *J        // what newcomers may join in place of waiting; nil: nothing
-	unheard           bool      // nobody else has heard when the lock was given back here
-	crowd             Crowd     // who waits, here and elsewhere
-}
-
-// Crowd is what the last refusal has told of those who wait for a lock.
-type Crowd struct {
-	Size int           // 0: not known
-	Trip time.Duration // how long that try took
+	shard       *shard[T, J]
+	key         Key
+	waiters     list.List[*Waiter[T, J]]
+	wake        chan struct{}
+	trySlot     chan struct{}
+	unsubscribe func() // ends the subscription; nil if there is none
+	retryAt     time.Time
+	refusal     error
+	holder      Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
+	former      Holder    // who had it last, if nobody has been refused since
+	notBefore   time.Time // others have their turn before the head asks
+	joinable    *J        // what newcomers may join in place of waiting; nil: nothing
+	unheard     bool      // nobody else has heard when the lock was given back here
 }
 
 // state is where a waiter is on its way.
@@ -134,7 +125,7 @@ func (s *shard[T, J]) queue(key Key) *Queue[T, J] {
 	if q == nil {
 		q, s.spare = s.spare, nil
 		if q == nil {
-			q = &Queue[T, J]{shard: s, wake: make(chan struct{}, 1), acquiredElsewhere: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
+			q = &Queue[T, J]{shard: s, wake: make(chan struct{}, 1), trySlot: make(chan struct{}, 1)}
 		}
 		q.key = key
 		s.queues[key] = q
@@ -166,36 +157,13 @@ func (w *Waiter[T, J]) Notify() { w.queue.Notify() }
 // Notify wakes the queue's head.
 func (q *Queue[T, J]) Notify() {
 	select {
-	case <-q.acquiredElsewhere: // that was before
-	default:
-	}
-	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// AcquiredElsewhere receives when others have got the lock since the last wake-up.
-func (w *Waiter[T, J]) AcquiredElsewhere() <-chan struct{} { return w.queue.acquiredElsewhere }
-
-// NotifyAcquired tells the queue's head that others have got the lock.
-func (q *Queue[T, J]) NotifyAcquired() {
-	select {
-	case q.acquiredElsewhere <- struct{}{}:
-	default:
-	}
-}
-
-// Crowd returns what SetCrowd has said last.
-func (w *Waiter[T, J]) Crowd() (c Crowd) {
-	w.inQueue(func(q *Queue[T, J]) { c = q.crowd })
-	return c
-}
-
-// SetCrowd notes who waits.
-func (w *Waiter[T, J]) SetCrowd(c Crowd) {
-	w.inQueue(func(q *Queue[T, J]) { q.crowd = c })
-}
+// Hear wakes the queue's head, whatever was said.
+func (q *Queue[T, J]) Hear(string) { q.Notify() }
 
 // inQueue runs f with the shard's mu held, unless the waiter has gone.
 func (w *Waiter[T, J]) inQueue(f func(q *Queue[T, J])) {
@@ -223,12 +191,15 @@ func (w *Waiter[T, J]) Done() {
 	w.queue.tidy()
 }
 
-// Listen subscribes the queue, if it is not subscribed yet. It stays subscribed
-// until its last waiter has left.
-func (w *Waiter[T, J]) Listen() {
+// Listen subscribes the queue, or ends that. It stays subscribed until its last waiter has left.
+func (w *Waiter[T, J]) Listen(on bool) {
 	w.inQueue(func(q *Queue[T, J]) {
-		if q.unsubscribe == nil {
+		switch {
+		case on && q.unsubscribe == nil:
 			q.unsubscribe = q.shard.all.listen(q.key.Channel, q)
+		case !on && q.unsubscribe != nil:
+			q.unsubscribe()
+			q.unsubscribe = nil
 		}
 	})
 }
@@ -335,12 +306,10 @@ func (q *Queue[T, J]) tidy() {
 		q.unsubscribe()
 		q.unsubscribe = nil
 	}
-	q.retryAt, q.notBefore, q.refusal, q.former, q.unheard, q.crowd = time.Time{}, time.Time{}, nil, nil, false, Crowd{}
-	for _, c := range []chan struct{}{q.wake, q.acquiredElsewhere} {
-		select {
-		case <-c:
-		default:
-		}
+	q.retryAt, q.notBefore, q.refusal, q.former, q.unheard = time.Time{}, time.Time{}, nil, nil, false
+	select {
+	case <-q.wake:
+	default:
 	}
 	if q.joinable == nil && len(q.trySlot) == 0 && q.shard.queues[q.key] == q {
 		delete(q.shard.queues, q.key)

@@ -109,7 +109,7 @@ func TestKnowledgeBelongsToTheQueue(t *testing.T) {
 	queues, heard := newLines()
 	a, b := join(queues, "x"), join(queues, "x")
 	at, refusal := time.Now(), errors.New("held")
-	a.Listen()
+	a.Listen(true)
 	a.RetryAt(at, refusal)
 	heard.notify()
 	heard.notify()
@@ -120,7 +120,7 @@ func TestKnowledgeBelongsToTheQueue(t *testing.T) {
 	if !notified(b) || notified(b) {
 		t.Error("two notifications that nobody heard must count as one")
 	}
-	b.Listen()
+	b.Listen(true)
 	if heard.begun != 1 || heard.ended != 0 {
 		t.Errorf("subscribed %d times, ended %d times", heard.begun, heard.ended)
 	}
@@ -136,7 +136,7 @@ func TestNothingStays(t *testing.T) {
 	for _, tryUnderWay := range []bool{false, true} {
 		queues, heard := newLines()
 		a := join(queues, "x")
-		a.Listen()
+		a.Listen(true)
 		a.RetryAt(time.Now(), errors.New("held"))
 		if tryUnderWay {
 			a.TrySlot() <- struct{}{}

@@ -1,17 +1,16 @@
 package wakeup
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// counted is a party that counts what it is told.
-type counted struct{ notified, acquired int }
+// heard is a party that notes what it hears.
+type heard struct{ payloads []string }
 
-func (c *counted) Notify()         { c.notified++ }
-func (c *counted) NotifyAcquired() { c.acquired++ }
+func (h *heard) Hear(payload string) { h.payloads = append(h.payloads, payload) }
 
 // silent is a listener that does nothing: the test delivers.
 type silent struct{ wanted map[string]bool }
@@ -20,8 +19,8 @@ func (l silent) Subscribe(channel string)   { l.wanted[channel] = true }
 func (l silent) Unsubscribe(channel string) { delete(l.wanted, channel) }
 func (silent) Close()                       {}
 
-// FuzzMessages: whatever is published, those who listen to that channel are woken, once each, and
-// nobody else. Only the payload that says that another has the lock does not wake.
+// FuzzMessages: whatever is published, those who listen to that channel hear it, once each, and
+// nobody else. A subscription says nothing.
 func FuzzMessages(f *testing.F) {
 	for _, seed := range []struct{ channel, payload string }{
 		{"a", "0"}, {"a", "1"}, {"a", "-1"}, {"a", ""}, {"b", "0"}, {"a", "\x00"}, {"a", "99999999999999999999"}, {"", "0"}, {"a", " -1"}, {"a", "-1\n"},
@@ -32,8 +31,8 @@ func FuzzMessages(f *testing.F) {
 	f.Add("a", "", byte(77), byte(5))
 	f.Fuzz(func(t *testing.T, channel, payload string, kind, leave byte) {
 		l := silent{map[string]bool{}}
-		h := New(func(func(driver.Event)) driver.Listener { return l }, protocol.Acquired)
-		parties := [3]counted{}
+		h := New(func(func(driver.Event)) driver.Listener { return l })
+		parties := [3]heard{}
 		first, second := h.Join("a", &parties[0]), h.Join("a", &parties[1])
 		third := h.Join("b", &parties[2])
 		subscriptions := []*Subscription{first, second, third}
@@ -43,16 +42,16 @@ func FuzzMessages(f *testing.F) {
 		h.deliver(driver.Event{Kind: driver.EventKind(kind), Channel: channel, Payload: payload})
 		for i, p := range parties {
 			on := []string{"a", "a", "b"}[i]
-			want := counted{}
+			var want []string
 			switch {
 			case on != channel || int(leave) == i:
-			case driver.EventKind(kind) == driver.Message && payload == protocol.Acquired:
-				want.acquired = 1
+			case driver.EventKind(kind) == driver.Subscribed:
+				want = []string{""}
 			default:
-				want.notified = 1
+				want = []string{payload}
 			}
-			if p != want {
-				t.Errorf("%q on %q, kind %d: party %d was told %+v, and not %+v", payload, channel, kind, i, p, want)
+			if !slices.Equal(p.payloads, want) {
+				t.Errorf("%q on %q, kind %d: party %d has heard %q, and not %q", payload, channel, kind, i, p.payloads, want)
 			}
 		}
 		for _, s := range subscriptions {

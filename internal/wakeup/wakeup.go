@@ -9,7 +9,6 @@ import (
 // Hub shares one listener. Use [New].
 type Hub struct {
 	listener driver.Listener
-	acquired string // the payload that says that others have what was released
 
 	mu       sync.Mutex
 	channels map[string]*Subscription // one of each channel's
@@ -17,9 +16,8 @@ type Hub struct {
 
 // Party is told that something may have changed.
 type Party interface {
-	Notify()
-	// NotifyAcquired says that others have got what was released last.
-	NotifyAcquired()
+	// Hear is told of a message, or, with an empty payload, that the channel is subscribed to, perhaps anew. It does not block.
+	Hear(payload string)
 }
 
 // Subscription is one party's interest in a channel.
@@ -33,15 +31,14 @@ type Subscription struct {
 	confirmed  bool // the server has confirmed that the channel is subscribed to
 }
 
-// New returns a hub on a listener of its own, which listen makes. A message with the payload acquired says that others have got
-// what was released; every other one, that something may have changed.
-func New(listen func(sink func(driver.Event)) driver.Listener, acquired string) *Hub {
-	h := &Hub{channels: map[string]*Subscription{}, acquired: acquired}
+// New returns a hub on a listener of its own, which listen makes.
+func New(listen func(sink func(driver.Event)) driver.Listener) *Hub {
+	h := &Hub{channels: map[string]*Subscription{}}
 	h.listener = listen(h.deliver)
 	return h
 }
 
-// Join subscribes to a channel. The party is notified of every message and every
+// Join subscribes to a channel. The party hears of every message and every
 // confirmed subscription, and at once if the channel is subscribed already:
 // what has happened until then is not known to the one who joins.
 func (h *Hub) Join(name string, party Party) *Subscription {
@@ -58,7 +55,7 @@ func (h *Hub) Join(name string, party Party) *Subscription {
 	s.prev, s.next, s.confirmed = first.prev, first, first.confirmed
 	s.prev.next, s.next.prev = s, s
 	if s.confirmed {
-		party.Notify()
+		party.Hear("")
 	}
 	return s
 }
@@ -80,20 +77,19 @@ func (s *Subscription) Leave() {
 	s.prev, s.next = nil, nil
 }
 
-// Close closes the listener. Nobody is notified afterwards.
+// Close closes the listener. Nobody hears anything afterwards.
 func (h *Hub) Close() { h.listener.Close() }
 
 func (h *Hub) deliver(e driver.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	first := h.channels[e.Channel]
+	if e.Kind == driver.Subscribed {
+		e.Payload = ""
+	}
 	for s := first; s != nil; {
 		s.confirmed = s.confirmed || e.Kind == driver.Subscribed
-		if e.Kind == driver.Message && e.Payload == h.acquired {
-			s.party.NotifyAcquired()
-		} else {
-			s.party.Notify()
-		}
+		s.party.Hear(e.Payload)
 		if s = s.next; s == first {
 			return
 		}

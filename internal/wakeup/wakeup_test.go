@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // recorder is a listener that writes down what it is asked for.
@@ -21,12 +20,11 @@ func (w *recorder) Close()                     {}
 // Func is a function as a [Party].
 type Func func()
 
-func (f Func) Notify()       { f() }
-func (Func) NotifyAcquired() {}
+func (f Func) Hear(string) { f() }
 
 func newHub() (*Hub, *recorder) {
 	w := &recorder{}
-	h := New(func(sink func(driver.Event)) driver.Listener { w.sink = sink; return w }, protocol.Acquired)
+	h := New(func(sink func(driver.Event)) driver.Listener { w.sink = sink; return w })
 	return h, w
 }
 
@@ -91,32 +89,5 @@ func TestTheOthersStay(t *testing.T) {
 		if notified != want || !slices.Equal(w.log, []string{"+x", "-x"}) {
 			t.Errorf("order %d: notified %v, want %v; asked for %v", order, notified, want, w.log)
 		}
-	}
-}
-
-// counts are of both kinds of notifications.
-type counts struct{ notified, acquired int }
-
-func (p *counts) Notify()         { p.notified++ }
-func (p *counts) NotifyAcquired() { p.acquired++ }
-
-// That others have a lock is told in place of a wake-up, to all who listen there, and to nobody else. What
-// is no message, or says something else, wakes.
-func TestAcquired(t *testing.T) {
-	h, w := newHub()
-	var a, b, elsewhere counts
-	h.Join("x", &a)
-	left := h.Join("x", &b)
-	h.Join("y", &elsewhere)
-	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: protocol.Acquired})
-	if (a != counts{acquired: 1}) || (b != counts{acquired: 1}) || (elsewhere != counts{}) {
-		t.Errorf("told %+v and %+v, elsewhere %+v", a, b, elsewhere)
-	}
-	left.Leave()
-	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: protocol.Acquired})
-	w.sink(driver.Event{Kind: driver.Message, Channel: "x", Payload: "0"})
-	w.sink(driver.Event{Kind: driver.Subscribed, Channel: "x", Payload: protocol.Acquired})
-	if (a != counts{notified: 2, acquired: 2}) || (b != counts{acquired: 1}) {
-		t.Errorf("told %+v, and who has left %+v", a, b)
 	}
 }

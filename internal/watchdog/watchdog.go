@@ -137,6 +137,9 @@ func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, r
 	e.deadline, e.lead = d.reach(e, sent, now, ttl), d.lead(now)
 	e.longHeldAt = mono.Of(sent).Add(d.config.LongHeldAfter)
 	e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
+	if renewing && ttl < e.Lease {
+		e.renewAt = min(e.renewAt, d.awake(mono.Of(sent), d.lead(sent), now).Add(ttl/3))
+	}
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
 		d.started = true

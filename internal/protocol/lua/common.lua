@@ -15,14 +15,16 @@ end
 --
 -- publish announces something. A refusal does not stop the script: a lock that is
 -- not given back is worse than one of which nobody is told. Subscribers cannot act
--- before the script has ended. The channel is mostly ARGV[2].
+-- before the script has ended. The channel is mostly ARGV[2]. It returns how many have heard.
 local untold
 local function publish(payload, channel)
   channel = channel or ARGV[2]
   if channel ~= '' then
     local reply = redis.pcall(ARGV[3], channel, payload)
     untold = type(reply) == 'table' and reply.err or untold
+    return type(reply) == 'number' and reply or 0
   end
+  return 0
 end
 
 -- announced is true if ARGV[4] has been published here, as publish does it but without

@@ -1,41 +1,80 @@
 -- acquire: this owner, who holds the lock so many times, shall hold it once more.
 --
--- KEYS[1]  the lock, a hash of owner -> count
--- KEYS[2]  the last fencing token, if one is wanted
--- ARGV[4]  lease, ms
--- ARGV[5]  owner
--- ARGV[6]  the count before
--- ARGV[7]  the count after: one more
--- ARGV[2]  where those who wait listen, if they are to be counted; else empty
--- ARGV[8]  how long KEYS[2] lives, ms; 0: for ever; if there is KEYS[2]
--- behind   what to tell those who wait if it does, if anything
+-- KEYS[1]   the lock, a hash of owner -> count
+-- KEYS[2]   the last fencing token, if one is wanted
+-- ARGV[4]   lease, ms
+-- ARGV[5]   owner
+-- ARGV[6]   the count before
+-- ARGV[7]   the count after: one more
+-- ARGV[8]   how long KEYS[2] lives, ms; 0: for ever; empty if there is none
+-- ARGV[9]   the number of this ask, if the owner is to stand in line when it is refused
+-- ARGV[10]  how long a grant lasts, ms; and ARGV[11] is 1 if those who listen may do so at any node
 --
 -- now                     it does
 -- {1, now, token}         it does, and a token is wanted
 -- {0, now, pttl, holder}  somebody else holds it
--- {0, now, pttl, holder, pttl, n}  the same, and so many listen at this node
+-- {0, now, pttl, holder, hint, place}  the same, and the owner stands in line; hint is when to ask
+--                         again at the latest, ms
 -- {-2, now, count}        the count was another one; nothing was done
+--
+-- A free lock is granted to the first in line who hears of that: see line.lua. pttl is -2, and holder
+-- empty, while it is left to those who do not stand there.
 --
 -- It goes from one state to another and adds nothing, so asking twice is asking
 -- once: the count that it was to set is then there already. One that comes late
 -- finds another state and does nothing.
 
 -- from common: lease
-local free = redis.call('EXISTS', KEYS[1]) == 0
+-- from line: LINE
+local free = redis.pcall('EXISTS', KEYS[1], LINE) == 0
 if not free or ARGV[6] ~= '0' then
-  local count = redis.call('HGET', KEYS[1], ARGV[5]) or '0'
+  local me = ARGV[5]
+  local count = redis.call('HGET', KEYS[1], me) or '0'
   if count ~= ARGV[7] and ARGV[6] == '0' then
+    -- from line: FIRST, turn, grant
     -- from common: OTHER_KIND, foreign
-    local holders = redis.call('HKEYS', KEYS[1])
-    if foreign(holders[1], holders[2]) then
-      return redis.error_reply(OTHER_KIND)
+    local hint
+    if redis.call('EXISTS', KEYS[1]) == 0 then
+      local _, pause, left = turn()
+      if at >= left then
+        if left > 0 then -- nobody has taken it
+          set_turn(math.min(2 * pause, LATEST), 0)
+        end
+        local to = grant(me)
+        free = not to or to == me
+      elseif ARGV[9] then
+        hint = left - at
+      else
+        set_turn(EARLIEST, 0)
+        free = true
+      end
     end
-    local pttl = redis.call('PTTL', KEYS[1])
-    if ARGV[2] == '' then
-      return {0, at, pttl, holders[1]}
+    if not free then
+      local holders = redis.call('HKEYS', KEYS[1])
+      if foreign(holders[1], holders[2]) then
+        return redis.error_reply(OTHER_KIND)
+      end
+      if holders[1] and string.sub(holders[1], 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
+        set_turn(EARLIEST, 0)
+      end
+      local pttl = redis.call('PTTL', KEYS[1])
+      local reply = {0, at, pttl, holders[1] or ''}
+      if ARGV[9] and type(redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)) == 'number' then
+        local place, often = redis.call('ZRANK', LINE, me), OFTEN
+        if place >= FIRST then
+          often = math.max(SELDOM, SPREAD * redis.call('ZCARD', LINE))
+        elseif pttl >= 0 then
+          hint = pttl + place * 50
+        end
+        redis.pcall('HSET', ASKS, me, string.format('%s %s %.0f %s', ARGV[9], ARGV[10], at + 3 * often, ARGV[11]))
+        redis.pcall('PEXPIRE', LINE, LIVES)
+        redis.pcall('PEXPIRE', ASKS, LIVES)
+        reply[5], reply[6] = math.min(hint or often, often), place
+      elseif hint then
+        reply[5] = hint
+      end
+      return reply
     end
-    local listen = redis.pcall('PUBSUB', ARGV[3] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[2])
-    return {0, at, pttl, holders[1], pttl, listen[2]}
   elseif count ~= ARGV[7] and count ~= ARGV[6] then
     return {-2, at, tonumber(count)}
   end
@@ -55,8 +94,5 @@ if free then
 else
   -- from common: raise
   raise(KEYS[1], lease)
-end
-if ARGV[KEYS[2] and 9 or 8] then
-  redis.pcall(ARGV[3], ARGV[2], ARGV[KEYS[2] and 9 or 8])
 end
 return token and {1, at, token} or at

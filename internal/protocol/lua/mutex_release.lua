@@ -5,10 +5,11 @@
 -- ARGV[5]  owner
 -- ARGV[6]  the count before, at most: an acquire before it may not have been answered
 -- ARGV[7]  the count after; 0 to give the lock back
--- ARGV[8]  if there is one: say how many have heard of it
+-- ARGV[8]  if there is one: say who has heard of it; 1 if the owner listens, too, else 0
 --
 -- now               it does
--- {1, now, heard}   it does, and so many have heard of it
+-- {1, now, heard}   it does, and so many have heard of it who do not stand in line
+-- {1, now, heard, granted, untold}  the same; granted is 1 if one who stands in line has the lock, else 0
 -- {0, now}          it holds nothing; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
@@ -29,6 +30,12 @@ if count ~= ARGV[6] or ARGV[7] ~= '0' then
     return at
   end
 end
--- from common: announced, refused
 redis.call('DEL', KEYS[1])
-return refused and {1, at, refused} or ARGV[8] and {1, at, heard} or at
+-- from line: LINE
+if redis.pcall('EXISTS', LINE) == 1 then
+  -- from line: pass_on
+  local heard, granted = pass_on(ARGV[8])
+  return {1, at, heard, granted and 1 or 0, untold}
+end
+-- from common: announced, refused
+return refused and {1, at, refused} or ARGV[8] and {1, at, heard - ARGV[8]} or at

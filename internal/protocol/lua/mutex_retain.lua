@@ -15,6 +15,7 @@
 -- {-2, now, count}  the count was another one; nothing was done
 
 -- from common: publish, nothing_to_retain, even_if_full
+-- from line: LINE, tell
 local nothing = nothing_to_retain(ARGV[5], ARGV[7])
 if nothing then
   return nothing
@@ -24,4 +25,5 @@ publish(ARGV[4])
 redis.call('HSET', KEYS[1], ARGV[7], '1')
 redis.call('HDEL', KEYS[1], ARGV[5])
 redis.call('PEXPIRE', KEYS[1], ARGV[8])
+tell(0)
 return {1, at, untold}

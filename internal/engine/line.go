@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wakeup"
+)
+
+// This file is about the line in Redis, where those of many processes stand who wait for a plain lock: one of each process, the head
+// of its queue. Whoever gives the lock back grants it to the first of the line, and says so on the channel of that one's client.
+// What Redis does is in protocol/lua/line.lua, and why in docs/protocol.md, "The line".
+//
+//	outside ──ask, refused──▶ standing ──message──▶ granted: the hold begins, if it can be trusted for long enough
+//	   ▲                         │  │                  └──────else──────┐
+//	   └──Redis takes no line────┘  └──a second, a word, a reconnection─┴─▶ ask: held, or refused and standing
+//
+// A client listens before it stands in line: one that does not hear yet, or may not, is outside. It listens where Redisson does, and
+// asks as waiters of other kinds do.
+
+const (
+	// nearPlaces is how many of the first of the line listen where Redisson does, while one of Redisson's holds the lock.
+	nearPlaces = 8
+	// idleChannels is how many channels of single locks are kept on which nobody waits.
+	idleChannels = 64
+	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet.
+	unclaimed = 256
+)
+
+// line is what a client hears of lines.
+type line struct {
+	engine *Engine
+
+	mu       sync.Mutex // guards what follows, the channels, and what is said of it in place
+	channels map[string]*grants
+	asks     map[string]*place // who stands in line, by the number of its ask
+	early    [unclaimed]string // messages that nobody was waiting for, the last ones
+	next     int               // of early
+}
+
+// grants is the channel where the client hears that it was granted a lock: any one, or, if messages belong to a shard, a certain one.
+type grants struct {
+	line         *line
+	subscription *wakeup.Subscription // nil before it has been made
+	confirmed    bool
+	waiting      map[*place]struct{}
+}
+
+// place is that of one who waits. Of the zero place nobody knows.
+type place struct {
+	queued  *queued
+	channel *grants
+	told    chan struct{} // receives when there is something in word
+	// word is what a message has said to it last, empty if nothing; guarded by line.mu.
+	word string
+
+	asks    []ask // the last one that was answered, and those behind it that were not
+	room    [2]ask
+	stands  bool
+	number  int64 // which place, from 0 on, when it asked last
+	foreign bool  // one of Redisson's held the lock then
+}
+
+// ask is one question of who is to stand in line if it is refused.
+type ask struct {
+	number string
+	sent   time.Time
+}
+
+// prepare makes the request of the next try.
+func (q *queued) prepare() {
+	e, p := q.engine, &q.place
+	inLine := q.lock.inLine()
+	if !inLine && !q.request.IsZero() {
+		return // it may have an id, so it stays what it is
+	}
+	q.args.Number = ""
+	if inLine && e.line.hears(q.lock) {
+		q.args.Number, q.args.Scattered = strconv.FormatUint(rand.Uint64(), 36), e.Calls.Slotted()
+		if p.asks == nil {
+			p.asks = p.room[:0]
+		}
+		p.asks = append(p.asks, ask{q.args.Number, time.Now()})
+	}
+	q.registered = q.registered || !inLine || q.args.Number != ""
+	q.request = q.lock.Requests.Acquire(q.args)
+}
+
+// granted is the answer to an ask that has come as a message, if the hold can be trusted for long enough to begin with it. Else the
+// next ask finds that it is held.
+func (q *queued) granted() (res call.Result, ok bool) {
+	number := q.place.take()
+	i := slices.IndexFunc(q.place.asks, func(a ask) bool { return a.number == number })
+	a, grant := q.acquisition, q.args.Grant()
+	if i < 0 || !a.beginsWithMessage() {
+		return res, false
+	}
+	res.Reply, res.Sent = script.Reply{Code: script.Done}, q.place.asks[i].sent
+	trusted := q.engine.watchdog.Trust(res.Sent, time.Now(), grant)
+	if mono.Until(trusted) < grant/2 {
+		return res, false
+	}
+	a.grant = grant
+	return res, true
+}
+
+// beginsWithMessage reports whether a hold may begin before Redis has been asked whether it has all that it needs.
+func (a *acquisition) beginsWithMessage() bool {
+	return !a.args.Fixed && a.args.Retained() == 0 && !a.lock.Fenced && a.engine.Replicas == 0
+}
+
+// inLine reports whether its waiters stand in a line in Redis.
+func (l *Lock) inLine() bool { return l.Line && l.Polling == nil }
+
+// hears reports whether the client hears if it is granted a lock.
+func (l *line) hears(lock *Lock) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.channels[l.channelOf(lock)]
+	return c != nil && c.confirmed
+}
+
+// channelOf is where a client hears that it was granted a lock.
+func (l *line) channelOf(lock *Lock) string {
+	return protocol.GrantChannel(l.engine.ID, lock.Name, l.engine.Calls.Sharded())
+}
+
+// Hear is called by the hub: with a number, that its ask was granted; with a number and ms, that the lock may be had after these, or has
+// changed hands; with nothing, that the channel is subscribed to, perhaps anew.
+func (c *grants) Hear(payload string) {
+	l := c.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if payload == "" {
+		c.confirmed = true
+		for p := range c.waiting {
+			p.queued.waiter.Notify() // what was said before is lost
+		}
+		return
+	}
+	number, _, _ := strings.Cut(payload, " ")
+	if p := l.asks[number]; p != nil {
+		p.tell(payload)
+		return
+	}
+	l.early[l.next] = payload
+	l.next = (l.next + 1) % unclaimed
+}
+
+// tell leaves word for one who waits. A grant is not replaced by another word. line.mu is held.
+func (p *place) tell(word string) {
+	if strings.Contains(word, " ") && p.word != "" && !strings.Contains(p.word, " ") {
+		return
+	}
+	p.word = word
+	select {
+	case p.told <- struct{}{}:
+	default:
+	}
+}
+
+// take takes the word that was left, if it is the number of an ask.
+func (p *place) take() (number string) {
+	if p.channel == nil {
+		return ""
+	}
+	p.channel.line.mu.Lock()
+	defer p.channel.line.mu.Unlock()
+	number, p.word = p.word, ""
+	return number
+}
+
+// askLater is after how long to ask, as the word says that was left, which it takes then; 0: at once.
+func (p *place) askLater() time.Duration {
+	if p.channel == nil {
+		return 0
+	}
+	p.channel.line.mu.Lock()
+	defer p.channel.line.mu.Unlock()
+	_, after, found := strings.Cut(p.word, " ")
+	if !found {
+		return 0
+	}
+	p.word = ""
+	ms, err := strconv.Atoi(after)
+	if err != nil || ms < 0 || ms > 1000 { // nobody of ours has said that
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// listens reports whether to listen where Redisson does: outside the line, and near its head while one of Redisson's holds the lock.
+func (p *place) listens() bool { return !p.stands || p.foreign && p.number < nearPlaces }
+
+// join has the client listen, and the place hear, of grants for its asks.
+func (p *place) join(q *queued) {
+	if !q.lock.inLine() {
+		return
+	}
+	l := &q.engine.line
+	if p.queued == nil {
+		p.queued, p.told = q, make(chan struct{}, 1)
+		p.channel = l.join(p)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range p.asks {
+		l.asks[a.number] = p
+		for i, word := range l.early {
+			if number, _, _ := strings.Cut(word, " "); number == a.number {
+				l.early[i] = ""
+				p.tell(word)
+			}
+		}
+	}
+}
+
+// refused notes what the answer to the last ask says, and reports whether the place is in the line.
+func (p *place) refused(q *queued, reply script.Reply) bool {
+	if !q.lock.inLine() {
+		return false
+	}
+	p.number = protocol.ReadPlace(reply)
+	p.stands = p.number >= 0
+	holder := protocol.ReadRefusal(reply).Holder
+	p.foreign = holder != "" && !protocol.Ours(holder)
+	if keep := len(p.asks) - 1; keep > 0 { // what was said of earlier ones is over
+		p.drop(p.asks[:keep])
+		p.asks = append(p.asks[:0], p.asks[keep])
+	}
+	p.join(q)
+	return p.stands
+}
+
+// drop has nobody hear of grants for some asks any more.
+func (p *place) drop(asks []ask) {
+	if p.channel == nil {
+		return
+	}
+	l := p.channel.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range asks {
+		delete(l.asks, a.number)
+		if p.word == a.number {
+			p.word = ""
+		}
+	}
+}
+
+// leave has the place hear of nothing any more.
+func (p *place) leave() {
+	if p.channel == nil {
+		return
+	}
+	p.drop(p.asks)
+	l := p.channel.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(p.channel.waiting, p)
+}
+
+// join has a place hear of its channel, to which it subscribes if nobody has yet. Before that it leaves those on which nobody waits, if
+// they are too many.
+func (l *line) join(p *place) *grants {
+	name := l.channelOf(p.queued.lock)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.channels[name]
+	if c == nil {
+		idle := l.idle()
+		c = &grants{line: l}
+		c.waiting = map[*place]struct{}{p: {}}
+		l.channels[name] = c
+		l.mu.Unlock() // the hub has a mutex of its own, also when it calls Hear
+		for _, each := range idle {
+			each.Leave()
+		}
+		joined := l.engine.hub.Join(name, c)
+		l.mu.Lock()
+		c.subscription = joined
+	}
+	c.waiting[p] = struct{}{}
+	return c
+}
+
+// idle takes out the channels on which nobody waits, if they are too many. mu is held.
+func (l *line) idle() (idle []*wakeup.Subscription) {
+	if l.channels == nil {
+		l.channels, l.asks = map[string]*grants{}, map[string]*place{}
+	}
+	if len(l.channels) <= idleChannels {
+		return nil
+	}
+	for name, c := range l.channels {
+		if len(c.waiting) == 0 && c.subscription != nil {
+			delete(l.channels, name)
+			idle = append(idle, c.subscription)
+		}
+	}
+	return idle
+}

@@ -1,0 +1,26 @@
+-- leave: this owner shall neither stand in line nor hold the lock.
+--
+-- KEYS[1]  the lock, a hash of owner -> count
+-- ARGV[4]  the payload
+-- ARGV[5]  owner
+--
+-- now       it stood there, or was granted the lock meanwhile: the next one has it
+-- {0, now}  neither
+
+-- from line: LINE, forget, pass_on
+local stood = redis.pcall('ZREM', LINE, ARGV[5]) == 1
+if stood then
+  forget(ARGV[5])
+end
+local held = redis.call('HGET', KEYS[1], ARGV[5]) == '1'
+if held then
+  redis.call('DEL', KEYS[1])
+end
+if held or redis.call('EXISTS', KEYS[1]) == 0 then
+  if redis.pcall('EXISTS', LINE) == 1 then
+    pass_on()
+  elseif held then
+    publish(ARGV[4])
+  end
+end
+return {(stood or held) and 1 or 0, at, untold}
