@@ -47,7 +47,7 @@ func (c *Caller) attempt(r script.Request, timeout time.Duration) *Attempt {
 	return &Attempt{clock: clock, sent: now, timeout: timeout, limit: clock.Limit(now, timeout)}
 }
 
-// Once sends a request once, on the calling goroutine. The error is the driver's, ctx's
+// Once sends a request once, on the calling goroutine. No replica acknowledges it. The error is the driver's, ctx's
 // cause, or [ErrNoAnswer]. If the attempt may have an effect all the same, it is in
 // [Result.Unknown].
 func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Duration) Result {
@@ -62,7 +62,7 @@ func (c *Caller) once(ctx context.Context, r script.Request, timeout time.Durati
 	defer c.config.Tasks.End()
 	a := c.attempt(r, timeout)
 	a.bound.endsAtClosing = endsAtClosing
-	c.bounds.begin(ctx, &a.bound, a.sent.Add(timeout+c.acknowledging(r)))
+	c.bounds.begin(ctx, &a.bound, a.sent.Add(timeout))
 	found := c.run(r, a, a)
 	found.why = c.bounds.finish(&a.bound)
 	res := a.result(&found)
@@ -117,14 +117,18 @@ func (a *Attempt) read(raw any, err error) (found outcome) {
 	return found
 }
 
-// Send sends a request once, on a goroutine of its own: its outcome is waited for, and
-// known, when nobody waits for the answer any more.
-func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
+// apart sends a request once, on a goroutine of its own: its outcome is known, and
+// waited for by Close, when nobody waits for the answer any more.
+func (c *Caller) apart(ctx context.Context, r script.Request, timeout time.Duration) (res Result) {
 	a := c.attempt(r, timeout)
 	a.done = make(chan struct{})
+	due := a.sent.Add(timeout)
+	if c.replicated(r) {
+		due = due.Add(c.config.AckTimeout)
+	}
 	started := c.config.Tasks.Go(func() {
 		defer close(a.done)
-		c.bounds.begin(context.Background(), &a.bound, a.sent.Add(timeout+c.acknowledging(r)))
+		c.bounds.begin(context.Background(), &a.bound, due)
 		a.outcome = c.run(r, a, nil)
 		a.why = c.bounds.finish(&a.bound)
 	})
@@ -132,7 +136,17 @@ func (c *Caller) Send(r script.Request, timeout time.Duration) *Attempt {
 		a.err = errNotSent
 		close(a.done)
 	}
-	return a
+	select {
+	case <-a.done:
+		res = a.result(&a.outcome)
+	case <-ctx.Done():
+		res.Err = context.Cause(ctx)
+	}
+	// It may have been answered at the very moment at which nobody waited any more.
+	if res.Err != nil && (a.Pending() || a.err == nil || mayHaveRun(a.err)) {
+		res.Unknown = []*Attempt{a}
+	}
+	return res
 }
 
 // run has the driver make an attempt. Late is told what comes of one that is given up.
@@ -150,26 +164,6 @@ func (c *Caller) run(r script.Request, a *Attempt, late driver.Late) outcome {
 	found := a.read(raw, err)
 	found.acknowledged = acknowledged
 	return found
-}
-
-// acknowledging is how much longer a reply may take because replicas have to
-// acknowledge what was asked for.
-func (c *Caller) acknowledging(r script.Request) time.Duration {
-	if c.replicated(r) {
-		return c.config.AckTimeout
-	}
-	return 0
-}
-
-// Result waits for the attempt to end, or for ctx to end. The error is the attempt's,
-// or the context's cause.
-func (a *Attempt) Result(ctx context.Context) Result {
-	select {
-	case <-a.done:
-		return a.result(&a.outcome)
-	case <-ctx.Done():
-		return Result{Err: context.Cause(ctx)}
-	}
 }
 
 // Expiry is from when on the script can have no effect any more, as far as is known
@@ -192,11 +186,6 @@ func (a *Attempt) Pending() bool {
 		return true
 	}
 }
-
-// unknown reports, of an attempt whose reply is not used, whether it may have had,
-// or may still have, an effect. It may well have been answered at the very moment at
-// which its caller stopped waiting.
-func (a *Attempt) unknown() bool { return a.Pending() || a.err == nil || mayHaveRun(a.err) }
 
 // mayHaveRun takes an error of unknown kind for the worse case. Our scripts look
 // at the types of their keys before they write.

@@ -11,7 +11,7 @@ import (
 )
 
 // bound is the context of an attempt. It ends with the caller's context, at the end of the
-// attempt's time, or with Config.Life; that of [Caller.Send] has no caller. It has the
+// attempt's time, or with Config.Life; that of [Caller.DoApart] has no caller. It has the
 // caller's values, but not the caller's deadline: at the deadline of a call a client may
 // give up the connection, which is right at the end of an attempt's time, and not sooner.
 // It costs nothing until somebody asks for Done.
@@ -108,7 +108,15 @@ func (s *bounds) begin(ctx context.Context, b *bound, due time.Time) {
 		_ = b.end(lockerr.Closed)
 		return
 	}
-	s.insert(b)
+	before := s.underWay.Last() // mostly its place is behind that
+	for before != nil && due.Before(before.Value.due) {
+		before = before.Prev()
+	}
+	b.place.Value = b
+	s.underWay.InsertAfter(&b.place, before)
+	if s.at.IsZero() || due.Before(s.at) {
+		s.set(due)
+	}
 }
 
 // errOver is why the context of an attempt ends that is over.
@@ -127,19 +135,6 @@ func (s *bounds) finish(b *bound) error {
 		return context.Cause(b.caller)
 	default:
 		return nil
-	}
-}
-
-// insert puts b in its place, which is mostly the last. mu is held.
-func (s *bounds) insert(b *bound) {
-	before := s.underWay.Last()
-	for before != nil && b.due.Before(before.Value.due) {
-		before = before.Prev()
-	}
-	b.place.Value = b
-	s.underWay.InsertAfter(&b.place, before)
-	if s.at.IsZero() || b.due.Before(s.at) {
-		s.set(b.due)
 	}
 }
 

@@ -136,14 +136,7 @@ func (c *Caller) DoBriefly(
 // is known as soon as Redis answers, though nobody waits for it any more.
 func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
 	r := c.begin()
-	return r.repeat(ctx, request, func(ctx context.Context, request script.Request, timeout time.Duration) Result {
-		a := c.Send(request, timeout)
-		res := a.Result(ctx)
-		if res.Err != nil && a.unknown() {
-			res.Unknown = []*Attempt{a}
-		}
-		return res
-	})
+	return r.repeat(ctx, request, c.apart)
 }
 
 // replicated reports whether replicas are to acknowledge what a request writes.

@@ -30,7 +30,7 @@
 // tell later what came of an attempt that was given up (driver.Call.Late); until it has, and
 // if it cannot, the attempt may have an effect until its limit. Whoever has to know for
 // certain as soon as Redis answers has the attempt run on a goroutine of its own
-// ([Caller.Send], [Caller.DoApart]), which ends with the driver's answer; so do attempts that
+// ([Caller.DoApart]), which ends with the driver's answer; so do attempts that
 // replicas have to acknowledge, since a driver may not give them up at once.
 //
 // The driver is asked how releases are announced on a goroutine, for all who wait for that.

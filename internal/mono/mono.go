@@ -19,10 +19,10 @@ var (
 )
 
 // Now is this moment.
-func Now() Time { return startAt.Add(time.Since(start)) }
+func Now() Time { return startAt + Time(time.Since(start)) }
 
 // Of is the moment that t was read from the clock, or reckoned from such a one.
-func Of(t time.Time) Time { return startAt.Add(t.Sub(start)) }
+func Of(t time.Time) Time { return startAt + Time(t.Sub(start)) }
 
 // Add returns the moment that is so much later.
 func (t Time) Add(d time.Duration) Time { return t + Time(d) }

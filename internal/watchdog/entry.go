@@ -48,6 +48,10 @@ func (e *Entry[V]) LongHeld() bool { return e.longHeldAt.IsZero() }
 // Deadline is until when the entry could be trusted, of one that has been removed or lost.
 func (e *Entry[V]) Deadline() mono.Time { return e.deadline }
 
+// trusted is until when the entry may be trusted, if the wall clock has that lead: its deadline, less the
+// time for which the host was suspended since it was reckoned.
+func (e *Entry[V]) trusted(lead time.Duration) mono.Time { return awake(e.deadline, e.lead, lead) }
+
 // next is when the watchdog must look at the entry.
 func (e *Entry[V]) next() mono.Time {
 	at := e.deadline

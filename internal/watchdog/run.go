@@ -102,7 +102,7 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 	now := time.Now()
 	lead := d.lead(now)
 	if lead-d.looked > jump {
-		d.awoke(now)
+		d.awoke(now, lead)
 	}
 	d.looked = lead
 	at := mono.Of(now)
@@ -131,10 +131,10 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 // awoke takes the time for which the host was suspended off every deadline that
 // was reckoned before, and asks at once for every renewal, and for what is to be
 // seen to again. d.mu is held.
-func (d *Watchdog[V, G]) awoke(now time.Time) {
+func (d *Watchdog[V, G]) awoke(now time.Time, lead time.Duration) {
 	for _, e := range d.heap {
-		if deadline := d.trusted(e, now); deadline < e.deadline {
-			e.deadline, e.lead = deadline, d.lead(now)
+		if deadline := e.trusted(lead); deadline < e.deadline {
+			e.deadline, e.lead = deadline, lead
 		}
 		if e.renewing || e.RecheckEvery > 0 {
 			e.renewAt = mono.Of(now)
@@ -172,6 +172,8 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, answers []
 	var gone []*Entry[V]
 	d.mu.Lock()
 	now := time.Now()
+	lead := d.lead(now)
+	begun := d.begun(sent, lead)
 	for i, m := range members {
 		e := m.entry
 		e.inFlight = false
@@ -186,9 +188,9 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, answers []
 			continue
 		default:
 			if m.ttl > 0 {
-				d.raise(e, sent, now, m.ttl)
+				d.raise(e, begun, lead, m.ttl)
 			}
-			e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
+			e.plan(begun)
 			if e.ttl(mono.Of(now)) > m.ttl+e.Lease/10 {
 				e.renewAt = mono.Of(now) // by now it needs more than was asked for
 			}

@@ -111,14 +111,23 @@ func wallLead(at time.Time) time.Duration {
 // been acknowledged by now, and gave the lock a time to live of ttl. Redis'
 // clock may run 1 % faster than ours and expires keys by the millisecond.
 func (d *Watchdog[V, G]) Trust(sent, now time.Time, ttl time.Duration) mono.Time {
-	return d.awake(mono.Of(sent), d.lead(sent), now).Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
+	return d.promised(d.begun(sent, d.lead(now)), ttl)
 }
 
-// awake returns a time, earlier by as long as the host was suspended between a moment at
-// which the wall clock had that lead and now: our clock has stood still then, and the
-// server's has not.
-func (d *Watchdog[V, G]) awake(at mono.Time, lead time.Duration, now time.Time) mono.Time {
-	if suspended := d.lead(now) - lead; suspended > jump {
+// promised is the deadline that follows from a call of that time, as [Watchdog.Trust] says.
+func (d *Watchdog[V, G]) promised(begun mono.Time, ttl time.Duration) mono.Time {
+	return begun.Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
+}
+
+// begun is when a call was sent, as awake says. The wall clock's lead is that of now.
+func (d *Watchdog[V, G]) begun(sent time.Time, lead time.Duration) mono.Time {
+	return awake(mono.Of(sent), d.lead(sent), lead)
+}
+
+// awake returns a time, earlier by as long as the host was suspended while the wall clock's
+// lead grew to that of now: our clock has stood still then, and the server's has not.
+func awake(at mono.Time, lead, now time.Duration) mono.Time {
+	if suspended := now - lead; suspended > jump {
 		return at.Add(-suspended)
 	}
 	return at
@@ -129,16 +138,17 @@ func (d *Watchdog[V, G]) awake(at mono.Time, lead time.Duration, now time.Time) 
 func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
+	lead := d.lead(time.Now())
 	if len(d.heap) == 0 {
-		d.looked = d.lead(now) // a suspension before that concerns nobody
+		d.looked = lead // a suspension before that concerns nobody
 	}
+	begun := d.begun(sent, lead)
 	e.state, e.renewing = watched, renewing
-	e.deadline, e.lead = d.reach(e, sent, now, ttl), d.lead(now)
+	e.deadline, e.lead = d.reach(e, begun, ttl), lead
 	e.longHeldAt = mono.Of(sent).Add(d.config.LongHeldAfter)
-	e.plan(d.awake(mono.Of(sent), d.lead(sent), now))
+	e.plan(begun)
 	if renewing && ttl < e.Lease {
-		e.renewAt = min(e.renewAt, d.awake(mono.Of(sent), d.lead(sent), now).Add(ttl/3))
+		e.renewAt = min(e.renewAt, begun.Add(ttl/3))
 	}
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
@@ -160,7 +170,7 @@ func (d *Watchdog[V, G]) Remove(e *Entry[V]) bool {
 		return false
 	}
 	now := time.Now()
-	e.deadline = d.trusted(e, now)
+	e.deadline = e.trusted(d.lead(now))
 	d.finish(e, removed)
 	return mono.Of(now) < e.deadline
 }
@@ -171,25 +181,24 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent time.Time, ttl time.Durat
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state == watched {
-		d.raise(e, sent, time.Now(), ttl)
+		lead := d.lead(time.Now())
+		d.raise(e, d.begun(sent, lead), lead, ttl)
 		heap.Fix(&d.heap, e.index)
 	}
 }
 
 // raise moves the deadline of a watched entry after an acknowledgement, if that
-// reaches further. d.mu is held, and now was read after it was taken: no look can
+// reaches further. d.mu is held, and the lead was read after it was taken: no look can
 // have come in between, and the next one finds every suspension since.
-func (d *Watchdog[V, G]) raise(e *Entry[V], sent, now time.Time, ttl time.Duration) {
-	deadline := d.reach(e, sent, now, ttl)
-	if deadline > d.trusted(e, now) {
-		e.deadline, e.lead = deadline, d.lead(now)
+func (d *Watchdog[V, G]) raise(e *Entry[V], begun mono.Time, lead, ttl time.Duration) {
+	if deadline := d.reach(e, begun, ttl); deadline > e.trusted(lead) {
+		e.deadline, e.lead = deadline, lead
 	}
 }
 
-// reach is the deadline that follows from an acknowledged call, as [Watchdog.Trust] says, at most until where renewals
-// may reach.
-func (d *Watchdog[V, G]) reach(e *Entry[V], sent, now time.Time, ttl time.Duration) mono.Time {
-	deadline := d.Trust(sent, now, ttl)
+// reach is the deadline that follows from an acknowledged call, at most until where renewals may reach.
+func (d *Watchdog[V, G]) reach(e *Entry[V], begun mono.Time, ttl time.Duration) mono.Time {
+	deadline := d.promised(begun, ttl)
 	if e.Until.IsZero() {
 		return deadline
 	}
@@ -214,12 +223,6 @@ func (d *Watchdog[V, G]) SetUntil(e *Entry[V], until mono.Time) {
 	}
 	heap.Fix(&d.heap, e.index)
 	d.signal()
-}
-
-// trusted is until when a watched entry may be trusted: its deadline, less the
-// time for which the host was suspended since it was reckoned. d.mu is held.
-func (d *Watchdog[V, G]) trusted(e *Entry[V], now time.Time) mono.Time {
-	return d.awake(e.deadline, e.lead, now)
 }
 
 // SetLease has the renewals from now on ask for another lease. The deadline stands.
@@ -275,7 +278,7 @@ func (d *Watchdog[V, G]) Deadline(e *Entry[V]) mono.Time {
 	if e.state != watched {
 		return e.deadline
 	}
-	return d.trusted(e, time.Now())
+	return e.trusted(d.lead(time.Now()))
 }
 
 // Stop ends the goroutines and waits for them. No callback runs afterwards.
