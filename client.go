@@ -26,7 +26,7 @@ type Client struct {
 // Redisson.create.
 func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	if d == nil {
-		return nil, fmt.Errorf("holdfast: %w argument: the driver is nil", ErrInvalid)
+		return nil, invalid("argument: the driver is nil")
 	}
 	c := &Client{config: config{lease: DefaultLease, timeout: DefaultTimeout}}
 	if err := applyAll(options, func(option ClientOption) error { return option.applyClient(&c.config) }); err != nil {
@@ -36,8 +36,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 		c.config.lease = min(c.config.lease, c.config.maxHold)
 	}
 	if !c.config.renewable(c.config.lease) {
-		return nil, fmt.Errorf("holdfast: %w option: a margin of %v leaves too little of a lease of %v",
-			ErrInvalid, c.config.margin, c.config.lease)
+		return nil, invalid("option: a margin of %v leaves too little of a lease of %v", c.config.margin, c.config.lease)
 	}
 	id, prefix := newUUID()
 	c.idPrefix = prefix

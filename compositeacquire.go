@@ -36,23 +36,15 @@ func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (
 		return nil, err
 	}
 	for _, p := range m.parts { // m.handles does not have semaphores, which have no owner
-		if s, ok := p.Locker.(*PermitSemaphore); ok {
-			if err := s.handle.canHold(config); err != nil {
-				return nil, err
-			}
+		if s, ok := p.Locker.(*PermitSemaphore); ok && config.Retained() > 0 {
+			return nil, s.handle.canRetain(&config)
 		}
 	}
 	a.handles = m.handles()
 	checked := config
 	checked.RenewFirst = a.renewsFirst()
 	for _, l := range a.handles {
-		if l.invalid != nil {
-			return nil, l.invalid
-		}
-		if _, err := l.client.config.complete(checked); err != nil {
-			return nil, err
-		}
-		if err := l.canHold(config); err != nil {
+		if _, err := l.complete(checked); err != nil {
 			return nil, err
 		}
 	}

@@ -278,5 +278,10 @@ func (engineErrors) Backend(op, name string, mayHaveRun bool, why error) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: mayHaveRun, Err: explained(why)}
 }
 
+// invalid returns an error that matches [ErrInvalid].
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("holdfast: %w "+format, append([]any{ErrInvalid}, args...)...)
+}
+
 // misread is the error for a reply that is not one of our scripts'.
 func misread(op, name string, err error) error { return &BackendError{Op: op, Name: name, Err: err} }

@@ -3,7 +3,7 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -26,7 +26,7 @@ type handle struct {
 func newHandle(c *Client, name string, t *engine.Traits, requests protocol.Waitable) handle {
 	l := handle{Lock: engine.Lock{Traits: t, Engine: c.engine, Name: name, Requests: requests}, client: c}
 	if err := protocol.CheckName(name); err != nil {
-		l.refuse(fmt.Errorf("holdfast: %w name: %.80q: %w", ErrInvalid, name, err))
+		l.refuse(invalid("name: %.80q: %w", name, err))
 	}
 	return l
 }
@@ -42,36 +42,46 @@ func (l *handle) invoke(ctx context.Context, op string, request script.Request) 
 	return l.Invoke(ctx, op, request)
 }
 
-// complete adds the client's part to the options of an acquire, and refuses what cannot work.
-func (l *handle) complete(config lockConfig) (lockConfig, error) {
-	if l.invalid != nil {
-		return config, l.invalid
+// complete adds the client's part to what the options of an acquire amount to, and refuses what cannot work.
+func (l *handle) complete(cfg lockConfig) (lockConfig, error) {
+	c := &l.client.config
+	cfg.hooks = append(slices.Clip(c.hooks), cfg.hooks...)
+	if err := cmp.Or(l.invalid, cfg.invalid); err != nil {
+		return cfg, err
 	}
-	config, err := l.client.config.complete(config)
-	if err != nil {
-		return config, err
+	if cfg.Retained() > 0 {
+		if err := l.canRetain(&cfg); err != nil {
+			return cfg, err
+		}
 	}
-	return config, l.canHold(config)
+	switch {
+	case cfg.Lease == 0:
+		cfg.Lease = c.lease
+	case !c.usable(cfg.Lease), (!cfg.Fixed || cfg.RenewFirst) && !c.renewable(cfg.Lease):
+		return cfg, invalid("lease: %v leaves too little beside the margin of %v", cfg.Lease, c.margin)
+	case c.maxHold == 0 || cfg.Lease <= c.maxHold:
+	case cfg.Fixed:
+		return cfg, invalid("lease: %v is longer than WithMaxHold allows, %v", cfg.Lease, c.maxHold)
+	default:
+		cfg.Lease = c.maxHold
+	}
+	return cfg, nil
 }
 
-// canHold refuses what only locks can do that one owner holds.
-func (l *handle) canHold(config lockConfig) error {
-	if config.Retained() == 0 {
-		return nil
+// canRetain refuses [MinHold] where it is longer than the hold may last, or where several may hold the lock.
+func (l *handle) canRetain(cfg *lockConfig) error {
+	kept, most := cfg.Retained(), l.client.config.maxHold
+	if cfg.Fixed && kept > cfg.Lease || most > 0 && kept > most {
+		return invalid("option: MinHold(%v) is longer than the lease, or than WithMaxHold allows", kept)
 	}
 	if held := l.HoldRequests(); held == nil || held.Retain("", 0, "", 0).IsZero() {
-		return fmt.Errorf("holdfast: %w option: MinHold of %q, which several may hold at once", ErrInvalid, l.Name)
+		return invalid("option: MinHold of %q, which several may hold at once", l.Name)
 	}
 	return nil
 }
 
-// acquire is Lock and TryLock of every kind.
-func (l *handle) acquire(ctx context.Context, config lockConfig) (*Hold, error) {
-	return l.obtain(ctx, Owner{}, config)
-}
-
-// obtain acquires the lock, or adopts it from another owner if there is one.
-func (l *handle) obtain(ctx context.Context, from Owner, config lockConfig) (*Hold, error) {
+// acquire is Lock, TryLock and Adopt of every kind: it adopts the lock from another owner if there is one.
+func (l *handle) acquire(ctx context.Context, from Owner, config lockConfig) (*Hold, error) {
 	started, own := time.Now(), config.hooks
 	h := &Hold{handle: l}
 	h.core = &h.one
@@ -90,7 +100,7 @@ func (l *handle) obtain(ctx context.Context, from Owner, config lockConfig) (*Ho
 	how := report{started, went}
 	if err != nil {
 		err = l.client.withHolder(ctx, err)
-		tellRefused(ctx, l, own, how, err)
+		tellResult(ctx, onRefuse, l, own, how, err)
 		return nil, err
 	}
 	h.tellAcquired(how)
@@ -111,7 +121,7 @@ func (l *handle) pass(ctx context.Context, config lockConfig) error {
 	}
 	how := report{started, went}
 	if err != nil {
-		tellRefused(ctx, l, own, how, err)
+		tellResult(ctx, onRefuse, l, own, how, err)
 		return err
 	}
 	told := false

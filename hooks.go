@@ -157,8 +157,3 @@ func tellResult(ctx context.Context, which hook, l *handle, own hookList, how re
 	l.client.config.hooks.tell(ctx, which, e)
 	own.tell(ctx, which, e)
 }
-
-// tellRefused tells the hooks of an acquire that has failed.
-func tellRefused(ctx context.Context, l *handle, own hookList, how report, err error) {
-	tellResult(ctx, onRefuse, l, own, how, err)
-}

@@ -50,11 +50,11 @@ func WithIdentity(i Identity) ClientOption {
 	return clientOption(func(c *config) error {
 		for _, text := range []string{i.Program, i.Version, i.Host} {
 			if text != presence.Printable(text) {
-				return fmt.Errorf("holdfast: %w option: WithIdentity(%.40q) is too long, or cannot be printed", ErrInvalid, text)
+				return invalid("option: WithIdentity(%.40q) is too long, or cannot be printed", text)
 			}
 		}
 		if i.PID < 0 {
-			return fmt.Errorf("holdfast: %w option: WithIdentity: the PID %d is negative", ErrInvalid, i.PID)
+			return invalid("option: WithIdentity: the PID %d is negative", i.PID)
 		}
 		c.identity, c.anonymous = i, false
 		return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -169,7 +168,7 @@ func inspectAll(ctx context.Context, name string, lockers []Locker, need int) (S
 		all.Go(func() {
 			one, ok := l.(inspectable)
 			if !ok {
-				errs[i] = fmt.Errorf("holdfast: %w part: %q cannot be inspected", ErrInvalid, l.Name())
+				errs[i] = invalid("part: %q cannot be inspected", l.Name())
 				return
 			}
 			state.Parts[i], errs[i] = one.Inspect(ctx)

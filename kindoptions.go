@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -148,7 +147,7 @@ func Polling(first, longest time.Duration) MutexOption {
 	return mutexOption(func(c *kindConfig) error {
 		c.polling = &engine.Backoff{First: first, Longest: longest}
 		if first < 100*time.Microsecond || longest < first || longest > time.Hour {
-			return fmt.Errorf("holdfast: %w option: a backoff from %v to %v", ErrInvalid, first, longest)
+			return invalid("option: a backoff from %v to %v", first, longest)
 		}
 		return nil
 	})

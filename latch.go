@@ -38,8 +38,7 @@ func (c *Client) NewLatch(name string) *Latch {
 	}
 	l := newHandle(c, name, &own, protocol.Latch{Name: name})
 	if c.engine.Driver.Slotted() && !protocol.LatchFits(name) {
-		l.refuse(fmt.Errorf("holdfast: %w name: %q: with braces in its name, the channel of a latch is in another slot",
-			ErrInvalid, name))
+		l.refuse(invalid("name: %q: with braces in its name, the channel of a latch is in another slot", name))
 	}
 	return &Latch{object{client: c, handle: l, keys: []string{name}}}
 }

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 )
 
@@ -40,7 +39,7 @@ func (l *lock) Name() string { return l.handle.Name }
 //
 // Redisson: RLock.lock, lockInterruptibly, and tryLock with a wait time.
 func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return l.handle.acquire(ctx, toWait(options))
+	return l.handle.acquire(ctx, Owner{}, toWait(options))
 }
 
 // TryLock is Lock, but does not wait for another owner: if one holds the lock, it returns
@@ -51,7 +50,7 @@ func (l *lock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
 // [Wait]. If that earlier call does not finish, they return its refusal if it is waiting for
 // the lock, otherwise a [*BackendError]. Redisson: RLock.tryLock without a wait time.
 func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
-	return l.handle.acquire(ctx, toTry(options))
+	return l.handle.acquire(ctx, Owner{}, toTry(options))
 }
 
 // Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or
@@ -70,12 +69,12 @@ func (l *lock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error)
 // but lets any client unlock with the right thread id.
 func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*Hold, error) {
 	if owner.IsZero() {
-		return nil, fmt.Errorf("holdfast: %w owner: there is nothing to adopt of the zero Owner", ErrInvalid)
+		return nil, invalid("owner: there is nothing to adopt of the zero Owner")
 	}
 	if _, err := ParseOwner(owner.text); err != nil {
 		return nil, err
 	}
-	return l.handle.obtain(ctx, owner, toTry(options))
+	return l.handle.acquire(ctx, owner, toTry(options))
 }
 
 // Inspect returns how the lock stands in Redis. It asks the primary, once, and once more for who the holders are. The error

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -93,7 +92,7 @@ func (m *MultiLock) add(l Locker) {
 
 // refuse notes why it cannot be used.
 func (m *MultiLock) refuse(reason string) {
-	m.invalid = cmp.Or(m.invalid, fmt.Errorf("holdfast: %w argument: %s", ErrInvalid, reason))
+	m.invalid = cmp.Or(m.invalid, invalid("argument: %s", reason))
 }
 
 // compare puts parts in order. All that it goes by is the same in every process.

@@ -119,8 +119,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		return nil
 	}
 	c := o.client
-	if _, err := c.config.complete(*config); err != nil || o.handle.invalid != nil || config.MinHold > 0 ||
-		c.engine.Draining.Err() != nil || ctx.Err() != nil {
+	if _, err := o.handle.complete(*config); err != nil || c.engine.Draining.Err() != nil || ctx.Err() != nil {
 		return nil // the acquire says why
 	}
 	began := time.Now()
@@ -130,7 +129,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	}
 	defer stop()
 	if _, err := trySet(bounded, o.permits); err != nil && !lockerr.IsUntold(err) {
-		tellRefused(ctx, &o.handle, config.hooks, report{started: began}, err)
+		tellResult(ctx, onRefuse, &o.handle, config.hooks, report{started: began}, err)
 		return err
 	}
 	o.ensured.Store(true)
@@ -183,7 +182,7 @@ func (o *object) noPermits(n int, trySet func(ctx context.Context, n int) (bool,
 // checkCount refuses counts that are out of bounds.
 func checkCount(name string, n, least, most int) error {
 	if n < least || n > most {
-		return fmt.Errorf("holdfast: %w count: %d is not between %d and %d for %q", ErrInvalid, n, least, most, name)
+		return invalid("count: %d is not between %d and %d for %q", n, least, most, name)
 	}
 	return nil
 }
@@ -200,7 +199,7 @@ type permitsOption int
 
 func (o permitsOption) applySemaphore(s *object) error {
 	if o < 1 || o > MaxCount {
-		return fmt.Errorf("holdfast: %w count: %d permits are not between 1 and %d", ErrInvalid, int(o), MaxCount)
+		return invalid("count: %d permits are not between 1 and %d", int(o), MaxCount)
 	}
 	s.permits = int(o)
 	return nil

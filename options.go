@@ -2,9 +2,7 @@ package holdfast
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -95,7 +93,7 @@ func (o hooksOption) applyLock(c *lockConfig) error {
 func (hooksOption) applyTry() {}
 
 // errNilOption is the error for an option that is nil.
-var errNilOption = fmt.Errorf("holdfast: %w option: one of them is nil", ErrInvalid)
+var errNilOption = invalid("option: one of them is nil")
 
 // applyAll applies options, and returns the first error.
 func applyAll[O any](options []O, apply func(O) error) (first error) {
@@ -142,7 +140,7 @@ func WithMaxHold(d time.Duration) ClientOption {
 func WithMargin(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if d < 0 {
-			return fmt.Errorf("holdfast: %w option: WithMargin(%v) is negative", ErrInvalid, d)
+			return invalid("option: WithMargin(%v) is negative", d)
 		}
 		c.margin = d
 		return nil
@@ -159,7 +157,7 @@ func WithMargin(d time.Duration) ClientOption {
 func WithTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if d < 10*time.Millisecond || d > time.Hour {
-			return fmt.Errorf("holdfast: %w option: WithTimeout(%v) is not between 10ms and 1h", ErrInvalid, d)
+			return invalid("option: WithTimeout(%v) is not between 10ms and 1h", d)
 		}
 		c.timeout = d
 		return nil
@@ -196,8 +194,7 @@ func WithoutHandOver() ClientOption {
 func WithReplicaAck(n int, timeout time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if n < 1 || timeout < time.Millisecond || timeout > time.Hour {
-			return fmt.Errorf("holdfast: %w option: WithReplicaAck(%d, %v): at least one replica, and between 1ms and 1h",
-				ErrInvalid, n, timeout)
+			return invalid("option: WithReplicaAck(%d, %v): at least one replica, and between 1ms and 1h", n, timeout)
 		}
 		c.replicas, c.ackTimeout = n, timeout
 		return nil
@@ -260,7 +257,7 @@ func MinHold(d time.Duration) TryOption {
 func Wait(d time.Duration) WaitOption {
 	return waitOption(func(c *lockConfig) error {
 		if d < 0 {
-			return fmt.Errorf("holdfast: %w option: Wait(%v) is negative", ErrInvalid, d)
+			return invalid("option: Wait(%v) is negative", d)
 		}
 		c.Wait, c.OneTry = d, d == 0
 		return nil
@@ -296,36 +293,6 @@ func toTry[O LockOption](options []O) lockConfig {
 	return cfg
 }
 
-// complete adds the client's part to what the options of a call amount to, and
-// refuses what cannot work with it.
-func (c *config) complete(cfg lockConfig) (lockConfig, error) {
-	cfg.hooks = append(slices.Clip(c.hooks), cfg.hooks...)
-	switch {
-	case cfg.invalid != nil:
-		return cfg, cfg.invalid
-	case c.tooShortFor(cfg):
-		return cfg, fmt.Errorf("holdfast: %w option: MinHold(%v) is longer than the lease, or than WithMaxHold allows", ErrInvalid, cfg.Retained())
-	case cfg.Lease == 0:
-		cfg.Lease = c.lease
-	case !c.usable(cfg.Lease), (!cfg.Fixed || cfg.RenewFirst) && !c.renewable(cfg.Lease):
-		return cfg, fmt.Errorf("holdfast: %w lease: %v leaves too little beside the margin of %v",
-			ErrInvalid, cfg.Lease, c.margin)
-	case c.maxHold == 0 || cfg.Lease <= c.maxHold:
-	case cfg.Fixed:
-		return cfg, fmt.Errorf("holdfast: %w lease: %v is longer than WithMaxHold allows, %v",
-			ErrInvalid, cfg.Lease, c.maxHold)
-	default:
-		cfg.Lease = c.maxHold
-	}
-	return cfg, nil
-}
-
-// tooShortFor reports whether the lease, or what WithMaxHold allows, is shorter than [MinHold] says.
-func (c *config) tooShortFor(cfg lockConfig) bool {
-	kept := cfg.Retained()
-	return kept > 0 && (cfg.Fixed && kept > cfg.Lease || c.maxHold > 0 && kept > c.maxHold)
-}
-
 // usable reports whether a lease can be trusted for any time at all.
 func (c *config) usable(lease time.Duration) bool {
 	return lease-lease/100-2*time.Millisecond-c.margin > 0
@@ -339,7 +306,7 @@ func (c *config) renewable(lease time.Duration) bool {
 // checkLease refuses leases out of bounds and cuts to whole milliseconds.
 func checkLease(d time.Duration) (time.Duration, error) {
 	if d < MinLease || d > MaxLease {
-		return 0, fmt.Errorf("holdfast: %w lease: %v is not between %v and %v", ErrInvalid, d, MinLease, MaxLease)
+		return 0, invalid("lease: %v is not between %v and %v", d, MinLease, MaxLease)
 	}
 	return d.Truncate(time.Millisecond), nil
 }

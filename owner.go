@@ -29,7 +29,7 @@ func ParseOwner(s string) (Owner, error) {
 	client, number, ok := strings.Cut(s, ":")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if !ok || client == "" || err != nil || strconv.FormatInt(n, 10) != number {
-		return Owner{}, fmt.Errorf("holdfast: %w owner: %.100q is not a client id, a colon and a number", ErrInvalid, s)
+		return Owner{}, invalid("owner: %.100q is not a client id, a colon and a number", s)
 	}
 	return Owner{s}, nil
 }

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -109,7 +108,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	own.PermitIDs, own.HolderChannel, own.Refusal = left.hex, protocol.PermitsChannel(s.handle.Name), s.noPermits(n, s.TrySetPermits)
 	one := s.handle
 	one.Traits, one.Requests = &own, heldPermits{PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left}
-	return one.acquire(ctx, config)
+	return one.acquire(ctx, Owner{}, config)
 }
 
 // ReleasePermits gives permits back by their ids, whoever acquired them, all or none. Their
@@ -233,8 +232,7 @@ func rawIDs(ids []string) ([]string, error) {
 	for i, id := range ids {
 		raw, err := hex.DecodeString(id)
 		if err != nil || len(raw) != 16 {
-			return nil, fmt.Errorf("holdfast: %w id: %.40q is not the id of a permit, 32 hexadecimal digits",
-				ErrInvalid, id)
+			return nil, invalid("id: %.40q is not the id of a permit, 32 hexadecimal digits", id)
 		}
 		all[i] = string(raw)
 	}

@@ -126,14 +126,14 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 // readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	if write == nil || write.handle == nil || write.handle.Side != m.handle.Side || !write.handle.Same(&m.handle.Lock) {
-		return nil, fmt.Errorf("holdfast: %w hold: %q is not held for writing by it", ErrInvalid, m.handle.Name)
+		return nil, invalid("hold: %q is not held for writing by it", m.handle.Name)
 	}
 	if err := write.core.Err(); err != nil {
 		return nil, err
 	}
 	c, outer := m.handle.client, write.one.Outer()
 	lease, fixed := write.one.Terms()
-	read, err := m.reader.handle.acquire(write.one.Nest(), lockConfig{
+	read, err := m.reader.handle.acquire(write.one.Nest(), Owner{}, lockConfig{
 		Args: engine.Args{Lease: lease, Fixed: fixed, Cuts: true, OneTry: true}, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {
