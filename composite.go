@@ -67,12 +67,6 @@ func newComposite(a *compositeAcquire) *composite {
 // Owner is that of all parts; empty if they have several.
 func (c *composite) Owner() string { return c.owner.text }
 
-// Token is 0: the parts have theirs.
-func (c *composite) Token() int64 { return 0 }
-
-// PermitIDs are none: the parts have theirs.
-func (c *composite) PermitIDs() []string { return nil }
-
 // Since is when it was handed out.
 func (c *composite) Since() mono.Time { return c.since }
 

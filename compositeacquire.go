@@ -22,7 +22,6 @@ type compositeAcquire struct {
 	config     lockConfig
 	started    time.Time
 	hadToWait  bool // the hooks know
-	tries      int  // how often it has asked
 	mayHaveRun bool // in one of the tries, a part was acquired or may have been
 	held       *Hold
 	err        error     // of the last try
@@ -133,9 +132,17 @@ var tryPauses = engine.Backoff{First: 10 * time.Millisecond, Longest: 250 * time
 
 // acquire tries until it succeeds, is not worth starting over, or bound ends.
 func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
-	for a.await(bound) {
-		if !a.try(bound) {
-			break
+	for again, tries := true, 0; again; tries++ {
+		if tries > 0 {
+			a.tellWaiting(0)
+			if call.Sleep(bound, tryPauses.Pause(tries-1)); bound.Err() != nil {
+				break
+			}
+		}
+		if a.independent {
+			again, a.err = a.tryQuorum(bound)
+		} else {
+			again, a.err = a.tryInOrder(bound)
 		}
 	}
 	if a.err == nil {
@@ -162,27 +169,6 @@ func (a *compositeAcquire) failure() error {
 		return &BackendError{Op: engine.OpAcquire, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	}
 	return a.err
-}
-
-// await pauses, unless it is the first try.
-func (a *compositeAcquire) await(ctx context.Context) bool {
-	if a.tries == 0 {
-		return true
-	}
-	a.tellWaiting(0)
-	call.Sleep(ctx, tryPauses.Pause(a.tries-1))
-	return ctx.Err() == nil
-}
-
-// try asks for the parts once, and gives back what it has got unless that is enough.
-func (a *compositeAcquire) try(bound context.Context) (again bool) {
-	a.tries++
-	if a.independent {
-		again, a.err = a.tryQuorum(bound)
-	} else {
-		again, a.err = a.tryInOrder(bound)
-	}
-	return again
 }
 
 // tryInOrder acquires all parts, one after another. Again says that it is worth starting over, also because a part was

@@ -152,7 +152,17 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
 	how, err := h.core.Unlock()
-	h.tellUnlocked(how, err)
+	if how == engine.EndedBefore || len(h.hooks) == 0 {
+		return err
+	}
+	e := h.event()
+	if how == engine.NotReleased {
+		e.Err = err
+	} else {
+		e.HandedOver = how == engine.PassedOn
+		h.hooks.tell(h.Context(), onRelease, e)
+	}
+	h.tellEnd(e)
 	return err
 }
 
@@ -269,19 +279,4 @@ func (h *Hold) tellEnd(e Event) {
 		h.hooks.tell(h.Context(), onLost, e)
 	}
 	h.hooks.tell(h.Context(), onEnd, e)
-}
-
-// tellUnlocked tells the hooks what an Unlock has come to.
-func (h *Hold) tellUnlocked(how engine.Unlocking, err error) {
-	if how == engine.EndedBefore || len(h.hooks) == 0 {
-		return
-	}
-	e := h.event()
-	if how == engine.NotReleased {
-		e.Err = err
-	} else {
-		e.HandedOver = how == engine.PassedOn
-		h.hooks.tell(h.Context(), onRelease, e)
-	}
-	h.tellEnd(e)
 }

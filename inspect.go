@@ -3,9 +3,7 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockerr"
@@ -152,38 +150,6 @@ func inspectState(ctx context.Context, l *handle, request script.Request) (State
 		l.client.introduce(ctx, &state)
 	}
 	return state, number, err
-}
-
-// inspectable is what can be inspected: every lock of this package.
-type inspectable interface {
-	Inspect(ctx context.Context) (State, error)
-}
-
-// inspectAll inspects several locks side by side, of which need count.
-func inspectAll(ctx context.Context, name string, lockers []Locker, need int) (State, error) {
-	state := State{Name: name, need: need, Parts: make([]State, len(lockers))}
-	errs := make([]error, len(lockers))
-	var all sync.WaitGroup
-	for i, l := range lockers {
-		all.Go(func() {
-			one, ok := l.(inspectable)
-			if !ok {
-				errs[i] = invalid("part: %q cannot be inspected", l.Name())
-				return
-			}
-			state.Parts[i], errs[i] = one.Inspect(ctx)
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return State{}, err
-	}
-	ttls := make([]time.Duration, len(lockers))
-	for i, part := range state.Parts {
-		ttls[i] = part.TTL
-	}
-	state.TTL = reachedBy(ttls, need)
-	return state, nil
 }
 
 // takeable is what can be asked for who holds it, and taken from them.

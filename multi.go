@@ -3,8 +3,11 @@ package holdfast
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // MultiLock is several locks as one. One from [NewMultiLock] is held while all of them
@@ -171,11 +174,31 @@ func (m *MultiLock) Inspect(ctx context.Context) (State, error) {
 	if m.invalid != nil {
 		return State{}, m.invalid
 	}
-	lockers := make([]Locker, len(m.parts))
+	state := State{Name: m.name, need: m.need, Parts: make([]State, len(m.parts))}
+	errs := make([]error, len(m.parts))
+	var all sync.WaitGroup
 	for i, p := range m.parts {
-		lockers[i] = p.Locker
+		all.Go(func() {
+			one, ok := p.Locker.(interface {
+				Inspect(ctx context.Context) (State, error)
+			})
+			if !ok {
+				errs[i] = invalid("part: %q cannot be inspected", p.Name())
+				return
+			}
+			state.Parts[i], errs[i] = one.Inspect(ctx)
+		})
 	}
-	return inspectAll(ctx, m.name, lockers, m.need)
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return State{}, err
+	}
+	ttls := make([]time.Duration, len(m.parts))
+	for i, part := range state.Parts {
+		ttls[i] = part.TTL
+	}
+	state.TTL = reachedBy(ttls, m.need)
+	return state, nil
 }
 
 // handles are those of all its parts.

@@ -76,13 +76,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "trust: a renewal counts from its receipt", in: "Watchdog.answered", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "raise(e, sent,",
-		new: "raise(e, time.Now(),",
+		old: "raise(e, begun,",
+		new: "raise(e, mono.Of(now),",
 	},
 	{
 		name: "trust: moved by a renewal without an answer", in: "Watchdog.answered", suite: tests(watchdog, "TestUnansweredRenewalsEndAtTheDeadline"),
 		old: "== Unknown:",
-		new: "== Unknown: d.raise(e, sent, now, m.ttl)",
+		new: "== Unknown: d.raise(e, begun, lead, m.ttl)",
 	},
 	{
 		name: "trust: a late answer lifts the semaphore's end", in: "learnObjectEnd", suite: tests(inMemory, "TestLateAnswersDoNotMoveTheEnd"),
@@ -106,8 +106,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "trust: a nested hold is trusted beyond WithMaxHold", in: "Watch", suite: tests(inMemory, "TestMaxHoldOfALockInOneThatEnded"),
-		old: "d.reach(e, sent",
-		new: "d.Trust(sent",
+		old: "d.reach(e, begun",
+		new: "d.promised(begun",
 	},
 	{
 		name: "trust: a nested hold is handed out when WithMaxHold is over", in: "untrusted", suite: tests(inMemory, "TestMaxHoldOfALockInOneThatEnded"),
@@ -778,9 +778,9 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "multi: forgets what an earlier try has left", in: "compositeAcquire.try", suite: tests(inMemory, "TestPartsOfAnEarlierTryThatAreLeft"),
-		old: "a.tries++",
-		new: "a.tries++; a.mayHaveRun = false",
+		name: "multi: forgets what an earlier try has left", in: "compositeAcquire.acquire", suite: tests(inMemory, "TestPartsOfAnEarlierTryThatAreLeft"),
+		old: "if a.independent {",
+		new: "if a.mayHaveRun = false; a.independent {",
 	},
 	{
 		name: "RedLock: that others had it hides that Redis refuses now", in: "quorumFailure", suite: tests(inMemory, "TestRedLockTellsThePresent"),
