@@ -40,7 +40,7 @@ func (c *Client) NewLatch(name string) *Latch {
 	if c.engine.Driver.Slotted() && !protocol.LatchFits(name) {
 		l.refuse(invalid("name: %q: with braces in its name, the channel of a latch is in another slot", name))
 	}
-	return &Latch{object{client: c, handle: l, keys: []string{name}}}
+	return &Latch{object{handle: l, keys: []string{name}}}
 }
 
 var latchTraits = &engine.Traits{Label: "latch", Class: "latch", Shared: true, ReadOnly: true}
@@ -53,20 +53,16 @@ var latchTraits = &engine.Traits{Label: "latch", Class: "latch", Shared: true, R
 // that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
 // Redisson: trySetCount.
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
-	if err := checkCount(l.handle.Name, n, 1, MaxCount); err != nil {
-		return false, err
-	}
-	return l.set(ctx, n)
+	return l.set(ctx, n, 1)
 }
 
 // Delete sets the count to zero without counting down, and reports whether it was
 // not zero. Who waits with holdfast goes on; in Redisson they are not woken. The
 // errors are TrySetCount's. Redisson: delete.
-func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0) }
+func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0, 0) }
 
-func (l *Latch) set(ctx context.Context, n int) (bool, error) {
-	res, err := l.handle.invoke(ctx, "set", l.protocol().Set(l.handle.once(), n))
-	return res.Reply.Code == script.Done, err
+func (l *Latch) set(ctx context.Context, n, least int) (bool, error) {
+	return l.counted(ctx, "set", n, least, MaxCount, l.protocol().Set(l.handle.once(), n))
 }
 
 // CountDown lowers the count by one, unless it is zero. It takes no context on purpose,

@@ -40,7 +40,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	hooks, label := toTry(options).hooks, ""
 	switch l := l.(type) {
 	case *PermitSemaphore:
-		hooks, label = slices.Concat(l.client.config.hooks, hooks), l.handle.Label
+		hooks, label = slices.Concat(l.handle.client.config.hooks, hooks), l.handle.Label
 	case *MultiLock:
 		label = l.label
 	default:

@@ -21,11 +21,11 @@ import (
 // keys are those that it is made of; what helps its calls beside them expires by
 // itself.
 type object struct {
-	client  *Client
 	handle  handle
 	keys    []string
-	holders string      // where those who hold its permits listen; empty if there are none
-	permits int         // to set if nobody has; 0: none
+	holders string // where those who hold its permits listen; empty if there are none
+	permits int    // to set, by trySet, if nobody has; 0: none
+	trySet  func(ctx context.Context, n int) (bool, error)
 	ensured atomic.Bool // they have been set
 	setting atomic.Bool // they are being set again
 }
@@ -71,12 +71,12 @@ func (o *object) Delete(ctx context.Context) (bool, error) {
 // outlast returns when earlier attempts, which were not answered, can do nothing any more: late, they would hit what
 // is made next. It is an error if that is not so within the client's timeout, or when ctx ends.
 func (o *object) outlast(ctx context.Context, op string, answered call.Result) error {
-	e := o.client.engine
+	e := o.handle.Engine
 	if len(answered.Unknown) == 0 || !e.Tasks.Begin() {
 		return nil
 	}
 	defer e.Tasks.End()
-	ctx, cancel := o.client.withinTimeout(ctx)
+	ctx, cancel := o.handle.client.withinTimeout(ctx)
 	defer cancel()
 	open, stop := e.UntilClosing(ctx)
 	defer stop()
@@ -104,7 +104,7 @@ func (o *object) detached(op string, request script.Request) (call.Result, error
 	if o.handle.invalid != nil {
 		return call.Result{}, o.handle.invalid
 	}
-	return o.handle.Detached(o.client.engine.Life, op, request)
+	return o.handle.Detached(o.handle.Engine.Life, op, request)
 }
 
 // configure applies the options of a semaphore.
@@ -114,12 +114,11 @@ func (o *object) configure(options []SemaphoreOption) {
 
 // ensurePermits sets the permits that [Permits] says, once, and takes the time for that
 // off the wait. What the acquire is going to refuse anyway is not set.
-func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet func(ctx context.Context, n int) (bool, error)) error {
+func (o *object) ensurePermits(ctx context.Context, config *lockConfig) error {
 	if o.permits == 0 || o.ensured.Load() {
 		return nil
 	}
-	c := o.client
-	if _, err := o.handle.complete(*config); err != nil || c.engine.Draining.Err() != nil || ctx.Err() != nil {
+	if _, err := o.handle.complete(*config); err != nil || o.handle.Engine.Draining.Err() != nil || ctx.Err() != nil {
 		return nil // the acquire says why
 	}
 	began := time.Now()
@@ -128,7 +127,7 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 		bounded, stop = engine.WithTimeout(ctx, config.Wait)
 	}
 	defer stop()
-	if _, err := trySet(bounded, o.permits); err != nil && !lockerr.IsUntold(err) {
+	if _, err := o.trySet(bounded, o.permits); err != nil && !lockerr.IsUntold(err) {
 		tellResult(ctx, onRefuse, &o.handle, config.hooks, report{started: began}, err)
 		return err
 	}
@@ -139,27 +138,48 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig, trySet f
 	return nil
 }
 
-// permitsQueue is the queue of those who wait for n permits. One queue for all would have
-// one wait behind another who wants more than there are.
-func permitsQueue(l *handle, n int) string { return l.Class + " " + strconv.Itoa(n) }
+// wanting returns what acquires n permits, with traits of its own. It sets how many there are before, if it has to.
+func (o *object) wanting(ctx context.Context, n, most int, config *lockConfig) (one handle, err error) {
+	if err := checkCount(o.handle.Name, n, 1, most); err != nil {
+		return one, err
+	}
+	if err := o.ensurePermits(ctx, config); err != nil {
+		return one, err
+	}
+	one, own := o.handle, *o.handle.Traits
+	one.Traits = &own
+	// One queue for all would have one wait behind another who wants more than there are.
+	own.Queue, own.Refusal = own.Class+" "+strconv.Itoa(n), o.noPermits(n)
+	return one, nil
+}
+
+// counted makes a call that takes a count, and reports whether it has done what it was to do.
+func (o *object) counted(ctx context.Context, op string, n, least, most int, request script.Request) (bool, error) {
+	if err := checkCount(o.handle.Name, n, least, most); err != nil {
+		return false, err
+	}
+	res, err := o.handle.invoke(ctx, op, request)
+	return res.Reply.Code == script.Done, err
+}
 
 // setAgain sets the permits that [Permits] says in the background: there is no semaphore any more. Who waits
 // is told, and asks again; so does the next refusal if it fails.
-func (o *object) setAgain(trySet func(ctx context.Context, n int) (bool, error)) {
+func (o *object) setAgain() {
 	if o.permits == 0 || o.setting.Swap(true) {
 		return
 	}
-	o.client.engine.Tasks.Go(func() {
+	e := o.handle.Engine
+	e.Tasks.Go(func() {
 		defer o.setting.Store(false)
-		if _, err := trySet(o.client.engine.Life, o.permits); err != nil && !errors.Is(err, ErrClosed) {
-			o.client.failed(&o.handle.Lock, "", err)
+		if _, err := o.trySet(e.Life, o.permits); err != nil && !errors.Is(err, ErrClosed) {
+			o.handle.client.failed(&o.handle.Lock, "", err)
 		}
 	})
 }
 
 // noPermits is the refusal of either semaphore to one who wants n permits. It has them set again if they
 // are lost.
-func (o *object) noPermits(n int, trySet func(ctx context.Context, n int) (bool, error)) func(script.Reply) error {
+func (o *object) noPermits(n int) func(script.Reply) error {
 	name := o.handle.Name
 	return func(r script.Reply) error {
 		short, err := protocol.ReadShortage(r)
@@ -173,7 +193,7 @@ func (o *object) noPermits(n int, trySet func(ctx context.Context, n int) (bool,
 			e.Total = e.Available + short.Held
 		}
 		if e.Unset {
-			o.setAgain(trySet)
+			o.setAgain()
 		}
 		return e
 	}

@@ -46,9 +46,10 @@ var _ Locker = (*PermitSemaphore)(nil)
 // getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
 	s := &PermitSemaphore{object{
-		client: c, handle: newHandle(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
+		handle: newHandle(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
 		holders: protocol.PermitsChannel(name),
 	}}
+	s.trySet = s.TrySetPermits
 	s.configure(options)
 	return s
 }
@@ -92,22 +93,17 @@ func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, options ...TryO
 }
 
 func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig) (*Hold, error) {
-	if err := checkCount(s.handle.Name, n, 1, MaxPermitsPerHold); err != nil {
-		return nil, err
-	}
-	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
+	one, err := s.wanting(ctx, n, MaxPermitsPerHold, &config)
+	if err != nil {
 		return nil, err
 	}
 	ids := make([]string, n)
 	for i := range ids {
-		ids[i] = s.client.newPermitID()
+		ids[i] = one.client.newPermitID()
 	}
 	left := &shrinkingIDs{ids: ids}
-	own := *s.handle.Traits
-	own.Class, own.Queue = "permits "+ids[0], permitsQueue(&s.handle, n)
-	own.PermitIDs, own.HolderChannel, own.Refusal = left.hex, protocol.PermitsChannel(s.handle.Name), s.noPermits(n, s.TrySetPermits)
-	one := s.handle
-	one.Traits, one.Requests = &own, heldPermits{PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left}
+	one.Class, one.PermitIDs, one.HolderChannel = "permits "+ids[0], left.hex, s.holders
+	one.Requests = heldPermits{PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left}
 	return one.acquire(ctx, Owner{}, config)
 }
 
@@ -185,21 +181,14 @@ func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
 }
 
 func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, error) {
-	if err := checkCount(s.handle.Name, n, 0, MaxCount); err != nil {
-		return false, err
-	}
-	res, err := s.handle.invoke(ctx, "set", s.protocol().Set(s.handle.once(), n, always))
-	return res.Reply.Code == script.Done, err
+	return s.counted(ctx, "set", n, 0, MaxCount, s.protocol().Set(s.handle.once(), n, always))
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative; of
 // those that are held, none is taken away, and the number of available ones may
 // fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
 func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
-	if err := checkCount(s.handle.Name, delta, -MaxCount, MaxCount); err != nil {
-		return err
-	}
-	_, err := s.handle.invoke(ctx, "add", s.protocol().Add(s.handle.once(), delta))
+	_, err := s.counted(ctx, "add", delta, -MaxCount, MaxCount, s.protocol().Add(s.handle.once(), delta))
 	return err
 }
 

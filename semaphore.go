@@ -31,7 +31,8 @@ type UnleasedSemaphore struct {
 // NewUnleasedSemaphore returns the semaphore of the given name. It does no I/O. What a
 // name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
 func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *UnleasedSemaphore {
-	s := &UnleasedSemaphore{object{client: c, handle: newHandle(c, name, semaphoreTraits, nil), keys: []string{name}}}
+	s := &UnleasedSemaphore{object{handle: newHandle(c, name, semaphoreTraits, nil), keys: []string{name}}}
+	s.trySet = s.TrySetPermits
 	s.configure(options)
 	return s
 }
@@ -61,17 +62,11 @@ func (s *UnleasedSemaphore) TryAcquire(ctx context.Context, n int) error {
 }
 
 func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfig) error {
-	if err := checkCount(s.handle.Name, n, 1, MaxCount); err != nil {
+	one, err := s.wanting(ctx, n, MaxCount, &config)
+	if err != nil {
 		return err
 	}
-	if err := s.ensurePermits(ctx, &config, s.TrySetPermits); err != nil {
-		return err
-	}
-	taking := protocol.Taking{Semaphore: s.protocol(), Once: s.handle.once(), N: n, Undo: newID()}
-	own := *s.handle.Traits
-	own.Queue, own.Refusal = permitsQueue(&s.handle, n), s.noPermits(n, s.TrySetPermits)
-	one := s.handle
-	one.Traits, one.Requests = &own, taking
+	one.Requests = protocol.Taking{Semaphore: s.protocol(), Once: one.once(), N: n, Undo: newID()}
 	return one.pass(ctx, config)
 }
 
@@ -108,20 +103,13 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 // that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
 // Redisson: trySetPermits.
 func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
-	if err := checkCount(s.handle.Name, n, 0, MaxCount); err != nil {
-		return false, err
-	}
-	res, err := s.handle.invoke(ctx, "set", s.protocol().Set(s.handle.once(), n))
-	return res.Reply.Code == script.Done, err
+	return s.counted(ctx, "set", n, 0, MaxCount, s.protocol().Set(s.handle.once(), n))
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative: the
 // number may fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
 func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
-	if err := checkCount(s.handle.Name, delta, -MaxCount, MaxCount); err != nil {
-		return err
-	}
-	_, err := s.handle.invoke(ctx, "add", s.protocol().Add(s.handle.once(), delta, false))
+	_, err := s.counted(ctx, "add", delta, -MaxCount, MaxCount, s.protocol().Add(s.handle.once(), delta, false))
 	return err
 }
 
