@@ -253,7 +253,7 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 		return err
 	}
 	parts := c.liveParts()
-	errs := sideBySide(parts, extend)
+	errs := sideBySide(len(parts), func(i int) error { return extend(parts[i]) })
 	lost := c.Err()
 	if len(parts)-len(errs) >= c.need {
 		return lost
@@ -268,7 +268,7 @@ func (c *composite) Unlock() (engine.Unlocking, error) {
 		return engine.EndedBefore, err
 	}
 	parts := c.parts()
-	errs := sideBySide(parts, (*Hold).Unlock)
+	errs := sideBySide(len(parts), func(i int) error { return parts[i].Unlock() })
 	enough := len(parts)-len(errs) >= c.need
 	if !enough {
 		err = errors.Join(append([]error{lost}, errs...)...)
@@ -337,7 +337,8 @@ func (c *composite) rollback(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		sideBySide(c.parts(), (*Hold).Unlock) // what cannot be given back now, the parts' clients go on with
+		parts := c.parts()
+		sideBySide(len(parts), func(i int) error { return parts[i].Unlock() }) // what cannot be given back now, the parts' clients go on with
 	}()
 	select {
 	case <-done:
@@ -353,16 +354,15 @@ func (c *composite) FixLease(ctx context.Context, lease time.Duration) error {
 	return c.eachPart(func(part *Hold) error { return part.core.FixLease(ctx, lease) })
 }
 
-// sideBySide does something with every part at the same time, and returns the
-// errors.
-func sideBySide(parts []*Hold, do func(*Hold) error) []error {
-	errs := make([]error, len(parts))
+// sideBySide does n things at the same time, and returns the errors.
+func sideBySide(n int, do func(i int) error) []error {
+	errs := make([]error, n)
 	var group sync.WaitGroup
-	for i, part := range parts[:max(1, len(parts))-1] {
-		group.Go(func() { errs[i] = do(part) })
+	for i := range n - 1 {
+		group.Go(func() { errs[i] = do(i) })
 	}
-	if last := len(parts) - 1; last >= 0 {
-		errs[last] = do(parts[last])
+	if n > 0 {
+		errs[n-1] = do(n - 1)
 	}
 	group.Wait()
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })

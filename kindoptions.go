@@ -117,10 +117,7 @@ func Fenced(options ...TokenOption) AnyMutexOption {
 // long as its clock is not set back by more than d. It is bounded as a lease. The default is to keep the key
 // for ever, as Redisson does, which counts.
 func TokenTTL(d time.Duration) TokenOption {
-	return tokenOption(func(c *kindConfig) (err error) {
-		c.tokenTTL, err = checkLease(d)
-		return err
-	})
+	return tokenOption(func(c *kindConfig) error { return setLease(&c.tokenTTL, d) })
 }
 
 // WritersFirst keeps readers who come while a writer waits from getting in before

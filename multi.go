@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -175,21 +174,16 @@ func (m *MultiLock) Inspect(ctx context.Context) (State, error) {
 		return State{}, m.invalid
 	}
 	state := State{Name: m.name, need: m.need, Parts: make([]State, len(m.parts))}
-	errs := make([]error, len(m.parts))
-	var all sync.WaitGroup
-	for i, p := range m.parts {
-		all.Go(func() {
-			one, ok := p.Locker.(interface {
-				Inspect(ctx context.Context) (State, error)
-			})
-			if !ok {
-				errs[i] = invalid("part: %q cannot be inspected", p.Name())
-				return
-			}
-			state.Parts[i], errs[i] = one.Inspect(ctx)
+	errs := sideBySide(len(m.parts), func(i int) (err error) {
+		one, ok := m.parts[i].Locker.(interface {
+			Inspect(ctx context.Context) (State, error)
 		})
-	}
-	all.Wait()
+		if !ok {
+			return invalid("part: %q cannot be inspected", m.parts[i].Name())
+		}
+		state.Parts[i], err = one.Inspect(ctx)
+		return err
+	})
 	if err := errors.Join(errs...); err != nil {
 		return State{}, err
 	}

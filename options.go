@@ -113,10 +113,7 @@ func applyAll[O any](options []O, apply func(O) error) (first error) {
 // is [DefaultLease], the bounds are [MinLease] and [MaxLease]. For one call,
 // [RenewedLease] sets another. Redisson: Config.setLockWatchdogTimeout.
 func WithLease(d time.Duration) ClientOption {
-	return clientOption(func(c *config) (err error) {
-		c.lease, err = checkLease(d)
-		return err
-	})
+	return clientOption(func(c *config) error { return setLease(&c.lease, d) })
 }
 
 // WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
@@ -126,10 +123,7 @@ func WithLease(d time.Duration) ClientOption {
 // A fixed lease that is longer than d, or than what is left of it, is refused with [ErrInvalid]; RWMutex.Downgrade
 // and a [MultiLock] cut the latter. Renewed leases are cut. Redisson has no counterpart.
 func WithMaxHold(d time.Duration) ClientOption {
-	return clientOption(func(c *config) (err error) {
-		c.maxHold, err = checkLease(d)
-		return err
-	})
+	return clientOption(func(c *config) error { return setLease(&c.maxHold, d) })
 }
 
 // WithMargin makes every hold's deadline earlier by d: time for the work to
@@ -211,10 +205,9 @@ func WithHooks(h Hooks) HooksOption { return hooksOption(h) }
 // the margin that are kept, is refused with [ErrInvalid]. Redisson: the
 // leaseTime of lock and tryLock.
 func FixedLease(d time.Duration) TryOption {
-	return tryOption(func(c *lockConfig) (err error) {
-		c.Lease, err = checkLease(d)
+	return tryOption(func(c *lockConfig) error {
 		c.Fixed = true
-		return err
+		return setLease(&c.Lease, d)
 	})
 }
 
@@ -224,10 +217,9 @@ func FixedLease(d time.Duration) TryOption {
 // an owner has several holds of a lock, the longest of their leases is renewed.
 // Redisson has one for all.
 func RenewedLease(d time.Duration) TryOption {
-	return tryOption(func(c *lockConfig) (err error) {
-		c.Lease, err = checkLease(d)
+	return tryOption(func(c *lockConfig) error {
 		c.Fixed = false
-		return err
+		return setLease(&c.Lease, d)
 	})
 }
 
@@ -243,10 +235,7 @@ func RenewedLease(d time.Duration) TryOption {
 // for locks that one owner holds: [ErrInvalid] for readers and permits. A writer that
 // goes on reading keeps nothing. Redisson has no counterpart.
 func MinHold(d time.Duration) TryOption {
-	return tryOption(func(c *lockConfig) (err error) {
-		c.MinHold, err = checkLease(d)
-		return err
-	})
+	return tryOption(func(c *lockConfig) error { return setLease(&c.MinHold, d) })
 }
 
 // Wait bounds how long Lock waits; 0 makes it one try. When it runs out, Lock
@@ -309,4 +298,10 @@ func checkLease(d time.Duration) (time.Duration, error) {
 		return 0, invalid("lease: %v is not between %v and %v", d, MinLease, MaxLease)
 	}
 	return d.Truncate(time.Millisecond), nil
+}
+
+// setLease sets a lease to d, as checkLease has it.
+func setLease(lease *time.Duration, d time.Duration) (err error) {
+	*lease, err = checkLease(d)
+	return err
 }

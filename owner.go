@@ -80,11 +80,11 @@ func WithOwner(ctx context.Context, owner Owner) context.Context {
 // there is one: that of the hold of l whose context ctx is, or what [WithOwner] set.
 // Otherwise Lock makes a new one.
 func OwnerFrom(ctx context.Context, l Locker) (Owner, bool) {
+	var of *engine.Lock
 	if one := handleOf(l); one != nil {
-		owner, ok := engine.OwnerIn(ctx, &one.Lock)
-		return Owner{owner}, ok
+		of = &one.Lock
 	}
-	owner, ok := engine.ScopeOwner(ctx)
+	owner, ok := engine.OwnerIn(ctx, of)
 	return Owner{owner}, ok
 }
 
@@ -103,8 +103,7 @@ func (c *Client) newPermitID() string { return c.idPrefix + newID()[:16-protocol
 // version 4: the scripts tell by it whose holds they may trust to be renewed in
 // full (see rw.lua), and people, whose lock it is. The first bytes of it are returned apart.
 func newUUID() (text, prefix string) {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	b := []byte(newID())
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), string(b[:protocol.PermitPrefix])

@@ -35,8 +35,11 @@ func (w *within) Value(key any) any {
 	return w.Context.Value(key)
 }
 
-// withinIn returns the innermost context around ctx that says who holds the lock, or nil.
+// withinIn returns the innermost context around ctx that says who holds the lock; nil if there is none, or no lock.
 func withinIn(ctx context.Context, l *Lock) *within {
+	if l == nil {
+		return nil
+	}
 	w, _ := ctx.Value(holderKey{l}).(*within)
 	return w
 }
@@ -67,15 +70,6 @@ func WithoutOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, &scope{none: true})
 }
 
-// ScopeOwner is what [WithOwner] has set for ctx, and whether it has.
-func ScopeOwner(ctx context.Context) (owner string, ok bool) {
-	s := scopeIn(ctx)
-	if s == nil || s.none {
-		return "", false
-	}
-	return s.owner, true
-}
-
 func scopeIn(ctx context.Context) *scope {
 	s, _ := ctx.Value(scopeKey{}).(*scope)
 	return s
@@ -101,8 +95,10 @@ func claimIn(ctx context.Context, l *Lock) (found claim, ok bool) {
 			return claim{owner: w.owner, account: w.account, held: w.held, lost: err}, true
 		}
 	}
-	owner, ok := ScopeOwner(ctx)
-	return claim{owner: owner}, ok
+	if s == nil || s.none {
+		return claim{}, false
+	}
+	return claim{owner: s.owner}, true
 }
 
 // claimFor returns for which owner a Lock under ctx acts: the one that ctx has, or a new one.
@@ -158,7 +154,8 @@ func OwnerFor(ctx context.Context, l *Lock, fallback string) (owner string, ok b
 	}
 }
 
-// OwnerIn returns the owner that ctx has for the lock, for somebody who may use it, and whether it has one.
+// OwnerIn returns the owner that ctx has for the lock, for somebody who may use it, and whether it has one. Without a lock it
+// is what [WithOwner] has set.
 func OwnerIn(ctx context.Context, l *Lock) (owner string, ok bool) {
 	for {
 		found, ok := claimIn(ctx, l)
