@@ -89,10 +89,6 @@ func (c *composite) parts() []*Hold {
 	return slices.Clone(c.members)
 }
 
-func (c *composite) liveParts() []*Hold {
-	return slices.DeleteFunc(c.parts(), func(part *Hold) bool { return part.core.Err() != nil })
-}
-
 // join makes a part of a hold. If the composite is no more, the part is given back.
 func (c *composite) join(part *Hold) {
 	c.mu.Lock()
@@ -200,13 +196,14 @@ func (c *composite) handOut(how report) bool {
 	c.since = mono.Now()
 	handedOut := c.handedOut
 	c.mu.Unlock()
-	if handedOut && c.minHold > 0 {
+	if !handedOut {
+		return false
+	}
+	if c.minHold > 0 {
 		c.RetainUntil(c.since.Add(c.minHold))
 	}
-	if handedOut {
-		c.hold.tellAcquired(how)
-	}
-	return handedOut
+	c.hold.tellAcquired(how)
+	return true
 }
 
 // RetainUntil keeps the parts from others until then, whenever they are unlocked.
@@ -228,13 +225,11 @@ func (c *composite) Deadline() mono.Time {
 	if ended {
 		return 0
 	}
-	parts := c.parts()
-	if !lost {
-		parts = c.liveParts()
-	}
-	deadlines := make([]mono.Time, len(parts))
-	for i, part := range parts {
-		deadlines[i] = part.core.Deadline()
+	var deadlines []mono.Time
+	for _, part := range c.parts() {
+		if lost || part.core.Err() == nil {
+			deadlines = append(deadlines, part.core.Deadline())
+		}
 	}
 	if len(deadlines) < c.need { // it is being lost at this moment
 		return mono.Now()
@@ -252,7 +247,7 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	parts := c.liveParts()
+	parts := slices.DeleteFunc(c.parts(), func(part *Hold) bool { return part.core.Err() != nil })
 	errs := sideBySide(len(parts), func(i int) error { return extend(parts[i]) })
 	lost := c.Err()
 	if len(parts)-len(errs) >= c.need {
@@ -261,14 +256,14 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 	return errors.Join(append([]error{lost}, errs...)...)
 }
 
-// Unlock gives the parts back side by side, each whatever comes of the others.
+// Unlock gives the parts back, each whatever comes of the others.
 func (c *composite) Unlock() (engine.Unlocking, error) {
 	lost, err := c.end("this hold was unlocked before", nil)
 	if err != nil {
 		return engine.EndedBefore, err
 	}
 	parts := c.parts()
-	errs := sideBySide(len(parts), func(i int) error { return parts[i].Unlock() })
+	errs := unlockAll(parts)
 	enough := len(parts)-len(errs) >= c.need
 	if !enough {
 		err = errors.Join(append([]error{lost}, errs...)...)
@@ -337,8 +332,7 @@ func (c *composite) rollback(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		parts := c.parts()
-		sideBySide(len(parts), func(i int) error { return parts[i].Unlock() }) // what cannot be given back now, the parts' clients go on with
+		unlockAll(c.parts()) // what cannot be given back now, the parts' clients go on with
 	}()
 	select {
 	case <-done:
@@ -352,6 +346,11 @@ func (c *composite) FixLease(ctx context.Context, lease time.Duration) error {
 	c.lease = lease
 	c.mu.Unlock()
 	return c.eachPart(func(part *Hold) error { return part.core.FixLease(ctx, lease) })
+}
+
+// unlockAll gives parts back side by side.
+func unlockAll(parts []*Hold) []error {
+	return sideBySide(len(parts), func(i int) error { return parts[i].Unlock() })
 }
 
 // sideBySide does n things at the same time, and returns the errors.

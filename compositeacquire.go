@@ -67,11 +67,8 @@ func (a *compositeAcquire) own() error {
 		}
 		a.owners = append(a.owners, Owner{owner})
 	}
-	for i, owner := range a.owners {
-		if a.owner = owner; i > 0 && owner != a.owners[0] {
-			a.owner = Owner{}
-			break
-		}
+	if one := slices.Compact(slices.Clone(a.owners)); len(one) == 1 {
+		a.owner = one[0]
 	}
 	return nil
 }

@@ -744,7 +744,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: cancelled, and what it got stays", in: "rollback", suite: tests(inMemory, "TestS27_CancelledMultiLocksLeaveNothing"),
-		old: "sideBySide(c.parts(), (*Hold).Unlock)",
+		old: "unlockAll(c.parts())",
 		new: "",
 	},
 	{
