@@ -38,15 +38,15 @@ var campaignPauses = engine.Backoff{First: 100 * time.Millisecond, Longest: long
 // when a leader has crashed. Redisson has no counterpart.
 func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...TryOption) error {
 	hooks, label := toTry(options).hooks, ""
+	one := handleOf(l)
 	switch l := l.(type) {
 	case *PermitSemaphore:
-		hooks, label = slices.Concat(l.handle.client.config.hooks, hooks), l.handle.Label
+		one = &l.handle
 	case *MultiLock:
 		label = l.label
-	default:
-		if one := handleOf(l); one != nil {
-			hooks, label = slices.Concat(one.client.config.hooks, hooks), one.Label
-		}
+	}
+	if one != nil {
+		hooks, label = slices.Concat(one.client.config.hooks, hooks), one.Label
 	}
 	for failed := 0; ; failed++ {
 		began := time.Now()

@@ -86,7 +86,7 @@ func (a *account) side(l *Lock) *side {
 func (a *account) addSide(s *side, l *Lock) {
 	s.account, s.lock = a, l
 	a.sides[l.Side] = s
-	a.ledger.Add(l.Side, &s.Side)
+	a.ledger.Sides[l.Side] = &s.Side
 }
 
 // opened are the account's sides. mu is held.

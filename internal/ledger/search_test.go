@@ -73,7 +73,7 @@ func newWorld(k kind, parties, attempts int) *world {
 		p := &party{}
 		for _, i := range k.sides {
 			p.sides[i] = &Side[int]{}
-			p.account.Add(i, p.sides[i])
+			p.account.Sides[i] = p.sides[i]
 		}
 		w.parties = append(w.parties, p)
 	}
@@ -100,7 +100,7 @@ func (w *world) clone() *world {
 				s.holds = append(s.holds, &copied)
 			}
 			q.sides[i] = s
-			q.account.Add(i, s)
+			q.account.Sides[i] = s
 			q.holds[i] = nil
 			for _, h := range p.holds[i] { // the user's, which may be forgotten by the side
 				if at := slices.Index(p.sides[i].holds, h); at >= 0 {

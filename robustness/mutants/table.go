@@ -836,8 +836,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "ledger: the open attempts of the other side do not count", in: "Account.Harmless", suite: tests(ledger, "TestSearch"),
-		old: "a.sides",
-		new: "a.sides[:1]",
+		old: "a.Sides",
+		new: "a.Sides[:1]",
 	},
 	{
 		name: "ledger: an open acquire that ran is forgotten", in: "Side.Ran", suite: tests(ledger, "TestSearch"),
