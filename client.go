@@ -28,25 +28,23 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	if d == nil {
 		return nil, invalid("argument: the driver is nil")
 	}
-	c := &Client{config: config{lease: DefaultLease, timeout: DefaultTimeout}}
+	id, prefix := newUUID()
+	c := &Client{idPrefix: prefix}
+	c.config.Config = engine.Config{
+		Driver: d, ID: id, Lease: DefaultLease, Timeout: DefaultTimeout, HandsOver: true, Errors: engineErrors{}, Failed: c.failed,
+	}
 	if err := applyAll(options, func(option ClientOption) error { return option.applyClient(&c.config) }); err != nil {
 		return nil, err
 	}
-	if c.config.maxHold > 0 {
-		c.config.lease = min(c.config.lease, c.config.maxHold)
+	if c.config.MaxHold > 0 {
+		c.config.Lease = min(c.config.Lease, c.config.MaxHold)
 	}
-	if !c.config.renewable(c.config.lease) {
-		return nil, invalid("option: a margin of %v leaves too little of a lease of %v", c.config.margin, c.config.lease)
+	if !c.config.renewable(c.config.Lease) {
+		return nil, invalid("option: a margin of %v leaves too little of a lease of %v", c.config.Margin, c.config.Lease)
 	}
-	id, prefix := newUUID()
-	c.idPrefix = prefix
-	c.engine = engine.New(engine.Config{
-		Driver: d, ID: id, Lease: c.config.lease, MaxHold: c.config.maxHold, Margin: c.config.margin, Timeout: c.config.timeout,
-		Replicas: c.config.replicas, AckTimeout: c.config.ackTimeout, HandsOver: !c.config.withoutHandOver,
-		Errors: engineErrors{}, Failed: c.failed,
-	})
+	c.engine = engine.New(c.config.Config)
 	c.presence = presence.New(presence.Config{
-		ID: id, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.timeout,
+		ID: id, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.Timeout,
 		Do: c.engine.Calls.Do, Ask: c.identify, Go: c.engine.Tasks.Go, Closing: c.engine.Closing,
 	})
 	c.engine.Presence = c.presence
@@ -75,10 +73,10 @@ func (c *Client) NewOwner() Owner { return Owner{c.engine.NewOwner()} }
 // Closing twice is closing once. Redisson: RedissonClient.shutdown, which keeps
 // its locks.
 func (c *Client) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
 	if err := c.engine.Close(ctx); err != nil {
-		return fmt.Errorf("holdfast: Close: Redis has not answered to all within %v: %w", c.config.timeout, err)
+		return fmt.Errorf("holdfast: Close: Redis has not answered to all within %v: %w", c.config.Timeout, err)
 	}
 	return nil
 }
@@ -110,7 +108,7 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 
 // withinTimeout bounds a call that is several calls by the client's timeout.
 func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return engine.WithTimeout(ctx, c.config.timeout)
+	return engine.WithTimeout(ctx, c.config.Timeout)
 }
 
 // failed tells the hooks about a failure in the background.

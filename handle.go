@@ -56,21 +56,21 @@ func (l *handle) complete(cfg lockConfig) (lockConfig, error) {
 	}
 	switch {
 	case cfg.Lease == 0:
-		cfg.Lease = c.lease
+		cfg.Lease = c.Lease
 	case !c.usable(cfg.Lease), (!cfg.Fixed || cfg.RenewFirst) && !c.renewable(cfg.Lease):
-		return cfg, invalid("lease: %v leaves too little beside the margin of %v", cfg.Lease, c.margin)
-	case c.maxHold == 0 || cfg.Lease <= c.maxHold:
+		return cfg, invalid("lease: %v leaves too little beside the margin of %v", cfg.Lease, c.Margin)
+	case c.MaxHold == 0 || cfg.Lease <= c.MaxHold:
 	case cfg.Fixed:
-		return cfg, invalid("lease: %v is longer than WithMaxHold allows, %v", cfg.Lease, c.maxHold)
+		return cfg, invalid("lease: %v is longer than WithMaxHold allows, %v", cfg.Lease, c.MaxHold)
 	default:
-		cfg.Lease = c.maxHold
+		cfg.Lease = c.MaxHold
 	}
 	return cfg, nil
 }
 
 // canRetain refuses [MinHold] where it is longer than the hold may last, or where several may hold the lock.
 func (l *handle) canRetain(cfg *lockConfig) error {
-	kept, most := cfg.Retained(), l.client.config.maxHold
+	kept, most := cfg.Retained(), l.client.config.MaxHold
 	if cfg.Fixed && kept > cfg.Lease || most > 0 && kept > most {
 		return invalid("option: MinHold(%v) is longer than the lease, or than WithMaxHold allows", kept)
 	}

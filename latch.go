@@ -62,7 +62,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0, 0) }
 
 func (l *Latch) set(ctx context.Context, n, least int) (bool, error) {
-	return l.counted(ctx, "set", n, least, MaxCount, l.protocol().Set(l.handle.once(), n))
+	return l.counted(ctx, "set", n, least, l.protocol().Set(l.handle.once(), n))
 }
 
 // CountDown lowers the count by one, unless it is zero. It takes no context on purpose,

@@ -153,9 +153,9 @@ func (o *object) wanting(ctx context.Context, n, most int, config *lockConfig) (
 	return one, nil
 }
 
-// counted makes a call that takes a count, and reports whether it has done what it was to do.
-func (o *object) counted(ctx context.Context, op string, n, least, most int, request script.Request) (bool, error) {
-	if err := checkCount(o.handle.Name, n, least, most); err != nil {
+// counted makes a call that takes a count of at least so many, and reports whether it has done what it was to do.
+func (o *object) counted(ctx context.Context, op string, n, least int, request script.Request) (bool, error) {
+	if err := checkCount(o.handle.Name, n, least, MaxCount); err != nil {
 		return false, err
 	}
 	res, err := o.handle.invoke(ctx, op, request)

@@ -26,17 +26,9 @@ const (
 
 // config is what the options of a client amount to.
 type config struct {
-	lease   time.Duration
-	maxHold time.Duration // 0: unbounded
-	margin  time.Duration
-	timeout time.Duration
-	hooks   hookList
-	// withoutHandOver releases every hold, whoever waits here.
-	withoutHandOver bool
-	// Each acquire waits until so many replicas have acknowledged it, or for so
-	// long; 0: none, and no waiting.
-	replicas   int
-	ackTimeout time.Duration
+	engine.Config
+
+	hooks hookList
 	// identity is what [WithIdentity] says; anonymous: the client says nothing.
 	identity  Identity
 	anonymous bool
@@ -113,7 +105,7 @@ func applyAll[O any](options []O, apply func(O) error) (first error) {
 // is [DefaultLease], the bounds are [MinLease] and [MaxLease]. For one call,
 // [RenewedLease] sets another. Redisson: Config.setLockWatchdogTimeout.
 func WithLease(d time.Duration) ClientOption {
-	return clientOption(func(c *config) error { return setLease(&c.lease, d) })
+	return clientOption(func(c *config) error { return setLease(&c.Lease, d) })
 }
 
 // WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
@@ -123,7 +115,7 @@ func WithLease(d time.Duration) ClientOption {
 // A fixed lease that is longer than d, or than what is left of it, is refused with [ErrInvalid]; RWMutex.Downgrade
 // and a [MultiLock] cut the latter. Renewed leases are cut. Redisson has no counterpart.
 func WithMaxHold(d time.Duration) ClientOption {
-	return clientOption(func(c *config) error { return setLease(&c.maxHold, d) })
+	return clientOption(func(c *config) error { return setLease(&c.MaxHold, d) })
 }
 
 // WithMargin makes every hold's deadline earlier by d: time for the work to
@@ -136,7 +128,7 @@ func WithMargin(d time.Duration) ClientOption {
 		if d < 0 {
 			return invalid("option: WithMargin(%v) is negative", d)
 		}
-		c.margin = d
+		c.Margin = d
 		return nil
 	})
 }
@@ -153,7 +145,7 @@ func WithTimeout(d time.Duration) ClientOption {
 		if d < 10*time.Millisecond || d > time.Hour {
 			return invalid("option: WithTimeout(%v) is not between 10ms and 1h", d)
 		}
-		c.timeout = d
+		c.Timeout = d
 		return nil
 	})
 }
@@ -167,7 +159,7 @@ func WithTimeout(d time.Duration) ClientOption {
 // once a millisecond. Redisson has no counterpart.
 func WithoutHandOver() ClientOption {
 	return clientOption(func(c *config) error {
-		c.withoutHandOver = true
+		c.HandsOver = false
 		return nil
 	})
 }
@@ -190,7 +182,7 @@ func WithReplicaAck(n int, timeout time.Duration) ClientOption {
 		if n < 1 || timeout < time.Millisecond || timeout > time.Hour {
 			return invalid("option: WithReplicaAck(%d, %v): at least one replica, and between 1ms and 1h", n, timeout)
 		}
-		c.replicas, c.ackTimeout = n, timeout
+		c.Replicas, c.AckTimeout = n, timeout
 		return nil
 	})
 }
@@ -284,12 +276,12 @@ func toTry[O LockOption](options []O) lockConfig {
 
 // usable reports whether a lease can be trusted for any time at all.
 func (c *config) usable(lease time.Duration) bool {
-	return lease-lease/100-2*time.Millisecond-c.margin > 0
+	return lease-lease/100-2*time.Millisecond-c.Margin > 0
 }
 
 // renewable reports whether a renewed lease leaves time for renewals.
 func (c *config) renewable(lease time.Duration) bool {
-	return c.usable(lease) && (c.margin == 0 || c.margin < lease/2)
+	return c.usable(lease) && (c.Margin == 0 || c.Margin < lease/2)
 }
 
 // checkLease refuses leases out of bounds and cuts to whole milliseconds.

@@ -181,14 +181,14 @@ func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
 }
 
 func (s *PermitSemaphore) set(ctx context.Context, n int, always bool) (bool, error) {
-	return s.counted(ctx, "set", n, 0, MaxCount, s.protocol().Set(s.handle.once(), n, always))
+	return s.counted(ctx, "set", n, 0, s.protocol().Set(s.handle.once(), n, always))
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative; of
 // those that are held, none is taken away, and the number of available ones may
 // fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
 func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
-	_, err := s.counted(ctx, "add", delta, -MaxCount, MaxCount, s.protocol().Add(s.handle.once(), delta))
+	_, err := s.counted(ctx, "add", delta, -MaxCount, s.protocol().Add(s.handle.once(), delta))
 	return err
 }
 

@@ -91,7 +91,7 @@ func (m *MultiLock) addServer(l Locker) {
 // timeout is the longest of the clients'.
 func (m *MultiLock) timeout() (longest time.Duration) {
 	for _, p := range m.parts {
-		longest = max(longest, p.handle.client.config.timeout)
+		longest = max(longest, p.handle.client.config.Timeout)
 	}
 	return longest
 }

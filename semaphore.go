@@ -103,13 +103,13 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 // that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
 // Redisson: trySetPermits.
 func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
-	return s.counted(ctx, "set", n, 0, MaxCount, s.protocol().Set(s.handle.once(), n))
+	return s.counted(ctx, "set", n, 0, s.protocol().Set(s.handle.once(), n))
 }
 
 // AddPermits makes delta permits more available, or fewer if it is negative: the
 // number may fall below 0. The errors are TrySetPermits's. Redisson: addPermits.
 func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
-	_, err := s.counted(ctx, "add", delta, -MaxCount, MaxCount, s.protocol().Add(s.handle.once(), delta, false))
+	_, err := s.counted(ctx, "add", delta, -MaxCount, s.protocol().Add(s.handle.once(), delta, false))
 	return err
 }
 
