@@ -169,29 +169,19 @@ func (s *bounds) giveUp(b *bound, why error) {
 	_ = b.end(why)
 }
 
-// endAtClosing ends the attempts that end with Config.Closing, and those that begin later.
-func (s *bounds) endAtClosing() {
+// close ends the attempts that end with Config.Closing, or all, and those that begin later.
+func (s *bounds) close(all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closing = true
+	s.closing, s.closed = true, s.closed || all
 	for n := s.underWay.First(); n != nil; {
 		b := n.Value
 		n = n.Next()
-		if b.endsAtClosing {
+		if all || b.endsAtClosing {
 			s.giveUp(b, lockerr.Closed)
 		}
 	}
-}
-
-// endAll ends all attempts, and those that begin later.
-func (s *bounds) endAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for s.underWay.Len() > 0 {
-		s.giveUp(s.underWay.First().Value, lockerr.Closed)
-	}
-	if s.timer != nil {
+	if all && s.timer != nil {
 		s.timer.Stop()
 	}
 }

@@ -63,8 +63,8 @@ func New(config Config) *Caller {
 	if config.Driver.Slotted() {
 		c.clocks = servertime.New(script.Slots)
 	}
-	context.AfterFunc(config.Closing, c.bounds.endAtClosing)
-	context.AfterFunc(config.Life, c.bounds.endAll)
+	context.AfterFunc(config.Closing, func() { c.bounds.close(false) })
+	context.AfterFunc(config.Life, func() { c.bounds.close(true) })
 	return c
 }
 
