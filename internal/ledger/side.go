@@ -122,19 +122,14 @@ func (s *Side[V]) Next() (ch Change, ok bool, lost error) {
 		return Change{}, false, nil
 	}
 	if len(s.holds) == 0 {
-		s.begin()
+		if s.run == nil {
+			s.run = &s.firstRun
+		} else {
+			s.run = new(Run)
+		}
+		s.Retained, s.MaxHold, s.altered = 0, 0, false
 	}
 	return Change{From: wanted, To: wanted + 1}, true, s.run.lost
-}
-
-// begin begins a run.
-func (s *Side[V]) begin() {
-	if s.run == nil {
-		s.run = &s.firstRun
-	} else {
-		s.run = new(Run)
-	}
-	s.Retained, s.MaxHold, s.altered = 0, 0, false
 }
 
 // Granted notes that Redis has made a change to acquire, and hands the hold out.
@@ -278,7 +273,7 @@ func (s *Side[V]) Lose(why error, taken bool) bool {
 		return false
 	}
 	if s.run == nil {
-		s.begin()
+		s.run = &s.firstRun
 	}
 	s.run.lost, s.run.taken = why, taken
 	for _, h := range s.holds {

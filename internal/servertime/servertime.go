@@ -79,25 +79,22 @@ func (r *reading) time(now time.Time) int64 { return r.server + now.Sub(r.at).Mi
 // better one, and from time to time by one that is good enough.
 func (c Clock) Learn(server int64, sent time.Time) {
 	now := time.Now()
-	half := now.Sub(sent) / 2
-	found := reading{server: server, at: sent.Add(half), doubt: half}
-	old := c.own.Load()
-	if old != nil && !old.replaceable(found, now) {
-		return
+	doubt := now.Sub(sent) / 2
+	at := sent.Add(doubt)
+	if old := c.own.Load(); old != nil {
+		off := time.Duration(server-old.time(at)) * time.Millisecond
+		wrong := off.Abs() > old.doubt+doubt+Slack // it is another clock, or has been set
+		better := doubt < old.doubt/2
+		fresher := now.Sub(old.at) > young && doubt <= max(Slack, old.doubt)
+		if !wrong && !better && !fresher {
+			return
+		}
 	}
-	kept := found
-	c.own.Store(&kept)
+	found := &reading{server: server, at: at, doubt: doubt}
+	c.own.Store(found)
 	if c.last != c.own {
-		c.last.Store(&kept)
+		c.last.Store(found)
 	}
-}
-
-// replaceable reports whether a later reading is to take the place of this one.
-func (r *reading) replaceable(found reading, now time.Time) bool {
-	off := time.Duration(found.server-r.time(found.at)) * time.Millisecond
-	return off.Abs() > r.doubt+found.doubt+Slack || // it is another clock, or has been set
-		found.doubt < r.doubt/2 ||
-		now.Sub(r.at) > young && found.doubt <= max(Slack, r.doubt)
 }
 
 // Limit returns the server's time at d after now, with a margin, in ms since the
