@@ -1,9 +1,6 @@
 package holdfast
 
-import (
-	"context"
-	"reflect"
-)
+import "context"
 
 // lock is what every kind of lock can do that is one lock in Redis.
 type lock struct {
@@ -108,10 +105,4 @@ func handleOf(l Locker) *handle {
 		return one.oneHandle()
 	}
 	return nil
-}
-
-// isNil reports whether there is no Locker, or a nil one.
-func isNil(l Locker) bool {
-	v := reflect.ValueOf(l)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -53,13 +54,7 @@ type part struct {
 // Without a lock, or with one that is nil, every call returns
 // [ErrInvalid]. Redisson: RedissonClient.getMultiLock.
 func NewMultiLock(lockers ...Locker) *MultiLock {
-	m := &MultiLock{label: "multi"}
-	if len(lockers) == 0 {
-		m.refuse("a multi-lock of no locks")
-	}
-	for _, l := range lockers {
-		m.add(l)
-	}
+	m := newMultiLock("multi", "a multi-lock", lockers, (*MultiLock).add)
 	m.need = len(m.parts)
 	slices.SortStableFunc(m.parts, part.compare)
 	names := make([]string, len(m.parts))
@@ -71,12 +66,24 @@ func NewMultiLock(lockers ...Locker) *MultiLock {
 	return m
 }
 
+// newMultiLock returns several locks as one; add adds one of them. For errors it is called what.
+func newMultiLock(label, what string, lockers []Locker, add func(*MultiLock, Locker)) *MultiLock {
+	m := &MultiLock{label: label}
+	if len(lockers) == 0 {
+		m.refuse(what + " of no locks")
+	}
+	for _, l := range lockers {
+		if v := reflect.ValueOf(l); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+			m.refuse(what + " of a lock that is nil")
+		} else {
+			add(m, l)
+		}
+	}
+	return m
+}
+
 // add adds a locker's parts, unless they are there already.
 func (m *MultiLock) add(l Locker) {
-	if isNil(l) {
-		m.refuse("a multi-lock of a lock that is nil")
-		return
-	}
 	if several, ok := l.(*MultiLock); ok {
 		m.invalid = cmp.Or(m.invalid, several.invalid)
 		if !several.independent {

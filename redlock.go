@@ -54,14 +54,9 @@ import (
 // In Redis it is an ordinary lock on each server. Redisson: RedissonRedLock, whose lock
 // and tryLock do not check that the quorum's leases still run.
 func NewRedLock(lockers ...Locker) *MultiLock {
-	m := &MultiLock{label: "redlock", independent: true}
-	if len(lockers) == 0 {
-		m.refuse("a RedLock of no locks")
-	}
+	m := newMultiLock("redlock", "a RedLock", lockers, (*MultiLock).addServer)
+	m.independent = true
 	var names []string
-	for _, l := range lockers {
-		m.addServer(l)
-	}
 	for _, p := range m.parts {
 		if !slices.Contains(names, p.Name()) {
 			names = append(names, p.Name())
@@ -73,10 +68,6 @@ func NewRedLock(lockers ...Locker) *MultiLock {
 
 // addServer adds the lock of one more server.
 func (m *MultiLock) addServer(l Locker) {
-	if isNil(l) {
-		m.refuse("a RedLock of a lock that is nil")
-		return
-	}
 	p := part{Locker: l, handle: handleOf(l)}
 	if p.handle == nil {
 		m.refuse("a RedLock of a lock that is not one lock of one client: " + l.Name())
