@@ -106,11 +106,6 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 	return nil
 }
 
-// withinTimeout bounds a call that is several calls by the client's timeout.
-func (c *Client) withinTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return engine.WithTimeout(ctx, c.config.Timeout)
-}
-
 // failed tells the hooks about a failure in the background.
 func (c *Client) failed(l *engine.Lock, owner string, err error) {
 	c.config.hooks.tellFailure(context.Background(), Event{Name: l.Name, Kind: l.Label, owner: Owner{owner}, Err: err})

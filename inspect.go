@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -161,7 +162,7 @@ type takeable interface {
 // force takes a lock from whoever holds it, and reports whether anybody did. It
 // asks who that is first, so that a delayed attempt does not hit the next holder.
 func force(ctx context.Context, l *handle, t takeable) (bool, error) {
-	ctx, stop := l.client.withinTimeout(ctx)
+	ctx, stop := engine.WithTimeout(ctx, l.Engine.Timeout)
 	defer stop()
 	for range 20 {
 		found, _, err := fetchState(ctx, l, t.Inspect())

@@ -76,7 +76,7 @@ func (o *object) outlast(ctx context.Context, op string, answered call.Result) e
 		return nil
 	}
 	defer e.Tasks.End()
-	ctx, cancel := o.handle.client.withinTimeout(ctx)
+	ctx, cancel := engine.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	open, stop := e.UntilClosing(ctx)
 	defer stop()

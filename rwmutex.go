@@ -96,7 +96,7 @@ func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
 // [Mutex.ForceUnlock] does. Redisson: forceUnlock of either side, as that of
 // [RLocker].
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	ctx, stop := m.handle.client.withinTimeout(ctx)
+	ctx, stop := engine.WithTimeout(ctx, m.handle.Engine.Timeout)
 	defer stop()
 	read, err := m.reader.ForceUnlock(ctx)
 	if err != nil && !lockerr.IsUntold(err) {
