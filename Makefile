@@ -169,7 +169,7 @@ trials-short: need-redis ## client processes and faults on real servers, each to
 trials: need-redis ## trials-short again and again, until 10,000 histories of class A have been checked (half an hour or so)
 	$(TEST) -count=1 -timeout 3h -parallel 6 -v -run 'TestTrials$$' ./robustness/trials -histories 10000 -keep
 
-models: ## visit every state of two small models of the lock, and show what goes wrong without each rule
+models: ## visit every state of three small models of the lock, and show what goes wrong without each rule
 	@log=$$(mktemp); status=0; $(TEST) -count=1 -timeout 5m -v ./robustness/protocol >$$log || status=$$?; \
 		grep -v -e '^ *--- PASS' -e '^===' $$log; rm -f $$log; exit $$status
 

@@ -36,7 +36,7 @@ func TestPageNamesWhatThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	library, models := sources(t)
-	var rules []string
+	rules := map[string][]string{} // by column
 	ofLibrary := 0
 	for _, span := range source.Spans(string(page)) {
 		switch column := span.Column; {
@@ -47,16 +47,18 @@ func TestPageNamesWhatThereIs(t *testing.T) {
 			}
 		case span.IsName() && library.Count(span.Text)+models.Count(span.Text) == 0:
 			t.Errorf("README.md:%d: there is no %s", span.Line, span.Text)
-		case column == "rule dropped (`Rules`)":
-			rules = append(rules, span.Text)
+		case strings.HasPrefix(column, "rule dropped"):
+			rules[column] = append(rules[column], span.Text)
 		}
 	}
 	if ofLibrary == 0 {
 		t.Error("README.md does not say what anything stands for")
 	}
-	for _, rule := range reflect.VisibleFields(reflect.TypeFor[Rules]()) {
-		if !slices.Contains(rules, rule.Name) {
-			t.Errorf("README.md does not say what keeps %s", rule.Name)
+	for _, of := range []reflect.Type{reflect.TypeFor[Rules](), reflect.TypeFor[LineRules]()} {
+		for _, rule := range reflect.VisibleFields(of) {
+			if !slices.Contains(rules["rule dropped (`"+of.Name()+"`)"], rule.Name) {
+				t.Errorf("README.md does not say what keeps %s of %s", rule.Name, of.Name())
+			}
 		}
 	}
 }
