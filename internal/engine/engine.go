@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/tasks"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
@@ -125,7 +126,7 @@ func New(config Config) *Engine {
 		Timeout: config.Timeout / 3, Silence: call.ErrNoAnswer, Margin: config.Margin,
 	})
 	e.hub = wakeup.New(config.Driver.Listen)
-	e.line.engine = e
+	e.line.engine, e.line.common = e, protocol.GrantChannel(e.ID, "", false)
 	e.queues = waitqueue.New(func(channel string, q *queue) func() { return e.hub.Join(channel, q).Leave })
 	return e
 }

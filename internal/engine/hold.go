@@ -307,7 +307,7 @@ type dropped struct {
 	how     Unlocking   // EndedBefore if that was known
 	// subscription is where it has listened; nil if it has not. It ends once the hold is given back: until then it is counted.
 	subscription *wakeup.Subscription
-	cohort  *cohort     // that ends with it; nil if it does not, or there is none
+	cohort       *cohort // that ends with it; nil if it does not, or there is none
 }
 
 // drop takes the hold off its side. After the last one has left, nothing is renewed any more.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -38,6 +39,8 @@ const (
 // line is what a client hears of lines.
 type line struct {
 	engine *Engine
+	common string      // the channel of all locks, unless messages belong to shards
+	listen atomic.Bool // there is a channel
 
 	mu       sync.Mutex // guards what follows, the channels, and what is said of it in place
 	channels map[string]*grants
@@ -122,6 +125,9 @@ func (l *Lock) inLine() bool { return l.Line && l.Polling == nil }
 
 // hears reports whether the client hears if it is granted a lock.
 func (l *line) hears(lock *Lock) bool {
+	if !l.listen.Load() {
+		return false
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.channels[l.channelOf(lock)]
@@ -130,7 +136,10 @@ func (l *line) hears(lock *Lock) bool {
 
 // channelOf is where a client hears that it was granted a lock.
 func (l *line) channelOf(lock *Lock) string {
-	return protocol.GrantChannel(l.engine.ID, lock.Name, l.engine.Calls.Sharded())
+	if l.engine.Calls.Sharded() {
+		return protocol.GrantChannel(l.engine.ID, lock.Name, true)
+	}
+	return l.common
 }
 
 // Hear is called by the hub: with a number, that its ask was granted; with a number and ms, that the lock may be had after these, or has
@@ -280,6 +289,7 @@ func (l *line) join(p *place) *grants {
 		c = &grants{line: l}
 		c.waiting = map[*place]struct{}{p: {}}
 		l.channels[name] = c
+		l.listen.Store(true)
 		l.mu.Unlock() // the hub has a mutex of its own, also when it calls Hear
 		for _, each := range idle {
 			each.Leave()

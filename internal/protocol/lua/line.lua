@@ -40,13 +40,11 @@ local function ask_of(owner)
   return string.match(type(ask) == 'string' and ask or '', '^(%S+) (%d+) (%d+) (%d)$')
 end
 
--- forget takes out what an owner has asked, who has left the line; with the last one everything.
+-- tidy leaves nothing behind when nobody stands in line.
 -- from line: LINE
-local function forget(owner)
+local function tidy()
   if redis.pcall('EXISTS', LINE) == 0 then
     redis.pcall('DEL', ASKS)
-  else
-    redis.pcall('HDEL', ASKS, owner)
   end
 end
 
@@ -55,7 +53,7 @@ end
 -- listen. A message may reach whom this node does not count, such as one who listens at a replica. So
 -- what is granted is not taken back, and nobody is told who is not to have it.
 -- from common: publish
--- from line: LINE, ask_of, channel_of, listeners, forget
+-- from line: LINE, ask_of, channel_of, listeners
 local MOST = 32
 local function grant(me)
   for _ = 1, MOST do
@@ -65,7 +63,7 @@ local function grant(me)
       return nil
     end
     local number, lease, lives, scattered = ask_of(owner)
-    forget(owner)
+    redis.pcall('HDEL', ASKS, owner)
     if owner == me then
       return me
     elseif number and at - lives <= 0 then
@@ -112,16 +110,26 @@ end
 -- Redisson does. It says how many of these have heard, and whether it was granted to one in line. So
 -- many of ours listen there, too.
 -- from common: publish
--- from line: grant, tell, turn, listeners
+-- from line: grant, tell, turn, listeners, tidy
 local function pass_on(ours)
-  local due, pause, left = turn()
-  if at >= due and at >= left and ARGV[2] ~= '' and (listeners(ARGV[2]) or 0) - (ours or 0) > 0 then
-    left = at + LEFT
-    set_turn(pause, left)
+  local left = 0
+  local others = ARGV[2] ~= '' and (listeners(ARGV[2]) or 0) - (ours or 0) or 0
+  if others > 0 then
+    local due, pause
+    due, pause, left = turn()
+    if at >= due and at >= left then
+      left = at + LEFT
+      set_turn(pause, left)
+    end
   end
+  local granted = false
   if at < left then
     tell(left - at)
-  elseif grant() then
+  else
+    granted = grant()
+  end
+  tidy()
+  if granted then
     return 0, true
   end
   return publish(ARGV[4]) - (ours or 0), false

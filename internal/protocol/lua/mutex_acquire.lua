@@ -26,15 +26,22 @@
 
 -- from common: lease
 -- from line: LINE
-local free = redis.pcall('EXISTS', KEYS[1], LINE) == 0
+local found = redis.pcall('EXISTS', KEYS[1], LINE)
+local free = found == 0
 if not free or ARGV[6] ~= '0' then
   local me = ARGV[5]
-  local count = redis.call('HGET', KEYS[1], me) or '0'
+  local count, held
+  if ARGV[6] == '0' then
+    held = redis.call('HGETALL', KEYS[1])
+    count = held[1] == me and held[2]
+  else
+    count = redis.call('HGET', KEYS[1], me) or '0'
+  end
   if count ~= ARGV[7] and ARGV[6] == '0' then
-    -- from line: FIRST, turn, grant
+    -- from line: FIRST, turn, grant, tidy
     -- from common: OTHER_KIND, foreign
     local hint
-    if redis.call('EXISTS', KEYS[1]) == 0 then
+    if not held[1] then
       local _, pause, left = turn()
       if at >= left then
         if left > 0 then -- nobody has taken it
@@ -42,33 +49,39 @@ if not free or ARGV[6] ~= '0' then
         end
         local to = grant(me)
         free = not to or to == me
+        held[1] = to
       elseif ARGV[9] then
         hint = left - at
       else
         set_turn(EARLIEST, 0)
         free = true
       end
+      tidy()
     end
     if not free then
-      local holders = redis.call('HKEYS', KEYS[1])
-      if foreign(holders[1], holders[2]) then
+      local holder = held[1] or ''
+      if foreign(holder ~= '' and holder, held[3]) then
         return redis.error_reply(OTHER_KIND)
       end
-      if holders[1] and string.sub(holders[1], 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
+      if holder ~= '' and string.sub(holder, 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
         set_turn(EARLIEST, 0)
       end
       local pttl = redis.call('PTTL', KEYS[1])
-      local reply = {0, at, pttl, holders[1] or ''}
-      if ARGV[9] and type(redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)) == 'number' then
-        local place, often = redis.call('ZRANK', LINE, me), OFTEN
+      local reply = {0, at, pttl, holder}
+      local new = ARGV[9] and redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)
+      if type(new) == 'number' then
+        local stand, often = redis.call('ZCARD', LINE), OFTEN
+        local place = new == 1 and stand - 1 or redis.call('ZRANK', LINE, me)
         if place >= FIRST then
-          often = math.max(SELDOM, SPREAD * redis.call('ZCARD', LINE))
+          often = math.max(SELDOM, SPREAD * stand)
         elseif pttl >= 0 then
           hint = pttl + place * 50
         end
         redis.pcall('HSET', ASKS, me, string.format('%s %s %.0f %s', ARGV[9], ARGV[10], at + 3 * often, ARGV[11]))
-        redis.pcall('PEXPIRE', LINE, LIVES)
-        redis.pcall('PEXPIRE', ASKS, LIVES)
+        if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
+          redis.pcall('PEXPIRE', LINE, LIVES)
+          redis.pcall('PEXPIRE', ASKS, LIVES)
+        end
         reply[5], reply[6] = math.min(hint or often, often), place
       elseif hint then
         reply[5] = hint

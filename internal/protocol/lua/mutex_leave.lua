@@ -7,11 +7,9 @@
 -- now       it stood there, or was granted the lock meanwhile: the next one has it
 -- {0, now}  neither
 
--- from line: LINE, forget, pass_on
+-- from line: LINE, pass_on, tidy
 local stood = redis.pcall('ZREM', LINE, ARGV[5]) == 1
-if stood then
-  forget(ARGV[5])
-end
+redis.pcall('HDEL', ASKS, ARGV[5])
 local held = redis.call('HGET', KEYS[1], ARGV[5]) == '1'
 if held then
   redis.call('DEL', KEYS[1])
@@ -23,4 +21,5 @@ if held or redis.call('EXISTS', KEYS[1]) == 0 then
     publish(ARGV[4])
   end
 end
+tidy()
 return {(stood or held) and 1 or 0, at, untold}
