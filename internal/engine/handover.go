@@ -17,10 +17,12 @@ import (
 // gives it back. docs/architecture.md, "The hand-over", has the rules and what each is against.
 
 // How long a lock stays in this process, counted from when its grant was read: then it is released, and others have their
-// turn. If nobody else listens for that, a longer slice wastes less on asking.
+// turn. If holds are long, it stays for some of them all the same, or more time would pass on the way than inside. If nobody else
+// has heard of the last release, a longer slice wastes less on asking.
 const (
 	slice        = time.Millisecond
-	unheardSlice = 4 * time.Millisecond
+	sliceHolds   = 4
+	longestSlice = 20 * time.Millisecond
 	// holdBack is how many times as long as the release took those who wait here let others try first, within bounds.
 	holdBack                 = 2
 	minHoldBack, maxHoldBack = 100 * time.Microsecond, 5 * time.Millisecond
@@ -38,8 +40,15 @@ var errHandedOver = errors.New("handed over")
 type cohort struct {
 	side  *side
 	queue *queue        // that does not ask while the cohort lasts; nil if holds share
+	since mono.Time     // when it was granted
 	until mono.Time     // when nothing is handed over, and nobody joins, any more
+	holds int           // that it has been handed over to
 	after time.Duration // for how long the queue lets others try first
+}
+
+// over reports whether others are to have their turn.
+func (co *cohort) over(now mono.Time) bool {
+	return now > co.until && co.holds >= sliceHolds || now > co.since.Add(longestSlice)
 }
 
 // handsOver reports whether another hold may pass to the one that is acquired, and that one may pass on later; shares, whether
@@ -110,10 +119,14 @@ func (h *Hold) handOver() bool {
 		next.receive(s)
 		s.Replace(&next.hold.Hold)
 	}))
-	if queue != nil && s.cohort == nil {
+	if queue == nil {
+		return false
+	}
+	if s.cohort == nil {
 		s.beginCohort(queue, h.since)
 	}
-	return queue != nil
+	s.cohort.holds++
+	return true
 }
 
 // mayPass reports whether the hold is ordinary enough, and recent enough, to be handed over. No attempt of it may be open, or
@@ -126,7 +139,7 @@ func (h *Hold) mayPass() bool {
 		return false
 	case a.engine.Draining.Err() != nil:
 		return false
-	case s.cohort == nil && now > h.since.Add(slice), s.cohort != nil && now > s.cohort.until:
+	case s.cohort == nil && now > h.since.Add(longestSlice), s.cohort != nil && s.cohort.over(now):
 		return false // others have their turn
 	}
 	return s.lastsFor(h.Lease, now)

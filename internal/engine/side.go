@@ -349,9 +349,9 @@ func (s *side) beginCohort(queue *queue, granted mono.Time) {
 	}
 	lasts := slice
 	if queue.Unheard() {
-		lasts = unheardSlice
+		lasts = longestSlice
 	}
-	s.cohort = &cohort{side: s, queue: queue, until: granted.Add(lasts)}
+	s.cohort = &cohort{side: s, queue: queue, since: granted, until: granted.Add(lasts), holds: 1}
 }
 
 // endCohort has the queue ask again, and nobody join. mu is held.
