@@ -10,6 +10,9 @@
 //	asker        one call that asks until the answer is yes: acquire.go, or what leaves no hold
 //	acquisition  an asker that acquires a hold, for an owner
 //	queued       an asker that waits in the queue of this process
+//	place        its place in the line in Redis, where the first of each process stands
+//	line         where the client hears that it was granted a lock
+//	grants       one channel of that
 //	account      one owner at one lock
 //	side         one count of an account in Redis; a read-write lock has two
 //	Hold         what was acquired; its caller allocates it
@@ -21,10 +24,41 @@
 //	Acquire ─ claimFor ─ enter ─ takeTurn ─ next ─ fitLease ─ ask ─┬─ askBriefly ──▶ granted ─▶ Hold
 //	          whose it is  account  turn    change   lease         │      ▲              │
 //	                                                    waitInQueue┘──────┘              └▶ giveUp ─ freeTurn
-//	                                                    refused: sleep, or wait for a wake-up
+//	                                                    refused: stand in line, and wait for a message
+//	                                                    or a wake-up
 //
 //	Unlock ─ leaveShared or handOver: no word to Redis
 //	       └ drop ─ giveBack ─ freeTurn
+//
+// # The line
+//
+// Those who wait for a plain lock stand in a line in Redis: of each process the head of its queue.
+// Whoever gives the lock back grants it to the first, in the same script, for [protocol.LongestGrant]
+// at most, and publishes the number of that one's last ask on the channel of its client (line.go,
+// protocol/lua/line.lua).
+//
+//	outside ──ask, refused──▶ standing ──message──▶ granted
+//	   ▲                       │  ▲  │                 ├─ trusted for half the grant: the hold begins
+//	   └─Redis takes no line───┘  │  │                 └─ else, or fenced, fixed, MinHold, replicas: ask
+//	                              │  └──a second, a word, a new subscription──▶ ask ─┬─ held: granted
+//	                              └──────────────────── refused ─────────────────────┘
+//
+// A client is outside until its channel is subscribed to, and where it has no right to it: it listens
+// where Redisson does, and asks as waiters of other kinds do.
+//
+// A message is the late answer to an ask. Each ask has a random number, so a message says that the
+// lock was granted after the ask with that number was sent: the deadline counts from its first
+// attempt. A message that is late, doubled, forged or of an earlier wait has no number that counts, or
+// one whose deadline has passed. What the numbers of a place are worth ends with a refusal of a later
+// ask, and when it leaves. A message may overtake the answer to its ask, so some are kept that nobody
+// waits for.
+//
+// A hold that has begun with a message has the lease of a grant. The watchdog asks for its own
+// after a third of that; until then it is unconfirmed, which only matters to the hand-over.
+//
+// Who gives up leaves: out of the line, and what was granted meanwhile is given back, in one script.
+// A leave would give back a hold of the same owner, too. So it waits until the side is free
+// (side.leaves), and the turn waits for it.
 //
 // # The turn of an owner
 //
@@ -54,8 +88,11 @@
 //	Engine.mu      the maps of accounts
 //	account.mu     the ledger, both sides, and how their holds have ended; never during I/O
 //
+//	line.mu        the channels, who waits for which number, the word left for a place
+//
 // They are taken in this order, then those of a composite in the root, then those of waitqueue,
-// wakeup, watchdog, presence. Callbacks run with account.mu held: [Observer], [Hold.WhenEnded].
+// wakeup, watchdog, presence. The hub's is held when it calls line; line holds its own when it calls
+// no hub. Callbacks run with account.mu held: [Observer], [Hold.WhenEnded].
 //
 // # When calls fail
 //
