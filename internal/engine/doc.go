@@ -53,8 +53,8 @@
 // ask, and when it leaves. A message may overtake the answer to its ask, so some are kept that nobody
 // waits for.
 //
-// A hold that has begun with a message has the lease of a grant. The watchdog asks for its own
-// after a third of that; until then it is unconfirmed, which only matters to the hand-over.
+// A hold that has begun with a message has the lease of a grant. If it lasts for more than a moment,
+// the watchdog asks for its own. Until then it is unconfirmed: Detach asks first.
 //
 // Who gives up leaves: out of the line, and what was granted meanwhile is given back, in one script.
 // A leave would give back a hold of the same owner, too. So it waits until the side is free

@@ -237,6 +237,18 @@ func (h *Hold) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	return h.err()
 }
 
+// confirm has Redis give the hold its lease, if it has that of a grant only.
+func (h *Hold) confirm(ctx context.Context) error {
+	a := h.side.account
+	a.mu.Lock()
+	entry, confirmed := h.side.entry, !h.side.unconfirmed
+	a.mu.Unlock()
+	if confirmed || entry == nil {
+		return nil
+	}
+	return h.renew(ctx, entry, h.Lease)
+}
+
 // FixLease ends the renewal of the hold, and makes it live for a lease from now, or for as long as MaxHold lets it.
 func (h *Hold) FixLease(ctx context.Context, lease time.Duration) error {
 	s, a := h.side, h.side.account
@@ -380,6 +392,9 @@ func (h *Hold) Detach() (owner string, err error) {
 	}
 	if !h.awaitAlone(ctx) {
 		return "", lockerr.Problem(s.lock.Name, "others of this process go on reading by the same hold", lockerr.Reentrant)
+	}
+	if err := h.confirm(ctx); err != nil {
+		return "", err
 	}
 	keyEnd, err := h.endUnreleased()
 	if err != nil {
