@@ -93,7 +93,7 @@ func (q *queued) prepare() {
 		}
 		p.asks = append(p.asks, ask{q.args.Number, time.Now()})
 	}
-	q.registered = q.registered || !inLine || q.args.Number != ""
+	q.registered = true
 	q.request = q.lock.Requests.Acquire(q.args)
 }
 
