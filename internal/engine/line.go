@@ -32,8 +32,9 @@ const (
 	nearPlaces = 8
 	// idleChannels is how many channels of single locks are kept on which nobody waits.
 	idleChannels = 64
-	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet.
-	unclaimed = 256
+	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet, and longestWord how long one
+	// is at most.
+	unclaimed, longestWord = 256, 32
 )
 
 // line is what a client hears of lines.
@@ -45,8 +46,9 @@ type line struct {
 	mu       sync.Mutex // guards what follows, the channels, and what is said of it in place
 	channels map[string]*grants
 	asks     map[string]*place // who stands in line, by the number of its ask
-	early    [unclaimed]string // messages that nobody was waiting for, the last ones
-	next     int               // of early
+	early    map[string]string // messages that nobody was waiting for, by number
+	order    [unclaimed]string // the numbers of early, the oldest at next
+	next     int
 }
 
 // grants is the channel where the client hears that it was granted a lock: any one, or, if messages belong to a shard, a certain one.
@@ -160,7 +162,11 @@ func (c *grants) Hear(payload string) {
 		p.tell(payload)
 		return
 	}
-	l.early[l.next] = payload
+	if len(payload) > longestWord {
+		return // nobody of ours has said that
+	}
+	delete(l.early, l.order[l.next])
+	l.early[number], l.order[l.next] = payload, number
 	l.next = (l.next + 1) % unclaimed
 }
 
@@ -223,11 +229,9 @@ func (p *place) join(q *queued) {
 	defer l.mu.Unlock()
 	for _, a := range p.asks {
 		l.asks[a.number] = p
-		for i, word := range l.early {
-			if number, _, _ := strings.Cut(word, " "); number == a.number {
-				l.early[i] = ""
-				p.tell(word)
-			}
+		if word, came := l.early[a.number]; came {
+			delete(l.early, a.number)
+			p.tell(word)
 		}
 	}
 }
@@ -305,7 +309,7 @@ func (l *line) join(p *place) *grants {
 // idle takes out the channels on which nobody waits, if they are too many. mu is held.
 func (l *line) idle() (idle []*wakeup.Subscription) {
 	if l.channels == nil {
-		l.channels, l.asks = map[string]*grants{}, map[string]*place{}
+		l.channels, l.asks, l.early = map[string]*grants{}, map[string]*place{}, map[string]string{}
 	}
 	if len(l.channels) <= idleChannels {
 		return nil
