@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -67,6 +68,36 @@ func contend(ctx context.Context, s *goSide, kind, name, port string) (holds int
 		}
 	}
 	return holds, nil
+}
+
+// turns takes a lock again and again for a time, as a client of its own, and returns how often. The words are how long each
+// hold takes, us, and the time, ms.
+func (t *goThread) turns(kind, name string, words []string) (turns int, err error) {
+	if t.alone == nil {
+		opened, err := clients(t.side.settings)
+		if err != nil {
+			return 0, err
+		}
+		t.alone = &goSide{clients: opened, client: opened[0]}
+	}
+	take, err := t.alone.taker(background, kind, name)
+	if err != nil {
+		return 0, err
+	}
+	inside := number(words, 0) / 1000
+	for end := time.Now().Add(number(words, 1)); time.Now().Before(end); turns++ {
+		_, giveBack, err := take()
+		if err != nil {
+			return turns, err
+		}
+		if inside > 0 {
+			time.Sleep(inside)
+		}
+		if err := giveBack(); err != nil {
+			return turns, err
+		}
+	}
+	return turns, nil
 }
 
 // taker returns what takes a lock, or a permit of a semaphore, and returns the

@@ -23,6 +23,7 @@
 //	dying_test.go          waiters of both sides are killed in one fair line
 //	soak_test.go           both sides contend (contend_test.go) under a referee (referee_test.go),
 //	                       while replies to ours get lost; longer with make interop-long
+//	shares_test.go         both sides contend, and neither starves
 //	redisson_test.go       what Redisson does wrong, as docs/interop.md says
 //	protocol_test.go       the examples in docs/protocol.md, executed
 //	from_redisson_test.go  docs/from-redisson.md names every method and setting

@@ -27,9 +27,10 @@ var background = context.Background()
 // goSide is the Go side's process: it obeys the commands that java's Peer does.
 // Its threads are owners.
 type goSide struct {
-	clients []*holdfast.Client // several for a RedLock, otherwise one
-	client  *holdfast.Client
-	threads map[string]*goThread
+	clients  []*holdfast.Client // several for a RedLock, otherwise one
+	client   *holdfast.Client
+	threads  map[string]*goThread
+	settings map[string]string
 
 	mu sync.Mutex // guards standard output
 }
@@ -42,6 +43,7 @@ type goThread struct {
 	owner holdfast.Owner
 	work  chan []string
 	holds map[string][]*holdfast.Hold // by kind and name, and by permit
+	alone *goSide                     // with a client of the thread's own, if it needs one
 }
 
 // obey is the main function of a Go peer. It ends when its input does, and then
@@ -52,25 +54,10 @@ func obey(arguments []string) error {
 		name, value, _ := strings.Cut(a, "=")
 		settings[name] = value
 	}
-	drivers, err := drivers(settings)
-	if err != nil {
+	s := &goSide{threads: map[string]*goThread{}, settings: settings}
+	var err error
+	if s.clients, err = clients(settings); err != nil {
 		return err
-	}
-	watchdog, err := milliseconds(settings["watchdog"])
-	if err != nil {
-		return err
-	}
-	s := &goSide{threads: map[string]*goThread{}}
-	for _, d := range drivers {
-		c, err := testclient.New(d, holdfast.WithLease(watchdog))
-		if err != nil {
-			return err
-		}
-		// By its first answer it knows the server's time, as it mostly does.
-		if _, err := c.NewMutex("clock").Inspect(context.Background()); err != nil {
-			return err
-		}
-		s.clients = append(s.clients, c)
 	}
 	s.client = s.clients[0]
 	fmt.Println("0 ok", s.client.ID())
@@ -79,6 +66,30 @@ func obey(arguments []string) error {
 		s.thread(words[1]).work <- words
 	}
 	return nil
+}
+
+// clients opens one for each server if they are independent, and one otherwise.
+func clients(settings map[string]string) (opened []*holdfast.Client, err error) {
+	drivers, err := drivers(settings)
+	if err != nil {
+		return nil, err
+	}
+	watchdog, err := milliseconds(settings["watchdog"])
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range drivers {
+		c, err := testclient.New(d, holdfast.WithLease(watchdog))
+		if err != nil {
+			return nil, err
+		}
+		// By its first answer it knows the server's time, as it mostly does.
+		if _, err := c.NewMutex("clock").Inspect(context.Background()); err != nil {
+			return nil, err
+		}
+		opened = append(opened, c)
+	}
+	return opened, nil
 }
 
 // drivers returns one for each server if they are independent, and one otherwise.
@@ -165,6 +176,8 @@ func (t *goThread) does(words []string) (any, error) {
 		return t.owner, nil
 	case "contend":
 		return contend(background, t.side, kind, name, rest[0]) // each hold has an owner of its own
+	case "turns":
+		return t.turns(kind, name, rest)
 	case "rounds":
 		return rounds(t.ctx, t.side.client.NewLatch(name), rest)
 	}

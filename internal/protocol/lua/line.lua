@@ -4,9 +4,10 @@
 -- LINE  a sorted set of owners, by when they came, us
 -- ASKS  a hash of what each has asked last: 'NUMBER GRANT UNTIL SCATTERED'. NUMBER is random, and anew
 --       with each ask. A grant lasts for GRANT ms. UNTIL is how long the owner is believed to wait, ms.
---       SCATTERED is 1 if those who listen may do so at any node of a cluster. Besides, see turn.
+--       SCATTERED is 1 if those who listen may do so at any node of a cluster.
+-- TURN  a string: when the lock is left to others, see turn
 --
--- Neither is declared as a key. While a cluster moves a slot, a call of several keys is refused if one
+-- None is declared as a key. While a cluster moves a slot, a call of several keys is refused if one
 -- of them is missing, and a line mostly is. Where Redis takes no line there is none: a lock is as good
 -- without it, and its waiters listen where Redisson's do.
 --
@@ -14,7 +15,7 @@
 -- that the lock was granted after that ask was sent, and reckons the deadline from there.
 
 local LINE = string.find(KEYS[1], '{', 1, true) and ':' .. KEYS[1] or ':{' .. KEYS[1] .. '}'
-local ASKS = 'holdfast_asks' .. LINE
+local ASKS, TURN = 'holdfast_asks' .. LINE, 'holdfast_turn' .. LINE
 LINE = 'holdfast_line' .. LINE
 
 -- The first FIRST ask OFTEN, the others SELDOM, later the more they are, ms: all together some
@@ -38,14 +39,6 @@ end
 local function ask_of(owner)
   local ask = redis.pcall('HGET', ASKS, owner)
   return string.match(type(ask) == 'string' and ask or '', '^(%S+) (%d+) (%d+) (%d)$')
-end
-
--- tidy leaves nothing behind when nobody stands in line.
--- from line: LINE
-local function tidy()
-  if redis.pcall('EXISTS', LINE) == 0 then
-    redis.pcall('DEL', ASKS)
-  end
 end
 
 -- grant gives the lock, which is free, to the first in line who listens, and returns who that is; nil if
@@ -80,56 +73,69 @@ local function grant(me)
   end
 end
 
--- tell has the first in line ask after so many ms.
+-- tell has the first in line who listens ask after so many ms.
 -- from common: publish
--- from line: LINE, ask_of, channel_of
+-- from line: LINE, FIRST, ask_of, channel_of
 local function tell(after)
-  local first = redis.pcall('ZRANGE', LINE, 0, 0)
-  local owner = not first.err and first[1]
-  local number = owner and ask_of(owner)
-  if number then
-    publish(number .. ' ' .. after, channel_of(owner))
-  end
-end
-
--- turn is about those who wait and do not stand in line: Redisson's, and whoever may not. From time
--- to time the lock is left to them. It says when that is next, how long after it the one after that,
--- and until when the lock is left to them now, ms. set_turn notes that.
--- from line: LINE
-local EARLIEST, LATEST, LEFT = 10, 1000, 3
-local function turn()
-  local found = redis.pcall('HGET', ASKS, 'turn')
-  local due, pause, left = string.match(type(found) == 'string' and found or '', '^(%d+) (%d+) (%d+)$')
-  return (due or 0) + 0, (pause or EARLIEST) + 0, (left or 0) + 0
-end
-local function set_turn(pause, left)
-  redis.pcall('HSET', ASKS, 'turn', string.format('%.0f %.0f %.0f', at + pause, pause, left))
-end
-
--- pass_on has somebody have the lock, which is free: the first in line, or others, who listen where
--- Redisson does. It says how many of these have heard, and whether it was granted to one in line. So
--- many of ours listen there, too.
--- from common: publish
--- from line: grant, tell, turn, listeners, tidy
-local function pass_on(ours)
-  local left = 0
-  local others = ARGV[2] ~= '' and (listeners(ARGV[2]) or 0) - (ours or 0) or 0
-  if others > 0 then
-    local due, pause
-    due, pause, left = turn()
-    if at >= due and at >= left then
-      left = at + LEFT
-      set_turn(pause, left)
+  for _, owner in ipairs(redis.pcall('ZRANGE', LINE, 0, FIRST - 1)) do
+    local number = ask_of(owner)
+    if number and publish(number .. ' ' .. after, channel_of(owner)) > 0 then
+      return
     end
   end
-  local granted = false
-  if at < left then
-    tell(left - at)
-  else
-    granted = grant()
+end
+
+-- turn is about others, who wait and do not stand in line: Redisson's, and whoever may not. They listen
+-- where Redisson does. From time to time the lock is left to them: until left, ms, nobody who stands in
+-- line takes it. The next time is pause ms after that at the earliest.
+-- from line: LINE
+local function turn()
+  local found = redis.pcall('GET', TURN)
+  local pause, left = string.match(type(found) == 'string' and found or '', '^(%d+) (%d+)$')
+  return (pause or 0) + 0, (left or 0) + 0
+end
+
+-- set_turn notes that, for as long as it matters to those who ask often.
+-- from line: LINE
+local function set_turn(pause, left)
+  local lives = left - at + pause + 100
+  redis.pcall('SET', TURN, string.format('%.0f %.0f', pause, left), 'PX', string.format('%.0f', lives))
+end
+
+-- leave_turn leaves the lock, which is free, to others, if it is their turn. It returns for how long from
+-- now on it is left to them, ms.
+--
+-- Nobody knows how many they are: all threads of one JVM listen once. So they count as one who stands in
+-- line. If n stand there, a release is theirs with a chance of 1 in n+1, and in any case LATEST ms after
+-- they have had the lock.
+--
+-- Nor does anybody know whether they take it: one who listens may be stopped. So each turn is noted with a
+-- longer pause behind it, up to LONGEST ms. It is taken back when they are seen to hold the lock, or
+-- nobody listens any more: see mutex_acquire. They may also be slow, or far away. So the longer the pause,
+-- the longer the turn, from LEFT to MOST_LEFT ms. One who never takes it costs 3 in 100 ms at last.
+-- from line: turn, set_turn
+local LEFT, MOST_LEFT, LATEST, LONGEST = 3, 32, 10, 1000
+local function leave_turn(standing)
+  local pause, left = turn()
+  local due = left + pause
+  if at >= due and (us % (standing + 1) == 0 or at >= due + LATEST) then
+    left = at + math.min(LEFT + math.floor(pause / 4), MOST_LEFT)
+    set_turn(math.min(2 * pause + 1, LONGEST), left)
   end
-  tidy()
-  if granted then
+  return left - at
+end
+
+-- pass_on has somebody have the lock, which is free: the first in line, or others. It says how many of
+-- these have heard, and whether it was granted to one in line. So many of ours listen there, too.
+-- from common: publish
+-- from line: grant, tell, leave_turn, listeners
+local function pass_on(ours)
+  if
+    ARGV[2] ~= '' and (listeners(ARGV[2]) or 0) - (ours or 0) > 0
+    and leave_turn(tonumber(redis.pcall('ZCARD', LINE)) or 0) > 0
+  then
+    tell(1)
+  elseif grant() then
     return 0, true
   end
   return publish(ARGV[4]) - (ours or 0), false

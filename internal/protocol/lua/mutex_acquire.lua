@@ -26,8 +26,7 @@
 
 -- from common: lease
 -- from line: LINE
-local found = redis.pcall('EXISTS', KEYS[1], LINE)
-local free = found == 0
+local free = redis.pcall('EXISTS', KEYS[1], LINE, TURN) == 0
 if not free or ARGV[6] ~= '0' then
   local me = ARGV[5]
   local count, held
@@ -38,54 +37,56 @@ if not free or ARGV[6] ~= '0' then
     count = redis.call('HGET', KEYS[1], me) or '0'
   end
   if count ~= ARGV[7] and ARGV[6] == '0' then
-    -- from line: FIRST, turn, grant, tidy
+    -- from line: FIRST, turn, set_turn, listeners, grant
     -- from common: OTHER_KIND, foreign
-    local hint
-    if not held[1] then
-      local _, pause, left = turn()
+    local holder, hint = held[1] or nil, nil
+    if not holder then
+      local _, left = turn()
+      -- Whom it was left to has had it, or has gone, if nobody listens any more.
+      if at < left and listeners('redisson_lock__channel' .. string.sub(LINE, 14)) == 0 then
+        redis.pcall('DEL', TURN)
+        left = at
+      end
       if at >= left then
-        if left > 0 then -- nobody has taken it
-          set_turn(math.min(2 * pause, LATEST), 0)
-        end
-        local to = grant(me)
-        free = not to or to == me
-        held[1] = to
+        holder = grant(me)
+        free = not holder or holder == me
       elseif ARGV[9] then
-        hint = left - at
+        hint = (left - at + 1) / 2 -- they may have had it before it ends
       else
-        set_turn(EARLIEST, 0)
+        redis.pcall('DEL', TURN)
         free = true
       end
-      tidy()
     end
     if not free then
-      local holder = held[1] or ''
-      if foreign(holder ~= '' and holder, held[3]) then
+      if foreign(holder, held[3]) then
         return redis.error_reply(OTHER_KIND)
       end
-      if holder ~= '' and string.sub(holder, 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
-        set_turn(EARLIEST, 0)
+      if holder and string.sub(holder, 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
+        set_turn(0, at)
       end
       local pttl = redis.call('PTTL', KEYS[1])
-      local reply = {0, at, pttl, holder}
+      local reply = {0, at, pttl, holder or ''}
       local new = ARGV[9] and redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)
-      if type(new) == 'number' then
-        local stand, often = redis.call('ZCARD', LINE), OFTEN
-        local place = new == 1 and stand - 1 or redis.call('ZRANK', LINE, me)
+      local stand = type(new) == 'number' and tonumber(redis.pcall('ZCARD', LINE))
+      local place = stand and (new == 1 and stand - 1 or tonumber(redis.pcall('ZRANK', LINE, me)))
+      if place then
+        local often = OFTEN
         if place >= FIRST then
           often = math.max(SELDOM, SPREAD * stand)
         elseif pttl >= 0 then
           hint = pttl + place * 50
         end
-        redis.pcall('HSET', ASKS, me, string.format('%s %s %.0f %s', ARGV[9], ARGV[10], at + 3 * often, ARGV[11]))
+        hint = math.min(hint or often, often)
+        local ask = string.format('%s %s %.0f %s', ARGV[9], ARGV[10], at + 3 * often, ARGV[11])
+        if type(redis.pcall('HSET', ASKS, me, ask)) == 'number' then -- else nobody could be told
+          reply[6] = place
+        end
         if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
           redis.pcall('PEXPIRE', LINE, LIVES)
           redis.pcall('PEXPIRE', ASKS, LIVES)
         end
-        reply[5], reply[6] = math.min(hint or often, often), place
-      elseif hint then
-        reply[5] = hint
       end
+      reply[5] = hint
       return reply
     end
   elseif count ~= ARGV[7] and count ~= ARGV[6] then

@@ -7,7 +7,7 @@
 -- now       it stood there, or was granted the lock meanwhile: the next one has it
 -- {0, now}  neither
 
--- from line: LINE, pass_on, tidy
+-- from line: LINE, pass_on
 local stood = redis.pcall('ZREM', LINE, ARGV[5]) == 1
 redis.pcall('HDEL', ASKS, ARGV[5])
 local held = redis.call('HGET', KEYS[1], ARGV[5]) == '1'
@@ -21,5 +21,4 @@ if held or redis.call('EXISTS', KEYS[1]) == 0 then
     publish(ARGV[4])
   end
 end
-tidy()
 return {(stood or held) and 1 or 0, at, untold}

@@ -38,4 +38,8 @@ if redis.pcall('EXISTS', LINE) == 1 then
   return {1, at, heard, granted and 1 or 0, untold}
 end
 -- from common: announced, refused
+if announced and not refused and heard - (ARGV[8] or 0) > 0 then
+  -- from line: leave_turn
+  leave_turn(0)
+end
 return refused and {1, at, refused} or ARGV[8] and {1, at, heard - ARGV[8]} or at

@@ -10,6 +10,7 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.client.RedisTimeoutException;
 
@@ -74,6 +75,19 @@ final class Contender implements Closeable {
       }
       return holds;
     }
+  }
+
+  /** Takes a lock again and again for so many ms, each time for so many us. Returns how often. */
+  static int turns(Peer.Held held, long inside, long takes) throws Exception {
+    int turns = 0;
+    for (long end = System.nanoTime() + takes * 1_000_000; System.nanoTime() < end; turns++) {
+      held.take();
+      if (inside > 0) {
+        LockSupport.parkNanos(inside * 1000);
+      }
+      held.giveBack();
+    }
+    return turns;
   }
 
   /** Waits for a latch, round after round, and counts it down before if it is told to. */

@@ -153,6 +153,9 @@ public final class Peer {
     switch (verb) {
       case "contend":
         return Contender.contend(this, kind, name, Integer.parseInt(words[5]));
+      case "turns":
+        return Contender.turns(
+            held(kind, name), Long.parseLong(words[5]), Long.parseLong(words[6]));
       case "rounds":
         return Contender.rounds(redisson.getCountDownLatch(name), words[5].equals("true"),
             Integer.parseInt(words[6]), name, Integer.parseInt(words[7]));
