@@ -279,13 +279,13 @@ func (t *trail) seeWaiting(l survey.Lock) {
 		for _, w := range t.waits {
 			t.longestWait = max(t.longestWait, l.At.Sub(w.first))
 		}
-	case !t.waitingSince.IsZero() && l.Kind != survey.Fair:
+	case !t.waitingSince.IsZero() && !l.AllInLine():
 		t.longestWait = max(t.longestWait, l.At.Sub(t.waitingSince))
 	}
 }
 
 func (t *trail) seeLine(l survey.Lock) {
-	if l.Kind == survey.Fair {
+	if l.Line > 0 {
 		for _, by := range l.Waiters {
 			i := slices.IndexFunc(t.waits, func(w *wait) bool { return w.owner == by.Owner })
 			if i < 0 {
@@ -294,7 +294,7 @@ func (t *trail) seeLine(l survey.Lock) {
 			}
 			t.waits[i].who, t.waits[i].last = present.Who(by.Who, by.Owner), l.At
 		}
-		if len(l.Waiters) < l.Waiting {
+		if len(l.Waiters) < l.Line {
 			return // who is missing may stand further behind
 		}
 	}

@@ -125,7 +125,7 @@ func TestContention(t *testing.T) {
 	h := newHistory()
 	line := func(at float64, holder string, waiters ...string) survey.Lock {
 		l := looked(at, holder, 30, len(waiters))
-		l.Kind = survey.Fair
+		l.Kind, l.Line = survey.Fair, len(waiters)
 		for _, w := range waiters {
 			l.Waiters = append(l.Waiters, survey.Waiter{Owner: w})
 		}
@@ -141,6 +141,30 @@ func TestContention(t *testing.T) {
 	}
 	v := trail.view(after(11))
 	if v.Contended != 6000 || v.WaitingFor != -1 || len(v.Waits) != 2 || v.Waits[0].How != "acquired" || v.Waits[0].From != 9000 || v.Waits[0].To != 3000 || v.Holds[1].To != -1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestLineBesideListeners follows the line of a mutex, for which others wait who do not stand there.
+func TestLineBesideListeners(t *testing.T) {
+	t.Parallel()
+	h := newHistory()
+	line := func(at float64, listening int, waiters ...string) survey.Lock {
+		l := looked(at, "a", 30, len(waiters)+listening)
+		l.Line = len(waiters)
+		for _, w := range waiters {
+			l.Waiters = append(l.Waiters, survey.Waiter{Owner: w})
+		}
+		return l
+	}
+	scans(h, line(0, 1), line(2, 1, "b", "c"), line(4, 1, "c"), line(6, 1))
+	trail := h.trails["job"]
+	if len(trail.waits) != 0 || len(trail.endedWaits) != 2 || trail.endedWaits[1].owner != "c" || trail.longestWait != 6*time.Second {
+		t.Errorf("%+v", trail)
+	}
+	var v lockView
+	v.fill(line(6, 1, "b"), trail)
+	if v.Line != 1 || v.AllInLine || v.Waiting != 2 || len(v.Waiters) != 1 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -87,7 +87,8 @@ type (
 		Key         string       `json:"key"`
 		Token       string       `json:"token"`
 		Permits     string       `json:"permits"`
-		Line        bool         `json:"line"`
+		Line        int          `json:"line"`
+		AllInLine   bool         `json:"all_in_line"`
 		Waiting     int          `json:"waiting"`
 		HolderCount int          `json:"holder_count"`
 		Holders     []holderView `json:"holders"`
@@ -273,7 +274,7 @@ func (o *observer) page(name string, g glance) lockView {
 // fill adds what was read of the lock.
 func (v *lockView) fill(l survey.Lock, t *trail) {
 	v.About, v.State, v.IsHeld = present.About(l), present.StateOf(l), l.State == survey.Held
-	v.Line, v.Waiting, v.HolderCount = l.Kind == survey.Fair, l.Waiting, l.HolderCount
+	v.Line, v.AllInLine, v.Waiting, v.HolderCount = l.Line, l.AllInLine(), l.Waiting, l.HolderCount
 	switch {
 	case l.TTL == holdfast.NoExpiry:
 		v.Key = "does not expire"

@@ -185,6 +185,37 @@ func TestForceWakesPlainAndFairWaiters(t *testing.T) {
 	}
 }
 
+// A forced unlock has the next in line have the mutex.
+func TestForceGrantsToTheNext(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	holder, next := "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57", "99f17b91-c6cc-889e-88f6-8265bee545cf:1"
+	server.Cli(t, "HSET", "job", holder, "1")
+	server.Cli(t, "ZADD", "holdfast_line:{job}", "1", next)
+	server.Cli(t, "HSET", "holdfast_asks:{job}", next, "number 3000 9999999999999 0")
+	sub := rdb.Subscribe(t.Context(), "holdfast_granted:"+next[:36])
+	defer sub.Close()
+	if _, err := sub.Receive(t.Context()); err != nil { // it is subscribed
+		t.Fatal(err)
+	}
+	said, err := survey.Read(t.Context(), rdb, "job")
+	if err != nil || said.Kind != survey.Mutex || said.Line != 1 {
+		t.Fatalf("%+v, %v", said, err)
+	}
+	if done, err := Unlock(t.Context(), rdb, said); !done || err != nil {
+		t.Fatalf("%v, %v", done, err)
+	}
+	heard, err := sub.ReceiveTimeout(t.Context(), 10*time.Second)
+	if message, ok := heard.(*redis.Message); err != nil || !ok || message.Payload != "number" {
+		t.Errorf("%v, %v", heard, err)
+	}
+	if holders := server.Cli(t, "HKEYS", "job"); holders != next {
+		t.Errorf("it is held by %q", holders)
+	}
+}
+
 // More holders than are read may be others at the next look, since renewals change their order: all of them
 // are meant.
 func TestMoreHoldersThanAreNamed(t *testing.T) {

@@ -136,7 +136,9 @@ func (d *details) addWaiters(l survey.Lock) {
 	}
 	said := strconv.Itoa(l.Waiting)
 	switch {
-	case l.Kind == survey.Fair:
+	case l.Line > 0 && l.Waiting > l.Line:
+		said = fmt.Sprintf("%d in line, and %d more listen", l.Line, l.Waiting-l.Line)
+	case l.Line > 0:
 		said += " in line"
 	case l.Waiting == 1:
 		said += " process listens"
@@ -156,7 +158,7 @@ func (d *details) addWaiters(l survey.Lock) {
 		}
 		d.add("", fmt.Sprintf("%d. %s", i+1, name))
 	}
-	if more := l.Waiting - mostLines; more > 0 && len(l.Waiters) > mostLines {
+	if more := l.Line - mostLines; more > 0 && len(l.Waiters) > mostLines {
 		d.add("", fmt.Sprintf("and %d more", more))
 	}
 }

@@ -79,15 +79,17 @@ type Lock struct {
 	Holders     []Holder
 	HolderCount int
 	// Waiters are those of whom Redis knows that they wait, the next one first: the line of a
-	// [Fair] lock, as many of it as were asked for; the writer for whom readers make way; who is
-	// next at a semaphore.
+	// [Fair] lock or of a [Mutex], as many of it as were asked for; the writer for whom readers make
+	// way; who is next at a semaphore.
 	Waiters []Waiter
-	// Waiting is how many wait, as far as that is known: the length of the line of a [Fair] lock;
-	// of the others how many processes listen for a release, without the holders that do.
+	// Line is how many stand in it, of a [Fair] lock or of a [Mutex].
+	Line int
+	// Waiting is how many wait, as far as that is known: those in line, and of all but a [Fair] lock the
+	// processes that listen for a release, without the holders that do.
 	Waiting int
-	// Listeners is how many connections listen on the lock's channel, at its primary. Each
-	// process that waits has one, however many wait in it; a holder of holdfast's may be one
-	// of them. It is 0 for a [Fair] lock, of which each waiter has a channel of its own.
+	// Listeners is how many connections listen on the lock's channel, at its primary. Each process
+	// that waits and stands in no line has one, however many wait in it; a holder of holdfast's may be
+	// one of them. It is 0 for a [Fair] lock, of which each waiter has a channel of its own.
 	Listeners int
 	// Total, Available and Taken are the permits of [Permits]; of a [Semaphore], only Available
 	// is known. Available is below 0 if more are held than there are.
@@ -119,8 +121,8 @@ type Waiter struct {
 	Who   holdfast.Identity
 	Mode  string // [Writes] if readers of a read-write lock make way for it
 	Wants int64  // how many permits; 0 if it is no semaphore
-	// Silent says that it is one of holdfast's and was not heard of for four and a half seconds, so it
-	// does not get the lock any more unless it is heard of; or that nothing speaks for it.
+	// Silent says that it is one of holdfast's and was not heard of for too long, so it does not get
+	// the lock any more unless it is heard of; or that nothing speaks for it.
 	Silent bool
 }
 
@@ -139,6 +141,9 @@ func (l Lock) Longest() (longest time.Duration) {
 	}
 	return longest
 }
+
+// AllInLine reports whether all who wait stand in line.
+func (l Lock) AllInLine() bool { return l.Kind == Fair || l.Kind == Mutex && l.Line == l.Waiting }
 
 // Left is for how long it is held at most unless that is renewed; [holdfast.NoExpiry] for ever.
 func (l Lock) Left() (left time.Duration) {

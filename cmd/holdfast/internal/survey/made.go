@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -109,7 +110,7 @@ func (one *raw) fillLock(l *Lock) {
 	}
 	switch l.Kind {
 	case Fair:
-		one.fillLine(l)
+		one.fillQueue(l)
 	case RW:
 		l.Listeners = int(one.onRW)
 		if owner := one.nextOwner(); isOwner(owner) {
@@ -118,8 +119,7 @@ func (one *raw) fillLock(l *Lock) {
 		}
 		l.Waiting = max(l.Listeners-one.listeningHolders(l), len(l.Waiters))
 	default:
-		l.Listeners = int(one.onLock)
-		l.Waiting = max(l.Listeners-one.listeningHolders(l), 0)
+		one.fillLine(l)
 	}
 }
 
@@ -153,9 +153,41 @@ func (one *raw) listeningHolders(l *Lock) int {
 	return len(clients)
 }
 
-// fillLine sets who stands in line.
+// fillLine sets who stands in line for a plain lock, and how many wait besides.
 func (one *raw) fillLine(l *Lock) {
-	l.Waiting = int(one.queueLength)
+	until := one.believedUntil()
+	for i, owner := range one.inLine {
+		w := Waiter{Owner: owner, Silent: until[i] > 0 && until[i] <= l.At.UnixMilli()}
+		w.Who, _ = one.identity(owner)
+		l.Waiters = append(l.Waiters, w)
+	}
+	l.Listeners = int(one.onLock)
+	outside := l.Listeners - one.listeningHolders(l)
+	if len(l.Holders) > 0 && !ofHoldfast(l.Holders[0].Owner) { // the first of the line listen, too
+		outside -= min(int(one.inLineCount), nearPlaces)
+	}
+	l.Line = int(one.inLineCount)
+	l.Waiting = l.Line + max(outside, 0)
+}
+
+// believedUntil is until when those in line are believed to wait, ms; 0 if it is not known, since one has left meanwhile.
+func (one *raw) believedUntil() []int64 {
+	until := make([]int64, len(one.inLine))
+	if one.asks == nil {
+		return until
+	}
+	for i, ask := range one.asks.Val() {
+		text, _ := ask.(string)
+		if parts := strings.Fields(text); len(parts) == 4 {
+			until[i], _ = integer(parts[2])
+		}
+	}
+	return until
+}
+
+// fillQueue sets who stands in line for a fair lock.
+func (one *raw) fillQueue(l *Lock) {
+	l.Line, l.Waiting = int(one.queueLength), int(one.queueLength)
 	for _, owner := range one.queue {
 		w := Waiter{Owner: owner, Silent: one.silent(owner, l.At)}
 		w.Who, _ = one.identity(owner)

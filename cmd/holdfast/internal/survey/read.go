@@ -31,6 +31,8 @@ const (
 	longestNaming = time.Second
 	// neverExpires is the score of a permit without a lease.
 	neverExpires = 922337203685477
+	// nearPlaces is how many of those in line listen while one of Redisson's holds the lock.
+	nearPlaces = 8
 	// unkeptReader is for how long a reader of Redisson's is believed in whose keys are gone.
 	unkeptReader = 30 * time.Second
 )
@@ -76,7 +78,10 @@ type raw struct {
 	ttl                time.Duration
 	fields             []field
 	fieldCount         int64
-	queue              []string
+	inLine             []string // who stands in the line of a plain lock
+	inLineCount        int64
+	asks               *redis.SliceCmd // what they have asked; nil if there are none
+	queue              []string        // who stands in that of a fair one
 	queueLength        int64
 	heartbeats, scores []redis.Z
 	token              string
@@ -177,23 +182,26 @@ func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 		one.fields = slices.CompactFunc(one.fields, func(a, b field) bool { return a.name == b.name })
 		one.fieldCount = max(one.fieldCount, int64(len(one.fields))) // others may have come in between
 		one.found, one.lock = holders(one.mode, one.fields)
+		one.lock = one.lock && !auxiliary(one.name) // what is asked stands under owners, too
 	}
 }
 
-// askLine asks for a fair lock's line, the token, and the writer for whom readers make way.
+// askLine asks for the line of a plain lock and that of a fair one, the token, and the writer for whom readers make way.
 func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
-	queue := protocol.FairQueueKey(one.name)
+	line, queue := protocol.LineKey(one.name), protocol.FairQueueKey(one.name)
+	count, inLine := pipe.ZCount(ctx, line, "-inf", "+inf"), pipe.ZRange(ctx, line, 0, r.most-1)
 	length, first := pipe.LLen(ctx, queue), pipe.LRange(ctx, queue, 0, r.most-1)
 	scores := pipe.ZRangeWithScores(ctx, protocol.FairTimeoutsKey(one.name), 0, r.most-1)
 	heartbeats := pipe.ZRangeWithScores(ctx, protocol.FairHeartbeatsKey(one.name), 0, r.most+1)
 	token := pipe.GetRange(ctx, protocol.TokenKey(one.name), 0, longestText)
 	next := pipe.GetRange(ctx, protocol.ReservationKey(one.name), 0, longestText)
 	return func() {
+		one.inLineCount, one.inLine = count.Val(), inLine.Val()
 		one.queueLength, one.queue = length.Val(), first.Val()
 		one.scores, one.heartbeats = scores.Val(), heartbeats.Val()
 		one.facts.token = token.Val() != ""
 		one.token, one.next = token.Val(), next.Val()
-		one.line, one.facts.heartbeats = one.queueLength > 0, len(one.heartbeats) > 0
+		one.facts.line, one.facts.queue, one.facts.heartbeats = one.inLineCount > 0, one.queueLength > 0, len(one.heartbeats) > 0
 	}
 }
 
@@ -226,7 +234,7 @@ func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, 
 	}
 }
 
-// details asks for how long readers hold the lock, and who the clients are.
+// details asks for how long readers hold the lock, what is asked by those in line, and who the clients are.
 func (r *reader) details(ctx context.Context, all []*raw) error {
 	pipe := r.rdb.Pipeline()
 	names := pipe
@@ -248,8 +256,11 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 		for _, z := range one.held {
 			one.askWho(ctx, names, permitID(z))
 		}
-		for _, owner := range one.queue {
+		for _, owner := range slices.Concat(one.inLine, one.queue) {
 			one.askWho(ctx, names, owner)
+		}
+		if len(one.inLine) > 0 {
+			one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), one.inLine...)
 		}
 		one.askWho(ctx, names, one.nextOwner())
 	}

@@ -15,6 +15,7 @@ import (
 
 // What names a lock in the keys and channels beside it.
 var (
+	linePrefix      = prefixOf(protocol.LineKey)
 	queuePrefix     = prefixOf(protocol.FairQueueKey)
 	tokenPrefix     = prefixOf(protocol.TokenKey)
 	nextPrefix      = prefixOf(protocol.ReservationKey)
@@ -47,7 +48,7 @@ func clientPrefix() string {
 
 // auxPrefixes are those of all keys beside a lock's own.
 var auxPrefixes = []string{
-	queuePrefix, prefixOf(protocol.FairTimeoutsKey), prefixOf(protocol.FairHeartbeatsKey), tokenPrefix, nextPrefix, callsPrefix,
+	linePrefix, prefixOf(protocol.AsksKey), queuePrefix, prefixOf(protocol.FairTimeoutsKey), prefixOf(protocol.FairHeartbeatsKey), tokenPrefix, nextPrefix, callsPrefix,
 	zeroPrefix, unlockPrefix, clientPrefix(),
 }
 
@@ -166,9 +167,9 @@ type facts struct {
 	// lock says that a hash is one of ours, and mode that it is a read-write lock.
 	lock bool
 	mode string
-	// What stands beside it.
-	line, heartbeats, token, permits, calls, zero bool
-	next                                          string
+	// What stands beside it. queue is the line of a fair lock, and line that of a plain one.
+	line, queue, heartbeats, token, permits, calls, zero bool
+	next                                                 string
 	// Who listens on which channel.
 	onLock, onOwner, onRW, onSemaphore, onPermits, onLatch int64
 }
@@ -203,7 +204,7 @@ func (f facts) hash() Kind {
 	switch {
 	case f.mode != "":
 		return RW
-	case f.line || f.heartbeats || f.onOwner > 0:
+	case !f.line && (f.heartbeats || f.onOwner > 0), f.queue:
 		return Fair
 	}
 	return Mutex
@@ -212,11 +213,11 @@ func (f facts) hash() Kind {
 // nothing is the kind of what has no key of its own; empty if nothing tells.
 func (f facts) nothing() Kind {
 	switch {
-	case f.line:
+	case f.queue:
 		return Fair
 	case isOwner(f.next) || f.onRW > 0:
 		return RW
-	case f.token || f.onLock > 0:
+	case f.line || f.token || f.onLock > 0:
 		return Mutex
 	}
 	return f.counted()
@@ -253,7 +254,7 @@ func parseReservation(text string) (wants int64, id string, ok bool) {
 // namesOf are the names of the locks beside which a key stands, or on whose channel somebody listens;
 // see [names].
 func namesOf(key string) []string {
-	for _, prefix := range []string{queuePrefix, tokenPrefix, nextPrefix, callsPrefix, zeroPrefix, semaphorePrefix} {
+	for _, prefix := range []string{linePrefix, queuePrefix, tokenPrefix, nextPrefix, callsPrefix, zeroPrefix, semaphorePrefix} {
 		if found := names(prefix, key); found != nil {
 			return found
 		}

@@ -18,7 +18,7 @@ const (
 func TestNamesOf(t *testing.T) {
 	t.Parallel()
 	makes := map[string]func(string) string{
-		"queue": protocol.FairQueueKey, "token": protocol.TokenKey, "next": protocol.ReservationKey, "calls": protocol.CallsKey,
+		"line": protocol.LineKey, "queue": protocol.FairQueueKey, "token": protocol.TokenKey, "next": protocol.ReservationKey, "calls": protocol.CallsKey,
 		"zero": protocol.LatchZeroKey, "semaphore": protocol.SemaphoreChannel, "permits": protocol.PermitsKey,
 	}
 	for _, name := range []string{"job", "a:b:c", "{user}:cart", "a{b}", "{a}b}", "x:timeout", "redisson_sc:x", "\x1b[31m"} {
@@ -49,6 +49,7 @@ func TestAuxiliary(t *testing.T) {
 	for _, key := range []string{
 		protocol.TokenKey("x"), protocol.ReservationKey("{x}y"), protocol.LatchZeroKey("x"), protocol.ReadHoldKey("x", goOwner, 1),
 		"redisson_unlock_latch:{x}:0123456789abcdef0123456789abcdef", "holdfast_client:99f17b91-c6cc-889e",
+		protocol.LineKey("x"), protocol.AsksKey("{x}y"),
 	} {
 		if !auxiliary(key) {
 			t.Errorf("%q stands for itself", key)
@@ -124,12 +125,16 @@ func TestKind(t *testing.T) {
 		"mutex":                  {facts: facts{keyType: typeHash, lock: true}, kind: Mutex, ours: true},
 		"fenced":                 {facts: facts{keyType: typeHash, lock: true, token: true}, kind: Mutex, ours: true},
 		"fenced and free":        {facts: facts{keyType: typeNone, token: true}, kind: Mutex, ours: true},
-		"fair, a line":           {facts: facts{keyType: typeHash, lock: true, line: true}, kind: Fair, ours: true},
+		"mutex, a line":          {facts: facts{keyType: typeHash, lock: true, line: true}, kind: Mutex, ours: true},
+		"mutex, fair lately":     {facts: facts{keyType: typeHash, lock: true, line: true, heartbeats: true}, kind: Mutex, ours: true},
+		"mutex, free, a line":    {facts: facts{keyType: typeNone, line: true}, kind: Mutex, ours: true},
+		"both lines":             {facts: facts{keyType: typeHash, lock: true, line: true, queue: true}, kind: Fair, ours: true},
+		"fair, a line":           {facts: facts{keyType: typeHash, lock: true, queue: true}, kind: Fair, ours: true},
 		"fair, lately":           {facts: facts{keyType: typeHash, lock: true, heartbeats: true}, kind: Fair, ours: true},
 		"fair, its holder":       {facts: facts{keyType: typeHash, lock: true, onOwner: 1}, kind: Fair, ours: true},
-		"fair and free":          {facts: facts{keyType: typeNone, line: true}, kind: Fair, ours: true},
+		"fair and free":          {facts: facts{keyType: typeNone, queue: true}, kind: Fair, ours: true},
 		"read-write":             {facts: facts{keyType: typeHash, lock: true, mode: Reads}, kind: RW, ours: true},
-		"read-write, and a list": {facts: facts{keyType: typeHash, lock: true, mode: Reads, line: true}, kind: RW, ours: true},
+		"read-write, and a list": {facts: facts{keyType: typeHash, lock: true, mode: Reads, queue: true}, kind: RW, ours: true},
 		"a writer waits":         {facts: facts{keyType: typeNone, next: goOwner}, kind: RW, ours: true},
 		"permits":                {facts: facts{keyType: typeString, text: "3", permits: true}, kind: Permits, ours: true},
 		"permits, one listens":   {facts: facts{keyType: typeString, text: "3", onPermits: 1}, kind: Permits, ours: true},

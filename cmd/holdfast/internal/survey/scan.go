@@ -342,5 +342,5 @@ func (s *scan) wanted(l Lock) bool {
 		return true
 	}
 	// A fenced lock of which only the token is left is free, and nobody wants it.
-	return l.Kind != Mutex || l.State == Held || l.Listeners > 0
+	return l.Kind != Mutex || l.State == Held || l.Waiting > 0 || l.Listeners > 0
 }

@@ -135,7 +135,7 @@ func (w *world) otherClient() *holdfast.Client {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*world){
-		"mutex": readMutex, "fenced": readFenced, "fair": readFair, "read-write": readRW, "writers first": readWritersFirst,
+		"mutex": readMutex, "line": readLine, "fenced": readFenced, "fair": readFair, "read-write": readRW, "writers first": readWritersFirst,
 		"permits": readPermits, "semaphore": readSemaphore, "latch": readLatch, "number": readNumber, "nothing": readNothing,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); onEach(t, test) })
@@ -146,7 +146,7 @@ func readMutex(w *world) {
 	for _, name := range []string{"job", "{tag}:job", "a name, \x1b[31mred\n\xff"} {
 		hold := w.lock(w.client.NewMutex(name))
 		w.waits(locking(w.otherClient().NewMutex(name)))
-		l := w.becomes(name, "waited for", func(l survey.Lock) bool { return l.Waiting == 1 })
+		l := w.becomes(name, "waited for", func(l survey.Lock) bool { return l.Line == 1 && l.Waiting == 1 })
 		if l.Name != name || l.Kind != survey.Mutex || l.State != survey.Held || !l.Ours || len(l.Holders) != 1 || l.HolderCount != 1 || l.Token != 0 {
 			w.Errorf("%+v", l)
 		}
@@ -154,7 +154,7 @@ func readMutex(w *world) {
 		if h.Owner != hold.Owner().String() || h.Count != 1 || h.Mode != "" || h.TTL <= 0 || h.TTL > longLease || l.TTL != h.TTL || l.Left() != h.TTL {
 			w.Errorf("%+v", h)
 		}
-		w.becomes(name, "listened to by its holder, too", func(l survey.Lock) bool { return l.Listeners == 2 && l.Waiting == 1 })
+		w.becomes(name, "listened to by its holder, too", func(l survey.Lock) bool { return l.Listeners == 1 && l.Waiting == 1 })
 		l = w.becomes(name, "held by somebody known, for a while", func(l survey.Lock) bool { return l.Longest() > 0 })
 		if h := l.Holders[0]; h.Who.Program == "" || h.Who.PID != os.Getpid() || h.Since.After(l.At) || l.Longest() > patience {
 			w.Errorf("%+v", h)
@@ -168,6 +168,62 @@ func readMutex(w *world) {
 	if l := w.read("java"); l.Kind != survey.Mutex || l.Holders[0].Count != 2 || l.TTL != holdfast.NoExpiry || l.Left() != holdfast.NoExpiry || l.Waiting != 0 {
 		w.Errorf("%+v", l)
 	}
+}
+
+// readLine reads who stands in line for a mutex, in which order, and who waits outside of it.
+func readLine(w *world) {
+	hold := w.lock(w.client.NewMutex("job", holdfast.Fenced()))
+	var owners []string
+	for i := range 3 {
+		c := w.otherClient()
+		w.waits(locking(c.NewMutex("job", holdfast.Fenced())))
+		l := w.becomes("job", "waited for", func(l survey.Lock) bool {
+			return l.Line == i+1 && l.Waiting == i+1 && len(l.Waiters) == i+1 && !l.Waiters[i].Who.IsZero()
+		})
+		owners = append(owners, l.Waiters[i].Owner)
+	}
+	wait := w.rdb.Subscribe
+	if _, ok := w.rdb.(*redis.ClusterClient); ok && redistest.AtLeast(w.T, 7, 0) {
+		wait = w.rdb.SSubscribe
+	}
+	one := wait(w.ctx, protocol.LockChannel("job"))
+	defer one.Close()
+	l := w.becomes("job", "waited for by one of Redisson's, too", func(l survey.Lock) bool { return l.Waiting == 4 })
+	if l.Kind != survey.Mutex || l.State != survey.Held || l.Line != 3 || l.AllInLine() || len(l.Waiters) != 3 || l.Holders[0].Owner != hold.Owner().String() {
+		w.Fatalf("%+v", l)
+	}
+	for i, waiter := range l.Waiters {
+		if waiter.Owner != owners[i] || waiter.Silent || waiter.Who.PID != os.Getpid() {
+			w.Errorf("%d: %+v, want %s", i, waiter, owners[i])
+		}
+	}
+	if found := w.scan(survey.Options{}); len(found) != 1 || found["job"] != survey.Mutex {
+		w.Errorf("%v", found)
+	}
+	// A line alone is a lock, too. One in it that has not asked for long is silent.
+	w.do("ZADD", protocol.LineKey("free"), 1, owners[0], 2, owners[1], 3, javaOwner)
+	w.do("HSET", protocol.AsksKey("free"), owners[0], fmt.Sprintf("x 3000 %d 0", l.At.Add(-time.Second).UnixMilli()), owners[1], fmt.Sprintf("x 3000 %d 0", l.At.Add(time.Hour).UnixMilli()))
+	l = w.read("free")
+	if l.Kind != survey.Mutex || l.State != survey.Free || l.Line != 3 || l.Waiting != 3 || !l.AllInLine() {
+		w.Fatalf("%+v", l)
+	}
+	for i, silent := range []bool{true, false, false} {
+		if l.Waiters[i].Silent != silent {
+			w.Errorf("%d: %+v", i, l.Waiters[i])
+		}
+	}
+	// What one alone has asked is no lock that it holds.
+	w.do("HDEL", protocol.AsksKey("free"), owners[1])
+	if _, err := survey.Read(w.ctx, w.rdb, protocol.AsksKey("free")); !errors.Is(err, survey.ErrOtherKind) {
+		w.Error(err)
+	}
+	if found := w.scan(survey.Options{All: true}); len(found) != 2 || found["free"] != survey.Mutex {
+		w.Errorf("%v", found)
+	}
+	// While one of Redisson's holds the lock, the first of those in line listen, too.
+	w.do("HSET", "java", javaOwner, 1)
+	w.waits(locking(w.client.NewMutex("java")))
+	w.becomes("java", "waited for by one who listens", func(l survey.Lock) bool { return l.Line == 1 && l.Listeners == 1 && l.Waiting == 1 })
 }
 
 func readFenced(w *world) {

@@ -75,7 +75,12 @@ function showWaiters(data) {
   });
   let note = `${count(data.waiting, "process", "processes")} ${data.waiting === 1 ? "listens" : "listen"} for a release. Redis does not say who they are${data.waiters.length > 0 ? ", but for the next one" : ""}.`;
   if (data.waiting === 0) note = "Nobody waits, as far as Redis says.";
-  else if (data.line) note = data.waiting > data.waiters.length ? `${count(data.waiting, "waiter")} in line; the first ${data.waiters.length} are listed.` : `${count(data.waiting, "waiter")} in line.`;
+  else if (data.line > 0) {
+    const others = data.waiting - data.line;
+    note = `${count(data.line, "waiter")} in line`;
+    if (others > 0) note += `, and ${count(others, "process", "processes")} ${others === 1 ? "listens" : "listen"} for a release`;
+    note += data.line > data.waiters.length ? `; the first ${data.waiters.length} are listed.` : ".";
+  }
   setText(byId("waiting-note"), note);
 }
 
@@ -91,7 +96,7 @@ function showTrail(data) {
     ["Holds", t.holds_seen.toLocaleString()],
     ["Waited for", t.followed > 0 ? `${Math.round((100 * t.contended) / t.followed)} % of the time` : "-", t.contended > 0 ? "busy" : ""],
     ["Most who waited", t.most_waiting.toLocaleString()],
-    [data.line ? "Longest wait" : "Longest time with a waiter", span(t.longest_wait)],
+    [data.all_in_line ? "Longest wait" : "Longest time with a waiter", span(t.longest_wait)],
     ["Leases that ran out", t.ran_out.toLocaleString(), t.ran_out > 0 ? "bad" : ""],
   ]);
   const from = Math.max(1000, t.samples.length > 0 ? t.samples[0][0] : 0);
