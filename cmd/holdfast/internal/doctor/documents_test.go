@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +71,20 @@ func TestKindsAreDocumented(t *testing.T) {
 	if rows.String() != want.String() {
 		t.Errorf("docs/acl.md has\n%swant\n%s", &rows, &want)
 	}
-	for _, k := range kinds {
+	for _, of := range []struct {
+		k    kind
+		head string
+	}{{line, "single server"}, {lineSharded, "cluster with sharded messages"}} {
+		commands := of.k.commands
+		if of.k.channels == lineSharded.channels {
+			commands = forSharded.Replace(commands)
+		}
+		row := fmt.Sprintf("| %s | %s | %s | %s |\n", of.head, strings.ReplaceAll(code(commands), "|", `\|`), code(of.k.keys), code(of.k.channels))
+		if !strings.Contains(document(t, "docs/acl.md"), row) {
+			t.Errorf("docs/acl.md should have %s", row)
+		}
+	}
+	for _, k := range append(slices.Clone(kinds), line) {
 		for _, command := range words(k.commands) {
 			_, tried := harmless[command]
 			if _, tried2 := undone[command]; !tried && !tried2 && command != "EVAL" && !strings.HasSuffix(command, "SUBSCRIBE") {

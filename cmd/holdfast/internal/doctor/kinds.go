@@ -77,6 +77,21 @@ var kinds = []kind{
 	},
 }
 
+// line is what a user needs besides for those who wait for a plain lock to stand in line.
+var line = kind{
+	commands: "PUBSUB|NUMSUB ZADD ZCARD ZPOPMIN ZRANGE ZRANK ZREM",
+	keys:     "holdfast_line:{NAME} holdfast_asks:{NAME}",
+	channels: "holdfast_granted:*",
+}
+
+// lineSharded is the same on a cluster with sharded messages.
+var lineSharded = kind{commands: line.commands, keys: line.keys, channels: "holdfast_line:{NAME}:*"}
+
+// inLine reports whether those who wait for it may stand in a line.
+func (k kind) inLine() bool {
+	return k.channels == mutexChannel && strings.Contains(k.commands, "UNSUBSCRIBE")
+}
+
 // KindNames are the names of all kinds, as docs/acl.md has them, in a form for the command line:
 // "fair, fenced" is fair-fenced.
 func KindNames() (names []string) {

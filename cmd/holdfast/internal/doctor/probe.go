@@ -57,7 +57,7 @@ var harmless = map[string]string{
 	"LTRIM": keyRange, "PERSIST": "K", "PEXPIRE": "K 1", "PTTL": "K", "SET": "K v XX", "TIME": "", "TYPE": "K",
 	"UNLINK": "K", "ZADD": "K XX 1 m", "ZCARD": "K", "ZCOUNT": keyRange, "ZRANGE": keyRange, "ZRANGEBYSCORE": keyRange, "ZREM": "K m",
 	"ZREMRANGEBYSCORE": keyRange, "ZSCORE": "K m", "INCRBY": "K none", "DECRBY": "K none", "PUBLISH": "C 0", "SPUBLISH": "C 0", "PING": "",
-	"CLUSTER|SLOTS": "", "PUBSUB|SHARDNUMSUB": "C",
+	"CLUSTER|SLOTS": "", "PUBSUB|NUMSUB": "C", "PUBSUB|SHARDNUMSUB": "C", "ZPOPMIN": "K", "ZRANK": "K m",
 }
 
 // undone are the commands that change something whatever one says, and a script that undoes it at once.
@@ -76,7 +76,7 @@ const (
 const removeScript = "return redis.call('DEL', unpack(KEYS))"
 
 // forSharded are the commands that clusters with sharded messages know in place of others.
-var forSharded = strings.NewReplacer("UNSUBSCRIBE", "SUNSUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE", "PUBLISH", "SPUBLISH")
+var forSharded = strings.NewReplacer("UNSUBSCRIBE", "SUNSUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE", "PUBLISH", "SPUBLISH", "|NUMSUB", "|SHARDNUMSUB")
 
 // probe tries the rights on one node.
 type probe struct {
@@ -105,6 +105,14 @@ func (p *probe) commandsOf(k kind, cluster bool) []string {
 		list += " CLUSTER|SLOTS PUBSUB|SHARDNUMSUB"
 	}
 	return words(list)
+}
+
+// line is what is needed on this server for the line.
+func (p *probe) line() kind {
+	if p.sharded {
+		return lineSharded
+	}
+	return line
 }
 
 // note takes an error of a command down.

@@ -62,7 +62,7 @@ func (e *exam) rightsOn(ctx context.Context, n *node) (found []Finding) {
 		p.sharded = !unknownCommand(n.client.Do(ctx, "SPUBLISH", fill(mutexChannel, name), 0).Err())
 	}
 	var commands, keys, channels []string
-	for _, k := range these {
+	for _, k := range append(slices.Clone(these), p.line()) {
 		commands = append(commands, p.commandsOf(k, cluster)...)
 		keys, channels = append(keys, words(k.keys)...), append(channels, words(k.channels)...)
 	}
@@ -84,12 +84,15 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) (found []Findin
 		return []Finding{fail("If the user may use certain names only, give their beginning with --prefix; else give it the right with ACL SETUSER.",
 			"this user may not use keys such as %s:…, so no kind can be tried", e.Prefix)}
 	}
-	var works []string
+	var works, waits []string
 	var groups []*group
 	for _, k := range these {
 		rules, absent, soft := p.lacksOf(k, e.Target.IsCluster(), e.Prefix)
 		if soft {
 			n.allowed = append(n.allowed, k)
+			if k.inLine() {
+				waits = append(waits, k.id())
+			}
 		}
 		if len(rules)+len(absent) == 0 {
 			works = append(works, k.id())
@@ -104,6 +107,9 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) (found []Findin
 	}
 	if len(works) > 0 {
 		found = append(found, pass("all that is needed for %s", list(works)))
+	}
+	if rules, absent, _ := p.lacksOf(p.line(), e.Target.IsCluster(), e.Prefix); len(waits) > 0 && len(rules)+len(absent) > 0 {
+		found = append(found, warn(rightsDo, "%s: it works, but those who wait do not stand in line: %s", list(waits), sentence(rules, absent)))
 	}
 	return append(found, findings(groups, each || len(n.allowed) == 0, e.Detailed || each)...)
 }

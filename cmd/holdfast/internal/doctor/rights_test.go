@@ -18,8 +18,25 @@ func (k kind) rules(name string) (rules []string) {
 	for _, command := range words(k.commands + " PING") {
 		rules = append(rules, "+"+strings.ToLower(command))
 	}
+	return append(rules, k.names(name)...)
+}
+
+// names are its rules about keys and channels.
+func (k kind) names(name string) (rules []string) {
 	for _, rule := range append(signed("~", k.keys), signed("&", k.channels)...) {
 		rules = append(rules, fill(rule, name))
+	}
+	return rules
+}
+
+// withLine are those with the line's, if there is one for it.
+func (k kind) withLine(name string) (rules []string) {
+	rules = k.rules(name)
+	if k.inLine() {
+		for _, command := range words(line.commands) {
+			rules = append(rules, "+"+strings.ToLower(command))
+		}
+		rules = append(rules, line.names(name)...)
 	}
 	return rules
 }
@@ -38,7 +55,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, k := range kinds {
-		all := k.rules("orders:*")
+		all, inLine := k.withLine("orders:*"), len(k.rules("orders:*"))
 		allow(t, server, "bob", all)
 		if found := tryRights(t, server, k); len(found) != 1 || found[0].Severity != Pass {
 			t.Errorf("%s: %+v", k.id(), found)
@@ -50,12 +67,15 @@ func TestRights(t *testing.T) {
 			allow(t, server, "bob", slices.Delete(slices.Clone(all), i, i+1))
 			found := tryRights(t, server, k)
 			want := Failure
-			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" {
+			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" || i >= inLine {
 				want = Warning
 			}
 			lacks := strings.ReplaceAll(rule, "orders:*", "orders*") // the prefix and a star
 			if rule == "+ping" && !strings.Contains(k.commands, "UNSUBSCRIBE") {
 				want, lacks = Pass, "all that is needed"
+			}
+			if i >= inLine && (len(found) != 2 || found[0].Severity != Pass || !strings.Contains(found[1].Found, "it works, but those who wait do not stand in line")) {
+				t.Errorf("%s without %s: %+v", k.id(), rule, found)
 			}
 			f := found[len(found)-1]
 			if f.Severity != want || !slices.Contains(words(f.Found), lacks) && want != Pass {
@@ -94,6 +114,7 @@ func TestLimitedUser(t *testing.T) {
 	s := look(t, options, orders)
 	s.finds("rights", Pass, "mutex, non-reentrant, polling")
 	s.finds("rights", Warning, "these kinds do not work for this user: fenced, fair,")
+	s.finds("rights", Warning, "mutex, non-reentrant: it works, but those who wait do not stand in line: this user lacks +pubsub|numsub +zadd")
 	s.finds("locks", Pass, "mutex, non-reentrant, polling")
 	if s.report.Worst != Warning {
 		t.Errorf("at worst it is %s", s.report.Worst)
