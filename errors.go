@@ -42,8 +42,8 @@ var (
 
 	// ErrUntold: the call has had its effect, and what else it returns is right, but
 	// Redis did not let the user publish, so those who wait are not told. Those of
-	// holdfast ask every three seconds (later in a crowd, see docs/tuning.md), Redisson's
-	// when the lease would have ended. docs/acl.md lists the rights.
+	// holdfast ask every three seconds, or one if they are next in line, Redisson's when the
+	// lease would have ended. docs/acl.md lists the rights.
 	ErrUntold = lockerr.Untold
 
 	// ErrNotReplicated: fewer replicas than [WithReplicaAck] asks for have

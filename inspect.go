@@ -25,8 +25,8 @@ type State struct {
 	// if it does not expire: that is usual for semaphores and latches, and no lock of
 	// holdfast's or Redisson's does so. Of several locks, it is how long enough of them live.
 	TTL time.Duration
-	// Waiters are who stands in line, in order, where that is known in Redis: for
-	// fair locks, the first thousand.
+	// Waiters are who stands in line, in order: the first thousand, of a [Mutex]. One that
+	// is fair has all who wait there; of others each process has one, and with [Polling] none.
 	Waiters []Owner
 	// Token is the last fencing token, of a lock that is [Fenced].
 	Token int64

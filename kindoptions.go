@@ -132,9 +132,9 @@ func WritersFirst() RWOption {
 
 // Polling makes waiters ask again and again instead of listening, and releases
 // say nothing: for locks that are held for very short times by many, in a
-// cluster where each message goes to every node. A waiter that listens to the
-// same lock, here or in Redisson, is not told of a release by a holder that
-// polls, and asks every three seconds (later in a crowd). Redisson: getSpinLock.
+// cluster where each message goes to every node. They stand in no line. A waiter of the
+// same lock that listens, as Redisson's do, is not told of a release by a holder that polls;
+// one that stands in line is. Redisson: getSpinLock.
 //
 // Between two tries a waiter pauses from first to longest, doubling: between half of
 // that and all of it, at random, so that waiters do not go in step. Neither may be below

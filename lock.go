@@ -11,8 +11,8 @@ type lock struct {
 func (l *lock) Name() string { return l.handle.Name }
 
 // Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
-// out. Waiters of one process come first, first served; between processes it is
-// whoever asks first, and with [Client.NewFairMutex] who came first.
+// out. Waiters of one process come first, first served. Between processes it is who came
+// first with [Client.NewFairMutex], and as a rule with [Client.NewMutex]; else whoever asks first.
 //
 // The hold gets an owner of its own, so goroutines that share the lock exclude each
 // other. Under the context of a hold of the same lock it is nested in that hold:

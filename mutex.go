@@ -27,8 +27,13 @@ type Mutex struct {
 // [ErrInvalid]. The names a and {a} are two locks that share the keys and channels beside
 // them, as in Redisson: use one of the two. The options are [NonReentrant], [Fenced] and [Polling].
 //
-// Among processes, whoever asks first after a release gets the lock. Releases are
-// announced on redisson_lock__channel:{name}. Redisson: getLock.
+// Waiters of several processes get the lock in the order in which they came, as a rule
+// and not as a promise: one of each stands in a line in Redis, and a release grants the lock
+// to the first. One that is dead is passed over; a process passes the lock on inside for
+// some milliseconds before others have their turn; and who does not stand in line, as
+// Redisson's waiters, has turns in between. Inspect shows its first thousand places. The line
+// is a sorted set at holdfast_line:{name} and a hash at holdfast_asks:{name}; a lock that
+// becomes free is announced on redisson_lock__channel:{name}. Redisson: getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := kindOptions(options)
 	return &Mutex{lock{config.handle(c, name, mutexTraits, config.mutex(name))}}

@@ -43,7 +43,7 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// crowd is how many clients wait for one lock: so many that they must not ask all at once.
+// crowd is how many clients wait for one lock.
 const crowd = 24
 
 // The same, while a crowd waits.

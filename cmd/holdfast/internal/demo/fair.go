@@ -200,7 +200,7 @@ func (s *show) judgeOrder(l *line, order []string) error {
 			return fmt.Errorf("number %d in line was %v, but number %d to get the lock was %s", i+1, w.owner, i+1, order[i])
 		}
 	}
-	s.Stage.Point("That is the order in which they came, over all processes. With a mutex it is whoever asks first.")
+	s.Stage.Point("That is the order in which they came, over all processes. With a mutex it is so as a rule.")
 	s.measuredf("Fairness: %d of %d waiters got the lock in the order in which they came.", len(order), len(l.waiters))
 	return nil
 }
