@@ -40,9 +40,9 @@ func TestCluster(t *testing.T) {
 	s.finds("cluster-timeout", Warning, "a failover begins after 30s")
 
 	// A user with rights on one node only.
-	rules := slices.Concat(kinds[0].rules("orders:*"), []string{"+cluster|slots", "+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe"})
+	rules := slices.Concat(kinds[0].withLine("orders:*", lineSharded), []string{"+cluster|slots", "+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe"})
 	if !sharded {
-		rules = slices.Concat(kinds[0].rules("orders:*"), []string{"+cluster", "+pubsub"})
+		rules = slices.Concat(kinds[0].withLine("orders:*", line), []string{"+cluster", "+pubsub"})
 	}
 	primaries, _ := cluster.Roles(t)
 	for i, node := range cluster.Nodes {
@@ -59,6 +59,12 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	s.finds("locks", Pass, "mutex")
+	if sharded {
+		for _, node := range cluster.Nodes {
+			allow(t, node, "bob", slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return strings.HasPrefix(rule, "&holdfast") }))
+		}
+		look(t, limited, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} }).finds("rights", Warning, "do not stand in line: this user lacks &holdfast_line:{orders*}:*")
+	}
 
 	// It may not ask one node how messages are sent, nor who owns which slot.
 	asks := func(rule string) bool {

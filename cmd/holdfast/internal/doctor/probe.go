@@ -45,8 +45,9 @@ var anySHA = strings.Repeat("0", 40)
 
 // What some of them take.
 const (
-	keyField = "K f"
-	keyRange = "K 0 0"
+	keyField  = "K f"
+	keyRange  = "K 0 0"
+	keyMember = "K m"
 )
 
 // harmless are the commands as they change nothing: a server looks at the rights first. K is a
@@ -55,9 +56,9 @@ var harmless = map[string]string{
 	"DEL": "K", "EVALSHA": anySHA + " 0", "EXISTS": "K", "GET": "K", "HDEL": keyField, "HEXISTS": keyField, "HGET": keyField, "HGETALL": "K",
 	"HKEYS": "K", "HLEN": "K", "HSET": "K f v odd", "LINDEX": "K 0", "LLEN": "K", "LPOS": "K v", "LRANGE": keyRange, "LREM": "K 0 v",
 	"LTRIM": keyRange, "PERSIST": "K", "PEXPIRE": "K 1", "PTTL": "K", "SET": "K v XX", "TIME": "", "TYPE": "K",
-	"UNLINK": "K", "ZADD": "K XX 1 m", "ZCARD": "K", "ZCOUNT": keyRange, "ZRANGE": keyRange, "ZRANGEBYSCORE": keyRange, "ZREM": "K m",
-	"ZREMRANGEBYSCORE": keyRange, "ZSCORE": "K m", "INCRBY": "K none", "DECRBY": "K none", "PUBLISH": "C 0", "SPUBLISH": "C 0", "PING": "",
-	"CLUSTER|SLOTS": "", "PUBSUB|NUMSUB": "C", "PUBSUB|SHARDNUMSUB": "C", "ZPOPMIN": "K", "ZRANK": "K m",
+	"UNLINK": "K", "ZADD": "K XX 1 m", "ZCARD": "K", "ZCOUNT": keyRange, "ZRANGE": keyRange, "ZRANGEBYSCORE": keyRange, "ZREM": keyMember,
+	"ZREMRANGEBYSCORE": keyRange, "ZSCORE": keyMember, "INCRBY": "K none", "DECRBY": "K none", "PUBLISH": "C 0", "SPUBLISH": "C 0", "PING": "",
+	"CLUSTER|SLOTS": "", "PUBSUB|NUMSUB": "C", "PUBSUB|SHARDNUMSUB": "C", "ZPOPMIN": "K", "ZRANK": keyMember,
 }
 
 // undone are the commands that change something whatever one says, and a script that undoes it at once.

@@ -30,7 +30,7 @@ func (k kind) names(name string) (rules []string) {
 }
 
 // withLine are those with the line's, if there is one for it.
-func (k kind) withLine(name string) (rules []string) {
+func (k kind) withLine(name string, line kind) (rules []string) {
 	rules = k.rules(name)
 	if k.inLine() {
 		for _, command := range words(line.commands) {
@@ -55,7 +55,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, k := range kinds {
-		all, inLine := k.withLine("orders:*"), len(k.rules("orders:*"))
+		all, inLine := k.withLine("orders:*", line), len(k.rules("orders:*"))
 		allow(t, server, "bob", all)
 		if found := tryRights(t, server, k); len(found) != 1 || found[0].Severity != Pass {
 			t.Errorf("%s: %+v", k.id(), found)

@@ -201,7 +201,7 @@ func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 		one.scores, one.heartbeats = scores.Val(), heartbeats.Val()
 		one.facts.token = token.Val() != ""
 		one.token, one.next = token.Val(), next.Val()
-		one.facts.line, one.facts.queue, one.facts.heartbeats = one.inLineCount > 0, one.queueLength > 0, len(one.heartbeats) > 0
+		one.line, one.facts.queue, one.facts.heartbeats = one.inLineCount > 0, one.queueLength > 0, len(one.heartbeats) > 0
 	}
 }
 
