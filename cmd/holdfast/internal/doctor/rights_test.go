@@ -29,16 +29,14 @@ func (k kind) names(name string) (rules []string) {
 	return rules
 }
 
-// withLine are those with the line's, if there is one for it.
-func (k kind) withLine(name string, line kind) (rules []string) {
+// withExtra are those with what it needs besides.
+func (k kind) withExtra(name string, sharded bool) (rules []string) {
+	extra, _ := k.extra(sharded)
 	rules = k.rules(name)
-	if k.inLine() {
-		for _, command := range words(line.commands) {
-			rules = append(rules, "+"+strings.ToLower(command))
-		}
-		rules = append(rules, line.names(name)...)
+	for _, command := range words(extra.commands) {
+		rules = append(rules, "+"+strings.ToLower(command))
 	}
-	return rules
+	return append(rules, extra.names(name)...)
 }
 
 // allow makes a user. Rights on channels came with Redis 6.2.
@@ -55,7 +53,8 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, k := range kinds {
-		all, inLine := k.withLine("orders:*", line), len(k.rules("orders:*"))
+		all, needed := k.withExtra("orders:*", false), len(k.rules("orders:*"))
+		_, without := k.extra(false)
 		allow(t, server, "bob", all)
 		if found := tryRights(t, server, k); len(found) != 1 || found[0].Severity != Pass {
 			t.Errorf("%s: %+v", k.id(), found)
@@ -67,14 +66,14 @@ func TestRights(t *testing.T) {
 			allow(t, server, "bob", slices.Delete(slices.Clone(all), i, i+1))
 			found := tryRights(t, server, k)
 			want := Failure
-			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" || i >= inLine {
+			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" || i >= needed {
 				want = Warning
 			}
 			lacks := strings.ReplaceAll(rule, "orders:*", "orders*") // the prefix and a star
 			if rule == "+ping" && !strings.Contains(k.commands, "UNSUBSCRIBE") {
 				want, lacks = Pass, "all that is needed"
 			}
-			if i >= inLine && (len(found) != 2 || found[0].Severity != Pass || !strings.Contains(found[1].Found, "it works, but those who wait do not stand in line")) {
+			if i >= needed && (len(found) != 2 || found[0].Severity != Pass || !strings.Contains(found[1].Found, "it works, but "+without)) {
 				t.Errorf("%s without %s: %+v", k.id(), rule, found)
 			}
 			f := found[len(found)-1]
