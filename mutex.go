@@ -32,7 +32,7 @@ type Mutex struct {
 // to the first. One that is dead is passed over; a process passes the lock on inside for
 // some milliseconds before others have their turn; and who does not stand in line, as
 // Redisson's waiters, has turns in between. Inspect shows its first thousand places. The line
-// is a sorted set at holdfast_line:{name} and a hash at holdfast_asks:{name}; a lock that
+// stands at holdfast_line:{name}, holdfast_asks:{name} and holdfast_turn:{name}; a lock that
 // becomes free is announced on redisson_lock__channel:{name}. Redisson: getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := kindOptions(options)

@@ -33,11 +33,15 @@ func Suffixed(name, suffix string) string {
 // LockChannel is where the release of a plain lock is announced.
 func LockChannel(name string) string { return Prefixed("redisson_lock__channel", name) }
 
-// LineKey is the key of those who stand in line for a plain lock, and AsksKey that of what they have asked. Redisson knows neither.
+// LineKey is the key of those who stand in line for a plain lock, AsksKey that of what they have asked, and TurnKey that of when the
+// lock is left to others. Redisson knows none of them.
 func LineKey(name string) string { return Prefixed("holdfast_line", name) }
 
 // AsksKey is described at [LineKey].
 func AsksKey(name string) string { return Prefixed("holdfast_asks", name) }
+
+// TurnKey is described at [LineKey].
+func TurnKey(name string) string { return Prefixed("holdfast_turn", name) }
 
 // GrantChannel is where a client hears that it was granted a lock; one for all locks, or, if messages belong to a shard,
 // one for each. LINE and hears in lua/line.lua have the same names.

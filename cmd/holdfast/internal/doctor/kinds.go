@@ -79,8 +79,8 @@ var kinds = []kind{
 
 // line is what a user needs besides for those who wait for a plain lock to stand in line.
 var line = kind{
-	commands: "PUBSUB|NUMSUB ZADD ZCARD ZPOPMIN ZRANGE ZRANK ZREM",
-	keys:     "holdfast_line:{NAME} holdfast_asks:{NAME}",
+	commands: "GET PUBSUB|NUMSUB SET ZADD ZCARD ZPOPMIN ZRANGE ZRANK ZREM",
+	keys:     "holdfast_line:{NAME} holdfast_asks:{NAME} holdfast_turn:{NAME}",
 	channels: "holdfast_granted:*",
 }
 

@@ -34,7 +34,9 @@ func (k kind) withExtra(name string, sharded bool) (rules []string) {
 	extra, _ := k.extra(sharded)
 	rules = k.rules(name)
 	for _, command := range words(extra.commands) {
-		rules = append(rules, "+"+strings.ToLower(command))
+		if rule := "+" + strings.ToLower(command); !slices.Contains(rules, rule) {
+			rules = append(rules, rule)
+		}
 	}
 	return append(rules, extra.names(name)...)
 }
@@ -113,7 +115,7 @@ func TestLimitedUser(t *testing.T) {
 	s := look(t, options, orders)
 	s.finds("rights", Pass, "mutex, non-reentrant, polling")
 	s.finds("rights", Warning, "these kinds do not work for this user: fenced, fair,")
-	s.finds("rights", Warning, "mutex, non-reentrant: it works, but those who wait do not stand in line: this user lacks +pubsub|numsub +zadd")
+	s.finds("rights", Warning, "mutex, non-reentrant: it works, but those who wait do not stand in line: this user lacks +get +pubsub|numsub +set +zadd")
 	s.finds("locks", Pass, "mutex, non-reentrant, polling")
 	if s.report.Worst != Warning {
 		t.Errorf("at worst it is %s", s.report.Worst)

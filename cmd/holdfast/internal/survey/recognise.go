@@ -48,7 +48,7 @@ func clientPrefix() string {
 
 // auxPrefixes are those of all keys beside a lock's own.
 var auxPrefixes = []string{
-	linePrefix, prefixOf(protocol.AsksKey), queuePrefix, prefixOf(protocol.FairTimeoutsKey), prefixOf(protocol.FairHeartbeatsKey), tokenPrefix, nextPrefix, callsPrefix,
+	linePrefix, prefixOf(protocol.AsksKey), prefixOf(protocol.TurnKey), queuePrefix, prefixOf(protocol.FairTimeoutsKey), prefixOf(protocol.FairHeartbeatsKey), tokenPrefix, nextPrefix, callsPrefix,
 	zeroPrefix, unlockPrefix, clientPrefix(),
 }
 

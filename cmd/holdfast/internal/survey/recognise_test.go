@@ -49,7 +49,7 @@ func TestAuxiliary(t *testing.T) {
 	for _, key := range []string{
 		protocol.TokenKey("x"), protocol.ReservationKey("{x}y"), protocol.LatchZeroKey("x"), protocol.ReadHoldKey("x", goOwner, 1),
 		"redisson_unlock_latch:{x}:0123456789abcdef0123456789abcdef", "holdfast_client:99f17b91-c6cc-889e",
-		protocol.LineKey("x"), protocol.AsksKey("{x}y"),
+		protocol.LineKey("x"), protocol.AsksKey("{x}y"), protocol.TurnKey("x"),
 	} {
 		if !auxiliary(key) {
 			t.Errorf("%q stands for itself", key)
