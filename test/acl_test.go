@@ -61,6 +61,12 @@ var (
 		channels: []string{"redisson_lock__channel:{NAME}"},
 	})
 	plainRights = pollingRights.and(listenRights)
+	// lineRights are what standing in line takes besides: see TestACLLine.
+	lineRights = rights{
+		commands: []string{"zadd", "zrank", "zcard", "zpopmin", "zrange", "zrem", "pubsub|numsub"},
+		keys:     []string{"holdfast_line:{NAME}", "holdfast_asks:{NAME}"},
+		channels: []string{"holdfast_granted:*"},
+	}
 	tokenRights = rights{
 		commands: []string{"get", "set"},
 		keys:     []string{"redisson_lock_token:{NAME}"},
@@ -511,7 +517,7 @@ func TestACLPing(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", client, with), func(t *testing.T) {
 				t.Parallel()
 				name := fresh()
-				rules := plainRights.rules(name)
+				rules := plainRights.and(lineRights).rules(name) // or a refused subscription keeps the connection busy
 				if with {
 					rules = append(rules, more.rules("")...)
 				}
@@ -545,85 +551,65 @@ func (l *life) keepsConnection() bool {
 	return !lost
 }
 
-// Where many processes wait for a mutex they count themselves, and who gets it calls the others
-// off. Those who may not count take turns all the same, and nobody is called off.
-func TestACLCount(t *testing.T) {
+// Who has the rights of the line waits there. Who lacks one of them waits as well, be it outside of the line.
+func TestACLLine(t *testing.T) {
 	t.Parallel()
-	const processes, turns = 24, 3 // more than the sixteen that need not be called off
 	s := redistest.Start(t)
 	admin := goRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, direct(t, s))
 	for client, more := range clientRights {
-		for _, with := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/%v", client, with), func(t *testing.T) {
+		for _, lacking := range append(known(t, lineRights.rules("NAME")), "") {
+			if client != "go-redis" && lacking != "" && lacking[0] != '&' {
+				continue // the scripts' own rights are the same whoever sends them
+			}
+			t.Run(client+"/without "+lacking, func(t *testing.T) {
 				t.Parallel()
 				name := fresh()
-				channel := "redisson_lock__channel:" + tagged(name)
-				rules := plainRights.and(more).rules(name)
-				if with {
-					rules = append(rules, "+pubsub|numsub")
-				}
-				p := limited(t, s, client, name, rules)
-				said := listening(t, s, channel)
-				first := must(t)(admin.client(t).NewMutex(name).Lock(background))
-				var inside atomic.Int32
-				var all sync.WaitGroup
-				for range processes {
-					c := p.client(t, holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { t.Error(e.Err) }}))
-					all.Go(func() {
-						for range turns {
-							h, err := c.NewMutex(name).Lock(background, holdfast.Wait(time.Minute))
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							if inside.Add(1) != 1 {
-								t.Error("two are inside")
-							}
-							inside.Add(-1)
-							unlock(t, h)
-						}
-					})
-				}
-				waitFor(t, "enough to wait", func() bool {
-					// This test listens, too, and so does the holder, once it has held for a while.
-					return number(admin.do(t, name, "PUBSUB", "NUMSUB", channel)[1]) >= processes+1
+				rules := slices.DeleteFunc(plainRights.and(more).and(lineRights).rules(name), func(rule string) bool {
+					return rule == strings.ReplaceAll(lacking, "NAME", name)
 				})
-				unlock(t, first)
-				all.Wait()
-				if called := slices.Contains(said(), "-1"); called != with {
-					t.Errorf("others were called off: %v, want %v", called, with)
-				}
+				takeTurns(t, admin, limited(t, s, client, name, rules), name, func(processes int) {
+					// These are not missed before somebody leaves the line.
+					inLine := slices.Contains([]string{"", "+zcard", "+zpopmin", "+zrange", "+zrem", "+pubsub|numsub"}, lacking)
+					waitFor(t, "all to wait", func() bool {
+						channel := "redisson_lock__channel:" + tagged(name)
+						if inLine {
+							return admin.standing(t, name) == processes
+						}
+						return number(admin.do(t, name, "PUBSUB", "NUMSUB", channel)[1]) >= processes
+					})
+				})
 			})
 		}
 	}
 }
 
-// listening listens on a channel, and returns what says which messages have come until then.
-func listening(t *testing.T, s *redistest.Server, channel string) (said func() []string) {
+// takeTurns has some processes lock a mutex in turns, the first time when all of them wait for it, as await says.
+func takeTurns(t *testing.T, admin, p *platform, name string, await func(processes int)) {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	sub := rdb.Subscribe(background, channel)
-	t.Cleanup(func() { _ = sub.Close() })
-	if _, err := sub.Receive(background); err != nil { // it listens
-		t.Fatal(err)
-	}
-	return func() (all []string) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(background, 10*time.Second)
-		defer cancel()
-		ok(t, rdb.Publish(ctx, channel, "the end").Err())
-		for {
-			message, err := sub.ReceiveMessage(ctx)
-			if err != nil {
-				t.Fatal(err)
+	const processes, turns = 4, 3
+	first := must(t)(admin.client(t).NewMutex(name).Lock(background))
+	var inside atomic.Int32
+	var all sync.WaitGroup
+	for range processes {
+		c := p.client(t, holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { t.Error(e.Err) }}))
+		all.Go(func() {
+			for range turns {
+				h, err := c.NewMutex(name).Lock(background, holdfast.Wait(time.Minute))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if inside.Add(1) != 1 {
+					t.Error("two are inside")
+				}
+				inside.Add(-1)
+				unlock(t, h)
 			}
-			if message.Payload == "the end" {
-				return all
-			}
-			all = append(all, message.Payload)
-		}
+		})
 	}
+	await(processes)
+	unlock(t, first)
+	all.Wait()
 }
 
 // From Redis 7.0 on, a cluster's messages are sharded.

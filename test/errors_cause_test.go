@@ -186,7 +186,7 @@ func TestAnEarlierTryMayHaveHadItsEffect(t *testing.T) {
 			}
 			return memdriver.Fault{}
 		})
-		d.LoseMessages(true) // or no call would be needed
+		d.LoseMessages(w.kind.byMessage) // or no call would be needed
 		unlock(t, h)
 		time.Sleep(10 * time.Second) // the call that had its effect is over
 		refused.Store(true)
@@ -217,7 +217,7 @@ func TestAnotherTryMayHaveHadItsEffect(t *testing.T) {
 			return memdriver.Fault{LoseReply: n == 1, Refuse: refusal(n > 1)}
 		})
 		second := begin(lock(9 * time.Second)) // the call with the lost reply is over then, and the next one is not
-		d.LoseMessages(true)                   // or no call would be needed
+		d.LoseMessages(w.kind.byMessage)       // or no call would be needed
 		unlock(t, h)
 		mayHaveRun := 0 // it is one of them that has sent the first one
 		for _, waits := range []<-chan result{first, second} {
@@ -288,7 +288,7 @@ func TestTheLastRefusalIsTold(t *testing.T) {
 			waits := begin(func() (*holdfast.Hold, error) { return w.lock(c).Lock(background, holdfast.Wait(wait)) })
 			time.Sleep(time.Second)
 			silent(d, memdriver.Fault{Refuse: refusal(true)})
-			d.LoseMessages(true) // or no call would be needed
+			d.LoseMessages(w.kind.byMessage) // or no call would be needed
 			unlock(t, h)
 			wantBackend(t, wait.String(), (<-waits).err, "OOM")
 			d.SetFaults(nil)

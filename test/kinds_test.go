@@ -45,6 +45,8 @@ type kind struct {
 	nests     bool   // an owner may hold it more than once
 	polls     bool   // who waits does not listen
 	queues    bool   // who waits has a place in Redis, and keeps it by asking
+	line      bool   // who waits stands in the line that holdfast_line is, or listens if it may not
+	byMessage bool   // a hold may begin with the message that it was granted
 	anonymous bool   // who is refused is not told who holds it
 
 	// stands reads, without the library, how often each owner holds the lock.
@@ -61,7 +63,7 @@ type kind struct {
 }
 
 var mutexKind = &kind{
-	name: "mutex", lock: mutexWith(), nests: true,
+	name: "mutex", lock: mutexWith(), nests: true, line: true, byMessage: true,
 	stands: plainCounts, lives: plainTTL, scripts: protocol.MutexScripts, rights: plainRights,
 }
 
@@ -69,11 +71,11 @@ var mutexKind = &kind{
 var kinds = []*kind{
 	mutexKind,
 	{
-		name: "non-reentrant", lock: mutexWith(holdfast.NonReentrant()),
+		name: "non-reentrant", lock: mutexWith(holdfast.NonReentrant()), line: true, byMessage: true,
 		stands: plainCounts, lives: plainTTL, scripts: protocol.MutexScripts, rights: plainRights,
 	},
 	{
-		name: "fenced", lock: mutexWith(holdfast.Fenced()), nests: true,
+		name: "fenced", lock: mutexWith(holdfast.Fenced()), nests: true, line: true,
 		stands: plainCounts, lives: plainTTL, remains: tokenKey, scripts: protocol.MutexScripts, rights: plainRights.and(tokenRights),
 	},
 	{
@@ -145,6 +147,10 @@ func (k *kind) left(keys []string, names ...string) []string {
 	}
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(stay, key) })
 }
+
+// lineKey is who stands in line, and asksKey what they have asked; see protocol/lua/line.lua.
+func lineKey(name string) string { return "holdfast_line:" + tagged(name) }
+func asksKey(name string) string { return "holdfast_asks:" + tagged(name) }
 
 func tokenKey(name string) []string { return []string{"redisson_lock_token:" + tagged(name)} }
 
@@ -386,14 +392,20 @@ func (p *platform) wantNothing(t *testing.T, k *kind, name string) {
 	}
 }
 
-// listens reports whether anybody listens for the lock's releases.
+// listens reports whether anybody listens for the lock's releases. Where a client hears that it was granted a lock, it listens for longer.
 func (p *platform) listens(t *testing.T, name string) bool {
 	t.Helper()
 	channels := "CHANNELS"
 	if p.sharded {
 		channels = "SHARDCHANNELS"
 	}
-	return len(p.do(t, name, "PUBSUB", channels, "*"+name+"*")) > 0
+	return len(p.do(t, name, "PUBSUB", channels, "redisson_*"+name+"*")) > 0
+}
+
+// standing is how many stand in the lock's line.
+func (p *platform) standing(t *testing.T, name string) int {
+	t.Helper()
+	return number(p.do(t, name, "ZCARD", lineKey(name))[0])
 }
 
 // awaitWaiter returns when somebody waits for the lock.
@@ -401,6 +413,10 @@ func (p *platform) awaitWaiter(t *testing.T, k *kind, name string) {
 	t.Helper()
 	if k.polls {
 		p.awaitRefusal(t, k.against(p.client(t), name))
+		return
+	}
+	if k.line {
+		waitFor(t, "the waiter in line", func() bool { return p.standing(t, name) == 1 })
 		return
 	}
 	waitFor(t, "the waiter's subscription", func() bool { return p.listens(t, name) })

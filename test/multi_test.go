@@ -114,7 +114,7 @@ func multiWaitsForEach(t *testing.T, p *platform) {
 		got <- h
 	}()
 	for i, name := range names {
-		waitFor(t, "the waiter", func() bool { return p.listens(t, name) })
+		waitFor(t, "the waiter", func() bool { return p.standing(t, name) == 1 })
 		if len(got) > 0 {
 			t.Errorf("acquired with %d held by another", len(names)-i)
 		}

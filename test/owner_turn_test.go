@@ -256,7 +256,7 @@ func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
 			return memdriver.Fault{LoseRequest: call.Script.Name() == "acquire"}
 		})
-		d.LoseMessages(true) // or no call would be needed
+		d.LoseMessages(w.kind.byMessage) // or no call would be needed
 		unlock(t, theirs)
 		wantError(t, (<-first).err, holdfast.ErrLocked)
 		for range 3 {
