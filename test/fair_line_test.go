@@ -26,7 +26,7 @@ type standing struct {
 	got     chan *holdfast.Hold // closed if it failed
 	err     error
 	entered time.Time
-	granted time.Time
+	granted time.Time // when its wait ended; zero before
 }
 
 // stand has a client of its own wait for a fair lock, and returns when it stands
@@ -39,11 +39,17 @@ func (w *world) stand(name string, options ...holdfast.LockOption) *standing {
 
 func (w *world) standAs(c *holdfast.Client, d *memdriver.Driver, name string, options ...holdfast.LockOption) *standing {
 	w.t.Helper()
+	return w.waitAs(c, d, c.NewFairMutex(name), options...)
+}
+
+// waitAs has a client wait for a lock, as an owner that it makes for that, and returns when it does.
+func (w *world) waitAs(c *holdfast.Client, d *memdriver.Driver, l anyLock, options ...holdfast.LockOption) *standing {
+	w.t.Helper()
 	s := &standing{c: c, d: d, owner: c.NewOwner(), got: make(chan *holdfast.Hold, 1), entered: time.Now()}
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancelCause(holdfast.WithOwner(background, s.owner))
 	go func() {
-		h, err := c.NewFairMutex(name).Lock(ctx, options...)
+		h, err := l.Lock(ctx, options...)
 		s.granted = time.Now()
 		if err == nil {
 			s.got <- h
@@ -68,15 +74,7 @@ func (s *standing) hold(t *testing.T) *holdfast.Hold {
 // waits reports whether it waits still.
 func (s *standing) waits() bool {
 	synctest.Wait()
-	select {
-	case h, ok := <-s.got:
-		if ok {
-			s.got <- h
-		}
-		return false
-	default:
-		return true
-	}
+	return s.granted.IsZero()
 }
 
 // wantLine checks who stands in line, in Redis and by Inspect.

@@ -1,0 +1,907 @@
+package test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// The line in Redis where those of many processes stand who wait for a plain lock, and a release that grants it to the first. What is
+// about rights and full memory is in acl_test.go and memory_full_test.go.
+
+// grantLasts is how long a grant lasts before somebody has renewed it, and asksEvery how often the first of the line ask.
+const (
+	grantLasts = 3 * time.Second
+	asksEvery  = time.Second
+)
+
+// ofRedisson is an owner of Redisson's.
+const ofRedisson = "ffffffff-0000-4000-8000-000000000000:1"
+
+// line has a client of its own wait for the mutex x, and returns when it stands in line, as the last.
+func (w *world) line(options ...holdfast.LockOption) *standing {
+	w.t.Helper()
+	c, d := w.client()
+	return w.lineAs(c, d, options...)
+}
+
+func (w *world) lineAs(c *holdfast.Client, d *memdriver.Driver, options ...holdfast.LockOption) *standing {
+	w.t.Helper()
+	s := w.waitAs(c, d, w.lock(c), options...)
+	if all := w.inLine(); !slices.Contains(all, s.owner.String()) {
+		w.t.Fatalf("%v does not stand in line, but %v", s.owner, all)
+	}
+	time.Sleep(time.Millisecond) // so nobody else comes in the same moment
+	return s
+}
+
+// inLine is who stands in the line for x, the next one first.
+func (w *world) inLine() []string { return w.ask("ZRANGE", lineKey("x"), "0", "-1") }
+
+// wantInLine checks that.
+func (w *world) wantInLine(waiters ...*standing) {
+	w.t.Helper()
+	synctest.Wait()
+	var owners []string
+	for _, s := range waiters {
+		owners = append(owners, s.owner.String())
+	}
+	if got := w.inLine(); !slices.Equal(got, owners) {
+		w.t.Errorf("in line stand %v, want %v", got, owners)
+	}
+}
+
+// lineHolder has another client hold x.
+func (w *world) lineHolder(options ...holdfast.LockOption) *holdfast.Hold {
+	w.t.Helper()
+	c, _ := w.client()
+	return must(w.t)(w.lock(c).Lock(background, options...))
+}
+
+// within checks that the waiter gets the lock in time, and returns the hold.
+func (s *standing) within(t *testing.T, since time.Time, most time.Duration) *holdfast.Hold {
+	t.Helper()
+	h := s.hold(t)
+	if took := s.granted.Sub(since); took > most {
+		t.Errorf("it got the lock after %v, want %v at most", took, most)
+	}
+	return h
+}
+
+// channel is where a client hears that it was granted a lock.
+func channel(c *holdfast.Client) string { return "holdfast_granted:" + c.ID() }
+
+// number is that of the last ask of a waiter.
+func (w *world) number(s *standing) string {
+	w.t.Helper()
+	number, _, _ := strings.Cut(w.do("HGET", asksKey("x"), s.owner.String()), " ")
+	return number
+}
+
+// fakeLines runs f under fake time for each kind whose waiters stand in line.
+func fakeLines(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	fakeKinds(t, func(t *testing.T, w *world) {
+		if w.kind.line {
+			f(t, w)
+		}
+	})
+}
+
+// Ten processes have the lock in the order in which they came, each at the moment in which the one before it gives it back. The tokens
+// of a fenced one rise.
+func TestLineIsServedInOrder(t *testing.T) {
+	fakeLines(t, func(t *testing.T, w *world) {
+		h := w.lineHolder()
+		var waiters []*standing
+		for range 10 {
+			waiters = append(waiters, w.line())
+		}
+		w.wantInLine(waiters...)
+		last := h.Token()
+		for i, s := range waiters {
+			time.Sleep(1300 * time.Millisecond)
+			w.wantInLine(waiters[i:]...)
+			released := time.Now()
+			unlock(t, h)
+			h = s.within(t, released, 0)
+			w.wantCount("x", s.owner, 1)
+			if token := h.Token(); w.kind.name == "fenced" && token <= last {
+				t.Errorf("token %d after %d", token, last)
+			}
+			last = h.Token()
+		}
+		unlock(t, h)
+	})
+}
+
+// L1: a waiter gives up while it is granted the lock, or while its ask is on its way. The next one has it at once; what the ask has
+// taken is given back when it arrives.
+func TestLineL1_Leaving(t *testing.T) {
+	fakeLines(t, func(t *testing.T, w *world) {
+		h := w.lineHolder()
+		first, second, third := w.line(), w.line(), w.line()
+		first.d.LoseMessages(true)
+		first.d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayRequest: 50 * time.Millisecond} })
+		unlock(t, h)
+		w.wantCount("x", first.owner, 1) // it does not know
+		time.Sleep(10 * time.Millisecond)
+		w.wantInLine(second, third)
+		first.cancel(nil)
+		h = second.within(t, time.Now(), 50*time.Millisecond)
+		if first.waits() || first.err == nil {
+			t.Errorf("the first: %v", first.err)
+		}
+		time.Sleep(time.Minute)
+		w.wantInLine(third)
+		w.wantCount("x", second.owner, 1)
+
+		// Its ask arrives when it has left, and the lock is held; free, since nobody has told the next one.
+		third.cancel(nil)
+		w.wantInLine()
+		for _, free := range []bool{false, true} {
+			late := w.line()
+			late.d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+				if call.Script.Name() == "acquire" {
+					f.DelayRequest = 500 * time.Millisecond
+				}
+				return f
+			})
+			time.Sleep(asksEvery + 100*time.Millisecond) // an ask is on its way
+			late.cancel(nil)
+			w.wantInLine()
+			if free {
+				unlock(t, h)
+			}
+			time.Sleep(time.Second)
+			w.wantInLine()
+			next, _ := w.client()
+			if free {
+				h = must(t)(w.lock(next).TryLock(background))
+			} else {
+				w.wantCount("x", second.owner, 1)
+			}
+		}
+		unlock(t, h)
+	})
+}
+
+// L2: a lost message costs a second at most, and nothing once the subscription stands again. The first of the line asks every second,
+// and the tenth seldom.
+func TestLineL2_LostMessages(t *testing.T) {
+	fakeLines(t, func(t *testing.T, w *world) {
+		h := w.lineHolder()
+		var waiters []*standing
+		for range 10 {
+			waiters = append(waiters, w.line())
+		}
+		for i, s := range waiters[:8] {
+			s.d.LoseMessages(true)
+			time.Sleep(time.Duration(i) * 130 * time.Millisecond)
+			released := time.Now()
+			unlock(t, h)
+			if i%2 == 0 {
+				h = s.within(t, released, asksEvery)
+				continue
+			}
+			time.Sleep(10 * time.Millisecond)
+			w.wantCount("x", s.owner, 1)
+			s.d.LoseMessages(false)
+			h = s.within(t, released, 10*time.Millisecond)
+		}
+		tenth := count(waiters[9].d)
+		time.Sleep(time.Second)
+		if n := tenth.of("acquire"); n > 0 {
+			t.Errorf("the tenth asks %d times a second", n)
+		}
+		unlock(t, h)
+		unlock(t, waiters[8].hold(t))
+		unlock(t, waiters[9].hold(t))
+	})
+}
+
+// L3: one who is connected, and neither hears nor asks, costs its grant and a second. Five in a row cost no more than ten seconds.
+func TestLineL3_TheDeaf(t *testing.T) {
+	for deaf, most := range map[int]time.Duration{1: grantLasts + asksEvery, 5: 10 * time.Second} {
+		for offset := time.Duration(0); offset < asksEvery; offset += 130 * time.Millisecond {
+			fake(t, func(t *testing.T, w *world) {
+				h := w.lineHolder()
+				for range deaf {
+					s := w.line()
+					defer s.cancel(nil)
+					time.AfterFunc(offset, func() {
+						s.d.LoseMessages(true)
+						silent(s.d, lostRequest)
+					})
+				}
+				alive := w.line()
+				time.Sleep(offset + time.Millisecond)
+				released := time.Now()
+				unlock(t, h)
+				unlock(t, alive.within(t, released, most))
+			})
+		}
+	}
+}
+
+// slowMessages delays each message to a client.
+type slowMessages struct {
+	*memdriver.Driver
+	by *atomic.Int64
+}
+
+func (d slowMessages) Listen(sink func(driver.Event)) driver.Listener {
+	return d.Driver.Listen(func(e driver.Event) {
+		if by := time.Duration(d.by.Load()); e.Kind == driver.Message && by > 0 {
+			time.AfterFunc(by, func() { sink(e) })
+			return
+		}
+		sink(e)
+	})
+}
+
+// L4, L5: a message may come late, since its reader stood still. The deadline of the hold is reckoned from when the ask was sent that it
+// answers, and a message of which little is left lets nobody in. The next one is let in when the grant has ended.
+func TestLineL4_L5_LateMessages(t *testing.T) {
+	for _, late := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 2900 * time.Millisecond, 3500 * time.Millisecond, 10 * time.Second} {
+		for _, asked := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
+			fake(t, func(t *testing.T, w *world) {
+				h := w.lineHolder()
+				d, by := w.server.Driver(), new(atomic.Int64)
+				c, err := testclient.New(slowMessages{d, by}, holdfast.WithoutIdentity())
+				ok(t, err)
+				t.Cleanup(func() { d.SetFaults(nil); ok(t, c.Close()) })
+				var sent time.Time
+				d.SetFaults(func(driver.Call) memdriver.Fault { sent = time.Now(); return memdriver.Fault{} })
+				slow := w.lineAs(c, d)
+				next := w.line()
+				time.Sleep(2*asksEvery + 50*time.Millisecond) // two more asks
+				time.Sleep(time.Until(sent.Add(asked)))
+				ask := sent
+				by.Store(int64(late))
+				silent(d, lostRequest) // or it asks in between, and finds out
+				released := time.Now()
+				unlock(t, h)
+				var trusted time.Time // until when it was
+				go func() {
+					if begun, ok := <-slow.got; ok {
+						<-begun.Context().Done()
+						trusted = time.Now()
+					}
+				}()
+				time.Sleep(time.Until(released.Add(grantLasts - time.Millisecond)))
+				switch {
+				case slow.waits():
+					if late+asked < asksEvery { // else it asks before the message comes, and is not answered
+						t.Errorf("a message that was %v late, of an ask %v old, did not let it in", late, asked)
+					}
+				case slow.granted.Before(released.Add(late)), slow.granted.Sub(ask) > grantLasts/2, trusted.IsZero():
+					t.Errorf("a message that was %v late let it in %v after the ask; its hold has ended: %v", late, slow.granted.Sub(ask), !trusted.IsZero())
+				}
+				if trusted.After(ask.Add(grantLasts)) {
+					t.Errorf("trusted for %v after the ask", trusted.Sub(ask))
+				}
+				unlock(t, next.within(t, released, grantLasts+asksEvery))
+				slow.cancel(nil)
+			})
+		}
+	}
+}
+
+// L6: a hold that begins with a message has its full lease within a second. If Redis falls silent it is lost, and told, before the
+// grant has ended.
+func TestLineL6_Renewal(t *testing.T) {
+	for _, falls := range []bool{false, true} {
+		fakeLines(t, func(t *testing.T, w *world) {
+			if !w.kind.byMessage {
+				return
+			}
+			h := w.lineHolder()
+			s := w.line()
+			time.Sleep(300 * time.Millisecond)
+			if falls {
+				silent(s.d, lostRequest)
+			}
+			released := time.Now()
+			unlock(t, h)
+			h = s.within(t, released, 0)
+			if lease := w.pttl("x"); lease != grantLasts || h.Deadline().After(released.Add(grantLasts)) {
+				t.Errorf("granted for %v, trusted until %v after it", lease, h.Deadline().Sub(released))
+			}
+			if falls {
+				if lost := lostAt(t, h, released); lost > grantLasts || lost < grantLasts/2 {
+					t.Errorf("lost after %v", lost)
+				}
+				wantError(t, h.Unlock(), holdfast.ErrLost)
+				s.d.SetFaults(nil)
+				time.Sleep(time.Minute)
+				return
+			}
+			time.Sleep(asksEvery + 10*time.Millisecond)
+			if left := time.Until(h.Deadline()); left < holdfast.DefaultLease*9/10 {
+				t.Errorf("a second later it is trusted for %v", left)
+			}
+			time.Sleep(5 * time.Minute)
+			unlock(t, h)
+		})
+	}
+}
+
+// oneOfRedissons takes x again and again as Redisson does, stays inside, and counts its holds, until ctx ends.
+func (w *world) oneOfRedissons(ctx context.Context, stay time.Duration) (holds func() int) {
+	w.t.Helper()
+	told := make(chan struct{}, 1)
+	listener := w.server.Driver().Listen(func(e driver.Event) {
+		if e.Kind == driver.Message && e.Payload == "0" {
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		}
+	})
+	listener.Subscribe("redisson_lock__channel:{x}")
+	script := driver.NewScript("redisson", `if redis.call('EXISTS', KEYS[1]) == 0 then
+		redis.call('HSET', KEYS[1], ARGV[1], '1') redis.call('PEXPIRE', KEYS[1], 30000) return 1 end return 0`)
+	d, n, done := w.server.Driver(), 0, make(chan struct{})
+	go func() {
+		defer close(done)
+		defer listener.Close()
+		for ctx.Err() == nil {
+			time.Sleep(time.Millisecond) // the way to Redis
+			got, err := d.Eval(background, driver.Call{Script: script, Keys: []string{"x"}, Args: []string{ofRedisson}})
+			if err != nil {
+				w.t.Error(err)
+			}
+			if got == int64(1) {
+				n++
+				time.Sleep(stay)
+				w.do("DEL", "x")
+				w.do("PUBLISH", "redisson_lock__channel:{x}", "0")
+				continue
+			}
+			select {
+			case <-told:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return func() int { <-done; return n }
+}
+
+// L7: one of Redisson's that wants the lock beside three of ours has its turns, and so have they: each has a third of its share at least.
+func TestLineL7_RedissonWaits(t *testing.T) {
+	for _, stay := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 50 * time.Millisecond} {
+		fake(t, func(t *testing.T, w *world) {
+			ctx, end := context.WithTimeout(background, 20*time.Second)
+			defer end()
+			const ours = 3
+			var holds [ours]int
+			var all sync.WaitGroup
+			for i := range ours {
+				c, d := w.client()
+				silent(d, memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond})
+				all.Go(func() {
+					for ctx.Err() == nil {
+						if h, err := w.lock(c).Lock(ctx); err == nil {
+							holds[i]++
+							time.Sleep(stay)
+							unlock(t, h)
+						}
+					}
+				})
+			}
+			theirs := w.oneOfRedissons(ctx, stay)()
+			all.Wait()
+			sum := theirs
+			for _, n := range holds {
+				sum += n
+			}
+			t.Logf("staying for %v: Redisson %d, ours %v", stay, theirs, holds)
+			for _, n := range append(holds[:], theirs) {
+				if n*(ours+1)*3 < sum {
+					t.Errorf("staying for %v: Redisson %d, ours %v", stay, theirs, holds)
+				}
+			}
+			if most := 20 * time.Second / stay; time.Duration(sum) < most/5 {
+				t.Errorf("%d holds of %v in 20 s", sum, stay)
+			}
+		})
+	}
+}
+
+// L8: while one of Redisson's holds the lock, the first eight of the line listen where it announces its release. The first has the lock
+// at once then. While one of ours holds it, nobody listens there.
+func TestLineL8_RedissonHolds(t *testing.T) {
+	fakeLines(t, func(t *testing.T, w *world) {
+		w.do("HSET", "x", ofRedisson, "1")
+		w.do("PEXPIRE", "x", "600000")
+		var waiters []*standing
+		for range 12 {
+			waiters = append(waiters, w.line())
+		}
+		time.Sleep(time.Minute)
+		listen := func() string { return w.ask("PUBSUB", "NUMSUB", "redisson_lock__channel:{x}")[1] }
+		if n := listen(); n != "8" {
+			t.Errorf("%s listen for Redisson's release", n)
+		}
+		w.do("DEL", "x")
+		w.do("PUBLISH", "redisson_lock__channel:{x}", "0")
+		released := time.Now()
+		h := waiters[0].within(t, released, 0)
+		w.wantInLine(waiters[1:]...)
+		time.Sleep(900 * time.Millisecond) // the holder begins to listen later
+		time.Sleep(time.Minute)
+		if n := listen(); n != "1" {
+			t.Errorf("%s listen beside a holder of ours, want it alone", n)
+		}
+		for _, s := range waiters[1:] {
+			released = time.Now()
+			unlock(t, h)
+			h = s.within(t, released, 0)
+		}
+		unlock(t, h)
+	})
+}
+
+// L9: whichever way the lock gets free without a release, the first of the line has it within a second, and the others keep their
+// places.
+func TestLineL9_FreeWithoutARelease(t *testing.T) {
+	ways := map[string]struct {
+		free func(t *testing.T, w *world)
+		most time.Duration
+	}{
+		"deleted": {func(_ *testing.T, w *world) { w.do("DEL", "x") }, asksEvery},
+		"expired": {func(_ *testing.T, w *world) {
+			w.do("PEXPIRE", "x", "1500")
+			time.Sleep(1500 * time.Millisecond)
+		}, 10 * time.Millisecond}, // the first knows when
+		"forced": {func(t *testing.T, w *world) {
+			c, _ := w.client()
+			if did, err := w.lock(c).ForceUnlock(background); !did || err != nil {
+				t.Error(did, err)
+			}
+		}, 0},
+		"tried": {func(t *testing.T, w *world) {
+			c, _ := w.client()
+			w.do("DEL", "x")
+			_, err := w.lock(c).TryLock(background)
+			wantError(t, err, holdfast.ErrLocked)
+		}, 0},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			fakeLines(t, func(t *testing.T, w *world) {
+				h := w.lineHolder()
+				first, second, third := w.line(), w.line(), w.line()
+				time.Sleep(1230 * time.Millisecond)
+				way.free(t, w)
+				free := time.Now()
+				next := first.within(t, free, way.most)
+				w.wantInLine(second, third)
+				wantError(t, h.Unlock(), holdfast.ErrLost)
+				time.Sleep(time.Minute)
+				w.wantCount("x", first.owner, 1)
+				unlock(t, next)
+				unlock(t, second.within(t, time.Now(), 0))
+				unlock(t, third.hold(t))
+			})
+		})
+	}
+}
+
+// L10: a line of the dead costs one who lives a few asks at most, and nothing if they are few. Dead is who does not listen, has not asked
+// for long, or has left no ask.
+func TestLineL10_TheDead(t *testing.T) {
+	hour := func(from time.Time) string { return strconv.FormatInt(from.Add(time.Hour).UnixMilli(), 10) }
+	ways := map[string]struct{ client, ask string }{
+		"who does not listen": {"ffffffff-0000-8000-8000-000000000000", "n 3000 UNTIL 0"},
+		"who does not ask":    {"", "n 3000 1000 0"},
+		"without an ask":      {"", ""},
+		"with junk":           {"", "n n n n"},
+	}
+	for name, way := range ways {
+		for _, dead := range []int{1, 31, 100} {
+			t.Run(fmt.Sprint(name, "/", dead), func(t *testing.T) {
+				fake(t, func(t *testing.T, w *world) {
+					h := w.lineHolder()
+					listens := w.line()
+					listens.cancel(nil)
+					w.wantInLine()
+					before := time.Now().Add(-time.Minute).UnixMicro()
+					for i := range dead {
+						owner := fmt.Sprintf("%s:%d", cmp.Or(way.client, listens.c.ID()), 1000+i)
+						w.do("ZADD", lineKey("x"), fmt.Sprint(before), owner)
+						if way.ask != "" {
+							w.do("HSET", asksKey("x"), owner, strings.ReplaceAll(way.ask, "UNTIL", hour(time.Now())))
+						}
+					}
+					alive := w.line()
+					asks := count(alive.d)
+					released, most := time.Now(), time.Duration(0)
+					unlock(t, h)
+					if dead > 31 { // more than one release drops
+						most = 10 * time.Second
+					}
+					unlock(t, alive.within(t, released, most))
+					if n := asks.of("acquire"); n > 2 {
+						t.Errorf("it asked %d times", n)
+					}
+					time.Sleep(3 * time.Minute) // the line of the dead does not last
+				})
+			})
+		}
+	}
+}
+
+// L13: the line is lost, as by a failover, and all ask again on their new subscriptions. Nobody is lost, and nobody waits for longer.
+func TestLineL13_ALostLine(t *testing.T) {
+	fakeLines(t, func(t *testing.T, w *world) {
+		h := w.lineHolder()
+		var waiters []*standing
+		for range 12 {
+			waiters = append(waiters, w.line())
+		}
+		w.do("DEL", lineKey("x"), asksKey("x"))
+		for _, s := range waiters {
+			s.d.LoseMessages(true)
+			s.d.LoseMessages(false)
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		w.wantInLine(waiters...)
+		for _, s := range waiters {
+			released := time.Now()
+			unlock(t, h)
+			h = s.within(t, released, 0)
+		}
+		unlock(t, h)
+	})
+}
+
+// L15: what does not stand in line goes on beside it.
+func TestLineL15_BesideTheLine(t *testing.T) {
+	t.Run("nested", func(t *testing.T) {
+		fakeLines(t, func(t *testing.T, w *world) {
+			if !w.kind.nests {
+				return
+			}
+			h := w.lineHolder()
+			c, _ := w.client()
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			first, second := w.line(), w.line()
+			unlock(t, h)
+			h = first.hold(t)
+			inner := must(t)(w.kind.lock(first.c, "x").Lock(h.Context()))
+			w.wantCount("x", first.owner, 2)
+			unlock(t, h)
+			w.wantCount("x", first.owner, 1)
+			w.wantInLine(second)
+			_, err := w.lock(c).Lock(ctx, holdfast.Wait(100*time.Millisecond))
+			wantError(t, err, holdfast.ErrLocked)
+			w.wantInLine(second) // who has given up has left
+			released := time.Now()
+			unlock(t, inner)
+			unlock(t, second.within(t, released, 0))
+		})
+	})
+	t.Run("MinHold", func(t *testing.T) {
+		fakeLines(t, func(t *testing.T, w *world) {
+			h := w.lineHolder(holdfast.MinHold(10 * time.Second))
+			held := time.Now()
+			first, second := w.line(), w.line()
+			unlock(t, h)
+			w.wantInLine(first, second)
+			h = first.within(t, held, 10*time.Second+20*time.Millisecond)
+			if early := first.granted.Sub(held); early < 10*time.Second {
+				t.Errorf("it got the lock after %v", early)
+			}
+			unlock(t, h)
+			unlock(t, second.hold(t))
+			// One in line that wants it is granted the lock, and keeps it as long.
+			h = w.lineHolder()
+			first, second = w.line(holdfast.MinHold(10*time.Second)), w.line()
+			unlock(t, h)
+			released := time.Now()
+			unlock(t, first.within(t, released, 0))
+			unlock(t, second.hold(t))
+			if kept := second.granted.Sub(released); kept < 10*time.Second || kept > 10*time.Second+20*time.Millisecond {
+				t.Errorf("it was kept for %v", kept)
+			}
+		})
+	})
+	t.Run("Polling", func(t *testing.T) {
+		fake(t, func(t *testing.T, w *world) {
+			h := w.lineHolder()
+			c, d := w.client()
+			polls := w.waitAs(c, d, c.NewMutex("x", holdfast.Polling(10*time.Millisecond, 10*time.Millisecond)))
+			first := w.line()
+			w.wantInLine(first)
+			released := time.Now()
+			unlock(t, h)
+			h = first.within(t, released, 0)
+			time.Sleep(time.Second)
+			unlock(t, h)
+			unlock(t, polls.within(t, time.Now(), 10*time.Millisecond))
+		})
+	})
+	t.Run("FixedLease", func(t *testing.T) {
+		fakeLines(t, func(t *testing.T, w *world) {
+			h := w.lineHolder()
+			first, second := w.line(holdfast.FixedLease(10*time.Second)), w.line()
+			released := time.Now()
+			unlock(t, h)
+			h = first.within(t, released, 0)
+			if left := time.Until(h.Deadline()); left < 9*time.Second || left > 10*time.Second {
+				t.Errorf("it is trusted for %v", left)
+			}
+			next := second.within(t, released, 10*time.Second+20*time.Millisecond)
+			wantLost(t, h)
+			unlock(t, next)
+		})
+	})
+	t.Run("Detach", func(t *testing.T) {
+		fakeLines(t, func(t *testing.T, w *world) {
+			h := w.lineHolder()
+			first := w.line()
+			time.Sleep(2 * time.Second)
+			owner, err := h.Detach()
+			ok(t, err)
+			time.Sleep(2 * time.Second)
+			w.wantInLine(first)
+			c, _ := w.client()
+			h = must(t)(w.lock(c).Adopt(background, owner))
+			w.wantInLine(first)
+			time.Sleep(time.Minute)
+			released := time.Now()
+			unlock(t, h)
+			unlock(t, first.within(t, released, 0))
+		})
+	})
+}
+
+// L16: a TryLock is refused while one who lives stands in line, also when nobody holds the lock; not for the dead.
+func TestLineL16_TryLock(t *testing.T) {
+	fakeLines(t, func(t *testing.T, w *world) {
+		h := w.lineHolder()
+		c, _ := w.client()
+		s := w.line()
+		w.do("DEL", "x") // in the moment between two holds
+		_, err := w.lock(c).TryLock(background)
+		wantError(t, err, holdfast.ErrLocked)
+		wantError(t, h.Unlock(), holdfast.ErrLost)
+		h = s.hold(t)
+		w.wantInLine() // who has tried does not stand there
+		dead := w.line()
+		dead.d.LoseMessages(true)
+		silent(dead.d, lostRequest)
+		time.Sleep(3*asksEvery + 10*time.Millisecond)
+		unlock(t, h)
+		unlock(t, must(t)(w.lock(c).TryLock(background)))
+		dead.cancel(nil)
+	})
+}
+
+// L17: what began with a message passes on in the process, and is trusted for no longer for that.
+func TestLineL17_HandedOver(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		if testclient.WithoutHandOver() {
+			return
+		}
+		h := w.lineHolder()
+		c, d := w.client()
+		x := w.lock(c)
+		first := waiting(t, x, background)
+		second := waiting(t, x, background)
+		third := waiting(t, x, background)
+		time.Sleep(400 * time.Millisecond)
+		silent(d, lostRequest)
+		asked := time.Now().Add(-400 * time.Millisecond)
+		unlock(t, h)
+		for _, waits := range []<-chan *holdfast.Hold{first, second} {
+			h = <-waits
+			if h.Deadline().After(asked.Add(grantLasts)) {
+				t.Errorf("it is trusted until %v after the ask", h.Deadline().Sub(asked))
+			}
+			unlock(t, h)
+		}
+		if lost := lostAt(t, <-third, asked); lost > grantLasts || lost < grantLasts/2 {
+			t.Errorf("lost %v after the ask", lost)
+		}
+		d.SetFaults(nil)
+		time.Sleep(time.Minute)
+	})
+}
+
+// L18: an ask arrives when nobody waits for its answer, and is granted the lock. It is given back at the latest when the caller is
+// certain that it may have arrived.
+func TestLineL18_GrantedToNobody(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		fakeLines(t, func(t *testing.T, w *world) {
+			h := w.lineHolder()
+			s := w.line()
+			next := w.line()
+			s.d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+				switch call.Script.Name() {
+				case "acquire":
+					f.LoseReply = true
+				case "leave":
+					f.LoseRequest = lost && time.Since(s.entered) < 3*time.Second
+				}
+				return f
+			})
+			time.Sleep(time.Until(s.entered.Add(asksEvery + 100*time.Millisecond)))
+			s.cancel(nil)
+			time.Sleep(100 * time.Millisecond)
+			released := time.Now()
+			unlock(t, h)
+			unlock(t, next.within(t, released, grantLasts+asksEvery))
+			time.Sleep(10 * time.Second)
+			w.wantInLine()
+		})
+	}
+}
+
+// L19: a message lets in nobody if it is not the answer to the last ask: forged, old, of another waiter, or junk.
+func TestLineL19_ForgedMessages(t *testing.T) {
+	fakeLines(t, func(t *testing.T, w *world) {
+		h := w.lineHolder()
+		s, other := w.line(), w.line()
+		old := w.number(s)
+		time.Sleep(2 * asksEvery)
+		if old == "" || w.number(s) == old {
+			t.Fatalf("the number of its ask is %q, as it was", old)
+		}
+		asks := count(s.d)
+		said := []string{
+			old, w.number(other), "0", "1", "-1", "9007199254740993", "junk", " ", "\x00", strings.Repeat("9", 100_000), "1 " + s.owner.String(),
+			s.owner.String(), w.number(s) + " 5", w.number(s) + " -5", w.number(s) + " x", w.number(s) + " 999999", w.number(s) + " ", " " + w.number(s), w.number(s) + "\n",
+		}
+		for range 1000 {
+			said = append(said, fmt.Sprintf("%x", time.Now().UnixNano()+int64(len(said))))
+		}
+		for _, payload := range said {
+			w.do("PUBLISH", channel(s.c), payload)
+			if !s.waits() {
+				t.Fatalf("%.50q let it in: %v", payload, s.err)
+			}
+		}
+		time.Sleep(time.Second)
+		if n := asks.of("acquire"); n > 20 { // it is told to ask by some
+			t.Errorf("it has asked %d times", n)
+		}
+		w.wantCount("x", h.Owner(), 1)
+		w.wantInLine(s, other)
+		released := time.Now()
+		unlock(t, h)
+		h = s.within(t, released, 0)
+		w.do("PUBLISH", channel(other.c), old)
+		if !other.waits() {
+			t.Error("the number of another let it in")
+		}
+		unlock(t, h)
+		unlock(t, other.hold(t))
+	})
+}
+
+// Those who only wait ask some hundred times a second, all together, and if the lock is given back only the next one asks, if anybody.
+func TestLineOfManyThatWait(t *testing.T) {
+	const processes = 400
+	fake(t, func(t *testing.T, w *world) {
+		h := w.lineHolder()
+		seen := &calls{n: map[string]int{}}
+		var mu sync.Mutex
+		var got []int
+		var all sync.WaitGroup
+		for i := range processes {
+			c, d := w.client()
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				seen.mu.Lock()
+				defer seen.mu.Unlock()
+				seen.n[call.Script.Name()]++
+				return memdriver.Fault{}
+			})
+			all.Go(func() {
+				h, err := c.NewMutex("x").Lock(background)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				got = append(got, i)
+				mu.Unlock()
+				unlock(t, h)
+			})
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(12 * time.Second) // all have asked twice, and know how many they are
+		before := seen.all()
+		time.Sleep(20 * time.Second)
+		if n := seen.all() - before; n > 20*110 {
+			t.Errorf("%d asks in 20 s", n)
+		} else {
+			t.Logf("%d asks in 20 s", n)
+		}
+		before = seen.all()
+		released := time.Now()
+		unlock(t, h)
+		all.Wait()
+		// A release, and an ask of one whose last one is old.
+		if n := seen.all() - before; n > 2*processes || time.Since(released) > 0 {
+			t.Errorf("%d hand-overs took %v, and %d scripts", processes, time.Since(released), n)
+		}
+		if !slices.IsSorted(got) {
+			t.Errorf("served in the order %v", got)
+		}
+	})
+}
+
+// Many processes have the lock in turns. A turn takes two scripts, and each has as many turns.
+func TestLineOfManyInTurns(t *testing.T) {
+	const processes, stay = 40, 20 * time.Millisecond
+	fake(t, func(t *testing.T, w *world) {
+		seen := &calls{n: map[string]int{}}
+		var holds [processes]int
+		var inside atomic.Int32
+		ctx, cancel := context.WithCancel(background)
+		var all sync.WaitGroup
+		for i := range processes {
+			c, d := w.client()
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				seen.mu.Lock()
+				defer seen.mu.Unlock()
+				seen.n[call.Script.Name()]++
+				return memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond}
+			})
+			all.Go(func() {
+				for ctx.Err() == nil {
+					h, err := c.NewMutex("x").Lock(ctx)
+					if err != nil {
+						continue
+					}
+					if inside.Add(1) > 1 {
+						t.Error("two are inside")
+					}
+					holds[i]++
+					time.Sleep(stay)
+					inside.Add(-1)
+					unlock(t, h)
+				}
+			})
+		}
+		time.Sleep(5 * time.Second) // all stand in line
+		before, scripts := holds, seen.all()
+		const lasts = 24 * time.Second
+		time.Sleep(lasts)
+		turns, fewest, most := 0, 1<<30, 0
+		for i := range holds {
+			n := holds[i] - before[i]
+			turns, fewest, most = turns+n, min(fewest, n), max(most, n)
+		}
+		scripts = seen.all() - scripts
+		asks := 8*int(lasts/asksEvery) + processes*int(lasts/(10*asksEvery)) // of those who wait
+		t.Logf("%d turns, from %d to %d each, %d scripts: %v", turns, fewest, most, scripts, maps.Clone(seen.n))
+		if most-fewest > 1 || time.Duration(turns) < lasts/(stay+2*time.Millisecond) {
+			t.Errorf("%d turns, from %d to %d each", turns, fewest, most)
+		}
+		if scripts > 2*turns+asks {
+			t.Errorf("%d scripts for %d turns", scripts, turns)
+		}
+		cancel()
+		all.Wait()
+	})
+}
