@@ -64,11 +64,15 @@ func (w *world) waitAs(c *holdfast.Client, d *memdriver.Driver, l anyLock, optio
 // hold waits for the lock.
 func (s *standing) hold(t *testing.T) *holdfast.Hold {
 	t.Helper()
-	h, ok := <-s.got
-	if !ok {
-		t.Fatalf("%v did not get it: %v", s.owner, s.err)
+	select {
+	case h, ok := <-s.got:
+		if ok {
+			return h
+		}
+	case <-time.After(time.Hour):
 	}
-	return h
+	t.Fatalf("%v did not get it: %v", s.owner, s.err)
+	return nil
 }
 
 // waits reports whether it waits still.

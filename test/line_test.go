@@ -799,7 +799,7 @@ func TestLineL19_ForgedMessages(t *testing.T) {
 
 // Those who only wait ask some hundred times a second, all together, and if the lock is given back only the next one asks, if anybody.
 func TestLineOfManyThatWait(t *testing.T) {
-	const processes = 400
+	const processes = 1500 // if each of them asked every ten seconds, they would ask 158 times a second
 	fake(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
 		seen := &calls{n: map[string]int{}}
@@ -828,7 +828,7 @@ func TestLineOfManyThatWait(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(12 * time.Second) // all have asked twice, and know how many they are
+		time.Sleep(40 * time.Second) // all have asked twice, and know how many they are
 		before := seen.all()
 		time.Sleep(20 * time.Second)
 		if n := seen.all() - before; n > 20*110 {

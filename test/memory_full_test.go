@@ -105,6 +105,57 @@ func TestMemoryFull(t *testing.T) {
 	})
 }
 
+// L12: who stands in line when the memory gets full is granted the lock, and keeps it; only a token needs memory. Who comes later waits
+// outside of the line, and is told why at the end.
+func TestLineL12_MemoryFull(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds {
+		if !k.line {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			p := newCrowded(t)
+			name := fresh()
+			h := must(t)(k.lock(p.c, name).Lock(background))
+			got := make(chan result, 1)
+			stands := k.lock(p.client(t, holdfast.WithLease(shortLease)), name)
+			go func() {
+				h, err := stands.Lock(background)
+				got <- result{h, err}
+			}()
+			p.awaitWaiter(t, k, name)
+			p.fill(t)
+			released := time.Now()
+			unlock(t, h)
+			if k.byMessage {
+				in := <-got
+				h = must(t)(in.hold, in.err)
+				if took := time.Since(released); took > byMessage {
+					t.Errorf("it was let in after %v", took)
+				}
+				lives(t, h)
+				later := k.lock(p.client(t), name)
+				_, err := later.Lock(background, holdfast.Wait(time.Second))
+				wantError(t, err, holdfast.ErrLocked)
+				if n := p.standing(t, name); n != 0 {
+					t.Errorf("%d stand in line", n)
+				}
+				unlock(t, h)
+				_, err = later.Lock(background, holdfast.Wait(time.Second))
+				wantFull(t, err)
+			}
+			p.server.Cli(t, "CONFIG", "SET", "maxmemory", "0")
+			if !k.byMessage {
+				in := <-got
+				unlock(t, must(t)(in.hold, in.err))
+			}
+			unlock(t, must(t)(k.lock(p.c, name).Lock(background)))
+			p.wantNothing(t, k, name)
+		})
+	}
+}
+
 func TestMemoryFullPermits(t *testing.T) {
 	t.Parallel()
 	p := newCrowded(t)
