@@ -70,7 +70,7 @@ var mutants = []mutant{
 		new: "at - ARGV[1] > 3600000",
 	},
 	{
-		name: "trust: counts from the receipt", in: "granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		name: "trust: counts from the receipt", in: "acquisition.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "watch(h, res.Sent",
 		new: "watch(h, now",
 	},
@@ -147,7 +147,7 @@ var mutants = []mutant{
 		new: "!asked.Before(end) || ran",
 	},
 	{
-		name: "acquire: the attempts before the granted one are forgotten", in: "granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		name: "acquire: the attempts before the granted one are forgotten", in: "acquisition.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "a.keepOpen()",
 		new: "",
 	},
@@ -283,7 +283,7 @@ var mutants = []mutant{
 		new: "if KEYS[3]",
 	},
 	{
-		name: "token: that of the run of holds before", in: "granted", suite: tests(inMemory, "TestTokenOfTheNextRun"),
+		name: "token: that of the run of holds before", in: "acquisition.granted", suite: tests(inMemory, "TestTokenOfTheNextRun"),
 		old: "\t\ts.Token = 0\n\t}\n\tif",
 		new: "\t}\n\tif s.Token != 0 {\n\t} else if",
 	},
@@ -520,11 +520,6 @@ var mutants = []mutant{
 		name: "waiting: longer than the key lasts", in: "noteRefusal", suite: tests(inMemory, "TestWaitsNoLongerThanTheKeyLasts"),
 		old: "min(sleep, retry)",
 		new: "max(sleep, 0)",
-	},
-	{
-		name: "waiting: a whole crowd asks at once", in: "crowded", suite: tests(inMemory, "TestCrowd", "TestCrowdThatWaits"),
-		old: "fewEnough",
-		new: "1000000",
 	},
 	{
 		name: "waiting: a try keeps its slot", in: "queued.learn", suite: simulation("mutex", "-class", "a"),
@@ -937,7 +932,7 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "engine: a hold does not keep its account", in: "granted", suite: tests(inMemory, "TestCloseEndsEverything"),
+		name: "engine: a hold does not keep its account", in: "acquisition.granted", suite: tests(inMemory, "TestCloseEndsEverything"),
 		old: "a.account.ref()",
 		new: "",
 	},
