@@ -28,10 +28,10 @@ type Model struct {
 
 // The models.
 var (
-	Mutex     = Model{}
-	Reentrant = Model{Reentrant: true}
+	Mutex     = Model{InLine: true}
+	Reentrant = Model{Reentrant: true, InLine: true}
 	ReadWrite = Model{Reentrant: true, Shared: true, InLine: true}
-	Fenced    = Model{Reentrant: true, Fenced: true}
+	Fenced    = Model{Reentrant: true, Fenced: true, InLine: true}
 	Latch     = Model{Latch: true}
 )
 

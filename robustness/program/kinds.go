@@ -57,7 +57,7 @@ var Kinds = []Kind{
 		Kept: tokenKey,
 	},
 	{
-		Name: "fair", Model: linear.Model{Reentrant: true, Fenced: true, InLine: true}, Hash: true,
+		Name: "fair", Model: linear.Fenced, Hash: true,
 		Open: func(c *holdfast.Client, name string, _ bool) Lock {
 			return c.NewFairMutex(name, holdfast.Fenced())
 		},
