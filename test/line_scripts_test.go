@@ -48,8 +48,8 @@ func realLine(t *testing.T, s *redistest.Server, p *platform) *linedUp {
 	}}
 }
 
-// everywhere runs f on the server in memory, and on a real one.
-func everywhere(t *testing.T, f func(l *linedUp)) {
+// onEveryLine runs f on the server in memory, and on a real one.
+func onEveryLine(t *testing.T, f func(l *linedUp)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) { inMemoryLine(t, f) })
@@ -223,8 +223,8 @@ func (l *linedUp) wantAsk(owner string, at int64, number, grant string, lives ti
 	l.wantReply(fmt.Sprintf("%s %s %d %s", number, grant, at+lives.Milliseconds(), scattered), "HGET", l.asks(), owner)
 }
 
-func TestLineStand(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptStand(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		l.held()
 		a, b := l.owner(), l.owner()
 		ask := func(owner, number string, place int64, args protocol.Acquire) int64 {
@@ -261,8 +261,8 @@ func TestLineStand(t *testing.T) {
 }
 
 // Who tries without a number is refused, and stands nowhere.
-func TestLineOfNobody(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptOfNobody(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		holder := l.held()
 		reply := l.wantCode("try", script.Refused, l.try(l.owner()))
 		if got := protocol.ReadPlace(reply); got != -1 {
@@ -277,7 +277,7 @@ func TestLineOfNobody(t *testing.T) {
 
 // The first ask often, and when the key ends; the others ask more seldom the more they are. Who does so is believed to live three
 // times as long.
-func TestLineHints(t *testing.T) {
+func TestLineScriptHints(t *testing.T) {
 	inMemoryLine(t, func(l *linedUp) {
 		owner := l.owner()
 		lease := func(d time.Duration) {
@@ -312,8 +312,8 @@ func TestLineHints(t *testing.T) {
 }
 
 // A release grants to the first, by the number of its last ask, for as long as it wants; the last one is told to all.
-func TestLineRelease(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptRelease(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		all := l.listen(protocol.LockChannel(l.name))
 		l.notOpen()
 		holder := l.held()
@@ -353,8 +353,8 @@ func TestLineRelease(t *testing.T) {
 }
 
 // A grant lasts for as long as was asked for.
-func TestLineShortGrant(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptShortGrant(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		holder, owner := l.held(), l.owner()
 		l.listen(l.grants(owner))
 		l.wantCode("ask", script.Refused, l.Acquire(protocol.Acquire{Owner: owner, To: 1, Lease: 900 * time.Millisecond, Number: "n"}))
@@ -364,8 +364,8 @@ func TestLineShortGrant(t *testing.T) {
 }
 
 // Who does not listen is dropped: so many at most, then the lock is free.
-func TestLineDropsTheDeaf(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptDropsTheDeaf(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		all := l.listen(protocol.LockChannel(l.name))
 		row := func(deaf int) (last string, heard func() string) {
 			l.notOpen()
@@ -401,7 +401,7 @@ func TestLineDropsTheDeaf(t *testing.T) {
 }
 
 // Who has not asked for too long is dropped, though its client listens.
-func TestLineDropsTheSilent(t *testing.T) {
+func TestLineScriptDropsTheSilent(t *testing.T) {
 	inMemoryLine(t, func(l *linedUp) {
 		for silent, granted := range map[time.Duration]bool{3 * time.Second: true, 3*time.Second + time.Millisecond: false} {
 			holder, owner := l.held(), l.owner()
@@ -422,8 +422,8 @@ func TestLineDropsTheSilent(t *testing.T) {
 }
 
 // Who finds the lock free takes it if it is the first of those who hear, and else grants it to that one.
-func TestLineOfAFreeLock(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptOfAFreeLock(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		begin := func() (deaf, first, second string, firstHears func() string) {
 			l.t.Helper()
 			l.held()
@@ -486,8 +486,8 @@ func TestLineOfAFreeLock(t *testing.T) {
 }
 
 // Who was granted the lock and asks is answered that it has it, with the full lease, which an ask never makes shorter.
-func TestLineAskOfTheHolder(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptAskOfTheHolder(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		holder, owner := l.held(), l.owner()
 		l.listen(l.grants(owner))
 		l.stand(owner, "n", 0)
@@ -501,8 +501,8 @@ func TestLineAskOfTheHolder(t *testing.T) {
 	})
 }
 
-func TestLineLeave(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptLeave(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		all := l.listen(protocol.LockChannel(l.name))
 		l.notOpen()
 		holder, a, b, c := l.held(), l.owner(), l.owner(), l.owner()
@@ -551,8 +551,8 @@ func TestLineLeave(t *testing.T) {
 	})
 }
 
-func TestLineForce(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptForce(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		all := l.listen(protocol.LockChannel(l.name))
 		holder, owner := l.held(), l.owner()
 		heard := l.listen(l.grants(owner))
@@ -568,8 +568,8 @@ func TestLineForce(t *testing.T) {
 }
 
 // Who keeps the lock from others tells the first of the line to ask, who hears so for how long.
-func TestLineRetain(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptRetain(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		holder, owner, nobody := l.held(), l.owner(), l.owner()
 		heard := l.listen(l.grants(owner))
 		l.stand(owner, "n", 0)
@@ -590,7 +590,7 @@ func (l *linedUp) wantTurn(due time.Time, pause time.Duration, left time.Time) {
 
 // While somebody listens who does not stand in line, the lock is left to it every ten milliseconds, for three, more seldom if it does
 // not take it.
-func TestLineOpenRelease(t *testing.T) {
+func TestLineScriptOpenRelease(t *testing.T) {
 	const ms = time.Millisecond
 	inMemoryLine(t, func(l *linedUp) {
 		all := l.listen(protocol.LockChannel(l.name))
@@ -680,8 +680,8 @@ func TestLineOpenRelease(t *testing.T) {
 }
 
 // The lock is left to nobody but somebody who listens, and is not the holder.
-func TestLineNoOpenRelease(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptNoOpenRelease(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		a, b := l.owner(), l.owner()
 		heard := []func() string{l.listen(l.grants(a)), l.listen(l.grants(b))}
 		l.wantCode("take", script.Done, l.try(a))
@@ -706,8 +706,8 @@ func TestLineNoOpenRelease(t *testing.T) {
 }
 
 // Somebody has written something else where the line is: then there is none, and locking is as without it.
-func TestLineOverwritten(t *testing.T) {
-	everywhere(t, func(l *linedUp) {
+func TestLineScriptOverwritten(t *testing.T) {
+	onEveryLine(t, func(l *linedUp) {
 		for _, overwritten := range []string{"line", "asks", "line, asks"} {
 			l.name = fresh()
 			l.Mutex = protocol.NewMutex(l.name)
@@ -752,7 +752,7 @@ func TestLineOverwritten(t *testing.T) {
 }
 
 // The line has the slot of a lock that brings a tag of its own.
-func TestLineOfATag(t *testing.T) {
+func TestLineScriptOfATag(t *testing.T) {
 	inMemoryLine(t, func(l *linedUp) {
 		l.Mutex, l.name = protocol.NewMutex("a{b}c"), "a{b}c"
 		l.held()
@@ -763,7 +763,7 @@ func TestLineOfATag(t *testing.T) {
 }
 
 // Whose client may listen at any node is believed to hear while it asks.
-func TestLineScattered(t *testing.T) {
+func TestLineScriptScattered(t *testing.T) {
 	inMemoryLine(t, func(l *linedUp) {
 		ask := func(owner string) {
 			l.wantCode("ask", script.Refused, l.Acquire(protocol.Acquire{Owner: owner, To: 1, Lease: lineLease, Number: "n", Scattered: true}))
@@ -783,7 +783,7 @@ func TestLineScattered(t *testing.T) {
 }
 
 // Messages that belong to a shard are those of one lock, and all who listen are known.
-func TestLineSharded(t *testing.T) {
+func TestLineScriptSharded(t *testing.T) {
 	t.Parallel()
 	if !redistest.AtLeast(t, 7, 0) {
 		return // it has none
@@ -817,7 +817,7 @@ func TestLineSharded(t *testing.T) {
 
 // Without rights to the line there is none. Without the right to ask who listens, all are believed to; without that to publish, whoever
 // is granted the lock finds out by asking.
-func TestLineRights(t *testing.T) {
+func TestLineScriptRights(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	run := func(what string, rules []string, f func(l, admin *linedUp)) {

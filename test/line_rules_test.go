@@ -1,0 +1,360 @@
+package test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// The rules of the line that a waiter keeps.
+
+const (
+	lineOfX = "holdfast_line:{x}"
+	asksOfX = "holdfast_asks:{x}"
+)
+
+// wantInLine checks how many stand in line.
+func (w *world) wantInLine(want string) {
+	w.t.Helper()
+	w.wantReply(want, "ZCARD", lineOfX)
+}
+
+// wantSoon returns the hold that is to be had by now, or within a moment.
+func wantSoon(t *testing.T, got <-chan *holdfast.Hold) *holdfast.Hold {
+	t.Helper()
+	select {
+	case h := <-got:
+		if h == nil {
+			t.Fatal("Lock failed")
+		}
+		return h
+	case <-time.After(10 * time.Millisecond):
+		t.Fatal("it does not have the lock")
+		return nil
+	}
+}
+
+// A hold that begins with a message is trusted for a grant's lease from when the ask was sent, renewed in time, and lives on.
+func TestLineRuleDeadline(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		held := must(t)(a.NewMutex("x").Lock(background))
+		asked := time.Now()
+		got := waiting(t, b.NewMutex("x"), background)
+		time.Sleep(700 * time.Millisecond)
+		calls := count(d)
+		unlock(t, held)
+		h := wantSoon(t, got)
+		if n := calls.all(); n != 0 {
+			t.Errorf("%d calls", n)
+		}
+		if left := h.Deadline().Sub(asked); left > 3*time.Second || left < 2900*time.Millisecond {
+			t.Errorf("trusted until %v after the ask", left)
+		}
+		if lives := w.pttl("x"); lives != 3*time.Second {
+			t.Errorf("the key lives for %v", lives)
+		}
+		time.Sleep(800 * time.Millisecond)
+		if lives := w.pttl("x"); lives < 29*time.Second { // renewed when a third of the grant was over
+			t.Errorf("the key lives for %v", lives)
+		}
+		time.Sleep(20 * time.Second)
+		if err := context.Cause(h.Context()); err != nil {
+			t.Errorf("lost: %v", err)
+		}
+		unlock(t, h)
+	})
+}
+
+// lateMessages is a driver whose listeners hear what was published some time later.
+type lateMessages struct {
+	*memdriver.Driver
+
+	by time.Duration
+}
+
+func (d lateMessages) Listen(sink func(driver.Event)) driver.Listener {
+	return d.Driver.Listen(func(e driver.Event) {
+		if e.Kind == driver.Message {
+			time.AfterFunc(d.by, func() { sink(e) })
+			return
+		}
+		sink(e)
+	})
+}
+
+// A message that comes when its grant has ended, and the waiter has asked again, is not about that ask.
+func TestLineRuleLateMessage(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		d := w.server.Driver()
+		b, err := testclient.New(lateMessages{d, 3400 * time.Millisecond}, holdfast.WithoutIdentity(), holdfast.WithTimeout(600*time.Millisecond))
+		ok(t, err)
+		held := must(t)(a.NewMutex("x").Lock(background))
+		got := waiting(t, b.NewMutex("x"), background)
+		w.wantInLine("1")
+		away(d)
+		unlock(t, held) // the message will come 3.4 s later, 0.4 s after the grant has ended
+		w.wantInLine("0")
+		time.Sleep(3010 * time.Millisecond)
+		held = must(t)(a.NewMutex("x").TryLock(background))
+		d.SetFaults(nil)
+		time.Sleep(380 * time.Millisecond)
+		w.wantInLine("1") // it has asked again
+		time.Sleep(200 * time.Millisecond)
+		select {
+		case <-got:
+			t.Fatal("it believes in a grant that has ended")
+		default:
+		}
+		unlock(t, held)
+		h := <-got
+		unlock(t, h)
+		time.Sleep(4 * time.Second) // the rest of what was published
+		ok(t, b.Close())
+	})
+}
+
+// A message may come before the answer to the ask that it is about.
+func TestLineRuleEarlyMessage(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		held := must(t)(a.NewMutex("x").Lock(background))
+		got := waiting(t, b.NewMutex("x"), background)
+		w.wantInLine("1")
+		time.Sleep(500 * time.Millisecond)
+		asks := 0
+		d.SetFaults(func(driver.Call) memdriver.Fault {
+			asks++
+			return memdriver.Fault{DelayReply: 400 * time.Millisecond}
+		})
+		time.Sleep(600 * time.Millisecond) // it has asked again after a second
+		unlock(t, held)
+		time.Sleep(300 * time.Millisecond)
+		if h := wantSoon(t, got); asks != 1 {
+			t.Errorf("it has asked %d times", asks)
+		} else {
+			d.SetFaults(nil)
+			unlock(t, h)
+		}
+	})
+}
+
+// Who may have missed a message asks as soon as it is subscribed anew.
+func TestLineRuleSubscribedAnew(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		held := must(t)(a.NewMutex("x").Lock(background))
+		got := waiting(t, b.NewMutex("x"), background)
+		d.LoseMessages(true)
+		unlock(t, held)
+		time.Sleep(200 * time.Millisecond)
+		d.LoseMessages(false)
+		unlock(t, wantSoon(t, got))
+	})
+}
+
+// The first in line asks every second.
+func TestLineRuleFirstAsks(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		held := must(t)(a.NewMutex("x").Lock(background))
+		got := waiting(t, b.NewMutex("x"), background)
+		d.LoseMessages(true)
+		unlock(t, held)
+		time.Sleep(time.Second)
+		unlock(t, wantSoon(t, got))
+		d.LoseMessages(false)
+	})
+}
+
+// Of an ask that was sent long ago too little is left when it is granted: the waiter asks again, and goes on.
+func TestLineRuleOldAsk(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		held := must(t)(a.NewMutex("x").Lock(background))
+		for _, other := range strings.Split("1 2 3 4 5 6 7 8", " ") {
+			w.do("ZADD", lineOfX, "1", "other:"+other)
+		}
+		got := waiting(t, b.NewMutex("x"), background)
+		w.wantInLine("9")
+		time.Sleep(5 * time.Second) // it would ask after ten
+		unlock(t, held)
+		h := wantSoon(t, got)
+		if left := time.Until(h.Deadline()); left < 29*time.Second {
+			t.Errorf("trusted for %v", left)
+		}
+		unlock(t, h)
+	})
+}
+
+// A hold that needs more than its lease does not begin with a message: Redis is asked, and has it live for as long as it shall.
+func TestLineRuleAsksBefore(t *testing.T) {
+	for what, row := range map[string]struct {
+		options []holdfast.LockOption
+		mutex   []holdfast.MutexOption
+		client  []holdfast.ClientOption
+		lives   time.Duration
+		want    func(w *world, h *holdfast.Hold)
+	}{
+		"fixed lease": {options: []holdfast.LockOption{holdfast.FixedLease(10 * time.Second)}, lives: 10 * time.Second},
+		"MinHold": {options: []holdfast.LockOption{holdfast.MinHold(5 * time.Second)}, lives: 30 * time.Second, want: func(w *world, h *holdfast.Hold) {
+			unlock(w.t, h)
+			time.Sleep(5*time.Second + time.Millisecond)
+		}},
+		"fenced": {mutex: []holdfast.MutexOption{holdfast.Fenced(holdfast.TokenTTL(time.Minute))}, lives: 30 * time.Second, want: func(w *world, h *holdfast.Hold) {
+			if h.Token() == 0 {
+				w.t.Error("no token")
+			}
+			w.do("DEL", protocol.TokenKey("x"))
+		}},
+		"replicas": {client: []holdfast.ClientOption{holdfast.WithReplicaAck(1, time.Second)}, lives: 30 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				w.server.SetReplicas(1)
+				a, _ := w.client()
+				b, d := w.client(row.client...)
+				held := must(t)(a.NewMutex("x").Lock(background))
+				got := waiting(t, b.NewMutex("x", row.mutex...), background, row.options...)
+				w.wantInLine("1")
+				calls := count(d)
+				unlock(t, held)
+				h := wantSoon(t, got)
+				if n := calls.of("acquire"); n != 1 {
+					t.Errorf("it asked %d times", n)
+				}
+				if lives := w.pttl("x"); lives != row.lives {
+					t.Errorf("the key lives for %v, want %v", lives, row.lives)
+				}
+				if left := time.Until(h.Deadline()); left < row.lives*9/10 {
+					t.Errorf("trusted for %v", left)
+				}
+				if row.want != nil {
+					row.want(w, h)
+				}
+				_ = h.Unlock() // of that with MinHold again
+			})
+		})
+	}
+}
+
+// Who stands in line does not listen where Redisson's do, but while one of them holds the lock, near the head.
+func TestLineRuleListens(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		shared := protocol.LockChannel("x")
+		held := must(t)(a.NewMutex("x").Lock(background))
+		got := waiting(t, b.NewMutex("x"), background)
+		time.Sleep(500 * time.Millisecond) // after a second the holder listens
+		w.wantReply(shared+" 0", "PUBSUB", "NUMSUB", shared)
+		unlock(t, held)
+		unlock(t, wantSoon(t, got))
+
+		w.do("HSET", "x", "7d1b1f8e-6b3a-4c56-9d0e-3a8d9f0f6b11:1", "1")
+		w.do("PEXPIRE", "x", "30000")
+		got = waiting(t, b.NewMutex("x"), background)
+		w.wantInLine("1")
+		w.wantReply(shared+" 1", "PUBSUB", "NUMSUB", shared)
+		time.Sleep(100 * time.Millisecond)
+		w.do("DEL", "x")
+		w.do("PUBLISH", shared, "0")
+		unlock(t, wantSoon(t, got))
+	})
+}
+
+// Who does not hear yet does not stand in line: a release would drop it there.
+func TestLineRuleHearsFirst(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		held := must(t)(a.NewMutex("x").Lock(background))
+		heard := false
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "acquire" && len(call.Args) > 7 { // it has a number
+				heard = true
+				if channels := w.do("PUBSUB", "CHANNELS", "holdfast_granted:*"); channels == "" {
+					t.Error("it stands in line, and does not listen")
+				}
+			}
+			return memdriver.Fault{}
+		})
+		got := waiting(t, b.NewMutex("x"), background)
+		if w.wantInLine("1"); !heard {
+			t.Error("it never asked with a number")
+		}
+		unlock(t, held)
+		unlock(t, wantSoon(t, got))
+	})
+}
+
+// Who gives up does not stand in line any more.
+func TestLineRuleLeaves(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		held := must(t)(a.NewMutex("x").Lock(background))
+		ctx, cancel := context.WithCancel(background)
+		got := waiting(t, b.NewMutex("x"), ctx)
+		w.wantInLine("1")
+		cancel()
+		<-got
+		synctest.Wait()
+		w.wantInLine("0")
+		w.wantReply("0", "EXISTS", asksOfX)
+		unlock(t, held)
+	})
+}
+
+// When one of a process has the lock, the next of those who wait there stands in line at once.
+func TestLineRuleNextStands(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, _ := w.client()
+		x, fixed := b.NewMutex("x"), holdfast.FixedLease(20*time.Second) // so that it does not pass on
+		held := must(t)(a.NewMutex("x").Lock(background))
+		first := waiting(t, x, background, fixed)
+		next := waiting(t, x, background, fixed)
+		w.wantInLine("1")
+		unlock(t, held)
+		h := wantSoon(t, first)
+		synctest.Wait()
+		w.wantInLine("1")
+		unlock(t, h)
+		unlock(t, wantSoon(t, next))
+	})
+}
+
+// A hold that has begun with a message passes on inside the process, though it was not renewed yet.
+func TestLineRuleHandOver(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, _ := w.client()
+		b, d := w.client()
+		x := b.NewMutex("x")
+		held := must(t)(a.NewMutex("x").Lock(background))
+		got := waiting(t, x, background)
+		next := waiting(t, x, background)
+		calls := count(d)
+		unlock(t, held)
+		unlock(t, wantSoon(t, got))
+		h := wantSoon(t, next)
+		if n := calls.all(); n != 0 {
+			t.Errorf("%d calls", n)
+		}
+		unlock(t, h)
+	})
+}
