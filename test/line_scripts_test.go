@@ -1,6 +1,7 @@
 package test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -809,7 +810,9 @@ func TestLineScriptSharded(t *testing.T) {
 	}
 	l.wantCode("release", script.Done, l.release(holder))
 	l.wantHeld(first, 3*time.Second)
-	if m, err := sub.ReceiveMessage(background); err != nil || m.Payload != "n" {
+	ctx, cancel := context.WithTimeout(background, soon)
+	defer cancel()
+	if m, err := sub.ReceiveMessage(ctx); err != nil || m.Payload != "n" {
 		t.Errorf("%v, %v", m, err)
 	}
 	l.wantLine()
