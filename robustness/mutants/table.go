@@ -532,6 +532,278 @@ var mutants = []mutant{
 		new: "0",
 	},
 
+	// The line.
+	{
+		name: "line: who comes again loses its place", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptStand"),
+		old: "LINE, 'NX',",
+		new: "LINE,",
+	},
+	{
+		name: "line: an ask does not replace the one before", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptStand"),
+		old: "'HSET', ASKS, me",
+		new: "'HSETNX', ASKS, me",
+	},
+	{
+		name: "line: who stands there is believed to live until it asks", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptStand"),
+		old: "at + 3 * often",
+		new: "at + often",
+	},
+	{
+		name: "line: the first ask no more often than others", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptHints"),
+		old: "place >= FIRST",
+		new: "place >= 0",
+	},
+	{
+		name: "line: the first does not ask when the key ends", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptHints"),
+		old: "hint = pttl + place * 50",
+		new: "hint = often",
+	},
+	{
+		name: "line: others ask as often as if they were few", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptHints"),
+		old: "SPREAD * redis.call('ZCARD', LINE)",
+		new: "0",
+	},
+	{
+		name: "line: TryLock takes a free lock from it", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOfAFreeLock"),
+		old: "grant(me)",
+		new: "ARGV[9] and grant(me)",
+	},
+	{
+		name: "line: who asks takes what was granted to another", in: "mutex_acquire.lua", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "free = not to or to == me",
+		new: "free = true",
+	},
+	{
+		name: "line: without Redis' leave nobody locks", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOverwritten"),
+		old: "redis.pcall('ZADD'",
+		new: "redis.call('ZADD'",
+	},
+	{
+		name: "line: a release frees the lock", in: "mutex_release.lua", suite: tests(inMemory, "TestLineScriptRelease"),
+		old: "redis.pcall('EXISTS', LINE) == 1",
+		new: "false",
+	},
+	{
+		name: "line: a grant lasts for ever", in: "line.lua", suite: tests(inMemory, "TestLineScriptRelease"),
+		old: "redis.pcall('PEXPIRE', KEYS[1], lease)",
+		new: "",
+	},
+	{
+		name: "line: who is granted the lock stands there twice", in: "line.lua", suite: tests(inMemory, "TestLineScriptRelease"),
+		old: "forget(owner)\n    if",
+		new: "if",
+	},
+	{
+		name: "line: who is granted the lock is not told", in: "line.lua", suite: tests(inMemory, "TestLineScriptRelease"),
+		old: "publish(number, channel)",
+		new: "",
+	},
+	{
+		name: "line: who does not listen is granted the lock", in: "line.lua", suite: tests(inMemory, "TestLineScriptDropsTheDeaf"),
+		old: "listeners(channel) ~= 0",
+		new: "true",
+	},
+	{
+		name: "line: as many are looked at as stand there", in: "line.lua", suite: tests(inMemory, "TestLineScriptDropsTheDeaf"),
+		old: "local MOST = 32",
+		new: "local MOST = 3200",
+	},
+	{
+		name: "line: who has been silent is granted the lock", in: "line.lua", suite: tests(inMemory, "TestLineScriptDropsTheSilent"),
+		old: "number and at - lives <= 0",
+		new: "number",
+	},
+	{
+		name: "line: who may listen at any node is dropped", in: "line.lua", suite: tests(inMemory, "TestLineScriptScattered"),
+		old: "scattered == '1' and ARGV[3] == 'PUBLISH' or ",
+		new: "",
+	},
+	{
+		name: "line: messages that belong to a shard are sent to all", in: "line.lua", suite: tests(inMemory, "TestLineScriptSharded"),
+		old: "ARGV[3] == 'SPUBLISH' and LINE or",
+		new: "ARGV[3] == 'never' and LINE or",
+	},
+	{
+		name: "line: leave does not release", in: "mutex_leave.lua", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "redis.call('HGET', KEYS[1], ARGV[5]) == '1'",
+		new: "false",
+	},
+	{
+		name: "line: leave releases what is nested", in: "mutex_leave.lua", suite: tests(inMemory, "TestLineScriptLeave"),
+		old: "ARGV[5]) == '1'\nif held",
+		new: "ARGV[5])\nif held",
+	},
+	{
+		name: "line: leave passes nothing on", in: "mutex_leave.lua", suite: tests(inMemory, "TestLineScriptLeave"),
+		old: "pass_on()",
+		new: "",
+	},
+	{
+		name: "line: a forced unlock frees the lock", in: "mutex_force.lua", suite: tests(inMemory, "TestLineScriptForce"),
+		old: "grant()",
+		new: "",
+	},
+	{
+		name: "line: MinHold tells nobody", in: "mutex_retain.lua", suite: tests(inMemory, "TestLineScriptRetain"),
+		old: "tell(0)",
+		new: "",
+	},
+	{
+		name: "line: the lock is never left to Redisson's", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "at >= due and",
+		new: "false and",
+	},
+	{
+		name: "line: the lock is left to Redisson's each time", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "at >= due and",
+		new: "true and",
+	},
+	{
+		name: "line: the lock is left to Redisson's though none listens", in: "line.lua", suite: tests(inMemory, "TestLineScriptNoOpenRelease"),
+		old: "(listeners(ARGV[2]) or 0) - (ours or 0) > 0",
+		new: "true",
+	},
+	{
+		name: "line: the holder is taken for one of Redisson's", in: "line.lua", suite: tests(inMemory, "TestLineScriptNoOpenRelease"),
+		old: "0) - (ours or 0) > 0",
+		new: "0) > 0",
+	},
+	{
+		name: "line: the first does not know when the lock is left to it", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "tell(left - at)",
+		new: "",
+	},
+	{
+		name: "line: who stands there takes what is left to others", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "at >= left",
+		new: "at >= 0",
+	},
+	{
+		name: "line: what others do not take is left to them for ever", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "at >= left",
+		new: "left == 0",
+	},
+	{
+		name: "line: what nobody takes is left to others as often", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "math.min(2 * pause, LATEST)",
+		new: "pause",
+	},
+	{
+		name: "line: what nobody takes is left to others ever more seldom", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "math.min(2 * pause, LATEST)",
+		new: "2 * pause",
+	},
+	{
+		name: "line: what Redisson's have taken is left to them no sooner", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "15, 15) ~= '8'",
+		new: "15, 15) == 'x'",
+	},
+	{
+		name: "line: a grant counts from its message", in: "queued.granted", suite: tests(inMemory, "TestLineRuleDeadline"),
+		old: "q.place.asks[i].sent",
+		new: "time.Now()",
+	},
+	{
+		name: "line: any word is a grant", in: "queued.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "return a.number == number",
+		new: "return true",
+	},
+	{
+		name: "line: an owner has one number", in: "prepare", suite: tests(inMemory, "TestLineRuleLateMessage"),
+		old: "strconv.FormatUint(rand.Uint64(), 36)",
+		new: "q.args.Owner",
+	},
+	{
+		name: "line: a try is sent again as it was", in: "prepare", suite: tests(inMemory, "TestLineRuleLateMessage"),
+		old: "if !inLine && !q.request.IsZero()",
+		new: "if !q.request.IsZero()",
+	},
+	{
+		name: "line: a message that is early is forgotten", in: "place.join", suite: tests(inMemory, "TestLineRuleEarlyMessage"),
+		old: "p.tell(word)",
+		new: "",
+	},
+	{
+		name: "line: a grant lasts for the whole lease", in: "acquisition.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "cmp.Or(a.grant, a.lease)",
+		new: "a.lease",
+	},
+	{
+		name: "line: a hold begins with what is left of a grant", in: "queued.granted", suite: tests(inMemory, "TestLineRuleOldAsk"),
+		old: "mono.Until(trusted) < grant/2",
+		new: "grant < 0",
+	},
+	{
+		name: "line: a fixed lease begins with a message", in: "beginsWithMessage", suite: tests(inMemory, "TestLineRuleAsksBefore"),
+		old: "!a.args.Fixed && ",
+		new: "",
+	},
+	{
+		name: "line: MinHold begins with a message", in: "beginsWithMessage", suite: tests(inMemory, "TestLineRuleAsksBefore"),
+		old: "a.args.Retained() == 0 && ",
+		new: "",
+	},
+	{
+		name: "line: a fenced hold begins with a message", in: "beginsWithMessage", suite: simulation("fenced", "-class", "a"),
+		old: "!a.lock.Fenced && ",
+		new: "",
+	},
+	{
+		name: "line: a hold begins before replicas have it", in: "beginsWithMessage", suite: tests(inMemory, "TestLineRuleAsksBefore"),
+		old: " && a.engine.Replicas == 0",
+		new: "",
+	},
+	{
+		name: "line: a grant is renewed as late as a lease", in: "Watch", suite: tests(inMemory, "TestLineRuleDeadline"),
+		old: "renewing && ttl < e.Lease",
+		new: "false",
+	},
+	{
+		name: "line: a grant that is not renewed yet does not pass on", in: "acquisition.granted", suite: tests(inMemory, "TestLineRuleHandOver"),
+		old: "s.unconfirmed = a.grant > 0",
+		new: "s.unconfirmed = false",
+	},
+	{
+		name: "line: a resubscription asks nobody", in: "grants.Hear", suite: tests(inMemory, "TestLineRuleSubscribedAnew"),
+		old: "p.queued.waiter.Notify()",
+		new: "_ = p",
+	},
+	{
+		name: "line: the first waits for its message alone", in: "noteRefusal", suite: tests(inMemory, "TestLineRuleFirstAsks"),
+		old: "sleep = retry",
+		new: "sleep = time.Hour",
+	},
+	{
+		name: "line: who stands there misses Redisson's release", in: "place.listens", suite: tests(inMemory, "TestLineRuleListens"),
+		old: "!p.stands || p.foreign && p.number < nearPlaces",
+		new: "!p.stands",
+	},
+	{
+		name: "line: who stands there listens where Redisson's do", in: "place.listens", suite: tests(inMemory, "TestLineRuleListens"),
+		old: "!p.stands || p.foreign && p.number < nearPlaces",
+		new: "true",
+	},
+	{
+		name: "line: who does not listen yet stands there", in: "line.hears", suite: tests(inMemory, "TestLineRuleHearsFirst"),
+		old: "c != nil && c.confirmed",
+		new: "c == c",
+	},
+	{
+		name: "line: who gives up stays there", in: "prepare", suite: tests(inMemory, "TestLineRuleLeaves"),
+		old: `!inLine || q.args.Number != ""`,
+		new: "!inLine",
+	},
+	{
+		name: "line: the next of a process comes late", in: "afterMe", suite: tests(inMemory, "TestLineRuleNextStands"),
+		old: "q.lock.Shared, q.lock.Line && q.lock.Polling == nil",
+		new: "q.lock.Shared",
+	},
+	{
+		name: "line: leave releases a hold that stands", in: "side.leaves", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: " && s.State() == ledger.Free",
+		new: "",
+	},
+
 	// Transfer, force, and who a client is.
 	{
 		name: "transfer: while an attempt is under way", in: "engine.Hold.Detach", suite: tests(inMemory, "TestTransferWaitsForWhatIsOnItsWay"),
