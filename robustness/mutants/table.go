@@ -706,15 +706,15 @@ var mutants = []mutant{
 	{
 		name: "line: any word is a grant", in: "queued.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "return a.number == number",
-		new: "return true",
+		new: `return number == "" || a.number == number`,
 	},
 	{
-		name: "line: an owner has one number", in: "prepare", suite: tests(inMemory, "TestLineRuleLateMessage"),
-		old: "strconv.FormatUint(rand.Uint64(), 36)",
-		new: "q.args.Owner",
+		name: "line: all asks have one number", in: "prepare", suite: tests(inMemory, "TestLineRuleLateMessage"),
+		old: "rand.Uint64()",
+		new: "rand.Uint64()&0",
 	},
 	{
-		name: "line: a try is sent again as it was", in: "prepare", suite: tests(inMemory, "TestLineRuleLateMessage"),
+		name: "line: a try is sent again as it was", in: "prepare", suite: tests(inMemory, "TestLineRuleHearsFirst"),
 		old: "if !inLine && !q.request.IsZero()",
 		new: "if !q.request.IsZero()",
 	},
@@ -731,7 +731,7 @@ var mutants = []mutant{
 	{
 		name: "line: a hold begins with what is left of a grant", in: "queued.granted", suite: tests(inMemory, "TestLineRuleOldAsk"),
 		old: "mono.Until(trusted) < grant/2",
-		new: "grant < 0",
+		new: "mono.Until(trusted) < -time.Hour",
 	},
 	{
 		name: "line: a fixed lease begins with a message", in: "beginsWithMessage", suite: tests(inMemory, "TestLineRuleAsksBefore"),
