@@ -21,8 +21,8 @@ const (
 	asksOfX = "holdfast_asks:{x}"
 )
 
-// wantInLine checks how many stand in line.
-func (w *world) wantInLine(want string) {
+// wantStanding checks how many stand in line.
+func (w *world) wantStanding(want string) {
 	w.t.Helper()
 	w.wantReply(want, "ZCARD", lineOfX)
 }
@@ -101,15 +101,15 @@ func TestLineRuleLateMessage(t *testing.T) {
 		ok(t, err)
 		held := must(t)(a.NewMutex("x").Lock(background))
 		got := waiting(t, b.NewMutex("x"), background)
-		w.wantInLine("1")
+		w.wantStanding("1")
 		away(d)
 		unlock(t, held) // the message will come 3.4 s later, 0.4 s after the grant has ended
-		w.wantInLine("0")
+		w.wantStanding("0")
 		time.Sleep(3010 * time.Millisecond)
 		held = must(t)(a.NewMutex("x").TryLock(background))
 		d.SetFaults(nil)
 		time.Sleep(380 * time.Millisecond)
-		w.wantInLine("1") // it has asked again
+		w.wantStanding("1") // it has asked again
 		time.Sleep(200 * time.Millisecond)
 		select {
 		case <-got:
@@ -131,7 +131,7 @@ func TestLineRuleEarlyMessage(t *testing.T) {
 		b, d := w.client()
 		held := must(t)(a.NewMutex("x").Lock(background))
 		got := waiting(t, b.NewMutex("x"), background)
-		w.wantInLine("1")
+		w.wantStanding("1")
 		time.Sleep(500 * time.Millisecond)
 		asks := 0
 		d.SetFaults(func(driver.Call) memdriver.Fault {
@@ -190,7 +190,7 @@ func TestLineRuleOldAsk(t *testing.T) {
 			w.do("ZADD", lineOfX, "1", "other:"+other)
 		}
 		got := waiting(t, b.NewMutex("x"), background)
-		w.wantInLine("9")
+		w.wantStanding("9")
 		time.Sleep(5 * time.Second) // it would ask after ten
 		unlock(t, held)
 		h := wantSoon(t, got)
@@ -230,7 +230,7 @@ func TestLineRuleAsksBefore(t *testing.T) {
 				b, d := w.client(row.client...)
 				held := must(t)(a.NewMutex("x").Lock(background))
 				got := waiting(t, b.NewMutex("x", row.mutex...), background, row.options...)
-				w.wantInLine("1")
+				w.wantStanding("1")
 				calls := count(d)
 				unlock(t, held)
 				h := wantSoon(t, got)
@@ -268,7 +268,7 @@ func TestLineRuleListens(t *testing.T) {
 		w.do("HSET", "x", "7d1b1f8e-6b3a-4c56-9d0e-3a8d9f0f6b11:1", "1")
 		w.do("PEXPIRE", "x", "30000")
 		got = waiting(t, b.NewMutex("x"), background)
-		w.wantInLine("1")
+		w.wantStanding("1")
 		w.wantReply(shared+" 1", "PUBSUB", "NUMSUB", shared)
 		time.Sleep(100 * time.Millisecond)
 		w.do("DEL", "x")
@@ -294,7 +294,7 @@ func TestLineRuleHearsFirst(t *testing.T) {
 			return memdriver.Fault{}
 		})
 		got := waiting(t, b.NewMutex("x"), background)
-		if w.wantInLine("1"); !heard {
+		if w.wantStanding("1"); !heard {
 			t.Error("it never asked with a number")
 		}
 		unlock(t, held)
@@ -310,11 +310,11 @@ func TestLineRuleLeaves(t *testing.T) {
 		held := must(t)(a.NewMutex("x").Lock(background))
 		ctx, cancel := context.WithCancel(background)
 		got := waiting(t, b.NewMutex("x"), ctx)
-		w.wantInLine("1")
+		w.wantStanding("1")
 		cancel()
 		<-got
 		synctest.Wait()
-		w.wantInLine("0")
+		w.wantStanding("0")
 		w.wantReply("0", "EXISTS", asksOfX)
 		unlock(t, held)
 	})
@@ -329,11 +329,11 @@ func TestLineRuleNextStands(t *testing.T) {
 		held := must(t)(a.NewMutex("x").Lock(background))
 		first := waiting(t, x, background, fixed)
 		next := waiting(t, x, background, fixed)
-		w.wantInLine("1")
+		w.wantStanding("1")
 		unlock(t, held)
 		h := wantSoon(t, first)
 		synctest.Wait()
-		w.wantInLine("1")
+		w.wantStanding("1")
 		unlock(t, h)
 		unlock(t, wantSoon(t, next))
 	})
