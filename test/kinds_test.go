@@ -325,7 +325,7 @@ const callsLive = 4 * time.Minute
 func (w *world) wantNothing() {
 	w.t.Helper()
 	left := slices.DeleteFunc(w.left(), func(key string) bool {
-		return strings.HasPrefix(key, "holdfast_calls:") || strings.HasPrefix(key, "holdfast_zero:")
+		return slices.ContainsFunc([]string{"holdfast_calls:", "holdfast_zero:", "holdfast_turn:"}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 	})
 	if len(left) > 0 {
 		w.t.Errorf("left in Redis: %q", left)

@@ -215,7 +215,7 @@ func (l *linedUp) wantLine(owners ...string) {
 // notOpen has no release leave the lock to those who do not stand in line, until the line is empty.
 func (l *linedUp) notOpen() {
 	l.t.Helper()
-	l.do("HSET", l.asks(), "turn", fmt.Sprintf("%d 10 0", time.Now().Add(time.Hour).UnixMilli()))
+	l.do("SET", protocol.TurnKey(l.name), fmt.Sprintf("%d %d", time.Hour.Milliseconds(), time.Now().UnixMilli()), "PX", "1000")
 }
 
 // wantAsk checks what stands of an owner's last ask, and that it is believed to live for so long after a moment.
@@ -395,7 +395,7 @@ func TestLineScriptDropsTheDeaf(t *testing.T) {
 		l.wantHeard(heard, "")
 		l.wantHeard(all, protocol.Released)
 		l.wantLine(last)
-		if n := l.do("HLEN", l.asks()); n != "2" { // its own, and the turn
+		if n := l.do("HLEN", l.asks()); n != "1" {
 			l.t.Errorf("%s asks are left", n)
 		}
 	})
@@ -581,16 +581,14 @@ func TestLineScriptRetain(t *testing.T) {
 	})
 }
 
-// wantTurn checks what stands of open releases: when the next one is due, how long after it the one after that, and until when the lock
-// is left to others now.
-func (l *linedUp) wantTurn(due time.Time, pause time.Duration, left time.Time) {
+// wantTurn checks until when the lock is left to others, and how long after that the next time is.
+func (l *linedUp) wantTurn(pause time.Duration, left time.Time) {
 	l.t.Helper()
-	at := func(t time.Time) int64 { return max(0, t.UnixMilli()) }
-	l.wantReply(fmt.Sprintf("%d %d %d", at(due), pause.Milliseconds(), at(left)), "HGET", l.asks(), "turn")
+	l.wantReply(fmt.Sprintf("%d %d", pause.Milliseconds(), left.UnixMilli()), "GET", protocol.TurnKey(l.name))
 }
 
-// While somebody listens who does not stand in line, the lock is left to it every ten milliseconds, for three, more seldom if it does
-// not take it.
+// While somebody listens who does not stand in line, the lock is left to it from time to time: more seldom, and for longer, while
+// nobody takes it.
 func TestLineScriptOpenRelease(t *testing.T) {
 	const ms = time.Millisecond
 	inMemoryLine(t, func(l *linedUp) {
@@ -618,34 +616,33 @@ func TestLineScriptOpenRelease(t *testing.T) {
 			}
 			return next, heard[turns%3], granted
 		}
-		open := func(pause time.Duration) (next string, start time.Time) {
+		open := func(pause, left time.Duration) (next string) {
 			l.t.Helper()
 			next, hears, granted := release()
-			start = time.Now()
 			if l.wantFree(); granted {
 				l.t.Error("granted")
 			}
-			l.wantTurn(start.Add(pause), pause, start.Add(3*ms))
+			l.wantTurn(pause, time.Now().Add(left))
 			l.wantHeard(all, protocol.Released)
-			l.wantHeard(hears, "n 3") // after so many ms it asks
-			return next, start
+			l.wantHeard(hears, "n 1") // after so many ms it asks
+			return next
 		}
-		for _, pause := range []time.Duration{10 * ms, 20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, 1000 * ms, 1000 * ms} {
-			next, _ := open(pause)
+		before := time.Duration(0)
+		for _, pause := range []time.Duration{1, 3, 7, 15, 31, 63, 127, 255, 511, 1000, 1000} {
+			left := min(3+before/4, 32)
+			next := open(pause*ms, left*ms)
+			before = pause
 			reply := l.wantCode("too early", script.Refused, l.ask(next, "early"))
-			if got := protocol.ReadRetry(reply); got != 4*ms || protocol.ReadPlace(reply) != 0 || protocol.ReadRefusal(reply).Holder != "" {
+			if got := protocol.ReadRetry(reply); got < left*ms/2 || got > left*ms+ms || protocol.ReadPlace(reply) != 0 || protocol.ReadRefusal(reply).Holder != "" {
 				l.t.Errorf("ask in %v, %v", got, reply.Rest)
 			}
-			time.Sleep(2 * ms)
+			time.Sleep((left - 1) * ms)
 			l.wantCode("too early", script.Refused, l.ask(next, "early"))
 			l.wantFree()
 			time.Sleep(ms)
 			l.wantCode("nobody has taken it", script.Done, l.ask(next, "now"))
-			doubled := min(2*pause, time.Second)
-			due := time.Now().Add(doubled)
-			l.wantTurn(due, doubled, time.Time{})
 
-			time.Sleep(doubled - ms)
+			time.Sleep((pause - 1) * ms)
 			next, hears, granted := release()
 			if !granted {
 				l.t.Error("open before it is due")
@@ -653,30 +650,29 @@ func TestLineScriptOpenRelease(t *testing.T) {
 			l.wantHeard(hears, "n")
 			l.wantHeld(next, 3*time.Second)
 			l.wantHeard(all, "")
-			time.Sleep(time.Until(due))
 			l.wantCode("confirm", script.Done, l.ask(next, "kept"))
+			time.Sleep((1 + 10) * ms) // then it is their turn in any case
 		}
 
 		// One of Redisson's takes it: the next open release is early again.
-		next, _ := open(time.Second)
+		next := open(1000*ms, 32*ms)
 		theirs := l.redisson()
 		l.do("HSET", l.name, theirs, "1")
 		l.do("PEXPIRE", l.name, "30000")
 		l.stand(next, "n", 0)
-		due := time.Now().Add(10 * ms)
-		l.wantTurn(due, 10*ms, time.Time{})
+		l.wantTurn(0, time.Now())
 		l.wantCode("a release, as Redisson's is not", script.Done, l.Force([]string{theirs}))
 		l.wantHeld(next, 3*time.Second)
 		all()
 		heard[turns%3]()
 
 		// So may one of ours who does not stand in line.
-		time.Sleep(time.Until(due))
-		_, _ = open(10 * ms)
+		time.Sleep(10 * ms)
+		open(ms, 3*ms)
 		outside := l.owner()
 		l.wantCode("try", script.Done, l.try(outside))
 		l.wantHeld(outside, lineLease)
-		l.wantTurn(time.Now().Add(10*ms), 10*ms, time.Time{})
+		l.wantReply("0", "EXISTS", protocol.TurnKey(l.name))
 	})
 }
 
@@ -701,7 +697,7 @@ func TestLineScriptNoOpenRelease(t *testing.T) {
 		l.stand(b, "k", 0)
 		l.wantCode("release", script.Done, l.release(a))
 		l.wantFree()
-		l.wantHeard(heard[1], "k 3")
+		l.wantHeard(heard[1], "k 1")
 		l.wantHeard(all, protocol.Released)
 	})
 }
@@ -713,10 +709,10 @@ func TestLineScriptOverwritten(t *testing.T) {
 			l.name = fresh()
 			l.Mutex = protocol.NewMutex(l.name)
 			noLine := strings.Contains(overwritten, "line")
-			place, leaves := int64(0), script.Done
+			place, leaves := int64(-1), script.Done // where nobody could be told, nobody stands
 			if noLine {
 				l.do("SET", l.line(), "something else")
-				place, leaves = -1, script.Refused
+				leaves = script.Refused
 			}
 			if strings.Contains(overwritten, "asks") {
 				l.do("SET", l.asks(), "something else")

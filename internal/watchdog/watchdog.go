@@ -134,7 +134,7 @@ func awake(at mono.Time, lead, now time.Duration) mono.Time {
 }
 
 // Watch begins to watch an entry whose hold was acknowledged: by a call that was
-// sent at sent and asked for ttl. renewing says whether to renew: at once if ttl is less than the entry's lease, unless it ends first.
+// sent at sent and asked for ttl. renewing says whether to renew: soon, if ttl is less than the entry's lease.
 func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +149,7 @@ func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, r
 	e.longHeldAt = mono.Of(sent).Add(d.config.LongHeldAfter)
 	e.plan(begun)
 	if renewing && ttl < e.Lease {
-		e.renewAt = min(e.renewAt, begun.Add(ttl/3), mono.Of(now).Add(tick))
+		e.renewAt = min(e.renewAt, begun.Add(ttl/3), mono.Of(now).Add(2*tick))
 	}
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {

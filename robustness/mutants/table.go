@@ -173,8 +173,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: an overwritten key is taken for free", in: "mutex_acquire.lua", suite: tests(inMemory, "TestOtherKindOfLock"),
-		old: "foreign(holders[1], holders[2])",
-		new: "holders[9]",
+		old: "foreign(holder, held[3])",
+		new: "held[9]",
 	},
 
 	// Release.
@@ -437,14 +437,14 @@ var mutants = []mutant{
 		new: "script.Request{}",
 	},
 	{
-		name: "fair: the next in line is not told", in: "fair_release.lua", suite: simulation("fair", "-class", "a"),
-		old: "tell(head, ARGV[4])",
+		name: "fair: the next in line is not told", in: "fair.lua", suite: simulation("fair", "-class", "a"),
+		old: "tell(head, payload)",
 		new: "",
 	},
 	{
 		name: "fair: who leaves does not tell the next", in: "fair_leave.lua", suite: tests(inMemory, "TestL5_WhoLeavesPassesTheMessageOn"),
-		old: "\n    tell(head, ARGV[4])",
-		new: "\n",
+		old: "gone, head, more = pass_on(gone, head, more, ARGV[4], me)",
+		new: "",
 	},
 
 	// Semaphores.
@@ -560,7 +560,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: others ask as often as if they were few", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptHints"),
-		old: "SPREAD * redis.call('ZCARD', LINE)",
+		old: "SPREAD * stand",
 		new: "0",
 	},
 	{
@@ -570,7 +570,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who asks takes what was granted to another", in: "mutex_acquire.lua", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "free = not to or to == me",
+		old: "free = not holder or holder == me",
 		new: "free = true",
 	},
 	{
@@ -590,7 +590,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who is granted the lock stands there twice", in: "line.lua", suite: tests(inMemory, "TestLineScriptRelease"),
-		old: "forget(owner)\n    if",
+		old: "redis.pcall('HDEL', ASKS, owner)\n    if",
 		new: "if",
 	},
 	{
@@ -670,7 +670,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: the first does not know when the lock is left to it", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
-		old: "tell(left - at)",
+		old: "tell(1)",
 		new: "",
 	},
 	{
@@ -684,14 +684,14 @@ var mutants = []mutant{
 		new: "left == 0",
 	},
 	{
-		name: "line: what nobody takes is left to others as often", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
-		old: "math.min(2 * pause, LATEST)",
+		name: "line: what nobody takes is left to others as often", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "math.min(2 * pause + 1, LONGEST)",
 		new: "pause",
 	},
 	{
-		name: "line: what nobody takes is left to others ever more seldom", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
-		old: "math.min(2 * pause, LATEST)",
-		new: "2 * pause",
+		name: "line: what nobody takes is left to others ever more seldom", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "math.min(2 * pause + 1, LONGEST)",
+		new: "2 * pause + 1",
 	},
 	{
 		name: "line: what Redisson's have taken is left to them no sooner", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
@@ -790,8 +790,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who gives up stays there", in: "prepare", suite: tests(inMemory, "TestLineRuleLeaves"),
-		old: `!inLine || q.args.Number != ""`,
-		new: "!inLine",
+		old: "q.registered = true",
+		new: "",
 	},
 	{
 		name: "line: the next of a process comes late", in: "afterMe", suite: tests(inMemory, "TestLineRuleNextStands"),
@@ -981,7 +981,7 @@ var mutants = []mutant{
 	// More: the hand-over, transfers, locks of several parts.
 	{
 		name: "hand-over: past its time", in: "mayPass", suite: tests(inMemory, "TestHandOverIsBounded", "TestHandOver"),
-		old: "s.cohort == nil && now > h.since.Add(slice), s.cohort != nil && now > s.cohort.until",
+		old: "s.cohort == nil && now > h.since.Add(longestSlice), s.cohort != nil && s.cohort.over(now)",
 		new: "now < 0",
 	},
 	{
