@@ -69,7 +69,7 @@ func (s *standing) hold(t *testing.T) *holdfast.Hold {
 		if ok {
 			return h
 		}
-	case <-time.After(time.Hour):
+	case <-time.After(10 * time.Minute):
 	}
 	t.Fatalf("%v did not get it: %v", s.owner, s.err)
 	return nil

@@ -302,10 +302,10 @@ func TestLineL4_L5_LateMessages(t *testing.T) {
 	}
 }
 
-// L6: a hold that begins with a message has its full lease within a second. If Redis falls silent it is lost, and told, before the
-// grant has ended.
+// L6: a hold that begins with a message has its full lease within a second, also if it hears nothing more. If Redis falls silent it is
+// lost, and told, before the grant has ended.
 func TestLineL6_Renewal(t *testing.T) {
-	for _, falls := range []bool{false, true} {
+	for _, falls := range []string{"", "deaf", "silent"} {
 		fakeLines(t, func(t *testing.T, w *world) {
 			if !w.kind.byMessage {
 				return
@@ -313,7 +313,7 @@ func TestLineL6_Renewal(t *testing.T) {
 			h := w.lineHolder()
 			s := w.line()
 			time.Sleep(300 * time.Millisecond)
-			if falls {
+			if falls == "silent" {
 				silent(s.d, lostRequest)
 			}
 			released := time.Now()
@@ -322,7 +322,7 @@ func TestLineL6_Renewal(t *testing.T) {
 			if lease := w.pttl("x"); lease != grantLasts || h.Deadline().After(released.Add(grantLasts)) {
 				t.Errorf("granted for %v, trusted until %v after it", lease, h.Deadline().Sub(released))
 			}
-			if falls {
+			if falls == "silent" {
 				if lost := lostAt(t, h, released); lost > grantLasts || lost < grantLasts/2 {
 					t.Errorf("lost after %v", lost)
 				}
@@ -331,6 +331,7 @@ func TestLineL6_Renewal(t *testing.T) {
 				time.Sleep(time.Minute)
 				return
 			}
+			s.d.LoseMessages(falls == "deaf")
 			time.Sleep(asksEvery + 10*time.Millisecond)
 			if left := time.Until(h.Deadline()); left < holdfast.DefaultLease*9/10 {
 				t.Errorf("a second later it is trusted for %v", left)
@@ -339,6 +340,31 @@ func TestLineL6_Renewal(t *testing.T) {
 			unlock(t, h)
 		})
 	}
+}
+
+// L6: of one whose last ask is old, a message could not be trusted for long. It asks, and has its full lease from the beginning.
+func TestLineL6_AnOldAsk(t *testing.T) {
+	fakeLines(t, func(t *testing.T, w *world) {
+		h := w.lineHolder()
+		var waiters []*standing
+		for range 9 { // the last one asks seldom
+			waiters = append(waiters, w.line())
+		}
+		time.Sleep(2 * time.Second)
+		for _, s := range waiters {
+			asks := count(s.d)
+			unlock(t, h)
+			h = s.within(t, time.Now(), 0)
+			last := s == waiters[8]
+			if n := asks.of("acquire"); last && n != 1 || !last && w.kind.byMessage && n != 0 {
+				t.Errorf("it asked %d times", n)
+			}
+			if left := time.Until(h.Deadline()); last && left < holdfast.DefaultLease*9/10 {
+				t.Errorf("it is trusted for %v", left)
+			}
+		}
+		unlock(t, h)
+	})
 }
 
 // oneOfRedissons takes x again and again as Redisson does, stays inside, and counts its holds, until ctx ends.
