@@ -186,7 +186,7 @@ func TestLineRuleOldAsk(t *testing.T) {
 		a, _ := w.client()
 		b, _ := w.client()
 		held := must(t)(a.NewMutex("x").Lock(background))
-		for _, other := range strings.Split("1 2 3 4 5 6 7 8", " ") {
+		for other := range strings.SplitSeq("1 2 3 4 5 6 7 8", " ") {
 			w.do("ZADD", lineOfX, "1", "other:"+other)
 		}
 		got := waiting(t, b.NewMutex("x"), background)
@@ -320,22 +320,31 @@ func TestLineRuleLeaves(t *testing.T) {
 	})
 }
 
-// When one of a process has the lock, the next of those who wait there stands in line at once.
+// When the one of a process that stands in line has the lock, or gives up, the next of those who wait there stands in line at once.
 func TestLineRuleNextStands(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		a, _ := w.client()
 		b, _ := w.client()
 		x, fixed := b.NewMutex("x"), holdfast.FixedLease(20*time.Second) // so that it does not pass on
 		held := must(t)(a.NewMutex("x").Lock(background))
-		first := waiting(t, x, background, fixed)
-		next := waiting(t, x, background, fixed)
+		ctx, cancel := context.WithCancel(background)
+		first := waiting(t, x, ctx, fixed)
+		second := waiting(t, x, background, fixed)
+		third := waiting(t, x, background, fixed)
 		w.wantStanding("1")
+		before := w.do("ZRANGE", lineOfX, "0", "-1")
+		cancel()
+		<-first
+		synctest.Wait()
+		if w.wantStanding("1"); w.do("ZRANGE", lineOfX, "0", "-1") == before {
+			t.Error("who has given up stands there")
+		}
 		unlock(t, held)
-		h := wantSoon(t, first)
+		h := wantSoon(t, second)
 		synctest.Wait()
 		w.wantStanding("1")
 		unlock(t, h)
-		unlock(t, wantSoon(t, next))
+		unlock(t, wantSoon(t, third))
 	})
 }
 

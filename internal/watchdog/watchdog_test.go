@@ -117,6 +117,33 @@ func TestRenewsAtAThirdOfTheLease(t *testing.T) {
 	})
 }
 
+// A hold that was granted for less than its lease is renewed at a third of that, and has its whole lease then.
+func TestRenewsAShortGrantSooner(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		const lease, grant = 30 * time.Second, 3 * time.Second
+		s := &server{answer: func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
+			if batch[0].TTL != lease {
+				t.Errorf("a renewal asks for %v", batch[0].TTL)
+			}
+			return allHeld(ctx, batch)
+		}}
+		d := newWatchdog(t, s)
+		e := &Entry[held]{Value: held{name: "a"}, Lease: lease}
+		d.Watch(e, time.Now(), grant, true)
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		d.Remove(e)
+		if len(s.calls) != 2 || len(s.lost) != 0 {
+			t.Fatalf("calls %v, lost %v", s.calls, s.lost)
+		}
+		for i, want := range []time.Duration{grant / 3, grant/3 + lease/3} {
+			if at := s.calls[i]; at > want || at < want-time.Duration(i+1)*tick {
+				t.Errorf("renewal %d came at %v, want about %v", i, at, want)
+			}
+		}
+	})
+}
+
 // What does not fit into one batch goes with the next, and asks for its whole lease.
 func TestMoreThanABatch(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {

@@ -754,7 +754,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "line: a grant is renewed as late as a lease", in: "Watch", suite: tests(inMemory, "TestLineRuleDeadline"),
+		name: "line: a grant is renewed as late as a lease", in: "Watch", suite: tests(watchdog, "TestRenewsAShortGrantSooner"),
 		old: "renewing && ttl < e.Lease",
 		new: "false",
 	},
@@ -792,11 +792,6 @@ var mutants = []mutant{
 		name: "line: who gives up stays there", in: "prepare", suite: tests(inMemory, "TestLineRuleLeaves"),
 		old: "q.registered = true",
 		new: "",
-	},
-	{
-		name: "line: the next of a process comes late", in: "afterMe", suite: tests(inMemory, "TestLineRuleNextStands"),
-		old: "q.lock.Shared, q.lock.Line && q.lock.Polling == nil",
-		new: "q.lock.Shared",
 	},
 	{
 		name: "line: leave releases a hold that stands", in: "side.leaves", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
