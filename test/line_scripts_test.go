@@ -142,7 +142,7 @@ func (l *linedUp) held() (owner string) {
 func (l *linedUp) stand(owner, number string, place int64) time.Duration {
 	l.t.Helper()
 	reply := l.wantCode("ask "+number, script.Refused, l.ask(owner, number))
-	if got := protocol.ReadPlace(reply); got != place {
+	if got, _ := protocol.ReadPlace(reply); got != place {
 		l.t.Errorf("ask %s: place %d, want %d", number, got, place)
 	}
 	return protocol.ReadRetry(reply)
@@ -231,7 +231,7 @@ func TestLineScriptStand(t *testing.T) {
 		ask := func(owner, number string, place int64, args protocol.Acquire) int64 {
 			args.Owner, args.To, args.Number = owner, 1, number
 			reply := l.wantCode(number, script.Refused, l.Acquire(args))
-			if got := protocol.ReadPlace(reply); got != place {
+			if got, _ := protocol.ReadPlace(reply); got != place {
 				l.t.Errorf("%s: place %d, want %d", number, got, place)
 			}
 			return reply.Now
@@ -266,7 +266,7 @@ func TestLineScriptOfNobody(t *testing.T) {
 	onEveryLine(t, func(l *linedUp) {
 		holder := l.held()
 		reply := l.wantCode("try", script.Refused, l.try(l.owner()))
-		if got := protocol.ReadPlace(reply); got != -1 {
+		if got, _ := protocol.ReadPlace(reply); got != -1 {
 			l.t.Errorf("place %d", got)
 		}
 		if got := protocol.ReadRefusal(reply).Holder; got != holder {
@@ -299,9 +299,11 @@ func TestLineScriptHints(t *testing.T) {
 		for place := range int64(6) {
 			wantHint("n", 2+place, time.Second)
 		}
-		now := time.Now().Truncate(time.Millisecond)
-		ninth := wantHint("n", 8, 10*time.Second)
-		l.wantAsk(ninth, now.UnixMilli(), "n", "3000", 30*time.Second, "0")
+		now, ninth := time.Now().Truncate(time.Millisecond), l.owner()
+		if got := l.stand(ninth, "n", 8); got > time.Second+time.Millisecond { // at any time until then
+			l.t.Errorf("in place 8: ask in %v", got)
+		}
+		l.wantAsk(ninth, now.UnixMilli(), "n", "3000", 3*time.Second, "0")
 		for i := range 991 {
 			l.do("ZADD", l.line(), "9e15", fmt.Sprint("other:", i))
 		}
@@ -633,7 +635,8 @@ func TestLineScriptOpenRelease(t *testing.T) {
 			next := open(pause*ms, left*ms)
 			before = pause
 			reply := l.wantCode("too early", script.Refused, l.ask(next, "early"))
-			if got := protocol.ReadRetry(reply); got < left*ms/2 || got > left*ms+ms || protocol.ReadPlace(reply) != 0 || protocol.ReadRefusal(reply).Holder != "" {
+			place, _ := protocol.ReadPlace(reply)
+			if got := protocol.ReadRetry(reply); got < left*ms/2 || got > left*ms+ms || place != 0 || protocol.ReadRefusal(reply).Holder != "" {
 				l.t.Errorf("ask in %v, %v", got, reply.Rest)
 			}
 			time.Sleep((left - 1) * ms)

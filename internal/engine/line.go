@@ -30,6 +30,8 @@ import (
 const (
 	// nearPlaces is how many of the first of the line listen where Redisson does, while one of Redisson's holds the lock.
 	nearPlaces = 8
+	// doubt is for how long a client stands outside that was dropped from a line since it did not listen, as Redis says.
+	doubt = 10 * time.Second
 	// idleChannels is how many channels of single locks are kept on which nobody waits.
 	idleChannels = 64
 	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet, and longestWord how long one
@@ -56,6 +58,7 @@ type grants struct {
 	line         *line
 	subscription *wakeup.Subscription // nil before it has been made
 	confirmed    bool
+	doubted      mono.Time // until when it counts as not confirmed
 	waiting      map[*place]struct{}
 }
 
@@ -72,6 +75,7 @@ type place struct {
 	stands  bool
 	number  int64 // which place, from 0 on, when it asked last
 	foreign bool  // one of Redisson's held the lock then
+	drops   int   // how often the place was lost
 }
 
 // ask is one question of who is to stand in line if it is refused.
@@ -119,7 +123,7 @@ func (q *queued) granted() (res call.Result, ok bool) {
 
 // beginsWithMessage reports whether a hold may begin before Redis has been asked whether it has all that it needs.
 func (a *acquisition) beginsWithMessage() bool {
-	return !a.args.Fixed && a.args.Retained() == 0 && !a.lock.Fenced && a.engine.Replicas == 0
+	return !a.args.Fixed && a.args.Retained() == 0 && !a.lock.Fenced && a.engine.Replicas == 0 && a.engine.MaxHold == 0
 }
 
 // inLine reports whether its waiters stand in a line in Redis.
@@ -133,7 +137,7 @@ func (l *line) hears(lock *Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.channels[l.channelOf(lock)]
-	return c != nil && c.confirmed
+	return c != nil && c.confirmed && c.doubted < mono.Now()
 }
 
 // channelOf is where a client hears that it was granted a lock.
@@ -241,8 +245,11 @@ func (p *place) refused(q *queued, reply script.Reply) bool {
 	if !q.lock.inLine() {
 		return false
 	}
-	p.number = protocol.ReadPlace(reply)
-	p.stands = p.number >= 0
+	place, anew := protocol.ReadPlace(reply)
+	if p.stands && anew {
+		p.dropped()
+	}
+	p.number, p.stands = place, place >= 0
 	holder := protocol.ReadRefusal(reply).Holder
 	p.foreign = holder != "" && !protocol.Ours(holder)
 	if keep := len(p.asks) - 1; keep > 0 { // what was said of earlier ones is over
@@ -251,6 +258,18 @@ func (p *place) refused(q *queued, reply script.Reply) bool {
 	}
 	p.join(q)
 	return p.stands
+}
+
+// dropped notes that the place was lost. Once that is by chance, as when a failover has lost the line. Twice, Redis knows of no
+// listener, or its messages are not heard.
+func (p *place) dropped() {
+	if p.drops++; p.drops < 2 {
+		return
+	}
+	l := p.channel.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.channel.doubted = mono.Now().Add(doubt)
 }
 
 // drop has nobody hear of grants for some asks any more.

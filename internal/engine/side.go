@@ -380,7 +380,7 @@ func (s *side) lastsFor(lease time.Duration, now mono.Time) bool {
 	e := s.account.engine
 	left := e.watchdog.Deadline(s.entry).Sub(now) + e.Margin
 	if s.unconfirmed {
-		return left > protocol.LongestGrant/2
+		return left > min(lease, protocol.LongestGrant)/2
 	}
 	return left > lease-lease/4
 }

@@ -233,6 +233,7 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 		q.tellWaiting(0)
 		return true
 	case q.retriesAfter(ctx, res):
+		q.place.join(q)
 		q.waiter.RetryAt(time.Now().Add(call.LongestPause), q.last)
 		q.tellWaiting(0)
 		return true
@@ -311,7 +312,6 @@ func (q *queued) retriesAfter(ctx context.Context, res call.Result) bool {
 	if ctx.Err() != nil || OwnBound(res.Err) || !res.WorthRepeating() {
 		return false
 	}
-	q.place.join(q)
 	inTouch := q.last != nil || moving(res.Why())
 	q.last = &failure{res.Why()}
 	now := time.Now()

@@ -69,12 +69,15 @@ func ReadRetry(r script.Reply) time.Duration {
 	return -1
 }
 
-// ReadPlace reads from a refusal in which place of the line the owner stands, from 0 on; below 0: in none.
-func ReadPlace(r script.Reply) int64 {
-	if place, found := r.Number(3); found {
-		return place
+// ReadPlace reads from a refusal in which place of the line the owner stands, from 0 on; below 0: in none. anew says that it did
+// not stand there before.
+func ReadPlace(r script.Reply) (place int64, anew bool) {
+	place, found := r.Number(3)
+	if !found {
+		return -1, false
 	}
-	return -1
+	n, _ := r.Number(4)
+	return place, n == 1
 }
 
 // ReadHeard reads from the reply to a release how many have heard of it who do not stand in line, as far as the node can say, and

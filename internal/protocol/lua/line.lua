@@ -18,9 +18,10 @@ local LINE = string.find(KEYS[1], '{', 1, true) and ':' .. KEYS[1] or ':{' .. KE
 local ASKS, TURN = 'holdfast_asks' .. LINE, 'holdfast_turn' .. LINE
 LINE = 'holdfast_line' .. LINE
 
--- The first FIRST ask OFTEN, the others SELDOM, later the more they are, ms: all together some
--- hundred times a second. LIVES is how long a line stands in which nobody asks.
-local FIRST, OFTEN, SELDOM, SPREAD, LIVES = 8, 1000, 10000, 12, 120000
+-- The first FIRST ask OFTEN, the others as well, or SPREAD times as many ms as stand there, if that is
+-- more: all together some hundred times a second. So whoever dies with the lock is found out by any of
+-- them. LIVES is how long a line stands in which nobody asks.
+local FIRST, OFTEN, SPREAD, LIVES = 8, 1000, 12, 120000
 
 -- channel_of is where the client of an owner listens.
 -- from line: LINE
@@ -87,12 +88,17 @@ end
 
 -- turn is about others, who wait and do not stand in line: Redisson's, and whoever may not. They listen
 -- where Redisson does. From time to time the lock is left to them: until left, ms, nobody who stands in
--- line takes it. The next time is pause ms after that at the earliest.
+-- line takes it. The next time is pause ms after that at the earliest. What lies further ahead than
+-- MOST_LEFT was said before the server's clock was set back.
 -- from line: LINE
+local MOST_LEFT = 32
 local function turn()
   local found = redis.pcall('GET', TURN)
   local pause, left = string.match(type(found) == 'string' and found or '', '^(%d+) (%d+)$')
-  return (pause or 0) + 0, (left or 0) + 0
+  if not left or left - at > MOST_LEFT then
+    return 0, 0
+  end
+  return pause + 0, left + 0
 end
 
 -- set_turn notes that, for as long as it matters to those who ask often.
@@ -114,7 +120,7 @@ end
 -- nobody listens any more: see mutex_acquire. They may also be slow, or far away. So the longer the pause,
 -- the longer the turn, from LEFT to MOST_LEFT ms. One who never takes it costs 3 in 100 ms at last.
 -- from line: turn, set_turn
-local LEFT, MOST_LEFT, LATEST, LONGEST = 3, 32, 10, 1000
+local LEFT, LATEST, LONGEST = 3, 10, 1000
 local function leave_turn(standing)
   local pause, left = turn()
   local due = left + pause

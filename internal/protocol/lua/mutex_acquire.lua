@@ -13,8 +13,8 @@
 -- now                     it does
 -- {1, now, token}         it does, and a token is wanted
 -- {0, now, pttl, holder}  somebody else holds it
--- {0, now, pttl, holder, hint, place}  the same, and the owner stands in line; hint is when to ask
---                         again at the latest, ms
+-- {0, now, pttl, holder, hint, place, new}  the same, and the owner stands in line; hint is when to ask
+--                         again at the latest, ms; new is 1 if it did not stand there before
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- A free lock is granted to the first in line who hears of that: see line.lua. pttl is -2, and holder
@@ -70,16 +70,16 @@ if not free or ARGV[6] ~= '0' then
       local stand = type(new) == 'number' and tonumber(redis.pcall('ZCARD', LINE))
       local place = stand and (new == 1 and stand - 1 or tonumber(redis.pcall('ZRANK', LINE, me)))
       if place then
-        local often = OFTEN
-        if place >= FIRST then
-          often = math.max(SELDOM, SPREAD * stand)
-        elseif pttl >= 0 then
+        local often = place < FIRST and OFTEN or math.max(OFTEN, SPREAD * stand)
+        if place < FIRST and pttl >= 0 then
           hint = pttl + place * 50
+        elseif new == 1 and not hint then
+          hint = us % often -- so that they do not ask together
         end
         hint = math.min(hint or often, often)
         local ask = string.format('%s %s %.0f %s', ARGV[9], ARGV[10], at + 3 * often, ARGV[11])
         if type(redis.pcall('HSET', ASKS, me, ask)) == 'number' then -- else nobody could be told
-          reply[6] = place
+          reply[6], reply[7] = place, new
         end
         if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
           redis.pcall('PEXPIRE', LINE, LIVES)

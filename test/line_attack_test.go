@@ -1,0 +1,463 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// arrive has a client of its own wait for a lock, and returns when it stands in line. What it gets is to be had from the channel.
+func (w *world) arrive(options ...holdfast.ClientOption) (c *holdfast.Client, d *memdriver.Driver, got chan *holdfast.Hold) {
+	w.t.Helper()
+	c, d = w.client(options...)
+	got = make(chan *holdfast.Hold, 1)
+	go func() {
+		h, err := c.NewMutex("x").Lock(background)
+		if err == nil {
+			got <- h
+		}
+		close(got)
+	}()
+	time.Sleep(time.Millisecond) // by the clock they come one after another
+	synctest.Wait()
+	return c, d, got
+}
+
+func (w *world) holder(options ...holdfast.LockOption) *holdfast.Hold {
+	w.t.Helper()
+	c, _ := w.client()
+	return must(w.t)(c.NewMutex("x").Lock(background, options...))
+}
+
+// A hold that begins with a message may last for MaxHold, as any other.
+func TestAttackMaxHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		const most = 2 * time.Second
+		h := w.holder()
+		_, _, got := w.arrive(holdfast.WithMaxHold(most))
+		time.Sleep(900 * time.Millisecond)
+		unlock(t, h)
+		n := <-got
+		began := time.Now()
+		<-n.Context().Done()
+		if lasted := time.Since(began); lasted < most-100*time.Millisecond {
+			t.Errorf("the hold lasted for %v, and MaxHold is %v", lasted, most)
+		}
+		_ = n.Unlock()
+	})
+}
+
+// The server's clock goes back while the lock is left to those who do not stand in line.
+func TestAttackClockGoesBack(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := w.holder()
+		_, _, first := w.arrive()
+		other := w.server.Driver().Listen(func(driver.Event) {}) // one of Redisson's
+		other.Subscribe("redisson_lock__channel:{x}")
+		synctest.Wait()
+		unlock(t, h) // to the others, who do not take it
+		w.server.SetClock(-time.Minute)
+		start := time.Now()
+		n := <-first
+		if took := time.Since(start); took > 4500*time.Millisecond {
+			t.Errorf("it waited for %v beside a free lock", took)
+		}
+		other.Close()
+		unlock(t, n)
+		w.server.SetClock(0)
+	})
+}
+
+// The same for those who do not stand in line: the next turn of theirs is a minute off.
+func TestAttackClockGoesBackOthers(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := w.holder()
+		var opened atomic.Int64
+		other := w.server.Driver().Listen(func(e driver.Event) {
+			if e.Kind == driver.Message {
+				opened.Add(1)
+			}
+		})
+		other.Subscribe("redisson_lock__channel:{x}")
+		synctest.Wait()
+		var wg sync.WaitGroup
+		var stop atomic.Bool
+		for range 3 {
+			c, _ := w.client()
+			wg.Go(func() {
+				for !stop.Load() {
+					n := must(t)(c.NewMutex("x").Lock(background))
+					time.Sleep(2 * time.Millisecond)
+					unlock(t, n)
+				}
+			})
+		}
+		synctest.Wait()
+		unlock(t, h)
+		time.Sleep(10 * time.Second)
+		before := opened.Swap(0)
+		w.server.SetClock(-time.Minute)
+		time.Sleep(10 * time.Second)
+		if n := opened.Load(); n < before/2 {
+			t.Errorf("the lock was left to others %d times in 10 s, and %d times before", n, before)
+		}
+		stop.Store(true)
+		wg.Wait()
+		other.Close()
+		w.server.SetClock(0)
+	})
+}
+
+// Those far behind have come to the head of the line since they have asked, and one of them dies with the lock.
+func TestAttackFarPlaces(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := w.holder()
+		var near []chan *holdfast.Hold
+		for range 8 {
+			_, _, got := w.arrive()
+			near = append(near, got)
+		}
+		_, d, _ := w.arrive() // it dies
+		_, _, last := w.arrive()
+		unlock(t, h)
+		for _, got := range near[:7] {
+			unlock(t, <-got)
+		}
+		eighth := <-near[7]
+		away(d)
+		d.LoseMessages(true)
+		unlock(t, eighth)
+		start := time.Now()
+		n := <-last
+		if took := time.Since(start); took > 3*time.Second+1500*time.Millisecond {
+			t.Errorf("the last one waited for %v", took)
+		}
+		unlock(t, n)
+	})
+}
+
+// The same, and the one that dies has begun its hold: the others know nothing of its lease.
+func TestAttackHolderDies(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := w.holder()
+		var near []chan *holdfast.Hold
+		for range 8 {
+			_, _, got := w.arrive()
+			near = append(near, got)
+		}
+		_, d, ninth := w.arrive(holdfast.WithLease(4 * time.Second))
+		_, _, last := w.arrive()
+		unlock(t, h)
+		for _, got := range near {
+			unlock(t, <-got)
+		}
+		n := <-ninth
+		away(d)
+		time.Sleep(w.pttl("x"))
+		start := time.Now() // it may be had from now on
+		unlock(t, <-last)
+		if took := time.Since(start); took > 4500*time.Millisecond {
+			t.Errorf("the last one waited for %v beside a free lock", took)
+		}
+		_ = n.Unlock()
+	})
+}
+
+// More dead ones ahead than a release takes out of the line.
+func TestAttackManyDead(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := w.holder()
+		_, _, keep := w.arrive()
+		unlock(t, h)
+		h = <-keep
+		now := time.Now().UnixMilli()
+		for i := range 40 {
+			owner := fmt.Sprintf("01890000-0000-8000-8000-%012d:1", i)
+			w.do("ZADD", "holdfast_line:{x}", strconv.Itoa(i+1), owner)
+			w.do("HSET", "holdfast_asks:{x}", owner, fmt.Sprintf("n%d 3000 %d 0", i, now+30000))
+		}
+		_, _, last := w.arrive()
+		time.Sleep(100 * time.Millisecond)
+		unlock(t, h)
+		w.wantReply("0", "EXISTS", "x")
+		start := time.Now()
+		n := <-last
+		if took := time.Since(start); took > 4500*time.Millisecond {
+			t.Errorf("it waited for %v beside a free lock", took)
+		}
+		unlock(t, n)
+	})
+}
+
+// 30 who are deaf, all believed in.
+func TestAttackManyDeaf(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := w.holder()
+		for range 40 {
+			_, d, _ := w.arrive()
+			defer func() { d.LoseMessages(false) }()
+			d.LoseMessages(true)
+			away(d)
+		}
+		_, _, last := w.arrive()
+		unlock(t, h)
+		start := time.Now()
+		n := <-last
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("it waited for %v behind the dead", took)
+		}
+		unlock(t, n)
+	})
+}
+
+// A Lock that fails at once leaves nothing in memory.
+func TestAttackFailedLockIsForgotten(t *testing.T) {
+	server, err := memdriver.NewServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	d := server.Driver()
+	c, err := holdfast.New(d, holdfast.WithTimeout(60*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { d.SetFaults(nil); c.Close() }()
+	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: errors.New("connection refused")} })
+	type key struct{}
+	var gone atomic.Int64
+	const calls = 50
+	for range calls {
+		value := new([64]int)
+		runtime.AddCleanup(value, func(int) { gone.Add(1) }, 0)
+		_, err := c.NewMutex("x").Lock(context.WithValue(background, key{}, value))
+		if err == nil {
+			t.Fatal("granted")
+		}
+	}
+	for range 20 {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := gone.Load(); n < calls-2 {
+		t.Errorf("%d of %d calls that have failed are forgotten", n, calls)
+	}
+}
+
+// Redis takes no asks, but a line.
+func TestAttackNoAsks(t *testing.T) {
+	for _, n := range []int{10} {
+		fake(t, func(t *testing.T, w *world) {
+			h := w.holder()
+			w.do("SET", "holdfast_asks:{x}", "another program's")
+			var all []chan *holdfast.Hold
+			for range n {
+				_, _, got := w.arrive()
+				all = append(all, got)
+			}
+			time.Sleep(10 * time.Millisecond)
+			unlock(t, h)
+			start := time.Now()
+			for range n {
+				var h *holdfast.Hold
+				for h == nil {
+					time.Sleep(time.Millisecond)
+					for _, got := range all {
+						select {
+						case x := <-got:
+							if x != nil {
+								h = x
+							}
+						default:
+						}
+					}
+				}
+				unlock(t, h)
+			}
+			if took := time.Since(start); took > 4500*time.Millisecond {
+				t.Errorf("%d waiters needed %v", n, took)
+			}
+			w.do("DEL", "holdfast_asks:{x}")
+		})
+	}
+}
+
+// deaf is a driver whose subscriptions can be ended without a word.
+type deaf struct {
+	*memdriver.Driver
+	mu        sync.Mutex
+	listeners []*deafListener
+}
+type deafListener struct {
+	driver.Listener
+	mu       sync.Mutex
+	broken   bool
+	channels map[string]bool
+}
+
+func (d *deaf) Listen(sink func(driver.Event)) driver.Listener {
+	l := &deafListener{channels: map[string]bool{}}
+	l.Listener = d.Driver.Listen(sink)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.listeners = append(d.listeners, l)
+	return l
+}
+func (l *deafListener) Subscribe(c string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken && strings.HasPrefix(c, "holdfast_granted") {
+		return
+	}
+	l.channels[c] = true
+	l.Listener.Subscribe(c)
+}
+func (d *deaf) breakAll() {
+	for _, l := range d.listeners {
+		l.mu.Lock()
+		l.broken = true
+		for c := range l.channels {
+			if strings.HasPrefix(c, "holdfast_granted") {
+				l.Listener.Unsubscribe(c)
+			}
+		}
+		l.mu.Unlock()
+	}
+}
+
+// A client that cannot subscribe to its channel any more has the lock in time, too.
+func TestAttackNoMoreSubscription(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		d := &deaf{Driver: w.server.Driver()}
+		c, err := holdfast.New(d, holdfast.WithoutIdentity())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := w.holder()
+		go func() { time.Sleep(10 * time.Millisecond); unlock(t, h) }()
+		unlock(t, must(t)(c.NewMutex("x").Lock(background))) // it hears
+		d.breakAll()
+		var wg sync.WaitGroup
+		var stop atomic.Bool
+		var rounds atomic.Int64
+		for range 12 {
+			other, _ := w.client()
+			wg.Go(func() {
+				for !stop.Load() {
+					n := must(t)(other.NewMutex("x").Lock(background))
+					time.Sleep(20 * time.Millisecond)
+					unlock(t, n)
+					rounds.Add(1)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		before := rounds.Load()
+		ctx, cancel := context.WithTimeout(background, 40*time.Second)
+		defer cancel()
+		start := time.Now()
+		n, err := c.NewMutex("x").Lock(ctx)
+		if took := time.Since(start); err != nil || took > 10*time.Second {
+			t.Errorf("after %v and %d holds of others: %v", took, rounds.Load()-before, err)
+		}
+		if n != nil {
+			unlock(t, n)
+		}
+		stop.Store(true)
+		wg.Wait()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A forced unlock leaves nothing behind.
+func TestAttackForceLeavesNothing(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := w.holder()
+		_, _, first := w.arrive()
+		_, _, second := w.arrive()
+		other := w.server.Driver().Listen(func(driver.Event) {})
+		other.Subscribe("redisson_lock__channel:{x}")
+		synctest.Wait()
+		unlock(t, h)
+		forced := <-first
+		c, _ := w.client()
+		if _, err := c.NewMutex("x").ForceUnlock(background); err != nil {
+			t.Fatal(err)
+		}
+		n := <-second
+		_ = forced.Unlock()
+		unlock(t, n)
+		other.Close()
+		time.Sleep(2 * time.Second) // until the turn of others is forgotten
+		w.wantReply("", "KEYS", "*")
+	})
+}
+
+// What has been detached is not given back: a leave that an earlier call has left is about the hold that it became.
+func TestAttackDetachedIsGivenBack(t *testing.T) {
+	for _, fair := range []bool{false, true} {
+		fake(t, func(t *testing.T, w *world) {
+			const timeout = 2 * time.Second
+			lock := func(c *holdfast.Client) interface {
+				Lock(context.Context, ...holdfast.LockOption) (*holdfast.Hold, error)
+				Adopt(context.Context, holdfast.Owner, ...holdfast.TryOption) (*holdfast.Hold, error)
+			} {
+				if fair {
+					return c.NewFairMutex("x")
+				}
+				return c.NewMutex("x")
+			}
+			first, _ := w.client()
+			h := must(t)(lock(first).Lock(background))
+			c, d := w.client(holdfast.WithTimeout(timeout))
+			base := holdfast.WithOwner(background, c.NewOwner())
+			got := make(chan *holdfast.Hold)
+			go func() { got <- must(t)(lock(c).Lock(base)) }()
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			d.LoseMessages(true)
+			lose := true
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				f := memdriver.Fault{LoseReply: lose && call.Script.Name() == "acquire"}
+				lose = lose && !f.LoseReply
+				return f
+			})
+			unlock(t, h)
+			n := <-got // one of its attempts was not answered
+			nested := must(t)(lock(c).Lock(n.Context()))
+			away(d)
+			ctx, cancel := context.WithTimeout(n.Context(), 10*time.Millisecond)
+			defer cancel()
+			_, _ = lock(c).Lock(ctx)
+			time.AfterFunc(timeout+timeout/2, func() { d.SetFaults(nil) })
+			if nested.Unlock() == nil { // it is given back in the background, once Redis answers
+				t.Fatal("Redis has answered")
+			}
+			owner, err := n.Detach()
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			w.wantReply("1", "EXISTS", "x")
+			if a, err := lock(first).Adopt(background, owner); err != nil {
+				t.Errorf("fair %v: Adopt: %v", fair, err)
+			} else {
+				unlock(t, a)
+			}
+		})
+	}
+}
