@@ -362,3 +362,54 @@ func TestLineRuleHandOver(t *testing.T) {
 		unlock(t, h)
 	})
 }
+
+// Where there is no line, a waiter asks when the key has ended.
+func TestLineRuleOutsideAsksAtTheKeysEnd(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		a, d := w.client(holdfast.WithLease(5 * time.Second))
+		b, _ := w.client()
+		held := must(t)(a.NewRWMutex("x").Lock(background))
+		away(d)
+		start := time.Now()
+		unlock(t, must(t)(b.NewRWMutex("x").Lock(background)))
+		if took := time.Since(start); took > 5005*time.Millisecond {
+			t.Errorf("waited %v for a key that lived 5s", took)
+		}
+		d.SetFaults(nil)
+		_ = held.Unlock() // it is lost
+	})
+}
+
+// Where there is no line, who was woken, and gives up while a try of one who has left is still under way, passes the wake-up on.
+func TestLineRuleOutsidePassesTheWakeUpOn(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		holder, _ := w.client()
+		c, d := w.client()
+		x := c.NewRWMutex("x")
+		h := must(t)(holder.NewRWMutex("x").Lock(background))
+		leaving := func() (cancel context.CancelFunc) {
+			ctx, cancel := context.WithCancel(background)
+			waiting(t, x, ctx)
+			return cancel
+		}
+		firstLeaves, secondLeaves := leaving(), leaving()
+		third := waiting(t, x, background)
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			if strings.HasSuffix(call.Script.Name(), "acquire") {
+				f.DelayReply = 50 * time.Millisecond
+			}
+			return f
+		})
+		w.do("PUBLISH", protocol.RWChannel("x"), protocol.WriterReleased) // the first asks, and is refused; nobody knows that yet
+		time.Sleep(10 * time.Millisecond)
+		unlock(t, h)
+		firstLeaves() // the second is to ask, when that try is over
+		time.Sleep(10 * time.Millisecond)
+		secondLeaves()
+		free := time.Now()
+		unlock(t, <-third)
+		if took := time.Since(free); took > 200*time.Millisecond {
+			t.Errorf("the third has waited for %v", took)
+		}
+	})
+}

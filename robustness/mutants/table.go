@@ -179,7 +179,7 @@ var mutants = []mutant{
 
 	// Release.
 	{
-		name: "release: announces nothing", in: "common.lua", suite: simulation("mutex", "-class", "a"),
+		name: "release: announces nothing", in: "common.lua", suite: tests(inMemory, "TestLineScriptRelease"),
 		old: "redis.pcall(ARGV[3], ARGV[2], ARGV[4])",
 		new: "0",
 	},
@@ -517,7 +517,7 @@ var mutants = []mutant{
 		new: "time.Hour",
 	},
 	{
-		name: "waiting: longer than the key lasts", in: "noteRefusal", suite: tests(inMemory, "TestWaitsNoLongerThanTheKeyLasts"),
+		name: "waiting: longer than the key lasts", in: "noteRefusal", suite: tests(inMemory, "TestLineRuleOutsideAsksAtTheKeysEnd"),
 		old: "min(sleep, retry)",
 		new: "max(sleep, 0)",
 	},
@@ -990,7 +990,7 @@ var mutants = []mutant{
 		new: "0",
 	},
 	{
-		name: "waiting: a leaving waiter takes the wake-up with it", in: "queued.await", suite: tests(inMemory, "TestWakeUpOfOneWhoLeavesDuringATry"),
+		name: "waiting: a leaving waiter takes the wake-up with it", in: "queued.await", suite: tests(inMemory, "TestLineRuleOutsidePassesTheWakeUpOn"),
 		old: "<-ctx.Done():\n\t}\n\tq.waiter.Notify()",
 		new: "<-ctx.Done():\n\t}",
 	},
