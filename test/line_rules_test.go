@@ -413,3 +413,25 @@ func TestLineRuleOutsidePassesTheWakeUpOn(t *testing.T) {
 		}
 	})
 }
+
+// While somebody listens who does not stand in line, a process that has had its turn lets it try first.
+func TestLineRuleHandOverHoldsBack(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x := c.NewMutex("x")
+		l := &linedUp{protocol.NewMutex("x"), t, "x", w.server.Driver(), "PUBLISH", w.do}
+		l.listen(protocol.LockChannel("x"))
+		held := must(t)(x.Lock(background))
+		next, last := waiting(t, x, background), waiting(t, x, background)
+		unlock(t, held)
+		held = wantSoon(t, next)
+		time.Sleep(20 * time.Millisecond) // its turn is over
+		start := time.Now()
+		unlock(t, held)
+		held = wantSoon(t, last)
+		if took := time.Since(start); took < 100*time.Microsecond {
+			t.Errorf("the next one has asked after %v", took)
+		}
+		unlock(t, held)
+	})
+}

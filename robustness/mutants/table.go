@@ -985,7 +985,7 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "hand-over: others have no turn after it", in: "cohort.released", suite: tests(inMemory, "TestHandOverIsBounded"),
+		name: "hand-over: others have no turn after it", in: "cohort.released", suite: tests(inMemory, "TestLineRuleHandOverHoldsBack"),
 		old: "min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)",
 		new: "0",
 	},
