@@ -64,12 +64,18 @@ func (w *world) waitAs(c *holdfast.Client, d *memdriver.Driver, l anyLock, optio
 // hold waits for the lock.
 func (s *standing) hold(t *testing.T) *holdfast.Hold {
 	t.Helper()
+	return s.holdAfter(t, time.Hour)
+}
+
+// holdAfter waits so long for the lock, at most.
+func (s *standing) holdAfter(t *testing.T, most time.Duration) *holdfast.Hold {
+	t.Helper()
 	select {
 	case h, ok := <-s.got:
 		if ok {
 			return h
 		}
-	case <-time.After(10 * time.Minute):
+	case <-time.After(most):
 	}
 	t.Fatalf("%v did not get it: %v", s.owner, s.err)
 	return nil
