@@ -146,7 +146,7 @@ func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, r
 	begun := d.begun(sent, lead)
 	e.state, e.renewing = watched, renewing
 	e.deadline, e.lead = d.reach(e, begun, ttl), lead
-	e.longHeldAt = mono.Of(sent).Add(d.config.LongHeldAfter)
+	e.longHeldAt = mono.Of(now).Add(d.config.LongHeldAfter)
 	e.plan(begun)
 	if renewing && ttl < e.Lease {
 		e.renewAt = min(e.renewAt, begun.Add(ttl/3), mono.Of(now).Add(2*tick))
