@@ -70,9 +70,8 @@ func (c *kindConfig) mutex(name string) *protocol.Mutex {
 // In Redis it is the hash of every Mutex, and beside it the line: a list at
 // redisson_lock_queue:{name}, and the times until which Redisson believes in each
 // waiter at redisson_lock_timeout:{name}; those of holdfast's own waiters stand in
-// holdfast_lock_waiting:{name} and holdfast_asks:{name} in addition. A release grants the
-// lock to who is next, or tells it on a channel of its own,
-// redisson_lock__channel:{name}:owner, as Redisson's. Waiters of holdfast and Redisson
+// holdfast_lock_waiting:{name} in addition. Whoever is next is told on a channel of
+// its own, redisson_lock__channel:{name}:owner. Waiters of holdfast and Redisson
 // stand in one line. A Mutex of the same name from NewMutex respects the holder but
 // not the line, and should not be used beside it. Redisson: getFairLock, with
 // [NonReentrant] getNonReentrantFairLock.

@@ -239,10 +239,9 @@ func (w *scene) named(text string) string {
 	}
 	text = grants.ReplaceAllString(text, "${1}CLIENT$2")
 	text = granted.ReplaceAllString(text, "${1}NUMBER")
-	text = asked.ReplaceAllStringFunc(text, func(line string) string {
-		ask := asked.FindStringSubmatch(line)
-		return ask[1] + "NUMBER " + ask[2] + " " + instant(ask[3]) + " " + ask[4]
-	})
+	if ask := asked.FindStringSubmatch(text); ask != nil {
+		text = ask[1] + "NUMBER " + ask[2] + " " + instant(ask[3]) + " " + ask[4]
+	}
 	return request.ReplaceAllString(text, "random")
 }
 
@@ -250,7 +249,7 @@ func (w *scene) named(text string) string {
 var (
 	grants  = regexp.MustCompile(`(holdfast_granted:)[0-9a-f-]{36}(.*)`)
 	granted = regexp.MustCompile(`(MESSAGE holdfast_granted:CLIENT  )\w+`)
-	asked   = regexp.MustCompile(`(?m)^(    \S+ = )[0-9a-z]+ (\d+) (\d{13}) ([01])$`)
+	asked   = regexp.MustCompile(`(?s)^(.* = )[0-9a-z]+ (\d+) (\d{13}) ([01])$`)
 )
 
 // request is the id of a request of Redisson's to unlock.

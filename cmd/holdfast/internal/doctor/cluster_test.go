@@ -40,9 +40,9 @@ func TestCluster(t *testing.T) {
 	s.finds("cluster-timeout", Warning, "a failover begins after 30s")
 
 	// A user with rights on one node only.
-	rules := slices.Concat(kinds[0].withExtra("orders:*", true), []string{"+cluster|slots", "+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe"})
+	rules := slices.Concat(kinds[0].withLine("orders:*", lineSharded), []string{"+cluster|slots", "+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe"})
 	if !sharded {
-		rules = slices.Concat(kinds[0].withExtra("orders:*", false), []string{"+cluster", "+pubsub"})
+		rules = slices.Concat(kinds[0].withLine("orders:*", line), []string{"+cluster", "+pubsub"})
 	}
 	primaries, _ := cluster.Roles(t)
 	for i, node := range cluster.Nodes {

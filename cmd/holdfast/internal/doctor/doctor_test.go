@@ -245,7 +245,7 @@ func TestRefused(t *testing.T) {
 	t.Run("to the user", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
-		allow(t, server, "bob", kinds[0].withExtra("orders:*", false))
+		allow(t, server, "bob", kinds[0].withLine("orders:*", line))
 		s := look(t, connect.Options{URL: "redis://bob:pw@" + server.Addr()}, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
 		for _, check := range []string{"version", "role", "eviction", "memory", "persistence", "replicas", "clients"} {
 			s.finds(check, Unknown, "INFO is refused to this user")

@@ -87,21 +87,9 @@ var line = kind{
 // lineSharded is the same on a cluster with sharded messages.
 var lineSharded = kind{commands: line.commands, keys: line.keys, channels: "holdfast_line:{NAME}:*"}
 
-// extra is what a user needs besides for a release to grant the lock to one who waits, and without what the kind works else; "" if
-// there is no such thing. sharded says that messages are.
-func (k kind) extra(sharded bool) (rights kind, without string) {
-	rights = line
-	if sharded {
-		rights = lineSharded
-	}
-	switch {
-	case k.channels == fairChannel:
-		rights.commands, rights.keys = "PUBSUB|NUMSUB", "holdfast_asks:{NAME}"
-		return rights, "those who wait are told of a release, and not granted the lock by it"
-	case k.channels == mutexChannel && strings.Contains(k.commands, "UNSUBSCRIBE"):
-		return rights, "those who wait do not stand in line"
-	}
-	return kind{}, ""
+// inLine reports whether those who wait for it may stand in a line.
+func (k kind) inLine() bool {
+	return k.channels == mutexChannel && strings.Contains(k.commands, "UNSUBSCRIBE")
 }
 
 // KindNames are the names of all kinds, as docs/acl.md has them, in a form for the command line:

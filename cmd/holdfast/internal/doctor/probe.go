@@ -108,6 +108,14 @@ func (p *probe) commandsOf(k kind, cluster bool) []string {
 	return words(list)
 }
 
+// line is what is needed on this server for the line.
+func (p *probe) line() kind {
+	if p.sharded {
+		return lineSharded
+	}
+	return line
+}
+
 // note takes an error of a command down.
 func (p *probe) note(command string, err error) {
 	var answered redis.Error

@@ -62,12 +62,9 @@ func (e *exam) rightsOn(ctx context.Context, n *node) (found []Finding) {
 		p.sharded = !unknownCommand(n.client.Do(ctx, "SPUBLISH", fill(mutexChannel, name), 0).Err())
 	}
 	var commands, keys, channels []string
-	for _, k := range these {
-		extra, _ := k.extra(p.sharded)
-		for _, k := range []kind{k, extra} {
-			commands = append(commands, p.commandsOf(k, cluster)...)
-			keys, channels = append(keys, words(k.keys)...), append(channels, words(k.channels)...)
-		}
+	for _, k := range append(slices.Clone(these), p.line()) {
+		commands = append(commands, p.commandsOf(k, cluster)...)
+		keys, channels = append(keys, words(k.keys)...), append(channels, words(k.channels)...)
 	}
 	p.try(unique(commands), unique(keys), unique(channels))
 	if p.err != nil {
@@ -87,22 +84,32 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) (found []Findin
 		return []Finding{fail("If the user may use certain names only, give their beginning with --prefix; else give it the right with ACL SETUSER.",
 			"this user may not use keys such as %s:…, so no kind can be tried", e.Prefix)}
 	}
-	var works []string
+	var works, waits []string
 	var groups []*group
 	for _, k := range these {
 		rules, absent, soft := p.lacksOf(k, e.Target.IsCluster(), e.Prefix)
 		if soft {
 			n.allowed = append(n.allowed, k)
-			groups = p.addExtra(groups, k, e)
+			if k.inLine() {
+				waits = append(waits, k.id())
+			}
 		}
 		if len(rules)+len(absent) == 0 {
 			works = append(works, k.id())
 			continue
 		}
-		groups = add(groups, k, group{lacks: sentence(rules, absent), soft: soft, without: "those who wait may hear late"})
+		lacks := sentence(rules, absent)
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.lacks == lacks })
+		if at < 0 {
+			at, groups = len(groups), append(groups, &group{lacks: lacks, soft: soft})
+		}
+		groups[at].kinds = append(groups[at].kinds, k.id())
 	}
 	if len(works) > 0 {
 		found = append(found, pass("all that is needed for %s", list(works)))
+	}
+	if rules, absent, _ := p.lacksOf(p.line(), e.Target.IsCluster(), e.Prefix); len(waits) > 0 && len(rules)+len(absent) > 0 {
+		found = append(found, warn(rightsDo, "%s: it works, but those who wait do not stand in line: %s", list(waits), sentence(rules, absent)))
 	}
 	return append(found, findings(groups, each || len(n.allowed) == 0, e.Detailed || each)...)
 }
@@ -117,33 +124,9 @@ func list(names []string) string {
 
 // group are kinds that lack the same.
 type group struct {
-	kinds   []string
-	lacks   string
-	soft    bool   // they work without it
-	without string // how, if so
-}
-
-// add adds a kind to the group that lacks the same as it.
-func add(groups []*group, k kind, as group) []*group {
-	at := slices.IndexFunc(groups, func(g *group) bool { return g.lacks == as.lacks && g.without == as.without })
-	if at < 0 {
-		at, groups = len(groups), append(groups, &as)
-	}
-	groups[at].kinds = append(groups[at].kinds, k.id())
-	return groups
-}
-
-// addExtra adds a kind that works to those that lack what it needs besides.
-func (p *probe) addExtra(groups []*group, k kind, e *exam) []*group {
-	extra, without := k.extra(p.sharded)
-	if without == "" {
-		return groups
-	}
-	rules, absent, _ := p.lacksOf(extra, e.Target.IsCluster(), e.Prefix)
-	if len(rules)+len(absent) == 0 {
-		return groups
-	}
-	return add(groups, k, group{lacks: sentence(rules, absent), soft: true, without: without})
+	kinds []string
+	lacks string
+	soft  bool // they work without it, but slower
 }
 
 const rightsDo = "Give the rights with ACL SETUSER; docs/acl.md has what each kind needs."
@@ -155,7 +138,7 @@ func findings(groups []*group, needed, detailed bool) (found []Finding) {
 	for _, g := range groups {
 		switch names := list(g.kinds); {
 		case g.soft:
-			found = append(found, warn(rightsDo, "%s: it works, but %s: %s", names, g.without, g.lacks))
+			found = append(found, warn(rightsDo, "%s: it works, but those who wait may hear late: %s", names, g.lacks))
 		case needed:
 			found = append(found, fail(rightsDo, "%s: it does not work: %s", names, g.lacks))
 		case detailed:

@@ -29,16 +29,18 @@ func (k kind) names(name string) (rules []string) {
 	return rules
 }
 
-// withExtra are those with what it needs besides.
-func (k kind) withExtra(name string, sharded bool) (rules []string) {
-	extra, _ := k.extra(sharded)
+// withLine are those with the line's, if there is one for it.
+func (k kind) withLine(name string, line kind) (rules []string) {
 	rules = k.rules(name)
-	for _, command := range words(extra.commands) {
-		if rule := "+" + strings.ToLower(command); !slices.Contains(rules, rule) {
-			rules = append(rules, rule)
+	if k.inLine() {
+		for _, command := range words(line.commands) {
+			if rule := "+" + strings.ToLower(command); !slices.Contains(rules, rule) {
+				rules = append(rules, rule)
+			}
 		}
+		rules = append(rules, line.names(name)...)
 	}
-	return append(rules, extra.names(name)...)
+	return rules
 }
 
 // allow makes a user. Rights on channels came with Redis 6.2.
@@ -55,8 +57,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, k := range kinds {
-		all, needed := k.withExtra("orders:*", false), len(k.rules("orders:*"))
-		_, without := k.extra(false)
+		all, inLine := k.withLine("orders:*", line), len(k.rules("orders:*"))
 		allow(t, server, "bob", all)
 		if found := tryRights(t, server, k); len(found) != 1 || found[0].Severity != Pass {
 			t.Errorf("%s: %+v", k.id(), found)
@@ -68,14 +69,14 @@ func TestRights(t *testing.T) {
 			allow(t, server, "bob", slices.Delete(slices.Clone(all), i, i+1))
 			found := tryRights(t, server, k)
 			want := Failure
-			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" || i >= needed {
+			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" || i >= inLine {
 				want = Warning
 			}
 			lacks := strings.ReplaceAll(rule, "orders:*", "orders*") // the prefix and a star
 			if rule == "+ping" && !strings.Contains(k.commands, "UNSUBSCRIBE") {
 				want, lacks = Pass, "all that is needed"
 			}
-			if i >= needed && (len(found) != 2 || found[0].Severity != Pass || !strings.Contains(found[1].Found, "it works, but "+without)) {
+			if i >= inLine && (len(found) != 2 || found[0].Severity != Pass || !strings.Contains(found[1].Found, "it works, but those who wait do not stand in line")) {
 				t.Errorf("%s without %s: %+v", k.id(), rule, found)
 			}
 			f := found[len(found)-1]
