@@ -80,4 +80,4 @@ func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	return &Mutex{lock{config.handle(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
 }
 
-var fairTraits = &engine.Traits{Label: "fair", Class: "fair", LongestSleep: 1500 * time.Millisecond, Line: true}
+var fairTraits = &engine.Traits{Label: "fair", Class: "fair", LongestSleep: 1500 * time.Millisecond}

@@ -99,7 +99,7 @@ func (q *queued) prepare() {
 		}
 		p.asks = append(p.asks, ask{q.args.Number, time.Now()})
 	}
-	q.registered = true
+	q.registered = q.registered || !inLine || q.args.Number != ""
 	q.request = q.lock.Requests.Acquire(q.args)
 }
 

@@ -279,7 +279,7 @@ func (q *queued) noteRefusal(res call.Result) {
 	q.last, q.refused = q.refusal(res), true
 	sleep := cmp.Or(q.lock.LongestSleep, longestSleep)
 	retry := protocol.ReadRetry(res.Reply)
-	if q.place.refused(q, res.Reply) && q.lock.LongestSleep == 0 {
+	if q.place.refused(q, res.Reply) {
 		sleep = retry
 	} else if retry >= 0 { // else what it waits for does not expire
 		sleep = min(sleep, retry)

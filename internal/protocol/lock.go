@@ -68,7 +68,7 @@ type Acquire struct {
 	Token    bool // a new fencing token is wanted
 	Writes   bool // only if the owner writes, who wants to read
 	Waiting  bool // if it is refused, it is going to ask again
-	// Number is random, and says to stand in line if it is refused: see lua/line.lua. Of a [Mutex] or [Fair].
+	// Number is random, and says to stand in line if it is refused: see lua/line.lua. Only of a [Mutex].
 	Number string
 	// Scattered says that those who listen may do so at any node of a cluster.
 	Scattered bool
@@ -91,17 +91,6 @@ func (a Acquire) args(tokenTTL time.Duration, more ...string) []string {
 		args = append(args, millis(tokenTTL))
 	}
 	return args
-}
-
-// numbered adds what an ask says of itself that has a number.
-func (a Acquire) numbered(args []string) []string {
-	if a.Number == "" {
-		return args
-	}
-	if !a.Token {
-		args = append(args, "")
-	}
-	return append(args, a.Number, millis(a.Grant()), flag(a.Scattered))
 }
 
 // Renewal is what a renewal has found.

@@ -46,9 +46,6 @@
 -- default, when Redis does not answer. They have none, as with Redisson, while
 -- others stand there, which would not renew it.
 --
--- Grants. A waiter that asks with a number is granted the lock by a release, as one of a plain lock is.
--- Its client listens on one channel for all its waiters, and line.lua says the rest.
---
 -- How much a call does. It looks at LIMIT waiters at most, and drops no more. If
 -- they are all dead, and others live, who waits is told to ask again at once.
 
@@ -128,73 +125,33 @@ local function survey(place, me, heard)
   return place + LIMIT, other, other or java() > 0
 end
 
--- tell wakes a waiter: where its client hears of grants, if it has asked with a number, else on a
--- channel of its own.
+-- tell wakes a waiter.
 -- from common: publish
--- from line: ask_of, channel_of
 local function tell(waiter, payload)
   if waiter then
-    local number = ask_of(waiter)
-    if number then
-      publish(number .. ' 0', channel_of(waiter))
-    else
-      publish(payload, ARGV[2] .. ':' .. waiter)
-    end
+    publish(payload, ARGV[2] .. ':' .. waiter)
   end
-end
-
--- grant gives the lock, which is free, to a waiter whose client listens, and says whether it does. Of
--- grants, see line.lua.
--- from common: publish
--- from line: ask_of, channel_of, listeners
-local function grant(waiter)
-  local number, lease, _, scattered = ask_of(waiter or '')
-  local channel = number and channel_of(waiter)
-  if not number or listeners(channel) == 0 and not (scattered == '1' and ARGV[3] == 'PUBLISH') then
-    return false
-  end
-  redis.call('HSET', KEYS[1], waiter, '1')
-  redis.call('PEXPIRE', KEYS[1], lease)
-  publish(number, channel)
-  return true
-end
-
--- pass_on has a waiter have the lock, which is free, or wakes it. It returns the first place of one who is
--- believed in then, and who that is, as survey does.
--- from fair: grant, tell, survey
-local function pass_on(gone, head, more, payload, me)
-  if grant(head) then
-    return survey(gone + 1, me)
-  end
-  tell(head, payload)
-  return gone, head, more
 end
 
 -- bury takes so many off the head of the line.
--- from line: LINE
 local function bury(gone)
   if gone > 0 then
     local dead = redis.call('LRANGE', KEYS[2], 0, gone - 1)
     redis.call('LTRIM', KEYS[2], gone, -1)
     redis.call('ZREM', KEYS[3], unpack(dead))
     redis.call('ZREM', KEYS[4], unpack(dead))
-    redis.pcall('HDEL', ASKS, unpack(dead))
   end
 end
 
 -- drop takes one out of the line, wherever it stands.
--- from line: LINE
 local function drop(waiter)
-  redis.pcall('HDEL', ASKS, waiter)
   local known = redis.call('ZREM', KEYS[3], waiter) + redis.call('ZREM', KEYS[4], waiter)
   return redis.call('LREM', KEYS[2], 0, waiter) + known > 0
 end
 
 -- clear ends a line in which nobody stands who is believed in.
--- from line: LINE
 local function clear()
   redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
-  redis.pcall('UNLINK', ASKS)
 end
 
 -- spare keeps Java from dropping one of its own who could not have had the lock.

@@ -8,16 +8,13 @@
 -- ARGV[7]     the count after: one more
 -- ARGV[8]     1 to stand in line if it is refused, and to go on asking; else 0
 -- ARGV[9]     the payload
--- ARGV[10]    how long KEYS[5] lives, ms; 0: for ever; empty if there is none
--- ARGV[11]    the number of this ask, if the owner may be granted the lock by a release; with it
---             ARGV[12], how long a grant lasts, ms, and ARGV[13], 1 if those who listen may do so at any node
+-- ARGV[10]    how long KEYS[5] lives, ms; 0: for ever; if there is KEYS[5]
 --
 -- now                           it does
 -- {1, now, token}               it does, and a token is wanted
 -- {0, now, pttl, holder, hint}  another owner holds it; or nobody does, pttl is -2
 --                               and holder empty, and another one is next. hint
 --                               is when to ask again at the latest, ms
--- {0, now, pttl, holder, hint, place}  the same, and it may be granted by a release
 -- {-2, now, count}              the count was another one; nothing was done
 --
 -- A free lock is granted to the first in line; to whoever asks if nobody stands
@@ -79,7 +76,6 @@ if not mine then
     tell(head, ARGV[9]) -- it may not know yet, or have missed the message
   end
   bury(gone)
-  local place
   if ARGV[8] == '1' then
     if redis.call('EXISTS', KEYS[2]) == 0 then
       clear() -- left over from a line that was lost
@@ -103,12 +99,6 @@ if not mine then
     redis.call('ZADD', KEYS[4], at + BELIEF, me, at, 'seen', math.max(grace, at), 'grace')
     redis.call('ZADD', KEYS[3], at + SCORE, me)
     redis.call('PEXPIRE', KEYS[4], LIVES)
-    if ARGV[11] then
-      -- from line: LINE
-      local ask = string.format('%s %s %.0f %s', ARGV[11], ARGV[12], at + BELIEF, ARGV[13])
-      place = type(redis.pcall('HSET', ASKS, me, ask)) == 'number' and ahead or nil
-      redis.pcall('PEXPIRE', ASKS, LIVES)
-    end
     local theirs = java()
     if theirs > 0 then
       redis.call('ZADD', KEYS[3], at + SCORE + JAVA_WAIT * math.min(theirs, ahead), me)
@@ -134,7 +124,7 @@ if not mine then
   elseif pttl < 0 then
     hint = BELIEF
   end
-  return {0, at, pttl, holders[1] or '', hint, place}
+  return {0, at, pttl, holders[1] or '', hint}
 end
 
 local token

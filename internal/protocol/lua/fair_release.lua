@@ -11,7 +11,7 @@
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
 --
--- Whoever is next has it, or is told; also if the lock had gone by itself: nobody was told then.
+-- Whoever is next is told, also if the lock had gone by itself: nobody was then.
 
 local count = redis.call('HGET', KEYS[1], ARGV[5]) or '0'
 if count ~= '0' and count == ARGV[6] and ARGV[7] == '0' and not redis.call('LINDEX', KEYS[2], 0) then
@@ -19,7 +19,7 @@ if count ~= '0' and count == ARGV[6] and ARGV[7] == '0' and not redis.call('LIND
   return at
 end
 
--- from fair: free, survey, pass_on, bury, clear, spare
+-- from fair: free, survey, tell, bury, clear, spare
 local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
 count = tonumber(count)
 if count > from or count > 0 and count < to then
@@ -34,9 +34,9 @@ end
 if count == 0 and not free then
   return {0, at}
 end
-redis.call('DEL', KEYS[1]) -- first: it needs no memory, what follows may
 local gone, head, more = survey(0)
-gone, head, more = pass_on(gone, head, more, ARGV[4])
+tell(head, ARGV[4])
+redis.call('DEL', KEYS[1]) -- first: it needs no memory, what follows may
 bury(gone)
 if gone > 0 and not head and not more then
   clear()
