@@ -98,7 +98,7 @@ func TestNotHandedOver(t *testing.T) {
 		"giver keeps":  {giver: []holdfast.LockOption{holdfast.MinHold(time.Microsecond * 1500)}},
 		"taker keeps":  {taker: []holdfast.LockOption{holdfast.MinHold(time.Second)}},
 		"old": {meanwhile: func(*testing.T, *holdfast.Mutex, *holdfast.Hold) {
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(25 * time.Millisecond)
 		}},
 		"short lease": {client: []holdfast.ClientOption{holdfast.WithLease(10 * time.Millisecond)}, meanwhile: func(*testing.T, *holdfast.Mutex, *holdfast.Hold) {
 			time.Sleep(900 * time.Microsecond) // less than a slice, but three quarters are not left: 1 % and 2 ms are off

@@ -58,6 +58,7 @@ func TestIdentityInRedis(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(2 * time.Second) // until the turn of others is forgotten
 		w.wantReply("", "KEYS", "*")
 	})
 }
@@ -475,7 +476,7 @@ func TestIdentityACL(t *testing.T) {
 	s := redistest.Start(t)
 	for user, keys := range map[string]string{"may": "~holdfast_client:*", "mustnot": "~lk:*"} {
 		s.Cli(t, known(t, []string{
-			"ACL", "SETUSER", user, "on", ">pw", "resetkeys", "resetchannels", "-@all", "~lk:*", "~holdfast_line:*", "~holdfast_asks:*", keys, "&redisson_lock__channel:*",
+			"ACL", "SETUSER", user, "on", ">pw", "resetkeys", "resetchannels", "-@all", "~lk:*", "~holdfast_line:*", "~holdfast_asks:*", "~holdfast_turn:*", keys, "&redisson_lock__channel:*",
 			"+eval", "+evalsha", "+time", "+exists", "+hdel", "+hget", "+hset", "+hkeys", "+hgetall", "+hexists", "+pttl", "+pexpire", "+del",
 			"+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+auth", "+client",
 		})...)

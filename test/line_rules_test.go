@@ -426,7 +426,7 @@ func TestLineRuleHandOverHoldsBack(t *testing.T) {
 		next, last := waiting(t, x, background), waiting(t, x, background)
 		unlock(t, held)
 		held = wantSoon(t, next)
-		time.Sleep(20 * time.Millisecond) // its turn is over
+		time.Sleep(25 * time.Millisecond) // its turn is over
 		start := time.Now()
 		unlock(t, held)
 		held = wantSoon(t, last)

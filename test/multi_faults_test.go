@@ -27,6 +27,7 @@ func (w *world) further() *world {
 	w.t.Cleanup(server.Close)
 	other := &world{t: w.t, server: server, kind: w.kind, names: w.names}
 	w.t.Cleanup(func() {
+		time.Sleep(2 * time.Second) // until the turn of others is forgotten
 		other.wantReply("", "KEYS", "*")
 		other.wantReply("", "PUBSUB", "CHANNELS")
 	})

@@ -414,7 +414,7 @@ func TestMultiLockNeedsNoFurtherRights(t *testing.T) {
 	s := redistest.Start(t)
 	s.Cli(t, known(t, strings.Fields("ACL SETUSER limited on >pw ~lk:* ~redisson_lock__channel:{lk:* resetchannels "+
 		"&redisson_lock__channel:{lk:* -@all +eval +evalsha +script|load "+
-		"+time +exists +hget +hset +hkeys +pttl +pexpire +del +publish +subscribe +unsubscribe"))...)
+		"+time +exists +hget +hgetall +hset +hkeys +pttl +pexpire +del +publish +subscribe +unsubscribe"))...)
 	p := goRedis("limited", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: "limited", Password: "pw"}, cli(s))
 	c, other := p.client(t), p.client(t)
 	m := holdfast.NewMultiLock(mutexes(c, "lk:a", "lk:b")...)

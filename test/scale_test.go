@@ -237,7 +237,7 @@ func TestScaleWaiters(t *testing.T) {
 		a := float64(asked.calls["acquire"]) / scaleWindow.Seconds()
 		t.Logf("%d processes that only wait: %.1f tries a second, of all together", *scaleProcesses, a)
 		// Each asks once more when the lease would have ended: after 20 to 30 s.
-		if n := float64(*scaleProcesses); a > 1.3*min(n/3, 100)+n/20 {
+		if n := float64(*scaleProcesses); a > 1.2*min(n, 100)+n/20 {
 			t.Error("too many ask")
 		}
 		if all.count() > 0 {

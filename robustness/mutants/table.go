@@ -437,14 +437,14 @@ var mutants = []mutant{
 		new: "script.Request{}",
 	},
 	{
-		name: "fair: the next in line is not told", in: "fair.lua", suite: simulation("fair", "-class", "a"),
-		old: "tell(head, payload)",
+		name: "fair: the next in line is not told", in: "fair_release.lua", suite: simulation("fair", "-class", "a"),
+		old: "tell(head, ARGV[4])",
 		new: "",
 	},
 	{
 		name: "fair: who leaves does not tell the next", in: "fair_leave.lua", suite: tests(inMemory, "TestL5_WhoLeavesPassesTheMessageOn"),
-		old: "gone, head, more = pass_on(gone, head, more, ARGV[4], me)",
-		new: "",
+		old: "\n    tell(head, ARGV[4])",
+		new: "\n",
 	},
 
 	// Semaphores.
@@ -550,7 +550,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: the first ask no more often than others", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptHints"),
-		old: "place >= FIRST",
+		old: "place < FIRST and OFTEN or ",
 		new: "place >= 0",
 	},
 	{
@@ -790,8 +790,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who gives up stays there", in: "prepare", suite: tests(inMemory, "TestLineRuleLeaves"),
-		old: "q.registered = true",
-		new: "",
+		old: `!inLine || q.args.Number != ""`,
+		new: "!inLine",
 	},
 	{
 		name: "line: leave releases a hold that stands", in: "side.leaves", suite: simulation("mutex", "-class", "a", "-faults", "calls"),

@@ -9,7 +9,9 @@
 --
 -- None is declared as a key. While a cluster moves a slot, a call of several keys is refused if one
 -- of them is missing, and a line mostly is. Where Redis takes no line there is none: a lock is as good
--- without it, and its waiters listen where Redisson's do.
+-- without it, and its waiters listen where Redisson's do. So whoever would write one of them asks
+-- before for two: what is written where the slot goes to, while it still stands where it comes from,
+-- would end the move.
 --
 -- A grant is the late answer to an ask. Its message carries the ask's number. So who reads it knows
 -- that the lock was granted after that ask was sent, and reckons the deadline from there.

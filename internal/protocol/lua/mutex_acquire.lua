@@ -26,7 +26,12 @@
 
 -- from common: lease
 -- from line: LINE
-local free = redis.pcall('EXISTS', KEYS[1], LINE, TURN) == 0
+local free = redis.pcall('EXISTS', KEYS[1], LINE, TURN)
+local lined = type(free) == 'number' -- else there is no line for this user, or while a cluster moves the slot
+if not lined then
+  free = redis.call('EXISTS', KEYS[1])
+end
+free = free == 0
 if not free or ARGV[6] ~= '0' then
   local me = ARGV[5]
   local count, held
@@ -40,7 +45,9 @@ if not free or ARGV[6] ~= '0' then
     -- from line: FIRST, turn, set_turn, listeners, grant
     -- from common: OTHER_KIND, foreign
     local holder, hint = held[1] or nil, nil
-    if not holder then
+    if not holder and not lined then
+      free = true
+    elseif not holder then
       local _, left = turn()
       -- Whom it was left to has had it, or has gone, if nobody listens any more.
       if at < left and listeners('redisson_lock__channel' .. string.sub(LINE, 14)) == 0 then
@@ -61,12 +68,12 @@ if not free or ARGV[6] ~= '0' then
       if foreign(holder, held[3]) then
         return redis.error_reply(OTHER_KIND)
       end
-      if holder and string.sub(holder, 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
+      if lined and holder and string.sub(holder, 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
         set_turn(0, at)
       end
       local pttl = redis.call('PTTL', KEYS[1])
       local reply = {0, at, pttl, holder or ''}
-      local new = ARGV[9] and redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)
+      local new = lined and ARGV[9] and redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)
       local stand = type(new) == 'number' and tonumber(redis.pcall('ZCARD', LINE))
       local place = stand and (new == 1 and stand - 1 or tonumber(redis.pcall('ZRANK', LINE, me)))
       if place then

@@ -15,7 +15,8 @@ if held then
   redis.call('DEL', KEYS[1])
 end
 if held or redis.call('EXISTS', KEYS[1]) == 0 then
-  if redis.pcall('EXISTS', LINE) == 1 then
+  local stand = redis.pcall('EXISTS', LINE, TURN)
+  if type(stand) == 'number' and stand > 0 then
     pass_on()
   elseif held then
     publish(ARGV[4])

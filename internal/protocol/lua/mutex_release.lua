@@ -32,13 +32,15 @@ if count ~= ARGV[6] or ARGV[7] ~= '0' then
 end
 redis.call('DEL', KEYS[1])
 -- from line: LINE
-if redis.pcall('EXISTS', LINE) == 1 then
+local stand = redis.pcall('EXISTS', LINE, TURN)
+local lined = type(stand) == 'number'
+if lined and stand > 0 then
   -- from line: pass_on
   local heard, granted = pass_on(ARGV[8])
   return {1, at, heard, granted and 1 or 0, untold}
 end
 -- from common: announced, refused
-if announced and not refused and heard - (ARGV[8] or 0) > 0 then
+if lined and announced and not refused and heard - (ARGV[8] or 0) > 0 then
   -- from line: leave_turn
   leave_turn(0)
 end
