@@ -630,22 +630,23 @@ func TestLineScriptOpenRelease(t *testing.T) {
 			return next
 		}
 		before := time.Duration(0)
-		for _, pause := range []time.Duration{1, 3, 7, 15, 31, 63, 127, 255, 511, 1000, 1000} {
-			left := min(3+before/4, 32)
-			next := open(pause*ms, left*ms)
+		for _, n := range []int{1, 3, 7, 15, 31, 63, 127, 255, 511, 1000, 1000} {
+			pause := time.Duration(n) * ms
+			left := min(3*ms+(before/4).Truncate(ms), 32*ms)
+			next := open(pause, left)
 			before = pause
 			reply := l.wantCode("too early", script.Refused, l.ask(next, "early"))
 			place, _ := protocol.ReadPlace(reply)
-			if got := protocol.ReadRetry(reply); got < left*ms/2 || got > left*ms+ms || place != 0 || protocol.ReadRefusal(reply).Holder != "" {
+			if got := protocol.ReadRetry(reply); got < left/2 || got > left+ms || place != 0 || protocol.ReadRefusal(reply).Holder != "" {
 				l.t.Errorf("ask in %v, %v", got, reply.Rest)
 			}
-			time.Sleep((left - 1) * ms)
+			time.Sleep(left - ms)
 			l.wantCode("too early", script.Refused, l.ask(next, "early"))
 			l.wantFree()
 			time.Sleep(ms)
 			l.wantCode("nobody has taken it", script.Done, l.ask(next, "now"))
 
-			time.Sleep((pause - 1) * ms)
+			time.Sleep(pause - ms)
 			next, hears, granted := release()
 			if !granted {
 				l.t.Error("open before it is due")
@@ -654,7 +655,7 @@ func TestLineScriptOpenRelease(t *testing.T) {
 			l.wantHeld(next, 3*time.Second)
 			l.wantHeard(all, "")
 			l.wantCode("confirm", script.Done, l.ask(next, "kept"))
-			time.Sleep((1 + 10) * ms) // then it is their turn in any case
+			time.Sleep(11 * ms) // then it is their turn in any case
 		}
 
 		// One of Redisson's takes it: the next open release is early again.

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"math/rand/v2"
+	"crypto/rand"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +93,7 @@ func (q *queued) prepare() {
 	}
 	q.args.Number = ""
 	if inLine && e.line.hears(q.lock) {
-		q.args.Number, q.args.Scattered = strconv.FormatUint(rand.Uint64(), 36), e.Calls.Slotted()
+		q.args.Number, q.args.Scattered = rand.Text(), e.Calls.Slotted()
 		if p.asks == nil {
 			p.asks = p.room[:0]
 		}

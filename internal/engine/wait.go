@@ -132,29 +132,10 @@ func (q *queued) timeLeft() time.Duration {
 	return left
 }
 
-// await waits until the queue's head should try: nobody has tried yet, it is notified, or the time has come. It reports
-// false if ctx ends first, or it was handed the lock.
+// await waits until the queue's head should try: see due. It reports false if ctx ends first, or it was handed the lock.
 func (q *queued) await(ctx context.Context) bool {
-	for {
-		at, last := q.waiter.Retry()
-		if last != nil {
-			q.last = last
-		}
-		if at.IsZero() || q.lock.inLine() && q.place.queued == nil { // nobody else's place is its own
-			break
-		}
-		if q.lock.Polling == nil {
-			q.waiter.Listen(q.place.listens()) // before every sleep: the one before may have had no need to
-		}
-		end := q.pause(ctx, at, q.waiter.Wake())
-		if end == pauseOver {
-			return false
-		}
-		if later := q.place.askLater(); end == pauseTold && later > 0 {
-			q.waiter.RetryAt(time.Now().Add(later), nil)
-			continue
-		}
-		break
+	if !q.due(ctx) {
+		return false
 	}
 	if others := q.waiter.NotBefore(); !others.IsZero() && q.pause(ctx, others, nil) == pauseOver {
 		q.waiter.Notify() // the wake-up that brought us here
@@ -173,6 +154,32 @@ func (q *queued) await(ctx context.Context) bool {
 	}
 	q.waiter.Notify() // the wake-up that brought us here
 	return false
+}
+
+// due waits until a try is due: nobody has tried yet, something was heard, or the time has come. It reports false if ctx ends first,
+// or it was handed the lock.
+func (q *queued) due(ctx context.Context) bool {
+	for {
+		at, last := q.waiter.Retry()
+		if last != nil {
+			q.last = last
+		}
+		if at.IsZero() || q.lock.inLine() && q.place.queued == nil { // nobody else's place is its own
+			return true
+		}
+		if q.lock.Polling == nil {
+			q.waiter.Listen(q.place.listens()) // before every sleep: the one before may have had no need to
+		}
+		end := q.pause(ctx, at, q.waiter.Wake())
+		if end == pauseOver {
+			return false
+		}
+		later := q.place.askLater()
+		if end != pauseTold || later == 0 {
+			return true
+		}
+		q.waiter.RetryAt(time.Now().Add(later), nil)
+	}
 }
 
 // pauseEnd is why a pause has ended.

@@ -42,7 +42,7 @@ func (w *world) holder(options ...holdfast.LockOption) *holdfast.Hold {
 }
 
 // A hold that begins with a message may last for MaxHold, as any other.
-func TestAttackMaxHold(t *testing.T) {
+func TestLineEdgeMaxHold(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		const most = 2 * time.Second
 		h := w.holder()
@@ -60,7 +60,7 @@ func TestAttackMaxHold(t *testing.T) {
 }
 
 // The server's clock goes back while the lock is left to those who do not stand in line.
-func TestAttackClockGoesBack(t *testing.T) {
+func TestLineEdgeClockGoesBack(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.holder()
 		_, _, first := w.arrive()
@@ -81,7 +81,7 @@ func TestAttackClockGoesBack(t *testing.T) {
 }
 
 // The same for those who do not stand in line: the next turn of theirs is a minute off.
-func TestAttackClockGoesBackOthers(t *testing.T) {
+func TestLineEdgeClockGoesBackOthers(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.holder()
 		var opened atomic.Int64
@@ -121,7 +121,7 @@ func TestAttackClockGoesBackOthers(t *testing.T) {
 }
 
 // Those far behind have come to the head of the line since they have asked, and one of them dies with the lock.
-func TestAttackFarPlaces(t *testing.T) {
+func TestLineEdgeFarPlaces(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.holder()
 		var near []chan *holdfast.Hold
@@ -149,7 +149,7 @@ func TestAttackFarPlaces(t *testing.T) {
 }
 
 // The same, and the one that dies has begun its hold: the others know nothing of its lease.
-func TestAttackHolderDies(t *testing.T) {
+func TestLineEdgeHolderDies(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.holder()
 		var near []chan *holdfast.Hold
@@ -176,7 +176,7 @@ func TestAttackHolderDies(t *testing.T) {
 }
 
 // More dead ones ahead than a release takes out of the line.
-func TestAttackManyDead(t *testing.T) {
+func TestLineEdgeManyDead(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.holder()
 		_, _, keep := w.arrive()
@@ -202,7 +202,7 @@ func TestAttackManyDead(t *testing.T) {
 }
 
 // 30 who are deaf, all believed in.
-func TestAttackManyDeaf(t *testing.T) {
+func TestLineEdgeManyDeaf(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.holder()
 		for range 40 {
@@ -223,7 +223,7 @@ func TestAttackManyDeaf(t *testing.T) {
 }
 
 // A Lock that fails at once leaves nothing in memory.
-func TestAttackFailedLockIsForgotten(t *testing.T) {
+func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 	server, err := memdriver.NewServer()
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestAttackFailedLockIsForgotten(t *testing.T) {
 }
 
 // Redis takes no asks, but a line.
-func TestAttackNoAsks(t *testing.T) {
+func TestLineEdgeNoAsks(t *testing.T) {
 	for _, n := range []int{10} {
 		fake(t, func(t *testing.T, w *world) {
 			h := w.holder()
@@ -315,6 +315,7 @@ func (d *deaf) Listen(sink func(driver.Event)) driver.Listener {
 	d.listeners = append(d.listeners, l)
 	return l
 }
+
 func (l *deafListener) Subscribe(c string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,13 +325,14 @@ func (l *deafListener) Subscribe(c string) {
 	l.channels[c] = true
 	l.Listener.Subscribe(c)
 }
+
 func (d *deaf) breakAll() {
 	for _, l := range d.listeners {
 		l.mu.Lock()
 		l.broken = true
 		for c := range l.channels {
 			if strings.HasPrefix(c, "holdfast_granted") {
-				l.Listener.Unsubscribe(c)
+				l.Unsubscribe(c)
 			}
 		}
 		l.mu.Unlock()
@@ -338,7 +340,7 @@ func (d *deaf) breakAll() {
 }
 
 // A client that cannot subscribe to its channel any more has the lock in time, too.
-func TestAttackNoMoreSubscription(t *testing.T) {
+func TestLineEdgeNoMoreSubscription(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		d := &deaf{Driver: w.server.Driver()}
 		c, err := holdfast.New(d, holdfast.WithoutIdentity())
@@ -384,7 +386,7 @@ func TestAttackNoMoreSubscription(t *testing.T) {
 }
 
 // A forced unlock leaves nothing behind.
-func TestAttackForceLeavesNothing(t *testing.T) {
+func TestLineEdgeForceLeavesNothing(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.holder()
 		_, _, first := w.arrive()
@@ -408,13 +410,13 @@ func TestAttackForceLeavesNothing(t *testing.T) {
 }
 
 // What has been detached is not given back: a leave that an earlier call has left is about the hold that it became.
-func TestAttackDetachedIsGivenBack(t *testing.T) {
+func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		fake(t, func(t *testing.T, w *world) {
 			const timeout = 2 * time.Second
 			lock := func(c *holdfast.Client) interface {
-				Lock(context.Context, ...holdfast.LockOption) (*holdfast.Hold, error)
-				Adopt(context.Context, holdfast.Owner, ...holdfast.TryOption) (*holdfast.Hold, error)
+				Lock(ctx context.Context, options ...holdfast.LockOption) (*holdfast.Hold, error)
+				Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.TryOption) (*holdfast.Hold, error)
 			} {
 				if fair {
 					return c.NewFairMutex("x")
