@@ -266,6 +266,7 @@ type sample struct {
 	heap        uint64 // bytes, after two collections
 	connections int
 	channels    int
+	granted     int            // channels where a client hears of grants, once one of its waiters has stood in line, until Close
 	keys        map[string]int // by what they are
 }
 
@@ -286,7 +287,13 @@ func take(t testing.TB, server *redistest.Server) sample {
 	for key := range strings.FieldsSeq(server.Cli(t, "KEYS", "*")) {
 		s.keys[kindOfKey(key)]++
 	}
-	s.channels = len(strings.Fields(server.Cli(t, "PUBSUB", "CHANNELS")))
+	for channel := range strings.FieldsSeq(server.Cli(t, "PUBSUB", "CHANNELS")) {
+		if strings.HasPrefix(channel, "holdfast_granted:") {
+			s.granted++
+		} else {
+			s.channels++
+		}
+	}
 	for line := range strings.SplitSeq(server.Cli(t, "INFO", "clients"), "\n") {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "connected_clients:"); ok {
 			s.connections, _ = strconv.Atoi(n)
@@ -324,8 +331,8 @@ func (s sample) String() string {
 		keys = append(keys, fmt.Sprintf("%d %s", n, what))
 	}
 	slices.Sort(keys)
-	return fmt.Sprintf("%d goroutines, heap %d KiB, %d connections, %d channels, keys: %s",
-		s.goroutines, s.heap>>10, s.connections, s.channels, strings.Join(keys, ", "))
+	return fmt.Sprintf("%d goroutines, heap %d KiB, %d connections, %d channels and %d for grants, keys: %s",
+		s.goroutines, s.heap>>10, s.connections, s.channels, s.granted, strings.Join(keys, ", "))
 }
 
 // left says what there is that may not stay when nobody holds, or waits for, anything.
@@ -337,6 +344,9 @@ func (s sample) left() (all []string) {
 	}
 	if s.channels > 0 {
 		all = append(all, fmt.Sprintf("%d channels", s.channels))
+	}
+	if s.granted > s.keys[identities] {
+		all = append(all, fmt.Sprintf("%d channels for grants, of %d clients", s.granted, s.keys[identities]))
 	}
 	return all
 }
