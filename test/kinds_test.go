@@ -138,14 +138,15 @@ func (k *kind) shared() bool { return k.rival != nil }
 // left returns which of the keys should not be there when nobody holds the locks
 // of these names.
 func (k *kind) left(keys []string, names ...string) []string {
-	if k.remains == nil {
-		return keys
-	}
 	var stay []string
 	for _, name := range names {
-		stay = append(stay, k.remains(name)...)
+		if k.remains != nil {
+			stay = append(stay, k.remains(name)...)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(stay, key) })
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		return slices.Contains(stay, key) || strings.HasPrefix(key, "holdfast_turn:") // it stays for a second at most
+	})
 }
 
 // lineKey is who stands in line, and asksKey what they have asked; see protocol/lua/line.lua.

@@ -265,25 +265,29 @@ func TestLineL4_L5_LateMessages(t *testing.T) {
 				c, err := testclient.New(slowMessages{d, by}, holdfast.WithoutIdentity())
 				ok(t, err)
 				t.Cleanup(func() { d.SetFaults(nil); ok(t, c.Close()) })
-				var sent time.Time
-				d.SetFaults(func(driver.Call) memdriver.Fault { sent = time.Now(); return memdriver.Fault{} })
+				var lastSent, ended atomic.Pointer[time.Time]
+				now := func() *time.Time { t := time.Now(); return &t }
+				d.SetFaults(func(driver.Call) memdriver.Fault { lastSent.Store(now()); return memdriver.Fault{} })
 				slow := w.lineAs(c, d)
 				next := w.line()
 				time.Sleep(2*asksEvery + 50*time.Millisecond) // two more asks
-				time.Sleep(time.Until(sent.Add(asked)))
-				ask := sent
+				ask := *lastSent.Load()
+				time.Sleep(time.Until(ask.Add(asked)))
 				by.Store(int64(late))
 				silent(d, lostRequest) // or it asks in between, and finds out
 				released := time.Now()
 				unlock(t, h)
-				var trusted time.Time // until when it was
 				go func() {
 					if begun, ok := <-slow.got; ok {
 						<-begun.Context().Done()
-						trusted = time.Now()
+						ended.Store(now())
 					}
 				}()
 				time.Sleep(time.Until(released.Add(grantLasts - time.Millisecond)))
+				var trusted time.Time // until when it was
+				if at := ended.Load(); at != nil {
+					trusted = *at
+				}
 				switch {
 				case slow.waits():
 					if late+asked < asksEvery { // else it asks before the message comes, and is not answered
@@ -877,7 +881,13 @@ func TestLineOfManyInTurns(t *testing.T) {
 	const processes, stay = 40, 20 * time.Millisecond
 	fake(t, func(t *testing.T, w *world) {
 		seen := &calls{n: map[string]int{}}
-		var holds [processes]int
+		var holds [processes]atomic.Int64
+		counted := func() (n [processes]int64) {
+			for i := range holds {
+				n[i] = holds[i].Load()
+			}
+			return n
+		}
 		var inside atomic.Int32
 		ctx, cancel := context.WithCancel(background)
 		var all sync.WaitGroup
@@ -898,7 +908,7 @@ func TestLineOfManyInTurns(t *testing.T) {
 					if inside.Add(1) > 1 {
 						t.Error("two are inside")
 					}
-					holds[i]++
+					holds[i].Add(1)
 					time.Sleep(stay)
 					inside.Add(-1)
 					unlock(t, h)
@@ -906,12 +916,12 @@ func TestLineOfManyInTurns(t *testing.T) {
 			})
 		}
 		time.Sleep(5 * time.Second) // all stand in line
-		before, scripts := holds, seen.all()
+		before, scripts := counted(), seen.all()
 		const lasts = 24 * time.Second
 		time.Sleep(lasts)
 		turns, fewest, most := 0, 1<<30, 0
-		for i := range holds {
-			n := holds[i] - before[i]
+		for i, after := range counted() {
+			n := int(after - before[i])
 			turns, fewest, most = turns+n, min(fewest, n), max(most, n)
 		}
 		scripts = seen.all() - scripts
