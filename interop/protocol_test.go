@@ -249,7 +249,7 @@ func (w *scene) named(text string) string {
 var (
 	grants  = regexp.MustCompile(`(holdfast_granted:)[0-9a-f-]{36}(.*)`)
 	granted = regexp.MustCompile(`(MESSAGE holdfast_granted:CLIENT  )\w+`)
-	asked   = regexp.MustCompile(`(?s)^(.* = )[0-9a-z]+ (\d+) (\d{13}) ([01])$`)
+	asked   = regexp.MustCompile(`(?s)^(.* = )\w+ (\d+) (\d{13}) ([01])$`)
 )
 
 // request is the id of a request of Redisson's to unlock.
