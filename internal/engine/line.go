@@ -30,8 +30,8 @@ import (
 const (
 	// nearPlaces is how many of the first of the line listen where Redisson does, while one of Redisson's holds the lock.
 	nearPlaces = 8
-	// doubt is for how long a client stands outside that was dropped from a line since it did not listen, as Redis says.
-	doubt = 10 * time.Second
+	// outsideFor is for how long a client stands outside that was dropped from a line since it did not listen, as Redis says.
+	outsideFor = 10 * time.Second
 	// idleChannels is how many channels of single locks are kept on which nobody waits.
 	idleChannels = 64
 	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet, and longestWord how long one
@@ -58,7 +58,7 @@ type grants struct {
 	line         *line
 	subscription *wakeup.Subscription // nil before it has been made
 	confirmed    bool
-	doubted      mono.Time // until when it counts as not confirmed
+	outsideUntil mono.Time // it counts as not confirmed until then
 	waiting      map[*place]struct{}
 }
 
@@ -137,7 +137,7 @@ func (l *line) hears(lock *Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.channels[l.channelOf(lock)]
-	return c != nil && c.confirmed && c.doubted < mono.Now()
+	return c != nil && c.confirmed && c.outsideUntil < mono.Now()
 }
 
 // channelOf is where a client hears that it was granted a lock.
@@ -252,11 +252,13 @@ func (p *place) refused(q *queued, reply script.Reply) bool {
 	p.number, p.stands = place, place >= 0
 	holder := protocol.ReadRefusal(reply).Holder
 	p.foreign = holder != "" && !protocol.Ours(holder)
-	if keep := len(p.asks) - 1; keep > 0 { // what was said of earlier ones is over
-		p.drop(p.asks[:keep])
-		p.asks = append(p.asks[:0], p.asks[keep])
-	}
+	keep := max(len(p.asks)-1, 0) // what was said of earlier ones is over
+	over := p.asks[:keep:keep]
+	p.asks = p.asks[keep:]
 	p.join(q)
+	p.channel.line.mu.Lock()
+	defer p.channel.line.mu.Unlock()
+	p.drop(over)
 	return p.stands
 }
 
@@ -269,19 +271,13 @@ func (p *place) dropped() {
 	l := p.channel.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.channel.doubted = mono.Now().Add(doubt)
+	p.channel.outsideUntil = mono.Now().Add(outsideFor)
 }
 
-// drop has nobody hear of grants for some asks any more.
+// drop has nobody hear of grants for some asks any more. line.mu is held.
 func (p *place) drop(asks []ask) {
-	if p.channel == nil {
-		return
-	}
-	l := p.channel.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, a := range asks {
-		delete(l.asks, a.number)
+		delete(p.channel.line.asks, a.number)
 		if p.word == a.number {
 			p.word = ""
 		}
@@ -293,10 +289,10 @@ func (p *place) leave() {
 	if p.channel == nil {
 		return
 	}
-	p.drop(p.asks)
 	l := p.channel.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	p.drop(p.asks)
 	delete(p.channel.waiting, p)
 }
 
@@ -327,9 +323,6 @@ func (l *line) join(p *place) *grants {
 
 // idle takes out the channels on which nobody waits, if they are too many. mu is held.
 func (l *line) idle() (idle []*wakeup.Subscription) {
-	if l.channels == nil {
-		l.channels, l.asks, l.early = map[string]*grants{}, map[string]*place{}, map[string]string{}
-	}
 	if len(l.channels) <= idleChannels {
 		return nil
 	}

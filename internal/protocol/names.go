@@ -44,7 +44,7 @@ func AsksKey(name string) string { return Prefixed("holdfast_asks", name) }
 func TurnKey(name string) string { return Prefixed("holdfast_turn", name) }
 
 // GrantChannel is where a client hears that it was granted a lock; one for all locks, or, if messages belong to a shard,
-// one for each. LINE and hears in lua/line.lua have the same names.
+// one for each. LINE and channel_of in lua/line.lua have the same names.
 func GrantChannel(client, name string, sharded bool) string {
 	if sharded {
 		return LineKey(name) + ":" + client
