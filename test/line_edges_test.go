@@ -35,17 +35,11 @@ func (w *world) arrive(options ...holdfast.ClientOption) (c *holdfast.Client, d 
 	return c, d, got
 }
 
-func (w *world) holder(options ...holdfast.LockOption) *holdfast.Hold {
-	w.t.Helper()
-	c, _ := w.client()
-	return must(w.t)(c.NewMutex("x").Lock(background, options...))
-}
-
 // A hold that begins with a message may last for MaxHold, as any other.
 func TestLineEdgeMaxHold(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		const most = 2 * time.Second
-		h := w.holder()
+		h := w.lineHolder()
 		_, _, got := w.arrive(holdfast.WithMaxHold(most))
 		time.Sleep(900 * time.Millisecond)
 		unlock(t, h)
@@ -62,7 +56,7 @@ func TestLineEdgeMaxHold(t *testing.T) {
 // The server's clock goes back while the lock is left to those who do not stand in line.
 func TestLineEdgeClockGoesBack(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := w.holder()
+		h := w.lineHolder()
 		_, _, first := w.arrive()
 		other := w.server.Driver().Listen(func(driver.Event) {}) // one of Redisson's
 		other.Subscribe("redisson_lock__channel:{x}")
@@ -83,7 +77,7 @@ func TestLineEdgeClockGoesBack(t *testing.T) {
 // The same for those who do not stand in line: the next turn of theirs is a minute off.
 func TestLineEdgeClockGoesBackOthers(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := w.holder()
+		h := w.lineHolder()
 		var opened atomic.Int64
 		other := w.server.Driver().Listen(func(e driver.Event) {
 			if e.Kind == driver.Message {
@@ -123,7 +117,7 @@ func TestLineEdgeClockGoesBackOthers(t *testing.T) {
 // Those far behind have come to the head of the line since they have asked, and one of them dies with the lock.
 func TestLineEdgeFarPlaces(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := w.holder()
+		h := w.lineHolder()
 		var near []chan *holdfast.Hold
 		for range 8 {
 			_, _, got := w.arrive()
@@ -151,7 +145,7 @@ func TestLineEdgeFarPlaces(t *testing.T) {
 // The same, and the one that dies has begun its hold: the others know nothing of its lease.
 func TestLineEdgeHolderDies(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := w.holder()
+		h := w.lineHolder()
 		var near []chan *holdfast.Hold
 		for range 8 {
 			_, _, got := w.arrive()
@@ -178,7 +172,7 @@ func TestLineEdgeHolderDies(t *testing.T) {
 // More dead ones ahead than a release takes out of the line.
 func TestLineEdgeManyDead(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := w.holder()
+		h := w.lineHolder()
 		_, _, keep := w.arrive()
 		unlock(t, h)
 		h = <-keep
@@ -204,7 +198,7 @@ func TestLineEdgeManyDead(t *testing.T) {
 // 30 who are deaf, all believed in.
 func TestLineEdgeManyDeaf(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := w.holder()
+		h := w.lineHolder()
 		for range 40 {
 			_, d, _ := w.arrive()
 			defer func() { d.LoseMessages(false) }()
@@ -260,7 +254,7 @@ func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 func TestLineEdgeNoAsks(t *testing.T) {
 	for _, n := range []int{10} {
 		fake(t, func(t *testing.T, w *world) {
-			h := w.holder()
+			h := w.lineHolder()
 			w.do("SET", "holdfast_asks:{x}", "another program's")
 			var all []chan *holdfast.Hold
 			for range n {
@@ -347,7 +341,7 @@ func TestLineEdgeNoMoreSubscription(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := w.holder()
+		h := w.lineHolder()
 		go func() { time.Sleep(10 * time.Millisecond); unlock(t, h) }()
 		unlock(t, must(t)(c.NewMutex("x").Lock(background))) // it hears
 		d.breakAll()
@@ -388,7 +382,7 @@ func TestLineEdgeNoMoreSubscription(t *testing.T) {
 // A forced unlock leaves nothing behind.
 func TestLineEdgeForceLeavesNothing(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := w.holder()
+		h := w.lineHolder()
 		_, _, first := w.arrive()
 		_, _, second := w.arrive()
 		other := w.server.Driver().Listen(func(driver.Event) {})

@@ -2,7 +2,6 @@ package test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,15 +15,10 @@ import (
 
 // The rules of the line that a waiter keeps.
 
-const (
-	lineOfX = "holdfast_line:{x}"
-	asksOfX = "holdfast_asks:{x}"
-)
-
 // wantStanding checks how many stand in line.
 func (w *world) wantStanding(want string) {
 	w.t.Helper()
-	w.wantReply(want, "ZCARD", lineOfX)
+	w.wantReply(want, "ZCARD", lineKey("x"))
 }
 
 // wantSoon returns the hold that is to be had by now, or within a moment.
@@ -311,7 +305,7 @@ func TestLineRuleLeaves(t *testing.T) {
 		<-got
 		synctest.Wait()
 		w.wantStanding("0")
-		w.wantReply("0", "EXISTS", asksOfX)
+		w.wantReply("0", "EXISTS", asksKey("x"))
 		unlock(t, held)
 	})
 }
@@ -328,11 +322,11 @@ func TestLineRuleNextStands(t *testing.T) {
 		second := waiting(t, x, background, fixed)
 		third := waiting(t, x, background, fixed)
 		w.wantStanding("1")
-		before := w.do("ZRANGE", lineOfX, "0", "-1")
+		before := w.do("ZRANGE", lineKey("x"), "0", "-1")
 		cancel()
 		<-first
 		synctest.Wait()
-		if w.wantStanding("1"); w.do("ZRANGE", lineOfX, "0", "-1") == before {
+		if w.wantStanding("1"); w.do("ZRANGE", lineKey("x"), "0", "-1") == before {
 			t.Error("who has given up stands there")
 		}
 		unlock(t, held)
@@ -378,40 +372,6 @@ func TestLineRuleOutsideAsksAtTheKeysEnd(t *testing.T) {
 		}
 		d.SetFaults(nil)
 		_ = held.Unlock() // it is lost
-	})
-}
-
-// Where there is no line, who was woken, and gives up while a try of one who has left is still under way, passes the wake-up on.
-func TestLineRuleOutsidePassesTheWakeUpOn(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		holder, _ := w.client()
-		c, d := w.client()
-		x := c.NewRWMutex("x")
-		h := must(t)(holder.NewRWMutex("x").Lock(background))
-		leaving := func() (cancel context.CancelFunc) {
-			ctx, cancel := context.WithCancel(background)
-			waiting(t, x, ctx)
-			return cancel
-		}
-		firstLeaves, secondLeaves := leaving(), leaving()
-		third := waiting(t, x, background)
-		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			if strings.HasSuffix(call.Script.Name(), "acquire") {
-				f.DelayReply = 50 * time.Millisecond
-			}
-			return f
-		})
-		w.do("PUBLISH", protocol.RWChannel("x"), protocol.WriterReleased) // the first asks, and is refused; nobody knows that yet
-		time.Sleep(10 * time.Millisecond)
-		unlock(t, h)
-		firstLeaves() // the second is to ask, when that try is over
-		time.Sleep(10 * time.Millisecond)
-		secondLeaves()
-		free := time.Now()
-		unlock(t, <-third)
-		if took := time.Since(free); took > 200*time.Millisecond {
-			t.Errorf("the third has waited for %v", took)
-		}
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
@@ -542,36 +543,39 @@ func TestWaiterBearsAMoveAndSilence(t *testing.T) {
 	})
 }
 
-// Who was woken, and gives up while a try of one who has left is still under way, passes the wake-up on.
+// Who was woken, and gives up while a try of one who has left is still under way, passes the wake-up on: where it stands in line, and
+// where there is none.
 func TestWakeUpOfOneWhoLeavesDuringATry(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		holder, _ := w.client()
-		c, d := w.client()
-		x := c.NewMutex("x")
-		h := must(t)(holder.NewMutex("x").Lock(background))
-		leaving := func() (cancel context.CancelFunc) {
-			ctx, cancel := context.WithCancel(background)
-			waiting(t, x, ctx)
-			return cancel
-		}
-		firstLeaves, secondLeaves := leaving(), leaving()
-		third := waiting(t, x, background)
-		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			if call.Script.Name() == "acquire" {
-				f.DelayReply = 50 * time.Millisecond
+	for channel, lock := range map[string]maker{protocol.LockChannel("x"): mutexWith(), protocol.RWChannel("x"): writer()} {
+		fake(t, func(t *testing.T, w *world) {
+			holder, _ := w.client()
+			c, d := w.client()
+			x := lock(c, "x")
+			h := must(t)(lock(holder, "x").Lock(background))
+			leaving := func() (cancel context.CancelFunc) {
+				ctx, cancel := context.WithCancel(background)
+				waiting(t, x, ctx)
+				return cancel
 			}
-			return f
+			firstLeaves, secondLeaves := leaving(), leaving()
+			third := waiting(t, x, background)
+			d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+				if call.Script.Name() == "acquire" {
+					f.DelayReply = 50 * time.Millisecond
+				}
+				return f
+			})
+			w.do("PUBLISH", channel, protocol.WriterReleased) // the first asks, and is refused; nobody knows that yet
+			time.Sleep(10 * time.Millisecond)
+			unlock(t, h)
+			firstLeaves() // the second is to ask, when that try is over
+			time.Sleep(10 * time.Millisecond)
+			secondLeaves()
+			free := time.Now()
+			unlock(t, <-third)
+			if took := time.Since(free); took > 200*time.Millisecond {
+				t.Errorf("the third has waited for %v", took)
+			}
 		})
-		w.do("PUBLISH", "redisson_lock__channel:{x}", "0") // the first asks, and is refused; nobody knows that yet
-		time.Sleep(10 * time.Millisecond)
-		unlock(t, h)
-		firstLeaves() // the second is to ask, when that try is over
-		time.Sleep(10 * time.Millisecond)
-		secondLeaves()
-		free := time.Now()
-		unlock(t, <-third)
-		if took := time.Since(free); took > 200*time.Millisecond {
-			t.Errorf("the third has waited for %v", took)
-		}
-	})
+	}
 }
