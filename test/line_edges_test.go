@@ -195,7 +195,7 @@ func TestLineEdgeManyDead(t *testing.T) {
 	})
 }
 
-// 30 who are deaf, all believed in.
+// 40 who are deaf, all believed in.
 func TestLineEdgeManyDeaf(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()

@@ -400,6 +400,17 @@ func TestLineScriptDropsTheDeaf(t *testing.T) {
 		if n := l.do("HLEN", l.asks()); n != "1" {
 			l.t.Errorf("%s asks are left", n)
 		}
+
+		// Who takes a free lock past more of them than are dropped at once does not stand in line any more.
+		l.wantCode("leave", script.Done, l.Leave(last))
+		l.held()
+		last, _ = row(40)
+		l.do("DEL", l.name)
+		l.wantCode("ask", script.Done, l.ask(last, "again"))
+		l.wantReply("0", "HEXISTS", l.asks(), last)
+		if standing := l.do("ZRANGE", l.line(), "0", "-1"); strings.Contains(standing, last) || l.do("ZCARD", l.line()) != "8" {
+			l.t.Errorf("in line stand %s", standing)
+		}
 	})
 }
 

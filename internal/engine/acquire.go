@@ -63,6 +63,7 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	defer func() {
 		if !returned { // the WaitObserver has panicked
 			a.queued.waiter.Leave()
+			a.queued.place.leave()
 			a.giveUp(false)
 			if a.received {
 				_, _ = a.hold.Unlock() // what Redis does not answer to, the client goes on with

@@ -39,7 +39,7 @@
 //
 //	outside ──ask, refused──▶ standing ──message──▶ granted
 //	   ▲                       │  ▲  │                 ├─ trusted for half the grant: the hold begins
-//	   └─Redis takes no line───┘  │  │                 └─ else, or fenced, fixed, MinHold, replicas: ask
+//	   └─Redis takes no line───┘  │  │                 └─ else, or fenced, fixed, MinHold, MaxHold, replicas: ask
 //	                              │  └──a second, a word, a new subscription──▶ ask ─┬─ held: granted
 //	                              └──────────────────── refused ─────────────────────┘
 //

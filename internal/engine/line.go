@@ -28,11 +28,12 @@ import (
 // asks as waiters of other kinds do.
 
 const (
-	// nearPlaces is how many of the first of the line listen where Redisson does, while one of Redisson's holds the lock.
+	// nearPlaces is how many of the first of the line listen where Redisson does, while one of Redisson's holds the lock: as many as
+	// are told when it ends, FIRST in lua/line.lua.
 	nearPlaces = 8
 	// outsideFor is for how long a client stands outside that was dropped from a line since it did not listen, as Redis says.
 	outsideFor = 10 * time.Second
-	// idleChannels is how many channels of single locks are kept on which nobody waits.
+	// idleChannels is from how many channels on those are left on which nobody waits.
 	idleChannels = 64
 	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet, and longestWord how long one
 	// is at most.
@@ -186,7 +187,7 @@ func (p *place) tell(word string) {
 	}
 }
 
-// take takes the word that was left, if it is the number of an ask.
+// take takes the word that was left; a grant is the number of an ask.
 func (p *place) take() (number string) {
 	if p.channel == nil {
 		return ""
@@ -252,13 +253,16 @@ func (p *place) refused(q *queued, reply script.Reply) bool {
 	p.number, p.stands = place, place >= 0
 	holder := protocol.ReadRefusal(reply).Holder
 	p.foreign = holder != "" && !protocol.Ours(holder)
-	keep := max(len(p.asks)-1, 0) // what was said of earlier ones is over
-	over := p.asks[:keep:keep]
-	p.asks = p.asks[keep:]
+	over := len(p.asks) // what was said of earlier ones is over
+	if q.args.Number != "" {
+		over--
+	}
+	earlier := p.asks[:over:over]
+	p.asks = p.asks[over:]
 	p.join(q)
 	p.channel.line.mu.Lock()
 	defer p.channel.line.mu.Unlock()
-	p.drop(over)
+	p.drop(earlier)
 	return p.stands
 }
 

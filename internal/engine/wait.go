@@ -301,7 +301,7 @@ func (q *queued) noteRefusal(res call.Result) {
 // afterMe is when the next waiter should try, if nothing wakes it, after this one has been let in.
 func (q *queued) afterMe() time.Duration {
 	switch {
-	case q.lock.Shared, q.lock.Line && q.lock.Polling == nil: // it may be let in, too, or is to stand in line
+	case q.lock.Shared, q.lock.inLine(): // it may be let in, too, or is to stand in line
 		return 0
 	case q.lock.Polling != nil:
 		return q.lock.Polling.Pause(0)

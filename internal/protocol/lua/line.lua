@@ -3,8 +3,8 @@
 --
 -- LINE  a sorted set of owners, by when they came, us
 -- ASKS  a hash of what each has asked last: 'NUMBER GRANT UNTIL SCATTERED'. NUMBER is random, and anew
---       with each ask. A grant lasts for GRANT ms. UNTIL is how long the owner is believed to wait, ms.
---       SCATTERED is 1 if those who listen may do so at any node of a cluster.
+--       with each ask. A grant lasts for GRANT ms. UNTIL is until when the owner is believed to wait, ms.
+--       SCATTERED is 1 on a cluster, where those who listen may do so at any node unless messages are sharded.
 -- TURN  a string: when the lock is left to others, see turn
 --
 -- None is declared as a key. While a cluster moves a slot, a call of several keys is refused if one

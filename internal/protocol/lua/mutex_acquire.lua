@@ -15,6 +15,7 @@
 -- {0, now, pttl, holder}  somebody else holds it
 -- {0, now, pttl, holder, hint, place, new}  the same, and the owner stands in line; hint is when to ask
 --                         again at the latest, ms; new is 1 if it did not stand there before
+-- {0, now, pttl, holder, hint}  the same, and it does not stand there; it may ask again then
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- A free lock is granted to the first in line who hears of that: see line.lua. pttl is -2, and holder
@@ -63,6 +64,10 @@ if not free or ARGV[6] ~= '0' then
         redis.pcall('DEL', TURN)
         free = true
       end
+    end
+    if free and holder ~= me then -- it takes the lock though it may stand in line, and would be granted it again
+      redis.pcall('ZREM', LINE, me)
+      redis.pcall('HDEL', ASKS, me)
     end
     if not free then
       if foreign(holder, held[3]) then

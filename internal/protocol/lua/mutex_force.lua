@@ -4,8 +4,8 @@
 -- ARGV[4]     the payload
 -- ARGV[5...]  owners
 --
--- now        one of them did, and it is the next one's now, or free
--- {0, now}   none did
+-- {1, now, untold}  one of them did, and it is the next one's now, or free
+-- {0, now}          none did
 --
 -- It names the owners, so that asking again does not hit the next one.
 

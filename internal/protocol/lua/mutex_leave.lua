@@ -4,8 +4,10 @@
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
 --
--- now       it stood there, or was granted the lock meanwhile: the next one has it
--- {0, now}  neither
+-- {1, now, untold}  it stood there, or was granted the lock meanwhile: the next one has it
+-- {0, now, untold}  neither
+--
+-- A lock that is free is passed on, too: the one that leaves may have been told to ask.
 
 -- from line: LINE, pass_on
 local stood = redis.pcall('ZREM', LINE, ARGV[5]) == 1
