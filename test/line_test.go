@@ -478,6 +478,7 @@ func TestLineL8_RedissonHolds(t *testing.T) {
 			released = time.Now()
 			unlock(t, h)
 			h = s.within(t, released, 0)
+			synctest.Wait() // who has held it for long listens no more, or the next release is left to it
 		}
 		unlock(t, h)
 	})
@@ -828,6 +829,7 @@ func TestLineOfManyThatWait(t *testing.T) {
 	const processes = 1500 // if each of them asked every ten seconds, they would ask 158 times a second
 	fake(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
+		first := w.line()
 		seen := &calls{n: map[string]int{}}
 		var mu sync.Mutex
 		var got []int
@@ -862,6 +864,9 @@ func TestLineOfManyThatWait(t *testing.T) {
 		} else {
 			t.Logf("%d asks in 20 s", n)
 		}
+		unlock(t, h)
+		h = first.hold(t)
+		synctest.Wait() // who has held it for long listens no more, or the next release is left to it
 		before = seen.all()
 		released := time.Now()
 		unlock(t, h)
