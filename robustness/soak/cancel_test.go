@@ -275,7 +275,11 @@ func (w *worker) closing(kind lockKind) {
 				return
 			}
 			w.granted.Add(1)
-			if err := hold.Unlock(); err != nil && !errors.Is(err, holdfast.ErrClosed) {
+			err = hold.Unlock()
+			if errors.Is(err, holdfast.ErrClosed) && kind.name == "semaphore" {
+				err = w.rival[0].NewUnleasedSemaphore(name).Release(1) // what a closed client has taken is its user's
+			}
+			if err != nil && !errors.Is(err, holdfast.ErrClosed) {
 				w.t.Errorf("%s, at Close: Unlock: %v", kind.name, err)
 			}
 		})
