@@ -93,6 +93,17 @@ func (a Acquire) args(tokenTTL time.Duration, more ...string) []string {
 	return args
 }
 
+// numbered adds what an ask says of itself that has a number.
+func (a Acquire) numbered(args []string) []string {
+	if a.Number == "" {
+		return args
+	}
+	if !a.Token {
+		args = append(args, "")
+	}
+	return append(args, a.Number, millis(a.Grant()), flag(a.Scattered))
+}
+
 // Renewal is what a renewal has found.
 type Renewal struct {
 	Count int64 // how often the owner holds the lock

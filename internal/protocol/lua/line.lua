@@ -44,12 +44,26 @@ local function ask_of(owner)
   return string.match(type(ask) == 'string' and ask or '', '^(%S+) (%d+) (%d+) (%d)$')
 end
 
+-- listening returns the number of an owner's ask, for how long a grant lasts, and where to say so, if it is
+-- believed to wait, and its client listens; else nil. A message may reach whom this node does not count,
+-- such as one who listens at a replica. So it is looked for before anything is granted, what is granted is
+-- not taken back, and nobody is told who is not to have it.
+-- from line: ask_of, channel_of, listeners
+local function listening(owner)
+  local number, lease, lives, scattered = ask_of(owner)
+  if number and at - lives <= 0 then
+    local channel = channel_of(owner)
+    if scattered == '1' and ARGV[3] == 'PUBLISH' or listeners(channel) ~= 0 then
+      return number, lease, channel
+    end
+  end
+end
+
 -- grant gives the lock, which is free, to the first in line who listens, and returns who that is; nil if
 -- there is none. me, if it is an owner, is answered, and needs no message. MOST are dropped who do not
--- listen. A message may reach whom this node does not count, such as one who listens at a replica. So
--- what is granted is not taken back, and nobody is told who is not to have it.
+-- listen.
 -- from common: publish
--- from line: LINE, ask_of, channel_of, listeners
+-- from line: LINE, listening
 local MOST = 32
 local function grant(me)
   for _ = 1, MOST do
@@ -58,20 +72,19 @@ local function grant(me)
     if not owner then
       return nil
     end
-    local number, lease, lives, scattered = ask_of(owner)
-    redis.pcall('HDEL', ASKS, owner)
     if owner == me then
+      redis.pcall('HDEL', ASKS, me)
       return me
-    elseif number and at - lives <= 0 then
-      local channel = channel_of(owner)
-      if scattered == '1' and ARGV[3] == 'PUBLISH' or listeners(channel) ~= 0 then
-        if redis.pcall('HSET', KEYS[1], owner, '1') ~= 1 then
-          return nil -- a cluster is moving the lock, and has not moved the line
-        end
-        redis.pcall('PEXPIRE', KEYS[1], lease)
-        publish(number, channel)
-        return owner
+    end
+    local number, lease, channel = listening(owner)
+    redis.pcall('HDEL', ASKS, owner)
+    if number then
+      if redis.pcall('HSET', KEYS[1], owner, '1') ~= 1 then
+        return nil -- a cluster is moving the lock, and has not moved the line
       end
+      redis.pcall('PEXPIRE', KEYS[1], lease)
+      publish(number, channel)
+      return owner
     end
   end
 end
