@@ -290,4 +290,9 @@ func (w *worker) closing(kind lockKind) {
 	}
 	calls.Wait()
 	release()
+	if kind.name == "latch" { // a closed client cannot open what it has closed
+		if err := w.rival[0].NewLatch(name).CountDown(); err != nil {
+			w.t.Errorf("%s, after Close: %v", kind.name, err)
+		}
+	}
 }
