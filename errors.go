@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -78,16 +79,25 @@ type LockedError struct {
 	// far as that is known: see [Holder].
 	Who     Identity
 	HeldFor time.Duration
+
+	own bool // the holder is a call of the client that asked
 }
 
 func (e *LockedError) Error() string {
-	text := fmt.Sprintf("holdfast: %q: %v", e.Name, ErrLocked)
-	if e.Holder.IsZero() {
+	return fmt.Sprintf("holdfast: %q: %s", e.Name, e.reason())
+}
+
+// reason is what stands behind the name.
+func (e *LockedError) reason() string {
+	text := ErrLocked.Error()
+	switch {
+	case e.Holder.IsZero():
 		return text
-	}
-	if e.Who.IsZero() {
+	case e.own:
+		text = "held by another call of this client; to nest in it, lock with the context of its hold"
+	case e.Who.IsZero():
 		text += ": " + e.Holder.shown()
-	} else {
+	default:
 		text += ": " + e.Who.String()
 	}
 	if e.HeldFor > 0 {
@@ -242,6 +252,34 @@ func (e *BackendError) Error() string {
 
 func (e *BackendError) Unwrap() error { return e.Err }
 
+// gaveUp is the error of a call whose own context has ended while it was refused. It matches what err matches, and so not
+// [ErrLocked]. For [errors.As] it is the refusal, too.
+type gaveUp struct {
+	err, refusal error
+}
+
+func (e *gaveUp) Error() string {
+	why := ""
+	switch refusal := e.refusal.(type) { //nolint:errorlint // itself
+	case *LockedError:
+		why = refusal.reason()
+	case *PermitsError:
+		why = refusal.reason()
+	}
+	return e.err.Error() + ": " + why
+}
+
+func (e *gaveUp) Unwrap() error { return e.err }
+
+// As finds the refusal.
+func (e *gaveUp) As(target any) bool {
+	switch target.(type) {
+	case **LockedError, **PermitsError:
+		return errors.As(e.refusal, target)
+	}
+	return false
+}
+
 // explained puts what to do before a server's refusal.
 func explained(err error) error {
 	code := call.Code(err)
@@ -276,6 +314,15 @@ func (engineErrors) Lost(name string, why lockerr.Reason, cause error) error {
 // Backend is a call that was refused or not answered.
 func (engineErrors) Backend(op, name string, mayHaveRun bool, why error) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: mayHaveRun, Err: explained(why)}
+}
+
+// GaveUp adds to the end of the caller's context what the last refusal says.
+func (engineErrors) GaveUp(err, refusal error) error {
+	switch refusal.(type) { //nolint:errorlint // itself
+	case *LockedError, *PermitsError:
+		return &gaveUp{err, refusal}
+	}
+	return err
 }
 
 // invalid returns an error that matches [ErrInvalid].

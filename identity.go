@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -114,17 +115,31 @@ func (c *Client) introduce(ctx context.Context, state *State) {
 	}
 }
 
-// withHolder adds to the refusal of an acquire who holds the lock, as far as that can be found out.
+// withHolder adds to the refusal of an acquire who holds the lock, as far as that can be found out. If the caller's deadline has
+// passed, it takes a moment longer for that.
 func (c *Client) withHolder(ctx context.Context, err error) error {
-	refused, ok := err.(*LockedError) //nolint:errorlint // not one that somebody has wrapped
-	if !ok {
-		return err
+	switch refused := err.(type) { //nolint:errorlint // not one that somebody has wrapped
+	case *LockedError:
+		return c.named(ctx, refused)
+	case *gaveUp:
+		locked, ok := refused.refusal.(*LockedError) //nolint:errorlint // itself
+		if !ok {
+			return err
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			ctx = context.WithoutCancel(ctx)
+		}
+		return &gaveUp{refused.err, c.named(ctx, locked)}
 	}
-	holder, ok := c.presence.Holder(ctx, refused.Name, refused.Holder.text)
-	if !ok {
-		return err
-	}
+	return err
+}
+
+// named adds to a refusal who holds the lock.
+func (c *Client) named(ctx context.Context, refused *LockedError) *LockedError {
 	named := *refused // others may have been given the same one
-	named.Who, named.HeldFor = identityOf(holder), holder.HeldFor
+	named.own = strings.HasPrefix(refused.Holder.text, c.engine.ID+":")
+	if holder, ok := c.presence.Holder(ctx, refused.Name, refused.Holder.text); ok {
+		named.Who, named.HeldFor = identityOf(holder), holder.HeldFor
+	}
 	return &named
 }

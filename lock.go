@@ -22,7 +22,8 @@ func (l *lock) Name() string { return l.handle.Name }
 //
 // If Lock returns an error, the caller holds nothing more than before; what an
 // unanswered attempt may have taken is given back in the background. The error matches
-//   - ctx.Err() and the context's cause if ctx ended;
+//   - ctx.Err() and the context's cause if ctx ended; if another held the lock then, [errors.As] finds
+//     a [*LockedError] in it, and [errors.Is] no [ErrLocked];
 //   - [ErrLocked], as a [*LockedError], if Wait ran out and another holds it;
 //   - [*BackendError] if Redis did not answer, or refused; [ErrOtherKind] besides
 //     if the name is another kind of object;

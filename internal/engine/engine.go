@@ -62,6 +62,8 @@ type Errors interface {
 	Lost(name string, why lockerr.Reason, cause error) error
 	// Backend is a call that was refused or not answered.
 	Backend(op, name string, mayHaveRun bool, why error) error
+	// GaveUp is [GaveUp] after a refusal, the last one that is known.
+	GaveUp(err, refusal error) error
 }
 
 // Presence says in Redis who the client is. Its methods do not block.
