@@ -253,7 +253,7 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 	if len(parts)-len(errs) >= c.need {
 		return lost
 	}
-	return errors.Join(append([]error{lost}, errs...)...)
+	return joinOnce(append([]error{lost}, errs...)...)
 }
 
 // Unlock gives the parts back, each whatever comes of the others.
@@ -266,7 +266,7 @@ func (c *composite) Unlock() (engine.Unlocking, error) {
 	errs := unlockAll(parts)
 	enough := len(parts)-len(errs) >= c.need
 	if !enough {
-		err = errors.Join(append([]error{lost}, errs...)...)
+		err = joinOnce(append([]error{lost}, errs...)...)
 	}
 	stands := func(err error) bool { return !errors.Is(err, ErrUntold) }
 	switch {

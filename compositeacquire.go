@@ -168,14 +168,14 @@ func (a *compositeAcquire) failure() error {
 	return a.err
 }
 
-// gaveUp is the error of a call whose own context has ended, with the refusal of a part if there was one.
+// gaveUpError is the error of a call whose own context has ended, with the refusal of a part if there was one.
 func (a *compositeAcquire) gaveUp() error {
 	var refusal *LockedError
 	err := engine.GaveUp(a.caller, a.name)
 	if !errors.As(a.err, &refusal) {
 		return err
 	}
-	return &gaveUp{err, refusal}
+	return &gaveUpError{err, refusal}
 }
 
 // tryInOrder acquires all parts, one after another. Again says that it is worth starting over, also because a part was

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -252,13 +253,13 @@ func (e *BackendError) Error() string {
 
 func (e *BackendError) Unwrap() error { return e.Err }
 
-// gaveUp is the error of a call whose own context has ended while it was refused. It matches what err matches, and so not
+// gaveUpError is the error of a call whose own context has ended while it was refused. It matches what err matches, and so not
 // [ErrLocked]. For [errors.As] it is the refusal, too.
-type gaveUp struct {
+type gaveUpError struct {
 	err, refusal error
 }
 
-func (e *gaveUp) Error() string {
+func (e *gaveUpError) Error() string {
 	why := ""
 	switch refusal := e.refusal.(type) { //nolint:errorlint // itself
 	case *LockedError:
@@ -269,10 +270,10 @@ func (e *gaveUp) Error() string {
 	return e.err.Error() + ": " + why
 }
 
-func (e *gaveUp) Unwrap() error { return e.err }
+func (e *gaveUpError) Unwrap() error { return e.err }
 
 // As finds the refusal.
-func (e *gaveUp) As(target any) bool {
+func (e *gaveUpError) As(target any) bool {
 	switch target.(type) {
 	case **LockedError, **PermitsError:
 		return errors.As(e.refusal, target)
@@ -320,9 +321,38 @@ func (engineErrors) Backend(op, name string, mayHaveRun bool, why error) error {
 func (engineErrors) GaveUp(err, refusal error) error {
 	switch refusal.(type) { //nolint:errorlint // itself
 	case *LockedError, *PermitsError:
-		return &gaveUp{err, refusal}
+		return &gaveUpError{err, refusal}
 	}
 	return err
+}
+
+// several are errors that were joined by joinOnce.
+type several struct{ errs []error }
+
+func (s *several) Error() string   { return errors.Join(s.errs...).Error() }
+func (s *several) Unwrap() []error { return s.errs }
+
+// joinOnce is [errors.Join], but says what one of them wraps only once: work that a loss has ended mostly returns the loss.
+func joinOnce(errs ...error) error {
+	var said []error
+	for _, err := range errs {
+		parts := []error{err}
+		if joined, ok := err.(*several); ok { //nolint:errorlint // itself
+			parts = joined.errs
+		}
+		for _, part := range parts {
+			if part != nil && !slices.ContainsFunc(said, func(other error) bool { return errors.Is(other, part) }) {
+				said = append(said, part)
+			}
+		}
+	}
+	switch len(said) {
+	case 0:
+		return nil
+	case 1:
+		return said[0]
+	}
+	return &several{said}
 }
 
 // invalid returns an error that matches [ErrInvalid].

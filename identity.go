@@ -121,7 +121,7 @@ func (c *Client) withHolder(ctx context.Context, err error) error {
 	switch refused := err.(type) { //nolint:errorlint // not one that somebody has wrapped
 	case *LockedError:
 		return c.named(ctx, refused)
-	case *gaveUp:
+	case *gaveUpError:
 		locked, ok := refused.refusal.(*LockedError) //nolint:errorlint // itself
 		if !ok {
 			return err
@@ -129,7 +129,7 @@ func (c *Client) withHolder(ctx context.Context, err error) error {
 		if errors.Is(err, context.DeadlineExceeded) {
 			ctx = context.WithoutCancel(ctx)
 		}
-		return &gaveUp{refused.err, c.named(ctx, locked)}
+		return &gaveUpError{refused.err, c.named(ctx, locked)}
 	}
 	return err
 }

@@ -106,13 +106,13 @@ func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *H
 	var stop *stopped
 	switch {
 	case errors.Is(released, ErrLost), errors.Is(released, ErrNotHeld):
-		return false, errors.Join(err, released)
+		return false, joinOnce(err, released)
 	case errors.Is(released, ErrClosed):
-		return true, errors.Join(err, released)
+		return true, joinOnce(err, released)
 	case err == nil:
 		return ctx.Err() == nil, released
 	case errors.As(err, &stop):
 		return ctx.Err() == nil, errors.Join(stop.err, released)
 	}
-	return false, errors.Join(err, released)
+	return false, joinOnce(err, released)
 }

@@ -33,7 +33,7 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) e
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, hold.Unlock()) }()
+	defer func() { err = joinOnce(err, hold.Unlock()) }()
 	return f(hold.Context(), hold)
 }
 

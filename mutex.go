@@ -22,8 +22,8 @@ type Mutex struct {
 }
 
 // NewMutex returns the lock of the given name. It does no I/O. A name has 1 to
-// 1,024 bytes, and either no braces or one pair around at least one character,
-// which then chooses the cluster slot; with any other name every call returns
+// 1,024 bytes. It has no braces; or its first closing one stands behind its first opening one, with at
+// least one character between, and these choose the cluster slot. With any other name every call returns
 // [ErrInvalid]. The names a and {a} are two locks that share the keys and channels beside
 // them, as in Redisson: use one of the two. The options are [NonReentrant], [Fenced] and [Polling].
 //

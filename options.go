@@ -194,13 +194,10 @@ func WithHooks(h Hooks) HooksOption { return hooksOption(h) }
 // FixedLease gives the hold a lease that is not renewed: it is lost when the lease
 // has run out. Without it the watchdog renews. A lease outside [MinLease]
 // and [MaxLease], or one of which nothing is left beside the 1 % plus 2 ms and
-// the margin that are kept, is refused with [ErrInvalid]. Redisson: the
+// the margin that are kept, is refused with [ErrInvalid]; so is one beside a [RenewedLease]. Redisson: the
 // leaseTime of lock and tryLock.
 func FixedLease(d time.Duration) TryOption {
-	return tryOption(func(c *lockConfig) error {
-		c.Fixed = true
-		return setLease(&c.Lease, d)
-	})
+	return tryOption(func(c *lockConfig) error { return c.setLease(true, d) })
 }
 
 // RenewedLease gives the hold a lease of its own for the watchdog to renew, in place
@@ -209,10 +206,7 @@ func FixedLease(d time.Duration) TryOption {
 // an owner has several holds of a lock, the longest of their leases is renewed.
 // Redisson has one for all.
 func RenewedLease(d time.Duration) TryOption {
-	return tryOption(func(c *lockConfig) error {
-		c.Fixed = false
-		return setLease(&c.Lease, d)
-	})
+	return tryOption(func(c *lockConfig) error { return c.setLease(false, d) })
 }
 
 // MinHold keeps the lock from others for at least d after the acquire, however soon it is
@@ -251,6 +245,15 @@ type lockConfig struct {
 
 	invalid error // the first option that has no sense
 	hooks   hookList
+}
+
+// setLease sets the lease, which is fixed or renewed, and not both.
+func (c *lockConfig) setLease(fixed bool, d time.Duration) error {
+	if c.Lease != 0 && c.Fixed != fixed {
+		return invalid("option: FixedLease and RenewedLease are given; a lease is renewed or it is not")
+	}
+	c.Fixed = fixed
+	return setLease(&c.Lease, d)
 }
 
 // toWait is what options amount to for a call that waits.

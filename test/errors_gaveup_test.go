@@ -14,10 +14,12 @@ import (
 func TestGaveUpSaysWhoHoldsIt(t *testing.T) {
 	type lock func(c *holdfast.Client) holdfast.Locker
 	for name, open := range map[string]lock{
-		"mutex":   func(c *holdfast.Client) holdfast.Locker { return c.NewMutex("x") },
-		"fair":    func(c *holdfast.Client) holdfast.Locker { return c.NewFairMutex("x") },
-		"polling": func(c *holdfast.Client) holdfast.Locker { return c.NewMutex("x", holdfast.Polling(time.Millisecond, time.Second)) },
-		"write":   func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex("x") },
+		"mutex": func(c *holdfast.Client) holdfast.Locker { return c.NewMutex("x") },
+		"fair":  func(c *holdfast.Client) holdfast.Locker { return c.NewFairMutex("x") },
+		"polling": func(c *holdfast.Client) holdfast.Locker {
+			return c.NewMutex("x", holdfast.Polling(time.Millisecond, time.Second))
+		},
+		"write": func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex("x") },
 		"several": func(c *holdfast.Client) holdfast.Locker {
 			return holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("{x}2"))
 		},

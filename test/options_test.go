@@ -254,3 +254,19 @@ func TestOptionsWithoutSense(t *testing.T) {
 		}
 	})
 }
+
+// A lease is renewed or it is not.
+func TestContradictingLeases(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		fixed, renewed := holdfast.FixedLease(time.Second), holdfast.RenewedLease(2*time.Second)
+		for _, l := range []holdfast.Locker{c.NewMutex("x"), c.NewRWMutex("x"), c.NewRWMutex("x").RLocker(), c.NewPermitSemaphore("x"), holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("{x}2"))} {
+			for _, options := range [][]holdfast.TryOption{{fixed, renewed}, {renewed, fixed}} {
+				_, err := l.TryLock(background, options...)
+				wantError(t, err, holdfast.ErrInvalid)
+			}
+		}
+		h := must(t)(c.NewMutex("x").TryLock(background, renewed, holdfast.RenewedLease(3*time.Second))) // the last of one kind counts
+		unlock(t, h)
+	})
+}
