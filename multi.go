@@ -51,7 +51,7 @@ type part struct {
 // multi-lock in a multi-lock counts as its parts, and a lock of one client that
 // is given twice as one; but a [PermitSemaphore] counts as often as it is given.
 //
-// Without a lock, or with one that is nil, every call returns
+// Without a lock, with one that is nil, or with two kinds of one name and client, every call returns
 // [ErrInvalid]. Redisson: RedissonClient.getMultiLock.
 func NewMultiLock(lockers ...Locker) *MultiLock {
 	m := newMultiLock("multi", "a multi-lock", lockers, (*MultiLock).add)
@@ -61,6 +61,9 @@ func NewMultiLock(lockers ...Locker) *MultiLock {
 	for i, p := range m.parts {
 		names[i] = p.Name()
 		m.parts[i].tied = i > 0 && p.compare(m.parts[i-1]) == 0
+		if i > 0 && p.contradicts(m.parts[i-1]) {
+			m.refuse("a multi-lock of two kinds of lock with one name")
+		}
 	}
 	m.name = strings.Join(names, "+")
 	return m
@@ -131,6 +134,11 @@ func (p part) same(q part) bool {
 		return ok && q.Locker == Locker(several)
 	}
 	return p.handle.client == q.handle.client && p.compare(q) == 0
+}
+
+// contradicts reports whether two parts are of kinds that may not share a name.
+func (p part) contradicts(q part) bool {
+	return p.handle != nil && q.handle != nil && p.handle.client == q.handle.client && p.Name() == q.Name() && p.handle.Class != q.handle.Class
 }
 
 // Name returns the names of its locks, in the order in which they are acquired,

@@ -356,6 +356,8 @@ func TestMultiLockOfBadInput(t *testing.T) {
 		for i, m := range []*holdfast.MultiLock{
 			holdfast.NewMultiLock(), holdfast.NewMultiLock(nil), holdfast.NewMultiLock(c.NewMutex("a"), none),
 			holdfast.NewMultiLock(holdfast.NewMultiLock()),
+			holdfast.NewMultiLock(c.NewFairMutex("a"), c.NewMutex("b"), c.NewMutex("a")), // two kinds of one name
+			holdfast.NewMultiLock(c.NewMutex("a"), holdfast.NewMultiLock(c.NewRWMutex("a"))),
 			holdfast.NewMultiLock(holdfast.NewRedLock()),
 			holdfast.NewMultiLock(c.NewMutex("a"), c.NewMutex("b", nil)),
 		} {
