@@ -328,9 +328,7 @@ func (s *stress) quiesce(clients []*stressClient, actors *sync.WaitGroup) {
 			s.w.do("DEL", name)
 		}
 	}
-	if s.kind != "mutex" { // places and reservations that nobody could give up any more
-		time.Sleep(25 * time.Hour)
-	}
+	time.Sleep(25 * time.Hour) // places and reservations that nobody could give up any more
 	var closing sync.WaitGroup
 	for _, c := range clients {
 		closing.Go(func() { s.close(c) })
