@@ -1,8 +1,6 @@
 package holdfast
 
 import (
-	"time"
-
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
@@ -80,4 +78,4 @@ func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	return &Mutex{lock{config.handle(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
 }
 
-var fairTraits = &engine.Traits{Label: "fair", Class: "fair", LongestSleep: 1500 * time.Millisecond}
+var fairTraits = &engine.Traits{Label: "fair", Class: "fair", Line: true, AlwaysStands: true}

@@ -171,7 +171,7 @@ func TestL6_WhoLeavesIsOutOfTheLine(t *testing.T) {
 				next := make(chan *holdfast.Hold, 1)
 				go func() { next <- must(t)(a.NewFairMutex("x").Lock(background)) }()
 				time.Sleep(time.Second)
-				leave(cancel, func() { away(d) })
+				leave(cancel, func() { away(d); d.LoseMessages(true) })
 				time.Sleep(100 * time.Millisecond)
 				start := time.Now()
 				unlock(t, h)

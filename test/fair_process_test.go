@@ -233,11 +233,11 @@ func TestFairACL(t *testing.T) {
 	s.Cli(t, known(t, []string{
 		"ACL", "SETUSER", "fair", "on", ">pw", "resetkeys", "resetchannels", "-@all",
 		"~lk:*", "~redisson_lock_queue:{lk:*", "~redisson_lock_timeout:{lk:*", "~holdfast_lock_waiting:{lk:*",
-		"~redisson_lock_token:{lk:*", "~holdfast_client:*", "&redisson_lock__channel:{lk:*",
+		"~holdfast_asks:{lk:*", "~redisson_lock_token:{lk:*", "~holdfast_client:*", "&redisson_lock__channel:{lk:*", "&holdfast_granted:*",
 		"+eval", "+evalsha", "+time", "+exists", "+hget", "+hset", "+hdel", "+hkeys", "+hexists", "+hgetall", "+pttl", "+pexpire", "+persist", "+del",
 		"+get", "+set", "+lindex", "+lpos", "+llen", "+ltrim", "+rpush", "+lrem", "+unlink", "+lrange",
-		"+zscore", "+zadd", "+zrem", "+zcard", "+zrangebyscore",
-		"+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+auth", "+client", "+cluster|shards",
+		"+zscore", "+zadd", "+zrem", "+zcard", "+zcount", "+zrangebyscore",
+		"+publish", "+pubsub|numsub", "+subscribe", "+unsubscribe", "+ping", "+hello", "+auth", "+client", "+cluster|shards",
 	})...)
 	p := goRedis("acl", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: "fair", Password: "pw"}, cli(s))
 	name := "lk:" + fresh()

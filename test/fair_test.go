@@ -32,6 +32,12 @@ func lineOf(t *testing.T, p *platform, name string) []string {
 	return p.do(t, name, "LRANGE", "redisson_lock_queue:{"+name+"}", "0", "-1")
 }
 
+// awaitNumber returns when a waiter has asked with a number, so that it can be granted the lock.
+func awaitNumber(t *testing.T, p *platform, name, owner string) {
+	t.Helper()
+	waitFor(t, "its number", func() bool { return slices.Contains(p.do(t, name, "HKEYS", "holdfast_asks:{"+name+"}"), owner) })
+}
+
 // queued has one wait for a fair lock, and returns when it stands in line.
 func queued(t *testing.T, p *platform, name string, options ...holdfast.AnyMutexOption) (owner holdfast.Owner, got chan *holdfast.Hold) {
 	t.Helper()
@@ -67,8 +73,9 @@ func fairOnTheWire(t *testing.T, p *platform) {
 		if got := p.do(t, name, "ZSCORE", "redisson_lock_timeout:{"+name+"}", owner); len(got) != 1 || len(got[0]) != 13 {
 			t.Errorf("score %v", got)
 		}
-		waitFor(t, "its subscription", func() bool {
-			return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+owner), "1")
+		awaitNumber(t, p, name, owner)
+		waitFor(t, "the end of its own subscription", func() bool {
+			return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+owner), "0")
 		})
 	}
 	if got := p.do(t, name, "TYPE", "holdfast_lock_waiting:{"+name+"}"); !slices.Equal(got, []string{"zset"}) {
@@ -109,9 +116,7 @@ func fairHandOver(t *testing.T, p *platform) {
 	name := fresh()
 	h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
 	owner, got := queued(t, p, name)
-	waitFor(t, "its subscription", func() bool {
-		return slices.Contains(p.do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:{"+name+"}:"+owner.String()), "1")
-	})
+	awaitNumber(t, p, name, owner.String())
 	released := time.Now()
 	unlock(t, h)
 	next := <-got

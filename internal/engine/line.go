@@ -76,6 +76,7 @@ type place struct {
 	stands  bool
 	number  int64 // which place, from 0 on, when it asked last
 	foreign bool  // one of Redisson's held the lock then
+	mixed   bool  // one of them stood in line, or held the lock, and tells who is next on a channel of its own
 	drops   int   // how often the place was lost
 }
 
@@ -100,7 +101,7 @@ func (q *queued) prepare() {
 		}
 		p.asks = append(p.asks, ask{q.args.Number, time.Now()})
 	}
-	q.registered = q.registered || !inLine || q.args.Number != ""
+	q.registered = q.registered || q.lock.AlwaysStands || !inLine || q.args.Number != ""
 	q.request = q.lock.Requests.Acquire(q.args)
 }
 
@@ -217,8 +218,9 @@ func (p *place) askLater() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// listens reports whether to listen where Redisson does: outside the line, and near its head while one of Redisson's holds the lock.
-func (p *place) listens() bool { return !p.stands || p.foreign && p.number < nearPlaces }
+// listens reports whether to listen where Redisson does: outside the line, near its head while one of Redisson's holds the lock, and
+// in a line where these stand, too.
+func (p *place) listens() bool { return !p.stands || p.mixed || p.foreign && p.number < nearPlaces }
 
 // join has the client listen, and the place hear, of grants for its asks.
 func (p *place) join(q *queued) {
@@ -252,7 +254,7 @@ func (p *place) refused(q *queued, reply script.Reply) bool {
 	}
 	p.number, p.stands = place, place >= 0
 	holder := protocol.ReadRefusal(reply).Holder
-	p.foreign = holder != "" && !protocol.Ours(holder)
+	p.foreign, p.mixed = holder != "" && !protocol.Ours(holder), protocol.ReadMixed(reply)
 	over := len(p.asks) // what was said of earlier ones is over
 	if q.args.Number != "" {
 		over--

@@ -28,8 +28,6 @@ type Traits struct {
 	HolderChannel string
 	// RecheckEvery is the longest time between two checks of a hold, renewed or not; 0: there are none.
 	RecheckEvery time.Duration
-	// LongestSleep is how long a waiter sleeps at most between two tries; 0: as any kind's.
-	LongestSleep time.Duration
 	// Shared says that several owners may hold it at once: when one has been let in, the next waiter may well be, too.
 	Shared bool
 	// ReadOnly says that to acquire it changes nothing in Redis.
@@ -38,10 +36,11 @@ type Traits struct {
 	HandsOver bool
 	// SharesHolds says that several holds of this process may share one owner and one count.
 	SharesHolds bool
-	// Line says that those who wait stand in a line in Redis: see line.go.
-	Line         bool
-	NonReentrant bool
-	Fenced       bool
+	// Line says that those who wait stand in a line in Redis: see line.go. AlwaysStands says that they do so whether or not they
+	// hear when they are granted the lock.
+	Line, AlwaysStands bool
+	NonReentrant       bool
+	Fenced             bool
 	// Polling says how waiters ask, who hear nothing; nil: they listen.
 	Polling *Backoff
 	// PermitIDs are those of the permits that are held; nil if the kind has none.

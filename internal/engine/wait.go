@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -14,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
-// longestSleep is how long the head of a queue sleeps between two tries when nothing wakes it: what a lost message can cost.
-// Of some kinds it is shorter: see [Traits]. Who stands in line is told.
+// longestSleep is how long the head of a queue sleeps between two tries when nothing wakes it: what a lost message can cost. Who
+// stands in line is told.
 const longestSleep = 3 * time.Second
 
 // queued is a call that waits its turn in this process, and asks as the head of its queue. A try is one question and its
@@ -284,9 +283,8 @@ func (q *queued) noteRefusal(res call.Result) {
 	// An attempt past its limit has no effect any more, and this refusal shows that it had none before.
 	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry().Before(res.Sent) })
 	q.last, q.refused = q.refusal(res), true
-	sleep := cmp.Or(q.lock.LongestSleep, longestSleep)
-	retry := protocol.ReadRetry(res.Reply)
-	if q.place.refused(q, res.Reply) {
+	sleep, retry := longestSleep, protocol.ReadRetry(res.Reply)
+	if stands := q.place.refused(q, res.Reply); stands || q.lock.AlwaysStands {
 		sleep = retry
 	} else if retry >= 0 { // else what it waits for does not expire
 		sleep = min(sleep, retry)

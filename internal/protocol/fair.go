@@ -51,12 +51,12 @@ func (l Fair) request(s *driver.Script, token bool, args ...string) script.Reque
 
 // Acquire asks for the lock, and for a place in the line.
 func (l Fair) Acquire(a Acquire) script.Request {
-	request := l.request(FairScripts.Acquire, a.Token, a.args(l.TokenTTL, flag(a.Waiting), Released)...)
+	request := l.request(FairScripts.Acquire, a.Token, a.numbered(a.args(l.TokenTTL, flag(a.Waiting), Released))...)
 	request.Acknowledged = true
 	return request
 }
 
-// Release gives it back, and tells the next in line.
+// Release gives it back: to the next in line, or it tells that one.
 func (l Fair) Release(owner string, from, to int) script.Request {
 	return l.request(FairScripts.Release, false, Released, owner, strconv.Itoa(from), strconv.Itoa(to))
 }
@@ -81,11 +81,11 @@ func (l Fair) Force(holders []string) script.Request {
 // Inspect asks how it stands, and who waits.
 func (l Fair) Inspect() script.Request { return l.request(FairScripts.Inspect, l.Fenced) }
 
-// Leave takes the owner out of the line.
+// Leave takes the owner out of the line, and gives back what it was granted meanwhile.
 func (l Fair) Leave(owner string) script.Request {
 	return l.request(FairScripts.Leave, false, Released, owner)
 }
 
-// Channel is the owner's own: only the next in line is told. So each waiter has a
-// local queue of its own; the order is the one in Redis.
+// Channel is the owner's own, and only the next in line is told there, if it does not hear of grants. So
+// each waiter has a local queue of its own; the order is the one in Redis.
 func (l Fair) Channel(owner string) string { return WaiterChannel(l.name[0], owner) }

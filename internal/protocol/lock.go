@@ -68,7 +68,7 @@ type Acquire struct {
 	Token    bool // a new fencing token is wanted
 	Writes   bool // only if the owner writes, who wants to read
 	Waiting  bool // if it is refused, it is going to ask again
-	// Number is random, and says to stand in line if it is refused: see lua/line.lua. Only of a [Mutex].
+	// Number is random, and says to stand in line if it is refused: see lua/line.lua. Of a [Mutex] or [Fair].
 	Number string
 	// Scattered says that those who listen may do so at any node of a cluster.
 	Scattered bool

@@ -80,6 +80,12 @@ func ReadPlace(r script.Reply) (place int64, anew bool) {
 	return place, n == 1
 }
 
+// ReadMixed reads from a refusal whether one of Redisson's stands in the same line. Only that of a [Fair] says so.
+func ReadMixed(r script.Reply) bool {
+	n, _ := r.Number(5)
+	return n == 1
+}
+
 // ReadHeard reads from the reply to a release how many have heard of it who do not stand in line, as far as the node can say, and
 // whether one who stands there has the lock now.
 func ReadHeard(r script.Reply) (others int64, granted bool) {

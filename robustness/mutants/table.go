@@ -438,13 +438,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "fair: the next in line is not told", in: "fair_release.lua", suite: simulation("fair", "-class", "a"),
-		old: "tell(head, ARGV[4])",
-		new: "",
+		old: "pass_on(gone, head, more, ARGV[4])",
+		new: "gone, head, more",
 	},
 	{
 		name: "fair: who leaves does not tell the next", in: "fair_leave.lua", suite: tests(inMemory, "TestL5_WhoLeavesPassesTheMessageOn"),
-		old: "\n    tell(head, ARGV[4])",
-		new: "\n",
+		old: "if held or free and next == me then",
+		new: "if held then",
 	},
 
 	// Semaphores.
@@ -775,12 +775,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who stands there misses Redisson's release", in: "place.listens", suite: tests(inMemory, "TestLineRuleListens"),
-		old: "!p.stands || p.foreign && p.number < nearPlaces",
+		old: "!p.stands || p.mixed || p.foreign && p.number < nearPlaces",
 		new: "!p.stands",
 	},
 	{
 		name: "line: who stands there listens where Redisson's do", in: "place.listens", suite: tests(inMemory, "TestLineRuleListens"),
-		old: "!p.stands || p.foreign && p.number < nearPlaces",
+		old: "!p.stands || p.mixed || p.foreign && p.number < nearPlaces",
 		new: "true",
 	},
 	{

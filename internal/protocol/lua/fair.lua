@@ -4,13 +4,21 @@
 -- KEYS[2]  the line, a list of owners; the first one is next
 -- KEYS[3]  until when Redisson believes in each of them, ms: a sorted set
 -- KEYS[4]  until when holdfast believes in each of its own: a sorted set
+-- ASKS     what each of holdfast's own has asked last: see line.lua. It is not declared
 -- ARGV[2]  what the channels of the owners begin with
 --
 -- The line and KEYS[3] are Redisson's, and Java and Go stand in them together.
 --
--- Whom to believe. A waiter of holdfast asks every 1.5 s, and each time it is
--- believed for 4.5 s more; KEYS[4] has that, and Java does not know it. So a dead
--- one is out of the line in seconds.
+-- Grants. Whoever gives the lock back grants it to the first in line, if that one has asked with a
+-- number and listens, as the waiters of a plain lock do: see line.lua. Who does not is told, on a channel
+-- of its own, as Redisson's are; the lock is free then, and kept for it by the line. So what line.lua
+-- says of others beside the line does not matter here: they stand in it. Nor is anybody passed over who
+-- does not listen: it keeps its place for as long as it is believed in. And who finds the lock free does
+-- not grant it to another one, but tells it: the dead cost less then, one behind the other.
+--
+-- Whom to believe. A waiter of holdfast asks every 1.5 s, or, behind the first FIRST, more rarely, so that
+-- all together ask some hundred times a second. Each time it is believed for three times as long;
+-- KEYS[4] has that, and Java does not know it. So a dead one is out of the line in seconds, if few wait.
 --
 -- None is dropped because the server was stopped, or failed over, and nobody could
 -- be heard. If one who stands in line asks, and nobody who stands
@@ -23,8 +31,11 @@
 --
 -- One who does not stand there, because it does not wait or asks for the first time,
 -- begins no grace. It takes a free lock past those who have not been heard of for
--- 4.5 s, and leaves them where they are. So how soon it gets the lock does not
+-- as long as they are believed in, and leaves them where they are. So how soon it gets the lock does not
 -- depend on how often somebody asks.
+--
+-- A clock that is set back is noticed, since the last ask seems to lie ahead. Whoever was believed in
+-- is for as long as before.
 --
 -- Redisson's waiters say nothing while they wait. One of them is dropped when its
 -- score has passed, but only if the lock is free and it stood first already: so far
@@ -32,7 +43,7 @@
 -- stand first, its score is raised instead.
 --
 -- Scores. Java drops the first in line when its score has passed by Java's own
--- clock, so a waiter of holdfast writes 30 s from now each time it asks: it is
+-- clock, so a waiter of holdfast writes 30 s from now each time it asks, or more if it asks rarely: it is
 -- safe from clocks that are 27 s ahead, and Java is rid of a dead one after 30 s.
 -- A Java waiter that is let in, or gives up, takes its wait time (5 minutes, if it
 -- was given none) off every score behind it. So for each Java waiter that may
@@ -49,35 +60,43 @@
 -- How much a call does. It looks at LIMIT waiters at most, and drops no more. If
 -- they are all dead, and others live, who waits is told to ask again at once.
 
-local BELIEF, SILENCE, GRACE = 4500, 2500, 5000
-local SCORE, JAVA_WAIT = 30000, 300000
-local LIVES, LIMIT = 120000, 200
+local PAUSE, BELIEF, SILENCE, GRACE = 1500, 4500, 2500, 5000
+local SCORE, JAVA_WAIT, LIMIT = 30000, 300000, 200
 
--- free says whether nobody holds the lock.
+-- free says whether nobody holds the lock. Each script that needs left says so before.
 local free = redis.call('EXISTS', KEYS[1]) == 0
 
--- grace is until when those are believed who have not been heard of for BELIEF ms.
--- from fair: SILENCE, GRACE
-local grace = tonumber(redis.call('ZSCORE', KEYS[4], 'grace') or 0)
-do
-  local seen = tonumber(redis.call('ZSCORE', KEYS[4], 'seen') or 0)
-  if at - seen > SILENCE or seen > at or grace > at + GRACE then
+-- seen is when one who stands in line last asked; silent, whether nobody could be heard since; back, by how
+-- many ms at least the clock was set back since.
+-- from fair: SILENCE
+local seen = tonumber(redis.call('ZSCORE', KEYS[4], 'seen') or 0)
+local silent, back = at - seen > SILENCE or seen > at, math.max(seen - at, 0)
+
+-- grace_ends says until when those are believed who have not been heard of for long.
+-- from fair: GRACE, silent
+local grace
+local function grace_ends()
+  if not grace and silent then
     grace = at + GRACE
+  elseif not grace then
+    grace = math.min(tonumber(redis.call('ZSCORE', KEYS[4], 'grace') or 0), at + GRACE)
   end
+  return grace
 end
 
 -- left says for how long a waiter is still believed in, ms; 0: not any more. And
 -- whether it is one of Redisson's. heard leaves the grace out.
--- from fair: BELIEF, LIVES, free, grace
+-- from fair: BELIEF, grace_ends, back
+-- from line: LIVES
 local function left(waiter, heard)
   local believed = redis.call('ZSCORE', KEYS[4], waiter)
   if believed then
     local ms = believed - at
-    if ms > BELIEF then
-      ms = 0 -- the server's clock has gone back since
+    if ms > 0 then
+      ms = math.max(ms - back, 0)
     end
-    if not heard and ms > -LIVES then
-      ms = math.max(ms, grace - at)
+    if not heard and ms <= 0 and ms > -LIVES then
+      ms = math.max(ms, grace_ends() - at)
     end
     return math.max(ms, 0), false
   end
@@ -89,10 +108,10 @@ local function left(waiter, heard)
 end
 
 -- anyone says who of holdfast's waiters, other than me, was heard of; or false.
--- from fair: BELIEF
+-- from fair: back
 local function anyone(me)
-  local from = string.format('(%.0f', at)
-  for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], from, at + BELIEF, 'LIMIT', 0, 4)) do
+  local from = string.format('(%.0f', at + back)
+  for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], from, '+inf', 'LIMIT', 0, 4)) do
     if waiter ~= me and waiter ~= 'seen' and waiter ~= 'grace' then
       return waiter
     end
@@ -102,7 +121,7 @@ end
 
 -- java says how many of Redisson's waiters stand in line, by the two sets.
 local function java()
-  return redis.call('ZCARD', KEYS[3]) - (redis.call('ZCARD', KEYS[4]) - 2)
+  return redis.call('ZCARD', KEYS[3]) - math.max(redis.call('ZCARD', KEYS[4]) - 2, 0)
 end
 
 -- survey looks from a place in line on, and changes nothing: the first place of
@@ -125,39 +144,78 @@ local function survey(place, me, heard)
   return place + LIMIT, other, other or java() > 0
 end
 
--- tell wakes a waiter.
+-- tell wakes a waiter: where its client hears of grants, if it has asked with a number, else on a channel of
+-- its own.
 -- from common: publish
+-- from line: ask_of, channel_of
 local function tell(waiter, payload)
-  if waiter then
+  local number = waiter and ask_of(waiter)
+  if number then
+    publish(number .. ' 0', channel_of(waiter))
+  elseif waiter then
     publish(payload, ARGV[2] .. ':' .. waiter)
   end
 end
 
+-- grant gives the lock, which is free, to a waiter that listens, and says whether it does.
+-- from common: publish
+-- from line: listening
+local function grant(waiter)
+  local number, lease, channel = listening(waiter)
+  if not number or redis.pcall('HSET', KEYS[1], waiter, '1') ~= 1 then
+    return false -- or memory is full, or a cluster is moving the lock
+  end
+  redis.pcall('PEXPIRE', KEYS[1], lease)
+  publish(number, channel)
+  return true
+end
+
+-- pass_on has a waiter have the lock, which is free, or tells it. It returns the first place of one who is
+-- believed in then, and who that is, as survey does.
+-- from fair: grant, tell, survey
+local function pass_on(gone, head, more, payload)
+  if head and not more and grant(head) then
+    return survey(gone + 1)
+  end
+  tell(head, payload)
+  return gone, head, more
+end
+
 -- bury takes so many off the head of the line.
+-- from line: LINE
 local function bury(gone)
   if gone > 0 then
     local dead = redis.call('LRANGE', KEYS[2], 0, gone - 1)
     redis.call('LTRIM', KEYS[2], gone, -1)
     redis.call('ZREM', KEYS[3], unpack(dead))
     redis.call('ZREM', KEYS[4], unpack(dead))
+    redis.pcall('HDEL', ASKS, unpack(dead))
   end
 end
 
 -- drop takes one out of the line, wherever it stands.
+-- from line: LINE
 local function drop(waiter)
+  redis.pcall('HDEL', ASKS, waiter)
   local known = redis.call('ZREM', KEYS[3], waiter) + redis.call('ZREM', KEYS[4], waiter)
   return redis.call('LREM', KEYS[2], 0, waiter) + known > 0
 end
 
 -- clear ends a line in which nobody stands who is believed in.
+-- from line: LINE
 local function clear()
   redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
+  redis.pcall('UNLINK', ASKS)
 end
 
--- spare keeps Java from dropping one of its own who could not have had the lock.
+-- spare keeps Java from dropping one of its own who could not have had the lock. holdfast's have a UUID of
+-- version 8.
 -- from fair: SCORE
 local function spare(waiter)
-  local score = waiter and not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)
+  if not waiter or string.sub(waiter, 15, 15) == '8' then
+    return
+  end
+  local score = not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)
   if score and tonumber(score) < at + SCORE then
     redis.call('ZADD', KEYS[3], at + SCORE, waiter)
   end

@@ -8,31 +8,146 @@
 -- ARGV[7]     the count after: one more
 -- ARGV[8]     1 to stand in line if it is refused, and to go on asking; else 0
 -- ARGV[9]     the payload
--- ARGV[10]    how long KEYS[5] lives, ms; 0: for ever; if there is KEYS[5]
+-- ARGV[10]    how long KEYS[5] lives, ms; 0: for ever; empty if there is none
+-- ARGV[11]    the number of this ask, if the owner hears when it is granted the lock
+-- ARGV[12]    how long a grant lasts, ms; and ARGV[13] is 1 if those who listen may do so at any node
 --
 -- now                           it does
 -- {1, now, token}               it does, and a token is wanted
 -- {0, now, pttl, holder, hint}  another owner holds it; or nobody does, pttl is -2
 --                               and holder empty, and another one is next. hint
 --                               is when to ask again at the latest, ms
+-- {0, now, pttl, holder, hint, place, new, mixed}  the same, and it may be granted the lock. new is 1 if that
+--                               could not be before; mixed is 1 if one of Redisson's stands in line, or holds
+--                               the lock, whose release tells the owner on its own channel, else 0
 -- {-2, now, count}              the count was another one; nothing was done
 --
 -- A free lock is granted to the first in line; to whoever asks if nobody stands
 -- there, or, unless it stands there itself, nobody who was heard of. The owner keeps
--- the place that it has. Whoever asks finds those ahead who are gone, and tells the
--- next one.
+-- the place that it has. Whoever stands there and asks, or finds the lock free, finds those ahead who are
+-- gone, and tells the next one.
 
 -- from common: lease
-if ARGV[6] == '0' and not KEYS[5] and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[4]) == 0 then
-  redis.call('HSET', KEYS[1], ARGV[5], ARGV[7]) -- nobody holds it, and nobody stands in line
-  redis.call('PEXPIRE', KEYS[1], lease)
-  return at
+-- from line: LINE
+local exist, lined
+if ARGV[6] == '0' then
+  exist = redis.pcall('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[4], ASKS)
+  lined = type(exist) == 'number' -- else nothing is written to ASKS: see line.lua
+  if not lined then
+    exist = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
+  end
+  if exist == 0 and not KEYS[5] then
+    redis.call('HSET', KEYS[1], ARGV[5], ARGV[7]) -- nobody holds it, and nobody stands in line
+    redis.call('PEXPIRE', KEYS[1], lease)
+    return at
+  end
 end
 
--- from common: raise
--- from fair: BELIEF, SCORE, JAVA_WAIT, LIVES, LIMIT, free, grace
--- from fair: survey, left, java, tell, bury, drop, clear, spare
+local me, stands = ARGV[5], ARGV[8] == '1'
+-- Of another type, one of them is an error before anything is written.
+local known = redis.call('ZSCORE', KEYS[3], me) or redis.call('ZSCORE', KEYS[4], me)
+local held = redis.call('HGETALL', KEYS[1])
+local free = not held[1]
+local count = '0'
+for i = 1, #held, 2 do
+  if held[i] == me then
+    count = held[i + 1]
+  end
+end
+
+-- from line: FIRST, SPREAD, LIVES
+-- from fair: PAUSE, BELIEF, SCORE, JAVA_WAIT, LIMIT, grace_ends
 local LOOK = 1000 -- how far into the line to look for the owner's place
+
+-- refuse replies that somebody else holds the lock, or is next. If it stands in line from now on, comes is true.
+local function refuse(hint, comes)
+  local pttl = redis.call('PTTL', KEYS[1])
+  local reply = {0, at, pttl, held[1] or '', hint or pttl >= 0 and pttl or BELIEF}
+  if not stands then
+    return reply
+  end
+  local scores, beats = redis.call('ZCARD', KEYS[3]), redis.call('ZCARD', KEYS[4])
+  -- Usually the set knows as well whether it stands there, but what Redis has
+  -- evicted it has not evicted from both.
+  local place, length, pushed = nil, nil, false
+  if known or scores == 0 then
+    place = redis.call('LPOS', KEYS[2], me, 'MAXLEN', LOOK)
+    length = redis.call('LLEN', KEYS[2])
+  end
+  if not place and known and length > LOOK then
+    place = length
+  elseif not place then
+    length = redis.call('RPUSH', KEYS[2], me)
+    place, pushed = length - 1, true
+  end
+  if pushed and length == 1 then -- there is nobody to wait for
+    if exist > 1 then
+      redis.call('DEL', KEYS[3], KEYS[4]) -- left over from a line that was lost
+      redis.pcall('DEL', ASKS)
+    end
+    scores, beats, silent, back, grace = 0, 0, true, 0, at
+  end
+  if back > 0 then
+    for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], string.format('(%.0f', at), '+inf')) do
+      redis.call('ZADD', KEYS[4], math.max(redis.call('ZSCORE', KEYS[4], waiter) - back, at), waiter)
+    end
+  end
+  local near, often = place < FIRST, PAUSE
+  if not near and SPREAD * length > PAUSE then
+    often = math.max(PAUSE, SPREAD * redis.call('ZCOUNT', KEYS[4], at + 1, '+inf'))
+  end
+  local believed = at + BELIEF * often / PAUSE
+  if silent then
+    redis.call('ZADD', KEYS[4], believed, me, at, 'seen', grace_ends(), 'grace')
+  else
+    redis.call('ZADD', KEYS[4], believed, me, at, 'seen')
+  end
+  local theirs = math.max(scores - math.max(beats - 2, 0), 0)
+  redis.call('ZADD', KEYS[3], at + SCORE + often - PAUSE + JAVA_WAIT * math.min(theirs, place), me)
+  if lined and ARGV[11] then
+    local ask = string.format('%s %s %.0f %s', ARGV[11], ARGV[12], believed, ARGV[13])
+    local new = redis.pcall('HSET', ASKS, me, ask)
+    if type(new) == 'number' then
+      local mixed = theirs > 0 or held[1] and string.sub(held[1], 15, 15) ~= '8'
+      reply[6], reply[7], reply[8] = place, new, mixed and 1 or 0
+    end
+  elseif known then
+    redis.pcall('HDEL', ASKS, me) -- it does not hear any more
+  end
+  if theirs > 0 then
+    redis.call('PERSIST', KEYS[2])
+    redis.call('PERSIST', KEYS[3])
+  end
+  if near or us % 8 == 0 then -- often enough, and cheaper than always
+    for i = theirs > 0 and 4 or 2, 4 do
+      redis.call('PEXPIRE', KEYS[i], LIVES)
+    end
+    redis.pcall('PEXPIRE', ASKS, LIVES)
+  end
+  if not near and not free then
+    reply[5] = comes and us % often or often -- so that they do not ask together
+  elseif pttl >= 0 then
+    reply[5] = reply[5] + place * 50
+  end
+  reply[5] = math.min(reply[5], often)
+  return reply
+end
+
+if count ~= ARGV[7] and count ~= ARGV[6] then
+  if ARGV[6] == '0' then
+    return {0, at, redis.call('PTTL', KEYS[1]), me, BELIEF} -- one that comes late
+  end
+  return {-2, at, tonumber(count)}
+end
+-- from common: OTHER_KIND, foreign
+if count == '0' and not free and foreign(held[1], held[3]) then
+  return redis.error_reply(OTHER_KIND)
+end
+if count == '0' and not free and stands and not known then
+  return refuse(nil, true) -- whoever stands there looks for the dead
+end
+
+-- from fair: survey, left, tell, bury, drop, clear, spare
 
 -- first says whether, by what survey has found, nobody stands before me. It is not
 -- one expression, since the Lua of the server in memory gets that one wrong.
@@ -43,23 +158,14 @@ local function first(me, head, more)
   return not head or head == me
 end
 
-redis.call('ZCARD', KEYS[3]) -- of another type, it is an error before anything is written
-local me = ARGV[5]
-local count = redis.call('HGET', KEYS[1], me) or '0'
-if count ~= ARGV[7] and count ~= ARGV[6] then
-  if ARGV[6] == '0' then
-    return {0, at, redis.call('PTTL', KEYS[1]), me, BELIEF} -- one that comes late
-  end
-  return {-2, at, tonumber(count)}
-end
 local gone, head, more = 0, false, count ~= '0'
 local mine = true
 if count == '0' then
   gone, head, more = survey(0, me)
   mine = free and first(me, head, more)
   if free and not mine then
-    local stands = ARGV[8] == '1' and redis.call('ZSCORE', KEYS[4], me)
-    if not stands then
+    local there = stands and redis.call('ZSCORE', KEYS[4], me)
+    if not there then
       local _, other, beyond = survey(gone, me, true)
       mine = first(me, other, beyond)
     end
@@ -67,64 +173,29 @@ if count == '0' then
 end
 
 if not mine then
-  -- from common: OTHER_KIND, foreign
-  local holders = redis.call('HKEYS', KEYS[1])
-  if foreign(holders[1], holders[2]) then
-    return redis.error_reply(OTHER_KIND)
-  end
-  if free and not more then
+  local hint
+  if free and more then
+    hint = 0
+  elseif free then
     tell(head, ARGV[9]) -- it may not know yet, or have missed the message
+    hint = left(head)
   end
   bury(gone)
-  if ARGV[8] == '1' then
-    if redis.call('EXISTS', KEYS[2]) == 0 then
-      clear() -- left over from a line that was lost
-      grace = at -- there is nobody to wait for
-    end
-    -- Usually the set knows as well whether it stands there, but what Redis has
-    -- evicted it has not evicted from both.
-    local length = redis.call('LLEN', KEYS[2])
-    local ahead = redis.call('LPOS', KEYS[2], me, 'MAXLEN', LOOK)
-    if not ahead then
-      ahead = length
-      if length <= LOOK or not redis.call('ZSCORE', KEYS[3], me) then
-        redis.call('RPUSH', KEYS[2], me)
-      end
-    end
+  if stands then
     for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', at, 'LIMIT', 0, LIMIT)) do
-      if not redis.call('ZSCORE', KEYS[3], dead) then
+      if dead ~= 'seen' and dead ~= 'grace' and not redis.call('ZSCORE', KEYS[3], dead) then
         redis.call('ZREM', KEYS[4], dead) -- Java has dropped it
+        redis.pcall('HDEL', ASKS, dead)
       end
     end
-    redis.call('ZADD', KEYS[4], at + BELIEF, me, at, 'seen', math.max(grace, at), 'grace')
-    redis.call('ZADD', KEYS[3], at + SCORE, me)
-    redis.call('PEXPIRE', KEYS[4], LIVES)
-    local theirs = java()
-    if theirs > 0 then
-      redis.call('ZADD', KEYS[3], at + SCORE + JAVA_WAIT * math.min(theirs, ahead), me)
-      redis.call('PERSIST', KEYS[2])
-      redis.call('PERSIST', KEYS[3])
-    else
-      redis.call('PEXPIRE', KEYS[2], LIVES)
-      redis.call('PEXPIRE', KEYS[3], LIVES)
-    end
-    head = head or me
   elseif gone > 0 and not head and not more then
     clear()
   end
-  local pttl = redis.call('PTTL', KEYS[1])
+  local reply = refuse(hint)
   if not free or gone > 0 then
     spare(head)
   end
-  local hint = pttl
-  if free and more then
-    hint = 0
-  elseif head and head ~= me then
-    hint = left(head)
-  elseif pttl < 0 then
-    hint = BELIEF
-  end
-  return {0, at, pttl, holders[1] or '', hint}
+  return reply
 end
 
 local token
@@ -136,18 +207,21 @@ if KEYS[5] then
     return wrong
   end
 end
-if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) > 0 then
-  if head == me then
-    gone, head, more = survey(gone + 1, me)
-  elseif redis.call('ZSCORE', KEYS[3], me) then
-    drop(me) -- an entry that was left behind
-  end
-  bury(gone)
-  spare(head)
-  if not head and not more then
-    clear()
-  end
+if head == me then
+  gone, head, more = survey(gone + 1, me)
+elseif known then
+  drop(me) -- an entry that was left behind
+end
+bury(gone)
+spare(head)
+if exist and exist > 0 and not head and not more then
+  clear()
 end
 redis.call('HSET', KEYS[1], me, ARGV[7])
-raise(KEYS[1], lease)
+if free then
+  redis.call('PEXPIRE', KEYS[1], lease)
+else
+  -- from common: raise
+  raise(KEYS[1], lease)
+end
 return token and {1, at, token} or at

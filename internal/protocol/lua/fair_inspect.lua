@@ -7,10 +7,10 @@
 --
 -- pttl is -2 if the lock is free and -1 if it never expires; mode is empty. The
 -- waiters are those of the first LOOK places who are believed in, the next one
--- first: of holdfast's, who were heard of in the last 10 s.
+-- first.
 
 -- from common: OTHER_KIND, foreign
--- from fair: left
+-- from fair: free, left
 local LOOK = 1000
 
 local token = KEYS[5] and redis.call('GET', KEYS[5]) or '0'

@@ -1,29 +1,30 @@
--- leave: this owner shall not stand in line any more.
+-- leave: this owner shall neither stand in line nor hold the lock.
 --
 -- KEYS[1..4]  see fair.lua
 -- ARGV[4]     the payload
 -- ARGV[5]     owner
 --
--- now        it stood there
--- {0, now}   it did not
+-- {1, now, untold}  it stood there, or was granted the lock meanwhile
+-- {0, now, untold}  neither
 --
--- If it was next, and the lock is free, the one behind it is told: what it was
--- told itself is lost.
+-- If it held the lock, or was next and the lock is free, the one behind it has the lock, or is told: what
+-- it was told itself is lost.
 
--- from fair: free, survey, tell, bury, drop, clear, spare
+-- from fair: free, survey, pass_on, bury, drop, clear, spare
 local me = ARGV[5]
-local gone, head, more = survey(0, me)
-local stood = head == me
-if stood then
-  gone, head, more = survey(gone + 1, me)
-  if free then
-    tell(head, ARGV[4])
-    spare(head)
-  end
+local _, next = survey(0, me)
+local held = redis.call('HGET', KEYS[1], me) == '1'
+if held then
+  redis.call('DEL', KEYS[1])
+end
+local stood = drop(me)
+local gone, head, more = survey(0)
+if held or free and next == me then
+  gone, head, more = pass_on(gone, head, more, ARGV[4])
+  spare(head)
 end
 bury(gone)
-stood = drop(me) or stood
 if not head and not more then
   clear()
 end
-return {stood and 1 or 0, at}
+return {(stood or held) and 1 or 0, at, untold}

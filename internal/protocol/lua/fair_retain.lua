@@ -15,7 +15,7 @@
 -- {-2, now, count}  the count was another one; nothing was done
 
 -- from common: nothing_to_retain, even_if_full
--- from fair: survey, tell
+-- from fair: free, survey, tell
 local nothing = nothing_to_retain(ARGV[5], ARGV[7])
 if nothing then
   return nothing
