@@ -420,6 +420,10 @@ func (p *platform) awaitWaiter(t *testing.T, k *kind, name string) {
 		waitFor(t, "the waiter in line", func() bool { return p.standing(t, name) == 1 })
 		return
 	}
+	if k.queues {
+		waitFor(t, "the waiter's number", func() bool { return len(p.do(t, name, "HKEYS", protocol.AsksKey(name))) == 1 })
+		return
+	}
 	waitFor(t, "the waiter's subscription", func() bool { return p.listens(t, name) })
 }
 

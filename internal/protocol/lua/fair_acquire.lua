@@ -94,7 +94,8 @@ local function refuse(hint, comes)
   end
   local near, often = place < FIRST, PAUSE
   if not near and SPREAD * length > PAUSE then
-    often = math.max(PAUSE, SPREAD * redis.call('ZCOUNT', KEYS[4], at + 1, '+inf'))
+    local live = redis.pcall('ZCOUNT', KEYS[4], at + 1, '+inf')
+    often = math.max(PAUSE, SPREAD * (tonumber(live) or length))
   end
   local believed = at + BELIEF * often / PAUSE
   if silent then
