@@ -83,7 +83,7 @@ var kinds = []*kind{
 		stands: plainCounts, lives: plainTTL, scripts: protocol.MutexScripts, rights: pollingRights,
 	},
 	{
-		name: "fair", lock: fair(), nests: true, queues: true, scripts: protocol.FairScripts,
+		name: "fair", lock: fair(), nests: true, queues: true, byMessage: true, scripts: protocol.FairScripts,
 		stands: plainCounts, lives: plainTTL, rights: fairRights,
 	},
 	{

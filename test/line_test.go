@@ -50,7 +50,20 @@ func (w *world) lineAs(c *holdfast.Client, d *memdriver.Driver, options ...holdf
 }
 
 // inLine is who stands in the line for x, the next one first.
-func (w *world) inLine() []string { return w.ask("ZRANGE", lineKey("x"), "0", "-1") }
+func (w *world) inLine() []string {
+	if w.kind.queues {
+		return w.ask("LRANGE", queueKey, "0", "-1")
+	}
+	return w.ask("ZRANGE", lineKey("x"), "0", "-1")
+}
+
+// asksEvery is how often the first of the line ask.
+func (w *world) asksEvery() time.Duration {
+	if w.kind.queues {
+		return 1500 * time.Millisecond
+	}
+	return asksEvery
+}
 
 // wantInLine checks that.
 func (w *world) wantInLine(waiters ...*standing) {
@@ -92,7 +105,17 @@ func (w *world) number(s *standing) string {
 	return number
 }
 
-// fakeLines runs f under fake time for each kind whose waiters stand in line.
+// fakeStanding runs f under fake time for each kind whose waiters stand in line, be it the one of a fair lock.
+func fakeStanding(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	fakeKinds(t, func(t *testing.T, w *world) {
+		if w.kind.line || w.kind.queues {
+			f(t, w)
+		}
+	})
+}
+
+// fakeLines runs f under fake time for each kind whose waiters stand in the line of plain locks.
 func fakeLines(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	fakeKinds(t, func(t *testing.T, w *world) {
@@ -105,7 +128,7 @@ func fakeLines(t *testing.T, f func(t *testing.T, w *world)) {
 // Ten processes have the lock in the order in which they came, each at the moment in which the one before it gives it back. The tokens
 // of a fenced one rise.
 func TestLineIsServedInOrder(t *testing.T) {
-	fakeLines(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
 		var waiters []*standing
 		for range 10 {
@@ -132,7 +155,7 @@ func TestLineIsServedInOrder(t *testing.T) {
 // L1: a waiter gives up while it is granted the lock, or while its ask is on its way. The next one has it at once; what the ask has
 // taken is given back when it arrives.
 func TestLineL1_Leaving(t *testing.T) {
-	fakeLines(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
 		first, second, third := w.line(), w.line(), w.line()
 		first.d.LoseMessages(true)
@@ -161,7 +184,7 @@ func TestLineL1_Leaving(t *testing.T) {
 				}
 				return f
 			})
-			time.Sleep(asksEvery + 100*time.Millisecond) // an ask is on its way
+			time.Sleep(w.asksEvery() + 100*time.Millisecond) // an ask is on its way
 			late.cancel(nil)
 			w.wantInLine()
 			if free {
@@ -183,7 +206,7 @@ func TestLineL1_Leaving(t *testing.T) {
 // L2: a lost message costs a second at most, and nothing once the subscription stands again. Each asks once a
 // second.
 func TestLineL2_LostMessages(t *testing.T) {
-	fakeLines(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
 		var waiters []*standing
 		for range 10 {
@@ -195,7 +218,7 @@ func TestLineL2_LostMessages(t *testing.T) {
 			released := time.Now()
 			unlock(t, h)
 			if i%2 == 0 {
-				h = s.within(t, released, asksEvery)
+				h = s.within(t, released, w.asksEvery())
 				continue
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -216,9 +239,13 @@ func TestLineL2_LostMessages(t *testing.T) {
 
 // L3: one who is connected, and neither hears nor asks, costs its grant and a second. Five in a row cost no more than ten seconds.
 func TestLineL3_TheDeaf(t *testing.T) {
-	for deaf, most := range map[int]time.Duration{1: grantLasts + asksEvery, 5: 10 * time.Second} {
+	for _, deaf := range []int{1, 5} {
 		for offset := time.Duration(0); offset < asksEvery; offset += 130 * time.Millisecond {
-			fake(t, func(t *testing.T, w *world) {
+			fakeStanding(t, func(t *testing.T, w *world) {
+				most := 10 * time.Second
+				if deaf == 1 {
+					most = grantLasts + w.asksEvery()
+				}
 				h := w.lineHolder()
 				for range deaf {
 					s := w.line()
@@ -259,7 +286,10 @@ func (d slowMessages) Listen(sink func(driver.Event)) driver.Listener {
 func TestLineL4_L5_LateMessages(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 2900 * time.Millisecond, 3500 * time.Millisecond, 10 * time.Second} {
 		for _, asked := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
-			fake(t, func(t *testing.T, w *world) {
+			fakeStanding(t, func(t *testing.T, w *world) {
+				if !w.kind.byMessage {
+					return
+				}
 				h := w.lineHolder()
 				d, by := w.server.Driver(), new(atomic.Int64)
 				c, err := testclient.New(slowMessages{d, by}, holdfast.WithoutIdentity())
@@ -270,7 +300,7 @@ func TestLineL4_L5_LateMessages(t *testing.T) {
 				d.SetFaults(func(driver.Call) memdriver.Fault { lastSent.Store(now()); return memdriver.Fault{} })
 				slow := w.lineAs(c, d)
 				next := w.line()
-				time.Sleep(2*asksEvery + 50*time.Millisecond) // two more asks
+				time.Sleep(2*w.asksEvery() + 50*time.Millisecond) // two more asks
 				ask := *lastSent.Load()
 				time.Sleep(time.Until(ask.Add(asked)))
 				by.Store(int64(late))
@@ -290,7 +320,7 @@ func TestLineL4_L5_LateMessages(t *testing.T) {
 				}
 				switch {
 				case slow.waits():
-					if late+asked < asksEvery { // else it asks before the message comes, and is not answered
+					if late+asked < w.asksEvery() { // else it asks before the message comes, and is not answered
 						t.Errorf("a message that was %v late, of an ask %v old, did not let it in", late, asked)
 					}
 				case slow.granted.Before(released.Add(late)), slow.granted.Sub(ask) > grantLasts/2, trusted.IsZero():
@@ -299,7 +329,7 @@ func TestLineL4_L5_LateMessages(t *testing.T) {
 				if trusted.After(ask.Add(grantLasts)) {
 					t.Errorf("trusted for %v after the ask", trusted.Sub(ask))
 				}
-				unlock(t, next.within(t, released, grantLasts+asksEvery))
+				unlock(t, next.within(t, released, grantLasts+w.asksEvery()))
 				slow.cancel(nil)
 			})
 		}
@@ -310,7 +340,7 @@ func TestLineL4_L5_LateMessages(t *testing.T) {
 // lost, and told, before the grant has ended.
 func TestLineL6_Renewal(t *testing.T) {
 	for _, falls := range []string{"", "deaf", "silent"} {
-		fakeLines(t, func(t *testing.T, w *world) {
+		fakeStanding(t, func(t *testing.T, w *world) {
 			if !w.kind.byMessage {
 				return
 			}
@@ -336,7 +366,7 @@ func TestLineL6_Renewal(t *testing.T) {
 				return
 			}
 			s.d.LoseMessages(falls == "deaf")
-			time.Sleep(asksEvery + 10*time.Millisecond)
+			time.Sleep(w.asksEvery() + 10*time.Millisecond)
 			if left := time.Until(h.Deadline()); left < holdfast.DefaultLease*9/10 {
 				t.Errorf("a second later it is trusted for %v", left)
 			}
@@ -348,7 +378,7 @@ func TestLineL6_Renewal(t *testing.T) {
 
 // L6: of one whose last ask is old, a message could not be trusted for long. It asks, and has its full lease from the beginning.
 func TestLineL6_AnOldAsk(t *testing.T) {
-	fakeLines(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
 		const lease = 1500 * time.Millisecond // a grant is no longer
 		h := w.lineHolder()
 		c, d := w.client(holdfast.WithLease(lease))
@@ -491,7 +521,7 @@ func TestLineL9_FreeWithoutARelease(t *testing.T) {
 		free func(t *testing.T, w *world)
 		most time.Duration
 	}{
-		"deleted": {func(_ *testing.T, w *world) { w.do("DEL", "x") }, asksEvery},
+		"deleted": {func(_ *testing.T, w *world) { w.do("DEL", "x") }, 1500 * time.Millisecond},
 		"expired": {func(_ *testing.T, w *world) {
 			w.do("PEXPIRE", "x", "1500")
 			time.Sleep(1500 * time.Millisecond)
@@ -511,7 +541,7 @@ func TestLineL9_FreeWithoutARelease(t *testing.T) {
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
-			fakeLines(t, func(t *testing.T, w *world) {
+			fakeStanding(t, func(t *testing.T, w *world) {
 				h := w.lineHolder()
 				first, second, third := w.line(), w.line(), w.line()
 				time.Sleep(1230 * time.Millisecond)
@@ -576,7 +606,7 @@ func TestLineL10_TheDead(t *testing.T) {
 
 // L13: the line is lost, as by a failover, and all ask again on their new subscriptions. Nobody is lost, and nobody waits for longer.
 func TestLineL13_ALostLine(t *testing.T) {
-	fakeLines(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
 		var waiters []*standing
 		for range 12 {
@@ -602,7 +632,7 @@ func TestLineL13_ALostLine(t *testing.T) {
 // L15: what does not stand in line goes on beside it.
 func TestLineL15_BesideTheLine(t *testing.T) {
 	t.Run("nested", func(t *testing.T) {
-		fakeLines(t, func(t *testing.T, w *world) {
+		fakeStanding(t, func(t *testing.T, w *world) {
 			if !w.kind.nests {
 				return
 			}
@@ -626,7 +656,7 @@ func TestLineL15_BesideTheLine(t *testing.T) {
 		})
 	})
 	t.Run("MinHold", func(t *testing.T) {
-		fakeLines(t, func(t *testing.T, w *world) {
+		fakeStanding(t, func(t *testing.T, w *world) {
 			h := w.lineHolder(holdfast.MinHold(10 * time.Second))
 			held := time.Now()
 			first, second := w.line(), w.line()
@@ -666,7 +696,7 @@ func TestLineL15_BesideTheLine(t *testing.T) {
 		})
 	})
 	t.Run("FixedLease", func(t *testing.T) {
-		fakeLines(t, func(t *testing.T, w *world) {
+		fakeStanding(t, func(t *testing.T, w *world) {
 			h := w.lineHolder()
 			first, second := w.line(holdfast.FixedLease(10*time.Second)), w.line()
 			released := time.Now()
@@ -681,7 +711,7 @@ func TestLineL15_BesideTheLine(t *testing.T) {
 		})
 	})
 	t.Run("Detach", func(t *testing.T) {
-		fakeLines(t, func(t *testing.T, w *world) {
+		fakeStanding(t, func(t *testing.T, w *world) {
 			h := w.lineHolder()
 			first := w.line()
 			time.Sleep(2 * time.Second)
@@ -702,7 +732,7 @@ func TestLineL15_BesideTheLine(t *testing.T) {
 
 // L16: a TryLock is refused while one who lives stands in line, also when nobody holds the lock; not for the dead.
 func TestLineL16_TryLock(t *testing.T) {
-	fakeLines(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
 		c, _ := w.client()
 		s := w.line()
@@ -715,7 +745,7 @@ func TestLineL16_TryLock(t *testing.T) {
 		dead := w.line()
 		dead.d.LoseMessages(true)
 		silent(dead.d, lostRequest)
-		time.Sleep(3*asksEvery + 10*time.Millisecond)
+		time.Sleep(3*w.asksEvery() + 10*time.Millisecond)
 		unlock(t, h)
 		unlock(t, must(t)(w.lock(c).TryLock(background)))
 		dead.cancel(nil)
@@ -757,7 +787,7 @@ func TestLineL17_HandedOver(t *testing.T) {
 // certain that it may have arrived.
 func TestLineL18_GrantedToNobody(t *testing.T) {
 	for _, lost := range []bool{false, true} {
-		fakeLines(t, func(t *testing.T, w *world) {
+		fakeStanding(t, func(t *testing.T, w *world) {
 			h := w.lineHolder()
 			s := w.line()
 			next := w.line()
@@ -770,12 +800,12 @@ func TestLineL18_GrantedToNobody(t *testing.T) {
 				}
 				return f
 			})
-			time.Sleep(time.Until(s.entered.Add(asksEvery + 100*time.Millisecond)))
+			time.Sleep(time.Until(s.entered.Add(w.asksEvery() + 100*time.Millisecond)))
 			s.cancel(nil)
 			time.Sleep(100 * time.Millisecond)
 			released := time.Now()
 			unlock(t, h)
-			unlock(t, next.within(t, released, grantLasts+asksEvery))
+			unlock(t, next.within(t, released, grantLasts+w.asksEvery()))
 			time.Sleep(10 * time.Second)
 			w.wantInLine()
 		})
@@ -784,11 +814,11 @@ func TestLineL18_GrantedToNobody(t *testing.T) {
 
 // L19: a message lets in nobody if it is not the answer to the last ask: forged, old, of another waiter, or junk.
 func TestLineL19_ForgedMessages(t *testing.T) {
-	fakeLines(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
 		s, other := w.line(), w.line()
 		old := w.number(s)
-		time.Sleep(2 * asksEvery)
+		time.Sleep(2 * w.asksEvery())
 		if old == "" || w.number(s) == old {
 			t.Fatalf("the number of its ask is %q, as it was", old)
 		}
@@ -827,7 +857,10 @@ func TestLineL19_ForgedMessages(t *testing.T) {
 // Those who only wait ask some hundred times a second, all together, and if the lock is given back only the next one asks, if anybody.
 func TestLineOfManyThatWait(t *testing.T) {
 	const processes = 1500 // if each of them asked every ten seconds, they would ask 158 times a second
-	fake(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
+		if w.kind != mutexKind && w.kind.name != "fair" {
+			return // many take long
+		}
 		h := w.lineHolder()
 		first := w.line()
 		seen := &calls{n: map[string]int{}}
@@ -843,7 +876,7 @@ func TestLineOfManyThatWait(t *testing.T) {
 				return memdriver.Fault{}
 			})
 			all.Go(func() {
-				h, err := c.NewMutex("x").Lock(background)
+				h, err := w.lock(c).Lock(background)
 				if err != nil {
 					t.Error(err)
 					return
@@ -884,7 +917,10 @@ func TestLineOfManyThatWait(t *testing.T) {
 // Many processes have the lock in turns. A turn takes two scripts, and each has as many turns.
 func TestLineOfManyInTurns(t *testing.T) {
 	const processes, stay = 40, 20 * time.Millisecond
-	fake(t, func(t *testing.T, w *world) {
+	fakeStanding(t, func(t *testing.T, w *world) {
+		if w.kind != mutexKind && w.kind.name != "fair" {
+			return // many take long
+		}
 		seen := &calls{n: map[string]int{}}
 		var holds [processes]atomic.Int64
 		counted := func() (n [processes]int64) {
@@ -906,7 +942,7 @@ func TestLineOfManyInTurns(t *testing.T) {
 			})
 			all.Go(func() {
 				for ctx.Err() == nil {
-					h, err := c.NewMutex("x").Lock(ctx)
+					h, err := w.lock(c).Lock(ctx)
 					if err != nil {
 						continue
 					}
@@ -930,7 +966,7 @@ func TestLineOfManyInTurns(t *testing.T) {
 			turns, fewest, most = turns+n, min(fewest, n), max(most, n)
 		}
 		scripts = seen.all() - scripts
-		asks := 8*int(lasts/asksEvery) + int(lasts/(12*time.Millisecond)) // of those who wait
+		asks := 8*int(lasts/w.asksEvery()) + int(lasts/(12*time.Millisecond)) // of those who wait
 		t.Logf("%d turns, from %d to %d each, %d scripts: %v", turns, fewest, most, scripts, maps.Clone(seen.n))
 		if most-fewest > 1 || time.Duration(turns) < lasts/(stay+2*time.Millisecond) {
 			t.Errorf("%d turns, from %d to %d each", turns, fewest, most)
