@@ -104,8 +104,8 @@ func (d *duel) livesFor(name string, lease time.Duration) {
 }
 
 // gone checks that nothing is left of a lock but tokens, and what expires: the
-// unlock latches of Redisson 3, which leaves them to, our own heartbeats, if
-// Java empties a line that we have stood in, and whose turn it was last.
+// unlock latches of Redisson 3, which leaves them to, our own heartbeats and
+// asks, if Java empties a line that we have stood in, and whose turn it was last.
 func (d *duel) gone(name string) {
 	d.Helper()
 	for one := range strings.SplitSeq(name, "+") {
@@ -131,7 +131,7 @@ func (d *duel) goneFrom(address, name string) {
 			d.Fatal(err)
 		case ttl == -2: // gone by now
 		case prefix == "redisson_lock_token:":
-		case ttl >= 0 && slices.Contains([]string{"redisson_unlock_latch:", "holdfast_lock_waiting:", "holdfast_calls:", "holdfast_zero:", "holdfast_turn:"}, prefix):
+		case ttl >= 0 && slices.Contains([]string{"redisson_unlock_latch:", "holdfast_lock_waiting:", "holdfast_asks:", "holdfast_calls:", "holdfast_zero:", "holdfast_turn:"}, prefix):
 		// A server that answers a RedLock of ours after the others is given back when it answers: long before a lease ends.
 		case d.w.config.Mode == Independent && d.comes(watchdog/2, func() bool {
 			there, err := rdb.Exists(background, key).Result()
