@@ -58,7 +58,8 @@ func (c *kindConfig) mutex(name string) *protocol.Mutex {
 //
 // A waiter asks again every one and a half seconds, which is also how its place is kept:
 // one that has not been heard of for four and a half seconds, because its process was killed
-// or cut off, say, is out of the line, and the next one is let in. If it does come
+// or cut off, say, is out of the line, and the next one is let in. (Behind the first eight
+// of more than 125, both times are longer.) If it does come
 // back, it takes the last place. Time in which Redis itself did not answer anybody
 // does not count, up to two minutes; but whoever asks for the first time right
 // after it may be let in before those who wait. A request that is lost is repeated
@@ -68,9 +69,11 @@ func (c *kindConfig) mutex(name string) *protocol.Mutex {
 // In Redis it is the hash of every Mutex, and beside it the line: a list at
 // redisson_lock_queue:{name}, and the times until which Redisson believes in each
 // waiter at redisson_lock_timeout:{name}; those of holdfast's own waiters stand in
-// holdfast_lock_waiting:{name} in addition. Whoever is next is told on a channel of
-// its own, redisson_lock__channel:{name}:owner. Waiters of holdfast and Redisson
-// stand in one line. A Mutex of the same name from NewMutex respects the holder but
+// holdfast_lock_waiting:{name} in addition, and what they have asked last in
+// holdfast_asks:{name}. A release grants the lock to one of them that is next, and says
+// so on its client's channel, holdfast_granted:client. One of Redisson's, or one without
+// the right to that, is told on a channel of its own, redisson_lock__channel:{name}:owner. Waiters
+// of holdfast and Redisson stand in one line. A Mutex of the same name from NewMutex respects the holder but
 // not the line, and should not be used beside it. Redisson: getFairLock, with
 // [NonReentrant] getNonReentrantFairLock.
 func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {

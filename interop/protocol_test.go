@@ -239,17 +239,18 @@ func (w *scene) named(text string) string {
 	}
 	text = grants.ReplaceAllString(text, "${1}CLIENT$2")
 	text = granted.ReplaceAllString(text, "${1}NUMBER")
-	if ask := asked.FindStringSubmatch(text); ask != nil {
-		text = ask[1] + "NUMBER " + ask[2] + " " + instant(ask[3]) + " " + ask[4]
-	}
+	text = asked.ReplaceAllStringFunc(text, func(line string) string {
+		ask := asked.FindStringSubmatch(line)
+		return ask[1] + "NUMBER " + ask[2] + " " + instant(ask[3]) + " " + ask[4]
+	})
 	return request.ReplaceAllString(text, "random")
 }
 
-// What stands in the line of a plain lock, and is said there.
+// What stands in a line, and is said there.
 var (
 	grants  = regexp.MustCompile(`(holdfast_granted:)[0-9a-f-]{36}(.*)`)
 	granted = regexp.MustCompile(`(MESSAGE holdfast_granted:CLIENT  )\w+`)
-	asked   = regexp.MustCompile(`(?s)^(.* = )\w+ (\d+) (\d{13}) ([01])$`)
+	asked   = regexp.MustCompile(`(?m)^(    \S+ = )\w+ (\d+) (\d{13}) ([01])$`)
 )
 
 // request is the id of a request of Redisson's to unlock.

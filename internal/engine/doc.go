@@ -60,6 +60,11 @@
 // A leave would give back a hold of the same owner, too. So it waits until the side is free
 // (side.leaves), and the turn waits for it.
 //
+// Those who wait for a fair lock stand in a line of their own ([Traits].AlwaysStands): each of them, also
+// outside, and beside Redisson's. Outside, and while one of Redisson's stands in the same line, a waiter
+// listens where Redisson tells the next one (place.mixed). Redis says when to ask, wherever it stands.
+// All else is as above; what Redis does is in protocol/lua/fair.lua.
+//
 // # The turn of an owner
 //
 // An owner's changes come one after another: who asks Redis for one has the account's turn.
