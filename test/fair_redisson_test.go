@@ -442,3 +442,38 @@ func TestL9_JavaFindsItsPlaceGone(t *testing.T) {
 		w.wantNoLine()
 	})
 }
+
+// While one of Redisson's stands in the same line, or holds the lock, ours listen where it says who is next. Else they do not.
+func TestFairBesideRedisson(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		h := fairHolder(t, w, "x")
+		s := w.stand("x")
+		listens := func(want string) {
+			t.Helper()
+			own := javaKeys[3] + ":" + s.owner.String()
+			w.wantReply(own+" "+want, "PUBSUB", "NUMSUB", own)
+		}
+		time.Sleep(100 * time.Millisecond)
+		listens("0")
+		s.cancel(nil)
+		j := w.java(1, nil)
+		s = w.stand("x")
+		time.Sleep(10 * time.Second)
+		listens("1")
+		unlock(t, h)
+		<-j.granted
+		time.Sleep(10 * time.Second)
+		listens("1")
+		released := time.Now()
+		j.unlock()
+		h = s.within(t, released, 10*time.Millisecond)
+		next := w.stand("x")
+		time.Sleep(10 * time.Second)
+		released = time.Now()
+		unlock(t, h)
+		s = next
+		listens("0")
+		unlock(t, s.within(t, released, 0))
+		w.wantNoLine()
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -152,6 +153,36 @@ func TestMovingSlotKeepsWritersOut(t *testing.T) {
 		m.Finish(t)
 		unlock(t, reading)
 		if h := <-next; h != nil {
+			unlock(t, h)
+		}
+	})
+}
+
+// A waiter of a fair lock asks whose line has been moved, and what it has asked before has not. It asks without being noted
+// there, so the move can end.
+func TestFairMovedAsks(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *platform) {
+		const name = "{slot}:fair"
+		h := must(t)(p.client(t).NewFairMutex(name).Lock(background))
+		c, got := p.client(t), make(chan *holdfast.Hold)
+		go func() {
+			h, err := c.NewFairMutex(name).Lock(background)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- h
+		}()
+		node := s.NodeFor(t, name)
+		waitFor(t, "its number", func() bool { return node.Cli(t, "EXISTS", protocol.AsksKey(name)) == "1" })
+		m := s.BeginMove(t, name)
+		for _, key := range []string{name, protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name), protocol.FairHeartbeatsKey(name)} {
+			m.Key(t, key)
+		}
+		time.Sleep(4 * time.Second) // it asks every 1.5 s
+		m.Finish(t)
+		unlock(t, h)
+		if h := <-got; h != nil {
 			unlock(t, h)
 		}
 	})

@@ -437,14 +437,79 @@ var mutants = []mutant{
 		new: "script.Request{}",
 	},
 	{
-		name: "fair: the next in line is not told", in: "fair_release.lua", suite: simulation("fair", "-class", "a"),
+		name: "fair: the next in line is not told", in: "fair_release.lua", suite: tests(inMemory, "TestFairGrantTells"),
 		old: "pass_on(gone, head, more, ARGV[4])",
 		new: "gone, head, more",
 	},
 	{
-		name: "fair: who leaves does not tell the next", in: "fair_leave.lua", suite: tests(inMemory, "TestL5_WhoLeavesPassesTheMessageOn"),
+		name: "fair: who leaves does not tell the next", in: "fair_leave.lua", suite: tests(inMemory, "TestFairGrantLeave"),
 		old: "if held or free and next == me then",
 		new: "if held then",
+	},
+	{
+		name: "fair: what was granted to one who leaves is nobody's", in: "fair_leave.lua", suite: tests(inMemory, "TestL5_WhoLeavesPassesTheMessageOn"),
+		old: "if held or free and next == me then",
+		new: "if free and next == me then",
+	},
+	{
+		name: "fair: who leaves keeps what it was granted", in: "fair_leave.lua", suite: tests(inMemory, "TestLineL1_Leaving"),
+		old: "redis.call('HGET', KEYS[1], me) == '1'",
+		new: "false",
+	},
+	{
+		name: "fair: a release grants the lock to nobody", in: "fair.lua", suite: tests(inMemory, "TestFairGrantRelease"),
+		old: "local number, lease, channel = listening(waiter)",
+		new: "local number, lease, channel",
+	},
+	{
+		name: "fair: who is granted the lock is not told", in: "fair.lua", suite: tests(inMemory, "TestLineIsServedInOrder"),
+		old: "publish(number, channel)",
+		new: "",
+	},
+	{
+		name: "fair: a grant does not end", in: "fair.lua", suite: tests(inMemory, "TestLineL3_TheDeaf"),
+		old: "redis.pcall('PEXPIRE', KEYS[1], lease)",
+		new: "",
+	},
+	{
+		name: "fair: who was granted stands in line still", in: "fair_release.lua", suite: tests(inMemory, "TestFairGrantRelease"),
+		old: "redis.call('LTRIM', KEYS[2], 1, -1)",
+		new: "",
+	},
+	{
+		name: "fair: a release grants the lock to one behind the dead who may not be next", in: "fair.lua", suite: tests(inMemory, "TestFairGrantBehindManyDead"),
+		old: "head and not more and grant(head)",
+		new: "head and grant(head)",
+	},
+	{
+		name: "fair: one of Redisson's in the same line is not seen", in: "fair_acquire.lua", suite: tests(inMemory, "TestFairGrantRedisson"),
+		old: "mixed and 1 or 0",
+		new: "0",
+	},
+	{
+		name: "fair: who waits beside Redisson's misses that it is next", in: "refused", suite: tests(inMemory, "TestFairBesideRedisson"),
+		old: "protocol.ReadMixed(reply)",
+		new: "false",
+	},
+	{
+		name: "fair: a thousand ask as often as ten", in: "fair_acquire.lua", suite: tests(inMemory, "TestLineOfManyThatWait"),
+		old: "math.max(PAUSE, SPREAD *",
+		new: "math.min(PAUSE, SPREAD *",
+	},
+	{
+		name: "fair: who asks rarely is believed as briefly as others", in: "fair_acquire.lua", suite: tests(inMemory, "TestFairGrantHints"),
+		old: "at + BELIEF * often / PAUSE",
+		new: "at + BELIEF",
+	},
+	{
+		name: "fair: a clock that is set back keeps the dead alive", in: "fair_acquire.lua", suite: tests(inMemory, "TestFairGrantClockSetBack"),
+		old: "if back > 0 then",
+		new: "if back > at then",
+	},
+	{
+		name: "fair: what cannot be written to the asks is", in: "fair_acquire.lua", suite: tests(inMemory, "TestFairMovedAsks"),
+		old: "if lined and ARGV[11] then",
+		new: "if ARGV[11] then",
 	},
 
 	// Semaphores.
