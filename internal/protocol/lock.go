@@ -95,6 +95,9 @@ func (a Acquire) args(tokenTTL time.Duration, more ...string) []string {
 
 // numbered adds what an ask says of itself that has a number.
 func (a Acquire) numbered(args []string) []string {
+	if a.Number == "" {
+		return args
+	}
 	if !a.Token {
 		args = append(args, "")
 	}

@@ -45,11 +45,9 @@ func NewMutex(name string) *Mutex {
 
 // Acquire asks for the lock.
 func (l *Mutex) Acquire(a Acquire) script.Request {
-	args := a.args(l.TokenTTL)
-	if a.Number != "" {
-		args = a.numbered(args)
+	return script.Request{
+		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true, Args: a.numbered(a.args(l.TokenTTL)),
 	}
-	return script.Request{Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true, Args: args}
 }
 
 // keys are that of the lock, and that of its tokens if one is wanted.
