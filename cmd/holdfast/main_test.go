@@ -25,7 +25,7 @@ const quickExit = "GORACE=atexit_sleep_ms=0"
 
 // TestMain makes the test binary a holdfast, or a heartbeat, when it is called by that name.
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"holdfast": main, "heartbeat": heartbeat})
+	testscript.Main(tests{m}, map[string]func(){"holdfast": main, "heartbeat": heartbeat, "asroot": asRoot})
 }
 
 // tests is what runs if the binary is not called as holdfast.

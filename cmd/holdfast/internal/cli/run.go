@@ -18,7 +18,7 @@ type runCommand struct { //nolint:recvcheck // kong asks the value for its help 
 	Wait    *time.Duration `placeholder:"TIME" help:"Longest wait for the lock, such as 500ms, 10s or 1h30m; 0 is one try. The default is to wait for ever."`
 	Try     bool           `help:"Do not wait: exit with 75 at once if another has the lock."`
 	Lease   time.Duration  `default:"30s" placeholder:"TIME" help:"How long a runner that crashed still blocks others; while it lives it renews the lock three times in each lease. The default is ${default}, the least 100ms."`
-	OnLost  string         `default:"term" enum:"term,kill,ignore" placeholder:"WHAT" help:"What becomes of the command if the lock is lost: term (SIGTERM, and SIGKILL after the grace), kill (SIGKILL at once) or ignore. The default is ${default}. The exit code is 76 in any case."`
+	OnLost  string         `default:"term" enum:"term,kill,ignore" placeholder:"WHAT" help:"What becomes of the command if the lock is lost: term (SIGTERM, and SIGKILL after the grace), kill (SIGKILL at once) or ignore. The default is ${default}. The exit code is 76, or 77 if some of it still runs."`
 	Grace   *time.Duration `placeholder:"TIME" help:"Time from SIGTERM to SIGKILL. The default is 5s, or a quarter of the lease if that is less. It counts before the lease ends, so it must be under half of it."`
 	MaxRun  time.Duration  `placeholder:"TIME" help:"Stop the command after so long, as with --on-lost term, and exit with 124. The default is never."`
 	MinHold time.Duration  `placeholder:"TIME" help:"Keep the lock from others at least so long, even if the command ends sooner. The default is 0s."`

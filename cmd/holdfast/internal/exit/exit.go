@@ -14,6 +14,7 @@ const (
 	Unavailable = 69
 	NotAcquired = 75
 	Lost        = 76
+	StillRuns   = 77
 	Unfit       = 78
 	TimedOut    = 124
 	CannotRun   = 126
@@ -31,6 +32,7 @@ var Table = []struct{ Code, Means string }{
 	{"69", "Redis cannot be used: not reached, not allowed, or it refuses writes"},
 	{"75", "the lock was not acquired, or not free, in time"},
 	{"76", "the lock was lost while the command ran"},
+	{"77", "the command could not be stopped, and a part of it still runs"},
 	{"78", "holdfast doctor has found a failure, or a warning with --strict"},
 	{"124", "the command was stopped by --max-run"},
 	{"126", "the command cannot be run"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -64,9 +65,27 @@ func inFront(fd uintptr) bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// signal sends a signal to the whole group. That it has ended is no failure.
-func (c *child) signal(s syscall.Signal) {
-	_ = syscall.Kill(-c.process.Pid, s)
+// signal sends a signal to the whole group. It reports whether nobody has refused it. That the
+// group has ended is no refusal.
+func (c *child) signal(s syscall.Signal) bool {
+	err := syscall.Kill(-c.process.Pid, s)
+	if err == nil { // somebody has got it
+		return !c.outOfReach()
+	}
+	return errors.Is(err, syscall.ESRCH)
+}
+
+// foreign reports whether nobody in the group may be signalled by us, once it has begun.
+func (c *child) foreign() bool { return errors.Is(syscall.Kill(-c.process.Pid, 0), syscall.EPERM) }
+
+// changesUser reports whether a program may become another user than ours, and root may signal everybody.
+func changesUser(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || os.Geteuid() == 0 {
+		return false
+	}
+	about, _ := info.Sys().(*syscall.Stat_t) // every Unix has it
+	return filepath.Base(path) == "sudo" || info.Mode()&os.ModeSetuid != 0 && int(about.Uid) != os.Geteuid()
 }
 
 // reap collects the command after it has ended, and gives back the terminal. If
@@ -86,7 +105,6 @@ func (c *child) reap(stopped bool, limit time.Duration) syscall.WaitStatus {
 	if c.foreground {
 		c.retakeTerminal(stopped || c.status.Signaled())
 	}
-	_ = c.process.Release() // it only frees memory
 	return c.status
 }
 

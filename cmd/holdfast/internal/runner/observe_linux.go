@@ -57,21 +57,33 @@ func (c *child) observe() {
 // vfork, as dash does, cannot be suspended until then, so observe does not hear of
 // it, and nobody would wake either of them.
 func (c *child) frozen() bool {
-	processes, err := procfs.AllProcs()
-	if err != nil {
-		return false
-	}
 	const suspended, uninterruptible = "T", "D"
 	states, starters := map[int]string{}, []int{}
-	for _, p := range processes {
-		stat, err := p.Stat()
-		if err != nil || stat.PGRP != c.process.Pid {
-			continue // it may have ended meanwhile
-		}
+	for _, stat := range c.group() {
 		states[stat.PID] = stat.State
 		if stat.State == suspended {
 			starters = append(starters, stat.PPID)
 		}
 	}
 	return slices.ContainsFunc(starters, func(pid int) bool { return states[pid] == uninterruptible })
+}
+
+// outOfReach reports whether somebody in the command's group runs as another user, so that we may not
+// signal him. A signal to a group succeeds if one of it gets it.
+func (c *child) outOfReach() bool {
+	const ended = "Z"
+	return slices.ContainsFunc(c.group(), func(stat procfs.ProcStat) bool {
+		return stat.State != ended && errors.Is(syscall.Kill(stat.PID, 0), syscall.EPERM)
+	})
+}
+
+// group is the command's process group.
+func (c *child) group() (all []procfs.ProcStat) {
+	processes, _ := procfs.AllProcs() // without /proc nobody is seen
+	for _, p := range processes {
+		if stat, err := p.Stat(); err == nil && stat.PGRP == c.process.Pid { // it may have ended meanwhile
+			all = append(all, stat)
+		}
+	}
+	return all
 }

@@ -25,3 +25,6 @@ func (c *child) observe() {
 
 // frozen goes unnoticed here, too.
 func (c *child) frozen() bool { return false }
+
+// outOfReach is known here only of the whole group.
+func (c *child) outOfReach() bool { return c.foreign() }

@@ -20,10 +20,11 @@ const glance = time.Second
 
 // result is what came of the command.
 type result struct {
-	started bool
-	lost    bool        // the lock was lost while it ran
-	end     string      // how it ended, in words
-	failure *exit.Error // nil if it ended with 0
+	started   bool
+	lost      bool        // the lock was lost while it ran
+	stillRuns bool        // a process of its group, which cannot be stopped
+	end       string      // how it ended, in words
+	failure   *exit.Error // nil if it ended with 0
 }
 
 // watch is the command while it runs under the lock.
@@ -31,29 +32,44 @@ type watch struct {
 	*run
 	child *child
 
+	warned   bool      // that the command cannot be stopped
 	trusted  time.Time // until when the lock could be trusted when we last looked
 	lost     bool
 	timedOut bool
 	stopping bool
+	refused  bool // a signal, by somebody in the command's group
 	killAt   time.Time
 	kill     *time.Timer
 }
 
 // protect runs the command for as long as the lock is held.
 func (r *run) protect() result {
+	warned := changesUser(r.path)
+	if warned {
+		r.warn("may run as another user; if it does, ")
+	}
 	c, err := start(r.path, r.Command, r.environment())
 	if err != nil {
 		return result{failure: cannotRun(r.Command[0], err)}
 	}
-	w := &watch{run: r, child: c, trusted: r.hold.Deadline(), kill: time.NewTimer(time.Hour)}
+	w := &watch{run: r, child: c, warned: warned, trusted: r.hold.Deadline(), kill: time.NewTimer(time.Hour)}
 	w.kill.Stop()
 	defer w.kill.Stop()
+	defer c.process.Release() //nolint:errcheck // it only frees memory
 	r.happened(event{Event: "started", PID: c.process.Pid})
 	r.detailf("the command runs as process %d", c.process.Pid)
 	w.untilExit()
 	status := c.reap(w.stopping, w.reserve()/2)
-	return w.result(status)
+	return w.result(status, (w.stopping || w.refused) && c.outOfReach())
 }
+
+// warn says that the command cannot be stopped, or may be one that cannot.
+func (r *run) warn(because string) {
+	r.noticef("the command %q %sholdfast can neither stop it when the %s is lost, nor pass signals on to it; %s", r.Command[0], because, r.what(), remedy)
+}
+
+// remedy is what to do about a command that cannot be stopped.
+const remedy = "start holdfast itself as that user (sudo holdfast run …)"
 
 // environment is ours, with what the command may want to know of this lock, nothing of one that
 // we run under ourselves, and no passwords.
@@ -116,7 +132,7 @@ func (w *watch) untilExit() {
 		case <-w.child.exited:
 			return
 		case s := <-w.signals:
-			w.child.signal(s.(syscall.Signal)) //nolint:forcetypeassert // every signal of a Unix is one
+			w.signal(s.(syscall.Signal)) //nolint:forcetypeassert // every signal of a Unix is one
 		case <-w.child.stopped:
 			w.suspended()
 		case <-glances:
@@ -127,6 +143,10 @@ func (w *watch) untilExit() {
 			if deadline := w.hold.Deadline(); !deadline.IsZero() {
 				w.trusted = deadline
 			}
+			if !w.warned && w.child.foreign() {
+				w.warned = true
+				w.warn("runs as another user, so ")
+			}
 		case <-limit:
 			w.timedOut = true
 			w.stop(*w.Grace)
@@ -134,9 +154,20 @@ func (w *watch) untilExit() {
 			lost = nil
 			w.lose()
 		case <-w.kill.C:
-			w.child.signal(syscall.SIGKILL)
+			w.signal(syscall.SIGKILL)
 		}
 	}
+}
+
+// signal sends a signal to the command, and says so if it is refused.
+func (w *watch) signal(s syscall.Signal) {
+	if w.child.signal(s) || !ends(s) {
+		return
+	}
+	w.refused = true
+	reason := fmt.Sprintf("signal %d (%v) was refused: the command, or a process that it has started, runs as another user", int(s), s)
+	w.happened(event{Event: "refused", Signal: int(s), Reason: reason})
+	w.Log("%s; it works on, and holdfast cannot stop it; %s", reason, remedy)
 }
 
 // lose does what is to be done when the lock is lost.
@@ -151,7 +182,11 @@ func (w *watch) lose() {
 	}
 	reason := w.reason(context.Cause(w.hold.Context()))
 	w.happened(event{Event: "lost", Reason: reason})
-	w.detailf("the %s is lost: %s", w.what(), reason)
+	say := w.detailf
+	if w.refused { // the run may last for long yet
+		say = w.Log
+	}
+	say("the %s is lost: %s", w.what(), reason)
 }
 
 // left is the time until the lock can be somebody else's. After a suspension
@@ -169,7 +204,7 @@ func (w *watch) stop(grace time.Duration) {
 		return
 	}
 	if !w.stopping && grace > 0 {
-		w.child.signal(syscall.SIGTERM)
+		w.signal(syscall.SIGTERM)
 		w.child.signal(syscall.SIGCONT) // one that is suspended could not act on it
 	}
 	w.stopping, w.killAt = true, killAt
@@ -191,8 +226,8 @@ func (w *watch) suspended() {
 }
 
 // result puts into words and a code how the command ended.
-func (w *watch) result(status syscall.WaitStatus) result {
-	r := result{started: true, lost: w.lost, end: fmt.Sprintf("the command ended with exit code %d", status.ExitStatus())}
+func (w *watch) result(status syscall.WaitStatus, stillRuns bool) result {
+	r := result{started: true, lost: w.lost, stillRuns: stillRuns, end: fmt.Sprintf("the command ended with exit code %d", status.ExitStatus())}
 	code := status.ExitStatus()
 	if status.Signaled() {
 		code = exit.Signal + int(status.Signal())
@@ -200,7 +235,14 @@ func (w *watch) result(status syscall.WaitStatus) result {
 	}
 	w.happened(event{Event: "exited", ExitCode: &code})
 	w.detailf("%s", r.end)
+	if stillRuns {
+		r.end += ", but a process that it has started still runs: it is another user's, and could not be stopped"
+	}
 	switch {
+	case stillRuns:
+		r.failure = exit.Because(exit.StillRuns, "%s", r.end)
+	case w.timedOut && w.refused:
+		r.failure = exit.Because(exit.TimedOut, "the command ran for more than %v, and could not be stopped; %s", w.MaxRun, r.end)
 	case w.timedOut:
 		r.failure = exit.Because(exit.TimedOut, "the command was stopped because it ran for %v; %s", w.MaxRun, r.end)
 	case code != 0:

@@ -149,7 +149,11 @@ func (r *run) release(result result) *exit.Error {
 	err := r.hold.Unlock()
 	switch {
 	case errors.Is(err, holdfast.ErrLost) && result.started:
-		return exit.Because(exit.Lost, "the %s was lost (%v); %s", r.what(), r.reason(err), result.end)
+		code := exit.Lost
+		if result.stillRuns {
+			code = exit.StillRuns
+		}
+		return exit.Because(code, "the %s was lost (%v); %s", r.what(), r.reason(err), result.end)
 	case err != nil && !errors.Is(err, holdfast.ErrLost):
 		r.sayNotGivenBack(err)
 	case err == nil:

@@ -63,7 +63,7 @@ func (t *teller) close() {
 // event is one line of the status, for programs.
 type event struct {
 	Time     time.Time `json:"time"`
-	Event    string    `json:"event"` // waiting, acquired, nested, started, lost, exited, done
+	Event    string    `json:"event"` // waiting, acquired, nested, started, refused, lost, exited, done
 	Name     string    `json:"name"`
 	Kind     Kind      `json:"kind"`
 	Holders  []holder  `json:"holders,omitempty"`   // of waiting, if Redis has said
@@ -72,7 +72,8 @@ type event struct {
 	Permit   string    `json:"permit,omitempty"`    // in its place, of a semaphore
 	Token    int64     `json:"token,omitempty"`     // of acquired, if fenced
 	PID      int       `json:"pid,omitempty"`       // of started
-	Reason   string    `json:"reason,omitempty"`    // of lost
+	Signal   int       `json:"signal,omitempty"`    // of refused
+	Reason   string    `json:"reason,omitempty"`    // of refused and lost
 	ExitCode *int      `json:"exit_code,omitempty"` // of exited the command's, of done ours
 	Error    string    `json:"error,omitempty"`     // of done, if there is something to say
 }
