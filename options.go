@@ -138,7 +138,8 @@ func WithMargin(d time.Duration) ClientOption {
 // who holds the lock: see [WithoutIdentity]. [RWMutex.Downgrade] and a [MultiLock] make several
 // calls, and [WithReplicaAck] waits besides.
 // A single attempt is waited for a third of d, then repeated. A Lock that has been told once that the lock is
-// held bears an outage of ten times d before it gives up. The default is
+// held bears an outage of ten times d before it gives up. Credentials that Redis refuses, though it has
+// accepted them before, count as an outage. The default is
 // [DefaultTimeout], the bounds are 10 ms and an hour.
 func WithTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {

@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -402,6 +403,54 @@ func TestWaitersBearAnOutage(t *testing.T) {
 				}
 				unlock(t, h)
 			})
+		}
+	})
+}
+
+// Credentials that were accepted once and are not any more are being rotated: who waits, and who asks once, bears that as an
+// outage. Those that were never accepted are an error at once.
+func TestRotatedCredentials(t *testing.T) {
+	refusals := map[string]error{
+		"password":    driver.ServerError("WRONGPASS no", errors.New("WRONGPASS no")),
+		"none":        driver.ServerError("NOAUTH none", errors.New("NOAUTH none")),
+		"certificate": driver.ConnectionError(&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, true),
+	}
+	fakeKinds(t, func(t *testing.T, w *world) {
+		for what, refusal := range refusals {
+			refuse := func(d *memdriver.Driver) {
+				d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: refusal} })
+			}
+			c, d := w.client()
+			refuse(d)
+			began := time.Now()
+			_, err := w.lock(c).Lock(background)
+			wantBackend(t, what, err, refusal.Error())
+			if took := time.Since(began); took > 0 {
+				t.Errorf("%s: never accepted: %v", what, took)
+			}
+			d.SetFaults(nil)
+			unlock(t, must(t)(w.lock(c).Lock(background)))
+			refuse(d)
+			time.AfterFunc(time.Second, func() { d.SetFaults(nil) })
+			unlock(t, must(t)(w.lock(c).TryLock(background)))
+
+			other, _ := w.client()
+			for _, gap := range []time.Duration{50 * time.Second, 5 * time.Minute} {
+				must(t)(w.rival(other).Lock(background, holdfast.FixedLease(time.Second)))
+				time.AfterFunc(100*time.Millisecond, func() { refuse(d) })
+				time.AfterFunc(gap, func() { d.SetFaults(nil) })
+				h, err := w.lock(c).Lock(background)
+				if gap < time.Minute {
+					if err != nil {
+						t.Fatalf("%s: a waiter: %v", what, err)
+					}
+					unlock(t, h)
+					continue
+				}
+				wantBackend(t, what, err, refusal.Error())
+				time.Sleep(gap)
+			}
+			_, _ = c.Close(), other.Close()
 		}
 	})
 }

@@ -158,10 +158,11 @@ func (c *Caller) run(r script.Request, a *Attempt, late driver.Late) outcome {
 	args := append(a.args[:0], strconv.FormatInt(a.limit, 10), r.Channel, publish)
 	call := driver.Call{Script: r.Script, Keys: r.Keys, Args: append(args, r.Args...), Late: late}
 	if !c.replicated(r) {
-		return a.read(c.config.Driver.Eval(&a.bound, call))
+		raw, err := c.config.Driver.Eval(&a.bound, call)
+		return a.read(raw, c.judged(err))
 	}
 	raw, acknowledged, err := c.config.Driver.EvalReplicated(&a.bound, call, c.config.Replicas, c.config.AckTimeout)
-	found := a.read(raw, err)
+	found := a.read(raw, c.judged(err))
 	found.acknowledged = acknowledged
 	return found
 }

@@ -2,7 +2,9 @@ package call
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -55,6 +57,8 @@ type Caller struct {
 	clocks  *servertime.Clocks
 	publish publishing
 	bounds  bounds
+	// accepted says that Redis has answered, so the client's credentials were right once.
+	accepted atomic.Bool
 }
 
 // New returns a caller. It does no I/O.
@@ -243,6 +247,28 @@ func Passes(err error) bool {
 	}
 	var failed *driver.Error
 	return errors.As(err, &failed) && failed.Transient
+}
+
+// judged is an error of the driver. A refusal of credentials that were accepted before is one that passes: they are being
+// rotated, and the client may soon have the new ones.
+func (c *Caller) judged(err error) error {
+	if err == nil {
+		if !c.accepted.Load() {
+			c.accepted.Store(true)
+		}
+		return nil
+	}
+	var failed *driver.Error
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case !c.accepted.Load(), !errors.As(err, &failed):
+		return err
+	case failed.Code != "WRONGPASS" && failed.Code != "NOAUTH" && !errors.As(err, &certificate):
+		return err
+	}
+	passing := *failed
+	passing.Transient = true
+	return &passing
 }
 
 // Sleep waits for d or the end of ctx.

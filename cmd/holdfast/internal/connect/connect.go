@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -45,35 +46,47 @@ type Password struct {
 	File string
 }
 
-// Target is a Redis to connect to.
+// Target is a Redis to connect to. What stands in files is read for each connection: it may have been replaced.
 type Target struct {
 	address
 
-	sentinelUser, sentinelPassword string
-	tlsConfig                      *tls.Config // nil without TLS
+	options Options
 }
 
 // Dial opens a connection.
 type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Resolve checks options and reads the files that they name. It does not touch
+// Resolve checks options, and the files that they name. It does not touch
 // Redis. No error repeats a credential.
 func (o Options) Resolve() (*Target, error) {
 	a, err := parse(o.URL)
 	if err != nil {
 		return nil, firstOf(err)
 	}
-	t := &Target{address: a, sentinelUser: o.SentinelUser}
-	if t.password, err = o.Password.or(a.password); err != nil {
+	t := &Target{address: a, options: o}
+	if _, _, err := t.credentials(context.Background()); err != nil {
 		return nil, err
 	}
-	if t.sentinelPassword, err = o.SentinelPassword.or(""); err != nil {
+	if _, _, err := t.sentinelCredentials(context.Background()); err != nil {
 		return nil, err
 	}
-	if err := t.check(o); err != nil || !t.tls {
+	if err := t.check(o); err != nil {
 		return t, err
 	}
-	return t, t.configureTLS(o)
+	_, err = t.tlsConfig()
+	return t, err
+}
+
+// credentials are those at the server, as they are now.
+func (t *Target) credentials(context.Context) (user, password string, err error) {
+	password, err = t.options.Password.or(t.password)
+	return t.user, password, err
+}
+
+// sentinelCredentials are those at the sentinels.
+func (t *Target) sentinelCredentials(context.Context) (user, password string, err error) {
+	password, err = t.options.SentinelPassword.or("")
+	return t.options.SentinelUser, password, err
 }
 
 // check refuses options that make no sense with the URL.
@@ -123,20 +136,25 @@ func FirstLine(file, what string) (string, error) {
 	return line, nil
 }
 
-func (t *Target) configureTLS(o Options) (err error) {
-	t.tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.skipVerify} //nolint:gosec // only on request
-	if t.tlsConfig.RootCAs, err = o.authorities(); err != nil || o.CertFile == "" && o.KeyFile == "" {
-		return err
+// tlsConfig is nil without TLS.
+func (t *Target) tlsConfig() (config *tls.Config, err error) {
+	if !t.tls {
+		return nil, nil //nolint:nilnil // it is none
+	}
+	o := t.options
+	config = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.skipVerify} //nolint:gosec // only on request
+	if config.RootCAs, err = o.authorities(); err != nil || o.CertFile == "" && o.KeyFile == "" {
+		return config, err
 	}
 	if o.CertFile == "" || o.KeyFile == "" {
-		return errors.New("a client certificate takes both, --tls-cert and --tls-key")
+		return nil, errors.New("a client certificate takes both, --tls-cert and --tls-key")
 	}
 	certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 	if err != nil {
-		return fmt.Errorf("the client certificate cannot be used: %w", err)
+		return nil, fmt.Errorf("the client certificate cannot be used: %w", err)
 	}
-	t.tlsConfig.Certificates = []tls.Certificate{certificate}
-	return nil
+	config.Certificates = []tls.Certificate{certificate}
+	return config, nil
 }
 
 // authorities returns nil, the system's, if no file is named.
@@ -171,10 +189,14 @@ func (t *Target) String() string {
 // Dial opens a connection as [Target.Client] does unless told otherwise.
 func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: ioTimeout}
-	if t.tlsConfig == nil {
+	config, err := t.tlsConfig()
+	switch {
+	case err != nil:
+		return nil, err
+	case config == nil:
 		return dialer.DialContext(ctx, network, addr)
 	}
-	return (&tls.Dialer{NetDialer: dialer, Config: t.tlsConfig}).DialContext(ctx, network, addr)
+	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, addr)
 }
 
 // Client returns a client. It does no I/O yet. dial is [Target.Dial], or a
@@ -182,18 +204,39 @@ func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 func (t *Target) Client(dial Dial) redis.UniversalClient {
 	options := &redis.UniversalOptions{
 		Addrs: t.hosts, MasterName: t.master, IsClusterMode: t.cluster, DB: t.db,
-		Username: t.user, Password: t.password,
-		SentinelUsername: t.sentinelUser, SentinelPassword: t.sentinelPassword,
-		Dialer: dial, TLSConfig: t.tlsConfig, DialerRetries: 1,
+		CredentialsProviderContext: t.credentials,
+		Dialer:                     dial, DialerRetries: 1,
 		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
 		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	if t.cluster && t.db != 0 { // the client selects none there, for most clusters have one only
+	switch {
+	case t.cluster && t.db != 0: // the client selects none there, for most clusters have one only
 		options.OnConnect = func(ctx context.Context, conn *redis.Conn) error { return conn.Select(ctx, t.db).Err() }
+	case t.options.SentinelPassword != Password{}:
+		options.OnConnect = t.greetSentinel
 	}
 	return redis.NewUniversalClient(options)
 }
+
+// greetSentinel gives a sentinel its password, which the client would not read anew. A server has got its own by now.
+func (t *Target) greetSentinel(ctx context.Context, conn *redis.Conn) error {
+	about, err := conn.Do(ctx, "HELLO").Result()
+	if text := fmt.Sprint(about, err); !strings.Contains(text, "NOAUTH") && !isSentinel.MatchString(text) {
+		return nil
+	}
+	user, password, err := t.sentinelCredentials(ctx)
+	switch {
+	case err != nil:
+		return err
+	case user == "":
+		return conn.Auth(ctx, password).Err()
+	}
+	return conn.AuthACL(ctx, user, password).Err()
+}
+
+// isSentinel matches what a sentinel says of itself, as a list or a map.
+var isSentinel = regexp.MustCompile("mode[ :]sentinel")
 
 // Quiet keeps the Redis client from writing log lines to standard error. What
 // there is to say comes in the errors of calls.

@@ -100,15 +100,22 @@ func TestRefused(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	target, err := Options{URL: "rediss://h"}.Resolve()
-	if err != nil || target.tlsConfig.MinVersion != tls.VersionTLS12 || target.tlsConfig.InsecureSkipVerify {
-		t.Errorf("%+v, %v", target, err)
+	resolve := func(o Options) (*tls.Config, error) {
+		target, err := o.Resolve()
+		if err != nil {
+			return nil, err
+		}
+		return target.tlsConfig()
+	}
+	config, err := resolve(Options{URL: "rediss://h"})
+	if err != nil || config.MinVersion != tls.VersionTLS12 || config.InsecureSkipVerify {
+		t.Errorf("%+v, %v", config, err)
 	}
 	if _, err := (Options{URL: "rediss://h?skip_verify=1"}).Resolve(); err == nil {
 		t.Error("skip_verify was accepted")
 	}
-	target, err = Options{URL: "rediss://h?skip_verify=1", InsecureSkipVerify: true}.Resolve()
-	if err != nil || !target.tlsConfig.InsecureSkipVerify {
-		t.Errorf("%+v, %v", target, err)
+	config, err = resolve(Options{URL: "rediss://h?skip_verify=1", InsecureSkipVerify: true})
+	if err != nil || !config.InsecureSkipVerify {
+		t.Errorf("%+v, %v", config, err)
 	}
 }

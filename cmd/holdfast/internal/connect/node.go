@@ -22,26 +22,26 @@ func (t *Target) IsSocket() bool { return t.socket }
 func (t *Target) Verifies() (usesTLS, verified bool) { return t.tls, t.tls && !t.skipVerify }
 
 // HasPassword reports whether there is a password for the server.
-func (t *Target) HasPassword() bool { return t.password != "" }
+func (t *Target) HasPassword() bool { return t.password != "" || t.options.Password != Password{} }
 
 // Node returns a client of one server, of those that the target consists of.
 func (t *Target) Node(addr string, dial Dial) *redis.Client {
 	options := t.single(addr, dial)
-	options.Username, options.Password, options.DB = t.user, t.password, t.db
+	options.CredentialsProviderContext, options.DB = t.credentials, t.db
 	return redis.NewClient(options)
 }
 
 // Sentinel returns a client of one sentinel.
 func (t *Target) Sentinel(addr string, dial Dial) *redis.SentinelClient {
 	options := t.single(addr, dial)
-	options.Username, options.Password = t.sentinelUser, t.sentinelPassword
+	options.CredentialsProviderContext = t.sentinelCredentials
 	return redis.NewSentinelClient(options)
 }
 
 // single are the options of a client of one address, without credentials.
 func (t *Target) single(addr string, dial Dial) *redis.Options {
 	return &redis.Options{
-		Addr: addr, TLSConfig: t.tlsConfig, DialerRetries: 1, MaxRetries: -1,
+		Addr: addr, DialerRetries: 1, MaxRetries: -1,
 		Dialer:      dial,
 		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
 		ContextTimeoutEnabled:    true,
