@@ -592,6 +592,11 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
+		name: "waiting: rotated credentials end it", in: "Caller.judged", suite: tests(inMemory, "TestRotatedCredentials"),
+		old: "passing.Transient = true",
+		new: "",
+	},
+	{
 		name: "waiting: an outage ends it", in: "engine.Outage", suite: tests(inMemory, "TestWaitersBearAnOutage"),
 		old: "10",
 		new: "0",
