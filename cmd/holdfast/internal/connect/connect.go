@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -205,26 +204,44 @@ func (t *Target) Client(dial Dial) redis.UniversalClient {
 	options := &redis.UniversalOptions{
 		Addrs: t.hosts, MasterName: t.master, IsClusterMode: t.cluster, DB: t.db,
 		CredentialsProviderContext: t.credentials,
+		OnConnect:                  t.greet,
 		Dialer:                     dial, DialerRetries: 1,
 		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
 		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	switch {
-	case t.cluster && t.db != 0: // the client selects none there, for most clusters have one only
-		options.OnConnect = func(ctx context.Context, conn *redis.Conn) error { return conn.Select(ctx, t.db).Err() }
-	case t.options.SentinelPassword != Password{}:
-		options.OnConnect = t.greetSentinel
-	}
 	return redis.NewUniversalClient(options)
 }
 
-// greetSentinel gives a sentinel its password, which the client would not read anew. A server has got its own by now.
-func (t *Target) greetSentinel(ctx context.Context, conn *redis.Conn) error {
-	about, err := conn.Do(ctx, "HELLO").Result()
-	if text := fmt.Sprint(about, err); !strings.Contains(text, "NOAUTH") && !isSentinel.MatchString(text) {
+// greet finds out to whom a connection leads, before anything is asked: a server that is not what the URL says has other locks, or
+// old ones. It gives a sentinel its password, which the client would not read anew, and selects a cluster's database, of which the
+// client knows nothing.
+func (t *Target) greet(ctx context.Context, conn *redis.Conn) error {
+	const protocol = 3 // the client's own
+	about, err := conn.Hello(ctx, protocol, "", "", "").Result()
+	mode, role := about["mode"], about["role"]
+	sentinel := mode == "sentinel" || err != nil && strings.HasPrefix(err.Error(), "NOAUTH")
+	switch {
+	case t.master != "" && sentinel && t.options.SentinelPassword != Password{}:
+		return t.authenticate(ctx, conn)
+	case t.master != "" && sentinel:
 		return nil
+	case mode == "sentinel":
+		return misplaced("HELLO says mode sentinel")
+	case t.cluster && t.db != 0:
+		return conn.Select(ctx, t.db).Err()
+	case t.cluster:
+		return nil
+	case mode == "cluster":
+		return misplaced("HELLO says mode cluster")
+	case role == "replica":
+		return misplaced("READONLY HELLO says role replica") // that may pass: a failover
 	}
+	return nil // or it does not know HELLO
+}
+
+// authenticate gives a sentinel its password.
+func (t *Target) authenticate(ctx context.Context, conn *redis.Conn) error {
 	user, password, err := t.sentinelCredentials(ctx)
 	switch {
 	case err != nil:
@@ -235,8 +252,13 @@ func (t *Target) greetSentinel(ctx context.Context, conn *redis.Conn) error {
 	return conn.AuthACL(ctx, user, password).Err()
 }
 
-// isSentinel matches what a sentinel says of itself, as a list or a map.
-var isSentinel = regexp.MustCompile("mode[ :]sentinel")
+// misplaced is the answer of a server that the URL should not lead to.
+type misplaced string
+
+func (m misplaced) Error() string { return string(m) }
+
+// RedisError marks what a server has said.
+func (misplaced) RedisError() {}
 
 // Quiet keeps the Redis client from writing log lines to standard error. What
 // there is to say comes in the errors of calls.

@@ -28,9 +28,10 @@ func Explain(err error) error {
 	return redact.Arguments(err)
 }
 
-// lacksRight is what to say of a right that is missing, and wantsPassword of a password.
+// lacksRight is what to say of a right that is missing, aClusters of a node of a cluster, and wantsPassword of a password that is missing.
 const (
 	lacksRight    = "its user lacks a right that the lock needs; holdfast doctor, as that user, says which"
+	aClusters     = "it is one node of a cluster, so put ?cluster=true behind the URL"
 	wantsPassword = "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"
 )
 
@@ -42,7 +43,9 @@ var replies = []struct{ text, advice string }{
 	{"NOPERM", lacksRight},
 	{"ACL failure in script", lacksRight},
 	{"The user executing the script can't", lacksRight},
-	{"MOVED", "it is one node of a cluster, so put ?cluster=true behind the URL"},
+	{"HELLO says mode cluster", aClusters},
+	{"HELLO says mode sentinel", "it is a sentinel, so use redis+sentinel://HOST:PORT/MASTER"},
+	{"MOVED", aClusters},
 	{"cluster support disabled", "it is no cluster, so name one host, without cluster=true"},
 	{"READONLY", "it is a replica, so name the primary, or use redis+sentinel://"},
 	{"OOM ", "it has no memory left for writes; its maxmemory says how much it may use"},
@@ -62,6 +65,7 @@ const noSentinel = "it is no sentinel; the URL of a server begins with redis:// 
 var atSentinels = []struct{ text, advice string }{
 	{"redis: nil", "the sentinels know no master of that name"},
 	{"No such master", "the sentinels know no master of that name"},
+	{"HELLO says mode cluster", noSentinel},
 	{"unknown command 'sentinel'", noSentinel},
 	{"unknown command `sentinel`", noSentinel}, // before Redis 7.0
 	{"NOAUTH", "the sentinels want a password, so set HOLDFAST_REDIS_SENTINEL_PASSWORD or give --sentinel-password-file"},
