@@ -12,16 +12,17 @@ import (
 )
 
 type runCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Kind    string         `default:"mutex" enum:"${kinds},semaphore" placeholder:"KIND" help:"Kind of the lock: mutex (one command at a time), fair (the same, in the order in which they came), read (any number of them, but none beside a write), write (one at a time, and none beside a read; one that waits goes before reads that come later) or permits (a semaphore: so many at a time as it has permits; semaphore says the same). The default is ${default}."`
-	Permits *int           `placeholder:"N" help:"With --kind permits: there are N of them, so at most N commands run at once; each takes one. The first run sets that, and a later one with another N changes it, and says so. Without --permits the number stands as it was set before, by whomever; if nobody has, that is an error, unless --wait says to wait for it."`
-	Fenced  bool           `help:"Give the command a fencing token in HOLDFAST_TOKEN: a number greater than those of all before it, by which a resource can refuse writes of a command that has lost the lock. For mutex, fair and write."`
-	Wait    *time.Duration `placeholder:"TIME" help:"Longest wait for the lock, such as 500ms, 10s or 1h30m; 0 is one try. The default is to wait for ever."`
-	Try     bool           `help:"Do not wait: exit with 75 at once if another has the lock."`
-	Lease   time.Duration  `default:"30s" placeholder:"TIME" help:"How long a runner that crashed still blocks others; while it lives it renews the lock three times in each lease. The default is ${default}, the least 100ms."`
-	OnLost  string         `default:"term" enum:"term,kill,ignore" placeholder:"WHAT" help:"What becomes of the command if the lock is lost: term (SIGTERM, and SIGKILL after the grace), kill (SIGKILL at once) or ignore. The default is ${default}. The exit code is 76, or 77 if some of it still runs."`
-	Grace   *time.Duration `placeholder:"TIME" help:"Time from SIGTERM to SIGKILL. The default is 5s, or a quarter of the lease if that is less. It counts before the lease ends, so it must be under half of it."`
-	MaxRun  time.Duration  `placeholder:"TIME" help:"Stop the command after so long, as with --on-lost term, and exit with 124. The default is never."`
-	MinHold time.Duration  `placeholder:"TIME" help:"Keep the lock from others at least so long, even if the command ends sooner. The default is 0s."`
+	Kind     string         `default:"mutex" enum:"${kinds},semaphore" placeholder:"KIND" help:"Kind of the lock: mutex (one command at a time), fair (the same, in the order in which they came), read (any number of them, but none beside a write), write (one at a time, and none beside a read; one that waits goes before reads that come later) or permits (a semaphore: so many at a time as it has permits; semaphore says the same). The default is ${default}."`
+	Permits  *int           `placeholder:"N" help:"With --kind permits: there are N of them, so at most N commands run at once; each takes one. The first run sets that, and a later one with another N changes it, and says so. Without --permits the number stands as it was set before, by whomever; if nobody has, that is an error, unless --wait says to wait for it."`
+	Fenced   bool           `help:"Give the command a fencing token in HOLDFAST_TOKEN: a number greater than those of all before it, by which a resource can refuse writes of a command that has lost the lock. For mutex, fair and write."`
+	Wait     *time.Duration `placeholder:"TIME" help:"Longest wait for the lock, such as 500ms, 10s or 1h30m; 0 is one try. The default is to wait for ever."`
+	Try      bool           `help:"Do not wait: exit with 75 at once if another has the lock."`
+	Conflict int            `name:"conflict-exit-code" default:"75" placeholder:"N" help:"Exit code if another has the lock, after --try or --wait: 0 for a scheduler to whom that is a success. The default is ${default}."`
+	Lease    time.Duration  `default:"30s" placeholder:"TIME" help:"How long a runner that crashed still blocks others; while it lives it renews the lock three times in each lease. The default is ${default}, the least 100ms."`
+	OnLost   string         `default:"term" enum:"term,kill,ignore" placeholder:"WHAT" help:"What becomes of the command if the lock is lost: term (SIGTERM, and SIGKILL after the grace), kill (SIGKILL at once) or ignore. The default is ${default}. The exit code is 76, or 77 if some of it still runs."`
+	Grace    *time.Duration `placeholder:"TIME" help:"Time from SIGTERM to SIGKILL. The default is 5s, or a quarter of the lease if that is less. It counts before the lease ends, so it must be under half of it."`
+	MaxRun   time.Duration  `placeholder:"TIME" help:"Stop the command after so long, as with --on-lost term, and exit with 124. The default is never."`
+	MinHold  time.Duration  `placeholder:"TIME" help:"Keep the lock from others at least so long, even if the command ends sooner. The default is 0s."`
 
 	PassRedis bool   `help:"Let the command use the same Redis: pass the environment variables HOLDFAST_REDIS* on, for a command that runs holdfast itself. Without this they are taken away, since they may hold a password."`
 	Quiet     bool   `short:"q" help:"Say nothing on standard error but what has failed."`
@@ -104,7 +105,7 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 		return err
 	}
 	config := runner.Config{
-		Name: c.Name, Kind: runner.Kind(c.Kind), Permits: c.Permits, Fenced: c.Fenced, Command: c.Command, Wait: c.Wait, Lease: c.Lease,
+		Name: c.Name, Kind: runner.Kind(c.Kind), Permits: c.Permits, Fenced: c.Fenced, Command: c.Command, Wait: c.Wait, Conflict: c.Conflict, Lease: c.Lease,
 		OnLost: runner.OnLost(c.OnLost), Grace: c.Grace, MaxRun: c.MaxRun, MinHold: c.MinHold,
 		Server: target.String(), Log: s.sayf, Conceal: s.conceal, Quiet: c.Quiet, Verbose: c.Verbose,
 	}

@@ -46,6 +46,8 @@ type Config struct {
 	Redis []string
 	// Wait bounds the wait for the lock; nil: for ever, 0: one try.
 	Wait *time.Duration
+	// Conflict is the exit code if another has the lock; 0: that is no failure.
+	Conflict int
 	// Lease is the lease that the watchdog renews.
 	Lease time.Duration
 	// OnLost says what becomes of the command when the lock is lost.
@@ -82,6 +84,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("a lease of %v is too short: it takes a while to stop a command, so the least is %v", c.Lease, MinLease)
 	case c.Wait != nil && *c.Wait < 0:
 		return fmt.Errorf("a wait of %v is negative", *c.Wait)
+	case c.Conflict < 0 || c.Conflict > 255:
+		return fmt.Errorf("an exit code of %d is not between 0 and 255", c.Conflict)
 	case c.MaxRun < 0:
 		return fmt.Errorf("a longest run of %v is negative", c.MaxRun)
 	case len(c.Command) == 0 || c.Command[0] == "":

@@ -52,9 +52,9 @@ func (r *run) refused(err error) *exit.Error {
 		return exit.Because(exit.Usage, "the semaphore %q has no permits yet: give it some by --permits N, or wait for somebody to do so by --wait TIME",
 			r.Name)
 	case errors.As(err, &short):
-		return &exit.Error{Code: exit.NotAcquired, Err: r.noPermit(short)}
+		return r.conflict(r.noPermit(short))
 	case errors.As(err, &locked):
-		return &exit.Error{Code: exit.NotAcquired, Err: r.heldBy(locked)}
+		return r.conflict(r.heldBy(locked))
 	case errors.Is(err, holdfast.ErrOtherKind):
 		return exit.Because(exit.OtherKind, "%q is another kind of object in Redis (%s); use another name, or its --kind",
 			r.Name, r.Server)
@@ -68,6 +68,14 @@ func (r *run) refused(err error) *exit.Error {
 	default:
 		return &exit.Error{Code: exit.Failed, Err: plain(err)}
 	}
+}
+
+// conflict is the exit because others have the lock.
+func (r *run) conflict(why error) *exit.Error {
+	if r.Conflict == exit.OK && r.Quiet {
+		return exit.Silently(r.Conflict)
+	}
+	return &exit.Error{Code: r.Conflict, Err: why}
 }
 
 func (r *run) heldBy(locked *holdfast.LockedError) error {
