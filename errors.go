@@ -291,6 +291,8 @@ func explained(err error) error {
 		return fmt.Errorf("Redis wants a password, so give the Redis client one: %w", err) //nolint:staticcheck // Redis is a name
 	case code == "WRONGPASS":
 		return fmt.Errorf("the user name or the password of the Redis client is wrong: %w", err)
+	case (code == "MOVED" || code == "ASK") && !call.Passes(err):
+		return fmt.Errorf("the server is a node of a cluster, so give holdfast a Redis client for clusters: %w", err)
 	case call.LacksRight(err):
 		return fmt.Errorf("the Redis user lacks a right, see docs/acl.md: %w", err)
 	}

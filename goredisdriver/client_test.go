@@ -53,7 +53,7 @@ func TestNotSent(t *testing.T) {
 		"cluster refused": {closeLater(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{gone.Addr()}})), driver.Error{Transient: true}},
 		"no password":     {client(redis.Options{Addr: server.Addr()}), driver.Error{}},
 		"wrong password":  {client(redis.Options{Addr: server.Addr(), Password: "x"}), driver.Error{}},
-		"closed":          {closed, driver.Error{Transient: true}},
+		"closed":          {closed, driver.Error{}},
 		"silent HELLO":    {client(redis.Options{Addr: mute.Addr(), ReadTimeout: 100 * time.Millisecond}), driver.Error{Transient: true}},
 		"ring":            {closeLater(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr()}})), driver.Error{}},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // Driver is a [driver.Driver] on a go-redis client. Make one with [New].
@@ -22,6 +23,7 @@ type Driver struct {
 	mu         sync.Mutex
 	search     *search                   // under way; nil if there is none; guarded by mu
 	senders    map[*redis.Client]*sender // to the nodes of a cluster; guarded by mu
+	closed     driverkit.Closed
 }
 
 var _ driver.Driver = (*Driver)(nil)

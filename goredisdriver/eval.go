@@ -23,7 +23,7 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 	s, err := d.senderTo(ctx, call)
 	if err != nil {
 		d.reloadNodes(err)
-		return nil, driver.NotTheCallers(ctx, classify(err, false))
+		return nil, driver.NotTheCallers(ctx, d.explain(classify(err, false)))
 	}
 	return s.calls.Eval(ctx, call)
 }

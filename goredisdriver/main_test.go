@@ -39,6 +39,7 @@ func universal(at drivertest.Endpoint) *redis.UniversalOptions {
 		Username: at.Username, Password: at.Password, TLSConfig: at.TLS,
 		// As rueidis has it. By default it is 3 s, for which a busy machine may be silent.
 		Dialer: at.Dial, ReadTimeout: cmp.Or(at.ReplyTimeout, 10*time.Second),
+		PoolSize: at.PoolSize,
 	}
 }
 

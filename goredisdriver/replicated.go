@@ -24,13 +24,22 @@ func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas 
 	if err := d.checkClient(); err != nil {
 		return nil, 0, err
 	}
-	if d.cluster == nil {
-		reply, acknowledged, err := replicated{d.rdb, false, replicas, timeout}.eval(ctx, call)
-		return reply, acknowledged, driver.NotTheCallers(ctx, err)
+	s, err := d.senderTo(ctx, call)
+	if err != nil {
+		d.reloadNodes(err)
+		return nil, 0, driver.NotTheCallers(ctx, d.explain(classify(err, false)))
 	}
-	reply, acknowledged, err := d.onCluster(ctx, call, replicas, timeout)
+	epoch := s.calls.Doubt.Resolve(s.closeIdle)
+	var reply any
+	var acknowledged int
+	if d.cluster == nil {
+		reply, acknowledged, err = replicated{d.rdb, false, replicas, timeout}.eval(ctx, call)
+	} else {
+		reply, acknowledged, err = d.onCluster(ctx, call, replicas, timeout)
+	}
+	s.calls.Doubt.Note(epoch, err)
 	d.reloadNodes(err)
-	return reply, acknowledged, driver.NotTheCallers(ctx, err)
+	return reply, acknowledged, driver.NotTheCallers(ctx, d.explain(err))
 }
 
 // onCluster follows the call's slot.

@@ -40,7 +40,7 @@ func newSender(d *Driver, client redis.UniversalClient) *sender {
 	if _, ok := s.client.(*redis.Client); !ok { // nobody knows how long it waits for a reply
 		direct = nil
 	}
-	s.calls = driverkit.NewGroup(s.send, direct)
+	s.calls = driverkit.NewGroup(s.send, direct, s.closeIdle)
 	return s
 }
 
@@ -138,7 +138,9 @@ func (s *sender) send(calls []*driverkit.Call) {
 	for i, call := range calls {
 		sendings[i] = sending{Call: call, command: newCommand("evalsha", call.Script.SHA(), call.Call)}
 	}
-	s.exec(sendings)
+	ctx, cancel := whileUnsent(calls)
+	defer cancel()
+	s.exec(ctx, sendings)
 	unknown := sendings[:0]
 	for _, one := range sendings {
 		switch {
@@ -146,12 +148,12 @@ func (s *sender) send(calls []*driverkit.Call) {
 			one.command = newCommand("eval", one.Script.Source(), one.Call.Call)
 			unknown = append(unknown, one)
 		default:
-			s.end(one)
+			s.end(ctx, one)
 		}
 	}
-	s.exec(unknown)
+	s.exec(ctx, unknown)
 	for _, one := range unknown {
-		s.end(one)
+		s.end(ctx, one)
 	}
 }
 
@@ -163,7 +165,7 @@ func (s *sender) direct(ctx context.Context, timeout time.Duration, call driver.
 		return nil, driverkit.ErrNotRun
 	}
 	s.driver.reloadNodes(one.err)
-	return one.command.result(one.err)
+	return s.result(ctx, one.command, one.err)
 }
 
 // within returns the node's client, which waits for replies for timeout at most.
@@ -184,19 +186,19 @@ func (s *sender) within(timeout time.Duration) *redis.Client {
 }
 
 // exec sends each command once.
-func (s *sender) exec(sendings []sending) {
+func (s *sender) exec(ctx context.Context, sendings []sending) {
 	switch len(sendings) {
 	case 0:
 		return
 	case 1:
-		sendings[0].over(s.client)
+		sendings[0].over(ctx, s.client)
 		return
 	}
 	pipe := s.client.Pipeline()
 	for _, one := range sendings {
-		_ = pipe.Process(context.Background(), one.command) // only queues
+		_ = pipe.Process(ctx, one.command) // only queues
 	}
-	_, err := pipe.Exec(context.Background())
+	_, err := pipe.Exec(ctx)
 	for i := range sendings {
 		sendings[i].err = sendings[i].command.outcome(err)
 	}
@@ -204,13 +206,13 @@ func (s *sender) exec(sendings []sending) {
 
 // end says what came of a call. One that the node is not in charge of is sent again, alone:
 // the cluster's client follows.
-func (s *sender) end(one sending) {
+func (s *sender) end(ctx context.Context, one sending) {
 	if s.driver.isElsewhere(one) {
-		go s.driver.follow(one)
+		go s.follow(one)
 		return
 	}
 	s.driver.reloadNodes(one.err)
-	one.End(one.command.result(one.err))
+	one.End(s.result(ctx, one.command, one.err))
 }
 
 // isElsewhere reports whether a node of a cluster has refused a call that is another's.
@@ -220,15 +222,16 @@ func (d *Driver) isElsewhere(one sending) bool {
 
 // follow sends a call that a node has refused to the node in charge. It ends by the client's
 // timeouts.
-func (d *Driver) follow(one sending) {
+func (s *sender) follow(one sending) {
+	ctx := context.Background()
 	one.command = newCommand("evalsha", one.Script.SHA(), one.Call.Call)
-	one.over(d.rdb)
+	one.over(ctx, s.driver.rdb)
 	if one.refusedWith("NOSCRIPT") {
 		one.command = newCommand("eval", one.Script.Source(), one.Call.Call)
-		one.over(d.rdb)
+		one.over(ctx, s.driver.rdb)
 	}
-	d.reloadNodes(one.err)
-	one.End(one.command.result(one.err))
+	s.driver.reloadNodes(one.err)
+	one.End(s.result(ctx, one.command, one.err))
 }
 
 // sending is a call on its way.
@@ -240,8 +243,8 @@ type sending struct {
 }
 
 // over sends it once, alone.
-func (o *sending) over(client redis.UniversalClient) {
-	o.err = client.Process(context.Background(), o.command)
+func (o *sending) over(ctx context.Context, client redis.UniversalClient) {
+	o.err = client.Process(ctx, o.command)
 }
 
 // refusedWith reports whether the server has refused it with a word.

@@ -34,12 +34,13 @@ func (d *Driver) send(calls []*driverkit.Call) {
 	}
 	ctx := onlyDeadline{context.Background(), latest(calls)}
 	unknown := calls[:0]
-	for i, result := range d.exec(ctx, commands) {
+	results, spared := d.exec(ctx, commands)
+	for i, result := range results {
 		if e, ok := rueidis.IsRedisErr(result.Error()); ok && e.IsNoScript() {
 			unknown = append(unknown, calls[i])
 			continue
 		}
-		calls[i].End(outcome(ctx, result))
+		calls[i].End(d.outcome(ctx, result, spared))
 	}
 	if len(unknown) == 0 {
 		return
@@ -48,8 +49,9 @@ func (d *Driver) send(calls []*driverkit.Call) {
 	for _, call := range unknown {
 		commands = append(commands, command(d.client.B(), "EVAL", call.Script.Source(), call.Call))
 	}
-	for i, result := range d.exec(ctx, commands) {
-		unknown[i].End(outcome(ctx, result))
+	results, spared = d.exec(ctx, commands)
+	for i, result := range results {
+		unknown[i].End(d.outcome(ctx, result, spared))
 	}
 }
 
@@ -66,27 +68,36 @@ func latest(calls []*driverkit.Call) (end time.Time) {
 	return end
 }
 
-// exec sends commands once.
-func (d *Driver) exec(ctx context.Context, commands rueidis.Commands) []rueidis.RedisResult {
+// exec sends commands once, and reports whether it has done so on a spare connection.
+func (d *Driver) exec(ctx context.Context, commands rueidis.Commands) (results []rueidis.RedisResult, spared bool) {
+	if conn := d.spareConn(); conn != nil {
+		results = conn.DoMulti(ctx, commands...)
+		if !errors.Is(results[0].NonRedisError(), rueidis.ErrDedicatedClientRecycled) { // it has not just been given up
+			return results, true
+		}
+	}
 	for attempt := 1; ; attempt++ {
-		results := d.client.DoMulti(ctx, commands...)
+		results = d.client.DoMulti(ctx, commands...)
 		if !dialCancelled(ctx, results[0].NonRedisError()) || attempt == dialAttempts {
-			return results
+			return results, false
 		}
 	}
 }
 
-// outcome returns the reply, or the error, in the port's types.
-func outcome(ctx context.Context, result rueidis.RedisResult) (any, error) {
+// outcome returns the reply, or the error, in the port's types. spared says that it came by a spare connection.
+func (d *Driver) outcome(ctx context.Context, result rueidis.RedisResult, spared bool) (any, error) {
 	reply, err := result.ToAny()
 	switch {
 	case err == nil:
-		return normalise(reply)
+		reply, err = normalise(reply)
 	case rueidis.IsRedisNil(err):
-		return nil, nil //nolint:nilnil // nil is what the script replied
+		reply, err = nil, nil // nil is what the script replied
+	case spared && errors.Is(err, rueidis.ErrClosing): // not the client's end, but the connection's
+		return nil, driver.ConnectionError(errGivenUp, false)
 	default:
-		return nil, classify(ctx, err)
+		reply, err = nil, classify(ctx, err)
 	}
+	return reply, d.explain(err)
 }
 
 // evalOnCluster is Eval on a cluster, whose nodes' slots the client does not show.
@@ -104,11 +115,27 @@ func (d *Driver) evalOnCluster(ctx context.Context, call driver.Call) (any, erro
 		}
 	}
 	end, _ := ctx.Deadline()
+	sent, doubted := time.Now(), d.doubted.some.Load() && d.doubted.has(d.slotOfCall(call))
 	reply, err := driver.Run(ctx, call, func() (any, error) {
 		defer func() { <-d.underWay }()
-		return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call)
+		return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call, doubted)
 	})
+	if err != nil && driverkit.IsDoubtful(err) && (ctx.Err() == nil || time.Since(sent) >= unanswered) {
+		d.doubted.add(d.slotOfCall(call))
+	}
 	return reply, driver.NotTheCallers(ctx, err)
+}
+
+// unanswered is the time after which a caller that leaves has had no answer. If one leaves earlier, that
+// says nothing of the connection.
+const unanswered = 200 * time.Millisecond
+
+// slotOfCall returns the slot of a call's keys; 0 without keys.
+func (d *Driver) slotOfCall(call driver.Call) int64 {
+	if len(call.Keys) == 0 {
+		return 0
+	}
+	return d.slotOf(call.Keys[0])
 }
 
 // onlyDeadline is a context with another deadline. rueidis closes the connection then, if
@@ -124,18 +151,25 @@ type onlyDeadline struct {
 func (c onlyDeadline) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero() }
 
 // eval is Eval on a goroutine of its own.
-func (d *Driver) eval(ctx context.Context, call driver.Call) (any, error) {
-	result := d.do(ctx, "EVALSHA", call.Script.SHA(), call)
-	if e, ok := rueidis.IsRedisErr(result.Error()); ok && e.IsNoScript() {
-		result = d.do(ctx, "EVAL", call.Script.Source(), call)
+func (d *Driver) eval(ctx context.Context, call driver.Call, doubted bool) (any, error) {
+	build := command
+	if doubted {
+		build = separateCommand
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, scriptLimit)
+		defer cancel()
 	}
-	return outcome(ctx, result)
+	result := d.do(ctx, build(d.client.B(), "EVALSHA", call.Script.SHA(), call))
+	if e, ok := rueidis.IsRedisErr(result.Error()); ok && e.IsNoScript() {
+		result = d.do(ctx, build(d.client.B(), "EVAL", call.Script.Source(), call))
+	}
+	return d.outcome(ctx, result, false)
 }
 
 // do sends a command once.
-func (d *Driver) do(ctx context.Context, name, text string, call driver.Call) rueidis.RedisResult {
+func (d *Driver) do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	for attempt := 1; ; attempt++ {
-		result := d.client.Do(ctx, command(d.client.B(), name, text, call))
+		result := d.client.Do(ctx, command)
 		if !dialCancelled(ctx, result.NonRedisError()) || attempt == dialAttempts {
 			return result
 		}
@@ -148,6 +182,12 @@ func (d *Driver) do(ctx context.Context, name, text string, call driver.Call) ru
 // then, though a repetition on another connection has been answered.
 func command(b rueidis.Builder, name, text string, call driver.Call) rueidis.Completed {
 	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build().Pin()
+}
+
+// separateCommand is command on a connection of the blocking pool. If it is not answered by the deadline, that
+// connection is closed.
+func separateCommand(b rueidis.Builder, name, text string, call driver.Call) rueidis.Completed {
+	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Blocking().ToPipe().Pin()
 }
 
 // dialAttempts bounds how often a call waits for a connection that another call

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
@@ -15,6 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	spareLife = time.Second // so that none is left in the end
 	// They mostly wait: for what does not come, and for servers to fail over.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
@@ -43,7 +45,7 @@ func connectTo(t testing.TB, at drivertest.Endpoint, option rueidis.ClientOption
 	t.Helper()
 	option.InitAddress, option.Sentinel.MasterSet = at.Addrs, at.MasterName
 	option.Username, option.Password, option.TLSConfig = at.Username, at.Password, at.TLS
-	option.ConnWriteTimeout = at.ReplyTimeout
+	option.ConnWriteTimeout, option.BlockingPoolSize = at.ReplyTimeout, at.PoolSize
 	if at.Dial != nil {
 		option.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return at.Dial(ctx, "tcp", addr)

@@ -23,7 +23,15 @@ const (
 // EvalReplicated runs the script once, as [Driver.Eval] does, and has replicas
 // acknowledge it; the package comment says how.
 func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (any, int, error) {
-	try := replicated{d.client, false, replicas, max(timeout, time.Millisecond)}
+	epoch := d.calls.Doubt.Resolve(d.renew)
+	reply, acknowledged, err := d.evalReplicated(ctx, call, replicas, timeout)
+	d.calls.Doubt.Note(epoch, err)
+	return reply, acknowledged, d.explain(err)
+}
+
+// evalReplicated follows the call's slot.
+func (d *Driver) evalReplicated(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (any, int, error) {
+	try := replicated{d, d.client, false, replicas, max(timeout, time.Millisecond)}
 	for redirected := 0; ; redirected++ {
 		reply, acknowledged, err := try.eval(ctx, call)
 		addr, asking, ok := redirect(err)
@@ -61,6 +69,7 @@ func redirect(err error) (addr string, asking, ok bool) {
 
 // replicated sends a script to one node, and then WAIT.
 type replicated struct {
+	driver   *Driver
 	client   rueidis.Client
 	asking   bool // the node has yet to get the slot
 	replicas int
@@ -73,7 +82,7 @@ func (r replicated) eval(ctx context.Context, call driver.Call) (any, int, error
 	if err := ctx.Err(); err != nil {
 		return nil, 0, driver.ConnectionError(err, true)
 	}
-	conn, release := r.client.Dedicate()
+	conn, release := r.dedicate()
 	defer release() // closes it if it is broken, or if WAIT was given up
 	reply, err := r.script(ctx, conn, "EVALSHA", call.Script.SHA(), call)
 	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
@@ -83,6 +92,16 @@ func (r replicated) eval(ctx context.Context, call driver.Call) (any, int, error
 		return nil, 0, err
 	}
 	return reply, r.wait(ctx, conn), err
+}
+
+// dedicate returns a connection for one call, a new one if others are in doubt.
+func (r replicated) dedicate() (rueidis.DedicatedClient, func()) {
+	if r.driver.spareConn() != nil {
+		if conn := r.driver.find(); conn != nil {
+			return conn, func() { go end(conn) }
+		}
+	}
+	return r.client.Dedicate()
 }
 
 func (r replicated) script(ctx context.Context, conn rueidis.DedicatedClient, name, text string, call driver.Call) (any, error) {

@@ -121,20 +121,6 @@ func (c *conn) node() (node valkey.Client, known []string) {
 	return client, known
 }
 
-// moved reports whether the client uses other servers than it did.
-func (c *conn) moved(known []string) bool {
-	if len(known) == 0 {
-		return false
-	}
-	nodes := c.listener.driver.client.Nodes()
-	for _, addr := range known {
-		if _, ok := nodes[addr]; !ok {
-			return true
-		}
-	}
-	return false
-}
-
 // watch returns when the connection is of no more use.
 func (c *conn) watch(client valkey.DedicatedClient, known []string, lost <-chan error) {
 	tick := time.NewTicker(pingInterval)
@@ -146,7 +132,7 @@ func (c *conn) watch(client valkey.DedicatedClient, known []string, lost <-chan 
 		case <-lost: //nolint:errcheck // why does not matter
 			return
 		case <-tick.C:
-			if c.moved(known) || !c.received.Swap(false) && !c.answers(client) {
+			if moved(c.listener.driver.client, known) || !c.received.Swap(false) && !c.answers(client) {
 				return
 			}
 			c.listener.retryUnsubscribe(c)

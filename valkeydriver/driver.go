@@ -20,6 +20,11 @@ type Driver struct {
 	calls   *driverkit.Group // unless it is a cluster
 	// underWay has one for each call on a cluster that valkey-go has not answered yet.
 	underWay chan struct{}
+
+	spare   atomic.Pointer[spare] // nil: calls use the client's own connections
+	finding atomic.Bool           // a connection is searched for
+	doubted doubtedSlots          // of a cluster
+	closed  driverkit.Closed
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -50,7 +55,7 @@ func WithShardedPubSub(sharded bool) Option {
 // client. Whether it is a cluster is what [valkey.Client.Mode] says.
 func New(client valkey.Client, options ...Option) *Driver {
 	d := &Driver{client: client, slotted: client.Mode() == valkey.ClientModeCluster, underWay: make(chan struct{}, maxUnderWay)}
-	d.calls = driverkit.NewGroup(d.send, nil)
+	d.calls = driverkit.NewGroup(d.send, nil, d.renew)
 	for _, option := range options {
 		option(d)
 	}

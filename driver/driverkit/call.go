@@ -56,7 +56,7 @@ func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
 // touch the call after it: its memory may be another call's.
 func (c *Call) End(reply any, err error) {
 	g, b, late := c.group, c.batch, c.Late
-	g.noteReply(err)
+	g.noteReply(b.epoch.Load(), err)
 	b.unended.Add(-1)
 	c.reply, c.err = reply, err
 	switch {
@@ -81,6 +81,9 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	if !c.state.CompareAndSwap(awaited, left) {
 		<-c.ended
 		return g.result(c)
+	}
+	if time.Since(c.batch.since) >= unanswered {
+		g.Doubt.raise(c.batch.epoch.Load())
 	}
 	g.awaitedLess(c.batch)
 	err := driver.ConnectionError(ctx.Err(), false)

@@ -48,13 +48,14 @@ func (g *Group) evalDirect(ctx context.Context, call driver.Call) (any, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(time.Millisecond, min(timeout, deadline.Sub(start)))
 	}
+	epoch := g.Doubt.Resolve(g.renew)
 	reply, err := g.direct(ctx, timeout, call)
-	g.endDirect(err, start)
+	g.endDirect(err, start, epoch)
 	return reply, err
 }
 
-func (g *Group) endDirect(err error, start time.Time) {
-	g.noteReply(err)
+func (g *Group) endDirect(err error, start time.Time, epoch int64) {
+	g.noteReply(epoch, err)
 	if time.Since(start) > slowReply {
 		g.responsive.Store(false)
 	}
@@ -65,7 +66,8 @@ func (g *Group) endDirect(err error, start time.Time) {
 
 // noteReply notes whether the server has replied to a call. If not, a connection may have to be
 // made, and callers do not wait for that themselves.
-func (g *Group) noteReply(err error) {
+func (g *Group) noteReply(epoch int64, err error) {
+	g.Doubt.Note(epoch, err)
 	var failed *driver.Error
 	replied := !errors.As(err, &failed) || failed.Code != ""
 	if g.responsive.Load() != replied {

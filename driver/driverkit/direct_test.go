@@ -34,7 +34,7 @@ func onDirect(t *testing.T, d *direct, f func(t *testing.T, g *Group, e *echo)) 
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: time.Millisecond}
-		g := NewGroup(e.send, d.eval)
+		g := NewGroup(e.send, d.eval, noRenewal)
 		if _, err := g.Eval(t.Context(), callOf("first")); err != nil || d.calls != 0 || e.sent() != 1 {
 			t.Errorf("the first: %v; %d direct", err, d.calls)
 		}

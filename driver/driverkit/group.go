@@ -28,14 +28,24 @@ const (
 	recheckAfter = 10 * time.Millisecond
 	// idleTimeout is how long an idle worker waits for a call before it ends.
 	idleTimeout = 50 * time.Millisecond
+	// unanswered is the time after which a caller that leaves has had no answer. If one leaves
+	// earlier, that says nothing of the connection.
+	unanswered = 2 * slowReply
+	// notSent is the epoch of a batch that waits for a new connection.
+	notSent = -1
 )
 
 // Group sends the calls to one node in batches. [NewGroup] makes one. It is safe for concurrent
 // use. It need not be closed: its goroutines end 50 ms after the last call, or when the send
 // function returns.
 type Group struct {
+	// Doubt is about the connections to the node. The group notes its calls there, and resolves it
+	// before it sends any. An adapter that makes other calls to the node does the same.
+	Doubt Doubt
+
 	send   func([]*Call)
 	direct Direct
+	renew  func()
 
 	// responsive is set if the last call had a reply within slowReply.
 	responsive atomic.Bool
@@ -60,6 +70,8 @@ type Group struct {
 type batch struct {
 	since time.Time
 	size  int // how many calls there were
+	// epoch is that of Group.Doubt in which it was sent; notSent before that.
+	epoch atomic.Int64
 	// unended is how many calls have not ended. Of these, awaited is how many have a caller that
 	// waits.
 	unended, awaited atomic.Int32
@@ -74,8 +86,11 @@ type batch struct {
 // and does not keep it.
 //
 // The function direct sends a call on its caller's goroutine; nil: workers send all calls.
-func NewGroup(send func([]*Call), direct Direct) *Group {
-	return &Group{send: send, direct: direct, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, maxWorkers)}
+//
+// The function renew sees to it that send and direct use new connections from then on, see [Doubt]. It
+// runs before one of them, and may block like send; it must be quick if there is a direct.
+func NewGroup(send func([]*Call), direct Direct, renew func()) *Group {
+	return &Group{send: send, direct: direct, renew: renew, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, maxWorkers)}
 }
 
 // Eval sends a call, and returns its reply as [driver.Driver]'s Eval does. If ctx ends first, it
@@ -165,6 +180,7 @@ func (g *Group) work() {
 	room := make([]*Call, maxBatch)
 	for {
 		if b, calls := g.take(room); b != nil {
+			b.epoch.Store(g.Doubt.Resolve(g.renew))
 			g.send(calls)
 			if !g.ended(b) {
 				return
@@ -192,6 +208,7 @@ func (g *Group) take(room []*Call) (*batch, []*Call) {
 		return nil, nil
 	}
 	b := &batch{since: time.Now()}
+	b.epoch.Store(notSent)
 	for ; g.queue.Len() > 0 && b.size < maxBatch; b.size++ {
 		c := g.queue.First().Value
 		g.queue.Remove(&c.place)

@@ -21,6 +21,8 @@ type tells func(reply any, err error)
 
 func (t tells) Tell(reply any, err error) { t(reply, err) }
 
+func noRenewal() {}
+
 var script = driver.NewScript("x", "return 1")
 
 func callOf(key string) driver.Call { return driver.Call{Script: script, Keys: []string{key}} }
@@ -69,7 +71,7 @@ func checkNothingLeft(t *testing.T, g *Group) {
 func TestLeftIsNotReused(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: time.Second}
-		g := NewGroup(e.send, nil)
+		g := NewGroup(e.send, nil, noRenewal)
 		for range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			if reply, err := g.Eval(ctx, callOf("a")); err == nil {
@@ -89,7 +91,7 @@ func TestLeftIsNotReused(t *testing.T) {
 func TestTogether(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: 100 * time.Microsecond}
-		g := NewGroup(e.send, nil)
+		g := NewGroup(e.send, nil, noRenewal)
 		var all sync.WaitGroup
 		for i := range 1000 {
 			all.Go(func() {
@@ -126,7 +128,7 @@ func TestLongWay(t *testing.T) {
 			for _, c := range calls {
 				c.End(nil, nil)
 			}
-		}, nil)
+		}, nil, noRenewal)
 		var all sync.WaitGroup
 		for i := range 50 {
 			all.Go(func() {
@@ -150,7 +152,7 @@ func TestLongWay(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		e := &echo{delay: time.Second}
-		g := NewGroup(e.send, nil)
+		g := NewGroup(e.send, nil, noRenewal)
 		var all sync.WaitGroup
 		var withdrawn, pending, told atomic.Int32
 		for range 300 { // more than two batches hold
@@ -199,7 +201,7 @@ func TestSilence(t *testing.T) {
 			for _, c := range calls {
 				c.End(nil, nil)
 			}
-		}, nil)
+		}, nil, noRenewal)
 		for i := 0; ; i++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := g.Eval(ctx, callOf("k"))
@@ -237,7 +239,7 @@ func TestPartlySilent(t *testing.T) {
 			for _, c := range silent {
 				c.End(nil, nil)
 			}
-		}, nil)
+		}, nil, noRenewal)
 		ask := func(key string, timeout time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
@@ -269,7 +271,7 @@ func TestQueuedBehindSilence(t *testing.T) {
 				}
 				c.End(nil, nil)
 			}
-		}, nil)
+		}, nil, noRenewal)
 		for range fewWorkers {
 			go func() { _, _ = g.Eval(t.Context(), callOf("silent")) }()
 			synctest.Wait()
@@ -294,7 +296,7 @@ func TestAbandonedAreBounded(t *testing.T) {
 			for _, c := range calls {
 				c.End(nil, nil)
 			}
-		}, nil)
+		}, nil, noRenewal)
 		for range 500 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			_, _ = g.Eval(ctx, callOf("k"))
@@ -316,7 +318,7 @@ func TestInThatInstant(t *testing.T) {
 		for _, c := range calls {
 			c.End(c.Keys[0], nil)
 		}
-	}, nil)
+	}, nil, noRenewal)
 	var all sync.WaitGroup
 	const callers, each = 16, 2000
 	for i := range callers {

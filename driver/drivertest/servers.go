@@ -32,6 +32,9 @@ type Endpoint struct {
 	// ReplyTimeout is how long the client waits for a reply.
 	ReplyTimeout time.Duration
 
+	// PoolSize is how many connections the client may have, beside those that calls share.
+	PoolSize int
+
 	// PublishCommand is what the driver's PublishCommand is to return, by way of
 	// the adapter's option.
 	PublishCommand string
@@ -59,6 +62,9 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"Eval/Refused", testRefused},
 		{"Eval/GivenUp", testGivenUp},
 		{"Eval/Torn", testTorn},
+		{"Eval/Forgotten", testForgotten},
+		{"Eval/AddressMoved", testAddressMoved},
+		{"Eval/RefusedThenNew", testRefusedThenNew},
 		{"Eval/MovingSlot", testMovingSlot},
 		{"Eval/Once", CheckOnce},
 		{"Eval/OnceOnCluster", CheckOnceOnCluster},

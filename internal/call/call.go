@@ -249,8 +249,9 @@ func Passes(err error) bool {
 	return errors.As(err, &failed) && failed.Transient
 }
 
-// judged is an error of the driver. A refusal of credentials that were accepted before is one that passes: they are being
-// rotated, and the client may soon have the new ones.
+// judged says of an error of the driver whether it passes, where more is known here. A refusal of credentials that were accepted
+// before does: they are being rotated, and the client may soon have the new ones. A refusal by a node of a cluster does not, if
+// the client knows no clusters.
 func (c *Caller) judged(err error) error {
 	if err == nil {
 		if !c.accepted.Load() {
@@ -259,16 +260,19 @@ func (c *Caller) judged(err error) error {
 		return nil
 	}
 	var failed *driver.Error
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case !c.accepted.Load(), !errors.As(err, &failed):
-		return err
-	case failed.Code != "WRONGPASS" && failed.Code != "NOAUTH" && !errors.As(err, &certificate):
+	if !errors.As(err, &failed) {
 		return err
 	}
-	passing := *failed
-	passing.Transient = true
-	return &passing
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case !c.config.Driver.Slotted() && (failed.Code == "MOVED" || failed.Code == "ASK"):
+		return &driver.Error{Code: failed.Code, Err: err}
+	case c.accepted.Load() && (failed.Code == "WRONGPASS" || failed.Code == "NOAUTH" || errors.As(err, &certificate)):
+		passing := *failed
+		passing.Transient = true
+		return &passing
+	}
+	return err
 }
 
 // Sleep waits for d or the end of ctx.

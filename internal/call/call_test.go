@@ -90,6 +90,7 @@ func calling(t *testing.T, s *server, f func(t *testing.T, c *Caller)) {
 var (
 	errAway    = driver.ConnectionError(errors.New("away"), true)
 	errRefused = driver.ServerError("ERR no", errors.New("ERR no"))
+	errMoved   = driver.ServerError("MOVED 1 a:1", errors.New("MOVED 1 a:1"))
 	errLoading = driver.ServerError("LOADING", errors.New("LOADING"))
 )
 
@@ -126,6 +127,7 @@ func TestDo(t *testing.T) {
 		"always silent":            {[]answer{{silent: true}}, 0, ErrNoAnswer, 3, 3},
 		"always away":              {[]answer{{err: errAway}}, 0, errAway, 0, 0},
 		"refused for good":         {[]answer{{err: errRefused}}, 0, errRefused, 1, 1},
+		"a node of a cluster":      {[]answer{{err: errMoved}}, 0, errMoved, 1, 0},
 		"our guess was behind":     {[]answer{{code: script.Late}, {code: script.Done}}, script.Done, nil, 2, 0},
 		"a clock gone wild":        {[]answer{{code: script.Late}}, 0, ErrLate, lateReplies + 1, 0},
 		"refused, and then silent": {[]answer{{err: errLoading}, {silent: true}}, 0, ErrNoAnswer, 0, -1},

@@ -1,0 +1,166 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// door is how a client's connections are made. Where new ones lead can be changed.
+type door struct {
+	to    atomic.Pointer[string]
+	dials atomic.Int32
+}
+
+// through leads the connections to one server through the door, which leads to addr.
+func (d *door) through(server *redistest.Server, addr string) Endpoint {
+	at := single(server)
+	d.to.Store(&addr)
+	at.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		d.dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, *d.to.Load())
+	}
+	at.PoolSize = 128
+	return at
+}
+
+// leaveIdle has the driver's client have so many connections that nobody uses. A call that waits for replicas
+// has one to itself.
+func leaveIdle(t *testing.T, d driver.Driver, n int) {
+	t.Helper()
+	call := driver.Call{Script: incr, Keys: []string{unique("idle")}}
+	var calls sync.WaitGroup
+	for range n {
+		calls.Go(func() {
+			if _, _, err := d.EvalReplicated(testContext(t), call, 10, 300*time.Millisecond); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+}
+
+// spoiled are the connections that are open when they cease to lead to a primary.
+var spoiled = []int{0, 30, 100}
+
+// attempt makes a call.
+type attempt func(ctx context.Context, d driver.Driver, call driver.Call) (any, error)
+
+// attempts are the ways to make a call.
+var attempts = map[string]attempt{
+	"Eval": func(ctx context.Context, d driver.Driver, call driver.Call) (any, error) { return d.Eval(ctx, call) },
+	"EvalReplicated": func(ctx context.Context, d driver.Driver, call driver.Call) (any, error) {
+		reply, _, err := d.EvalReplicated(ctx, call, 0, time.Millisecond)
+		return reply, err
+	},
+}
+
+// secondAttempt makes calls until one fails, and then one that must not: it is to use a new connection. A
+// client may make new connections before one fails.
+func (a attempt) secondAttempt(t *testing.T, d driver.Driver) {
+	t.Helper()
+	call := driver.Call{Script: incr, Keys: []string{unique("attempt")}}
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, first := a(ctx, d, call)
+		cancel()
+		if first == nil {
+			continue
+		}
+		var failed *driver.Error
+		if !errors.As(first, &failed) || !failed.Transient {
+			t.Errorf("the first attempt: %v", first)
+		}
+		if _, err := a(testContext(t), d, call); err != nil {
+			t.Errorf("the second attempt: %v; the first: %v", err, first)
+		}
+		return
+	}
+}
+
+// testForgotten has all connections fall silent, while new ones work: a firewall has forgotten them.
+func testForgotten(t *testing.T, open Open) {
+	server := redistest.Start(t)
+	for name, attempt := range attempts {
+		for _, n := range spoiled {
+			t.Run(fmt.Sprint(name, " idle=", n), func(t *testing.T) {
+				t.Parallel()
+				proxy := redistest.NewProxy(t, server.Addr())
+				var door door
+				d := open(t, door.through(server, proxy.Addr()))
+				count(t, d, unique("forgotten"), 1)
+				leaveIdle(t, d, n)
+				direct := server.Addr()
+				door.to.Store(&direct)
+				proxy.BlackHole(redistest.Both, true)
+				attempt.secondAttempt(t, d)
+			})
+		}
+	}
+}
+
+// testAddressMoved has a replica take over, and the address lead there. The connections stay open, to the server that
+// is a replica now.
+func testAddressMoved(t *testing.T, open Open) {
+	for name, attempt := range attempts {
+		for _, n := range spoiled {
+			t.Run(fmt.Sprint(name, " idle=", n), func(t *testing.T) {
+				t.Parallel()
+				servers := redistest.StartReplicated(t, 1)
+				old, promoted := servers.Primary, servers.Replicas[0]
+				var door door
+				d := open(t, door.through(old, old.Addr()))
+				key := unique("moved")
+				count(t, d, key, 1)
+				leaveIdle(t, d, n)
+				host, port, err := net.SplitHostPort(promoted.Addr())
+				if err != nil {
+					t.Fatal(err)
+				}
+				promoted.Cli(t, "REPLICAOF", "NO", "ONE")
+				old.Cli(t, "REPLICAOF", host, port)
+				addr := promoted.Addr()
+				door.to.Store(&addr)
+				attempt.secondAttempt(t, d)
+			})
+		}
+	}
+}
+
+// testRefusedThenNew has a server refuse a call as one that is not the primary, or not yet. The next call uses a new
+// connection; as long as nothing fails, none is made.
+func testRefusedThenNew(t *testing.T, open Open) {
+	server := redistest.Start(t)
+	for _, refusal := range []string{"READONLY", "LOADING", "MASTERDOWN", "OOM"} {
+		t.Run(refusal, func(t *testing.T) {
+			t.Parallel()
+			var door door
+			d := open(t, door.through(server, server.Addr()))
+			key := unique("refused")
+			for want := range 20 {
+				count(t, d, key, int64(want+1))
+			}
+			before := door.dials.Load()
+			for want := range 20 {
+				count(t, d, key, int64(want+21))
+			}
+			if made := door.dials.Load() - before; made != 0 {
+				t.Errorf("%d connections were made before anything failed", made)
+			}
+			_, err := d.Eval(testContext(t), driver.Call{Script: fail, Keys: []string{key}, Args: []string{refusal + " on purpose"}})
+			CheckError(t, "refused", err, driver.Error{Code: refusal, Transient: true})
+			count(t, d, key, 41)
+			if made := door.dials.Load() - before; (made > 0) == (refusal == "OOM") {
+				t.Errorf("%d connections were made after %s", made, refusal)
+			}
+		})
+	}
+}

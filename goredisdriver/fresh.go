@@ -1,0 +1,135 @@
+package goredisdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
+)
+
+// closeIdleLimit bounds the wait for a turn at the pool while idle connections are closed.
+const closeIdleLimit = 100 * time.Millisecond
+
+// closeIdle closes the pool's idle connections, so that the next call makes a new one. go-redis has
+// no method for that. But it closes a connection on which a command cannot be encoded, and has
+// written nothing then.
+func (s *sender) closeIdle() {
+	client := s.client
+	if one, ok := client.(*redis.Client); ok {
+		client = one.WithTimeout(time.Second) // it has no hooks, which would take this for failures
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeIdleLimit)
+	defer cancel()
+	for range client.PoolStats().IdleConns {
+		if client.PoolStats().IdleConns == 0 {
+			return
+		}
+		_ = client.Process(ctx, unsendable{redis.NewCmd(ctx, "ping", unencodable{})})
+	}
+}
+
+// unsendable is a command that closes its connection.
+type unsendable struct{ *redis.Cmd }
+
+// NoRetry keeps go-redis from trying it on another connection.
+func (unsendable) NoRetry() bool { return true }
+
+var errUnencodable = errors.New("goredisdriver: this closes an idle connection")
+
+type unencodable struct{}
+
+// MarshalBinary returns an error.
+func (unencodable) MarshalBinary() ([]byte, error) { return nil, errUnencodable }
+
+// waitMargin is how long before their callers leave calls are given up that have no connection. So
+// callers learn why, and that nothing was sent.
+const waitMargin = 100 * time.Millisecond
+
+var errNoConnection = errors.New("goredisdriver: no connection in time")
+
+// whileUnsent is the context of calls for as long as they have no connection. go-redis does not
+// look at it after that, since it has no deadline.
+func whileUnsent(calls []*driverkit.Call) (context.Context, func()) {
+	end := latest(calls)
+	if end.IsZero() {
+		return context.Background(), func() {}
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	left := time.Until(end)
+	timer := time.AfterFunc(left-min(waitMargin, left/10), func() { cancel(errNoConnection) })
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// latest is the latest of the calls' deadlines; zero: one has none.
+func latest(calls []*driverkit.Call) (end time.Time) {
+	for _, call := range calls {
+		if call.Deadline.IsZero() {
+			return time.Time{}
+		}
+		if call.Deadline.After(end) {
+			end = call.Deadline
+		}
+	}
+	return end
+}
+
+// result returns the reply of a command, or its error with what there is to do about it, in the
+// port's types.
+func (s *sender) result(ctx context.Context, c *command, err error) (any, error) {
+	if err != nil && !c.text.written.Load() {
+		err = s.whyUnsent(ctx, err)
+	}
+	reply, err := c.result(err)
+	return reply, s.driver.explain(err)
+}
+
+// whyUnsent explains the error of a command that had no connection.
+func (s *sender) whyUnsent(ctx context.Context, err error) error {
+	late := context.Cause(ctx) == errNoConnection //nolint:errorlint // nobody wraps it
+	if late && !isReply(err) {
+		err = errNoConnection
+	}
+	if errors.Is(err, redis.ErrPoolTimeout) || late && s.isPoolTaken() {
+		return fmt.Errorf("%w: commands of the program hold all connections of the Redis client's pool: "+
+			"raise PoolSize, or give holdfast a Redis client of its own", err)
+	}
+	if late && s.isFailover() {
+		return fmt.Errorf("%w: a Sentinel may be silent: see docs/tuning.md for the timeouts that go-redis needs", err)
+	}
+	return err
+}
+
+// isPoolTaken reports whether all connections that the pool may have are in use.
+func (s *sender) isPoolTaken() bool {
+	one, ok := s.client.(interface{ Options() *redis.Options })
+	stats := s.client.PoolStats()
+	return ok && int(stats.TotalConns)-int(stats.IdleConns) >= one.Options().PoolSize
+}
+
+// isFailover reports whether the client asks Sentinels where the primary is.
+func (s *sender) isFailover() bool {
+	one, ok := s.client.(interface{ Options() *redis.Options })
+	return ok && one.Options().Addr == "FailoverClient" // go-redis has no other sign
+}
+
+// explain says of an error whether it can pass, as far as the whole client knows.
+func (d *Driver) explain(err error) error {
+	closed := err != nil && errors.Is(err, redis.ErrClosed)
+	if !d.closed.Note(closed, d.cluster == nil) {
+		return err
+	}
+	var failed *driver.Error
+	errors.As(err, &failed)
+	return &driver.Error{
+		MayHaveRun: failed.MayHaveRun,
+		Err:        fmt.Errorf("the program has closed the Redis client that holdfast uses; close holdfast's client first: %w", failed.Err),
+	}
+}

@@ -1,0 +1,201 @@
+package rueidisdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// spareLife is how long calls use a spare connection, if it stays well. Tests change it.
+var spareLife = 20 * time.Second
+
+const (
+	// findLimit bounds the search for one.
+	findLimit = time.Second
+	// firstPatience and lastPatience are how long the search waits for the first connection, and for
+	// the last of many, before it tries one more.
+	firstPatience = 32 * time.Millisecond
+	lastPatience  = time.Millisecond
+	// idleTakes is what it takes at most to get an idle connection. A new one takes two round trips.
+	idleTakes = 100 * time.Microsecond
+	// maxDials is how many new connections a search makes, and maxTries how many connections it tries.
+	maxDials = 8
+	maxTries = 1024
+)
+
+// spare is a connection of the blocking pool that calls use while the others are in doubt.
+type spare struct {
+	conn  rueidis.DedicatedClient
+	known []string // the addresses of the servers that the client used then
+}
+
+// errGivenUp is the error of a call on a spare connection that was closed meanwhile.
+var errGivenUp = errors.New("rueidisdriver: the connection was given up")
+
+// spareConn returns the connection to use in place of the client's own, or nil.
+func (d *Driver) spareConn() rueidis.DedicatedClient {
+	s := d.spare.Load()
+	if s == nil {
+		return nil
+	}
+	if moved(d.client, s.known) { // such as after a failover
+		d.replaceSpare(s, nil)
+		return nil
+	}
+	return s.conn
+}
+
+// replaceSpare gives up a spare connection for another one, or for none.
+func (d *Driver) replaceSpare(old, s *spare) {
+	if d.spare.CompareAndSwap(old, s) && old != nil {
+		go end(old.conn) // within a second or so
+	}
+}
+
+// renew finds a connection for the calls that follow. If it finds none, they use the client's own.
+func (d *Driver) renew() {
+	if d.slotted { // see doubtedSlots
+		return
+	}
+	old, known := d.spare.Load(), addresses(d.client)
+	conn := d.find()
+	if conn == nil {
+		d.replaceSpare(old, nil)
+		return
+	}
+	s := &spare{conn, known}
+	d.replaceSpare(old, s)
+	time.AfterFunc(spareLife, func() { d.replaceSpare(s, nil) })
+}
+
+// find returns a connection that answers, and leads to a primary; nil if there is none in time. The
+// caller owns it.
+func (d *Driver) find() rueidis.DedicatedClient {
+	if !d.finding.CompareAndSwap(false, true) { // an earlier search waits for a place in the pool
+		return nil
+	}
+	f := &finding{client: d.client, found: make(chan rueidis.DedicatedClient)}
+	f.ctx, f.cancel = context.WithTimeout(context.Background(), findLimit)
+	defer f.cancel()
+	go func() { // ends as run does
+		defer d.finding.Store(false)
+		f.run()
+	}()
+	select {
+	case conn := <-f.found:
+		return conn
+	case <-f.ctx.Done():
+		return nil
+	}
+}
+
+// finding is a search for a connection that answers, and leads to a primary.
+type finding struct {
+	client rueidis.Client
+	ctx    context.Context // ends with the search
+	cancel context.CancelFunc
+	found  chan rueidis.DedicatedClient
+	tries  sync.WaitGroup
+}
+
+// run takes connections from the pool, of which idle ones come first. Each has less time than the
+// one before, so a hundred dead ones take a fifth of a second. New ones are made one after another:
+// a server that stands still does not get more than one. It ends when a connection
+// is found, by findLimit, or by the client's timeout for a dial.
+func (f *finding) run() {
+	defer f.cancel()
+	dials, patience := 0, firstPatience
+	for tries := 0; tries < maxTries && dials < maxDials && f.ctx.Err() == nil; tries++ {
+		asked := time.Now()
+		conn, _ := f.client.Dedicate() // end releases it
+		if time.Since(asked) > idleTakes {
+			dials++
+		}
+		failed := make(chan struct{})
+		f.tries.Go(func() {
+			if !f.try(conn) {
+				close(failed)
+			}
+		})
+		timer := time.NewTimer(patience)
+		select {
+		case <-failed:
+		case <-timer.C:
+		case <-f.ctx.Done():
+			return
+		}
+		timer.Stop()
+		patience = max(patience/2, lastPatience)
+	}
+	f.tries.Wait()
+}
+
+// try has a connection show that it leads to a primary: a replica refuses WAIT. Without replicas to
+// wait for, it does nothing.
+func (f *finding) try(conn rueidis.DedicatedClient) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), findLimit)
+	defer cancel()
+	err := conn.Do(ctx, conn.B().Wait().Numreplicas(0).Timeout(1).Build().Pin()).Error()
+	reply, answered := rueidis.IsRedisErr(err)
+	if err == nil || answered && !isNoPrimary(reply.Error()) {
+		select {
+		case f.found <- conn:
+			return true
+		case <-f.ctx.Done():
+		}
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		f.cancel() // the next one would meet the same
+	}
+	go end(conn)
+	return false
+}
+
+// isNoPrimary reports whether a refusal of WAIT says that the server is none, or not yet.
+func isNoPrimary(reply string) bool {
+	return strings.Contains(reply, "replica") || strings.HasPrefix(reply, "LOADING") || strings.HasPrefix(reply, "MASTERDOWN")
+}
+
+// addresses returns those of the servers that a client uses.
+func addresses(client rueidis.Client) (known []string) {
+	for addr := range client.Nodes() {
+		known = append(known, addr)
+	}
+	return known
+}
+
+// moved reports whether the client uses other servers than those that are known.
+func moved(client rueidis.Client, known []string) bool {
+	if len(known) == 0 {
+		return false
+	}
+	nodes := client.Nodes()
+	for _, addr := range known {
+		if _, ok := nodes[addr]; !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// explain says of an error whether it can pass, as far as the whole client knows.
+func (d *Driver) explain(err error) error {
+	if !d.closed.Note(err != nil && errors.Is(err, rueidis.ErrClosing), false) {
+		return err
+	}
+	var failed *driver.Error
+	errors.As(err, &failed)
+	return &driver.Error{
+		MayHaveRun: failed.MayHaveRun,
+		Err:        fmt.Errorf("the program has closed the Redis client that holdfast uses; close holdfast's client first: %w", failed.Err),
+	}
+}
