@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,10 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// spareLife is how long calls use a spare connection, if it stays well. Tests change it.
-var spareLife = 20 * time.Second
+// spareIdle is how long a spare connection is kept that no call uses. Tests change it.
+var spareIdle = time.Second
 
 const (
+	// spareLife is how long calls use a spare connection. Then they try the client's own again.
+	spareLife = 20 * time.Second
 	// findLimit bounds the search for one.
 	findLimit = time.Second
 	// firstPatience and lastPatience are how long the search waits for the first connection, and for
@@ -35,6 +38,8 @@ const (
 type spare struct {
 	conn  rueidis.DedicatedClient
 	known []string // the addresses of the servers that the client used then
+	until time.Time
+	used  atomic.Bool // since retire has last looked
 }
 
 // errGivenUp is the error of a call on a spare connection that was closed meanwhile.
@@ -50,6 +55,7 @@ func (d *Driver) spareConn() rueidis.DedicatedClient {
 		d.replaceSpare(s, nil)
 		return nil
 	}
+	s.used.Store(true)
 	return s.conn
 }
 
@@ -71,9 +77,20 @@ func (d *Driver) renew() {
 		d.replaceSpare(old, nil)
 		return
 	}
-	s := &spare{conn, known}
+	s := &spare{conn: conn, known: known, until: time.Now().Add(spareLife)}
 	d.replaceSpare(old, s)
-	time.AfterFunc(spareLife, func() { d.replaceSpare(s, nil) })
+	time.AfterFunc(spareIdle, func() { d.retire(s) })
+}
+
+// retire gives up a spare connection that is not used any more, or looks again later.
+func (d *Driver) retire(s *spare) {
+	switch {
+	case d.spare.Load() != s:
+	case s.used.Swap(false) && time.Now().Before(s.until):
+		time.AfterFunc(spareIdle, func() { d.retire(s) })
+	default:
+		d.replaceSpare(s, nil)
+	}
 }
 
 // find returns a connection that answers, and leads to a primary; nil if there is none in time. The

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	spareLife = time.Second // so that none is left in the end
+	spareIdle = 100 * time.Millisecond // so that none is left in the end
 	// They mostly wait: for what does not come, and for servers to fail over.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)

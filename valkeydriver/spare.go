@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -16,10 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// spareLife is how long calls use a spare connection, if it stays well. Tests change it.
-var spareLife = 20 * time.Second
+// spareIdle is how long a spare connection is kept that no call uses. Tests change it.
+var spareIdle = time.Second
 
 const (
+	// spareLife is how long calls use a spare connection. Then they try the client's own again.
+	spareLife = 20 * time.Second
 	// findLimit bounds the search for one.
 	findLimit = time.Second
 	// firstPatience and lastPatience are how long the search waits for the first connection, and for
@@ -37,6 +40,8 @@ const (
 type spare struct {
 	conn  valkey.DedicatedClient
 	known []string // the addresses of the servers that the client used then
+	until time.Time
+	used  atomic.Bool // since retire has last looked
 }
 
 // errGivenUp is the error of a call on a spare connection that was closed meanwhile.
@@ -52,6 +57,7 @@ func (d *Driver) spareConn() valkey.DedicatedClient {
 		d.replaceSpare(s, nil)
 		return nil
 	}
+	s.used.Store(true)
 	return s.conn
 }
 
@@ -73,9 +79,20 @@ func (d *Driver) renew() {
 		d.replaceSpare(old, nil)
 		return
 	}
-	s := &spare{conn, known}
+	s := &spare{conn: conn, known: known, until: time.Now().Add(spareLife)}
 	d.replaceSpare(old, s)
-	time.AfterFunc(spareLife, func() { d.replaceSpare(s, nil) })
+	time.AfterFunc(spareIdle, func() { d.retire(s) })
+}
+
+// retire gives up a spare connection that is not used any more, or looks again later.
+func (d *Driver) retire(s *spare) {
+	switch {
+	case d.spare.Load() != s:
+	case s.used.Swap(false) && time.Now().Before(s.until):
+		time.AfterFunc(spareIdle, func() { d.retire(s) })
+	default:
+		d.replaceSpare(s, nil)
+	}
 }
 
 // find returns a connection that answers, and leads to a primary; nil if there is none in time. The
