@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,6 +83,61 @@ func TestPoolTimeout(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestPoolTaken waits for a connection that a blocking command of the program's has. The caller learns that nothing was sent, and why.
+func TestPoolTaken(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := closeLater(t, redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 1}))
+	d := New(rdb)
+	call := driver.Call{Script: incr, Keys: []string{"k"}, Late: told(func(any, error) { t.Error("Late was told of a call that was not sent") })}
+	for range 2 { // the first by a worker, the second by its caller
+		if _, err := d.Eval(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn := rdb.Conn()
+	if err := conn.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first by its caller, the second by a worker
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := d.Eval(ctx, call)
+		ended := ctx.Err()
+		cancel()
+		drivertest.CheckError(t, "no connection", err, driver.Error{Transient: true})
+		if ended == nil && !strings.Contains(err.Error(), "raise PoolSize") {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Eval(t.Context(), call); err != nil || got != int64(3) {
+		t.Errorf("then %v, %v", got, err)
+	}
+}
+
+// told is a driver.Late.
+type told func(reply any, err error)
+
+func (t told) Tell(reply any, err error) { t(reply, err) }
+
+// TestClosedCluster closes a cluster client. A node's client may be closed because of the topology, so this is believed after a while.
+func TestClosedCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	d := New(rdb)
+	call := driver.Call{Script: incr, Keys: []string{"k"}}
+	if _, err := d.Eval(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.Close(); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.CheckClosed(t, d)
 }
 
 // hook counts the commands that pass.

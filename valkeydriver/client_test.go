@@ -45,6 +45,24 @@ func TestWrongPassword(t *testing.T) {
 	drivertest.CheckError(t, "wrong password", err, driver.Error{})
 }
 
+// TestClosed closes a client. One that has found other servers closes connections, too, so this is believed after a while.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	server, cluster := redistest.Start(t), redistest.StartCluster(t, 3, 0)
+	for name, addrs := range map[string][]string{"single": {server.Addr()}, "cluster": cluster.Addrs()} {
+		client, err := valkey.NewClient(valkey.ClientOption{InitAddress: addrs})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		d := New(client)
+		if _, err := d.Eval(t.Context(), driver.Call{Script: incr, Keys: []string{"k"}}); err != nil {
+			t.Error(name, err)
+		}
+		client.Close()
+		drivertest.CheckClosed(t, d)
+	}
+}
+
 // TestDialCancelled lets a call wait for a connection that a cancelled call of the
 // program's own has begun to make.
 func TestDialCancelled(t *testing.T) {

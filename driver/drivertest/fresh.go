@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -163,4 +164,38 @@ func testRefusedThenNew(t *testing.T, open Open) {
 			}
 		})
 	}
+}
+
+// testSilentSentinel has one sentinel after the other fall silent, and the connections to the primary lost. As long as one
+// answers that knows the primary, calls are answered. The client's timeouts bound how long it waits for each.
+func testSilentSentinel(t *testing.T, open Open) {
+	sentinel := redistest.StartSentinel(t, 1, 3)
+	at := behind(sentinel)
+	at.ReplyTimeout = time.Second
+	d := open(t, at)
+	key := unique("silent")
+	count(t, d, key, 1)
+	primary := sentinel.Primary(t)
+	for _, silent := range sentinel.Sentinels[:2] {
+		silent.Stop()
+		defer silent.Cont()
+		primary.Cli(t, "CLIENT", "KILL", "TYPE", "normal")
+		primary.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		within(t, noticed, "a call is answered", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := d.Eval(ctx, driver.Call{Script: incr, Keys: []string{key}})
+			return err == nil
+		})
+	}
+}
+
+// CheckClosed checks that a driver says, soon after its client was closed, that calls fail for good.
+func CheckClosed(t testing.TB, d driver.Driver) {
+	t.Helper()
+	within(t, limit, "the client is said to be closed", func() bool {
+		_, err := d.Eval(testContext(t), driver.Call{Script: incr, Keys: []string{"k"}})
+		var failed *driver.Error // or none: a client may close its connections a little later
+		return errors.As(err, &failed) && !failed.Transient && strings.Contains(err.Error(), "closed the Redis client")
+	})
 }

@@ -65,6 +65,7 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"Eval/Forgotten", testForgotten},
 		{"Eval/AddressMoved", testAddressMoved},
 		{"Eval/RefusedThenNew", testRefusedThenNew},
+		{"Eval/SilentSentinel", testSilentSentinel},
 		{"Eval/MovingSlot", testMovingSlot},
 		{"Eval/Once", CheckOnce},
 		{"Eval/OnceOnCluster", CheckOnceOnCluster},

@@ -15,8 +15,13 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// ioTimeout bounds one dial, one write and one read.
-const ioTimeout = 3 * time.Second
+const (
+	// ioTimeout bounds one dial, one write and one read.
+	ioTimeout = 3 * time.Second
+	// sentinelTimeout is that of a client that asks sentinels, with the same settings. One that is silent is
+	// asked twice before the others are.
+	sentinelTimeout = time.Second
+)
 
 // Options say which Redis to use and how.
 type Options struct {
@@ -209,6 +214,10 @@ func (t *Target) Client(dial Dial) redis.UniversalClient {
 		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
 		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if t.master != "" {
+		options.MaxRetries = -1
+		options.DialTimeout, options.ReadTimeout, options.WriteTimeout = sentinelTimeout, sentinelTimeout, sentinelTimeout
 	}
 	return redis.NewUniversalClient(options)
 }
