@@ -22,7 +22,9 @@ import (
 
 // byAddress returns both adapters, whose connections lead to what addr says when they are made.
 func byAddress(s *redistest.Server, addr *atomic.Pointer[string]) []*platform {
-	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", *addr.Load()) }
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", *addr.Load())
+	}
 	return []*platform{
 		goRedis("address", redis.UniversalOptions{
 			Addrs: []string{s.Addr()}, PoolSize: 100,

@@ -49,6 +49,23 @@ func leaveIdle(t *testing.T, d driver.Driver, n int) {
 	calls.Wait()
 }
 
+// manyAtOnce makes many calls at once, at many keys. Some clients bound what they wait for only as long as a connection
+// carries one call at a time.
+func manyAtOnce(t *testing.T, d driver.Driver) {
+	t.Helper()
+	for range 20 {
+		var calls sync.WaitGroup
+		for range 64 {
+			calls.Go(func() {
+				if _, err := ask(t, d, driver.Call{Script: get, Keys: []string{unique("many")}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+	}
+}
+
 // spoiled are the connections that are open when they cease to lead to a primary.
 var spoiled = []int{0, 30, 100}
 
@@ -97,7 +114,7 @@ func testForgotten(t *testing.T, open Open) {
 				proxy := redistest.NewProxy(t, server.Addr())
 				var door door
 				d := open(t, door.through(server, proxy.Addr()))
-				count(t, d, unique("forgotten"), 1)
+				manyAtOnce(t, d)
 				leaveIdle(t, d, n)
 				direct := server.Addr()
 				door.to.Store(&direct)
@@ -105,6 +122,32 @@ func testForgotten(t *testing.T, open Open) {
 				attempt.secondAttempt(t, d)
 			})
 		}
+	}
+}
+
+// testForgottenOnCluster is testForgotten on a cluster.
+func testForgottenOnCluster(t *testing.T, open Open) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	proxies := map[string]*redistest.Proxy{}
+	for _, node := range cluster.Nodes {
+		proxies[node.Addr()] = redistest.NewProxy(t, node.Addr())
+	}
+	var direct atomic.Bool
+	at := clustered(cluster)
+	at.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if proxy := proxies[addr]; proxy != nil && !direct.Load() {
+			addr = proxy.Addr()
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	d := open(t, at)
+	manyAtOnce(t, d)
+	direct.Store(true)
+	for _, proxy := range proxies {
+		proxy.BlackHole(redistest.Both, true)
+	}
+	for range 3 {
+		attempts["Eval"].secondAttempt(t, d)
 	}
 }
 

@@ -63,6 +63,7 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"Eval/GivenUp", testGivenUp},
 		{"Eval/Torn", testTorn},
 		{"Eval/Forgotten", testForgotten},
+		{"Eval/ForgottenOnCluster", testForgottenOnCluster},
 		{"Eval/AddressMoved", testAddressMoved},
 		{"Eval/RefusedThenNew", testRefusedThenNew},
 		{"Eval/SilentSentinel", testSilentSentinel},

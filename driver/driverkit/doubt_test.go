@@ -1,0 +1,118 @@
+package driverkit
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/faketime"
+)
+
+var (
+	errUnanswered = driver.ConnectionError(errors.New("cut"), false)
+	errUnsent     = driver.ConnectionError(errors.New("refused"), true)
+	errReplica    = driver.ServerError("READONLY", errors.New("READONLY"))
+	errFull       = driver.ServerError("OOM", errors.New("OOM"))
+)
+
+// What raises doubt, and that it is resolved once.
+func TestDoubt(t *testing.T) {
+	for name, row := range map[string]struct {
+		err     error
+		renewed int
+	}{
+		"answered": {nil, 0}, "unanswered": {errUnanswered, 1}, "not sent": {errUnsent, 0}, "a replica": {errReplica, 1},
+		"another refusal": {errFull, 0}, "no driver's": {errors.New("x"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d Doubt
+			renewed := 0
+			renew := func() { renewed++ }
+			first := d.Resolve(renew)
+			d.Note(first, row.err)
+			d.Note(first, row.err)
+			second := d.Resolve(renew)
+			if d.Note(first, row.err); renewed > 0 { // it used an older connection
+				d.Resolve(renew)
+			}
+			if renewed != row.renewed || (second != first) != (renewed > 0) {
+				t.Errorf("renewed %d times, epochs %d and %d", renewed, first, second)
+			}
+		})
+	}
+}
+
+// A group renews before it sends the call after one that was not answered.
+func TestGroupRenews(t *testing.T) {
+	for name, row := range map[string]struct {
+		patience time.Duration // of the caller, whose call is not answered
+		renewed  int32
+	}{
+		"unanswered": {time.Second, 1}, "left at once": {unanswered / 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faketime.Test(t, func(t *testing.T) {
+				var renewed, sent atomic.Int32
+				g := NewGroup(func(calls []*Call) {
+					switch sent.Add(1) {
+					case 1:
+						time.Sleep(time.Hour) // and then the client gives up
+						calls[0].End(nil, errUnanswered)
+						return
+					case 2:
+						if renewed.Load() != row.renewed {
+							t.Errorf("sent after %d renewals", renewed.Load())
+						}
+					}
+					for _, c := range calls {
+						c.End("reply", nil)
+					}
+				}, nil, func() { renewed.Add(1) })
+				ctx, cancel := context.WithTimeout(t.Context(), row.patience)
+				defer cancel()
+				if _, err := g.Eval(ctx, callOf("k")); !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				for range 3 {
+					if reply, err := g.Eval(t.Context(), callOf("k")); reply != "reply" || err != nil {
+						t.Error(reply, err)
+					}
+				}
+				time.Sleep(2 * time.Hour) // what the client says then is about an old connection
+				if _, err := g.Eval(t.Context(), callOf("k")); err != nil || renewed.Load() > 1 {
+					t.Errorf("%v; renewed %d times", err, renewed.Load())
+				}
+				time.Sleep(time.Second)
+				checkNothingLeft(t, g)
+			})
+		})
+	}
+}
+
+// A client that says for a second that it is closed is closed; one that says nothing else is at once.
+func TestClosed(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		var c Closed
+		if !c.Note(true, true) || c.Note(false, true) {
+			t.Error("without another reason")
+		}
+		for range 3 {
+			if c.Note(true, false) {
+				t.Error("at once")
+			}
+			time.Sleep(closedForGood - 1)
+			if c.Note(true, false) {
+				t.Error("too soon")
+			}
+			c.Note(false, false) // it has passed
+		}
+		c.Note(true, false)
+		time.Sleep(closedForGood)
+		if !c.Note(true, false) {
+			t.Error("not after a second")
+		}
+	})
+}
