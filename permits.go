@@ -54,7 +54,7 @@ func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *Pe
 	return s
 }
 
-var permitsTraits = &engine.Traits{Label: "permits", Class: "permits", Shared: true}
+var permitsTraits = &engine.Traits{Label: "permits", Class: "permits", Shared: true, Line: true}
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
 // of one. Redisson: acquire.

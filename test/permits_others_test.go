@@ -252,6 +252,7 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		unset := holdfast.PermitsError{Name: "x", Wanted: 1, Unset: true, TTL: holdfast.NoExpiry}
 		refused(try(1), unset, "nobody has set how many it has")
 		refused(acquire(1, holdfast.Wait(wait)), unset, "nobody has set")
+		synctest.Wait() // it has left the line
 		ok(t, s.SetPermits(background, 0))
 		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, TTL: holdfast.NoExpiry}, "1 wanted, but it has 0 in all")
 		ok(t, s.SetPermits(background, 5))
@@ -273,7 +274,8 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		synctest.Wait()
 		ok(t, s.AddPermits(background, -3))
 		refused(acquire(1, holdfast.Wait(wait)),
-			holdfast.PermitsError{Name: "x", Wanted: 1, Available: -2, Total: 2, TTL: time.Hour - 3*time.Second}, "all 4 are held")
+			holdfast.PermitsError{Name: "x", Wanted: 1, Available: -2, Total: 2, TTL: time.Hour - 4*1001*time.Millisecond}, "all 4 are held")
+		synctest.Wait()
 		unlock(t, h)
 
 		refused(plain.TryAcquire(background, 1),

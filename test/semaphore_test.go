@@ -105,7 +105,7 @@ func permitsAreRenewed(t *testing.T, p *platform) {
 		}
 		unlock(t, h)
 	}
-	p.want(t, name, "3", "GET", name)
+	waitFor(t, "the permits", func() bool { return p.do(t, name, "GET", name)[0] == "3" }) // who gave up has left the line
 }
 
 // permitsTakenAreTold has another client take a long holder's permits by their ids,
@@ -333,7 +333,7 @@ func latchOnTheWire(t *testing.T, p *platform) {
 func semaphoresHandOver(t *testing.T, p *platform, name string) {
 	t.Helper()
 	a, b := p.client(t), p.client(t)
-	waits := func(what, channel string, wait func() error, end func() error) {
+	waits := func(what string, waiting func() bool, wait func() error, end func() error) {
 		t.Helper()
 		got := make(chan time.Time, 1)
 		go func() {
@@ -343,7 +343,7 @@ func semaphoresHandOver(t *testing.T, p *platform, name string) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}()
-		waitFor(t, "the subscription", func() bool { return p.listensOn(t, name, channel) })
+		waitFor(t, "the waiter", waiting)
 		time.Sleep(20 * time.Millisecond) // the try after the subscription
 		from := time.Now()
 		ok(t, end())
@@ -351,10 +351,12 @@ func semaphoresHandOver(t *testing.T, p *platform, name string) {
 			t.Errorf("%s: the waiter got it after %v", what, took)
 		}
 	}
-	channel := "redisson_sc:{" + name + "}"
+	listens := func(channel string) func() bool {
+		return func() bool { return p.listensOn(t, name, channel+"{"+name+"}") }
+	}
 	s := permitsOf(t, p, name, 3)
 	h := must(t)(a.NewPermitSemaphore(name).Acquire(background, 2))
-	waits("permits", channel, func() error {
+	waits("permits", func() bool { return p.do(t, name, "ZCARD", lineKey(name))[0] == "1" }, func() error {
 		next, err := b.NewPermitSemaphore(name).Acquire(background, 2)
 		if err != nil {
 			return err
@@ -367,14 +369,14 @@ func semaphoresHandOver(t *testing.T, p *platform, name string) {
 	p.do(t, name, "DEL", name)
 	sem := a.NewUnleasedSemaphore(name)
 	ok(t, sem.Release(1), sem.Acquire(background, 1))
-	waits("semaphore", channel, func() error { return b.NewUnleasedSemaphore(name).Acquire(background, 2) },
+	waits("semaphore", listens("redisson_sc:"), func() error { return b.NewUnleasedSemaphore(name).Acquire(background, 2) },
 		func() error { return sem.Release(2) })
 	p.do(t, name, "DEL", name)
 	l := a.NewLatch(name)
 	if set, err := l.TrySetCount(background, 1); !set || err != nil {
 		t.Fatal(set, err)
 	}
-	waits("latch", "redisson_countdownlatch__channel__{"+name+"}", func() error { return b.NewLatch(name).Await(background) },
+	waits("latch", listens("redisson_countdownlatch__channel__"), func() error { return b.NewLatch(name).Await(background) },
 		func() error { return l.CountDown() })
 }
 

@@ -102,7 +102,8 @@ func (q *queued) prepare() {
 		}
 		p.asks = append(p.asks, ask{q.args.Number, time.Now()})
 	}
-	q.registered = q.registered || q.lock.AlwaysStands || !inLine || q.args.Number != ""
+	// Of some kinds one who is refused outside of the line has a place or a reservation all the same.
+	q.registered = q.registered || q.args.Number != "" || !inLine || q.lock.AlwaysStands || q.lock.Shared || q.lock.TwoSides
 	q.request = q.lock.Requests.Acquire(q.args)
 }
 

@@ -68,7 +68,9 @@ type Acquire struct {
 	Token    bool // a new fencing token is wanted
 	Writes   bool // only if the owner writes, who wants to read
 	Waiting  bool // if it is refused, it is going to ask again
-	// Number is random, and says to stand in line if it is refused: see lua/line.lua. Of a [Mutex] or [Fair].
+	// WaitsLater says that it is going to stand in line if it is refused, though not at once. Only of a [PermitSet].
+	WaitsLater bool
+	// Number is random, and says to stand in line if it is refused: see lua/line.lua.
 	Number string
 	// Scattered says that those who listen may do so at any node of a cluster.
 	Scattered bool

@@ -12,10 +12,11 @@ import (
 )
 
 var permitsScripts = struct {
-	acquire, release, renew, inspect, lease, set, add *driver.Script
+	acquire, release, leave, renew, inspect, lease, set, add *driver.Script
 }{
 	acquire: load("permits", "acquire"),
 	release: load("permits", "release"),
+	leave:   load("permits", "leave"),
 	renew:   load("permits", "renew"),
 	inspect: load("permits", "inspect"),
 	lease:   load("permits", "lease"),
@@ -92,10 +93,21 @@ type PermitSet struct {
 
 // Acquire asks for all of them.
 func (s PermitSet) Acquire(a Acquire) script.Request {
-	request := s.request(permitsScripts.acquire, append([]string{millis(a.Lease), flag(a.Waiting)}, s.IDs...)...)
+	request := s.request(permitsScripts.acquire, append([]string{millis(a.Lease), a.ifRefused()}, s.IDs...)...)
 	request.Keys = append(request.Keys, ReservationKey(s.Name))
 	request.Acknowledged = true
 	return request
+}
+
+// ifRefused is what an acquire does if it is refused: see lua/permits_acquire.lua.
+func (a Acquire) ifRefused() string {
+	switch {
+	case !a.Waiting:
+		return flag(a.WaitsLater)
+	case a.Number == "":
+		return a.Owner
+	}
+	return a.Owner + " " + a.Number + " " + millis(a.Grant()) + " " + flag(a.Scattered)
 }
 
 // Release asks for all, also for those that somebody has given back: one of them is
@@ -156,8 +168,12 @@ func (PermitSet) Adopt(Acquire, string) script.Request { return script.Request{}
 // Retain has nothing to ask: permits have no owner.
 func (PermitSet) Retain(string, int, string, time.Duration) script.Request { return script.Request{} }
 
-// Leave asks that nobody stands back for it any more.
-func (s PermitSet) Leave(string) script.Request { return leaveSemaphore(s.Name, s.IDs[0]) }
+// Leave takes the owner out of the line, has nobody stand back for it any more, and gives back what it was granted meanwhile.
+func (s PermitSet) Leave(owner string) script.Request {
+	request := s.request(permitsScripts.leave, append([]string{owner}, s.IDs...)...)
+	request.Keys = append(request.Keys, ReservationKey(s.Name))
+	return request
+}
 
 // Channel is one for all.
 func (s PermitSet) Channel(string) string { return SemaphoreChannel(s.Name) }

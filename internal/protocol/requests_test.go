@@ -42,7 +42,11 @@ func TestGoldenRequests(t *testing.T) {
 		"release | x | redisson_rwlock:{x} | 1 c:1 1 0 {x}:":                                                   write.Release("c:1", 1, 0),
 		"renew | x |  | c:1:write 30000":                                                                       write.Renew("c:1", 1, 30*time.Second),
 		"leave | holdfast_next:{x} | redisson_rwlock:{x} | 0 c:1":                                              write.Leave("c:1"),
-		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 1 p q":                            set.Acquire(one),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 c:1 p q":                          set.Acquire(one),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 c:1 N 3000 1 p q":                 set.Acquire(Acquire{Owner: "c:1", Lease: 30 * time.Second, Waiting: true, Number: "N", Scattered: true}),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 2000 1 p q":                             set.Acquire(Acquire{Owner: "c:1", Lease: 2 * time.Second, WaitsLater: true}),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 2000 0 p q":                             set.Acquire(Acquire{Owner: "c:1", Lease: 2 * time.Second}),
+		"leave | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | c:1 p q":                                  set.Leave("c:1"),
 		"release | x {x}:timeout | redisson_sc:{x} | 1  p q":                                                   set.Release("", 1, 0),
 		"release | x {x}:timeout | redisson_sc:{x} | 1 holdfast_lost:{x} p":                                    set.GiveBack([]string{"p"}),
 		"renew | {x}:timeout |  | 30000 2 p q":                                                                 set.Renew("", 1, 30*time.Second),
@@ -125,6 +129,9 @@ func TestReadReplies(t *testing.T) {
 
 	short, err := ReadShortage(reply(int64(1000), "", int64(5), int64(-1), int64(3), int64(2), int64(1)))
 	equal(short, Shortage{TTL: time.Second, Available: -1, Held: 3, Reserved: 2, Exists: true})
+	equal(err, nil)
+	short, err = ReadShortage(reply(int64(-1), "Redisson", int64(5), int64(7), int64(1), int64(-1), int64(3), int64(2), int64(0))) // with a place in line
+	equal(short, Shortage{TTL: -1, Available: -1, Held: 3, Reserved: 2})
 	equal(err, nil)
 	if _, err := ReadShortage(reply(int64(1000))); err == nil {
 		t.Error("half a refusal was read")

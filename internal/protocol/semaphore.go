@@ -24,24 +24,14 @@ func PermitsChannel(name string) string { return Prefixed("holdfast_lost", name)
 
 // semaphoreScripts are those of the semaphore without leases.
 var semaphoreScripts = struct {
-	acquire, undo, add, drain, set *driver.Script
+	acquire, undo, leave, add, drain, set *driver.Script
 }{
 	acquire: load("semaphore", "acquire"),
 	undo:    load("semaphore", "undo"),
+	leave:   load("semaphore", "leave"),
 	add:     load("semaphore", "add"),
 	drain:   load("semaphore", "drain"),
 	set:     load("semaphore", "set"),
-}
-
-// semaphoreLeave is the script by which a waiter of either semaphore leaves.
-var semaphoreLeave = load("semaphore", "leave")
-
-// leaveSemaphore asks that nobody stands back for this waiter any more.
-func leaveSemaphore(name, waiter string) script.Request {
-	return script.Request{
-		Script: semaphoreLeave, Keys: []string{name, ReservationKey(name)},
-		Channel: SemaphoreChannel(name), Args: []string{waiter},
-	}
 }
 
 // Semaphore is a number of permits at its name, which nobody holds.
@@ -100,7 +90,12 @@ func (t Taking) Release(string, int, int) script.Request {
 }
 
 // Leave asks that nobody stands back for it any more.
-func (t Taking) Leave(string) script.Request { return leaveSemaphore(t.Name, t.Once.ID) }
+func (t Taking) Leave(string) script.Request {
+	return script.Request{
+		Script: semaphoreScripts.leave, Keys: []string{t.Name, ReservationKey(t.Name)},
+		Channel: SemaphoreChannel(t.Name), Args: []string{t.Once.ID},
+	}
+}
 
 // Channel is one for all.
 func (t Taking) Channel(string) string { return SemaphoreChannel(t.Name) }
@@ -117,15 +112,20 @@ type Shortage struct {
 
 // ReadShortage reads the refusal of either semaphore.
 func ReadShortage(r script.Reply) (Shortage, error) {
-	var said [7]int64 // pttl, nobody, when to ask again, available, held, reserved, exists
+	var said [4]int64 // available, held, reserved, exists
+	from := max(len(r.Rest)-len(said), 3)
 	for i := range said {
 		var err error
-		if said[i], err = r.Int(i); err != nil && i != 1 {
+		if said[i], err = r.Int(from + i); err != nil {
 			return Shortage{}, err
 		}
 	}
-	s := Shortage{TTL: -1, Available: int(said[3]), Held: int(said[4]), Reserved: int(said[5]), Exists: said[6] != 0}
-	if pttl := said[0]; pttl >= 0 {
+	pttl, err := r.Int(0)
+	if err != nil {
+		return Shortage{}, err
+	}
+	s := Shortage{TTL: -1, Available: int(said[0]), Held: int(said[1]), Reserved: int(said[2]), Exists: said[3] != 0}
+	if pttl >= 0 {
 		s.TTL = milliseconds(pttl)
 	}
 	return s, nil

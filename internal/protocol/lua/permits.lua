@@ -4,6 +4,35 @@
 -- KEYS[2]  the permits that are held, a sorted set of id -> ms when it expires
 --
 -- Permits that have expired are available again, in every script.
+--
+-- Who waits stands in the line of line.lua, under the owner of its acquire, which permits have no other
+-- use for. It stands there by the ids of the permits that it wants, too: a second field of the asks,
+-- OWNER and IDS, of 16 bytes each. Its client has chosen them, and no other acquire has them. So a grant
+-- writes what that owner's acquire would write; an acquire that asks again finds its permits held; and a
+-- leave gives back just these, however late it comes.
+--
+-- What could go wrong, and why it does not (L1 ... are rows of the tests, see test/permits_line_test.go):
+--
+-- L1   a waiter leaves while it is granted: leave names the ids.
+-- L2   a message is lost: the next ask finds the permits held.
+-- L3   who is granted them is stopped: they expire with the grant. The first of the line asks when the next
+--      permit expires, and whoever asks serves all.
+-- L4   it wakes later: its deadline, 0.99 of the grant after its ask was sent, has passed.
+-- L5   a semaphore may end before the grant does: then the message says to ask, and the answer says when.
+-- L6   several permits of one hold are renewed as any.
+-- L7   Redisson waits: one permit, not all of them, is left to it at a time. It has had it when none is available.
+-- L8   Redisson holds: nobody says whose a permit is, but ids of ours are known by their version. Of many
+--      only the first and the last to expire are looked at.
+-- L9   permits become available otherwise (added, set, forced): the script that does it serves, too. One
+--      that only finds some expired does not: the first of the line is about to ask.
+-- L10  the dead are dropped, MOST a script. The first is told to ask if there are more to serve.
+-- L12  memory is full: what gives back begins with a write that needs none.
+-- L14  no right to the line: all is as without it, and what is reserved (semaphore_next.lua) holds for both.
+-- L16  a try does not overtake whom others wait behind.
+-- big  who wants many holds up those behind it, as long as semaphore_next.lua says. One line for all would let one that
+--      wants more than it gets hold up the others for ever.
+--
+-- L11, L13, L15, L17 to L19 are as a plain lock's.
 
 -- free is how many are available. If that is no number, nothing is done.
 -- from calls: integer
@@ -15,6 +44,27 @@ end
 -- whole writes an integer without an exponent.
 local function whole(n)
   return string.format('%.0f', n)
+end
+
+-- lined says that there is a line for this user. There is none either while a cluster moves the slot. In a
+-- crowd somebody stands in it, or a permit may be left to others.
+-- from line: LINE
+local crowd = redis.pcall('EXISTS', LINE, TURN)
+local lined = type(crowd) == 'number'
+crowd = lined and crowd > 0
+
+-- theirs is for how long from now on one permit is left to others, ms: see turn in line.lua. They have had it
+-- if none is available, and have gone if nobody listens any more.
+-- from line: turn, set_turn, listeners
+-- from permits: free, lined
+local theirs = 0
+if crowd then
+  local _, left = turn()
+  theirs = math.max(left - at, 0)
+  if theirs > 0 and (free <= 0 or listeners(ARGV[2]) == 0) then
+    set_turn(0, at)
+    theirs = 0
+  end
 end
 
 -- announce says how many permits are going to be available.
@@ -48,4 +98,135 @@ if expired > 0 then
   announce(free + expired)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], 0, at)
   give_back(expired)
+end
+
+-- stored is what stands at KEYS[1]; store has it be free.
+-- from permits: free, whole, expired
+local stored = free
+local function store()
+  if free ~= stored then
+    redis.call('INCRBY', KEYS[1], whole(free - stored))
+    stored = free
+  end
+end
+
+-- IDS stands behind an owner in the name of a field: see above.
+-- from line: LINE
+local IDS = ' ids'
+
+-- step_out takes an owner out of the line.
+-- from permits: IDS
+local function step_out(owner)
+  redis.pcall('HDEL', ASKS, owner, owner .. IDS)
+  return redis.pcall('ZREM', LINE, owner) == 1
+end
+
+-- foreign says whether one of Redisson's holds a permit: ids of ours have a version of their own, the 8. Of many
+-- the first and the last SEEN to expire are looked at.
+local SEEN = 50
+local function foreign()
+  for _, from in ipairs({0, -SEEN}) do
+    for _, id in ipairs(redis.call('ZRANGE', KEYS[2], from, from + SEEN - 1)) do
+      local version = string.byte(id, 7) or 0
+      if version < 128 or version > 143 then
+        return true
+      end
+    end
+  end
+end
+
+-- serve grants what is available to those who stand in line, in their order. So many stay available. It returns
+-- whether me, an owner that wants so many, is one of them: it needs no message. And it returns whether those who
+-- do not stand there may have what is left.
+--
+-- Who wants more than are available keeps those behind it waiting, unless that are more than there are at all, or
+-- others are let by: see semaphore_next.lua. MOST are looked at.
+-- from common: publish
+-- from line: listening, tell
+-- from semaphore_next: reservation, stand_down, stretch
+-- from permits: free, lined, whole, store, step_out
+local MOST = 64
+local function serve(stay, me, wants, my_id)
+  local key = 'holdfast_next' .. string.sub(LINE, 14)
+  local who, kept, since = reservation(key)
+  local let_by = who and since > 0 and at >= since + stretch
+  local place, mine, moved, ttl = 0, false, false, nil
+  for _ = 1, MOST do
+    if free <= stay then
+      return mine, true
+    end
+    local owner = redis.pcall('ZRANGE', LINE, place, place)[1]
+    if not owner then
+      return mine, true
+    end
+    local ids, id, n = '', my_id, wants
+    if owner ~= me then
+      ids = redis.pcall('HGET', ASKS, owner .. IDS)
+      ids = type(ids) == 'string' and #ids % 16 == 0 and ids or ''
+      id, n = string.sub(ids, 1, 16), #ids / 16
+    end
+    if n > 0 and free - n >= stay + (who and who ~= id and not let_by and kept or 0) then
+      local number, lease, channel
+      if owner == me then
+        mine, free = true, free - n
+      else
+        number, lease, channel = listening(owner)
+      end
+      step_out(owner)
+      moved = true
+      if who == id and (mine or number) then
+        stand_down(key, id)
+        who = nil
+      end
+      if number then
+        for i = 1, #ids, 16 do
+          redis.call('ZADD', KEYS[2], whole(at + lease), string.sub(ids, i, i + 15))
+        end
+        free = free - n
+        ttl = ttl or redis.call('PTTL', KEYS[1])
+        if ttl >= 0 then
+          redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))
+          number = number .. ' 0' -- it has to know when the semaphore ends
+        end
+        publish(number, channel)
+      end
+    elseif n == 0 or owner ~= me and not listening(owner) then
+      step_out(owner)
+      moved = true
+    elseif let_by or n > free + (mine and wants or 0) + redis.call('ZCARD', KEYS[2]) then
+      place = place + 1
+    else
+      return mine, false
+    end
+  end
+  if moved then
+    tell(0)
+  end
+  return mine, false
+end
+
+-- pass_on makes so many permits more available, or fewer, and has those have them who wait: the first in line,
+-- and others, who are told what is left.
+-- from common: publish
+-- from line: LINE, tell, leave_turn, listeners
+-- from permits: free, lined, theirs, whole, store, serve
+local function pass_on(n)
+  free = free + n
+  local before = free
+  if crowd and free > 0 then
+    if theirs == 0 and (listeners(ARGV[2]) or 0) > 0 then
+      theirs = math.max(leave_turn(tonumber(redis.pcall('ZCARD', LINE)) or 0), 0)
+    end
+    serve(theirs > 0 and 1 or 0)
+    if theirs > 0 then
+      tell(1)
+    end
+  end
+  store()
+  if free > 0 or free == before then
+    local heard = publish(whole(math.max(0, free)))
+    if lined and not crowd and heard > 0 then
+      leave_turn(0)
+    end
+  end
 end

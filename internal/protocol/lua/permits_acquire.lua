@@ -4,53 +4,69 @@
 -- KEYS[2]     the permits that are held
 -- KEYS[3]     who waits for how many
 -- ARGV[4]     lease, ms
--- ARGV[5]     1 if the caller is going to wait if it is refused, else 0
--- ARGV[6...]  the permits' ids; the first one is who waits
+-- ARGV[5]     what the caller does if it is refused. 0: it gives up. 1: it asks again, so as to stand in line. OWNER: it waits
+--             outside of the line. OWNER NUMBER GRANT SCATTERED: it stands in line, with this ask (line.lua)
+-- ARGV[6...]  the permits' ids; the first one is who waits outside of the line
 --
 -- now                            they are
 -- {1, now, pttl}                 they are, and the semaphore ends before the lease
--- {0, now, pttl, '', again, free, held, kept, exists}
+-- {0, now, pttl, holder, again, place, new, free, held, kept, exists}
 --                                too few are available, or another one has waited
 --                                longer; pttl is when the next one expires, -1:
 --                                never; again is when to ask again at the latest;
 --                                kept is how many stay for that other one; exists
---                                is 0 if nobody has set how many there are
+--                                is 0 if nobody has set how many there are. place is
+--                                where the owner stands in line, -1: nowhere, and new is 1 if it
+--                                did not stand there before. holder is not empty, for the
+--                                first in line, if Redisson has some of the permits
 --
 -- The ids make asking twice asking once: those that are held need not be taken.
 
 -- from common: lease
+-- from line: LINE
 local expiry, available = at + lease, redis.call('GET', KEYS[1]) or ''
-if #ARGV == 6 and #available < 16 and string.match(available, '^[1-9]%d*$') and redis.call('EXISTS', KEYS[3]) == 0
-  and redis.call('ZADD', KEYS[2], 'NX', expiry, ARGV[6]) == 1 then
-  -- One new permit, and nobody has waited longer. Those that have expired are not
-  -- needed; who needs them looks for them.
-  redis.call('DECRBY', KEYS[1], '1')
-  local ttl = redis.call('PTTL', KEYS[1])
-  if ttl >= 0 then -- 0 in its last millisecond
-    redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))
-    return at + ttl < expiry and {1, at, ttl} or at
+if #ARGV == 6 and #available < 16 and string.match(available, '^[1-9]%d*$') then
+  local waited = redis.pcall('EXISTS', KEYS[3], LINE, TURN)
+  if type(waited) ~= 'number' then -- there is no line for this user
+    waited = redis.call('EXISTS', KEYS[3])
   end
-  return at
+  if waited == 0 and redis.call('ZADD', KEYS[2], 'NX', expiry, ARGV[6]) == 1 then
+    -- One new permit, and nobody has waited longer. Those that have expired are not
+    -- needed; who needs them looks for them.
+    redis.call('DECRBY', KEYS[1], '1')
+    local ttl = redis.call('PTTL', KEYS[1])
+    if ttl >= 0 then -- 0 in its last millisecond
+      redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))
+      return at + ttl < expiry and {1, at, ttl} or at
+    end
+    return at
+  end
 end
 
--- from permits: free, expired, whole
+-- from line: FIRST
+-- from permits: free, lined, theirs, expired, whole, store, IDS, step_out, serve
 -- from semaphore_next: wanted, hold_back, stand_next, stand_down
+local me, number, grant, scattered = string.match(ARGV[5], '^(%S+) ?(%S*) ?(%d*) ?(%d*)$')
 local n, missing = #ARGV - 5, 0
 for i = 6, #ARGV do
   if not redis.call('ZSCORE', KEYS[2], ARGV[i]) then
     missing = missing + 1
   end
 end
+local stay = theirs > 0 and 1 or 0
+local mine, open = false, true
+if crowd and missing > 0 then
+  mine, open = serve(stay, me, missing, ARGV[6])
+end
+if number == '' and me ~= '1' then
+  stay = 0 -- it is one of those whom something is left to
+end
 local kept, again = wanted(KEYS[3], ARGV[6])
-if missing > 0 and free - missing < kept then
-  if free >= missing then
+if missing > 0 and not mine and not (open and free - missing >= kept + stay) then
+  if kept > 0 and free >= missing then
     hold_back(KEYS[3])
   end
-  -- One who wants more than there are keeps nobody else waiting.
   local held = redis.call('ZCARD', KEYS[2])
-  if ARGV[5] == '1' and n <= free + held then
-    stand_next(KEYS[3], ARGV[6], n)
-  end
   local pttl = -1
   local first = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(922337203685477', 'WITHSCORES', 'LIMIT', 0, 1)
   if first[2] then
@@ -61,7 +77,42 @@ if missing > 0 and free - missing < kept then
     -- The other one is about to take them, and its lease is not known yet.
     again = math.min(again, 200)
   end
-  return {0, at, pttl, '', again, free, held, kept, redis.call('EXISTS', KEYS[1])}
+  store()
+  local holder, place, new = '', nil, 0
+  if lined and number ~= '' then
+    new = redis.pcall('ZADD', LINE, 'NX', whole(us), me)
+    local stand = type(new) == 'number' and tonumber(redis.pcall('ZCARD', LINE))
+    place = stand and (new == 1 and stand - 1 or tonumber(redis.pcall('ZRANK', LINE, me)))
+    if place then
+      local often = place < FIRST and OFTEN or math.max(OFTEN, SPREAD * stand)
+      if place < FIRST then
+        again = again + place -- the first one serves all; the others are about to be it
+        -- from permits: foreign
+        holder = foreign() and 'Redisson' or ''
+      else
+        again = new == 1 and us % often or often -- so that they do not ask together
+      end
+      if theirs > 0 then
+        again = math.min(again, (theirs + 1) / 2) -- others may have had it before it ends
+      end
+      again = math.min(again, often)
+      local ask = string.format('%s %s %.0f %s', number, grant, at + 3 * often, scattered)
+      if type(redis.pcall('HSET', ASKS, me, ask, me .. IDS, table.concat(ARGV, '', 6))) ~= 'number' then
+        place = nil -- nobody could be told
+      end
+      if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
+        redis.pcall('PEXPIRE', LINE, LIVES)
+        redis.pcall('PEXPIRE', ASKS, LIVES)
+      end
+    end
+  end
+  -- One who wants more than there are keeps nobody else waiting. In line it is the first who may, for many permits.
+  if place and (place > 0 or n == 1) then
+    stand_down(KEYS[3], ARGV[6])
+  elseif #me > 1 and n <= free + held then
+    stand_next(KEYS[3], ARGV[6], n)
+  end
+  return {0, at, pttl, holder, again, place or -1, new == 1 and 1 or 0, free, held, kept, redis.call('EXISTS', KEYS[1])}
 end
 for i = 6, #ARGV do
   local score = redis.call('ZSCORE', KEYS[2], ARGV[i])
@@ -69,8 +120,14 @@ for i = 6, #ARGV do
     redis.call('ZADD', KEYS[2], whole(expiry), ARGV[i])
   end
 end
+if not mine then
+  free = free - missing
+  if crowd and number ~= '' then
+    step_out(me) -- else it would be granted them again
+  end
+end
 if missing > 0 or redis.call('EXISTS', KEYS[1]) == 1 then
-  redis.call('DECRBY', KEYS[1], missing) -- by 0, too, for WAIT: see rewrite in calls.lua
+  redis.call('INCRBY', KEYS[1], whole(free - stored)) -- by 0, too, for WAIT: see rewrite in calls.lua
 end
 local ttl = redis.call('PTTL', KEYS[1])
 if ttl >= 0 then

@@ -10,7 +10,7 @@
 -- {1, now, available}, and untold
 
 -- from calls: remembers, remember, integer
--- from permits: free, expired, announce, whole
+-- from permits: free, lined, theirs, expired, store, pass_on
 if remembers(KEYS[3], ARGV[4]) then
   return {1, at, free}
 end
@@ -21,8 +21,11 @@ end
 if wrong then
   return wrong
 end
-if more > 0 then
-  announce(free + more)
-end
 remember(KEYS[3], ARGV[4], ARGV[5])
-return {1, at, redis.call('INCRBY', KEYS[1], whole(more)), untold}
+if more > 0 then
+  pass_on(more)
+else
+  free = free + more
+  store()
+end
+return {1, at, free, untold}

@@ -3,11 +3,13 @@
 -- KEYS[1]  how many permits are available
 -- KEYS[2]  the permits that are held
 --
--- {1, now, pttl, '0', {id, '', '1', pttl...}, {}, available}
+-- {1, now, pttl, '0', {id, '', '1', pttl...}, {waiter...}, available}
 --
 -- Ids are written in hexadecimal digits, as Redisson shows them. The first pttl is
--- that of KEYS[1], the others are those of the permits; -1 never ends.
+-- that of KEYS[1], the others are those of the permits; -1 never ends. Waiters are the
+-- first thousand who stand in line.
 
+-- from line: LINE
 -- from permits: free, expired, whole
 -- hex has the digits of each byte: an id may be of any length.
 local hex = {}
@@ -27,4 +29,5 @@ for i = 1, #held, 2 do
     holders[#holders + 1] = text
   end
 end
-return {1, at, lives, '0', holders, {}, free}
+local waiters = redis.pcall('ZRANGE', LINE, 0, 999)
+return {1, at, lives, '0', holders, waiters.err and {} or waiters, free}

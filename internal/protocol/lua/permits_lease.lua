@@ -11,6 +11,7 @@
 -- {0, now}  it is not held
 
 -- from common: lease_error, even_if_full
+-- from line: tell
 -- from permits: free, expired, announce, tell_holders, whole
 local score = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[4]) or '0')
 if score == 0 then
@@ -24,6 +25,7 @@ if never or score < expiry then
   end
   if never then
     announce(free) -- who waits knows of no end
+    tell(0)
   end
   tell_holders(ARGV[6])
   even_if_full('ZREM', KEYS[2])

@@ -13,7 +13,7 @@
 -- {0, now}   it exists already
 
 -- from calls: remembers, remember, integer, was_refused, refuse
--- from permits: free, expired, announce, whole
+-- from permits: free, lined, theirs, expired, whole, store, pass_on
 if remembers(KEYS[3], ARGV[4]) then
   return at
 end
@@ -26,13 +26,15 @@ if wrong then
   return wrong
 end
 local now = total - redis.call('ZCARD', KEYS[2])
-if not exists or now > free then
-  announce(now)
-end
 remember(KEYS[3], ARGV[4], ARGV[5])
-if exists then
-  redis.call('INCRBY', KEYS[1], whole(now - free)) -- keeps the time to live
-else
+if not exists then
   redis.call('SET', KEYS[1], whole(now))
+  free, stored = now, now
+  pass_on(0)
+elseif now > free then
+  pass_on(now - free)
+else
+  free = now
+  store() -- keeps the time to live
 end
 return {1, at, untold}

@@ -19,8 +19,8 @@ local stretch = 10000
 -- reservation returns who waits, for how many, and since when others are held back
 -- for it; nil if nobody does, or nobody can: one of the future would never end.
 local function reservation(key)
-  local text = redis.call('GET', key) or ''
-  local n, since = string.match(text, '^(%d+) (%d+) ')
+  local text = redis.pcall('GET', key) -- not declared where permits are given back
+  local n, since = string.match(type(text) == 'string' and text or '', '^(%d+) (%d+) ')
   if n and #n < 16 and since - at <= 0 then
     return string.sub(text, -16), tonumber(n), tonumber(since)
   end
@@ -71,7 +71,7 @@ end
 -- from semaphore_next: reservation
 local function stand_down(key, who)
   if reservation(key) == who then
-    redis.call('DEL', key)
+    redis.pcall('DEL', key)
     return true
   end
 end
