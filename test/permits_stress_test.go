@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // TestPermitsStress is TestStress of permit semaphores: never are more permits trusted than there are, and at the end all are
@@ -90,7 +91,7 @@ func (p *permitting) rest(actors *sync.WaitGroup) {
 	last, _ := s.w.client()
 	for _, name := range s.names {
 		if free, err := available(last.NewPermitSemaphore(name)); free != p.total || err != nil { // it takes note of those that have expired
-			s.failf("%d of %d are available, %v", free, p.total, err)
+			s.failf("%d of %d are available, %v; held: %q", free, p.total, err, s.w.ask("ZRANGE", protocol.PermitsKey(name), "0", "-1", "WITHSCORES"))
 		}
 		if got := s.w.ask("ZRANGE", lineKey(name), "0", "-1"); len(got) > 0 {
 			s.failf("in line: %v", got)

@@ -132,8 +132,8 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 	return a.waitInQueue(args)
 }
 
-// triesFirst reports whether to try once before queueing: if acquiring changes nothing, if the lock is shared and nobody
-// waits here, or if the owner may hold the other side.
+// triesFirst reports whether to try once before queueing: if acquiring changes nothing, if the lock is shared and nobody has been
+// refused here, or if the owner may hold the other side.
 func (a *asker) triesFirst() bool {
 	l := a.lock
 	switch {
@@ -141,6 +141,8 @@ func (a *asker) triesFirst() bool {
 		return true
 	case a.acquisition != nil && a.acquisition.shares():
 		return false // one asks, and lets the others in
+	case l.Shared && l.inLine() && a.engine.line.hears(l):
+		return a.engine.queues.TriesFirst(l.queueFor("")) // the first stands in line at once; others need not wait for its answer
 	}
 	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))
 }

@@ -143,6 +143,16 @@ func (qs *Queues[T, J]) HasWaiters(key Key) bool {
 	return q != nil && (q.waiters.Len() > 0 || len(q.trySlot) > 0)
 }
 
+// TriesFirst reports whether the head of the queue with the given key asks for the first time, and nobody has been refused since
+// the queue was empty.
+func (qs *Queues[T, J]) TriesFirst(key Key) bool {
+	s := qs.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[key]
+	return q != nil && q.waiters.Len() > 0 && q.retryAt.IsZero()
+}
+
 // Head is closed when the waiter is to ask: all who came before have left, and no holder
 // here will hand the lock over.
 func (w *Waiter[T, J]) Head() <-chan struct{} { return w.head }

@@ -124,8 +124,8 @@ end
 -- foreign says whether one of Redisson's holds a permit: ids of ours have a version of their own, the 8. Of many
 -- the first and the last SEEN to expire are looked at.
 local SEEN = 50
-local function foreign()
-  for _, from in ipairs({0, -SEEN}) do
+local function foreign(held)
+  for from = 0, held > SEEN and -SEEN or 0, -SEEN do
     for _, id in ipairs(redis.call('ZRANGE', KEYS[2], from, from + SEEN - 1)) do
       local version = string.byte(id, 7) or 0
       if version < 128 or version > 143 then
@@ -147,6 +147,9 @@ end
 -- from permits: free, lined, whole, store, step_out
 local MOST = 64
 local function serve(stay, me, wants, my_id)
+  if free <= stay then
+    return false, true
+  end
   local key = 'holdfast_next' .. string.sub(LINE, 14)
   local who, kept, since = reservation(key)
   local let_by = who and since > 0 and at >= since + stretch
@@ -165,18 +168,13 @@ local function serve(stay, me, wants, my_id)
       ids = type(ids) == 'string' and #ids % 16 == 0 and ids or ''
       id, n = string.sub(ids, 1, 16), #ids / 16
     end
+    local out = true
     if n > 0 and free - n >= stay + (who and who ~= id and not let_by and kept or 0) then
       local number, lease, channel
       if owner == me then
         mine, free = true, free - n
       else
         number, lease, channel = listening(owner)
-      end
-      step_out(owner)
-      moved = true
-      if who == id and (mine or number) then
-        stand_down(key, id)
-        who = nil
       end
       if number then
         for i = 1, #ids, 16 do
@@ -190,13 +188,19 @@ local function serve(stay, me, wants, my_id)
         end
         publish(number, channel)
       end
-    elseif n == 0 or owner ~= me and not listening(owner) then
-      step_out(owner)
-      moved = true
+    elseif n == 0 or owner ~= me and not listening(owner) then -- it is dead
     elseif let_by or n > free + (mine and wants or 0) + redis.call('ZCARD', KEYS[2]) then
-      place = place + 1
+      place, out = place + 1, false
     else
       return mine, false
+    end
+    if out then
+      step_out(owner)
+      moved = true
+      if who == id then
+        stand_down(key, id)
+        who = nil
+      end
     end
   end
   if moved then

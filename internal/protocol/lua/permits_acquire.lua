@@ -45,7 +45,7 @@ end
 
 -- from line: FIRST
 -- from permits: free, lined, theirs, expired, whole, store, IDS, step_out, serve
--- from semaphore_next: wanted, hold_back, stand_next, stand_down
+-- from semaphore_next: reservation, wanted, hold_back, stand_next, stand_down
 local me, number, grant, scattered = string.match(ARGV[5], '^(%S+) ?(%S*) ?(%d*) ?(%d*)$')
 local n, missing = #ARGV - 5, 0
 for i = 6, #ARGV do
@@ -55,14 +55,19 @@ for i = 6, #ARGV do
 end
 local stay = theirs > 0 and 1 or 0
 local mine, open = false, true
+local leaves = (number ~= '' or me == '1') and stay or 0 -- else it is one of those to whom something is left
 if crowd and missing > 0 then
-  mine, open = serve(stay, me, missing, ARGV[6])
-end
-if number == '' and me ~= '1' then
-  stay = 0 -- it is one of those whom something is left to
+  if reservation(KEYS[3]) == ARGV[6] and free - missing >= leaves then -- they have been kept for it, in line or not
+    mine, free = true, free - missing
+    step_out(me)
+    stand_down(KEYS[3], ARGV[6])
+    serve(stay)
+  else
+    mine, open = serve(stay, me, missing, ARGV[6])
+  end
 end
 local kept, again = wanted(KEYS[3], ARGV[6])
-if missing > 0 and not mine and not (open and free - missing >= kept + stay) then
+if missing > 0 and not mine and not (open and free - missing >= kept + leaves) then
   if kept > 0 and free >= missing then
     hold_back(KEYS[3])
   end
@@ -88,7 +93,7 @@ if missing > 0 and not mine and not (open and free - missing >= kept + stay) the
       if place < FIRST then
         again = again + place -- the first one serves all; the others are about to be it
         -- from permits: foreign
-        holder = foreign() and 'Redisson' or ''
+        holder = foreign(held) and 'Redisson' or ''
       else
         again = new == 1 and us % often or often -- so that they do not ask together
       end
