@@ -492,3 +492,40 @@ func TestPermitLineOutside(t *testing.T) {
 		l.wantPermits(1, grantedTo(in))
 	})
 }
+
+// Who has what it waits for by another call, which has no number or is an early one that comes late, is not granted it once more.
+func TestPermitLineIsGrantedOnce(t *testing.T) {
+	inMemoryPermitLine(t, 2, func(l *permitLine) {
+		a, b := l.has(1), l.has(1)
+		w, _ := l.stands("n", 1, 0)
+		l.do("SET", protocol.TurnKey(l.name), fmt.Sprintf("5 %d", time.Now().UnixMilli()+20))
+		l.listen(protocol.SemaphoreChannel(l.name))
+		l.do("ZREM", l.held(), a.IDs[0])
+		l.do("SET", l.name, "1")
+		l.wantCode("without a number", script.Done, w.Acquire(protocol.Acquire{Owner: w.owner, To: 1, Lease: lineLease, Waiting: true}))
+		l.wantStanding()
+
+		l.wantCode("release", script.Done, w.release())
+		l.notOpen()
+		l.wantCode("take", script.Done, a.try())
+		for _, lease := range []time.Duration{time.Second, lineLease} {
+			again, hears := l.stands("m", 1, 0)
+			l.do("ZREM", l.held(), a.IDs[0])
+			l.do("INCR", l.name)
+			l.do("SET", protocol.TurnKey(l.name), fmt.Sprintf("5 %d", time.Now().UnixMilli()+20))
+			l.wantCode("late", script.Done, again.Acquire(protocol.Acquire{To: 1, Lease: lease}))
+			l.notOpen()
+			l.wantCode("release", script.Done, b.release())
+			l.wantHeard(hears, "m")
+			l.wantReply("1", "GET", l.name)
+			if lease < 3*time.Second {
+				l.wantPermits(1, grantedTo(again))
+			} else {
+				l.wantPermits(1, nil, again)
+			}
+			l.wantCode("release", script.Done, again.release())
+			l.wantCode("take", script.Done, a.try())
+			l.wantCode("take", script.Done, b.try())
+		}
+	})
+}

@@ -178,9 +178,13 @@ local function serve(stay, me, wants, my_id)
       end
       if number then
         for i = 1, #ids, 16 do
-          redis.call('ZADD', KEYS[2], whole(at + lease), string.sub(ids, i, i + 15))
+          local each, expiry = string.sub(ids, i, i + 15), at + lease
+          if redis.call('ZADD', KEYS[2], 'NX', whole(expiry), each) == 1 then
+            free = free - 1
+          elseif tonumber(redis.call('ZSCORE', KEYS[2], each)) < expiry then -- an earlier call of its own has taken it since
+            redis.call('ZADD', KEYS[2], whole(expiry), each)
+          end
         end
-        free = free - n
         ttl = ttl or redis.call('PTTL', KEYS[1])
         if ttl >= 0 then
           redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))

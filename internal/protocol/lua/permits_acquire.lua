@@ -127,8 +127,8 @@ for i = 6, #ARGV do
 end
 if not mine then
   free = free - missing
-  if crowd and number ~= '' then
-    step_out(me) -- else it would be granted them again
+  if crowd and #me > 1 then
+    step_out(me) -- it may stand there though this call has no number
   end
 end
 if missing > 0 or redis.call('EXISTS', KEYS[1]) == 1 then

@@ -1,0 +1,502 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// The line of those who wait for permits: what differs from that of a plain lock. The rows L1, L2, ... are those of line_test.go.
+
+// permitLined has a client of its own wait for n permits, and returns when it stands in line, as the last.
+func (w *world) permitLined(n int, options ...holdfast.LockOption) *standing {
+	w.t.Helper()
+	c, d := w.client()
+	return w.permitLinedAs(c, d, n, options...)
+}
+
+func (w *world) permitLinedAs(c *holdfast.Client, d *memdriver.Driver, n int, options ...holdfast.LockOption) *standing {
+	w.t.Helper()
+	s := &standing{c: c, d: d, got: make(chan *holdfast.Hold, 1), entered: time.Now()}
+	before := len(w.inLine())
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancelCause(background)
+	go func() {
+		h, err := c.NewPermitSemaphore("x").Acquire(ctx, n, options...)
+		s.granted = time.Now()
+		if err == nil {
+			s.got <- h
+		}
+		s.err = err
+		close(s.got)
+	}()
+	synctest.Wait()
+	if all := w.inLine(); len(all) != before+1 {
+		w.t.Fatalf("it does not stand in line, but %v", all)
+	}
+	time.Sleep(time.Millisecond) // so nobody else comes in the same moment
+	return s
+}
+
+// permitHolder has another client hold n permits.
+func (w *world) permitHolder(n int, options ...holdfast.LockOption) *holdfast.Hold {
+	w.t.Helper()
+	c, _ := w.client()
+	return must(w.t)(c.NewPermitSemaphore("x").Acquire(background, n, options...))
+}
+
+// wantStandingThere checks how many stand in line.
+func (w *world) wantStandingThere(n int) {
+	w.t.Helper()
+	synctest.Wait()
+	if got := w.inLine(); len(got) != n {
+		w.t.Errorf("%d stand in line: %v, want %d", len(got), got, n)
+	}
+}
+
+// Ten processes have the permits in the order in which they came, at the moment in which they are given back, with one script and no
+// message to anybody else.
+func TestPermitsAreServedInOrder(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		holds := []*holdfast.Hold{w.permitHolder(1), w.permitHolder(1)}
+		var all []*standing
+		for range 10 {
+			all = append(all, w.permitLined(1))
+		}
+		if got := w.ask("PUBSUB", "NUMSUB", "redisson_sc:{x}")[1]; got != "0" {
+			t.Errorf("%s listen where Redisson does", got)
+		}
+		c, _ := w.client()
+		if found, err := c.NewPermitSemaphore("x").Inspect(background); err != nil || len(found.Waiters) != 10 || found.Waiters[0].String() != w.inLine()[0] {
+			t.Errorf("Inspect: %+v, %v", found.Waiters, err)
+		}
+		for i, s := range all {
+			released := time.Now()
+			unlock(t, holds[i])
+			holds = append(holds, s.within(t, released, 0))
+			w.wantStandingThere(9 - i)
+			w.wantReply("0", "GET", "x")
+			time.Sleep(37 * time.Millisecond)
+		}
+		w.wantReply("", "KEYS", "holdfast_[lat][isu]*") // neither the line, nor asks, nor a turn
+		for _, h := range holds[10:] {
+			unlock(t, h)
+		}
+	})
+}
+
+// L1: a waiter gives up while it is granted permits. It gives back these, and others have them.
+func TestPermitLineL1_Leaving(t *testing.T) {
+	permitsWorld(t, 3, func(t *testing.T, w *world) {
+		h := w.permitHolder(3)
+		first, second := w.permitLined(2), w.permitLined(3)
+		first.d.LoseMessages(true)
+		unlock(t, h)
+		w.wantReply("1", "GET", "x") // it does not know
+		w.wantStandingThere(1)
+		time.Sleep(10 * time.Millisecond)
+		first.cancel(nil)
+		h = second.within(t, time.Now(), 0)
+		time.Sleep(time.Minute)
+		w.wantReply("0", "GET", "x")
+		w.wantReply("3", "ZCARD", "{x}:timeout")
+		if first.waits() || first.err == nil {
+			t.Errorf("the first: %v", first.err)
+		}
+		// One who leaves keeps nobody waiting any more.
+		unlock(t, h)
+		h = w.permitHolder(2)
+		many, one := w.permitLined(3), w.permitLined(1)
+		many.cancel(nil)
+		unlock(t, one.within(t, time.Now(), 0))
+		unlock(t, h)
+	})
+}
+
+// L2: a lost message costs a second at most, and nothing once the subscription stands again.
+func TestPermitLineL2_LostMessages(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		h := w.permitHolder(2)
+		first, second := w.permitLined(2), w.permitLined(2)
+		first.d.LoseMessages(true)
+		second.d.LoseMessages(true)
+		released := time.Now()
+		unlock(t, h)
+		h = first.within(t, released, asksEvery)
+		released = time.Now()
+		unlock(t, h)
+		time.Sleep(time.Millisecond)
+		second.d.LoseMessages(false)
+		unlock(t, second.within(t, released, 10*time.Millisecond))
+	})
+}
+
+// L3: one who is connected, and neither hears nor asks, costs its grant: the first of the line knows when it ends, within a second.
+func TestPermitLineL3_TheDeaf(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		permitsWorld(t, 2, func(t *testing.T, w *world) {
+			h := w.permitHolder(2)
+			deaf := w.permitLined(n)
+			deaf.d.LoseMessages(true)
+			silent(deaf.d, lostRequest)
+			alive := w.permitLined(2)
+			released := time.Now()
+			unlock(t, h)
+			unlock(t, alive.within(t, released, grantLasts+time.Second))
+			deaf.cancel(nil)
+			deaf.d.SetFaults(nil)
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
+// L4, L5: a message may come late. The deadline of the hold is reckoned from when the ask was sent that it answers, and a message of
+// which little is left lets nobody in.
+func TestPermitLineL4_L5_LateMessages(t *testing.T) {
+	for _, late := range []time.Duration{0, 500 * time.Millisecond, 2 * time.Second, 2900 * time.Millisecond, 10 * time.Second} {
+		permitsWorld(t, 1, func(t *testing.T, w *world) {
+			h := w.permitHolder(1)
+			d, by := w.server.Driver(), new(atomic.Int64)
+			c, err := testclient.New(slowMessages{d, by}, holdfast.WithoutIdentity())
+			ok(t, err)
+			t.Cleanup(func() { d.SetFaults(nil); ok(t, c.Close()) })
+			slow := w.permitLinedAs(c, d, 1)
+			ask := slow.entered
+			next := w.permitLined(1)
+			by.Store(int64(late))
+			silent(d, lostRequest)
+			released := time.Now()
+			unlock(t, h)
+			var ended atomic.Pointer[time.Time]
+			go func() {
+				if begun, ok := <-slow.got; ok {
+					<-begun.Context().Done()
+					at := time.Now()
+					ended.Store(&at)
+				}
+			}()
+			h = next.within(t, released, grantLasts+asksEvery)
+			at := ended.Load()
+			if began := at != nil; began != (late < grantLasts/2-100*time.Millisecond) {
+				t.Errorf("a message that was %v late let it in: %v", late, began)
+			}
+			if at != nil && at.After(ask.Add(grantLasts)) {
+				t.Errorf("trusted for %v after the ask", at.Sub(ask))
+			}
+			unlock(t, h)
+			slow.cancel(nil)
+		})
+	}
+}
+
+// L6: a hold of several permits that begins with a message has its full lease within a second. One with a lease of its own asks first, and
+// has that.
+func TestPermitLineL6_Renewal(t *testing.T) {
+	permitsWorld(t, 3, func(t *testing.T, w *world) {
+		h := w.permitHolder(3)
+		renewed, fixed := w.permitLined(2), w.permitLined(1, holdfast.FixedLease(10*time.Minute))
+		time.Sleep(300 * time.Millisecond)
+		released := time.Now()
+		n := count(renewed.d)
+		unlock(t, h)
+		several, one := renewed.within(t, released, 0), fixed.within(t, released, 0)
+		if n.of("acquire") > 0 || several.Deadline().After(released.Add(grantLasts)) {
+			t.Errorf("it has asked %d times, and is trusted until %v", n.of("acquire"), several.Deadline().Sub(released))
+		}
+		if left := time.Until(one.Deadline()); left < 9*time.Minute {
+			t.Errorf("the fixed one is trusted for %v", left)
+		}
+		time.Sleep(time.Second)
+		for _, id := range several.PermitIDs() {
+			if left, err := leaseOf(otherPermits(w), id); left < 28*time.Second || err != nil {
+				t.Errorf("it is held for %v, %v", left, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if several.Context().Err() != nil {
+			t.Error(context.Cause(several.Context()))
+		}
+		unlock(t, several)
+		unlock(t, one)
+	})
+}
+
+// otherPermits is the semaphore as another client sees it.
+func otherPermits(w *world) *holdfast.PermitSemaphore {
+	c, _ := w.client()
+	return c.NewPermitSemaphore("x")
+}
+
+// permitsOfRedissons takes a permit of x again and again as Redisson does, by n threads of one client, keeps it, and counts, until ctx ends.
+func (w *world) permitsOfRedissons(ctx context.Context, n int, stay time.Duration) (holds func() int) {
+	w.t.Helper()
+	told := make(chan struct{}, 100)
+	listener := w.server.Driver().Listen(func(e driver.Event) {
+		if e.Kind == driver.Message {
+			free, _ := strconv.Atoi(e.Payload)
+			for range min(free, n) {
+				select {
+				case told <- struct{}{}:
+				default:
+				}
+			}
+		}
+	})
+	listener.Subscribe("redisson_sc:{x}")
+	take := driver.NewScript("redisson", `if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
+		redis.call('DECR', KEYS[1]) redis.call('ZADD', KEYS[2], 922337203685477, ARGV[1]) return 1 end return 0`)
+	give := driver.NewScript("redisson back", `redis.call('ZREM', KEYS[2], ARGV[1])
+		redis.call('PUBLISH', 'redisson_sc:{x}', redis.call('INCR', KEYS[1])) return 1`)
+	d := w.server.Driver()
+	var sum atomic.Int64
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			call := driver.Call{Keys: []string{"x", "{x}:timeout"}, Args: []string{fmt.Sprintf("theirs\x4f%09d", i)}}
+			for ctx.Err() == nil {
+				time.Sleep(time.Millisecond) // the way to Redis
+				call.Script = take
+				got, err := d.Eval(background, call)
+				if err != nil {
+					w.t.Error(err)
+				}
+				if got == int64(1) {
+					sum.Add(1)
+					time.Sleep(stay)
+					call.Script = give
+					_, _ = d.Eval(background, call)
+					continue
+				}
+				select {
+				case <-told:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	return func() int { all.Wait(); listener.Close(); return int(sum.Load()) }
+}
+
+// L7: one of Redisson's that wants a permit beside three or six of ours has its turns, and so have they: each has a third of its share at
+// least.
+func TestPermitLineL7_RedissonWaits(t *testing.T) {
+	for _, row := range []struct {
+		permits, ours int
+		stay          time.Duration
+	}{{1, 3, time.Millisecond}, {1, 3, 20 * time.Millisecond}, {2, 6, 5 * time.Millisecond}, {3, 6, 50 * time.Millisecond}} {
+		permitsWorld(t, row.permits, func(t *testing.T, w *world) {
+			const lasts = 3 * time.Second
+			ctx, end := context.WithTimeout(background, lasts)
+			defer end()
+			counts := make([]int, row.ours)
+			var all sync.WaitGroup
+			for i := range counts {
+				c, d := w.client()
+				silent(d, memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond})
+				all.Go(func() {
+					for ctx.Err() == nil {
+						if h, err := c.NewPermitSemaphore("x").Lock(ctx); err == nil {
+							counts[i]++
+							time.Sleep(row.stay)
+							unlock(t, h)
+						}
+					}
+				})
+			}
+			counts = append(counts, w.permitsOfRedissons(ctx, 1, row.stay)())
+			all.Wait()
+			sum := 0
+			for _, n := range counts {
+				sum += n
+			}
+			t.Logf("%+v: Redisson is the last of %v", row, counts)
+			for _, n := range counts {
+				if n*len(counts)*3 < sum {
+					t.Errorf("%+v: Redisson is the last of %v", row, counts)
+				}
+			}
+			if most := lasts / row.stay * time.Duration(row.permits); time.Duration(sum) < most/5 {
+				t.Errorf("%+v: %d holds of at most %d", row, sum, most)
+			}
+		})
+	}
+}
+
+// L8: while one of Redisson's holds a permit, the first eight of the line listen where it announces that it gives it back. The first has
+// it at once then.
+func TestPermitLineL8_RedissonHolds(t *testing.T) {
+	permitsWorld(t, 1, func(t *testing.T, w *world) {
+		w.do("SET", "x", "0")
+		w.do("ZADD", "{x}:timeout", "922337203685477", "theirs\x4f--------1")
+		var all []*standing
+		for range 10 {
+			all = append(all, w.permitLined(1))
+		}
+		time.Sleep(time.Minute)
+		listen := func() string { synctest.Wait(); return w.ask("PUBSUB", "NUMSUB", "redisson_sc:{x}")[1] }
+		if n := listen(); n != "8" {
+			t.Errorf("%s listen for Redisson's release", n)
+		}
+		w.do("ZREM", "{x}:timeout", "theirs\x4f--------1")
+		w.do("SET", "x", "1")
+		w.do("PUBLISH", "redisson_sc:{x}", "1")
+		released := time.Now()
+		h := all[0].within(t, released, 0)
+		w.wantStandingThere(9)
+		time.Sleep(2 * asksEvery)
+		if n := listen(); n != "0" {
+			t.Errorf("%s listen beside a holder of ours", n)
+		}
+		for _, s := range all[1:] {
+			unlock(t, h)
+			h = s.within(t, time.Now(), 0)
+		}
+		unlock(t, h)
+	})
+}
+
+// L9: whichever way permits become available without a release, those in line have them: at once if a script of ours does it, and within
+// a second else.
+func TestPermitLineL9_OtherWays(t *testing.T) {
+	for way, most := range map[string]time.Duration{"expired": 2 * time.Millisecond, "forced": 0, "by id": 0, "added": 0, "set": 0, "deleted": asksEvery, "in Redis": asksEvery} {
+		permitsWorld(t, 1, func(t *testing.T, w *world) {
+			var options []holdfast.LockOption
+			if way == "expired" {
+				options = append(options, holdfast.FixedLease(5*time.Second))
+			}
+			held := time.Now()
+			h := w.permitHolder(1, options...)
+			first, second := w.permitLined(1), w.permitLined(1)
+			s := otherPermits(w)
+			freed := time.Now()
+			switch way {
+			case "expired":
+				freed = held.Add(5 * time.Second)
+			case "forced":
+				_, err := s.ForceUnlock(background)
+				ok(t, err)
+			case "by id":
+				ok(t, s.ReleasePermits(background, h.PermitIDs()...))
+			case "added":
+				ok(t, s.AddPermits(background, 1))
+			case "set":
+				ok(t, s.SetPermits(background, 2))
+			case "deleted":
+				_, err := s.Delete(background)
+				ok(t, err)
+				w.do("SET", "x", "1")
+			case "in Redis":
+				w.do("INCR", "x")
+			}
+			next := first.within(t, freed, most)
+			w.wantStandingThere(1)
+			unlock(t, next)
+			unlock(t, second.within(t, time.Now(), 0))
+			_ = h.Unlock()
+			ok(t, s.SetPermits(background, 1))
+		})
+	}
+}
+
+// A semaphore that does not exist has no permits, and no line for longer than somebody waits. When it is set, those in line have them.
+func TestPermitLineBeforeTheSemaphore(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		gone := w.permitLined(1)
+		gone.cancel(nil)
+		time.Sleep(time.Second)
+		w.wantReply("", "KEYS", "*")
+		first, second := w.permitLined(2), w.permitLined(1)
+		time.Sleep(time.Hour)
+		_, err := otherPermits(w).TrySetPermits(background, 3)
+		ok(t, err)
+		set := time.Now()
+		unlock(t, first.within(t, set, 0))
+		unlock(t, second.within(t, set, 0))
+		time.Sleep(callsLive)
+		w.wantReply("x", "KEYS", "*")
+		w.do("DEL", "x")
+	})
+}
+
+// L13: a line that is lost forms anew.
+func TestPermitLineL13_ALostLine(t *testing.T) {
+	permitsWorld(t, 1, func(t *testing.T, w *world) {
+		h := w.permitHolder(1)
+		first, second := w.permitLined(1), w.permitLined(1)
+		w.do("DEL", lineKey("x"), asksKey("x"))
+		time.Sleep(asksEvery)
+		w.wantStandingThere(2)
+		unlock(t, h)
+		unlock(t, first.within(t, time.Now(), 0))
+		unlock(t, second.within(t, time.Now(), 0))
+	})
+}
+
+// L16: a try does not overtake whom others wait behind; when nobody is left in line, it has what is available.
+func TestPermitLineL16_Try(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		h := w.permitHolder(1)
+		many := w.permitLined(2)
+		_, err := otherPermits(w).TryLock(background)
+		wantError(t, err, holdfast.ErrNoPermits)
+		many.cancel(nil)
+		synctest.Wait()
+		unlock(t, must(t)(otherPermits(w).TryLock(background)))
+		unlock(t, h)
+	})
+}
+
+// Many goroutines of a few processes: one of each stands in line. Nobody is overtaken for long, and a pair takes two calls.
+func TestPermitLineOfProcesses(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		const clients, each, rounds = 3, 4, 25
+		var all sync.WaitGroup
+		var counted []*calls
+		var used, most atomic.Int64
+		for range clients {
+			c, d := w.client()
+			silent(d, memdriver.Fault{DelayRequest: 100 * time.Microsecond, DelayReply: 100 * time.Microsecond})
+			s := c.NewPermitSemaphore("x")
+			unlock(t, must(t)(s.Lock(background)))
+			for range each {
+				all.Go(func() {
+					for range rounds {
+						h := must(t)(s.Lock(background))
+						if now := used.Add(1); now > most.Load() {
+							most.Store(now)
+						}
+						if n := len(w.inLine()); n > clients {
+							t.Errorf("%d stand in line", n)
+						}
+						time.Sleep(time.Millisecond)
+						used.Add(-1)
+						unlock(t, h)
+					}
+				})
+			}
+			counted = append(counted, count(d))
+		}
+		start := time.Now()
+		all.Wait()
+		if took, least := time.Since(start), clients*each*rounds/2*time.Millisecond; took > 2*least || most.Load() != 2 {
+			t.Errorf("it took %v, want %v or so; %d at once", took, least, most.Load())
+		}
+		n := 0
+		for _, c := range counted {
+			n += c.of("acquire") + c.of("release") + c.of("leave")
+		}
+		if pairs := clients * each * rounds; n > 2*pairs+pairs/5 {
+			t.Errorf("%d calls for %d pairs", n, pairs)
+		}
+	})
+}
