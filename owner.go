@@ -97,7 +97,9 @@ func newID() string {
 
 // newPermitID returns 16 bytes for a permit: the first of the client's UUID, by which people find out whose it is, and
 // random ones.
-func (c *Client) newPermitID() string { return c.idPrefix + newID()[:16-protocol.PermitPrefix] }
+func (c *Client) newPermitID() string {
+	return c.idPrefix + protocol.PermitMark + newID()[protocol.PermitPrefix+len(protocol.PermitMark):]
+}
 
 // newUUID returns a random UUID of version 8, in lower case. Redisson's are of
 // version 4: the scripts tell by it whose holds they may trust to be renewed in

@@ -50,7 +50,7 @@ func inMemoryPermitLine(t *testing.T, n int, f func(l *permitLine)) {
 func (l *permitLine) who(n int) *wanting {
 	w := &wanting{protocol.PermitSet{Permits: l.sem}, l.owner()}
 	for i := range n {
-		w.IDs = append(w.IDs, fmt.Sprintf("%s\x80%09d", w.owner[2:8], i))
+		w.IDs = append(w.IDs, fmt.Sprintf("%s\x80-h%07d", w.owner[2:8], i))
 	}
 	return w
 }
@@ -430,14 +430,14 @@ func TestPermitLineOfRedissons(t *testing.T) {
 			l.t.Error("one of ours is taken for one of Redisson's")
 		}
 		for i := range 200 { // neither the first nor the last to expire
-			l.do("ZADD", l.held(), fmt.Sprint(1e14+float64(i)), fmt.Sprintf("ours--\x8f%09d", i))
+			l.do("ZADD", l.held(), fmt.Sprint(1e14+float64(i)), fmt.Sprintf("ours--\x8f-h%07d", i))
 		}
-		l.do("ZADD", l.held(), "9e13", "theirs\x7f--------1")
+		l.do("ZADD", l.held(), "9e13", "theirs\x8f--------1")
 		if !foreign(w, 0) {
 			l.t.Error("one of Redisson's that expires early is taken for one of ours")
 		}
-		l.do("ZREM", l.held(), "theirs\x7f--------1")
-		l.do("ZADD", l.held(), "922337203685477", "theirs\x90--------2")
+		l.do("ZREM", l.held(), "theirs\x8f--------1")
+		l.do("ZADD", l.held(), "922337203685477", "theirs\x90-h------2")
 		if !foreign(w, 0) {
 			l.t.Error("one of Redisson's that never expires is taken for one of ours")
 		}

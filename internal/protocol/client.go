@@ -20,6 +20,9 @@ const clientDigits = len("99f17b91-c6cc-889e")
 // PermitPrefix is how many bytes of its client's UUID a permit's id begins with.
 const PermitPrefix = 8
 
+// PermitMark stands behind that. By it and the version before, those who wait know which permits are Redisson's: see lua/permits.lua.
+const PermitMark = "h"
+
 // ClientKey returns the key of what the client says of itself that an owner, or a permit's id in
 // hexadecimal digits, belongs to. It is empty if that is no client of holdfast's: Redisson's
 // UUIDs are of another version. Of one in sixteen of Redisson's permits it is that of a key that

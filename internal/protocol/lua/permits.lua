@@ -21,7 +21,7 @@
 -- L5   a semaphore may end before the grant does: then the message says to ask, and the answer says when.
 -- L6   several permits of one hold are renewed as any.
 -- L7   Redisson waits: one permit, not all of them, is left to it at a time. It has had it when none is available.
--- L8   Redisson holds: nobody says whose a permit is, but ids of ours are known by their version. Of many
+-- L8   Redisson holds: nobody says whose a permit is, but ids of ours are known by their looks. Of many
 --      only the first and the last to expire are looked at.
 -- L9   permits become available otherwise (added, set, forced): the script that does it serves, too. One
 --      that only finds some expired does not: the first of the line is about to ask.
@@ -121,14 +121,14 @@ local function step_out(owner)
   return redis.pcall('ZREM', LINE, owner) == 1
 end
 
--- foreign says whether one of Redisson's holds a permit: ids of ours have a version of their own, the 8. Of many
--- the first and the last SEEN to expire are looked at.
+-- foreign says whether one of Redisson's holds a permit: ids of ours have a UUID's version, 8, and an h behind the
+-- first eight bytes. Of many the first and the last SEEN to expire are looked at.
 local SEEN = 50
 local function foreign(held)
   for from = 0, held > SEEN and -SEEN or 0, -SEEN do
     for _, id in ipairs(redis.call('ZRANGE', KEYS[2], from, from + SEEN - 1)) do
-      local version = string.byte(id, 7) or 0
-      if version < 128 or version > 143 then
+      local version, _, mark = string.byte(id, 7, 9)
+      if mark ~= 104 or version < 128 or version > 143 then
         return true
       end
     end
