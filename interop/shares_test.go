@@ -28,12 +28,17 @@ func TestSharesOfTheLine(t *testing.T) {
 			s := redistest.Start(t)
 			c := Config{Version: version, Mode: Single, Addresses: []string{s.Addr()}}
 			java, golang := startBoth(t, c)
-			for _, kind := range []string{"mutex", "fenced"} {
+			for _, kind := range []string{"mutex", "fenced", "permits"} {
 				for _, inside := range []time.Duration{0, time.Millisecond} {
 					for _, n := range [][2]int{{1, 1}, {8, 1}, {1, 8}} {
 						c := contest{kind, n[0], n[1], inside}
 						name := fmt.Sprintf("%s/java:%d_go:%d/%v", kind, c.java, c.golang, inside)
 						t.Run(name, func(t *testing.T) {
+							if kind == "permits" {
+								if _, err := within(patience, golang.Ask("set", "set", kind, t.Name(), 2)); err != nil {
+									t.Fatal(err)
+								}
+							}
 							c.hold(t, java, golang, takes/4) // what is compiled late has run then
 							theirs, ours := c.hold(t, java, golang, takes)
 							share := float64(ours) / float64(ours+theirs)
