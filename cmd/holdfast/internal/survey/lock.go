@@ -79,10 +79,10 @@ type Lock struct {
 	Holders     []Holder
 	HolderCount int
 	// Waiters are those of whom Redis knows that they wait, the next one first: the line of a
-	// [Fair] lock or of a [Mutex], as many of it as were asked for; the writer for whom readers make
+	// [Fair] lock, of a [Mutex] or of [Permits], as many of it as were asked for; the writer for whom readers make
 	// way; who is next at a semaphore.
 	Waiters []Waiter
-	// Line is how many stand in it, of a [Fair] lock or of a [Mutex].
+	// Line is how many stand in it, of a [Fair] lock, of a [Mutex] or of [Permits].
 	Line int
 	// Waiting is how many wait, as far as that is known: those in line, and of all but a [Fair] lock the
 	// processes that listen for a release, without the holders that do.
@@ -143,7 +143,9 @@ func (l Lock) Longest() (longest time.Duration) {
 }
 
 // AllInLine reports whether all who wait stand in line.
-func (l Lock) AllInLine() bool { return l.Kind == Fair || l.Kind == Mutex && l.Line == l.Waiting }
+func (l Lock) AllInLine() bool {
+	return l.Kind == Fair || (l.Kind == Mutex || l.Kind == Permits && l.Line > 0) && l.Line == l.Waiting
+}
 
 // Left is for how long it is held at most unless that is renewed; [holdfast.NoExpiry] for ever.
 func (l Lock) Left() (left time.Duration) {

@@ -155,34 +155,44 @@ func (one *raw) listeningHolders(l *Lock) int {
 
 // fillLine sets who stands in line for a plain lock, and how many wait besides.
 func (one *raw) fillLine(l *Lock) {
-	until := one.believedUntil()
+	foreign := len(l.Holders) > 0 && !ofHoldfast(l.Holders[0].Owner)
+	one.addLine(l, one.onLock-int64(one.listeningHolders(l)), foreign)
+	l.Listeners = int(one.onLock)
+}
+
+// addLine sets who stands in line, and how many wait besides: those who listen, less the first of the line, who do so while one of
+// Redisson's holds the lock.
+func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
+	until, wants := one.asked()
 	for i, owner := range one.inLine {
-		w := Waiter{Owner: owner, Silent: until[i] > 0 && until[i] <= l.At.UnixMilli()}
+		w := Waiter{Owner: owner, Wants: wants[i], Silent: until[i] > 0 && until[i] <= l.At.UnixMilli()}
 		w.Who, _ = one.identity(owner)
 		l.Waiters = append(l.Waiters, w)
 	}
-	l.Listeners = int(one.onLock)
-	outside := l.Listeners - one.listeningHolders(l)
-	if len(l.Holders) > 0 && !ofHoldfast(l.Holders[0].Owner) { // the first of the line listen, too
-		outside -= min(int(one.inLineCount), nearPlaces)
+	if foreign {
+		listening -= min(one.inLineCount, nearPlaces)
 	}
 	l.Line = int(one.inLineCount)
-	l.Waiting = l.Line + max(outside, 0)
+	l.Waiting = l.Line + int(max(listening, 0))
 }
 
-// believedUntil is until when those in line are believed to wait, ms; 0 if it is not known, since one has left meanwhile.
-func (one *raw) believedUntil() []int64 {
-	until := make([]int64, len(one.inLine))
+// asked is until when those in line are believed to wait, ms, and how many permits they want; 0 if it is not known, since one has left
+// meanwhile.
+func (one *raw) asked() (until, wants []int64) {
+	n := len(one.inLine)
+	until, wants = make([]int64, n), make([]int64, n)
 	if one.asks == nil {
-		return until
+		return until, wants
 	}
 	for i, ask := range one.asks.Val() {
 		text, _ := ask.(string)
-		if parts := strings.Fields(text); len(parts) == 4 {
+		if i >= n {
+			wants[i-n] = int64(len(text) / permitIDLength)
+		} else if parts := strings.Fields(text); len(parts) == 4 {
 			until[i], _ = integer(parts[2])
 		}
 	}
-	return until
+	return until, wants
 }
 
 // fillQueue sets who stands in line for a fair lock.
@@ -230,7 +240,12 @@ func (one *raw) fillPermits(l *Lock) {
 	if l.Taken > 0 {
 		l.State = Held
 	}
-	one.fillNext(l)
+	if !one.line {
+		one.fillNext(l)
+		return
+	}
+	one.addLine(l, one.onSemaphore, slices.ContainsFunc(l.Holders, func(h Holder) bool { return !permitOfHoldfast(h.Owner) }))
+	l.Listeners = int(one.onSemaphore)
 }
 
 // fillNext sets who waits at a semaphore.

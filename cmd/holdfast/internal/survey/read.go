@@ -142,11 +142,11 @@ func (r *reader) values(ctx context.Context, all []*raw, at time.Time) error {
 	for _, one := range all {
 		switch one.keyType {
 		case typeHash:
-			then = append(then, r.askHash(ctx, pipe, one), r.askLine(ctx, pipe, one))
+			then = append(then, r.askHash(ctx, pipe, one), r.askStanding(ctx, pipe, one), r.askLine(ctx, pipe, one))
 		case typeString:
-			then = append(then, r.askNumber(ctx, pipe, one, at))
+			then = append(then, r.askNumber(ctx, pipe, one, at), r.askStanding(ctx, pipe, one))
 		case typeNone:
-			then = append(then, r.askNumber(ctx, pipe, one, at), r.askLine(ctx, pipe, one))
+			then = append(then, r.askNumber(ctx, pipe, one, at), r.askStanding(ctx, pipe, one), r.askLine(ctx, pipe, one))
 		}
 	}
 	if err := exec(ctx, pipe); err != nil {
@@ -186,22 +186,30 @@ func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 	}
 }
 
-// askLine asks for the line of a plain lock and that of a fair one, the token, and the writer for whom readers make way.
-func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
-	line, queue := protocol.LineKey(one.name), protocol.FairQueueKey(one.name)
+// askStanding asks for the line of a plain lock or of a semaphore.
+func (r *reader) askStanding(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
+	line := protocol.LineKey(one.name)
 	count, inLine := pipe.ZCount(ctx, line, "-inf", "+inf"), pipe.ZRange(ctx, line, 0, r.most-1)
+	return func() {
+		one.inLineCount, one.inLine = count.Val(), inLine.Val()
+		one.line = one.inLineCount > 0
+	}
+}
+
+// askLine asks for the line of a fair lock, the token, and the writer for whom readers make way.
+func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
+	queue := protocol.FairQueueKey(one.name)
 	length, first := pipe.LLen(ctx, queue), pipe.LRange(ctx, queue, 0, r.most-1)
 	scores := pipe.ZRangeWithScores(ctx, protocol.FairTimeoutsKey(one.name), 0, r.most-1)
 	heartbeats := pipe.ZRangeWithScores(ctx, protocol.FairHeartbeatsKey(one.name), 0, r.most+1)
 	token := pipe.GetRange(ctx, protocol.TokenKey(one.name), 0, longestText)
 	next := pipe.GetRange(ctx, protocol.ReservationKey(one.name), 0, longestText)
 	return func() {
-		one.inLineCount, one.inLine = count.Val(), inLine.Val()
 		one.queueLength, one.queue = length.Val(), first.Val()
 		one.scores, one.heartbeats = scores.Val(), heartbeats.Val()
 		one.facts.token = token.Val() != ""
 		one.token, one.next = token.Val(), next.Val()
-		one.line, one.facts.queue, one.facts.heartbeats = one.inLineCount > 0, one.queueLength > 0, len(one.heartbeats) > 0
+		one.facts.queue, one.facts.heartbeats = one.queueLength > 0, len(one.heartbeats) > 0
 	}
 }
 
@@ -260,7 +268,13 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 			one.askWho(ctx, names, owner)
 		}
 		if len(one.inLine) > 0 {
-			one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), one.inLine...)
+			fields := slices.Clone(one.inLine)
+			if one.keyType != typeHash {
+				for _, owner := range one.inLine {
+					fields = append(fields, owner+" ids") // of the permits that it wants
+				}
+			}
+			one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), fields...)
 		}
 		one.askWho(ctx, names, one.nextOwner())
 	}

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"cmp"
+	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,12 @@ func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' ||
 // ofHoldfast reports whether an owner is one of holdfast's clients.
 func ofHoldfast(owner string) bool { return isOwner(owner) && owner[14] == versionOfHoldfast }
 
+// permitOfHoldfast reports whether a permit, by its id in hexadecimal digits, is one of holdfast's.
+func permitOfHoldfast(id string) bool {
+	mark := hex.EncodeToString([]byte(protocol.PermitMark))
+	return protocol.ClientKey(id) != "" && strings.HasPrefix(id[2*protocol.PermitPrefix:], mark)
+}
+
 // integer reads what may be a semaphore or a latch.
 func integer(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -167,7 +174,7 @@ type facts struct {
 	// lock says that a hash is one of ours, and mode that it is a read-write lock.
 	lock bool
 	mode string
-	// What stands beside it. queue is the line of a fair lock, and line that of a plain one.
+	// What stands beside it. queue is the line of a fair lock, and line that of a plain one or of permits.
 	line, queue, heartbeats, token, permits, calls, zero bool
 	next                                                 string
 	// Who listens on which channel.
@@ -217,7 +224,7 @@ func (f facts) nothing() Kind {
 		return Fair
 	case isOwner(f.next) || f.onRW > 0:
 		return RW
-	case f.line || f.token || f.onLock > 0:
+	case f.line && f.wanted() == 0 || f.token || f.onLock > 0:
 		return Mutex
 	}
 	return f.counted()
@@ -226,7 +233,7 @@ func (f facts) nothing() Kind {
 // counted is the kind of a semaphore or a latch; empty if nothing tells.
 func (f facts) counted() Kind {
 	switch {
-	case f.permits || f.onPermits > 0:
+	case f.permits || f.onPermits > 0 || f.line:
 		return Permits
 	case f.onLatch > 0 || f.zero:
 		return Latch

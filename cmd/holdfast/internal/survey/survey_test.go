@@ -327,10 +327,17 @@ func readPermits(w *world) {
 		_, err := w.otherClient().NewPermitSemaphore("sem").Acquire(ctx, 3)
 		return err
 	})
-	l := w.becomes("sem", "waited for", func(l survey.Lock) bool { return l.Waiting == 1 && len(l.Waiters) == 1 })
-	if l.Kind != survey.Permits || l.State != survey.Held || l.Taken != 2 || l.HolderCount != 2 || len(l.Holders) != 2 || l.Waiters[0].Wants != 3 {
+	l := w.becomes("sem", "waited for", func(l survey.Lock) bool { return l.Waiting == 1 && l.Line == 1 && len(l.Waiters) == 1 })
+	if l.Kind != survey.Permits || l.State != survey.Held || l.Taken != 2 || l.HolderCount != 2 || len(l.Holders) != 2 || l.Waiters[0].Wants != 3 || l.Waiters[0].Who.IsZero() {
 		w.Errorf("%+v", l)
 	}
+	// While one of Redisson's holds a permit, the first listen, too.
+	w.do("ZADD", protocol.PermitsKey("sem"), now.Add(time.Hour).UnixMilli(), "fedcba9876543210")
+	l = w.becomes("sem", "listened at", func(l survey.Lock) bool { return l.Listeners == 1 })
+	if l.Waiting != 1 || l.Line != 1 || len(l.Holders) != 3 {
+		w.Errorf("%+v", l)
+	}
+	w.do("ZREM", protocol.PermitsKey("sem"), "fedcba9876543210")
 	if ids := []string{l.Holders[0].Owner, l.Holders[1].Owner}; !sameElements(ids, hold.PermitIDs()) {
 		w.Errorf("held by %q, not %q", ids, hold.PermitIDs())
 	}
