@@ -234,6 +234,7 @@ func (w *scene) dump() []string {
 
 // named writes what owners and permits are called in the page.
 func (w *scene) named(text string) string {
+	text = nameless.ReplaceAllString(text, "CLIENT:random") // before those of which it may begin with the name
 	for id, name := range w.names {
 		text = strings.ReplaceAll(text, id, name)
 	}
@@ -248,9 +249,11 @@ func (w *scene) named(text string) string {
 
 // What stands in a line, and is said there.
 var (
-	grants  = regexp.MustCompile(`(holdfast_granted:)[0-9a-f-]{36}(.*)`)
-	granted = regexp.MustCompile(`(MESSAGE holdfast_granted:CLIENT  )\w+`)
-	asked   = regexp.MustCompile(`(?m)^(    \S+ = )\w+ (\d+) (\d{13}) ([01])$`)
+	grants = regexp.MustCompile(`(holdfast_granted:)[0-9a-f-]{36}(.*)`)
+	// nameless is one who waits for permits.
+	nameless = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f-]{17}:\d{6,}`)
+	granted  = regexp.MustCompile(`(MESSAGE holdfast_granted:CLIENT  )\w+`)
+	asked    = regexp.MustCompile(`(?m)^(.* = )\w+ (\d+) (\d{13}) ([01])$`)
 )
 
 // request is the id of a request of Redisson's to unlock.
@@ -295,7 +298,7 @@ func (w *scene) value(key string) (lines []string) {
 		return lines
 	case "hash":
 		for field, value := range w.rdb.HGetAll(background, key).Val() {
-			lines = append(lines, "    "+field+" = "+value)
+			lines = append(lines, "    "+field+" = "+readable(value))
 		}
 	case "zset":
 		for _, z := range w.rdb.ZRangeWithScores(background, key, 0, -1).Val() {

@@ -48,10 +48,12 @@ func inMemoryPermitLine(t *testing.T, n int, f func(l *permitLine)) {
 
 // who returns a new owner that wants n permits.
 func (l *permitLine) who(n int) *wanting {
-	w := &wanting{protocol.PermitSet{Permits: l.sem}, l.owner()}
+	client, _, _ := strings.Cut(l.owner(), ":")
+	w := &wanting{PermitSet: protocol.PermitSet{Permits: l.sem}}
 	for i := range n {
-		w.IDs = append(w.IDs, fmt.Sprintf("%s\x80-h%07d", w.owner[2:8], i))
+		w.IDs = append(w.IDs, fmt.Sprintf("%s\x80-h\x00\x00\x00\x00\x00%c%c", client[2:8], 1+i/100, 1+i%100))
 	}
+	w.owner = client + ":257"
 	return w
 }
 

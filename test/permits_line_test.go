@@ -500,3 +500,25 @@ func TestPermitLineOfProcesses(t *testing.T) {
 		}
 	})
 }
+
+// One owner may wait for permits several times at once: each wait has a place of its own.
+func TestPermitLineOfOneOwner(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		h := w.permitHolder(2)
+		c, _ := w.client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		var all sync.WaitGroup
+		for n := range 2 {
+			all.Go(func() { unlock(t, must(t)(c.NewPermitSemaphore("x").Acquire(ctx, 1+n))) })
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		w.wantStandingThere(2)
+		released := time.Now()
+		unlock(t, h)
+		all.Wait()
+		if took := time.Since(released); took > 0 {
+			t.Errorf("they had them after %v", took)
+		}
+	})
+}

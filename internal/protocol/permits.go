@@ -93,21 +93,32 @@ type PermitSet struct {
 
 // Acquire asks for all of them.
 func (s PermitSet) Acquire(a Acquire) script.Request {
-	request := s.request(permitsScripts.acquire, append([]string{millis(a.Lease), a.ifRefused()}, s.IDs...)...)
+	request := s.request(permitsScripts.acquire, append([]string{millis(a.Lease), s.ifRefused(a)}, s.IDs...)...)
 	request.Keys = append(request.Keys, ReservationKey(s.Name))
 	request.Acknowledged = true
 	return request
 }
 
 // ifRefused is what an acquire does if it is refused: see lua/permits_acquire.lua.
-func (a Acquire) ifRefused() string {
+func (s PermitSet) ifRefused(a Acquire) string {
 	switch {
 	case !a.Waiting:
 		return flag(a.WaitsLater)
 	case a.Number == "":
-		return a.Owner
+		return s.waiter(a.Owner)
 	}
-	return a.Owner + " " + a.Number + " " + millis(a.Grant()) + " " + flag(a.Scattered)
+	return s.waiter(a.Owner) + " " + a.Number + " " + millis(a.Grant()) + " " + flag(a.Scattered)
+}
+
+// waiter is who waits for them in line: an owner of the same client. One may wait for permits several times at once, and each time
+// they have other ids.
+func (s PermitSet) waiter(owner string) string {
+	client, _, _ := strings.Cut(owner, ":")
+	var n uint64
+	for _, b := range []byte(s.IDs[0])[min(len(s.IDs[0]), PermitPrefix+len(PermitMark)):] {
+		n = n<<8 | uint64(b)
+	}
+	return client + ":" + strconv.FormatUint(n, 10)
 }
 
 // Release asks for all, also for those that somebody has given back: one of them is
@@ -170,7 +181,7 @@ func (PermitSet) Retain(string, int, string, time.Duration) script.Request { ret
 
 // Leave takes the owner out of the line, has nobody stand back for it any more, and gives back what it was granted meanwhile.
 func (s PermitSet) Leave(owner string) script.Request {
-	request := s.request(permitsScripts.leave, append([]string{owner}, s.IDs...)...)
+	request := s.request(permitsScripts.leave, append([]string{s.waiter(owner)}, s.IDs...)...)
 	request.Keys = append(request.Keys, ReservationKey(s.Name))
 	return request
 }

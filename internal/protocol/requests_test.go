@@ -20,7 +20,8 @@ func TestGoldenRequests(t *testing.T) {
 	fair := Fair{NewMutex("x")}
 	read, write := NewRead("x"), NewWrite("x")
 	write.WritersFirst = true
-	set := PermitSet{Permits{"x"}, []string{"p", "q"}}
+	first := "12345678h\x00\x00\x00\x00\x00\x01\x02"
+	set := PermitSet{Permits{"x"}, []string{first, "q"}}
 	taking := Taking{Semaphore{"x"}, once, 2, "undo"}
 	line := "redisson_lock_queue:{x} redisson_lock_timeout:{x} holdfast_lock_waiting:{x}"
 	for want, got := range map[string]script.Request{
@@ -42,14 +43,14 @@ func TestGoldenRequests(t *testing.T) {
 		"release | x | redisson_rwlock:{x} | 1 c:1 1 0 {x}:":                                                   write.Release("c:1", 1, 0),
 		"renew | x |  | c:1:write 30000":                                                                       write.Renew("c:1", 1, 30*time.Second),
 		"leave | holdfast_next:{x} | redisson_rwlock:{x} | 0 c:1":                                              write.Leave("c:1"),
-		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 c:1 p q":                          set.Acquire(one),
-		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 c:1 N 3000 1 p q":                 set.Acquire(Acquire{Owner: "c:1", Lease: 30 * time.Second, Waiting: true, Number: "N", Scattered: true}),
-		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 2000 1 p q":                             set.Acquire(Acquire{Owner: "c:1", Lease: 2 * time.Second, WaitsLater: true}),
-		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 2000 0 p q":                             set.Acquire(Acquire{Owner: "c:1", Lease: 2 * time.Second}),
-		"leave | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | c:1 p q":                                  set.Leave("c:1"),
-		"release | x {x}:timeout | redisson_sc:{x} | 1  p q":                                                   set.Release("", 1, 0),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 c:258 " + first + " q":            set.Acquire(one),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 c:258 N 3000 1 " + first + " q":   set.Acquire(Acquire{Owner: "c:1", Lease: 30 * time.Second, Waiting: true, Number: "N", Scattered: true}),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 2000 1 " + first + " q":                 set.Acquire(Acquire{Owner: "c:1", Lease: 2 * time.Second, WaitsLater: true}),
+		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 2000 0 " + first + " q":                 set.Acquire(Acquire{Owner: "c:1", Lease: 2 * time.Second}),
+		"leave | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | c:258 " + first + " q":                    set.Leave("c:1"),
+		"release | x {x}:timeout | redisson_sc:{x} | 1  " + first + " q":                                       set.Release("", 1, 0),
 		"release | x {x}:timeout | redisson_sc:{x} | 1 holdfast_lost:{x} p":                                    set.GiveBack([]string{"p"}),
-		"renew | {x}:timeout |  | 30000 2 p q":                                                                 set.Renew("", 1, 30*time.Second),
+		"renew | {x}:timeout |  | 30000 2 " + first + " q":                                                     set.Renew("", 1, 30*time.Second),
 		"lease | x {x}:timeout | redisson_sc:{x} | p 1000 holdfast_lost:{x}":                                   set.Lease("p", time.Second),
 		"set | x {x}:timeout holdfast_calls:{x} | redisson_sc:{x} | id 60000 3 1":                              set.Set(once, 3, true),
 		"acquire | x holdfast_calls:{x} holdfast_next:{x} | redisson_sc:{x} | id 60000 2 1":                    taking.Acquire(one),

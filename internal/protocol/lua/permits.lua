@@ -5,11 +5,11 @@
 --
 -- Permits that have expired are available again, in every script.
 --
--- Who waits stands in the line of line.lua, under the owner of its acquire, which permits have no other
--- use for. It stands there by the ids of the permits that it wants, too: a second field of the asks,
--- OWNER and IDS, of 16 bytes each. Its client has chosen them, and no other acquire has them. So a grant
--- writes what that owner's acquire would write; an acquire that asks again finds its permits held; and a
--- leave gives back just these, however late it comes.
+-- Who waits stands in the line of line.lua, as an owner of its own: permits have none, and one caller may
+-- wait for several at once. The ids of the permits that it wants, 16 bytes each, are a second field of the
+-- asks, OWNER and IDS. Its client has chosen them, and no other acquire has them. So a grant writes what its
+-- acquire would write; an acquire that asks again finds its permits held; and a leave gives back just these,
+-- however late it comes.
 --
 -- What could go wrong, and why it does not (L1 ... are rows of the tests, see test/permits_line_test.go):
 --
