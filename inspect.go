@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -25,8 +26,9 @@ type State struct {
 	// if it does not expire: that is usual for semaphores and latches, and no lock of
 	// holdfast's or Redisson's does so. Of several locks, it is how long enough of them live.
 	TTL time.Duration
-	// Waiters are who stands in line, in order: the first thousand, of a [Mutex]. One that
-	// is fair has all who wait there; of others each process has one, and with [Polling] none.
+	// Waiters are who stands in line, in order: the first thousand, of a [Mutex] or an [RWMutex]. A
+	// fair mutex has all who wait there; of others each process has one, of an RWMutex one for each
+	// side, and with [Polling] none.
 	Waiters []Owner
 	// Token is the last fencing token, of a lock that is [Fenced].
 	Token int64
@@ -136,7 +138,10 @@ func fetchState(ctx context.Context, l *handle, request script.Request) (State, 
 	}
 	state := State{Name: l.Name, TTL: expiry(found.TTL), Token: found.Token}
 	for _, w := range found.Waiters {
-		state.Waiters = append(state.Waiters, Owner{w})
+		owner, writes := strings.CutSuffix(w, protocol.WriterField(""))
+		if l.mode != reading || !writes {
+			state.Waiters = append(state.Waiters, Owner{owner})
+		}
 	}
 	for _, h := range found.Holders {
 		state.Holders = append(state.Holders, Holder{Owner: Owner{h.Owner}, Mode: h.Mode, Count: h.Count, TTL: expiry(h.TTL)})
@@ -162,30 +167,61 @@ type takeable interface {
 // force takes a lock from whoever holds it, and reports whether anybody did. It
 // asks who that is first, so that a delayed attempt does not hit the next holder.
 func force(ctx context.Context, l *handle, t takeable) (bool, error) {
+	return forceSides(ctx, side{l, t})
+}
+
+// side is one side of a lock, or all of it.
+type side struct {
+	*handle
+	takeable
+}
+
+// forceSides is force for both sides of a lock, or one. Who gets in on one side when the other one is taken keeps it.
+func forceSides(ctx context.Context, sides ...side) (bool, error) {
+	l := sides[0].handle
 	ctx, stop := engine.WithTimeout(ctx, l.Engine.Timeout)
 	defer stop()
 	for range 20 {
-		found, _, err := fetchState(ctx, l, t.Inspect())
-		found = found.only(l.mode)
-		if err != nil || len(found.Holders) == 0 {
+		found, _, err := fetchState(ctx, l, sides[0].Inspect())
+		if err != nil {
 			return false, err
 		}
-		holders := make([]string, len(found.Holders))
-		for i, h := range found.Holders {
-			holders[i] = h.Owner.String()
+		held, taken := false, false
+		var untold error
+		for _, s := range sides {
+			var holders []string
+			for _, h := range found.Holders {
+				if s.mode == "" || h.Mode == s.mode {
+					holders = append(holders, h.Owner.String())
+				}
+			}
+			if len(holders) == 0 {
+				continue
+			}
+			held = true
+			did, err := s.forceFrom(ctx, holders)
+			if err != nil && !lockerr.IsUntold(err) {
+				return taken, err
+			}
+			taken, untold = taken || did, cmp.Or(untold, err)
 		}
-		res, err := l.invoke(ctx, "force", t.Force(holders))
-		if err != nil && !lockerr.IsUntold(err) {
-			return false, err
+		if taken || !held {
+			return taken, untold
 		}
-		l.Recheck()
-		// One that is still on its way could hit the same owner's next hold.
-		l.Engine.Calls.Outlast(ctx, res.Unknown)
-		// If an attempt was lost, the one that was answered may have found its work
-		// done. Otherwise the holder has left by itself; another may have come.
-		if res.Reply.Code == script.Done || len(res.Unknown) > 0 {
-			return true, err
-		}
+		// The holder has left by itself; another may have come.
 	}
 	return false, lockerr.Problem(l.Name, "it changes hands faster than it can be taken away", ErrLocked)
+}
+
+// forceFrom takes one side from these holders, and reports whether any of them may have held it.
+func (s side) forceFrom(ctx context.Context, holders []string) (bool, error) {
+	res, err := s.invoke(ctx, "force", s.Force(holders))
+	if err != nil && !lockerr.IsUntold(err) {
+		return false, err
+	}
+	s.Recheck()
+	// One that is still on its way could hit the same owner's next hold.
+	s.Engine.Calls.Outlast(ctx, res.Unknown)
+	// If an attempt was lost, the one that was answered may have found its work done.
+	return res.Reply.Code == script.Done || len(res.Unknown) > 0, err
 }

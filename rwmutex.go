@@ -66,9 +66,9 @@ const reading, writing = "read", "write"
 
 var (
 	readTraits = &engine.Traits{
-		Label: reading, Class: "rw", Side: 0, TwoSides: true, Shared: true, SharesHolds: true, RecheckEvery: readRecheck,
+		Label: reading, Class: "rw", Side: 0, TwoSides: true, Shared: true, SharesHolds: true, RecheckEvery: readRecheck, Line: true,
 	}
-	writeTraits = &engine.Traits{Label: writing, Class: "rw", Side: 1, TwoSides: true}
+	writeTraits = &engine.Traits{Label: writing, Class: "rw", Side: 1, TwoSides: true, Line: true}
 )
 
 // RLocker returns the side for reading, for what takes a [Locker].
@@ -96,14 +96,8 @@ func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
 // [Mutex.ForceUnlock] does. Redisson: forceUnlock of either side, as that of
 // [RLocker].
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	ctx, stop := engine.WithTimeout(ctx, m.handle.Engine.Timeout)
-	defer stop()
-	read, err := m.reader.ForceUnlock(ctx)
-	if err != nil && !lockerr.IsUntold(err) {
-		return read, err
-	}
-	wrote, err2 := m.lock.ForceUnlock(ctx)
-	return read || wrote, errors.Join(err, err2)
+	read, write := &m.reader.handle, &m.handle
+	return forceSides(ctx, side{read, read.HoldRequests()}, side{write, write.HoldRequests()})
 }
 
 // Downgrade gives back a write hold of this lock and returns a read hold of the same

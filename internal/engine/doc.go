@@ -32,10 +32,11 @@
 //
 // # The line
 //
-// Those who wait for a plain lock stand in a line in Redis: of each process the head of its queue.
-// Whoever gives the lock back grants it to the first, in the same script, for [protocol.LongestGrant]
-// at most, and publishes the number of that one's last ask on the channel of its client (line.go,
-// protocol/lua/line.lua).
+// Those who wait for a plain or a read-write lock stand in a line in Redis: of each process, and of
+// each side, the head of its queue. Whoever gives the lock back grants it to the first, in the same
+// script, for [protocol.LongestGrant] at most, and publishes the number of that one's last ask on the
+// channel of its client (line.go, protocol/lua/line.lua). Of a read-write lock it is the first writer,
+// or the readers before the next writer (protocol/lua/rw.lua); each of them stands for itself here.
 //
 //	outside ──ask, refused──▶ standing ──message──▶ granted
 //	   ▲                       │  ▲  │                 ├─ trusted for half the grant: the hold begins
@@ -58,7 +59,8 @@
 //
 // Who gives up leaves: out of the line, and what was granted meanwhile is given back, in one script.
 // A leave would give back a hold of the same owner, too. So it waits until the side is free
-// (side.leaves), and the turn waits for it.
+// (side.leaves), and the turn waits for it. Each side of a read-write lock leaves for itself: an owner
+// asks for one at a time, since its account has one turn, and a leave looks at its own side only.
 //
 // Those who wait for a fair lock stand in a line of their own ([Traits].AlwaysStands): each of them, also
 // outside, and beside Redisson's. Outside, and while one of Redisson's stands in the same line, a waiter

@@ -95,7 +95,7 @@ func (co *cohort) released(res call.Result) {
 		return
 	}
 	heard, granted := protocol.ReadHeard(res.Reply)
-	if co.queue == nil || co.queue.Heard(co.side, heard, granted) {
+	if co.queue == nil && !granted || co.queue != nil && co.queue.Heard(co.side, heard, granted) {
 		co.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
 	}
 }

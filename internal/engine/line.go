@@ -16,10 +16,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 )
 
-// This file is about the line in Redis, where those of many processes stand who wait for a plain lock: one of each process, the head
-// of its queue. Whoever gives the lock back grants it to the first of the line, and says so on the channel of that one's client.
-// What Redis does is in protocol/lua/line.lua, and why in docs/protocol.md, "The line". Those who wait for a fair lock have a line of
-// their own, which is Redisson's, too, and hear of grants in the same way: see protocol/lua/fair.lua.
+// This file is about the line in Redis, where those of many processes stand who wait for a plain lock, for a side of a read-write lock or
+// for permits: one of each process, the head of its queue. Whoever gives back grants to the first of the line, and says so on the
+// channel of that one's client. What Redis does is in protocol/lua/line.lua, rw.lua and permits.lua, and why in docs/protocol.md, "The
+// line". Those who wait for a fair lock have a line of their own, which is Redisson's, too, and hear of grants in the same way: see
+// protocol/lua/fair.lua.
 //
 //	outside ──ask, refused──▶ standing ──message──▶ granted: the hold begins, if it can be trusted for long enough
 //	   ▲                         │  │                  └──────else──────┐

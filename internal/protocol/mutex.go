@@ -66,10 +66,14 @@ func (l *Mutex) Release(owner string, from, to int) script.Request {
 	}
 }
 
-// CountingListeners has a release of a [Mutex] say who has heard of it: see [ReadHeard]. The holder may listen, too, and is not counted.
+// CountingListeners has a release say who has heard of it, if those who wait stand in line: see [ReadHeard]. The holder may listen,
+// too, and is not counted.
 func CountingListeners(release script.Request, holderListens bool) script.Request {
-	if release.Script == MutexScripts.Release && release.Channel != "" {
-		release.Args = append(release.Args, flag(holderListens))
+	switch release.Script {
+	case MutexScripts.Release, ReadScripts.Release, WriteScripts.Release:
+		if release.Channel != "" {
+			release.Args = append(release.Args, flag(holderListens))
+		}
 	}
 	return release
 }

@@ -33,7 +33,7 @@ func Suffixed(name, suffix string) string {
 // LockChannel is where the release of a plain lock is announced.
 func LockChannel(name string) string { return Prefixed("redisson_lock__channel", name) }
 
-// LineKey is the key of those who stand in line for a plain lock, AsksKey that of what they have asked, and TurnKey that of when the
+// LineKey is the key of those who stand in line for a lock, AsksKey that of what they have asked, and TurnKey that of when the
 // lock is left to others. Redisson knows none of them.
 func LineKey(name string) string { return Prefixed("holdfast_line", name) }
 

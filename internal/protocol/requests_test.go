@@ -17,6 +17,8 @@ func TestGoldenRequests(t *testing.T) {
 	once := Once{ID: "id", TTL: time.Minute}
 	mutex, polling := NewMutex("x"), NewMutex("x")
 	mutex.Fenced, mutex.TokenTTL, polling.Polling = true, time.Hour, true
+	numbered := one
+	numbered.Number = "n"
 	fair := Fair{NewMutex("x")}
 	read, write := NewRead("x"), NewWrite("x")
 	write.WritersFirst = true
@@ -42,7 +44,10 @@ func TestGoldenRequests(t *testing.T) {
 		"acquire | x holdfast_next:{x} redisson_lock_token:{x} |  | 30000 c:1 0 1 {x}: 4500 0":                 write.Acquire(one),
 		"release | x | redisson_rwlock:{x} | 1 c:1 1 0 {x}:":                                                   write.Release("c:1", 1, 0),
 		"renew | x |  | c:1:write 30000":                                                                       write.Renew("c:1", 1, 30*time.Second),
-		"leave | holdfast_next:{x} | redisson_rwlock:{x} | 0 c:1":                                              write.Leave("c:1"),
+		"leave | x {x}:c:1:rwlock_timeout:1 | redisson_rwlock:{x} | 0 c:1 {x}:":                                read.Leave("c:1"),
+		"leave | x holdfast_next:{x} | redisson_rwlock:{x} | 1 c:1 {x}:":                                       write.Leave("c:1"),
+		"acquire | x holdfast_next:{x} {x}:c:1:rwlock_timeout:1 |  | 30000 c:1 0 1 {x}:  n 3000 0":             read.Acquire(numbered),
+		"acquire | x holdfast_next:{x} redisson_lock_token:{x} |  | 30000 c:1 0 1 {x}: 4500 0 n 3000 0":        write.Acquire(numbered),
 		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 c:258 " + first + " q":            set.Acquire(one),
 		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 30000 c:258 N 3000 1 " + first + " q":   set.Acquire(Acquire{Owner: "c:1", Lease: 30 * time.Second, Waiting: true, Number: "N", Scattered: true}),
 		"acquire | x {x}:timeout holdfast_next:{x} | redisson_sc:{x} | 2000 1 " + first + " q":                 set.Acquire(Acquire{Owner: "c:1", Lease: 2 * time.Second, WaitsLater: true}),

@@ -18,6 +18,7 @@ var (
 		Adopt:   load("read", "adopt"),
 		Force:   load("read", "force"),
 		Inspect: rwInspect,
+		Leave:   load("read", "leave"),
 	}
 	WriteScripts = Scripts{
 		Acquire: load("write", "acquire"),
@@ -65,14 +66,14 @@ func (l *Read) keys(owner string, count int, first ...string) []string {
 // Acquire asks for one more read hold, or several.
 func (l *Read) Acquire(a Acquire) script.Request {
 	a.Token = false // a reader has none
-	request := script.Request{
+	args := a.args(0, ReadPrefix(l.Name))
+	if a.Writes { // and stands in no line
+		args, a.Number = append(args, flag(true)), ""
+	}
+	return script.Request{
 		Script: ReadScripts.Acquire, Keys: l.keys(a.Owner, a.To, l.Name, ReservationKey(l.Name)), Acknowledged: true,
-		Args: a.args(0, ReadPrefix(l.Name)),
+		Args: a.numbered(args),
 	}
-	if a.Writes {
-		request.Args = append(request.Args, flag(true))
-	}
-	return request
 }
 
 // Release gives read holds back.
@@ -118,8 +119,13 @@ func (l *Read) Inspect() script.Request {
 	return script.Request{Script: ReadScripts.Inspect, Keys: []string{l.Name}, Args: []string{ReadPrefix(l.Name)}}
 }
 
-// Leave has nothing to ask: readers do not stand in Redis while they wait.
-func (*Read) Leave(string) script.Request { return script.Request{} }
+// Leave takes the owner out of the line, and gives back what it was granted meanwhile.
+func (l *Read) Leave(owner string) script.Request {
+	return script.Request{
+		Script: ReadScripts.Leave, Keys: l.keys(owner, 1, l.Name), Channel: l.channel,
+		Args: []string{Released, owner, ReadPrefix(l.Name)},
+	}
+}
 
 // Channel is one for all.
 func (l *Read) Channel(string) string { return l.channel }
@@ -154,7 +160,7 @@ func (l *Write) Acquire(a Acquire) script.Request {
 	}
 	return script.Request{
 		Script: WriteScripts.Acquire, Keys: l.keys(a.Token, l.Name, ReservationKey(l.Name)), Acknowledged: true,
-		Args: a.args(l.TokenTTL, ReadPrefix(l.Name), millis(reserve)),
+		Args: a.numbered(a.args(l.TokenTTL, ReadPrefix(l.Name), millis(reserve))),
 	}
 }
 
@@ -205,14 +211,11 @@ func (l *Write) Inspect() script.Request {
 	return script.Request{Script: WriteScripts.Inspect, Keys: l.keys(l.Fenced, l.Name), Args: []string{ReadPrefix(l.Name)}}
 }
 
-// Leave takes the reservation back.
+// Leave takes the owner out of the line, takes its reservation back, and gives back what it was granted meanwhile.
 func (l *Write) Leave(owner string) script.Request {
-	if !l.WritersFirst {
-		return script.Request{}
-	}
 	return script.Request{
-		Script: WriteScripts.Leave, Keys: []string{ReservationKey(l.Name)}, Channel: l.channel,
-		Args: []string{Released, owner},
+		Script: WriteScripts.Leave, Keys: []string{l.Name, ReservationKey(l.Name)}, Channel: l.channel,
+		Args: []string{WriterReleased, owner, ReadPrefix(l.Name)},
 	}
 }
 

@@ -1,7 +1,7 @@
--- Pieces for scripts that know of the line: those who wait for a plain lock, in the order in which
--- they came. A paragraph is a piece.
+-- Pieces for scripts that know of the line: those who wait for a plain or a read-write lock, in the
+-- order in which they came. A paragraph is a piece.
 --
--- LINE  a sorted set of owners, by when they came, us
+-- LINE  a sorted set of owners, by when they came, us; of a read-write lock, of the fields that they will have
 -- ASKS  a hash of what each has asked last: 'NUMBER GRANT UNTIL SCATTERED'. NUMBER is random, and anew
 --       with each ask. A grant lasts for GRANT ms. UNTIL is until when the owner is believed to wait, ms.
 --       SCATTERED is 1 on a cluster, where those who listen may do so at any node unless messages are sharded.
@@ -160,4 +160,46 @@ local function pass_on(ours)
     return 0, true
   end
   return publish(ARGV[4]) - (ours or 0), false
+end
+
+-- left_to says for how many ms more the lock, which is free, is left to others, who listen on this channel; 0 or
+-- less if it is not.
+-- from line: turn, listeners
+local function left_to(channel)
+  local _, left = turn()
+  if at < left and listeners(channel) == 0 then -- whom it was left to has had it, or has gone
+    redis.pcall('DEL', TURN)
+    return 0
+  end
+  return left - at
+end
+
+-- stand has one who is refused keep its place in line, or take the last one, if its ask has a number. It adds to
+-- the reply, which is {0, now, pttl, holder} so far, hint, which is when to ask again at the latest, ms; and if it
+-- stands there the place, and 1 if that is new. hint is nil if nothing but the line says so.
+-- from line: LINE, FIRST
+local function stand(reply, me, hint, number, lease, scattered)
+  local pttl = reply[3]
+  local new = number and redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)
+  local length = type(new) == 'number' and tonumber(redis.pcall('ZCARD', LINE))
+  local place = length and (new == 1 and length - 1 or tonumber(redis.pcall('ZRANK', LINE, me)))
+  if place then
+    local often = place < FIRST and OFTEN or math.max(OFTEN, SPREAD * length)
+    if place < FIRST and pttl >= 0 then
+      hint = pttl + place * 50
+    elseif new == 1 and not hint then
+      hint = us % often -- so that they do not ask together
+    end
+    hint = math.min(hint or often, often)
+    local ask = string.format('%s %s %.0f %s', number, lease, at + 3 * often, scattered)
+    if type(redis.pcall('HSET', ASKS, me, ask)) == 'number' then -- else nobody could be told
+      reply[6], reply[7] = place, new
+    end
+    if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
+      redis.pcall('PEXPIRE', LINE, LIVES)
+      redis.pcall('PEXPIRE', ASKS, LIVES)
+    end
+  end
+  reply[5] = hint
+  return reply
 end

@@ -8,22 +8,34 @@
 -- ARGV[6]  the count before
 -- ARGV[7]  the count after: one more
 -- ARGV[8]  what stands in front of the owner in KEYS[3]
--- ARGV[9]  if there is one: only if the owner writes, or has got this before
+-- ARGV[9]  if it is not empty: only if the owner writes, or has got this before
+-- ARGV[10] if there is one: the number of this ask, if the owner is to stand in line when it is refused; ARGV[11]
+--          and ARGV[12] are as ARGV[10] and ARGV[11] in mutex_acquire
 --
 -- now                     it does
 -- {0, now, pttl, holder}  another owner writes
--- {0, now, -2, '', hint}  another owner is going to write; hint: within so many ms
+-- {0, now, -2, '', hint}  another owner is going to write, or the lock is left to others; hint: within so many ms
+-- {0, now, pttl, holder, hint, place, new}  one of both, and it stands in line: see mutex_acquire
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- Readers join readers, and the writer may read what it writes. Every read hold
 -- of the owner lives for at least this lease, and the lock as long as the longest.
 
 -- from common: lease
-if ARGV[6] == '0' and ARGV[7] == '1' and not ARGV[9] and redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
-  redis.call('HSET', KEYS[1], 'mode', 'read', ARGV[5], '1') -- nobody holds it, and no writer is next
-  redis.call('SET', KEYS[3], '1', 'PX', lease)
-  redis.call('PEXPIRE', KEYS[1], lease)
-  return at
+-- from line: LINE
+local some, lined
+if ARGV[6] == '0' and ARGV[7] == '1' and (ARGV[9] or '') == '' then
+  some = redis.pcall('EXISTS', KEYS[1], KEYS[2], LINE, TURN)
+  lined = type(some) == 'number' -- see mutex_acquire
+  if not lined then
+    some = redis.call('EXISTS', KEYS[1], KEYS[2])
+  end
+  if some == 0 then
+    redis.call('HSET', KEYS[1], 'mode', 'read', ARGV[5], '1') -- nobody holds it, and no writer is next
+    redis.call('SET', KEYS[3], '1', 'PX', lease)
+    redis.call('PEXPIRE', KEYS[1], lease)
+    return at
+  end
 end
 
 -- from rw: reading, keep_reads
@@ -36,28 +48,42 @@ if count ~= to and count ~= from then
   end
   return {-2, at, count}
 end
-if ARGV[9] and count ~= to and redis.call('HEXISTS', key, owner .. ':write') == 0 then
+if ARGV[9] == '1' and count ~= to and redis.call('HEXISTS', key, owner .. ':write') == 0 then
   return {-2, at, count}
 end
 local mode = redis.call('HGET', key, 'mode')
 if count == 0 and not (mode == 'write' and redis.call('HEXISTS', key, owner .. ':write') == 1) then
+  local holder, hint, _
+  local line = lined and some > (mode and 1 or 0) -- perhaps
+  if line and not mode and redis.call('EXISTS', key) == 0 then
+    -- from rw: in_turn
+    _, hint = in_turn(prefix, owner, ARGV[10])
+    mode = redis.call('HGET', key, 'mode')
+  end
   if mode == 'write' then
     -- from rw: writer
-    local holder = writer(key)
-    if holder then
-      return {0, at, redis.call('PTTL', key), holder}
+    holder = writer(key)
+  end
+  if not holder and not hint then
+    if mode ~= 'read' and redis.call('EXISTS', key) == 1 then
+      -- from common: OTHER_KIND
+      return redis.error_reply(OTHER_KIND)
+    end
+    local first = redis.call('GET', KEYS[2])
+    if first and first ~= owner then
+      local left = redis.call('PTTL', KEYS[2])
+      if left >= 0 and left <= 60000 then -- no writer reserves it for so long
+        hint = left
+      end
     end
   end
-  if mode ~= 'read' and redis.call('EXISTS', key) == 1 then
-    -- from common: OTHER_KIND
-    return redis.error_reply(OTHER_KIND)
+  if holder or hint then
+    -- from rw: refuse
+    return refuse(holder, hint, owner, lined and ARGV[10], ARGV[11], ARGV[12])
   end
-  local first = redis.call('GET', KEYS[2])
-  if first and first ~= owner then
-    local left = redis.call('PTTL', KEYS[2])
-    if left >= 0 and left <= 60000 then -- no writer reserves it for so long
-      return {0, at, -2, '', left}
-    end
+  if line then -- it may stand there, and would be let in again
+    redis.pcall('ZREM', LINE, owner)
+    redis.pcall('HDEL', ASKS, owner)
   end
 end
 if not mode then

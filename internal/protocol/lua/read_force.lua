@@ -5,11 +5,11 @@
 -- ARGV[5]     what stands in front of an owner in the keys of its read holds
 -- ARGV[6...]  owners
 --
--- now        one of them did
--- {0, now}   none did
+-- {1, now, untold}  one of them did; if nobody holds it any more, those in line have it now
+-- {0, now}          none did
 
 -- from common: publish
--- from rw: reads, reading, others, drop_reads, read_on
+-- from rw: reads, reading, others, drop_reads, read_on, admit
 local key, prefix = KEYS[1], ARGV[5]
 local found, leaving = {}, {}
 for i = 6, #ARGV do
@@ -34,5 +34,6 @@ for i = 1, #found do
 end
 if longest then
   read_on(key, lives, longest, dead)
+  admit(prefix)
 end
 return {1, at, untold}

@@ -7,8 +7,11 @@
 -- ARGV[6]  the count before, at most
 -- ARGV[7]  the count after; 0 to read no more
 -- ARGV[8]  what stands in front of the owner in KEYS[2]
+-- ARGV[9]  if there is one: 1 if the owner listens for releases, too, else 0
 --
 -- now               it does
+-- {1, now, heard, granted, untold}  it does, and nobody holds the lock any more; heard and granted as in
+--                   mutex_release
 -- {0, now}          it does not read; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
@@ -20,8 +23,20 @@ if ARGV[6] == '1' and ARGV[7] == '0'
   and redis.call('HLEN', key) == 2 and redis.call('HGET', key, owner) == '1' and redis.call('HGET', key, 'mode') == 'read'
   and redis.call('PTTL', KEYS[2]) ~= -2 then
   -- Nobody else reads, and the one hold lives.
-  -- from common: announced, refused
   redis.call('DEL', key, KEYS[2])
+  -- from line: LINE
+  local stand = redis.pcall('EXISTS', LINE, TURN)
+  local lined = type(stand) == 'number'
+  if lined and stand > 0 then
+    -- from rw: move_on
+    local heard, granted = move_on(prefix, nil, ARGV[9])
+    return {1, at, heard, granted, untold}
+  end
+  -- from common: announced, refused
+  if lined and announced and not refused and heard - (ARGV[9] or 0) > 0 then
+    -- from line: leave_turn
+    leave_turn(0)
+  end
   return refused and {1, at, refused} or at
 end
 
@@ -49,13 +64,15 @@ if redis.call('HGET', key, 'mode') == 'write' then
   drop_reads(prefix, owner, 1, from)
   return at
 end
--- from rw: others, read_on
+-- from rw: others, read_on, move_on
 local longest, dead, seen = others(key, prefix, {[owner] = true}, lives)
-if not seen or lives - longest > 1000 then
-  -- It is free, or may be, or whoever waits for its end need not wait for so long.
-  publish(ARGV[4])
-end
 redis.call('HDEL', key, owner)
 drop_reads(prefix, owner, 1, from)
 read_on(key, lives, longest, dead)
+if longest == 0 then
+  local heard, granted = move_on(prefix, nil, ARGV[9])
+  return {1, at, heard, granted, untold}
+elseif not seen or lives - longest > 1000 then
+  publish(ARGV[4]) -- it may be free, or whoever waits for its end need not wait for so long
+end
 return {1, at, untold}

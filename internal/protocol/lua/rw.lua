@@ -20,6 +20,23 @@
 -- While a cluster moves that slot, some of its keys are on the one node and some on
 -- the other, and a script sees what is on the other as missing. So a read hold's key
 -- is believed to be gone only if a command of several keys does not fail.
+--
+-- Those who wait stand in line, see line.lua, as the field that they will have in the hash: so a script knows the
+-- side. Of each process and side it is the head of the queue.
+--
+--             the lock is free          readers hold it           a writer holds it
+--   reads     the first in line before  joins, past the line      stands in line
+--   writes    the first in line before  stands in line            stands in line
+--
+-- "Free" is what nobody holds in fact, whatever the hash says; who finds that out lets those in line in first. A
+-- release that makes it free lets in the writer that is first, or all readers before the next writer: see admit.
+-- One that leaves readers lets in nobody, and one that makes a writer a reader lets in the readers before the next
+-- writer. While a writer has reserved the lock no reader is let in: that writer has it before those readers who
+-- stand before it.
+--
+-- An owner asks for one side at a time, and for none that it would wait for itself to leave. So nobody in line holds
+-- the lock; what is left in line of one that does is dropped. What an owner has been granted, and did not ask for
+-- in the end, is given back by its leave, on the side where it stood.
 
 -- read_key is the key of an owner's read hold. prefix is what stands in front of
 -- the owner.
@@ -132,6 +149,18 @@ end
 -- glance is how many of the others one who leaves looks at, at most.
 local glance = 16
 
+-- foreign_reader is one of Redisson's who reads, or nil, among the first few.
+-- from rw: readers, ours, glance
+local function foreign_reader(key)
+  local seen = 0
+  for reader in readers(key) do
+    seen = seen + 1
+    if not ours(reader) or seen == glance then
+      return not ours(reader) and reader or nil
+    end
+  end
+end
+
 -- others says for how many ms a lock, which now lives for lives, is to live for
 -- readers other than those in leaving, 0 if there are none; which of them have
 -- holds that have ended; and whether it has seen one who lives.
@@ -207,4 +236,158 @@ local function write_no_more(key, prefix, owner)
   redis.call('HDEL', key, owner .. ':write')
   redis.call('HSET', key, 'mode', 'read')
   redis.call('PEXPIRE', key, ttl)
+end
+
+-- NEXT is the writer who is next. What gives back does not declare it as a key.
+-- from line: LINE
+local NEXT = 'holdfast_next' .. string.sub(LINE, 14)
+
+-- enter has one in line hold the lock for lease ms, as its acquire would, and says whether Redis has taken that.
+-- fresh says that nobody holds it yet. writer is its owner if it writes.
+-- from rw: read_key, raise_all
+local function enter(prefix, field, writer, lease, fresh)
+  if writer then
+    local new = redis.pcall('HSET', KEYS[1], 'mode', 'write', field, '1')
+    redis.pcall('PEXPIRE', KEYS[1], lease)
+    return new == 2 -- else a cluster is moving the lock, and has not moved the line
+  end
+  local read = read_key(prefix, field, 1)
+  if redis.pcall('SET', read, '1', 'PX', lease).err then
+    return false
+  elseif type(redis.pcall('HSET', KEYS[1], 'mode', 'read', field, '1')) ~= 'number' then
+    redis.pcall('DEL', read)
+    return false
+  elseif fresh then
+    redis.pcall('PEXPIRE', KEYS[1], lease)
+  else
+    raise_all(KEYS[1], prefix, lease)
+  end
+  return true
+end
+
+-- tell_writer has the first writer in line ask at once.
+-- from common: publish
+-- from line: LINE, FIRST, ask_of, channel_of
+local function tell_writer()
+  for _, field in ipairs(redis.pcall('ZRANGE', LINE, 0, FIRST - 1)) do
+    local number = string.find(field, ':write$') and ask_of(field)
+    if number then
+      publish(number .. ' 0', channel_of(field))
+      return
+    end
+  end
+end
+
+-- admit lets those in line in who may have the lock now, MOST at most, and drops those who do not listen: the
+-- writer that is first, if nobody holds it; or the readers before the next writer, also if others read. It says how
+-- many have got in, and whether me, the field of one who asks, is among them. That one needs no message, and is
+-- not in the hash yet.
+--
+-- If a writer has reserved the lock, it is the first if else a reader would be. If it does not stand in line, it
+-- listens elsewhere, or has died: readers wait until it has come, or the reservation ends. It is gone when its writer
+-- has got in; the next one is told to ask, as it may want to reserve the lock in its turn.
+-- from common: publish
+-- from line: LINE, listening
+-- from rw: NEXT, enter, reading, tell_writer
+local MOST, LONGEST_RESERVED = 64, 60000
+local function admit(prefix, me)
+  local found = redis.pcall('EXISTS', KEYS[1], LINE) -- an error while a cluster moves the slot
+  local reads = type(found) == 'number' and redis.pcall('HGET', KEYS[1], 'mode') == 'read'
+  if type(found) ~= 'number' or found == 2 and not reads then
+    return 0, false
+  end
+  local reserved = redis.pcall('GET', NEXT)
+  local left = type(reserved) == 'string' and redis.pcall('PTTL', NEXT)
+  if not (type(left) == 'number' and left >= 0 and left <= LONGEST_RESERVED) then
+    reserved = nil
+  end
+  local got, mine, last = 0, false, false
+  for _, field in ipairs(redis.pcall('ZRANGE', LINE, 0, MOST - 1)) do
+    local writer = string.match(field, '^(.*):write$')
+    if not writer and reserved then
+      field, writer, last = reserved .. ':write', reserved, true
+      if type(redis.pcall('ZRANK', LINE, field)) ~= 'number' then
+        break
+      end
+    end
+    if writer and (reads or got > 0) then
+      break
+    end
+    local number, lease, channel = listening(field)
+    redis.pcall('ZREM', LINE, field)
+    redis.pcall('HDEL', ASKS, field)
+    if field == me then
+      got, mine, last = got + 1, true, last or writer
+    elseif number and (writer or reading(KEYS[1], prefix, field) == 0) then
+      if not enter(prefix, field, writer, lease, not reads and got == 0) then
+        break
+      end
+      got, last = got + 1, last or writer
+      publish(number, channel)
+    end
+    if writer and writer == reserved and got > 0 then
+      redis.pcall('DEL', NEXT)
+      tell_writer()
+    end
+    if last then
+      break
+    end
+  end
+  return got, mine
+end
+
+-- in_turn has those in line have the lock first, which is free, before me asks for it: see admit. It returns
+-- whether me is among them, and for how long to wait, ms, if the lock is left to others instead, and me stands in
+-- line.
+-- from line: LINE, left_to
+-- from rw: admit
+local function in_turn(prefix, me, stands)
+  local left = left_to('redisson_rwlock' .. string.sub(LINE, 14))
+  if left <= 0 then
+    local _, mine = admit(prefix, me)
+    return mine
+  elseif stands then
+    return false, (left + 1) / 2 -- they may have had it before it ends
+  end
+  redis.pcall('DEL', TURN)
+  return false
+end
+
+-- move_on has others have what one has left: those in line, and whoever listens where Redisson does. It returns how
+-- many of these have heard, and 1 if one in line has got in, else 0. more is what to publish behind the payload.
+-- ours is 1 if the one who has left listens there, too.
+-- from common: publish
+-- from line: LINE, tell, leave_turn, listeners
+-- from rw: admit
+local function move_on(prefix, more, ours)
+  local stand, got = redis.pcall('EXISTS', LINE, TURN), 0
+  if type(stand) == 'number' and stand > 0 then
+    if
+      ARGV[2] ~= '' and (listeners(ARGV[2]) or 0) - (ours or 0) > 0 and redis.call('EXISTS', KEYS[1]) == 0
+      and leave_turn(tonumber(redis.pcall('ZCARD', LINE)) or 0) > 0
+    then
+      tell(1)
+    else
+      got = admit(prefix)
+      if got > 0 and redis.call('HGET', KEYS[1], 'mode') == 'write' then
+        return 0, 1
+      end
+    end
+  end
+  local heard = publish(ARGV[4])
+  if more then
+    publish(more)
+  end
+  return heard - (ours or 0), math.min(got, 1)
+end
+
+-- refuse is the reply to one who is refused for the holder, or for the hint, ms. It stands in line if it has a
+-- number: see stand.
+-- from line: turn, set_turn, stand
+-- from rw: ours
+local function refuse(holder, hint, field, number, lease, scattered)
+  if number and holder and not ours(holder) and turn() > 0 then -- Redisson has taken it
+    set_turn(0, at)
+  end
+  return stand({0, at, hint and -2 or redis.call('PTTL', KEYS[1]), holder or ''}, field, hint, number, lease, scattered)
 end

@@ -4,13 +4,16 @@
 -- KEYS[2]  the last fencing token, if one is wanted
 -- ARGV[4]  what stands in front of an owner in the keys of its read holds
 --
--- {1, now, pttl, token, {owner, mode, count, pttl...}, {}}
+-- {1, now, pttl, token, {owner, mode, count, pttl...}, {waiter...}}
+--
+-- Waiters are the fields that the first thousand who stand in line will have.
 --
 -- pttl is -2 if nobody holds it. mode is read or write; one owner can have both. A
 -- reader's pttl is that of the longest of its holds; one whose keys have expired is
 -- not told.
 
 -- from common: OTHER_KIND
+-- from line: LINE
 -- from rw: other_kind, writer, readers, reading
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
@@ -32,4 +35,5 @@ for reader in readers(KEYS[1]) do
     tell(reader, 'read', reads, left)
   end
 end
-return {1, at, found[1] and pttl or -2, token, found, {}}
+local waiters = redis.pcall('ZRANGE', LINE, 0, 999)
+return {1, at, found[1] and pttl or -2, token, found, waiters.err and {} or waiters}

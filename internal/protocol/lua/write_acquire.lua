@@ -11,23 +11,36 @@
 -- ARGV[8]  what stands in front of an owner in the keys of its read holds
 -- ARGV[9]  how long the lock is reserved for the owner if it is refused, ms; 0:
 --          not at all
--- ARGV[10] how long KEYS[3] lives, ms; 0: for ever; if there is KEYS[3]
+-- ARGV[10] how long KEYS[3] lives, ms; 0: for ever; empty if there is none
+-- ARGV[11] if there is one: the number of this ask, if the owner is to stand in line when it is refused; ARGV[12]
+--          and ARGV[13] are as ARGV[10] and ARGV[11] in mutex_acquire
 --
 -- now                     it does
 -- {1, now, token}         it does, and a token is wanted
 -- {0, now, pttl, holder}  another owner reads or writes
+-- {0, now, -2, '', hint, place, new}  the lock is left to others
+-- {0, now, pttl, holder, hint, place, new}  one of both, and it stands in line: see mutex_acquire
 -- {-2, now, count}        the count was another one; nothing was done
 -- {-3, now}               the owner reads, and would wait for itself
 --
 -- Readers whose holds have ended do not count, whatever the hash says.
 
 -- from common: lease
+-- from line: LINE
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[8]
 local field = owner .. ':write'
-if ARGV[6] == '0' and not KEYS[3] and redis.call('EXISTS', key, KEYS[2]) == 0 then
-  redis.call('HSET', key, 'mode', 'write', field, ARGV[7]) -- nobody holds it, and nobody is next
-  redis.call('PEXPIRE', key, lease)
-  return at
+local some, lined
+if ARGV[6] == '0' then
+  some = redis.pcall('EXISTS', key, KEYS[2], LINE, TURN)
+  lined = type(some) == 'number' -- see mutex_acquire
+  if not lined then
+    some = redis.call('EXISTS', key, KEYS[2])
+  end
+  if some == 0 and not KEYS[3] then
+    redis.call('HSET', key, 'mode', 'write', field, ARGV[7]) -- nobody holds it, and nobody is next
+    redis.call('PEXPIRE', key, lease)
+    return at
+  end
 end
 
 local count = redis.call('HGET', key, field) or '0'
@@ -40,9 +53,9 @@ end
 local mode = redis.call('HGET', key, 'mode')
 local first = count == '0' and redis.call('GET', KEYS[2])
 local stands = count == '0' and redis.call('EXISTS', key) == 1
-if stands then
+if count == '0' and some > 0 then
   -- from rw: reading, readers, writer, bury
-  local holder, dead = nil, {}
+  local holder, dead, hint, mine = nil, {}, nil, nil
   if mode == 'read' then
     if reading(key, prefix, owner) > 0 then
       return {-3, at}
@@ -57,16 +70,34 @@ if stands then
   elseif mode == 'write' then
     holder = writer(key)
   end
-  if mode ~= 'read' and not holder then
+  if stands and mode ~= 'read' and not holder then
     -- from common: OTHER_KIND
     return redis.error_reply(OTHER_KIND)
   end
-  if holder then
-    bury(key, dead) -- or each try would look at them again
-    if ARGV[9] ~= '0' and (not first or first == owner) then
-      redis.call('SET', KEYS[2], owner, 'PX', ARGV[9])
+  if not holder and lined then
+    -- from rw: in_turn
+    if stands then
+      redis.call('DEL', key) -- readers whose holds have ended
     end
-    return {0, at, redis.call('PTTL', key), holder}
+    mine, hint = in_turn(prefix, field, ARGV[11])
+    holder = not mine and not hint and (writer(key) or readers(key)()) or nil
+  elseif holder and mode == 'read' then
+    bury(key, dead) -- or each try would look at them again
+  end
+  if holder or hint then
+    if ARGV[9] ~= '0' and (not first or first == owner or redis.call('EXISTS', KEYS[2]) == 0) then
+      local set = redis.pcall('SET', KEYS[2], owner, 'PX', ARGV[9])
+      if set.err and string.sub(set.err, 1, 3) ~= 'OOM' then -- it can wait without
+        return set
+      end
+    end
+    -- from rw: foreign_reader, refuse
+    holder = mode == 'read' and holder and foreign_reader(key) or holder
+    return refuse(holder, hint, field, lined and ARGV[11], ARGV[12], ARGV[13])
+  end
+  if lined then -- it may stand in line, and would be granted it again
+    redis.pcall('ZREM', LINE, field)
+    redis.pcall('HDEL', ASKS, field)
   end
 end
 local token
@@ -79,7 +110,7 @@ if KEYS[3] then
   end
 end
 if stands then
-  redis.call('DEL', key) -- readers whose holds have ended
+  redis.call('DEL', key)
 end
 if count == '0' then
   redis.call('HSET', key, 'mode', 'write')

@@ -1,16 +1,32 @@
--- leave: this owner does not wait any more to write.
+-- leave, for writing: this owner shall neither stand in line to write, nor have reserved the lock, nor write.
 --
--- KEYS[1]  the writer who is next
+-- KEYS[1]  the lock
+-- KEYS[2]  the writer who is next
 -- ARGV[4]  the payload
 -- ARGV[5]  owner
+-- ARGV[6]  what stands in front of an owner in the keys of its read holds
 --
--- now       always
+-- {1, now, untold}  it stood there, had reserved it, or was let in meanwhile
+-- {0, now, untold}  none of these
 --
--- Readers who made way are told.
+-- Readers who made way are let in, or told. A lock that is free is passed on, too: the one that leaves may have been
+-- told to ask.
 
--- from common: publish
-if redis.call('GET', KEYS[1]) == ARGV[5] then
-  publish(ARGV[4])
-  redis.call('DEL', KEYS[1])
+-- from line: LINE
+-- from rw: write_no_more, move_on
+local key, owner = KEYS[1], ARGV[5]
+local field = owner .. ':write'
+local stood = redis.pcall('ZREM', LINE, field) == 1
+redis.pcall('HDEL', ASKS, field)
+local reserved = redis.call('GET', KEYS[2]) == owner
+if reserved then
+  redis.call('DEL', KEYS[2])
 end
-return at
+local held = redis.call('HGET', key, field) == '1'
+if held then
+  write_no_more(key, ARGV[6], owner)
+end
+if (stood or reserved or held) and redis.call('HGET', key, 'mode') ~= 'write' then
+  move_on(ARGV[6], '0') -- see announce_write in rw.lua
+end
+return {(stood or reserved or held) and 1 or 0, at, untold}

@@ -7,8 +7,10 @@
 -- ARGV[6]  the count before, at most
 -- ARGV[7]  the count after; 0 to write no more
 -- ARGV[8]  what stands in front of the owner in the keys of its read holds
+-- ARGV[9]  if there is one: 1 if the owner listens for releases, too, else 0
 --
 -- now               it does
+-- {1, now, heard, granted, untold}  it does; heard and granted as in mutex_release
 -- {0, now}          it does not write; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done
@@ -33,14 +35,26 @@ if count ~= ARGV[6] or ARGV[7] ~= '0' then
     return at
   end
 end
--- from common: announced, refused
-if announced then
-  redis.pcall(ARGV[3], ARGV[2], '0') -- see announce_write in rw.lua
-end
 if not redis.call('HGET', key, owner) then
   redis.call('DEL', key) -- it does not read
+  -- from line: LINE
+  local stand = redis.pcall('EXISTS', LINE, TURN)
+  local lined = type(stand) == 'number'
+  if not lined or stand == 0 then
+    -- from common: announced, refused
+    if announced then
+      redis.pcall(ARGV[3], ARGV[2], '0') -- see announce_write in rw.lua
+    end
+    if lined and announced and not refused and heard - (ARGV[9] or 0) > 0 then
+      -- from line: leave_turn
+      leave_turn(0)
+    end
+    return refused and {1, at, refused} or at
+  end
 else
   -- from rw: write_no_more
   write_no_more(key, ARGV[8], owner)
 end
-return refused and {1, at, refused} or at
+-- from rw: move_on
+local heard, granted = move_on(ARGV[8], '0', ARGV[9])
+return {1, at, heard, granted, untold}

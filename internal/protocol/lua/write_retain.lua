@@ -17,7 +17,8 @@
 -- {-2, now, count}  the count was another one; nothing was done
 
 -- from common: OTHER_KIND, nothing_to_retain, even_if_full
--- from rw: other_kind, announce_write, reading, write_no_more
+-- from line: tell
+-- from rw: other_kind, announce_write, reading, write_no_more, admit
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end
@@ -30,9 +31,11 @@ even_if_full('HDEL', key)
 announce_write(ARGV[4])
 if reading(key, ARGV[9], ARGV[5]) > 0 then
   write_no_more(key, ARGV[9], ARGV[5])
+  admit(ARGV[9])
 else
   redis.call('HSET', key, nobody, '1')
   redis.call('HDEL', key, mine)
   redis.call('PEXPIRE', key, ARGV[8])
+  tell(0)
 end
 return {1, at, untold}
