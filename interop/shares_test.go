@@ -28,7 +28,7 @@ func TestSharesOfTheLine(t *testing.T) {
 			s := redistest.Start(t)
 			c := Config{Version: version, Mode: Single, Addresses: []string{s.Addr()}}
 			java, golang := startBoth(t, c)
-			for _, kind := range []string{"mutex", "fenced", "permits"} {
+			for _, kind := range []string{"mutex", "fenced", "permits", "write"} {
 				for _, inside := range []time.Duration{0, time.Millisecond} {
 					for _, n := range [][2]int{{1, 1}, {8, 1}, {1, 8}} {
 						c := contest{kind, n[0], n[1], inside}

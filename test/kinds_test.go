@@ -91,19 +91,19 @@ var kinds = []*kind{
 		stands: plainCounts, lives: plainTTL, remains: tokenKey, rights: fairRights.and(tokenRights),
 	},
 	{
-		name: "reader", lock: reader(), mode: "read", rival: writer(), readers: reader(), nests: true,
+		name: "reader", lock: reader(), mode: "read", rival: writer(), readers: reader(), nests: true, line: true, byMessage: true,
 		stands: readCounts, lives: readTTL, scripts: protocol.ReadScripts, rights: readerRights,
 	},
 	{
-		name: "writer", lock: writer(), mode: "write", readers: reader(), nests: true,
+		name: "writer", lock: writer(), mode: "write", readers: reader(), nests: true, line: true, byMessage: true,
 		stands: writeCounts, lives: plainTTL, scripts: protocol.WriteScripts, rights: writerRights,
 	},
 	{
-		name: "writer, writers first", lock: writer(holdfast.WritersFirst()), mode: "write", readers: reader(), nests: true,
+		name: "writer, writers first", lock: writer(holdfast.WritersFirst()), mode: "write", readers: reader(), nests: true, line: true, byMessage: true,
 		stands: writeCounts, lives: plainTTL, scripts: protocol.WriteScripts, rights: writerRights.and(writersFirstRights),
 	},
 	{
-		name: "writer, fenced", lock: writer(holdfast.Fenced()), mode: "write", readers: reader(), nests: true,
+		name: "writer, fenced", lock: writer(holdfast.Fenced()), mode: "write", readers: reader(), nests: true, line: true,
 		stands: writeCounts, lives: plainTTL, remains: tokenKey, scripts: protocol.WriteScripts, rights: writerRights.and(tokenRights),
 	},
 }
@@ -131,6 +131,25 @@ func (k *kind) against(c *holdfast.Client, name string) anyLock {
 	}
 	return k.rival(c, name)
 }
+
+// field is that of an owner in the lock's hash, and in the line.
+func (k *kind) field(owner string) string {
+	if k.mode == "write" {
+		return protocol.WriterField(owner)
+	}
+	return owner
+}
+
+// channel is where those who do not stand in line hear of releases.
+func (k *kind) channel(name string) string {
+	if k.mode != "" {
+		return protocol.RWChannel(name)
+	}
+	return protocol.LockChannel(name)
+}
+
+// fenced reports whether its holds have tokens.
+func (k *kind) fenced() bool { return k.remains != nil }
 
 // shared reports whether several owners may hold the lock at once.
 func (k *kind) shared() bool { return k.rival != nil }

@@ -42,7 +42,7 @@ func (w *world) line(options ...holdfast.LockOption) *standing {
 func (w *world) lineAs(c *holdfast.Client, d *memdriver.Driver, options ...holdfast.LockOption) *standing {
 	w.t.Helper()
 	s := w.waitAs(c, d, w.lock(c), options...)
-	if all := w.inLine(); !slices.Contains(all, s.owner.String()) {
+	if all := w.inLine(); !slices.Contains(all, w.kind.field(s.owner.String())) {
 		w.t.Fatalf("%v does not stand in line, but %v", s.owner, all)
 	}
 	time.Sleep(time.Millisecond) // so nobody else comes in the same moment
@@ -71,7 +71,7 @@ func (w *world) wantInLine(waiters ...*standing) {
 	synctest.Wait()
 	var owners []string
 	for _, s := range waiters {
-		owners = append(owners, s.owner.String())
+		owners = append(owners, w.kind.field(s.owner.String()))
 	}
 	if got := w.inLine(); !slices.Equal(got, owners) {
 		w.t.Errorf("in line stand %v, want %v", got, owners)
@@ -101,7 +101,7 @@ func channel(c *holdfast.Client) string { return "holdfast_granted:" + c.ID() }
 // number is that of the last ask of a waiter.
 func (w *world) number(s *standing) string {
 	w.t.Helper()
-	number, _, _ := strings.Cut(w.do("HGET", asksKey("x"), s.owner.String()), " ")
+	number, _, _ := strings.Cut(w.do("HGET", asksKey("x"), w.kind.field(s.owner.String())), " ")
 	return number
 }
 
@@ -109,17 +109,17 @@ func (w *world) number(s *standing) string {
 func fakeStanding(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	fakeKinds(t, func(t *testing.T, w *world) {
-		if w.kind.line || w.kind.queues {
+		if w.kind.queues || w.kind.line && !w.kind.shared() {
 			f(t, w)
 		}
 	})
 }
 
-// fakeLines runs f under fake time for each kind whose waiters stand in the line of plain locks.
+// fakeLines runs f under fake time for each kind whose waiters stand in line, and which one has at a time.
 func fakeLines(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	fakeKinds(t, func(t *testing.T, w *world) {
-		if w.kind.line {
+		if w.kind.line && !w.kind.shared() {
 			f(t, w)
 		}
 	})
@@ -143,7 +143,7 @@ func TestLineIsServedInOrder(t *testing.T) {
 			unlock(t, h)
 			h = s.within(t, released, 0)
 			w.wantCount("x", s.owner, 1)
-			if token := h.Token(); w.kind.name == "fenced" && token <= last {
+			if token := h.Token(); w.kind.fenced() && token <= last {
 				t.Errorf("token %d after %d", token, last)
 			}
 			last = h.Token()
@@ -483,19 +483,22 @@ func TestLineL7_RedissonWaits(t *testing.T) {
 // at once then. While one of ours holds it, nobody listens there.
 func TestLineL8_RedissonHolds(t *testing.T) {
 	fakeLines(t, func(t *testing.T, w *world) {
-		w.do("HSET", "x", ofRedisson, "1")
+		w.do("HSET", "x", w.kind.field(ofRedisson), "1")
+		if w.kind.mode != "" {
+			w.do("HSET", "x", "mode", w.kind.mode)
+		}
 		w.do("PEXPIRE", "x", "600000")
 		var waiters []*standing
 		for range 12 {
 			waiters = append(waiters, w.line())
 		}
 		time.Sleep(time.Minute)
-		listen := func() string { return w.ask("PUBSUB", "NUMSUB", "redisson_lock__channel:{x}")[1] }
+		listen := func() string { return w.ask("PUBSUB", "NUMSUB", w.kind.channel("x"))[1] }
 		if n := listen(); n != "8" {
 			t.Errorf("%s listen for Redisson's release", n)
 		}
 		w.do("DEL", "x")
-		w.do("PUBLISH", "redisson_lock__channel:{x}", "0")
+		w.do("PUBLISH", w.kind.channel("x"), "0")
 		released := time.Now()
 		h := waiters[0].within(t, released, 0)
 		w.wantInLine(waiters[1:]...)

@@ -110,7 +110,7 @@ func TestMemoryFull(t *testing.T) {
 func TestLineL12_MemoryFull(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
-		if !k.line {
+		if !k.line || k.shared() {
 			continue
 		}
 		t.Run(k.name, func(t *testing.T) {
