@@ -317,7 +317,9 @@ func waiterOf(w survey.Waiter, at time.Time, t *trail) waiterView {
 	case w.Wants > 0:
 		one.Note = "wants " + strconv.FormatInt(w.Wants, 10) + " permits"
 	case w.Mode == survey.Writes:
-		one.Note = "writes next"
+		one.Note = "to write"
+	case w.Mode == survey.Reads:
+		one.Note = "to read"
 	}
 	if t != nil {
 		if i := slices.IndexFunc(t.waits, func(seen *wait) bool { return seen.owner == w.Owner }); i >= 0 {

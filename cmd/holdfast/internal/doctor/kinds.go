@@ -77,7 +77,7 @@ var kinds = []kind{
 	},
 }
 
-// line is what a user needs besides for those who wait for a plain lock, or for permits, to stand in line.
+// line is what a user needs besides for those who wait for a plain or a read-write lock, or for permits, to stand in line.
 var line = kind{
 	commands: "GET HDEL HGET HSET PUBSUB|NUMSUB SET ZADD ZCARD ZPOPMIN ZRANGE ZRANK ZREM",
 	keys:     "holdfast_line:{NAME} holdfast_asks:{NAME} holdfast_turn:{NAME}",
@@ -89,7 +89,7 @@ var lineSharded = kind{commands: line.commands, keys: line.keys, channels: "hold
 
 // inLine reports whether those who wait for it may stand in a line.
 func (k kind) inLine() bool {
-	return k.channels == mutexChannel && strings.Contains(k.commands, "UNSUBSCRIBE") || k.name == "permit semaphore"
+	return (k.channels == mutexChannel || k.channels == rwChannel) && strings.Contains(k.commands, "UNSUBSCRIBE") || k.name == "permit semaphore"
 }
 
 // KindNames are the names of all kinds, as docs/acl.md has them, in a form for the command line:

@@ -154,7 +154,9 @@ func (d *details) addWaiters(l survey.Lock) {
 		case w.Wants > 0:
 			name += ", for " + text.Count(w.Wants, "permit")
 		case w.Mode == survey.Writes:
-			name += ", writes next"
+			name += ", to write"
+		case w.Mode == survey.Reads:
+			name += ", to read"
 		}
 		d.add("", fmt.Sprintf("%d. %s", i+1, name))
 	}

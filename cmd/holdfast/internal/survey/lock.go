@@ -79,10 +79,10 @@ type Lock struct {
 	Holders     []Holder
 	HolderCount int
 	// Waiters are those of whom Redis knows that they wait, the next one first: the line of a
-	// [Fair] lock, of a [Mutex] or of [Permits], as many of it as were asked for; the writer for whom readers make
-	// way; who is next at a semaphore.
+	// [Fair] lock, a [Mutex], an [RW] or [Permits], as many of it as were asked for; the writer for whom readers make
+	// way, before the first of these; who is next at a semaphore.
 	Waiters []Waiter
-	// Line is how many stand in it, of a [Fair] lock, of a [Mutex] or of [Permits].
+	// Line is how many stand in it, of a [Fair] lock, a [Mutex], an [RW] or [Permits].
 	Line int
 	// Waiting is how many wait, as far as that is known: those in line, and of all but a [Fair] lock the
 	// processes that listen for a release, without the holders that do.
@@ -119,7 +119,7 @@ type Holder struct {
 type Waiter struct {
 	Owner string
 	Who   holdfast.Identity
-	Mode  string // [Writes] if readers of a read-write lock make way for it
+	Mode  string // what it wants of a read-write lock: [Reads] or [Writes]
 	Wants int64  // how many permits; 0 if it is no semaphore
 	// Silent says that it is one of holdfast's and was not heard of for too long, so it does not get
 	// the lock any more unless it is heard of; or that nothing speaks for it.
@@ -144,7 +144,7 @@ func (l Lock) Longest() (longest time.Duration) {
 
 // AllInLine reports whether all who wait stand in line.
 func (l Lock) AllInLine() bool {
-	return l.Kind == Fair || (l.Kind == Mutex || l.Kind == Permits && l.Line > 0) && l.Line == l.Waiting
+	return l.Kind == Fair || (l.Kind == Mutex || l.Kind == RW || l.Kind == Permits && l.Line > 0) && l.Line == l.Waiting
 }
 
 // Left is for how long it is held at most unless that is renewed; [holdfast.NoExpiry] for ever.

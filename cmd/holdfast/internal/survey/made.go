@@ -112,14 +112,10 @@ func (one *raw) fillLock(l *Lock) {
 	case Fair:
 		one.fillQueue(l)
 	case RW:
-		l.Listeners = int(one.onRW)
-		if owner := one.nextOwner(); isOwner(owner) {
-			who, _ := one.identity(owner)
-			l.Waiters = []Waiter{{Owner: owner, Who: who, Mode: Writes}}
-		}
-		l.Waiting = max(l.Listeners-one.listeningHolders(l), len(l.Waiters))
+		one.fillLine(l, one.onRW)
+		one.fillReserved(l)
 	default:
-		one.fillLine(l)
+		one.fillLine(l, one.onLock)
 	}
 }
 
@@ -153,20 +149,28 @@ func (one *raw) listeningHolders(l *Lock) int {
 	return len(clients)
 }
 
-// fillLine sets who stands in line for a plain lock, and how many wait besides.
-func (one *raw) fillLine(l *Lock) {
-	foreign := len(l.Holders) > 0 && !ofHoldfast(l.Holders[0].Owner)
-	one.addLine(l, one.onLock-int64(one.listeningHolders(l)), foreign)
-	l.Listeners = int(one.onLock)
+// fillLine sets who stands in line for a plain or a read-write lock, and how many wait besides, as so many listen.
+func (one *raw) fillLine(l *Lock, listeners int64) {
+	foreign := slices.ContainsFunc(l.Holders, func(h Holder) bool { return !ofHoldfast(h.Owner) })
+	one.addLine(l, listeners-int64(one.listeningHolders(l)), foreign)
+	l.Listeners = int(listeners)
 }
 
 // addLine sets who stands in line, and how many wait besides: those who listen, less the first of the line, who do so while one of
 // Redisson's holds the lock.
 func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
 	until, wants := one.asked()
-	for i, owner := range one.inLine {
+	for i, field := range one.inLine {
+		owner, writes := strings.CutSuffix(field, writerSuffix)
 		w := Waiter{Owner: owner, Wants: wants[i], Silent: until[i] > 0 && until[i] <= l.At.UnixMilli()}
 		w.Who, _ = one.identity(owner)
+		switch {
+		case l.Kind != RW:
+		case writes:
+			w.Mode = Writes
+		default:
+			w.Mode = Reads
+		}
 		l.Waiters = append(l.Waiters, w)
 	}
 	if foreign {
@@ -174,6 +178,26 @@ func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
 	}
 	l.Line = int(one.inLineCount)
 	l.Waiting = l.Line + int(max(listening, 0))
+}
+
+// fillReserved sets the writer for whom readers make way, who may not stand in line. It goes before readers.
+func (one *raw) fillReserved(l *Lock) {
+	owner := one.nextOwner()
+	if !isOwner(owner) {
+		return
+	}
+	w := Waiter{Owner: owner, Mode: Writes}
+	w.Who, _ = one.identity(owner)
+	if i := slices.IndexFunc(l.Waiters, func(w Waiter) bool { return w.Owner == owner && w.Mode == Writes }); i >= 0 {
+		w = l.Waiters[i]
+		l.Waiters = slices.Delete(l.Waiters, i, i+1)
+	}
+	before := slices.IndexFunc(l.Waiters, func(w Waiter) bool { return w.Mode == Reads })
+	if before < 0 {
+		before = len(l.Waiters)
+	}
+	l.Waiters = slices.Insert(l.Waiters, before, w)
+	l.Waiting = max(l.Waiting, len(l.Waiters))
 }
 
 // asked is until when those in line are believed to wait, ms, and how many permits they want; 0 if it is not known, since one has left

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -186,12 +187,13 @@ func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 	}
 }
 
-// askStanding asks for the line of a plain lock or of a semaphore.
+// askStanding asks for the line of a plain or a read-write lock, or of a semaphore.
 func (r *reader) askStanding(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
 	line := protocol.LineKey(one.name)
 	count, inLine := pipe.ZCount(ctx, line, "-inf", "+inf"), pipe.ZRange(ctx, line, 0, r.most-1)
 	return func() {
 		one.inLineCount, one.inLine = count.Val(), inLine.Val()
+		one.writer = slices.ContainsFunc(one.inLine, func(field string) bool { return strings.HasSuffix(field, writerSuffix) })
 		one.line = one.inLineCount > 0
 	}
 }
@@ -265,7 +267,7 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 			one.askWho(ctx, names, permitID(z))
 		}
 		for _, owner := range slices.Concat(one.inLine, one.queue) {
-			one.askWho(ctx, names, owner)
+			one.askWho(ctx, names, strings.TrimSuffix(owner, writerSuffix))
 		}
 		if len(one.inLine) > 0 {
 			fields := slices.Clone(one.inLine)

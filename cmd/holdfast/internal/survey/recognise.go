@@ -30,7 +30,8 @@ var (
 
 const (
 	unlockPrefix      = "redisson_unlock_latch"
-	modeField         = "mode" // of a read-write lock
+	modeField         = "mode"   // of a read-write lock
+	writerSuffix      = ":write" // of its writer's field
 	permitIDLength    = 16
 	longestInteger    = 20 // bytes, with a sign; one more is read than that
 	uuidLength        = 36
@@ -152,7 +153,7 @@ func holders(mode string, fields []field) (found []Holder, ok bool) {
 		h := Holder{Owner: f.name}
 		if mode != "" {
 			h.Mode = Reads
-			if owner, writes := strings.CutSuffix(f.name, ":write"); writes {
+			if owner, writes := strings.CutSuffix(f.name, writerSuffix); writes {
 				h.Owner, h.Mode = owner, Writes
 			}
 		}
@@ -174,9 +175,10 @@ type facts struct {
 	// lock says that a hash is one of ours, and mode that it is a read-write lock.
 	lock bool
 	mode string
-	// What stands beside it. queue is the line of a fair lock, and line that of a plain one or of permits.
-	line, queue, heartbeats, token, permits, calls, zero bool
-	next                                                 string
+	// What stands beside it. queue is the line of a fair lock, and line that of a plain or a read-write lock, in which there may be a
+	// writer, or of permits.
+	line, writer, queue, heartbeats, token, permits, calls, zero bool
+	next                                                         string
 	// Who listens on which channel.
 	onLock, onOwner, onRW, onSemaphore, onPermits, onLatch int64
 }
@@ -222,7 +224,7 @@ func (f facts) nothing() Kind {
 	switch {
 	case f.queue:
 		return Fair
-	case isOwner(f.next) || f.onRW > 0:
+	case isOwner(f.next) || f.onRW > 0 || f.writer:
 		return RW
 	case f.line && f.wanted() == 0 || f.token || f.onLock > 0:
 		return Mutex

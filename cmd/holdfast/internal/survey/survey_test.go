@@ -314,6 +314,22 @@ func readWritersFirst(w *world) {
 	if l.Kind != survey.RW || l.Waiters[0].Mode != survey.Writes || l.Waiting < 1 || l.Waiters[0].Owner == l.Holders[0].Owner {
 		w.Errorf("%+v", l)
 	}
+	// A reader makes way, and stands in line behind it; one of another client that came before goes after it, too.
+	writer := l.Waiters[0].Owner
+	w.waits(locking(w.otherClient().NewRWMutex("job").RLocker()))
+	w.becomes("job", "waited for by a reader in line", func(l survey.Lock) bool { return l.Line == 2 })
+	w.do("ZADD", protocol.LineKey("job"), 1, javaOwner)
+	l = w.read("job")
+	if len(l.Waiters) != 3 || l.Waiters[0].Owner != writer || l.Waiters[1].Owner != javaOwner || l.Waiters[1].Mode != survey.Reads ||
+		l.Waiters[2].Mode != survey.Reads || l.Waiters[2].Who.PID != os.Getpid() {
+		w.Errorf("%+v", l)
+	}
+	// A line with a writer in it is a read-write lock's.
+	w.do("ZADD", protocol.LineKey("free"), 1, javaOwner, 2, protocol.WriterField(writer))
+	l = w.read("free")
+	if l.Kind != survey.RW || l.State != survey.Free || l.Line != 2 || !l.AllInLine() || l.Waiters[1].Owner != writer || l.Waiters[1].Mode != survey.Writes {
+		w.Errorf("%+v", l)
+	}
 }
 
 func readPermits(w *world) {
