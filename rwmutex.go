@@ -22,15 +22,17 @@ const readRecheck = 5 * time.Second
 // for reading, or one for writing. Get one from [Client.NewRWMutex]. All methods are
 // safe for concurrent use.
 //
-// Lock, TryLock and Adopt are the writer's. Lock waits until everybody has left. The
+// Lock, TryLock and Adopt are the writer's. Lock waits until everybody has left.
+// Waiters of several processes get in in the order in which they came, as a rule: the writer that
+// is first, or the readers before the next writer. Readers join readers, too. The
 // writer may read as well, and go on reading when it writes no more: see
 // [RWMutex.Downgrade]. A reader cannot become the writer: it would wait for itself, so
 // Lock returns [ErrReentrant] instead.
 //
 // In Redis it is a hash at the lock's name: mode, the readers' owners, and the
 // writer's with :write behind it, each with its count. Each read hold has a key
-// {name}:owner:rwlock_timeout:n beside it, which expires with that hold. Releases
-// are announced on redisson_rwlock:{name}. Redisson: RReadWriteLock; Lock is its
+// {name}:owner:rwlock_timeout:n beside it, which expires with that hold. Waiters of holdfast's stand
+// in a line beside it, and releases are announced on redisson_rwlock:{name}. Redisson: RReadWriteLock; Lock is its
 // writeLock's.
 type RWMutex struct {
 	lock
