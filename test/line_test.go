@@ -397,28 +397,33 @@ func TestLineL6_AnOldAsk(t *testing.T) {
 	})
 }
 
-// oneOfRedissons takes x again and again as Redisson does, stays inside, and counts its holds, until ctx ends.
+// oneOfRedissons takes x again and again as Redisson does, to write if it is a read-write lock, stays inside, and counts its holds, until
+// ctx ends.
 func (w *world) oneOfRedissons(ctx context.Context, stay time.Duration) (holds func() int) {
 	w.t.Helper()
 	told := make(chan struct{}, 1)
 	listener := w.server.Driver().Listen(func(e driver.Event) {
-		if e.Kind == driver.Message && e.Payload == "0" {
+		if e.Kind == driver.Message {
 			select {
 			case told <- struct{}{}:
 			default:
 			}
 		}
 	})
-	listener.Subscribe("redisson_lock__channel:{x}")
+	listener.Subscribe(w.kind.channel("x"))
+	fields := []string{w.kind.field(ofRedisson), "1"}
+	if w.kind.mode != "" {
+		fields = append(fields, "mode", w.kind.mode)
+	}
 	script := driver.NewScript("redisson", `if redis.call('EXISTS', KEYS[1]) == 0 then
-		redis.call('HSET', KEYS[1], ARGV[1], '1') redis.call('PEXPIRE', KEYS[1], 30000) return 1 end return 0`)
+		redis.call('HSET', KEYS[1], unpack(ARGV)) redis.call('PEXPIRE', KEYS[1], 30000) return 1 end return 0`)
 	d, n, done := w.server.Driver(), 0, make(chan struct{})
 	go func() {
 		defer close(done)
 		defer listener.Close()
 		for ctx.Err() == nil {
 			time.Sleep(time.Millisecond) // the way to Redis
-			got, err := d.Eval(background, driver.Call{Script: script, Keys: []string{"x"}, Args: []string{ofRedisson}})
+			got, err := d.Eval(background, driver.Call{Script: script, Keys: []string{"x"}, Args: fields})
 			if err != nil {
 				w.t.Error(err)
 			}
@@ -426,7 +431,7 @@ func (w *world) oneOfRedissons(ctx context.Context, stay time.Duration) (holds f
 				n++
 				time.Sleep(stay)
 				w.do("DEL", "x")
-				w.do("PUBLISH", "redisson_lock__channel:{x}", "0")
+				w.do("PUBLISH", w.kind.channel("x"), "0")
 				continue
 			}
 			select {
@@ -441,7 +446,7 @@ func (w *world) oneOfRedissons(ctx context.Context, stay time.Duration) (holds f
 // L7: one of Redisson's that wants the lock beside three of ours has its turns, and so have they: each has a third of its share at least.
 func TestLineL7_RedissonWaits(t *testing.T) {
 	for _, stay := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 50 * time.Millisecond} {
-		fake(t, func(t *testing.T, w *world) {
+		fakeLines(t, func(t *testing.T, w *world) {
 			ctx, end := context.WithTimeout(background, 20*time.Second)
 			defer end()
 			const ours = 3

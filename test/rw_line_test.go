@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -331,6 +332,16 @@ func TestRWLineTheDead(t *testing.T) {
 		unlock(t, h)
 		unlock(t, r.within(t, released, 0))
 		unlock(t, w.within(t, released, 0))
+
+		// One of them has reserved the lock: that ends when it is dropped, and readers come in when they ask.
+		h = l.writes()
+		l.do("SET", protocol.ReservationKey("x"), "ffffffff-0000-8000-8000-000000000000:2", "PX", "4500")
+		l.do("ZADD", lineKey("x"), "1", "ffffffff-0000-8000-8000-000000000000:2:write")
+		r = l.reader()
+		released = time.Now()
+		unlock(t, h)
+		unlock(t, r.within(t, released, asksEvery))
+		l.wantReply("0", "EXISTS", protocol.ReservationKey("x"))
 	})
 }
 
@@ -502,5 +513,45 @@ func TestRWLineOfOneWhoReads(t *testing.T) {
 		unlock(t, again)
 		unlock(t, read)
 		l.want()
+	})
+}
+
+// Who takes a free lock past more of the dead than one call drops does not stand in line any more.
+func TestRWLinePastTheDead(t *testing.T) {
+	for _, reads := range []bool{false, true} {
+		fakeRWLine(t, func(t *testing.T, l rwLine) {
+			h := l.writes()
+			for i := range 150 { // the release drops some of them, and the ask as well
+				l.do("ZADD", lineKey("x"), "1", "ffffffff-0000-8000-8000-000000000000:"+strconv.Itoa(i))
+			}
+			var s sided
+			if reads {
+				s = l.reader()
+			} else {
+				s = l.writer()
+			}
+			released := time.Now()
+			unlock(t, h)
+			h = s.within(t, released, 2*asksEvery)
+			if all := l.inLine(); slices.Contains(all, s.field) {
+				t.Errorf("in line stand %v", all)
+			}
+			unlock(t, h)
+			l.do("DEL", lineKey("x"))
+		})
+	}
+}
+
+// A writer that MinHold keeps the lock for goes on as a reader: readers come in at once.
+func TestRWLineMinHold(t *testing.T) {
+	fakeRWLine(t, func(t *testing.T, l rwLine) {
+		c, _ := l.client()
+		m := c.NewRWMutex("x")
+		write := must(t)(m.Lock(background, holdfast.MinHold(10*time.Second)))
+		r := l.reader()
+		released := time.Now()
+		read := must(t)(m.Downgrade(write))
+		unlock(t, r.within(t, released, 0))
+		unlock(t, read)
 	})
 }

@@ -336,8 +336,123 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: a second read is nested in nothing", in: "read_acquire.lua", suite: tests(inMemory, "TestReadNestedInALostWrite"),
-		old: "ARGV[9] and count ~= to",
-		new: "ARGV[9] and count == 0",
+		old: "ARGV[9] == '1' and count ~= to",
+		new: "ARGV[9] == '1' and count == 0",
+	},
+	{
+		name: "read-write: a release lets in one reader", in: "rw.lua", suite: tests(inMemory, "TestRWLineInOrder"),
+		old: "LONGEST_RESERVED = 64",
+		new: "LONGEST_RESERVED = 1",
+	},
+	{
+		name: "read-write: a release lets in any number of readers", in: "rw.lua", suite: tests(inMemory, "TestRWLineOfManyReaders"),
+		old: "LONGEST_RESERVED = 64",
+		new: "LONGEST_RESERVED = 6400",
+	},
+	{
+		name: "read-write: a writer is let in beside readers", in: "rw.lua", suite: tests(inMemory, "TestRWLineInOrder"),
+		old: "writer and (reads or got > 0)",
+		new: "false",
+	},
+	{
+		name: "read-write: readers come in though a writer has reserved the lock", in: "rw.lua", suite: tests(inMemory, "TestRWLineWritersFirst"),
+		old: "not writer and reserved",
+		new: "false",
+	},
+	{
+		name: "read-write: a writer that was let in leaves its reservation", in: "rw.lua", suite: tests(inMemory, "TestRWLineWritersFirst"),
+		old: "redis.pcall('DEL', NEXT)",
+		new: "",
+	},
+	{
+		name: "read-write: the next writer does not know that it may reserve the lock", in: "rw.lua", suite: tests(inMemory, "TestRWLineWritersFirst"),
+		old: "NEXT)\n      tell_writer()",
+		new: "NEXT)",
+	},
+	{
+		name: "read-write: a reader is let in without a key", in: "rw.lua", suite: tests(inMemory, "TestRWLineGrants"),
+		old: "redis.pcall('SET', read, '1', 'PX', lease).err",
+		new: "false",
+	},
+	{
+		name: "read-write: one who reads is let in once more", in: "rw.lua", suite: tests(inMemory, "TestRWLineOfOneWhoReads"),
+		old: "reading(KEYS[1], prefix, field) == 0",
+		new: "true",
+	},
+	{
+		name: "read-write: the last reader lets in nobody", in: "read_release.lua", suite: tests(inMemory, "TestRWLineInOrder"),
+		old: "lined and stand > 0",
+		new: "false",
+	},
+	{
+		name: "read-write: the last one beside the dead lets in nobody", in: "read_release.lua", suite: tests(inMemory, "TestRWLineDeadReaders"),
+		old: "longest == 0",
+		new: "longest < 0",
+	},
+	{
+		name: "read-write: a writer that leaves lets in nobody", in: "write_release.lua", suite: tests(inMemory, "TestRWLineInOrder"),
+		old: "not lined or stand == 0",
+		new: "true",
+	},
+	{
+		name: "read-write: a reader that gives up keeps what it was granted", in: "read_leave.lua", suite: tests(inMemory, "TestRWLineL1_Leaving"),
+		old: "reading(key, prefix, owner) == 1",
+		new: "false",
+	},
+	{
+		name: "read-write: a writer that gives up keeps what it was granted", in: "write_leave.lua", suite: tests(inMemory, "TestRWLineL1_Leaving"),
+		old: "redis.call('HGET', key, field) == '1'",
+		new: "false",
+	},
+	{
+		name: "read-write: a writer that gives up lets in nobody", in: "write_leave.lua", suite: tests(inMemory, "TestRWLineReaderBehindAWriter"),
+		old: "stood or reserved or held) and redis",
+		new: "held) and redis",
+	},
+	{
+		name: "read-write: a reader that joins stands in line still", in: "read_acquire.lua", suite: tests(inMemory, "TestRWLineReadersJoin"),
+		old: "if line then",
+		new: "if false then",
+	},
+	{
+		name: "read-write: a writer that takes a free lock stands in line still", in: "write_acquire.lua", suite: tests(inMemory, "TestRWLinePastTheDead"),
+		old: "if lined then",
+		new: "if false then",
+	},
+	{
+		name: "read-write: TryLock takes a free lock from the line", in: "rw.lua", suite: tests(inMemory, "TestRWLineL16_Try"),
+		old: "local _, mine = admit(prefix, me)",
+		new: "local mine = false",
+	},
+	{
+		name: "read-write: one of Redisson's among the readers is not seen", in: "write_acquire.lua", suite: tests(inMemory, "TestRWLineL8_RedissonReads"),
+		old: "foreign_reader(key)",
+		new: "nil",
+	},
+	{
+		name: "read-write: the lock is never left to Redisson's", in: "rw.lua", suite: tests(inMemory, "TestLineL7_RedissonWaits"),
+		old: "or 0) > 0\n    then",
+		new: "or 0) > 99\n    then",
+	},
+	{
+		name: "read-write: a forced unlock of readers lets in nobody", in: "read_force.lua", suite: tests(inMemory, "TestRWLineForce"),
+		old: "  admit(prefix)\n",
+		new: "",
+	},
+	{
+		name: "read-write: a forced unlock of the writer lets in nobody", in: "write_force.lua", suite: tests(inMemory, "TestRWLineForce"),
+		old: "    admit(ARGV[5])\n",
+		new: "",
+	},
+	{
+		name: "read-write: a downgrade with MinHold lets in nobody", in: "write_retain.lua", suite: tests(inMemory, "TestRWLineMinHold"),
+		old: "  admit(ARGV[9])\n",
+		new: "",
+	},
+	{
+		name: "read-write: MinHold tells nobody", in: "write_retain.lua", suite: tests(inMemory, "TestLineL15_BesideTheLine"),
+		old: "  tell(0)\n",
+		new: "",
 	},
 	{
 		name: "read-write: a downgrade that is answered too late loses the write hold", in: "notDowngraded", suite: tests(inMemory, "TestDowngradeAnsweredTooLate"),

@@ -20,24 +20,23 @@
 
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[8]
 if ARGV[6] == '1' and ARGV[7] == '0'
-  and redis.call('HLEN', key) == 2 and redis.call('HGET', key, owner) == '1' and redis.call('HGET', key, 'mode') == 'read'
-  and redis.call('PTTL', KEYS[2]) ~= -2 then
-  -- Nobody else reads, and the one hold lives.
-  redis.call('DEL', key, KEYS[2])
+  and redis.call('HLEN', key) == 2 and redis.call('HGET', key, owner) == '1' and redis.call('HGET', key, 'mode') == 'read' then
+  -- Nobody else reads. If the one hold has ended, so has the lock.
+  local lived = redis.call('DEL', key, KEYS[2]) == 2
   -- from line: LINE
   local stand = redis.pcall('EXISTS', LINE, TURN)
   local lined = type(stand) == 'number'
   if lined and stand > 0 then
     -- from rw: move_on
     local heard, granted = move_on(prefix, nil, ARGV[9])
-    return {1, at, heard, granted, untold}
+    return {lived and 1 or 0, at, heard, granted, untold}
   end
   -- from common: announced, refused
   if lined and announced and not refused and heard - (ARGV[9] or 0) > 0 then
     -- from line: leave_turn
     leave_turn(0)
   end
-  return refused and {1, at, refused} or at
+  return not lived and {0, at} or refused and {1, at, refused} or at
 end
 
 -- from common: publish

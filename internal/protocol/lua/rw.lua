@@ -285,7 +285,7 @@ end
 --
 -- If a writer has reserved the lock, it is the first if else a reader would be. If it does not stand in line, it
 -- listens elsewhere, or has died: readers wait until it has come, or the reservation ends. It is gone when its writer
--- has got in; the next one is told to ask, as it may want to reserve the lock in its turn.
+-- has got in, or been dropped; the next one is told to ask, as it may want to reserve the lock in its turn.
 -- from common: publish
 -- from line: LINE, listening
 -- from rw: NEXT, enter, reading, tell_writer
@@ -325,7 +325,7 @@ local function admit(prefix, me)
       got, last = got + 1, last or writer
       publish(number, channel)
     end
-    if writer and writer == reserved and got > 0 then
+    if writer and writer == reserved then
       redis.pcall('DEL', NEXT)
       tell_writer()
     end
