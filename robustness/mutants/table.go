@@ -602,12 +602,12 @@ var mutants = []mutant{
 		new: "0",
 	},
 	{
-		name: "fair: who waits beside Redisson's misses that it is next", in: "refused", suite: tests(inMemory, "TestFairBesideRedisson"),
+		name: "fair: who waits beside Redisson's misses that it is next", in: "place.refused", suite: tests(inMemory, "TestFairBesideRedisson"),
 		old: "protocol.ReadMixed(reply)",
 		new: "false",
 	},
 	{
-		name: "fair: a thousand ask as often as ten", in: "fair_acquire.lua", suite: tests(inMemory, "TestLineOfManyThatWait"),
+		name: "fair: hundreds ask as often as ten", in: "fair_acquire.lua", suite: tests(inMemory, "TestFairGrantHints"),
 		old: "math.max(PAUSE, SPREAD *",
 		new: "math.min(PAUSE, SPREAD *",
 	},
@@ -1028,7 +1028,7 @@ var mutants = []mutant{
 		new: "_, ttl = reading(key, prefix, owner)\n  if ttl >= 0",
 	},
 	{
-		name: "fair: who comes overtakes the line", in: "fair_acquire.lua", suite: tests(inMemory, "TestNobodyOvertakesTheLine"),
+		name: "fair: who comes overtakes the line", in: "fair_acquire.lua", suite: tests(inMemory, "TestFairGrantTells"),
 		old: "free and first(me, head, more)",
 		new: "free",
 	},
@@ -1048,7 +1048,7 @@ var mutants = []mutant{
 		new: "grace = 0",
 	},
 	{
-		name: "fair: who is granted stays in line", in: "fair_acquire.lua", suite: simulation("fair", "-class", "a"),
+		name: "fair: who is granted stays in line", in: "fair_acquire.lua", suite: tests(inMemory, "TestFairGrantTells"),
 		old: "survey(gone + 1, me)",
 		new: "survey(gone, 'nobody')",
 	},
