@@ -21,11 +21,18 @@
 // sooner it takes back what has come too late. EvalReplicated may return later.
 //
 // An error from Eval is an [*Error]. MayHaveRun is false only when it is
-// certain that the script did not run; a lost reply is never certain.
+// certain that the script did not run; a lost reply is never certain. Transient is false if the error cannot
+// pass, such as that of a client that the program has closed.
+//
+// A connection that is dead, or leads to the wrong server, costs one call. After a call that was sent
+// and not answered, and after one that was refused with READONLY, LOADING or MASTERDOWN, the next call to that
+// server uses a new connection, or one that has answered since: idle connections of the client may be
+// as dead. Callers repeat, so it is they who need that. As long as nothing has failed, an
+// adapter makes no connection for it, and sends no command.
 //
 // EvalReplicated promises all that Eval does, and sends WAIT behind the script,
 // to the same server on the same connection, because Redis counts the replicas
-// that have what that connection has seen. Eval never sends WAIT. A script that
+// that have what that connection has seen. Eval sends none behind the script. A script that
 // is sent again, after NOSCRIPT, MOVED or ASK, is followed by a WAIT of its own;
 // the reply to a WAIT behind a script that did not run is dropped. Once the script
 // has been answered the call is a success: whatever happens to WAIT then, the reply

@@ -50,16 +50,18 @@ func TestClosed(t *testing.T) {
 	t.Parallel()
 	server, cluster := redistest.Start(t), redistest.StartCluster(t, 3, 0)
 	for name, addrs := range map[string][]string{"single": {server.Addr()}, "cluster": cluster.Addrs()} {
-		client, err := valkey.NewClient(valkey.ClientOption{InitAddress: addrs})
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		d := New(client)
-		if _, err := d.Eval(t.Context(), driver.Call{Script: incr, Keys: []string{"k"}}); err != nil {
-			t.Error(name, err)
-		}
-		client.Close()
-		drivertest.CheckClosed(t, d)
+		t.Run(name, func(t *testing.T) {
+			client, err := valkey.NewClient(valkey.ClientOption{InitAddress: addrs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := New(client)
+			if _, err := d.Eval(t.Context(), driver.Call{Script: incr, Keys: []string{"k"}}); err != nil {
+				t.Error(err)
+			}
+			client.Close()
+			drivertest.CheckClosed(t, d)
+		})
 	}
 }
 

@@ -37,6 +37,31 @@
 // and gives up after ConnWriteTimeout (10 s by default). Set ConnWriteTimeout to 2 s or so if eleven
 // seconds are too long. If either is negative, silence is not noticed.
 //
+// # Connections
+//
+// Calls to a single server, or behind Sentinel, use connections in one of these states:
+//
+//   - trusted: calls use the client's own connections, which the program's commands share.
+//   - in doubt: a call was sent and not answered, or was refused with READONLY, LOADING or MASTERDOWN. valkey-go
+//     keeps such a connection, for 11 s by default if it is silent, and for ever if it leads to a
+//     replica. Before the next call is sent, a spare one is looked for.
+//   - spare: calls use a connection of the blocking pool that has answered since. They go back to the
+//     client's own after 20 s, or when no call was made for a second, or when the client uses another
+//     server. If the spare one is in doubt, another one is looked for. It is closed in the end.
+//
+// The search takes connections out of the blocking pool, idle ones first, until one answers
+// "WAIT 0 1", which a replica refuses and which does not wait. A hundred dead ones take a fifth of a
+// second. It makes eight new ones at most, one after another, and takes a second at most; if it finds
+// none, calls use the client's own. Connections that it has tried and not chosen are closed. So
+// BlockingPoolSize must leave room for one. A search that waits for a place in the pool, because
+// the program has them all, has a goroutine that ends when it gets one.
+//
+// On a cluster, calls to a slot that is in doubt use connections of the node's blocking pool for 20 s. valkey-go
+// closes those that do not answer. Each idle one that is dead costs a call there.
+//
+// A client that the program has closed fails calls for good after a second: valkey-go says the same
+// of connections that it closes when servers change their roles.
+//
 // # Replicas
 //
 // [Driver.EvalReplicated] takes a dedicated connection, so that a WAIT does not

@@ -2,9 +2,10 @@
 // [driver.Driver] for one Redis client; programs that use holdfast do not need this package. It
 // is as stable as package driver, so an adapter works with later versions of holdfast.
 //
-// There are two parts, and an adapter may use one of them alone:
+// There are three parts, and an adapter may use one of them alone:
 //
 //   - [Group] sends calls to one server in batches;
+//   - [Doubt] says when a call needs a new connection, and [Closed] when the client is closed;
 //   - [RunAssigner] is the loop in which a listener assigns subscriptions to connections, and
 //     [Backoff] says how long it waits after a failure.
 //
@@ -30,6 +31,13 @@
 // The memory of a call is reused only after its caller has taken the result; End does not touch
 // it after that.
 //
+// # Doubt
+//
+// A group trusts the client's connections until a call was sent and not answered, or was refused by a
+// server that is not the primary, or not yet. A caller that leaves after 200 ms was not answered. The
+// group then calls the adapter's renew function before it sends the next call; others wait for
+// that. What comes late of calls that were sent before raises no doubt again.
+//
 // # Goroutines
 //
 // A worker is a goroutine of the group that sends one batch after another. A group has two
@@ -51,7 +59,7 @@
 //
 // # Locks
 //
-// Group.mu guards the queue, the batches under way, the numbers of workers (all, idle and
+// Doubt.mu is held while renew runs. Group.mu guards the queue, the batches under way, the numbers of workers (all, idle and
 // abandoned), and whether a caller sends directly. The functions of the adapter, and Late, are
 // called without a lock.
 package driverkit
