@@ -9,13 +9,13 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -366,11 +366,11 @@ func TestHostileContents(t *testing.T) {
 	server.Cli(t, "RPUSH", "redisson_lock_queue:{fair}", escapes, long[:100_000], "")
 	put("forced", "fair", "HSET", javaOwner, "1")
 	server.Cli(t, "HSET", "holdfast_client:"+field[:18], "program", escapes, "host", long[:100_000], "version", escapes, "pid", "1e3", "since", "nan")
-	url := "redis://" + server.Addr()
+	redisURL := "redis://" + server.Addr()
 	try := func(args ...string) (int, string) {
 		t.Helper()
 		began := time.Now()
-		out, err := holdfast(t, url, args...).CombinedOutput()
+		out, err := holdfast(t, redisURL, args...).CombinedOutput()
 		got, text := code(t, err), string(out)
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%.100q took %v", args, took)
@@ -386,10 +386,10 @@ func TestHostileContents(t *testing.T) {
 	for _, args := range [][]string{{"ls"}, {"ls", "--all"}, {"doctor"}} {
 		try(args...)
 	}
-	page, end := startDashboard(t, url)
+	page, end := startDashboard(t, redisURL)
 	for _, all := range names {
 		for _, name := range all {
-			page("api/lock?id=" + base64.RawURLEncoding.EncodeToString([]byte(name)))
+			page("api/lock?id=" + url.QueryEscape(url.PathEscape(name)))
 		}
 	}
 	end()

@@ -396,7 +396,7 @@ func testHostile(t *testing.T, chromium context.Context) {
 	cfg := w.config()
 	cfg.AllowUnlock = true
 	w.serve(cfg)
-	b := open(t, chromium, "http://"+w.addr)
+	b := open(t, chromium, "http://"+w.addr, "400")
 	b.becomes(fmt.Sprintf(`document.querySelectorAll("#locks tbody tr").length === %d`, len(hostile)))
 	inert := func() {
 		t.Helper()
@@ -423,9 +423,18 @@ func testHostile(t *testing.T, chromium context.Context) {
 		b.press(kb.Escape)
 		b.becomes(`!document.querySelector("#confirm").open`)
 	}
-	for _, hash := range []string{"#/lock/%3Cimg%3E", "#/lock/", "#javascript:alert(1)", "#/lock/!"} {
+	for hash, title := range map[string]string{"#/lock/%3Cimg%3E": "<img>", `#/lock/<img src=x>"\\`: `<img src=x>"\\`, "#/lock/a b": "a b"} {
 		b.script(fmt.Sprintf("location.hash = %q", hash))
+		b.becomes(fmt.Sprintf(`document.querySelector("#lock-title").textContent === %q && !document.querySelector("#missing").hidden`, title))
+		b.script(`location.hash = "#javascript:alert(1)"`)
 		b.becomes(`!document.querySelector("#list-view").hidden`)
+	}
+	for _, hash := range []string{"#/lock/", "#/lock/%zz", "#/lock/100%"} { // an error, and no lock
+		b.script(fmt.Sprintf("location.hash = %q", hash))
+		b.becomes(`!document.querySelector("#banner").hidden && document.querySelector("#banner").textContent.includes("no lock's address")`)
+		if eval[bool](b, `!document.querySelector("#lock-body").hidden || !document.querySelector("#missing").hidden`) {
+			t.Errorf("%s shows a lock", hash)
+		}
 	}
 	// What the policy forbids is forbidden.
 	if eval[bool](b, `(() => { try { document.createElement("p").innerHTML = "<i>x</i>"; return true; } catch { return false; } })()`) {

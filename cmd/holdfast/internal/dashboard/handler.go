@@ -3,10 +3,10 @@ package dashboard
 import (
 	"context"
 	"embed"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"path"
 
 	"github.com/holdfast-go/holdfast"
@@ -98,20 +98,23 @@ func asked(w http.ResponseWriter, r *http.Request, value any) bool {
 	return true
 }
 
-// idOf stands for a name in addresses: names may hold any bytes.
+// idOf is a name as it stands in addresses, percent-encoded: names may hold any bytes.
 func idOf(name string) string {
 	if len(name) > longestName {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(name))
+	return url.PathEscape(name)
 }
+
+// notAddress says that an id stands for no name.
+const notAddress = "that is no lock's address: a name stands there percent-encoded, as orders%2F42"
 
 // longestName is that of a lock that has a page of its own.
 const longestName = 4096
 
 func nameOf(id string) (string, bool) {
-	name, err := base64.RawURLEncoding.DecodeString(id)
-	return string(name), err == nil && len(name) > 0 && len(name) <= longestName
+	name, err := url.PathUnescape(id)
+	return name, err == nil && len(name) > 0 && len(name) <= longestName
 }
 
 func (h *handler) signIn(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +149,7 @@ func (h *handler) signOut(w http.ResponseWriter, r *http.Request) {
 func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 	name, ok := nameOf(r.URL.Query().Get("id"))
 	if !ok {
-		refuse(w, http.StatusBadRequest, "that is no lock's address")
+		refuse(w, http.StatusBadRequest, notAddress)
 		return
 	}
 	g, err := h.glance(r.Context(), name)
@@ -172,7 +175,7 @@ func (h *handler) unlock(w http.ResponseWriter, r *http.Request) {
 	}
 	name, ok := nameOf(given.ID)
 	if !ok {
-		refuse(w, http.StatusBadRequest, "that is no lock's address")
+		refuse(w, http.StatusBadRequest, notAddress)
 		return
 	}
 	// A reader who goes away does not stop half of it.

@@ -21,6 +21,25 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// TestAddresses has names stand in addresses as people write them, with whatever else they hold percent-encoded.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.serve(w.config())
+	for name, id := range map[string]string{
+		"orders:42": "orders:42", "a/b c": "a%2Fb%20c", "100%": "100%25", "50%25": "50%2525", "\"<#?&+": "%22%3C%23%3F&+", "\xff": "%FF", "ü": "%C3%BC", "\n": "%0A",
+	} {
+		if got := idOf(name); got != id {
+			t.Errorf("%q: %s, want %s", name, got, id)
+		}
+		w.holds(name, newPerson(1, "billing", "web-3").owner(), time.Minute)
+		answer, text := w.ask(http.MethodGet, "/api/lock?id="+url.QueryEscape(id), nil, nil)
+		if answer.StatusCode != http.StatusOK || !strings.Contains(text, `"holder_count":1`) {
+			t.Errorf("%q: %d %s", name, answer.StatusCode, text)
+		}
+	}
+}
+
 // reply is what the dashboard answers, apart from its text.
 type reply struct {
 	StatusCode int
@@ -148,7 +167,10 @@ func TestGuard(t *testing.T) {
 	w.refused("too much", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", map[string]string{"id": strings.Repeat("x", mostBody)}, nil)
 	w.refused("no JSON", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", "job", nil)
 	w.refused("another field", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", map[string]string{"name": "job"}, nil)
-	w.refused("no address", http.StatusBadRequest, "no lock's address", http.MethodPost, "/api/unlock", map[string]string{"id": "!"}, nil)
+	w.refused("no address", http.StatusBadRequest, "no lock's address", http.MethodPost, "/api/unlock", map[string]string{"id": "%zz"}, nil)
+	for _, id := range []string{"%zz", "", "100%25%", strings.Repeat("x", longestName+1)} {
+		w.refused("no address", http.StatusBadRequest, "no lock's address", http.MethodGet, "/api/lock?id="+url.QueryEscape(id), nil, nil)
+	}
 	w.refused("a lock that nobody holds", http.StatusConflict, "nobody holds it", http.MethodPost, "/api/unlock", map[string]string{"id": idOf("none")}, nil)
 	unseen := map[string]string{"id": idOf("job"), "seen": ""}
 	w.refused("holders unseen", http.StatusConflict, "changed hands", http.MethodPost, "/api/unlock", unseen, nil)

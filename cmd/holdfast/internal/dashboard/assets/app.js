@@ -24,7 +24,7 @@ function showView(name) {
 
 // route shows what the address says, and moves the focus there.
 function route(first) {
-  const match = /^#\/lock\/([A-Za-z0-9_-]+)$/.exec(location.hash);
+  const match = /^#\/lock\/(.*)$/.exec(location.hash);
   if (match) {
     lastLock = match[1];
     lock.open(match[1]);
@@ -39,7 +39,7 @@ function route(first) {
 
 // focusView puts the focus on the lock that the reader comes back from, or on the title.
 function focusView() {
-  const from = view === "list" && lastLock && document.querySelector(`#locks a[href="#/lock/${lastLock}"]`);
+  const from = view === "list" && lastLock && document.querySelector(`#locks a[href="#/lock/${CSS.escape(lastLock)}"]`);
   (from || document.querySelector(`#${views[view]} h1`)).focus();
 }
 
