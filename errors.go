@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -90,16 +91,21 @@ func (e *LockedError) Error() string {
 
 // reason is what stands behind the name.
 func (e *LockedError) reason() string {
-	text := ErrLocked.Error()
+	text, kept := ErrLocked.Error(), protocol.Kept(e.Holder.text)
 	switch {
 	case e.Holder.IsZero():
 		return text
-	case e.own:
+	case e.own && !kept:
 		text = "held by another call of this client; to nest in it, lock with the context of its hold"
-	case e.Who.IsZero():
-		text += ": " + e.Holder.shown()
 	default:
-		text += ": " + e.Who.String()
+		who := e.Who.String()
+		if e.Who.IsZero() {
+			who = e.Holder.shown()
+		}
+		if text += ": "; kept {
+			text += "kept by MinHold of "
+		}
+		text += who
 	}
 	if e.HeldFor > 0 {
 		text += ", for " + rounded(e.HeldFor)
@@ -107,7 +113,10 @@ func (e *LockedError) reason() string {
 	if e.TTL == NoExpiry {
 		return text + ", without an end; if the holder is gone, use ForceUnlock"
 	}
-	if e.TTL > 0 {
+	switch {
+	case e.TTL > 0 && kept:
+		text += ", " + rounded(e.TTL) + " more"
+	case e.TTL > 0:
 		text += ", at most " + rounded(e.TTL) + " more unless renewed"
 	}
 	return text

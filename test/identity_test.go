@@ -450,6 +450,9 @@ func TestIdentityOfAMinHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.wantReply("1", "EXISTS", clientKey(a))
+		if said := err.Error(); !strings.HasSuffix(said, ": kept by MinHold of "+refused.Who.String()+", 1m0s more") {
+			t.Errorf("it says %q", said)
+		}
 		time.Sleep(time.Minute + time.Second)
 		w.wantReply("0", "EXISTS", clientKey(a))
 	})

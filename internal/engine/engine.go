@@ -98,6 +98,7 @@ type Engine struct {
 	drain, close, die       context.CancelFunc
 
 	made, given atomic.Int64 // how many owners acquires have made, and NewOwner has
+	kept        atomic.Int64 // how many locks MinHold has kept
 	retired     retirement
 
 	mu sync.Mutex
@@ -251,6 +252,9 @@ func (e *Engine) drop(a *account) {
 // NewOwner returns an owner that nobody else has: for a user, who may set it for any lock. Its number is even; the owners
 // that acquires make have odd ones.
 func (e *Engine) NewOwner() string { return e.owner(2 * e.given.Add(1)) }
+
+// nobody returns an owner as whom MinHold keeps a lock: see [protocol.Kept].
+func (e *Engine) nobody() string { return e.owner(-e.kept.Add(1)) }
 
 // freshOwner returns an owner for one acquire, which nobody knows.
 func (e *Engine) freshOwner() string { return e.owner(2*e.made.Add(1) - 1) }

@@ -112,7 +112,7 @@ func (s *side) release(ch ledger.Change) script.Request {
 		return s.lock.Requests.Release(a.owner, ch.From, ch.To)
 	}
 	if rest := mono.Until(retained); rest > 0 {
-		nobody := e.NewOwner()
+		nobody := e.nobody()
 		if retain := s.lock.HoldRequests().Retain(a.owner, ch.From, nobody, rest+time.Millisecond); !retain.IsZero() {
 			e.retired.add(accountKey{a.name, a.class, nobody}, retained)
 			return retain

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -96,6 +97,9 @@ func ReadHeard(r script.Reply) (others int64, granted bool) {
 
 // Ours reports whether an owner is a client of this library, whose UUIDs have a version of their own.
 func Ours(owner string) bool { return len(owner) > versionAt && owner[versionAt] == '8' }
+
+// Kept reports whether an owner stands for nobody, so that MinHold keeps the lock from all others: its number is negative.
+func Kept(owner string) bool { return Ours(owner) && strings.Contains(owner, ":-") }
 
 // versionAt is where a UUID has its version.
 const versionAt = 14

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
@@ -275,12 +274,7 @@ func (o *observer) page(name string, g glance) lockView {
 func (v *lockView) fill(l survey.Lock, t *trail) {
 	v.About, v.State, v.IsHeld = present.About(l), present.StateOf(l), l.State == survey.Held
 	v.Line, v.AllInLine, v.Waiting, v.HolderCount = l.Line, l.AllInLine(), l.Waiting, l.HolderCount
-	switch {
-	case l.TTL == holdfast.NoExpiry:
-		v.Key = "does not expire"
-	case l.TTL > 0:
-		v.Key = "expires in " + present.Span(l.TTL) + " unless renewed"
-	}
+	v.Key = present.Expiry(l)
 	if l.Token > 0 {
 		v.Token = strconv.FormatInt(l.Token, 10)
 	}

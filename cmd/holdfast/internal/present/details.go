@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // mostLines is how many holders, and how many waiters, are listed one by one.
@@ -47,13 +48,23 @@ func Details(l survey.Lock, width int) []string {
 	if l.Token > 0 {
 		d.add("token", strconv.FormatInt(l.Token, 10))
 	}
-	switch {
-	case l.TTL == holdfast.NoExpiry:
-		d.add("key", "does not expire")
-	case l.TTL > 0:
-		d.add("key", "expires in "+Span(l.TTL)+" unless renewed")
+	if said := Expiry(l); said != "" {
+		d.add("key", said)
 	}
 	return d.lines
+}
+
+// Expiry says when the key of a lock expires; empty if it is not known.
+func Expiry(l survey.Lock) string {
+	switch {
+	case l.TTL == holdfast.NoExpiry:
+		return "does not expire"
+	case l.TTL <= 0:
+		return ""
+	case len(l.Holders) == 1 && protocol.Kept(l.Holders[0].Owner):
+		return "expires in " + Span(l.TTL)
+	}
+	return "expires in " + Span(l.TTL) + " unless renewed"
 }
 
 type details struct {
@@ -103,6 +114,9 @@ func (d *details) addHolder(h survey.Holder, l survey.Lock, first bool) {
 	if first {
 		title = "held by"
 	}
+	if protocol.Kept(h.Owner) {
+		title = "kept by"
+	}
 	d.add(title, Who(h.Who, h.Owner))
 	if !h.Who.IsZero() {
 		d.add("", Safe(h.Owner))
@@ -119,11 +133,7 @@ func HoldOf(h survey.Holder, l survey.Lock) string {
 	if held := l.HeldFor(h); held > 0 {
 		parts = append(parts, "for "+Span(held))
 	}
-	if h.TTL == holdfast.NoExpiry {
-		parts = append(parts, "without an end")
-	} else {
-		parts = append(parts, Span(h.TTL)+" more unless renewed")
-	}
+	parts = append(parts, Remaining(h.Owner, h.TTL))
 	if h.Count > 1 {
 		parts = append(parts, fmt.Sprintf("%d times", h.Count))
 	}

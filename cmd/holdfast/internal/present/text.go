@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // None stands where there is nothing to say.
@@ -69,12 +70,28 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 }
 
-// Who names a client by what it says of itself, or else by its owner in Redis.
+// Who names a client by what it says of itself, or else by its owner in Redis. What MinHold keeps from others is the client's that
+// has set it, which may have ended.
 func Who(who holdfast.Identity, owner string) string {
-	if who.IsZero() {
-		return Safe(owner)
+	name := owner
+	if !who.IsZero() {
+		name = who.String()
 	}
-	return Safe(who.String())
+	if protocol.Kept(owner) {
+		name = "MinHold of " + name
+	}
+	return Safe(name)
+}
+
+// Remaining says for how much longer one holds a lock, whose owner in Redis that is.
+func Remaining(owner string, ttl time.Duration) string {
+	switch {
+	case ttl == holdfast.NoExpiry:
+		return "without an end"
+	case protocol.Kept(owner):
+		return Span(ttl) + " more"
+	}
+	return Span(ttl) + " more unless renewed"
 }
 
 // KindOf names a lock's kind; one that is not sure has a question mark.

@@ -79,17 +79,17 @@ func (r *run) conflict(why error) *exit.Error {
 }
 
 func (r *run) heldBy(locked *holdfast.LockedError) error {
-	holder := "another owner"
+	is := "held by another owner"
 	switch {
 	case !locked.Holder.IsZero():
-		holder = holderName(locked.Holder, locked.Who) + lasting(locked.HeldFor, locked.TTL)
+		is = heldBy(locked.Holder, locked.Who, locked.HeldFor, locked.TTL)
 	case r.Kind == Fair:
-		holder = "those who stand in line for it"
+		is = "held by those who stand in line for it"
 	}
 	if !r.waits() {
-		return fmt.Errorf("the lock %q is held by %s", r.Name, holder)
+		return fmt.Errorf("the lock %q is %s", r.Name, is)
 	}
-	return fmt.Errorf("the lock %q was not acquired within %v: it is held by %s", r.Name, *r.Wait, holder)
+	return fmt.Errorf("the lock %q was not acquired within %v: it is %s", r.Name, *r.Wait, is)
 }
 
 func (r *run) noPermit(short *holdfast.PermitsError) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // When to say that we wait, and for how long to ask for whom.
@@ -82,7 +83,7 @@ func (r *run) waitingFor(state holdfast.State, err error) string {
 	holders := state.Holders
 	switch {
 	case len(holders) == 1:
-		return fmt.Sprintf(": it is held by %s%s", holderName(holders[0].Owner, holders[0].Who), lasting(holders[0].HeldFor, holders[0].TTL))
+		return ": it is " + heldBy(holders[0].Owner, holders[0].Who, holders[0].HeldFor, holders[0].TTL)
 	case len(holders) > 1:
 		return fmt.Sprintf(": it is held by %s and %d more%s", holderName(holders[0].Owner, holders[0].Who), len(holders)-1, remaining(state.TTL))
 	case len(state.Waiters) > 1: // we are one of them
@@ -114,12 +115,19 @@ func holderName(owner holdfast.Owner, who holdfast.Identity) string {
 	return present.Who(who, owner.String())
 }
 
-// lasting says for how long a lock has been held, and is going to be, as far as is known.
-func lasting(held, ttl time.Duration) string {
-	if held <= 0 {
-		return remaining(ttl)
+// heldBy says who holds a lock, for how long, and for how much longer, as far as is known.
+func heldBy(owner holdfast.Owner, who holdfast.Identity, held, ttl time.Duration) string {
+	text := "held by " + holderName(owner, who)
+	if protocol.Kept(owner.String()) {
+		text = "kept by " + holderName(owner, who)
 	}
-	return ", for " + present.Span(held) + remaining(ttl)
+	if held > 0 {
+		text += ", for " + present.Span(held)
+	}
+	if ttl == holdfast.NoExpiry || ttl > 0 {
+		text += ", " + present.Remaining(owner.String(), ttl)
+	}
+	return text
 }
 
 // remaining says for how long a lock is held, if that is known.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // lockJSON is a lock as programs read it. docs/cli.md lists the names.
@@ -47,6 +48,7 @@ type holderJSON struct {
 	Since string `json:"since,omitempty"`
 	Held  *int64 `json:"held_ms,omitempty"`
 	TTL   int64  `json:"ttl_ms"`
+	Kept  bool   `json:"kept_by_min_hold,omitempty"`
 }
 
 type waiterJSON struct {
@@ -78,7 +80,7 @@ func (l Lock) MarshalJSON() ([]byte, error) {
 	default:
 	}
 	for i, h := range l.Holders {
-		out.Holders[i] = holderJSON{Owner: h.Owner, whoJSON: whoOf(h.Who), Mode: h.Mode, Count: h.Count, Since: stamp(h.Since), TTL: millis(h.TTL)}
+		out.Holders[i] = holderJSON{Owner: h.Owner, whoJSON: whoOf(h.Who), Mode: h.Mode, Count: h.Count, Since: stamp(h.Since), TTL: millis(h.TTL), Kept: protocol.Kept(h.Owner)}
 		if !h.Since.IsZero() {
 			held := millis(l.HeldFor(h))
 			out.Holders[i].Held = &held
