@@ -975,7 +975,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who gives up stays there", in: "prepare", suite: tests(inMemory, "TestLineRuleLeaves"),
-		old: `!inLine || q.args.Number != ""`,
+		old: `q.args.Number != "" || !inLine`,
 		new: "!inLine",
 	},
 	{
