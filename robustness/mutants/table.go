@@ -719,33 +719,33 @@ var mutants = []mutant{
 
 	// The line.
 	{
-		name: "line: who comes again loses its place", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptStand"),
+		name: "line: who comes again loses its place", in: "line.lua", suite: tests(inMemory, "TestLineScriptStand"),
 		old: "LINE, 'NX',",
 		new: "LINE,",
 	},
 	{
-		name: "line: an ask does not replace the one before", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptStand"),
+		name: "line: an ask does not replace the one before", in: "line.lua", suite: tests(inMemory, "TestLineScriptStand"),
 		old: "'HSET', ASKS, me",
 		new: "'HSETNX', ASKS, me",
 	},
 	{
-		name: "line: who stands there is believed to live until it asks", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptStand"),
+		name: "line: who stands there is believed to live until it asks", in: "line.lua", suite: tests(inMemory, "TestLineScriptStand"),
 		old: "at + 3 * often",
 		new: "at + often",
 	},
 	{
-		name: "line: the first ask no more often than others", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptHints"),
+		name: "line: the first ask no more often than others", in: "line.lua", suite: tests(inMemory, "TestLineScriptHints"),
 		old: "place < FIRST and OFTEN or ",
 		new: "place >= 0",
 	},
 	{
-		name: "line: the first does not ask when the key ends", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptHints"),
+		name: "line: the first does not ask when the key ends", in: "line.lua", suite: tests(inMemory, "TestLineScriptHints"),
 		old: "hint = pttl + place * 50",
 		new: "hint = often",
 	},
 	{
-		name: "line: others ask as often as if they were few", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptHints"),
-		old: "SPREAD * stand",
+		name: "line: others ask as often as if they were few", in: "line.lua", suite: tests(inMemory, "TestLineScriptHints"),
+		old: "SPREAD * length",
 		new: "0",
 	},
 	{
@@ -759,7 +759,7 @@ var mutants = []mutant{
 		new: "free = true",
 	},
 	{
-		name: "line: without Redis' leave nobody locks", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOverwritten"),
+		name: "line: without Redis' leave nobody locks", in: "line.lua", suite: tests(inMemory, "TestLineScriptOverwritten"),
 		old: "redis.pcall('ZADD'",
 		new: "redis.call('ZADD'",
 	},
@@ -860,13 +860,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who stands there takes what is left to others", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
-		old: "at >= left",
-		new: "at >= 0",
+		old: "left <= 0",
+		new: "true",
 	},
 	{
 		name: "line: what others do not take is left to them for ever", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
-		old: "at >= left",
-		new: "left == 0",
+		old: "left <= 0",
+		new: "left == -at",
 	},
 	{
 		name: "line: what nobody takes is left to others as often", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),

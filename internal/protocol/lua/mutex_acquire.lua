@@ -43,23 +43,18 @@ if not free or ARGV[6] ~= '0' then
     count = redis.call('HGET', KEYS[1], me) or '0'
   end
   if count ~= ARGV[7] and ARGV[6] == '0' then
-    -- from line: FIRST, turn, set_turn, listeners, grant
+    -- from line: turn, set_turn, left_to, grant, stand
     -- from common: OTHER_KIND, foreign
     local holder, hint = held[1] or nil, nil
     if not holder and not lined then
       free = true
     elseif not holder then
-      local _, left = turn()
-      -- Whom it was left to has had it, or has gone, if nobody listens any more.
-      if at < left and listeners('redisson_lock__channel' .. string.sub(LINE, 14)) == 0 then
-        redis.pcall('DEL', TURN)
-        left = at
-      end
-      if at >= left then
+      local left = left_to('redisson_lock__channel' .. string.sub(LINE, 14))
+      if left <= 0 then
         holder = grant(me)
         free = not holder or holder == me
       elseif ARGV[9] then
-        hint = (left - at + 1) / 2 -- they may have had it before it ends
+        hint = (left + 1) / 2 -- they may have had it before it ends
       else
         redis.pcall('DEL', TURN)
         free = true
@@ -76,30 +71,7 @@ if not free or ARGV[6] ~= '0' then
       if lined and holder and string.sub(holder, 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
         set_turn(0, at)
       end
-      local pttl = redis.call('PTTL', KEYS[1])
-      local reply = {0, at, pttl, holder or ''}
-      local new = lined and ARGV[9] and redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)
-      local stand = type(new) == 'number' and tonumber(redis.pcall('ZCARD', LINE))
-      local place = stand and (new == 1 and stand - 1 or tonumber(redis.pcall('ZRANK', LINE, me)))
-      if place then
-        local often = place < FIRST and OFTEN or math.max(OFTEN, SPREAD * stand)
-        if place < FIRST and pttl >= 0 then
-          hint = pttl + place * 50
-        elseif new == 1 and not hint then
-          hint = us % often -- so that they do not ask together
-        end
-        hint = math.min(hint or often, often)
-        local ask = string.format('%s %s %.0f %s', ARGV[9], ARGV[10], at + 3 * often, ARGV[11])
-        if type(redis.pcall('HSET', ASKS, me, ask)) == 'number' then -- else nobody could be told
-          reply[6], reply[7] = place, new
-        end
-        if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
-          redis.pcall('PEXPIRE', LINE, LIVES)
-          redis.pcall('PEXPIRE', ASKS, LIVES)
-        end
-      end
-      reply[5] = hint
-      return reply
+      return stand({0, at, redis.call('PTTL', KEYS[1]), holder or ''}, me, hint, lined and ARGV[9], ARGV[10], ARGV[11])
     end
   elseif count ~= ARGV[7] and count ~= ARGV[6] then
     return {-2, at, tonumber(count)}
