@@ -257,7 +257,7 @@ func (p *place) refused(q *queued, reply script.Reply) bool {
 	}
 	p.number, p.stands = place, place >= 0
 	holder := protocol.ReadRefusal(reply).Holder
-	p.foreign, p.mixed = holder != "" && !protocol.Ours(holder), protocol.ReadMixed(reply)
+	p.foreign, p.mixed = holder != "" && !protocol.Ours(holder), q.lock.AlwaysStands && protocol.ReadMixed(reply)
 	over := len(p.asks) // what was said of earlier ones is over
 	if q.args.Number != "" {
 		over--
