@@ -26,9 +26,9 @@ type State struct {
 	// if it does not expire: that is usual for semaphores and latches, and no lock of
 	// holdfast's or Redisson's does so. Of several locks, it is how long enough of them live.
 	TTL time.Duration
-	// Waiters are who stands in line, in order: the first thousand, of a [Mutex] or an [RWMutex]. A
-	// fair mutex has all who wait there; of others each process has one, of an RWMutex one for each
-	// side, and with [Polling] none.
+	// Waiters are who stands in line, in order: the first thousand, of a [Mutex], an [RWMutex] or a
+	// [PermitSemaphore]. A fair mutex has all who wait there; of others each process has one, of an
+	// RWMutex one for each side, and with [Polling] none.
 	Waiters []Owner
 	// Token is the last fencing token, of a lock that is [Fenced].
 	Token int64

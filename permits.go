@@ -22,16 +22,18 @@ const MaxPermitsPerHold = protocol.MaxPermits
 // one from [Client.NewPermitSemaphore]. All methods are safe for concurrent use.
 //
 // It has permits once [Permits], [PermitSemaphore.TrySetPermits] or another has set how
-// many; until then nobody acquires any. Who waits for many is not overtaken for
+// many; until then nobody acquires any. Waiters of several processes get permits in the order in which
+// they came, as a rule and not as a promise: see [Client.NewMutex]. Who waits for many is not overtaken for
 // ever by those who want few: the longest-waiting large request reserves
 // permits, which everybody who uses holdfast respects. That keeps others from permits that they
 // could have for ten seconds at a stretch, and then not for as long.
 //
 // In Redis the number of available permits stands at its name, and the held
-// ones at {name}:timeout, a sorted set of 16 random bytes a permit and the server
-// time, in ms, at which it expires. Permits are announced on redisson_sc:{name}.
-// Our own are holdfast_next:{name}, for whom others stand back, and
-// holdfast_calls:{name}, the calls that have set or added permits lately; both
+// ones at {name}:timeout, a sorted set of 16 bytes a permit and the server
+// time, in ms, at which it expires. Permits that nobody in line has are announced on redisson_sc:{name}.
+// Our own are the line, at holdfast_line:{name}, holdfast_asks:{name} and holdfast_turn:{name};
+// holdfast_next:{name}, for whom others stand back; and
+// holdfast_calls:{name}, the calls that have set or added permits lately. All
 // expire. Redisson: RPermitExpirableSemaphore, which takes the time of whichever
 // client asks.
 type PermitSemaphore struct {

@@ -32,8 +32,8 @@
 //
 // # The line
 //
-// Those who wait for a plain or a read-write lock stand in a line in Redis: of each process, and of
-// each side, the head of its queue. Whoever gives the lock back grants it to the first, in the same
+// Those who wait for a plain or a read-write lock, or for permits, stand in a line in Redis: of each
+// process, and of each side, the head of its queue. Whoever gives back grants to the first, in the same
 // script, for [protocol.LongestGrant] at most, and publishes the number of that one's last ask on the
 // channel of its client (line.go, protocol/lua/line.lua). Of a read-write lock it is the first writer,
 // or the readers before the next writer (protocol/lua/rw.lua); each of them stands for itself here.
@@ -53,6 +53,12 @@
 // one whose deadline has passed. What the numbers of a place are worth ends with a refusal of a later
 // ask, and when it leaves. A message may overtake the answer to its ask, so some are kept that nobody
 // waits for.
+//
+// Permits are known by their ids, which the client makes for each acquire. An ask carries them, a grant takes
+// them, and a leave gives back these and no others: so it never hits a later wait. Of each process one stands
+// in line for each number of permits that is wanted, since those have queues of their own. While the first
+// ask of such a queue is not answered, others try beside it, or permits that are free would be had one after
+// another. What could go wrong is in protocol/lua/permits.lua.
 //
 // A hold that has begun with a message has the lease of a grant. If it lasts for more than a moment,
 // the watchdog asks for its own. Until then it is unconfirmed: Detach asks first.

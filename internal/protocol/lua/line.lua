@@ -1,4 +1,4 @@
--- Pieces for scripts that know of the line: those who wait for a plain or a read-write lock, in the
+-- Pieces for scripts that know of the line: those who wait for a plain or a read-write lock, or for permits, in the
 -- order in which they came. A paragraph is a piece.
 --
 -- LINE  a sorted set of owners, by when they came, us; of a read-write lock, of the fields that they will have
