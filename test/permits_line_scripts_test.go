@@ -171,7 +171,9 @@ func TestPermitLineOfMany(t *testing.T) {
 		a, b, c := l.has(1), l.has(1), l.has(1)
 		many, manyHears := l.stands("m", 3, 0)
 		one, oneHears := l.stands("o", 1, 1)
+		l.do("DEL", protocol.ReservationKey(l.name)) // whether or not there is one
 		l.wantCode("release", script.Done, a.release())
+		l.wantCode("try", script.Refused, l.who(1).try())
 		l.wantHeard(manyHears, "")
 		l.wantHeard(oneHears, "")
 		l.wantStanding(many, one)
@@ -325,6 +327,14 @@ func TestPermitLineExpiry(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		l.wantCode("ask", script.Done, all[2].ask("m"))
 		l.wantHeard(heard[2], "")
+		l.wantReply("0", "GET", l.name)
+		time.Sleep(2800 * time.Millisecond) // the first two have died
+		l.standsAgain(all[4], "k", 1)
+		l.standsAgain(all[3], "k", 0)
+		time.Sleep(100 * time.Millisecond)
+		l.wantCode("ask", script.Done, all[3].ask("m"))
+		l.wantHeard(heard[4], "k")
+		l.wantReply("0", "GET", l.name)
 	})
 }
 
@@ -392,11 +402,9 @@ func TestPermitLineLeavesOne(t *testing.T) {
 		// Redisson takes it, and the next release is not theirs as long as theirs lasts, but grants.
 		l.do("ZADD", l.held(), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), "theirs\x4f--------9")
 		l.do("DECR", l.name)
+		l.standsAgain(third, "4", 0)
+		l.wantTurn(0, time.Now())
 		l.wantCode("release", script.Done, first.release())
-		turn := l.do("GET", protocol.TurnKey(l.name))
-		if !strings.HasPrefix(turn, "0 ") && !strings.HasPrefix(turn, "1 ") {
-			t.Errorf("a turn that was taken is noted as %q", turn)
-		}
 
 		// Nobody takes it: it is the first one's at the end.
 		l.do("DEL", protocol.TurnKey(l.name))
@@ -410,12 +418,18 @@ func TestPermitLineLeavesOne(t *testing.T) {
 		l.standsAgain(last, "7", 0)
 		time.Sleep(3 * ms)
 		l.wantCode("theirs is over", script.Done, last.ask("8"))
+	})
+}
 
-		// Whom it was left to has gone.
-		gone, _ := l.stands("9", 1, 0)
+// What is left to others is not kept for them when none of them listens any more.
+func TestPermitLineLeavesNothingToNobody(t *testing.T) {
+	inMemoryPermitLine(t, 1, func(l *permitLine) {
+		a := l.has(1)
+		w, _ := l.stands("n", 1, 0)
+		l.do("ZREM", l.held(), a.IDs[0])
+		l.do("SET", l.name, "1")
 		l.do("SET", protocol.TurnKey(l.name), fmt.Sprintf("5 %d", time.Now().UnixMilli()+20))
-		l.wantCode("release", script.Done, last.release())
-		l.standsAgain(gone, "10", 0)
+		l.wantCode("ask", script.Done, w.ask("m"))
 	})
 }
 

@@ -635,12 +635,208 @@ var mutants = []mutant{
 	},
 	{
 		name: "permits: one more than there are", in: "permits_acquire.lua", suite: simulation("semaphore", "-class", "a"),
-		old: "free - missing <",
-		new: "free - missing + 1 <",
+		old: "free - missing >= kept + leaves)",
+		new: "free - missing + 1 >= kept + leaves)",
 	},
 	{
 		name: "permits: who wants more than there are blocks all", in: "permits_acquire.lua", suite: tests(inMemory, "TestImpossibleNumberBlocksNobody"),
 		old: " and n <= free + held",
+		new: "",
+	},
+
+	{
+		name: "permit line: grants more than there are", in: "permits.lua", suite: simulation("semaphore", "-class", "a"),
+		old: "free - n >= stay +",
+		new: "free - n + 1 >= stay +",
+	},
+	{
+		name: "permit line: what is granted is not taken off", in: "permits.lua", suite: tests(inMemory, "TestPermitLineRelease"),
+		old: "== 1 then\n            free = free - 1",
+		new: "== 1 then",
+	},
+	{
+		name: "permit line: what an own call has taken is taken off again", in: "permits.lua", suite: tests(inMemory, "TestPermitLineIsGrantedOnce"),
+		old: "  elseif tonumber(redis.call('ZSCORE', KEYS[2], each)) < expiry then",
+		new: "  else free = free - 1",
+	},
+	{
+		name: "permit line: what an own call has taken keeps a shorter lease", in: "permits.lua", suite: tests(inMemory, "TestPermitLineIsGrantedOnce"),
+		old: "redis.call('ZADD', KEYS[2], whole(expiry), each)",
+		new: "local _",
+	},
+	{
+		name: "permit line: who is granted permits is not told", in: "permits.lua", suite: tests(inMemory, "TestPermitLineRelease"),
+		old: "publish(number, channel)",
+		new: "",
+	},
+	{
+		name: "permit line: who is granted permits stands there still", in: "permits.lua", suite: tests(inMemory, "TestPermitLineRelease"),
+		old: "      step_out(owner)\n",
+		new: "",
+	},
+	{
+		name: "permit line: one is served at a time", in: "permits.lua", suite: tests(inMemory, "TestPermitLineRelease"),
+		old: "local MOST = 64",
+		new: "local MOST = 1",
+	},
+	{
+		name: "permit line: all are looked at", in: "permits.lua", suite: tests(inMemory, "TestPermitLineServesMany"),
+		old: "local MOST = 64",
+		new: "local MOST = 640",
+	},
+	{
+		name: "permit line: who is left over is not told to ask", in: "permits.lua", suite: tests(inMemory, "TestPermitLineServesMany"),
+		old: "tell(0)",
+		new: "",
+	},
+	{
+		name: "permit line: who wants many is overtaken by those behind it", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOfMany"),
+		old: "elseif let_by or",
+		new: "elseif true or",
+	},
+	{
+		name: "permit line: nobody is ever let by", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOfMany"),
+		old: "elseif let_by or",
+		new: "elseif",
+	},
+	{
+		name: "permit line: who wants more than there are keeps others waiting", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOfTooMany"),
+		old: "or n > free +",
+		new: "or n > 1e9 + free +",
+	},
+	{
+		name: "permit line: those behind one that is served know of less than there are", in: "permits.lua", suite: tests(inMemory, "TestPermitLineExpiry"),
+		old: "mine, free = true, free - n",
+		new: "return true, true",
+	},
+	{
+		name: "permit line: who does not listen keeps others waiting", in: "permits.lua", suite: tests(inMemory, "TestPermitLineDropsTheDead"),
+		old: "or owner ~= me and not listening(owner) then",
+		new: "then",
+	},
+	{
+		name: "permit line: what is kept for one outside is granted", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOutside"),
+		old: "who ~= id and not let_by",
+		new: "who ~= who and not let_by",
+	},
+	{
+		name: "permit line: what is kept for one that is served stays kept", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOfMany"),
+		old: "stand_down(key, id)",
+		new: "",
+	},
+	{
+		name: "permit line: a grant does not say when the semaphore ends", in: "permits.lua", suite: tests(inMemory, "TestPermitLineEnds"),
+		old: "number = number .. ' 0'",
+		new: "ttl = ttl",
+	},
+	{
+		name: "permit line: a grant outlives its semaphore", in: "permits.lua", suite: tests(inMemory, "TestPermitLineEnds"),
+		old: "redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))",
+		new: "",
+	},
+	{
+		name: "permit line: all permits are left to Redisson's", in: "permits.lua", suite: tests(inMemory, "TestPermitLineLeavesOne"),
+		old: "serve(theirs > 0 and 1 or 0)",
+		new: "if theirs == 0 then serve(0) end",
+	},
+	{
+		name: "permit line: none is left to Redisson's", in: "permits.lua", suite: tests(inMemory, "TestPermitLineL7_RedissonWaits"),
+		old: "theirs = math.max(leave_turn",
+		new: "theirs = math.min(leave_turn",
+	},
+	{
+		name: "permit line: a turn lasts though Redisson has had it", in: "permits.lua", suite: tests(inMemory, "TestPermitLineLeavesOne"),
+		old: "free <= 0 or listeners",
+		new: "listeners",
+	},
+	{
+		name: "permit line: a turn lasts though nobody listens", in: "permits.lua", suite: tests(inMemory, "TestPermitLineLeavesNothingToNobody"),
+		old: "free <= 0 or listeners(ARGV[2]) == 0",
+		new: "free <= 0",
+	},
+	{
+		name: "permit line: Redisson's permits look like ours", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOfRedissons"),
+		old: "mark ~= 104 or version",
+		new: "version",
+	},
+	{
+		name: "permit line: ours look like Redisson's", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOfRedissons"),
+		old: "mark ~= 104 or version < 128",
+		new: "true or version < 128",
+	},
+	{
+		name: "permit line: a try before waiting takes what is left to others", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitLineLeavesOne"),
+		old: "(number ~= '' or me == '1')",
+		new: "number ~= ''",
+	},
+	{
+		name: "permit line: who has had permits otherwise stands there still", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitLineIsGrantedOnce"),
+		old: "  if crowd and #me > 1 then\n    step_out(me)",
+		new: "  if crowd and #me > 1 then",
+	},
+	{
+		name: "permit line: a newcomer overtakes", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitLineOfMany"),
+		old: "(open and free",
+		new: "(free",
+	},
+	{
+		name: "permit line: what is kept for one outside waits for the line", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitLineOutside"),
+		old: "reservation(KEYS[3]) == ARGV[6] and",
+		new: "false and",
+	},
+	{
+		name: "permit line: one in line for one permit keeps others from more", in: "permits_acquire.lua", suite: tests(inMemory, "TestManyAreNotStarvedByOnes"),
+		old: "if place and (place > 0 or n == 1) then",
+		new: "if false then",
+	},
+	{
+		name: "permit line: who waits is not told when a permit expires", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitLineExpiry"),
+		old: "again = again + place",
+		new: "again = 60000",
+	},
+	{
+		name: "permit line: the ids are not noted", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitLineRelease"),
+		old: "me .. IDS, table.concat(ARGV, '', 6)",
+		new: "me .. 'ids', table.concat(ARGV, '', 6)",
+	},
+	{
+		name: "permit line: leave gives nothing back", in: "permits_leave.lua", suite: tests(inMemory, "TestPermitLineLeave"),
+		old: "found = found + redis.call('ZREM', KEYS[2], ARGV[i])",
+		new: "",
+	},
+	{
+		name: "permit line: leave leaves the place", in: "permits_leave.lua", suite: tests(inMemory, "TestPermitLineLeave"),
+		old: "step_out(ARGV[4])",
+		new: "",
+	},
+	{
+		name: "permit line: leave has nobody served", in: "permits_leave.lua", suite: tests(inMemory, "TestPermitLineLeave"),
+		old: "free > 0 and (stood or crowd)",
+		new: "false",
+	},
+	{
+		name: "permit line: added permits are not granted", in: "permits_add.lua", suite: tests(inMemory, "TestPermitLineServesMany"),
+		old: "pass_on(more)",
+		new: "free = free + more store()",
+	},
+	{
+		name: "permit line: a release with a line grants nothing", in: "permits_release.lua", suite: tests(inMemory, "TestPermitLineRelease"),
+		old: "there == 3 and",
+		new: "there >= 3 and",
+	},
+	{
+		name: "permit line: several waits of one owner have one place", in: "PermitSet.waiter", suite: tests(inMemory, "TestPermitLineOfOneOwner"),
+		old: "n<<8 | uint64(b)",
+		new: "n",
+	},
+	{
+		name: "permit line: the first of a process tries before it stands there", in: "asker.triesFirst", suite: tests(inMemory, "TestPermitLineOfProcesses"),
+		old: "return a.engine.queues.TriesFirst(l.queueFor(\"\"))",
+		new: "return !a.engine.queues.HasWaiters(l.queueFor(\"\"))",
+	},
+	{
+		name: "permit line: who waits outside leaves its reservation", in: "queued.prepare", suite: tests(inMemory, "TestReservationEnds"),
+		old: "|| q.lock.Shared",
 		new: "",
 	},
 
@@ -1059,18 +1255,23 @@ var mutants = []mutant{
 	},
 	{
 		name: "permits: a repeated acquire takes more", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitsHaveOneEffect"),
-		old: "KEYS[1], missing",
-		new: "KEYS[1], n",
+		old: "missing = missing + 1",
+		new: "",
 	},
 	{
-		name: "permits: who wants many is overtaken for ever", in: "permits_acquire.lua", suite: tests(inMemory, "TestManyAreNotStarvedByOnes"),
-		old: "ARGV[5] == '1'",
-		new: "ARGV[5] == 'never'",
+		name: "permits: a repeated acquire takes them again", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitsHaveOneEffect"),
+		old: "  free = free - missing",
+		new: "  free = free - n",
+	},
+	{
+		name: "permits: who wants many is overtaken for ever", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitLineOutside"),
+		old: "elseif #me > 1 and",
+		new: "elseif #me > 100 and",
 	},
 	{
 		name: "permits: release by id of what is not held", in: "permits_release.lua", suite: tests(inMemory, "TestPermitsByID"),
-		old: "give_back(#found)",
-		new: "give_back(#ARGV - 5)",
+		old: "and #found or 0",
+		new: "and #ARGV - 5 or 0",
 	},
 	{
 		name: "semaphore: what a cancelled caller took stays taken", in: "asker.passed", suite: tests(inMemory, "TestCancelledSemaphoreCallersTakeNothing"),
