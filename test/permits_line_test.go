@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -456,10 +457,16 @@ func TestPermitLineL16_Try(t *testing.T) {
 	})
 }
 
-// Many goroutines of a few processes: one of each stands in line. Nobody is overtaken for long, and a pair takes two calls.
+// One goroutine of a few processes, or several: one of each stands in line. Nobody is overtaken for long, and a pair takes two calls.
 func TestPermitLineOfProcesses(t *testing.T) {
+	for _, each := range []int{1, 4} {
+		permitLineOfProcesses(t, each)
+	}
+}
+
+func permitLineOfProcesses(t *testing.T, each int) {
 	permitsWorld(t, 2, func(t *testing.T, w *world) {
-		const clients, each, rounds = 3, 4, 25
+		const clients, rounds = 3, 25
 		var all sync.WaitGroup
 		var counted []*calls
 		var used, most atomic.Int64
@@ -488,7 +495,7 @@ func TestPermitLineOfProcesses(t *testing.T) {
 		}
 		start := time.Now()
 		all.Wait()
-		if took, least := time.Since(start), clients*each*rounds/2*time.Millisecond; took > 2*least || most.Load() != 2 {
+		if took, least := time.Since(start), time.Duration(clients*each*rounds/2)*time.Millisecond; took > 2*least || most.Load() != 2 {
 			t.Errorf("it took %v, want %v or so; %d at once", took, least, most.Load())
 		}
 		n := 0
@@ -519,6 +526,58 @@ func TestPermitLineOfOneOwner(t *testing.T) {
 		all.Wait()
 		if took := time.Since(released); took > 0 {
 			t.Errorf("they had them after %v", took)
+		}
+	})
+}
+
+// withoutGrants is a driver whose client never hears that its channel is subscribed to.
+type withoutGrants struct{ *memdriver.Driver }
+
+func (d withoutGrants) Listen(sink func(driver.Event)) driver.Listener {
+	return d.Driver.Listen(func(e driver.Event) {
+		if !strings.HasPrefix(e.Channel, "holdfast_granted") {
+			sink(e)
+		}
+	})
+}
+
+// Who cannot stand in line waits outside, has permits beside those who do, and leaves nothing.
+func TestPermitLineOfOneOutside(t *testing.T) {
+	permitsWorld(t, 2, func(t *testing.T, w *world) {
+		c, err := testclient.New(withoutGrants{w.server.Driver()}, holdfast.WithoutIdentity())
+		ok(t, err)
+		t.Cleanup(func() { ok(t, c.Close()) })
+		one, two := w.permitHolder(1), w.permitHolder(1)
+		ctx, cancel := context.WithCancel(background)
+		got := make(chan error, 1)
+		wait := func(ctx context.Context, n int) {
+			h, err := c.NewPermitSemaphore("x").Acquire(ctx, n)
+			if err == nil {
+				unlock(t, h)
+			}
+			got <- err
+		}
+		go wait(ctx, 2)
+		time.Sleep(time.Minute)
+		w.wantStandingThere(0)
+		in := w.permitLined(1)
+		unlock(t, one) // it is kept for the one outside
+		time.Sleep(100 * time.Millisecond)
+		w.wantStandingThere(1)
+		cancel()
+		wantError(t, <-got, context.Canceled)
+		one = in.within(t, time.Now(), 0)
+
+		go wait(background, 1)
+		time.Sleep(time.Second)
+		in = w.permitLined(1)
+		released := time.Now()
+		unlock(t, two)
+		unlock(t, one)
+		unlock(t, in.within(t, released, 50*time.Millisecond))
+		ok(t, <-got)
+		if took := time.Since(released); took > 100*time.Millisecond {
+			t.Errorf("the one outside had it after %v", took)
 		}
 	})
 }

@@ -827,7 +827,7 @@ var mutants = []mutant{
 	{
 		name: "permit line: several waits of one owner have one place", in: "PermitSet.waiter", suite: tests(inMemory, "TestPermitLineOfOneOwner"),
 		old: "n<<8 | uint64(b)",
-		new: "n",
+		new: "n | uint64(b)>>8",
 	},
 	{
 		name: "permit line: the first of a process tries before it stands there", in: "asker.triesFirst", suite: tests(inMemory, "TestPermitLineOfProcesses"),
@@ -835,7 +835,7 @@ var mutants = []mutant{
 		new: "return !a.engine.queues.HasWaiters(l.queueFor(\"\"))",
 	},
 	{
-		name: "permit line: who waits outside leaves its reservation", in: "queued.prepare", suite: tests(inMemory, "TestReservationEnds"),
+		name: "permit line: who waits outside leaves its reservation", in: "queued.prepare", suite: tests(inMemory, "TestPermitLineOfOneOutside"),
 		old: "|| q.lock.Shared",
 		new: "",
 	},
