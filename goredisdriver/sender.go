@@ -208,7 +208,7 @@ func (s *sender) exec(ctx context.Context, sendings []sending) {
 // the cluster's client follows.
 func (s *sender) end(ctx context.Context, one sending) {
 	if s.driver.isElsewhere(one) {
-		go s.follow(one)
+		go s.follow(context.WithoutCancel(ctx), one)
 		return
 	}
 	s.driver.reloadNodes(one.err)
@@ -222,8 +222,7 @@ func (d *Driver) isElsewhere(one sending) bool {
 
 // follow sends a call that a node has refused to the node in charge. It ends by the client's
 // timeouts.
-func (s *sender) follow(one sending) {
-	ctx := context.Background()
+func (s *sender) follow(ctx context.Context, one sending) {
 	one.command = newCommand("evalsha", one.Script.SHA(), one.Call.Call)
 	one.over(ctx, s.driver.rdb)
 	if one.refusedWith("NOSCRIPT") {
