@@ -49,8 +49,8 @@
 //
 // The search takes connections out of the blocking pool, idle ones first, until one answers
 // "WAIT 0 1", which a replica refuses and which does not wait. A hundred dead ones take a fifth of a
-// second. It makes eight new ones at most, one after another, and takes a second at most; if it finds
-// none, calls use the client's own. Connections that it has tried and not chosen are closed. So
+// second. New ones are made one after another, and the search ends when four of them led to a replica, or
+// after a second. If it has found none, calls use the client's own. Connections that it has tried and not chosen are closed. So
 // BlockingPoolSize must leave room for one. A search that waits for a place in the pool, because
 // the program has them all, has a goroutine that ends when it gets one.
 //

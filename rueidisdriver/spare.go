@@ -27,11 +27,10 @@ const (
 	// the last of many, before it tries one more.
 	firstPatience = 32 * time.Millisecond
 	lastPatience  = time.Millisecond
-	// idleTakes is what it takes at most to get an idle connection. A new one takes two round trips.
-	idleTakes = 100 * time.Microsecond
-	// maxDials is how many new connections a search makes, and maxTries how many connections it tries.
-	maxDials = 8
-	maxTries = 1024
+	// maxReplicas is how many new connections may lead to a replica, and maxTries how many connections
+	// a search tries.
+	maxReplicas = 4
+	maxTries    = 1024
 )
 
 // spare is a connection of the blocking pool that calls use while the others are in doubt.
@@ -121,6 +120,8 @@ type finding struct {
 	cancel context.CancelFunc
 	found  chan rueidis.DedicatedClient
 	tries  sync.WaitGroup
+
+	replicas atomic.Int32 // new connections that lead to a replica
 }
 
 // run takes connections from the pool, of which idle ones come first. Each has less time than the
@@ -129,16 +130,14 @@ type finding struct {
 // is found, by findLimit, or by the client's timeout for a dial.
 func (f *finding) run() {
 	defer f.cancel()
-	dials, patience := 0, firstPatience
-	for tries := 0; tries < maxTries && dials < maxDials && f.ctx.Err() == nil; tries++ {
+	patience := firstPatience
+	for tries := 0; tries < maxTries && f.replicas.Load() < maxReplicas && f.ctx.Err() == nil; tries++ {
 		asked := time.Now()
 		conn, _ := f.client.Dedicate() // end releases it
-		if time.Since(asked) > idleTakes {
-			dials++
-		}
+		took := time.Since(asked)
 		failed := make(chan struct{})
 		f.tries.Go(func() {
-			if !f.try(conn) {
+			if !f.try(conn, took) {
 				close(failed)
 			}
 		})
@@ -156,10 +155,12 @@ func (f *finding) run() {
 }
 
 // try has a connection show that it leads to a primary: a replica refuses WAIT. Without replicas to
-// wait for, it does nothing.
-func (f *finding) try(conn rueidis.DedicatedClient) bool {
+// wait for, it does nothing. To get the connection took so long: a new one takes two round trips or
+// more, an idle one takes none.
+func (f *finding) try(conn rueidis.DedicatedClient, took time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), findLimit)
 	defer cancel()
+	sent := time.Now()
 	err := conn.Do(ctx, conn.B().Wait().Numreplicas(0).Timeout(1).Build().Pin()).Error()
 	reply, answered := rueidis.IsRedisErr(err)
 	if err == nil || answered && !isNoPrimary(reply.Error()) {
@@ -170,7 +171,10 @@ func (f *finding) try(conn rueidis.DedicatedClient) bool {
 		}
 	}
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	switch {
+	case answered && took > time.Since(sent):
+		f.replicas.Add(1)
+	case errors.As(err, &op) && op.Op == "dial":
 		f.cancel() // the next one would meet the same
 	}
 	go end(conn)
