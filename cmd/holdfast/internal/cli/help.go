@@ -102,7 +102,11 @@ func (c *helpCommand) Run(ctx *kong.Context) error {
 	if c.Command != "" {
 		args = []string{c.Command, helpFlag}
 	}
-	if _, err := ctx.Parse(blank(args)); err != nil {
+	_, err := ctx.Parse(blank(args))
+	switch {
+	case err != nil && noCommand.MatchString(err.Error()):
+		return &exit.Error{Code: exit.Usage, Err: unknownCommand(err.Error())}
+	case err != nil:
 		return exit.Because(exit.Usage, "%w; see holdfast --help", err)
 	}
 	return nil

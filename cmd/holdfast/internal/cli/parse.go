@@ -162,7 +162,10 @@ var valueMissing = regexp.MustCompile(`expected .*but got "EOL" \(<EOL>\)`)
 var argumentMissing = regexp.MustCompile(`^expected "(<[a-z]+>)"`)
 
 // noCommand is what kong says of an argument where a command should be.
-var noCommand = regexp.MustCompile(`(?s)^unexpected argument (.*?)(?:, did you mean .*)?$`)
+var noCommand = regexp.MustCompile(`(?s)^unexpected argument (.*?)(?:, did you mean (.*)\?)?$`)
+
+// noTime is what kong says of a flag whose value is no time, and of one without a unit.
+var noTime = regexp.MustCompile(`expected duration but got (".*"): time: (missing unit)?.*$`)
 
 // negativeTime is what kong says of a flag whose value is a negative time.
 var negativeTime = regexp.MustCompile(`^(--[a-z-]+): expected duration value but got "-[0-9.]`)
@@ -186,7 +189,7 @@ func (l commandLine) explain(s streams) error {
 	case command == "" && strings.HasPrefix(said, "expected one of "):
 		return errors.New("a command is missing, such as holdfast ls; see holdfast --help")
 	case command == "" && noCommand.MatchString(said):
-		return fmt.Errorf("there is no command %s; see holdfast --help", noCommand.FindStringSubmatch(said)[1])
+		return unknownCommand(said)
 	case negativeTime.MatchString(said):
 		return fmt.Errorf("%s must not be negative", negativeTime.FindStringSubmatch(said)[1])
 	case argumentMissing.MatchString(said):
@@ -195,8 +198,21 @@ func (l commandLine) explain(s streams) error {
 		command += " "
 	}
 	text := valueMissing.ReplaceAllString(strings.TrimSuffix(said, "?"), "its value is missing")
-	if strings.Contains(text, "expected duration but") {
-		text += " (a time is written as 500ms, 10s or 1h30m)"
+	if time := noTime.FindStringSubmatch(text); time != nil {
+		wrong := " is no time"
+		if time[2] != "" {
+			wrong = " has no unit"
+		}
+		text = strings.TrimSuffix(text, time[0]) + time[1] + wrong + " (a time is written as 500ms, 10s or 1h30m)"
 	}
 	return fmt.Errorf("%s; see holdfast %s--help", text, command)
+}
+
+// unknownCommand is the error for a command that is not there, of which kong has said so.
+func unknownCommand(said string) error {
+	found := noCommand.FindStringSubmatch(said)
+	if found[2] != "" {
+		return fmt.Errorf("there is no command %s; did you mean %s? See holdfast --help", found[1], found[2])
+	}
+	return fmt.Errorf("there is no command %s; see holdfast --help", found[1])
 }

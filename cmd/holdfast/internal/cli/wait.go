@@ -80,6 +80,9 @@ func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalCl
 	})
 	switch {
 	case err == nil:
+		if last.Kind == "" && !c.Quiet { // it may be another name than was meant
+			s.sayf("nobody holds %q: there is nothing of that name in Redis", c.Name)
+		}
 		return nil
 	case errors.Is(err, await.ErrUnclear):
 		return exit.Because(exit.OtherKind, "Redis does not show whether anybody holds %q: it is an integer, so a semaphore without leases, "+

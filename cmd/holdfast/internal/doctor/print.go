@@ -80,7 +80,7 @@ func (p *Printer) line(of string) {
 
 // End writes what did not pass, and a sum.
 func (p *Printer) End() error {
-	if len(p.held) > 0 {
+	if len(p.held) > 0 && p.passed > 0 {
 		p.lines("")
 	}
 	p.unknown()

@@ -35,6 +35,18 @@ func printed(t *testing.T, p *Printer) string {
 	return out.String()
 }
 
+// TestPrintNothingPassed has one empty line below the title.
+func TestPrintNothingPassed(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	p := Printer{W: &out, Width: 43}
+	p.Title("Redis: there")
+	p.Tell(some[3])
+	if err := p.End(); err != nil || !strings.HasPrefix(out.String(), "Redis: there\n\nFAIL  four: ") {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
 func TestPrint(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
