@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
 )
 
@@ -79,11 +77,10 @@ func (c *benchCommand) print(s streams, result *bench.Result) error {
 
 // progress draws a bar on a terminal until wipe is called.
 func progress(out *os.File, all time.Duration) (tell func(time.Duration, int64), wipe func()) {
-	bar := progressbar.NewOptions64(all.Milliseconds(), progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
-		progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())
+	shown := bar{out: out}
 	tell = func(elapsed time.Duration, pairs int64) {
-		bar.Describe(strconv.FormatInt(pairs, 10) + " pairs, " + (all - elapsed).Round(time.Second).String() + " left")
-		_ = bar.Set64(elapsed.Milliseconds()) // there is nobody to be told of a failure
+		label := strconv.FormatInt(pairs, 10) + " pairs, " + (all - elapsed).Round(time.Second).String() + " left"
+		shown.draw(label, elapsed.Milliseconds(), all.Milliseconds())
 	}
-	return tell, func() { _ = bar.Clear() }
+	return tell, shown.wipe
 }

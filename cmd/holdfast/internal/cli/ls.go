@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
@@ -141,23 +140,16 @@ func (l *lister) among() string {
 // scanProgress draws a bar on a terminal while a scan takes long, until wipe is called.
 func scanProgress(out *os.File) (tell func(done, total int64), wipe func()) {
 	began := time.Now()
-	var bar *progressbar.ProgressBar
-	ended := false
+	shown, ended := bar{out: out}, false
 	tell = func(done, total int64) {
-		if ended || time.Since(began) < impatience {
-			return
+		if !ended && time.Since(began) >= impatience {
+			shown.draw("looking at the keys", done, total)
 		}
-		if bar == nil {
-			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(20),
-				progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(),
-				progressbar.OptionSetDescription("looking at the keys"), progressbar.OptionThrottle(impatience/10))
-		}
-		_ = bar.Set64(done) // there is nobody to be told of a failure
 	}
 	return tell, func() {
-		if ended = true; bar != nil {
-			_ = bar.Clear()
-			bar = nil
+		if !ended {
+			ended = true
+			shown.wipe()
 		}
 	}
 }
