@@ -120,6 +120,33 @@ func rotates(t *testing.T, url string, flags []string, change func()) {
 	}
 }
 
+// TestSilentSentinel silences the sentinel that the runner knows, and cuts its connections to the primary: it asks another one in time.
+func TestSilentSentinel(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t, 0, 3)
+	for _, other := range sentinel.Sentinels[1:] {
+		other.Stop()
+	}
+	dir := t.TempDir()
+	url := "redis+sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + sentinel.MasterName()
+	cmd := holdfast(t, url, "run", "--lease", "15s", "--grace", "5s", "job", "--", "sh", "-c", "echo >$0/ready; until test -e $0/end; do sleep 0.05; done", dir)
+	out := start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(dir + "/ready") })
+	for _, other := range sentinel.Sentinels[1:] {
+		other.Cont()
+	}
+	primary := sentinel.Primary(t)
+	began := time.Now()
+	sentinel.Sentinels[0].Stop()
+	primary.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	primary.Cli(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	eventually(t, "the lease would have ended", func() bool { return time.Since(began) > 16*time.Second })
+	write(t, dir+"/end", "")
+	if got := code(t, cmd.Wait()); got != 0 {
+		t.Errorf("exit code %d: %s", got, out)
+	}
+}
+
 // localTLS is a server with TLS that can be controlled by a socket, whatever its certificate is.
 func localTLS(t *testing.T) (server *redis.Client, url string) {
 	t.Helper()
