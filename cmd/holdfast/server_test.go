@@ -194,8 +194,15 @@ func TestWrongTopology(t *testing.T) {
 	cluster.NodeFor(t, "job").Cli(t, "HSET", "job", javaOwner, "1")
 	for what, c := range urls {
 		for _, args := range [][]string{
-			{"run", "--wait", "1s", "job", "--", "true"}, {"ls"}, {"ls", "job"}, {"ls", "--all", "--json"}, {"show", "job"}, {"wait", "--timeout", "0s", "job"},
-			{"unlock", "--force", "--yes", "job"}, {"bench", "--duration", "100ms"}, {"demo", "--plain", "mutex"},
+			{"run", "--wait", "1s", "job", "--", "true"},
+			{"ls"},
+			{"ls", "job"},
+			{"ls", "--all", "--json"},
+			{"show", "job"},
+			{"wait", "--timeout", "0s", "job"},
+			{"unlock", "--force", "--yes", "job"},
+			{"bench", "--duration", "100ms"},
+			{"demo", "--plain", "mutex"},
 		} {
 			t.Run(what+"/"+strings.Join(args, " "), func(t *testing.T) {
 				t.Parallel()

@@ -32,7 +32,7 @@ func TestStranger(t *testing.T) {
 		t.Skip("only root can make a program that becomes root")
 	}
 	programs := t.TempDir()
-	must(os.Chmod(filepath.Dir(programs), 0o755)) //nolint:gosec // nobody is to run them
+	must(os.Chmod(filepath.Dir(programs), 0o755))
 	asroot := programs + "/asroot"
 	copyOf(t, programs+"/holdfast", 0o755)
 	copyOf(t, asroot, 0o755|os.ModeSetuid)
@@ -54,8 +54,11 @@ func TestStranger(t *testing.T) {
 		code    int
 		end     string
 	}{
-		"lost": {asroot, "", lose, []string{early, term, sayTerm, `"event":"lost"`, `the lock "job" is lost: the server says`, kill, sayKill},
-			76, "it is not held); the command ended with exit code 7"},
+		"lost": {
+			asroot, "", lose,
+			[]string{early, term, sayTerm, `"event":"lost"`, `the lock "job" is lost: the server says`, kill, sayKill},
+			76, "it is not held); the command ended with exit code 7",
+		},
 		"told":             {asroot, "", terminate, []string{early, term, sayTerm}, 7, ""},
 		"too long":         {asroot, "--max-run 1s", nil, []string{early, term, sayTerm, kill}, 124, "ran for more than 1s, and could not be stopped; the command ended with exit code 7"},
 		"hidden":           {"/usr/bin/env " + asroot, "", nil, []string{late}, 7, ""},
@@ -68,8 +71,8 @@ func TestStranger(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			dir := t.TempDir()
-			must(os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // nobody is to see them
-			must(os.Chmod(dir, 0o777))               //nolint:gosec // and to write
+			must(os.Chmod(filepath.Dir(dir), 0o755))
+			must(os.Chmod(dir, 0o777))
 			t.Cleanup(func() { write(t, dir+"/end", "") })
 			args := append([]string{"run", "--json-status", "1", "--lease", "6s", "--grace", "500ms"}, strings.Fields(c.flags)...)
 			args = append(append(args, "job", "--"), strings.Fields(c.command)...)
@@ -108,7 +111,7 @@ func copyOf(t *testing.T, path string, mode os.FileMode) {
 	must(err)
 	from, err := os.Open(self)
 	must(err)
-	defer from.Close() //nolint:errcheck // it was read
+	defer from.Close()
 	to, err := os.Create(path)
 	must(err)
 	_, err = io.Copy(to, from)

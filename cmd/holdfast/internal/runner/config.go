@@ -76,6 +76,26 @@ func (c *Config) check() error {
 	if err := c.checkKind(); err != nil {
 		return err
 	}
+	if err := c.checkNumbers(); err != nil {
+		return err
+	}
+	if len(c.Command) == 0 || c.Command[0] == "" {
+		return errors.New("there is no command to run")
+	}
+	if c.Grace == nil {
+		grace := min(DefaultGrace, c.Lease/4)
+		c.Grace = &grace
+	}
+	longest := c.Lease/2 - c.reserve() - time.Millisecond
+	if *c.Grace < 0 || *c.Grace > longest {
+		return fmt.Errorf("a grace of %v does not fit into a lease of %v: the command must be dead before the lock "+
+			"can be somebody else's; it may be from 0 to %v", *c.Grace, c.Lease, longest)
+	}
+	return nil
+}
+
+// checkNumbers refuses what no number of its kind can be.
+func (c *Config) checkNumbers() error {
 	if c.MinHold != 0 && (c.MinHold < holdfast.MinLease || c.MinHold > holdfast.MaxLease) {
 		return fmt.Errorf("a shortest hold of %v is not between %v and %v", c.MinHold, holdfast.MinLease, holdfast.MaxLease)
 	}
@@ -88,17 +108,6 @@ func (c *Config) check() error {
 		return fmt.Errorf("an exit code of %d is not between 0 and 255", c.Conflict)
 	case c.MaxRun < 0:
 		return fmt.Errorf("a longest run of %v is negative", c.MaxRun)
-	case len(c.Command) == 0 || c.Command[0] == "":
-		return errors.New("there is no command to run")
-	}
-	if c.Grace == nil {
-		grace := min(DefaultGrace, c.Lease/4)
-		c.Grace = &grace
-	}
-	longest := c.Lease/2 - c.reserve() - time.Millisecond
-	if *c.Grace < 0 || *c.Grace > longest {
-		return fmt.Errorf("a grace of %v does not fit into a lease of %v: the command must be dead before the lock "+
-			"can be somebody else's; it may be from 0 to %v", *c.Grace, c.Lease, longest)
 	}
 	return nil
 }

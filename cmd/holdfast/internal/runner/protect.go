@@ -140,13 +140,7 @@ func (w *watch) untilExit() {
 				w.suspended()
 			}
 		case <-look.C:
-			if deadline := w.hold.Deadline(); !deadline.IsZero() {
-				w.trusted = deadline
-			}
-			if !w.warned && w.child.foreign() {
-				w.warned = true
-				w.warn("runs as another user, so ")
-			}
+			w.look()
 		case <-limit:
 			w.timedOut = true
 			w.stop(*w.Grace)
@@ -156,6 +150,17 @@ func (w *watch) untilExit() {
 		case <-w.kill.C:
 			w.signal(syscall.SIGKILL)
 		}
+	}
+}
+
+// look notes until when the lock can be trusted, and whether the command has become another user's.
+func (w *watch) look() {
+	if deadline := w.hold.Deadline(); !deadline.IsZero() {
+		w.trusted = deadline
+	}
+	if !w.warned && w.child.foreign() {
+		w.warned = true
+		w.warn("runs as another user, so ")
 	}
 }
 
