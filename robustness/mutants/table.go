@@ -425,9 +425,9 @@ var mutants = []mutant{
 		new: "local mine = false",
 	},
 	{
-		name: "read-write: one of Redisson's among the readers is not seen", in: "write_acquire.lua", suite: tests(inMemory, "TestRWLineL8_RedissonReads"),
-		old: "foreign_reader(key)",
-		new: "nil",
+		name: "read-write: one of Redisson's among the readers is not seen", in: "rw.lua", suite: tests(inMemory, "TestRWLineL8_RedissonReads"),
+		old: "return not ours(reader) and reader or nil",
+		new: "return nil",
 	},
 	{
 		name: "read-write: the lock is never left to Redisson's", in: "rw.lua", suite: tests(inMemory, "TestLineL7_RedissonWaits"),
@@ -450,7 +450,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "read-write: MinHold tells nobody", in: "write_retain.lua", suite: tests(inMemory, "TestLineL15_BesideTheLine"),
+		name: "read-write: MinHold tells nobody", in: "write_retain.lua", suite: tests(inMemory, "TestRWLineMinHold"),
 		old: "  tell(0)\n",
 		new: "",
 	},
