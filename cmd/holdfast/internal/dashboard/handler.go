@@ -35,6 +35,7 @@ func newHandler(o *observer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "there is no such page") })
 	serveFiles(mux)
+	mux.HandleFunc("GET /healthz", h.health)
 	mux.HandleFunc("GET /api/locks", h.locks)
 	mux.HandleFunc("GET /api/lock", h.lock)
 	mux.HandleFunc("POST /api/unlock", h.unlock)
@@ -142,6 +143,18 @@ func (h *handler) signOut(w http.ResponseWriter, r *http.Request) {
 		h.sessions.end(given.Value)
 	}
 	http.SetCookie(w, cookie(r, ""))
+	answer(w, http.StatusOK, struct{}{})
+}
+
+// health says whether the last look at Redis was a success, to anybody: it shows nothing of Redis.
+func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
+	h.mu.Lock()
+	well := h.away == nil && h.looks > 0
+	h.mu.Unlock()
+	if !well {
+		refuse(w, http.StatusServiceUnavailable, "the last look at Redis has failed, or there was none yet")
+		return
+	}
 	answer(w, http.StatusOK, struct{}{})
 }
 

@@ -364,6 +364,26 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestHealth asks a dashboard that wants a token how it is, without one.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	cfg := w.config()
+	cfg.Token = "a token of the test's"
+	w.serve(cfg)
+	for _, step := range []struct {
+		do   func()
+		want int
+	}{{func() {}, http.StatusOK}, {func() { w.proxy.Refuse(true); w.proxy.Cut() }, http.StatusServiceUnavailable}, {func() { w.proxy.Refuse(false) }, http.StatusOK}} {
+		step.do()
+		eventually(t, fmt.Sprint(step.want), func() bool {
+			answer, text := w.ask(http.MethodGet, "/healthz", nil, nil)
+			return answer.StatusCode == step.want && !strings.Contains(text, "job") && !strings.Contains(text, w.proxy.Addr())
+		})
+	}
+}
+
 // TestOneLook has many look at the page: Redis is asked as often as for one.
 func TestOneLook(t *testing.T) {
 	t.Parallel()
