@@ -15,13 +15,13 @@
 -- from line: LINE
 local score = #ARGV == 6 and redis.call('ZSCORE', KEYS[2], ARGV[6])
 if score and score - at > 0 and ARGV[4] == '1' and ARGV[5] == '' then
-  -- One permit, which has not expired. KEYS[1] counts thrice, so 3 says that it is there, and nobody in line.
-  local there = redis.pcall('EXISTS', KEYS[1], KEYS[1], KEYS[1], LINE, TURN)
+  -- One permit, which has not expired. KEYS[1] counts twice, so 2 says that it is there, and nobody in line.
+  local there = redis.pcall('EXISTS', KEYS[1], KEYS[1], LINE)
   local lined = type(there) == 'number'
   if not lined then
-    there = redis.call('EXISTS', KEYS[1], KEYS[1], KEYS[1])
+    there = redis.call('EXISTS', KEYS[1], KEYS[1])
   end
-  local free = there == 3 and redis.pcall('INCRBY', KEYS[1], '1')
+  local free = there == 2 and redis.pcall('INCRBY', KEYS[1], '1')
   if type(free) == 'number' then -- else what is wrong is told below; nothing has been done
     redis.call('ZREM', KEYS[2], ARGV[6])
     if publish(string.format('%.0f', math.max(0, free))) > 0 and lined then
