@@ -23,7 +23,7 @@ const readRecheck = 5 * time.Second
 // safe for concurrent use.
 //
 // Lock, TryLock and Adopt are the writer's. Lock waits until everybody has left.
-// Waiters of several processes get in in the order in which they came, as a rule: the writer that
+// Waiters of several processes have their turns as they came, as a rule: the writer that
 // is first, or the readers before the next writer. Readers join readers, too. The
 // writer may read as well, and go on reading when it writes no more: see
 // [RWMutex.Downgrade]. A reader cannot become the writer: it would wait for itself, so
