@@ -545,3 +545,18 @@ func TestPermitLineIsGrantedOnce(t *testing.T) {
 		}
 	})
 }
+
+// Whom permits are kept for has them though it stands behind another one: the server's clock has been set back, say.
+func TestPermitLineOfOneFurtherBehind(t *testing.T) {
+	inMemoryPermitLine(t, 4, func(l *permitLine) {
+		a := l.has(4)
+		many, manyHears := l.stands("m", 3, 0)
+		two, twoHears := l.stands("t", 2, 1)
+		l.do("ZADD", l.line(), "1", two.owner)
+		l.wantCode("release", script.Done, a.release())
+		l.wantHeard(manyHears, "m")
+		l.wantHeard(twoHears, "")
+		l.wantPermits(1, grantedTo(many))
+		l.wantStanding(two)
+	})
+}

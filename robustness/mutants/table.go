@@ -646,8 +646,8 @@ var mutants = []mutant{
 
 	{
 		name: "permit line: grants more than there are", in: "permits.lua", suite: simulation("semaphore", "-class", "a"),
-		old: "free - n >= stay +",
-		new: "free - n + 1 >= stay +",
+		old: "free - n >= stay + (",
+		new: "free - n + 1 >= stay + (",
 	},
 	{
 		name: "permit line: what is granted is not taken off", in: "permits.lua", suite: tests(inMemory, "TestPermitLineRelease"),
@@ -716,8 +716,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "permit line: what is kept for one outside is granted", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOutside"),
-		old: "who ~= id and not let_by",
-		new: "who ~= who and not let_by",
+		old: "and who ~= id and not let_by",
+		new: "and who ~= who and not let_by",
 	},
 	{
 		name: "permit line: what is kept for one that is served stays kept", in: "permits.lua", suite: tests(inMemory, "TestPermitLineOfMany"),

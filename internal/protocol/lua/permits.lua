@@ -153,14 +153,15 @@ local function serve(stay, me, wants, my_id)
   local key = 'holdfast_next' .. string.sub(LINE, 14)
   local who, kept, since = reservation(key)
   local let_by = who and since > 0 and at >= since + stretch
-  local place, mine, moved, blocked, ttl = 0, false, false, false, nil
+  local place, mine, moved, ttl = 0, false, false, nil
+  local only = false -- the one for whom permits are kept, if it stands further behind: the clock may have been set back
   for _ = 1, MOST do
     if free <= stay then
       return mine, true
     end
     local owner = redis.pcall('ZRANGE', LINE, place, place)[1]
     if not owner then
-      return mine, not blocked
+      return mine, not only
     end
     local ids, id, n = '', my_id, wants
     if owner ~= me then
@@ -168,8 +169,9 @@ local function serve(stay, me, wants, my_id)
       ids = type(ids) == 'string' and #ids % 16 == 0 and ids or ''
       id, n = string.sub(ids, 1, 16), #ids / 16
     end
-    local out, behind = true, who and who ~= id and not let_by
-    if n > 0 and not (behind and blocked) and free - n >= stay + (behind and kept or 0) then
+    local out = true
+    local stands_back = who and who ~= id and not let_by
+    if n > 0 and not (only and stands_back) and free - n >= stay + (stands_back and kept or 0) then
       local number, lease, channel
       if owner == me then
         mine, free = true, free - n
@@ -195,8 +197,8 @@ local function serve(stay, me, wants, my_id)
     elseif n == 0 or owner ~= me and not listening(owner) then -- it is dead
     elseif let_by or n > free + (mine and wants or 0) + redis.call('ZCARD', KEYS[2]) then
       place, out = place + 1, false
-    elseif behind and (blocked or free - n >= stay) then -- who is to have them first may stand behind it
-      place, out, blocked = place + 1, false, true
+    elseif stands_back and (only or free - n >= stay) then
+      only, place, out = true, place + 1, false
     else
       return mine, false
     end
@@ -205,7 +207,7 @@ local function serve(stay, me, wants, my_id)
       moved = true
       if who == id then
         stand_down(key, id)
-        who, place, blocked = nil, blocked and 0 or place, false
+        who, only, place = nil, false, 0
       end
     end
   end
