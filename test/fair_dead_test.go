@@ -115,14 +115,14 @@ func TestDeadWaiterKeepsNobodyOutForLong(t *testing.T) {
 // One that was passed because nobody had heard of it keeps its place if it lives.
 func TestL8_WhoIsPassedKeepsItsPlace(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		h := fairHolder(t, w, "x")
+		fairHolder(t, w, "x")
 		first := w.stand("x")
 		silent(first.d, lostRequest)
 		first.d.LoseMessages(true)
 		w.do("DEL", "x") // a release would grant it to the first
 		time.Sleep(15 * time.Second)
 		c, _ := w.client()
-		h = must(t)(c.NewFairMutex("x").TryLock(background))
+		h := must(t)(c.NewFairMutex("x").TryLock(background))
 		second := w.stand("x")
 		first.d.SetFaults(nil)
 		first.d.LoseMessages(false)

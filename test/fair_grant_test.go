@@ -267,7 +267,7 @@ func TestFairGrantHints(t *testing.T) {
 				l.t.Errorf("place %d is believed for %v ms, %v", i, lives, err)
 			}
 		}
-		for _, owner := range strings.Fields(l.do("LRANGE", l.queue(), "0", "390")) {
+		for owner := range strings.FieldsSeq(l.do("LRANGE", l.queue(), "0", "390")) {
 			l.do("ZADD", protocol.FairHeartbeatsKey(l.name), "1", owner)
 		}
 		last := l.inLine("n")

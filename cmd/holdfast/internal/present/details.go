@@ -140,6 +140,21 @@ func HoldOf(h survey.Holder, l survey.Lock) string {
 	return strings.Join(parts, ", ")
 }
 
+// whatFor says what a waiter waits for, or that it may wait no more.
+func whatFor(w survey.Waiter) string {
+	switch {
+	case w.Silent:
+		return ", not heard of"
+	case w.Wants > 0:
+		return ", for " + text.Count(w.Wants, "permit")
+	case w.Mode == survey.Writes:
+		return ", to write"
+	case w.Mode == survey.Reads:
+		return ", to read"
+	}
+	return ""
+}
+
 func (d *details) addWaiters(l survey.Lock) {
 	if l.Waiting == 0 && len(l.Waiters) == 0 {
 		return
@@ -157,18 +172,7 @@ func (d *details) addWaiters(l survey.Lock) {
 	}
 	d.add("waiting", said)
 	for i, w := range l.Waiters[:min(len(l.Waiters), mostLines)] {
-		name := Who(w.Who, w.Owner)
-		switch {
-		case w.Silent:
-			name += ", not heard of"
-		case w.Wants > 0:
-			name += ", for " + text.Count(w.Wants, "permit")
-		case w.Mode == survey.Writes:
-			name += ", to write"
-		case w.Mode == survey.Reads:
-			name += ", to read"
-		}
-		d.add("", fmt.Sprintf("%d. %s", i+1, name))
+		d.add("", fmt.Sprintf("%d. %s%s", i+1, Who(w.Who, w.Owner), whatFor(w)))
 	}
 	if more := l.Line - mostLines; more > 0 && len(l.Waiters) > mostLines {
 		d.add("", fmt.Sprintf("and %d more", more))

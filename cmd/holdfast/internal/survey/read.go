@@ -269,15 +269,7 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 		for _, owner := range slices.Concat(one.inLine, one.queue) {
 			one.askWho(ctx, names, strings.TrimSuffix(owner, writerSuffix))
 		}
-		if len(one.inLine) > 0 {
-			fields := slices.Clone(one.inLine)
-			if one.keyType != typeHash {
-				for _, owner := range one.inLine {
-					fields = append(fields, owner+" ids") // of the permits that it wants
-				}
-			}
-			one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), fields...)
-		}
+		one.askAsks(ctx, pipe)
 		one.askWho(ctx, names, one.nextOwner())
 	}
 	if pipe.Len() > 0 {
@@ -289,6 +281,20 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 		return nil
 	}
 	return execNames(ctx, names)
+}
+
+// askAsks asks what those in line have asked last.
+func (one *raw) askAsks(ctx context.Context, pipe redis.Pipeliner) {
+	if len(one.inLine) == 0 {
+		return
+	}
+	fields := slices.Clone(one.inLine)
+	if one.keyType != typeHash {
+		for _, owner := range one.inLine {
+			fields = append(fields, owner+" ids") // of the permits that it wants
+		}
+	}
+	one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), fields...)
 }
 
 // execNames asks who the clients are. They may be at other nodes than the locks; so if those are away, the
