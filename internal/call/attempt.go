@@ -157,12 +157,19 @@ func (c *Caller) run(r script.Request, a *Attempt, late driver.Late) outcome {
 	}
 	args := append(a.args[:0], strconv.FormatInt(a.limit, 10), r.Channel, publish)
 	call := driver.Call{Script: r.Script, Keys: r.Keys, Args: append(args, r.Args...), Late: late}
-	if !c.replicated(r) {
-		raw, err := c.config.Driver.Eval(&a.bound, call)
-		return a.read(raw, c.judged(err))
+	var raw any
+	acknowledged := 0
+	if c.replicated(r) {
+		raw, acknowledged, err = c.config.Driver.EvalReplicated(&a.bound, call, c.config.Replicas, c.config.AckTimeout)
+	} else {
+		raw, err = c.config.Driver.Eval(&a.bound, call)
 	}
-	raw, acknowledged, err := c.config.Driver.EvalReplicated(&a.bound, call, c.config.Replicas, c.config.AckTimeout)
-	found := a.read(raw, c.judged(err))
+	if err != nil {
+		err = c.judged(err)
+	} else if !c.accepted.Load() {
+		c.accepted.Store(true)
+	}
+	found := a.read(raw, err)
 	found.acknowledged = acknowledged
 	return found
 }

@@ -253,12 +253,6 @@ func Passes(err error) bool {
 // before does: they are being rotated, and the client may soon have the new ones. A refusal by a node of a cluster does not, if
 // the client knows no clusters.
 func (c *Caller) judged(err error) error {
-	if err == nil {
-		if !c.accepted.Load() {
-			c.accepted.Store(true)
-		}
-		return nil
-	}
 	var failed *driver.Error
 	if !errors.As(err, &failed) {
 		return err
