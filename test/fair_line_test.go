@@ -26,7 +26,8 @@ type standing struct {
 	got     chan *holdfast.Hold // closed if it failed
 	err     error
 	entered time.Time
-	granted time.Time // when its wait ended; zero before
+	granted time.Time     // when its wait ended
+	ended   chan struct{} // closed then
 }
 
 // stand has a client of its own wait for a fair lock, and returns when it stands
@@ -45,7 +46,7 @@ func (w *world) standAs(c *holdfast.Client, d *memdriver.Driver, name string, op
 // waitAs has a client wait for a lock, as an owner that it makes for that, and returns when it does.
 func (w *world) waitAs(c *holdfast.Client, d *memdriver.Driver, l anyLock, options ...holdfast.LockOption) *standing {
 	w.t.Helper()
-	s := &standing{c: c, d: d, owner: c.NewOwner(), got: make(chan *holdfast.Hold, 1), entered: time.Now()}
+	s := &standing{c: c, d: d, owner: c.NewOwner(), got: make(chan *holdfast.Hold, 1), entered: time.Now(), ended: make(chan struct{})}
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancelCause(holdfast.WithOwner(background, s.owner))
 	go func() {
@@ -56,6 +57,7 @@ func (w *world) waitAs(c *holdfast.Client, d *memdriver.Driver, l anyLock, optio
 		}
 		s.err = err
 		close(s.got)
+		close(s.ended)
 	}()
 	synctest.Wait()
 	return s
@@ -84,7 +86,12 @@ func (s *standing) holdAfter(t *testing.T, most time.Duration) *holdfast.Hold {
 // waits reports whether it waits still.
 func (s *standing) waits() bool {
 	synctest.Wait()
-	return s.granted.IsZero()
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
 }
 
 // wantLine checks who stands in line, in Redis and by Inspect.

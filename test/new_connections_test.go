@@ -50,7 +50,7 @@ func TestForgottenConnections(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			defer proxy.Cut() // go-redis does not close a client that reads from a silent connection
-			outlive(t, p, func() {
+			outlive(t, p, func(string) {
 				addr.Store(&then)
 				proxy.BlackHole(redistest.Both, true)
 			})
@@ -70,8 +70,8 @@ func TestAddressMoves(t *testing.T) {
 			first, then := old.Addr(), promoted.Addr()
 			addr.Store(&first)
 			p := byAddress(promoted, &addr)[i]
-			outlive(t, p, func() {
-				old.Cli(t, "WAIT", "1", "10000")
+			outlive(t, p, func(name string) {
+				waitFor(t, "the replica to have the lock", func() bool { return promoted.Cli(t, "EXISTS", name) == "1" })
 				host, port, _ := net.SplitHostPort(then)
 				promoted.Cli(t, "REPLICAOF", "NO", "ONE")
 				old.Cli(t, "REPLICAOF", host, port)
@@ -83,7 +83,7 @@ func TestAddressMoves(t *testing.T) {
 
 // outlive has a lock held and waited for while the connections are spoiled. The hold is renewed, another lock can be had,
 // and the waiter gets the lock.
-func outlive(t *testing.T, p *platform, spoil func()) {
+func outlive(t *testing.T, p *platform, spoil func(name string)) {
 	t.Helper()
 	const lease = 6 * time.Second
 	d := p.open(t)
@@ -111,7 +111,7 @@ func outlive(t *testing.T, p *platform, spoil func()) {
 		waited <- err
 	}()
 	<-waits
-	spoil()
+	spoil(name)
 	spoilt := time.Now()
 	unlock(t, must(t)(c.NewMutex(fresh()).TryLock(background)))
 	select {

@@ -28,7 +28,7 @@ func (w *world) permitLined(n int, options ...holdfast.LockOption) *standing {
 
 func (w *world) permitLinedAs(c *holdfast.Client, d *memdriver.Driver, n int, options ...holdfast.LockOption) *standing {
 	w.t.Helper()
-	s := &standing{c: c, d: d, got: make(chan *holdfast.Hold, 1), entered: time.Now()}
+	s := &standing{c: c, d: d, got: make(chan *holdfast.Hold, 1), entered: time.Now(), ended: make(chan struct{})}
 	before := len(w.inLine())
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancelCause(background)
@@ -40,6 +40,7 @@ func (w *world) permitLinedAs(c *holdfast.Client, d *memdriver.Driver, n int, op
 		}
 		s.err = err
 		close(s.got)
+		close(s.ended)
 	}()
 	synctest.Wait()
 	if all := w.inLine(); len(all) != before+1 {
@@ -314,13 +315,13 @@ func TestPermitLineL7_RedissonWaits(t *testing.T) {
 					}
 				})
 			}
-			counts = append(counts, w.permitsOfRedissons(ctx, 1, row.stay)())
+			theirs := w.permitsOfRedissons(ctx, 1, row.stay)()
 			all.Wait()
+			counts = append(counts, theirs)
 			sum := 0
 			for _, n := range counts {
 				sum += n
 			}
-			t.Logf("%+v: Redisson is the last of %v", row, counts)
 			for _, n := range counts {
 				if n*len(counts)*3 < sum {
 					t.Errorf("%+v: Redisson is the last of %v", row, counts)
