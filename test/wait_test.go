@@ -153,7 +153,11 @@ func TestNoPollingWhileMessagesFlow(t *testing.T) {
 		start := time.Now()
 		unlock(t, h)
 		order()
-		if took := time.Since(start); took > 0 && !w.kind.polls {
+		longest := time.Duration(0)
+		if w.kind.line { // who has held it for long listens a moment longer, and counts as one of those to whom it is left
+			longest = 3 * time.Millisecond
+		}
+		if took := time.Since(start); took > longest && !w.kind.polls {
 			t.Errorf("the waiters needed %v of no network time", took)
 		}
 	})
