@@ -525,7 +525,14 @@ func lostMessage(d *duel) bool {
 			"permits":   d.ask(p, "P", "tryacquire", "permits", permits, 60_000, 60_000),
 		}
 		channels[p] = []string{"redisson_sc:{" + semaphore + "}", "redisson_countdownlatch__channel__{" + latch + "}", "redisson_sc:{" + permits + "}"}
-		d.listened(channels[p]...)
+		if p == java {
+			d.listened(channels[p]...)
+			continue
+		}
+		d.listened(channels[p][:2]...)
+		d.until("it stands in line for a permit", func() bool {
+			return d.w.rdb.ZCard(background, "holdfast_line:{"+permits+"}").Val() == 1
+		})
 	}
 	d.asleep(java, "S", "L", "P")
 	loses(func() {
