@@ -157,7 +157,7 @@ func (a *compositeAcquire) failure() error {
 	failed, ok := a.err.(*BackendError) //nolint:errorlint // itself
 	switch {
 	case engine.EndedByCaller(a.caller):
-		return a.gaveUp()
+		return engineErrors{}.GaveUp(engine.GaveUp(a.caller, a.name), a.err)
 	case ok: // it may be another call's, too
 		own := *failed
 		own.MayHaveRun = a.mayHaveRun
@@ -166,16 +166,6 @@ func (a *compositeAcquire) failure() error {
 		return &BackendError{Op: engine.OpAcquire, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	}
 	return a.err
-}
-
-// gaveUpError is the error of a call whose own context has ended, with the refusal of a part if there was one.
-func (a *compositeAcquire) gaveUp() error {
-	var refusal *LockedError
-	err := engine.GaveUp(a.caller, a.name)
-	if !errors.As(a.err, &refusal) {
-		return err
-	}
-	return &gaveUpError{err, refusal}
 }
 
 // tryInOrder acquires all parts, one after another. Again says that it is worth starting over, also because a part was

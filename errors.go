@@ -262,22 +262,20 @@ func (e *BackendError) Error() string {
 
 func (e *BackendError) Unwrap() error { return e.Err }
 
+// refusal is a [*LockedError] or a [*PermitsError].
+type refusal interface {
+	error
+	reason() string
+}
+
 // gaveUpError is the error of a call whose own context has ended while it was refused. It matches what err matches, and so not
 // [ErrLocked]. For [errors.As] it is the refusal, too.
 type gaveUpError struct {
-	err, refusal error
+	err     error
+	refusal refusal
 }
 
-func (e *gaveUpError) Error() string {
-	why := ""
-	switch refusal := e.refusal.(type) { //nolint:errorlint // itself
-	case *LockedError:
-		why = refusal.reason()
-	case *PermitsError:
-		why = refusal.reason()
-	}
-	return e.err.Error() + ": " + why
-}
+func (e *gaveUpError) Error() string { return e.err.Error() + ": " + e.refusal.reason() }
 
 func (e *gaveUpError) Unwrap() error { return e.err }
 
@@ -328,11 +326,15 @@ func (engineErrors) Backend(op, name string, mayHaveRun bool, why error) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: mayHaveRun, Err: explained(why)}
 }
 
-// GaveUp adds to the end of the caller's context what the last refusal says.
-func (engineErrors) GaveUp(err, refusal error) error {
-	switch refusal.(type) { //nolint:errorlint // itself
-	case *LockedError, *PermitsError:
-		return &gaveUpError{err, refusal}
+// GaveUp adds to the end of the caller's context what the last refusal says, if why is one or wraps one.
+func (engineErrors) GaveUp(err, why error) error {
+	var permits *PermitsError
+	var locked *LockedError
+	switch {
+	case errors.As(why, &permits): // a LockedError, too
+		return &gaveUpError{err, permits}
+	case errors.As(why, &locked):
+		return &gaveUpError{err, locked}
 	}
 	return err
 }

@@ -122,7 +122,7 @@ func (c *Client) withHolder(ctx context.Context, err error) error {
 	case *LockedError:
 		return c.named(ctx, refused)
 	case *gaveUpError:
-		locked, ok := refused.refusal.(*LockedError) //nolint:errorlint // itself
+		locked, ok := refused.refusal.(*LockedError)
 		if !ok {
 			return err
 		}
