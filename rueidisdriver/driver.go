@@ -19,9 +19,9 @@ type Driver struct {
 	// underWay has one for each call on a cluster that rueidis has not answered yet.
 	underWay chan struct{}
 
-	spare   atomic.Pointer[spare] // nil: calls use the client's own connections
-	finding atomic.Bool           // a connection is searched for
-	doubted doubtedSlots          // of a cluster
+	spare   atomic.Pointer[spare]  // nil: calls use the client's own connections
+	finding atomic.Bool            // a connection is searched for
+	inDoubt driverkit.SlotsInDoubt // of a cluster: calls go by the blocking pool of the node
 	closed  driverkit.Closed
 }
 

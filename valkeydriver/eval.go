@@ -117,13 +117,13 @@ func (d *Driver) evalOnCluster(ctx context.Context, call driver.Call) (any, erro
 		}
 	}
 	end, _ := ctx.Deadline()
-	sent, doubted := time.Now(), d.doubted.some.Load() && d.doubted.has(d.slotOfCall(call))
+	sent, inDoubt := time.Now(), d.inDoubt.Some() && d.inDoubt.Has(d.slotOfCall(call))
 	reply, err := driver.Run(ctx, call, func() (any, error) {
 		defer func() { <-d.underWay }()
-		return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call, doubted)
+		return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call, inDoubt)
 	})
 	if err != nil && driverkit.IsDoubtful(err) && (ctx.Err() == nil || time.Since(sent) >= unanswered) {
-		d.doubted.add(d.slotOfCall(call))
+		d.inDoubt.Add(d.slotOfCall(call), spareLife)
 	}
 	return reply, driver.NotTheCallers(ctx, err)
 }
@@ -153,9 +153,9 @@ type onlyDeadline struct {
 func (c onlyDeadline) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero() }
 
 // eval is Eval on a goroutine of its own.
-func (d *Driver) eval(ctx context.Context, call driver.Call, doubted bool) (any, error) {
+func (d *Driver) eval(ctx context.Context, call driver.Call, inDoubt bool) (any, error) {
 	build := command
-	if doubted {
+	if inDoubt {
 		build = separateCommand
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, scriptLimit)

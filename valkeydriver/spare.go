@@ -69,7 +69,7 @@ func (d *Driver) replaceSpare(old, s *spare) {
 
 // renew finds a connection for the calls that follow. If it finds none, they use the client's own.
 func (d *Driver) renew() {
-	if d.slotted { // see doubtedSlots
+	if d.slotted { // see Driver.inDoubt
 		return
 	}
 	old, known := d.spare.Load(), addresses(d.client)
