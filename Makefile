@@ -27,7 +27,7 @@ EVERYTHING    := github.com/holdfast-go/holdfast/...
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard)
 AFTER_TEST    := goredisdriver rueidisdriver
-THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest gocronlock otel/example valkeydriver)
+THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest test/gocronlock otel/example valkeydriver)
 NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_TEST)) $(THIRD)
 SKIP_SLOW     ?=
 BESIDE        ?= test-third

@@ -1,26 +1,26 @@
 package otel
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/memdriver"
 )
 
 // rows are the rows of the table whose head begins with first, without the code's backquotes.
 func rows(t *testing.T, first string) (all [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/telemetry.md")
-	ok(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, table, found := strings.Cut(string(text), "\n| "+first+" |")
 	if !found {
 		t.Fatalf("there is no table of %q", first)
@@ -37,88 +37,6 @@ func rows(t *testing.T, first string) (all [][]string) {
 		all = append(all, cells)
 	}
 	return all
-}
-
-// keys are the names of attributes.
-func keys(set attribute.Set) (all []string) {
-	for _, a := range set.ToSlice() {
-		all = append(all, string(a.Key))
-	}
-	return all
-}
-
-// everything makes happen what there are metrics and attributes for, but names.
-func everything(t *testing.T, w *world) {
-	t.Helper()
-	c, d := w.client()
-	x := c.NewMutex("x")
-	h := must(t)(x.Lock(background))
-	next := waiting(background, x)
-	gone := waiting(background, x, holdfast.Wait(time.Second))
-	time.Sleep(2 * time.Second)
-	<-gone
-	ok(t, h.Unlock())
-	h = <-next
-	last := waiting(background, x)
-	ok(t, h.Unlock()) // handed over
-	h = <-last
-	time.Sleep(20 * time.Second) // renewed
-	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
-	<-h.Context().Done() // not renewed, and lost
-	d.SetFaults(nil)
-	time.Sleep(time.Minute)
-	h = must(t)(x.Lock(background))
-	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
-	if h.Unlock() == nil {
-		t.Error("no error")
-	}
-	time.Sleep(time.Minute) // failed in the background
-}
-
-// The table of the metrics is what the SDK is told: names, instruments, units and attributes.
-func TestMetricsAreDocumented(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		everything(t, w)
-		var got []string
-		for _, m := range w.collect() {
-			var attributes []string
-			instrument := ""
-			note := func(kind string, more ...string) {
-				instrument = kind
-				for _, key := range more {
-					if !slices.Contains(attributes, key) {
-						attributes = append(attributes, key)
-					}
-				}
-			}
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range data.DataPoints {
-					note(map[bool]string{true: "counter", false: "up-down counter"}[data.IsMonotonic], keys(p.Attributes)...)
-				}
-			case metricdata.Histogram[float64]:
-				for _, p := range data.DataPoints {
-					note("histogram", keys(p.Attributes)...)
-				}
-			}
-			if m.Description == "" {
-				t.Errorf("%s has no description", m.Name)
-			}
-			slices.Sort(attributes)
-			got = append(got, fmt.Sprint(m.Name, ", ", instrument, ", ", m.Unit, ", ", attributes))
-		}
-		var want []string
-		for _, row := range rows(t, "metric") {
-			attributes := strings.Split(row[4], ", ")
-			slices.Sort(attributes)
-			want = append(want, fmt.Sprint(row[0], ", ", row[1], ", ", row[2], ", ", attributes))
-		}
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("there are\n%s\ndocumented are\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-	})
 }
 
 // The attributes of spans are documented, and no other.
@@ -162,5 +80,50 @@ func TestErrorTypesAreDocumented(t *testing.T) {
 	slices.Sort(losses)
 	if got := documented("of a loss"); !slices.Equal(got, losses) {
 		t.Errorf("documented are %v, there are %v", got, losses)
+	}
+}
+
+// What mostly happens of each documented kind is known beforehand: nothing is allocated for it.
+func TestKindsAreKnown(t *testing.T) {
+	for _, row := range rows(t, "attribute") {
+		if row[0] != string(kindKey) {
+			continue
+		}
+		for kind := range strings.SplitSeq(row[1], ", ") {
+			if _, known := knownSeries()[series{kind: kind}]; !known {
+				t.Errorf("%s is not known beforehand", kind)
+			}
+		}
+		return
+	}
+	t.Error("the kinds are not documented")
+}
+
+// Every error has a type, the first that it matches.
+func TestErrorTypes(t *testing.T) {
+	for want, err := range map[string]error{
+		"":               nil,
+		"locked":         &holdfast.LockedError{},
+		"no_permits":     &holdfast.PermitsError{},
+		"backend":        &holdfast.BackendError{Err: context.DeadlineExceeded},
+		"other_kind":     &holdfast.BackendError{Err: holdfast.ErrOtherKind},
+		"lost":           &holdfast.LostError{Reason: holdfast.LostUnanswered, Err: &holdfast.BackendError{}},
+		"not_held":       holdfast.ErrNotHeld,
+		"untold":         holdfast.ErrUntold,
+		"timeout":        fmt.Errorf("x: %w", context.DeadlineExceeded),
+		"cancelled":      context.Canceled,
+		"not_zero":       holdfast.ErrNotZero,
+		"not_replicated": holdfast.ErrNotReplicated,
+		"reentrant":      holdfast.ErrReentrant,
+		"_OTHER":         errors.New("else"),
+	} {
+		if got := errorType(err); got != want {
+			t.Errorf("%v is %q, want %q", err, got, want)
+		}
+	}
+	for reason, want := range map[holdfast.LostReason]string{holdfast.LostTaken: "taken", holdfast.LostParts: "parts", "new": "_OTHER"} {
+		if got := lossType(&holdfast.LostError{Reason: reason}); got != want {
+			t.Errorf("%s is %q, want %q", reason, got, want)
+		}
 	}
 }

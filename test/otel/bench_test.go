@@ -1,4 +1,4 @@
-package otel
+package otel_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	holdfastotel "github.com/holdfast-go/holdfast/otel"
 )
 
 // instant is a driver whose server says yes to everything, at once: what is left is the cost in
@@ -38,8 +39,8 @@ func (noListener) Close()             {}
 func hookSets(t testing.TB) map[string][]holdfast.ClientOption {
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	tracers := sdktrace.NewTracerProvider()
-	with := func(options ...Option) []holdfast.ClientOption {
-		h, err := New(append(options, WithMeterProvider(meters), WithTracerProvider(tracers))...)
+	with := func(options ...holdfastotel.Option) []holdfast.ClientOption {
+		h, err := holdfastotel.New(append(options, holdfastotel.WithMeterProvider(meters), holdfastotel.WithTracerProvider(tracers))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,8 +51,8 @@ func hookSets(t testing.TB) map[string][]holdfast.ClientOption {
 		"none":        nil,
 		"log":         {holdfast.WithHooks(log)},
 		"metrics":     with(),
-		"with names":  with(WithNames(func(name string) string { return name })),
-		"every span":  with(WithEverySpan()),
+		"with names":  with(holdfastotel.WithNames(func(name string) string { return name })),
+		"every span":  with(holdfastotel.WithEverySpan()),
 		"log+metrics": append(with(), holdfast.WithHooks(log)),
 	}
 }

@@ -1,4 +1,4 @@
-package otel
+package otel_test
 
 import (
 	"context"
@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/faketime"
 	"github.com/holdfast-go/holdfast/memdriver"
+	holdfastotel "github.com/holdfast-go/holdfast/otel"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,7 +42,7 @@ type world struct {
 }
 
 // fake runs f under fake time.
-func fake(t *testing.T, f func(t *testing.T, w *world), options ...Option) {
+func fake(t *testing.T, f func(t *testing.T, w *world), options ...holdfastotel.Option) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
 		server, err := memdriver.NewServer()
@@ -57,7 +58,7 @@ func fake(t *testing.T, f func(t *testing.T, w *world), options ...Option) {
 				t.Error(err)
 			}
 		})
-		w.hooks, err = New(append([]Option{WithMeterProvider(meters), WithTracerProvider(w.tracers)}, options...)...)
+		w.hooks, err = holdfastotel.New(append([]holdfastotel.Option{holdfastotel.WithMeterProvider(meters), holdfastotel.WithTracerProvider(w.tracers)}, options...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ func (w *world) collect() []metricdata.Metrics {
 	}
 	var found []metricdata.Metrics
 	for _, one := range all.ScopeMetrics {
-		if one.Scope.Name != scope {
+		if one.Scope.Name != "github.com/holdfast-go/holdfast/otel" {
 			w.t.Errorf("the scope is %q", one.Scope.Name)
 		}
 		found = append(found, one.Metrics...)
@@ -375,9 +376,6 @@ func TestMetricsOfEveryKind(t *testing.T) {
 			if !strings.Contains(waits, "kind="+kind+": ") {
 				t.Errorf("no wait of %s in\n%s", kind, waits)
 			}
-			if _, known := knownSeries()[series{kind: kind}]; !known {
-				t.Errorf("%s is not known beforehand", kind)
-			}
 		}
 		for _, point := range w.points("holdfast.hold.active") {
 			if strings.Contains(point, "latch") || strings.Contains(point, "semaphore") {
@@ -403,7 +401,7 @@ func TestNames(t *testing.T) {
 		use(t, w)
 		w.want("holdfast.acquire.duration", "kind=mutex name=orders: 2 in 0", "kind=mutex: 1 in 0")
 		w.want("holdfast.hold.active", "kind=mutex name=orders: 0", "kind=mutex: 0")
-	}, WithNames(label))
+	}, holdfastotel.WithNames(label))
 	fake(t, func(t *testing.T, w *world) {
 		use(t, w)
 		w.want("holdfast.acquire.duration", "kind=mutex: 3 in 0")
@@ -486,7 +484,7 @@ func TestSpansUnderOneContext(t *testing.T) {
 		for _, s := range w.spans.Ended() {
 			seconds := int(s.EndTime().Sub(s.StartTime()).Round(time.Second) / time.Second)
 			for _, a := range s.Attributes() {
-				if a.Key == nameKey {
+				if a.Key == "holdfast.lock.name" {
 					took[fmt.Sprint(a.Value.AsString(), " ", seconds)]++
 				}
 			}
@@ -513,7 +511,7 @@ func TestEverySpan(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%q", got)
 		}
-	}, WithEverySpan())
+	}, holdfastotel.WithEverySpan())
 }
 
 // A loss stands in the span under which the lock was acquired.
@@ -559,43 +557,14 @@ func TestBackgroundErrors(t *testing.T) {
 
 // Options that cannot be are refused.
 func TestOptions(t *testing.T) {
-	for name, option := range map[string]Option{
-		"nil": nil, "meters": WithMeterProvider(nil), "tracers": WithTracerProvider(nil), "names": WithNames(nil),
+	for name, option := range map[string]holdfastotel.Option{
+		"nil": nil, "meters": holdfastotel.WithMeterProvider(nil), "tracers": holdfastotel.WithTracerProvider(nil), "names": holdfastotel.WithNames(nil),
 	} {
-		if _, err := New(option); !errors.Is(err, holdfast.ErrInvalid) {
+		if _, err := holdfastotel.New(option); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := New(); err != nil { // the global ones
+	if _, err := holdfastotel.New(); err != nil { // the global ones
 		t.Error(err)
-	}
-}
-
-// Every error has a type, the first that it matches.
-func TestErrorTypes(t *testing.T) {
-	for want, err := range map[string]error{
-		"":               nil,
-		"locked":         &holdfast.LockedError{},
-		"no_permits":     &holdfast.PermitsError{},
-		"backend":        &holdfast.BackendError{Err: context.DeadlineExceeded},
-		"other_kind":     &holdfast.BackendError{Err: holdfast.ErrOtherKind},
-		"lost":           &holdfast.LostError{Reason: holdfast.LostUnanswered, Err: &holdfast.BackendError{}},
-		"not_held":       holdfast.ErrNotHeld,
-		"untold":         holdfast.ErrUntold,
-		"timeout":        fmt.Errorf("x: %w", context.DeadlineExceeded),
-		"cancelled":      context.Canceled,
-		"not_zero":       holdfast.ErrNotZero,
-		"not_replicated": holdfast.ErrNotReplicated,
-		"reentrant":      holdfast.ErrReentrant,
-		"_OTHER":         errors.New("else"),
-	} {
-		if got := errorType(err); got != want {
-			t.Errorf("%v is %q, want %q", err, got, want)
-		}
-	}
-	for reason, want := range map[holdfast.LostReason]string{holdfast.LostTaken: "taken", holdfast.LostParts: "parts", "new": "_OTHER"} {
-		if got := lossType(&holdfast.LostError{Reason: reason}); got != want {
-			t.Errorf("%s is %q, want %q", reason, got, want)
-		}
 	}
 }
