@@ -89,6 +89,34 @@ func TestOlderAdapter(t *testing.T) {
 	})
 }
 
+// TestReplaced gets the modules as the README says while nothing is published: the commands there
+// find every module that can be imported, beside a module that has all of them.
+func TestReplaced(t *testing.T) {
+	repo := here(t)
+	_, after, _ := strings.Cut(read(t, repo.dir, "README.md"), "    for m in ")
+	commands, _, ok := strings.Cut(after, "\n\n")
+	if !ok {
+		t.Fatal("README.md has no commands for modules that are not published")
+	}
+	work := t.TempDir()
+	mine := filepath.Join(work, "mine")
+	if err := errors.Join(os.Mkdir(mine, 0o755), os.Symlink(repo.dir, filepath.Join(work, "holdfast"))); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"GOWORK=off", "CGO_ENABLED=0"}
+	write(t, "package mine\n", mine, "mine.go")
+	command(t, mine, env, "go", "mod", "init", "example.com/mine")
+	text := "package mine\n\nimport (\n"
+	for _, m := range repo.published() {
+		if name := m.path(); m.dir != tool && m.dir != "otel/example" { // these are programs
+			text += "\t_ \"" + name + "\"\n"
+		}
+	}
+	write(t, text+")\n", mine, "mine_test.go")
+	command(t, mine, env, "sh", "-ec", "for m in "+commands)
+	command(t, mine, env, "go", "test", ".")
+}
+
 // published publishes the modules in a version to a proxy below work. It returns the proxy's directory, and
 // the environment in which the go command uses it.
 func published(t *testing.T, repo *repository, work, version string) (proxy string, env []string) {
