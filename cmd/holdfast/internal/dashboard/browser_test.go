@@ -350,6 +350,10 @@ func testLives(t *testing.T, chromium context.Context) {
 	b.readable()
 	b.becomes(`document.querySelector("#activity svg").getAttribute("aria-label").includes("Held: 2 now")`)
 
+	// Each line of the chart's grid has a label, and one thing is filled.
+	b.becomes(`document.querySelectorAll("#activity .grid").length > 1 && document.querySelectorAll("#activity .grid").length === document.querySelectorAll("#activity .axis").length`)
+	b.becomes(`document.querySelectorAll("#activity path.line").length === 2 && document.querySelectorAll("#activity path.area").length === 1`)
+
 	// Filters and orders.
 	b.run(chromedp.SendKeys("#q", "ORDER"))
 	b.hides("reports")
@@ -370,6 +374,7 @@ func testLives(t *testing.T, chromium context.Context) {
 	b.shows(billing.owner())
 	b.becomes(`document.title === "orders:42 - holdfast"`)
 	b.shows("Seen in looks since")
+	b.shows("The key in Redis expires in ")
 	b.becomes(`document.querySelector("#timeline .lane svg")?.getAttribute("aria-label").startsWith("billing@web-3 pid 4001: held it for ")`)
 	if eval[bool](b, `!document.querySelector("#unlock").hidden`) {
 		t.Error("there is a button to take it away")

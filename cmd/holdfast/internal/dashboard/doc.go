@@ -19,7 +19,7 @@
 // Every request passes guard: the Host must be an address, localhost or a name that was given, since otherwise a page
 // of somebody else's could make its own name mean this address; what other sites make a browser ask for is refused; what changes
 // anything must be a POST of JSON whose Origin is this page. With a token, everything but the page's own files wants a session, which
-// who knows the token gets as a cookie. Nothing is logged of a request.
+// who knows the token gets as a cookie; /metrics wants the token itself, and /healthz nothing. Nothing is logged of a request.
 //
 // What comes from Redis is made harmless by package present, and the page puts it in as text: its policy forbids scripts and styles
 // that are not files of its own, and the making of HTML from text altogether.

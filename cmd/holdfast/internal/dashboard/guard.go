@@ -111,9 +111,16 @@ func ofThePage(r *http.Request) bool {
 	return err == nil && (origin.Scheme == "http" || origin.Scheme == "https") && origin.Host != "" && strings.EqualFold(origin.Host, r.Host)
 }
 
-// closed reports whether a request wants a session and has none.
+// closed reports whether a request wants a session and has none. Programs that read the metrics send the token itself.
 func (g *guard) closed(r *http.Request) bool {
-	if g.sessions == nil || !strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == signInPath {
+	if g.sessions == nil || r.URL.Path == signInPath {
+		return false
+	}
+	if r.URL.Path == metricsPath {
+		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		return !ok || !g.sessions.opens(token)
+	}
+	if !strings.HasPrefix(r.URL.Path, "/api/") {
 		return false
 	}
 	cookie, err := r.Cookie(cookieName)
@@ -135,10 +142,15 @@ func newSessions(token string) *sessions {
 	return &sessions{token: sha256.Sum256([]byte(token)), open: map[digest]time.Time{}}
 }
 
+// opens reports whether that is the token.
+func (s *sessions) opens(token string) bool {
+	given := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(given[:], s.token[:]) == 1
+}
+
 // begin opens a session for who knows the token.
 func (s *sessions) begin(token string) (secret string, ok bool) {
-	given := sha256.Sum256([]byte(token))
-	if subtle.ConstantTimeCompare(given[:], s.token[:]) != 1 {
+	if !s.opens(token) {
 		return "", false
 	}
 	random := make([]byte, sessionBytes)

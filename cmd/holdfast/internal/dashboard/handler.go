@@ -18,7 +18,10 @@ import (
 //go:embed assets
 var assets embed.FS
 
-const signInPath = "/api/sign-in"
+const (
+	signInPath  = "/api/sign-in"
+	metricsPath = "/metrics"
+)
 
 // handler answers requests that have passed the guard.
 type handler struct {
@@ -36,6 +39,7 @@ func newHandler(o *observer) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "there is no such page") })
 	serveFiles(mux)
 	mux.HandleFunc("GET /healthz", h.health)
+	mux.HandleFunc("GET "+metricsPath, h.metrics)
 	mux.HandleFunc("GET /api/locks", h.locks)
 	mux.HandleFunc("GET /api/lock", h.lock)
 	mux.HandleFunc("POST /api/unlock", h.unlock)

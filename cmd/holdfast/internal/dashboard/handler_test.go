@@ -534,3 +534,54 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("%v", counts)
 	}
 }
+
+// TestMetrics reads what Prometheus gets: of a dashboard that wants a token, and of a Redis that goes away.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	p := newPerson(1, "billing", "web-3")
+	w.isHere(p, time.Hour, "other")
+	w.holds("other", p.owner(), time.Minute)
+	cfg := w.config()
+	cfg.Token = "a token of the test's"
+	w.serve(cfg)
+	w.refused("without the token", http.StatusUnauthorized, "token", http.MethodGet, metricsPath, nil, nil)
+	w.refused("with another one", http.StatusUnauthorized, "token", http.MethodGet, metricsPath, nil, header("Authorization", "Bearer nothing"))
+	metrics := func() string {
+		answer, text := w.ask(http.MethodGet, metricsPath, nil, header("Authorization", "Bearer "+cfg.Token))
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+			t.Fatalf("%d %v %s", answer.StatusCode, answer.Header, text)
+		}
+		return text
+	}
+	eventually(t, "it has looked", func() bool { return strings.Contains(metrics(), "holdfast_dashboard_up 1\n") })
+	text := metrics()
+	for _, line := range []string{
+		`holdfast_dashboard_locks{kind="mutex"} 2`, `holdfast_dashboard_held{kind="mutex"} 2`, `holdfast_dashboard_held{kind="latch"} 0`,
+		`holdfast_dashboard_waiting{kind="mutex"} 0`, `holdfast_dashboard_leases_ran_out_total 0`, "# TYPE holdfast_dashboard_held gauge", "# TYPE holdfast_dashboard_leases_ran_out_total counter",
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no line %s in\n%s", line, text)
+		}
+	}
+	form := regexp.MustCompile(`^(# HELP [a-z_]+ .+\.|# TYPE [a-z_]+ (gauge|counter)|[a-z_]+(\{kind="[a-z]+"\})? [0-9.e+]+)$`)
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		if !form.MatchString(line) {
+			t.Errorf("%q is not in the format", line)
+		}
+	}
+	_, after, _ := strings.Cut(text, "\nholdfast_dashboard_longest_hold_seconds ")
+	if value, _, _ := strings.Cut(after, "\n"); !strings.HasPrefix(value, "36") {
+		t.Errorf("the longest hold is %q, want an hour", value)
+	}
+	if strings.Contains(text, "job") || strings.Contains(text, "billing") {
+		t.Errorf("it names a lock or its holder:\n%s", text)
+	}
+	w.proxy.Refuse(true)
+	w.proxy.Cut()
+	eventually(t, "Redis is away", func() bool { return strings.Contains(metrics(), "holdfast_dashboard_up 0\n") })
+	if text := metrics(); strings.Contains(text, "kind=") || !strings.Contains(text, "holdfast_dashboard_last_look_timestamp_seconds ") {
+		t.Errorf("while Redis is away:\n%s", text)
+	}
+}

@@ -55,13 +55,20 @@ export function counts(box, samples, series, title) {
   }).join("; ");
   const label = `${title} in the last ${span(from)}. ${sentence[0].toUpperCase()}${sentence.slice(1)}.`;
   const svg = makeSVG("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label });
-  for (const part of [0.5, 1]) svg.append(makeSVG("line", { class: "grid", x1: 0, x2: width, y1: height - part * (height - 8), y2: height - part * (height - 8) }));
-  for (const one of series) {
-    const y = (s) => (height - 1 - (s[one.at] / top) * (height - 9)).toFixed(1);
-    svg.append(makeSVG("path", { class: `area ${one.cls}`, d: steps(samples, at, y, true) }), makeSVG("path", { class: `line ${one.cls}`, d: steps(samples, at, y, false) }));
-  }
+  const level = (value) => (height - 1 - (value / top) * (height - 9)).toFixed(1);
+  const marks = [...new Set([0, Math.round(top / 2), top])];
+  for (const mark of marks) svg.append(makeSVG("line", { class: "grid", x1: 0, x2: width, y1: level(mark), y2: level(mark) }));
+  series.forEach((one, i) => {
+    const y = (s) => level(s[one.at]);
+    if (i === 0) svg.append(makeSVG("path", { class: `area ${one.cls}`, d: steps(samples, at, y, true) })); // two would mix
+    svg.append(makeSVG("path", { class: `line ${one.cls}`, d: steps(samples, at, y, false) }));
+  });
   parts.drawing.className = "drawing plot";
-  parts.drawing.replaceChildren(svg, make("span", { class: "axis most", "aria-hidden": "true" }, top.toLocaleString()), make("span", { class: "axis zero", "aria-hidden": "true" }, "0"));
+  parts.drawing.replaceChildren(svg, ...marks.map((mark) => {
+    const label = make("span", { class: "axis", "aria-hidden": "true" }, mark.toLocaleString());
+    label.style.top = `${(100 * level(mark)) / height}%`;
+    return label;
+  }));
   setText(parts.scale.firstElementChild, `${span(from)} ago`);
   setText(parts.scale.lastElementChild, "now");
   setText(parts.note, `${sentence[0].toUpperCase()}${sentence.slice(1)}.`);

@@ -34,8 +34,10 @@ export function show(data) {
   byId("lock-body").hidden = Boolean(data.missing);
   figures(byId("facts"), data.missing ? [] : [
     ["Kind", data.about], ["State", data.state, data.is_held ? "on" : ""], ["Waiting", data.waiting.toLocaleString(), data.waiting > 0 ? "busy" : ""],
-    ["Fencing token", data.token], ["Permits", data.permits], ["Key", data.key],
+    ["Fencing token", data.token],
   ]);
+  const facts = [data.permits && `Permits: ${data.permits}.`, data.key && `The key in Redis ${data.key}.`];
+  setText(byId("facts-note"), data.missing ? "" : facts.filter(Boolean).join(" "));
   showHolders(data);
   showWaiters(data);
   showTrail(data);
@@ -94,7 +96,7 @@ function showTrail(data) {
   setText(byId("seen-note"), `Seen in looks since ${span(t.first)} ago, not told by Redis: what began and ended between two looks is missing. Nothing is kept when the dashboard ends.`);
   figures(byId("seen"), [
     ["Holds", t.holds_seen.toLocaleString()],
-    ["Waited for", t.followed > 0 ? `${Math.round((100 * t.contended) / t.followed)} % of the time` : "-", t.contended > 0 ? "busy" : ""],
+    ["Time with a waiter", t.followed > 0 ? `${Math.round((100 * t.contended) / t.followed)} %` : "-", t.contended > 0 ? "busy" : ""],
     ["Most who waited", t.most_waiting.toLocaleString()],
     [data.all_in_line ? "Longest wait" : "Longest time with a waiter", span(t.longest_wait)],
     ["Leases that ran out", t.ran_out.toLocaleString(), t.ran_out > 0 ? "bad" : ""],
