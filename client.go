@@ -22,11 +22,14 @@ type Client struct {
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does
-// no I/O and starts no goroutine. An error matches [ErrInvalid]. Redisson:
-// Redisson.create.
+// no I/O and starts no goroutine. An error matches [ErrInvalid]; it says so if the driver has no Redis client, too.
+// Redisson: Redisson.create.
 func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	if d == nil {
 		return nil, invalid("argument: the driver is nil")
+	}
+	if err := d.Check(); err != nil {
+		return nil, invalid("argument: %w", err)
 	}
 	id, prefix := newUUID()
 	c := &Client{idPrefix: prefix}

@@ -22,6 +22,7 @@ func (d instant) EvalReplicated(context.Context, driver.Call, int, time.Duration
 	return d.reply, 0, nil
 }
 
+func (instant) Check() error                                   { return nil }
 func (instant) Slotted() bool                                  { return false }
 func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
 func (instant) Listen(func(driver.Event)) driver.Listener      { return noListener{} }

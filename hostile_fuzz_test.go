@@ -45,6 +45,7 @@ func (h *hostileServer) EvalReplicated(ctx context.Context, call driver.Call, _ 
 	return reply, 1 << 30, err
 }
 
+func (*hostileServer) Check() error                                   { return nil }
 func (*hostileServer) Slotted() bool                                  { return false }
 func (*hostileServer) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
 func (*hostileServer) Listen(func(driver.Event)) driver.Listener      { return silentListener{} }

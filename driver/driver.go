@@ -50,6 +50,10 @@ type Late interface {
 // Driver is what holdfast needs of a Redis client. The package comment says
 // what an implementation must promise. All methods are safe for concurrent use.
 type Driver interface {
+	// Check returns an error if no call can ever succeed: there is no client, or one that cannot carry locks.
+	// It does no I/O, and nothing else is called of a driver that it refuses.
+	Check() error
+
 	// Eval runs the call once and returns its reply as nil, int64, string or
 	// []any of these. It returns as soon as the context ends, or half a second later.
 	Eval(ctx context.Context, call Call) (any, error)

@@ -2,6 +2,7 @@ package goredisdriver
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -56,7 +58,6 @@ func TestNotSent(t *testing.T) {
 		"wrong password":  {client(redis.Options{Addr: server.Addr(), Password: "x"}), driver.Error{}},
 		"closed":          {closed, driver.Error{}},
 		"silent HELLO":    {client(redis.Options{Addr: mute.Addr(), ReadTimeout: 100 * time.Millisecond}), driver.Error{Transient: true}},
-		"ring":            {closeLater(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr()}})), driver.Error{}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -66,6 +67,29 @@ func TestNotSent(t *testing.T) {
 			_, _, err = New(c.rdb).EvalReplicated(t.Context(), call, 1, time.Second)
 			drivertest.CheckError(t, "EvalReplicated", err, c.want)
 		})
+	}
+}
+
+// TestNoClient has what cannot carry locks refused by holdfast.New.
+func TestNoClient(t *testing.T) {
+	t.Parallel()
+	const missing = "the go-redis client is nil"
+	cases := map[string]struct {
+		d    *Driver
+		says string
+	}{
+		"nil":         {New(nil, WithShardedPubSub(true)), missing},
+		"nil client":  {New((*redis.Client)(nil)), missing},
+		"nil cluster": {New((*redis.ClusterClient)(nil)), missing},
+		"nil ring":    {New((*redis.Ring)(nil)), missing},
+		"ring":        {New(closeLater(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}}))), ErrRing.Error()},
+		"no driver":   {nil, missing},
+		"zero driver": {&Driver{}, missing},
+	}
+	for name, c := range cases {
+		if _, err := holdfast.New(c.d); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

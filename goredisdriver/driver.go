@@ -40,8 +40,7 @@ const (
 	spublish = "SPUBLISH"
 )
 
-// ErrRing is in the error of every call on a driver that was made from a
-// *redis.Ring. When a shard stops answering, each ring sends its keys to other
+// ErrRing is why a driver that was made from a *redis.Ring is refused. When a shard stops answering, each ring sends its keys to other
 // shards on its own judgement, so two programs would hold one lock on two
 // servers.
 var ErrRing = errors.New("goredisdriver: a redis.Ring cannot carry locks: it moves keys to another shard when one fails")
@@ -57,19 +56,34 @@ func WithShardedPubSub(sharded bool) Option {
 	return func(d *Driver) { d.remember(sharded) }
 }
 
-// New returns a driver that uses rdb. It does no I/O, and never closes rdb.
+// New returns a driver that uses rdb. It does no I/O, and never closes rdb. What [Driver.Check] refuses,
+// holdfast.New does.
 //
 // A wrapper of a *redis.ClusterClient is recognised as a cluster if it has the
 // methods MasterForKey and ReloadState, as it does when it embeds the client.
 // Without them it would be taken for a single server.
 func New(rdb redis.UniversalClient, options ...Option) *Driver {
 	d := &Driver{rdb: rdb}
+	if d.Check() != nil {
+		return d
+	}
 	d.cluster, _ = rdb.(clusterClient)
 	d.single, d.senders = newSender(d, rdb), map[*redis.Client]*sender{}
 	for _, option := range options {
 		option(d)
 	}
 	return d
+}
+
+// Check returns an error if the client is nil, and [ErrRing] if it is a *redis.Ring.
+func (d *Driver) Check() error {
+	if d == nil || driverkit.Missing(d.rdb) {
+		return errors.New("goredisdriver: the go-redis client is nil")
+	}
+	if _, ring := d.rdb.(*redis.Ring); ring {
+		return ErrRing
+	}
+	return nil
 }
 
 // Slotted reports whether the client is a cluster client.
@@ -81,9 +95,6 @@ func (d *Driver) Slotted() bool { return d.cluster != nil }
 func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 	if known := d.publish.Load(); known != nil {
 		return *known, nil
-	}
-	if err := d.checkClient(); err != nil {
-		return "", err
 	}
 	if d.cluster == nil {
 		return d.remember(false), nil
@@ -107,12 +118,4 @@ func (d *Driver) remember(sharded bool) string {
 	}
 	d.publish.Store(&command)
 	return command
-}
-
-// checkClient returns an error if the client can never be right.
-func (d *Driver) checkClient() error {
-	if _, ring := d.rdb.(*redis.Ring); ring {
-		return &driver.Error{Err: ErrRing}
-	}
-	return nil
 }

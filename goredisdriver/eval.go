@@ -14,9 +14,6 @@ import (
 // All errors are [*driver.Error]. A context that has ended already is one with
 // MayHaveRun false.
 func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
-	if err := d.checkClient(); err != nil {
-		return nil, err
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, driver.ConnectionError(err, true)
 	}

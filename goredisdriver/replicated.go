@@ -21,9 +21,6 @@ type node interface{ Pipeline() redis.Pipeliner }
 // EvalReplicated runs the script once, as [Driver.Eval] does, and has replicas
 // acknowledge it; the package comment says how.
 func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (any, int, error) {
-	if err := d.checkClient(); err != nil {
-		return nil, 0, err
-	}
 	s, err := d.senderTo(ctx, call)
 	if err != nil {
 		d.reloadNodes(err)

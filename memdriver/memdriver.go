@@ -191,6 +191,14 @@ func (s *Server) Driver() *Driver {
 	return &Driver{server: s, listeners: map[*listener]struct{}{}}
 }
 
+// Check returns an error if the driver is nil, or was not made by [Server.Driver].
+func (d *Driver) Check() error {
+	if d == nil || d.server == nil {
+		return errors.New("memdriver: there is no server")
+	}
+	return nil
+}
+
 // Slotted reports false: there is one node.
 func (d *Driver) Slotted() bool { return false }
 

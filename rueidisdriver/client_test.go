@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -60,6 +61,20 @@ func TestClosed(t *testing.T) {
 			client.Close()
 			drivertest.CheckClosed(t, d)
 		})
+	}
+}
+
+// TestNoClient has a driver without a client refused by holdfast.New.
+func TestNoClient(t *testing.T) {
+	t.Parallel()
+	type wrapper struct{ rueidis.Client }
+	cases := map[string]*Driver{
+		"nil": New(nil, WithShardedPubSub(true)), "nil wrapper": New((*wrapper)(nil)), "no driver": nil, "zero driver": {},
+	}
+	for name, d := range cases {
+		if _, err := holdfast.New(d); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "the rueidis client is nil") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

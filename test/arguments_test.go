@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 )
 
 // Bad input is refused with a typed error, and nothing is sent.
@@ -53,8 +55,10 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			_, err := holdfast.New(d, option)
 			wantError(t, err, holdfast.ErrInvalid)
 		}
-		_, err = holdfast.New(nil)
-		wantError(t, err, holdfast.ErrInvalid)
+		for _, none := range []driver.Driver{nil, (*memdriver.Driver)(nil), (*memdriver.Server)(nil).Driver(), new(memdriver.Driver)} {
+			_, err = holdfast.New(none)
+			wantError(t, err, holdfast.ErrInvalid)
+		}
 		if n := seen.all(); n != 0 {
 			t.Errorf("%d calls were sent", n)
 		}

@@ -232,6 +232,8 @@ func (n *nodes) EvalReplicated(ctx context.Context, call driver.Call, _ int, _ t
 	return reply, 0, err
 }
 
+func (n *nodes) Check() error { return nil }
+
 func (n *nodes) Slotted() bool { return len(n.drivers) > 1 }
 func (n *nodes) PublishCommand(ctx context.Context) (string, error) {
 	return n.drivers[0].PublishCommand(ctx)

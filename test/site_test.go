@@ -307,6 +307,8 @@ func (d *siteDriver) EvalReplicated(context.Context, driver.Call, int, time.Dura
 	return nil, 0, errors.New("no replica acknowledges anything here")
 }
 
+func (d *siteDriver) Check() error { return nil }
+
 func (d *siteDriver) Slotted() bool { return false }
 
 func (d *siteDriver) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }

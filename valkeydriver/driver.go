@@ -4,6 +4,7 @@ package valkeydriver
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/valkey-io/valkey-go"
@@ -52,14 +53,27 @@ func WithShardedPubSub(sharded bool) Option {
 }
 
 // New returns a driver that uses client. It does no I/O, and never closes
-// client. Whether it is a cluster is what [valkey.Client.Mode] says.
+// client. Whether it is a cluster is what [valkey.Client.Mode] says. What [Driver.Check] refuses,
+// holdfast.New does.
 func New(client valkey.Client, options ...Option) *Driver {
-	d := &Driver{client: client, slotted: client.Mode() == valkey.ClientModeCluster, underWay: make(chan struct{}, maxUnderWay)}
+	d := &Driver{client: client, underWay: make(chan struct{}, maxUnderWay)}
+	if d.Check() != nil {
+		return d
+	}
+	d.slotted = client.Mode() == valkey.ClientModeCluster
 	d.calls = driverkit.NewGroup(d.send, nil, d.renew)
 	for _, option := range options {
 		option(d)
 	}
 	return d
+}
+
+// Check returns an error if the client is nil.
+func (d *Driver) Check() error {
+	if d == nil || driverkit.Missing(d.client) {
+		return errors.New("valkeydriver: the valkey-go client is nil")
+	}
+	return nil
 }
 
 // Slotted reports whether the client is a cluster client.

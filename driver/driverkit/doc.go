@@ -5,7 +5,8 @@
 // There are three parts, and an adapter may use one of them alone:
 //
 //   - [Group] sends calls to one server in batches;
-//   - [Doubt] says when a call needs a new connection, and [Closed] when the client is closed;
+//   - [Doubt] says when a call needs a new connection, and [Closed] when the client is closed, and [Missing]
+//     that there is none;
 //   - [RunAssigner] is the loop in which a listener assigns subscriptions to connections, and
 //     [Backoff] says how long it waits after a failure.
 //

@@ -67,6 +67,7 @@ func (s *server) sent() int {
 	return len(s.calls)
 }
 
+func (*server) Check() error                                   { return nil }
 func (*server) Slotted() bool                                  { return false }
 func (*server) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
 func (*server) Listen(func(driver.Event)) driver.Listener      { return nil }

@@ -29,6 +29,7 @@ func (d instant) EvalReplicated(ctx context.Context, c driver.Call, _ int, _ tim
 	reply, err := d.Eval(ctx, c)
 	return reply, 0, err
 }
+func (instant) Check() error                                   { return nil }
 func (instant) Slotted() bool                                  { return false }
 func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
 func (instant) Listen(func(driver.Event)) driver.Listener      { return instant{} }
