@@ -83,16 +83,18 @@ func (h *Hold) Parts() []*Hold {
 	return nil
 }
 
-// PermitIDs returns the ids of the permits of a hold of a [PermitSemaphore], 32
-// hexadecimal digits each, for another program to know or release them by; nil of other
-// holds. One that was given back by its id is among them until the holder has
+// PermitIDs returns the ids of the permits of a hold of a [PermitSemaphore], for another program to
+// know or release them by; nil of other holds. One that was given back by its id is among them until the holder has
 // noticed, as it notices a forced unlock. Of a lost hold, they are those that it had
 // when it was last known to be held. Redisson: what acquire returns.
-func (h *Hold) PermitIDs() []string {
+func (h *Hold) PermitIDs() (ids []Owner) {
 	if h.several() != nil {
 		return nil
 	}
-	return h.one.PermitIDs()
+	for _, id := range h.one.PermitIDs() {
+		ids = append(ids, Owner{id})
+	}
+	return ids
 }
 
 // Context returns the context to do the work under. It is derived from the one

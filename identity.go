@@ -71,9 +71,9 @@ func WithoutIdentity() ClientOption {
 	})
 }
 
-// Who returns who an owner's client is, as Redis knows it: an owner's that stands there as a
-// holder or a waiter, or the id of a permit. It is the zero Identity if that is not known. The
-// errors are those of [Mutex.Inspect]. Redisson has no counterpart.
+// Who returns who an owner's client is, as Redis knows it, if the owner stands there as a holder
+// or a waiter. It is the zero Identity if that is not known. The errors are those of
+// [Mutex.Inspect]. Redisson has no counterpart.
 func (c *Client) Who(ctx context.Context, owner Owner) (Identity, error) {
 	found, err := c.presence.Who(ctx, owner.text)
 	return identityOf(found), err

@@ -69,7 +69,7 @@ func (l *lock) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*H
 	if owner.IsZero() {
 		return nil, invalid("owner: there is nothing to adopt of the zero Owner")
 	}
-	if _, err := ParseOwner(owner.text); err != nil {
+	if err := owner.checkNumbered(); err != nil {
 		return nil, err
 	}
 	return l.handle.acquire(ctx, owner, toTry(options))

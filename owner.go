@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -14,8 +15,9 @@ import (
 )
 
 // Owner is who holds a lock: a client's UUID and a number, in the place where
-// Redisson has its client's UUID and the thread's id. It is a value: compare it,
-// print it, send it to another process, for Adopt.
+// Redisson has its client's UUID and the thread's id. That of a permit is the permit's id.
+// It is a value: compare it, print it, send it to another process, for Adopt or
+// [PermitSemaphore.ReleasePermits].
 //
 // One owner is one logical thread of the client that made it. Its calls for one
 // lock come one after another, in whichever goroutines.
@@ -26,17 +28,37 @@ type Owner struct {
 // ParseOwner reads an owner as [Owner.String] writes it. It returns an error
 // that matches [ErrInvalid] for anything else.
 func ParseOwner(s string) (Owner, error) {
-	client, number, ok := strings.Cut(s, ":")
-	n, err := strconv.ParseInt(number, 10, 64)
-	if !ok || client == "" || err != nil || strconv.FormatInt(n, 10) != number {
-		return Owner{}, invalid("owner: %.100q is not a client id, a colon and a number", s)
+	o := Owner{s}
+	if raw, err := o.permit(); err == nil && hex.EncodeToString([]byte(raw)) == s {
+		return o, nil
 	}
-	return Owner{s}, nil
+	if err := o.checkNumbered(); err != nil {
+		return Owner{}, err
+	}
+	return o, nil
 }
 
-// String returns the owner as it stands in Redis: client UUID, colon, number.
-// Of the zero Owner that is empty. A holder that is no client's, as a permit's id, is
-// what stands in Redis.
+// checkNumbered refuses what no client has made for its calls.
+func (o Owner) checkNumbered() error {
+	client, number, ok := strings.Cut(o.text, ":")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if !ok || client == "" || err != nil || strconv.FormatInt(n, 10) != number {
+		return invalid("owner: %.100q is not a client id, a colon and a number", o.text)
+	}
+	return nil
+}
+
+// permit returns the permit whose id it is, as it stands in Redis.
+func (o Owner) permit() (string, error) {
+	raw, err := hex.DecodeString(o.text)
+	if err != nil || len(raw) != 16 {
+		return "", invalid("id: %.40q is not the id of a permit, 32 hexadecimal digits", o.text)
+	}
+	return string(raw), nil
+}
+
+// String returns the owner as it stands in Redis: client UUID, colon, number. Of the zero Owner
+// that is empty, and of a permit's 32 hexadecimal digits.
 func (o Owner) String() string { return o.text }
 
 // shown is the owner for the text of an error: anybody who may write to Redis can make one up.
@@ -72,8 +94,7 @@ func (o *Owner) UnmarshalText(text []byte) error {
 // With another client's, or one that nobody has made, Lock returns [ErrInvalid]; a hold
 // goes to another client by [Hold.Detach] and Adopt.
 func WithOwner(ctx context.Context, owner Owner) context.Context {
-	_, err := ParseOwner(owner.text)
-	return engine.WithOwner(ctx, owner.text, err)
+	return engine.WithOwner(ctx, owner.text, owner.checkNumbered())
 }
 
 // OwnerFrom returns the owner that Lock of l under ctx would belong to, and whether

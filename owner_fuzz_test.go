@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"regexp"
 	"strconv"
@@ -15,7 +16,7 @@ import (
 
 // FuzzParseOwner: what is accepted is written as it was read, and is not another owner.
 func FuzzParseOwner(f *testing.F) {
-	for _, seed := range []string{"", ":", "a:1", "a:-1", "a:01", "a:+1", "a:1:2", "a:9223372036854775808", "99f17b91-c6cc-889e-88f6-8265bee545cf:7", ":1", "a:1\n"} {
+	for _, seed := range []string{"", ":", "a:1", "a:-1", "a:01", "a:+1", "a:1:2", "a:9223372036854775808", "99f17b91-c6cc-889e-88f6-8265bee545cf:7", "99f17b91c6cc889e6842f68265bee545", ":1", "a:1\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -26,8 +27,12 @@ func FuzzParseOwner(f *testing.F) {
 			}
 			return
 		}
-		client, number, _ := strings.Cut(text, ":")
-		if n, err := strconv.ParseInt(number, 10, 64); err != nil || client == "" || strconv.FormatInt(n, 10) != number {
+		client, number, numbered := strings.Cut(text, ":")
+		if !numbered {
+			if raw, err := hex.DecodeString(text); err != nil || len(raw) != 16 || strings.ToLower(text) != text {
+				t.Errorf("%q is accepted as the id of a permit", text)
+			}
+		} else if n, err := strconv.ParseInt(number, 10, 64); err != nil || client == "" || strconv.FormatInt(n, 10) != number {
 			t.Errorf("%q is accepted, and could be written in another way", text)
 		}
 		written, _ := owner.MarshalText()

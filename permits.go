@@ -117,10 +117,13 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 // [ErrInvalid] if an id cannot be read; the other errors are TrySetPermits's.
 // Redisson: release, which gives a permit back after its lease has ended and
 // reports an error all the same.
-func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) error {
-	raw, err := rawIDs(ids)
-	if err != nil {
-		return err
+func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...Owner) error {
+	raw := make([]string, len(ids))
+	for i, id := range ids {
+		var err error
+		if raw[i], err = id.permit(); err != nil {
+			return err
+		}
 	}
 	if len(raw) == 0 {
 		return checkCount(s.handle.Name, 0, 1, MaxPermitsPerHold)
@@ -142,16 +145,16 @@ func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...string) err
 // the holder notices, but not beyond [WithMaxHold]; that of a hold of several permits
 // is when the first of them ends. The errors are ReleasePermits's. How long it lives,
 // [PermitSemaphore.Inspect] says. Redisson: updateLeaseTime, which shortens, too.
-func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id string, d time.Duration) error {
+func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id Owner, d time.Duration) error {
 	d, err := checkLease(d)
 	if err != nil {
 		return err
 	}
-	raw, err := rawIDs([]string{id})
+	raw, err := id.permit()
 	if err != nil {
 		return err
 	}
-	res, err := s.handle.invoke(ctx, "renew", s.protocol().Lease(raw[0], d))
+	res, err := s.handle.invoke(ctx, "renew", s.protocol().Lease(raw, d))
 	if err != nil {
 		return err
 	}
@@ -216,19 +219,6 @@ func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
 }
 
 func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.handle.Name} }
-
-// rawIDs reads permits' ids as people write them.
-func rawIDs(ids []string) ([]string, error) {
-	all := make([]string, len(ids))
-	for i, id := range ids {
-		raw, err := hex.DecodeString(id)
-		if err != nil || len(raw) != 16 {
-			return nil, invalid("id: %.40q is not the id of a permit, 32 hexadecimal digits", id)
-		}
-		all[i] = string(raw)
-	}
-	return all, nil
-}
 
 // heldPermits asks for the permits of one acquisition: its count is one if they are held.
 type heldPermits struct {

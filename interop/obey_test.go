@@ -446,16 +446,18 @@ func (t *goThread) permits(verb string, s *holdfast.PermitSemaphore, rest []stri
 		if err != nil {
 			return nil, err
 		}
-		id := h.PermitIDs()[0]
+		id := h.PermitIDs()[0].String()
 		t.holds[id] = []*holdfast.Hold{h}
 		return id, nil
 	case "release":
 		if held := t.holds[rest[0]]; held != nil {
 			return "released", held[0].Unlock()
 		}
-		return "released", s.ReleasePermits(t.ctx, rest[0])
+		id, err := holdfast.ParseOwner(rest[0])
+		return "released", errors.Join(err, s.ReleasePermits(t.ctx, id))
 	case "tryrelease":
-		err := s.ReleasePermits(t.ctx, rest[0])
+		id, err := holdfast.ParseOwner(rest[0])
+		err = errors.Join(err, s.ReleasePermits(t.ctx, id))
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			return false, nil
 		}
@@ -468,7 +470,8 @@ func (t *goThread) permits(verb string, s *holdfast.PermitSemaphore, rest []stri
 		}
 		return javaTTL(found.Holders[i].TTL), nil
 	case "update":
-		err := s.ExtendPermit(t.ctx, rest[0], number(rest, 1))
+		id, err := holdfast.ParseOwner(rest[0])
+		err = errors.Join(err, s.ExtendPermit(t.ctx, id, number(rest, 1)))
 		return err == nil, err
 	case "available", "total", "acquired":
 		found, err := s.Inspect(t.ctx)

@@ -76,7 +76,10 @@ func TestOwnersCanBeReadBack(t *testing.T) {
 		if !strings.HasPrefix(owner.String(), c.ID()+":") {
 			t.Errorf("owner %q of client %q", owner, c.ID())
 		}
-		for _, s := range []string{"", ":", "a", "a:", ":1", "a:b", "a:1.5", "a:01", "a:+1", "a: 1", "a:99999999999999999999"} {
+		for _, s := range []string{
+			"", ":", "a", "a:", ":1", "a:b", "a:1.5", "a:01", "a:+1", "a: 1", "a:99999999999999999999",
+			strings.Repeat("0", 31), strings.Repeat("0", 34), strings.Repeat("A", 32), strings.Repeat("g", 32),
+		} {
 			if _, err := holdfast.ParseOwner(s); !errors.Is(err, holdfast.ErrInvalid) {
 				t.Errorf("ParseOwner(%q): %v", s, err)
 			}

@@ -103,7 +103,7 @@ func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
 			"Add":     func() error { return permits.AddPermits(background, 3) },
 			"Count":   func() error { _, err := available(permits); return err },
 			"Inspect": func() error { _, err := permits.Inspect(background); return err },
-			"Release": func() error { return permits.ReleasePermits(background, strings.Repeat("0", 32)) },
+			"Release": func() error { return permits.ReleasePermits(background, permitID(strings.Repeat("0", 32))) },
 		}
 	case "semaphore":
 		return map[string]func() error{

@@ -155,7 +155,7 @@ func TestHoldersOfAllKindsAreNamed(t *testing.T) {
 			t.Errorf("of several: %v", err)
 		}
 		for _, id := range permits.PermitIDs() {
-			if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 || !strings.HasPrefix(strings.ReplaceAll(a.ID(), "-", ""), id[:16]) {
+			if raw, err := hex.DecodeString(id.String()); err != nil || len(raw) != 16 || !strings.HasPrefix(strings.ReplaceAll(a.ID(), "-", ""), id.String()[:16]) {
 				t.Errorf("permit %s of client %s", id, a.ID())
 			}
 		}

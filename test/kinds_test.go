@@ -472,12 +472,21 @@ func available(l inspectable) (int, error) {
 }
 
 // leaseOf is how long the permit of an id is held; 0 if it is not.
-func leaseOf(l inspectable, id string) (time.Duration, error) {
+func leaseOf(l inspectable, id holdfast.Owner) (time.Duration, error) {
 	s, err := l.Inspect(background)
 	for _, h := range s.Holders {
-		if h.Owner.String() == id {
+		if h.Owner == id {
 			return h.TTL, err
 		}
 	}
 	return 0, err
+}
+
+// permitID is the permit of an id that the tests have written.
+func permitID(hex string) holdfast.Owner {
+	id, err := holdfast.ParseOwner(hex)
+	if err != nil {
+		panic(err)
+	}
+	return id
 }

@@ -134,7 +134,7 @@ func TestLossIsToldBesideAFailure(t *testing.T) {
 		many := must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold)) // its renewals go by themselves
 		one := must(t)(s.Lock(background))
 		time.Sleep(1100 * time.Millisecond)
-		id, err := hex.DecodeString(one.PermitIDs()[0])
+		id, err := hex.DecodeString(one.PermitIDs()[0].String())
 		ok(t, err)
 		w.do("ZREM", "{x}:timeout", string(id)) // as Redisson's release does, which tells nobody
 		d.SetFaults(func(call driver.Call) memdriver.Fault {

@@ -81,7 +81,7 @@ func TestHoldGoesOnWithTheRest(t *testing.T) {
 				} else {
 					time.Sleep(10 * time.Second)
 				}
-				left := []string{ids[1], ids[4]}
+				left := []holdfast.Owner{ids[1], ids[4]}
 				if got := h.PermitIDs(); !slices.Equal(got, left) {
 					t.Errorf("heard %v: ids %v, want %v", heard, got, left)
 				}

@@ -509,8 +509,11 @@ func TestL22_NoPermitsAreRefused(t *testing.T) {
 		wantError(t, s.SetPermits(background, -1), holdfast.ErrInvalid)
 		wantError(t, s.AddPermits(background, holdfast.MaxCount+1), holdfast.ErrInvalid)
 		wantError(t, s.ReleasePermits(background), holdfast.ErrInvalid)
-		wantError(t, s.ReleasePermits(background, "xyz"), holdfast.ErrInvalid)
-		wantError(t, s.ExtendPermit(background, strings.Repeat("0", 32), 0), holdfast.ErrInvalid)
+		for _, id := range []holdfast.Owner{{}, c.NewOwner()} {
+			wantError(t, s.ReleasePermits(background, id), holdfast.ErrInvalid)
+			wantError(t, s.ExtendPermit(background, id, time.Minute), holdfast.ErrInvalid)
+		}
+		wantError(t, s.ExtendPermit(background, permitID(strings.Repeat("0", 32)), 0), holdfast.ErrInvalid)
 		wantError(t, c.NewPermitSemaphore("a}b").AddPermits(background, 1), holdfast.ErrInvalid)
 		if n := seen.all(); n > 0 {
 			t.Errorf("%d calls were sent", n)
@@ -556,6 +559,13 @@ func TestPermitsByID(t *testing.T) {
 		h := must(t)(s.Acquire(background, 2, holdfast.FixedLease(time.Minute)))
 		kept := must(t)(s.Lock(background))
 		ids := h.PermitIDs()
+		if found, err := other.Inspect(background); err != nil || !found.HeldBy(permitID(ids[0].String())) || found.HeldBy(h.Owner()) {
+			t.Errorf("Inspect: %+v, %v", found, err)
+		}
+		_, err1 := a.NewMutex("y").Adopt(background, ids[0])
+		wantError(t, err1, holdfast.ErrInvalid)
+		_, err2 := a.NewMutex("y").TryLock(holdfast.WithOwner(background, ids[0]))
+		wantError(t, err2, holdfast.ErrInvalid)
 		if err := other.ExtendPermit(background, ids[0], time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -565,7 +575,7 @@ func TestPermitsByID(t *testing.T) {
 		if left, err := leaseOf(other, ids[0]); left != time.Hour || err != nil {
 			t.Errorf("%v left, %v", left, err)
 		}
-		wantError(t, other.ReleasePermits(background, ids[0], strings.Repeat("00", 16)), holdfast.ErrNotHeld)
+		wantError(t, other.ReleasePermits(background, ids[0], permitID(strings.Repeat("00", 16))), holdfast.ErrNotHeld)
 		w.wantReply("1", "GET", "x")
 		if err := other.ReleasePermits(background, ids...); err != nil {
 			t.Fatal(err)
@@ -581,7 +591,7 @@ func TestPermitsByID(t *testing.T) {
 		w.wantReply("3", "GET", "x")
 
 		found, err := other.Inspect(background)
-		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner.String() != kept.PermitIDs()[0] || found.Holders[0].TTL != 30*time.Second || found.TTL != holdfast.NoExpiry {
+		if err != nil || len(found.Holders) != 1 || !found.HeldBy(kept.PermitIDs()[0]) || found.Holders[0].TTL != 30*time.Second || found.TTL != holdfast.NoExpiry {
 			t.Errorf("Inspect: %+v, %v", found, err)
 		}
 		if forced, err := s.ForceUnlock(background); !forced || err != nil {
@@ -609,7 +619,7 @@ func TestPermitWithoutEnd(t *testing.T) {
 		s := c.NewPermitSemaphore("x")
 		w.do("DECR", "x")
 		w.do("ZADD", "{x}:timeout", "922337203685477", "0123456789abcdef")
-		id := fmt.Sprintf("%x", "0123456789abcdef")
+		id := permitID(fmt.Sprintf("%x", "0123456789abcdef"))
 		_, err := s.TryLock(background)
 		var locked *holdfast.LockedError
 		if !errors.As(err, &locked) || locked.TTL != holdfast.NoExpiry {

@@ -607,8 +607,8 @@ var countedKinds = []counted{
 				"TrySetPermits":  func() error { _, err := s.TrySetPermits(background, 3); return err },
 				"AddPermits":     func() error { return s.AddPermits(background, 1) },
 				"SetPermits":     func() error { return s.SetPermits(background, 4) },
-				"ReleasePermits": func() error { return s.ReleasePermits(background, strings.Repeat("ab", 16)) },
-				"ExtendPermit":   func() error { return s.ExtendPermit(background, strings.Repeat("ab", 16), time.Minute) },
+				"ReleasePermits": func() error { return s.ReleasePermits(background, permitID(strings.Repeat("ab", 16))) },
+				"ExtendPermit":   func() error { return s.ExtendPermit(background, permitID(strings.Repeat("ab", 16)), time.Minute) },
 				"ForceUnlock":    func() error { _, err := s.ForceUnlock(background); return err },
 				"Expire":         func() error { _, err := s.Expire(background, time.Hour); return err },
 			}

@@ -75,14 +75,14 @@ func permitsOnTheWire(t *testing.T, p *platform) {
 	p.want(t, name, "16", "EVAL", first, "1", held) // raw bytes, as in Redisson
 	p.want(t, name, "2", "ZCOUNT", held,            // by the server's clock, which is ours here
 		fmt.Sprint(before.Add(time.Hour).UnixMilli()), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
-	if ids := h.PermitIDs(); len(ids) != 2 || len(ids[0]) != 32 || ids[0] == ids[1] {
+	if ids := h.PermitIDs(); len(ids) != 2 || len(ids[0].String()) != 32 || ids[0] == ids[1] {
 		t.Errorf("ids %v", ids)
 	}
 	if free, err := available(s); free != 3 || err != nil {
 		t.Error(free, err)
 	}
 	found, err := s.Inspect(background)
-	if err != nil || len(found.Holders) != 2 || found.Permits != 5 || !slices.Contains(h.PermitIDs(), found.Holders[0].Owner.String()) {
+	if err != nil || len(found.Holders) != 2 || found.Permits != 5 || !found.HeldBy(h.PermitIDs()[0]) {
 		t.Errorf("Inspect: %+v, %v", found, err)
 	}
 	ok(t, s.ReleasePermits(background, h.PermitIDs()[0]), s.SetPermits(background, 4), s.AddPermits(background, 1))

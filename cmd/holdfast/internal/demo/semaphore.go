@@ -139,7 +139,7 @@ func leaseOfOther(ctx context.Context, semaphore *holdfast.PermitSemaphore, ours
 		return 0, err
 	}
 	for _, h := range found.Holders {
-		if h.Owner.String() != ours.PermitIDs()[0] {
+		if h.Owner != ours.PermitIDs()[0] {
 			return h.TTL, nil
 		}
 	}

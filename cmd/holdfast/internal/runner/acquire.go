@@ -93,7 +93,7 @@ func (r *run) tellAcquired(waited time.Duration) {
 	owner, token := r.hold.Owner().String(), r.hold.Token()
 	acquired := event{Event: "acquired", WaitedMS: milliseconds(waited), Owner: owner, Token: token}
 	if r.Kind == Permits {
-		acquired.Owner, acquired.Permit = "", r.hold.PermitIDs()[0]
+		acquired.Owner, acquired.Permit = "", r.hold.PermitIDs()[0].String()
 	}
 	r.happened(acquired)
 	fenced := ""

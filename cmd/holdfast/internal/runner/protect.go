@@ -77,7 +77,7 @@ func (r *run) environment() []string {
 	ours := append(r.withoutSecrets(), lockVariable+"="+r.Name, ownerVariable+"="+r.hold.Owner().String(),
 		runnerVariable+"="+strconv.Itoa(os.Getpid()))
 	if r.Kind == Permits {
-		ours = append(ours, permitVariable+"="+r.hold.PermitIDs()[0])
+		ours = append(ours, permitVariable+"="+r.hold.PermitIDs()[0].String())
 	}
 	if r.Fenced {
 		ours = append(ours, tokenVariable+"="+strconv.FormatInt(r.hold.Token(), 10))

@@ -354,8 +354,9 @@ func readPermits(w *world) {
 		w.Errorf("%+v", l)
 	}
 	w.do("ZREM", protocol.PermitsKey("sem"), "fedcba9876543210")
-	if ids := []string{l.Holders[0].Owner, l.Holders[1].Owner}; !sameElements(ids, hold.PermitIDs()) {
-		w.Errorf("held by %q, not %q", ids, hold.PermitIDs())
+	ids, want := []string{l.Holders[0].Owner, l.Holders[1].Owner}, hold.PermitIDs()
+	if !sameElements(ids, []string{want[0].String(), want[1].String()}) {
+		w.Errorf("held by %q, not %q", ids, want)
 	}
 	if h := l.Holders[0]; h.Count != 1 || h.TTL <= 0 || h.TTL > longLease {
 		w.Errorf("%+v", h)
