@@ -78,6 +78,7 @@ func (c *kindConfig) handle(client *Client, name string, t *engine.Traits, reque
 		own := *t
 		own.NonReentrant, own.Fenced, own.Polling = c.nonReentrant, c.fenced, c.polling
 		own.HandsOver = t.HandsOver && !c.fenced && c.polling == nil
+		own.Line = t.Line && c.polling == nil // who hears nothing is granted nothing
 		t = &own
 	}
 	l := newHandle(client, name, t, requests)

@@ -81,4 +81,4 @@ func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	return &Mutex{lock{config.handle(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
 }
 
-var fairTraits = &engine.Traits{Label: "fair", Class: "fair", Line: true, AlwaysStands: true}
+var fairTraits = &engine.Traits{Label: "fair", Class: "fair", Line: true, AlwaysStands: true, Registers: true}

@@ -56,7 +56,7 @@ func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *Pe
 	return s
 }
 
-var permitsTraits = &engine.Traits{Label: "permits", Class: "permits", Shared: true, Line: true}
+var permitsTraits = &engine.Traits{Label: "permits", Class: "permits", Shared: true, Line: true, Registers: true}
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
 // of one. Redisson: acquire.

@@ -70,7 +70,7 @@ var (
 	readTraits = &engine.Traits{
 		Label: reading, Class: "rw", Side: 0, TwoSides: true, Shared: true, SharesHolds: true, RecheckEvery: readRecheck, Line: true,
 	}
-	writeTraits = &engine.Traits{Label: writing, Class: "rw", Side: 1, TwoSides: true, Line: true}
+	writeTraits = &engine.Traits{Label: writing, Class: "rw", Side: 1, TwoSides: true, Line: true, Registers: true}
 )
 
 // RLocker returns the side for reading, for what takes a [Locker].

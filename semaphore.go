@@ -37,7 +37,7 @@ func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *
 	return s
 }
 
-var semaphoreTraits = &engine.Traits{Label: "semaphore", Class: "semaphore", Shared: true}
+var semaphoreTraits = &engine.Traits{Label: "semaphore", Class: "semaphore", Shared: true, Registers: true}
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx
 // ends, or [Wait] runs out. Of one process, those who wait for the same number come first, first served.

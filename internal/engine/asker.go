@@ -117,7 +117,7 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 	}
 	first := args
 	first.Waiting = args.Waiting && !a.lock.Shared // it may still have to queue behind others of this process
-	first.WaitsLater = args.Waiting && a.lock.inLine() && a.engine.line.hears(a.lock)
+	first.WaitsLater = args.Waiting && a.lock.Line && a.engine.line.hears(a.lock)
 	a.registered = a.registered || first.Waiting
 	res := a.askBriefly(a.lock.Requests.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
@@ -141,7 +141,7 @@ func (a *asker) triesFirst() bool {
 		return true
 	case a.acquisition != nil && a.acquisition.shares():
 		return false // one asks, and lets the others in
-	case l.Shared && l.inLine() && a.engine.line.hears(l):
+	case l.Shared && l.Line && a.engine.line.hears(l):
 		return a.engine.queues.TriesFirst(l.queueFor("")) // the first stands in line at once; others need not wait for its answer
 	}
 	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))

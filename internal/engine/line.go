@@ -91,20 +91,18 @@ type ask struct {
 // prepare makes the request of the next try.
 func (q *queued) prepare() {
 	e, p := q.engine, &q.place
-	inLine := q.lock.inLine()
-	if !inLine && !q.request.IsZero() {
+	if !q.lock.Line && !q.request.IsZero() {
 		return // it may have an id, so it stays what it is
 	}
 	q.args.Number = ""
-	if inLine && e.line.hears(q.lock) {
+	if q.lock.Line && e.line.hears(q.lock) {
 		q.args.Number, q.args.Scattered = rand.Text(), e.Calls.Slotted()
 		if p.asks == nil {
 			p.asks = p.room[:0]
 		}
 		p.asks = append(p.asks, ask{q.args.Number, time.Now()})
 	}
-	// Of some kinds one who is refused outside of the line has a place or a reservation all the same.
-	q.registered = q.registered || q.args.Number != "" || !inLine || q.lock.AlwaysStands || q.lock.Shared || q.lock.TwoSides
+	q.registered = q.registered || q.args.Number != "" || q.lock.Registers
 	q.request = q.lock.Requests.Acquire(q.args)
 }
 
@@ -130,9 +128,6 @@ func (q *queued) granted() (res call.Result, ok bool) {
 func (a *acquisition) beginsWithMessage() bool {
 	return !a.args.Fixed && a.args.Retained() == 0 && !a.lock.Fenced && a.engine.Replicas == 0 && a.engine.MaxHold == 0
 }
-
-// inLine reports whether its waiters stand in a line in Redis.
-func (l *Lock) inLine() bool { return l.Line && l.Polling == nil }
 
 // hears reports whether the client hears if it is granted a lock.
 func (l *line) hears(lock *Lock) bool {
@@ -227,7 +222,7 @@ func (p *place) listens() bool { return !p.stands || p.mixed || p.foreign && p.n
 
 // join has the client listen, and the place hear, of grants for its asks.
 func (p *place) join(q *queued) {
-	if !q.lock.inLine() {
+	if !q.lock.Line {
 		return
 	}
 	l := &q.engine.line
@@ -248,7 +243,7 @@ func (p *place) join(q *queued) {
 
 // refused notes what the answer to the last ask says, and reports whether the place is in the line.
 func (p *place) refused(q *queued, reply script.Reply) bool {
-	if !q.lock.inLine() {
+	if !q.lock.Line {
 		return false
 	}
 	place, anew := protocol.ReadPlace(reply)

@@ -39,8 +39,11 @@ type Traits struct {
 	// Line says that those who wait stand in a line in Redis: see line.go. AlwaysStands says that they do so whether or not they
 	// hear when they are granted the lock.
 	Line, AlwaysStands bool
-	NonReentrant       bool
-	Fenced             bool
+	// Registers says that Redis keeps something for a refused waiter also if its ask has no number: a place, or a reservation. So
+	// a waiter that gives up leaves.
+	Registers    bool
+	NonReentrant bool
+	Fenced       bool
 	// Polling says how waiters ask, who hear nothing; nil: they listen.
 	Polling *Backoff
 	// PermitIDs are those of the permits that are held; nil if the kind has none.

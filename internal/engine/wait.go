@@ -163,7 +163,7 @@ func (q *queued) due(ctx context.Context) bool {
 		if last != nil {
 			q.last = last
 		}
-		if at.IsZero() || q.lock.inLine() && q.place.queued == nil { // nobody else's place is its own
+		if at.IsZero() || q.lock.Line && q.place.queued == nil { // nobody else's place is its own
 			return true
 		}
 		if q.lock.Polling == nil {
@@ -299,7 +299,7 @@ func (q *queued) noteRefusal(res call.Result) {
 // afterMe is when the next waiter should try, if nothing wakes it, after this one has been let in.
 func (q *queued) afterMe() time.Duration {
 	switch {
-	case q.lock.Shared, q.lock.inLine(): // it may be let in, too, or is to stand in line
+	case q.lock.Shared, q.lock.Line: // it may be let in, too, or is to stand in line
 		return 0
 	case q.lock.Polling != nil:
 		return q.lock.Polling.Pause(0)

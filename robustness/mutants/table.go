@@ -836,7 +836,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "permit line: who waits outside leaves its reservation", in: "queued.prepare", suite: tests(inMemory, "TestPermitLineOfOneOutside"),
-		old: "|| q.lock.Shared",
+		old: "|| q.lock.Registers",
 		new: "",
 	},
 
@@ -1096,7 +1096,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: a try is sent again as it was", in: "prepare", suite: tests(inMemory, "TestLineRuleHearsFirst"),
-		old: "if !inLine && !q.request.IsZero()",
+		old: "if !q.lock.Line && !q.request.IsZero()",
 		new: "if !q.request.IsZero()",
 	},
 	{
@@ -1171,8 +1171,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who gives up stays there", in: "prepare", suite: tests(inMemory, "TestLineRuleLeaves"),
-		old: `q.args.Number != "" || !inLine`,
-		new: "!inLine",
+		old: `q.args.Number != "" || `,
+		new: "",
 	},
 	{
 		name: "line: leave releases a hold that stands", in: "side.leaves", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
