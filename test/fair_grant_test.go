@@ -157,7 +157,7 @@ func TestFairGrantRedisson(t *testing.T) {
 		behind := l.inLine("b")
 		hear, own, listens := l.listen(l.own(java)), l.listen(l.grants(before)), l.listen(l.grants(behind))
 		for owner, number := range map[string]string{before: "a", behind: "b"} {
-			if !protocol.ReadMixed(l.wantCode("ask", script.Refused, l.asking(owner, number))) {
+			if !protocol.ReadListens(l.wantCode("ask", script.Refused, l.asking(owner, number))) {
 				l.t.Error("it is not told that one of Redisson's stands there, too")
 			}
 		}
@@ -173,7 +173,7 @@ func TestFairGrantRedisson(t *testing.T) {
 		l.do("HSET", l.name, java, "1") // it comes
 		l.do("LPOP", l.queue())
 		l.do("ZREM", protocol.FairTimeoutsKey(l.name), java)
-		if !protocol.ReadMixed(l.wantCode("ask", script.Refused, l.asking(behind, "b"))) {
+		if !protocol.ReadListens(l.wantCode("ask", script.Refused, l.asking(behind, "b"))) {
 			l.t.Error("it is not told that one of Redisson's holds the lock")
 		}
 		l.do("DEL", l.name)

@@ -439,7 +439,7 @@ func TestPermitLineOfRedissons(t *testing.T) {
 		l.has(2)
 		foreign := func(w *wanting, place int64) bool {
 			l.t.Helper()
-			return protocol.ReadRefusal(l.standsAgain(w, "n", place)).Holder != ""
+			return protocol.ReadListens(l.standsAgain(w, "n", place))
 		}
 		w := l.who(1)
 		if foreign(w, 0) {

@@ -30,9 +30,6 @@ import (
 // asks as waiters of other kinds do.
 
 const (
-	// nearPlaces is how many of the first of the line listen where Redisson does, while one of Redisson's holds the lock: as many as
-	// are told when it ends, FIRST in lua/line.lua.
-	nearPlaces = 8
 	// outsideFor is for how long a client stands outside that was dropped from a line since it did not listen, as Redis says.
 	outsideFor = 10 * time.Second
 	// idleChannels is from how many channels on those are left on which nobody waits.
@@ -76,10 +73,8 @@ type place struct {
 	asks    []ask // the last one that was answered, and those behind it that were not
 	room    [2]ask
 	stands  bool
-	number  int64 // which place, from 0 on, when it asked last
-	foreign bool  // one of Redisson's held the lock then
-	mixed   bool  // one of them stood in line, or held the lock, and tells who is next on a channel of its own
-	drops   int   // how often the place was lost
+	besides bool // it listens where Redisson does as well
+	drops   int  // how often the place was lost
 }
 
 // ask is one question of who is to stand in line if it is refused.
@@ -216,9 +211,8 @@ func (p *place) askLater() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// listens reports whether to listen where Redisson does: outside the line, near its head while one of Redisson's holds the lock, and
-// in a line where these stand, too.
-func (p *place) listens() bool { return !p.stands || p.mixed || p.foreign && p.number < nearPlaces }
+// listens reports whether to listen where Redisson does: outside the line, and in it if Redis says so.
+func (p *place) listens() bool { return !p.stands || p.besides }
 
 // join has the client listen, and the place hear, of grants for its asks.
 func (p *place) join(q *queued) {
@@ -250,9 +244,7 @@ func (p *place) refused(q *queued, reply script.Reply) bool {
 	if p.stands && anew {
 		p.dropped()
 	}
-	p.number, p.stands = place, place >= 0
-	holder := protocol.ReadRefusal(reply).Holder
-	p.foreign, p.mixed = holder != "" && !protocol.Ours(holder), q.lock.AlwaysStands && protocol.ReadMixed(reply)
+	p.stands, p.besides = place >= 0, protocol.ReadListens(reply)
 	over := len(p.asks) // what was said of earlier ones is over
 	if q.args.Number != "" {
 		over--

@@ -34,7 +34,7 @@ var (
 	quoted     = regexp.MustCompile(`'[^']*'|--.*`)
 	identifier = regexp.MustCompile(`(^|[^.\w])([A-Za-z_]\w*)`)
 	locals     = regexp.MustCompile(`\blocal (?:function )?(\w+(?:, \w+)*)`)
-	inner      = regexp.MustCompile(`\bfunction ?\w*\(([\w, ]*)\)|\bfor (\w+(?:, \w+)*)`)
+	inner      = regexp.MustCompile(`\bfunction ?\w*\(([\w, .]*)\)|\bfor (\w+(?:, \w+)*)`)
 	functions  = regexp.MustCompile(`(?m)^ *local function (\w+)`)
 )
 

@@ -81,8 +81,8 @@ func ReadPlace(r script.Reply) (place int64, anew bool) {
 	return place, n == 1
 }
 
-// ReadMixed reads from a refusal whether one of Redisson's stands in the same line. Only that of a [Fair] says so.
-func ReadMixed(r script.Reply) bool {
+// ReadListens reads from the refusal of one who stands in line whether it listens where Redisson does as well.
+func ReadListens(r script.Reply) bool {
 	n, _ := r.Number(5)
 	return n == 1
 }

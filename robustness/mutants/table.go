@@ -173,7 +173,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: an overwritten key is taken for free", in: "mutex_acquire.lua", suite: tests(inMemory, "TestOtherKindOfLock"),
-		old: "foreign(holder, held[3])",
+		old: "other_kind(holder, held[3])",
 		new: "held[9]",
 	},
 
@@ -598,12 +598,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "fair: one of Redisson's in the same line is not seen", in: "fair_acquire.lua", suite: tests(inMemory, "TestFairGrantRedisson"),
-		old: "mixed and 1 or 0",
+		old: "(theirs > 0 or held[1] and not ours(held[1])) and 1 or 0",
 		new: "0",
 	},
 	{
 		name: "fair: who waits beside Redisson's misses that it is next", in: "place.refused", suite: tests(inMemory, "TestFairBesideRedisson"),
-		old: "protocol.ReadMixed(reply)",
+		old: "protocol.ReadListens(reply)",
 		new: "false",
 	},
 	{
@@ -671,7 +671,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "permit line: who is granted permits stands there still", in: "permits.lua", suite: tests(inMemory, "TestPermitLineRelease"),
-		old: "      step_out(owner)\n",
+		old: "      step_out(owner, owner .. IDS)\n",
 		new: "",
 	},
 	{
@@ -771,7 +771,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "permit line: who has had permits otherwise stands there still", in: "permits_acquire.lua", suite: tests(inMemory, "TestPermitLineIsGrantedOnce"),
-		old: "  if crowd and #me > 1 then\n    step_out(me)",
+		old: "  if crowd and #me > 1 then\n    step_out(me, me .. IDS)",
 		new: "  if crowd and #me > 1 then",
 	},
 	{
@@ -806,7 +806,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "permit line: leave leaves the place", in: "permits_leave.lua", suite: tests(inMemory, "TestPermitLineLeave"),
-		old: "step_out(ARGV[4])",
+		old: "step_out(ARGV[4], ARGV[4] .. IDS)",
 		new: "",
 	},
 	{
@@ -932,7 +932,7 @@ var mutants = []mutant{
 	{
 		name: "line: the first ask no more often than others", in: "line.lua", suite: tests(inMemory, "TestLineScriptHints"),
 		old: "place < FIRST and OFTEN or ",
-		new: "place >= 0",
+		new: "",
 	},
 	{
 		name: "line: the first does not ask when the key ends", in: "line.lua", suite: tests(inMemory, "TestLineScriptHints"),
@@ -1075,9 +1075,9 @@ var mutants = []mutant{
 		new: "2 * pause + 1",
 	},
 	{
-		name: "line: what Redisson's have taken is left to them no sooner", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
-		old: "15, 15) ~= '8'",
-		new: "15, 15) == 'x'",
+		name: "line: what Redisson's have taken is left to them no sooner", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "if lined and theirs and",
+		new: "if false and",
 	},
 	{
 		name: "line: a grant counts from its message", in: "queued.granted", suite: tests(inMemory, "TestLineRuleDeadline"),
@@ -1156,12 +1156,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who stands there misses Redisson's release", in: "place.listens", suite: tests(inMemory, "TestLineRuleListens"),
-		old: "!p.stands || p.mixed || p.foreign && p.number < nearPlaces",
+		old: "!p.stands || p.besides",
 		new: "!p.stands",
 	},
 	{
 		name: "line: who stands there listens where Redisson's do", in: "place.listens", suite: tests(inMemory, "TestLineRuleListens"),
-		old: "!p.stands || p.mixed || p.foreign && p.number < nearPlaces",
+		old: "!p.stands || p.besides",
 		new: "true",
 	},
 	{

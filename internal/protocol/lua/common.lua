@@ -3,11 +3,16 @@
 -- What a script replies whose key is of the right type, but of another kind.
 local OTHER_KIND = 'WRONGTYPE the key is another kind of lock'
 
--- foreign says whether a hash, of which these are the first two fields, is no lock that
+-- other_kind says whether a hash, of which these are the first two fields, is no lock that
 -- one owner holds. Every owner's name has a colon in it; `mode` and most fields of other
 -- programs have none.
-local function foreign(field, another)
+local function other_kind(field, another)
   return another or field and not string.find(field, ':', 1, true)
+end
+
+-- ours says whether an owner is one of holdfast's, by the version of its client's UUID.
+local function ours(owner)
+  return string.sub(owner, 15, 15) == '8'
 end
 
 -- untold is why Redis refused to publish something, or nil. Scripts that give

@@ -208,11 +208,11 @@ local function clear()
   redis.pcall('UNLINK', ASKS)
 end
 
--- spare keeps Java from dropping one of its own who could not have had the lock. holdfast's have a UUID of
--- version 8.
+-- spare keeps Java from dropping one of its own who could not have had the lock.
+-- from common: ours
 -- from fair: SCORE
 local function spare(waiter)
-  if not waiter or string.sub(waiter, 15, 15) == '8' then
+  if not waiter or ours(waiter) then
     return
   end
   local score = not redis.call('ZSCORE', KEYS[4], waiter) and redis.call('ZSCORE', KEYS[3], waiter)

@@ -17,9 +17,9 @@
 -- {0, now, pttl, holder, hint}  another owner holds it; or nobody does, pttl is -2
 --                               and holder empty, and another one is next. hint
 --                               is when to ask again at the latest, ms
--- {0, now, pttl, holder, hint, place, new, mixed}  the same, and it may be granted the lock. new is 1 if that
---                               could not be before; mixed is 1 if one of Redisson's stands in line, or holds
---                               the lock, whose release tells the owner on its own channel, else 0
+-- {0, now, pttl, holder, hint, place, new, listens}  the same, and it may be granted the lock. new is 1 if that
+--                               could not be before; listens is 1 if the owner listens on its own channel as well,
+--                               since one of Redisson's stands in line, or holds the lock, and tells it there
 -- {-2, now, count}              the count was another one; nothing was done
 --
 -- A free lock is granted to the first in line; to whoever asks if nobody stands
@@ -55,6 +55,7 @@ for i = 1, #held, 2 do
   end
 end
 
+-- from common: ours
 -- from line: FIRST, SPREAD, LIVES
 -- from fair: PAUSE, BELIEF, SCORE, JAVA_WAIT, LIMIT, grace_ends
 local LOOK = 1000 -- how far into the line to look for the owner's place
@@ -109,8 +110,7 @@ local function refuse(hint, comes)
     local ask = string.format('%s %s %.0f %s', ARGV[11], ARGV[12], believed, ARGV[13])
     local new = redis.pcall('HSET', ASKS, me, ask)
     if type(new) == 'number' then
-      local mixed = theirs > 0 or held[1] and string.sub(held[1], 15, 15) ~= '8'
-      reply[6], reply[7], reply[8] = place, new, mixed and 1 or 0
+      reply[6], reply[7], reply[8] = place, new, (theirs > 0 or held[1] and not ours(held[1])) and 1 or 0
     end
   elseif known then
     redis.pcall('HDEL', ASKS, me) -- it does not hear any more
@@ -140,8 +140,8 @@ if count ~= ARGV[7] and count ~= ARGV[6] then
   end
   return {-2, at, tonumber(count)}
 end
--- from common: OTHER_KIND, foreign
-if count == '0' and not free and foreign(held[1], held[3]) then
+-- from common: OTHER_KIND, other_kind
+if count == '0' and not free and other_kind(held[1], held[3]) then
   return redis.error_reply(OTHER_KIND)
 end
 if count == '0' and not free and stands and not known then

@@ -9,7 +9,7 @@
 -- waiters are those of the first LOOK places who are believed in, the next one
 -- first.
 
--- from common: OTHER_KIND, foreign
+-- from common: OTHER_KIND, other_kind
 -- from fair: free, left
 local LOOK = 1000
 
@@ -21,7 +21,7 @@ for _, waiter in ipairs(redis.call('LRANGE', KEYS[2], 0, LOOK - 1)) do
   end
 end
 local found, pttl = redis.call('HGETALL', KEYS[1]), redis.call('PTTL', KEYS[1])
-if foreign(found[1], found[3]) then
+if other_kind(found[1], found[3]) then
   return redis.error_reply(OTHER_KIND)
 end
 local holders = found[1] and {found[1], '', found[2], string.format('%.0f', pttl)} or {}

@@ -174,30 +174,60 @@ local function left_to(channel)
   return left - at
 end
 
--- stand has one who is refused keep its place in line, or take the last one, if its ask has a number. It adds to
--- the reply, which is {0, now, pttl, holder} so far, hint, which is when to ask again at the latest, ms; and if it
--- stands there the place, and 1 if that is new. hint is nil if nothing but the line says so.
+-- take_place has me keep its place in line, or take the last one. It returns the place, from 0 on, nil if Redis does not
+-- take it; 1 if it is new, else 0; and every how many ms to ask there.
 -- from line: LINE, FIRST
-local function stand(reply, me, hint, number, lease, scattered)
-  local pttl = reply[3]
-  local new = number and redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)
+local function take_place(me)
+  local new = redis.pcall('ZADD', LINE, 'NX', string.format('%.0f', us), me)
   local length = type(new) == 'number' and tonumber(redis.pcall('ZCARD', LINE))
   local place = length and (new == 1 and length - 1 or tonumber(redis.pcall('ZRANK', LINE, me)))
+  return place, new, place and (place < FIRST and OFTEN or math.max(OFTEN, SPREAD * length))
+end
+
+-- note_ask writes what me has asked, and other fields of its, and says whether Redis has taken that.
+-- from line: LINE, FIRST
+local function note_ask(me, place, often, number, lease, scattered, ...)
+  local ask = string.format('%s %s %.0f %s', number, lease, at + 3 * often, scattered)
+  local noted = redis.pcall('HSET', ASKS, me, ask, ...)
+  if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
+    redis.pcall('PEXPIRE', LINE, LIVES)
+    redis.pcall('PEXPIRE', ASKS, LIVES)
+  end
+  return type(noted) == 'number'
+end
+
+-- step_out takes me out of the line, with other fields of its, and says whether it stood there.
+-- from line: LINE
+local function step_out(me, ...)
+  redis.pcall('HDEL', ASKS, me, ...)
+  return redis.pcall('ZREM', LINE, me) == 1
+end
+
+-- refuse is the reply to me: {0, now, pttl, holder}. Without a holder pttl is -2, and hint is when the lock may be had, ms.
+-- If me stands in line then, behind it come hint, which is when to ask again at the latest; the place; 1 if that is new;
+-- and 1 if me listens where Redisson does as well, since one of Redisson's is about to release the lock.
+-- from common: ours
+-- from line: FIRST, turn, set_turn, take_place, note_ask
+local function refuse(lined, holder, hint, me, number, lease, scattered)
+  local theirs = holder and not ours(holder)
+  if lined and theirs and turn() > 0 then -- it was left to them, and they have taken it
+    set_turn(0, at)
+  end
+  local pttl = hint and -2 or redis.call('PTTL', KEYS[1])
+  local reply = {0, at, pttl, holder or ''}
+  local place, new, often
+  if lined and number then
+    place, new, often = take_place(me)
+  end
   if place then
-    local often = place < FIRST and OFTEN or math.max(OFTEN, SPREAD * length)
     if place < FIRST and pttl >= 0 then
       hint = pttl + place * 50
     elseif new == 1 and not hint then
       hint = us % often -- so that they do not ask together
     end
     hint = math.min(hint or often, often)
-    local ask = string.format('%s %s %.0f %s', number, lease, at + 3 * often, scattered)
-    if type(redis.pcall('HSET', ASKS, me, ask)) == 'number' then -- else nobody could be told
-      reply[6], reply[7] = place, new
-    end
-    if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
-      redis.pcall('PEXPIRE', LINE, LIVES)
-      redis.pcall('PEXPIRE', ASKS, LIVES)
+    if note_ask(me, place, often, number, lease, scattered) then -- else nobody could be told
+      reply[6], reply[7], reply[8] = place, new, theirs and place < FIRST and 1 or 0
     end
   end
   reply[5] = hint

@@ -13,9 +13,8 @@
 -- now                     it does
 -- {1, now, token}         it does, and a token is wanted
 -- {0, now, pttl, holder}  somebody else holds it
--- {0, now, pttl, holder, hint, place, new}  the same, and the owner stands in line; hint is when to ask
---                         again at the latest, ms; new is 1 if it did not stand there before
--- {0, now, pttl, holder, hint}  the same, and it does not stand there; it may ask again then
+-- {0, now, pttl, holder, hint}  the same; hint is when to ask again at the latest, ms
+-- {0, now, pttl, holder, hint, place, new, listens}  the same, and the owner stands in line: see refuse in line.lua
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- A free lock is granted to the first in line who hears of that: see line.lua. pttl is -2, and holder
@@ -43,8 +42,8 @@ if not free or ARGV[6] ~= '0' then
     count = redis.call('HGET', KEYS[1], me) or '0'
   end
   if count ~= ARGV[7] and ARGV[6] == '0' then
-    -- from line: turn, set_turn, left_to, grant, stand
-    -- from common: OTHER_KIND, foreign
+    -- from line: left_to, grant, step_out, refuse
+    -- from common: OTHER_KIND, other_kind
     local holder, hint = held[1] or nil, nil
     if not holder and not lined then
       free = true
@@ -61,17 +60,13 @@ if not free or ARGV[6] ~= '0' then
       end
     end
     if free and holder ~= me then -- it takes the lock though it may stand in line, and would be granted it again
-      redis.pcall('ZREM', LINE, me)
-      redis.pcall('HDEL', ASKS, me)
+      step_out(me)
     end
     if not free then
-      if foreign(holder, held[3]) then
+      if other_kind(holder, held[3]) then
         return redis.error_reply(OTHER_KIND)
       end
-      if lined and holder and string.sub(holder, 15, 15) ~= '8' and turn() > 0 then -- Redisson has taken it
-        set_turn(0, at)
-      end
-      return stand({0, at, redis.call('PTTL', KEYS[1]), holder or ''}, me, hint, lined and ARGV[9], ARGV[10], ARGV[11])
+      return refuse(lined, holder, hint, me, ARGV[9], ARGV[10], ARGV[11])
     end
   elseif count ~= ARGV[7] and count ~= ARGV[6] then
     return {-2, at, tonumber(count)}

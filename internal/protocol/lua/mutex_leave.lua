@@ -9,9 +9,8 @@
 --
 -- A lock that is free is passed on, too: the one that leaves may have been told to ask.
 
--- from line: LINE, pass_on
-local stood = redis.pcall('ZREM', LINE, ARGV[5]) == 1
-redis.pcall('HDEL', ASKS, ARGV[5])
+-- from line: step_out, pass_on
+local stood = step_out(ARGV[5])
 local held = redis.call('HGET', KEYS[1], ARGV[5]) == '1'
 if held then
   redis.call('DEL', KEYS[1])

@@ -114,13 +114,6 @@ end
 -- from line: LINE
 local IDS = ' ids'
 
--- step_out takes an owner out of the line.
--- from permits: IDS
-local function step_out(owner)
-  redis.pcall('HDEL', ASKS, owner, owner .. IDS)
-  return redis.pcall('ZREM', LINE, owner) == 1
-end
-
 -- foreign says whether one of Redisson's holds a permit: ids of ours have a UUID's version, 8, and an h behind the
 -- first eight bytes. Of many the first and the last SEEN to expire are looked at.
 local SEEN = 50
@@ -142,9 +135,9 @@ end
 -- Who wants more than are available keeps those behind it waiting, unless that are more than there are at all, or
 -- others are let by: see semaphore_next.lua. MOST are looked at.
 -- from common: publish
--- from line: listening, tell
+-- from line: listening, tell, step_out
 -- from semaphore_next: reservation, stand_down, stretch
--- from permits: free, lined, whole, store, step_out
+-- from permits: free, lined, whole, store, IDS
 local MOST = 64
 local function serve(stay, me, wants, my_id)
   if free <= stay then
@@ -203,7 +196,7 @@ local function serve(stay, me, wants, my_id)
       return mine, false
     end
     if out then
-      step_out(owner)
+      step_out(owner, owner .. IDS)
       moved = true
       if who == id then
         stand_down(key, id)

@@ -10,15 +10,14 @@
 --
 -- now                            they are
 -- {1, now, pttl}                 they are, and the semaphore ends before the lease
--- {0, now, pttl, holder, again, place, new, free, held, kept, exists}
+-- {0, now, pttl, '', again, place, new, listens, free, held, kept, exists}
 --                                too few are available, or another one has waited
 --                                longer; pttl is when the next one expires, -1:
 --                                never; again is when to ask again at the latest;
 --                                kept is how many stay for that other one; exists
---                                is 0 if nobody has set how many there are. place is
---                                where the owner stands in line, -1: nowhere, and new is 1 if it
---                                did not stand there before. holder is not empty, for the
---                                first in line, if Redisson has some of the permits
+--                                is 0 if nobody has set how many there are. place, -1 if the
+--                                owner stands nowhere, new and listens are as in refuse of
+--                                line.lua: those in front listen if Redisson has some of the permits
 --
 -- The ids make asking twice asking once: those that are held need not be taken.
 
@@ -43,8 +42,8 @@ if #ARGV == 6 and #available < 16 and string.match(available, '^[1-9]%d*$') then
   end
 end
 
--- from line: FIRST
--- from permits: free, lined, theirs, expired, whole, store, IDS, step_out, serve
+-- from line: step_out
+-- from permits: free, lined, theirs, expired, whole, store, IDS, serve
 -- from semaphore_next: reservation, wanted, hold_back, stand_next, stand_down
 local me, number, grant, scattered = string.match(ARGV[5], '^(%S+) ?(%S*) ?(%d*) ?(%d*)$')
 local n, missing = #ARGV - 5, 0
@@ -59,7 +58,7 @@ local leaves = (number ~= '' or me == '1') and stay or 0 -- else it is one of th
 if crowd and missing > 0 then
   if reservation(KEYS[3]) == ARGV[6] and free - missing >= leaves then -- they have been kept for it, in line or not
     mine, free = true, free - missing
-    step_out(me)
+    step_out(me, me .. IDS)
     stand_down(KEYS[3], ARGV[6])
     serve(stay)
   else
@@ -83,17 +82,16 @@ if missing > 0 and not mine and not (open and free - missing >= kept + leaves) t
     again = math.min(again, 200)
   end
   store()
-  local holder, place, new = '', nil, 0
+  local place, new, listens = nil, 0, 0
   if lined and number ~= '' then
-    new = redis.pcall('ZADD', LINE, 'NX', whole(us), me)
-    local stand = type(new) == 'number' and tonumber(redis.pcall('ZCARD', LINE))
-    place = stand and (new == 1 and stand - 1 or tonumber(redis.pcall('ZRANK', LINE, me)))
+    -- from line: FIRST, take_place, note_ask
+    local often
+    place, new, often = take_place(me)
     if place then
-      local often = place < FIRST and OFTEN or math.max(OFTEN, SPREAD * stand)
       if place < FIRST then
         again = again + place -- the first one serves all; the others are about to be it
         -- from permits: foreign
-        holder = foreign(held) and 'Redisson' or ''
+        listens = foreign(held) and 1 or 0
       else
         again = new == 1 and us % often or often -- so that they do not ask together
       end
@@ -101,13 +99,8 @@ if missing > 0 and not mine and not (open and free - missing >= kept + leaves) t
         again = math.min(again, (theirs + 1) / 2) -- others may have had it before it ends
       end
       again = math.min(again, often)
-      local ask = string.format('%s %s %.0f %s', number, grant, at + 3 * often, scattered)
-      if type(redis.pcall('HSET', ASKS, me, ask, me .. IDS, table.concat(ARGV, '', 6))) ~= 'number' then
+      if not note_ask(me, place, often, number, grant, scattered, me .. IDS, table.concat(ARGV, '', 6)) then
         place = nil -- nobody could be told
-      end
-      if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
-        redis.pcall('PEXPIRE', LINE, LIVES)
-        redis.pcall('PEXPIRE', ASKS, LIVES)
       end
     end
   end
@@ -117,7 +110,8 @@ if missing > 0 and not mine and not (open and free - missing >= kept + leaves) t
   elseif #me > 1 and n <= free + held then
     stand_next(KEYS[3], ARGV[6], n)
   end
-  return {0, at, pttl, holder, again, place or -1, new == 1 and 1 or 0, free, held, kept, redis.call('EXISTS', KEYS[1])}
+  local exists = redis.call('EXISTS', KEYS[1])
+  return {0, at, pttl, '', again, place or -1, new == 1 and 1 or 0, listens, free, held, kept, exists}
 end
 for i = 6, #ARGV do
   local score = redis.call('ZSCORE', KEYS[2], ARGV[i])
@@ -128,7 +122,7 @@ end
 if not mine then
   free = free - missing
   if crowd and #me > 1 then
-    step_out(me) -- it may stand there though this call has no number
+    step_out(me, me .. IDS) -- it may stand there though this call has no number
   end
 end
 if missing > 0 or redis.call('EXISTS', KEYS[1]) == 1 then

@@ -11,10 +11,11 @@
 -- What was kept for it, or granted to it meanwhile, others have. So they have what is available: the one that leaves may
 -- have been told to ask.
 
--- from permits: free, lined, theirs, expired, step_out, pass_on
+-- from line: step_out
+-- from permits: free, lined, theirs, expired, IDS, pass_on
 -- from semaphore_next: stand_down
 if crowd then
-  step_out(ARGV[4])
+  step_out(ARGV[4], ARGV[4] .. IDS)
 end
 local found = 0
 for i = 5, #ARGV do

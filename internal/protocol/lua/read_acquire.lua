@@ -15,7 +15,7 @@
 -- now                     it does
 -- {0, now, pttl, holder}  another owner writes
 -- {0, now, -2, '', hint}  another owner is going to write, or the lock is left to others; hint: within so many ms
--- {0, now, pttl, holder, hint, place, new}  one of both, and it stands in line: see mutex_acquire
+-- {0, now, pttl, holder, hint, place, new, listens}  one of both, and it stands in line: see refuse in line.lua
 -- {-2, now, count}        the count was another one; nothing was done
 --
 -- Readers join readers, and the writer may read what it writes. Every read hold
@@ -78,12 +78,12 @@ if count == 0 and not (mode == 'write' and redis.call('HEXISTS', key, owner .. '
     end
   end
   if holder or hint then
-    -- from rw: refuse
-    return refuse(holder, hint, owner, lined and ARGV[10], ARGV[11], ARGV[12])
+    -- from line: refuse
+    return refuse(lined, holder, hint, owner, ARGV[10], ARGV[11], ARGV[12])
   end
   if line then -- it may stand there, and would be let in again
-    redis.pcall('ZREM', LINE, owner)
-    redis.pcall('HDEL', ASKS, owner)
+    -- from line: step_out
+    step_out(owner)
   end
 end
 if not mode then

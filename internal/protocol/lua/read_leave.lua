@@ -11,11 +11,10 @@
 --
 -- A lock that is free is passed on, too: the one that leaves may have been told to ask.
 
--- from line: LINE
+-- from line: step_out
 -- from rw: reading, drop_reads, others, read_on, move_on
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[6]
-local stood = redis.pcall('ZREM', LINE, owner) == 1
-redis.pcall('HDEL', ASKS, owner)
+local stood = step_out(owner)
 local held = reading(key, prefix, owner) == 1
 if held then
   local lives = redis.call('PTTL', key)

@@ -47,12 +47,6 @@ end
 -- grace is the lease of Redisson's watchdog, by default, in ms.
 local grace = 30000
 
--- ours says whether an owner is one of holdfast's, by the version of its client's
--- UUID.
-local function ours(owner)
-  return string.sub(owner, 15, 15) == '8'
-end
-
 -- reads is the count of reads that stands in the hash. Anybody may have written it, and calls
 -- look at as many keys; so what nobody has counted up to is none.
 local function reads(key, owner)
@@ -63,7 +57,8 @@ end
 -- reading says how often the owner reads, and for how many ms at least one of
 -- these holds lives, and whether that is sure. A count whose keys have all expired
 -- is 0 if it is ours.
--- from rw: read_key, grace, ours, reads
+-- from common: ours
+-- from rw: read_key, grace, reads
 local function reading(key, prefix, owner)
   local count = reads(key, owner)
   local ttl = 0
@@ -150,7 +145,8 @@ end
 local glance = 16
 
 -- foreign_reader is one of Redisson's who reads, or nil, among the first few.
--- from rw: readers, ours, glance
+-- from common: ours
+-- from rw: readers, glance
 local function foreign_reader(key)
   local seen = 0
   for reader in readers(key) do
@@ -287,7 +283,7 @@ end
 -- listens elsewhere, or has died: readers wait until it has come, or the reservation ends. It is gone when its writer
 -- has got in, or been dropped; the next one is told to ask, as it may want to reserve the lock in its turn.
 -- from common: publish
--- from line: LINE, listening
+-- from line: LINE, listening, step_out
 -- from rw: NEXT, enter, reading, tell_writer
 local MOST, LONGEST_RESERVED = 64, 60000
 local function admit(prefix, me)
@@ -314,8 +310,7 @@ local function admit(prefix, me)
       break
     end
     local number, lease, channel = listening(field)
-    redis.pcall('ZREM', LINE, field)
-    redis.pcall('HDEL', ASKS, field)
+    step_out(field)
     if field == me then
       got, mine, last = got + 1, true, last or writer
     elseif number and (writer or reading(KEYS[1], prefix, field) == 0) then
@@ -379,15 +374,4 @@ local function move_on(prefix, more, ours)
     publish(more)
   end
   return heard - (ours or 0), math.min(got, 1)
-end
-
--- refuse is the reply to one who is refused for the holder, or for the hint, ms. It stands in line if it has a
--- number: see stand.
--- from line: turn, set_turn, stand
--- from rw: ours
-local function refuse(holder, hint, field, number, lease, scattered)
-  if number and holder and not ours(holder) and turn() > 0 then -- Redisson has taken it
-    set_turn(0, at)
-  end
-  return stand({0, at, hint and -2 or redis.call('PTTL', KEYS[1]), holder or ''}, field, hint, number, lease, scattered)
 end

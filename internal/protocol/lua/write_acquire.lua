@@ -19,7 +19,7 @@
 -- {1, now, token}         it does, and a token is wanted
 -- {0, now, pttl, holder}  another owner reads or writes
 -- {0, now, -2, '', hint, place, new}  the lock is left to others
--- {0, now, pttl, holder, hint, place, new}  one of both, and it stands in line: see mutex_acquire
+-- {0, now, pttl, holder, hint, place, new, listens}  one of both, and it stands in line: see refuse in line.lua
 -- {-2, now, count}        the count was another one; nothing was done
 -- {-3, now}               the owner reads, and would wait for itself
 --
@@ -91,13 +91,14 @@ if count == '0' and some > 0 then
         return set
       end
     end
-    -- from rw: foreign_reader, refuse
+    -- from line: refuse
+    -- from rw: foreign_reader
     holder = mode == 'read' and holder and foreign_reader(key) or holder
-    return refuse(holder, hint, field, lined and ARGV[11], ARGV[12], ARGV[13])
+    return refuse(lined, holder, hint, field, ARGV[11], ARGV[12], ARGV[13])
   end
   if lined then -- it may stand in line, and would be granted it again
-    redis.pcall('ZREM', LINE, field)
-    redis.pcall('HDEL', ASKS, field)
+    -- from line: step_out
+    step_out(field)
   end
 end
 local token

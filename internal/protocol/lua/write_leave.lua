@@ -12,12 +12,11 @@
 -- Readers who made way are let in, or told. A lock that is free is passed on, too: the one that leaves may have been
 -- told to ask.
 
--- from line: LINE
+-- from line: step_out
 -- from rw: write_no_more, move_on
 local key, owner = KEYS[1], ARGV[5]
 local field = owner .. ':write'
-local stood = redis.pcall('ZREM', LINE, field) == 1
-redis.pcall('HDEL', ASKS, field)
+local stood = step_out(field)
 local reserved = redis.call('GET', KEYS[2]) == owner
 if reserved then
   redis.call('DEL', KEYS[2])
