@@ -9,8 +9,8 @@ GOLANGCI      := v2.15.0
 GOVULNCHECK   := v1.9.0
 APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
-MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock otel otel/example cmd/holdfast bench test interop robustness release
-PUBLISHED     := $(filter-out otel/example bench test interop robustness release,$(MODULES))
+MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock otel otel/example cmd/holdfast examples/cache examples/cron examples/fencing examples/leader examples/workers bench test interop robustness release
+PUBLISHED     := $(filter-out otel/example examples/% bench test interop robustness release,$(MODULES))
 ADAPTERS      := goredisdriver rueidisdriver valkeydriver
 PUBLIC        := holdfast driver driverkit memdriver holdfasttest gocronlock otel $(ADAPTERS)
 # Of valkey-go the workspace has the oldest one anyway.

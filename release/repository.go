@@ -36,7 +36,10 @@ type mod struct {
 }
 
 func (m mod) path() string    { return m.file.Module.Mod.Path }
-func (m mod) published() bool { return !slices.Contains(unpublished, m.dir) }
+func (m mod) published() bool { return !slices.Contains(unpublished, m.dir) && !m.example() }
+
+// example reports whether it is a program to read, and to begin with.
+func (m mod) example() bool { return strings.HasPrefix(m.dir, "examples/") }
 
 // tag is what a version of the module is called in git.
 func (m mod) tag(version string) string {
