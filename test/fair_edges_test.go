@@ -239,7 +239,7 @@ func TestL9_LostKeys(t *testing.T) {
 			fake(t, func(t *testing.T, w *world) {
 				h := fairHolder(t, w, "x")
 				line := []*standing{w.stand("x"), w.stand("x"), w.stand("x")}
-				time.Sleep(time.Minute + time.Second)
+				time.Sleep(7 * time.Second)
 				for _, key := range keys {
 					w.do("DEL", key)
 				}

@@ -137,7 +137,7 @@ func TestFairFirstComeFirstServedOverProcesses(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		w.wantLine("x", line...)
-		time.Sleep(10 * time.Minute) // longer than any score, and than any belief
+		time.Sleep(6 * time.Minute) // longer than the first's score, and than any belief
 		w.wantLine("x", line...)
 		unlock(t, h)
 		for i, s := range line {

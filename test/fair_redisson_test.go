@@ -199,7 +199,7 @@ func (j *java) holds() bool {
 
 // Java and Go stand in one line, however long it takes, while others come and go.
 func TestFairMixedLine(t *testing.T) {
-	for _, each := range []time.Duration{0, 10 * time.Second, 8 * time.Minute} {
+	for _, each := range []time.Duration{0, 10 * time.Second, 6 * time.Minute} {
 		fake(t, func(t *testing.T, w *world) {
 			h := fairHolder(t, w, "x")
 			var mu sync.Mutex
@@ -252,10 +252,10 @@ func TestS24_JavaDropsNoLiveWaiter(t *testing.T) {
 		fake(t, func(t *testing.T, w *world) {
 			h := fairHolder(t, w, "x")
 			line := []*standing{w.stand("x"), w.stand("x"), w.stand("x")}
-			for i := range 100 {
+			for i := range 30 {
 				j := w.java(i, func(j *java) { j.skew, j.wait, j.bounded = skew, 2*time.Second, true })
 				time.Sleep(3 * time.Second)
-				if i == 50 {
+				if i == 15 {
 					line = append(line, w.stand("x"))
 				}
 				if j.holds() {
@@ -311,7 +311,7 @@ func TestL6_JavaGetsPastOurDead(t *testing.T) {
 // passed while the lock was held, not much longer. L8: those that live are told,
 // however long they have waited.
 func TestL6_L8_JavasDeadAndLiving(t *testing.T) {
-	for _, held := range []time.Duration{time.Second, 20 * time.Minute} {
+	for _, held := range []time.Duration{time.Second, 6 * time.Minute} {
 		for _, lives := range []bool{true, false} {
 			fake(t, func(t *testing.T, w *world) {
 				h := fairHolder(t, w, "x")

@@ -257,7 +257,7 @@ func TestHandOverIsBounded(t *testing.T) {
 		unlock(t, h)
 		time.Sleep(200 * time.Millisecond) // nobody else has wanted it for a while
 		var sum, longest time.Duration
-		const rounds = 250
+		const rounds = 100
 		for range rounds {
 			start := time.Now()
 			h := must(t)(other.NewMutex("x").Lock(background, holdfast.Wait(tooLong)))

@@ -26,11 +26,11 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 		"refused":       {Refuse: errors.New("connection refused")},
 		"delayed":       {DelayRequest: 3 * time.Second},
 	} {
-		for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
+		for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, 10 * time.Minute} {
 			t.Run(name+"/"+lease.String(), func(t *testing.T) {
 				fakeKinds(t, func(t *testing.T, w *world) {
-					if lease == time.Hour && w.kind != mutexKind {
-						return // thousands of renewals, which the others do not make differently
+					if lease > holdfast.DefaultLease && w.kind != mutexKind {
+						return // hundreds of renewals, which the others do not make differently
 					}
 					c, d := w.client(holdfast.WithLease(lease))
 					h := must(t)(w.lock(c).Lock(background))

@@ -36,13 +36,13 @@ func TestLeadFollows(t *testing.T) {
 		}
 		for range 2 { // each round ends at least one term
 			for _, d := range drivers {
-				time.Sleep(20 * time.Second)
+				time.Sleep(10 * time.Second)
 				away(d)
 				time.Sleep(10 * time.Second)
 				d.SetFaults(nil)
 			}
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Second)
 		if leading.Load() != 1 || most.Load() != 1 || terms.Load() < 3 {
 			t.Errorf("%d lead, %d at most; %d terms", leading.Load(), most.Load(), terms.Load())
 		}

@@ -93,7 +93,7 @@ func TestLineEdgeClockGoesBackOthers(t *testing.T) {
 			wg.Go(func() {
 				for !stop.Load() {
 					n := must(t)(c.NewMutex("x").Lock(background))
-					time.Sleep(2 * time.Millisecond)
+					time.Sleep(20 * time.Millisecond)
 					unlock(t, n)
 				}
 			})
