@@ -270,8 +270,8 @@ func TestHandOverIsBounded(t *testing.T) {
 		all.Wait()
 		// The other one has its turn in the gap behind each cohort, and mostly finds one at once. It
 		// waits for a cohort of 4 ms at worst, and for some more if it loses that turn. What passes
-		// on meanwhile are holds of 10 µs: seen are 45,000, and that 0.1 ms and 2 ms are waited for.
-		if holds.Load() < 15_000 || sum > rounds*2*time.Millisecond || longest > 20*time.Millisecond {
+		// on meanwhile are holds of 10 µs: seen are 30,000, and that 0.1 ms and 4 ms are waited for.
+		if holds.Load() < 10_000 || sum > rounds*2*time.Millisecond || longest > 20*time.Millisecond {
 			t.Errorf("%d holds; another process has waited for %v, at longest %v", holds.Load(), sum/rounds, longest)
 		}
 		t.Logf("%d holds; another process has waited for %v, at longest %v", holds.Load(), sum/rounds, longest)

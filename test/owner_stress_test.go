@@ -26,7 +26,7 @@ import (
 // -stress.seeds=1 runs it again (goroutines that run at one instant may run in
 // another order; repeat it if need be).
 var (
-	stressSeeds = flag.Int("stress.seeds", 30, "how many random programs TestStress runs")
+	stressSeeds = flag.Int("stress.seeds", 12, "how many random programs TestStress runs")
 	stressFirst = flag.Uint64("stress.first", 1, "the first seed")
 	stressTrace = flag.Bool("stress.trace", false, "print what happens")
 	stressKind  = flag.String("stress.kind", "", "kind of lock; empty: by seed")

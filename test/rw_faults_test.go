@@ -194,7 +194,7 @@ func TestL15_WritersFirst(t *testing.T) {
 				if first {
 					options = append(options, holdfast.WritersFirst())
 				}
-				h, err := other.NewRWMutex("x", options...).Lock(background, holdfast.Wait(10*time.Second))
+				h, err := other.NewRWMutex("x", options...).Lock(background, holdfast.Wait(2*time.Second))
 				if (err == nil) != first {
 					t.Errorf("WritersFirst %v: %v", first, err)
 				}

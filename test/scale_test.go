@@ -23,7 +23,7 @@ var (
 	scaleWindow    = flag.Duration("scale.window", 2*time.Second, "for how long TestScaleHerd and TestScaleWaiters look, in fake time")
 	scaleHolds     = flag.Int("scale.holds", 1_000, "how many holds TestScaleHolds keeps")
 	scaleClients   = flag.Int("scale.clients", 10, "among how many processes TestScaleHolds and TestScaleFailover divide what they have")
-	scaleLocks     = flag.Int("scale.locks", 30, "how many locks are wanted in TestScaleFailover, by ten goroutines each")
+	scaleLocks     = flag.Int("scale.locks", 10, "how many locks are wanted in TestScaleFailover, by ten goroutines each")
 	scaleTrip      = flag.Duration("scale.trip", time.Millisecond, "the way to the simulated server and back")
 	scaleScript    = flag.Duration("scale.script", 10*time.Microsecond, "the simulated server's time for a script")
 	scaleMessage   = flag.Duration("scale.message", 4*time.Microsecond, "the simulated server's time for a message to one subscriber")
