@@ -3,8 +3,6 @@ package engine
 import (
 	"crypto/rand"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,27 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 )
 
-// This file is about the line in Redis, where those of many processes stand who wait for a plain lock, for a side of a read-write lock or
-// for permits: one of each process, the head of its queue. Whoever gives back grants to the first of the line, and says so on the
-// channel of that one's client. What Redis does is in protocol/lua/line.lua, rw.lua and permits.lua, and why in docs/protocol.md, "The
-// line". Those who wait for a fair lock have a line of their own, which is Redisson's, too, and hear of grants in the same way: see
-// protocol/lua/fair.lua.
-//
-//	outside ──ask, refused──▶ standing ──message──▶ granted: the hold begins, if it can be trusted for long enough
-//	   ▲                         │  │                  └──────else──────┐
-//	   └──Redis takes no line────┘  └──a second, a word, a reconnection─┴─▶ ask: held, or refused and standing
-//
-// A client listens before it stands in line: one that does not hear yet, or may not, is outside. It listens where Redisson does, and
-// asks as waiters of other kinds do.
+// This file is about the line in Redis as one client sees it: see "The line" in the package's documentation. What Redis does is in
+// protocol/lua/line.lua, rw.lua, permits.lua and fair.lua, and why in docs/protocol.md, "The line".
 
 const (
 	// outsideFor is for how long a client stands outside that was dropped from a line since it did not listen, as Redis says.
 	outsideFor = 10 * time.Second
 	// idleChannels is from how many channels on those are left on which nobody waits.
 	idleChannels = 64
-	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet, and longestWord how long one
-	// is at most.
-	unclaimed, longestWord = 256, 32
+	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet, and longestMessage how long
+	// one is at most.
+	unclaimed, longestMessage = 256, 32
 )
 
 // line is what a client hears of lines.
@@ -45,11 +33,11 @@ type line struct {
 	common string      // the channel of all locks, unless messages belong to shards
 	listen atomic.Bool // there is a channel
 
-	mu       sync.Mutex // guards what follows, the channels, and what is said of it in place
+	mu       sync.Mutex // guards what follows, the channels, and place.message
 	channels map[string]*grants
-	asks     map[string]*place // who stands in line, by the number of its ask
-	early    map[string]string // messages that nobody was waiting for, by number
-	order    [unclaimed]string // the numbers of early, the oldest at next
+	asks     map[string]*place           // who stands in line, by the number of its ask
+	early    map[string]protocol.Message // those that nobody was waiting for, by number
+	order    [unclaimed]string           // the numbers of early, the oldest at next
 	next     int
 }
 
@@ -66,9 +54,8 @@ type grants struct {
 type place struct {
 	queued  *queued
 	channel *grants
-	told    chan struct{} // receives when there is something in word
-	// word is what a message has said to it last, empty if nothing; guarded by line.mu.
-	word string
+	told    chan struct{}    // receives when a message has come
+	message protocol.Message // the last one that nobody has taken; guarded by line.mu
 
 	asks    []ask // the last one that was answered, and those behind it that were not
 	room    [2]ask
@@ -104,7 +91,7 @@ func (q *queued) prepare() {
 // granted is the answer to an ask that has come as a message, if the hold can be trusted for long enough to begin with it. Else the
 // next ask finds that it is held.
 func (q *queued) granted() (res call.Result, ok bool) {
-	number := q.place.take()
+	number := q.place.takeGrant()
 	i := slices.IndexFunc(q.place.asks, func(a ask) bool { return a.number == number })
 	a, grant := q.acquisition, q.args.Grant()
 	if i < 0 || !a.beginsWithMessage() {
@@ -143,8 +130,7 @@ func (l *line) channelOf(lock *Lock) string {
 	return l.common
 }
 
-// Hear is called by the hub: with a number, that its ask was granted; with a number and ms, that the lock may be had after these, or has
-// changed hands; with nothing, that the channel is subscribed to, perhaps anew.
+// Hear is called by the hub: with a message, or with nothing when the channel is subscribed to, perhaps anew.
 func (c *grants) Hear(payload string) {
 	l := c.line
 	l.mu.Lock()
@@ -156,59 +142,58 @@ func (c *grants) Hear(payload string) {
 		}
 		return
 	}
-	number, _, _ := strings.Cut(payload, " ")
-	if p := l.asks[number]; p != nil {
-		p.tell(payload)
+	message := protocol.ReadMessage(payload)
+	if p := l.asks[message.Number]; p != nil {
+		p.deliver(message)
 		return
 	}
-	if len(payload) > longestWord {
+	if len(payload) > longestMessage {
 		return // nobody of ours has said that
 	}
 	delete(l.early, l.order[l.next])
-	l.early[number], l.order[l.next] = payload, number
+	l.early[message.Number], l.order[l.next] = message, message.Number
 	l.next = (l.next + 1) % unclaimed
 }
 
-// tell leaves word for one who waits. A grant is not replaced by another word. line.mu is held.
-func (p *place) tell(word string) {
-	if strings.Contains(word, " ") && p.word != "" && !strings.Contains(p.word, " ") {
+// deliver leaves a message to one who waits. A grant is replaced by another grant only. line.mu is held.
+func (p *place) deliver(message protocol.Message) {
+	if p.message.Granted && !message.Granted {
 		return
 	}
-	p.word = word
+	p.message = message
 	select {
 	case p.told <- struct{}{}:
 	default:
 	}
 }
 
-// take takes the word that was left; a grant is the number of an ask.
-func (p *place) take() (number string) {
+// takeGrant takes the message that was left, and returns the number of the ask that it grants; empty if there is none.
+func (p *place) takeGrant() (number string) {
 	if p.channel == nil {
 		return ""
 	}
 	p.channel.line.mu.Lock()
 	defer p.channel.line.mu.Unlock()
-	number, p.word = p.word, ""
+	if p.message.Granted {
+		number = p.message.Number
+	}
+	p.message = protocol.Message{}
 	return number
 }
 
-// askLater is after how long to ask, as the word says that was left, which it takes then; 0: at once.
+// askLater is after how long to ask, as the message says that was left, which it takes then; 0: at once. A grant it leaves.
 func (p *place) askLater() time.Duration {
 	if p.channel == nil {
 		return 0
 	}
 	p.channel.line.mu.Lock()
 	defer p.channel.line.mu.Unlock()
-	_, after, found := strings.Cut(p.word, " ")
-	if !found {
+	if p.message.Granted {
 		return 0
 	}
-	p.word = ""
-	ms, err := strconv.Atoi(after)
-	if err != nil || ms < 0 || ms > 1000 { // nobody of ours has said that
-		return 0
-	}
-	return time.Duration(ms) * time.Millisecond
+	after := p.message.After
+	p.message = protocol.Message{}
+	return after
 }
 
 // listens reports whether to listen where Redisson does: outside the line, and in it if Redis says so.
@@ -228,9 +213,9 @@ func (p *place) join(q *queued) {
 	defer l.mu.Unlock()
 	for _, a := range p.asks {
 		l.asks[a.number] = p
-		if word, came := l.early[a.number]; came {
+		if message, came := l.early[a.number]; came {
 			delete(l.early, a.number)
-			p.tell(word)
+			p.deliver(message)
 		}
 	}
 }
@@ -274,8 +259,8 @@ func (p *place) dropped() {
 func (p *place) drop(asks []ask) {
 	for _, a := range asks {
 		delete(p.channel.line.asks, a.number)
-		if p.word == a.number {
-			p.word = ""
+		if p.message.Granted && p.message.Number == a.number {
+			p.message = protocol.Message{}
 		}
 	}
 }

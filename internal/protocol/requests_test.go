@@ -114,6 +114,13 @@ func TestReadReplies(t *testing.T) {
 	equal(ReadRetry(reply(int64(1500), "c:1")), 1501*time.Millisecond)
 	equal(ReadRetry(reply(int64(-1), "c:1")), time.Duration(-1))
 
+	for payload, want := range map[string]Message{
+		"n": {Number: "n", Granted: true}, "n 0": {Number: "n"}, "n 20": {Number: "n", After: 20 * time.Millisecond},
+		"n 1001": {Number: "n"}, "n -1": {Number: "n"}, "n x": {Number: "n"}, "n ": {Number: "n"},
+	} {
+		equal(ReadMessage(payload), want)
+	}
+
 	state, err := ReadState(reply(int64(-1), "7", []any{"c:1", "write", "2", "-1"}, []any{"d:1"}, int64(3)))
 	equal(state, State{TTL: -1, Token: 7, Holders: []Holder{{"c:1", "write", 2, -1}}, Waiters: []string{"d:1"}, Number: 3})
 	equal(err, nil)
@@ -136,7 +143,7 @@ func TestReadReplies(t *testing.T) {
 	short, err := ReadShortage(reply(int64(1000), "", int64(5), int64(-1), int64(3), int64(2), int64(1)))
 	equal(short, Shortage{TTL: time.Second, Available: -1, Held: 3, Reserved: 2, Exists: true})
 	equal(err, nil)
-	short, err = ReadShortage(reply(int64(-1), "Redisson", int64(5), int64(7), int64(1), int64(-1), int64(3), int64(2), int64(0))) // with a place in line
+	short, err = ReadShortage(reply(int64(-1), "", int64(5), int64(7), int64(1), int64(1), int64(-1), int64(3), int64(2), int64(0))) // with a place in line
 	equal(short, Shortage{TTL: -1, Available: -1, Held: 3, Reserved: 2})
 	equal(err, nil)
 	if _, err := ReadShortage(reply(int64(1000))); err == nil {

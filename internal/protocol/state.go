@@ -87,6 +87,23 @@ func ReadListens(r script.Reply) bool {
 	return n == 1
 }
 
+// Message is what a client hears on its [GrantChannel]: that an ask was granted, or after how long to ask again.
+type Message struct {
+	Number  string // of the ask
+	Granted bool
+	After   time.Duration
+}
+
+// ReadMessage reads one: a number, and behind it milliseconds if it was not granted. What is no such time says to ask at once.
+func ReadMessage(payload string) Message {
+	number, after, later := strings.Cut(payload, " ")
+	ms, err := strconv.Atoi(after)
+	if err != nil || ms < 0 || ms > 1000 { // nobody of ours has said that
+		ms = 0
+	}
+	return Message{Number: number, Granted: !later, After: time.Duration(ms) * time.Millisecond}
+}
+
 // ReadHeard reads from the reply to a release how many have heard of it who do not stand in line, as far as the node can say, and
 // whether one who stands there has the lock now.
 func ReadHeard(r script.Reply) (others int64, granted bool) {

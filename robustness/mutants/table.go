@@ -1101,7 +1101,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: a message that is early is forgotten", in: "place.join", suite: tests(inMemory, "TestLineRuleEarlyMessage"),
-		old: "p.tell(word)",
+		old: "p.deliver(message)",
 		new: "",
 	},
 	{
