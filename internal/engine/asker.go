@@ -63,7 +63,7 @@ type asker struct {
 	unknown             []*call.Attempt // whose result is not known
 	// last is the last refusal or failure: the error when the wait is over.
 	last   error
-	queued queued // its place in the queue
+	queued queued // how it waits in the queue
 }
 
 // bound returns the context that bounds the whole call. It is made when it is needed first: a free lock does not need it.

@@ -17,7 +17,7 @@ import (
 // stands in line is told.
 const longestSleep = 3 * time.Second
 
-// queued is a call that waits its turn in this process, and asks as the head of its queue. A try is one question and its
+// queued is a call that waits in the queue of this process, and asks as its head. A try is one question and its
 // answer; an attempt is one of the sends that it takes until there is an answer.
 type queued struct {
 	*asker
@@ -65,7 +65,7 @@ func (q *queued) wait(ahead int) call.Result {
 		q.acquisition.account.setWaiter(&q.waiter)
 		defer q.acquisition.account.setWaiter(nil)
 	}
-	if !q.awaitTurn() || !q.askUntilDone(q.bound()) {
+	if !q.awaitHead() || !q.askUntilDone(q.bound()) {
 		if q.waiter.Leave() {
 			return call.Result{Err: errHandedOver}
 		}
@@ -84,9 +84,9 @@ func (q *queued) askUntilDone(ctx context.Context) bool {
 	return false
 }
 
-// awaitTurn waits until the waiter is at the head of the queue. It reports false if its time is over before that, or it was
+// awaitHead waits until the waiter is at the head of the queue. It reports false if its time is over before that, or it was
 // handed the lock.
-func (q *queued) awaitTurn() bool {
+func (q *queued) awaitHead() bool {
 	caller, stopping := q.caller.Done(), q.stopping.Done()
 	if q.asker.args.Wait > 0 || q.bounded != nil { // else the context that bounds the call is not needed yet
 		caller, stopping = q.bound().Done(), nil

@@ -82,6 +82,9 @@ type Acquire struct {
 // LongestGrant is how long a grant lasts at most that was not asked for in that moment.
 const LongestGrant = 3 * time.Second
 
+// PlaceLives is how long a place in line stands in Redis, if nobody drops it before: LIVES in lua/line.lua.
+const PlaceLives = 2 * time.Minute
+
 // Grant is how long one lasts for who stands in line.
 func (a Acquire) Grant() time.Duration { return min(a.Lease, LongestGrant) }
 

@@ -39,10 +39,6 @@ var rwInspect = load("rw", "inspect")
 // way. Waiters ask again within it, every three seconds.
 const Reservation = 4500 * time.Millisecond
 
-// PlaceLives is how long a place in a fair line stands in Redis, if nobody who asks drops it before: LIVES in
-// fair.lua.
-const PlaceLives = 2 * time.Minute
-
 // Read is the side of a read-write lock that many hold: a field of the hash with the
 // owner's count, and a key with a time to live for each of its holds. Use [NewRead].
 type Read struct {

@@ -5,8 +5,8 @@
 // goroutines wait for it. TryLock, nested acquires and the first try of a shared lock do
 // not queue.
 //
-//	Join ──▶ in line ──(those before have left)──▶ at the head ──▶ Leave
-//	            └──────(the holder hands over)────────┴──▶ received
+//	Join ──▶ behind ──(those before have left)──▶ at the head ──▶ Leave
+//	            └─────(the holder hands over)────────┴──▶ received
 //
 // While a holder of this process has the lock and will hand it over, or say that it does not
 // ([Queue.Resume]), nobody is at the head: there is nothing to ask. HandOver and Leave are decided under

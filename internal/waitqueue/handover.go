@@ -159,7 +159,7 @@ func (qs *Queues[T, J]) LetIn(key Key, hand func(taker *T) bool) (all bool) {
 	for node := q.waiters.First(); node != nil; {
 		w := node.Value
 		node = node.Next()
-		if w.taker != nil && (w.state == inLine || len(q.trySlot) == 0) && hand(w.taker) {
+		if w.taker != nil && (w.state == behind || len(q.trySlot) == 0) && hand(w.taker) {
 			q.give(w)
 		}
 	}

@@ -40,7 +40,7 @@ type Key struct {
 	Channel    string // what the queue listens to
 }
 
-// Queue is the line for one lock. Its fields are guarded by its shard's mu.
+// Queue is those who wait for one lock. Its fields are guarded by its shard's mu.
 type Queue[T, J any] struct {
 	shard       *shard[T, J]
 	key         Key
@@ -62,7 +62,7 @@ type state uint8
 
 const (
 	departed state = iota
-	inLine
+	behind
 	atHead
 	received // it has been handed the lock, and is in the queue no more
 )
@@ -105,7 +105,7 @@ func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T) (ahead int, fir
 	q.waiters.InsertAfter(&w.node, q.waiters.Last())
 	qs.waiters.Add(1)
 	if q.holder != nil || q.joinable != nil || q.waiters.Len() > 1 {
-		w.state, w.head = inLine, make(chan struct{})
+		w.state, w.head = behind, make(chan struct{})
 		return q.waiters.Len() - 1, false
 	}
 	w.state = atHead
@@ -300,7 +300,7 @@ func (q *Queue[T, J]) remove(w *Waiter[T, J], s state) {
 
 // promote has the first ask, if nobody holds the lock here. The shard's mu is held.
 func (q *Queue[T, J]) promote() {
-	if first := q.waiters.First(); first != nil && q.holder == nil && q.joinable == nil && first.Value.state == inLine {
+	if first := q.waiters.First(); first != nil && q.holder == nil && q.joinable == nil && first.Value.state == behind {
 		first.Value.state = atHead
 		close(first.Value.head)
 	}
