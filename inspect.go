@@ -164,53 +164,58 @@ type takeable interface {
 	Force(holders []string) script.Request
 }
 
-// force takes a lock from whoever holds it, and reports whether anybody did. It
-// asks who that is first, so that a delayed attempt does not hit the next holder.
-func force(ctx context.Context, l *handle, t takeable) (bool, error) {
-	return forceSides(ctx, side{l, t})
-}
-
 // side is one side of a lock, or all of it.
 type side struct {
 	*handle
 	takeable
 }
 
-// forceSides is force for both sides of a lock, or one. Who gets in on one side when the other one is taken keeps it.
-func forceSides(ctx context.Context, sides ...side) (bool, error) {
-	l := sides[0].handle
-	ctx, stop := engine.WithTimeout(ctx, l.Engine.Timeout)
+// holdersIn are the owners who hold it.
+func (s side) holdersIn(found State) (owners []string) {
+	for _, h := range found.Holders {
+		if s.mode == "" || h.Mode == s.mode {
+			owners = append(owners, h.Owner.text)
+		}
+	}
+	return owners
+}
+
+// force takes a lock, or one side of it, from whoever holds it, with what they hold of other sides, and reports whether anybody
+// did. It asks who that is first, so that a delayed attempt does not hit the next holder.
+func force(ctx context.Context, s side, others ...side) (bool, error) {
+	ctx, stop := engine.WithTimeout(ctx, s.handle.Engine.Timeout)
 	defer stop()
 	for range 20 {
-		found, _, err := fetchState(ctx, l, sides[0].Inspect())
+		found, _, err := fetchState(ctx, s.handle, s.Inspect())
 		if err != nil {
 			return false, err
 		}
-		held, taken := false, false
+		holders := s.holdersIn(found)
+		if len(holders) == 0 {
+			return false, nil
+		}
+		taken := false
 		var untold error
-		for _, s := range sides {
-			var holders []string
-			for _, h := range found.Holders {
-				if s.mode == "" || h.Mode == s.mode {
-					holders = append(holders, h.Owner.String())
-				}
+		for _, each := range append(others, s) {
+			theirs := holders
+			if each.handle != s.handle {
+				theirs = slices.DeleteFunc(each.holdersIn(found), func(owner string) bool { return !slices.Contains(holders, owner) })
 			}
-			if len(holders) == 0 {
+			if len(theirs) == 0 {
 				continue
 			}
-			held = true
-			did, err := s.forceFrom(ctx, holders)
+			did, err := each.forceFrom(ctx, theirs)
 			if err != nil && !lockerr.IsUntold(err) {
 				return taken, err
 			}
 			taken, untold = taken || did, cmp.Or(untold, err)
 		}
-		if taken || !held {
-			return taken, untold
+		if taken {
+			return true, untold
 		}
 		// The holder has left by itself; another may have come.
 	}
-	return false, lockerr.Problem(l.Name, "it changes hands faster than it can be taken away", ErrLocked)
+	return false, lockerr.Problem(s.Name, "it changes hands faster than it can be taken away", ErrLocked)
 }
 
 // forceFrom takes one side from these holders, and reports whether any of them may have held it.

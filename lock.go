@@ -94,7 +94,7 @@ func (l *lock) Inspect(ctx context.Context) (State, error) {
 // MayHaveRun, false means that it is not known whether the lock was taken.
 // Redisson: forceUnlock.
 func (l *lock) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, &l.handle, l.handle.HoldRequests())
+	return force(ctx, side{&l.handle, l.handle.HoldRequests()})
 }
 
 // oneHandle returns the lock's handle. Only locks of one client have this method: see handleOf.

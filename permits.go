@@ -215,7 +215,7 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 // The errors, and what false means beside them, are those of [Mutex.ForceUnlock].
 // Redisson has no counterpart.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, &s.handle, s.protocol())
+	return force(ctx, side{&s.handle, s.protocol()})
 }
 
 func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.handle.Name} }

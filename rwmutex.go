@@ -94,12 +94,11 @@ func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
 	return found, err
 }
 
-// ForceUnlock takes the lock from whoever holds it, readers and writer, as
-// [Mutex.ForceUnlock] does. Redisson: forceUnlock of either side, as that of
-// [RLocker].
+// ForceUnlock takes the lock from its writer, with what that reads, as [Mutex.ForceUnlock] does. Other readers
+// keep it: [RLocker.ForceUnlock] is for them. Redisson: writeLock().forceUnlock.
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	read, write := &m.reader.handle, &m.handle
-	return forceSides(ctx, side{read, read.HoldRequests()}, side{write, write.HoldRequests()})
+	return force(ctx, side{write, write.HoldRequests()}, side{read, read.HoldRequests()})
 }
 
 // Downgrade gives back a write hold of this lock and returns a read hold of the same

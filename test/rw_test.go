@@ -289,8 +289,8 @@ func deadHoldsDoNotCount(t *testing.T, p *platform) {
 	nothingLeft(t, p, name)
 }
 
-// The readers' side can be taken from its holders, and the writer stays; the lock is
-// taken from all.
+// The readers' side can be taken from its holders, and the writer stays. The lock can be taken from the writer, with what it
+// reads, and not from readers.
 func forceEachSide(t *testing.T, p *platform) {
 	name := fresh()
 	m, tool := p.client(t).NewRWMutex(name), p.client(t).NewRWMutex(name)
@@ -308,10 +308,18 @@ func forceEachSide(t *testing.T, p *platform) {
 	}
 	r = must(t)(m.RLock(w.Context()))
 	if did, err := tool.ForceUnlock(background); !did || err != nil {
-		t.Errorf("all: %v, %v", did, err)
+		t.Errorf("the writer: %v, %v", did, err)
 	}
 	wantError(t, w.Unlock(), holdfast.ErrLost)
 	wantError(t, r.Unlock(), holdfast.ErrLost)
+	r = must(t)(m.RLock(background))
+	if did, err := tool.ForceUnlock(background); did || err != nil {
+		t.Errorf("the writer of a lock that is read: %v, %v", did, err)
+	}
+	if found, err := tool.Inspect(background); err != nil || !found.HeldBy(r.Owner()) {
+		t.Errorf("a reader went without a writer: %+v, %v", found, err)
+	}
+	unlock(t, r)
 	nothingLeft(t, p, name)
 }
 

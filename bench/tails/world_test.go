@@ -254,8 +254,10 @@ func force(by session, s subject, name string) error {
 		_, err = c.NewPermitSemaphore(name).ForceUnlock(background)
 	case s.line != nil:
 		_, err = c.NewFairMutex(name).ForceUnlock(background)
-	case s.name == "reader after writer" || s.name == "writer after reader":
+	case s.name == "reader after writer":
 		_, err = c.NewRWMutex(name).ForceUnlock(background)
+	case s.name == "writer after reader":
+		_, err = c.NewRWMutex(name).RLocker().ForceUnlock(background)
 	default:
 		_, err = c.NewMutex(name).ForceUnlock(background)
 	}

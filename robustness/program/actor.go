@@ -51,8 +51,12 @@ func (r *Run) Act(i int) {
 			r.burst(c, name, rng)
 		default:
 			r.nap(rng, []time.Duration{10 * time.Millisecond, time.Second}[rng.IntN(2)])
-			if r.Force && rng.IntN(12) == 0 {
-				r.force(c, name)
+			force := 2 // neither
+			if r.Force {
+				force = rng.IntN(24)
+			}
+			if force < 2 {
+				r.force(c, name, force == 1)
 			} else {
 				r.session(c, name, rng)
 			}

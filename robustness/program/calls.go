@@ -93,9 +93,9 @@ func (r *Run) adopt(c Client, from Detached) *Hold {
 		func() (*holdfast.Hold, error) { return lock.Adopt(context.Background(), from.Owner) })
 }
 
-// force takes the lock from whoever holds it.
-func (r *Run) force(c Client, name string) {
-	lock, ok := r.Kind.Open(c.Locks(), name, false).(Forcer)
+// force takes the lock from whoever holds it, or one side of it from whoever holds that.
+func (r *Run) force(c Client, name string, shared bool) {
+	lock, ok := r.Kind.Open(c.Locks(), name, shared).(Forcer)
 	if !ok {
 		return
 	}

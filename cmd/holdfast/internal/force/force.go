@@ -163,7 +163,7 @@ func requests(l survey.Lock) (all []script.Request) {
 	}
 }
 
-// fromAll takes a lock, of which so many may be the holders, from all of them.
+// fromAll takes a lock, of which so many are the holders, from all of them: they have permits, or they read.
 func fromAll(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
 	client, err := holdfast.New(goredisdriver.New(rdb))
 	if err != nil {
@@ -173,7 +173,7 @@ func fromAll(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (don
 	if l.Kind == survey.Permits {
 		return client.NewPermitSemaphore(l.Name).ForceUnlock(ctx)
 	}
-	return client.NewRWMutex(l.Name).ForceUnlock(ctx)
+	return client.NewRWMutex(l.Name).RLocker().ForceUnlock(ctx)
 }
 
 // owners are those who hold it, sorted, each with its mode.
