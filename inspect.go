@@ -50,7 +50,7 @@ type State struct {
 type Holder struct {
 	// Owner is the holder, of this or any other client.
 	Owner Owner
-	// Mode is "read" or "write" for a read-write lock, and empty otherwise.
+	// Mode is [ModeRead] or [ModeWrite] for a read-write lock, and empty otherwise.
 	Mode string
 	// Count is how often it holds the lock.
 	Count int
@@ -82,9 +82,9 @@ func (s State) Locked() bool {
 // HeldBy reports whether owner held the lock. Redisson: isHeldByThread.
 func (s State) HeldBy(owner Owner) bool { return s.Count(owner) > 0 }
 
-// Count returns how often owner held the lock, for reading or writing; of several
-// locks, how often it held enough of them. If they are of several clients, it is 0: each
-// has an owner of its own, as the [Hold.Parts] have. Redisson: getHoldCount.
+// Count returns how often owner held the lock: of a read-write lock its reads and writes together, and its
+// reads alone if the state is [RLocker.Inspect]'s; of several locks how often it held enough of them. If they
+// are of several clients, it is 0: each has an owner of its own, as the [Hold.Parts] have. Redisson: getHoldCount.
 func (s State) Count(owner Owner) (count int) {
 	if s.need > 0 {
 		counts := make([]int, len(s.Parts))
@@ -139,7 +139,7 @@ func fetchState(ctx context.Context, l *handle, request script.Request) (State, 
 	state := State{Name: l.Name, TTL: expiry(found.TTL), Token: found.Token}
 	for _, w := range found.Waiters {
 		owner, writes := strings.CutSuffix(w, protocol.WriterField(""))
-		if l.mode != reading || !writes {
+		if l.mode != ModeRead || !writes {
 			state.Waiters = append(state.Waiters, Owner{owner})
 		}
 	}

@@ -59,18 +59,21 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	writer := config.handle(c, name, writeTraits, write)
 	config.fenced = false
 	reader := config.handle(c, name, readTraits, protocol.NewRead(name))
-	writer.mode, reader.mode = writing, reading
+	writer.mode, reader.mode = ModeWrite, ModeRead
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
 
-// The two sides, and the modes of their holders in Redis.
-const reading, writing = "read", "write"
+// The modes in which a read-write lock is held: see [Holder].
+const (
+	ModeRead  = "read"
+	ModeWrite = "write"
+)
 
 var (
 	readTraits = &engine.Traits{
-		Label: reading, Class: "rw", Side: 0, TwoSides: true, Shared: true, SharesHolds: true, RecheckEvery: readRecheck, Line: true,
+		Label: "read", Class: "rw", Side: 0, TwoSides: true, Shared: true, SharesHolds: true, RecheckEvery: readRecheck, Line: true,
 	}
-	writeTraits = &engine.Traits{Label: writing, Class: "rw", Side: 1, TwoSides: true, Line: true, Registers: true}
+	writeTraits = &engine.Traits{Label: "write", Class: "rw", Side: 1, TwoSides: true, Line: true, Registers: true}
 )
 
 // RLocker returns the side for reading, for what takes a [Locker].

@@ -324,7 +324,7 @@ func look(ctx context.Context, l wholeLock) (found holdfast.State, mode string, 
 		mode = max(mode, h.Mode) // one who writes may read, too
 	}
 	if _, ok := l.(*holdfast.RWMutex); ok {
-		found.Holders = slices.DeleteFunc(found.Holders, func(h holdfast.Holder) bool { return h.Mode != "write" })
+		found.Holders = slices.DeleteFunc(found.Holders, func(h holdfast.Holder) bool { return h.Mode != holdfast.ModeWrite })
 		if len(found.Holders) == 0 {
 			found.TTL = 0
 		}

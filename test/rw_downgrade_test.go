@@ -37,7 +37,7 @@ func TestDowngradeUnderFaults(t *testing.T) {
 					}
 					found, err := m.Inspect(background)
 					if err != nil || len(found.Holders) != 1 || found.Holders[0] != (holdfast.Holder{
-						Owner: write.Owner(), Mode: "read", Count: 1, TTL: found.Holders[0].TTL,
+						Owner: write.Owner(), Mode: holdfast.ModeRead, Count: 1, TTL: found.Holders[0].TTL,
 					}) || found.Holders[0].TTL > 10*time.Second {
 						t.Errorf("%+v, %v", found, err)
 					}

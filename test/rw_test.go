@@ -303,7 +303,7 @@ func forceEachSide(t *testing.T, p *platform) {
 		t.Errorf("the readers: %v, %v", did, err)
 	}
 	wantError(t, r.Unlock(), holdfast.ErrLost)
-	if found, err := tool.Inspect(background); err != nil || len(found.Holders) != 1 || found.Holders[0].Mode != "write" {
+	if found, err := tool.Inspect(background); err != nil || len(found.Holders) != 1 || found.Holders[0].Mode != holdfast.ModeWrite {
 		t.Errorf("the writer went with the readers: %+v, %v", found, err)
 	}
 	r = must(t)(m.RLock(w.Context()))

@@ -49,7 +49,7 @@ var (
 // only if it cannot.
 func (r *run) runUnder(outer *holdfast.Holder) *exit.Error {
 	switch {
-	case r.Kind == Write && outer.Mode == "read":
+	case r.Kind == Write && outer.Mode == holdfast.ModeRead:
 		return exit.Because(exit.Usage, "the run around this one holds the lock %q for reading, and does not let it go for a writer", r.Name)
 	case r.Fenced && os.Getenv(tokenVariable) == "":
 		return exit.Because(exit.Usage, "the run of %q around this one has no fencing token; --fenced is for the outer one", r.Name)
