@@ -76,14 +76,8 @@ func (l *Latch) CountDown() error {
 	return err
 }
 
-// Count returns the count. It asks the primary. The errors are those of [Latch.Inspect]. Redisson: getCount.
-func (l *Latch) Count(ctx context.Context) (int, error) {
-	found, err := l.Inspect(ctx)
-	return found.Remaining, err
-}
-
-// Inspect returns the count, and how long the latch lives. It asks the primary, once.
-// The errors are TrySetCount's. Redisson has no counterpart.
+// Inspect returns the count, as [State.Remaining], and how long the latch lives. It asks the primary, once.
+// The errors are TrySetCount's. Redisson: getCount.
 func (l *Latch) Inspect(ctx context.Context) (State, error) {
 	found, count, err := inspectState(ctx, &l.handle, protocol.InspectNumber(l.handle.Name))
 	found.Remaining = max(0, count)

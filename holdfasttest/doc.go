@@ -9,8 +9,8 @@
 // (With the race detector, run such tests with -cpu 1: that of Go 1.26 may crash if a
 // bubble uses more than one processor, golang/go#78156.)
 //
-// A hold is lost when its lock is taken away: mu.ForceUnlock(ctx) tells the holders of the
-// same client at once. When Redis is away for longer than the lease, all are: see
+// A hold is lost when its lock is taken away: after mu.ForceUnlock(ctx) the holders of the
+// same client are told within a round trip to Redis. When Redis is away for longer than the lease, all are: see
 // [Redis.Away].
 //
 // Code that takes a [holdfast.Locker] can be given a fake; [NewHold] makes the hold that

@@ -488,7 +488,8 @@ func (t *goThread) latch(verb string, l *holdfast.Latch, rest []string) (any, er
 	case "down":
 		return "down", l.CountDown()
 	case "count":
-		return l.Count(t.ctx)
+		found, err := l.Inspect(t.ctx)
+		return found.Remaining, err
 	case "await":
 		err := l.Await(t.ctx, holdfast.Wait(number(rest, 0)))
 		if errors.Is(err, holdfast.ErrNotZero) {

@@ -121,7 +121,7 @@ func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
 			"Delete":    func() error { _, err := latch.Delete(background); return err },
 			"CountDown": func() error { return latch.CountDown() },
 			"Await":     func() error { return latch.Await(background) },
-			"Count":     func() error { _, err := latch.Count(background); return err },
+			"Remaining": func() error { _, err := remaining(latch); return err },
 		}
 	}
 	for _, k := range kinds {

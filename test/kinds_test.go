@@ -471,6 +471,11 @@ func available(l inspectable) (int, error) {
 	return s.Available, err
 }
 
+func remaining(l inspectable) (int, error) {
+	s, err := l.Inspect(background)
+	return s.Remaining, err
+}
+
 // leaseOf is how long the permit of an id is held; 0 if it is not.
 func leaseOf(l inspectable, id holdfast.Owner) (time.Duration, error) {
 	s, err := l.Inspect(background)

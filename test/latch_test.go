@@ -52,7 +52,7 @@ func TestLatchCountsDown(t *testing.T) {
 		l := c.NewLatch("x")
 		last, _ := w.awaiters(t, 3)
 		for want := 3; want > 0; want-- {
-			if n, err := l.Count(background); n != want || err != nil {
+			if n, err := remaining(l); n != want || err != nil {
 				t.Errorf("count %d, %v; want %d", n, err, want)
 			}
 			wantError(t, l.Await(background, holdfast.Wait(time.Second)), holdfast.ErrNotZero)
@@ -63,7 +63,7 @@ func TestLatchCountsDown(t *testing.T) {
 		}
 		w.wantReply("0", "EXISTS", "x")
 		ok(t, l.CountDown(), l.Await(background))
-		if n, err := l.Count(background); n != 0 || err != nil {
+		if n, err := remaining(l); n != 0 || err != nil {
 			t.Errorf("count %d, %v", n, err)
 		}
 		if set, err := l.TrySetCount(background, 2); !set || err != nil {
@@ -247,7 +247,7 @@ func TestLatchCountsNothingLate(t *testing.T) {
 			t.Fatal(set, err)
 		}
 		time.Sleep(time.Second)
-		if n, err := l.Count(background); n != 2 || err != nil {
+		if n, err := remaining(l); n != 2 || err != nil {
 			t.Errorf("count %d, %v; want 2", n, err)
 		}
 		if deleted, err := l.Delete(background); !deleted || err != nil {

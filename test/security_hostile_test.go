@@ -656,7 +656,6 @@ var countedKinds = []counted{
 			return map[string]func() error{
 				"TrySetCount": func() error { _, err := l.TrySetCount(background, 3); return err },
 				"CountDown":   l.CountDown,
-				"Count":       func() error { _, err := l.Count(background); return err },
 				"Inspect":     func() error { _, err := l.Inspect(background); return err },
 				"Await":       func() error { return l.Await(background, briefly) },
 			}

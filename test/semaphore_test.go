@@ -638,7 +638,7 @@ func useLatch(t *testing.T, c *holdfast.Client, asking func() (asked func(got ch
 	if _, err := l.TrySetCount(background, 2); err != nil {
 		return err
 	}
-	_, err1 := l.Count(background)
+	_, err1 := l.Inspect(background)
 	if err := l.Await(background, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrNotZero) { // from here on the script is known
 		return errors.Join(err, errors.New("it did not wait"))
 	}

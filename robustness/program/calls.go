@@ -197,8 +197,8 @@ func (r *Run) latch(c Client, name string, rng *rand.Rand) {
 		})
 	case 1:
 		note(history.Count, func() (history.Outcome, int) {
-			n, err := l.Count(ctx)
-			return OutcomeOf(err, false), n
+			found, err := l.Inspect(ctx)
+			return OutcomeOf(err, false), found.Remaining
 		})
 	case 2:
 		note(history.Await, func() (history.Outcome, int) {
