@@ -167,7 +167,7 @@ func (e *PermitsError) Error() string {
 func (e *PermitsError) reason() string {
 	switch {
 	case e.Unset:
-		return "nobody has set how many it has; TrySetPermits does"
+		return "nobody has set how many it has: make it with Permits(n), or call TrySetPermits"
 	case e.Total >= 0 && e.Wanted > e.Total:
 		return fmt.Sprintf("%d wanted, but it has %d in all", e.Wanted, e.Total)
 	case e.Available >= e.Wanted:

@@ -250,7 +250,7 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		const wait = 5 * time.Second
 
 		unset := holdfast.PermitsError{Name: "x", Wanted: 1, Unset: true, TTL: holdfast.NoExpiry}
-		refused(try(1), unset, "nobody has set how many it has")
+		refused(try(1), unset, "Permits(n)")
 		refused(acquire(1, holdfast.Wait(wait)), unset, "nobody has set")
 		synctest.Wait() // it has left the line
 		ok(t, s.SetPermits(background, 0))
@@ -279,7 +279,7 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		unlock(t, h)
 
 		refused(plain.TryAcquire(background, 1),
-			holdfast.PermitsError{Name: "y", Wanted: 1, Total: -1, Unset: true, TTL: holdfast.NoExpiry}, "nobody has set how many it has")
+			holdfast.PermitsError{Name: "y", Wanted: 1, Total: -1, Unset: true, TTL: holdfast.NoExpiry}, "Permits(n)")
 		ok(t, plain.Release(2))
 		refused(plain.Acquire(background, 3, holdfast.Wait(wait)),
 			holdfast.PermitsError{Name: "y", Wanted: 3, Available: 2, Total: -1, TTL: holdfast.NoExpiry}, "3 wanted, 2 available")

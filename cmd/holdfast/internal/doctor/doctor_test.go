@@ -160,6 +160,7 @@ func TestBadServer(t *testing.T) {
 		"patient scripts":   {[]string{"lua-time-limit 60000"}, nil, "script-limit", Warning, "after 1m0s only"},
 		"endless scripts":   {[]string{"lua-time-limit 0"}, nil, "script-limit", Warning, "cannot be killed"},
 		"part of a cluster": {[]string{"cluster-enabled yes"}, nil, "cluster-mode", Failure, "one node of a cluster"},
+		"all fail alike":    {[]string{"cluster-enabled yes"}, nil, "locks", Failure, "all kinds: lock and unlock failed: it is one node of a cluster"},
 		"no scripts":        {[]string{`rename-command EVAL ""`}, nil, "rights", Failure, "all kinds: it does not work: the server does not know EVAL"},
 		"no LPOS":           {[]string{`rename-command LPOS ""`}, nil, "rights", Warning, "these kinds do not work for this user: fair, fair-fenced"},
 	} {

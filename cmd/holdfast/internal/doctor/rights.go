@@ -172,7 +172,8 @@ func locks(ctx context.Context, e *exam) []Finding {
 }
 
 func (e *exam) locksOn(ctx context.Context, n *node) (found []Finding) {
-	var works []string
+	var works, whys []string
+	failed := map[string][]string{} // kinds, by why
 	for _, k := range n.allowed {
 		name, ok := e.scratch(ctx, n)
 		if !ok {
@@ -183,10 +184,17 @@ func (e *exam) locksOn(ctx context.Context, n *node) (found []Finding) {
 			works, n.works = append(works, k.id()), append(n.works, k)
 			continue
 		}
-		found = append(found, fail("See what the server says.", "%s: lock and unlock failed: %v", k.id(), explained(err)))
+		why := explained(err).Error()
+		if failed[why] == nil {
+			whys = append(whys, why)
+		}
+		failed[why] = append(failed[why], k.id())
 		if temporary(err) {
 			break // the others would fail alike, and take their time
 		}
+	}
+	for _, why := range whys {
+		found = append(found, fail("See what the server says.", "%s: lock and unlock failed: %s", list(failed[why]), why))
 	}
 	if len(works) > 0 {
 		found = append(found, pass("locked and unlocked: %s", list(works)))
@@ -211,7 +219,11 @@ func explained(err error) error {
 
 // tryKind locks and unlocks, and removes what is left of it.
 func (e *exam) tryKind(ctx context.Context, k kind, name string) error {
-	return errors.Join(k.try(ctx, trial{client: e.locks, redis: e.redis, name: name}), e.remove(ctx, k, name))
+	err := k.try(ctx, trial{client: e.locks, redis: e.redis, name: name})
+	if left := e.remove(ctx, k, name); err == nil {
+		return left
+	}
+	return err
 }
 
 // remove deletes the keys of a lock that was tried, also if the time is over.

@@ -25,8 +25,16 @@ var about = map[survey.Kind]string{
 	survey.Number:    "number",
 }
 
-// About says in words what kind of lock it is.
-func About(l survey.Lock) string { return about[l.Kind] }
+// About says in words what kind of lock it is. The count of a latch is above zero.
+func About(l survey.Lock) string {
+	switch {
+	case l.Kind == survey.Number && l.Ours && l.Count > 0:
+		return "semaphore or latch"
+	case l.Kind == survey.Number && l.Ours:
+		return "semaphore"
+	}
+	return about[l.Kind]
+}
 
 // titles is how wide the titles of the details are.
 const titles = 9
@@ -94,9 +102,9 @@ func (d *details) addState(l survey.Lock) {
 		}
 	case survey.Number:
 		d.add("value", strconv.FormatInt(l.Count, 10))
-		state := "not known: it may be a semaphore"
+		state := "not known: it may be a semaphore, with leases or without"
 		if l.Count > 0 {
-			state += " or a latch"
+			state += ", or a latch"
 		}
 		if !l.Ours {
 			state += ", or no lock at all"

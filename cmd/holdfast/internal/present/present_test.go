@@ -190,7 +190,7 @@ func TestDetails(t *testing.T) {
 		"waiting  2 in line\n         1. 0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57\n         2. billing@web-3.example.com pid 4711, not heard of\n",
 		"waiting  1 in line, and 11 more listen\n         1. billing@web-3.example.com pid 4711\n",
 		"1 of 3 permits are held, 2 available\n", "0 permits available; Redis does not say who has the others\nwaiting  1 process listens\n",
-		"closed: 4 to go\n", "value    1234567\nstate    not known: it may be a semaphore or a latch, or no lock at all\n",
+		"closed: 4 to go\n", "value    1234567\nstate    not known: it may be a semaphore, with leases or without, or a latch, or no lock at all\n",
 	} {
 		if !strings.Contains(all.String(), want) {
 			t.Errorf("no %q in\n%s", want, all.String())

@@ -96,7 +96,10 @@ func Remaining(owner string, ttl time.Duration) string {
 
 // KindOf names a lock's kind; one that is not sure has a question mark.
 func KindOf(l survey.Lock) string {
-	if l.Kind == survey.Number && !l.Ours {
+	switch {
+	case l.Kind == survey.Number && l.Ours:
+		return string(survey.Semaphore) + "?"
+	case l.Kind == survey.Number:
 		return string(l.Kind) + "?"
 	}
 	return string(l.Kind)
