@@ -236,6 +236,24 @@ func TestRWLineReservedOutside(t *testing.T) {
 	})
 }
 
+// A writer that waits behind another of its process does not ask, and nobody makes way for it, whoever chose its owner.
+func TestRWLineReservedByNobodyBehind(t *testing.T) {
+	fakeRWLine(t, func(t *testing.T, l rwLine) {
+		h := l.writes()
+		r := l.reader()
+		c, d := l.client()
+		m := c.NewRWMutex("x", holdfast.WritersFirst())
+		plain := l.waitAs(c, d, c.NewRWMutex("x"))
+		behind := waiting(t, m, holdfast.WithOwner(background, c.NewOwner()))
+		l.wantReply("0", "EXISTS", protocol.ReservationKey("x"))
+		released := time.Now()
+		unlock(t, h)
+		unlock(t, r.within(t, released, 0))
+		unlock(t, plain.within(t, released, 0))
+		unlock(t, <-behind)
+	})
+}
+
 // Readers who made way come in when the writer gives up, at once; when it dies, once nobody believes in it any more.
 func TestRWLineReaderBehindAWriter(t *testing.T) {
 	fakeRWLine(t, func(t *testing.T, l rwLine) {

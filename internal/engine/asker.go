@@ -116,9 +116,8 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 		return a.waitInQueue(args)
 	}
 	first := args
-	first.Waiting = args.Waiting && !a.lock.Shared // it may still have to queue behind others of this process
+	first.Waiting = false // it may still have to queue behind others of this process
 	first.WaitsLater = args.Waiting && a.lock.Line && a.engine.line.hears(a.lock)
-	a.registered = a.registered || first.Waiting
 	res := a.askBriefly(a.lock.Requests.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
 	refused := res.Has(script.Refused)
