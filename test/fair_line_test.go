@@ -22,6 +22,7 @@ type standing struct {
 	c       *holdfast.Client
 	d       *memdriver.Driver
 	owner   holdfast.Owner
+	field   string // of the owner, in line
 	cancel  context.CancelCauseFunc
 	got     chan *holdfast.Hold // closed if it failed
 	err     error
@@ -46,11 +47,18 @@ func (w *world) standAs(c *holdfast.Client, d *memdriver.Driver, name string, op
 // waitAs has a client wait for a lock, as an owner that it makes for that, and returns when it does.
 func (w *world) waitAs(c *holdfast.Client, d *memdriver.Driver, l anyLock, options ...holdfast.LockOption) *standing {
 	w.t.Helper()
-	s := &standing{c: c, d: d, owner: c.NewOwner(), got: make(chan *holdfast.Hold, 1), entered: time.Now(), ended: make(chan struct{})}
-	var ctx context.Context
-	ctx, s.cancel = context.WithCancelCause(holdfast.WithOwner(background, s.owner))
+	owner := c.NewOwner()
+	s := waitWith(c, d, holdfast.WithOwner(background, owner), func(ctx context.Context) (*holdfast.Hold, error) { return l.Lock(ctx, options...) })
+	s.owner, s.field = owner, w.kind.field(owner.String())
+	return s
+}
+
+// waitWith has a client wait as lock does, and returns when it does.
+func waitWith(c *holdfast.Client, d *memdriver.Driver, ctx context.Context, lock func(ctx context.Context) (*holdfast.Hold, error)) *standing {
+	s := &standing{c: c, d: d, got: make(chan *holdfast.Hold, 1), entered: time.Now(), ended: make(chan struct{})}
+	ctx, s.cancel = context.WithCancelCause(ctx)
 	go func() {
-		h, err := l.Lock(ctx, options...)
+		h, err := lock(ctx)
 		s.granted = time.Now()
 		if err == nil {
 			s.got <- h

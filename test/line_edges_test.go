@@ -3,9 +3,7 @@ package test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,32 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
-// arrive has a client of its own wait for a lock, and returns when it stands in line. What it gets is to be had from the channel.
-func (w *world) arrive(options ...holdfast.ClientOption) (c *holdfast.Client, d *memdriver.Driver, got chan *holdfast.Hold) {
-	w.t.Helper()
-	c, d = w.client(options...)
-	got = make(chan *holdfast.Hold, 1)
-	go func() {
-		h, err := c.NewMutex("x").Lock(background)
-		if err == nil {
-			got <- h
-		}
-		close(got)
-	}()
-	time.Sleep(time.Millisecond) // by the clock they come one after another
-	synctest.Wait()
-	return c, d, got
-}
-
 // A hold that begins with a message may last for MaxHold, as any other.
 func TestLineEdgeMaxHold(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		const most = 2 * time.Second
 		h := w.lineHolder()
-		_, _, got := w.arrive(holdfast.WithMaxHold(most))
+		s := w.lineOf(holdfast.WithMaxHold(most))
 		time.Sleep(900 * time.Millisecond)
 		unlock(t, h)
-		n := <-got
+		n := s.hold(t)
 		began := time.Now()
 		<-n.Context().Done()
 		if lasted := time.Since(began); lasted < most-100*time.Millisecond {
@@ -57,14 +38,14 @@ func TestLineEdgeMaxHold(t *testing.T) {
 func TestLineEdgeClockGoesBack(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
-		_, _, first := w.arrive()
+		first := w.line()
 		other := w.server.Driver().Listen(func(driver.Event) {}) // one of Redisson's
 		other.Subscribe("redisson_lock__channel:{x}")
 		synctest.Wait()
 		unlock(t, h) // to the others, who do not take it
 		w.server.SetClock(-time.Minute)
 		start := time.Now()
-		n := <-first
+		n := first.hold(t)
 		if took := time.Since(start); took > 4500*time.Millisecond {
 			t.Errorf("it waited for %v beside a free lock", took)
 		}
@@ -118,23 +99,21 @@ func TestLineEdgeClockGoesBackOthers(t *testing.T) {
 func TestLineEdgeFarPlaces(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
-		var near []chan *holdfast.Hold
+		var near []*standing
 		for range 8 {
-			_, _, got := w.arrive()
-			near = append(near, got)
+			near = append(near, w.line())
 		}
-		_, d, _ := w.arrive() // it dies
-		_, _, last := w.arrive()
+		dies, last := w.line(), w.line()
 		unlock(t, h)
-		for _, got := range near[:7] {
-			unlock(t, <-got)
+		for _, s := range near[:7] {
+			unlock(t, s.hold(t))
 		}
-		eighth := <-near[7]
-		away(d)
-		d.LoseMessages(true)
+		eighth := near[7].hold(t)
+		away(dies.d)
+		dies.d.LoseMessages(true)
 		unlock(t, eighth)
 		start := time.Now()
-		n := <-last
+		n := last.hold(t)
 		if took := time.Since(start); took > 3*time.Second+1500*time.Millisecond {
 			t.Errorf("the last one waited for %v", took)
 		}
@@ -146,52 +125,24 @@ func TestLineEdgeFarPlaces(t *testing.T) {
 func TestLineEdgeHolderDies(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
-		var near []chan *holdfast.Hold
+		var near []*standing
 		for range 8 {
-			_, _, got := w.arrive()
-			near = append(near, got)
+			near = append(near, w.line())
 		}
-		_, d, ninth := w.arrive(holdfast.WithLease(4 * time.Second))
-		_, _, last := w.arrive()
+		ninth, last := w.lineOf(holdfast.WithLease(4*time.Second)), w.line()
 		unlock(t, h)
-		for _, got := range near {
-			unlock(t, <-got)
+		for _, s := range near {
+			unlock(t, s.hold(t))
 		}
-		n := <-ninth
-		away(d)
+		n := ninth.hold(t)
+		away(ninth.d)
 		time.Sleep(w.pttl("x"))
 		start := time.Now() // it may be had from now on
-		unlock(t, <-last)
+		unlock(t, last.hold(t))
 		if took := time.Since(start); took > 4500*time.Millisecond {
 			t.Errorf("the last one waited for %v beside a free lock", took)
 		}
 		_ = n.Unlock()
-	})
-}
-
-// More dead ones ahead than a release takes out of the line.
-func TestLineEdgeManyDead(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		h := w.lineHolder()
-		_, _, keep := w.arrive()
-		unlock(t, h)
-		h = <-keep
-		now := time.Now().UnixMilli()
-		for i := range 40 {
-			owner := fmt.Sprintf("01890000-0000-8000-8000-%012d:1", i)
-			w.do("ZADD", "holdfast_line:{x}", strconv.Itoa(i+1), owner)
-			w.do("HSET", "holdfast_asks:{x}", owner, fmt.Sprintf("n%d 3000 %d 0", i, now+30000))
-		}
-		_, _, last := w.arrive()
-		time.Sleep(100 * time.Millisecond)
-		unlock(t, h)
-		w.wantReply("0", "EXISTS", "x")
-		start := time.Now()
-		n := <-last
-		if took := time.Since(start); took > 4500*time.Millisecond {
-			t.Errorf("it waited for %v beside a free lock", took)
-		}
-		unlock(t, n)
 	})
 }
 
@@ -200,15 +151,15 @@ func TestLineEdgeManyDeaf(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
 		for range 40 {
-			_, d, _ := w.arrive()
-			defer func() { d.LoseMessages(false) }()
-			d.LoseMessages(true)
-			away(d)
+			s := w.line()
+			defer s.d.LoseMessages(false)
+			s.d.LoseMessages(true)
+			away(s.d)
 		}
-		_, _, last := w.arrive()
+		last := w.line()
 		unlock(t, h)
 		start := time.Now()
-		n := <-last
+		n := last.hold(t)
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("it waited for %v behind the dead", took)
 		}
@@ -252,40 +203,27 @@ func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 
 // Redis takes no asks, but a line.
 func TestLineEdgeNoAsks(t *testing.T) {
-	for _, n := range []int{10} {
-		fake(t, func(t *testing.T, w *world) {
-			h := w.lineHolder()
-			w.do("SET", "holdfast_asks:{x}", "another program's")
-			var all []chan *holdfast.Hold
-			for range n {
-				_, _, got := w.arrive()
-				all = append(all, got)
-			}
-			time.Sleep(10 * time.Millisecond)
-			unlock(t, h)
-			start := time.Now()
-			for range n {
-				var h *holdfast.Hold
-				for h == nil {
-					time.Sleep(time.Millisecond)
-					for _, got := range all {
-						select {
-						case x := <-got:
-							if x != nil {
-								h = x
-							}
-						default:
-						}
-					}
-				}
-				unlock(t, h)
-			}
-			if took := time.Since(start); took > 4500*time.Millisecond {
-				t.Errorf("%d waiters needed %v", n, took)
-			}
-			w.do("DEL", "holdfast_asks:{x}")
-		})
-	}
+	fake(t, func(t *testing.T, w *world) {
+		const n = 10
+		h := w.lineHolder()
+		w.do("SET", asksKey("x"), "another program's")
+		got := make(chan *holdfast.Hold)
+		for range n {
+			c, _ := w.client()
+			go func() { got <- must(t)(w.lock(c).Lock(background)) }()
+			synctest.Wait()
+		}
+		time.Sleep(10 * time.Millisecond)
+		unlock(t, h)
+		start := time.Now()
+		for range n {
+			unlock(t, <-got)
+		}
+		if took := time.Since(start); took > 4500*time.Millisecond {
+			t.Errorf("%d waiters needed %v", n, took)
+		}
+		w.do("DEL", asksKey("x"))
+	})
 }
 
 // deaf is a driver whose subscriptions can be ended without a word.
@@ -383,18 +321,17 @@ func TestLineEdgeNoMoreSubscription(t *testing.T) {
 func TestLineEdgeForceLeavesNothing(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		h := w.lineHolder()
-		_, _, first := w.arrive()
-		_, _, second := w.arrive()
+		first, second := w.line(), w.line()
 		other := w.server.Driver().Listen(func(driver.Event) {})
 		other.Subscribe("redisson_lock__channel:{x}")
 		synctest.Wait()
 		unlock(t, h)
-		forced := <-first
+		forced := first.hold(t)
 		c, _ := w.client()
 		if _, err := c.NewMutex("x").ForceUnlock(background); err != nil {
 			t.Fatal(err)
 		}
-		n := <-second
+		n := second.hold(t)
 		_ = forced.Unlock()
 		unlock(t, n)
 		other.Close()

@@ -28,21 +28,10 @@ func (w *world) permitLined(n int, options ...holdfast.LockOption) *standing {
 
 func (w *world) permitLinedAs(c *holdfast.Client, d *memdriver.Driver, n int, options ...holdfast.LockOption) *standing {
 	w.t.Helper()
-	s := &standing{c: c, d: d, got: make(chan *holdfast.Hold, 1), entered: time.Now(), ended: make(chan struct{})}
 	before := len(w.inLine())
-	var ctx context.Context
-	ctx, s.cancel = context.WithCancelCause(background)
-	go func() {
-		h, err := c.NewPermitSemaphore("x").Acquire(ctx, n, options...)
-		s.granted = time.Now()
-		if err == nil {
-			s.got <- h
-		}
-		s.err = err
-		close(s.got)
-		close(s.ended)
-	}()
-	synctest.Wait()
+	s := waitWith(c, d, background, func(ctx context.Context) (*holdfast.Hold, error) {
+		return c.NewPermitSemaphore("x").Acquire(ctx, n, options...)
+	})
 	if all := w.inLine(); len(all) != before+1 {
 		w.t.Fatalf("it does not stand in line, but %v", all)
 	}
@@ -55,15 +44,6 @@ func (w *world) permitHolder(n int, options ...holdfast.LockOption) *holdfast.Ho
 	w.t.Helper()
 	c, _ := w.client()
 	return must(w.t)(c.NewPermitSemaphore("x").Acquire(background, n, options...))
-}
-
-// wantStandingThere checks how many stand in line.
-func (w *world) wantStandingThere(n int) {
-	w.t.Helper()
-	synctest.Wait()
-	if got := w.inLine(); len(got) != n {
-		w.t.Errorf("%d stand in line: %v, want %d", len(got), got, n)
-	}
 }
 
 // Ten processes have the permits in the order in which they came, at the moment in which they are given back, with one script and no
@@ -86,7 +66,7 @@ func TestPermitsAreServedInOrder(t *testing.T) {
 			released := time.Now()
 			unlock(t, holds[i])
 			holds = append(holds, s.within(t, released, 0))
-			w.wantStandingThere(9 - i)
+			w.wantStanding(9 - i)
 			w.wantReply("0", "GET", "x")
 			time.Sleep(37 * time.Millisecond)
 		}
@@ -105,7 +85,7 @@ func TestPermitLineL1_Leaving(t *testing.T) {
 		first.d.LoseMessages(true)
 		unlock(t, h)
 		w.wantReply("1", "GET", "x") // it does not know
-		w.wantStandingThere(1)
+		w.wantStanding(1)
 		time.Sleep(10 * time.Millisecond)
 		first.cancel(nil)
 		h = second.within(t, time.Now(), 0)
@@ -300,33 +280,9 @@ func TestPermitLineL7_RedissonWaits(t *testing.T) {
 			const lasts = time.Second
 			ctx, end := context.WithTimeout(background, lasts)
 			defer end()
-			counts := make([]int, row.ours)
-			var all sync.WaitGroup
-			for i := range counts {
-				c, d := w.client()
-				silent(d, memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond})
-				all.Go(func() {
-					for ctx.Err() == nil {
-						if h, err := c.NewPermitSemaphore("x").Lock(ctx); err == nil {
-							counts[i]++
-							time.Sleep(row.stay)
-							unlock(t, h)
-						}
-					}
-				})
-			}
+			ours := w.inTurns(ctx, row.ours, row.stay, func(c *holdfast.Client) holdfast.Locker { return c.NewPermitSemaphore("x") })
 			theirs := w.permitsOfRedissons(ctx, 1, row.stay)()
-			all.Wait()
-			counts = append(counts, theirs)
-			sum := 0
-			for _, n := range counts {
-				sum += n
-			}
-			for _, n := range counts {
-				if n*len(counts)*3 < sum {
-					t.Errorf("%+v: Redisson is the last of %v", row, counts)
-				}
-			}
+			sum := wantShares(t, fmt.Sprintf("%+v", row), append(ours(), theirs))
 			if most := lasts / row.stay * time.Duration(row.permits); time.Duration(sum) < most/5 {
 				t.Errorf("%+v: %d holds of at most %d", row, sum, most)
 			}
@@ -354,7 +310,7 @@ func TestPermitLineL8_RedissonHolds(t *testing.T) {
 		w.do("PUBLISH", "redisson_sc:{x}", "1")
 		released := time.Now()
 		h := all[0].within(t, released, 0)
-		w.wantStandingThere(9)
+		w.wantStanding(9)
 		time.Sleep(2 * asksEvery)
 		if n := listen(); n != "0" {
 			t.Errorf("%s listen beside a holder of ours", n)
@@ -401,7 +357,7 @@ func TestPermitLineL9_OtherWays(t *testing.T) {
 				w.do("INCR", "x")
 			}
 			next := first.within(t, freed, most)
-			w.wantStandingThere(1)
+			w.wantStanding(1)
 			unlock(t, next)
 			unlock(t, second.within(t, time.Now(), 0))
 			_ = h.Unlock()
@@ -437,7 +393,7 @@ func TestPermitLineL13_ALostLine(t *testing.T) {
 		first, second := w.permitLined(1), w.permitLined(1)
 		w.do("DEL", lineKey("x"), asksKey("x"))
 		time.Sleep(asksEvery)
-		w.wantStandingThere(2)
+		w.wantStanding(2)
 		unlock(t, h)
 		unlock(t, first.within(t, time.Now(), 0))
 		unlock(t, second.within(t, time.Now(), 0))
@@ -521,7 +477,7 @@ func TestPermitLineOfOneOwner(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}
-		w.wantStandingThere(2)
+		w.wantStanding(2)
 		released := time.Now()
 		unlock(t, h)
 		all.Wait()
@@ -560,11 +516,11 @@ func TestPermitLineOfOneOutside(t *testing.T) {
 		}
 		go wait(ctx, 2)
 		time.Sleep(time.Minute)
-		w.wantStandingThere(0)
+		w.wantStanding(0)
 		in := w.permitLined(1)
 		unlock(t, one) // it is kept for the one outside
 		time.Sleep(100 * time.Millisecond)
-		w.wantStandingThere(1)
+		w.wantStanding(1)
 		cancel()
 		wantError(t, <-got, context.Canceled)
 		one = in.within(t, time.Now(), time.Millisecond) // the one outside may listen still when it leaves

@@ -17,81 +17,46 @@ import (
 // The line of a read-write lock, where both sides stand. What holds for the writer's side alone is tested with the mutex: see
 // fakeLines.
 
-// rwLine is the line for the read-write lock x.
-type rwLine struct{ *world }
-
-func fakeRWLine(t *testing.T, f func(t *testing.T, l rwLine)) {
-	t.Helper()
-	fake(t, func(t *testing.T, w *world) { f(t, rwLine{w}) })
-}
-
-// sided is one that stands in line, or has stood there, and its field.
-type sided struct {
-	*standing
-
-	field string
-}
-
 // reader and writer have a client of its own wait, which stands in line then, as the last.
-func (l rwLine) reader() sided {
-	c, d := l.client()
-	s := l.waitAs(c, d, c.NewRWMutex("x").RLocker())
-	return l.stands(sided{s, s.owner.String()})
+func (w *world) reader() *standing {
+	w.t.Helper()
+	c, d := w.client()
+	return w.stands(w.waitAs(c, d, c.NewRWMutex("x").RLocker()))
 }
 
-func (l rwLine) writer(options ...holdfast.RWOption) sided {
-	c, d := l.client()
-	s := l.waitAs(c, d, c.NewRWMutex("x", options...))
-	return l.stands(sided{s, protocol.WriterField(s.owner.String())})
-}
-
-func (l rwLine) stands(s sided) sided {
-	l.t.Helper()
-	if all := l.inLine(); !slices.Contains(all, s.field) {
-		l.t.Fatalf("%s does not stand in line, but %v", s.field, all)
-	}
-	time.Sleep(time.Millisecond) // so nobody else comes in the same moment
-	return s
+func (w *world) writer(options ...holdfast.RWOption) *standing {
+	w.t.Helper()
+	c, d := w.client()
+	s := w.waitAs(c, d, c.NewRWMutex("x", options...))
+	s.field = protocol.WriterField(s.field)
+	return w.stands(s)
 }
 
 // reads and writes have another client hold the lock.
-func (l rwLine) reads() *holdfast.Hold {
-	l.t.Helper()
-	c, _ := l.client()
-	return must(l.t)(c.NewRWMutex("x").RLock(background))
+func (w *world) reads() *holdfast.Hold {
+	w.t.Helper()
+	c, _ := w.client()
+	return must(w.t)(c.NewRWMutex("x").RLock(background))
 }
 
-func (l rwLine) writes() *holdfast.Hold {
-	l.t.Helper()
-	c, _ := l.client()
-	return must(l.t)(c.NewRWMutex("x").Lock(background))
-}
-
-// want checks who stands in line.
-func (l rwLine) want(all ...sided) {
-	l.t.Helper()
-	synctest.Wait()
-	var fields []string
-	for _, s := range all {
-		fields = append(fields, s.field)
-	}
-	if got := l.inLine(); !slices.Equal(got, fields) {
-		l.t.Errorf("in line stand %v, want %v", got, fields)
-	}
+func (w *world) writes() *holdfast.Hold {
+	w.t.Helper()
+	c, _ := w.client()
+	return must(w.t)(c.NewRWMutex("x").Lock(background))
 }
 
 // A release lets in the writer that is first, or the readers before the next writer, each at once. A reader that leaves others
 // reading lets in nobody.
 func TestRWLineInOrder(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		r1, r2, w1, r3, w2, w3 := l.reader(), l.reader(), l.writer(), l.reader(), l.writer(), l.writer()
-		l.want(r1, r2, w1, r3, w2, w3)
+		l.wantInLine(r1, r2, w1, r3, w2, w3)
 		seen := count(w1.d)
 		released := time.Now()
 		unlock(t, h)
 		h1, h2 := r1.within(t, released, 0), r2.within(t, released, 0)
-		l.want(w1, r3, w2, w3)
+		l.wantInLine(w1, r3, w2, w3)
 		unlock(t, h1)
 		if synctest.Wait(); !w1.waits() || !r3.waits() {
 			t.Error("one was let in beside a reader")
@@ -101,30 +66,30 @@ func TestRWLineInOrder(t *testing.T) {
 		if n := seen.all(); n > 0 {
 			t.Errorf("who is let in by a message has asked %d times", n)
 		}
-		l.want(r3, w2, w3)
+		l.wantInLine(r3, w2, w3)
 		unlock(t, h)
 		unlock(t, r3.within(t, released, 0))
 		unlock(t, w2.within(t, released, 0))
 		unlock(t, w3.within(t, released, 0))
-		l.want()
+		l.wantInLine()
 	})
 }
 
 // What is granted is as if it had been acquired, for as long as a grant lasts, and has its full lease soon.
 func TestRWLineGrants(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		first, second, w := l.reader(), l.reader(), l.writer()
 		unlock(t, h)
 		reads := []*holdfast.Hold{first.hold(t), second.hold(t)}
-		for _, s := range []sided{first, second} {
+		for _, s := range []*standing{first, second} {
 			if n := readCounts(l.ask, "x")[s.field]; n != 1 || readTTL(l.ask, "x", s.field) != grantLasts {
 				t.Errorf("%s reads %d times, for %v", s.field, n, readTTL(l.ask, "x", s.field))
 			}
 		}
 		l.wantReply("read", "HGET", "x", "mode")
 		time.Sleep(asksEvery + 10*time.Millisecond)
-		for i, s := range []sided{first, second} {
+		for i, s := range []*standing{first, second} {
 			if left := time.Until(reads[i].Deadline()); left < holdfast.DefaultLease*9/10 || readTTL(l.ask, "x", s.field) < left {
 				t.Errorf("a second later it is trusted for %v, and stands for %v", left, readTTL(l.ask, "x", s.field))
 			}
@@ -142,10 +107,10 @@ func TestRWLineGrants(t *testing.T) {
 
 // A release lets in so many readers at most. The others join within a second.
 func TestRWLineOfManyReaders(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		const most, all = 64, 70
 		h := l.writes()
-		var readers []sided
+		var readers []*standing
 		for range all {
 			readers = append(readers, l.reader())
 		}
@@ -153,7 +118,7 @@ func TestRWLineOfManyReaders(t *testing.T) {
 		var holds []*holdfast.Hold
 		released := time.Now()
 		unlock(t, h)
-		l.want(append(slices.Clone(readers[most:]), w)...)
+		l.wantInLine(append(slices.Clone(readers[most:]), w)...)
 		for i, s := range readers {
 			within := time.Duration(0)
 			if i >= most {
@@ -161,7 +126,7 @@ func TestRWLineOfManyReaders(t *testing.T) {
 			}
 			holds = append(holds, s.within(t, released, within))
 		}
-		l.want(w)
+		l.wantInLine(w)
 		for _, h := range holds {
 			if !w.waits() {
 				t.Error("the writer is in beside readers")
@@ -175,7 +140,7 @@ func TestRWLineOfManyReaders(t *testing.T) {
 
 // Readers join readers past the line, as ever, and so does one that stands there, behind a writer, when it asks.
 func TestRWLineReadersJoin(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		r1, w, r2 := l.reader(), l.writer(), l.reader()
 		released := time.Now()
@@ -183,7 +148,7 @@ func TestRWLineReadersJoin(t *testing.T) {
 		h1 := r1.within(t, released, 0)
 		unlock(t, l.reads())
 		h2 := r2.within(t, released, asksEvery)
-		l.want(w)
+		l.wantInLine(w)
 		unlock(t, h1)
 		synctest.Wait() // who has held it for long listens no more
 		unlock(t, h2)
@@ -194,27 +159,27 @@ func TestRWLineReadersJoin(t *testing.T) {
 // A writer for whom others make way has the lock before readers who came before it, and no reader joins; so has one that waits behind
 // it. Without a reservation it is as they came.
 func TestRWLineWritersFirst(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		r1 := l.reader()
 		w1 := l.writer(holdfast.WritersFirst())
 		r2 := l.reader()
 		w2 := l.writer(holdfast.WritersFirst())
-		l.want(r1, w1, r2, w2)
+		l.wantInLine(r1, w1, r2, w2)
 		released := time.Now()
 		unlock(t, h)
 		h = w1.within(t, released, 0)
-		l.want(r1, r2, w2)
+		l.wantInLine(r1, r2, w2)
 		unlock(t, h)
 		h = w2.within(t, released, 0)
-		l.want(r1, r2)
+		l.wantInLine(r1, r2)
 		l.wantReply("0", "EXISTS", protocol.ReservationKey("x"))
 		unlock(t, h)
 		h1, h2 := r1.within(t, released, 0), r2.within(t, released, 0)
 
 		w3 := l.writer(holdfast.WritersFirst())
 		r3 := l.reader() // it makes way
-		l.want(w3, r3)
+		l.wantInLine(w3, r3)
 		unlock(t, h1)
 		unlock(t, h2)
 		released = time.Now()
@@ -225,12 +190,12 @@ func TestRWLineWritersFirst(t *testing.T) {
 
 // A writer for whom others make way does not stand in line: it listens elsewhere. Readers who stand there wait for it.
 func TestRWLineReservedOutside(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		r := l.reader()
 		l.do("SET", protocol.ReservationKey("x"), "ffffffff-0000-8000-8000-000000000000:1", "PX", "2500")
 		unlock(t, h)
-		l.want(r)
+		l.wantInLine(r)
 		l.wantReply("0", "EXISTS", "x")
 		unlock(t, r.within(t, time.Now(), 2500*time.Millisecond+asksEvery))
 	})
@@ -256,12 +221,12 @@ func TestRWLineReservedByNobodyBehind(t *testing.T) {
 
 // Readers who made way come in when the writer gives up, at once; when it dies, once nobody believes in it any more.
 func TestRWLineReaderBehindAWriter(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		for _, dies := range []bool{false, true} {
 			h := l.reads()
 			w := l.writer(holdfast.WritersFirst())
 			r := l.reader()
-			l.want(w, r)
+			l.wantInLine(w, r)
 			most := time.Duration(0)
 			if dies {
 				w.d.LoseMessages(true)
@@ -274,15 +239,15 @@ func TestRWLineReaderBehindAWriter(t *testing.T) {
 			w.d.LoseMessages(false)
 			w.d.SetFaults(nil)
 			time.Sleep(10 * time.Second)
-			l.want()
+			l.wantInLine()
 		}
 	})
 }
 
 // L1: one gives up that was let in, and does not know. The next one has the lock at once; beside a reader that reads on, nobody.
 func TestRWLineL1_Leaving(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
-		deaf := func(s sided) sided {
+	fake(t, func(t *testing.T, l *world) {
+		deaf := func(s *standing) *standing {
 			s.d.LoseMessages(true)
 			return s
 		}
@@ -297,7 +262,7 @@ func TestRWLineL1_Leaving(t *testing.T) {
 		synctest.Wait()
 		l.wantReply("1", "HGET", "x", r2.field)
 		l.wantReply("2", "HLEN", "x")
-		l.want(w1, r3)
+		l.wantInLine(w1, r3)
 		unlock(t, h)
 		synctest.Wait()
 		l.wantReply("1", "HGET", "x", w1.field)
@@ -310,7 +275,7 @@ func TestRWLineL1_Leaving(t *testing.T) {
 // L9: whoever finds that those who read have died lets in the first of the line.
 func TestRWLineDeadReaders(t *testing.T) {
 	for _, finds := range []string{"the first", "another one", "the last reader"} {
-		fakeRWLine(t, func(t *testing.T, l rwLine) {
+		fake(t, func(t *testing.T, l *world) {
 			const dead = "ffffffff-0000-8000-8000-000000000000:1"
 			last := l.reads()
 			w1, w2 := l.writer(), l.writer()
@@ -339,7 +304,7 @@ func TestRWLineDeadReaders(t *testing.T) {
 
 // L10: whoever no longer listens is passed over, on either side.
 func TestRWLineTheDead(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		for _, field := range []string{"ffffffff-0000-8000-8000-000000000000:1", "ffffffff-0000-8000-8000-000000000000:2:write"} {
 			l.do("ZADD", lineKey("x"), "1", field)
@@ -365,7 +330,7 @@ func TestRWLineTheDead(t *testing.T) {
 
 // Readers come in when the writer goes on as a reader: those before the next writer at once.
 func TestRWLineDowngrade(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		c, _ := l.client()
 		m := c.NewRWMutex("x")
 		write := must(t)(m.Lock(background))
@@ -387,7 +352,7 @@ func TestRWLineDowngrade(t *testing.T) {
 
 // A forced unlock of either side lets in the next one, and does not take the lock from that one.
 func TestRWLineForce(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		c, _ := l.client()
 		m := c.NewRWMutex("x")
 		for _, writes := range []bool{false, true} {
@@ -415,7 +380,7 @@ func TestRWLineForce(t *testing.T) {
 
 // L15: what an owner that holds the lock asks for beside it stands in no line: a nested hold, the other side, and an upgrade.
 func TestRWLineL15_BesideTheLine(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		r, w := l.reader(), l.writer()
 		unlock(t, h)
@@ -424,14 +389,14 @@ func TestRWLineL15_BesideTheLine(t *testing.T) {
 		inner := must(t)(m.RLock(h.Context()))
 		_, err := m.Lock(h.Context())
 		wantError(t, err, holdfast.ErrReentrant)
-		l.want(w)
+		l.wantInLine(w)
 		unlock(t, inner)
 		unlock(t, h)
 		h = w.hold(t)
 		again := l.writer()
 		m = w.c.NewRWMutex("x")
 		inner = must(t)(m.RLock(h.Context()))
-		l.want(again)
+		l.wantInLine(again)
 		unlock(t, h)
 		if synctest.Wait(); !again.waits() {
 			t.Error("a writer was let in beside a reader")
@@ -444,7 +409,7 @@ func TestRWLineL15_BesideTheLine(t *testing.T) {
 // L16: TryLock and TryRLock are refused while one who lives stands in line, also when nobody holds the lock.
 func TestRWLineL16_Try(t *testing.T) {
 	for _, reads := range []bool{false, true} {
-		fakeRWLine(t, func(t *testing.T, l rwLine) {
+		fake(t, func(t *testing.T, l *world) {
 			h := l.writes()
 			w := l.writer()
 			c, _ := l.client()
@@ -465,7 +430,7 @@ func TestRWLineL16_Try(t *testing.T) {
 
 // L18: an ask of a reader that nobody waits for any more stands in line late, and is let in. That is given back.
 func TestRWLineL18_GrantedToNobody(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		r := l.reader()
 		w := l.writer()
@@ -477,9 +442,9 @@ func TestRWLineL18_GrantedToNobody(t *testing.T) {
 		})
 		time.Sleep(asksEvery + 100*time.Millisecond) // an ask is on its way
 		r.cancel(nil)
-		l.want(w)
+		l.wantInLine(w)
 		time.Sleep(10 * time.Second)
-		l.want(w)
+		l.wantInLine(w)
 		unlock(t, h)
 		unlock(t, w.within(t, time.Now(), 0))
 	})
@@ -488,12 +453,12 @@ func TestRWLineL18_GrantedToNobody(t *testing.T) {
 // One of Redisson's reads, too. The first of the line listen for its release, and have the lock at once.
 func TestRWLineL8_RedissonReads(t *testing.T) {
 	for range 5 { // whoever comes first in the hash
-		fakeRWLine(t, func(t *testing.T, l rwLine) {
+		fake(t, func(t *testing.T, l *world) {
 			h := l.reads()
 			more := []*holdfast.Hold{l.reads(), l.reads(), l.reads()}
 			w := l.writer()
 			l.wantReply(protocol.RWChannel("x")+" 0", "PUBSUB", "NUMSUB", protocol.RWChannel("x"))
-			j := redisson{l.world, "x", ofRedisson}
+			j := redisson{l, "x", ofRedisson}
 			if !j.read(30 * time.Second) {
 				t.Fatal("it does not read")
 			}
@@ -516,7 +481,7 @@ func TestRWLineL8_RedissonReads(t *testing.T) {
 
 // What is left in line of an owner that reads, of an ask of long ago, is dropped, and its count stays.
 func TestRWLineOfOneWhoReads(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		c, _ := l.client()
 		m := c.NewRWMutex("x")
 		write := must(t)(m.Lock(background))
@@ -535,19 +500,19 @@ func TestRWLineOfOneWhoReads(t *testing.T) {
 		unlock(t, other.within(t, time.Now(), 0))
 		unlock(t, again)
 		unlock(t, read)
-		l.want()
+		l.wantInLine()
 	})
 }
 
 // Who takes a free lock past more of the dead than one call drops does not stand in line any more.
 func TestRWLinePastTheDead(t *testing.T) {
 	for _, reads := range []bool{false, true} {
-		fakeRWLine(t, func(t *testing.T, l rwLine) {
+		fake(t, func(t *testing.T, l *world) {
 			h := l.writes()
 			for i := range 150 { // the release drops some of them, and the ask as well
 				l.do("ZADD", lineKey("x"), "1", "ffffffff-0000-8000-8000-000000000000:"+strconv.Itoa(i))
 			}
-			var s sided
+			var s *standing
 			if reads {
 				s = l.reader()
 			} else {
@@ -567,7 +532,7 @@ func TestRWLinePastTheDead(t *testing.T) {
 
 // A writer that MinHold keeps the lock for goes on as a reader: readers come in at once.
 func TestRWLineMinHold(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		c, _ := l.client()
 		m := c.NewRWMutex("x")
 		write := must(t)(m.Lock(background, holdfast.MinHold(10*time.Second)))

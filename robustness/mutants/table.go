@@ -1080,7 +1080,7 @@ var mutants = []mutant{
 		new: "if false and",
 	},
 	{
-		name: "line: a grant counts from its message", in: "queued.granted", suite: tests(inMemory, "TestLineRuleDeadline"),
+		name: "line: a grant counts from its message", in: "queued.granted", suite: tests(inMemory, "TestLineL6_Renewal"),
 		old: "q.place.asks[i].sent",
 		new: "time.Now()",
 	},
@@ -1110,7 +1110,7 @@ var mutants = []mutant{
 		new: "a.lease",
 	},
 	{
-		name: "line: a hold begins with what is left of a grant", in: "queued.granted", suite: tests(inMemory, "TestLineRuleOldAsk"),
+		name: "line: a hold begins with what is left of a grant", in: "queued.granted", suite: tests(inMemory, "TestLineL6_AnOldAsk"),
 		old: "mono.Until(trusted) < grant/2",
 		new: "mono.Until(trusted) < -time.Hour",
 	},
@@ -1140,27 +1140,27 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "line: a grant that is not renewed yet does not pass on", in: "acquisition.granted", suite: tests(inMemory, "TestLineRuleHandOver"),
+		name: "line: a grant that is not renewed yet does not pass on", in: "acquisition.granted", suite: tests(inMemory, "TestLineL17_HandedOver"),
 		old: "s.unconfirmed = a.grant > 0",
 		new: "s.unconfirmed = false",
 	},
 	{
-		name: "line: a resubscription asks nobody", in: "grants.Hear", suite: tests(inMemory, "TestLineRuleSubscribedAnew"),
+		name: "line: a resubscription asks nobody", in: "grants.Hear", suite: tests(inMemory, "TestLineL2_LostMessages"),
 		old: "p.queued.waiter.Notify()",
 		new: "_ = p",
 	},
 	{
-		name: "line: the first waits for its message alone", in: "noteRefusal", suite: tests(inMemory, "TestLineRuleFirstAsks"),
+		name: "line: the first waits for its message alone", in: "noteRefusal", suite: tests(inMemory, "TestLineL2_LostMessages"),
 		old: "sleep = retry",
 		new: "sleep = time.Hour",
 	},
 	{
-		name: "line: who stands there misses Redisson's release", in: "place.listens", suite: tests(inMemory, "TestLineRuleListens"),
+		name: "line: who stands there misses Redisson's release", in: "place.listens", suite: tests(inMemory, "TestLineL8_RedissonHolds"),
 		old: "!p.stands || p.besides",
 		new: "!p.stands",
 	},
 	{
-		name: "line: who stands there listens where Redisson's do", in: "place.listens", suite: tests(inMemory, "TestLineRuleListens"),
+		name: "line: who stands there listens where Redisson's do", in: "place.listens", suite: tests(inMemory, "TestLineL8_RedissonHolds"),
 		old: "!p.stands || p.besides",
 		new: "true",
 	},
@@ -1170,7 +1170,7 @@ var mutants = []mutant{
 		new: "c == c",
 	},
 	{
-		name: "line: who gives up stays there", in: "prepare", suite: tests(inMemory, "TestLineRuleLeaves"),
+		name: "line: who gives up stays there", in: "prepare", suite: tests(inMemory, "TestLineL1_Leaving"),
 		old: `q.args.Number != "" || `,
 		new: "",
 	},
