@@ -359,28 +359,6 @@ func TestL7_NobodyAsksInALoop(t *testing.T) {
 
 var lostRequest = memdriver.Fault{LoseRequest: true}
 
-// Nobody overtakes the first in line, also while that one does not know yet that the lock is free.
-func TestNobodyOvertakesTheLine(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		a, _ := w.client()
-		b, d := w.client()
-		c, _ := w.client()
-		held := must(t)(a.NewFairMutex("x").Lock(background))
-		got := make(chan *holdfast.Hold, 1)
-		go func() { got <- must(t)(b.NewFairMutex("x").Lock(background)) }()
-		time.Sleep(time.Second)
-		d.LoseMessages(true)
-		unlock(t, held)
-		overtook, err := c.NewFairMutex("x").TryLock(background)
-		wantError(t, err, holdfast.ErrLocked)
-		if err == nil {
-			unlock(t, overtook)
-		}
-		d.LoseMessages(false)
-		unlock(t, <-got)
-	})
-}
-
 // Who gave up during an outage of a few seconds has left the line when it is over, though nobody else asks.
 func TestWhoGaveUpInAnOutageLeavesTheLine(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {

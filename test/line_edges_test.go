@@ -67,19 +67,9 @@ func TestLineEdgeClockGoesBackOthers(t *testing.T) {
 		})
 		other.Subscribe("redisson_lock__channel:{x}")
 		synctest.Wait()
-		var wg sync.WaitGroup
-		var stop atomic.Bool
-		for range 3 {
-			c, _ := w.client()
-			wg.Go(func() {
-				for !stop.Load() {
-					n := must(t)(c.NewMutex("x").Lock(background))
-					time.Sleep(20 * time.Millisecond)
-					unlock(t, n)
-				}
-			})
-		}
-		synctest.Wait()
+		ctx, end := context.WithCancel(background)
+		holds := w.inTurns(ctx, 3, 20*time.Millisecond, func(c *holdfast.Client) holdfast.Locker { return w.lock(c) })
+		time.Sleep(10 * time.Millisecond)
 		unlock(t, h)
 		time.Sleep(10 * time.Second)
 		before := opened.Swap(0)
@@ -88,8 +78,8 @@ func TestLineEdgeClockGoesBackOthers(t *testing.T) {
 		if n := opened.Load(); n < before/2 {
 			t.Errorf("the lock was left to others %d times in 10 s, and %d times before", n, before)
 		}
-		stop.Store(true)
-		wg.Wait()
+		end()
+		holds()
 		other.Close()
 		w.server.SetClock(0)
 	})
@@ -192,13 +182,10 @@ func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 			t.Fatal("granted")
 		}
 	}
-	for range 20 {
+	waitFor(t, "calls that have failed to be forgotten", func() bool {
 		runtime.GC()
-		time.Sleep(10 * time.Millisecond)
-	}
-	if n := gone.Load(); n < calls-2 {
-		t.Errorf("%d of %d calls that have failed are forgotten", n, calls)
-	}
+		return gone.Load() >= calls-2
+	})
 }
 
 // Redis takes no asks, but a line.
@@ -283,34 +270,21 @@ func TestLineEdgeNoMoreSubscription(t *testing.T) {
 		go func() { time.Sleep(10 * time.Millisecond); unlock(t, h) }()
 		unlock(t, must(t)(c.NewMutex("x").Lock(background))) // it hears
 		d.breakAll()
-		var wg sync.WaitGroup
-		var stop atomic.Bool
-		var rounds atomic.Int64
-		for range 12 {
-			other, _ := w.client()
-			wg.Go(func() {
-				for !stop.Load() {
-					n := must(t)(other.NewMutex("x").Lock(background))
-					time.Sleep(20 * time.Millisecond)
-					unlock(t, n)
-					rounds.Add(1)
-				}
-			})
-		}
+		others, end := context.WithCancel(background)
+		holds := w.inTurns(others, 12, 20*time.Millisecond, func(c *holdfast.Client) holdfast.Locker { return w.lock(c) })
 		time.Sleep(time.Second)
-		before := rounds.Load()
 		ctx, cancel := context.WithTimeout(background, 40*time.Second)
 		defer cancel()
 		start := time.Now()
 		n, err := c.NewMutex("x").Lock(ctx)
 		if took := time.Since(start); err != nil || took > 10*time.Second {
-			t.Errorf("after %v and %d holds of others: %v", took, rounds.Load()-before, err)
+			t.Errorf("after %v: %v", took, err)
 		}
 		if n != nil {
 			unlock(t, n)
 		}
-		stop.Store(true)
-		wg.Wait()
+		end()
+		holds()
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
