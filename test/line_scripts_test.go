@@ -52,8 +52,8 @@ func realLine(t *testing.T, s *redistest.Server, p *platform) *linedUp {
 // onEveryLine runs f on the server in memory, and on a real one.
 func onEveryLine(t *testing.T, f func(l *linedUp)) {
 	t.Helper()
-	t.Parallel()
 	t.Run("memory", func(t *testing.T) { inMemoryLine(t, f) })
+	t.Parallel() // fake time is not for tests beside those on real servers: see faketime.Test
 	t.Run("redis", func(t *testing.T) {
 		s := redistest.Start(t)
 		f(realLine(t, s, goRedis("line", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil)))

@@ -504,7 +504,8 @@ func TestLineL7_RedissonWaits(t *testing.T) {
 			if w.kind.name != "mutex" && w.kind.name != "writer" {
 				return // it is as these
 			}
-			const ours, lasts = 3, 3 * time.Second
+			const ours = 3
+			lasts := min(500*stay, 3*time.Second)
 			ctx, end := context.WithTimeout(background, lasts)
 			defer end()
 			each := w.inTurns(ctx, ours, stay, func(c *holdfast.Client) holdfast.Locker { return w.lock(c) })

@@ -19,7 +19,7 @@ import (
 // servers, with every fault that a network has. Whatever happens, no two holds of
 // one lock overlap, every call ends, and in the end nothing is left.
 // -multistress.seeds runs more of them.
-var multiStressSeeds = flag.Uint64("multistress.seeds", 10, "how many random programs TestMultiStress runs")
+var multiStressSeeds = flag.Uint64("multistress.seeds", 5, "how many random programs TestMultiStress runs")
 
 func TestMultiStress(t *testing.T) {
 	for seed := range *multiStressSeeds {

@@ -1102,7 +1102,7 @@ var mutants = []mutant{
 	{
 		name: "line: a message that is early is forgotten", in: "place.join", suite: tests(inMemory, "TestLineRuleEarlyMessage"),
 		old: "p.deliver(message)",
-		new: "",
+		new: "_ = message",
 	},
 	{
 		name: "line: a grant lasts for the whole lease", in: "acquisition.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
