@@ -69,8 +69,8 @@
 // asks for one at a time, since its account has one turn, and a leave looks at its own side only.
 //
 // Those who wait for a fair lock stand in a line of their own ([Traits].AlwaysStands): each of them, also
-// outside, and beside Redisson's. Outside, and while one of Redisson's stands in the same line, a waiter
-// listens where Redisson tells the next one (place.mixed). Redis says when to ask, wherever it stands.
+// outside, and beside Redisson's. Outside, and while one of Redisson's stands in the same line or holds the
+// lock, a waiter listens where Redisson tells the next one. Redis says when to ask, wherever it stands.
 // All else is as above; what Redis does is in protocol/lua/fair.lua.
 //
 // # The turn of an owner
