@@ -296,8 +296,9 @@ func TestLineScriptHints(t *testing.T) {
 		wantHint("0", 0, 600*time.Millisecond)
 		wantHint("1", 1, 650*time.Millisecond)
 		lease(lineLease)
+		var eighth string
 		for place := range int64(6) {
-			wantHint("n", 2+place, time.Second)
+			eighth = wantHint("n", 2+place, time.Second)
 		}
 		now, ninth := time.Now().Truncate(time.Millisecond), l.owner()
 		if got := l.stand(ninth, "n", 8); got > time.Second+time.Millisecond { // at any time until then
@@ -309,6 +310,9 @@ func TestLineScriptHints(t *testing.T) {
 		}
 		if got := l.stand(ninth, "m", 8); got != 12001*time.Millisecond {
 			l.t.Errorf("of 1000: ask in %v", got)
+		}
+		if got := l.stand(eighth, "m", 7); got != 1001*time.Millisecond {
+			l.t.Errorf("in place 7 of 1000: ask in %v", got)
 		}
 		l.wantAsk(ninth, time.Now().UnixMilli(), "m", "3000", 36*time.Second, "0")
 	})

@@ -203,7 +203,7 @@ func TestRWLineReservedOutside(t *testing.T) {
 
 // A writer that waits behind another of its process does not ask, and nobody makes way for it, whoever chose its owner.
 func TestRWLineReservedByNobodyBehind(t *testing.T) {
-	fakeRWLine(t, func(t *testing.T, l rwLine) {
+	fake(t, func(t *testing.T, l *world) {
 		h := l.writes()
 		r := l.reader()
 		c, d := l.client()

@@ -951,8 +951,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: who asks takes what was granted to another", in: "mutex_acquire.lua", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "free = not holder or holder == me",
-		new: "free = true",
+		old: "not hint and (not holder or holder == me)",
+		new: "not hint",
 	},
 	{
 		name: "line: without Redis' leave nobody locks", in: "line.lua", suite: tests(inMemory, "TestLineScriptOverwritten"),
@@ -1055,14 +1055,14 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "line: who stands there takes what is left to others", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
-		old: "left <= 0",
-		new: "true",
+		name: "line: who stands there takes what is left to others", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "if at >= left then",
+		new: "if true then",
 	},
 	{
-		name: "line: what others do not take is left to them for ever", in: "mutex_acquire.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
-		old: "left <= 0",
-		new: "left == -at",
+		name: "line: what others do not take is left to them for ever", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),
+		old: "if at >= left then",
+		new: "if left == 0 then",
 	},
 	{
 		name: "line: what nobody takes is left to others as often", in: "line.lua", suite: tests(inMemory, "TestLineScriptOpenRelease"),

@@ -162,16 +162,22 @@ local function pass_on(ours)
   return publish(ARGV[4]) - (ours or 0), false
 end
 
--- left_to says for how many ms more the lock, which is free, is left to others, who listen on this channel; 0 or
--- less if it is not.
+-- left_to says whether the lock, which is free, is left to others, who listen on this channel: for how many ms who is to
+-- stand in line shall wait then; nil if it is not. Who is not to stand there is one of the others: it returns true
+-- behind that, and the turn is over.
 -- from line: turn, listeners
-local function left_to(channel)
+local function left_to(channel, stands)
   local _, left = turn()
-  if at < left and listeners(channel) == 0 then -- whom it was left to has had it, or has gone
+  if at >= left then
+    return nil
+  elseif listeners(channel) == 0 then -- whom it was left to has had it, or has gone
     redis.pcall('DEL', TURN)
-    return 0
+  elseif stands then
+    return (left - at + 1) / 2 -- they may have had it before it ends
+  else
+    redis.pcall('DEL', TURN)
+    return nil, true
   end
-  return left - at
 end
 
 -- take_place has me keep its place in line, or take the last one. It returns the place, from 0 on, nil if Redis does not

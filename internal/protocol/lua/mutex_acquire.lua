@@ -48,16 +48,10 @@ if not free or ARGV[6] ~= '0' then
     if not holder and not lined then
       free = true
     elseif not holder then
-      local left = left_to('redisson_lock__channel' .. string.sub(LINE, 14))
-      if left <= 0 then
-        holder = grant(me)
-        free = not holder or holder == me
-      elseif ARGV[9] then
-        hint = (left + 1) / 2 -- they may have had it before it ends
-      else
-        redis.pcall('DEL', TURN)
-        free = true
-      end
+      local takes
+      hint, takes = left_to('redisson_lock__channel' .. string.sub(LINE, 14), ARGV[9])
+      holder = not hint and not takes and grant(me) or nil
+      free = not hint and (not holder or holder == me)
     end
     if free and holder ~= me then -- it takes the lock though it may stand in line, and would be granted it again
       step_out(me)

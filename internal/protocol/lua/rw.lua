@@ -332,20 +332,17 @@ local function admit(prefix, me)
 end
 
 -- in_turn has those in line have the lock first, which is free, before me asks for it: see admit. It returns
--- whether me is among them, and for how long to wait, ms, if the lock is left to others instead, and me stands in
--- line.
+-- whether me is among them, and for how long to wait, ms, if the lock is left to others instead, and me is to stand
+-- in line.
 -- from line: LINE, left_to
 -- from rw: admit
 local function in_turn(prefix, me, stands)
-  local left = left_to('redisson_rwlock' .. string.sub(LINE, 14))
-  if left <= 0 then
-    local _, mine = admit(prefix, me)
-    return mine
-  elseif stands then
-    return false, (left + 1) / 2 -- they may have had it before it ends
+  local hint, takes = left_to('redisson_rwlock' .. string.sub(LINE, 14), stands)
+  if hint or takes then
+    return false, hint
   end
-  redis.pcall('DEL', TURN)
-  return false
+  local _, mine = admit(prefix, me)
+  return mine
 end
 
 -- move_on has others have what one has left: those in line, and whoever listens where Redisson does. It returns how
