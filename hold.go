@@ -56,13 +56,12 @@ func (h *Hold) Name() string {
 	return h.handle.Name
 }
 
-// Owner returns who holds the lock. Several locks have one owner if all are of one
-// client; otherwise it is the zero Owner, and the [Hold.Parts] have theirs. Permits stand
-// in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
+// Owner returns who holds the lock, and from then on the hold does not pass on inside the process (see [WithoutHandOver]):
+// the next holder would have this owner, too. After an Unlock that has handed the lock over, it is the zero Owner.
+// Readers of one process who share a hold have one owner.
 //
-// Calling Owner disables the hand-over of this hold inside the process (see [WithoutHandOver]). Readers of
-// one process who share a hold have one owner. After an Unlock that has handed the lock over,
-// the hold has no owner any more, and this returns the zero Owner.
+// Several locks have one owner if all are of one client; otherwise it is the zero Owner, and the [Hold.Parts] have
+// theirs. Permits stand in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
 func (h *Hold) Owner() Owner { return Owner{h.core.Owner()} }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;

@@ -88,8 +88,8 @@ type Event struct {
 	hold  *Hold // nil: owner says it
 }
 
-// Owner returns the hold's owner, as [Hold.Owner] does; the zero Owner where there is none
-// yet, or several.
+// Owner returns the hold's owner, and keeps the hold from passing on, as [Hold.Owner] does; the zero Owner where there
+// is none yet, or several.
 func (e Event) Owner() Owner {
 	if e.hold != nil {
 		return e.hold.Owner()

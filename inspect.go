@@ -115,17 +115,6 @@ func reachedBy[T cmp.Ordered](each []T, need int) T {
 	return each[len(each)-need]
 }
 
-// only returns the state without the holders of other modes; an empty mode is all.
-func (s State) only(mode string) State {
-	if mode != "" {
-		s.Holders = slices.DeleteFunc(s.Holders, func(h Holder) bool { return h.Mode != mode })
-	}
-	if len(s.Holders) == 0 {
-		s.TTL = 0
-	}
-	return s
-}
-
 // fetchState reads the state of a lock, or of what has a number, from Redis.
 func fetchState(ctx context.Context, l *handle, request script.Request) (State, int, error) {
 	res, err := l.invoke(ctx, "inspect", request)
@@ -183,7 +172,7 @@ func (s side) holdersIn(found State) (owners []string) {
 // force takes a lock, or one side of it, from whoever holds it, with what they hold of other sides, and reports whether anybody
 // did. It asks who that is first, so that a delayed attempt does not hit the next holder.
 func force(ctx context.Context, s side, others ...side) (bool, error) {
-	ctx, stop := engine.WithTimeout(ctx, s.handle.Engine.Timeout)
+	ctx, stop := engine.WithTimeout(ctx, s.Engine.Timeout)
 	defer stop()
 	for range 20 {
 		found, _, err := fetchState(ctx, s.handle, s.Inspect())

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
@@ -46,12 +47,8 @@ func (c *Client) NewLatch(name string) *Latch {
 var latchTraits = &engine.Traits{Label: "latch", Class: "latch", Shared: true, ReadOnly: true}
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
-//
-// The error matches [ErrInvalid] if n is not between 1 and [MaxCount], or if the name cannot be one;
-// [ErrOtherKind] if something else has the name; [ErrUntold] if it was done, but those who wait could not
-// be told; ctx.Err() and its cause if ctx ends first; [ErrClosed]; or it is a [*BackendError]. After one
-// that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
-// Redisson: trySetCount.
+// The error matches [ErrInvalid] if n is not between 1 and [MaxCount]; the others are those of
+// [PermitSemaphore.TrySetPermits]. Redisson: trySetCount.
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	return l.set(ctx, n, 1)
 }
@@ -60,6 +57,10 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 // not zero. Who waits with holdfast goes on; in Redisson they are not woken. The
 // errors are TrySetCount's. Redisson: delete.
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0, 0) }
+
+// Expire lets the count become zero d from now, and reports whether it is not zero now. Nobody is told: who waits sees it within
+// three seconds. The bounds of d, and the errors, are those of [PermitSemaphore.Expire]. Redisson: expire, clearExpire.
+func (l *Latch) Expire(ctx context.Context, d time.Duration) (bool, error) { return l.expire(ctx, d) }
 
 func (l *Latch) set(ctx context.Context, n, least int) (bool, error) {
 	return l.counted(ctx, "set", n, least, l.protocol().Set(l.handle.once(), n))

@@ -33,13 +33,8 @@ type object struct {
 // Name returns the name.
 func (o *object) Name() string { return o.handle.Name }
 
-// Expire lets it be deleted d from now, whatever its permits or its count are
-// then, and reports whether it is there. With [NoExpiry] it lives until it is deleted.
-// Otherwise d is bounded as a [FixedLease] is; anything else is [ErrInvalid]. It waits for earlier attempts
-// as [PermitSemaphore.Delete] does. Permits that are held end with their semaphore: no deadline is later, and
-// holders notice as they notice [PermitSemaphore.ForceUnlock]. The error matches [ErrUntold] if they could not be
-// told. Redisson: RExpirable.expire, clearExpire.
-func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
+// expire is Expire of each kind.
+func (o *object) expire(ctx context.Context, d time.Duration) (bool, error) {
 	if d == NoExpiry {
 		d = 0
 	} else if _, err := checkLease(d); err != nil {
@@ -53,12 +48,8 @@ func (o *object) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	return n > 0, cmp.Or(o.outlast(ctx, "expire", answered), err)
 }
 
-// Delete deletes it, and reports whether it was there. Permits that are held are
-// lost; their holders notice as they notice [PermitSemaphore.ForceUnlock], and the error matches [ErrUntold] if they
-// could not be told. If an earlier attempt was not answered, it returns when that can do nothing any more; if that
-// is not known within the timeout, or when ctx ends, the error is a [BackendError] and what is made next may be deleted,
-// too. Redisson: RObject.delete.
-func (o *object) Delete(ctx context.Context) (bool, error) {
+// remove is Delete of a semaphore.
+func (o *object) remove(ctx context.Context) (bool, error) {
 	n, answered, err := o.number(ctx, "delete", protocol.Delete(o.keys, o.holders))
 	o.handle.Recheck()
 	if err != nil && !lockerr.IsUntold(err) {

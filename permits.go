@@ -207,16 +207,27 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 	return found, err
 }
 
-// ForceUnlock takes every permit from whoever holds it, announces that, and
-// reports whether any was held. A holder's context ends with [ErrLost]: at once if
-// it belongs to this client, within 100 ms if it has held its permits for a second
-// and hears the announcement, and at its next renewal otherwise. Until then more may
-// believe that they have a permit than there are; this is a tool for operators.
-// The errors, and what false means beside them, are those of [Mutex.ForceUnlock].
-// Redisson has no counterpart.
+// ForceUnlock takes every permit from whoever holds it, announces that, and reports whether any was held. Holders are
+// told as by [Mutex.ForceUnlock]; until then more may believe that they have a permit than there are. The errors, and
+// what false means beside them, are the same, too. Redisson has no counterpart.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
 	return force(ctx, side{&s.handle, s.protocol()})
 }
+
+// Expire lets the semaphore be deleted d from now, with the permits that are held then, and reports whether it is
+// there. With [NoExpiry] it lives until it is deleted. Otherwise d is bounded as a [FixedLease] is; anything else is
+// [ErrInvalid]. No hold is trusted for longer: its deadline moves as soon as the holder notices, as it notices
+// ForceUnlock. The error matches [ErrUntold] if holders could not be told. It waits for earlier attempts as Delete
+// does. Redisson: expire, clearExpire.
+func (s *PermitSemaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
+	return s.expire(ctx, d)
+}
+
+// Delete deletes the semaphore, and reports whether it was there. Permits that are held are lost; their holders
+// notice as they notice ForceUnlock, and the error matches [ErrUntold] if they could not be told. If an earlier attempt
+// was not answered, it returns when that can do nothing any more; if that is not known within the timeout, or when ctx
+// ends, the error is a [BackendError] and what is made next may be deleted, too. Redisson: delete.
+func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) { return s.remove(ctx) }
 
 func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.handle.Name} }
 

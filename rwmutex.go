@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -22,8 +23,7 @@ const readRecheck = 5 * time.Second
 // for reading, or one for writing. Get one from [Client.NewRWMutex]. All methods are
 // safe for concurrent use.
 //
-// Lock, TryLock and Adopt are the writer's. Lock waits until everybody has left.
-// Waiters of several processes have their turns as they came, as a rule: the writer that
+// Lock, TryLock, Adopt and ForceUnlock are the writer's. Waiters of several processes have their turns as they came, as a rule: the writer that
 // is first, or the readers before the next writer. Readers join readers, too. The
 // writer may read as well, and go on reading when it writes no more: see
 // [RWMutex.Downgrade]. A reader cannot become the writer: it would wait for itself, so
@@ -39,11 +39,8 @@ type RWMutex struct {
 	reader RLocker
 }
 
-// RLocker is the side of an [RWMutex] that many hold at once, as a lock of its own: its
-// Inspect and ForceUnlock are about the readers alone. Get it from [RWMutex.RLocker].
-//
-// Lock waits for the writer to leave, and, if one waits with [WritersFirst], for
-// it to come and go. Redisson: RReadWriteLock.readLock.
+// RLocker is the side of an [RWMutex] that many hold at once, as a lock of its own. Get it from
+// [RWMutex.RLocker]. Redisson: RReadWriteLock.readLock.
 type RLocker struct {
 	lock
 }
@@ -79,29 +76,40 @@ var (
 // RLocker returns the side for reading, for what takes a [Locker].
 func (m *RWMutex) RLocker() *RLocker { return &m.reader }
 
-// RLock acquires the lock for reading: Lock of [RWMutex.RLocker]. Redisson:
-// readLock().lock.
+// RLock is [RLocker.Lock] of the side for reading.
 func (m *RWMutex) RLock(ctx context.Context, options ...LockOption) (*Hold, error) {
 	return m.reader.Lock(ctx, options...)
 }
 
-// TryRLock is RLock without waiting. Redisson: readLock().tryLock.
+// TryRLock is [RLocker.TryLock] of the side for reading.
 func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, error) {
 	return m.reader.TryLock(ctx, options...)
 }
 
+// Lock acquires the lock for writing, as [Mutex.Lock] does: it waits until everybody else has left. [ErrReentrant] says
+// besides that the owner reads, and does not write. Redisson: writeLock().lock.
+func (m *RWMutex) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return m.wait(ctx, options)
+}
+
+// TryLock is Lock without waiting, as [Mutex.TryLock] is. Redisson: writeLock().tryLock.
+func (m *RWMutex) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
+	return m.try(ctx, options)
+}
+
+// Adopt takes over a write hold, as [Mutex.Adopt] does. [ErrReentrant] says besides that the owner reads as well.
+func (m *RWMutex) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*Hold, error) {
+	return m.adopt(ctx, owner, options)
+}
+
 // Inspect returns how the lock stands in Redis, with the holders of both sides. It asks
 // as [Mutex.Inspect] does, and its errors are the same. Redisson has such questions about each side.
-func (m *RWMutex) Inspect(ctx context.Context) (State, error) {
-	found, _, err := inspectState(ctx, &m.handle, m.handle.HoldRequests().Inspect())
-	return found, err
-}
+func (m *RWMutex) Inspect(ctx context.Context) (State, error) { return m.inspect(ctx) }
 
 // ForceUnlock takes the lock from its writer, with what that reads, as [Mutex.ForceUnlock] does. Other readers
 // keep it: [RLocker.ForceUnlock] is for them. Redisson: writeLock().forceUnlock.
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	read, write := &m.reader.handle, &m.handle
-	return force(ctx, side{write, write.HoldRequests()}, side{read, read.HoldRequests()})
+	return force(ctx, m.side(), m.reader.side())
 }
 
 // Downgrade gives back a write hold of this lock and returns a read hold of the same
@@ -159,6 +167,38 @@ func (m *RWMutex) notDowngraded(outer context.Context, err error) error {
 	}
 	return err
 }
+
+// Lock acquires the lock for reading, as [Mutex.Lock] does: it waits for the writer to leave and, if one waits with
+// [WritersFirst], for that one to come and go. Redisson: readLock().lock.
+func (l *RLocker) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
+	return l.wait(ctx, options)
+}
+
+// TryLock is Lock without waiting, as [Mutex.TryLock] is. Redisson: readLock().tryLock.
+func (l *RLocker) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
+	return l.try(ctx, options)
+}
+
+// Adopt takes over a read hold, as [Mutex.Adopt] does; there are no tokens. [ErrReentrant] says besides that the owner
+// writes as well.
+func (l *RLocker) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*Hold, error) {
+	return l.adopt(ctx, owner, options)
+}
+
+// Inspect returns how the lock stands in Redis, with the readers as its holders. It asks as [Mutex.Inspect] does, and
+// its errors are the same. Redisson has a call for each question.
+func (l *RLocker) Inspect(ctx context.Context) (State, error) {
+	found, err := l.inspect(ctx)
+	found.Holders = slices.DeleteFunc(found.Holders, func(h Holder) bool { return h.Mode != ModeRead })
+	if len(found.Holders) == 0 {
+		found.TTL = 0
+	}
+	return found, err
+}
+
+// ForceUnlock takes the lock from all readers, as [Mutex.ForceUnlock] does. One who also writes goes on writing.
+// Redisson: readLock().forceUnlock, which does nothing then.
+func (l *RLocker) ForceUnlock(ctx context.Context) (bool, error) { return force(ctx, l.side()) }
 
 var (
 	_ Locker = (*RWMutex)(nil)

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -96,12 +97,7 @@ func (s *UnleasedSemaphore) release(n int, ifExists bool) (bool, error) {
 
 // TrySetPermits makes n permits available if the semaphore does not exist, and
 // reports whether it did not.
-//
-// The error matches [ErrInvalid] if n is not between 0 and [MaxCount], or if the name cannot be one;
-// [ErrOtherKind] if something else has the name; [ErrUntold] if it was done, but those who wait could not
-// be told; ctx.Err() and its cause if ctx ends first; [ErrClosed]; or it is a [*BackendError]. After one
-// that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
-// Redisson: trySetPermits.
+// The errors are those of [PermitSemaphore.TrySetPermits]. Redisson: trySetPermits.
 func (s *UnleasedSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return s.counted(ctx, "set", n, 0, s.protocol().Set(s.handle.once(), n))
 }
@@ -129,6 +125,16 @@ func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
 	found.Available = available
 	return found, err
 }
+
+// Expire lets the semaphore be deleted d from now, however many permits are taken then, and reports whether it is
+// there. The bounds of d, and the errors, are those of [PermitSemaphore.Expire]. Redisson: expire, clearExpire.
+func (s *UnleasedSemaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
+	return s.expire(ctx, d)
+}
+
+// Delete deletes the semaphore, and reports whether it was there. Who waits goes on waiting, until there are permits again. The errors are those of
+// [PermitSemaphore.Delete]. Redisson: delete.
+func (s *UnleasedSemaphore) Delete(ctx context.Context) (bool, error) { return s.remove(ctx) }
 
 func (s *UnleasedSemaphore) protocol() protocol.Semaphore {
 	return protocol.Semaphore{Name: s.handle.Name}
