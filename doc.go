@@ -60,6 +60,6 @@
 // # Further
 //
 // Tests of programs that use it: package holdfasttest. The guides are in docs/ of the
-// repository: each kind, fencing, access rights, servers, what every method of Redisson
-// is here, and how it is built.
+// repository: each kind, with its keys in Redis, fencing, access rights, servers, what every
+// method of Redisson is here, and how it is built.
 package holdfast

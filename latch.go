@@ -14,11 +14,6 @@ import (
 // Latch is a count that goes down to zero, for which anybody can wait. Once it
 // is zero it is gone, and can be set anew. Get one from [Client.NewLatch]. All
 // methods are safe for concurrent use.
-//
-// In Redis it is a number at its name; none is zero. Zero is announced on
-// redisson_countdownlatch__channel__{name}, as are a new count and a deletion.
-// Our own are holdfast_calls:{name}, the calls of the last minute or so that have
-// changed the latch, and holdfast_zero:{name}, when it was zero last; both expire.
 // Redisson: RCountDownLatch.
 type Latch struct {
 	object

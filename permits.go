@@ -27,15 +27,7 @@ const MaxPermitsPerHold = protocol.MaxPermits
 // ever by those who want few: the longest-waiting large request reserves
 // permits, which everybody who uses holdfast respects. That keeps others from permits that they
 // could have for ten seconds at a stretch, and then not for as long.
-//
-// In Redis the number of available permits stands at its name, and the held
-// ones at {name}:timeout, a sorted set of 16 bytes a permit and the server
-// time, in ms, at which it expires. Permits that nobody in line has are announced on redisson_sc:{name}.
-// Our own are the line, at holdfast_line:{name}, holdfast_asks:{name} and holdfast_turn:{name};
-// holdfast_next:{name}, for whom others stand back; and
-// holdfast_calls:{name}, the calls that have set or added permits lately. All
-// expire. Redisson: RPermitExpirableSemaphore, which takes the time of whichever
-// client asks.
+// Redisson: RPermitExpirableSemaphore, which takes the time of whichever client asks.
 type PermitSemaphore struct {
 	object
 }
@@ -81,7 +73,7 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...TryOption) (*H
 // them back by their ids, it goes on with the others, and is lost with the last one.
 // [Hold.Unlock] gives back all that are left.
 //
-// The error is as Lock's of any kind; it matches [ErrNoPermits] and [ErrLocked] if
+// The error is as [Mutex.Lock]'s; it matches [ErrNoPermits] and [ErrLocked] if
 // too few were available, as a [*PermitsError] that says why, and [ErrInvalid]
 // if n is not between 1 and [MaxPermitsPerHold].
 // Redisson: acquire(permits), whose acquire(0) waits for ever.

@@ -28,12 +28,7 @@ const readRecheck = 5 * time.Second
 // writer may read as well, and go on reading when it writes no more: see
 // [RWMutex.Downgrade]. A reader cannot become the writer: it would wait for itself, so
 // Lock returns [ErrReentrant] instead.
-//
-// In Redis it is a hash at the lock's name: mode, the readers' owners, and the
-// writer's with :write behind it, each with its count. Each read hold has a key
-// {name}:owner:rwlock_timeout:n beside it, which expires with that hold. Waiters of holdfast's stand
-// in a line beside it, and releases are announced on redisson_rwlock:{name}. Redisson: RReadWriteLock; Lock is its
-// writeLock's.
+// Redisson: RReadWriteLock; Lock is its writeLock's.
 type RWMutex struct {
 	lock
 	reader RLocker

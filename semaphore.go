@@ -20,11 +20,7 @@ import (
 // from permits that they could have for ten seconds at a stretch, and then not for
 // as long. So one who wants more than there will ever be costs the others half of
 // their time until it gives up: bound such an Acquire by [Wait].
-//
-// In Redis it is a number at its name, with a time to live if one was set.
-// Permits are announced on redisson_sc:{name}. Our own are holdfast_next:{name},
-// for whom others stand back, and holdfast_calls:{name}, the calls of the last
-// minute or so that had an effect; both expire. Redisson: RSemaphore.
+// Redisson: RSemaphore.
 type UnleasedSemaphore struct {
 	object
 }
