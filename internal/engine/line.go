@@ -199,6 +199,9 @@ func (p *place) askLater() time.Duration {
 // listens reports whether to listen where Redisson does: outside the line, and in it if Redis says so.
 func (p *place) listens() bool { return !p.stands || p.besides }
 
+// joined reports whether join was called, as it is after every answer.
+func (p *place) joined() bool { return p.queued != nil }
+
 // join has the client listen, and the place hear, of grants for its asks.
 func (p *place) join(q *queued) {
 	if !q.lock.Line {

@@ -163,7 +163,7 @@ func (q *queued) due(ctx context.Context) bool {
 		if last != nil {
 			q.last = last
 		}
-		if at.IsZero() || q.lock.Line && q.place.queued == nil { // nobody else's place is its own
+		if at.IsZero() || q.lock.Line && !q.place.joined() { // what the head before was told is about another place
 			return true
 		}
 		if q.lock.Polling == nil {
