@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(contenderVariable) != "" {
 		os.Exit(contend()) // see overlap_test.go
 	}
-	defaults := map[string]string{"test.parallel": "20"} // most of the tests that are parallel wait most of the time
+	defaults := map[string]string{"test.parallel": "16"} // most of the tests that are parallel wait most of the time
 	if testclient.WithoutHandOver() {
 		defaults["test.skip"] = aboutHandOver
 	}
