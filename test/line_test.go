@@ -810,13 +810,13 @@ func TestLineL17_HandedOver(t *testing.T) {
 		asked := time.Now().Add(-400 * time.Millisecond)
 		unlock(t, h)
 		for _, waits := range []<-chan *holdfast.Hold{first, second} {
-			h = <-waits
+			h = wantSoon(t, waits)
 			if h.Deadline().After(asked.Add(grantLasts)) {
 				t.Errorf("it is trusted until %v after the ask", h.Deadline().Sub(asked))
 			}
 			unlock(t, h)
 		}
-		if lost := lostAt(t, <-third, asked); lost > grantLasts || lost < grantLasts/2 {
+		if lost := lostAt(t, wantSoon(t, third), asked); lost > grantLasts || lost < grantLasts/2 {
 			t.Errorf("lost %v after the ask", lost)
 		}
 		d.SetFaults(nil)
