@@ -17,8 +17,8 @@
 // comes while others are on their way waits for them, and leaves in one pipeline with those that have come meanwhile: there are two workers a node,
 // and up to eight if the way there is long, each with one connection at a time, and 128 calls
 // at most in a pipeline. A worker whose calls have all been given up is replaced. A program's
-// hooks on the client see a call alone as a command, and otherwise as part of a pipeline; on
-// a cluster, those of the node's client see it. A call that a node of a cluster has refused
+// hooks on the client see what workers send: a call alone as a command, and otherwise as part of a pipeline; on
+// a cluster, those of the node's client see it. They do not see a call that its caller makes, as most are. A call that a node of a cluster has refused
 // with MOVED or ASK is sent again alone. Workers are goroutines that end when nothing came
 // for 50 ms.
 //

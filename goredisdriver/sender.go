@@ -23,15 +23,7 @@ type sender struct {
 	driver *Driver
 	client redis.UniversalClient // of the node, or the only one; it bounds what it waits for
 	calls  *driverkit.Group
-	hasty  atomic.Pointer[hastyClient]
-}
-
-// hastyClient is the node's client, but it waits for replies for driverkit.DirectTimeout only. It
-// is soon replaced, so that it has the hooks that the program has added meanwhile.
-type hastyClient struct {
-	*redis.Client
-
-	replace time.Time
+	hasty  atomic.Pointer[redis.Client] // the node's client, but it waits for replies for driverkit.DirectTimeout only
 }
 
 func newSender(d *Driver, client redis.UniversalClient) *sender {
@@ -168,7 +160,7 @@ func (s *sender) direct(ctx context.Context, timeout time.Duration, call driver.
 	return s.result(ctx, one.command, one.err)
 }
 
-// within returns the node's client, which waits for replies for timeout at most.
+// within returns the node's client, which waits for replies for timeout at most. One whose own timeout is longer has no hooks.
 func (s *sender) within(timeout time.Duration) *redis.Client {
 	client := s.client.(*redis.Client) //nolint:forcetypeassert // or nothing is sent directly
 	switch {
@@ -177,12 +169,12 @@ func (s *sender) within(timeout time.Duration) *redis.Client {
 	case timeout < driverkit.DirectTimeout:
 		return client.WithTimeout(timeout)
 	}
-	now, hasty := time.Now(), s.hasty.Load()
-	if hasty == nil || now.After(hasty.replace) {
-		hasty = &hastyClient{client.WithTimeout(driverkit.DirectTimeout), now.Add(time.Second)}
+	hasty := s.hasty.Load()
+	if hasty == nil {
+		hasty = client.WithTimeout(driverkit.DirectTimeout)
 		s.hasty.Store(hasty)
 	}
-	return hasty.Client
+	return hasty
 }
 
 // exec sends each command once.
