@@ -25,10 +25,10 @@ import (
 // quickExit keeps the race detector from sleeping for a second at each exit.
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
-// TestMain makes the test binary a holdfast, or a heartbeat, when it is called by that name.
-func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"holdfast": main, "heartbeat": heartbeat, "asroot": asRoot})
-}
+// commands are what the test binary is when it is called by that name.
+var commands = map[string]func(){"holdfast": main, "heartbeat": heartbeat}
+
+func TestMain(m *testing.M) { testscript.Main(tests{m}, commands) }
 
 // tests is what runs if the binary is not called as holdfast.
 type tests struct{ *testing.M }

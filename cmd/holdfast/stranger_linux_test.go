@@ -12,6 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+func init() { commands["asroot"] = asRoot }
+
 // asRoot stands in for sudo: with the set-user-ID bit it becomes root altogether, and then its arguments.
 func asRoot() {
 	must(syscall.Setresgid(0, 0, 0))
