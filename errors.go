@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -300,6 +301,8 @@ func explained(err error) error {
 		return fmt.Errorf("the user name or the password of the Redis client is wrong: %w", err)
 	case (code == "MOVED" || code == "ASK") && !call.Passes(err):
 		return fmt.Errorf("the server is a node of a cluster, so give holdfast a Redis client for clusters: %w", err)
+	case code == "ERR" && strings.Contains(err.Error(), "cluster support disabled"):
+		return fmt.Errorf("the server is no cluster, so give holdfast a Redis client for one server: %w", err)
 	case call.LacksRight(err):
 		return fmt.Errorf("the Redis user lacks a right, see docs/acl.md: %w", err)
 	}

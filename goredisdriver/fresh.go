@@ -104,6 +104,9 @@ func (s *sender) whyUnsent(ctx context.Context, err error) error {
 	if late && s.isFailover() {
 		return fmt.Errorf("%w: a Sentinel may be silent: see docs/tuning.md for the timeouts that go-redis needs", err)
 	}
+	if late {
+		return fmt.Errorf("%w: check the address of the Redis client, and whether the server wants TLS", err)
+	}
 	return err
 }
 

@@ -210,13 +210,16 @@ func moved(client rueidis.Client, known []string) bool {
 
 // explain says of an error whether it can pass, as far as the whole client knows.
 func (d *Driver) explain(err error) error {
-	if !d.closed.Note(err != nil && errors.Is(err, rueidis.ErrClosing), false) {
+	closing := err != nil && errors.Is(err, rueidis.ErrClosing)
+	closed := d.closed.Note(closing, false)
+	if !closing {
 		return err
 	}
 	var failed *driver.Error
 	errors.As(err, &failed)
-	return &driver.Error{
-		MayHaveRun: failed.MayHaveRun,
-		Err:        fmt.Errorf("the program has closed the Redis client that holdfast uses; close holdfast's client first: %w", failed.Err),
+	why := "there is no connection, or the program has closed the Redis client that holdfast uses"
+	if closed {
+		why = "the program has closed the Redis client that holdfast uses; close holdfast's client first"
 	}
+	return &driver.Error{MayHaveRun: failed.MayHaveRun, Transient: failed.Transient && !closed, Err: fmt.Errorf("%s: %w", why, failed.Err)}
 }

@@ -2,7 +2,6 @@ package test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -139,31 +137,5 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// TestSingleClientOnCluster: a client for one server is told at once that it is on a cluster, and what to do.
-func TestSingleClientOnCluster(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartCluster(t, 3, 0)
-	addr := s.NodeFor(t, "a").Addr()
-	for _, p := range []*platform{
-		goRedis("node", redis.UniversalOptions{Addrs: []string{addr}}, onCluster(s)),
-		rueidisAt("node", rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}, onCluster(s)),
-	} {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			c := p.client(t, holdfast.WithTimeout(time.Hour))
-			unlock(t, must(t)(c.NewMutex("a").TryLock(background)))
-			elsewhere := "b"
-			for s.NodeFor(t, elsewhere).Addr() == addr {
-				elsewhere += "b"
-			}
-			_, err := c.NewMutex(elsewhere).Lock(background)
-			var failed *holdfast.BackendError
-			if !errors.As(err, &failed) || failed.MayHaveRun || !strings.Contains(err.Error(), "a Redis client for clusters") {
-				t.Errorf("%v", err)
-			}
-		})
 	}
 }
