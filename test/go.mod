@@ -11,9 +11,11 @@ require (
 	github.com/holdfast-go/holdfast/memdriver v0.0.0
 	github.com/holdfast-go/holdfast/otel v0.0.0
 	github.com/holdfast-go/holdfast/rueidisdriver v0.0.0
+	github.com/holdfast-go/holdfast/valkeydriver v0.0.0
 	github.com/jonboulle/clockwork v0.5.0
 	github.com/redis/go-redis/v9 v9.19.0
 	github.com/redis/rueidis v1.0.76
+	github.com/valkey-io/valkey-go v1.0.76
 	go.opentelemetry.io/otel v1.43.0
 	go.opentelemetry.io/otel/sdk v1.43.0
 	go.opentelemetry.io/otel/sdk/metric v1.43.0

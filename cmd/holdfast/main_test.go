@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,10 +26,19 @@ import (
 // quickExit keeps the race detector from sleeping for a second at each exit.
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
-// commands are what the test binary is when it is called by that name.
-var commands = map[string]func(){"holdfast": main, "heartbeat": heartbeat}
+// TestMain makes the test binary a holdfast, or a heartbeat, when it is called by that name.
+func TestMain(m *testing.M) {
+	testscript.Main(tests{m}, map[string]func(){"holdfast": main, "heartbeat": heartbeat, "asroot": asRoot})
+}
 
-func TestMain(m *testing.M) { testscript.Main(tests{m}, commands) }
+// asRoot stands in for sudo: with the set-user-ID bit it becomes root altogether, and then its arguments.
+func asRoot() {
+	must(syscall.Setgid(0))
+	must(syscall.Setuid(0))
+	path, err := exec.LookPath(os.Args[1])
+	must(err)
+	must(syscall.Exec(path, os.Args[1:], os.Environ()))
+}
 
 // tests is what runs if the binary is not called as holdfast.
 type tests struct{ *testing.M }

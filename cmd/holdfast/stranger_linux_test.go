@@ -12,17 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func init() { commands["asroot"] = asRoot }
-
-// asRoot stands in for sudo: with the set-user-ID bit it becomes root altogether, and then its arguments.
-func asRoot() {
-	must(syscall.Setresgid(0, 0, 0))
-	must(syscall.Setresuid(0, 0, 0))
-	path, err := exec.LookPath(os.Args[1])
-	must(err)
-	must(syscall.Exec(path, os.Args[1:], os.Environ()))
-}
-
 // nobody is a user who may not signal root.
 const nobody = 65534
 
