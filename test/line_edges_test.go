@@ -368,3 +368,17 @@ func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
 		})
 	}
 }
+
+// MinHold keeps a lock, and the first in line is told for how long. If that one leaves, the next one is told.
+func TestLineEdgeMinHoldIsToldToTheNext(t *testing.T) {
+	fakeStanding(t, func(t *testing.T, w *world) {
+		h := w.lineHolder(holdfast.MinHold(300 * time.Millisecond))
+		acquired := time.Now()
+		first, next := w.line(), w.line()
+		w.wantInLine(first, next)
+		unlock(t, h)
+		time.Sleep(100 * time.Millisecond)
+		first.cancel(context.Canceled)
+		unlock(t, next.within(t, acquired, 310*time.Millisecond))
+	})
+}

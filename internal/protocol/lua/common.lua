@@ -46,6 +46,16 @@ local function held(key, owner)
   return redis.call('HGET', key, owner) or '0'
 end
 
+-- nobodys says whether an owner that nobody is holds the lock: MinHold keeps it. Who was told until when may be the one
+-- that leaves.
+local function nobodys()
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if string.find(field, ':-', 1, true) then
+      return true
+    end
+  end
+end
+
 -- nothing_to_retain is the reply if the owner does not hold the lock ARGV[6] times at
 -- most, or if nobody has it for a while already; nil if there is something to do.
 -- from common: held

@@ -11,7 +11,8 @@
 --
 -- A lock that is free is passed on, too: the one that leaves may have been told to ask.
 
--- from line: step_out
+-- from common: nobodys
+-- from line: step_out, tell
 -- from rw: reading, drop_reads, others, read_on, move_on
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[6]
 local stood = step_out(owner)
@@ -27,5 +28,7 @@ if held then
 end
 if (held or stood) and redis.call('EXISTS', key) == 0 then
   move_on(prefix)
+elseif stood and redis.call('HGET', key, 'mode') == 'write' and nobodys() then
+  tell(0)
 end
 return {(stood or held) and 1 or 0, at, untold}
