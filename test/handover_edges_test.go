@@ -70,7 +70,7 @@ func TestLeftAndDetached(t *testing.T) {
 		start := time.Now()
 		_, err := a.Detach()
 		wantError(t, err, holdfast.ErrNotHeld)
-		if _, err := x.ForceUnlock(background); err != nil {
+		if _, err := x.RLocker().ForceUnlock(background); err != nil {
 			t.Fatal(err)
 		}
 		<-b.Context().Done()

@@ -353,7 +353,7 @@ func TestSharedAndLost(t *testing.T) {
 		if a.Owner() != b.Owner() {
 			t.Fatal("they do not share")
 		}
-		if _, err := x.ForceUnlock(background); err != nil {
+		if _, err := x.RLocker().ForceUnlock(background); err != nil {
 			t.Fatal(err)
 		}
 		<-a.Context().Done()
