@@ -1090,7 +1090,7 @@ var mutants = []mutant{
 		new: `return number == "" || a.number == number`,
 	},
 	{
-		name: "line: all asks have one number", in: "prepare", suite: tests(inMemory, "TestLineRuleLateMessage"),
+		name: "line: all asks have one number", in: "prepare", suite: tests(inMemory, "TestLineL19_ForgedMessages"),
 		old: "rand.Text()",
 		new: `rand.Text()[:0] + "n"`,
 	},
