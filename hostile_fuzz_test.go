@@ -99,11 +99,7 @@ type hostileCalls struct {
 
 func (h *hostileCalls) use(which int) {
 	ctx, c := h.t.Context(), h.client
-	locks := []interface {
-		Locker
-		Inspect(ctx context.Context) (State, error)
-		ForceUnlock(ctx context.Context) (bool, error)
-	}{
+	locks := []Inspector{
 		c.NewMutex("x"), c.NewMutex("x", Fenced()), c.NewFairMutex("x"), c.NewRWMutex("x").RLocker(), c.NewRWMutex("x"), c.NewPermitSemaphore("x"),
 	}
 	l := locks[which%len(locks)]

@@ -20,7 +20,20 @@ type Locker interface {
 	TryLock(ctx context.Context, options ...TryOption) (*Hold, error)
 }
 
-var _ Locker = (*Mutex)(nil)
+// Inspector is a [Locker] that is one lock, and not several: a tool looks at it, and takes it from whoever holds it. Each kind says what
+// that means for it.
+type Inspector interface {
+	Locker
+	// Inspect returns how the lock stands in Redis.
+	Inspect(ctx context.Context) (State, error)
+	// ForceUnlock takes the lock from whoever holds it, and reports whether anybody did.
+	ForceUnlock(ctx context.Context) (bool, error)
+}
+
+var (
+	_ Locker = (*MultiLock)(nil)
+	_        = []Inspector{(*Mutex)(nil), (*RWMutex)(nil), (*RLocker)(nil), (*PermitSemaphore)(nil)}
+)
 
 // Do acquires the lock, calls f with the hold and its context, and gives the lock
 // back, also if f panics. If the acquire fails, f is not called and the error is

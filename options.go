@@ -56,6 +56,7 @@ type WaitOption interface {
 type HooksOption interface {
 	ClientOption
 	TryOption
+	WaitOption
 }
 
 type (
@@ -82,7 +83,8 @@ func (o hooksOption) applyLock(c *lockConfig) error {
 	c.hooks = append(c.hooks, Hooks(o))
 	return nil
 }
-func (hooksOption) applyTry() {}
+func (hooksOption) applyTry()  {}
+func (hooksOption) applyWait() {}
 
 // errNilOption is the error for an option that is nil.
 var errNilOption = invalid("option: one of them is nil")

@@ -197,18 +197,11 @@ func (t *goThread) does(words []string) (any, error) {
 	case "lock", "trylock", "token", "unlock", "lost":
 		return t.locking(verb, kind, name, l, rest)
 	}
-	whole, ok := l.(wholeLock)
+	whole, ok := l.(holdfast.Inspector)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", kind, errors.ErrUnsupported)
 	}
 	return t.asking(verb, whole, rest)
-}
-
-// wholeLock is what every kind answers to that is one lock.
-type wholeLock interface {
-	holdfast.Locker
-	Inspect(ctx context.Context) (holdfast.State, error)
-	ForceUnlock(ctx context.Context) (bool, error)
 }
 
 // lock makes the counterpart of Redisson's lock of that kind.
@@ -318,7 +311,7 @@ func leased(rest []string, i int) []holdfast.LockOption {
 
 // look inspects a lock. Of a read-write lock, it is the side that was meant, as in
 // Java.
-func look(ctx context.Context, l wholeLock) (found holdfast.State, mode string, err error) {
+func look(ctx context.Context, l holdfast.Inspector) (found holdfast.State, mode string, err error) {
 	found, err = l.Inspect(ctx)
 	for _, h := range found.Holders {
 		mode = max(mode, h.Mode) // one who writes may read, too
@@ -357,7 +350,7 @@ func milliseconds(s string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, err
 }
 
-func (t *goThread) asking(verb string, l wholeLock, rest []string) (any, error) {
+func (t *goThread) asking(verb string, l holdfast.Inspector, rest []string) (any, error) {
 	found, mode, err := holdfast.State{}, "", error(nil)
 	if verb != "force" && verb != "holders" {
 		found, mode, err = look(t.ctx, l)

@@ -265,3 +265,25 @@ func TestHooksOfSeveral(t *testing.T) {
 		unlock(t, busy)
 	})
 }
+
+// What waits and leaves no hold has hooks of its own, too.
+func TestHooksOfOneCallThatLeavesNoHold(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		permits, latch := c.NewUnleasedSemaphore("s"), c.NewLatch("l")
+		set, err := permits.TrySetPermits(background, 1)
+		ok(t, err)
+		if !set {
+			t.Fatal("the permits are set")
+		}
+		var own heard
+		hooks := holdfast.WithHooks(own.hooks())
+		ok(t, permits.Acquire(background, 1, hooks))
+		wantError(t, permits.Acquire(background, 1, hooks, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
+		ok(t, latch.Await(background, hooks))
+		if told := own.took(); told != "pass wait refuse pass" {
+			t.Errorf("they were told of %q", told)
+		}
+		w.do("DEL", "s", "holdfast_calls:{s}")
+	})
+}

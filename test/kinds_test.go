@@ -15,10 +15,8 @@ import (
 
 // anyLock is what every kind of lock can do.
 type anyLock interface {
-	holdfast.Locker
+	holdfast.Inspector
 	Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.TryOption) (*holdfast.Hold, error)
-	Inspect(ctx context.Context) (holdfast.State, error)
-	ForceUnlock(ctx context.Context) (bool, error)
 }
 
 // maker returns the lock of a name.

@@ -144,17 +144,10 @@ func (s *stress) logf(format string, args ...any) {
 	}
 }
 
-// stressed is what the program does with a lock.
-type stressed interface {
-	holdfast.Locker
-	ForceUnlock(ctx context.Context) (bool, error)
-	Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.TryOption) (*holdfast.Hold, error)
-}
-
 var stressedKinds = []string{"mutex", "fair", "writer", "reader"}
 
 // locker returns a lock of the program's kind.
-func (s *stress) locker(c *stressClient, name string) stressed {
+func (s *stress) locker(c *stressClient, name string) anyLock {
 	switch s.kind {
 	case "fair":
 		return c.NewFairMutex(name)
