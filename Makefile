@@ -35,12 +35,9 @@ BESIDE        ?= test-third
 # way is late itself on a busy machine.
 LOW_PRIORITY   = $(if $(RACE),nice -n 5)
 RACE          ?=
-# The server in memory executes our scripts in these, one at a time. The race detector does not watch what they do: that took a quarter
-# of the processor's time of test/, and they are not ours.
-UNWATCHED     := github.com/yuin/gopher-lua github.com/alicebob/miniredis/v2
 # Nobody debugs the binaries of tests. Without the race detector, what is compiled serves a release, too, which has the
 # debugger's information.
-RACE_FLAGS    := -race -gcflags=all=-dwarf=false $(UNWATCHED:%=-gcflags=%/...=-race=false)
+RACE_FLAGS    := -race -gcflags=all=-dwarf=false
 # By default each process with the race detector sleeps for a second at its end.
 export GORACE ?= atexit_sleep_ms=0
 # lint vets everything, and these binaries need no symbols: both would cost time with an empty cache.
