@@ -1,6 +1,7 @@
 package tails
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,25 +93,46 @@ func TestCrashCrowd(t *testing.T) {
 
 // A waiter dies, and then the lock is free: until the next one who lives has it.
 func TestDeadWaiter(t *testing.T) {
+	waitersFall(t, "dead-waiter", 1, func(p *process) { p.kill(t) })
+}
+
+// A waiter is stopped: its connections stay, and it does not hear that the lock is its.
+func TestStoppedWaiter(t *testing.T) {
+	waitersFall(t, "stopped-waiter", 1, func(p *process) { p.signal(t, syscall.SIGSTOP) })
+}
+
+// Five are stopped that come one after the other.
+func TestStoppedWaiters(t *testing.T) {
+	onlyMeasured(t)
+	waitersFall(t, "stopped-waiters", 5, func(p *process) { p.signal(t, syscall.SIGSTOP) })
+}
+
+// waitersFall measures from a release until one who lives has the lock, if so many who came before fall just then.
+func waitersFall(t *testing.T, measure string, n int, fall func(p *process)) {
 	inLine := func(s subject) bool { return s.line != nil || s.name == "mutex" || s.peer }
 	forSubjects(t, inLine, func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)
 		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}
 		var after sampler
-		rounds(200, func(n int) {
-			holder, names, held := holding(t, s, to, n, 0, rng)
+		rounds(200, func(locks int) {
+			holder, names, held := holding(t, s, to, locks, 0, rng)
 			waiter := open(t, s, to)
-			dead := start(t, order{Subject: s.name, Target: to, Names: names, Role: dies, Spread: 3 * time.Second, Seed: rng.Uint64()})
+			var fallen []*process
+			for range n {
+				fallen = append(fallen, start(t, order{Subject: s.name, Target: to, Names: names, Role: dies, Spread: 3 * time.Second, Seed: rng.Uint64()}))
+			}
 			if s.line != nil {
-				stand(t, rdb, s, names, 1)
+				stand(t, rdb, s, names, int64(n))
 			} else {
 				time.Sleep(4 * time.Second)
 			}
 			next := wait(t, waiter, names)
 			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Second))))
-			dead.kill(t)
-			free := make([]time.Time, n)
+			for _, p := range fallen {
+				fall(p)
+			}
+			free := make([]time.Time, locks)
 			each(names, func(i int, _ string) {
 				free[i] = time.Now()
 				if err := held[i].unlock(); err != nil {
@@ -120,9 +142,12 @@ func TestDeadWaiter(t *testing.T) {
 			for i, at := range next.granted(t) {
 				after.since(free[i], at)
 			}
+			for _, p := range fallen {
+				p.kill(t)
+			}
 			holder.close()
 			waiter.close()
 		})
-		after.done(t, "dead-waiter", s.name)
+		after.done(t, measure, s.name)
 	})
 }

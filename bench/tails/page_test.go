@@ -32,6 +32,8 @@ var measures = []measured{
 	{id: "loss-forced", title: "The lock is taken away by force: told after", x: "from the call (logarithmic)"},
 	{id: "crash", title: "The holder is killed: the next one has the lock after its key has gone", x: "from the end of the key (logarithmic)", goal: 250},
 	{id: "dead-waiter", title: "A waiter is killed, then the lock is free: the next one who lives has it", x: "from the release (logarithmic)", goal: 5000},
+	{id: "stopped-waiter", title: "A waiter is stopped, then the lock is free: the next one who lives has it", x: "from the release (logarithmic)", goal: 4500},
+	{id: "stopped-waiters", title: "Five waiters are stopped, then the lock is free: the next one who lives has it", x: "from the release (logarithmic)", goal: 10000},
 	{id: "released", title: "No fault: from release to grant", x: "from the release (logarithmic)"},
 	{id: "message-closed", title: "The server closes the listening connection, just before the release", x: "from the release (logarithmic)"},
 	{id: "message-cut", title: "All connections of the waiter are reset, just before the release", x: "from the release (logarithmic)"},
