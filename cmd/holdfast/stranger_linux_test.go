@@ -67,7 +67,7 @@ func TestStranger(t *testing.T) {
 			t.Cleanup(func() { write(t, dir+"/end", "") })
 			args := append([]string{"run", "--json-status", "1", "--lease", "6s", "--grace", "500ms"}, strings.Fields(c.flags)...)
 			args = append(append(args, "job", "--"), strings.Fields(c.command)...)
-			args = append(args, "sh", "-c", "echo >$0/ready; until test -e $0/end; do sleep 0.05; done; exit 7", dir)
+			args = append(args, "sh", "-c", "echo >$0/ready; until test -e $0/end || test ! -e $0; do sleep 0.05; done; exit 7", dir)
 			cmd := holdfast(t, "redis://"+server.Addr(), args...)
 			cmd.Path, cmd.Dir = programs+"/holdfast", "/"
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
