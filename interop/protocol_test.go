@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The examples in docs/protocol.md are executed, each by whom its block says, and
+// The examples in docs/internals/protocol.md are executed, each by whom its block says, and
 // what stands in Redis afterwards is compared with the page.
 //
 // A block opens with three backquotes, the word wire, and who: holdfast, redisson
@@ -30,7 +30,7 @@ import (
 // that the owner waits. An owner G is holdfast's whoever else acts. The other lines
 // are what [world.dump] says then.
 func TestProtocolExamples(t *testing.T) {
-	page, err := os.ReadFile("../docs/protocol.md")
+	page, err := os.ReadFile("../docs/internals/protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}

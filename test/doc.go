@@ -5,5 +5,5 @@
 // time: leases, loss, faults, cancellation. The conformance suite in kinds_conformance_test.go runs
 // on every driver. topology_test.go runs on real servers of every shape.
 // Tests of weak spots carry the tag of the spot in their name (S1, L3, ...);
-// docs/weak-spots.md explains them.
+// docs/internals/weak-spots.md explains them.
 package test

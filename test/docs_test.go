@@ -46,7 +46,11 @@ func TestDocsCompile(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := 0
-	for _, page := range append(append(pages, kinds...), "../README.md") {
+	internals, err := filepath.Glob("../docs/internals/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range slices.Concat(pages, kinds, internals, []string{"../README.md"}) {
 		if strings.HasSuffix(page, "from-redisson.md") || strings.HasSuffix(page, "fencing.md") {
 			continue // tests of their own know their variables
 		}
@@ -137,10 +141,10 @@ func checkBlock(block string, files *token.FileSet, packages types.Importer) err
 
 var tag = regexp.MustCompile(`[SLAP][0-9]{1,2}`)
 
-// TestWeakSpotsAreExplained looks up the tag of every test's name in docs/weak-spots.md.
+// TestWeakSpotsAreExplained looks up the tag of every test's name in docs/internals/weak-spots.md.
 func TestWeakSpotsAreExplained(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/weak-spots.md")
+	page, err := os.ReadFile("../docs/internals/weak-spots.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ var link = regexp.MustCompile(`\]\(([^()\s]*)\)`)
 func TestDocsLinks(t *testing.T) {
 	t.Parallel()
 	var pages []string
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/kinds/*.md", "../robustness/*.md", "../robustness/*/*.md"} {
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/kinds/*.md", "../docs/internals/*.md", "../robustness/*.md", "../robustness/*/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -238,7 +242,7 @@ func headings(t *testing.T, page string) (names []string) {
 	return names
 }
 
-// TestDocsImports compares the table of packages in docs/architecture.md with what they import: what their row names, and
+// TestDocsImports compares the table of packages in docs/internals/architecture.md with what they import: what their row names, and
 // what stands on the ground floor; nothing that stands above.
 func TestDocsImports(t *testing.T) {
 	t.Parallel()
@@ -246,7 +250,7 @@ func TestDocsImports(t *testing.T) {
 	var order, ground []string
 	may := map[string][]string{}
 	onGround := false
-	for line := range strings.Lines(prose(t, "../docs/architecture.md")) {
+	for line := range strings.Lines(prose(t, "../docs/internals/architecture.md")) {
 		onGround = onGround || strings.HasPrefix(line, "| **Ground floor**")
 		cells := strings.Split(line, " | ")
 		if !strings.HasPrefix(line, "| `") || len(cells) != 3 {

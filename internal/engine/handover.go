@@ -14,7 +14,7 @@ import (
 // This file hands a lock over inside the process: a hold that is given back passes to the first who waits here, without a word
 // to Redis. The next hold stands under the owner that is in Redis already, so who asks Redis is told the truth. Likewise
 // the readers of one process share what Redis has granted once: whoever comes within the slice joins; the last who leaves
-// gives it back. docs/architecture.md, "The hand-over", has the rules and what each is against.
+// gives it back. docs/internals/architecture.md, "The hand-over", has the rules and what each is against.
 
 // How long a lock stays in this process, counted from when its grant was read: then it is released, and others have their
 // turn. If holds are long, it stays for some of them all the same, or more time would pass on the way than inside. If nobody else

@@ -15,7 +15,7 @@ import (
 )
 
 // This file is about the line in Redis as one client sees it: see "The line" in the package's documentation. What Redis does is in
-// protocol/lua/line.lua, rw.lua, permits.lua and fair.lua, and why in docs/protocol.md, "The line".
+// protocol/lua/line.lua, rw.lua, permits.lua and fair.lua, and why in docs/internals/protocol.md, "The line".
 
 const (
 	// outsideFor is for how long a client stands outside that was dropped from a line since it did not listen, as Redis says.

@@ -270,7 +270,7 @@ type sample struct {
 	keys        map[string]int // by what they are
 }
 
-// The kinds of keys that may stay: docs/protocol.md says why.
+// The kinds of keys that may stay: docs/internals/protocol.md says why.
 const (
 	identities = "identities of clients"      // until Close
 	tokens     = "tokens"                     // for ever: a counter that begins anew would let a stale holder in
