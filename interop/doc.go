@@ -25,7 +25,7 @@
 //	                       while replies to ours get lost; longer with make interop-long
 //	shares_test.go         both sides contend, and neither starves
 //	redisson_test.go       what Redisson does wrong, as docs/interop.md says
-//	protocol_test.go       the examples in docs/internals/protocol.md, executed
+//	protocol_test.go       the examples of docs/internals/protocol.md, executed
 //	from_redisson_test.go  docs/from-redisson.md names every method and setting
 //	matrix_test.go         the matrix in the README is that of these tests
 //

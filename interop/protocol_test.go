@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The examples in docs/internals/protocol.md are executed, each by whom its block says, and
+// The examples in docs/internals/protocol.md and testdata/examples.md are executed, each by whom its block says, and
 // what stands in Redis afterwards is compared with the page.
 //
 // A block opens with three backquotes, the word wire, and who: holdfast, redisson
@@ -30,13 +30,16 @@ import (
 // that the owner waits. An owner G is holdfast's whoever else acts. The other lines
 // are what [world.dump] says then.
 func TestProtocolExamples(t *testing.T) {
-	page, err := os.ReadFile("../docs/internals/protocol.md")
-	if err != nil {
-		t.Fatal(err)
+	var blocks [][]string
+	for _, file := range []string{"../docs/internals/protocol.md", "testdata/examples.md"} {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks = append(blocks, regexp.MustCompile("(?ms)^```wire (.*?)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)...)
 	}
-	blocks := regexp.MustCompile("(?ms)^```wire (.*?)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 30 {
-		t.Fatalf("the page has %d examples", len(blocks))
+	if len(blocks) < 49 {
+		t.Fatalf("there are %d examples", len(blocks))
 	}
 	room := make(chan struct{}, 4) // so many JVMs
 	for i, block := range blocks {
