@@ -317,7 +317,7 @@ release-dry-run: ## build the tree as it is into dist/, as a release would be
 
 .PHONY: pictures
 pictures: need-redis ## take the pictures of the terminal in docs/looks anew; needs tmux
-	$(GO) run ./cmd/holdfast/internal/pictures docs/looks
+	$(GO) run ./test/pictures docs/looks
 
 .PHONY: demo
 demo: ## show what it does, without a Redis server

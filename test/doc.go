@@ -6,4 +6,6 @@
 // on every driver. topology_test.go runs on real servers of every shape.
 // Tests of weak spots carry the tag of the spot in their name (S1, L3, ...);
 // docs/internals/weak-spots.md explains them.
+//
+// The command in pictures/ takes the pictures in docs/looks.
 package test

@@ -9,8 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/charmbracelet/x/ansi"
+	"unicode/utf8"
 )
 
 // The measures of a picture, in pixels.
@@ -51,7 +50,7 @@ func draw(screen string, columns int, about string) ([]byte, error) {
 		var text strings.Builder
 		column := 0
 		for _, r := range runs {
-			wide := ansi.StringWidth(r.text)
+			wide := utf8.RuneCountInString(r.text) // no command writes wide characters
 			if r.reverse {
 				fmt.Fprintf(&out, `<rect class="back" x="%s" y="%d" width="%s" height="%d"/>`+"\n",
 					pixels(margin+float64(column)*cellWidth), margin+n*lineHeight, pixels(float64(wide)*cellWidth), lineHeight)

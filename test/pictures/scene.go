@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 )
 
@@ -33,9 +32,15 @@ type scene struct {
 	waiting sync.WaitGroup
 }
 
+// silence is a log of nothing.
+type silence struct{}
+
+// Printf implements the log of the Redis client.
+func (silence) Printf(context.Context, string, ...any) {}
+
 // setUp starts the server and takes the locks.
 func setUp(ctx context.Context, temp string) (s *scene, err error) {
-	connect.Quiet()
+	redis.SetLogger(silence{}) // what goes wrong is in the errors
 	s = &scene{}
 	s.server = exec.CommandContext(ctx, "redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", temp) //nolint:gosec // nothing of it comes from outside
 	if err := s.server.Start(); err != nil {

@@ -2,7 +2,7 @@
 
 // Command pictures makes the pictures in docs/looks: it starts a redis-server and holds locks on it, types
 // commands into a shell in tmux, and writes what is then on the screen as SVG. The hosts and programs are made up, all else
-// is what the commands say. Use: go run ./cmd/holdfast/internal/pictures docs/looks
+// is what the commands say. Use: go run ./test/pictures docs/looks
 package main
 
 import (

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-const docs = "../../../../docs"
+const docs = "../../docs"
 
 // TestDraw writes colours as classes, text that reads back, and nothing for what it does not know.
 func TestDraw(t *testing.T) {
