@@ -197,7 +197,7 @@ func TestWrongTopology(t *testing.T) {
 			{"ls", "job"},
 			{"ls", "--all", "--json"},
 			{"show", "job"},
-			{"wait", "--timeout", "0s", "job"},
+			{"wait", "--wait", "0s", "job"},
 			{"unlock", "--force", "--yes", "job"},
 			{"bench", "--duration", "100ms"},
 			{"demo", "--plain", "mutex"},

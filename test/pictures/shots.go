@@ -22,7 +22,7 @@ var all = []shot{
 		{types: "holdfast watch", until: `warehouse.*q quit`}, {key: "Down", until: `> invoices`}, {key: "u", until: `y take it away`},
 	}},
 	{name: "watch-without-colour", about: "holdfast watch with NO_COLOR", wide: 44, high: 30, steps: []step{{types: "NO_COLOR=1 holdfast watch", until: `warehouse.*q quit`}}},
-	{name: "wait", about: "holdfast wait", steps: []step{{types: "holdfast wait migration && echo go", until: `\ngo` + prompt}, {types: "holdfast wait --timeout 2s nightly; echo exit code $?", until: `exit code 75` + prompt}}},
+	{name: "wait", about: "holdfast wait", steps: []step{{types: "holdfast wait migration && echo go", until: `\ngo` + prompt}, {types: "holdfast wait --wait 2s nightly; echo exit code $?", until: `exit code 75` + prompt}}},
 	{name: "unlock", about: "holdfast unlock", steps: []step{
 		{types: "holdfast unlock --force nightly", until: `\[y/N\]`},
 		{types: "n", until: `nothing was done` + prompt},

@@ -24,7 +24,7 @@ type grammar struct {
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Demo      demoCommand      `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without --redis it brings its own server."`
+	Demo      demoCommand      `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without a Redis URL it brings its own server."`
 	Run       runCommand       `cmd:"" help:"Run a command while holding a lock."`
 	Ls        lsCommand        `cmd:"" help:"List the locks in Redis: who holds them, for how long, how many wait."`
 	Show      showCommand      `cmd:"" help:"Show one lock: who holds it, for how long, who waits."`

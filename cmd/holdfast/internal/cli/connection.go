@@ -17,7 +17,7 @@ const (
 
 // redisFlags say which Redis to use. They are good for every command.
 type redisFlags struct {
-	Redis                string `group:"redis" env:"HOLDFAST_REDIS" placeholder:"URL" help:"The Redis to use: ${forms}. A password in it is hidden from other users only if it comes from the environment."`
+	Redis                string `group:"redis" env:"HOLDFAST_REDIS,REDIS_URL" placeholder:"URL" help:"The Redis to use: ${forms}. Without it the URL is that of HOLDFAST_REDIS, or else of REDIS_URL. A password in it is hidden from other users only if it comes from the environment."`
 	PasswordFile         string `group:"redis" env:"HOLDFAST_REDIS_PASSWORD_FILE" placeholder:"FILE" help:"File with the Redis password in its first line. Without it the password is that of the environment variable HOLDFAST_REDIS_PASSWORD, else the URL's."`
 	SentinelUser         string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_USER" placeholder:"NAME" help:"User name at the sentinels; the URL's is for the server."`
 	SentinelPasswordFile string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE" placeholder:"FILE" help:"File with the password for the sentinels. Without it that is HOLDFAST_REDIS_SENTINEL_PASSWORD, else there is none."`
@@ -62,11 +62,11 @@ func given(environment []string) []string {
 // target resolves the flags. The URL must be given.
 func (f redisFlags) target() (*connect.Target, error) {
 	if f.Redis == "" && os.Getenv("HOLDFAST_LOCK") != "" {
-		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS, "+
-			"which the holdfast run around this one has kept to itself; its --pass-redis passes it on")
+		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL, or set HOLDFAST_REDIS or REDIS_URL; "+
+			"the holdfast run around this one keeps its HOLDFAST_REDIS to itself, and --pass-redis passes it on")
 	}
 	if f.Redis == "" {
-		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL or set HOLDFAST_REDIS")
+		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL, or set HOLDFAST_REDIS or REDIS_URL")
 	}
 	t, err := f.options().Resolve()
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 )
 
 type waitCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Name    string         `arg:"" type:"name" help:"Name of the lock, the semaphore or the latch: the Redis key."`
-	Kind    *string        `placeholder:"KIND" enum:"latch,permits" help:"What the name is: latch, or permits, a semaphore whose permits have leases. Needed where Redis does not show what an integer is: a latch that nobody else waits for, or permits of which none is held."`
-	Timeout *time.Duration `placeholder:"TIME" help:"Longest wait, such as 500ms, 10s or 1h30m; 0 is one look. The default is to wait for ever."`
-	Quiet   bool           `short:"q" help:"Say nothing on standard error but what has failed."`
-	JSON    bool           `name:"json" help:"Print one JSON object in the end: name, free, and waited_ms."`
+	Name  string         `arg:"" type:"name" help:"Name of the lock, the semaphore or the latch: the Redis key."`
+	Kind  *string        `placeholder:"KIND" enum:"latch,permits" help:"What the name is: latch, or permits, a semaphore whose permits have leases. Needed where Redis does not show what an integer is: a latch that nobody else waits for, or permits of which none is held."`
+	Wait  *time.Duration `placeholder:"TIME" help:"Longest wait, such as 500ms, 10s or 1h30m; 0 is one look. The default is to wait for ever."`
+	Quiet bool           `short:"q" help:"Say nothing on standard error but what has failed."`
+	JSON  bool           `name:"json" help:"Print one JSON object in the end: name, free, and waited_ms."`
 }
 
 // Help is shown by kong below the usage.
@@ -29,15 +29,15 @@ func (waitCommand) Help() string {
 	return `It waits until nobody holds a lock, or any permit of a semaphore, or until a latch is at zero; and
 takes nothing, so somebody may hold it again by the time that it ends:
   holdfast wait migration && ./start.sh
-  holdfast wait --kind latch --timeout 5m workers-ready
+  holdfast wait --kind latch --wait 5m workers-ready
 
-It exits with 75 if that takes longer than the timeout.`
+It exits with 75 if that takes longer than --wait says.`
 }
 
 // Run is called by kong.
 func (c *waitCommand) Run(s streams, flags redisFlags) error {
-	if c.Timeout != nil && *c.Timeout < 0 {
-		return exit.Because(exit.Usage, "a timeout of %v is negative", *c.Timeout)
+	if c.Wait != nil && *c.Wait < 0 {
+		return exit.Because(exit.Usage, "a wait of %v is negative", *c.Wait)
 	}
 	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, _ *connect.Target) error {
 		began := time.Now()
@@ -64,13 +64,13 @@ var errNotFree = errors.New("not free in time")
 func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalClient) error {
 	began, said := time.Now(), c.Quiet
 	waiting, cancel := ctx, context.CancelFunc(func() {})
-	if c.Timeout != nil && *c.Timeout > 0 {
-		waiting, cancel = context.WithTimeout(ctx, *c.Timeout)
+	if c.Wait != nil && *c.Wait > 0 {
+		waiting, cancel = context.WithTimeout(ctx, *c.Wait)
 	}
 	defer cancel()
 	var last survey.Lock
 	err := await.Free(waiting, await.Config{
-		Redis: rdb, Driver: goredisdriver.New(rdb), Name: c.Name, Kind: c.kind(), Once: c.Timeout != nil && *c.Timeout == 0,
+		Redis: rdb, Driver: goredisdriver.New(rdb), Name: c.Name, Kind: c.kind(), Once: c.Wait != nil && *c.Wait == 0,
 		Seen: func(l survey.Lock) {
 			if last = l; !said && time.Since(began) > impatience {
 				said = true
@@ -101,10 +101,10 @@ func (notFreeError) Unwrap() error   { return errNotFree }
 
 // tooLong says that the time was over.
 func (c *waitCommand) tooLong() string {
-	if *c.Timeout == 0 {
+	if *c.Wait == 0 {
 		return "not free: "
 	}
-	return fmt.Sprintf("not free within %v: ", *c.Timeout)
+	return fmt.Sprintf("not free within %v: ", *c.Wait)
 }
 
 // heldBy says who has what is waited for.

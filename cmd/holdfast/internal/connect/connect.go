@@ -200,7 +200,18 @@ func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 	case config == nil:
 		return dialer.DialContext(ctx, network, addr)
 	}
-	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, addr)
+	// A server without TLS is silent. The handshake ends before ctx does, so that the caller is told.
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
+		defer cancel()
+	}
+	conn, err := (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, addr)
+	var dialing *net.OpError
+	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &dialing) {
+		return nil, errors.New(silentTLS)
+	}
+	return conn, err
 }
 
 // Client returns a client. It does no I/O yet. dial is [Target.Dial], or a

@@ -35,7 +35,10 @@ const (
 	wantsPassword = "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"
 )
 
-// replies are what servers say, and what to do then.
+// silentTLS is the error of a handshake that has no answer.
+const silentTLS = "no answer to the TLS handshake"
+
+// replies are what servers say, or do not say, and what to do then.
 var replies = []struct{ text, advice string }{
 	{"NOAUTH", wantsPassword},
 	{"Protocol error: unauthenticated", wantsPassword},
@@ -56,6 +59,7 @@ var replies = []struct{ text, advice string }{
 	{"CLUSTERDOWN", "the cluster has no node for this name at the moment"},
 	{"max number of clients", "it has as many connections as it allows"},
 	{"DB index is out of range", "it has fewer databases than the number in the URL"},
+	{silentTLS, "it does not speak TLS there, or it hangs; without TLS the URL begins with redis://"},
 	{"SELECT is not allowed in cluster mode", "this cluster has no database numbers, so leave the number out of the URL"},
 }
 
@@ -120,13 +124,13 @@ func unreachable(err error) string {
 	var unknown *net.DNSError
 	switch {
 	case errors.As(err, &unknown) && unknown.IsNotFound:
-		return "no such host is known, so check the URL in --redis or HOLDFAST_REDIS"
+		return "no such host is known, so check the Redis URL"
 	case errors.Is(err, fs.ErrNotExist):
 		return "there is no such socket, so check that it runs, and the path in the URL"
 	case errors.Is(err, fs.ErrPermission):
 		return "this user may not use that socket"
 	default:
-		return "check that it runs there, and the URL in --redis or HOLDFAST_REDIS (rediss:// if it uses TLS, else redis://)"
+		return "check that it runs there, and the Redis URL (rediss:// if it uses TLS, else redis://)"
 	}
 }
 
