@@ -3,40 +3,14 @@ package holdfast
 import (
 	"context"
 	"testing"
-	"time"
 
-	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/instant"
 )
-
-// instant is a driver whose server says yes to everything, at once: what is left is the
-// core's own cost.
-type instant struct{ reply any }
-
-func newInstant() instant {
-	return instant{time.Now().UnixMilli()}
-}
-
-func (d instant) Eval(context.Context, driver.Call) (any, error) { return d.reply, nil }
-
-func (d instant) EvalReplicated(context.Context, driver.Call, int, time.Duration) (any, int, error) {
-	return d.reply, 0, nil
-}
-
-func (instant) Check() error                                   { return nil }
-func (instant) Slotted() bool                                  { return false }
-func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
-func (instant) Listen(func(driver.Event)) driver.Listener      { return noListener{} }
-
-type noListener struct{}
-
-func (noListener) Subscribe(string)   {}
-func (noListener) Unsubscribe(string) {}
-func (noListener) Close()             {}
 
 // BenchmarkPair takes a free lock and gives it back. A cancellable context is what
 // callers mostly have.
 func BenchmarkPair(b *testing.B) {
-	c, err := New(newInstant())
+	c, err := New(instant.New())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -66,7 +40,7 @@ func BenchmarkPair(b *testing.B) {
 const mostAllocations = 11
 
 func TestAllocationsOfAPair(t *testing.T) {
-	c, err := New(newInstant())
+	c, err := New(instant.New())
 	if err != nil {
 		t.Fatal(err)
 	}

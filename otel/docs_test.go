@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,31 +11,12 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/doctable"
 )
 
-// rows are the rows of the table whose head begins with first, without the code's backquotes.
-func rows(t *testing.T, first string) (all [][]string) {
-	t.Helper()
-	text, err := os.ReadFile("../docs/telemetry.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, found := strings.Cut(string(text), "\n| "+first+" |")
-	if !found {
-		t.Fatalf("there is no table of %q", first)
-	}
-	table, _, _ = strings.Cut(table, "\n\n")
-	for i, line := range strings.Split(table, "\n") {
-		if i < 2 { // the head
-			continue
-		}
-		var cells []string
-		for cell := range strings.SplitSeq(strings.Trim(line, "| "), "|") {
-			cells = append(cells, strings.ReplaceAll(strings.TrimSpace(cell), "`", ""))
-		}
-		all = append(all, cells)
-	}
-	return all
+// rows are the rows of the table whose head begins with first.
+func rows(t *testing.T, first string) [][]string {
+	return doctable.Rows(t, "../docs/telemetry.md", first)
 }
 
 // The attributes of spans are documented, and no other.

@@ -1,32 +1,14 @@
 package engine
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/internal/instant"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
-
-// instant is a driver whose server says yes to everything, at once.
-type instant struct{}
-
-func (instant) Eval(context.Context, driver.Call) (any, error) { return time.Now().UnixMilli(), nil }
-
-func (d instant) EvalReplicated(ctx context.Context, c driver.Call, n int, _ time.Duration) (any, int, error) {
-	reply, err := d.Eval(ctx, c)
-	return reply, n, err
-}
-func (instant) Check() error                                   { return nil }
-func (instant) Slotted() bool                                  { return false }
-func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
-func (instant) Listen(func(driver.Event)) driver.Listener      { return instant{} }
-func (instant) Subscribe(string)                               {}
-func (instant) Unsubscribe(string)                             {}
-func (instant) Close()                                         {}
 
 // plainErrors makes errors that match what users match.
 type plainErrors struct{}
@@ -54,10 +36,10 @@ func (nobody) Ended(any)                      {}
 func (nobody) OutlastedUntil(mono.Time)       {}
 func (nobody) Withdraw()                      {}
 
-// newEngine returns an engine whose driver is instant. It has no goroutine before something is held.
+// newEngine returns an engine on a driver that says yes to everything. It has no goroutine before something is held.
 func newEngine(t *testing.T) *Engine {
 	return New(Config{
-		Driver: instant{}, ID: "8f4b5a6e-0c1d-8e2f-9a3b-4c5d6e7f8091", Lease: 30 * time.Second, Timeout: 3 * time.Second,
+		Driver: instant.Driver{}, ID: "8f4b5a6e-0c1d-8e2f-9a3b-4c5d6e7f8091", Lease: 30 * time.Second, Timeout: 3 * time.Second,
 		HandsOver: true, Errors: plainErrors{}, Presence: nobody{},
 		Failed: func(_ *Lock, _ string, err error) { t.Errorf("in the background: %v", err) },
 	})

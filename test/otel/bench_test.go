@@ -11,29 +11,9 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/instant"
 	holdfastotel "github.com/holdfast-go/holdfast/otel"
 )
-
-// instant is a driver whose server says yes to everything, at once: what is left is the cost in
-// this process.
-type instant struct{ reply any }
-
-func (d instant) Eval(context.Context, driver.Call) (any, error) { return d.reply, nil }
-
-func (d instant) EvalReplicated(context.Context, driver.Call, int, time.Duration) (any, int, error) {
-	return d.reply, 0, nil
-}
-
-func (instant) Check() error                                   { return nil }
-func (instant) Slotted() bool                                  { return false }
-func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
-func (instant) Listen(func(driver.Event)) driver.Listener      { return noListener{} }
-
-type noListener struct{}
-
-func (noListener) Subscribe(string)   {}
-func (noListener) Unsubscribe(string) {}
-func (noListener) Close()             {}
 
 // hookSets are what docs/telemetry.md compares. Providers without an exporter do what one costs while
 // nobody reads it.
@@ -84,13 +64,13 @@ func benchmarkPair(b *testing.B, d driver.Driver) {
 	}
 }
 
-func BenchmarkPair(b *testing.B) { benchmarkPair(b, instant{time.Now().UnixMilli()}) }
+func BenchmarkPair(b *testing.B) { benchmarkPair(b, instant.New()) }
 
 // What happens at each Lock and Unlock allocates nothing beside the library's own.
 func TestPairAllocatesNothingMore(t *testing.T) {
 	allocations := map[string]float64{}
 	for name, options := range hookSets(t) {
-		c, err := holdfast.New(instant{time.Now().UnixMilli()}, options...)
+		c, err := holdfast.New(instant.New(), options...)
 		ok(t, err)
 		mu := c.NewMutex("a")
 		allocations[name] = testing.AllocsPerRun(2000, func() {

@@ -2,7 +2,6 @@ package otel_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,31 +12,9 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/doctable"
 	"github.com/holdfast-go/holdfast/memdriver"
 )
-
-// rows are the rows of the table whose head begins with first, without the code's backquotes.
-func rows(t *testing.T, first string) (all [][]string) {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/telemetry.md")
-	ok(t, err)
-	_, table, found := strings.Cut(string(text), "\n| "+first+" |")
-	if !found {
-		t.Fatalf("there is no table of %q", first)
-	}
-	table, _, _ = strings.Cut(table, "\n\n")
-	for i, line := range strings.Split(table, "\n") {
-		if i < 2 { // the head
-			continue
-		}
-		var cells []string
-		for cell := range strings.SplitSeq(strings.Trim(line, "| "), "|") {
-			cells = append(cells, strings.ReplaceAll(strings.TrimSpace(cell), "`", ""))
-		}
-		all = append(all, cells)
-	}
-	return all
-}
 
 // keys are the names of attributes.
 func keys(set attribute.Set) (all []string) {
@@ -108,7 +85,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			got = append(got, fmt.Sprint(m.Name, ", ", instrument, ", ", m.Unit, ", ", attributes))
 		}
 		var want []string
-		for _, row := range rows(t, "metric") {
+		for _, row := range doctable.Rows(t, "../../docs/telemetry.md", "metric") {
 			attributes := strings.Split(row[4], ", ")
 			slices.Sort(attributes)
 			want = append(want, fmt.Sprint(row[0], ", ", row[1], ", ", row[2], ", ", attributes))

@@ -10,32 +10,14 @@ import (
 	"runtime/coverage"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/internal/instant"
 )
 
 // folder is what is set to the folder.
 const folder = "HOLDFAST_TEST_SHORT_WAY"
-
-// instant is a driver whose server says yes to everything, at once.
-type instant struct{}
-
-func (instant) Eval(context.Context, driver.Call) (any, error) { return time.Now().UnixMilli(), nil }
-
-func (d instant) EvalReplicated(ctx context.Context, c driver.Call, _ int, _ time.Duration) (any, int, error) {
-	reply, err := d.Eval(ctx, c)
-	return reply, 0, err
-}
-func (instant) Check() error                                   { return nil }
-func (instant) Slotted() bool                                  { return false }
-func (instant) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
-func (instant) Listen(func(driver.Event)) driver.Listener      { return instant{} }
-func (instant) Subscribe(string)                               {}
-func (instant) Unsubscribe(string)                             {}
-func (instant) Close()                                         {}
 
 func main() {
 	all := []testing.InternalTest{{Name: "pair", F: func(t *testing.T) { faketime.Test(t, pair) }}}
@@ -44,7 +26,7 @@ func main() {
 
 // pair makes two pairs: the first one makes what stays. Under fake time nothing runs beside the second one.
 func pair(t *testing.T) {
-	c, err := holdfast.New(instant{})
+	c, err := holdfast.New(instant.Driver{}) // whose reply follows fake time
 	if err != nil {
 		t.Fatal(err)
 	}
