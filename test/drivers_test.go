@@ -30,10 +30,15 @@ import (
 const aboutHandOver = "HandOver|HandedOver|Share|Sharing|WaitOverBefore|LeftBeside"
 
 func TestMain(m *testing.M) {
-	logging.Disable() // go-redis tells of every switch and every lost connection
 	if os.Getenv(contenderVariable) != "" {
 		os.Exit(contend()) // see overlap_test.go
 	}
+	run(m)
+}
+
+// run runs the tests of a package, as its TestMain.
+func run(m *testing.M) {
+	logging.Disable()                                    // go-redis tells of every switch and every lost connection
 	defaults := map[string]string{"test.parallel": "16"} // most of the tests that are parallel wait most of the time
 	if testclient.WithoutHandOver() {
 		defaults["test.skip"] = aboutHandOver

@@ -359,12 +359,12 @@ func TestMinHoldOfWhatCannotBeKept(t *testing.T) {
 		if n := seen.all(); n > 0 {
 			t.Errorf("%d calls were sent", n)
 		}
-		for _, l := range []holdfast.Locker{elsewhere{c.NewRWMutex("r").RLocker()}, elsewhere{s}} {
+		for _, l := range []holdfast.Locker{struct{ holdfast.Locker }{c.NewRWMutex("r").RLocker()}, struct{ holdfast.Locker }{s}} {
 			_, err := holdfast.NewMultiLock(c.NewMutex("a"), l).Lock(background, holdfast.MinHold(shortest))
 			wantError(t, err, holdfast.ErrInvalid)
 		}
 		short, _ := w.client(holdfast.WithMaxHold(time.Second))
-		_, err = holdfast.NewMultiLock(elsewhere{short.NewMutex("b")}, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest))
+		_, err = holdfast.NewMultiLock(struct{ holdfast.Locker }{short.NewMutex("b")}, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest))
 		wantError(t, err, holdfast.ErrInvalid)
 		time.Sleep(time.Second)
 		unlock(t, must(t)(c.NewMutex("a").TryLock(background)))

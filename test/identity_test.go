@@ -485,7 +485,8 @@ func TestIdentityACL(t *testing.T) {
 		})...)
 		t.Run(user, func(t *testing.T) {
 			p := goRedis("acl", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: user, Password: "pw"}, cli(s))
-			a, b := p.client(t, holdfast.WithIdentity(billing)), p.client(t, holdfast.WithIdentity(billing))
+			billing := holdfast.WithIdentity(holdfast.Identity{Program: "billing", Host: "web-3"})
+			a, b := p.client(t, billing), p.client(t, billing)
 			name := "lk:" + user
 			hold := must(t)(a.NewMutex(name).TryLock(background))
 			named := func() bool {

@@ -216,8 +216,9 @@ func TestLineRuleHandOverHoldsBack(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		x := c.NewMutex("x")
-		l := &linedUp{protocol.NewMutex("x"), t, "x", w.server.Driver(), "PUBLISH", w.do}
-		l.listen(protocol.LockChannel("x"))
+		other := w.server.Driver().Listen(func(driver.Event) {}) // one of Redisson's
+		other.Subscribe(protocol.LockChannel("x"))
+		synctest.Wait()
 		held := must(t)(x.Lock(background))
 		next, last := waiting(t, x, background), waiting(t, x, background)
 		unlock(t, held)
@@ -230,5 +231,6 @@ func TestLineRuleHandOverHoldsBack(t *testing.T) {
 			t.Errorf("the next one has asked after %v", took)
 		}
 		unlock(t, held)
+		other.Close()
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
@@ -286,6 +287,7 @@ func (c *contender) killedSpans(t *testing.T, p *platform) map[int][]span {
 
 // contend is the main function of a process that contends.
 func contend() int {
+	logging.Disable() // as in every package of tests
 	if err := contendUntilEnd(os.Getenv(contenderVariable), number(os.Getenv(contenderNumber))); err != nil {
 		fmt.Fprintln(os.Stderr, "contender:", err)
 		return 1

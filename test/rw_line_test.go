@@ -458,7 +458,7 @@ func TestRWLineL8_RedissonReads(t *testing.T) {
 			more := []*holdfast.Hold{l.reads(), l.reads(), l.reads()}
 			w := l.writer()
 			l.wantReply(protocol.RWChannel("x")+" 0", "PUBSUB", "NUMSUB", protocol.RWChannel("x"))
-			j := redisson{l, "x", ofRedisson}
+			j := newRedisson(l, "x", ofRedisson)
 			if !j.read(30 * time.Second) {
 				t.Fatal("it does not read")
 			}

@@ -95,6 +95,9 @@ type redisson struct {
 	owner string
 }
 
+// newRedisson returns the thread of that owner, which uses the lock of that name.
+func newRedisson(w *world, name, owner string) redisson { return redisson{w, name, owner} }
+
 // script runs one of the scripts above, and returns its reply as text.
 func (j redisson) script(text string, keys []string, args ...string) string {
 	all := append([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys...)
@@ -134,7 +137,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		m := c.NewRWMutex("x")
-		j := redisson{w, "x", "c0ffee:1"}
+		j := newRedisson(w, "x", "c0ffee:1")
 		h := must(t)(m.RLocker().Lock(background))
 		if !j.read(time.Minute) || j.write(time.Minute) {
 			t.Error("beside our reader, theirs does not read, or their writer writes")
@@ -203,7 +206,7 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client(holdfast.WithLease(10 * time.Minute))
 		m := c.NewRWMutex("x")
-		j := redisson{w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42"}
+		j := newRedisson(w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42")
 		j.read(30 * time.Second)
 		w.do("DEL", j.holds()+":1")
 		h := must(t)(m.RLocker().Lock(background))
@@ -282,7 +285,7 @@ func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
 func setRight(t *testing.T, w *world, m *holdfast.RWMutex, h *holdfast.Hold) {
 	t.Helper()
 	key := protocol.ReadPrefix("x") + h.Owner().String() + ":rwlock_timeout:1"
-	j := redisson{w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42"}
+	j := newRedisson(w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42")
 	j.read(30 * time.Second)
 	for range 6 {
 		time.Sleep(9 * time.Second)
@@ -323,7 +326,7 @@ func (s *rwStress) redissonActor(id uint64) {
 	nap := func(most time.Duration) { time.Sleep(time.Duration(rng.Int64N(int64(most)))) }
 	for !s.stopping.Load() {
 		nap(2 * time.Second)
-		j := redisson{s.w, s.names[rng.IntN(len(s.names))], fmt.Sprintf("c0ffee:%d", id)}
+		j := newRedisson(s.w, s.names[rng.IntN(len(s.names))], fmt.Sprintf("c0ffee:%d", id))
 		lease := 50*time.Millisecond + time.Duration(rng.Int64N(int64(s.lease))).Truncate(time.Millisecond)
 		if rng.IntN(2) == 0 {
 			read := s.theirTurn(j, lease, false)
