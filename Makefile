@@ -19,8 +19,12 @@ OLDEST        := oldest-goredisdriver oldest-rueidisdriver
 BUILT_ALONE   := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
-# Tests wait more than they compute. test-main runs one package at a time, and first of all test/, which takes longest
-# by far and computes on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
+# The packages that test/kit is for: those under fake time compute on one processor, the others mostly wait.
+FAKE_TIME     := hold owner handover line fair rw permits multi stress scale
+REAL_TIME     := scripts servers rights docs
+TESTS         := $(FAKE_TIME:%=test/%) $(REAL_TIME:%=test/%)
+# Tests wait more than they compute. test-main runs one package at a time, and first of all TESTS, which take longest
+# by far and compute on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
 # order; test-third one: those of test-oldest, then those of THIRD. With more at once, tests fail of lateness on a
 # busy machine; with fewer, make test takes more than its six minutes with an empty cache. release and
 # otel/example compile, so they come when most of that has been done for others.
@@ -28,10 +32,10 @@ SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard)
 AFTER_TEST    := goredisdriver rueidisdriver
 THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest test/gocronlock otel/example valkeydriver)
-NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,test interop robustness robustness/trials $(AFTER_TEST)) $(THIRD)
+NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,$(TESTS) interop robustness robustness/trials $(AFTER_TEST)) $(THIRD)
 SKIP_SLOW     ?=
 BESIDE        ?= test-third
-# With the race detector the tests of test/ take so much longer that all others give way to them. Without it, what gives
+# With the race detector TESTS take so much longer that all others give way to them. Without it, what gives
 # way is late itself on a busy machine.
 LOW_PRIORITY   = $(if $(RACE),nice -n 5)
 RACE          ?=
@@ -65,7 +69,7 @@ help: ## say what there is
 .PHONY: test
 test test-race: export GOGC := $(FEWER_GCS)
 test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
-	@$(TEST) -c -o /dev/null ./test
+	@$(TEST) -c -o /dev/null ./test/servers
 	+@$(MAKE_J) test-main test-rest $(BESIDE)
 
 .PHONY: test-race
@@ -77,14 +81,15 @@ test-race: test ## test, with the race detector
 .PHONY: test-without-hand-over short-without-hand-over
 test-without-hand-over short-without-hand-over: export HOLDFAST_TEST_WITHOUT_HAND_OVER := 1
 test-without-hand-over: need-redis ## run the tests of test/ with the hand-over inside a process switched off
-	$(TEST) -timeout 20m ./test
+	$(TEST) -p 1 -timeout 20m $(TESTS:%=./%)
 
 short-without-hand-over: need-redis test-binaries
-	@$(TEST_ON) without-hand-over test $(call quoted,$(WAITING_HERE))
+	@$(TEST_ON) without-hand-over test/servers $(call quoted,$(WAITING_HERE))
+	@$(TEST_ON) without-hand-over test/stress 'TestStress$$'
 
 .PHONY: test-main test-rest test-third
 test-main: need-redis
-	@$(TEST) -p 1 -timeout 15m ./test $(AFTER_TEST:%=./%)
+	@$(TEST) -p 1 -timeout 15m $(TESTS:%=./%) $(AFTER_TEST:%=./%)
 
 test-rest: need-redis
 	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP_SLOW),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
@@ -190,9 +195,9 @@ fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: s
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
 SERVER_TESTS := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
-	TestMultiLock(On|Needs) TestRedLock TestReplica TestWritesRefused TestTLS TestCluster TestSentinel TestACL
-SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused TestACLPing
-WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap TestStress$$
+	TestMultiLock(On|Needs) TestRedLock TestReplica TestWritesRefused TestTLS TestCluster TestSentinel
+SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused
+WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap
 SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
 # valkeydriver is made of rueidisdriver, so each server tries one of them.
 SHORT_ADAPTERS = goredisdriver $(if $(filter valkey-%,$*),valkeydriver,rueidisdriver)
@@ -212,16 +217,18 @@ servers-short: ## run a few of them on each of those servers but the one that al
 .PHONY: test-binaries
 test-binaries:
 	@mkdir -p $(BIN)/tests
-	@$(TEST) -c -o $(BIN)/tests/ ./test $(ADAPTERS:%=./%)
+	@$(TEST) -c -o $(BIN)/tests/ ./test/servers ./test/rights ./test/stress $(ADAPTERS:%=./%)
 
 # Tests start the redis-server that is first on the PATH.
 .PHONY: $(SERVERS:%=on-%) $(SERVERS:%=short-%) $(SERVERS:%=server-%) interop-redis-8.0 interop-valkey-8.1
 $(SERVERS:%=on-%): on-%: server-% test-binaries
-	@$(TEST_ON) $* test $(call quoted,$(SERVER_TESTS))
+	@$(TEST_ON) $* test/servers $(call quoted,$(SERVER_TESTS))
+	@$(TEST_ON) $* test/rights TestACL
 	@PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -p 1 $(ADAPTERS:%=./%) ./internal/redistest
 
 $(SERVERS:%=short-%): short-%: test-binaries server-%
-	@$(TEST_ON) $* test $(call quoted,$(SHORT))
+	@$(TEST_ON) $* test/servers $(call quoted,$(SHORT))
+	@$(TEST_ON) $* test/rights TestACLPing
 	@for a in $(SHORT_ADAPTERS); do $(TEST_ON) $* $$a $(call quoted,$(SHORT_DRIVERS)) || exit 1; done
 
 interop-redis-8.0 interop-valkey-8.1: interop-%: server-% need-jvm

@@ -11,7 +11,7 @@
 -- acquire would write; an acquire that asks again finds its permits held; and a leave gives back just these,
 -- however late it comes.
 --
--- What could go wrong, and why it does not (L1 ... are rows of the tests, see test/permits_line_test.go):
+-- What could go wrong, and why it does not (L1 ... are rows of the tests, see test/line/permits_line_test.go):
 --
 -- L1   a waiter leaves while it is granted: leave names the ids.
 -- L2   a message is lost: the next ask finds the permits held.

@@ -1,0 +1,314 @@
+package docs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/typecheck"
+)
+
+// docPackages are what the pages may use, by the module that requires it.
+var docPackages = []typecheck.Module{
+	{Dir: ".", Paths: []string{
+		"context", "database/sql", "errors", "fmt", "log/slog", "os", "os/signal", "strings", "syscall", "testing", "testing/synctest", "time",
+		"github.com/holdfast-go/holdfast", "github.com/holdfast-go/holdfast/goredisdriver", "github.com/holdfast-go/holdfast/rueidisdriver",
+		"github.com/redis/go-redis/v9", "github.com/redis/rueidis",
+	}},
+	{Dir: "../../valkeydriver", Paths: []string{"github.com/holdfast-go/holdfast/valkeydriver", "github.com/valkey-io/valkey-go"}},
+	{Dir: "../../gocronlock", Paths: []string{"github.com/holdfast-go/holdfast/gocronlock", "github.com/go-co-op/gocron/v2"}},
+	{Dir: "../../otel", Paths: []string{"github.com/holdfast-go/holdfast/otel"}},
+	{Dir: "../../holdfasttest", Paths: []string{"github.com/holdfast-go/holdfast/holdfasttest"}},
+}
+
+// TestDocsCompile type-checks every block of Go in the pages for users: whole programs,
+// declarations, or statements.
+func TestDocsCompile(t *testing.T) {
+	t.Parallel()
+	files := token.NewFileSet()
+	packages := typecheck.Importer(t, files, docPackages...)
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := filepath.Glob("../../docs/kinds/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	internals, err := filepath.Glob("../../docs/internals/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range slices.Concat(pages, kinds, internals, []string{"../../README.md"}) {
+		if strings.HasSuffix(page, "from-redisson.md") || strings.HasSuffix(page, "fencing.md") {
+			continue // tests of their own know their variables
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range goBlocks(string(text)) {
+			blocks++
+			if err := checkBlock(block, files, packages); err != nil {
+				t.Errorf("%s, block %d of Go: %v", page, i+1, err)
+			}
+		}
+	}
+	if blocks < 20 {
+		t.Errorf("only %d blocks of Go were found", blocks)
+	}
+	if err := checkBlock("client.NewMutex(1)", files, packages); err == nil {
+		t.Error("a wrong block is not found")
+	}
+}
+
+// goBlocks are the fenced blocks of Go in a page.
+func goBlocks(text string) (blocks []string) {
+	var block *strings.Builder
+	for line := range strings.Lines(text) {
+		switch trimmed := strings.TrimSpace(line); {
+		case trimmed == "```go":
+			block = &strings.Builder{}
+		case trimmed == "```" && block != nil:
+			blocks = append(blocks, block.String())
+			block = nil
+		case block != nil:
+			block.WriteString(line)
+		}
+	}
+	return blocks
+}
+
+// inScope is what statements, and declarations, find there.
+const inScope = `
+func work(context.Context) error                       { return nil }
+func compute(context.Context, string) (string, error) { return "", nil }
+
+var (
+	client, c1, c2, c3, c4, c5 *holdfast.Client
+
+	mu   *holdfast.Mutex
+	m    *holdfast.RWMutex
+	hold *holdfast.Hold
+)
+`
+
+// checkBlock type-checks a block.
+func checkBlock(block string, files *token.FileSet, packages types.Importer) error {
+	text := block
+	if !strings.HasPrefix(text, "package ") {
+		var head bytes.Buffer
+		fmt.Fprintln(&head, "package guide")
+		for _, module := range docPackages {
+			for _, path := range module.Paths {
+				fmt.Fprintf(&head, "import %q\n", path)
+			}
+		}
+		if !strings.HasPrefix(text, "func ") && !strings.HasPrefix(text, "type ") {
+			text = "func statements(ctx context.Context, rdb *redis.Client) (err error) {\n" + text + "\nreturn nil\n}\n"
+		}
+		text = head.String() + inScope + text
+	}
+	file, err := parser.ParseFile(files, "block.go", text, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	config := types.Config{
+		Importer: packages,
+		Error: func(err error) {
+			// What is not used, or declared twice, is so for the sake of the page.
+			var found types.Error
+			if !errors.As(err, &found) || !found.Soft {
+				failed = append(failed, err)
+			}
+		},
+	}
+	_, _ = config.Check("block", files, []*ast.File{file}, nil) // Error is told all
+	return errors.Join(failed...)
+}
+
+var tag = regexp.MustCompile(`[SLAP][0-9]{1,2}`)
+
+// TestWeakSpotsAreExplained looks up the tag of every test's name in docs/internals/weak-spots.md.
+func TestWeakSpotsAreExplained(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/internals/weak-spots.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../*/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("(?:func Test|\")((?:[SLAP][0-9]{1,2}_)+)")
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range names.FindAllStringSubmatch(string(text), -1) {
+			for _, spot := range tag.FindAllString(match[1], -1) {
+				found++
+				if !strings.Contains(string(page), "| "+spot+" |") {
+					t.Errorf("%s: %s is not explained", file, spot)
+				}
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d tags were found", found)
+	}
+}
+
+// link is a link to another page, or to a heading.
+var link = regexp.MustCompile(`\]\(([^()\s]*)\)`)
+
+// TestDocsLinks follows every link of the pages inside the repository.
+func TestDocsLinks(t *testing.T) {
+	t.Parallel()
+	var pages []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/kinds/*.md", "../../docs/internals/*.md", "../../robustness/*.md", "../../robustness/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	followed := 0
+	for _, page := range pages {
+		for _, target := range link.FindAllStringSubmatch(prose(t, page), -1) {
+			if strings.Contains(target[1], "://") {
+				continue
+			}
+			followed++
+			path, heading, _ := strings.Cut(target[1], "#")
+			if path = filepath.Join(filepath.Dir(page), path); target[1][0] == '#' {
+				path = page
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if heading != "" && !slices.Contains(headings(t, path), heading) {
+				t.Errorf("%s: there is no heading #%s in %s", page, heading, path)
+			}
+		}
+	}
+	if followed < 200 {
+		t.Errorf("only %d links were found", followed)
+	}
+}
+
+// prose is the text of a page without its blocks of code.
+func prose(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept strings.Builder
+	code := false
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+		} else if !code {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// headings are the names by which the headings of a page are linked to.
+func headings(t *testing.T, page string) (names []string) {
+	t.Helper()
+	notInNames := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	for line := range strings.Lines(prose(t, page)) {
+		if text, found := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); found && line[0] == '#' {
+			name := notInNames.ReplaceAllString(strings.ToLower(strings.TrimSpace(text)), "")
+			names = append(names, strings.ReplaceAll(name, " ", "-"))
+		}
+	}
+	return names
+}
+
+// TestDocsImports compares the table of packages in docs/internals/architecture.md with what they import: what their row names, and
+// what stands on the ground floor; nothing that stands above.
+func TestDocsImports(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile("`([^`]+)`")
+	var order, ground []string
+	may := map[string][]string{}
+	onGround := false
+	for line := range strings.Lines(prose(t, "../../docs/internals/architecture.md")) {
+		onGround = onGround || strings.HasPrefix(line, "| **Ground floor**")
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| `") || len(cells) != 3 {
+			continue
+		}
+		of := name.FindStringSubmatch(cells[0])[1]
+		order = append(order, of)
+		if onGround {
+			ground = append(ground, of)
+		}
+		for _, other := range name.FindAllStringSubmatch(cells[2], -1) {
+			may[of] = append(may[of], other[1])
+		}
+	}
+	if len(order) < 15 || len(ground) < 5 {
+		t.Fatalf("only %d packages were found, %d of them on the ground floor", len(order), len(ground))
+	}
+	for i, of := range order {
+		allowed := may[of]
+		if !slices.Contains(ground, of) {
+			allowed = append(allowed, ground...)
+		}
+		for _, other := range importsHere(t, of) {
+			switch {
+			case !slices.Contains(allowed, other):
+				t.Errorf("%s imports %s, which its row does not allow", of, other)
+			case !slices.Contains(order[i+1:], other):
+				t.Errorf("%s imports %s, which does not stand below it", of, other)
+			}
+		}
+	}
+}
+
+// importsHere is what a package imports of this module, each without internal/.
+func importsHere(t *testing.T, of string) (all []string) {
+	t.Helper()
+	dir := filepath.Join("../..", "internal", of)
+	if of == "." || strings.HasPrefix(of, "driver") {
+		dir = filepath.Join("../..", of)
+	}
+	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("there is no package %s: %v", of, err)
+	}
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range file.Imports {
+			path := strings.Trim(imported.Path.Value, `"`)
+			if other, ours := strings.CutPrefix(path, "github.com/holdfast-go/holdfast/"); ours {
+				all = append(all, strings.TrimPrefix(other, "internal/"))
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,9 @@
+package docs
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+func TestMain(m *testing.M) { kit.Main(m) }

@@ -1,0 +1,106 @@
+package hold
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// Bad input is refused with a typed error, and nothing is sent.
+func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		c, d := w.Client()
+		seen := kit.Count(d)
+		good := c.NewMutex("x")
+		for _, name := range []string{
+			"", "{", "}", "{}", "{}a", "a{}b", "a}b", "a{", "{a", "}a{b}", "a{b", strings.Repeat("x", 1025),
+		} {
+			mu := c.NewMutex(name)
+			_, err := mu.Lock(background)
+			kit.WantError(t, err, holdfast.ErrInvalid)
+			_, err = mu.TryLock(background)
+			kit.WantError(t, err, holdfast.ErrInvalid)
+			_, err = mu.Inspect(background)
+			kit.WantError(t, err, holdfast.ErrInvalid)
+			_, err = mu.ForceUnlock(background)
+			kit.WantError(t, err, holdfast.ErrInvalid)
+			_, err = mu.Adopt(background, c.NewOwner())
+			kit.WantError(t, err, holdfast.ErrInvalid)
+		}
+		for _, lease := range []time.Duration{0, -1, 100 * time.Nanosecond, holdfast.MaxLease + 1, math.MaxInt64, math.MinInt64} {
+			_, err := good.Lock(background, holdfast.FixedLease(lease))
+			kit.WantError(t, err, holdfast.ErrInvalid)
+			_, err = holdfast.New(d, holdfast.WithLease(lease))
+			kit.WantError(t, err, holdfast.ErrInvalid)
+		}
+		for _, option := range []holdfast.LockOption{nil, holdfast.Wait(-1)} {
+			_, err := good.Lock(background, option)
+			kit.WantError(t, err, holdfast.ErrInvalid)
+		}
+		_, err := good.TryLock(background, nil)
+		kit.WantError(t, err, holdfast.ErrInvalid)
+		_, err = good.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
+		kit.WantError(t, err, holdfast.ErrInvalid)
+		_, err = good.Adopt(background, holdfast.Owner{})
+		kit.WantError(t, err, holdfast.ErrInvalid)
+		for _, option := range []holdfast.ClientOption{
+			nil, holdfast.WithMargin(-1), holdfast.WithMargin(time.Hour), holdfast.WithTimeout(0), holdfast.WithTimeout(2 * time.Hour),
+		} {
+			_, err := holdfast.New(d, option)
+			kit.WantError(t, err, holdfast.ErrInvalid)
+		}
+		for _, none := range []driver.Driver{nil, (*memdriver.Driver)(nil), (*memdriver.Server)(nil).Driver(), new(memdriver.Driver)} {
+			_, err = holdfast.New(none)
+			kit.WantError(t, err, holdfast.ErrInvalid)
+		}
+		if n := seen.All(); n != 0 {
+			t.Errorf("%d calls were sent", n)
+		}
+	})
+}
+
+func TestOwnersCanBeReadBack(t *testing.T) {
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		c, _ := w.Client()
+		owner := c.NewOwner()
+		again, err := holdfast.ParseOwner(owner.String())
+		if err != nil || again != owner {
+			t.Errorf("ParseOwner(%q) = %v, %v", owner, again, err)
+		}
+		if !strings.HasPrefix(owner.String(), c.ID()+":") {
+			t.Errorf("owner %q of client %q", owner, c.ID())
+		}
+		for _, s := range []string{
+			"", ":", "a", "a:", ":1", "a:b", "a:1.5", "a:01", "a:+1", "a: 1", "a:99999999999999999999",
+			strings.Repeat("0", 31), strings.Repeat("0", 34), strings.Repeat("A", 32), strings.Repeat("g", 32),
+		} {
+			if _, err := holdfast.ParseOwner(s); !errors.Is(err, holdfast.ErrInvalid) {
+				t.Errorf("ParseOwner(%q): %v", s, err)
+			}
+		}
+	})
+}
+
+// A16: a hold is given back by itself alone. An owner that is used again, or
+// somebody else with the same owner, cannot take it along.
+func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
+	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
+		c, _ := w.Client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		first := kit.Must(t)(w.Lock(c).Lock(ctx))
+		second := kit.Must(t)(w.Lock(c).Lock(ctx))
+		kit.Unlock(t, first) // in any order
+		kit.WantError(t, first.Unlock(), holdfast.ErrNotHeld)
+		kit.WantError(t, first.Unlock(), holdfast.ErrNotHeld)
+		w.WantCount("x", second.Owner(), 1)
+		kit.Unlock(t, second)
+		w.WantCount("x", second.Owner(), 0)
+	})
+}

@@ -1,0 +1,199 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+)
+
+// BeginShutdown begins Shutdown, and sends what it returns.
+func BeginShutdown(c *holdfast.Client) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- c.Shutdown(background) }()
+	return done
+}
+
+// WantBackend checks a call that Redis has refused, without any effect.
+func WantBackend(t *testing.T, what string, err error, says ...string) {
+	t.Helper()
+	var backend *holdfast.BackendError
+	if !errors.As(err, &backend) || backend.MayHaveRun {
+		t.Errorf("%s: %v: not a BackendError without an effect", what, err)
+		return
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %q does not say %q", what, err, text)
+		}
+	}
+}
+
+// Waiting starts a Lock and returns, once it waits, what it will bring.
+func Waiting(t *testing.T, l holdfast.Locker, ctx context.Context, options ...holdfast.LockOption) <-chan *holdfast.Hold {
+	t.Helper()
+	got := make(chan *holdfast.Hold, 1)
+	go func() {
+		h, err := l.Lock(ctx, options...)
+		if err != nil {
+			close(got)
+			return
+		}
+		got <- h
+	}()
+	synctest.Wait()
+	return got
+}
+
+// names gives every test a lock of its own.
+var names atomic.Int64
+
+// Fresh returns a name that no other test has. None is part of another.
+func Fresh() string { return fmt.Sprintf("lock:%06d", names.Add(1)) }
+
+// WaitFor polls for something that can only be seen from outside.
+func WaitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// Result is what a call has returned.
+type Result struct {
+	Hold *holdfast.Hold
+	Err  error
+}
+
+// Begin makes a call in a goroutine of its own.
+func Begin(call func() (*holdfast.Hold, error)) <-chan Result {
+	done := make(chan Result, 1)
+	go func() {
+		h, err := call()
+		done <- Result{h, err}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// OK ends the test if one of the errors is not nil.
+func OK(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Calls counts the scripts that a driver sends, by name.
+type Calls struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+// Count makes a driver count, and returns the counter.
+func Count(d *memdriver.Driver) *Calls {
+	c := &Calls{}
+	d.SetFaults(func(call driver.Call) memdriver.Fault {
+		c.Note(call)
+		return memdriver.Fault{}
+	})
+	return c
+}
+
+// Note counts a call.
+func (c *Calls) Note(call driver.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[call.Script.Name()]++
+}
+
+func (c *Calls) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprint(c.n)
+}
+
+// Of is how often a script was sent.
+func (c *Calls) Of(script string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[script]
+}
+
+// All is how many scripts were sent.
+func (c *Calls) All() (sum int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.n {
+		sum += n
+	}
+	return sum
+}
+
+// Must returns the hold of a Lock that has to succeed.
+func Must(t *testing.T) func(*holdfast.Hold, error) *holdfast.Hold {
+	return func(h *holdfast.Hold, err error) *holdfast.Hold {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+}
+
+// Unlock gives a hold back, which has to succeed.
+func Unlock(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	if err := h.Unlock(); err != nil {
+		t.Errorf("Unlock: %v", err)
+	}
+}
+
+// ByMessage is how long what comes by message may take on a busy machine. A waiter that
+// missed the message would ask after 3 s.
+const ByMessage = 2500 * time.Millisecond
+
+// WantError checks that an error matches all targets.
+func WantError(t *testing.T, err error, targets ...error) {
+	t.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("error %v does not match %v", err, target)
+		}
+	}
+}
+
+// LostAt returns when the hold was lost, since start; it fails if it is not.
+func LostAt(t *testing.T, h *holdfast.Hold, start time.Time) time.Duration {
+	t.Helper()
+	select {
+	case <-h.Context().Done():
+	case <-time.After(time.Hour):
+		t.Fatal("the hold was never lost")
+	}
+	WantLost(t, h)
+	return time.Since(start)
+}
+
+// WantLost checks that the hold's context has ended with the reason of its loss.
+func WantLost(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	var lost *holdfast.LostError
+	if cause := context.Cause(h.Context()); !errors.As(cause, &lost) || lost.Reason == "" || !errors.Is(cause, holdfast.ErrLost) {
+		t.Fatalf("cause %v, want a *LostError", cause)
+	}
+}

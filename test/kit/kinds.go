@@ -1,0 +1,508 @@
+package kit
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+)
+
+// AnyLock is what every kind of lock can do.
+type AnyLock interface {
+	holdfast.Inspector
+	Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.TryOption) (*holdfast.Hold, error)
+}
+
+// Maker returns the lock of a name.
+type Maker func(c *holdfast.Client, name string) AnyLock
+
+// ask executes a command and returns the reply's elements.
+type ask func(args ...string) []string
+
+// Kind is a kind of lock, as the suites need to know it. Every suite runs for
+// each of them.
+type Kind struct {
+	Name string
+	Lock Maker
+	// rival makes a lock that excludes, and is excluded by, lock's of that name;
+	// nil: lock itself does.
+	rival Maker
+	// Readers makes a lock of which several are held at once, but not beside the
+	// rival; nil if there is none.
+	Readers Maker
+	// setUp is called once for each name, before it is used; nil: nothing to do.
+	setUp func(t *testing.T, c *holdfast.Client, name string)
+
+	Mode      string // of its holders
+	Nests     bool   // an owner may hold it more than once
+	Polls     bool   // who waits does not listen
+	Queues    bool   // who waits has a place in Redis, and keeps it by asking
+	Line      bool   // who waits stands in the line that holdfast_line is, or listens if it may not
+	ByMessage bool   // a hold may begin with the message that it was granted
+	Anonymous bool   // who is refused is not told who holds it
+
+	// Stands reads, without the library, how often each owner holds the lock.
+	Stands func(do ask, name string) map[string]int
+	// Lives reads how long the owner holds it if nothing is renewed.
+	Lives func(do ask, name, owner string) time.Duration
+	// Remains reports which keys stay for good; nil: none.
+	Remains func(name string) []string
+
+	// Scripts are what it asks.
+	Scripts protocol.Scripts
+	// Rights are what its user may do; the tests of them are in package rights.
+	Rights Rights
+}
+
+// MutexKind is the plain mutex.
+var MutexKind = &Kind{
+	Name: "mutex", Lock: MutexWith(), Nests: true, Line: true, ByMessage: true,
+	Stands: plainCounts, Lives: plainTTL, Scripts: protocol.MutexScripts, Rights: PlainRights,
+}
+
+// Kinds are all kinds.
+var Kinds = []*Kind{
+	MutexKind,
+	{
+		Name: "non-reentrant", Lock: MutexWith(holdfast.NonReentrant()), Line: true, ByMessage: true,
+		Stands: plainCounts, Lives: plainTTL, Scripts: protocol.MutexScripts, Rights: PlainRights,
+	},
+	{
+		Name: "fenced", Lock: MutexWith(holdfast.Fenced()), Nests: true, Line: true,
+		Stands: plainCounts, Lives: plainTTL, Remains: tokenKey, Scripts: protocol.MutexScripts, Rights: PlainRights.And(tokenRights),
+	},
+	{
+		Name: "polling", Lock: MutexWith(holdfast.Polling(time.Millisecond, 128*time.Millisecond)), Nests: true, Polls: true,
+		Stands: plainCounts, Lives: plainTTL, Scripts: protocol.MutexScripts, Rights: pollingRights,
+	},
+	{
+		Name: "fair", Lock: fair(), Nests: true, Queues: true, ByMessage: true, Scripts: protocol.FairScripts,
+		Stands: plainCounts, Lives: plainTTL, Rights: fairRights,
+	},
+	{
+		Name: "fair, fenced", Lock: fair(holdfast.Fenced()), Nests: true, Queues: true, Scripts: protocol.FairScripts,
+		Stands: plainCounts, Lives: plainTTL, Remains: tokenKey, Rights: fairRights.And(tokenRights),
+	},
+	{
+		Name: "reader", Lock: Reader(), Mode: "read", rival: Writer(), Readers: Reader(), Nests: true, Line: true, ByMessage: true,
+		Stands: ReadCounts, Lives: ReadTTL, Scripts: protocol.ReadScripts, Rights: readerRights,
+	},
+	{
+		Name: "writer", Lock: Writer(), Mode: "write", Readers: Reader(), Nests: true, Line: true, ByMessage: true,
+		Stands: writeCounts, Lives: plainTTL, Scripts: protocol.WriteScripts, Rights: writerRights,
+	},
+	{
+		Name: "writer, writers first", Lock: Writer(holdfast.WritersFirst()), Mode: "write", Readers: Reader(), Nests: true, Line: true, ByMessage: true,
+		Stands: writeCounts, Lives: plainTTL, Scripts: protocol.WriteScripts, Rights: writerRights.And(writersFirstRights),
+	},
+	{
+		Name: "writer, fenced", Lock: Writer(holdfast.Fenced()), Mode: "write", Readers: Reader(), Nests: true, Line: true,
+		Stands: writeCounts, Lives: plainTTL, Remains: tokenKey, Scripts: protocol.WriteScripts, Rights: writerRights.And(tokenRights),
+	},
+}
+
+// MutexWith makes mutexes with options.
+func MutexWith(options ...holdfast.MutexOption) Maker {
+	return func(c *holdfast.Client, name string) AnyLock { return c.NewMutex(name, options...) }
+}
+
+func fair(options ...holdfast.AnyMutexOption) Maker {
+	return func(c *holdfast.Client, name string) AnyLock { return c.NewFairMutex(name, options...) }
+}
+
+// Reader makes the read sides of read-write locks.
+func Reader(options ...holdfast.RWOption) Maker {
+	return func(c *holdfast.Client, name string) AnyLock { return c.NewRWMutex(name, options...).RLocker() }
+}
+
+// Writer makes the write sides of read-write locks.
+func Writer(options ...holdfast.RWOption) Maker {
+	return func(c *holdfast.Client, name string) AnyLock { return c.NewRWMutex(name, options...) }
+}
+
+// Against makes the lock's rival.
+func (k *Kind) Against(c *holdfast.Client, name string) AnyLock {
+	if k.rival == nil {
+		return k.Lock(c, name)
+	}
+	return k.rival(c, name)
+}
+
+// Field is that of an owner in the lock's hash, and in the line.
+func (k *Kind) Field(owner string) string {
+	if k.Mode == "write" {
+		return protocol.WriterField(owner)
+	}
+	return owner
+}
+
+// Channel is where those who do not stand in line hear of releases.
+func (k *Kind) Channel(name string) string {
+	if k.Mode != "" {
+		return protocol.RWChannel(name)
+	}
+	return protocol.LockChannel(name)
+}
+
+// Fenced reports whether its holds have tokens.
+func (k *Kind) Fenced() bool { return k.Remains != nil }
+
+// Shared reports whether several owners may hold the lock at once.
+func (k *Kind) Shared() bool { return k.rival != nil }
+
+// Left returns which of the keys should not be there when nobody holds the locks
+// of these names.
+func (k *Kind) Left(keys []string, names ...string) []string {
+	var stay []string
+	for _, name := range names {
+		if k.Remains != nil {
+			stay = append(stay, k.Remains(name)...)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		return slices.Contains(stay, key) || strings.HasPrefix(key, "holdfast_turn:") // it stays for a second at most
+	})
+}
+
+// LineKey is who stands in line, and AsksKey what they have asked; see protocol/lua/line.lua.
+func LineKey(name string) string { return "holdfast_line:" + Tagged(name) }
+func AsksKey(name string) string { return "holdfast_asks:" + Tagged(name) }
+
+func tokenKey(name string) []string { return []string{"redisson_lock_token:" + Tagged(name)} }
+
+// Tagged is the name with a hash tag, as it stands in other keys.
+func Tagged(name string) string {
+	if strings.Contains(name, "{") {
+		return name
+	}
+	return "{" + name + "}"
+}
+
+// Pairs reads the reply to HGETALL.
+func Pairs(do ask, name string) map[string]string { return Fields(do("HGETALL", name)) }
+
+// Number reads a number; -1 stands for what is none.
+func Number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// PTTL returns the time to live of a key.
+func PTTL(do ask, key string) time.Duration {
+	return time.Duration(Number(do("PTTL", key)[0])) * time.Millisecond
+}
+
+// A plain lock is a hash of owner -> count.
+func plainCounts(do ask, name string) map[string]int {
+	counts := map[string]int{}
+	for owner, count := range Pairs(do, name) {
+		counts[owner] = Number(count)
+	}
+	return counts
+}
+
+func plainTTL(do ask, name, _ string) time.Duration { return PTTL(do, name) }
+
+// A writer's field in the hash has :write behind it.
+func writeCounts(do ask, name string) map[string]int {
+	counts := map[string]int{}
+	for field, count := range Pairs(do, name) {
+		if owner, ok := strings.CutSuffix(field, ":write"); ok {
+			counts[owner] = Number(count)
+		}
+	}
+	return counts
+}
+
+// ReadHold is the key of the i-th hold of a reader, counted from 1.
+func ReadHold(name, owner string, i int) string {
+	return Tagged(name) + ":" + owner + ":rwlock_timeout:" + strconv.Itoa(i)
+}
+
+// A reader's count is in the hash, and there is a key for each of its holds.
+func ReadCounts(do ask, name string) map[string]int {
+	counts := map[string]int{}
+	for owner, count := range Pairs(do, name) {
+		if owner == "mode" || strings.HasSuffix(owner, ":write") {
+			continue
+		}
+		for i := range Number(count) + 1 {
+			if do("EXISTS", ReadHold(name, owner, i+1))[0] == "1" {
+				counts[owner]++
+			}
+		}
+		if counts[owner] != Number(count) {
+			counts["the keys of "+owner] = Number(count)
+		}
+	}
+	return counts
+}
+
+// ReadTTL: an owner reads while one of its holds lives, and the hash does.
+func ReadTTL(do ask, name, owner string) (ttl time.Duration) {
+	for i := range Number(Pairs(do, name)[owner]) {
+		ttl = max(ttl, PTTL(do, ReadHold(name, owner, i+1)))
+	}
+	return min(ttl, PTTL(do, name))
+}
+
+// ForKinds runs f for each kind, side by side.
+func ForKinds(t *testing.T, f func(t *testing.T, k *Kind)) {
+	t.Helper()
+	for _, k := range Kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			f(t, k)
+		})
+	}
+}
+
+// ForNesting is [ForKinds] without the kinds that do not nest.
+func ForNesting(t *testing.T, f func(t *testing.T, k *Kind)) {
+	t.Helper()
+	ForKinds(t, func(t *testing.T, k *Kind) {
+		if k.Nests {
+			f(t, k)
+		}
+	})
+}
+
+// FakeKinds runs f under fake time for each kind; see [Fake].
+func FakeKinds(t *testing.T, f func(t *testing.T, w *World)) {
+	t.Helper()
+	ForKinds(t, func(t *testing.T, k *Kind) { FakeKind(t, k, f) })
+}
+
+// FakeNesting runs f under fake time for each kind that nests.
+func FakeNesting(t *testing.T, f func(t *testing.T, w *World)) {
+	t.Helper()
+	ForNesting(t, func(t *testing.T, k *Kind) { FakeKind(t, k, f) })
+}
+
+// FakeKind runs f under fake time for a lock of this kind, named x.
+func FakeKind(t *testing.T, k *Kind, f func(t *testing.T, w *World)) {
+	t.Helper()
+	Fake(t, func(t *testing.T, w *World) {
+		w.Kind = k
+		if k.setUp != nil {
+			c, _ := w.Client()
+			k.setUp(t, c, "x")
+		}
+		f(t, w)
+	})
+}
+
+// Lock returns the lock of the world's kind, named x, and rival its rival.
+func (w *World) Lock(c *holdfast.Client) AnyLock  { return w.Kind.Lock(c, "x") }
+func (w *World) Rival(c *holdfast.Client) AnyLock { return w.Kind.Against(c, "x") }
+
+// Mutex returns a plain mutex, which may leave what the kind may.
+func (w *World) Mutex(c *holdfast.Client, name string) *holdfast.Mutex {
+	w.Names = append(w.Names, name)
+	return c.NewMutex(name)
+}
+
+// Use returns a lock of another name.
+func (w *World) Use(c *holdfast.Client, name string) AnyLock {
+	w.T.Helper()
+	w.Names = append(w.Names, name)
+	if w.Kind.setUp != nil {
+		w.Kind.setUp(w.T, c, name)
+	}
+	return w.Kind.Lock(c, name)
+}
+
+// Lives is how long an owner holds x if nothing is renewed.
+func (w *World) Lives(owner holdfast.Owner) time.Duration {
+	return w.Kind.Lives(w.Ask, "x", owner.String())
+}
+
+// Listeners is how many clients listen for releases of x.
+func (w *World) Listeners() (n int) {
+	for _, channel := range w.Ask("PUBSUB", "CHANNELS", "*x*") {
+		n += Number(w.Ask("PUBSUB", "NUMSUB", channel)[1])
+	}
+	return n
+}
+
+// Ask is do with the reply's elements apart.
+func (w *World) Ask(args ...string) []string { return strings.Fields(w.Do(args...)) }
+
+// left returns which keys should not be there when nobody holds anything.
+func (w *World) left() []string {
+	w.T.Helper()
+	return w.Kind.Left(w.Ask("KEYS", "*"), w.Names...)
+}
+
+// CallsLive is for longer than Redis remembers a call.
+const CallsLive = 4 * time.Minute
+
+// WantNothing checks that nobody holds anything. What helps calls may live for its time.
+func (w *World) WantNothing() {
+	w.T.Helper()
+	left := slices.DeleteFunc(w.left(), func(key string) bool {
+		return slices.ContainsFunc([]string{"holdfast_calls:", "holdfast_zero:", "holdfast_turn:"}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	})
+	if len(left) > 0 {
+		w.T.Errorf("left in Redis: %q", left)
+	} else if len(w.left()) > 0 {
+		time.Sleep(CallsLive)
+	}
+	if left := w.left(); len(left) > 0 {
+		w.T.Errorf("left in Redis: %q", left)
+	}
+}
+
+// Wipe deletes what stands in Redis, as an operator might.
+func (w *World) Wipe() {
+	w.T.Helper()
+	for _, key := range w.left() {
+		w.Do("DEL", key)
+	}
+}
+
+// Ask is a platform's do with one lock.
+func (p *Platform) Ask(t *testing.T, name string) ask {
+	t.Helper()
+	return func(args ...string) []string {
+		t.Helper()
+		return p.Do(t, name, args...)
+	}
+}
+
+// Fresh returns the name of a lock that is ready for use.
+func (p *Platform) Fresh(t *testing.T, k *Kind) string {
+	t.Helper()
+	name := Fresh()
+	p.SetUp(t, k, name)
+	return name
+}
+
+// SetUp makes the lock of a name ready for use.
+func (p *Platform) SetUp(t *testing.T, k *Kind, name string) {
+	t.Helper()
+	if k.setUp != nil {
+		k.setUp(t, p.Client(t), name)
+	}
+}
+
+// WantCount checks what stands in Redis: one owner, so many times; 0 is nothing.
+func (p *Platform) WantCount(t *testing.T, k *Kind, name string, owner holdfast.Owner, count int) {
+	t.Helper()
+	if got, want := k.Stands(p.Ask(t, name), name), oneOwner(owner, count); !maps.Equal(got, want) {
+		t.Errorf("in Redis %v, want %v", got, want)
+	}
+}
+
+func oneOwner(owner holdfast.Owner, count int) map[string]int {
+	if count == 0 {
+		return map[string]int{}
+	}
+	return map[string]int{owner.String(): count}
+}
+
+// WantNothing checks that nobody holds the lock, or waits for it.
+func (p *Platform) WantNothing(t *testing.T, k *Kind, name string) {
+	t.Helper()
+	if left := k.Left(p.Do(t, name, "KEYS", "*"+name+"*"), name); len(left) > 0 {
+		t.Errorf("left in Redis: %q", left)
+	}
+}
+
+// Listens reports whether anybody listens for the lock's releases. Where a client hears that it was granted a lock, it listens for longer.
+func (p *Platform) Listens(t *testing.T, name string) bool {
+	t.Helper()
+	channels := "CHANNELS"
+	if p.Sharded {
+		channels = "SHARDCHANNELS"
+	}
+	return len(p.Do(t, name, "PUBSUB", channels, "redisson_*"+name+"*")) > 0
+}
+
+// Standing is how many stand in the lock's line.
+func (p *Platform) Standing(t *testing.T, name string) int {
+	t.Helper()
+	return Number(p.Do(t, name, "ZCARD", LineKey(name))[0])
+}
+
+// AwaitWaiter returns when somebody waits for the lock.
+func (p *Platform) AwaitWaiter(t *testing.T, k *Kind, name string) {
+	t.Helper()
+	if k.Polls {
+		p.AwaitRefusal(t, k.Against(p.Client(t), name))
+		return
+	}
+	if k.Line {
+		WaitFor(t, "the waiter in line", func() bool { return p.Standing(t, name) == 1 })
+		return
+	}
+	if k.Queues {
+		WaitFor(t, "the waiter's number", func() bool { return len(p.Do(t, name, "HKEYS", protocol.AsksKey(name))) == 1 })
+		return
+	}
+	WaitFor(t, "the waiter's subscription", func() bool { return p.Listens(t, name) })
+}
+
+// Inspectable is what can be inspected.
+type Inspectable interface {
+	Inspect(ctx context.Context) (holdfast.State, error)
+}
+
+// IsLocked reports whether anybody holds it.
+func IsLocked(l Inspectable) (bool, error) {
+	s, err := l.Inspect(background)
+	return s.Locked(), err
+}
+
+// HoldCount is how often an owner holds it.
+func HoldCount(l Inspectable, owner holdfast.Owner) (int, error) {
+	s, err := l.Inspect(background)
+	return s.Count(owner), err
+}
+
+// TTLOf is how long it is held if nothing is renewed.
+func TTLOf(l Inspectable) (time.Duration, error) {
+	s, err := l.Inspect(background)
+	return s.TTL, err
+}
+
+// Available is how many permits there are.
+func Available(l Inspectable) (int, error) {
+	s, err := l.Inspect(background)
+	return s.Available, err
+}
+
+// Remaining is the count of a latch.
+func Remaining(l Inspectable) (int, error) {
+	s, err := l.Inspect(background)
+	return s.Remaining, err
+}
+
+// LeaseOf is how long the permit of an id is held; 0 if it is not.
+func LeaseOf(l Inspectable, id holdfast.Owner) (time.Duration, error) {
+	s, err := l.Inspect(background)
+	for _, h := range s.Holders {
+		if h.Owner == id {
+			return h.TTL, err
+		}
+	}
+	return 0, err
+}
+
+// PermitID is the permit of an id that the tests have written.
+func PermitID(hex string) holdfast.Owner {
+	id, err := holdfast.ParseOwner(hex)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}

@@ -1,0 +1,213 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/memdriver"
+	"github.com/holdfast-go/holdfast/rueidisdriver"
+)
+
+// Platform is a server, or several, as one adapter reaches it.
+type Platform struct {
+	Name    string
+	Sharded bool // releases are announced with SPUBLISH
+	// Open returns a driver with a connection of its own.
+	Open func(t *testing.T) driver.Driver
+	// Do executes a command where the key lives, and returns the reply's lines.
+	Do      func(t *testing.T, key string, args ...string) []string
+	options []holdfast.ClientOption // of every client
+	// Dead reports whether the test has killed the server. Then Close may say that
+	// nobody has answered. nil: it never is.
+	Dead func() bool
+}
+
+// Client returns a client on a driver of its own.
+func (p *Platform) Client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
+	t.Helper()
+	c, err := testclient.New(p.Open(t), slices.Concat(p.options, options)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil && (p.Dead == nil || !p.Dead() || !errors.Is(err, context.DeadlineExceeded)) {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// CLI is a platform's do on a server that holds every key.
+func CLI(s *redistest.Server) func(*testing.T, string, ...string) []string {
+	return func(t *testing.T, _ string, args ...string) []string {
+		t.Helper()
+		return Lines(s.Cli(t, args...))
+	}
+}
+
+// OnCluster is a platform's do on a cluster. What is asked about connections is asked
+// of every node: messages that are not sharded may be listened for on any.
+func OnCluster(s *redistest.Cluster) func(*testing.T, string, ...string) []string {
+	return func(t *testing.T, key string, args ...string) (all []string) {
+		t.Helper()
+		nodes := s.Nodes
+		if args[0] != "PUBSUB" && args[0] != "CLIENT" {
+			nodes = []*redistest.Server{s.NodeFor(t, key)}
+		}
+		for _, node := range nodes {
+			all = append(all, Lines(node.Cli(t, args...))...)
+		}
+		return all
+	}
+}
+
+// Direct is cli without a process for each command.
+func Direct(t *testing.T, s *redistest.Server) func(*testing.T, string, ...string) []string {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return func(t *testing.T, _ string, args ...string) []string {
+		t.Helper()
+		command := make([]any, len(args))
+		for i, arg := range args {
+			command[i] = arg
+		}
+		reply, err := rdb.Do(background, command...).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			t.Fatalf("%q: %v", args, err)
+		}
+		switch reply := reply.(type) {
+		case []any:
+			var all []string
+			for _, item := range reply {
+				all = append(all, fmt.Sprint(item))
+			}
+			return all
+		case map[any]any:
+			var all []string
+			for field, value := range reply {
+				all = append(all, fmt.Sprint(field), fmt.Sprint(value))
+			}
+			return all
+		case nil:
+			return nil
+		default:
+			return []string{fmt.Sprint(reply)}
+		}
+	}
+}
+
+// Lines are those of a text; none if it is empty.
+func Lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// memory is the memory driver, in real time. With the race detector, on a machine that has other work, fifty who ask
+// at once are answered within seconds: it is not for what is to happen within a timeout.
+func memory(t *testing.T) *Platform {
+	t.Helper()
+	server, err := memdriver.NewServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return &Platform{
+		Name:    "memory",
+		options: []holdfast.ClientOption{holdfast.WithTimeout(30 * time.Second)},
+		Open:    func(*testing.T) driver.Driver { return server.Driver() },
+		Do: func(t *testing.T, _ string, args ...string) []string {
+			t.Helper()
+			reply, err := server.Do(args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if items, ok := reply.([]any); ok {
+				return strings.Fields(strings.Trim(fmt.Sprint(items), "[]"))
+			}
+			return Lines(fmt.Sprint(reply))
+		},
+	}
+}
+
+// GoRedis reaches servers through go-redis. The options are those of a
+// UniversalClient, which decides by them what kind of client it is.
+func GoRedis(name string, options redis.UniversalOptions, do func(*testing.T, string, ...string) []string) *Platform {
+	return &Platform{Name: name + "/go-redis", Do: do, Open: func(t *testing.T) driver.Driver {
+		t.Helper()
+		rdb := redis.NewUniversalClient(&options)
+		t.Cleanup(func() {
+			if err := rdb.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+				t.Errorf("go-redis: %v", err)
+			}
+		})
+		return goredisdriver.New(rdb)
+	}}
+}
+
+// RueidisAt reaches servers through rueidis.
+func RueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, string, ...string) []string) *Platform {
+	return &Platform{Name: name + "/rueidis", Do: do, Open: func(t *testing.T) driver.Driver {
+		t.Helper()
+		client, err := rueidis.NewClient(option)
+		// A busy machine may be too slow for Dialer.Timeout or ConnWriteTimeout, which bound connecting, too.
+		for i := 0; i < 5 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)); i++ {
+			client, err = rueidis.NewClient(option)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		return rueidisdriver.New(client)
+	}}
+}
+
+// Standalone returns every driver: the memory one, and the others on one server.
+func Standalone(t *testing.T) []*Platform {
+	t.Helper()
+	s := redistest.Start(t)
+	return []*Platform{
+		memory(t),
+		GoRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, CLI(s)),
+		RueidisAt("standalone", rueidis.ClientOption{InitAddress: []string{s.Addr()}}, CLI(s)),
+	}
+}
+
+// OnEveryDriver runs a suite with each driver, beside other tests.
+func OnEveryDriver(t *testing.T, suite map[string]func(*testing.T, *Platform)) {
+	t.Helper()
+	t.Parallel()
+	for _, p := range Standalone(t) {
+		for name, test := range suite {
+			t.Run(p.Name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, p)
+			})
+		}
+	}
+}
+
+// AwaitRefusal returns when others have had the time to be refused, too.
+func (p *Platform) AwaitRefusal(t *testing.T, l holdfast.Locker) {
+	t.Helper()
+	WaitFor(t, "a refusal", func() bool { // not at once, where it has to connect first
+		_, err := l.Lock(background, holdfast.Wait(100*time.Millisecond))
+		return errors.Is(err, holdfast.ErrLocked)
+	})
+}

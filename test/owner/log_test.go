@@ -1,0 +1,182 @@
+package owner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/memdriver"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// records are what a log has got.
+type records struct {
+	mu  sync.Mutex
+	all []map[string]any
+}
+
+// Write takes one record in JSON.
+func (r *records) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var one map[string]any
+	if err := json.Unmarshal(line, &one); err != nil {
+		return 0, err
+	}
+	r.all = append(r.all, one)
+	return len(line), nil
+}
+
+// logged returns what was logged since the last call, a level and a sentence each.
+func (r *records) logged() (got string, last map[string]any) {
+	time.Sleep(time.Microsecond) // the client's goroutines have told
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var lines []string
+	for _, one := range r.all {
+		lines = append(lines, fmt.Sprintf("%s %s", one["level"], strings.TrimPrefix(one["msg"].(string), "holdfast: ")))
+		last = one
+	}
+	r.all = nil
+	return strings.Join(lines, ", "), last
+}
+
+// logger returns a log that takes all from a level up.
+func (r *records) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(r, &slog.HandlerOptions{Level: level}))
+}
+
+// Each thing that happens is logged once, at its level.
+func TestLogHooks(t *testing.T) {
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		var r records
+		c, d := w.Client(holdfast.WithHooks(holdfast.LogHooks(r.logger(slog.LevelDebug), 5*time.Second)))
+		other, _ := w.Client()
+		want := func(want string) map[string]any {
+			t.Helper()
+			got, last := r.logged()
+			if got != want {
+				t.Errorf("logged %q, want %q", got, want)
+			}
+			return last
+		}
+		x := c.NewMutex("x")
+		h := kit.Must(t)(x.Lock(background))
+		if e := want("DEBUG acquired"); e["lock"] != "x" || e["kind"] != "mutex" {
+			t.Errorf("%v", e)
+		}
+		time.Sleep(11 * time.Second)
+		if got, _ := r.logged(); !strings.HasPrefix(got, "DEBUG renewal") || strings.Contains(got, "WARN") {
+			t.Error(got)
+		}
+		kit.Unlock(t, h)
+		if e := want("DEBUG ended"); e["held"].(float64) < float64(11*time.Second) {
+			t.Errorf("%v", e)
+		}
+
+		// Waits.
+		for _, wait := range []time.Duration{time.Second, 6 * time.Second} {
+			h = kit.Must(t)(other.NewMutex("x").Lock(background))
+			time.AfterFunc(wait, func() { kit.Unlock(t, h) })
+			kit.Unlock(t, kit.Must(t)(x.Lock(background)))
+			if wait < 5*time.Second {
+				want("DEBUG waiting, DEBUG acquired, DEBUG ended")
+				continue
+			}
+			want("DEBUG waiting, INFO acquired after a long wait, DEBUG ended")
+		}
+		h = kit.Must(t)(other.NewMutex("x").Lock(background))
+		_, err := x.TryLock(background)
+		kit.WantError(t, err, holdfast.ErrLocked)
+		if e := want("DEBUG not acquired"); e["error"] != err.Error() {
+			t.Errorf("%v", e)
+		}
+		_, err = x.Lock(background, holdfast.Wait(5*time.Second))
+		kit.WantError(t, err, holdfast.ErrLocked)
+		want("DEBUG waiting, INFO not acquired after a long wait")
+		kit.Unlock(t, h)
+		s := c.NewUnleasedSemaphore("s", holdfast.Permits(1))
+		kit.OK(t, s.Acquire(background, 1))
+		want("DEBUG acquired")
+
+		// Redis fails.
+		refused := memdriver.Fault{Refuse: errors.New("connection refused")}
+		kit.Silent(d, refused)
+		_, err = c.NewMutex("y").TryLock(background)
+		if e := want("WARN not acquired"); e["error"] != err.Error() {
+			t.Errorf("%v", e)
+		}
+		d.SetFaults(nil)
+		h = kit.Must(t)(x.Lock(background))
+		want("DEBUG acquired")
+		kit.Silent(d, refused)
+		<-h.Context().Done()
+		got, e := r.logged()
+		if !strings.HasPrefix(got, "WARN renewal, ") || !strings.HasSuffix(got, ", ERROR lost") || e["owner"] != h.Owner().String() || e["held"] == nil {
+			t.Errorf("%s, %v", got, e)
+		}
+		d.SetFaults(nil)
+		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		want("")
+		h = kit.Must(t)(c.NewMutex("z").Lock(background))
+		kit.Away(d)
+		if err := h.Unlock(); err == nil {
+			t.Error("no error")
+		}
+		time.Sleep(time.Minute)
+		want("DEBUG acquired, WARN ended, but not given back by Unlock, WARN failed in the background")
+		d.SetFaults(nil)
+		w.Do("DEL", "s")
+		time.Sleep(3 * time.Minute)
+	})
+}
+
+// A log that does not take debugging gets nothing of what is in order, and no log gets
+// anything; the lock passes on inside the process whatever is logged.
+func TestLogHooksAreQuiet(t *testing.T) {
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		var r records
+		for i, logger := range []*slog.Logger{r.logger(slog.LevelDebug), r.logger(slog.LevelInfo), nil} {
+			handed := 0
+			c, _ := w.Client(holdfast.WithHooks(holdfast.LogHooks(logger, time.Second)), holdfast.WithHooks(holdfast.Hooks{
+				OnRelease: func(_ context.Context, e holdfast.Event) {
+					if e.HandedOver {
+						handed++
+					}
+				},
+			}))
+			h := kit.Must(t)(c.NewMutex("x").Lock(background))
+			next := kit.Waiting(t, c.NewMutex("x"), background)
+			kit.Unlock(t, h)
+			kit.Unlock(t, <-next)
+			if got, _ := r.logged(); (got != "") != (i == 0) {
+				t.Errorf("log %d has %q", i, got)
+			}
+			if handed != 1 && !testclient.WithoutHandOver() {
+				t.Errorf("handed over %d times", handed)
+			}
+		}
+	})
+}
+
+// An owner is logged as it stands in Redis.
+func TestOwnerInALog(t *testing.T) {
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		c, _ := w.Client()
+		owner := c.NewOwner()
+		var text bytes.Buffer
+		slog.New(slog.NewTextHandler(&text, nil)).Info("x", "owner", owner)
+		if !strings.Contains(text.String(), "owner="+owner.String()+"\n") {
+			t.Error(text.String())
+		}
+	})
+}

@@ -1,0 +1,581 @@
+package rights
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// TestACL has a user with a kind's rights, and no others, do everything that
+// there is to do with a lock of it, through each client. Then it takes each right
+// away in turn, and something fails.
+func TestACL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	r := &rightsTest{admin: kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s)), addr: s.Addr()}
+	r.a = r.admin.Client(t)
+	t.Run("without +eval", func(t *testing.T) { // first: as long as the server has no script
+		r.lacking(t, func(rule string) bool { return rule == "+eval" })
+	})
+	t.Run("all", func(t *testing.T) {
+		kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
+			for client := range kit.ClientRights {
+				t.Run(client, func(t *testing.T) {
+					t.Parallel()
+					if err := r.try(t, k, client, ""); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		})
+	})
+	t.Run("without", func(t *testing.T) {
+		r.lacking(t, func(rule string) bool { return rule != "+eval" })
+	})
+}
+
+// rightsTest tries rights on a server.
+type rightsTest struct {
+	admin *kit.Platform
+	a     *holdfast.Client // may do anything
+	addr  string
+}
+
+// lacking takes away each of these rights in turn. The cases run side by side,
+// more of them than there are parallel tests: they fail at once, or wait.
+func (r *rightsTest) lacking(t *testing.T, these func(rule string) bool) {
+	t.Helper()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, k := range kit.Kinds {
+		for client := range kit.ClientRights {
+			for _, rule := range kit.Known(t, k.Rights.Rules("NAME")) {
+				if !these(rule) || client != "go-redis" && (k != kit.MutexKind || !sent(rule)) {
+					continue // the scripts' own rights are the same whoever sends them
+				}
+				wg.Go(func() {
+					t.Run(k.Name+"/"+client+"/"+rule, func(t *testing.T) {
+						if err := r.try(t, k, client, rule); err == nil {
+							t.Error("nothing fails without it")
+						} else {
+							t.Log(err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// try has a user with the kind's rights but one live with a lock.
+func (r *rightsTest) try(t *testing.T, k *kit.Kind, client, without string) error {
+	t.Helper()
+	name := r.admin.Fresh(t, k)
+	rules := slices.DeleteFunc(k.Rights.And(kit.ClientRights[client]).Rules(name), func(rule string) bool {
+		return rule == strings.ReplaceAll(without, "NAME", name)
+	})
+	r.admin.Do(t, name, kit.SetUser(t, name, rules)...)
+	return live(t, k, r.admin, r.a, kit.LimitedTo([]string{r.addr}, client, name), name)
+}
+
+// sent reports whether a right is used by what a client sends.
+func sent(rule string) bool {
+	return rule[0] == '&' || slices.Contains([]string{"+evalsha", "+eval", "+subscribe", "+unsubscribe"}, rule)
+}
+
+// live does everything that there is to do with a lock, in a process with
+// limited rights beside one that may do anything, and returns what fails first.
+func live(t *testing.T, k *kit.Kind, admin *kit.Platform, a *holdfast.Client, p *kit.Platform, name string) (err error) {
+	t.Helper()
+	var mu sync.Mutex
+	var told error
+	c, err := testclient.New(p.Open(t), holdfast.WithLease(6*time.Second), holdfast.WithTimeout(3*time.Second),
+		holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = e.Err
+		}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // without a right, it may be unable to give back
+		if closed := c.Close(); err == nil {
+			err = closed
+		}
+	}()
+	l := &life{t: t, k: k, admin: admin, a: a, c: c, name: name}
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"take, nest, renew, extend, inspect", l.hold},
+		{"wake another", l.wakeAnother},
+		{"be refused, wait, be woken", l.wait},
+		{"give up", l.giveUp},
+		{"meet readers", l.share},
+		{"force", l.force},
+		{"adopt", l.adopt},
+		{"leave nothing", l.nothing},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		mu.Lock()
+		err := told
+		mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("%s, in the background: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+// life is a lock of which c, who has limited rights, and a, who may do anything,
+// make every use.
+type life struct {
+	t     *testing.T
+	k     *kit.Kind
+	admin *kit.Platform
+	a, c  *holdfast.Client
+	name  string
+}
+
+func (l *life) lock() kit.AnyLock  { return l.k.Lock(l.c, l.name) }
+func (l *life) rival() kit.AnyLock { return l.k.Against(l.a, l.name) }
+
+// listening returns the connection of the user that listens, or nothing.
+func (l *life) listening() string {
+	for line := range strings.Lines(strings.Join(l.admin.Do(l.t, l.name, "CLIENT", "LIST", "TYPE", "pubsub"), "\n")) {
+		connection := strings.Fields(line)
+		subscribed := slices.ContainsFunc(connection, func(field string) bool {
+			name, count, _ := strings.Cut(field, "=")
+			return (name == "sub" || name == "ssub") && count != "0"
+		})
+		if subscribed && slices.Contains(connection, "user="+l.name) {
+			return connection[0]
+		}
+	}
+	return ""
+}
+
+func (l *life) hold() error {
+	h, err := l.lock().Lock(background)
+	if err != nil {
+		return err
+	}
+	if l.k.Nests {
+		nested, err := l.lock().Lock(h.Context())
+		if err != nil {
+			return errors.Join(err, h.Unlock())
+		}
+		if err := nested.Unlock(); err != nil {
+			return errors.Join(err, h.Unlock())
+		}
+	}
+	for before := h.Deadline(); !h.Deadline().After(before); time.Sleep(5 * time.Millisecond) {
+		if h.Context().Err() != nil {
+			return errors.Join(errors.New("it was not renewed"), h.Unlock())
+		}
+	}
+	_, err = l.lock().Inspect(background)
+	return errors.Join(err, h.Extend(background, 6*time.Second), h.Unlock())
+}
+
+// wakeAnother releases the lock while another waits, who is told.
+func (l *life) wakeAnother() error {
+	h, err := l.lock().Lock(background)
+	if err != nil {
+		return err
+	}
+	got := make(chan error, 1)
+	go func() {
+		other, err := l.rival().Lock(background)
+		if err == nil {
+			err = other.Unlock()
+		}
+		got <- err
+	}()
+	l.admin.AwaitWaiter(l.t, l.k, l.name)
+	released := time.Now()
+	err = errors.Join(h.Unlock(), <-got)
+	if time.Since(released) > kit.Soon {
+		err = errors.Join(err, errors.New("another was not told"))
+	}
+	return err
+}
+
+// wait waits for the lock, and gets it by message.
+func (l *life) wait() error {
+	other := kit.Must(l.t)(l.rival().Lock(background))
+	if _, err := l.lock().TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
+		return errors.Join(err, other.Unlock())
+	}
+	var h *holdfast.Hold
+	got := make(chan error, 1)
+	go func() {
+		var err error
+		h, err = l.lock().Lock(background)
+		got <- err
+	}()
+	listens := l.k.Polls || kit.Within(func() bool { return l.listening() != "" })
+	released := time.Now()
+	kit.Unlock(l.t, other)
+	if err := <-got; err != nil {
+		return err
+	}
+	err := h.Unlock()
+	switch {
+	case !listens:
+		return errors.Join(err, errors.New("it does not listen"))
+	case time.Since(released) > kit.Soon:
+		return errors.Join(err, errors.New("it was not told"))
+	case !kit.Within(func() bool { return l.listening() == "" }):
+		return errors.Join(err, errors.New("it listens for ever"))
+	}
+	return err
+}
+
+// giveUp waits in vain.
+func (l *life) giveUp() error {
+	other := kit.Must(l.t)(l.rival().Lock(background))
+	defer kit.Unlock(l.t, other)
+	if _, err := l.lock().Lock(background, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
+		return fmt.Errorf("a lock that is held: %w", err)
+	}
+	if l.k.Queues {
+		return l.leaveLine()
+	}
+	return nil
+}
+
+// leaveLine looks that nobody stands in line any more, and has one of Redisson's
+// stand there, before whom nobody gets in.
+func (l *life) leaveLine() error {
+	do := l.admin.Ask(l.t, l.name)
+	line := "redisson_lock_queue:" + kit.Tagged(l.name)
+	if !kit.Within(func() bool { return do("LLEN", line)[0] == "0" }) {
+		return errors.New("who gave up stands in line")
+	}
+	until := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+	do("RPUSH", line, "java:1")
+	do("ZADD", "redisson_lock_timeout:"+kit.Tagged(l.name), until, "java:1")
+	defer do("DEL", line)
+	if _, err := l.lock().Lock(background, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
+		return fmt.Errorf("behind one of Redisson's: %w", err)
+	}
+	if !kit.Within(func() bool { return do("LLEN", line)[0] == "1" }) {
+		return errors.New("who gave up behind another stands in line")
+	}
+	return nil
+}
+
+// share is refused by those who read, or holds the lock beside them, and leaves
+// before them and after them.
+func (l *life) share() error {
+	if l.k.Readers == nil {
+		return nil
+	}
+	if !l.k.Shared() {
+		other := kit.Must(l.t)(l.k.Readers(l.a, l.name).Lock(background))
+		defer kit.Unlock(l.t, other)
+		if _, err := l.lock().TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
+			return fmt.Errorf("a lock that is read: %w", err)
+		}
+		return nil
+	}
+	for _, first := range []bool{true, false} {
+		other := kit.Must(l.t)(l.k.Lock(l.a, l.name).Lock(background))
+		h, err := l.lock().Lock(background)
+		if err != nil {
+			return errors.Join(err, other.Unlock())
+		}
+		if first {
+			err = errors.Join(h.Unlock(), other.Unlock())
+		} else {
+			err = errors.Join(other.Unlock(), h.Unlock())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// force takes the lock from its holder, who may also read.
+func (l *life) force() error {
+	other := kit.Must(l.t)(l.k.Lock(l.a, l.name).Lock(background))
+	defer func() { _ = other.Unlock() }() // it is lost, if all is well
+	if l.k.Readers != nil && !l.k.Shared() {
+		reading := kit.Must(l.t)(l.k.Readers(l.a, l.name).Lock(holdfast.WithOwner(background, other.Owner())))
+		defer func() { _ = reading.Unlock() }()
+	}
+	if did, err := l.lock().ForceUnlock(background); !did || err != nil {
+		return fmt.Errorf("%v, %w", did, err)
+	}
+	return nil
+}
+
+// adopt takes over what another has taken.
+func (l *life) adopt() error {
+	other := kit.Must(l.t)(l.k.Lock(l.a, l.name).Lock(background))
+	defer func() { _ = other.Unlock() }() // it is not its own any more, if all is well
+	h, err := l.lock().Adopt(background, other.Owner())
+	if err != nil {
+		return err
+	}
+	return h.Unlock()
+}
+
+func (l *life) nothing() error {
+	var left []string
+	if kit.Within(func() bool {
+		left = l.k.Left(l.admin.Do(l.t, l.name, "KEYS", "*"+l.name+"*"), l.name)
+		return len(left) == 0
+	}) {
+		return nil
+	}
+	return fmt.Errorf("left: %q", left)
+}
+
+// A listener keeps its connection with the client's rights, and go-redis loses it
+// every few seconds without PING. It makes a new one each time, but does not
+// hear what is said in between.
+func TestACLPing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
+	for client, more := range kit.ClientRights {
+		for _, with := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%v", client, with), func(t *testing.T) {
+				t.Parallel()
+				name := kit.Fresh()
+				rules := kit.PlainRights.And(kit.LineRights).Rules(name) // or a refused subscription keeps the connection busy
+				if with {
+					rules = append(rules, more.Rules("")...)
+				}
+				p := kit.Limited(t, s, client, name, rules)
+				l := &life{t: t, k: kit.MutexKind, admin: admin, a: admin.Client(t), c: p.Client(t), name: name}
+				keeps := l.keepsConnection()
+				if want := with || len(more.Commands) == 0; keeps != want {
+					t.Errorf("it keeps its connection: %v, want %v", keeps, want)
+				}
+			})
+		}
+	}
+}
+
+// keepsConnection reports whether a waiter listens on one connection for as long
+// as it waits.
+func (l *life) keepsConnection() bool {
+	other := kit.Must(l.t)(l.rival().Lock(background))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		kit.Unlock(l.t, kit.Must(l.t)(l.lock().Lock(background)))
+	}()
+	kit.WaitFor(l.t, "the waiter", func() bool { return l.listening() != "" })
+	first, lost := l.listening(), false
+	for end := time.Now().Add(6 * time.Second); !lost && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		lost = l.listening() != first
+	}
+	kit.Unlock(l.t, other)
+	<-done
+	return !lost
+}
+
+// Who has the rights of the line waits there. Who lacks one of them waits as well, be it outside of the line.
+func TestACLLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
+	for client, more := range kit.ClientRights {
+		for _, lacking := range append(kit.Known(t, kit.LineRights.Rules("NAME")), "") {
+			if client != "go-redis" && lacking != "" && lacking[0] != '&' {
+				continue // the scripts' own rights are the same whoever sends them
+			}
+			if slices.Contains([]string{"+get", "+set", "~holdfast_turn:{NAME}"}, lacking) {
+				continue // they are for those who do not stand in line
+			}
+			t.Run(client+"/without "+lacking, func(t *testing.T) {
+				t.Parallel()
+				name := kit.Fresh()
+				rules := slices.DeleteFunc(kit.PlainRights.And(more).And(kit.LineRights).Rules(name), func(rule string) bool {
+					return rule == strings.ReplaceAll(lacking, "NAME", name)
+				})
+				takeTurns(t, admin, kit.Limited(t, s, client, name, rules), name, func(processes int) {
+					// These are not missed before somebody leaves the line.
+					inLine := slices.Contains([]string{"", "+zcard", "+zpopmin", "+zrange", "+zrem", "+pubsub|numsub"}, lacking)
+					kit.WaitFor(t, "all to wait", func() bool {
+						channel := "redisson_lock__channel:" + kit.Tagged(name)
+						if inLine {
+							return admin.Standing(t, name) == processes
+						}
+						return kit.Number(admin.Do(t, name, "PUBSUB", "NUMSUB", channel)[1]) >= processes
+					})
+				})
+			})
+		}
+	}
+}
+
+// takeTurns has some processes lock a mutex in turns, the first time when all of them wait for it, as await says.
+func takeTurns(t *testing.T, admin, p *kit.Platform, name string, await func(processes int)) {
+	t.Helper()
+	const processes, turns = 4, 3
+	first := kit.Must(t)(admin.Client(t).NewMutex(name).Lock(background))
+	var inside atomic.Int32
+	var all sync.WaitGroup
+	for range processes {
+		c := p.Client(t, holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { t.Error(e.Err) }}))
+		all.Go(func() {
+			for range turns {
+				h, err := c.NewMutex(name).Lock(background, holdfast.Wait(time.Minute))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if inside.Add(1) != 1 {
+					t.Error("two are inside")
+				}
+				inside.Add(-1)
+				kit.Unlock(t, h)
+			}
+		})
+	}
+	await(processes)
+	kit.Unlock(t, first)
+	all.Wait()
+}
+
+// From Redis 7.0 on, a cluster's messages are sharded.
+var shardedCommands = map[string]string{
+	"publish": "spublish", "subscribe": "ssubscribe", "unsubscribe": "sunsubscribe",
+}
+
+// topology is what a client asks a cluster who owns which slot with.
+func topology(t *testing.T, client string) string {
+	t.Helper()
+	if client == "rueidis" && redistest.AtLeast(t, 8, 0) {
+		return "cluster|shards"
+	}
+	return "cluster|slots"
+}
+
+// onCluster are the rights on a cluster, and which of them differ from those on
+// a single server.
+func onCluster(r kit.Rights, t *testing.T, client string) (all kit.Rights, differ []string) {
+	t.Helper()
+	differ = []string{topology(t, client), "pubsub|shardnumsub"}
+	all = r.And(kit.Rights{Commands: differ})
+	for i, command := range all.Commands {
+		if sharded, ok := shardedCommands[command]; ok && redistest.AtLeast(t, 7, 0) {
+			all.Commands[i] = sharded
+			differ = append(differ, sharded)
+		}
+	}
+	return all, differ
+}
+
+// The rights on a cluster suffice, and those that differ are needed.
+func TestACLCluster(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t, 3, 0)
+	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
+	admin.Sharded = redistest.AtLeast(t, 7, 0)
+	a := admin.Client(t)
+	user := func(t *testing.T, k *kit.Kind, client, without string) (name string) {
+		t.Helper()
+		name = admin.Fresh(t, k)
+		all, _ := onCluster(k.Rights.And(kit.ClientRights[client]), t, client)
+		rules := slices.DeleteFunc(all.Rules(name), func(r string) bool { return r == "+"+without })
+		for _, node := range s.Nodes {
+			kit.Allow(t, node, name, rules)
+		}
+		return name
+	}
+	try := func(t *testing.T, k *kit.Kind, client, without string) error {
+		t.Helper()
+		name := user(t, k, client, without)
+		return live(t, k, admin, a, kit.LimitedTo(s.Addrs(), client, name), name)
+	}
+	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
+		for client := range kit.ClientRights {
+			t.Run(client, func(t *testing.T) {
+				t.Parallel()
+				if err := try(t, k, client, ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	for client := range kit.ClientRights {
+		_, differ := onCluster(kit.MutexKind.Rights, t, client)
+		for _, command := range differ {
+			if client == "rueidis" && command == topology(t, client) {
+				continue // below: there is no client without it
+			}
+			t.Run(client+"/without "+command, func(t *testing.T) {
+				t.Parallel()
+				if err := try(t, kit.MutexKind, client, command); err == nil {
+					t.Error("nothing fails without it")
+				} else {
+					t.Log(err)
+				}
+			})
+		}
+	}
+	t.Run("rueidis/without "+topology(t, "rueidis"), func(t *testing.T) {
+		t.Parallel()
+		name := user(t, kit.MutexKind, "rueidis", topology(t, "rueidis"))
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: s.Addrs(), Username: name, Password: "pw", DisableCache: true,
+		})
+		if err == nil {
+			client.Close()
+			t.Error("nothing fails without it")
+		}
+	})
+}
+
+// aclTable is the table in docs/acl.md.
+func aclTable() string {
+	var table strings.Builder
+	table.WriteString("| kind | commands | keys | channels |\n|---|---|---|---|\n")
+	code := func(items []string) string { return "`" + strings.Join(items, "` `") + "`" }
+	for _, k := range kit.Kinds {
+		commands := slices.Clone(k.Rights.Commands)
+		slices.Sort(commands)
+		for i := range commands {
+			commands[i] = strings.ToUpper(commands[i])
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", k.Name, code(commands), code(k.Rights.Keys), code(k.Rights.Channels))
+	}
+	return table.String()
+}
+
+// The documentation has the rights as they are tested.
+func TestACLDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/acl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := aclTable(); !strings.Contains(string(text), want) {
+		t.Errorf("docs/acl.md should have\n%s", want)
+	}
+}

@@ -1,0 +1,78 @@
+package rights
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// Expire and Delete need what docs/acl.md says of them, and nothing less will do.
+func TestRightsToExpireAndDelete(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
+	use := func(without string) error {
+		name := kit.Fresh()
+		r := kit.ScriptRights.And(kit.Rights{Commands: []string{"exists", "pexpire", "persist", "del"}, Keys: []string{"NAME", "*{NAME}*"}}).And(kit.ClientRights["go-redis"])
+		var rules []string
+		for _, rule := range r.Rules(name) {
+			if rule != "+"+without {
+				rules = append(rules, rule)
+			}
+		}
+		c := kit.Limited(t, s, "go-redis", name, rules).Client(t)
+		admin.Do(t, name, "SET", name, "3")
+		semaphore := c.NewUnleasedSemaphore(name)
+		for _, d := range []time.Duration{time.Hour, holdfast.NoExpiry} {
+			if _, err := semaphore.Expire(background, d); err != nil {
+				return err
+			}
+		}
+		done, err := semaphore.Delete(background)
+		if err == nil && !done {
+			err = errors.New("it was not deleted")
+		}
+		return err
+	}
+	kit.OK(t, use("")) // first, while the server has no script
+	for _, command := range []string{"pexpire", "persist", "del", "exists", "time", "evalsha"} {
+		if err := use(command); err == nil {
+			t.Errorf("nothing fails without %s", command)
+		}
+	}
+}
+
+// Ids of owners, calls and permits are not to be guessed: who knows one can act in its name. They come from
+// crypto/rand, of which 122 bits stand in a client's.
+func TestIDsAreRandom(t *testing.T) {
+	t.Parallel()
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		const clients = 500
+		seen := map[string]bool{}
+		ones := make([]int, 32) // of each digit, how often its lowest bit is set
+		for range clients {
+			c, _ := w.Client()
+			id, _, _ := strings.Cut(c.NewOwner().String(), ":")
+			if seen[id] || len(id) != 36 || id[14] != '8' || !strings.ContainsAny(id[19:20], "89ab") {
+				t.Fatalf("%q after %d others", id, len(seen))
+			}
+			seen[id] = true
+			for i, digit := range []byte(strings.ReplaceAll(id, "-", "")) {
+				ones[i] += strings.IndexByte("0123456789abcdef", digit) & 1
+			}
+		}
+		for i, n := range ones {
+			// Six standard deviations and more; digit 12 is the version.
+			if i != 12 && (n < clients/2-70 || n > clients/2+70) {
+				t.Errorf("digit %d is odd %d times of %d", i, n, clients)
+			}
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/rueidisdriver"
+	"github.com/holdfast-go/holdfast/valkeydriver"
+)
+
+// place is where a client is to find Redis, and what it has to say there.
+type place struct {
+	addr, password string
+	tls            *tls.Config // nil: without
+	cluster        bool        // the client is one for clusters
+	closed         bool        // the program has closed the client
+}
+
+// detour dials another server until it is over. rueidis makes no client for a place that it cannot use; it may become so later.
+type detour struct {
+	good string
+	to   place
+
+	mu    sync.Mutex
+	over  bool
+	early []net.Conn
+}
+
+func (d *detour) dial(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case !d.over:
+		conn, err := dialer.DialContext(ctx, "tcp", d.good)
+		if err == nil {
+			d.early = append(d.early, conn)
+		}
+		return conn, err
+	case d.to.tls != nil:
+		return (&tls.Dialer{NetDialer: dialer, Config: d.to.tls}).DialContext(ctx, "tcp", d.to.addr)
+	}
+	return dialer.DialContext(ctx, "tcp", d.to.addr)
+}
+
+func (d *detour) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	for _, conn := range d.early {
+		_ = conn.Close()
+	}
+}
+
+// openAt makes a driver of each adapter for a place. good is a server that any client can use.
+var openAt = map[string]func(t *testing.T, to place, good string) driver.Driver{
+	"go-redis": func(t *testing.T, to place, _ string) driver.Driver {
+		t.Helper()
+		rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{to.addr}, Password: to.password, TLSConfig: to.tls, IsClusterMode: to.cluster})
+		if to.closed {
+			_ = rdb.Close()
+		}
+		t.Cleanup(func() { _ = rdb.Close() })
+		return goredisdriver.New(rdb)
+	},
+	"rueidis": func(t *testing.T, to place, good string) driver.Driver {
+		t.Helper()
+		d := detour{good: good, to: to}
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{to.addr}, Password: to.password, ForceSingleClient: !to.cluster, DialCtxFn: d.dial,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.end()
+		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+		defer cancel()
+		_ = client.Do(ctx, client.B().Arbitrary("PING").Build()).Error() // finds its connection gone
+		if to.closed {
+			client.Close()
+		}
+		t.Cleanup(client.Close)
+		return rueidisdriver.New(client)
+	},
+	"valkey-go": func(t *testing.T, to place, good string) driver.Driver {
+		t.Helper()
+		d := detour{good: good, to: to}
+		client, err := valkey.NewClient(valkey.ClientOption{
+			InitAddress: []string{to.addr}, Password: to.password, ForceSingleClient: !to.cluster, DialCtxFn: d.dial,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.end()
+		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+		defer cancel()
+		_ = client.Do(ctx, client.B().Arbitrary("PING").Build()).Error() // finds its connection gone
+		if to.closed {
+			client.Close()
+		}
+		t.Cleanup(client.Close)
+		return valkeydriver.New(client)
+	},
+}
+
+// TestClientThatCannotWork has each client, and the tool, somewhere where it cannot work: there is one error that says what to do,
+// at once if that cannot change, or else within the timeout.
+func TestClientThatCannotWork(t *testing.T) {
+	t.Parallel()
+	good, wanting, secure, cluster := redistest.Start(t), redistest.Start(t, redistest.WithPassword("sesame")), redistest.Start(t, redistest.WithTLS()), redistest.StartCluster(t, 3, 0)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	refusing := redistest.NewProxy(t, good.Addr())
+	refusing.Close()
+	node, name := cluster.Nodes[0].Addr(), "a"
+	for cluster.NodeFor(t, name).Addr() == node {
+		name += "a"
+	}
+	built := buildTool(t)
+	const (
+		late    = "no connection in time: check the address of the Redis client, and whether the server wants TLS" // of go-redis, which dials five times
+		silence = "Redis did not answer in time"
+	)
+	for what, c := range map[string]struct {
+		place
+
+		atOnce bool
+		says   string // by one of the clients: texts are separated by |
+		tool   string
+	}{
+		"closed":         {place{addr: good.Addr(), closed: true}, false, "the program has closed the Redis client", ""},
+		"node":           {place{addr: node}, true, "give holdfast a Redis client for clusters", "put ?cluster=true behind the URL"},
+		"no cluster":     {place{addr: good.Addr(), cluster: true}, true, "give holdfast a Redis client for one server", "it is no cluster, so name one host"},
+		"no password":    {place{addr: wanting.Addr()}, true, "Redis wants a password", "set HOLDFAST_REDIS_PASSWORD"},
+		"wrong password": {place{addr: wanting.Addr(), password: "wr0ng"}, true, "the password of the Redis client is wrong", "the user name or the password is wrong"},
+		"no such host":   {place{addr: "nowhere.invalid:6379"}, false, "no such host|" + late, "no such host is known"},
+		"refused":        {place{addr: refusing.Addr()}, false, "connection refused|" + late, "check that it runs there"},
+		"TLS wanted":     {place{addr: secure.Addr()}, false, "EOF|connection reset by peer|" + late, "rediss:// if it uses TLS"},
+		"no TLS":         {place{addr: good.Addr(), tls: &tls.Config{MinVersion: tls.VersionTLS12}}, false, silence + "|" + late, "else redis://"},
+		"not trusted":    {place{addr: secure.Addr(), tls: &tls.Config{MinVersion: tls.VersionTLS12}}, false, "failed to verify certificate|" + late, "its certificate is not trusted"},
+		"no answer":      {place{addr: silent.Addr().String()}, false, silence + "|" + late, "check that it runs there"},
+	} {
+		for adapter, open := range openAt {
+			if c.cluster && adapter != "go-redis" {
+				continue // these find out by themselves, and work
+			}
+			t.Run(what+"/"+adapter, func(t *testing.T) {
+				t.Parallel()
+				cannotWork(t, open(t, c.place, good.Addr()), name, c.atOnce, strings.Split(c.says, "|"))
+			})
+		}
+		if c.tool != "" {
+			t.Run(what+"/tool", func(t *testing.T) {
+				t.Parallel()
+				toolCannotWork(t, built, c.place, name, c.tool)
+			})
+		}
+	}
+}
+
+func cannotWork(t *testing.T, d driver.Driver, name string, atOnce bool, says []string) {
+	t.Helper()
+	timeout := holdfast.DefaultTimeout
+	if atOnce {
+		timeout = time.Hour
+	}
+	client, err := holdfast.New(d, holdfast.WithTimeout(timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	began := time.Now()
+	_, err = client.NewMutex(name).Lock(background)
+	var backend *holdfast.BackendError
+	if !errors.As(err, &backend) || !slices.ContainsFunc(says, func(text string) bool { return strings.Contains(err.Error(), text) }) {
+		t.Errorf("it says %v", err)
+	}
+	if took := time.Since(began); took > 5*holdfast.DefaultTimeout || err != nil && strings.Contains(err.Error(), "wr0ng") || atOnce && backend != nil && backend.MayHaveRun {
+		t.Errorf("after %v: %v", took, err)
+	}
+}
+
+func toolCannotWork(t *testing.T, built string, to place, name, says string) {
+	t.Helper()
+	url := "redis://:" + to.password + "@" + to.addr
+	if to.tls != nil {
+		url = strings.Replace(url, "redis", "rediss", 1)
+	}
+	if to.cluster {
+		url += "?cluster=true"
+	}
+	var said bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), built, "run", "-q", "--wait", "1s", name, "--", "true")
+	cmd.Env, cmd.Stderr = append(os.Environ(), "HOLDFAST_REDIS="+url), &said
+	_ = cmd.Run() // its exit code says that
+	if text := said.String(); cmd.ProcessState.ExitCode() != 69 || strings.Count(text, "\n") != 1 || !strings.Contains(text, says) || strings.Contains(text, "wr0ng") {
+		t.Errorf("%v: %s", cmd.ProcessState, text)
+	}
+}
+
+// buildTool builds the command-line tool.
+func buildTool(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "holdfast")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/holdfast")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}

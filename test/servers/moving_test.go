@@ -1,0 +1,190 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// duringMoves runs a test through go-redis and through rueidis, of which valkeydriver is made, on a cluster of its own.
+func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *kit.Platform)) {
+	t.Helper()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartCluster(t, 3, 0)
+			if client == "go-redis" {
+				test(t, s, kit.GoRedis("moving", redis.UniversalOptions{Addrs: s.Addrs()}, nil))
+			} else {
+				test(t, s, kit.RueidisAt("moving", rueidis.ClientOption{InitAddress: s.Addrs()}, nil))
+			}
+		})
+	}
+}
+
+// Many locks are held in a slot of which half has been moved. Their renewals,
+// which go as one call otherwise, do not fail together.
+func TestMovingSlotKeepsHolds(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+		c := p.Client(t, holdfast.WithLease(6*time.Second))
+		holds := map[string]*holdfast.Hold{}
+		for i := range 20 {
+			name := fmt.Sprintf("{slot}:%02d", i)
+			holds[name] = kit.Must(t)(c.NewMutex(name).Lock(background))
+		}
+		m := s.BeginMove(t, "{slot}")
+		for i, key := range m.Keys(t) {
+			if i%2 == 0 {
+				m.Key(t, key)
+			}
+		}
+		time.Sleep(13 * time.Second) // the slot stays so for more than two leases
+		for name, h := range holds {
+			if h.Context().Err() != nil {
+				t.Fatalf("%s was lost: %v", name, context.Cause(h.Context()))
+			}
+		}
+		m.Finish(t)
+		for _, h := range holds {
+			kit.Unlock(t, h)
+		}
+	})
+}
+
+// A call of several keys, not all of which exist, is refused for as long as their slot
+// is moved, and not one moment longer. A waiter bears that, however long it takes.
+func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+		c := p.Client(t, holdfast.WithTimeout(2*time.Second))
+		m := s.BeginMove(t, "{slot}")
+		locks := map[string]kit.AnyLock{
+			"fenced": c.NewMutex("{slot}:fenced", holdfast.Fenced()),
+			"fair":   c.NewFairMutex("{slot}:fair"),
+			"reader": c.NewRWMutex("{slot}:rw").RLocker(),
+		}
+		got := make(chan error, len(locks))
+		for name, l := range locks {
+			go func() {
+				h, err := l.Lock(background, holdfast.Wait(30*time.Second))
+				if err == nil {
+					err = h.Unlock()
+				}
+				if err != nil {
+					err = fmt.Errorf("%s: %w", name, err)
+				}
+				got <- err
+			}()
+		}
+		select {
+		case err := <-got:
+			t.Errorf("while the slot was moved: %v", err)
+			got <- err
+		case <-time.After(7 * time.Second): // more than three timeouts
+		}
+		m.Finish(t)
+		for range locks {
+			kit.OK(t, <-got)
+		}
+	})
+}
+
+// A reader leaves whose keys have been moved with the lock, and another's has not.
+// It is not taken for dead by that.
+func TestMovingSlotKeepsReaders(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+		const name = "{slot}:rw"
+		stays := kit.Must(t)(p.Client(t).NewRWMutex(name).RLock(background))
+		leaves := kit.Must(t)(p.Client(t).NewRWMutex(name).RLock(background))
+		m := s.BeginMove(t, name)
+		m.Key(t, name)
+		m.Key(t, kit.ReadHold(name, leaves.Owner().String(), 1))
+		left := make(chan error, 1)
+		go func() { left <- leaves.Unlock() }()
+		select {
+		case err := <-left:
+			t.Fatalf("it has left, though nobody knows who else reads: %v", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+		m.Finish(t)
+		kit.OK(t, <-left)
+		_, err := p.Client(t).NewRWMutex(name).TryLock(background)
+		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Unlock(t, stays)
+	})
+}
+
+// A writer asks whose reservation has been moved with the lock, and a reader's key
+// has not. It is not let in.
+func TestMovingSlotKeepsWritersOut(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+		const name = "{slot}:rw"
+		l := p.Client(t).NewRWMutex(name, holdfast.WritersFirst())
+		reading := kit.Must(t)(l.RLocker().Lock(background))
+		next := make(chan *holdfast.Hold, 1)
+		go func() {
+			h, err := l.Lock(background)
+			if err != nil {
+				t.Error(err)
+			}
+			next <- h
+		}()
+		node := s.NodeFor(t, name)
+		kit.WaitFor(t, "the reservation", func() bool { return node.Cli(t, "EXISTS", "holdfast_next:"+name) == "1" })
+		m := s.BeginMove(t, name)
+		m.Key(t, name)
+		m.Key(t, "holdfast_next:"+name)
+		select {
+		case <-next:
+			t.Fatal("a writer beside a reader")
+		case <-time.After(4 * time.Second): // it asks every 3 s
+		}
+		m.Finish(t)
+		kit.Unlock(t, reading)
+		if h := <-next; h != nil {
+			kit.Unlock(t, h)
+		}
+	})
+}
+
+// A waiter of a fair lock asks whose line has been moved, and what it has asked before has not. It asks without being noted
+// there, so the move can end.
+func TestFairMovedAsks(t *testing.T) {
+	t.Parallel()
+	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+		const name = "{slot}:fair"
+		h := kit.Must(t)(p.Client(t).NewFairMutex(name).Lock(background))
+		c, got := p.Client(t), make(chan *holdfast.Hold)
+		go func() {
+			h, err := c.NewFairMutex(name).Lock(background)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- h
+		}()
+		node := s.NodeFor(t, name)
+		kit.WaitFor(t, "its number", func() bool { return node.Cli(t, "EXISTS", protocol.AsksKey(name)) == "1" })
+		m := s.BeginMove(t, name)
+		for _, key := range []string{name, protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name), protocol.FairHeartbeatsKey(name)} {
+			m.Key(t, key)
+		}
+		time.Sleep(4 * time.Second) // it asks every 1.5 s
+		m.Finish(t)
+		kit.Unlock(t, h)
+		if h := <-got; h != nil {
+			kit.Unlock(t, h)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package servers
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// Connections that are dead, or lead to the wrong server, while new ones reach the primary: holds and waiters live on.
+
+// byAddress returns both adapters, whose connections lead to what addr says when they are made.
+func byAddress(s *redistest.Server, addr *atomic.Pointer[string]) []*kit.Platform {
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", *addr.Load())
+	}
+	return []*kit.Platform{
+		kit.GoRedis("address", redis.UniversalOptions{
+			Addrs: []string{s.Addr()}, PoolSize: 100,
+			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		}, kit.CLI(s)),
+		kit.RueidisAt("address", rueidis.ClientOption{
+			InitAddress: []string{s.Addr()},
+			DialCtxFn:   func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) { return dial(ctx) },
+		}, kit.CLI(s)),
+	}
+}
+
+// TestForgottenConnections: a firewall forgets the connections, those that listen for messages and those that nobody uses included.
+func TestForgottenConnections(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for i := range 2 {
+		proxy := redistest.NewProxy(t, s.Addr())
+		var addr atomic.Pointer[string]
+		p := byAddress(s, &addr)[i]
+		first, then := proxy.Addr(), s.Addr()
+		addr.Store(&first)
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			defer proxy.Cut() // go-redis does not close a client that reads from a silent connection
+			outlive(t, p, func(string) {
+				addr.Store(&then)
+				proxy.BlackHole(redistest.Both, true)
+			})
+		})
+	}
+}
+
+// TestAddressMoves: an address leads to a promoted replica, and the old primary keeps its connections as a replica.
+func TestAddressMoves(t *testing.T) {
+	t.Parallel()
+	for i, name := range []string{"go-redis", "rueidis"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := redistest.StartReplicated(t, 1)
+			old, promoted := servers.Primary, servers.Replicas[0]
+			var addr atomic.Pointer[string]
+			first, then := old.Addr(), promoted.Addr()
+			addr.Store(&first)
+			p := byAddress(promoted, &addr)[i]
+			outlive(t, p, func(name string) {
+				kit.WaitFor(t, "the replica to have the lock", func() bool { return promoted.Cli(t, "EXISTS", name) == "1" })
+				host, port, _ := net.SplitHostPort(then)
+				promoted.Cli(t, "REPLICAOF", "NO", "ONE")
+				old.Cli(t, "REPLICAOF", host, port)
+				addr.Store(&then)
+			})
+		})
+	}
+}
+
+// outlive has a lock held and waited for while the connections are spoiled. The hold is renewed, another lock can be had,
+// and the waiter gets the lock.
+func outlive(t *testing.T, p *kit.Platform, spoil func(name string)) {
+	t.Helper()
+	const lease = 6 * time.Second
+	d := p.Open(t)
+	leaveIdle(t, d, 30)
+	c, err := testclient.New(d, holdfast.WithLease(lease))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}()
+	name := kit.Fresh()
+	held := kit.Must(t)(c.NewMutex(name).Lock(background))
+	waits, waited := make(chan struct{}), make(chan error, 1)
+	waiter := p.Client(t, holdfast.WithLease(lease), holdfast.WithHooks(holdfast.Hooks{
+		OnWait: func(context.Context, holdfast.Event) { close(waits) },
+	}))
+	go func() {
+		h, err := waiter.NewMutex(name).Lock(background)
+		if err == nil {
+			err = h.Unlock()
+		}
+		waited <- err
+	}()
+	<-waits
+	spoil(name)
+	spoilt := time.Now()
+	kit.Unlock(t, kit.Must(t)(c.NewMutex(kit.Fresh()).TryLock(background)))
+	select {
+	case <-held.Context().Done():
+		t.Fatalf("lost %v after it: %v", time.Since(spoilt), context.Cause(held.Context()))
+	case <-time.After(2 * lease): // what is observed is that nothing happens
+	}
+	kit.Unlock(t, held)
+	select {
+	case err := <-waited:
+		if err != nil {
+			t.Errorf("the waiter: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the waiter waits on")
+	}
+}
+
+// leaveIdle has the client of a driver have so many connections that nobody uses: a call that waits for replicas has one
+// to itself.
+func leaveIdle(t *testing.T, d driver.Driver, n int) {
+	t.Helper()
+	call := driver.Call{Script: driver.NewScript("touch", "return redis.call('SET', KEYS[1], 1, 'PX', 1)"), Keys: []string{kit.Fresh()}}
+	var calls sync.WaitGroup
+	for range n {
+		calls.Go(func() {
+			if _, _, err := d.EvalReplicated(background, call, 10, 300*time.Millisecond); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+}

@@ -1,0 +1,389 @@
+package servers
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/rueidisdriver"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// span is the time of one hold, by the clock of the machine.
+type span struct {
+	who      int // which process or client held it
+	shared   bool
+	from, to int64 // ns
+}
+
+// contends makes the lock that the i-th of several goroutines contends with. It
+// reports whether holds of it may overlap among themselves.
+func contends(k *kit.Kind, c *holdfast.Client, name string, i int) (l kit.AnyLock, shared bool) {
+	switch {
+	case k.Readers == nil:
+		return k.Lock(c, name), false
+	case i%3 == 0:
+		return exclusive(k, c, name), false
+	default:
+		return k.Readers(c, name), true
+	}
+}
+
+// exclusive makes a lock that is held by one alone.
+func exclusive(k *kit.Kind, c *holdfast.Client, name string) kit.AnyLock {
+	if k.Shared() {
+		return k.Against(c, name)
+	}
+	return k.Lock(c, name)
+}
+
+// rest is how long, at most, a contender does without the lock. One who keeps others from
+// sharing it rests for longer: with [holdfast.WritersFirst] they share it only while it
+// neither holds nor waits.
+func rest(k *kit.Kind, shared bool) time.Duration {
+	if k.Readers != nil && !shared {
+		return 50 * time.Millisecond
+	}
+	return 2 * time.Millisecond
+}
+
+// checkSpans fails if a hold overlaps one that it must not overlap.
+func checkSpans(t *testing.T, k *kit.Kind, spans []span) {
+	t.Helper()
+	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
+	var alone, last span // those that ended last
+	together, wrong := 0, 0
+	for _, s := range spans {
+		switch {
+		case s.from < alone.to:
+			wrong++
+			t.Errorf("%+v began before %+v ended", s, alone)
+		case !s.shared && s.from < last.to:
+			wrong++
+			t.Errorf("%+v began before %+v ended", s, last)
+		case s.from < last.to:
+			together++
+		}
+		if s.to > last.to {
+			last = s
+		}
+		if !s.shared && s.to > alone.to {
+			alone = s
+		}
+		if wrong == 3 {
+			return // it is clear by now
+		}
+	}
+	if k.Readers != nil && together == 0 {
+		t.Error("those who may share the lock never did")
+	}
+}
+
+// What a process that contends is told, by its environment. It writes what it
+// has held to its standard output, and ends when its standard input does.
+const (
+	contenderVariable = "HOLDFAST_TEST_CONTENDER" // the server
+	contenderNumber   = "HOLDFAST_TEST_NUMBER"
+)
+
+const (
+	contenders = 3
+	victim     = contenders // the number of the one that is killed while it holds
+	// victimLease is how long the others have to do without it.
+	victimLease = 6 * time.Second
+)
+
+func overlapName(i int) string { return fmt.Sprintf("overlap:%02d", i) }
+
+// Several processes contend for a lock of each kind. One more takes all of them
+// and is killed; until its leases end, they are its own. No hold overlaps one
+// that it must not overlap, and everybody gets a turn, before and after.
+func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := &kit.Platform{Name: "processes", Do: kit.Direct(t, s), Open: func(t *testing.T) driver.Driver {
+		t.Helper()
+		return kit.GoRedis("", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil).Open(t)
+	}}
+	for i, k := range kit.Kinds {
+		p.SetUp(t, k, overlapName(i))
+	}
+	var others [contenders]*contender
+	for i := range others {
+		others[i] = startContender(t, s, i)
+	}
+	for _, c := range others {
+		c.await(t, len(kit.Kinds)) // each has held something
+	}
+	killed := startContender(t, s, victim)
+	time.Sleep(victimLease / 2) // it holds, and renews
+	killed.await(t, len(kit.Kinds))
+	time.Sleep(victimLease / 2)
+	spans := killed.killedSpans(t, p)
+	time.Sleep(3 * victimLease / 2) // the others go on
+	for _, c := range others {
+		for kind, held := range c.end(t) {
+			spans[kind] = append(spans[kind], held...)
+		}
+	}
+	for i, k := range kit.Kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			checkTurns(t, spans[i])
+			checkSpans(t, k, spans[i])
+			p.WantNothing(t, k, overlapName(i))
+			t.Logf("%d holds", len(spans[i]))
+		})
+	}
+}
+
+// checkTurns fails if a process was left out, or held nothing after the one that
+// was killed.
+func checkTurns(t *testing.T, spans []span) {
+	t.Helper()
+	end := spans[slices.IndexFunc(spans, func(s span) bool { return s.who == victim })].to
+	for who := range contenders {
+		of := func(s span) bool { return s.who == who }
+		after := func(s span) bool { return s.who == who && s.from > end }
+		if !slices.ContainsFunc(spans, of) || !slices.ContainsFunc(spans, after) {
+			t.Errorf("process %d held it, or held it after %v: %v, %v", who, end,
+				slices.ContainsFunc(spans, of), slices.ContainsFunc(spans, after))
+		}
+	}
+}
+
+// contender is a process that contends, as its parent sees it.
+type contender struct {
+	number int
+	cmd    *exec.Cmd
+	in     io.Closer
+	read   chan struct{} // closed when all of its output has been read
+
+	mu    sync.Mutex
+	seen  map[int]bool // which kinds it has held
+	spans map[int][]span
+	owner map[int]string // of the victim's hold
+}
+
+func startContender(t *testing.T, s *redistest.Server, number int) *contender {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &contender{
+		number: number, cmd: exec.Command(self), read: make(chan struct{}),
+		seen: map[int]bool{}, spans: map[int][]span{}, owner: map[int]string{},
+	}
+	c.cmd.Env = append(os.Environ(), contenderVariable+"="+s.Addr(), contenderNumber+"="+strconv.Itoa(number))
+	c.cmd.Stderr = os.Stderr
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if err := c.note(lines.Text()); err != nil {
+				t.Errorf("process %d wrote %q: %v", number, lines.Text(), err)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill() // if it has not ended
+		<-c.read
+		_ = c.cmd.Wait()
+	})
+	return c
+}
+
+// note reads a line: kind, shared, from, to, owner. A hold that has not ended
+// has 0 for its end.
+func (c *contender) note(line string) error {
+	var kind int
+	var owner string
+	s := span{who: c.number}
+	if _, err := fmt.Sscan(line, &kind, &s.shared, &s.from, &s.to, &owner); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[kind] = true
+	c.owner[kind] = owner
+	c.spans[kind] = append(c.spans[kind], s)
+	return nil
+}
+
+// await returns when the process has held locks of so many kinds.
+func (c *contender) await(t *testing.T, n int) {
+	t.Helper()
+	kit.WaitFor(t, fmt.Sprintf("process %d to hold every lock", c.number), func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.seen) == n
+	})
+}
+
+// end ends the process in an orderly way, and returns its holds.
+func (c *contender) end(t *testing.T) map[int][]span {
+	t.Helper()
+	if err := c.in.Close(); err != nil {
+		t.Error(err)
+	}
+	<-c.read
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("process %d: %v", c.number, err)
+	}
+	return c.spans
+}
+
+// killedSpans kills the process while it holds a lock of each kind. The holds end
+// when their leases do, as Redis has it.
+func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]span {
+	t.Helper()
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.read
+	for i, k := range kit.Kinds {
+		held := c.spans[i]
+		if len(held) != 1 || held[0].to != 0 {
+			t.Fatalf("%s: the process that was killed held %v", k.Name, held)
+		}
+		asked := kit.Now()
+		left := k.Lives(p.Ask(t, overlapName(i)), overlapName(i), c.owner[i])
+		if left <= 0 {
+			t.Fatalf("%s: the process that was killed did not hold it any more: %v, %v of it left, owner %s",
+				k.Name, p.Do(t, overlapName(i), "HGETALL", overlapName(i)), left, c.owner[i])
+		}
+		held[0].to = asked + int64(left-2*time.Millisecond) // whole milliseconds
+	}
+	return c.spans
+}
+
+// contend is the main function of a process that contends.
+func contend() int {
+	logging.Disable() // as in every package of tests
+	if err := contendUntilEnd(os.Getenv(contenderVariable), kit.Number(os.Getenv(contenderNumber))); err != nil {
+		fmt.Fprintln(os.Stderr, "contender:", err)
+		return 1
+	}
+	return 0
+}
+
+func contendUntilEnd(addr string, who int) error {
+	d, closeClient, err := contenderDriver(addr, who)
+	if err != nil {
+		return err
+	}
+	defer closeClient()
+	lease := holdfast.DefaultLease
+	if who == victim {
+		lease = victimLease
+	}
+	c, err := testclient.New(d, holdfast.WithLease(lease))
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(background)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	failed := make(chan error, 3*len(kit.Kinds))
+	var wg sync.WaitGroup
+	for i, k := range kit.Kinds {
+		if who == victim {
+			wg.Go(func() { failed <- holdUntilKilled(ctx, i, k.Lock(c, overlapName(i)), k.Shared()) })
+			continue
+		}
+		for j := range 3 {
+			l, shared := contends(k, c, overlapName(i), j)
+			wg.Go(func() { failed <- holdAgainAndAgain(ctx, i, l, shared, rest(k, shared)) })
+		}
+	}
+	wg.Wait()
+	close(failed)
+	for e := range failed {
+		err = errors.Join(err, e)
+	}
+	return errors.Join(err, c.Close())
+}
+
+// contenderDriver returns one adapter for every other process.
+func contenderDriver(addr string, who int) (driver.Driver, func(), error) {
+	if who%2 == 0 {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		return goredisdriver.New(rdb), func() { _ = rdb.Close() }, nil
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return rueidisdriver.New(client), client.Close, nil
+}
+
+// output keeps lines whole.
+var output sync.Mutex
+
+func report(kind int, s span, owner holdfast.Owner) {
+	output.Lock()
+	defer output.Unlock()
+	fmt.Println(kind, s.shared, s.from, s.to, cmp.Or(owner.String(), "nobody")) // what was handed over has none any more
+}
+
+func holdAgainAndAgain(ctx context.Context, kind int, l kit.AnyLock, shared bool, rest time.Duration) (lost error) {
+	for {
+		h, err := l.Lock(ctx)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return lost
+		case err != nil:
+			return err
+		}
+		s := span{shared: shared, from: kit.Now()}
+		time.Sleep(rand.N(2 * time.Millisecond)) // the work
+		s.to = kit.Now()
+		if err := h.Unlock(); err != nil {
+			lost = err // told at the end: what overlapped says more
+		}
+		report(kind, s, h.Owner())
+		time.Sleep(rand.N(rest)) // other work
+	}
+}
+
+func holdUntilKilled(ctx context.Context, kind int, l kit.AnyLock, shared bool) error {
+	h, err := l.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	report(kind, span{shared: shared, from: kit.Now()}, h.Owner())
+	<-h.Context().Done()
+	fmt.Fprintln(os.Stderr, "the victim has lost", l.Name(), context.Cause(h.Context()))
+	return context.Cause(h.Context())
+}
