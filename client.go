@@ -13,7 +13,7 @@ import (
 )
 
 // Client makes locks that share a driver, a watchdog and a subscription. Use
-// [New]. All methods are safe for concurrent use. Redisson: RedissonClient.
+// [New]: the zero Client panics. All methods are safe for concurrent use. Redisson: RedissonClient.
 type Client struct {
 	config   config
 	idPrefix string // the first bytes of its UUID, for the ids of permits

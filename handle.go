@@ -24,6 +24,9 @@ type handle struct {
 
 // newHandle returns a handle with what all kinds have in common.
 func newHandle(c *Client, name string, t *engine.Traits, requests protocol.Waitable) handle {
+	if c == nil || c.engine == nil {
+		panic("holdfast: this Client was not made by New")
+	}
 	l := handle{Lock: engine.Lock{Traits: t, Engine: c.engine, Name: name, Requests: requests}, client: c}
 	if err := protocol.CheckName(name); err != nil {
 		l.refuse(invalid("name: %.80q: %w", name, err))

@@ -16,7 +16,8 @@ type Locker interface {
 	// Lock acquires the lock and waits for it if it must. It returns a hold or
 	// an error, never neither.
 	Lock(ctx context.Context, options ...LockOption) (*Hold, error)
-	// TryLock acquires the lock if it is free now.
+	// TryLock acquires the lock if it is free now. If Redis does not answer, it returns within the client's timeout
+	// ([WithTimeout], 6 s by default); of several locks as [MultiLock.TryLock] says.
 	TryLock(ctx context.Context, options ...TryOption) (*Hold, error)
 }
 

@@ -21,7 +21,7 @@ type Mutex struct {
 // NewMutex returns the lock of the given name. It does no I/O. A name has 1 to
 // 1,024 bytes. It has no braces; or its first closing one stands behind its first opening one, with at
 // least one character between, and these choose the cluster slot. With any other name every call returns
-// [ErrInvalid]. The names a and {a} are two locks that share the keys and channels beside
+// [ErrInvalid]. Any other byte may stand in a name, also a line break or NUL, as in Redisson. The names a and {a} are two locks that share the keys and channels beside
 // them, as in Redisson: use one of the two. The options are [NonReentrant], [Fenced] and [Polling].
 //
 // Waiters of several processes get the lock in the order in which they came, as a rule
@@ -99,8 +99,8 @@ func (m *Mutex) Lock(ctx context.Context, options ...LockOption) (*Hold, error) 
 }
 
 // TryLock is Lock, but does not wait for another owner: if one holds the lock, it returns
-// a [*LockedError] that says who. Redis being away, it returns a [*BackendError]
-// within [WithTimeout].
+// a [*LockedError] that says who. If Redis does not answer, it returns a [*BackendError] within the client's timeout
+// ([WithTimeout], 6 s by default; that of [WithReplicaAck] is added).
 //
 // Within that time it waits for an earlier call of the same owner. So does Lock, within its
 // [Wait]. If that earlier call does not finish, they return its refusal if it is waiting for

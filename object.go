@@ -109,7 +109,8 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig) error {
 	if o.permits == 0 || o.ensured.Load() {
 		return nil
 	}
-	if _, err := o.handle.complete(*config); err != nil || o.handle.Engine.Draining.Err() != nil || ctx.Err() != nil {
+	late := engine.TooLate(ctx, engine.OpAcquire, o.handle.Name, engineErrors{})
+	if _, err := o.handle.complete(*config); err != nil || o.handle.Engine.Draining.Err() != nil || late != nil {
 		return nil // the acquire says why
 	}
 	began := time.Now()

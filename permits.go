@@ -56,7 +56,7 @@ func (s *PermitSemaphore) Lock(ctx context.Context, options ...LockOption) (*Hol
 	return s.Acquire(ctx, 1, options...)
 }
 
-// TryLock acquires one permit if one is available now. Redisson: tryAcquire.
+// TryLock acquires one permit if one is available now: [PermitSemaphore.TryAcquire] of one. Redisson: tryAcquire.
 func (s *PermitSemaphore) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
 	return s.TryAcquire(ctx, 1, options...)
 }
@@ -81,7 +81,8 @@ func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOpt
 	return s.acquire(ctx, n, toWait(options))
 }
 
-// TryAcquire is Acquire without waiting. Redisson: tryAcquire(permits).
+// TryAcquire is Acquire without waiting. If Redis does not answer, it returns as [Mutex.TryLock] does. Redisson:
+// tryAcquire(permits).
 func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, options ...TryOption) (*Hold, error) {
 	return s.acquire(ctx, n, toTry(options))
 }

@@ -53,7 +53,7 @@ func (s *UnleasedSemaphore) Acquire(ctx context.Context, n int, options ...WaitO
 	return s.acquire(ctx, n, toWait(options))
 }
 
-// TryAcquire is Acquire without waiting. Redisson: tryAcquire.
+// TryAcquire is Acquire without waiting. If Redis does not answer, it returns as [Mutex.TryLock] does. Redisson: tryAcquire.
 func (s *UnleasedSemaphore) TryAcquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, lockConfig{Args: engine.Args{OneTry: true}})
 }

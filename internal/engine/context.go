@@ -71,6 +71,7 @@ func WithoutOwner(ctx context.Context) context.Context {
 }
 
 func scopeIn(ctx context.Context) *scope {
+	mustExist(ctx)
 	s, _ := ctx.Value(scopeKey{}).(*scope)
 	return s
 }

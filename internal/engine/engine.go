@@ -299,8 +299,16 @@ func (e *Engine) begin(ctx context.Context, op, name string) error {
 	return nil
 }
 
+// mustExist panics at a nil context, before it is used: a nil pointer would say nothing to the caller.
+func mustExist(ctx context.Context) {
+	if ctx == nil {
+		panic("holdfast: the context is nil")
+	}
+}
+
 // TooLate is the error of a call whose context has ended before anything was sent; nil if it has not.
 func TooLate(ctx context.Context, op, name string, errs Errors) error {
+	mustExist(ctx)
 	switch {
 	case ctx.Err() == nil:
 		return nil

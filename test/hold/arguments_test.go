@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -62,6 +63,35 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		}
 		if n := seen.All(); n != 0 {
 			t.Errorf("%d calls were sent", n)
+		}
+	})
+}
+
+// A nil context, and a Client that New has not made, panic with a sentence at once.
+func TestMissingArgumentsPanic(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		x, s := c.NewMutex("x"), c.NewPermitSemaphore("s", holdfast.Permits(1))
+		var none context.Context
+		for what, call := range map[string]func(){
+			"Lock":     func() { _, _ = x.Lock(none) },
+			"TryLock":  func() { _, _ = c.NewRWMutex("x").RLocker().TryLock(none) },
+			"Inspect":  func() { _, _ = x.Inspect(none) },
+			"Adopt":    func() { _, _ = x.Adopt(none, c.NewOwner()) },
+			"Acquire":  func() { _, _ = s.Acquire(none, 1) },
+			"Await":    func() { _ = c.NewLatch("x").Await(none) },
+			"several":  func() { _, _ = holdfast.NewMultiLock(x, c.NewMutex("{x}2")).Lock(none) },
+			"NewMutex": func() { new(holdfast.Client).NewMutex("x") },
+			"NewLatch": func() { (*holdfast.Client)(nil).NewLatch("x") },
+		} {
+			func() {
+				defer func() {
+					if text, _ := recover().(string); !strings.HasPrefix(text, "holdfast: ") {
+						t.Errorf("%s: %q", what, text)
+					}
+				}()
+				call()
+			}()
 		}
 	})
 }
