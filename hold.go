@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the
-// watchdog moves it for as long as Redis acknowledges the renewals. All methods
+// watchdog moves it for as long as Redis acknowledges the renewals. One that nobody unlocks is
+// renewed until its client closes, also if the program has forgotten it: [WithMaxHold] bounds that. All methods
 // are safe for concurrent use.
 type Hold struct {
 	core   core        // one, or a composite
@@ -63,6 +65,30 @@ func (h *Hold) Name() string {
 // Several locks have one owner if all are of one client; otherwise it is the zero Owner, and the [Hold.Parts] have
 // theirs. Permits stand in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
 func (h *Hold) Owner() Owner { return Owner{h.core.Owner()} }
+
+// String returns the kind, the name, the state and the owner, if there is one, for people to read:
+//
+//	mutex "x", held by 99f17b91-c6cc-889e-88f6-8265bee545cf:1
+//
+// The state is held, lost, or given up: after Unlock, Detach or Close. Unlike [Hold.Owner] it does not keep the hold from passing on.
+func (h *Hold) String() string {
+	text, owner := "held", ""
+	switch err := h.core.Err(); {
+	case errors.Is(err, ErrLost):
+		text = "lost"
+	case err != nil:
+		text = "given up"
+	}
+	if h.several() != nil {
+		owner = h.core.Owner()
+	} else {
+		owner = h.one.Shown()
+	}
+	if owner != "" {
+		text += " by " + owner
+	}
+	return fmt.Sprintf("%s %q, %s", h.event().Kind, h.Name(), text)
+}
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
 // those of several locks are in [Hold.Parts].

@@ -68,14 +68,21 @@ var (
 
 // Owner returns who holds the lock, for somebody who may use that; empty after it has passed on. Its hold does not pass on
 // any more.
-func (h *Hold) Owner() string {
+func (h *Hold) Owner() string { return h.tellOwner(true) }
+
+// Shown is Owner for people to read: the hold passes on all the same.
+func (h *Hold) Shown() string { return h.tellOwner(false) }
+
+func (h *Hold) tellOwner(disclose bool) string {
 	a := h.side.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h.ended == passedOn {
 		return ""
 	}
-	a.undisclosed = false
+	if disclose {
+		a.undisclosed = false
+	}
 	return a.owner
 }
 

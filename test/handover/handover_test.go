@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +25,7 @@ func TestHandOver(t *testing.T) {
 		third := kit.Waiting(t, x, background)
 		calls := kit.Count(d)
 		ctx, deadline := a.Context(), a.Deadline()
+		text := fmt.Sprint(a) // does not keep it from passing on
 		kit.Unlock(t, a)
 		b := <-next
 		if b == nil || calls.All() > calls.Of("leave") || context.Cause(ctx) == nil || b.Context().Err() != nil {
@@ -55,6 +57,9 @@ func TestHandOver(t *testing.T) {
 		// The present one's is its own, and once it is known the hold passes on no more.
 		inner := kit.Must(t)(x.Lock(b.Context()))
 		w.WantCount("x", b.Owner(), 2)
+		if want := `mutex "x", held by ` + b.Owner().String(); text != want || fmt.Sprint(b) != want || fmt.Sprint(a) != `mutex "x", given up` {
+			t.Errorf("%q, %v, and the former one %v", text, b, a)
+		}
 		kit.Unlock(t, inner)
 		before := calls.Of("release")
 		kit.Unlock(t, b)

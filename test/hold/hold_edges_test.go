@@ -3,6 +3,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -550,5 +551,38 @@ func TestUnlockDoesNotWaitForOldSends(t *testing.T) {
 			t.Errorf("Unlock took %v", took)
 		}
 		w.WantCount("x", outer.Owner(), 0)
+	})
+}
+
+// A hold is printed in words, whatever it is of.
+func TestHoldIsPrinted(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, _ := w.client()
+		want := func(h *holdfast.Hold, want string) {
+			t.Helper()
+			if got := fmt.Sprint(h); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		x, y := c.NewMutex("x\n"), c.NewRWMutex("{x\n}2")
+		h := must(t)(x.Lock(background))
+		owner := h.Owner().String()
+		want(h, `mutex "x\n", held by `+owner)
+		if _, err := x.ForceUnlock(background); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Context().Done()
+		want(h, `mutex "x\n", lost by `+owner)
+		both := holdfast.NewMultiLock(x, y)
+		h = must(t)(both.Lock(background))
+		want(h, fmt.Sprintf("multi %q, held by %v", both.Name(), h.Owner()))
+		want(h.Parts()[1], `write "{x\n}2", held by `+h.Owner().String())
+		unlock(t, h)
+		want(h, fmt.Sprintf("multi %q, given up by %v", both.Name(), h.Owner()))
+		h = must(t)(y.RLock(background))
+		detached, err := h.Detach()
+		ok(t, err)
+		want(h, `read "{x\n}2", given up by `+detached.String())
+		unlock(t, must(t)(y.RLocker().Adopt(background, detached)))
 	})
 }
