@@ -34,7 +34,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	id, prefix := newUUID()
 	c := &Client{idPrefix: prefix}
 	c.config.Config = engine.Config{
-		Driver: d, ID: id, Lease: DefaultLease, Timeout: DefaultTimeout, HandsOver: true, Errors: engineErrors{}, Failed: c.failed,
+		Driver: d, ID: id, Lease: DefaultLease, Timeout: DefaultTimeout, HandsOver: true, Errors: engineErrors{id}, Failed: c.failed,
 	}
 	if err := applyAll(options, func(option ClientOption) error { return option.applyClient(&c.config) }); err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func (a *compositeAcquire) tryPart() TryOption {
 func (a *compositeAcquire) waitPart() []LockOption {
 	options := []LockOption{a.tryPart()}
 	if len(a.config.hooks) > 0 {
-		options = append(options, WithHooks(Hooks{OnWait: func(_ context.Context, e Event) { a.tellWaiting(e.Ahead) }}))
+		options = append(options, WithHooks(Hooks{OnWait: func(_ context.Context, e Event) { a.tellWaiting(e.Ahead, e.Err) }}))
 	}
 	if a.config.Wait > 0 {
 		left := time.Until(a.started.Add(a.config.Wait))
@@ -111,10 +111,10 @@ func (a *compositeAcquire) waitPart() []LockOption {
 }
 
 // tellWaiting tells the hooks of the call, once, that it has to wait for a part.
-func (a *compositeAcquire) tellWaiting(ahead int) {
+func (a *compositeAcquire) tellWaiting(ahead int, why error) {
 	if !a.hadToWait {
 		a.hadToWait = true
-		a.config.hooks.tell(a.caller, onWait, Event{Name: a.name, Kind: a.label, Ahead: ahead})
+		a.config.hooks.tell(a.caller, onWait, Event{Name: a.name, Kind: a.label, Ahead: ahead, Err: why})
 	}
 }
 
@@ -131,7 +131,7 @@ var tryPauses = engine.Backoff{First: 10 * time.Millisecond, Longest: 250 * time
 func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 	for again, tries := true, 0; again; tries++ {
 		if tries > 0 {
-			a.tellWaiting(0)
+			a.tellWaiting(0, a.err)
 			if call.Sleep(bound, tryPauses.Pause(tries-1)); bound.Err() != nil {
 				break
 			}

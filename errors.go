@@ -97,7 +97,7 @@ func (e *LockedError) reason() string {
 	case e.Holder.IsZero():
 		return text
 	case e.own && !kept:
-		text = "held by another call of this client; to nest in it, lock with the context of its hold"
+		text = "held by another call of this client"
 	default:
 		who := e.Who.String()
 		if e.Who.IsZero() {
@@ -111,14 +111,16 @@ func (e *LockedError) reason() string {
 	if e.HeldFor > 0 {
 		text += ", for " + rounded(e.HeldFor)
 	}
-	if e.TTL == NoExpiry {
-		return text + ", without an end; if the holder is gone, use ForceUnlock"
-	}
 	switch {
+	case e.TTL == NoExpiry:
+		text += ", without an end; if the holder is gone, use ForceUnlock"
 	case e.TTL > 0 && kept:
 		text += ", " + rounded(e.TTL) + " more"
 	case e.TTL > 0:
 		text += ", at most " + rounded(e.TTL) + " more unless renewed"
+	}
+	if e.own && !kept {
+		text += "; to nest in it, lock with the context of its hold"
 	}
 	return text
 }
@@ -159,13 +161,37 @@ type PermitsError struct {
 	// TTL is when the first of the held permits expires unless it is renewed; [NoExpiry]
 	// if none does.
 	TTL time.Duration
+
+	option int // what [Permits] says; 0 if it was not given
 }
 
 func (e *PermitsError) Error() string {
 	return fmt.Sprintf("holdfast: semaphore %q: %v: %s", e.Name, ErrNoPermits, e.reason())
 }
 
+// hopeless reports whether a wait ends only if somebody changes how many permits there are.
+func (e *PermitsError) hopeless() bool {
+	if e.Unset {
+		return e.option == 0 // else they are being set
+	}
+	return e.Total >= 0 && e.Wanted > e.Total
+}
+
+// ignoresOption reports whether [Permits] says another number than there are.
+func (e *PermitsError) ignoresOption() bool {
+	return !e.Unset && e.option > 0 && e.Total >= 0 && e.Total != e.option
+}
+
 func (e *PermitsError) reason() string {
+	text := e.shortage()
+	if e.ignoresOption() {
+		text += fmt.Sprintf("; this one was made with Permits(%d), but %d are set already: SetPermits changes that", e.option, e.Total)
+	}
+	return text
+}
+
+// shortage is why there are too few.
+func (e *PermitsError) shortage() string {
 	switch {
 	case e.Unset:
 		return "nobody has set how many it has: make it with Permits(n), or call TrySetPermits"
@@ -310,13 +336,13 @@ func explained(err error) error {
 }
 
 // engineErrors makes the errors of the engine that have a type.
-type engineErrors struct{}
+type engineErrors struct{ client string }
 
 var _ engine.Errors = engineErrors{}
 
 // Locked is the refusal of a lock that an owner holds.
-func (engineErrors) Locked(name, owner string, ttl time.Duration) error {
-	return &LockedError{Name: name, Holder: Owner{owner}, TTL: expiry(ttl)}
+func (e engineErrors) Locked(name, owner string, ttl time.Duration) error {
+	return &LockedError{Name: name, Holder: Owner{owner}, TTL: expiry(ttl), own: strings.HasPrefix(owner, e.client+":")}
 }
 
 // Lost is why a hold is lost.

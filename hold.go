@@ -275,8 +275,8 @@ type observer Hold
 var _ engine.Observer = (*observer)(nil)
 
 // Waits tells the hooks that the acquire has to wait.
-func (o *observer) Waits(ctx context.Context, ahead int) {
-	o.hooks.tell(ctx, onWait, Event{Name: o.handle.Name, Kind: o.handle.Label, Ahead: ahead})
+func (o *observer) Waits(ctx context.Context, ahead int, why error) {
+	o.hooks.tell(ctx, onWait, Event{Name: o.handle.Name, Kind: o.handle.Label, Ahead: ahead, Err: why})
 }
 
 // Renewed tells the hooks of a renewal.

@@ -33,7 +33,8 @@ import (
 // OnPass and OnRefuse whose event says HadToWait, and each OnAcquire by one OnEnd. That holds as long as no hook panics.
 type Hooks struct {
 	// OnWait is told of an acquire that begins to wait: behind others of this process,
-	// because it was refused, or because Redis is away. Ahead says how many are before it.
+	// because it was refused, or because Redis is away. Ahead says how many are before it. Err is the last refusal or failure,
+	// as far as that is known without asking Redis: a [*LockedError] says who holds the lock, or that a call of this client does.
 	OnWait func(ctx context.Context, e Event)
 	// OnRefuse is told of an acquire that returns an error: it was refused, its wait is
 	// over, its context has ended, or Redis failed. Err says which.
@@ -56,7 +57,8 @@ type Hooks struct {
 	// [ErrClosed] if the client gave it back when it was closed.
 	OnEnd func(ctx context.Context, e Event)
 	// OnError is told, in no fixed order, of failures that no call returns: a clean-up in the background that
-	// Redis did not answer to, a campaign of [Lead], the [ErrUntold] of a [SyncLocker].
+	// Redis did not answer to, a campaign of [Lead], the [ErrUntold] of a [SyncLocker], and that [Permits] says another number
+	// than there are.
 	OnError func(ctx context.Context, e Event)
 }
 
@@ -81,7 +83,7 @@ type Event struct {
 	// for OnAcquire, and from it for OnRelease and OnEnd. Of a read hold: it has
 	// joined others that read, or has left others reading, by what Redis has granted once.
 	HandedOver bool
-	// Err is the reason for OnLost, OnRefuse and OnEnd, and the failure for OnRenew and OnError.
+	// Err is the reason for OnWait, OnLost, OnRefuse and OnEnd, and the failure for OnRenew and OnError.
 	Err error
 
 	owner Owner

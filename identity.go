@@ -137,7 +137,6 @@ func (c *Client) withHolder(ctx context.Context, err error) error {
 // named adds to a refusal who holds the lock.
 func (c *Client) named(ctx context.Context, refused *LockedError) *LockedError {
 	named := *refused // others may have been given the same one
-	named.own = strings.HasPrefix(refused.Holder.text, c.engine.ID+":")
 	if holder, ok := c.presence.Holder(ctx, refused.Name, refused.Holder.text); ok {
 		named.Who, named.HeldFor = identityOf(holder), holder.HeldFor
 	}

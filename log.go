@@ -11,9 +11,11 @@ import (
 // without them. The levels are
 //   - Error: a hold was lost;
 //   - Warn: Redis did not answer or refused, in an acquire, a renewal, an Unlock or in the
-//     background;
+//     background; an acquire waits for more permits than there are in all, or nobody has set how many there are;
+//     [Permits] says another number than are set;
 //   - Info: an acquire had to wait for longWait or more, 0 being any wait;
-//   - Debug: everything else.
+//   - Debug: everything else. That an acquire begins to wait is logged at once, with what is known of who holds the lock: see
+//     [Hooks].OnWait.
 //
 // Records have the attributes lock and kind and, where they apply, error, waited, held, token,
 // ahead, handed_over and owner: the last one of losses and failures only, since a hold whose owner
@@ -27,7 +29,12 @@ func LogHooks(logger *slog.Logger, longWait time.Duration) Hooks {
 	l := logHooks{logger, longWait}
 	return Hooks{
 		OnWait: func(ctx context.Context, e Event) {
-			l.log(ctx, slog.LevelDebug, "waiting", e, slog.Int("ahead", e.Ahead))
+			level := levelOf(e.Err)
+			var missing *PermitsError
+			if errors.As(e.Err, &missing) && missing.hopeless() {
+				level = slog.LevelWarn
+			}
+			l.log(ctx, level, "waiting", e, slog.Int("ahead", e.Ahead))
 		},
 		OnRefuse:  func(ctx context.Context, e Event) { l.acquire(ctx, "not acquired", e) },
 		OnAcquire: func(ctx context.Context, e Event) { l.acquire(ctx, "acquired", e) },

@@ -23,8 +23,9 @@ import (
 type object struct {
 	handle  handle
 	keys    []string
-	holders string // where those who hold its permits listen; empty if there are none
-	permits int    // to set, by trySet, if nobody has; 0: none
+	holders string      // where those who hold its permits listen; empty if there are none
+	permits int         // to set, by trySet, if nobody has; 0: none
+	differs atomic.Bool // it was told that there are others than that
 	trySet  func(ctx context.Context, n int) (bool, error)
 	ensured atomic.Bool // they have been set
 	setting atomic.Bool // they are being set again
@@ -180,12 +181,15 @@ func (o *object) noPermits(n int) func(script.Reply) error {
 		}
 		e := &PermitsError{
 			Name: name, Wanted: n, Available: short.Available, Total: -1, Reserved: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),
+			option: o.permits,
 		}
 		if short.Held >= 0 {
 			e.Total = e.Available + short.Held
 		}
 		if e.Unset {
 			o.setAgain()
+		} else if e.ignoresOption() && !o.differs.Swap(true) {
+			o.handle.client.failed(&o.handle.Lock, "", e)
 		}
 		return e
 	}
@@ -220,7 +224,8 @@ func (o permitsOption) applySemaphore(s *object) error {
 // Permits says how many permits a semaphore has if nobody has said so yet: the first
 // acquire through the value that it was given for sets them, with a call of its own, as
 // TrySetPermits would. The call may take as long as the acquire. If the semaphore is deleted later, or expires, or
-// the server loses its data, who is refused for that has them set again. Without this option an
-// acquire sets none. The bounds are 1 and [MaxCount]; [ErrInvalid] outside. Redisson:
+// the server loses its data, who is refused for that has them set again. If it has another number already, that stays:
+// [PermitSemaphore.SetPermits] changes it. The refusals of a [PermitSemaphore] then say so, and the first one is told to OnError, too.
+// Without this option an acquire sets none. The bounds are 1 and [MaxCount]; [ErrInvalid] outside. Redisson:
 // trySetPermits.
 func Permits(n int) SemaphoreOption { return permitsOption(n) }

@@ -65,7 +65,7 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...TryOption) (*H
 // available, ctx ends, or [Wait] runs out. Of one process, those who wait for the
 // same number come first, first served. While one that was refused waits, others
 // do not take permits that it needs, for ten seconds at a stretch, and not at all
-// if it wants more than there are.
+// if it wants more than there are: then it waits until somebody sets more, and [LogHooks] warn of that.
 //
 // Each call is an acquisition of its own, also under the context of a hold:
 // permits are not reentrant. Without [FixedLease] the watchdog renews the hold, and with

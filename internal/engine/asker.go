@@ -11,9 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// WaitObserver is told, on the calling goroutine, that a call begins to wait, and how many are ahead. It may panic.
+// WaitObserver is told, on the calling goroutine, that a call begins to wait, how many are ahead, and why it waits, or nil if
+// that is not known. It may panic.
 type WaitObserver interface {
-	Waits(ctx context.Context, ahead int)
+	Waits(ctx context.Context, ahead int, why error)
 }
 
 // Args are what a call asks for.
@@ -106,8 +107,20 @@ func (a *asker) tellWaiting(ahead int) {
 	}
 	a.hadToWait = true
 	if a.args.Waiter != nil {
-		a.args.Waiter.Waits(a.caller, ahead)
+		a.args.Waiter.Waits(a.caller, ahead, a.whyWaiting())
 	}
+}
+
+// whyWaiting is the last refusal or failure of this call, or of the queue that it waits in; nil if there is none.
+func (a *asker) whyWaiting() error {
+	why := a.last
+	if why == nil {
+		_, why = a.queued.waiter.Retry()
+	}
+	if failed, ok := why.(*failure); ok { //nolint:errorlint // itself
+		return a.backendError(failed.why)
+	}
+	return why
 }
 
 // ask asks Redis once, or waits in the queue.
@@ -124,7 +137,9 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 	if !args.Waiting || !refused && !moving(res.Why()) {
 		return res
 	}
-	a.refused = a.refused || refused
+	if refused {
+		a.refused, a.last = true, a.refusal(res)
+	}
 	if refused && a.lock.ReadOnly {
 		_, args.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two questions is not missed
 	}

@@ -78,7 +78,8 @@ func TestHolderIsNamed(t *testing.T) {
 		if e := refused(x); e.Error() != want || e.HeldFor != 12*time.Second || e.Holder != hold.Owner() {
 			t.Errorf("%v\n%+v, want %s", e, e, want)
 		}
-		if e := refused(a.NewMutex("x")); e.Who.Program != "billing" || e.HeldFor != 12*time.Second {
+		want = `holdfast: "x": held by another call of this client, for 12s, at most 29s more unless renewed; to nest in it, lock with the context of its hold`
+		if e := refused(a.NewMutex("x")); e.Error() != want || e.Who.Program != "billing" || e.HeldFor != 12*time.Second {
 			t.Errorf("of its own client's: %+v", e) // without a question
 		}
 		state, err := x.Inspect(background)

@@ -140,6 +140,116 @@ func TestLogHooks(t *testing.T) {
 	})
 }
 
+// A call that begins to wait says at once what for: a call that waits for itself may wait for ever.
+func TestWaitSaysWhatFor(t *testing.T) {
+	for name, open := range map[string]func(c *holdfast.Client) holdfast.Locker{
+		"mutex": func(c *holdfast.Client) holdfast.Locker { return c.NewMutex("x") },
+		"fair":  func(c *holdfast.Client) holdfast.Locker { return c.NewFairMutex("x") },
+		"write": func(c *holdfast.Client) holdfast.Locker { return c.NewRWMutex("x") },
+		"several": func(c *holdfast.Client) holdfast.Locker {
+			return holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("{x}2"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, w *world) {
+				c, d := w.client()
+				x := open(c)
+				wait := func() holdfast.Event {
+					t.Helper()
+					var l heard
+					_, err := x.Lock(background, holdfast.Wait(time.Second), holdfast.WithHooks(l.hooks()))
+					wantError(t, err, holdfast.ErrLocked)
+					return l.event("wait")
+				}
+				h := must(t)(x.Lock(background))
+				next := waiting(t, x, background)
+				for _, e := range []holdfast.Event{wait(), wait()} { // behind another one
+					if text := fmt.Sprint(e.Err); !errors.Is(e.Err, holdfast.ErrLocked) || !strings.HasSuffix(text, "; to nest in it, lock with the context of its hold") {
+						t.Errorf("it waits for: %s", text)
+					}
+				}
+				unlock(t, h)
+				h = <-next
+				if e := wait(); !errors.Is(e.Err, holdfast.ErrLocked) {
+					t.Errorf("it waits for: %v", e.Err)
+				}
+				next = waiting(t, x, background)
+				away(d)
+				time.Sleep(15 * time.Second) // the one that waits has no answer
+				var l heard
+				_, err := x.Lock(background, holdfast.Wait(time.Second), holdfast.WithHooks(l.hooks()))
+				var failed *holdfast.BackendError
+				if e := l.event("wait"); !errors.As(e.Err, &failed) && name != "fair" { // each asks for itself
+					t.Errorf("it waits for: %v, and then %v", e.Err, err)
+				}
+				d.SetFaults(nil)
+				unlock(t, h)
+				unlock(t, <-next)
+			})
+		})
+	}
+}
+
+// A wait for permits that cannot end by itself is a warning; so is, once, that Permits has no effect.
+func TestWaitForTooManyPermits(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		var r records
+		c, _ := w.client(holdfast.WithHooks(holdfast.LogHooks(r.logger(slog.LevelInfo), time.Minute)))
+		wantWarnings := func(want ...string) {
+			t.Helper()
+			time.Sleep(time.Microsecond) // the client's goroutines have told
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for i, one := range r.all {
+				if text := fmt.Sprint(one["level"], " ", one["msg"], ": ", one["error"]); i >= len(want) || !strings.HasPrefix(text, "WARN ") || !strings.HasSuffix(text, want[i]) {
+					t.Errorf("logged %q", text)
+				}
+			}
+			if len(r.all) < len(want) {
+				t.Errorf("logged %d of %q", len(r.all), want)
+			}
+			r.all = nil
+		}
+		wait := func(s *holdfast.PermitSemaphore, n int) error {
+			t.Helper()
+			_, err := s.Acquire(background, n, holdfast.Wait(time.Second))
+			wantError(t, err, holdfast.ErrNoPermits)
+			return err
+		}
+		s, other, u := c.NewPermitSemaphore("x"), c.NewPermitSemaphore("x", holdfast.Permits(10)), c.NewUnleasedSemaphore("y")
+		wait(s, 1)
+		wantError(t, u.Acquire(background, 1, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
+		unset := ": nobody has set how many it has: make it with Permits(n), or call TrySetPermits"
+		wantWarnings(unset, unset)
+
+		ok(t, s.SetPermits(background, 3))
+		unlock(t, must(t)(other.Acquire(background, 3)))
+		wantWarnings()
+		wait(s, 5)
+		wait(s, 5)
+		wantWarnings("waiting: holdfast: semaphore \"x\": too few permits are available: 5 wanted, but it has 3 in all", "5 wanted, but it has 3 in all")
+		h := must(t)(s.Acquire(background, 3))
+		wait(s, 1)
+		wantWarnings()
+		differs := ": all 3 are held; this one was made with Permits(10), but 3 are set already: SetPermits changes that"
+		if err := wait(other, 1); !strings.HasSuffix(err.Error(), differs) {
+			t.Error(err)
+		}
+		wait(other, 1)
+		wantWarnings(differs)
+		unlock(t, h)
+		ok(t, s.SetPermits(background, 10))
+		h = must(t)(s.Acquire(background, 10))
+		if err := wait(other, 1); !strings.HasSuffix(err.Error(), ": all 10 are held") {
+			t.Error(err)
+		}
+		wantWarnings()
+		unlock(t, h)
+		time.Sleep(10 * time.Minute) // until the ids of calls are forgotten
+		w.do("DEL", "x", "y")
+	})
+}
+
 // A log that does not take debugging gets nothing of what is in order, and no log gets
 // anything; the lock passes on inside the process whatever is logged.
 func TestLogHooksAreQuiet(t *testing.T) {
