@@ -90,7 +90,7 @@ func (c *Client) Close() error {
 // it is made. All others, also those that wait already, get [ErrClosed]. Then it closes the client, and returns what Close returns.
 //
 // If ctx ends first, it closes the client all the same, with the holds that are left, and
-// the error matches ctx.Err() and the context's cause, too. Redisson has no counterpart.
+// the error names the locks of the first ten and matches ctx.Err() and the context's cause, too. Redisson has no counterpart.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.engine.Drain()
 	err := c.awaitHolds(ctx)
@@ -99,15 +99,21 @@ func (c *Client) Shutdown(ctx context.Context) error {
 
 // awaitHolds waits until nothing is held.
 func (c *Client) awaitHolds(ctx context.Context) error {
-	for pause := time.Millisecond; c.engine.Live() > 0; pause = min(2*pause, 100*time.Millisecond) {
-		call.Sleep(ctx, pause)
-		if live := c.engine.Live(); ctx.Err() != nil && live > 0 {
-			return fmt.Errorf("holdfast: Shutdown: %d holds have not ended by themselves: %w", live,
-				errors.Join(ctx.Err(), context.Cause(ctx)))
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		live := c.engine.Live()
+		switch {
+		case len(live) == 0:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("holdfast: Shutdown: %d holds have not ended by themselves, of %q: %w", len(live),
+				live[:min(len(live), namedHolds)], errors.Join(ctx.Err(), context.Cause(ctx)))
 		}
+		call.Sleep(ctx, pause)
 	}
-	return nil
 }
+
+// namedHolds is how many holds the error of Shutdown names.
+const namedHolds = 10
 
 // failed tells the hooks about a failure in the background.
 func (c *Client) failed(l *engine.Lock, owner string, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
@@ -13,8 +14,9 @@ import (
 // Redis is a server inside the process. Get one from [Start]. All methods are safe for
 // concurrent use.
 type Redis struct {
-	tb     testing.TB
-	server *memdriver.Server
+	tb      testing.TB
+	server  *memdriver.Server
+	started time.Time
 
 	mu      sync.Mutex
 	drivers []*memdriver.Driver
@@ -23,7 +25,8 @@ type Redis struct {
 }
 
 // Start starts a server for a test, and stops it at the test's end, after its clients.
-// Inside a bubble of [testing/synctest], call it with the bubble's t.
+// Inside a bubble of [testing/synctest], call it there, with the bubble's t. A bubble that uses a server from outside would
+// wait for ever, so its calls panic.
 func Start(tb testing.TB) *Redis {
 	tb.Helper()
 	server, err := memdriver.NewServer()
@@ -31,14 +34,16 @@ func Start(tb testing.TB) *Redis {
 		tb.Fatalf("holdfasttest: %v", err)
 	}
 	tb.Cleanup(server.Close)
-	return &Redis{tb: tb, server: server}
+	return &Redis{tb: tb, server: server, started: time.Now()}
 }
 
 // Client returns a client on the server, as a process of its own would have one, and
-// closes it at the test's end. A client that cannot close in time fails the test. Unless there is a [holdfast.WithIdentity]
+// closes it at the test's end. A client that cannot close in time fails the test, and so does one that holds a lock then:
+// an Unlock is missing. Close the client before, if the process that it plays ends while it holds one. Unless there is a [holdfast.WithIdentity]
 // it does not say who it is, so each of its calls is about a lock of the test's.
 func (r *Redis) Client(options ...holdfast.ClientOption) *holdfast.Client {
 	r.tb.Helper()
+	r.checkTime()
 	d := r.server.Driver()
 	client, err := holdfast.New(d, append([]holdfast.ClientOption{holdfast.WithoutIdentity()}, options...)...)
 	if err != nil {
@@ -50,8 +55,10 @@ func (r *Redis) Client(options ...holdfast.ClientOption) *holdfast.Client {
 	r.mu.Unlock()
 	r.tb.Cleanup(func() {
 		r.Back()
-		if err := client.Close(); err != nil {
-			r.tb.Errorf("holdfasttest: %v", err)
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := client.Shutdown(now); err != nil {
+			r.tb.Errorf("holdfasttest: at the end of the test: %v", err)
 		}
 	})
 	return client
@@ -100,8 +107,17 @@ func (r *Redis) Do(args ...string) any {
 	return reply
 }
 
+// checkTime panics in a bubble if the server was started outside: the time of bubbles begins in the year 2000. Fatal is for
+// the goroutine of the t that Start was called with.
+func (r *Redis) checkTime() {
+	if time.Now().Round(0).Before(r.started.AddDate(-1, 0, 0)) {
+		panic("holdfasttest: Start was called outside of the synctest bubble that uses its server: call it inside, with the bubble's t")
+	}
+}
+
 // fault is what becomes of a call.
 func (r *Redis) fault(driver.Call) memdriver.Fault {
+	r.checkTime()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -125,6 +141,7 @@ func NewHold(tb testing.TB, ctx context.Context, name string) (hold *holdfast.Ho
 	if err != nil {
 		tb.Fatalf("holdfasttest: %v", err)
 	}
+	tb.Cleanup(func() { _ = hold.Unlock() }) // before the client closes; it may have ended long since
 	return hold, func() {
 		if _, err := mu.ForceUnlock(context.WithoutCancel(ctx)); err != nil {
 			tb.Errorf("holdfasttest: %v", err)

@@ -3,6 +3,9 @@ package holdfasttest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,11 +39,15 @@ func TestFakeTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if _, err := two.NewMutex("x").Lock(t.Context()); err != nil {
+		hold, err := two.NewMutex("x").Lock(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took < time.Hour || took > time.Hour+time.Second {
 			t.Errorf("it took %v", took)
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -109,10 +116,66 @@ func TestAway(t *testing.T) {
 		if err := hold.Unlock(); !errors.Is(err, holdfast.ErrLost) {
 			t.Error(err)
 		}
-		if _, err := client.NewMutex("x").Lock(t.Context()); err != nil {
+		if hold, err = client.NewMutex("x").Lock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := hold.Unlock(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// failures is a test that keeps what it is told, and ends when it is told to.
+type failures struct {
+	testing.TB
+	cleanups []func()
+	told     []string
+}
+
+func (f *failures) Helper()          {}
+func (f *failures) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
+func (f *failures) Errorf(format string, args ...any) {
+	f.told = append(f.told, fmt.Sprintf(format, args...))
+}
+
+func (f *failures) end() {
+	for _, c := range slices.Backward(f.cleanups) {
+		c()
+	}
+}
+
+// Who has not unlocked at the end of the test is told of which lock; what was lost, or closed, needs no Unlock.
+func TestForgottenUnlock(t *testing.T) {
+	f := &failures{TB: t}
+	client := holdfasttest.Start(f).Client()
+	for _, name := range []string{"x", "y"} {
+		hold, err := client.NewMutex(name).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "y" {
+			defer hold.Unlock() //nolint:errcheck // the client has closed by then
+		}
+	}
+	f.end()
+	if len(f.told) != 1 || !strings.Contains(f.told[0], `2 holds have not ended by themselves, of ["x" "y"]`) {
+		t.Errorf("told %q", f.told)
+	}
+
+	f = &failures{TB: t}
+	client = holdfasttest.Start(f).Client()
+	_, err := client.NewMutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	hold, _ := holdfasttest.NewHold(f, t.Context(), "x")
+	f.end()
+	if len(f.told) != 0 || hold.Unlock() == nil {
+		t.Errorf("told %q", f.told)
+	}
 }
 
 // fake is a Locker as a program's own tests have it.

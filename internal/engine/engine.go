@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -138,10 +139,15 @@ func New(config Config) *Engine {
 // Drain lets nothing new be held but what is nested, and ends every wait.
 func (e *Engine) Drain() { e.drain() }
 
-// Live is how many holds are neither lost nor given back.
-func (e *Engine) Live() (n int) {
-	e.each(func(a *account) { n += a.live() })
-	return n
+// Live are the names of what is held, one for each hold that is neither lost nor given back.
+func (e *Engine) Live() (names []string) {
+	e.each(func(a *account) {
+		for range a.live() {
+			names = append(names, a.name)
+		}
+	})
+	slices.Sort(names)
+	return names
 }
 
 // Close gives everything back, ends every call, stops all goroutines, and waits for that until ctx ends.

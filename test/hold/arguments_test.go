@@ -69,8 +69,8 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 
 // A nil context, and a Client that New has not made, panic with a sentence at once.
 func TestMissingArgumentsPanic(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		c, _ := w.Client()
 		x, s := c.NewMutex("x"), c.NewPermitSemaphore("s", holdfast.Permits(1))
 		var none context.Context
 		for what, call := range map[string]func(){

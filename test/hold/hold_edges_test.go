@@ -556,8 +556,8 @@ func TestUnlockDoesNotWaitForOldSends(t *testing.T) {
 
 // A hold is printed in words, whatever it is of.
 func TestHoldIsPrinted(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		c, _ := w.Client()
 		want := func(h *holdfast.Hold, want string) {
 			t.Helper()
 			if got := fmt.Sprint(h); got != want {
@@ -565,7 +565,7 @@ func TestHoldIsPrinted(t *testing.T) {
 			}
 		}
 		x, y := c.NewMutex("x\n"), c.NewRWMutex("{x\n}2")
-		h := must(t)(x.Lock(background))
+		h := kit.Must(t)(x.Lock(background))
 		owner := h.Owner().String()
 		want(h, `mutex "x\n", held by `+owner)
 		if _, err := x.ForceUnlock(background); err != nil {
@@ -574,15 +574,15 @@ func TestHoldIsPrinted(t *testing.T) {
 		<-h.Context().Done()
 		want(h, `mutex "x\n", lost by `+owner)
 		both := holdfast.NewMultiLock(x, y)
-		h = must(t)(both.Lock(background))
+		h = kit.Must(t)(both.Lock(background))
 		want(h, fmt.Sprintf("multi %q, held by %v", both.Name(), h.Owner()))
 		want(h.Parts()[1], `write "{x\n}2", held by `+h.Owner().String())
-		unlock(t, h)
+		kit.Unlock(t, h)
 		want(h, fmt.Sprintf("multi %q, given up by %v", both.Name(), h.Owner()))
-		h = must(t)(y.RLock(background))
+		h = kit.Must(t)(y.RLock(background))
 		detached, err := h.Detach()
-		ok(t, err)
+		kit.OK(t, err)
 		want(h, `read "{x\n}2", given up by `+detached.String())
-		unlock(t, must(t)(y.RLocker().Adopt(background, detached)))
+		kit.Unlock(t, kit.Must(t)(y.RLocker().Adopt(background, detached)))
 	})
 }

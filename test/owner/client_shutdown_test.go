@@ -2,6 +2,8 @@ package owner
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,10 +59,17 @@ func TestShutdownIsBounded(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		c, _ := w.Client()
 		h := kit.Must(t)(c.NewMutex("x").Lock(background))
+		for i := range 12 {
+			kit.Must(t)(c.NewMutex(fmt.Sprintf("{x}%d", 10+i)).Lock(background))
+		}
 		ctx, cancel := context.WithTimeout(background, time.Minute)
 		defer cancel()
 		start := time.Now()
-		kit.WantError(t, c.Shutdown(ctx), context.DeadlineExceeded)
+		err := c.Shutdown(ctx)
+		kit.WantError(t, err, context.DeadlineExceeded)
+		if !strings.Contains(err.Error(), `13 holds have not ended by themselves, of ["x" "{x}10" `) || strings.Contains(err.Error(), "{x}19") {
+			t.Error(err)
+		}
 		if took := time.Since(start); took != time.Minute {
 			t.Errorf("it took %v", took)
 		}

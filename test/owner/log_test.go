@@ -151,30 +151,30 @@ func TestWaitSaysWhatFor(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fake(t, func(t *testing.T, w *world) {
-				c, d := w.client()
+			kit.Fake(t, func(t *testing.T, w *kit.World) {
+				c, d := w.Client()
 				x := open(c)
 				wait := func() holdfast.Event {
 					t.Helper()
 					var l heard
 					_, err := x.Lock(background, holdfast.Wait(time.Second), holdfast.WithHooks(l.hooks()))
-					wantError(t, err, holdfast.ErrLocked)
+					kit.WantError(t, err, holdfast.ErrLocked)
 					return l.event("wait")
 				}
-				h := must(t)(x.Lock(background))
-				next := waiting(t, x, background)
+				h := kit.Must(t)(x.Lock(background))
+				next := kit.Waiting(t, x, background)
 				for _, e := range []holdfast.Event{wait(), wait()} { // behind another one
 					if text := fmt.Sprint(e.Err); !errors.Is(e.Err, holdfast.ErrLocked) || !strings.HasSuffix(text, "; to nest in it, lock with the context of its hold") {
 						t.Errorf("it waits for: %s", text)
 					}
 				}
-				unlock(t, h)
+				kit.Unlock(t, h)
 				h = <-next
 				if e := wait(); !errors.Is(e.Err, holdfast.ErrLocked) {
 					t.Errorf("it waits for: %v", e.Err)
 				}
-				next = waiting(t, x, background)
-				away(d)
+				next = kit.Waiting(t, x, background)
+				kit.Away(d)
 				time.Sleep(15 * time.Second) // the one that waits has no answer
 				var l heard
 				_, err := x.Lock(background, holdfast.Wait(time.Second), holdfast.WithHooks(l.hooks()))
@@ -183,8 +183,8 @@ func TestWaitSaysWhatFor(t *testing.T) {
 					t.Errorf("it waits for: %v, and then %v", e.Err, err)
 				}
 				d.SetFaults(nil)
-				unlock(t, h)
-				unlock(t, <-next)
+				kit.Unlock(t, h)
+				kit.Unlock(t, <-next)
 			})
 		})
 	}
@@ -192,9 +192,9 @@ func TestWaitSaysWhatFor(t *testing.T) {
 
 // A wait for permits that cannot end by itself is a warning; so is, once, that Permits has no effect.
 func TestWaitForTooManyPermits(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		var r records
-		c, _ := w.client(holdfast.WithHooks(holdfast.LogHooks(r.logger(slog.LevelInfo), time.Minute)))
+		c, _ := w.Client(holdfast.WithHooks(holdfast.LogHooks(r.logger(slog.LevelInfo), time.Minute)))
 		wantWarnings := func(want ...string) {
 			t.Helper()
 			time.Sleep(time.Microsecond) // the client's goroutines have told
@@ -213,22 +213,22 @@ func TestWaitForTooManyPermits(t *testing.T) {
 		wait := func(s *holdfast.PermitSemaphore, n int) error {
 			t.Helper()
 			_, err := s.Acquire(background, n, holdfast.Wait(time.Second))
-			wantError(t, err, holdfast.ErrNoPermits)
+			kit.WantError(t, err, holdfast.ErrNoPermits)
 			return err
 		}
 		s, other, u := c.NewPermitSemaphore("x"), c.NewPermitSemaphore("x", holdfast.Permits(10)), c.NewUnleasedSemaphore("y")
 		wait(s, 1)
-		wantError(t, u.Acquire(background, 1, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
+		kit.WantError(t, u.Acquire(background, 1, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
 		unset := ": nobody has set how many it has: make it with Permits(n), or call TrySetPermits"
 		wantWarnings(unset, unset)
 
-		ok(t, s.SetPermits(background, 3))
-		unlock(t, must(t)(other.Acquire(background, 3)))
+		kit.OK(t, s.SetPermits(background, 3))
+		kit.Unlock(t, kit.Must(t)(other.Acquire(background, 3)))
 		wantWarnings()
 		wait(s, 5)
 		wait(s, 5)
 		wantWarnings("waiting: holdfast: semaphore \"x\": too few permits are available: 5 wanted, but it has 3 in all", "5 wanted, but it has 3 in all")
-		h := must(t)(s.Acquire(background, 3))
+		h := kit.Must(t)(s.Acquire(background, 3))
 		wait(s, 1)
 		wantWarnings()
 		differs := ": all 3 are held; this one was made with Permits(10), but 3 are set already: SetPermits changes that"
@@ -237,16 +237,16 @@ func TestWaitForTooManyPermits(t *testing.T) {
 		}
 		wait(other, 1)
 		wantWarnings(differs)
-		unlock(t, h)
-		ok(t, s.SetPermits(background, 10))
-		h = must(t)(s.Acquire(background, 10))
+		kit.Unlock(t, h)
+		kit.OK(t, s.SetPermits(background, 10))
+		h = kit.Must(t)(s.Acquire(background, 10))
 		if err := wait(other, 1); !strings.HasSuffix(err.Error(), ": all 10 are held") {
 			t.Error(err)
 		}
 		wantWarnings()
-		unlock(t, h)
+		kit.Unlock(t, h)
 		time.Sleep(10 * time.Minute) // until the ids of calls are forgotten
-		w.do("DEL", "x", "y")
+		w.Do("DEL", "x", "y")
 	})
 }
 
