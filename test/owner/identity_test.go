@@ -453,7 +453,7 @@ func TestIdentityDefaults(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		c, _ := w.Client(holdfast.WithIdentity(holdfast.Identity{Host: "pod-7"}))
 		who, err := c.Who(background, c.NewOwner())
-		if err != nil || who.PID != os.Getpid() || who.Host != "pod-7" || who.Program != "test.test" {
+		if err != nil || who.PID != os.Getpid() || who.Host != "pod-7" || who.Program != "owner.test" {
 			t.Errorf("%+v, %v", who, err)
 		}
 		for _, i := range []holdfast.Identity{{Program: "a\x1b"}, {Host: strings.Repeat("h", 129)}, {PID: -1}} {
