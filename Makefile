@@ -21,7 +21,7 @@ SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 # The packages that test/kit is for: those under fake time compute on one processor, the others mostly wait.
 FAKE_TIME     := hold owner handover line fair rw permits multi stress scale
-REAL_TIME     := scripts servers rights docs
+REAL_TIME     := scripts servers topology rights docs
 TESTS         := $(FAKE_TIME:%=test/%) $(REAL_TIME:%=test/%)
 # Tests wait more than they compute. test-main runs one package at a time, and first of all TESTS, which take longest
 # by far and compute on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
@@ -194,9 +194,14 @@ fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: s
 	@$(if $(RACE),env CGO_ENABLED=1) tools/fuzz 1000x $(RACE) -ldflags=-w
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
-SERVER_TESTS := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
-	TestMultiLock(On|Needs) TestRedLock TestReplica TestWritesRefused TestTLS TestCluster TestSentinel
-SHORT := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestCluster$$ TestWritesRefused
+ON_SERVERS := servers topology rights
+ALL_servers := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
+	TestMultiLock(On|Needs) TestRedLock TestWritesRefused
+ALL_topology := TestReplica TestTLS TestCluster TestSentinel
+ALL_rights := TestACL
+SHORT_servers := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestWritesRefused
+SHORT_topology := TestCluster$$
+SHORT_rights := TestACLPing
 WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap
 SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
 # valkeydriver is made of rueidisdriver, so each server tries one of them.
@@ -217,18 +222,16 @@ servers-short: ## run a few of them on each of those servers but the one that al
 .PHONY: test-binaries
 test-binaries:
 	@mkdir -p $(BIN)/tests
-	@$(TEST) -c -o $(BIN)/tests/ ./test/servers ./test/rights ./test/stress $(ADAPTERS:%=./%)
+	@$(TEST) -c -o $(BIN)/tests/ ./test/stress $(ON_SERVERS:%=./test/%) $(ADAPTERS:%=./%)
 
 # Tests start the redis-server that is first on the PATH.
 .PHONY: $(SERVERS:%=on-%) $(SERVERS:%=short-%) $(SERVERS:%=server-%) interop-redis-8.0 interop-valkey-8.1
 $(SERVERS:%=on-%): on-%: server-% test-binaries
-	@$(TEST_ON) $* test/servers $(call quoted,$(SERVER_TESTS))
-	@$(TEST_ON) $* test/rights TestACL
+	@$(foreach p,$(ON_SERVERS),$(TEST_ON) $* test/$p $(call quoted,$(ALL_$p)) &&) true
 	@PATH="$(BIN)/servers/$*:$$PATH" $(TEST) -count=1 -timeout 15m -p 1 $(ADAPTERS:%=./%) ./internal/redistest
 
 $(SERVERS:%=short-%): short-%: test-binaries server-%
-	@$(TEST_ON) $* test/servers $(call quoted,$(SHORT))
-	@$(TEST_ON) $* test/rights TestACLPing
+	@$(foreach p,$(ON_SERVERS),$(TEST_ON) $* test/$p $(call quoted,$(SHORT_$p)) &&) true
 	@for a in $(SHORT_ADAPTERS); do $(TEST_ON) $* $$a $(call quoted,$(SHORT_DRIVERS)) || exit 1; done
 
 interop-redis-8.0 interop-valkey-8.1: interop-%: server-% need-jvm

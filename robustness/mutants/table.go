@@ -15,6 +15,7 @@ const (
 	rw        = "test/rw"
 	scripts   = "test/scripts"
 	servers   = "test/servers"
+	topology  = "test/topology"
 	simulated = "robustness"
 )
 
@@ -176,7 +177,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "acquire: replicas are not counted", in: "untrusted", suite: tests(servers, "TestReplicaAck"),
+		name: "acquire: replicas are not counted", in: "untrusted", suite: tests(topology, "TestReplicaAck"),
 		old: "e.Replicas",
 		new: "0",
 	},
@@ -631,7 +632,7 @@ var mutants = []mutant{
 		new: "if back > at then",
 	},
 	{
-		name: "fair: what cannot be written to the asks is", in: "fair_acquire.lua", suite: tests(servers, "TestFairMovedAsks"),
+		name: "fair: what cannot be written to the asks is", in: "fair_acquire.lua", suite: tests(topology, "TestFairMovedAsks"),
 		old: "if lined and ARGV[11] then",
 		new: "if ARGV[11] then",
 	},

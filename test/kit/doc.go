@@ -20,7 +20,8 @@
 //
 // On real servers, in real time:
 //
-//	servers   every kind on every driver and topology, real faults, other processes
+//	servers   every kind on every driver, real faults, other processes
+//	topology  clusters, slots that move, replicas, Sentinel, TLS
 //	scripts   the scripts of the line, each asked directly; on the server in memory, too
 //	rights    what a user of Redis must be allowed, and hostile input
 //

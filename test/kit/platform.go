@@ -211,3 +211,17 @@ func (p *Platform) AwaitRefusal(t *testing.T, l holdfast.Locker) {
 		return errors.Is(err, holdfast.ErrLocked)
 	})
 }
+
+// ThroughProxy returns both adapters behind proxies of their own, with the
+// clients' default settings, but for one: rueidis shares one connection with
+// holds that listen, and by default gives it up after eleven seconds of silence.
+func ThroughProxy(t *testing.T, s *redistest.Server) map[*Platform]*redistest.Proxy {
+	t.Helper()
+	a, b := redistest.NewProxy(t, s.Addr()), redistest.NewProxy(t, s.Addr())
+	return map[*Platform]*redistest.Proxy{
+		GoRedis("proxy", redis.UniversalOptions{Addrs: []string{a.Addr()}}, CLI(s)): a,
+		RueidisAt("proxy", rueidis.ClientOption{
+			InitAddress: []string{b.Addr()}, ConnWriteTimeout: time.Second,
+		}, CLI(s)): b,
+	}
+}

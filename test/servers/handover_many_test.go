@@ -22,7 +22,7 @@ var handOverMany = flag.Int64("handover.many", 25_000, "how many hand-overs Test
 func TestManyHandOvers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for p, proxy := range throughProxy(t, s) {
+	for p, proxy := range kit.ThroughProxy(t, s) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			var handed, lost atomic.Int64

@@ -343,27 +343,27 @@ func handOver(t *testing.T, p *kit.Platform, k *kit.Kind) {
 // holds, not at a count.
 func holdsDoNotOverlap(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	var mu sync.Mutex
-	var spans []span
+	var spans []kit.Span
 	var wg sync.WaitGroup
 	name := p.Fresh(t, k)
 	for client := range 4 {
 		c := p.Client(t)
 		for i := range 4 {
 			wg.Go(func() {
-				l, shared := contends(k, c, name, i)
+				l, shared := k.Contender(c, name, i)
 				for range 10 {
 					h, err := l.Lock(background)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					s := span{who: client, shared: shared, from: kit.Now()}
+					s := kit.Span{Who: client, Shared: shared, From: kit.Now()}
 					work := 200 * time.Microsecond
 					if shared {
 						work = 5 * time.Millisecond // long enough for others to come in, on a slow driver, too
 					}
 					time.Sleep(work)
-					s.to = kit.Now()
+					s.To = kit.Now()
 					kit.Unlock(t, h)
 					mu.Lock()
 					spans = append(spans, s)
@@ -376,7 +376,7 @@ func holdsDoNotOverlap(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	if len(spans) != 160 {
 		t.Fatalf("%d holds", len(spans))
 	}
-	checkSpans(t, k, spans)
+	kit.CheckSpans(t, k, spans)
 	p.WantNothing(t, k, name)
 }
 

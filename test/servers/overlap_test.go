@@ -29,34 +29,6 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// span is the time of one hold, by the clock of the machine.
-type span struct {
-	who      int // which process or client held it
-	shared   bool
-	from, to int64 // ns
-}
-
-// contends makes the lock that the i-th of several goroutines contends with. It
-// reports whether holds of it may overlap among themselves.
-func contends(k *kit.Kind, c *holdfast.Client, name string, i int) (l kit.AnyLock, shared bool) {
-	switch {
-	case k.Readers == nil:
-		return k.Lock(c, name), false
-	case i%3 == 0:
-		return exclusive(k, c, name), false
-	default:
-		return k.Readers(c, name), true
-	}
-}
-
-// exclusive makes a lock that is held by one alone.
-func exclusive(k *kit.Kind, c *holdfast.Client, name string) kit.AnyLock {
-	if k.Shared() {
-		return k.Against(c, name)
-	}
-	return k.Lock(c, name)
-}
-
 // rest is how long, at most, a contender does without the lock. One who keeps others from
 // sharing it rests for longer: with [holdfast.WritersFirst] they share it only while it
 // neither holds nor waits.
@@ -65,38 +37,6 @@ func rest(k *kit.Kind, shared bool) time.Duration {
 		return 50 * time.Millisecond
 	}
 	return 2 * time.Millisecond
-}
-
-// checkSpans fails if a hold overlaps one that it must not overlap.
-func checkSpans(t *testing.T, k *kit.Kind, spans []span) {
-	t.Helper()
-	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
-	var alone, last span // those that ended last
-	together, wrong := 0, 0
-	for _, s := range spans {
-		switch {
-		case s.from < alone.to:
-			wrong++
-			t.Errorf("%+v began before %+v ended", s, alone)
-		case !s.shared && s.from < last.to:
-			wrong++
-			t.Errorf("%+v began before %+v ended", s, last)
-		case s.from < last.to:
-			together++
-		}
-		if s.to > last.to {
-			last = s
-		}
-		if !s.shared && s.to > alone.to {
-			alone = s
-		}
-		if wrong == 3 {
-			return // it is clear by now
-		}
-	}
-	if k.Readers != nil && together == 0 {
-		t.Error("those who may share the lock never did")
-	}
 }
 
 // What a process that contends is told, by its environment. It writes what it
@@ -149,7 +89,7 @@ func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
 	for i, k := range kit.Kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			checkTurns(t, spans[i])
-			checkSpans(t, k, spans[i])
+			kit.CheckSpans(t, k, spans[i])
 			p.WantNothing(t, k, overlapName(i))
 			t.Logf("%d holds", len(spans[i]))
 		})
@@ -158,12 +98,12 @@ func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
 
 // checkTurns fails if a process was left out, or held nothing after the one that
 // was killed.
-func checkTurns(t *testing.T, spans []span) {
+func checkTurns(t *testing.T, spans []kit.Span) {
 	t.Helper()
-	end := spans[slices.IndexFunc(spans, func(s span) bool { return s.who == victim })].to
+	end := spans[slices.IndexFunc(spans, func(s kit.Span) bool { return s.Who == victim })].To
 	for who := range contenders {
-		of := func(s span) bool { return s.who == who }
-		after := func(s span) bool { return s.who == who && s.from > end }
+		of := func(s kit.Span) bool { return s.Who == who }
+		after := func(s kit.Span) bool { return s.Who == who && s.From > end }
 		if !slices.ContainsFunc(spans, of) || !slices.ContainsFunc(spans, after) {
 			t.Errorf("process %d held it, or held it after %v: %v, %v", who, end,
 				slices.ContainsFunc(spans, of), slices.ContainsFunc(spans, after))
@@ -180,7 +120,7 @@ type contender struct {
 
 	mu    sync.Mutex
 	seen  map[int]bool // which kinds it has held
-	spans map[int][]span
+	spans map[int][]kit.Span
 	owner map[int]string // of the victim's hold
 }
 
@@ -192,7 +132,7 @@ func startContender(t *testing.T, s *redistest.Server, number int) *contender {
 	}
 	c := &contender{
 		number: number, cmd: exec.Command(self), read: make(chan struct{}),
-		seen: map[int]bool{}, spans: map[int][]span{}, owner: map[int]string{},
+		seen: map[int]bool{}, spans: map[int][]kit.Span{}, owner: map[int]string{},
 	}
 	c.cmd.Env = append(os.Environ(), contenderVariable+"="+s.Addr(), contenderNumber+"="+strconv.Itoa(number))
 	c.cmd.Stderr = os.Stderr
@@ -227,8 +167,8 @@ func startContender(t *testing.T, s *redistest.Server, number int) *contender {
 func (c *contender) note(line string) error {
 	var kind int
 	var owner string
-	s := span{who: c.number}
-	if _, err := fmt.Sscan(line, &kind, &s.shared, &s.from, &s.to, &owner); err != nil {
+	s := kit.Span{Who: c.number}
+	if _, err := fmt.Sscan(line, &kind, &s.Shared, &s.From, &s.To, &owner); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -250,7 +190,7 @@ func (c *contender) await(t *testing.T, n int) {
 }
 
 // end ends the process in an orderly way, and returns its holds.
-func (c *contender) end(t *testing.T) map[int][]span {
+func (c *contender) end(t *testing.T) map[int][]kit.Span {
 	t.Helper()
 	if err := c.in.Close(); err != nil {
 		t.Error(err)
@@ -264,7 +204,7 @@ func (c *contender) end(t *testing.T) map[int][]span {
 
 // killedSpans kills the process while it holds a lock of each kind. The holds end
 // when their leases do, as Redis has it.
-func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]span {
+func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]kit.Span {
 	t.Helper()
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -272,7 +212,7 @@ func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]span {
 	<-c.read
 	for i, k := range kit.Kinds {
 		held := c.spans[i]
-		if len(held) != 1 || held[0].to != 0 {
+		if len(held) != 1 || held[0].To != 0 {
 			t.Fatalf("%s: the process that was killed held %v", k.Name, held)
 		}
 		asked := kit.Now()
@@ -281,7 +221,7 @@ func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]span {
 			t.Fatalf("%s: the process that was killed did not hold it any more: %v, %v of it left, owner %s",
 				k.Name, p.Do(t, overlapName(i), "HGETALL", overlapName(i)), left, c.owner[i])
 		}
-		held[0].to = asked + int64(left-2*time.Millisecond) // whole milliseconds
+		held[0].To = asked + int64(left-2*time.Millisecond) // whole milliseconds
 	}
 	return c.spans
 }
@@ -323,7 +263,7 @@ func contendUntilEnd(addr string, who int) error {
 			continue
 		}
 		for j := range 3 {
-			l, shared := contends(k, c, overlapName(i), j)
+			l, shared := k.Contender(c, overlapName(i), j)
 			wg.Go(func() { failed <- holdAgainAndAgain(ctx, i, l, shared, rest(k, shared)) })
 		}
 	}
@@ -351,10 +291,10 @@ func contenderDriver(addr string, who int) (driver.Driver, func(), error) {
 // output keeps lines whole.
 var output sync.Mutex
 
-func report(kind int, s span, owner holdfast.Owner) {
+func report(kind int, s kit.Span, owner holdfast.Owner) {
 	output.Lock()
 	defer output.Unlock()
-	fmt.Println(kind, s.shared, s.from, s.to, cmp.Or(owner.String(), "nobody")) // what was handed over has none any more
+	fmt.Println(kind, s.Shared, s.From, s.To, cmp.Or(owner.String(), "nobody")) // what was handed over has none any more
 }
 
 func holdAgainAndAgain(ctx context.Context, kind int, l kit.AnyLock, shared bool, rest time.Duration) (lost error) {
@@ -366,9 +306,9 @@ func holdAgainAndAgain(ctx context.Context, kind int, l kit.AnyLock, shared bool
 		case err != nil:
 			return err
 		}
-		s := span{shared: shared, from: kit.Now()}
+		s := kit.Span{Shared: shared, From: kit.Now()}
 		time.Sleep(rand.N(2 * time.Millisecond)) // the work
-		s.to = kit.Now()
+		s.To = kit.Now()
 		if err := h.Unlock(); err != nil {
 			lost = err // told at the end: what overlapped says more
 		}
@@ -382,7 +322,7 @@ func holdUntilKilled(ctx context.Context, kind int, l kit.AnyLock, shared bool) 
 	if err != nil {
 		return err
 	}
-	report(kind, span{shared: shared, from: kit.Now()}, h.Owner())
+	report(kind, kit.Span{Shared: shared, From: kit.Now()}, h.Owner())
 	<-h.Context().Done()
 	fmt.Fprintln(os.Stderr, "the victim has lost", l.Name(), context.Cause(h.Context()))
 	return context.Cause(h.Context())

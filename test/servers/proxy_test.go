@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/goredisdriver"
@@ -23,20 +22,6 @@ import (
 )
 
 // Faults of the network between real clients and a real server.
-
-// throughProxy returns both adapters behind proxies of their own, with the
-// clients' default settings, but for one: rueidis shares one connection with
-// holds that listen, and by default gives it up after eleven seconds of silence.
-func throughProxy(t *testing.T, s *redistest.Server) map[*kit.Platform]*redistest.Proxy {
-	t.Helper()
-	a, b := redistest.NewProxy(t, s.Addr()), redistest.NewProxy(t, s.Addr())
-	return map[*kit.Platform]*redistest.Proxy{
-		kit.GoRedis("proxy", redis.UniversalOptions{Addrs: []string{a.Addr()}}, kit.CLI(s)): a,
-		kit.RueidisAt("proxy", rueidis.ClientOption{
-			InitAddress: []string{b.Addr()}, ConnWriteTimeout: time.Second,
-		}, kit.CLI(s)): b,
-	}
-}
 
 // sends matches requests that run a script of the kind's.
 func sends(k *kit.Kind, name string) func([]byte) bool {
@@ -56,7 +41,7 @@ func TestS13_SwallowedReplies(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		for p, proxy := range throughProxy(t, s) {
+		for p, proxy := range kit.ThroughProxy(t, s) {
 			t.Run(p.Name, func(t *testing.T) {
 				t.Parallel()
 				for _, then := range []redistest.Aftermath{redistest.ThenSilence, redistest.ThenReset} {
@@ -96,7 +81,7 @@ func TestBlackHoledHolderIsToldInTime(t *testing.T) {
 	s := redistest.Start(t)
 	do := kit.Direct(t, s)
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		for p, proxy := range throughProxy(t, s) {
+		for p, proxy := range kit.ThroughProxy(t, s) {
 			p.Do = do
 			t.Run(p.Name, func(t *testing.T) {
 				t.Parallel()
@@ -136,7 +121,7 @@ func TestL1_KilledSubscribersMissNothingForLong(t *testing.T) {
 			return // nobody subscribes
 		}
 		s := redistest.Start(t) // every kill hits all of its subscribers
-		for p := range throughProxy(t, s) {
+		for p := range kit.ThroughProxy(t, s) {
 			t.Run(p.Name, func(t *testing.T) { killedSubscribers(t, s, p, k) })
 		}
 	})

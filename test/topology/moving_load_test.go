@@ -1,4 +1,4 @@
-package servers
+package topology
 
 import (
 	"context"
@@ -27,7 +27,7 @@ const patience = time.Minute
 func TestMovingSlotUnderLoad(t *testing.T) {
 	t.Parallel()
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
-		load := &movingLoad{t: t, spans: make([][]span, len(kit.Kinds))}
+		load := &movingLoad{t: t, spans: make([][]kit.Span, len(kit.Kinds))}
 		a, b := load.client(p, holdfast.DefaultLease), load.client(p, holdfast.DefaultLease)
 		load.hold(load.client(p, 5*time.Second), a)
 		ctx, stop := context.WithCancel(background)
@@ -35,7 +35,7 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 		for i, k := range kit.Kinds {
 			for j := range 4 {
 				c := []*holdfast.Client{a, b}[j%2]
-				l, shared := contends(k, c, movingName(i), j)
+				l, shared := k.Contender(c, movingName(i), j)
 				all.Go(func() { load.contend(ctx, i, l, shared) })
 			}
 		}
@@ -58,7 +58,7 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 		for i, k := range kit.Kinds {
 			of := *k
 			of.Readers = nil // there is hardly time enough for readers to meet
-			t.Run(k.Name, func(t *testing.T) { checkSpans(t, &of, load.spans[i]) })
+			t.Run(k.Name, func(t *testing.T) { kit.CheckSpans(t, &of, load.spans[i]) })
 			t.Logf("%s: %d holds", k.Name, len(load.spans[i]))
 		}
 		t.Logf("%d moves", moves)
@@ -72,7 +72,7 @@ type movingLoad struct {
 	t *testing.T
 
 	mu    sync.Mutex
-	spans [][]span // of each kind
+	spans [][]kit.Span // of each kind
 	held  []*holdfast.Hold
 }
 
@@ -126,9 +126,9 @@ func (l *movingLoad) contend(ctx context.Context, kind int, lock kit.AnyLock, sh
 			l.t.Errorf("%s: %v", kit.Kinds[kind].Name, err)
 			return
 		}
-		s := span{shared: shared, from: kit.Now()}
+		s := kit.Span{Shared: shared, From: kit.Now()}
 		time.Sleep(rand.N(20 * time.Millisecond)) // the work
-		s.to = kit.Now()
+		s.To = kit.Now()
 		if err := h.Unlock(); err != nil {
 			l.t.Errorf("%s: %v", kit.Kinds[kind].Name, err)
 			return

@@ -1,4 +1,4 @@
-package servers
+package topology
 
 import (
 	"strings"
@@ -97,7 +97,7 @@ func replicatedKinds(c *holdfast.Client, name func() string) []holdfast.Locker {
 func TestReplicaAckOfARepetition(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartReplicated(t, 1)
-	for p, proxy := range throughProxy(t, s.Primary) {
+	for p, proxy := range kit.ThroughProxy(t, s.Primary) {
 		for what, acquire := range map[string]func(c *holdfast.Client, name string) error{
 			"semaphore": func(c *holdfast.Client, name string) error {
 				return c.NewUnleasedSemaphore(name).Acquire(background, 2)
