@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -89,8 +90,13 @@ func (c *doctorCommand) check() error {
 // writer is who is told the findings, and of their end.
 func (c *doctorCommand) writer(s streams, title string) (tell func([]doctor.Finding), end func() error) {
 	if c.JSON {
-		encoder := doctor.NewEncoder(s.stdout)
-		return encoder.Tell, encoder.End
+		var failed error // the first
+		tell = func(found []doctor.Finding) {
+			for _, f := range found {
+				failed = cmp.Or(failed, printJSON(s.stdout, f))
+			}
+		}
+		return tell, func() error { return failed }
 	}
 	printer := &doctor.Printer{W: s.stdout, Width: fileWidth, Verbose: c.Verbose}
 	if width := terminalWidth(s.stdout); width > 0 {

@@ -149,7 +149,7 @@ func aboutTLS(err error) string {
 	case errors.As(err, &untrusted):
 		return "its certificate is not trusted; --tls-ca names the authority to trust"
 	case errors.As(err, &noTLS):
-		return "it does not use TLS there, so the URL begins with redis://"
+		return "it does not speak TLS there, so the URL begins with redis://"
 	case strings.Contains(text, "certificate required"):
 		return "it wants a client certificate, so give --tls-cert and --tls-key"
 	case strings.Contains(text, "remote error: tls") && strings.Contains(text, "certificate"):

@@ -22,132 +22,85 @@ const (
 	quickSuspect = time.Second
 )
 
-func clusterState(ctx context.Context, e *exam) (found []Finding) {
-	if !e.Target.IsCluster() {
-		return nil
+func clusterState(n *node) findings {
+	if n.noClusterInfo != "" {
+		return unknown(n.noClusterInfo)
 	}
-	for _, n := range e.reached() {
-		text, err := n.client.ClusterInfo(ctx).Result()
-		f := unknown(refusal("CLUSTER INFO", err))
-		if info := fields(text); err == nil {
-			f = stateOf(info)
-		}
-		found = append(found, f.at(n))
-	}
-	return found
-}
-
-// stateOf is what CLUSTER INFO comes to.
-func stateOf(info map[string]string) Finding {
 	const do = "Bring the nodes back that own the missing slots; redis-cli --cluster check says which."
+	info := n.clusterInfo
 	assigned, covered := number(info["cluster_slots_assigned"]), number(info["cluster_slots_ok"])
 	switch {
 	case assigned < slots:
 		return fail(do, "%d of %d slots have no node: locks whose names fall there cannot be taken", slots-assigned, slots)
 	case covered < slots:
-		return fail(do, "the nodes of %d of %d slots are down: locks whose names fall there cannot be taken", slots-covered, slots)
+		return fail(do, "the nodes of %d of %d slots are down: locks whose names fall there cannot be taken",
+			slots-covered, slots)
 	case info["cluster_state"] != "ok":
 		return fail(do, "it takes the cluster for %q", info["cluster_state"])
 	}
 	return pass("well, all %d slots are covered", slots)
 }
 
-// number is a number of a reply, or 0.
-func number(text string) int {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-func clusterReplicas(_ context.Context, e *exam) (found []Finding) {
-	if !e.Target.IsCluster() {
+func clusterReplicas(n *node) findings {
+	if n.replica {
 		return nil
 	}
-	for _, n := range e.primaries() {
-		f := pass("each primary has one")
-		if count, why := n.saidNumber("connected_slaves"); why != "" {
-			f = unknown(why)
-		} else if count == 0 {
-			f = warn("Give each primary a replica: redis-cli --cluster add-node NEW ANY --cluster-slave.",
-				"this primary has no replica: if it is away, its locks cannot be taken")
-		}
-		found = append(found, f.at(n))
+	if n.saysNumber("connected_slaves") == 0 {
+		return warn("Give each primary a replica: redis-cli --cluster add-node NEW ANY --cluster-slave.",
+			"this primary has no replica: if it is away, its locks cannot be taken")
 	}
-	return found
+	return pass("each primary has one")
 }
 
-func clusterVersions(_ context.Context, e *exam) []Finding {
+func clusterVersions(_ context.Context, e *exam) findings {
 	var versions []string
 	for _, n := range e.reached() {
-		name, text, why := n.product()
-		if why != "" {
-			return nil // the version is not known, which is said already
+		name, number := n.product()
+		if number == "" {
+			return nil // another check says so
 		}
-		if is := name + " " + text; !slices.Contains(versions, is) {
-			versions = append(versions, is)
-		}
+		versions = append(versions, name+" "+number)
 	}
-	slices.Sort(versions)
+	versions = unique(versions)
 	switch {
 	case len(e.nodes) < 2:
 		return nil
 	case len(versions) > 1:
-		return []Finding{warn("Bring all nodes to one version soon.", "the nodes have several versions: %s", strings.Join(versions, ", "))}
+		return warn("Bring all nodes to one version soon.",
+			"the nodes have several versions: %s", strings.Join(versions, ", "))
 	}
-	return []Finding{pass("all nodes have one")}
+	return pass("all nodes have one")
 }
 
-func clusterTimeout(n *node) []Finding {
-	if !n.target.IsCluster() {
-		return nil
+func clusterTimeout(n *node) findings {
+	after := time.Duration(n.settingNumber("cluster-node-timeout")) * time.Millisecond
+	if after > slowFailover {
+		return warn("Set cluster-node-timeout 15000 or less, or use longer leases.",
+			"a failover begins after %v; a lease of %v bears an outage of %v", after, lease, outage)
 	}
-	millis, why := n.settingNumber("cluster-node-timeout")
-	after := time.Duration(millis) * time.Millisecond
-	switch {
-	case why != "":
-		return []Finding{unknown(why)}
-	case after > slowFailover:
-		return []Finding{warn("Set cluster-node-timeout 15000 or less, or use longer leases.",
-			"a failover begins after %v; a lease of %v bears an outage of %v", after, lease, outage)}
-	}
-	return []Finding{pass("a failover begins after %v", after)}
+	return pass("a failover begins after %v", after)
 }
 
-// sharding says whether a cluster's messages are sharded.
-func sharding(ctx context.Context, n *node) (sharded bool, err error) {
-	err = n.client.PubSubShardNumSub(ctx, "holdfast_doctor").Err()
+func clusterMessages(ctx context.Context, _ *exam, n *node) findings {
+	err := n.client.PubSubShardNumSub(ctx, "holdfast_doctor").Err()
 	var answered redis.Error
-	if errors.As(err, &answered) && lacking(err) == nothing {
-		return false, nil // it does not know the command
+	switch {
+	case err == nil:
+		return pass("sharded")
+	case errors.As(err, &answered) && lacking(err) == nothing: // it does not know the command
+		return warn("Take Redis 7.0 or newer, or locks that poll.",
+			"messages are not sharded: every release is sent to every node")
 	}
-	return err == nil, err
+	return unknown(refusal("PUBSUB SHARDNUMSUB", err))
 }
 
-func clusterMessages(ctx context.Context, e *exam) (found []Finding) {
-	if !e.Target.IsCluster() {
-		return nil
-	}
-	for _, n := range e.primaries() {
-		f := pass("sharded")
-		if sharded, err := sharding(ctx, n); err != nil {
-			f = unknown(refusal("PUBSUB SHARDNUMSUB", err))
-		} else if !sharded {
-			f = warn("Take Redis 7.0 or newer, or locks that poll.", "messages are not sharded: every release is sent to every node")
-		}
-		found = append(found, f.at(n))
-	}
-	return found
-}
-
-func sentinels(_ context.Context, e *exam) (found []Finding) {
+func sentinels(_ context.Context, e *exam) (found findings) {
 	primary, answers := "", slices.ContainsFunc(e.watchers, func(s *sentinel) bool { return s.err == nil })
 	for _, s := range e.watchers {
 		f := s.check()
 		switch {
 		case s.err != nil && answers: // the others can do without it
-			f.Severity = Warning
+			f[0].Severity = Warning
 		case s.err == nil && primary != "" && s.primary() != primary:
 			f = fail("Look again in a moment: a failover may be under way. Else check that they can reach each other.",
 				"it names the primary %s, another one %s", s.primary(), primary)
@@ -155,21 +108,21 @@ func sentinels(_ context.Context, e *exam) (found []Finding) {
 		if s.err == nil {
 			primary = s.primary()
 		}
-		f.Where = []string{s.addr}
-		found = append(found, f)
+		found = append(found, f.at(s.addr)...)
 	}
 	return found
 }
 
 // check looks at what one sentinel says.
-func (s *sentinel) check() Finding {
-	const unreachableDo = "Check that it runs, and the URL; HOLDFAST_REDIS_SENTINEL_PASSWORD is its password."
+func (s *sentinel) check() findings {
 	if s.err != nil {
-		return fail(unreachableDo, "the sentinel %s cannot be used: %v", s.addr, connect.ExplainSentinel(s.err))
+		return fail("Check that it runs, and the URL; HOLDFAST_REDIS_SENTINEL_PASSWORD is its password.",
+			"the sentinel %s cannot be used: %v", s.addr, connect.ExplainSentinel(s.err))
 	}
 	count, quorum := number(s.master["num-other-sentinels"])+1, number(s.master["quorum"])
 	after := time.Duration(number(s.master["down-after-milliseconds"])) * time.Millisecond
 	const countDo = "Have three sentinels or more, an odd number, on machines that fail one by one."
+	afterDo := "Set SENTINEL SET " + s.master["name"] + " down-after-milliseconds 5000, on each."
 	switch {
 	case s.quorum != nil:
 		return fail(countDo, "no failover can happen: %v", s.quorum)
@@ -180,13 +133,12 @@ func (s *sentinel) check() Finding {
 	case count < fewSentinels:
 		return warn(countDo, "there are fewer than three sentinels (%d): if one is away no failover can happen", count)
 	case quorum <= count/2:
-		return warn("Set the quorum of SENTINEL MONITOR to "+strconv.Itoa(count/2+1)+".", "a quorum of %d is no majority of %d sentinels", quorum, count)
+		return warn("Set the quorum of SENTINEL MONITOR to "+strconv.Itoa(count/2+1)+".",
+			"a quorum of %d is no majority of %d sentinels", quorum, count)
 	case after > slowFailover:
-		return warn("Set SENTINEL SET "+s.master["name"]+" down-after-milliseconds 5000, on each.",
-			"a failover begins after %v; a lease of %v bears an outage of %v", after, lease, outage)
+		return warn(afterDo, "a failover begins after %v; a lease of %v bears an outage of %v", after, lease, outage)
 	case after < quickSuspect:
-		return warn("Set SENTINEL SET "+s.master["name"]+" down-after-milliseconds 5000, on each.",
-			"a failover begins after %v already, so a slow moment of the primary can lose locks", after)
+		return warn(afterDo, "a failover begins after %v already, so a slow moment of the primary can lose locks", after)
 	}
 	return pass("%d, quorum %d, failover after %v", count, quorum, after)
 }

@@ -107,21 +107,6 @@ func TestNoCluster(t *testing.T) {
 	s.finds("reachable", Failure, "not all nodes are known: it is no cluster")
 }
 
-func TestClusterState(t *testing.T) {
-	t.Parallel()
-	for text, says := range map[string]string{
-		"cluster_state:ok\ncluster_slots_assigned:16384\ncluster_slots_ok:16384":   "",
-		"cluster_state:fail\ncluster_slots_assigned:16000\ncluster_slots_ok:16000": "384 of 16384 slots have no node",
-		"cluster_state:ok\ncluster_slots_assigned:16384\ncluster_slots_ok:16383":   "the nodes of 1 of 16384 slots are down",
-		"cluster_state:fail\ncluster_slots_assigned:16384\ncluster_slots_ok:16384": `it takes the cluster for "fail"`,
-	} {
-		got := stateOf(fields(text))
-		if (says == "") != (got.Severity == Pass) || !strings.Contains(got.Found, says) {
-			t.Errorf("%q: %+v", text, got)
-		}
-	}
-}
-
 func TestClusterVersions(t *testing.T) {
 	t.Parallel()
 	e := &exam{nodes: []*node{{info: fields("redis_version:7.0.15")}, {info: fields("redis_version:8.0.2")}}}

@@ -50,10 +50,9 @@ type Report struct {
 type exam struct {
 	Config
 
-	redis   redis.UniversalClient
-	locks   *holdfast.Client
-	network *network
-	nodes   []*node // all that hold data
+	redis redis.UniversalClient
+	locks *holdfast.Client
+	nodes []*node // all that hold data
 	// watchers are the sentinels, and enumerated is why not all nodes are known.
 	watchers   []*sentinel
 	enumerated error
@@ -66,11 +65,11 @@ func Run(ctx context.Context, cfg Config, tell func(findings []Finding)) (Report
 	interrupted := ctx.Err
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	e := &exam{Config: cfg, network: &network{dial: cfg.Target.Dial}}
-	e.redis = cfg.Target.Client(e.network.Dial)
+	e := &exam{Config: cfg, redis: cfg.Target.Client(cfg.Target.Dial)}
 	defer e.redis.Close() //nolint:errcheck // nothing depends on it any more
 	var err error
-	if e.locks, err = holdfast.New(goredisdriver.New(e.redis), holdfast.WithTimeout(callTimeout), holdfast.WithoutIdentity()); err != nil {
+	e.locks, err = holdfast.New(goredisdriver.New(e.redis), holdfast.WithTimeout(callTimeout), holdfast.WithoutIdentity())
+	if err != nil {
 		return Report{}, err
 	}
 	defer connect.CloseWithin(closeLimit, e.locks)
@@ -85,7 +84,7 @@ func Run(ctx context.Context, cfg Config, tell func(findings []Finding)) (Report
 		if report.Unreachable && !check.first {
 			continue
 		}
-		findings := e.run(ctx, check)
+		findings := check.run(ctx, e)
 		for _, f := range findings {
 			if f.Severity.worse(report.Worst) {
 				report.Worst = f.Severity
@@ -96,26 +95,6 @@ func Run(ctx context.Context, cfg Config, tell func(findings []Finding)) (Report
 		}
 	}
 	return report, nil
-}
-
-// run does one check.
-func (e *exam) run(ctx context.Context, check Check) []Finding {
-	var findings []Finding
-	switch {
-	case check.all != nil && ctx.Err() != nil && !check.first:
-		findings = []Finding{late()}
-	case check.all != nil:
-		findings = check.all(ctx, e)
-	default:
-		findings = onEach(e.reached(), check.node)
-	}
-	for i := range findings {
-		findings[i].Check = check.ID
-	}
-	if check.watches {
-		return merge(findings, len(e.watchers))
-	}
-	return merge(findings, len(e.nodes))
 }
 
 // reached are the nodes that answer.
@@ -136,16 +115,6 @@ func (e *exam) primaries() (nodes []*node) {
 		}
 	}
 	return nodes
-}
-
-// onEach is what a check finds on each of some nodes.
-func onEach(nodes []*node, check func(n *node) []Finding) (found []Finding) {
-	for _, n := range nodes {
-		for _, f := range check(n) {
-			found = append(found, f.at(n))
-		}
-	}
-	return found
 }
 
 func (e *exam) close() {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +17,24 @@ import (
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	const online = "\nslave0:ip=10.0.0.2,port=6379,state=online,offset=5,lag=0"
+	clusterInfo := func(state string, assigned, covered int) string {
+		return fmt.Sprintf("cluster_state:%s\ncluster_slots_assigned:%d\ncluster_slots_ok:%d", state, assigned, covered)
+	}
 	for _, c := range []struct {
 		check, info, config string
 		replica             bool
 		severity            Severity
 		says                string
 	}{
+		{"version", "redis_version:7.0.15", "", false, Pass, "Redis 7.0.15; 7.0.15 was tested"},
+		{"version", "redis_version:7.4.2", "", false, Pass, "not tested itself"},
+		{"version", "redis_version:6.0.5", "", false, Failure, "lacks commands"},
+		{"version", "redis_version:5.0.14", "", false, Failure, "lacks commands"},
+		{"version", "redis_version:9.0.0", "", false, Warning, "is newer than those that were tested: 6.0.16 7.0.15 8.0.2"},
+		{"version", "redis_version:7.2.4\nvalkey_version:8.1.3", "", false, Pass, "Valkey 8.1.3; 8.1.1 was tested"},
+		{"version", "redis_version:7.2.4\nvalkey_version:9.0.0", "", false, Warning, "Valkey 9.0.0 is newer"},
+		{"version", "redis_version:7.4.0\ndragonfly_version:df-v1.30.0", "", false, Warning, "not tested at all"},
+		{"version", "", "", false, Unknown, "INFO has no redis_version"},
 		{"role", "role:master", "", false, Pass, "a primary"},
 		{"role", "role:slave\nmaster_host:h\nmaster_port:1", "", false, Failure, "a replica of h:1"},
 		{"role", "role:slave\nmaster_link_status:down", "", true, Warning, "no connection to its primary"},
@@ -65,6 +78,10 @@ func TestFacts(t *testing.T) {
 		{"blocking", "cmdstat_keys:calls=3,usec=60000,usec_per_call=20000.00,rejected_calls=0", "slowlog-log-slower-than:1", false, Warning, "KEYS (3 calls of 20 ms)"},
 		{"blocking", "cmdstat_psync:calls=3,usec=60000,usec_per_call=20000.00", "slowlog-log-slower-than:1", false, Pass, "no command"},
 		{"blocking", "cmdstat_get:calls=3,usec=60,usec_per_call=20.00", "slowlog-log-slower-than:100001", false, Unknown, "slow log"},
+		{"cluster-state", clusterInfo("ok", slots, slots), "", false, Pass, "all 16384 slots are covered"},
+		{"cluster-state", clusterInfo("fail", 16000, 16000), "", false, Failure, "384 of 16384 slots have no node"},
+		{"cluster-state", clusterInfo("ok", slots, 16383), "", false, Failure, "the nodes of 1 of 16384 slots are down"},
+		{"cluster-state", clusterInfo("fail", slots, slots), "", false, Failure, `it takes the cluster for "fail"`},
 		{"script-limit", "", "lua-time-limit:15001", false, Warning, "only"},
 		{"script-limit", "", "lua-time-limit:15000", false, Pass, "15s"},
 		{"script-limit", "", "lua-time-limit:0", false, Warning, "cannot be killed"},
@@ -74,10 +91,11 @@ func TestFacts(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := &node{info: fields(c.info), config: fields(c.config), replica: c.replica, target: target}
+		n.clusterInfo = n.info
 		var got []Finding
 		for _, check := range Checks {
 			if check.ID == c.check {
-				got = check.node(n)
+				got = check.on(n)
 			}
 		}
 		if c.severity == "" && len(got) == 0 {
@@ -100,12 +118,12 @@ func TestSlowLog(t *testing.T) {
 		entry(slowCommand-1, 0, "GET", "s3cret"), entry(time.Second, slowSince+time.Second, "DEL", "s3cret"),
 		entry(2*time.Second, time.Hour, "keys", "s3cret"), entry(slowCommand, 0, "EVAL", "s3cret"), entry(time.Hour, 0),
 	}}
-	if f, slow := slowest(n); !slow || !strings.HasPrefix(f.Found, "2 commands took 100ms or more in the last day; the longest, KEYS, 2s") {
-		t.Errorf("%+v", f)
+	if said := n.slowest(); !strings.HasPrefix(said, "2 commands took 100ms or more in the last day; the longest, KEYS, 2s") {
+		t.Error(said)
 	}
 	n.slow = append(n.slow, entry(3*time.Second, 0, "s3cret password!", "x"))
-	if f, _ := slowest(n); !strings.Contains(f.Found, "the longest, a command, 3s") || strings.Contains(f.Found, "s3cret") {
-		t.Errorf("%+v", f)
+	if said := n.slowest(); !strings.Contains(said, "the longest, a command, 3s") || strings.Contains(said, "s3cret") {
+		t.Error(said)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -51,6 +52,12 @@ type node struct {
 	noTime    string
 	now       time.Time
 
+	tls   atomic.Pointer[tls.ConnectionState] // with which it was reached last; nil: none
+	lacks string                              // the first that a check has asked for and was not said
+
+	clusterInfo   map[string]string
+	noClusterInfo string
+
 	allowed []kind // that the user has the rights for
 	works   []kind // that were locked and unlocked
 }
@@ -63,36 +70,6 @@ type sentinel struct {
 	master   map[string]string
 	replicas []map[string]string
 	quorum   error // why there is none
-}
-
-// network dials, and notes with which TLS.
-type network struct {
-	dial connect.Dial
-
-	mu  sync.Mutex
-	tls map[string]tls.ConnectionState // by address
-}
-
-// Dial opens a connection.
-func (n *network) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := n.dial(ctx, network, addr)
-	if secure, ok := conn.(*tls.Conn); ok && err == nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.tls == nil {
-			n.tls = map[string]tls.ConnectionState{}
-		}
-		n.tls[addr] = secure.ConnectionState()
-	}
-	return conn, err
-}
-
-// state is with which TLS an address was reached.
-func (n *network) state(addr string) (tls.ConnectionState, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	state, ok := n.tls[addr]
-	return state, ok
 }
 
 // find finds the nodes.
@@ -113,7 +90,19 @@ func (e *exam) add(addr string, replica bool) {
 			return
 		}
 	}
-	e.nodes = append(e.nodes, &node{addr: addr, replica: replica, target: e.Target, client: e.Target.Node(addr, e.network.Dial)})
+	n := &node{addr: addr, replica: replica, target: e.Target}
+	n.client = e.Target.Node(addr, n.dial)
+	e.nodes = append(e.nodes, n)
+}
+
+// dial opens a connection, and notes with which TLS.
+func (n *node) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := n.target.Dial(ctx, network, addr)
+	if secure, ok := conn.(*tls.Conn); ok && err == nil {
+		state := secure.ConnectionState()
+		n.tls.Store(&state)
+	}
+	return conn, err
 }
 
 // findInCluster asks the cluster. If it does not say, its nodes are those in the URL.
@@ -178,7 +167,7 @@ func addNodes(found map[string]bool, text string) {
 // findBySentinels asks all sentinels. The nodes are those that any of them names.
 func (e *exam) findBySentinels(ctx context.Context) {
 	for _, addr := range e.Target.Hosts() {
-		e.watchers = append(e.watchers, &sentinel{addr: addr, client: e.Target.Sentinel(addr, e.network.Dial)})
+		e.watchers = append(e.watchers, &sentinel{addr: addr, client: e.Target.Sentinel(addr, e.Target.Dial)})
 	}
 	var group sync.WaitGroup
 	for _, s := range e.watchers {
@@ -228,6 +217,10 @@ func (n *node) gather(ctx context.Context, now func() time.Time) {
 	}
 	text, err := n.client.Info(ctx, "all").Result()
 	n.info, n.noInfo = fields(text), refusal("INFO", err)
+	if n.target.IsCluster() {
+		text, err = n.client.ClusterInfo(ctx).Result()
+		n.clusterInfo, n.noClusterInfo = fields(text), refusal("CLUSTER INFO", err)
+	}
 	n.readConfig(ctx)
 	n.slow, err = n.client.SlowLogGet(ctx, slowEntries).Result()
 	n.noSlow = refusal("SLOWLOG", err)
@@ -280,48 +273,48 @@ func (n *node) readTime(ctx context.Context, now func() time.Time) {
 	}
 }
 
-// setting is a setting's value, or why there is none.
-func (n *node) setting(name string) (value, why string) {
-	value, ok := n.config[name]
-	if ok {
-		return value, ""
-	}
-	return "", cmp.Or(n.noConfig, "CONFIG does not know "+name)
+// says is a field of INFO. If there is none, the check that asks finds that out as its result, as with the next three.
+func (n *node) says(field string) string {
+	return n.read(n.info, field, cmp.Or(n.noInfo, "INFO has no "+field))
 }
 
-// settingNumber is the value of a setting that is a number.
-func (n *node) settingNumber(name string) (value int64, why string) {
-	text, why := n.setting(name)
-	if why != "" {
-		return 0, why
+func (n *node) saysNumber(field string) int64 {
+	return n.number(n.says(field), "INFO says no number for "+field)
+}
+
+// setting is the value of a setting.
+func (n *node) setting(name string) string { return n.read(n.config, name, n.noSetting(name)) }
+
+func (n *node) settingNumber(name string) int64 {
+	return n.number(n.setting(name), "CONFIG says no number for "+name)
+}
+
+// noSetting is why a setting has no value.
+func (n *node) noSetting(name string) string { return cmp.Or(n.noConfig, "CONFIG does not know "+name) }
+
+func (n *node) read(from map[string]string, name, why string) string {
+	value, ok := from[name]
+	if !ok {
+		n.lacks = cmp.Or(n.lacks, why)
 	}
+	return value
+}
+
+func (n *node) number(text, why string) int64 {
 	value, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, "CONFIG says no number for " + name
+		n.lacks = cmp.Or(n.lacks, why)
 	}
-	return value, ""
+	return value
 }
 
-// said is a field of INFO, or why there is none.
-func (n *node) said(field string) (value, why string) {
-	value, ok := n.info[field]
-	if ok {
-		return value, ""
-	}
-	return "", cmp.Or(n.noInfo, "INFO has no "+field)
-}
-
-// saidNumber is a field of INFO that is a number.
-func (n *node) saidNumber(field string) (value int64, why string) {
-	text, why := n.said(field)
-	if why != "" {
-		return 0, why
-	}
-	value, err := strconv.ParseInt(text, 10, 64)
+// number is a number of a reply, or 0.
+func number(text string) int {
+	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, "INFO says no number for " + field
+		return 0
 	}
-	return value, ""
+	return n
 }
 
 // local reports whether the node is on this machine.
@@ -359,4 +352,9 @@ func fields(text string) map[string]string {
 		}
 	}
 	return found
+}
+
+// pairs reads "name=value,name=value".
+func pairs(text string) map[string]string {
+	return fields(strings.NewReplacer("=", ":", ",", "\n").Replace(text))
 }

@@ -1,12 +1,12 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
@@ -72,8 +72,8 @@ func (p *Printer) Tell(findings []Finding) {
 
 // line writes what passed in one line.
 func (p *Printer) line(of string) {
-	if room := p.Width - lead; p.Terminal && len(of) > room {
-		of = strings.TrimSpace(strings.ToValidUTF8(of[:room-1], "")) + "…"
+	if room := p.Width - lead; p.Terminal && ansi.StringWidth(of) > room {
+		of = strings.TrimSpace(ansi.Truncate(of, room-1, "")) + "…"
 	}
 	p.lines(p.word(Pass) + of)
 }
@@ -95,7 +95,7 @@ func (p *Printer) End() error {
 	}
 	p.lines("")
 	sum := fmt.Sprintf("%s, %s, %d passed, %d not known.",
-		count(len(p.held[Failure]), "failure"), count(len(p.held[Warning]), "warning"), p.passed, len(p.held[Unknown]))
+		text.Count(len(p.held[Failure]), "failure"), text.Count(len(p.held[Warning]), "warning"), p.passed, len(p.held[Unknown]))
 	p.lines(text.Wrap(sum, "", p.Width)...)
 	return p.err
 }
@@ -156,31 +156,3 @@ func (p *Printer) lines(lines ...string) {
 		p.err = err
 	}
 }
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// Encoder writes findings for programs: one JSON object a line.
-type Encoder struct {
-	encoder *json.Encoder
-	err     error // the first of writing
-}
-
-// NewEncoder returns an encoder that writes to w.
-func NewEncoder(w io.Writer) *Encoder { return &Encoder{encoder: json.NewEncoder(w)} }
-
-// Tell is told what a check has found.
-func (e *Encoder) Tell(findings []Finding) {
-	for _, f := range findings {
-		if err := e.encoder.Encode(f); e.err == nil {
-			e.err = err
-		}
-	}
-}
-
-// End returns the first error of writing.
-func (e *Encoder) End() error { return e.err }

@@ -124,11 +124,6 @@ func TestPrintFails(t *testing.T) {
 	if err := p.End(); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
-	e := NewEncoder(broken{})
-	e.Tell(some[0])
-	if err := e.End(); !errors.Is(err, errBroken) {
-		t.Error(err)
-	}
 }
 
 func TestMerge(t *testing.T) {

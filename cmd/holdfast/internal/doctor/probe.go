@@ -84,6 +84,7 @@ type probe struct {
 	ctx     context.Context
 	client  *redis.Client
 	name    string
+	cluster bool
 	sharded bool
 	missing map[string]bool // commands, and templates of keys and channels
 	absent  map[string]bool // commands that the server does not know
@@ -94,7 +95,7 @@ type probe struct {
 func words(list string) []string { return strings.Fields(list) }
 
 // commandsOf are the commands of a kind on this server, the client's own included.
-func (p *probe) commandsOf(k kind, cluster bool) []string {
+func (p *probe) commandsOf(k kind) []string {
 	list := k.commands
 	if strings.Contains(list, "UNSUBSCRIBE") {
 		list += " PING" // go-redis replaces connections that listen without it
@@ -102,7 +103,7 @@ func (p *probe) commandsOf(k kind, cluster bool) []string {
 	if p.sharded {
 		list = forSharded.Replace(list)
 	}
-	if cluster {
+	if p.cluster {
 		list += " CLUSTER|SLOTS PUBSUB|SHARDNUMSUB"
 	}
 	return words(list)
@@ -141,8 +142,21 @@ func unknownCommand(err error) bool {
 	return strings.Contains(text, "unknown command") || strings.Contains(text, "unknown subcommand")
 }
 
-// try sends all commands.
-func (p *probe) try(commands, keys, channels []string) {
+// try tries what some kinds need.
+func (p *probe) try(these []kind) {
+	var commands, keys, channels []string
+	for _, k := range these {
+		commands = append(commands, p.commandsOf(k)...)
+		keys, channels = append(keys, words(k.keys)...), append(channels, words(k.channels)...)
+	}
+	p.tryCommands(unique(commands))
+	p.tryKeys(unique(keys))
+	p.tryChannels(unique(channels))
+	p.trySubscribe()
+}
+
+// tryCommands sends all commands.
+func (p *probe) tryCommands(commands []string) {
 	pipe := p.client.Pipeline()
 	sent := map[string]*redis.Cmd{}
 	for _, command := range commands {
@@ -171,9 +185,6 @@ func (p *probe) try(commands, keys, channels []string) {
 		p.note(command, reply.Err())
 	}
 	p.tryUndone(commands)
-	p.tryKeys(keys)
-	p.tryChannels(channels)
-	p.trySubscribe()
 }
 
 // tryUndone tries what a script has to undo.
@@ -259,11 +270,12 @@ func fill(template, name string) string {
 	return strings.ReplaceAll(template, "NAME", name)
 }
 
-// lacksOf are the rules of ACL SETUSER that a user lacks for a kind, and the commands that the server
-// does not know. soft is true if all works without them, but slower.
-func (p *probe) lacksOf(k kind, cluster bool, prefix string) (rules, absent []string, soft bool) {
+// lacksOf says which rules of ACL SETUSER a user lacks for a kind, and which commands the server does not know;
+// empty: none. soft is true if all works without them, but slower.
+func (p *probe) lacksOf(k kind, prefix string) (says string, soft bool) {
+	var rules, absent, lacks []string
 	soft = true
-	for _, command := range p.commandsOf(k, cluster) {
+	for _, command := range p.commandsOf(k) {
 		switch {
 		case p.missing[command]:
 			rules = append(rules, "+"+strings.ToLower(command))
@@ -279,7 +291,13 @@ func (p *probe) lacksOf(k kind, cluster bool, prefix string) (rules, absent []st
 			rules, soft = append(rules, strings.ReplaceAll(fill(rule, prefix+"*"), "**", "*")), false
 		}
 	}
-	return rules, absent, soft
+	if len(rules) > 0 {
+		lacks = append(lacks, "this user lacks "+strings.Join(rules, " "))
+	}
+	if len(absent) > 0 {
+		lacks = append(lacks, "the server does not know "+strings.Join(absent, " "))
+	}
+	return strings.Join(lacks, ", and "), soft
 }
 
 // signed puts a sign before each word.

@@ -44,31 +44,24 @@ func (e *exam) scratch(ctx context.Context, n *node) (name string, ok bool) {
 	return "", false
 }
 
-func rights(ctx context.Context, e *exam) []Finding {
-	return onEach(e.primaries(), func(n *node) []Finding { return e.rightsOn(ctx, n) })
-}
-
-// rightsOn tries the rights on one node.
-func (e *exam) rightsOn(ctx context.Context, n *node) (found []Finding) {
+// rights tries the rights on one node.
+func rights(ctx context.Context, e *exam, n *node) findings {
 	name, ok := e.scratch(ctx, n)
 	if !ok {
 		return nil // with the same prefix on another node
 	}
 	these, each := e.wanted()
-	cluster := e.Target.IsCluster()
-	p := &probe{ctx: ctx, client: n.client, name: name, missing: map[string]bool{}, absent: map[string]bool{}}
-	if cluster {
+	p := &probe{
+		ctx: ctx, client: n.client, name: name, cluster: e.Target.IsCluster(),
+		missing: map[string]bool{}, absent: map[string]bool{},
+	}
+	if p.cluster {
 		// PUBSUB SHARDNUMSUB, by which clients ask, may be refused; this is known where that is.
 		p.sharded = !unknownCommand(n.client.Do(ctx, "SPUBLISH", fill(mutexChannel, name), 0).Err())
 	}
-	var commands, keys, channels []string
-	for _, k := range append(slices.Clone(these), p.line()) {
-		commands = append(commands, p.commandsOf(k, cluster)...)
-		keys, channels = append(keys, words(k.keys)...), append(channels, words(k.channels)...)
-	}
-	p.try(unique(commands), unique(keys), unique(channels))
+	p.try(append(slices.Clone(these), p.line()))
 	if p.err != nil {
-		return []Finding{fail("Try again; the network may be bad.", "the rights could not be tried: %v", connect.Explain(p.err))}
+		return fail("Try again; the network may be bad.", "the rights could not be tried: %v", connect.Explain(p.err))
 	}
 	return e.judge(n, p, these, each)
 }
@@ -78,102 +71,72 @@ func unique(list []string) []string {
 	return slices.Compact(list)
 }
 
-// judge says which kinds work by their rights. Those that lack the same are one finding.
-func (e *exam) judge(n *node, p *probe, these []kind, each bool) (found []Finding) {
-	if p.missing[nameKey] && !each {
-		return []Finding{fail("If the user may use certain names only, give their beginning with --prefix; else give it the right with ACL SETUSER.",
-			"this user may not use keys such as %s:…, so no kind can be tried", e.Prefix)}
-	}
-	var works, waits []string
-	var groups []*group
-	for _, k := range these {
-		rules, absent, soft := p.lacksOf(k, e.Target.IsCluster(), e.Prefix)
-		if soft {
-			n.allowed = append(n.allowed, k)
-			if k.inLine() {
-				waits = append(waits, k.id())
-			}
-		}
-		if len(rules)+len(absent) == 0 {
-			works = append(works, k.id())
-			continue
-		}
-		lacks := sentence(rules, absent)
-		at := slices.IndexFunc(groups, func(g *group) bool { return g.lacks == lacks })
-		if at < 0 {
-			at, groups = len(groups), append(groups, &group{lacks: lacks, soft: soft})
-		}
-		groups[at].kinds = append(groups[at].kinds, k.id())
-	}
-	if len(works) > 0 {
-		found = append(found, pass("all that is needed for %s", list(works)))
-	}
-	if rules, absent, _ := p.lacksOf(p.line(), e.Target.IsCluster(), e.Prefix); len(waits) > 0 && len(rules)+len(absent) > 0 {
-		found = append(found, warn(rightsDo, "%s: it works, but those who wait do not stand in line: %s", list(waits), sentence(rules, absent)))
-	}
-	return append(found, findings(groups, each || len(n.allowed) == 0, e.Detailed || each)...)
-}
+// theKinds stands in a finding in the place of the kinds that it is about.
+const theKinds = "THE KINDS"
 
-// list is all kinds, or their names.
-func list(names []string) string {
-	if len(names) == len(kinds) {
-		return "all kinds"
-	}
-	return strings.Join(names, ", ")
-}
-
-// group are kinds that lack the same.
-type group struct {
-	kinds []string
-	lacks string
-	soft  bool // they work without it, but slower
-}
-
-const rightsDo = "Give the rights with ACL SETUSER; docs/acl.md has what each kind needs."
-
-// findings are those of all groups. needed is true if the kinds have to work; not detailed, those that
-// do not are one finding.
-func findings(groups []*group, needed, detailed bool) (found []Finding) {
-	var idle []string
-	for _, g := range groups {
-		switch names := list(g.kinds); {
-		case g.soft:
-			found = append(found, warn(rightsDo, "%s: it works, but those who wait may hear late: %s", names, g.lacks))
-		case needed:
-			found = append(found, fail(rightsDo, "%s: it does not work: %s", names, g.lacks))
-		case detailed:
-			found = append(found, warn(rightsDo, "%s: it does not work: %s", names, g.lacks))
-		default:
-			idle = append(idle, g.kinds...)
+// ofKinds makes one finding of those that say the same of several kinds, which are told apart by [findings.at].
+func ofKinds(said findings) (found findings) {
+	for _, f := range merge(said, 0) {
+		names := strings.Join(f.Where, ", ")
+		if len(f.Where) == len(kinds) {
+			names = "all kinds"
 		}
-	}
-	if len(idle) > 0 {
-		found = append(found, warn("If you need one of them, --kind "+idle[0]+" says which rights are missing, and --verbose says it of all.",
-			"these kinds do not work for this user: %s", strings.Join(idle, ", ")))
+		f.Found, f.Where = strings.Replace(f.Found, theKinds, names, 1), nil
+		found = append(found, f)
 	}
 	return found
 }
 
-// sentence says what is missing.
-func sentence(rules, absent []string) string {
-	var lacks []string
-	if len(rules) > 0 {
-		lacks = append(lacks, "this user lacks "+strings.Join(rules, " "))
+const rightsDo = "Give the rights with ACL SETUSER; docs/acl.md has what each kind needs."
+
+// judge says which kinds work by their rights. Those that lack the same are one finding.
+func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
+	if p.missing[nameKey] && !each {
+		return fail("If the user may use certain names only, give their beginning with --prefix; "+
+			"else give it the right with ACL SETUSER.",
+			"this user may not use keys such as %s:…, so no kind can be tried", e.Prefix)
 	}
-	if len(absent) > 0 {
-		lacks = append(lacks, "the server does not know "+strings.Join(absent, " "))
+	for _, k := range these {
+		if _, soft := p.lacksOf(k, e.Prefix); soft {
+			n.allowed = append(n.allowed, k)
+		}
 	}
-	return strings.Join(lacks, ", and ")
+	var said, waits findings
+	var idle []string
+	ofLine, _ := p.lacksOf(p.line(), e.Prefix)
+	for _, k := range these {
+		lacks, soft := p.lacksOf(k, e.Prefix)
+		if soft && k.inLine() && ofLine != "" {
+			f := warn(rightsDo, theKinds+": it works, but those who wait do not stand in line: %s", ofLine)
+			waits = append(waits, f.at(k.id())...)
+		}
+		f := pass("all that is needed for " + theKinds)
+		switch {
+		case lacks == "":
+		case soft:
+			f = warn(rightsDo, theKinds+": it works, but those who wait may hear late: %s", lacks)
+		case each, len(n.allowed) == 0:
+			f = fail(rightsDo, theKinds+": it does not work: %s", lacks)
+		case e.Detailed:
+			f = warn(rightsDo, theKinds+": it does not work: %s", lacks)
+		default:
+			idle = append(idle, k.id())
+			continue
+		}
+		said = append(said, f.at(k.id())...)
+	}
+	found := ofKinds(append(said, waits...))
+	if len(idle) > 0 {
+		found = append(found, warn("If you need one of them, --kind "+idle[0]+" says which rights are missing, "+
+			"and --verbose says it of all.",
+			"these kinds do not work for this user: %s", strings.Join(idle, ", "))...)
+	}
+	return found
 }
 
 // locks has each kind that the user has the rights for locked, and unlocked.
-func locks(ctx context.Context, e *exam) []Finding {
-	return onEach(e.primaries(), func(n *node) []Finding { return e.locksOn(ctx, n) })
-}
-
-func (e *exam) locksOn(ctx context.Context, n *node) (found []Finding) {
-	var works, whys []string
-	failed := map[string][]string{} // kinds, by why
+func locks(ctx context.Context, e *exam, n *node) findings {
+	var works, failed findings
 	for _, k := range n.allowed {
 		name, ok := e.scratch(ctx, n)
 		if !ok {
@@ -181,25 +144,17 @@ func (e *exam) locksOn(ctx context.Context, n *node) (found []Finding) {
 		}
 		err := e.tryKind(ctx, k, name)
 		if err == nil {
-			works, n.works = append(works, k.id()), append(n.works, k)
+			n.works = append(n.works, k)
+			works = append(works, pass("locked and unlocked: "+theKinds).at(k.id())...)
 			continue
 		}
-		why := explained(err).Error()
-		if failed[why] == nil {
-			whys = append(whys, why)
-		}
-		failed[why] = append(failed[why], k.id())
+		f := fail("See what the server says.", theKinds+": lock and unlock failed: %v", explained(err))
+		failed = append(failed, f.at(k.id())...)
 		if temporary(err) {
 			break // the others would fail alike, and take their time
 		}
 	}
-	for _, why := range whys {
-		found = append(found, fail("See what the server says.", "%s: lock and unlock failed: %s", list(failed[why]), why))
-	}
-	if len(works) > 0 {
-		found = append(found, pass("locked and unlocked: %s", list(works)))
-	}
-	return found
+	return ofKinds(append(failed, works...))
 }
 
 // temporary reports whether it is no fault of the kind.

@@ -102,7 +102,7 @@ func tryRights(t *testing.T, s *redistest.Server, k kind) []Finding {
 	defer rdb.Close()
 	n := &node{addr: s.Addr(), client: rdb.(*redis.Client), target: target}
 	e := &exam{Config: Config{Target: target, Prefix: "orders", Kinds: []string{k.id()}}, redis: rdb, nodes: []*node{n}}
-	return e.rightsOn(t.Context(), n)
+	return rights(t.Context(), e, n)
 }
 
 // TestLimitedUser says which kinds work, and that the prefix is wrong.
