@@ -5,9 +5,9 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/url"
-	"path"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
@@ -48,31 +48,21 @@ func newHandler(o *observer) http.Handler {
 	return &guard{hosts: o.Hosts, sessions: h.sessions, slots: make(chan struct{}, mostAtOnce), next: mux}
 }
 
-// fileTypes are those of the page's files, by what their names end with.
-var fileTypes = map[string]string{
-	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
-}
-
-// serveFiles adds the page's files. They are embedded, so it panics if they cannot be read.
+// serveFiles adds the page's files. They are embedded, so it panics if they cannot be read. Each has a pattern of its own:
+// what is not there is refused in JSON, as all else is.
 func serveFiles(mux *http.ServeMux) {
-	files, err := assets.ReadDir("assets")
+	page, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err)
 	}
-	for _, file := range files {
-		text, err := assets.ReadFile("assets/" + file.Name())
-		if err != nil {
-			panic(err)
-		}
-		serve := func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", fileTypes[path.Ext(file.Name())])
-			_, _ = w.Write(text) // who has asked may have gone
-		}
-		if file.Name() == "index.html" {
-			mux.HandleFunc("GET /{$}", serve)
-		} else {
-			mux.HandleFunc("GET /"+file.Name(), serve)
-		}
+	names, err := fs.Glob(page, "*")
+	if err != nil {
+		panic(err)
+	}
+	server := http.FileServerFS(page)
+	mux.Handle("GET /{$}", server)
+	for _, name := range names {
+		mux.Handle("GET /"+name, server)
 	}
 }
 

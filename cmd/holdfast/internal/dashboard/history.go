@@ -19,7 +19,7 @@ const (
 	idleFor = 30 * time.Minute
 )
 
-// ending is how a hold has ended, as far as that can be known from outside.
+// ending is how a hold or a wait has ended, as far as that can be known from outside.
 type ending string
 
 const (
@@ -34,10 +34,13 @@ const (
 	unclear ending = "unclear"
 	// taken says that somebody has taken it away by this dashboard.
 	taken ending = "taken"
+	// acquired says of a wait that it was for something, and left that it was not.
+	acquired ending = "acquired"
+	left     ending = "left"
 )
 
-// hold is one that was seen.
-type hold struct {
+// span is a hold that was seen, or the wait of one in a line: that has an owner, and neither a mode nor a lease.
+type span struct {
 	owner, mode, who string
 	since            time.Time     // as the holder says; zero: it does not
 	first, last      time.Time     // when it was seen
@@ -48,48 +51,40 @@ type hold struct {
 }
 
 // began is since when it has been held, as far as that is known.
-func (h *hold) began() time.Time {
-	if h.since.IsZero() {
-		return h.first
+func (s *span) began() time.Time {
+	if s.since.IsZero() {
+		return s.first
 	}
-	return h.since
+	return s.since
 }
 
 // see notes that it is held.
-func (h *hold) see(by survey.Holder, at time.Time) {
-	h.who, h.last, h.ends = present.Who(by.Who, by.Owner), at, time.Time{}
-	if h.since.IsZero() {
-		h.since = by.Since
+func (s *span) see(by survey.Holder, at time.Time) {
+	s.who, s.last, s.ends = present.Who(by.Who, by.Owner), at, time.Time{}
+	if s.since.IsZero() {
+		s.since = by.Since
 	}
 	if by.TTL != holdfast.NoExpiry {
-		h.ends, h.longest = at.Add(by.TTL), max(h.longest, by.TTL)
+		s.ends, s.longest = at.Add(by.TTL), max(s.longest, by.TTL)
 	}
 }
 
 // is reports whether it is the same hold.
-func (h *hold) is(by survey.Holder) bool {
-	return h.owner == by.Owner && h.mode == by.Mode && (h.since.IsZero() || by.Since.IsZero() || h.since.Equal(by.Since))
+func (s *span) is(by survey.Holder) bool {
+	return s.owner == by.Owner && s.mode == by.Mode && (s.since.IsZero() || by.Since.IsZero() || s.since.Equal(by.Since))
 }
 
 // end notes that it was gone at a moment, which is not before it was.
-func (h *hold) end(at time.Time) {
-	h.gone = at
-	switch left := h.ends.Sub(h.last); {
-	case h.ends.IsZero() || at.Before(h.ends):
-		h.how = released
-	case left <= h.longest/2:
-		h.how, h.gone = ranOut, h.ends
+func (s *span) end(at time.Time) {
+	s.gone = at
+	switch rest := s.ends.Sub(s.last); {
+	case s.ends.IsZero() || at.Before(s.ends):
+		s.how = released
+	case rest <= s.longest/2:
+		s.how, s.gone = ranOut, s.ends
 	default:
-		h.how = unclear
+		s.how = unclear
 	}
-}
-
-// wait is that of one in a line.
-type wait struct {
-	owner, who  string
-	first, last time.Time
-	gone        time.Time
-	acquired    bool
 }
 
 // sample is what one look has shown.
@@ -103,10 +98,10 @@ type trail struct {
 	first, last  time.Time // when it was looked at
 	active       time.Time // when somebody held it or waited for it
 	samples      []sample
-	holds        []*hold // that last
-	ended        []*hold
-	waits        []*wait
-	endedWaits   []*wait
+	holds        []*span // that last
+	ended        []*span
+	waits        []*span
+	endedWaits   []*span
 	waitingSince time.Time // without a break; zero: nobody waits
 	// contended is for how long somebody waited, and followed for how long it was looked at.
 	contended, followed time.Duration
@@ -221,7 +216,7 @@ func (h *history) observe(t *trail, l survey.Lock) {
 }
 
 // ended notes that a hold of a trail has ended.
-func (h *history) ended(t *trail, one *hold, name string) {
+func (h *history) ended(t *trail, one *span, name string) {
 	t.ended = keep(t.ended, one, mostEnded)
 	if one.how == ranOut {
 		t.lost++
@@ -241,19 +236,19 @@ func (h *history) tell(e event) {
 
 // seeHolders notes who holds it, and returns the holds that have ended. Where not all holders were read, one that is missing may be
 // among the others.
-func (t *trail) seeHolders(l survey.Lock) (ended []*hold) {
+func (t *trail) seeHolders(l survey.Lock) (ended []*span) {
 	for _, by := range l.Holders {
-		if i := slices.IndexFunc(t.holds, func(h *hold) bool { return h.is(by) }); i >= 0 {
+		if i := slices.IndexFunc(t.holds, func(h *span) bool { return h.is(by) }); i >= 0 {
 			t.holds[i].see(by, l.At)
 			continue
 		}
-		one := &hold{owner: by.Owner, mode: by.Mode, first: l.At}
+		one := &span{owner: by.Owner, mode: by.Mode, first: l.At}
 		one.see(by, l.At)
 		t.holds = append(t.holds, one)
 		t.holdsSeen++
 	}
 	all := len(l.Holders) >= l.HolderCount
-	t.holds = slices.DeleteFunc(t.holds, func(h *hold) bool {
+	t.holds = slices.DeleteFunc(t.holds, func(h *span) bool {
 		over := h.last.Before(l.At) && (all || !h.ends.IsZero() && h.ends.Before(l.At))
 		if over {
 			h.end(l.At)
@@ -287,10 +282,10 @@ func (t *trail) seeWaiting(l survey.Lock) {
 func (t *trail) seeLine(l survey.Lock) {
 	if l.Line > 0 {
 		for _, by := range l.Waiters {
-			i := slices.IndexFunc(t.waits, func(w *wait) bool { return w.owner == by.Owner })
+			i := slices.IndexFunc(t.waits, func(w *span) bool { return w.owner == by.Owner })
 			if i < 0 {
 				i = len(t.waits)
-				t.waits = append(t.waits, &wait{owner: by.Owner, first: l.At})
+				t.waits = append(t.waits, &span{owner: by.Owner, first: l.At})
 			}
 			t.waits[i].who, t.waits[i].last = present.Who(by.Who, by.Owner), l.At
 		}
@@ -298,11 +293,13 @@ func (t *trail) seeLine(l survey.Lock) {
 			return // who is missing may stand further behind
 		}
 	}
-	t.waits = slices.DeleteFunc(t.waits, func(w *wait) bool {
+	t.waits = slices.DeleteFunc(t.waits, func(w *span) bool {
 		over := w.last.Before(l.At)
 		if over {
-			w.gone = l.At
-			w.acquired = slices.ContainsFunc(l.Holders, func(h survey.Holder) bool { return h.Owner == w.owner })
+			w.gone, w.how = l.At, left
+			if slices.ContainsFunc(l.Holders, func(h survey.Holder) bool { return h.Owner == w.owner }) {
+				w.how = acquired
+			}
 			t.endedWaits = keep(t.endedWaits, w, mostEnded)
 		}
 		return over
@@ -316,18 +313,18 @@ func (h *history) takenAway(l survey.Lock, at time.Time) {
 	if t == nil {
 		t = &trail{} // of what nobody follows
 	}
-	end := func(one *hold) bool {
+	end := func(one *span) bool {
 		one.gone, one.how = at, taken
 		h.ended(t, one, l.Name)
 		return true
 	}
 	for _, by := range l.Holders {
-		if i := slices.IndexFunc(t.holds, func(one *hold) bool { return one.is(by) }); i >= 0 {
+		if i := slices.IndexFunc(t.holds, func(one *span) bool { return one.is(by) }); i >= 0 {
 			end(t.holds[i])
 			t.holds = slices.Delete(t.holds, i, i+1)
 			continue
 		}
-		i := slices.IndexFunc(t.ended, func(one *hold) bool { return one.is(by) && !one.gone.Before(l.At) })
+		i := slices.IndexFunc(t.ended, func(one *span) bool { return one.is(by) && !one.gone.Before(l.At) })
 		if i >= 0 && t.ended[i].how == ranOut {
 			continue // as was told
 		}

@@ -136,11 +136,11 @@ func TestContention(t *testing.T) {
 	if trail.followed != 10*time.Second || trail.contended != 6*time.Second || trail.mostWaiting != 2 || trail.longestWait != 4*time.Second || trail.holdsSeen != 2 {
 		t.Errorf("%+v", trail)
 	}
-	if len(trail.endedWaits) != 2 || !trail.endedWaits[0].acquired || trail.endedWaits[1].acquired {
+	if len(trail.endedWaits) != 2 || trail.endedWaits[0].how != acquired || trail.endedWaits[1].how != left {
 		t.Errorf("%+v", trail.endedWaits)
 	}
 	v := trail.view(after(11))
-	if v.Contended != 6000 || v.WaitingFor != -1 || len(v.Waits) != 2 || v.Waits[0].How != "acquired" || v.Waits[0].From != 9000 || v.Waits[0].To != 3000 || v.Holds[1].To != -1 {
+	if v.Contended != 6000 || v.WaitingFor != -1 || len(v.Waits) != 2 || v.Waits[0].How != acquired || v.Waits[0].From != 9000 || v.Waits[0].To != 3000 || v.Holds[1].To != -1 {
 		t.Errorf("%+v", v)
 	}
 }

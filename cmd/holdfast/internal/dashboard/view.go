@@ -130,7 +130,7 @@ type (
 		Mode string `json:"mode,omitempty"`
 		From int64  `json:"from"`
 		To   int64  `json:"to"`
-		How  string `json:"how"`
+		How  ending `json:"how"`
 		Seen bool   `json:"seen"` // From is when it was first seen, and not when it began
 	}
 )
@@ -138,8 +138,8 @@ type (
 // ago is how long ago a moment was, in ms.
 func ago(now, t time.Time) int64 { return max(now.Sub(t).Milliseconds(), 0) }
 
-// spanOf is a span in ms, and -1 if it is not known, which zero stands for.
-func spanOf(d time.Duration) int64 {
+// millis is a duration in ms, and -1 if it is not known, which zero stands for.
+func millis(d time.Duration) int64 {
 	if d == 0 {
 		return -1
 	}
@@ -234,7 +234,7 @@ func (o *observer) overview() (v locksView, all []entry) {
 func rowOf(l survey.Lock) rowView {
 	return rowView{
 		ID: idOf(l.Name), Name: cut(present.Safe(l.Name)), Kind: present.KindOf(l), State: present.StateOf(l), IsHeld: l.State == survey.Held,
-		Holder: cut(present.HolderOf(l)), Held: spanOf(l.Longest()), Left: present.LeftOf(l), Waiting: l.Waiting,
+		Holder: cut(present.HolderOf(l)), Held: millis(l.Longest()), Left: present.LeftOf(l), Waiting: l.Waiting,
 	}
 }
 
@@ -274,19 +274,12 @@ func (o *observer) page(name string, g glance) lockView {
 func (v *lockView) fill(l survey.Lock, t *trail) {
 	v.About, v.State, v.IsHeld = present.About(l), present.StateOf(l), l.State == survey.Held
 	v.Line, v.AllInLine, v.Waiting, v.HolderCount = l.Line, l.AllInLine(), l.Waiting, l.HolderCount
-	v.Key = present.Expiry(l)
+	v.Key, v.Permits = present.Expiry(l), present.PermitsOf(l)
 	if l.Token > 0 {
 		v.Token = strconv.FormatInt(l.Token, 10)
 	}
-	switch l.Kind {
-	case survey.Permits:
-		v.Permits = strconv.FormatInt(l.Taken, 10) + " of " + strconv.FormatInt(l.Total, 10) + " held, " + strconv.FormatInt(l.Available, 10) + " available"
-	case survey.Semaphore:
-		v.Permits = strconv.FormatInt(l.Available, 10) + " available; Redis does not say who has the others"
-	default:
-	}
 	for _, h := range l.Holders[:min(len(l.Holders), mostListed)] {
-		one := holderView{Who: present.Who(h.Who, h.Owner), Mode: h.Mode, Count: h.Count, Held: spanOf(l.HeldFor(h)), Left: present.Span(h.TTL)}
+		one := holderView{Who: present.Who(h.Who, h.Owner), Mode: h.Mode, Count: h.Count, Held: millis(l.HeldFor(h)), Left: present.Span(h.TTL)}
 		if !h.Who.IsZero() {
 			one.Owner = present.Safe(h.Owner)
 		}
@@ -301,24 +294,15 @@ func (v *lockView) fill(l survey.Lock, t *trail) {
 }
 
 func waiterOf(w survey.Waiter, at time.Time, t *trail) waiterView {
-	one := waiterView{Who: present.Who(w.Who, w.Owner), Waited: -1}
+	one := waiterView{Who: present.Who(w.Who, w.Owner), Note: present.WhatFor(w), Waited: -1}
 	if !w.Who.IsZero() {
 		one.Owner = present.Safe(w.Owner)
 	}
-	switch {
-	case w.Silent:
-		one.Note = "not heard of"
-	case w.Wants > 0:
-		one.Note = "wants " + strconv.FormatInt(w.Wants, 10) + " permits"
-	case w.Mode == survey.Writes:
-		one.Note = "to write"
-	case w.Mode == survey.Reads:
-		one.Note = "to read"
+	if t == nil {
+		return one
 	}
-	if t != nil {
-		if i := slices.IndexFunc(t.waits, func(seen *wait) bool { return seen.owner == w.Owner }); i >= 0 {
-			one.Waited = ago(at, t.waits[i].first)
-		}
+	if i := slices.IndexFunc(t.waits, func(seen *span) bool { return seen.owner == w.Owner }); i >= 0 {
+		one.Waited = ago(at, t.waits[i].first)
 	}
 	return one
 }
@@ -328,27 +312,24 @@ func (t *trail) view(now time.Time) *trailView {
 	v := &trailView{
 		First: ago(now, t.first), Followed: t.followed.Milliseconds(), Contended: t.contended.Milliseconds(),
 		LongestWait: t.longestWait.Milliseconds(), WaitingFor: -1, MostWaiting: t.mostWaiting, HoldsSeen: t.holdsSeen, RanOut: t.lost,
-		Samples: samplesOf(t.samples, now), Holds: []spanView{}, Waits: []spanView{},
+		Samples: samplesOf(t.samples, now),
+		Holds:   spansOf(now, t.ended, t.holds), Waits: spansOf(now, t.endedWaits, t.waits),
 	}
 	if !t.waitingSince.IsZero() {
 		v.WaitingFor = ago(t.last, t.waitingSince)
 	}
-	for _, h := range slices.Concat(t.ended, t.holds) {
-		one := spanView{Who: h.who, Mode: h.mode, From: ago(now, h.began()), To: -1, How: string(h.how), Seen: h.since.IsZero()}
-		if h.how != running {
-			one.To = ago(now, h.gone)
-		}
-		v.Holds = append(v.Holds, one)
-	}
-	for _, w := range slices.Concat(t.endedWaits, t.waits) {
-		one := spanView{Who: w.who, From: ago(now, w.first), To: -1, Seen: true}
-		if !w.gone.IsZero() {
-			one.To, one.How = ago(now, w.gone), "left"
-			if w.acquired {
-				one.How = "acquired"
-			}
-		}
-		v.Waits = append(v.Waits, one)
-	}
 	return v
+}
+
+// spansOf are those that have ended, and those that go on.
+func spansOf(now time.Time, ended, lasting []*span) []spanView {
+	views := []spanView{}
+	for _, s := range slices.Concat(ended, lasting) {
+		one := spanView{Who: s.who, Mode: s.mode, From: ago(now, s.began()), To: -1, How: s.how, Seen: s.since.IsZero()}
+		if s.how != running {
+			one.To = ago(now, s.gone)
+		}
+		views = append(views, one)
+	}
+	return views
 }

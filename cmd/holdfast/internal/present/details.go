@@ -90,10 +90,8 @@ func (d *details) add(title, said string) {
 
 func (d *details) addState(l survey.Lock) {
 	switch l.Kind {
-	case survey.Permits:
-		d.add("state", fmt.Sprintf("%d of %d permits are held, %d available", l.Taken, l.Total, l.Available))
-	case survey.Semaphore:
-		d.add("state", text.Count(l.Available, "permit")+" available; Redis does not say who has the others")
+	case survey.Permits, survey.Semaphore:
+		d.add("state", PermitsOf(l))
 	case survey.Latch:
 		if l.State == survey.Open {
 			d.add("state", "open: its count is zero")
@@ -114,6 +112,18 @@ func (d *details) addState(l survey.Lock) {
 		d.add("state", map[string]string{"": "free", survey.Reads: "held for reading", survey.Writes: "held for writing"}[l.Mode])
 	default:
 		d.add("state", string(l.State))
+	}
+}
+
+// PermitsOf says how many permits of a semaphore there are; empty if it is another kind.
+func PermitsOf(l survey.Lock) string {
+	switch l.Kind {
+	case survey.Permits:
+		return fmt.Sprintf("%d of %d permits are held, %d available", l.Taken, l.Total, l.Available)
+	case survey.Semaphore:
+		return text.Count(l.Available, "permit") + " available; Redis does not say who has the others"
+	default:
+		return ""
 	}
 }
 
@@ -148,17 +158,17 @@ func HoldOf(h survey.Holder, l survey.Lock) string {
 	return strings.Join(parts, ", ")
 }
 
-// whatFor says what a waiter waits for, or that it may wait no more.
-func whatFor(w survey.Waiter) string {
+// WhatFor says what a waiter waits for, or that it may wait no more; empty: there is nothing to say.
+func WhatFor(w survey.Waiter) string {
 	switch {
 	case w.Silent:
-		return ", not heard of"
+		return "not heard of"
 	case w.Wants > 0:
-		return ", for " + text.Count(w.Wants, "permit")
+		return "for " + text.Count(w.Wants, "permit")
 	case w.Mode == survey.Writes:
-		return ", to write"
+		return "to write"
 	case w.Mode == survey.Reads:
-		return ", to read"
+		return "to read"
 	}
 	return ""
 }
@@ -180,7 +190,11 @@ func (d *details) addWaiters(l survey.Lock) {
 	}
 	d.add("waiting", said)
 	for i, w := range l.Waiters[:min(len(l.Waiters), mostLines)] {
-		d.add("", fmt.Sprintf("%d. %s%s", i+1, Who(w.Who, w.Owner), whatFor(w)))
+		said := fmt.Sprintf("%d. %s", i+1, Who(w.Who, w.Owner))
+		if what := WhatFor(w); what != "" {
+			said += ", " + what
+		}
+		d.add("", said)
 	}
 	if more := l.Line - mostLines; more > 0 && len(l.Waiters) > mostLines {
 		d.add("", fmt.Sprintf("and %d more", more))

@@ -36,7 +36,7 @@ export function show(data) {
     ["Kind", data.about], ["State", data.state, data.is_held ? "on" : ""], ["Waiting", data.waiting.toLocaleString(), data.waiting > 0 ? "busy" : ""],
     ["Fencing token", data.token],
   ]);
-  const facts = [data.permits && `Permits: ${data.permits}.`, data.key && `The key in Redis ${data.key}.`];
+  const facts = [data.permits && `${data.permits}.`, data.key && `The key in Redis ${data.key}.`];
   setText(byId("facts-note"), data.missing ? "" : facts.filter(Boolean).join(" "));
   showHolders(data);
   showWaiters(data);
