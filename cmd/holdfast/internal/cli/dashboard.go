@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/dashboard"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 )
 
 const (
@@ -21,9 +20,8 @@ const (
 )
 
 type dashboardCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Pattern     string        `arg:"" optional:"" help:"Names to show, as Redis has patterns: * is any text, ? any byte, [a-c] one of a set. Quote it for the shell. The default is all."`
-	Kind        []string      `placeholder:"KIND" enum:"${surveyed}" help:"Show only these kinds, with commas between: ${surveyed}."`
-	Held        bool          `help:"Show only what somebody holds."`
+	selection
+
 	Interval    time.Duration `default:"2s" placeholder:"TIME" help:"Pause between two looks, from 100ms on; it is four times as long as a look takes if that is longer. The default is ${default}."`
 	Listen      string        `default:"127.0.0.1:8378" placeholder:"ADDR" help:"Where to serve the page; port 0 is any free one. Other machines reach it only at an address that is not of loopback, and that wants a token. The default is ${default}."`
 	TokenFile   string        `placeholder:"FILE" help:"File with a token of 16 characters or more in its first line: who wants to see the page has to give it. Without it the token is that of the environment variable HOLDFAST_DASHBOARD_TOKEN, else there is none."`
@@ -45,8 +43,8 @@ look at the page. It ends with SIGINT or SIGTERM.`
 
 // Run is called by kong.
 func (c *dashboardCommand) Run(s streams, flags redisFlags) error {
-	if c.Interval < shortestInterval {
-		return exit.Because(exit.Usage, "an interval of %v is too short; the least is %v", c.Interval, shortestInterval)
+	if err := checkInterval(c.Interval); err != nil {
+		return err
 	}
 	token, err := c.token()
 	if err != nil {
@@ -64,8 +62,7 @@ func (c *dashboardCommand) Run(s streams, flags redisFlags) error {
 		s.sayf("the dashboard of Redis (%s) is at http://%s/", target, listener.Addr())
 		err = dashboard.Run(ctx, listener, dashboard.Config{
 			Redis: rdb, Server: target.String(), Interval: c.Interval, Most: mostSorted, Token: token, Hosts: hosts, AllowUnlock: c.AllowUnlock,
-			Options: survey.Options{Match: c.Pattern, Kinds: kindsOf(c.Kind), Held: c.Held},
-			Explain: reason, Log: s.sayf,
+			Options: c.options(), Explain: reason, Log: s.sayf,
 		})
 		if ctx.Err() == nil {
 			return exit.Because(exit.Failed, "the page cannot be served any more: %v", err)

@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
@@ -22,7 +20,7 @@ const (
 const fileWidth = 79
 
 type doctorCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
-	Kind    []string      `placeholder:"KIND" help:"Kinds of locks that have to work: ${doctored}. By default all of them are tried, and it is a failure if none works."`
+	Kind    []string      `placeholder:"KIND" enum:"${doctored}" help:"Kinds of locks that have to work: ${doctored}. By default all of them are tried, and it is a failure if none works."`
 	Prefix  string        `default:"holdfast_doctor" placeholder:"TEXT" help:"What the names of the locks that are tried begin with; a colon and a random word follow. For a user who may use certain names only. The default is ${default}."`
 	Strict  bool          `help:"Have warnings count as failures do."`
 	Timeout time.Duration `default:"15s" placeholder:"TIME" help:"The longest time for all of it: 100ms to 10m. What was not looked at by then is not known. The default is ${default}."`
@@ -73,11 +71,6 @@ func (c *doctorCommand) Run(s streams, redis redisFlags) error {
 
 // check refuses flags that make no sense.
 func (c *doctorCommand) check() error {
-	for _, kind := range c.Kind {
-		if !slices.Contains(doctor.KindNames(), kind) {
-			return errors.New("--kind must be one or more of " + strings.Join(doctor.KindNames(), ", "))
-		}
-	}
 	if c.Timeout < shortestLook || c.Timeout > longestLook {
 		return errors.New("--timeout is from 100ms to 10m")
 	}

@@ -2,12 +2,16 @@ package cli
 
 import (
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/completion"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/manual"
 )
 
 // What more than one place speaks of.
@@ -110,4 +114,118 @@ func (c *helpCommand) Run(ctx *kong.Context) error {
 		return exit.Because(exit.Usage, "%w; see holdfast --help", err)
 	}
 	return nil
+}
+
+type completionCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+	Shell string `arg:"" enum:"${shells}" help:"The shell: ${shells}."`
+}
+
+// Help is shown by kong below the usage.
+func (completionCommand) Help() string {
+	return `For the shell that reads it:
+  source <(holdfast completion bash)
+  source <(holdfast completion zsh)
+  holdfast completion fish | source
+
+For every shell from now on:
+  holdfast completion bash >~/.local/share/bash-completion/completions/holdfast
+  holdfast completion zsh >"${fpath[1]}/_holdfast"
+  holdfast completion fish >~/.config/fish/completions/holdfast.fish`
+}
+
+// Run is called by kong.
+func (c *completionCommand) Run(s streams) error {
+	parser, err := newParser(new(grammar), s)
+	if err != nil {
+		return err
+	}
+	return completion.Write(s.stdout, c.Shell, parser.Model)
+}
+
+type manCommand struct{} //nolint:recvcheck // kong asks the value for its help and the pointer to run
+
+// Help is shown by kong below the usage.
+func (manCommand) Help() string {
+	return `To read it, and to have it where man looks:
+  holdfast man | man -l -
+  holdfast man >/usr/local/share/man/man1/holdfast.1`
+}
+
+// Run is called by kong.
+func (*manCommand) Run(s streams) error {
+	parser, err := newParser(new(grammar), s)
+	if err != nil {
+		return err
+	}
+	page := manual.Page{
+		Version: number(), About: about, Usages: usages,
+		Variables: map[string]string{
+			passwordVariable:         "The password, if --password-file is not given.",
+			sentinelPasswordVariable: "The password for the sentinels, if --sentinel-password-file is not given.",
+		},
+	}
+	return page.Write(s.stdout, parser.Model)
+}
+
+// What the linker sets (-X) where the go command does not know it. A module that was downloaded
+// knows its version, but no commit; a directory that is not a repository knows neither.
+var release, commit, date string
+
+type versionCommand struct{}
+
+// Run is called by kong.
+func (versionCommand) Run(s streams) error {
+	_, err := fmt.Fprintln(s.stdout, version())
+	return err
+}
+
+func buildInfo() *debug.BuildInfo {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return info
+}
+
+func version() string { return build{release, commit, date}.describe(buildInfo()) }
+
+// number is the version alone.
+func number() string { return build{release: release}.number(buildInfo()) }
+
+// build is what the linker has set.
+type build struct{ release, commit, date string }
+
+// number is the version of a program.
+func (b build) number(info *debug.BuildInfo) string {
+	switch {
+	case b.release != "":
+		return b.release
+	case info.Main.Version != "":
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// describe says of what a program was built, in one line: the commit and its date, where they
+// are known.
+func (b build) describe(info *debug.BuildInfo) string {
+	settings := map[string]string{}
+	for _, setting := range info.Settings {
+		settings[setting.Key] = setting.Value
+	}
+	commit, date := b.commit, b.date
+	if commit == "" {
+		commit, date = settings["vcs.revision"], settings["vcs.time"]
+		if commit != "" && settings["vcs.modified"] == "true" {
+			commit += " with changes"
+		}
+	}
+	text := "holdfast " + b.number(info)
+	if commit != "" {
+		text += ", commit " + commit
+	}
+	if date != "" {
+		text += ", date " + date
+	}
+	return fmt.Sprintf("%s, %s %s/%s", text, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

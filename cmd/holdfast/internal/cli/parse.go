@@ -39,22 +39,18 @@ func split(args []string) commandLine {
 	return commandLine{ours: args[:at], dashes: true, command: args[at+1:]}
 }
 
-// nameApart is the same line with a lock's name that has a "--" of its own before it, as one needs
-// that begins with a "-": run -- -name -- command.
-func (l commandLine) nameApart() (commandLine, bool) {
-	if len(l.command) < 2 || l.command[1] != "--" {
+// named is the same line with the lock's name that stands behind its "--", as one must that begins with a "-":
+// show -- -name, or run -- -name -- command.
+func (l commandLine) named() (named commandLine, ok bool) {
+	if len(l.command) == 0 {
 		return l, false
 	}
-	return commandLine{ours: append(slices.Clone(l.ours), "--", l.command[0]), dashes: true, command: l.command[2:]}, true
-}
-
-// nameBehind is the same line with a lock's name behind the "--", for commands that take a name and no
-// command: show -- -name.
-func (l commandLine) nameBehind() (commandLine, bool) {
-	if len(l.command) != 1 {
-		return l, false
+	named.ours = append(slices.Clone(l.ours), "--", l.command[0])
+	if len(l.command) == 1 {
+		return named, true
 	}
-	return commandLine{ours: append(slices.Clone(l.ours), "--", l.command[0])}, true
+	named.dashes, named.command = true, l.command[2:]
+	return named, l.command[1] == "--"
 }
 
 // takePatterns are the commands that need no name, and take a pattern of names.
@@ -71,10 +67,8 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	var refused *kong.ParseError
 	switch {
 	case errors.As(err, &refused):
-		if apart, ok := l.nameApart(); ok && missesName(refused) {
-			return apart.parse(s)
-		}
-		if named, ok := l.nameBehind(); ok && selected(refused.Context) != runName {
+		isRun := selected(refused.Context) == runName
+		if named, ok := l.named(); ok && named.dashes == isRun && (!isRun || missesName(refused)) {
 			return named.parse(s)
 		}
 		return nil, g.redisFlags, l.explain(s)
@@ -83,7 +77,7 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	case parsed.Selected().Name == runName:
 		return parsed, g.redisFlags, g.Run.take(l)
 	case l.dashes && len(l.command) > 0:
-		if named, ok := l.nameBehind(); ok && slices.Contains(takePatterns, selected(parsed)) {
+		if named, ok := l.named(); ok && !named.dashes && slices.Contains(takePatterns, selected(parsed)) {
 			return named.parse(s)
 		}
 		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])

@@ -42,7 +42,8 @@ func (c *waitCommand) Run(s streams, flags redisFlags) error {
 	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, _ *connect.Target) error {
 		began := time.Now()
 		err := c.wait(ctx, s, rdb)
-		if c.JSON && (err == nil || errors.Is(err, errNotFree)) {
+		var refused *exit.Error
+		if c.JSON && (err == nil || errors.As(err, &refused) && refused.Code == exit.NotAcquired) {
 			object := map[string]any{"name": c.Name, "free": err == nil, "waited_ms": time.Since(began).Milliseconds()}
 			err = errors.Join(printJSON(s.stdout, object), err)
 		}
@@ -56,9 +57,6 @@ func (c *waitCommand) kind() survey.Kind {
 	}
 	return survey.Kind(*c.Kind)
 }
-
-// errNotFree says that the time was over first.
-var errNotFree = errors.New("not free in time")
 
 // wait waits, and says for whom if it takes long.
 func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalClient) error {
@@ -88,23 +86,17 @@ func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalCl
 		return exit.Because(exit.OtherKind, "Redis does not show whether anybody holds %q: it is an integer, so a semaphore without leases, "+
 			"a latch, or no lock at all; if it is a latch give --kind latch, and --kind permits if its permits have leases", c.Name)
 	case errors.Is(err, await.ErrHeld), ctx.Err() == nil && waiting.Err() != nil && last.Kind != "":
-		return &exit.Error{Code: exit.NotAcquired, Err: notFreeError{c.tooLong() + heldBy(last)}}
+		return exit.Because(exit.NotAcquired, "%s: %s", c.tooLong(), heldBy(last))
 	}
 	return unreadable(c.Name, err)
 }
 
-// notFreeError is errNotFree in the words of who has it.
-type notFreeError struct{ text string }
-
-func (e notFreeError) Error() string { return e.text }
-func (notFreeError) Unwrap() error   { return errNotFree }
-
 // tooLong says that the time was over.
 func (c *waitCommand) tooLong() string {
 	if *c.Wait == 0 {
-		return "not free: "
+		return "not free"
 	}
-	return fmt.Sprintf("not free within %v: ", *c.Wait)
+	return fmt.Sprintf("not free within %v", *c.Wait)
 }
 
 // heldBy says who has what is waited for.

@@ -1,11 +1,20 @@
+// Package present writes locks for people: names that cannot harm a terminal, times, who holds a lock,
+// and tables that fit the width there is.
+//
+// All text that comes from Redis goes through [Safe]: a name may hold control characters, and a
+// terminal obeys them.
 package present
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
@@ -169,4 +178,29 @@ func WaitingOf(l survey.Lock) string {
 		return None
 	}
 	return strconv.Itoa(l.Waiting)
+}
+
+// JSON writes a value as one line, with all that a terminal obeys or hides in escapes of JSON: its own
+// rules ask for that below U+0020 only.
+func JSON(w io.Writer, value any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	var safe bytes.Buffer
+	for _, r := range text.String() {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			safe.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&safe, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&safe, `\u%04x`, r)
+		}
+	}
+	_, err := w.Write(safe.Bytes())
+	return err
 }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ const escape = "esc"
 type model struct {
 	Config
 
-	ask           *asker
+	ask           asker
 	width, height int
 	page, back    page // back is where confirming came from
 
@@ -52,8 +53,8 @@ type model struct {
 	fatal    error  // of the first look
 }
 
-func newModel(cfg Config, ask *asker) *model {
-	return &model{Config: cfg, ask: ask, width: 80, height: 24}
+func newModel(ctx context.Context, cfg Config) *model {
+	return &model{Config: cfg, ask: asker{cfg, ctx}, width: 80, height: 24}
 }
 
 // Init implements [tea.Model].
@@ -65,14 +66,15 @@ func (m *model) look() tea.Cmd {
 	if m.page == details {
 		return m.ask.read(m.lockName, false)
 	}
-	return m.ask.scan()
+	return m.ask.scan
 }
 
 // again has another look be due.
 func (m *model) again(pause time.Duration) tea.Cmd {
 	m.asking = false
 	m.round++
-	return m.ask.later(pause, m.round)
+	round := m.round
+	return tea.Tick(pause, func(time.Time) tea.Msg { return due{round} })
 }
 
 // Update implements [tea.Model].

@@ -40,7 +40,7 @@ func newScreen(t *testing.T) *screen {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	cfg := Config{Redis: rdb, Server: server.Addr(), Interval: time.Millisecond, Order: present.ByName, Explain: func(err error) string { return err.Error() }}
-	return &screen{T: t, ctx: ctx, rdb: rdb, server: server, model: newModel(cfg, &asker{ctx: ctx, Config: cfg})}
+	return &screen{T: t, ctx: ctx, rdb: rdb, server: server, model: newModel(ctx, cfg)}
 }
 
 func (s *screen) do(args ...any) {
@@ -304,7 +304,7 @@ func TestErrors(t *testing.T) {
 	s.tick()
 	s.hides("WRONGPASS")
 	s.server.Kill()
-	first := newModel(s.Config, s.ask)
+	first := newModel(s.ctx, s.Config)
 	s.model = first
 	s.begin()
 	if _, ok := s.quit.(tea.QuitMsg); !ok || first.fatal == nil {
@@ -323,15 +323,5 @@ func TestLooksOnce(t *testing.T) {
 	_, cmd := s.Update(due{s.round})
 	if _, again := s.Update(due{s.round}); cmd == nil || again != nil {
 		t.Error("two looks at once")
-	}
-}
-
-// TestEnd has no call begin behind the end.
-func TestEnd(t *testing.T) {
-	t.Parallel()
-	s := newScreen(t)
-	s.ask.end()
-	if msg := s.ask.scan()(); msg != nil {
-		t.Errorf("%T", msg)
 	}
 }

@@ -1,3 +1,10 @@
+// Package watch shows locks on a terminal, as they are, until the reader has had enough.
+//
+// It goes through Redis again and again, and never twice at once: between two scans it pauses for the interval,
+// or for as long as the scan took if that is longer. While one lock's details are shown, only that one is read.
+//
+// The model is changed by Update alone. What asks Redis runs as a command of Bubble Tea, in a goroutine of its
+// own, sees only what it was given, and answers by a message. [Run] ends their context when the program ends.
 package watch
 
 import (
@@ -5,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -41,9 +47,8 @@ type Config struct {
 // returns that error; later ones are shown.
 func Run(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
-	ask := &asker{ctx: ctx, Config: cfg}
-	defer func() { cancel(); ask.end() }()
-	m := newModel(cfg, ask)
+	defer cancel()
+	m := newModel(ctx, cfg)
 	program := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	stop := context.AfterFunc(ctx, program.Quit)
 	defer stop()
@@ -52,35 +57,6 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 		return ErrInterrupted
 	}
 	return cmp.Or(m.fatal, err, ctx.Err())
-}
-
-// asker makes the commands that ask Redis.
-type asker struct {
-	Config
-
-	ctx context.Context
-
-	mu     sync.Mutex // guards ended, so that no call begins behind it
-	ended  bool
-	asking sync.WaitGroup
-}
-
-// end waits for the calls that are under way, and keeps others from beginning.
-func (a *asker) end() {
-	a.mu.Lock()
-	a.ended = true
-	a.mu.Unlock()
-	a.asking.Wait()
-}
-
-// begin reports whether a call may begin.
-func (a *asker) begin() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.ended {
-		a.asking.Add(1)
-	}
-	return !a.ended
 }
 
 // What the commands answer.
@@ -109,49 +85,38 @@ type (
 	due struct{ round int }
 )
 
-// command is what asks Redis.
-func (a *asker) command(ask func() tea.Msg) tea.Cmd {
-	return func() tea.Msg {
-		if !a.begin() {
+// asker makes the commands that ask Redis.
+type asker struct {
+	Config
+
+	ctx context.Context
+}
+
+func (a asker) scan() tea.Msg {
+	began := time.Now()
+	var answer scanned
+	answer.err = survey.Scan(a.ctx, a.Redis, a.Options, func(l survey.Lock) error {
+		if len(answer.locks) == mostKept {
+			answer.more++
 			return nil
 		}
-		defer a.asking.Done()
-		return ask()
+		answer.locks = append(answer.locks, l)
+		return nil
+	})
+	answer.took = time.Since(began)
+	return answer
+}
+
+func (a asker) read(name string, toForce bool) tea.Cmd {
+	return func() tea.Msg {
+		lock, err := survey.Read(a.ctx, a.Redis, name)
+		return read{name, lock, err, toForce}
 	}
 }
 
-func (a *asker) scan() tea.Cmd {
-	return a.command(func() tea.Msg {
-		began := time.Now()
-		var answer scanned
-		answer.err = survey.Scan(a.ctx, a.Redis, a.Options, func(l survey.Lock) error {
-			if len(answer.locks) == mostKept {
-				answer.more++
-				return nil
-			}
-			answer.locks = append(answer.locks, l)
-			return nil
-		})
-		answer.took = time.Since(began)
-		return answer
-	})
-}
-
-func (a *asker) read(name string, toForce bool) tea.Cmd {
-	return a.command(func() tea.Msg {
-		lock, err := survey.Read(a.ctx, a.Redis, name)
-		return read{name, lock, err, toForce}
-	})
-}
-
-func (a *asker) force(before survey.Lock) tea.Cmd {
-	return a.command(func() tea.Msg {
+func (a asker) force(before survey.Lock) tea.Cmd {
+	return func() tea.Msg {
 		done, err := force.Unlock(a.ctx, a.Redis, before)
 		return forced{before.Name, done, err}
-	})
-}
-
-// later has another look be due after a while.
-func (*asker) later(pause time.Duration, round int) tea.Cmd {
-	return tea.Tick(pause, func(time.Time) tea.Msg { return due{round} })
+	}
 }
