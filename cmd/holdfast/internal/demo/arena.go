@@ -5,19 +5,20 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/holdfast-go/holdfast"
 )
-
-const frame = 60 * time.Millisecond
 
 // actor is one who takes a lock again and again, with a client of its own.
 type actor struct {
 	name, short string
-	lock        func(c *holdfast.Client) holdfast.Locker
+	lock        holdfast.Locker
 	stay, rest  between
 }
 
@@ -35,11 +36,15 @@ type span struct {
 	start, end time.Time // end is zero while it lasts
 }
 
+func (sp span) lasts(at time.Time) bool {
+	return !sp.start.After(at) && (sp.end.IsZero() || sp.end.After(at))
+}
+
 // arena is where actors want locks, and what they have done.
 type arena struct {
-	actors []actor
-	length time.Duration
-	tally  func(*arena) string // what is counted, for the reader; called with mu held
+	actors   []actor
+	length   time.Duration
+	together bool // several may be inside, so what is counted for the reader is how many are
 
 	began   time.Time
 	mu      sync.Mutex
@@ -47,95 +52,90 @@ type arena struct {
 	spans   []span
 }
 
+// enter adds actors, each with a client of its own, who are called by what they are and a number.
+func (s *show) enter(a *arena, n int, what actor, lock func(c *holdfast.Client, i int) holdfast.Locker) {
+	for i := range n {
+		one, number := what, strconv.Itoa(i+1)
+		one.name, one.short = what.name+" "+number, what.short+number
+		one.lock = lock(s.client(), i)
+		a.actors = append(a.actors, one)
+	}
+}
+
 // enact shows it, and returns when all actors have left. The stays are then in
 // the order of their begin.
-func (s *show) enact(ctx context.Context, a *arena) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	closing, cancel := context.WithTimeout(ctx, a.length)
-	defer cancel()
+func (s *show) enact(a *arena) {
 	a.began, a.waiting = time.Now(), make([]bool, len(a.actors))
-	failures := make(chan error, len(a.actors))
-	var all sync.WaitGroup
-	defer all.Wait()
-	for i, who := range a.actors {
-		client, done, err := s.client(nil)
-		if err != nil {
-			return err
-		}
-		all.Go(func() {
-			defer done()
-			failures <- a.work(closing, i, who.lock(client))
-		})
+	group, ctx := errgroup.WithContext(s.ctx)
+	ctx, cancel := context.WithTimeout(ctx, a.length)
+	defer func() {
+		cancel()
+		_ = group.Wait()
+	}()
+	for i := range a.actors {
+		group.Go(func() error { return a.work(ctx, i) })
 	}
-	s.watchArena(closing, a)
-	for range a.actors {
-		if err := <-failures; err != nil {
-			return err
-		}
-	}
-	return context.Cause(ctx)
+	until(s, ctx.Done(), func() { s.Stage.live(s.picture(a), a.line()) })
+	s.Stage.live(s.picture(a), a.line())
+	s.Stage.keep()
+	check(group.Wait())
+	check(context.Cause(s.ctx))
 }
 
 // work takes the lock again and again until ctx ends.
-func (a *arena) work(ctx context.Context, i int, lock holdfast.Locker) error {
+func (a *arena) work(ctx context.Context, i int) error {
+	who := a.actors[i]
 	for {
-		a.wait(i, true)
-		hold, err := lock.Lock(ctx)
-		a.wait(i, false)
+		a.note(func() { a.waiting[i] = true })
+		hold, err := who.lock.Lock(ctx)
+		stay := span{actor: i, start: time.Now()}
+		a.note(func() { a.waiting[i] = false })
 		if ctx.Err() != nil && err != nil {
 			return nil //nolint:nilerr // the scene is over, and that is no failure
 		}
 		if err != nil {
 			return err
 		}
-		n := a.enter(i)
-		time.Sleep(a.actors[i].stay.randomly())
-		a.leave(n)
+		n := 0
+		a.note(func() {
+			n = len(a.spans)
+			a.spans = append(a.spans, stay)
+		})
+		time.Sleep(who.stay.randomly())
+		a.note(func() { a.spans[n].end = time.Now() })
 		if err := hold.Unlock(); err != nil {
 			return err
 		}
-		time.Sleep(a.actors[i].rest.randomly())
+		time.Sleep(who.rest.randomly())
 	}
 }
 
-func (a *arena) wait(i int, yes bool) {
+// note changes what mu guards.
+func (a *arena) note(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.waiting[i] = yes
+	change()
 }
 
-func (a *arena) enter(i int) int {
-	now := time.Now()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.spans = append(a.spans, span{actor: i, start: now})
-	return len(a.spans) - 1
+// tally is what is counted, for the reader. mu is held.
+func (a *arena) tally() string {
+	if a.together {
+		return fmt.Sprintf("at most %d at once", most(a.spans))
+	}
+	return fmt.Sprintf("%2d hand-overs", a.handOvers())
 }
 
-func (a *arena) leave(n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.spans[n].end = time.Now()
-}
-
-// watchArena shows it until ctx ends.
-func (s *show) watchArena(ctx context.Context, a *arena) {
-	tick := time.NewTicker(frame)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			s.Stage.Live(s.picture(a), a.line())
-		case <-ctx.Done():
-			s.Stage.Live(s.picture(a), a.line())
-			s.Stage.Keep()
-			return
+// handOvers counts how often the lock went from one actor to another.
+func (a *arena) handOvers() (n int) {
+	for i := 1; i < len(a.spans); i++ {
+		if a.spans[i].actor != a.spans[i-1].actor {
+			n++
 		}
 	}
+	return n
 }
 
-// inside reports who holds now.
+// inside reports who holds now. mu is held.
 func (a *arena) inside() []bool {
 	inside := make([]bool, len(a.actors))
 	for _, sp := range a.spans {
@@ -148,95 +148,61 @@ func (a *arena) inside() []bool {
 func (a *arena) line() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	holders, waiting, all := a.shorts(a.inside()), a.shorts(a.waiting), a.shorts(nil)
-	holder := "nobody holds"
-	switch len(holders) {
-	case 0:
-	case 1:
-		holder = a.actors[slices.Index(a.inside(), true)].name + " holds"
-	default:
-		holder = strings.Join(holders, " ") + " hold"
+	all := make([]bool, len(a.actors))
+	for i := range all {
+		all[i] = true
 	}
-	if len(waiting) == 0 {
-		waiting = []string{"nobody"}
-	}
-	return fmt.Sprintf("%s  %-*s  waiting: %-*s  %s", seconds(time.Since(a.began)), len(strings.Join(all, " "))+5, holder,
-		max(7, len(strings.Join(all[1:], " "))), strings.Join(waiting, " "), a.tally(a))
+	width := len(a.shorts(all))
+	return fmt.Sprintf("%s  inside: %-*s  waiting: %-*s  %s", seconds(time.Since(a.began)),
+		width, a.shorts(a.inside()), width, a.shorts(a.waiting), a.tally())
 }
 
-// shorts are the short names of those of whom something is true, nil being true
-// of all.
-func (a *arena) shorts(of []bool) (names []string) {
+// shorts are the short names of those of whom something is true.
+func (a *arena) shorts(of []bool) string {
+	names := []string{}
 	for i, who := range a.actors {
-		if of == nil || of[i] {
+		if of[i] {
 			names = append(names, who.short)
 		}
 	}
-	return names
+	if len(names) == 0 {
+		return "nobody"
+	}
+	return strings.Join(names, " ")
 }
 
-// picture has a row for each actor and a column for each slice of time.
+// picture has a row for each actor and a column for each slice of time. A column is full if its middle lies in a stay,
+// so two rows share a column only if two stays overlap.
 func (s *show) picture(a *arena) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	columns := max(8, min(s.Stage.Width()-18, 60))
-	now := time.Now()
-	passed := min(columns, int(now.Sub(a.began)*time.Duration(columns)/a.length))
+	columns := max(8, min(s.Stage.width()-18, 60))
+	slice := a.length / time.Duration(columns)
+	passed := min(columns, int(time.Since(a.began)/slice))
 	inside := a.inside()
 	rows := make([]string, 0, len(a.actors)+1)
 	for i, who := range a.actors {
 		row := []rune(strings.Repeat("·", passed))
-		for _, sp := range a.spans {
-			if sp.actor == i {
-				a.paint(row, sp, now, columns)
+		for c := range row {
+			middle := a.began.Add(time.Duration(c)*slice + slice/2)
+			if slices.ContainsFunc(a.spans, func(sp span) bool { return sp.actor == i && sp.lasts(middle) }) {
+				row[c] = '█'
 			}
 		}
 		rows = append(rows, fmt.Sprintf("%-8s  %s  %s", who.name, s.state(inside[i], a.waiting[i]), string(row)))
 	}
-	return append(rows, "█ inside the lock   "+strings.TrimLeft(a.tally(a), " "))
-}
-
-// paint fills the columns whose middle lies in the stay, so two rows share a
-// column only if two stays overlap.
-func (a *arena) paint(row []rune, sp span, now time.Time, columns int) {
-	end := sp.end
-	if end.IsZero() {
-		end = now
-	}
-	slice := a.length / time.Duration(columns)
-	for c := range row {
-		middle := a.began.Add(time.Duration(c)*slice + slice/2)
-		if !middle.Before(sp.start) && middle.Before(end) {
-			row[c] = '█'
-		}
-	}
+	return append(rows, "█ inside the lock   "+strings.TrimLeft(a.tally(), " "))
 }
 
 func (s *show) state(inside, waiting bool) string {
 	switch {
 	case inside:
-		return s.Stage.Mark(Good, "HOLDS")
+		return s.Stage.mark(good, "HOLDS")
 	case waiting:
 		return "waits"
 	default:
-		return s.Stage.Mark(Dim, "rests")
+		return s.Stage.mark(dim, "rests")
 	}
-}
-
-// overlaps counts the pairs of neighbouring stays of which the later one began
-// before the earlier ones had ended.
-func overlaps(spans []span) (n int) {
-	sorted := byStart(spans)
-	var latest time.Time
-	for i, sp := range sorted {
-		if i > 0 && sp.start.Before(latest) {
-			n++
-		}
-		if sp.end.After(latest) {
-			latest = sp.end
-		}
-	}
-	return n
 }
 
 // clashes counts the pairs of overlapping stays in which either is one of those
@@ -252,21 +218,20 @@ func clashes(spans []span, alone func(actor int) bool) (n int) {
 	return n
 }
 
+// everybody must be alone.
+func everybody(int) bool { return true }
+
 // most is the greatest number of stays at one time.
 func most(spans []span) (n int) {
 	for _, x := range spans {
 		// It changes for the worse only when a stay begins.
 		now := 0
 		for _, y := range spans {
-			if !y.start.After(x.start) && y.end.After(x.start) {
+			if y.lasts(x.start) {
 				now++
 			}
 		}
 		n = max(n, now)
 	}
 	return n
-}
-
-func byStart(spans []span) []span {
-	return slices.SortedFunc(slices.Values(spans), func(x, y span) int { return x.start.Compare(y.start) })
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ type show struct {
 	keys    []string // that the scenes have used
 	lasting []string // the same, of those that are meant to stay in Redis
 	summary []string
+
+	ctx  context.Context // ends with the scene
+	ends []func()        // what a scene does at its end, the last one first
 }
 
 // Run plays the demo. It returns an [exit.Error] if anything was not as it
@@ -55,12 +59,13 @@ func Run(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit,
 		exit.Because(exit.Failed, "the demo was not over after %v", limit))
 	defer cancel()
-	s := &show{Config: cfg, rdb: cfg.Target.Client(cfg.Target.Dial), prefix: "holdfast-demo:" + strings.ToLower(rand.Text()[:8])}
+	s := &show{Config: cfg, rdb: cfg.Target.Client(cfg.Target.Dial)}
+	s.prefix = "holdfast-demo:" + strings.ToLower(rand.Text()[:8])
 	defer s.rdb.Close() //nolint:errcheck // nothing depends on it any more
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %v", cfg.Target, connect.Explain(err))
 	}
-	s.Stage.Say("Everything below happens live on " + cfg.Server + ". " + cfg.Show.intro)
+	s.sayf("Everything below happens live on %s. %s", cfg.Server, cfg.Show.intro)
 	err := s.play(ctx)
 	if swept := s.sweep(); err == nil {
 		err = swept
@@ -71,32 +76,89 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return exit.Because(exit.Failed, "not as promised: %w", err)
 	}
-	s.Stage.Title("Measured in this run")
+	s.Stage.title("Measured in this run")
 	for _, line := range s.summary {
-		s.Stage.Point(line)
+		s.pointf("%s", line)
 	}
 	took := seconds(time.Since(started)) + " in all."
 	if n := len(s.keys) + len(s.lasting); n > 0 {
 		took = fmt.Sprintf("%d keys used, 0 left behind; %s", n, took)
 	}
-	s.Stage.Point(took)
+	s.pointf("%s", took)
 	return nil
 }
 
 func (s *show) play(ctx context.Context) error {
 	for i, scene := range s.Show.scenes {
-		s.Stage.Title(fmt.Sprintf("%d of %d: %s", i+1, len(s.Show.scenes), scene.title))
-		if err := scene.play(s, ctx); err != nil {
+		s.Stage.title(fmt.Sprintf("%d of %d: %s", i+1, len(s.Show.scenes), scene.title))
+		if err := s.perform(ctx, scene); err != nil {
 			return fmt.Errorf("scene %d: %w", i+1, err)
 		}
 	}
 	return nil
 }
 
-// measured adds a line to the summary.
+// broken is what a scene panics with if something is not as promised.
+type broken struct{ error }
+
+// perform plays a scene, and ends what it has begun.
+func (s *show) perform(ctx context.Context, scene scene) (err error) {
+	var cancel context.CancelFunc
+	s.ctx, cancel = context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		for _, end := range slices.Backward(s.ends) {
+			end()
+		}
+		s.ends = nil
+		switch r := recover().(type) {
+		case nil:
+		case broken:
+			err = r.error
+		default:
+			panic(r)
+		}
+	}()
+	scene.play(s)
+	return context.Cause(s.ctx)
+}
+
+// check ends the scene if there is an error.
+func check(err error) {
+	if err != nil {
+		panic(broken{err})
+	}
+}
+
+// must is the value of what cannot fail, or ends the scene.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// promise ends the scene with what is said otherwise, unless it is kept.
+func promise(kept bool, otherwise string, args ...any) {
+	if !kept {
+		panic(broken{fmt.Errorf(otherwise, args...)})
+	}
+}
+
+// bullet is what a result begins with.
+const bullet = "  * "
+
+// sayf writes what the reader sees, and why it matters, pointf a result. measuredf adds a line to the summary.
+func (s *show) sayf(format string, args ...any) { s.Stage.write("", fmt.Sprintf(format, args...)) }
+
+func (s *show) pointf(format string, args ...any) {
+	s.Stage.write(bullet, fmt.Sprintf(format, args...))
+}
+
 func (s *show) measuredf(format string, args ...any) {
 	s.summary = append(s.summary, fmt.Sprintf(format, args...))
 }
+
+// atEnd has the scene do something at its end.
+func (s *show) atEnd(end func()) { s.ends = append(s.ends, end) }
 
 // key names the lock of a scene.
 func (s *show) key(name string) string {
@@ -114,18 +176,13 @@ func (s *show) lastingKey(key string) { s.lasting = append(s.lasting, key) }
 func (s *show) sweep() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sweep)
 	defer cancel()
-	for _, key := range s.lasting {
-		if err := s.rdb.Del(ctx, key).Err(); err != nil {
-			return fmt.Errorf("cleaning up: %w", err)
-		}
-	}
 	var left []string
-	for _, key := range s.keys {
+	for _, key := range slices.Concat(s.lasting, s.keys) {
 		n, err := s.rdb.Del(ctx, key).Result()
 		if err != nil {
 			return fmt.Errorf("cleaning up: %w", err)
 		}
-		if n > 0 {
+		if n > 0 && !slices.Contains(s.lasting, key) {
 			left = append(left, key)
 		}
 	}
@@ -135,27 +192,102 @@ func (s *show) sweep() error {
 	return nil
 }
 
-// client returns a client of its own, as another process would have, and what
-// closes it. dial is nil, or how it connects.
-func (s *show) client(dial connect.Dial, options ...holdfast.ClientOption) (*holdfast.Client, func(), error) {
-	if dial == nil {
-		dial = s.Target.Dial
-	}
-	rdb := s.Target.Client(dial)
-	client, err := holdfast.New(goredisdriver.New(rdb), options...)
-	if err != nil {
-		return nil, nil, errors.Join(err, rdb.Close())
-	}
-	return client, func() {
-		connect.CloseWithin(sweep/4, client) // what it cannot clean up, sweep finds
-		_ = rdb.Close()
-	}, nil
+// client returns a client of its own, as another process would have.
+func (s *show) client(options ...holdfast.ClientOption) *holdfast.Client {
+	return s.clientOf(s.Target, s.Target.Dial, options...)
+}
+
+// clientOf is client for a server, and how to connect to it.
+func (s *show) clientOf(t *connect.Target, dial connect.Dial, options ...holdfast.ClientOption) *holdfast.Client {
+	rdb := t.Client(dial)
+	s.atEnd(func() { _ = rdb.Close() })
+	client := must(holdfast.New(goredisdriver.New(rdb), options...))
+	s.atEnd(func() { connect.CloseWithin(sweep/4, client) }) // what it cannot clean up, sweep finds
+	return client
 }
 
 // pttl reads a key's time to live from the server: 0 if there is no such key.
-func (s *show) pttl(ctx context.Context, key string) (time.Duration, error) {
-	d, err := s.rdb.PTTL(ctx, key).Result()
-	return max(0, d), err
+func (s *show) pttl(key string) time.Duration { return max(0, must(s.rdb.PTTL(s.ctx, key).Result())) }
+
+// until shows how things stand until something comes, and returns it. It ends the scene when its context ends.
+func until[T any](s *show, comes <-chan T, look func()) T {
+	tick := time.NewTicker(frame)
+	defer tick.Stop()
+	for {
+		select {
+		case came := <-comes:
+			return came
+		case <-s.ctx.Done():
+			check(context.Cause(s.ctx))
+		case <-tick.C:
+			look()
+		}
+	}
+}
+
+// pause waits for a while.
+func (s *show) pause(d time.Duration) { until(s, time.After(d), func() {}) }
+
+// eventually waits for a moment until something is so, and reports whether it is.
+func (s *show) eventually(is func() bool) bool {
+	for end := time.Now().Add(late); !is(); s.pause(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// taken is what a waiter got.
+type taken struct {
+	hold *holdfast.Hold
+	at   time.Time
+	err  error
+}
+
+// take waits for a lock in the background.
+func (s *show) take(ctx context.Context, lock holdfast.Locker) <-chan taken {
+	got := make(chan taken, 1)
+	go func() {
+		hold, err := lock.Lock(ctx)
+		got <- taken{hold, time.Now(), err}
+	}()
+	return got
+}
+
+// nobody makes sure that none of those who wait has got in.
+func nobody(what string, waiters ...<-chan taken) {
+	for _, w := range waiters {
+		select {
+		case t := <-w:
+			check(errors.Join(errors.New(what), t.err))
+		default:
+		}
+	}
+}
+
+// expectLost makes sure that a hold has ended because it was lost.
+func (s *show) expectLost(hold *holdfast.Hold) {
+	check(context.Cause(s.ctx))
+	cause := context.Cause(hold.Context())
+	promise(errors.Is(cause, holdfast.ErrLost), "the context ended because of %w, not ErrLost", cause)
+}
+
+// live shows a line that changes.
+func (s *show) livef(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	s.Stage.live([]string{line}, line)
+}
+
+// liveTTL shows what is left of a lease, with a bar of plain characters.
+func (s *show) liveTTL(name string, ttl, lease time.Duration, words string) {
+	s.livef("%s %4d ms  %s  %s", name, ttl.Milliseconds(), bar(ttl, lease, max(4, min(20, s.Stage.width()-42))), words)
+}
+
+// bar draws a part of a whole in plain characters.
+func bar(part, whole time.Duration, width int) string {
+	n := max(0, min(width, int(part*time.Duration(width)/whole)))
+	return strings.Repeat("#", n) + strings.Repeat("-", width-n)
 }
 
 // seconds writes a duration for readers.

@@ -13,19 +13,19 @@ func TestCounts(t *testing.T) {
 		return span{actor: actor, start: zero.Add(time.Duration(from)), end: zero.Add(time.Duration(to))}
 	}
 	for _, c := range []struct {
-		spans                   []span
-		overlaps, clashes, most int // clashes: of actor 0 with anybody
+		spans                []span
+		pairs, clashes, most int // pairs: of anybody; clashes: of actor 0 with anybody
 	}{
 		{nil, 0, 0, 0},
 		{[]span{at(0, 0, 1), at(1, 1, 2), at(0, 5, 6)}, 0, 0, 1},
 		{[]span{at(0, 5, 6), at(1, 0, 1), at(0, 1, 2)}, 0, 0, 1},
 		{[]span{at(1, 0, 2), at(2, 1, 3)}, 1, 0, 2},
 		{[]span{at(0, 0, 2), at(2, 1, 3)}, 1, 1, 2},
-		{[]span{at(2, 0, 2), at(0, 1, 3), at(3, 1, 2)}, 2, 2, 3},
+		{[]span{at(2, 0, 2), at(0, 1, 3), at(3, 1, 2)}, 3, 2, 3},
 		{[]span{at(1, 1, 3), at(0, 0, 9), at(2, 4, 5), at(3, 9, 10)}, 2, 2, 2},
 	} {
-		if got := overlaps(c.spans); got != c.overlaps {
-			t.Errorf("%v: %d overlaps, want %d", c.spans, got, c.overlaps)
+		if got := clashes(c.spans, everybody); got != c.pairs {
+			t.Errorf("%v: %d pairs overlap, want %d", c.spans, got, c.pairs)
 		}
 		if got := clashes(c.spans, func(actor int) bool { return actor == 0 }); got != c.clashes {
 			t.Errorf("%v: %d clashes, want %d", c.spans, got, c.clashes)

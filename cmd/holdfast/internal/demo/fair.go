@@ -35,211 +35,127 @@ type line struct {
 	name    string
 	first   *holdfast.Hold // who holds it when they come
 	waiters []*waiter
-	closers []func()
 }
 
 // waiter is one of them, with a client of its own.
 type waiter struct {
-	owner  holdfast.Owner
+	owner  string
 	giveUp context.CancelFunc
-	got    chan taken // capacity 1
+	got    <-chan taken
 }
 
 // newLine takes a fair lock, and lets several come, each when the one before it
 // stands in line.
-func (s *show) newLine(ctx context.Context, name string, n int) (*line, error) {
+func (s *show) newLine(name string, n int) *line {
 	l := &line{show: s, name: s.key(name)}
-	s.keys = append(s.keys, protocol.FairQueueKey(l.name), protocol.FairTimeoutsKey(l.name), protocol.FairHeartbeatsKey(l.name))
-	client, err := l.client()
-	if err != nil {
-		return l, err
-	}
-	if l.first, err = client.NewFairMutex(l.name).Lock(ctx); err != nil {
-		return l, err
-	}
+	s.keys = append(s.keys,
+		protocol.FairQueueKey(l.name), protocol.FairTimeoutsKey(l.name), protocol.FairHeartbeatsKey(l.name))
+	l.first = must(s.client().NewFairMutex(l.name).Lock(s.ctx))
 	for i := range n {
-		client, err := l.client()
-		if err != nil {
-			return l, err
-		}
-		w := &waiter{owner: client.NewOwner(), got: make(chan taken, 1)}
-		var waiting context.Context
-		waiting, w.giveUp = context.WithCancel(ctx)
-		l.closers = append(l.closers, w.giveUp)
-		l.waiters = append(l.waiters, w)
-		go func() { w.got <- take(holdfast.WithOwner(waiting, w.owner), client.NewFairMutex(l.name)) }()
-		if err := l.stands(ctx, i+1); err != nil {
-			return l, err
-		}
+		client := s.client()
+		owner := client.NewOwner()
+		waiting, giveUp := context.WithCancel(holdfast.WithOwner(s.ctx, owner))
+		s.atEnd(giveUp)
+		got := s.take(waiting, client.NewFairMutex(l.name))
+		l.waiters = append(l.waiters, &waiter{owner: owner.String(), giveUp: giveUp, got: got})
+		l.stands(i + 1)
 	}
-	return l, nil
+	return l
 }
 
-// client is a client that is closed with the line.
-func (l *line) client() (*holdfast.Client, error) {
-	client, done, err := l.show.client(nil)
-	if err == nil {
-		l.closers = append(l.closers, done)
-	}
-	return client, err
+// owners are who stands in line.
+func (l *line) owners() []string {
+	return must(l.rdb.LRange(l.ctx, protocol.FairQueueKey(l.name), 0, -1).Result())
 }
 
-func (l *line) close() {
-	for _, f := range slices.Backward(l.closers) {
-		f()
-	}
-}
-
-// stands waits until so many stand in line, and makes sure who they are.
-func (l *line) stands(ctx context.Context, n int) error {
-	for end := time.Now().Add(late); ; {
-		owners, err := l.rdb.LRange(ctx, protocol.FairQueueKey(l.name), 0, -1).Result()
-		if err != nil {
-			return err
-		}
-		switch {
-		case len(owners) == n:
-			return nil
-		case time.Now().After(end):
-			return fmt.Errorf("%d owners should stand in line, but %d do: %v", n, len(owners), owners)
-		}
-		if err := pause(ctx, time.Millisecond); err != nil {
-			return err
-		}
-	}
+// stands waits until so many stand in line.
+func (l *line) stands(n int) {
+	stand := l.eventually(func() bool { return len(l.owners()) == n })
+	promise(stand, "%d owners should stand in line, but others do: %v", n, l.owners())
 }
 
 // tell says who stands in line, and checks that it is these.
-func (l *line) tell(ctx context.Context, words string, want ...*waiter) error {
-	owners, err := l.rdb.LRange(ctx, protocol.FairQueueKey(l.name), 0, -1).Result()
-	if err != nil {
-		return err
+func (l *line) tell(words string, want ...*waiter) {
+	owners := l.owners()
+	l.pointf("%s: %s", words, shortened(owners))
+	promise(slices.Equal(owners, ownersOf(want)), "%v should stand in line, but %v do", ownersOf(want), owners)
+}
+
+func ownersOf(waiters []*waiter) []string {
+	owners := make([]string, len(waiters))
+	for i, w := range waiters {
+		owners[i] = w.owner
 	}
-	expected := make([]string, len(want))
-	for i, w := range want {
-		expected[i] = w.owner.String()
-	}
-	l.Stage.Point(fmt.Sprintf("%s: %s", words, shortened(owners)))
-	if !slices.Equal(owners, expected) {
-		return fmt.Errorf("%v should stand in line, but %v do", expected, owners)
-	}
-	return nil
+	return owners
 }
 
 // shortened are owners in a form to compare them by eye.
 func shortened(owners []string) string {
-	short := make([]string, len(owners))
-	for i, owner := range owners {
-		short[i] = short8(owner)
+	short := ""
+	for _, owner := range owners {
+		short += " " + short8(owner)
 	}
-	return strings.Join(short, " ")
+	return strings.TrimSpace(short)
 }
 
 func short8(owner string) string { return owner[:min(8, len(owner))] }
 
-// serve lets those who wait have the lock, and returns who got it in which order.
-func (l *line) serve(ctx context.Context, waiting []*waiter) (order []string, err error) {
-	if err := l.first.Unlock(); err != nil {
-		return nil, err
-	}
-	type served struct {
-		w *waiter
-		t taken
-	}
-	all := make(chan served, len(waiting))
+// serve lets those who wait have the lock, says who got it in which order, and checks that order.
+func (l *line) serve(waiting []*waiter) {
+	check(l.first.Unlock())
+	served := make(chan taken, len(waiting))
 	for _, w := range waiting {
 		go func() {
 			t := <-w.got
 			if t.err == nil {
-				_ = pause(ctx, stayed) // its end is ctx's, which Unlock does not mind
+				time.Sleep(stayed)
 				t.err = t.hold.Unlock()
 			}
-			all <- served{w, t}
+			served <- t
 		}()
 	}
-	list := make([]served, len(waiting))
-	for i := range list {
-		list[i] = <-all
-		err = errors.Join(err, list[i].t.err)
+	var all []taken
+	for range waiting {
+		t := <-served
+		check(t.err)
+		all = append(all, t)
 	}
-	if err != nil {
-		return nil, err
+	slices.SortFunc(all, func(a, b taken) int { return a.at.Compare(b.at) })
+	order := make([]string, len(all))
+	for i, t := range all {
+		order[i] = t.hold.Owner().String()
 	}
-	slices.SortFunc(list, func(a, b served) int { return a.t.at.Compare(b.t.at) })
-	for _, s := range list {
-		order = append(order, s.w.owner.String())
-	}
-	return order, context.Cause(ctx)
+	l.pointf("They got it as: %s", shortened(order))
+	promise(slices.Equal(order, ownersOf(waiting)), "%v stood in line, but %v was the order in which they got the lock",
+		ownersOf(waiting), order)
 }
 
 // inOrder compares the order of arrival with that of service.
-func (s *show) inOrder(ctx context.Context) error {
-	s.Stage.Say(fmt.Sprintf("One owner holds the lock, and %d come to wait, each with a client of its own, like %d processes. Then the lock "+
-		"goes from one to the next. This is the line as LRANGE answers it, the first 8 characters of each owner:", queueing, queueing))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	l, err := s.newLine(ctx, "fair", queueing)
-	defer l.close()
-	if err != nil {
-		return err
-	}
-	if err := l.tell(ctx, "They came as", l.waiters...); err != nil {
-		return err
-	}
-	order, err := l.serve(ctx, l.waiters)
-	if err != nil {
-		return err
-	}
-	s.Stage.Point("They got it as: " + shortened(order))
-	return s.judgeOrder(l, order)
-}
-
-func (s *show) judgeOrder(l *line, order []string) error {
-	for i, w := range l.waiters {
-		if order[i] != w.owner.String() {
-			return fmt.Errorf("number %d in line was %v, but number %d to get the lock was %s", i+1, w.owner, i+1, order[i])
-		}
-	}
-	s.Stage.Point("That is the order in which they came, over all processes. With a mutex it is so as a rule.")
-	s.measuredf("Fairness: %d of %d waiters got the lock in the order in which they came.", len(order), len(l.waiters))
-	return nil
+func (s *show) inOrder() {
+	s.sayf("One owner holds the lock, and %d come to wait, each with a client of its own, like %d processes. Then the lock "+
+		"goes from one to the next. This is the line as LRANGE answers it, the first 8 characters of each owner:",
+		queueing, queueing)
+	l := s.newLine("fair", queueing)
+	l.tell("They came as", l.waiters...)
+	l.serve(l.waiters)
+	s.pointf("That is the order in which they came, over all processes. With a mutex it is so as a rule.")
+	s.measuredf("Fairness: %d of %d waiters got the lock in the order in which they came.", queueing, queueing)
 }
 
 // outOfLine lets one of three give up.
-func (s *show) outOfLine(ctx context.Context) error {
-	s.Stage.Say("Who gives up must not keep those behind it waiting. Of three that stand in line, the second gives up:")
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	l, err := s.newLine(ctx, "patience", 3)
-	defer l.close()
-	if err != nil {
-		return err
-	}
-	if err := l.tell(ctx, "In line", l.waiters...); err != nil {
-		return err
-	}
+func (s *show) outOfLine() {
+	s.sayf("Who gives up must not keep those behind it waiting. Of three that stand in line, the second gives up:")
+	l := s.newLine("patience", 3)
+	l.tell("In line", l.waiters...)
 	gone := l.waiters[1]
 	gone.giveUp()
-	if t := <-gone.got; !errors.Is(t.err, context.Canceled) {
-		return errors.Join(errors.New("one gave up, and was not told so"), t.err)
-	}
+	t := <-gone.got
+	promise(errors.Is(t.err, context.Canceled), "one gave up, and was not told so: %w", t.err)
 	began := time.Now()
-	if err := l.stands(ctx, 2); err != nil {
-		return err
-	}
-	after := time.Since(began)
+	l.stands(2)
+	after := millis(time.Since(began))
 	rest := []*waiter{l.waiters[0], l.waiters[2]}
-	if err := l.tell(ctx, fmt.Sprintf("%s after %s has given up", millis(after), short8(gone.owner.String())), rest...); err != nil {
-		return err
-	}
-	order, err := l.serve(ctx, rest)
-	if err != nil {
-		return err
-	}
-	s.Stage.Point("They got it as: " + shortened(order))
-	s.measuredf("Giving up: the place in line was gone %s later.", millis(after))
-	if order[0] != rest[0].owner.String() {
-		return errors.New("they did not get it in the order in which they came")
-	}
-	return nil
+	l.tell(fmt.Sprintf("%s after %s has given up", after, short8(gone.owner)), rest...)
+	l.serve(rest)
+	s.measuredf("Giving up: the place in line was gone %s later.", after)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,9 +23,6 @@ const (
 
 // Holder is a process that holds a lock.
 type Holder struct {
-	// Owner is who it is in Redis.
-	Owner string
-
 	command *exec.Cmd
 	stdin   io.Closer
 }
@@ -45,11 +41,9 @@ func StartHolder(command *exec.Cmd) (*Holder, error) {
 		return nil, err
 	}
 	h := &Holder{command: command, stdin: stdin}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		return nil, errors.Join(fmt.Errorf("the process that was to hold the lock does not: %w", err), h.Kill())
 	}
-	h.Owner = strings.TrimSpace(line)
 	return h, nil
 }
 
@@ -66,22 +60,25 @@ func (h *Holder) Kill() error {
 
 // Hold is the process's part: it holds the lock until it is killed, or until in
 // ends, because the process that started it has.
-func Hold(ctx context.Context, rdb redis.UniversalClient, kind, name string, lease time.Duration, in io.Reader, out io.Writer) error {
+func Hold(
+	ctx context.Context, rdb redis.UniversalClient, kind, name string, lease time.Duration, in io.Reader, out io.Writer,
+) (err error) {
 	client, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(lease), holdfast.WithoutIdentity())
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, client.Close()) }()
 	var lock holdfast.Locker = client.NewMutex(name)
 	if kind == semaphoreKind {
 		lock = client.NewPermitSemaphore(name)
 	}
 	hold, err := lock.Lock(ctx, holdfast.Wait(limit))
 	if err != nil {
-		return errors.Join(err, client.Close())
+		return err
 	}
 	if _, err := fmt.Fprintln(out, hold.Owner()); err != nil {
-		return errors.Join(err, client.Close())
+		return err
 	}
 	_, err = io.Copy(io.Discard, in)
-	return errors.Join(err, client.Close())
+	return err
 }

@@ -3,11 +3,11 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -28,150 +28,89 @@ var latchShow = Show{
 	},
 }
 
-// race is a starting gun, and a finish.
-type race struct {
-	*show
-	start, finish string
-	started       chan time.Time // when one has heard the gun
-	finished      chan time.Time // when one is about to count down
-	failures      chan error     // how each has ended
-	ended         int            // how many have
-}
-
-// latch names a latch of a scene, and minds what stays beside it for a minute.
-func (s *show) latch(name string) string {
+// newLatch sets a latch up, and minds what stays beside it for a minute.
+func (s *show) newLatch(judge *holdfast.Client, name string, count int) *holdfast.Latch {
 	key := s.key(name)
 	s.lastingKey(protocol.CallsKey(key))
 	s.lastingKey(protocol.LatchZeroKey(key))
-	return key
+	latch := judge.NewLatch(key)
+	promise(must(latch.TrySetCount(s.ctx, count)), "a latch was there already")
+	return latch
 }
 
 // race lets runners wait for a gun, and a judge for the runners.
-func (s *show) race(ctx context.Context) error {
-	s.Stage.Say(fmt.Sprintf("%d runners wait for a latch with the count 1, the gun. Each has a client of its own, like %d processes. "+
-		"A judge waits for a second latch with the count %d, from which each runner takes one when it arrives.", runners, runners, runners))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r := &race{
-		show: s, start: s.latch("start"), finish: s.latch("finish"),
-		started: make(chan time.Time, runners), finished: make(chan time.Time, runners), failures: make(chan error, runners),
-	}
-	judge, done, err := s.client(nil)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := r.setUp(ctx, judge); err != nil {
-		return err
-	}
+func (s *show) race() {
+	s.sayf("%d runners wait for a latch with the count 1, the gun. Each has a client of its own, like %d processes. "+
+		"A judge waits for a second latch with the count %d, from which each runner takes one when it arrives.",
+		runners, runners, runners)
+	judge := s.client()
+	start, finish := s.newLatch(judge, "start", 1), s.newLatch(judge, "finish", runners)
+	started, arrived := make(chan time.Time, runners), make(chan time.Time, runners)
+	group, ctx := errgroup.WithContext(s.ctx)
 	for range runners {
-		client, done, err := s.client(nil)
-		if err != nil {
-			return err
-		}
-		defer done()
-		go func() { r.failures <- r.run(ctx, client) }()
+		client := s.client()
+		group.Go(func() error {
+			return s.runner(ctx, client.NewLatch(start.Name()), client.NewLatch(finish.Name()), started, arrived)
+		})
 	}
-	if err := pause(ctx, beforeGun); err != nil {
-		return err
-	}
-	if n := len(r.started); n > 0 {
-		return fmt.Errorf("%d runners started before the gun", n)
-	}
-	s.Stage.Point(millis(beforeGun) + " later nobody has started.")
+	s.pause(beforeGun)
+	promise(len(started) == 0, "runners started before the gun: %d", len(started))
+	s.pointf("%s later nobody has started.", millis(beforeGun))
 	gun := time.Now()
-	if err := judge.NewLatch(r.start).CountDown(); err != nil {
+	check(start.CountDown())
+	goesOn := make(chan time.Time, 1)
+	group.Go(func() error {
+		err := finish.Await(ctx)
+		goesOn <- time.Now()
 		return err
-	}
-	arrived := make(chan error, 1)
-	go func() { arrived <- judge.NewLatch(r.finish).Await(ctx) }()
-	if err := r.watch(ctx, gun, arrived); err != nil {
-		return err
-	}
-	return r.result(ctx, gun, time.Now())
+	})
+	went := until(s, goesOn, func() { s.livef("%s after the gun  GET answers %s", seconds(time.Since(gun)), s.count(finish)) })
+	s.Stage.keep()
+	check(group.Wait())
+	s.photoFinish(gun, went, collect(started), collect(arrived))
+	promise(must(s.rdb.Exists(s.ctx, start.Name()).Result()) == 0, "the gun was fired, but its latch is still there")
 }
 
-func (r *race) setUp(ctx context.Context, judge *holdfast.Client) error {
-	for name, n := range map[string]int{r.start: 1, r.finish: runners} {
-		first, err := judge.NewLatch(name).TrySetCount(ctx, n)
-		if err == nil && !first {
-			err = errors.New("a latch was there already")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// run is one runner.
-func (r *race) run(ctx context.Context, client *holdfast.Client) error {
-	if err := client.NewLatch(r.start).Await(ctx); err != nil {
+// runner is one of them. It says when it has heard the gun, and when it is about to count down.
+func (s *show) runner(ctx context.Context, start, finish *holdfast.Latch, started, arrived chan<- time.Time) error {
+	if err := start.Await(ctx); err != nil {
 		return err
 	}
-	r.started <- time.Now()
-	if err := pause(ctx, between{200, 1200}.randomly()); err != nil {
-		return err
+	started <- time.Now()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(between{200, 1200}.randomly()):
 	}
-	r.finished <- time.Now()
-	return client.NewLatch(r.finish).CountDown()
+	arrived <- time.Now()
+	return finish.CountDown()
 }
 
-// watch shows the second latch until the judge goes on.
-func (r *race) watch(ctx context.Context, gun time.Time, arrived chan error) error {
-	tick := time.NewTicker(sample)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-arrived:
-			r.Stage.Keep()
-			return err
-		case err := <-r.failures:
-			if r.ended++; err != nil {
-				return err
-			}
-			continue
-		case <-tick.C:
-		}
-		count, err := r.rdb.Get(ctx, r.finish).Result()
-		if errors.Is(err, redis.Nil) {
-			count, err = "that there is no key", nil
-		}
-		if err != nil {
-			return err
-		}
-		line := fmt.Sprintf("%s after the gun  GET answers %s", seconds(time.Since(gun)), count)
-		r.Stage.Live([]string{line}, line)
+// count is what stands in Redis for a latch.
+func (s *show) count(latch *holdfast.Latch) string {
+	count, err := s.rdb.Get(s.ctx, latch.Name()).Result()
+	if errors.Is(err, redis.Nil) {
+		return "that there is no key"
 	}
+	return must(count, err)
 }
 
-// result compares the times.
-func (r *race) result(ctx context.Context, gun, goesOn time.Time) error {
-	var started, finished []time.Time
-	for ; r.ended < runners; r.ended++ {
-		if err := <-r.failures; err != nil {
-			return err
-		}
+// collect is what has come by now, in order.
+func collect(from chan time.Time) (all []time.Time) {
+	for len(from) > 0 {
+		all = append(all, <-from)
 	}
-	for range runners {
-		started, finished = append(started, <-r.started), append(finished, <-r.finished)
-	}
-	first, last := slices.MinFunc(started, time.Time.Compare).Sub(gun), slices.MaxFunc(started, time.Time.Compare).Sub(gun)
-	arrival := slices.MaxFunc(finished, time.Time.Compare)
-	r.Stage.Point(fmt.Sprintf("The runners started from %s to %s after the gun.", millis(first), millis(last)))
-	r.Stage.Point(fmt.Sprintf("The judge went on %s after the last one had arrived.", millis(goesOn.Sub(arrival))))
-	r.measuredf("Latch: %d runners started within %s of the gun.", runners, millis(last))
-	r.measuredf("Latch: the judge went on when all %d had arrived.", runners)
-	n, err := r.rdb.Exists(ctx, r.start).Result()
-	switch {
-	case err != nil:
-		return err
-	case n > 0:
-		return errors.New("the gun was fired, but its latch is still there")
-	case first < 0 || last > late:
-		return fmt.Errorf("the runners started from %v to %v after the gun", first, last)
-	case goesOn.Before(arrival):
-		return errors.New("the judge went on before all runners had arrived")
-	}
-	return nil
+	slices.SortFunc(all, time.Time.Compare)
+	return all
+}
+
+// photoFinish compares the times.
+func (s *show) photoFinish(gun, wentOn time.Time, started, arrived []time.Time) {
+	first, last, arrival := started[0].Sub(gun), started[runners-1].Sub(gun), arrived[runners-1]
+	s.pointf("The runners started from %s to %s after the gun.", millis(first), millis(last))
+	s.pointf("The judge went on %s after the last one had arrived.", millis(wentOn.Sub(arrival)))
+	s.measuredf("Latch: %d runners started within %s of the gun.", runners, millis(last))
+	s.measuredf("Latch: the judge went on when all %d had arrived.", runners)
+	promise(first >= 0 && last <= late, "the runners started from %v to %v after the gun", first, last)
+	promise(!wentOn.Before(arrival), "the judge went on before all runners had arrived")
 }

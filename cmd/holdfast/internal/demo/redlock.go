@@ -24,10 +24,11 @@ const (
 )
 
 var redLockShow = Show{
-	Name:    "redlock",
-	About:   "a lock on three servers of its own, of which one dies meanwhile",
-	Servers: "three Redis servers inside this process that know nothing of each other, so that one of them can be stopped",
-	intro:   "A RedLock is an ordinary lock on each of them, and is held while more than half of them hold it.",
+	Name:  "redlock",
+	About: "a lock on three servers of its own, of which one dies meanwhile",
+	Servers: "three Redis servers inside this process that know nothing of each other, so that one of them can be " +
+		"stopped",
+	intro: "A RedLock is an ordinary lock on each of them, and is held while more than half of them hold it.",
 	scenes: []scene{
 		{"One server dies, and the lock holds", (*show).oneDies},
 	},
@@ -40,55 +41,38 @@ type quorum struct {
 	servers []*Server
 	targets []*connect.Target
 	rdbs    []redis.UniversalClient // to look at them
-	closers []func()
 }
 
-func (s *show) newQuorum() (*quorum, error) {
+func (s *show) newQuorum() *quorum {
 	q := &quorum{show: s, name: s.prefix + ":quorum"}
 	for range redServers {
-		server, err := StartServer()
-		if err != nil {
-			return q, err
-		}
-		q.closers = append(q.closers, server.Close)
-		target, err := server.Target()
-		if err != nil {
-			return q, err
-		}
+		server := must(StartServer())
+		s.atEnd(server.Close)
+		target := must(server.Target())
 		rdb := target.Client(target.Dial)
-		q.closers = append(q.closers, func() { _ = rdb.Close() })
+		s.atEnd(func() { _ = rdb.Close() })
 		q.servers, q.targets, q.rdbs = append(q.servers, server), append(q.targets, target), append(q.rdbs, rdb)
 	}
-	return q, nil
-}
-
-func (q *quorum) close() {
-	for _, f := range slices.Backward(q.closers) {
-		f()
-	}
+	return q
 }
 
 // process is a RedLock with a client for each server, as a process of its own
 // would have it.
-func (q *quorum) process() (*holdfast.MultiLock, error) {
+func (q *quorum) process() *holdfast.MultiLock {
 	var lockers []holdfast.Locker
 	for _, target := range q.targets {
-		client, done, err := (&show{Config: Config{Target: target}}).client(nil, holdfast.WithLease(redLease), holdfast.WithTimeout(redTimeout))
-		if err != nil {
-			return nil, err
-		}
-		q.closers = append(q.closers, done)
+		client := q.clientOf(target, target.Dial, holdfast.WithLease(redLease), holdfast.WithTimeout(redTimeout))
 		lockers = append(lockers, client.NewMutex(q.name))
 	}
-	return holdfast.NewRedLock(lockers...), nil
+	return holdfast.NewRedLock(lockers...)
 }
 
 // holders says what each server has, and on how many of them it is the hold. Each
 // server's part of it has an owner of its own.
-func (q *quorum) holders(ctx context.Context, hold *holdfast.Hold) (held int, words string) {
+func (q *quorum) holders(hold *holdfast.Hold) (held int, words string) {
 	parts := make([]string, len(q.rdbs))
 	for i, rdb := range q.rdbs {
-		switch found, err := rdb.HKeys(ctx, q.name).Result(); {
+		switch found, err := rdb.HKeys(q.ctx, q.name).Result(); {
 		case err != nil:
 			parts[i] = fmt.Sprintf("%d: no answer", i+1)
 		case len(found) == 0:
@@ -103,105 +87,66 @@ func (q *quorum) holders(ctx context.Context, hold *holdfast.Hold) (held int, wo
 	return held, strings.Join(parts, ", ")
 }
 
-// oneDies stops a server while the lock is held, and then another one.
-func (s *show) oneDies(ctx context.Context) error {
-	s.Stage.Say(fmt.Sprintf("Two processes want a lock, with a lease of %s. This is who holds it on each server, the first 8 characters "+
-		"of the owner in the hash there; a process has a client, and so an owner, for each server:", seconds(redLease)))
-	q, err := s.newQuorum()
-	defer q.close()
-	if err != nil {
-		return err
-	}
-	first, err := q.process()
-	if err != nil {
-		return err
-	}
-	second, err := q.process()
-	if err != nil {
-		return err
-	}
-	hold, err := first.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	if err := q.expect(ctx, hold, redServers, "The first process has the lock"); err != nil {
-		return err
-	}
-	q.servers[0].Close()
-	if err := q.outlive(ctx, hold, second); err != nil {
-		return err
-	}
-	return q.noQuorum(ctx, hold)
+// expect says who holds the lock on each server, and checks on how many it is
+// this hold. The last server joins a moment after the quorum.
+func (q *quorum) expect(hold *holdfast.Hold, want int, words string) {
+	var held int
+	var found string
+	q.eventually(func() bool {
+		held, found = q.holders(hold)
+		return held == want
+	})
+	q.pointf("%s. Server %s", words, found)
+	promise(held == want, "%d servers should have the lock, but %d do", want, held)
 }
 
-// expect says who holds the lock on each server, and checks on how many it is
-// this hold.
-func (q *quorum) expect(ctx context.Context, hold *holdfast.Hold, want int, words string) error {
-	for end := time.Now().Add(redTimeout); ; {
-		held, found := q.holders(ctx, hold)
-		if held != want && time.Now().Before(end) { // the last server joins a moment after the quorum
-			if err := pause(ctx, time.Millisecond); err != nil {
-				return err
-			}
-			continue
-		}
-		q.Stage.Point(words + ". Server " + found)
-		if held != want {
-			return fmt.Errorf("%d servers should have the lock, but %d do", want, held)
-		}
-		return nil
-	}
+// oneDies stops a server while the lock is held, and then another one.
+func (s *show) oneDies() {
+	s.sayf("Two processes want a lock, with a lease of %s. This is who holds it on each server, the first 8 characters "+
+		"of the owner in the hash there; a process has a client, and so an owner, for each server:", seconds(redLease))
+	q := s.newQuorum()
+	first, second := q.process(), q.process()
+	hold := must(first.Lock(s.ctx))
+	q.expect(hold, redServers, "The first process has the lock")
+	q.servers[0].Close()
+	q.outlive(hold, second)
+	q.servers[1].Close()
+	q.noQuorum(hold)
 }
 
 // outlive watches the hold for longer than its lease, with a server less.
-func (q *quorum) outlive(ctx context.Context, hold *holdfast.Hold, other *holdfast.MultiLock) error {
+func (q *quorum) outlive(hold *holdfast.Hold, other *holdfast.MultiLock) {
 	began := time.Now()
-	tick := time.NewTicker(sample)
-	defer tick.Stop()
-	for time.Since(began) < outlived {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		held, found := q.holders(ctx, hold)
-		line := fmt.Sprintf("%s after server 1 was stopped  %s", seconds(time.Since(began)), found)
-		q.Stage.Live([]string{line}, line)
-		if cause := context.Cause(hold.Context()); cause != nil || held < redServers-1 {
-			return errors.Join(errors.New("the lock was lost with one server of three"), cause)
-		}
-	}
-	q.Stage.Keep()
-	if _, err := other.TryLock(ctx); !errors.Is(err, holdfast.ErrLocked) {
-		return fmt.Errorf("the second process should have been refused, but the error is %w", err)
-	}
-	lasted := time.Since(began)
-	q.Stage.Point(fmt.Sprintf("Held for %s without server 1, longer than the lease. The second process tries, and is refused.", seconds(lasted)))
-	q.measuredf("RedLock: held for %s after one server of %d was stopped.", seconds(lasted), redServers)
-	return nil
+	until(q.show, time.After(outlived), func() {
+		held, found := q.holders(hold)
+		q.livef("%s after server 1 was stopped  %s", seconds(time.Since(began)), found)
+		promise(hold.Context().Err() == nil && held >= redServers-1, "the lock was lost with one server of three: %v",
+			context.Cause(hold.Context()))
+	})
+	q.Stage.keep()
+	_, err := other.TryLock(q.ctx)
+	promise(errors.Is(err, holdfast.ErrLocked), "the second process should have been refused, but the error is %w", err)
+	lasted := seconds(time.Since(began))
+	q.pointf("Held for %s without server 1, longer than the lease. The second process tries, and is refused.", lasted)
+	q.measuredf("RedLock: held for %s after one server of %d was stopped.", lasted, redServers)
 }
 
-// noQuorum stops another server.
-func (q *quorum) noQuorum(ctx context.Context, hold *holdfast.Hold) error {
-	q.servers[1].Close()
+// noQuorum waits until the holder is told that one server of three is too few.
+func (q *quorum) noQuorum(hold *holdfast.Hold) {
 	at := time.Now()
 	select {
 	case <-hold.Context().Done():
 	case <-time.After(redLease + late):
-		return errors.New("the holder was not told that it has no quorum any more")
+		promise(false, "the holder was not told that it has no quorum any more")
 	}
 	told := time.Since(at)
-	if err := expectLost(ctx, hold); err != nil {
-		return err
-	}
-	q.Stage.Point(fmt.Sprintf("Server 2 is stopped, too. One of three is no quorum: the holder's context ended with ErrLost %s later; the lease is %s.",
-		seconds(told), seconds(redLease)))
+	q.expectLost(hold)
+	q.pointf("Server 2 is stopped, too. One of three is no quorum: the holder's context ended with ErrLost %s later; the "+
+		"lease is %s.", seconds(told), seconds(redLease))
 	q.measuredf("No quorum: the holder knew %s after a second server was stopped.", seconds(told))
-	if told > redLease+late/2 { // of a busy machine, whose timers are late
-		return fmt.Errorf("the holder was told only after %v, and the lease is %v", told, redLease)
-	}
-	if err := hold.Unlock(); !errors.Is(err, holdfast.ErrLost) {
-		return fmt.Errorf("the hold should have been lost, but the error is %w", err)
-	}
-	return q.expect(ctx, hold, 0, "It unlocks what is left")
+	// Timers of a busy machine are late.
+	promise(told <= redLease+late/2, "the holder was told only after %v, and the lease is %v", told, redLease)
+	err := hold.Unlock()
+	promise(errors.Is(err, holdfast.ErrLost), "the hold should have been lost, but the error is %w", err)
+	q.expect(hold, 0, "It unlocks what is left")
 }

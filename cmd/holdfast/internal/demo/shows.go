@@ -1,9 +1,6 @@
 package demo
 
-import (
-	"context"
-	"slices"
-)
+import "slices"
 
 // Show is what the demo shows of one kind of lock.
 type Show struct {
@@ -23,7 +20,7 @@ type Show struct {
 
 type scene struct {
 	title string
-	play  func(*show, context.Context) error
+	play  func(*show)
 }
 
 // Shows are all there are. Each is in a file of its own.
@@ -31,11 +28,12 @@ var Shows = []Show{mutexShow, fairShow, rwShow, semaphoreShow, fencedShow, multi
 
 // Find returns the one of a name.
 func Find(name string) (Show, bool) {
-	i := slices.IndexFunc(Shows, func(s Show) bool { return s.Name == name || slices.Contains(s.Also, name) })
-	if i < 0 {
-		return Show{}, false
+	for _, s := range Shows {
+		if s.Name == name || slices.Contains(s.Also, name) {
+			return s, true
+		}
 	}
-	return Shows[i], true
+	return Show{}, false
 }
 
 // Names are by what names they are found.
