@@ -159,19 +159,20 @@ type side struct {
 	takeable
 }
 
-// holdersIn are the owners who hold it.
-func (s side) holdersIn(found State) (owners []string) {
+// holdersIn are those of some owners who hold it; of no owners in particular, all who do.
+func (s side) holdersIn(found State, of []Owner) (owners []string) {
 	for _, h := range found.Holders {
-		if s.mode == "" || h.Mode == s.mode {
+		if (s.mode == "" || h.Mode == s.mode) && (len(of) == 0 || slices.Contains(of, h.Owner)) {
 			owners = append(owners, h.Owner.text)
 		}
 	}
 	return owners
 }
 
-// force takes a lock, or one side of it, from whoever holds it, with what they hold of other sides, and reports whether anybody
-// did. It asks who that is first, so that a delayed attempt does not hit the next holder.
-func force(ctx context.Context, s side, others ...side) (bool, error) {
+// force takes a lock, or one side of it, from those of some owners who hold it, or from whoever does if none are named, with what
+// they hold of other sides, and reports whether anybody did. It asks who that is first, so that a delayed attempt does not hit the
+// next holder.
+func force(ctx context.Context, s side, from []Owner, others ...side) (bool, error) {
 	ctx, stop := engine.WithTimeout(ctx, s.Engine.Timeout)
 	defer stop()
 	for range 20 {
@@ -179,7 +180,7 @@ func force(ctx context.Context, s side, others ...side) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		holders := s.holdersIn(found)
+		holders := s.holdersIn(found, from)
 		if len(holders) == 0 {
 			return false, nil
 		}
@@ -188,7 +189,7 @@ func force(ctx context.Context, s side, others ...side) (bool, error) {
 		for _, each := range append(others, s) {
 			theirs := holders
 			if each.handle != s.handle {
-				theirs = slices.DeleteFunc(each.holdersIn(found), func(owner string) bool { return !slices.Contains(holders, owner) })
+				theirs = slices.DeleteFunc(each.holdersIn(found, from), func(owner string) bool { return !slices.Contains(holders, owner) })
 			}
 			if len(theirs) == 0 {
 				continue

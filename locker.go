@@ -27,8 +27,8 @@ type Inspector interface {
 	Locker
 	// Inspect returns how the lock stands in Redis.
 	Inspect(ctx context.Context) (State, error)
-	// ForceUnlock takes the lock from whoever holds it, and reports whether anybody did.
-	ForceUnlock(ctx context.Context) (bool, error)
+	// ForceUnlock takes the lock from these owners, or from whoever holds it if none are named, and reports whether any of them did.
+	ForceUnlock(ctx context.Context, from ...Owner) (bool, error)
 }
 
 var (

@@ -130,12 +130,14 @@ func (m *Mutex) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*
 func (m *Mutex) Inspect(ctx context.Context) (State, error) { return m.inspect(ctx) }
 
 // ForceUnlock takes the lock from whoever holds it, announces the release, and reports whether anybody held it. If the
-// holder leaves just then and another one comes, it is taken from that one; to take it from one owner only, use Adopt,
-// and unlock. This is a tool for operators: until the holder's context ends, with [ErrLost], two may believe that they
+// holder leaves just then and another one comes, it is taken from that one. If owners are named, as [State] has them, it is
+// taken from these only, and false says that none of them held it. This is a tool for operators: until the holder's context ends, with [ErrLost], two may believe that they
 // hold the lock. That is after one more round trip to Redis if the hold belongs to this client, within 100 ms if it
 // has lasted for a second and its client hears the announcement, and at its next renewal otherwise.
 //
 // The errors are those of Inspect; [ErrUntold] beside true, if those who wait were not told; and
 // [ErrLocked] if it changes hands faster than it can be taken. Beside a [*BackendError] with
 // MayHaveRun, false means that it is not known whether the lock was taken. Redisson: forceUnlock.
-func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return force(ctx, m.side()) }
+func (m *Mutex) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) {
+	return force(ctx, m.side(), from)
+}

@@ -200,11 +200,11 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 	return found, err
 }
 
-// ForceUnlock takes every permit from whoever holds it, announces that, and reports whether any was held. Holders are
-// told as by [Mutex.ForceUnlock]; until then more may believe that they have a permit than there are. The errors, and
+// ForceUnlock takes every permit from whoever holds it, or those whose ids are named, announces that, and reports whether any
+// was held. Holders are told as by [Mutex.ForceUnlock]; until then more may believe that they have a permit than there are. The errors, and
 // what false means beside them, are the same, too. Redisson has no counterpart.
-func (s *PermitSemaphore) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, side{&s.handle, s.protocol()})
+func (s *PermitSemaphore) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) {
+	return force(ctx, side{&s.handle, s.protocol()}, from)
 }
 
 // Expire lets the semaphore be deleted d from now, with the permits that are held then, and reports whether it is

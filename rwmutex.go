@@ -103,8 +103,8 @@ func (m *RWMutex) Inspect(ctx context.Context) (State, error) { return m.inspect
 
 // ForceUnlock takes the lock from its writer, with what that reads, as [Mutex.ForceUnlock] does. Other readers
 // keep it: [RLocker.ForceUnlock] is for them. Redisson: writeLock().forceUnlock.
-func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return force(ctx, m.side(), m.reader.side())
+func (m *RWMutex) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) {
+	return force(ctx, m.side(), from, m.reader.side())
 }
 
 // Downgrade gives back a write hold of this lock and returns a read hold of the same
@@ -191,9 +191,11 @@ func (l *RLocker) Inspect(ctx context.Context) (State, error) {
 	return found, err
 }
 
-// ForceUnlock takes the lock from all readers, as [Mutex.ForceUnlock] does. One who also writes goes on writing.
+// ForceUnlock takes the lock from all readers, or from those that are named, as [Mutex.ForceUnlock] does. One who also writes goes on writing.
 // Redisson: readLock().forceUnlock, which does nothing then.
-func (l *RLocker) ForceUnlock(ctx context.Context) (bool, error) { return force(ctx, l.side()) }
+func (l *RLocker) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) {
+	return force(ctx, l.side(), from)
+}
 
 var (
 	_ Locker = (*RWMutex)(nil)

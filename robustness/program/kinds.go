@@ -17,7 +17,7 @@ type Lock interface {
 
 // Forcer is a lock that can be taken from whoever holds it.
 type Forcer interface {
-	ForceUnlock(ctx context.Context) (bool, error)
+	ForceUnlock(ctx context.Context, from ...holdfast.Owner) (bool, error)
 }
 
 // Adopter is a lock whose holds pass between processes.

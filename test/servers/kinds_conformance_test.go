@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 		"CancelledWait":        cancelledWait,
 		"StrangerCannotUnlock": strangerCannotUnlock,
 		"ForceUnlock":          forceUnlock,
+		"ForceUnlockOfOne":     forceUnlockOfOne,
 		"Questions":            questions,
 		"Watchdog":             watchdogRenews,
 		"DoAndCallbacks":       doAndCallbacks,
@@ -203,6 +204,26 @@ func forceUnlock(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	was, err = operator.ForceUnlock(background)
 	if err != nil || was {
 		t.Errorf("ForceUnlock of a free lock: %v, %v", was, err)
+	}
+	kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+}
+
+// A forced unlock that names owners does not hit another one.
+func forceUnlockOfOne(t *testing.T, p *kit.Platform, k *kit.Kind) {
+	c, name := p.Client(t), p.Fresh(t, k)
+	h := kit.Must(t)(k.Lock(c, name).Lock(background))
+	operator := k.Lock(p.Client(t), name)
+	was, err := operator.ForceUnlock(background, c.NewOwner())
+	if err != nil || was {
+		t.Errorf("ForceUnlock of another owner: %v, %v", was, err)
+	}
+	found, err := operator.Inspect(background)
+	if err != nil || len(found.Holders) != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	was, err = operator.ForceUnlock(background, c.NewOwner(), found.Holders[0].Owner)
+	if err != nil || !was {
+		t.Errorf("ForceUnlock of the holder: %v, %v", was, err)
 	}
 	kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 }

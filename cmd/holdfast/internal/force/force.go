@@ -1,4 +1,4 @@
-// Package force takes locks away from those who hold them, and says from whom. The library's scripts do it, so
+// Package force takes locks away from those who hold them, and says from whom. The library does it, so
 // waiters and holders are told.
 package force
 
@@ -18,10 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/goredisdriver"
-	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/protocol"
-	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/tasks"
 )
 
 // mostNamed is how many holders are named.
@@ -56,17 +53,14 @@ func Unlock(ctx context.Context, rdb redis.UniversalClient, before survey.Lock) 
 		return false, nil
 	case err != nil:
 		return false, err
-	case normalizedKind(now) != normalizedKind(before), !allRead(before) && allRead(now):
-		return false, &ChangedError{now}
-	case !allRead(before):
-		return fromAll(ctx, rdb, now)
-	case !slices.Equal(owners(before), owners(now)):
+	case normalizedKind(now) != normalizedKind(before), allRead(before) != allRead(now),
+		allRead(before) && !slices.Equal(owners(before), owners(now)):
 		return false, &ChangedError{now}
 	}
 	if before.Kind == survey.Fair {
 		now.Kind = survey.Fair // whoever comes to stand in its line is told, too
 	}
-	if done, err = fromThese(ctx, rdb, now); done || err != nil {
+	if done, err = take(ctx, rdb, now); done || err != nil || !allRead(now) {
 		return done, err
 	}
 	now, err = survey.Read(ctx, rdb, before.Name) // they have left by themselves just now
@@ -88,41 +82,60 @@ func normalizedKind(l survey.Lock) survey.Kind {
 // allRead reports whether all are known who hold it.
 func allRead(l survey.Lock) bool { return len(l.Holders) >= l.HolderCount }
 
-// fromThese takes a lock from those who hold it by what was read. The library's ForceUnlock looks who that
-// is once more, and so would hit whoever has come since.
-func fromThese(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
+// take takes a lock from those who hold it by what was read, or from all if not all were.
+func take(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
 	driver := goredisdriver.New(rdb)
-	calls := call.New(call.Config{
-		Driver: driver, Tasks: new(tasks.Group), Life: ctx, Closing: ctx, Timeout: holdfast.DefaultTimeout,
-	})
-	var untold error
-	defer func() {
-		if done && normalizedKind(l) == survey.Mutex {
-			notifyOtherKind(ctx, rdb, driver, l)
+	client, err := holdfast.New(driver, holdfast.WithoutIdentity())
+	if err != nil {
+		return false, err
+	}
+	defer client.Close() //nolint:errcheck // it holds nothing
+	lock := lockOf(client, l)
+	var from []holdfast.Owner
+	if allRead(l) {
+		found, err := lock.Inspect(ctx)
+		if err != nil {
+			return false, err
 		}
-	}()
-	for _, request := range requests(l) {
-		res := calls.Do(ctx, request)
-		if res.Err != nil {
-			return done, res.Why()
+		for _, h := range found.Holders {
+			if slices.ContainsFunc(l.Holders, func(one survey.Holder) bool { return one.Owner == h.Owner.String() }) {
+				from = append(from, h.Owner)
+			}
 		}
-		// If an attempt was lost, the one that was answered may have found its work done.
-		done = done || res.Has(script.Done) || len(res.Unknown) > 0
-		if why := res.Reply.Untold(); res.Has(script.Done) && why != "" {
-			untold = fmt.Errorf("%w: let the Redis user publish on %q (docs/acl.md): %s", holdfast.ErrUntold, request.Channel, why)
+		if len(from) == 0 {
+			return false, nil
 		}
 	}
-	return done, untold
+	done, err = lock.ForceUnlock(ctx, from...)
+	if done && normalizedKind(l) == survey.Mutex {
+		notifyOtherKind(ctx, rdb, driver, l)
+	}
+	return done, err
+}
+
+// lockOf is the lock of the library: of one that is read, the side of the readers.
+func lockOf(client *holdfast.Client, l survey.Lock) holdfast.Inspector {
+	switch {
+	case l.Kind == survey.Fair:
+		return client.NewFairMutex(l.Name)
+	case l.Kind == survey.RW && l.Mode == survey.Reads:
+		return client.NewRWMutex(l.Name).RLocker()
+	case l.Kind == survey.RW:
+		return client.NewRWMutex(l.Name)
+	case l.Kind == survey.Permits:
+		return client.NewPermitSemaphore(l.Name)
+	default:
+		return client.NewMutex(l.Name)
+	}
 }
 
 // notifyTimeout is how long notifyOtherKind may take.
 const notifyTimeout = time.Second
 
-// notifyOtherKind wakes the waiters that the script has not: a mutex may have plain and fair ones at once, and the script
-// wakes those of the kind that it was forced as. Its errors are dropped, since the lock is free by then: without this
-// message, a waiter of holdfast's asks again after some seconds, and one of Redisson's when the lease is over that it was told.
+// notifyOtherKind wakes the waiters that the library has not: a mutex may have plain and fair ones at once, and
+// ForceUnlock wakes those of the kind that it was forced as. Its errors are dropped, since the lock is free by then:
+// without this message, a waiter of holdfast's asks again after some seconds, and one of Redisson's when the lease is
+// over that it was told.
 func notifyOtherKind(ctx context.Context, rdb redis.UniversalClient, driver *goredisdriver.Driver, l survey.Lock) {
 	ctx, end := context.WithTimeout(ctx, notifyTimeout)
 	defer end()
@@ -137,43 +150,6 @@ func notifyOtherKind(ctx context.Context, rdb redis.UniversalClient, driver *gor
 	if publish, err := driver.PublishCommand(ctx); err == nil {
 		rdb.Do(ctx, publish, channel, protocol.Released)
 	}
-}
-
-// requests ask for what takes it away.
-func requests(l survey.Lock) (all []script.Request) {
-	byMode := map[string][]string{}
-	for _, h := range l.Holders {
-		byMode[h.Mode] = append(byMode[h.Mode], h.Owner)
-	}
-	switch l.Kind {
-	case survey.Fair:
-		return []script.Request{protocol.Fair{Mutex: protocol.NewMutex(l.Name)}.Force(byMode[""])}
-	case survey.RW:
-		if readers := byMode[survey.Reads]; len(readers) > 0 {
-			all = append(all, protocol.NewRead(l.Name).Force(readers))
-		}
-		if writers := byMode[survey.Writes]; len(writers) > 0 {
-			all = append(all, protocol.NewWrite(l.Name).Force(writers))
-		}
-		return all
-	case survey.Permits:
-		return []script.Request{protocol.Permits{Name: l.Name}.Force(byMode[""])}
-	default:
-		return []script.Request{protocol.NewMutex(l.Name).Force(byMode[""])}
-	}
-}
-
-// fromAll takes a lock, of which so many are the holders, from all of them: they have permits, or they read.
-func fromAll(ctx context.Context, rdb redis.UniversalClient, l survey.Lock) (done bool, err error) {
-	client, err := holdfast.New(goredisdriver.New(rdb))
-	if err != nil {
-		return false, err
-	}
-	defer client.Close() //nolint:errcheck // it holds nothing
-	if l.Kind == survey.Permits {
-		return client.NewPermitSemaphore(l.Name).ForceUnlock(ctx)
-	}
-	return client.NewRWMutex(l.Name).RLocker().ForceUnlock(ctx)
 }
 
 // owners are those who hold it, sorted, each with its mode.
