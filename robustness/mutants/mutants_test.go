@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -37,22 +36,6 @@ func TestMutantsApply(t *testing.T) {
 				t.Errorf("mutant %q: %v", m.name, err)
 			}
 		}
-	}
-}
-
-// The page of robustness has them all.
-func TestPageNamesAll(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range mutants {
-		if !strings.Contains(string(page), fmt.Sprintf("\n| %s | %v | ", m.name, m.suite)) {
-			t.Errorf("README.md does not have %q and what catches it", m.name)
-		}
-	}
-	if n := fmt.Sprintf("`mutants/table.go` has %d ", len(mutants)); !strings.Contains(string(page), n) {
-		t.Errorf("README.md does not say %q", n)
 	}
 }
 
