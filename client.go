@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/presence"
 )
 
-// Client makes locks that share a driver, a watchdog and a subscription. Use
-// [New]: the zero Client panics. All methods are safe for concurrent use. Redisson: RedissonClient.
+// Client makes locks that share a driver, a watchdog and a subscription. Use [New]: the zero Client panics. Its methods
+// that make locks do no I/O; [Client.NewMutex] says what a name can be. Redisson: RedissonClient.
 type Client struct {
 	config   config
 	idPrefix string // the first bytes of its UUID, for the ids of permits
@@ -22,7 +22,7 @@ type Client struct {
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does
-// no I/O and starts no goroutine. An error matches [ErrInvalid]; it says so if the driver has no Redis client, too.
+// no I/O and starts no goroutine. An error matches [ErrInvalid]: also if the driver has no Redis client.
 // Redisson: Redisson.create.
 func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	if d == nil {
@@ -61,20 +61,14 @@ func (c *Client) ID() string { return c.engine.ID }
 // NewOwner returns an owner that nobody else has.
 func (c *Client) NewOwner() Owner { return Owner{c.engine.NewOwner()} }
 
-// Close gives back every hold, ends every call that waits with [ErrClosed],
-// cancels the contexts of the holds with that cause, stops every goroutine and
-// waits for them. It does not close the Redis client that the driver wraps.
+// Close gives back every hold, ends every call that waits with [ErrClosed], cancels the contexts of the holds with that
+// cause, stops every goroutine and waits for them. The Redis client stays open. It takes no context, like [Hold.Unlock]:
+// it is deferred, and a context that a signal has ended would leave every lock to its lease. If Redis does not answer, the
+// error matches [context.DeadlineExceeded] after the client's timeout; what has not been given back then ends with its
+// lease.
 //
-// It takes no context on purpose, like [Hold.Unlock]: it is deferred, and under a
-// context that a signal has ended it would leave every lock to its lease. It
-// returns nil once nothing is left. If Redis does not answer, it returns an error
-// that matches [context.DeadlineExceeded] after the client's timeout
-// ([WithTimeout]); what has not been given back then ends with its lease, and
-// goroutines that wait for Redis end when the Redis client's timeouts let them.
-//
-// A hook calls Close in a goroutine: Close waits for the call whose OnWait is running, and for no other hook.
-// Closing twice is closing once. Redisson: RedissonClient.shutdown, which keeps
-// its locks.
+// A hook must call Close in a goroutine: Close waits for the call whose OnWait is running. Closing twice is closing once.
+// Redisson: RedissonClient.shutdown, which keeps its locks.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
@@ -84,13 +78,12 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Shutdown lets holds end by themselves before it closes the client, as
-// [net/http.Server.Shutdown] does with requests. What is held goes on, renewed as before, until
-// it is unlocked or lost, and more may be nested in it: a call goes on if its owner holds the lock when
-// it is made. All others, also those that wait already, get [ErrClosed]. Then it closes the client, and returns what Close returns.
+// Shutdown lets holds end by themselves before it closes the client, as [net/http.Server.Shutdown] does with requests.
+// Holds are renewed until they are unlocked or lost, and more may be nested in them. All other calls, waiting ones too,
+// get [ErrClosed]. Then it returns what Close returns.
 //
-// If ctx ends first, it closes the client all the same, with the holds that are left, and
-// the error names the locks of the first ten and matches ctx.Err() and the context's cause, too. Redisson has no counterpart.
+// If ctx ends first, it closes the client with the holds that are left, and the error names the locks of the first ten
+// and matches ctx.Err() and the context's cause, too.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.engine.Drain()
 	err := c.awaitHolds(ctx)

@@ -14,7 +14,7 @@
 // renewals. Before the lease can run out, the hold's context ends; docs/guarantees.md has
 // the exceptions, such as a forced unlock and a failover. So work under that context, and
 // pass it on: a Lock of the same lock under it is nested. Every call has its effect
-// once, whatever happens to its messages.
+// once, whatever happens to its messages. Clients, locks and holds are safe for concurrent use.
 //
 // # Which lock
 //
@@ -23,11 +23,8 @@
 //     served, over all processes.
 //   - [RWMutex]: many readers or one writer.
 //   - [PermitSemaphore]: at most n at a time; the permits of a crashed process come back.
-//   - [UnleasedSemaphore]: a plain counter of n permits, which have no owner and no lease: those of a
-//     crashed process do not come back.
-//   - [Latch]: wait until others have counted down to zero.
-//   - [MultiLock]: several locks, all or none.
-//   - [NewRedLock]: one lock on more than half of several servers, a [MultiLock], too.
+//   - [MultiLock]: several locks, all or none; from [NewRedLock], one lock on more than
+//     half of several servers.
 //
 // [Do] runs a function under a lock, and [Lead] runs it on one of several candidates for
 // as long as that one leads.
@@ -37,8 +34,7 @@
 // Lock waits until the lock is free, its context ends, or [Wait] runs out; TryLock does
 // not wait. What is held is renewed until Unlock: [WithLease] says how long the lock of a
 // process that crashed blocks others, 30 s by default, and [RenewedLease] says so for one
-// hold. [FixedLease] is not renewed. [MinHold] keeps a lock from others for a while,
-// however soon it is unlocked.
+// hold. [FixedLease] is not renewed. [MinHold] keeps others out after an early Unlock.
 //
 // # What can go wrong
 //
@@ -46,20 +42,21 @@
 // says who), Redis failed ([*BackendError], which says whether the call may have had its
 // effect), and the caller gave up (the context's own error). A hold that is lost says so
 // by the cause of its context, a [*LostError]; so does its Unlock. An invalid argument is
-// [ErrInvalid], before anything is sent.
-//
-// With Redis away, a call returns within [WithTimeout], 6 s by default, or as many times
-// that as it asks Redis one after the other. A Lock that is already waiting tolerates an
-// outage ten times as long.
+// [ErrInvalid], before anything is sent. With Redis away, a call returns within
+// [WithTimeout], 6 s by default, for each time that it asks Redis. A Lock that is already
+// waiting tolerates an outage ten times as long.
 //
 // # Looking at it
 //
 // Inspect, on every lock, returns its [State]: who holds it, for how long, who waits.
-// ForceUnlock takes it away. [Hooks] are told what happens, for metrics and traces.
+// ForceUnlock takes it away. [Hooks] are told what happens, for metrics and traces. Package
+// holdfasttest is for tests of programs that use locks; the guides are in docs/.
 //
-// # Further
+// # Parity with Redisson
 //
-// Tests of programs that use it: package holdfasttest. The guides are in docs/ of the
-// repository: each kind, with its keys in Redis, fencing, access rights, servers, what every
-// method of Redisson is here, and how it is built.
+// These are for programs that share them with Redisson, or come from it:
+// [UnleasedSemaphore], a plain counter of permits without owner or lease; [Latch], which
+// waits until others have counted down to zero; the mutex options [Polling] and
+// [NonReentrant]; permits that are released or extended by their ids. "Redisson:" names
+// what something is called there; docs/from-redisson.md has every method.
 package holdfast

@@ -20,48 +20,33 @@ import (
 var (
 	// ErrLocked: another owner holds the lock. [*LockedError] says which.
 	ErrLocked = lockerr.Locked
-
-	// ErrNoPermits: too few permits of a semaphore are available. It comes as a
-	// [*PermitsError], which says why, and matches ErrLocked, too.
+	// ErrNoPermits: too few permits of a semaphore are available. It comes as a [*PermitsError], which says why, and
+	// matches ErrLocked, too.
 	ErrNoPermits = lockerr.NoPermits
-
-	// ErrLost: the lock was held and is not any more, or cannot be trusted any
-	// more. [*LostError] says why, and is the cause of the context of a lost hold.
+	// ErrLost: the lock was held and is not any more, or cannot be trusted any more. [*LostError] says why, and is the
+	// cause of the context of a lost hold.
 	ErrLost = lockerr.Lost
-
-	// ErrNotHeld: the owner does not hold the lock. An Unlock that finds the
-	// lock gone matches both ErrLost and ErrNotHeld, a second Unlock of one hold
-	// only ErrNotHeld, as does a Lock that was to be nested in a hold that was given
-	// back meanwhile.
+	// ErrNotHeld: the owner does not hold the lock. An Unlock that finds the lock gone matches ErrLost, too; a second
+	// Unlock of one hold does not.
 	ErrNotHeld = lockerr.NotHeld
-
-	// ErrReentrant: the owner holds the lock already and cannot have it once more:
-	// it is [NonReentrant], or held for reading and wanted for writing. Or a hold
-	// cannot be handed over, because its owner has others of the lock.
+	// ErrReentrant: the owner holds the lock already and cannot have it once more: it is [NonReentrant], or held for
+	// reading and wanted for writing. Or a hold cannot be handed over, because its owner has others of the lock.
 	ErrReentrant = lockerr.Reentrant
-
-	// ErrOtherKind: what stands in Redis at the name is another kind of object, or
-	// of lock. The error is a [*BackendError], too; the call had no effect.
+	// ErrOtherKind: what stands in Redis at the name is another kind of object, or of lock. The error is a
+	// [*BackendError], too; the call had no effect.
 	ErrOtherKind = lockerr.OtherKind
-
-	// ErrUntold: the call has had its effect, and what else it returns is right, but
-	// Redis did not let the user publish, so those who wait are not told. Those of
-	// holdfast ask every three seconds, or one if they are next in line, Redisson's when the
-	// lease would have ended. docs/acl.md lists the rights.
+	// ErrUntold: the call has had its effect, but Redis did not let the user publish, so those who wait are not told.
+	// holdfast's ask within three seconds, Redisson's when the lease would have ended. docs/acl.md lists the rights.
 	ErrUntold = lockerr.Untold
-
-	// ErrNotReplicated: fewer replicas than [WithReplicaAck] asks for have
-	// acknowledged the acquire in time. It is given back.
+	// ErrNotReplicated: fewer replicas than [WithReplicaAck] asks for have acknowledged the acquire in time. It is given
+	// back.
 	ErrNotReplicated = lockerr.NotReplicated
-
 	// ErrClosed: the client is closed, or was closed during the call.
 	ErrClosed = lockerr.Closed
-
 	// ErrNotZero: a latch's count had not come to zero when [Wait] ran out.
 	ErrNotZero = lockerr.NotZero
-
-	// ErrInvalid: a name, an option, a lease, a count or an owner is invalid, as the text
-	// says; or the owner is another client's, or its hold was detached. Nothing was sent.
+	// ErrInvalid: a name, an option, a lease, a count or an owner is invalid, as the text says; or the owner is another
+	// client's, or its hold was detached. Nothing was sent.
 	ErrInvalid = lockerr.Invalid
 )
 
@@ -70,16 +55,13 @@ var (
 type LockedError struct {
 	// Name is the lock's name.
 	Name string
-	// Holder is the owner that holds it. It is the zero Owner if
-	// it is not known: other waiters of this process were ahead, and Redis has
-	// not been asked yet; and if nobody does, but others are ahead in the line of
-	// a fair lock.
+	// Holder is the owner that holds it. It is zero if that is not known, since others of this process were ahead and
+	// Redis has not been asked yet; and if nobody does, but others are ahead in a fair line.
 	Holder Owner
-	// TTL is how long the lock lives unless it is renewed; [NoExpiry] if it does not
-	// expire, and 0 if it is not known.
+	// TTL is how long the lock lives unless it is renewed; [NoExpiry] if it does not expire, and 0 if it is not known.
 	TTL time.Duration
-	// Who is the holder's client, for people, and HeldFor for how long it has held the lock, as
-	// far as that is known: see [Holder].
+	// Who is the holder's client, for people, and HeldFor for how long it has held the lock, as far as that is known: see
+	// [Holder].
 	Who     Identity
 	HeldFor time.Duration
 
@@ -147,19 +129,16 @@ type PermitsError struct {
 	Name string
 	// Wanted is how many permits were to be acquired.
 	Wanted int
-	// Available is how many nobody has; below 0 if AddPermits or SetPermits took away
-	// more than that.
+	// Available is how many nobody has; below 0 if AddPermits or SetPermits took away more than that.
 	Available int
-	// Total is how many there are, held ones included. It is -1 for an [UnleasedSemaphore]: who
-	// has taken its permits is not known.
+	// Total is how many there are, held ones included. It is -1 for an [UnleasedSemaphore]: who has taken its permits is
+	// not known.
 	Total int
 	// Reserved is how many stay for another one, who has waited for longer.
 	Reserved int
-	// Unset says that there is no semaphore: nobody has set how many permits it has,
-	// or it was deleted, or has expired.
+	// Unset says that there is no semaphore: nobody has set how many permits it has, or it was deleted, or has expired.
 	Unset bool
-	// TTL is when the first of the held permits expires unless it is renewed; [NoExpiry]
-	// if none does.
+	// TTL is when the first of the held permits expires unless it is renewed; [NoExpiry] if none does.
 	TTL time.Duration
 
 	option int // what [Permits] says; 0 if it was not given
@@ -207,7 +186,7 @@ func (e *PermitsError) shortage() string {
 	return fmt.Sprintf("%d wanted, %d available", e.Wanted, e.Available)
 }
 
-// Unwrap returns [ErrNoPermits], and the [*LockedError] that says the same of any lock.
+// Unwrap returns [ErrNoPermits], and the same as a [*LockedError].
 func (e *PermitsError) Unwrap() []error {
 	return []error{ErrNoPermits, &LockedError{Name: e.Name, TTL: e.TTL}}
 }
@@ -217,14 +196,12 @@ type LostReason string
 
 // Why holds are lost.
 const (
-	// LostTaken: Redis says that the owner does not hold the lock: it was forced, deleted,
-	// or forgotten in a failover.
+	// LostTaken: Redis says that the owner does not hold the lock: it was forced, deleted, or forgotten in a failover.
 	LostTaken = LostReason(lockerr.Taken)
-	// LostUnanswered: no renewal was acknowledged before the lease had run out. Err is how
-	// the last one failed.
+	// LostUnanswered: no renewal was acknowledged before the lease had run out. Err is how the last one failed.
 	LostUnanswered = LostReason(lockerr.Unanswered)
-	// LostLeaseOver: the lease has run out, and was not to be renewed; or it had run out
-	// before the answer to the acquire came; or the semaphore has ended ([PermitSemaphore.Expire]).
+	// LostLeaseOver: the lease has run out, and was not to be renewed; or it had run out before the answer to the acquire
+	// came; or the semaphore has ended ([PermitSemaphore.Expire]).
 	LostLeaseOver = LostReason(lockerr.LeaseOver)
 	// LostMaxHoldOver: [WithMaxHold] allows no more.
 	LostMaxHoldOver = LostReason(lockerr.MaxHoldOver)
@@ -234,8 +211,7 @@ const (
 	LostParts = LostReason(lockerr.Parts)
 )
 
-// LostError says why a hold is lost. It matches [ErrLost] and [ErrNotHeld], and what Err
-// matches.
+// LostError says why a hold is lost. It matches [ErrLost], [ErrNotHeld] and Err.
 type LostError struct {
 	// Name is the lock's name.
 	Name string
@@ -262,18 +238,16 @@ func (e *LostError) Unwrap() []error {
 }
 
 // BackendError is a call that Redis did not answer, or refused; or that has waited in vain for
-// an earlier call of the same owner, of which no refusal is known.
+// an earlier call of the same owner, of which no refusal came.
 type BackendError struct {
-	// Op is what was asked for: acquire, release, renew, adopt, detach, downgrade, force,
-	// inspect, identify, leave, set, add, drain, count down, await, expire or delete.
+	// Op is what was asked for: acquire, release, renew, adopt, detach, downgrade, force, inspect, identify, leave, set,
+	// add, drain, count down, await, expire or delete.
 	Op string
 	// Name is the lock's name.
 	Name string
-	// MayHaveRun is false only if the call certainly had no effect. When it is
-	// true after an acquire, the effect is undone in the background. [Hold.Unlock] is
-	// repeated there until the lease has run out, [UnleasedSemaphore.Release] for ten
-	// times [WithTimeout], [PermitSemaphore.ReleasePermits] not at all. Of several locks,
-	// it is false only if each lock that was asked for has refused.
+	// MayHaveRun is false only if the call certainly had no effect; of several locks, if each has refused. After an
+	// acquire, the effect is undone in the background. [Hold.Unlock] is repeated there until the lease has run out,
+	// [UnleasedSemaphore.Release] for ten times [WithTimeout], [PermitSemaphore.ReleasePermits] not at all.
 	MayHaveRun bool
 	// Err says why: mostly it is the client's error.
 	Err error
@@ -295,8 +269,8 @@ type refusal interface {
 	reason() string
 }
 
-// gaveUpError is the error of a call whose own context has ended while it was refused. It matches what err matches, and so not
-// [ErrLocked]. For [errors.As] it is the refusal, too.
+// gaveUpError is the error of a call whose own context has ended while it was refused. It matches what err matches, and
+// so not [ErrLocked]. For [errors.As] it is the refusal, too.
 type gaveUpError struct {
 	err     error
 	refusal refusal

@@ -142,8 +142,8 @@ func (l *handle) pass(ctx context.Context, config lockConfig) error {
 	return nil
 }
 
-// once identifies a call with an effect of its own. Redis keeps the id for longer than the call's outcome can be unknown, also
-// to a waiter that bears an outage, and for longer than a delayed attempt can take to arrive.
+// once identifies a call with an effect of its own. Redis keeps the id for longer than the call's outcome can be
+// unknown, also to a waiter that bears an outage, and for longer than a delayed attempt can take to arrive.
 func (l *handle) once() protocol.Once {
 	e := l.Engine
 	return protocol.Once{ID: newID(), TTL: (engine.Outage+2)*e.Timeout + time.Second + e.Calls.Doubt(l.Name)}

@@ -13,10 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the
-// watchdog moves it for as long as Redis acknowledges the renewals. One that nobody unlocks is
-// renewed until its client closes, also if the program has forgotten it: [WithMaxHold] bounds that. All methods
-// are safe for concurrent use.
+// Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the watchdog moves it for as long as Redis
+// acknowledges the renewals. One that nobody unlocks is renewed until its client closes, also if the program has
+// forgotten it: [WithMaxHold] bounds that.
 type Hold struct {
 	core   core        // one, or a composite
 	one    engine.Hold // of one lock
@@ -93,14 +92,12 @@ func (h *Hold) String() string {
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;
 // those of several locks are in [Hold.Parts].
 // It is greater than the tokens of all holds of the lock before, and stays the
-// same for as long as the hold lasts. Redisson: RFencedLock.getToken, which
-// returns the last token of whichever holder.
+// same for as long as the hold lasts. Redisson: RFencedLock.getToken, the last token of any holder.
 func (h *Hold) Token() int64 { return h.one.Token() }
 
-// Parts returns the holds that a hold of several locks is made of, for example
-// to read their fencing tokens; those of a [MultiLock] in the order of its name,
-// those of one from [NewRedLock] in the order in which they were acquired. It returns nil for a
-// hold of one lock. Unlocking a part is losing it. Redisson has no counterpart.
+// Parts returns the holds that a hold of several locks is made of, for example to read their fencing tokens; those of a
+// [MultiLock] in the order of its name, those of one from [NewRedLock] in the order in which they were acquired; nil for a
+// hold of one lock. Unlocking a part is losing it.
 func (h *Hold) Parts() []*Hold {
 	if c := h.several(); c != nil {
 		return c.parts()
@@ -122,19 +119,14 @@ func (h *Hold) PermitIDs() (ids []Owner) {
 	return ids
 }
 
-// Context returns the context to do the work under. It is derived from the one
-// that Lock was called with, and Lock of the same lock under it is reentrant: it
-// belongs to the owner of this hold. So goroutines that share it are all inside
-// this lock; at every other lock they exclude each other. It ends when the hold is
-// lost, with the [*LostError] as its cause, which matches [ErrLost]; with [ErrClosed]
-// when the client is closed; and with [context.Canceled] at Unlock and Detach.
+// Context returns the context to do the work under. It is derived from the one that Lock was called with, and belongs to
+// the owner of this hold: Lock of the same lock under it is reentrant. So goroutines that share it are all inside this
+// lock; at every other lock they exclude each other. It ends when the hold is lost, with the [*LostError] as its cause,
+// which matches [ErrLost]; with [ErrClosed] when the client is closed; and with [context.Canceled] at Unlock and Detach.
 //
-// A loss is told before the lease can run out in Redis. What ends the lock earlier is
-// told after it: a forced unlock, a failover or restart that has lost it, a deleted key.
-// A process that is stopped learns of a loss when it goes on.
-//
-// A deadline of the context that Lock was called with ends the work, too.
-// [context.WithoutCancel] keeps the values: Lock under it is nested while the hold lasts.
+// A loss is told before the lease can run out in Redis. What ends the lock earlier is told after it: a forced unlock, a
+// failover or restart that has lost it, a deleted key. A stopped process learns of a loss when it goes on. A deadline of
+// the context that Lock was called with ends the work, too; [context.WithoutCancel] keeps the values.
 func (h *Hold) Context() context.Context { return h.core.Context() }
 
 // Deadline returns until when the hold may be trusted as things stand. The
@@ -143,13 +135,11 @@ func (h *Hold) Context() context.Context { return h.core.Context() }
 // is the zero time.
 func (h *Hold) Deadline() time.Time { return h.core.Deadline().Time() }
 
-// Extend makes the lock live for at least d from now, and moves the deadline
-// accordingly. It never shortens anything. It returns an error that matches
-// [ErrLost] if the lock is gone, [ErrNotHeld] after Unlock, [ErrInvalid]
-// if d is out of bounds or beyond [WithMaxHold], or if the semaphore whose permits these are ends
-// before (they then last as long as it does), a [*BackendError] if Redis
-// does not answer, ctx.Err() and its cause if ctx ends first, and [ErrClosed]; the hold then
-// stands as it was, or longer. Redisson: RLock.expire, which does not ask whose lock it is.
+// Extend makes the lock live for at least d from now, and moves the deadline accordingly. It never shortens anything. The
+// error matches [ErrLost] if the lock is gone, [ErrNotHeld] after Unlock, [ErrInvalid] if d is out of bounds or beyond
+// [WithMaxHold], or if the semaphore ends before (its permits then last as long as it does), [*BackendError], ctx.Err()
+// and its cause, or [ErrClosed]; the hold then stands as it was, or longer. Redisson: RLock.expire, which does not ask
+// whose lock it is.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	d, err := checkLease(d)
 	if err != nil {
@@ -158,23 +148,19 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	return h.core.Extend(ctx, d)
 }
 
-// Unlock gives the hold back. It takes no context on purpose: a release that a
-// cancelled context could stop would leave the lock to its lease. It returns
-// within the client's timeout ([WithTimeout]).
+// Unlock gives the hold back. It takes no context: a release that a cancelled context could stop would leave the lock to
+// its lease. It returns within the client's timeout ([WithTimeout]).
 //
-// The hold's context ends first, and renewal stops before Redis is asked. When
-// the owner's last hold goes, it holds the lock no more, and if nobody else does
-// the release is announced. The error matches
-//   - [ErrLost] and [ErrNotHeld] if the lock was lost before; what may be left of
-//     it in Redis is removed in the background;
+// The hold's context ends first, and renewal stops before Redis is asked. When the owner's last hold goes, the release is
+// announced, unless others hold the lock, too. The error matches
+//   - [ErrLost] and [ErrNotHeld] if the lock was lost before; what may be left of it in Redis is removed in the
+//     background;
 //   - [ErrNotHeld] if this hold was unlocked before;
-//   - [ErrUntold] if it was given back, but the Redis user may not publish, so
-//     those who wait were not told;
+//   - [ErrUntold] if it was given back, but the Redis user may not publish, so those who wait were not told;
 //   - [ErrClosed] if the client gave it back when it was closed;
-//   - [*BackendError] if Redis did not answer in time, or refused. What may pass, as no answer
-//     or a READONLY, is repeated in the background until the lease has ended; what was refused otherwise
-//     is tried once more, and then the lease ends it. Beside a read hold of the owner, which
-//     keeps a write hold from ending so, it is tried again for as long.
+//   - [*BackendError] if Redis did not answer in time, or refused. What may pass, as no answer or a READONLY, is
+//     repeated in the background until the lease has ended; anything else is tried once more, but beside a read hold
+//     of the owner, which keeps the write hold alive, for as long.
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
@@ -193,27 +179,17 @@ func (h *Hold) Unlock() error {
 	return err
 }
 
-// Detach ends the hold without releasing the lock, for Adopt to take it over under
-// the owner that Detach returns: in this process or another, which may be told by
-// [Owner.String]. Nobody renews the lock until then, so it is lost if it is not
-// adopted within its lease. The hold's context ends, Unlock returns [ErrNotHeld], and
-// the owner is not to be used again: Lock under it returns [ErrInvalid].
+// Detach ends the hold without releasing the lock, for Adopt to take it over in this or another process, under the owner
+// that Detach returns: see [Owner.String]. Nobody renews the lock, so it is lost if it is not adopted within its lease.
+// The hold's context ends, Unlock returns [ErrNotHeld], and Lock under the owner returns [ErrInvalid]. Of the hooks, OnEnd
+// alone is told. Closing the client does not release what was detached.
 //
-// Of the hooks, OnEnd alone is told. Closing the client does not release what was detached.
-//
-// Detach waits, for the client's timeout at most, until no call for this hold is
-// under way. The error matches
-//   - [ErrReentrant] if the owner has other holds of the lock, nested ones or on the
-//     other side of a read-write lock, or readers of this process share it for longer than
-//     the timeout; the hold stands, so unlock it;
-//   - [ErrInvalid] if the hold has no single owner that could be replaced: it
-//     is one of several locks, or of permits, which are known by their ids; or [MinHold]
-//     keeps it; the hold stands;
+// Detach waits, for the client's timeout at most, until no call for this hold is under way. The error matches
+//   - [ErrReentrant] if the owner has other holds of the lock, nested ones or on the other side of a read-write lock,
+//     or readers of this process share it for longer than the timeout; the hold stands;
+//   - [ErrInvalid] if the hold is one of several locks, or of permits, or [MinHold] keeps it; the hold stands;
 //   - [ErrLost], [ErrNotHeld] or [ErrClosed] if the hold is no more;
-//   - [*BackendError] if a call for it was still not answered after the timeout; the hold
-//     stands.
-//
-// Redisson has no counterpart.
+//   - [*BackendError] if a call for it got no answer by then; the hold stands.
 func (h *Hold) Detach() (Owner, error) {
 	switch {
 	case h.several() != nil:
@@ -245,8 +221,8 @@ const (
 	endedByItself             // it is lost, or its client has closed
 )
 
-// tellAcquired tells the hooks of a new hold, and of its end if that has come by itself meanwhile. If they panic, nobody gets
-// it: it is given back.
+// tellAcquired tells the hooks of a new hold, and of its end if that has come by itself meanwhile. If they panic,
+// nobody gets it: it is given back.
 func (h *Hold) tellAcquired(how report) {
 	if len(h.hooks) == 0 {
 		return

@@ -7,58 +7,48 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Hooks are told what happens to locks: for metrics, traces, logs, or the callbacks of
-// an executeInLock. [LogHooks] are for a log, and the module otel has some for OpenTelemetry.
-// Each is optional.
+// Hooks are told what happens to locks: for metrics, traces, logs, or the callbacks of an executeInLock. Each is optional.
+// [LogHooks] are for a log, and the module otel has some for OpenTelemetry.
 //
-// What a call's return shows is told on the caller's goroutine: OnWait, OnRefuse, OnAcquire, OnPass, OnRelease, and
-// OnLost and OnEnd if it is Unlock or Detach that ends the hold. What happens by itself is told on a goroutine of its own: OnRenew,
-// OnError, and the OnLost and OnEnd of a hold that is lost meanwhile, or that Close has ended. The client's hooks for the parts
-// of several locks may run on goroutines of the library.
+// What a call's return shows is told on the caller's goroutine: OnWait, OnRefuse, OnAcquire, OnPass, OnRelease, and OnLost
+// and OnEnd if Unlock or Detach ends the hold. What happens by itself is told on a goroutine of its own. The client's
+// hooks for the parts of several locks may run on goroutines of the library. The context is that of the call or the hold,
+// and may have ended; that of a failure in the background may be empty.
 //
-// A hook that blocks delays its call, but no renewal and no clean-up. One that blocks in OnWait also delays those
-// who wait behind its call, which may have been handed the lock meanwhile. A hook closes its client in a goroutine: Close waits
-// for the call that OnWait is part of, for the client's timeout at most, and [Client.Shutdown] for holds.
+// A hook that blocks delays its call, and in OnWait those who wait behind it, but no renewal and no clean-up. A hook
+// closes its client in a goroutine: Close waits for the call that OnWait is part of, for the client's timeout at most, and
+// [Client.Shutdown] for holds. If a hook panics on the caller's goroutine, the caller gets the panic once everything that
+// the call has acquired is given back; elsewhere it ends the process.
 //
-// If a hook panics on the caller's goroutine, the panic reaches the caller once everything that the call has acquired is
-// given back. A hook that panics on another goroutine ends the process, as everywhere in Go.
-//
-// The context is the one that the call was made with, or that of the hold; it may have
-// ended. That of a failure in the background, where there is neither, is empty.
-//
-// Of several locks, the client's hooks are told of each lock, and those of the call of
-// the whole, which is not renewed: its locks are.
-//
-// What begins ends, so counts go back to zero: each OnWait is followed by one of OnAcquire,
-// OnPass and OnRefuse whose event says HadToWait, and each OnAcquire by one OnEnd. That holds as long as no hook panics.
+// Of several locks, the client's hooks are told of each lock, and those of the call of the whole, which is not renewed.
+// What begins ends: each OnWait is followed by one of OnAcquire, OnPass and OnRefuse whose event says HadToWait, and each
+// OnAcquire by one OnEnd, as long as no hook panics.
 type Hooks struct {
-	// OnWait is told of an acquire that begins to wait: behind others of this process,
-	// because it was refused, or because Redis is away. Ahead says how many are before it. Err is the last refusal or failure,
-	// as far as that is known without asking Redis: a [*LockedError] says who holds the lock, or that a call of this client does.
+	// OnWait is told of an acquire that begins to wait: behind others of this process, because it was refused, or because
+	// Redis is away. Ahead says how many are before it. Err is the last refusal or failure, as far as that is known without
+	// asking Redis: a [*LockedError] says who holds the lock, or that a call of this client does.
 	OnWait func(ctx context.Context, e Event)
-	// OnRefuse is told of an acquire that returns an error: it was refused, its wait is
-	// over, its context has ended, or Redis failed. Err says which.
+	// OnRefuse is told of an acquire that returns an error: it was refused, its wait is over, its context has ended, or
+	// Redis failed. Err says which.
 	OnRefuse func(ctx context.Context, e Event)
 	// OnAcquire is told of each new hold, nested ones included.
 	OnAcquire func(ctx context.Context, e Event)
-	// OnPass is told of each Acquire of an [UnleasedSemaphore] and each Await of a [Latch] that
-	// has succeeded: they have no holds.
+	// OnPass is told of each Acquire of an [UnleasedSemaphore] and each Await of a [Latch] that has succeeded: they have
+	// no holds.
 	OnPass func(ctx context.Context, e Event)
 	// OnRenew is told, in no fixed order, of each renewal of a hold; Err is nil if it was acknowledged.
 	OnRenew func(ctx context.Context, e Event)
 	// OnRelease is told after each Unlock that gave its hold back in Redis, or handed it over.
 	OnRelease func(ctx context.Context, e Event)
-	// OnLost is told of each hold that was lost, after its context was
-	// cancelled. Err matches [ErrLost] and says why.
+	// OnLost is told of each hold that was lost, after its context was cancelled. Err matches [ErrLost] and says why.
 	OnLost func(ctx context.Context, e Event)
-	// OnEnd is told once of the end of each hold that OnAcquire was told of, whatever has ended
-	// it, after OnRelease or OnLost. Err is nil after an Unlock that gave it back or handed it
-	// over, and after Detach; otherwise it is what Unlock returns, why the hold was lost, or
-	// [ErrClosed] if the client gave it back when it was closed.
+	// OnEnd is told once of the end of each hold that OnAcquire was told of, whatever has ended it, after OnRelease or
+	// OnLost. Err is nil after an Unlock that gave it back or handed it over, and after Detach; otherwise it is what
+	// Unlock returns, why the hold was lost, or [ErrClosed] if the client gave it back when it was closed.
 	OnEnd func(ctx context.Context, e Event)
-	// OnError is told, in no fixed order, of failures that no call returns: a clean-up in the background that
-	// Redis did not answer to, a campaign of [Lead], the [ErrUntold] of a [SyncLocker], and that [Permits] says another number
-	// than there are.
+	// OnError is told, in no fixed order, of failures that no call returns: a clean-up in the background that Redis did
+	// not answer to, a campaign of [Lead], the [ErrUntold] of a [SyncLocker], and that [Permits] says another number than
+	// there are.
 	OnError func(ctx context.Context, e Event)
 }
 
@@ -70,8 +60,8 @@ type Event struct {
 	Kind string
 	// Token is the hold's fencing token, if it has one.
 	Token int64
-	// Ahead is how many of this process wait for the lock already; 0 for a fair lock, whose
-	// line is in Redis. Only for OnWait.
+	// Ahead is how many of this process wait for the lock already; 0 for a fair lock, whose line is in Redis. Only for
+	// OnWait.
 	Ahead int
 	// Waited is how long the acquire took. Only for OnAcquire, OnPass and OnRefuse.
 	Waited time.Duration
@@ -79,9 +69,9 @@ type Event struct {
 	HadToWait bool
 	// Held is how long the hold has lasted. Only for OnRenew, OnRelease, OnLost and OnEnd.
 	Held time.Duration
-	// HandedOver says that the hold passed inside this process, without a word to Redis: to it
-	// for OnAcquire, and from it for OnRelease and OnEnd. Of a read hold: it has
-	// joined others that read, or has left others reading, by what Redis has granted once.
+	// HandedOver says that the hold passed inside this process, without a word to Redis: to it for OnAcquire, and from it
+	// for OnRelease and OnEnd. Of a read hold: it has joined others that read, or has left others reading, by what Redis
+	// has granted once.
 	HandedOver bool
 	// Err is the reason for OnWait, OnLost, OnRefuse and OnEnd, and the failure for OnRenew and OnError.
 	Err error

@@ -12,14 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// Identity says, for people, who a [Client] is. Each client writes its own to Redis, as a small
-// hash of its own, when it first acquires something; so errors, [State] and the command-line tool
-// can name who holds a lock. Nothing depends on it: anybody who may write to Redis can change it.
+// Identity says, for people, who a [Client] is. Each client writes its own to a small hash in Redis when it first acquires
+// something, so errors, [State] and the command-line tool can name who holds a lock. Nothing depends on it: anybody who
+// may write to Redis can change it.
 type Identity struct {
 	// Program is the program's name. The default is that of its file, without a path.
 	Program string
-	// Version is the program's. The default is what the go command has built into it; empty if it
-	// has not.
+	// Version is the program's. The default is what the go command has built into it; empty if it has not.
 	Version string
 	// Host is the machine's name. The default is what the system calls it.
 	Host string
@@ -29,7 +28,7 @@ type Identity struct {
 	Since time.Time
 }
 
-// String returns "billing@web-3 pid 4711", or what of that is known; empty if nothing is.
+// String returns "billing@web-3 pid 4711", or what of that is known, if anything.
 func (i Identity) String() string {
 	text := i.Program
 	if i.Host != "" {
@@ -42,11 +41,11 @@ func (i Identity) String() string {
 }
 
 // IsZero reports whether nothing is known: it is no client of holdfast's, one that has [WithoutIdentity]
-// or may not write to its key, or one that has been closed.
+// or may not write its key, or has been closed.
 func (i Identity) IsZero() bool { return i == Identity{} }
 
-// WithIdentity sets what the client says of itself; what is zero in i is as [Identity] says. Texts
-// of more than 128 bytes, or with what cannot be printed, are [ErrInvalid]. Redisson has no counterpart.
+// WithIdentity sets what the client says of itself; what is zero in i is as [Identity] says. [ErrInvalid] for texts of
+// more than 128 bytes, or that cannot be printed.
 func WithIdentity(i Identity) ClientOption {
 	return clientOption(func(c *config) error {
 		for _, text := range []string{i.Program, i.Version, i.Host} {
@@ -71,9 +70,8 @@ func WithoutIdentity() ClientOption {
 	})
 }
 
-// Who returns who an owner's client is, as Redis knows it, if the owner stands there as a holder
-// or a waiter. It is the zero Identity if that is not known. The errors are those of
-// [Mutex.Inspect]. Redisson has no counterpart.
+// Who returns who an owner's client is, as Redis knows it, if the owner stands there as a holder or a waiter; the zero
+// Identity if that is not known. The errors are those of [Mutex.Inspect].
 func (c *Client) Who(ctx context.Context, owner Owner) (Identity, error) {
 	found, err := c.presence.Who(ctx, owner.text)
 	return identityOf(found), err
@@ -115,8 +113,8 @@ func (c *Client) introduce(ctx context.Context, state *State) {
 	}
 }
 
-// withHolder adds to the refusal of an acquire who holds the lock, as far as that can be found out. If the caller's deadline has
-// passed, it takes a moment longer for that.
+// withHolder adds to the refusal of an acquire who holds the lock, as far as that can be found out. If the caller's
+// deadline has passed, it takes a moment longer for that.
 func (c *Client) withHolder(ctx context.Context, err error) error {
 	switch refused := err.(type) { //nolint:errorlint // not one that somebody has wrapped
 	case *LockedError:

@@ -14,33 +14,30 @@ import (
 )
 
 // State is how a lock, a semaphore or a latch stood in Redis at one moment. It is what
-// Inspect returns; ask it, instead of Redis once more. What a kind does not have is
-// zero.
+// Inspect returns; ask it, not Redis again. What a kind does not have is zero.
 type State struct {
 	// Name is the name of the lock; of several locks, that of the [MultiLock].
 	Name string
-	// Holders are who holds it; none if it is free. Each permit that is held is one, with
-	// its id as the owner. Those of several locks are in Parts.
+	// Holders are who holds it; none if it is free. Each permit that is held is one, with its id as the owner. Those of
+	// several locks are in Parts.
 	Holders []Holder
-	// TTL is how long the key lives unless it is renewed, 0 if there is none, and [NoExpiry]
-	// if it does not expire: that is usual for semaphores and latches, and no lock of
-	// holdfast's or Redisson's does so. Of several locks, it is how long enough of them live.
+	// TTL is how long the key lives unless it is renewed, 0 if there is none, and [NoExpiry] if it does not expire, as is
+	// usual for semaphores and latches. Of several locks, it is how long enough of them live.
 	TTL time.Duration
-	// Waiters are who stands in line, in order: the first thousand, of a [Mutex], an [RWMutex] or a
-	// [PermitSemaphore]. A fair mutex has all who wait there; of others each process has one, of an
-	// RWMutex one for each side, and with [Polling] none.
+	// Waiters are who stands in line, in order: the first thousand, of a [Mutex], an [RWMutex] or a [PermitSemaphore]. A
+	// fair mutex has all who wait there; of others each process has one, of an RWMutex one for each side, and with
+	// [Polling] none.
 	Waiters []Owner
 	// Token is the last fencing token, of a lock that is [Fenced].
 	Token int64
 	// Permits is how many permits a [PermitSemaphore] has, available and held.
 	Permits int
-	// Available is how many permits of a semaphore can be had now. It is below 0 if more
-	// are held than there are.
+	// Available is how many permits of a semaphore can be had now. It is below 0 if more are held than there are.
 	Available int
 	// Remaining is the count of a [Latch].
 	Remaining int
-	// Parts are the states of several locks: of a [MultiLock] in the order of its name, of
-	// one from [NewRedLock] as they were given to it.
+	// Parts are the states of several locks: of a [MultiLock] in the order of its name, of one from [NewRedLock] as they
+	// were given to it.
 	Parts []State
 
 	need int // how many parts count; 0: it is one lock
@@ -58,14 +55,13 @@ type Holder struct {
 	TTL time.Duration
 	// Who is the holder's client, for people; zero if that is not known.
 	Who Identity
-	// HeldFor is for how long it has held the lock, by the server's clock. It is 0 for the first
-	// second, and if it is not known.
+	// HeldFor is for how long it has held the lock, by the server's clock. It is 0 for the first second, and if it is not
+	// known.
 	HeldFor time.Duration
 }
 
 // Locked reports whether anybody held the lock, or had a permit; of several locks,
-// whether enough of them were held, by whomever. Redisson: isLocked, which may ask a
-// replica.
+// whether enough of them were held. Redisson: isLocked, which may ask replicas.
 func (s State) Locked() bool {
 	if s.need == 0 {
 		return len(s.Holders) > 0
@@ -82,9 +78,9 @@ func (s State) Locked() bool {
 // HeldBy reports whether owner held the lock. Redisson: isHeldByThread.
 func (s State) HeldBy(owner Owner) bool { return s.Count(owner) > 0 }
 
-// Count returns how often owner held the lock: of a read-write lock its reads and writes together, and its
-// reads alone if the state is [RLocker.Inspect]'s; of several locks how often it held enough of them. If they
-// are of several clients, it is 0: each has an owner of its own, as the [Hold.Parts] have. Redisson: getHoldCount.
+// Count returns how often owner held the lock: of a read-write lock its reads and writes together, and its reads alone if
+// the state is [RLocker.Inspect]'s; of several locks how often it held enough of them, 0 if those are of several clients.
+// Redisson: getHoldCount.
 func (s State) Count(owner Owner) (count int) {
 	if s.need > 0 {
 		counts := make([]int, len(s.Parts))
@@ -169,9 +165,9 @@ func (s side) holdersIn(found State, of []Owner) (owners []string) {
 	return owners
 }
 
-// force takes a lock, or one side of it, from those of some owners who hold it, or from whoever does if none are named, with what
-// they hold of other sides, and reports whether anybody did. It asks who that is first, so that a delayed attempt does not hit the
-// next holder.
+// force takes a lock, or one side of it, from those of some owners who hold it, or from whoever does if none are named,
+// with what they hold of other sides, and reports whether anybody did. It asks who that is first, so that a delayed
+// attempt does not hit the next holder.
 func force(ctx context.Context, s side, from []Owner, others ...side) (bool, error) {
 	ctx, stop := engine.WithTimeout(ctx, s.Engine.Timeout)
 	defer stop()

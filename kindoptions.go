@@ -8,21 +8,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// A MutexOption sets something for a [Mutex] from [Client.NewMutex]. Options are not in
-// Redis: use the same ones wherever a lock of one name is used. One that makes no sense
-// makes every call return [ErrInvalid].
+// A MutexOption sets something for a [Mutex] from [Client.NewMutex]. Options are not in Redis: use the same ones wherever
+// a lock of one name is used. With one that makes no sense every call returns [ErrInvalid].
 type MutexOption interface {
 	kindOption
 	ofMutex()
 }
 
-// An RWOption sets something for an [RWMutex], as a [MutexOption] does for a Mutex.
+// An RWOption sets something for an [RWMutex]: see [MutexOption].
 type RWOption interface {
 	kindOption
 	ofRW()
 }
 
-// An AnyMutexOption sets something for any [Mutex], a fair one included, or an [RWMutex].
+// An AnyMutexOption sets something for any [Mutex], fair or not, or an [RWMutex].
 type AnyMutexOption interface {
 	MutexOption
 	RWOption
@@ -86,9 +85,8 @@ func (c *kindConfig) handle(client *Client, name string, t *engine.Traits, reque
 	return l
 }
 
-// NonReentrant refuses a nested Lock of an owner with [ErrReentrant], at once,
-// instead of counting it: for code in which nesting is a mistake. In Redis
-// nothing differs. Redisson: RedissonClient.getNonReentrantLock.
+// NonReentrant refuses a nested Lock of an owner with [ErrReentrant], at once, instead of counting it. In Redis nothing
+// differs. Redisson: RedissonClient.getNonReentrantLock.
 func NonReentrant() AnyMutexOption {
 	return anyOption(func(c *kindConfig) error {
 		c.nonReentrant = true
@@ -96,16 +94,13 @@ func NonReentrant() AnyMutexOption {
 	})
 }
 
-// Fenced gives every hold a token, [Hold.Token], that is greater than those of
-// all holds before. Send it with every write; a resource that refuses a token
-// smaller than the last one it has seen is safe from a holder that has lost the lock
-// and does not know it yet. Nested holds share the token of the outermost one.
+// Fenced gives every hold a token, [Hold.Token], that is greater than those of all holds before. Send it with every write;
+// a resource that refuses a token smaller than the last one it has seen is safe from a holder that does not know yet that
+// it has lost the lock. Nested holds share one token.
 //
-// The token is the server's time in microseconds, or one more than the last, if
-// that is greater. So it still grows when a failover loses the last ones. It is
-// below 2^53. In Redis it stands at redisson_lock_token:{name}, for ever unless
-// [TokenTTL] is set. Redisson: RFencedLock, whose tokens count up from one, and
-// so start again when its key is lost.
+// The token is the server's time in microseconds, or the last one plus 1 if that is greater, and below 2^53. So it grows
+// even when a failover loses the last ones. In Redis it stands at redisson_lock_token:{name}, for ever unless [TokenTTL]
+// is set. Redisson: RFencedLock, whose tokens count up from one, and start again when its key is lost.
 func Fenced(options ...TokenOption) AnyMutexOption {
 	return anyOption(func(c *kindConfig) error {
 		c.fenced = true
@@ -113,34 +108,28 @@ func Fenced(options ...TokenOption) AnyMutexOption {
 	})
 }
 
-// TokenTTL lets the key of the last fencing token expire d after the last
-// acquire. Tokens grow all the same, because they follow the server's time, as
-// long as its clock is not set back by more than d. It is bounded as a lease. The default is to keep the key
-// for ever, as Redisson does, which counts.
+// TokenTTL lets the key of the last fencing token expire d after the last acquire; d is bounded as a lease. Tokens grow
+// all the same, as long as the server's clock is not set back by more than d. The default is to keep the key for ever, as
+// Redisson does, which counts.
 func TokenTTL(d time.Duration) TokenOption {
 	return tokenOption(func(c *kindConfig) error { return setLease(&c.tokenTTL, d) })
 }
 
-// WritersFirst keeps readers who come while a writer waits from getting in before
-// it, so that a stream of readers cannot keep it out for ever. Nested readers get
-// in all the same. Set it where the lock is wanted for writing; readers look
-// whether a writer waits in any case. Redisson's readers do not: there, it helps
-// against holdfast's readers only. The default lets every reader join those who
-// read, as Redisson does.
+// WritersFirst keeps readers who come while a writer waits from getting in before it, so that a stream of readers cannot
+// keep it out for ever. Nested readers get in all the same. Set it where the lock is wanted for writing: all of holdfast's
+// readers obey it, Redisson's do not. The default lets every reader join those who read, as Redisson does.
 func WritersFirst() RWOption {
 	return rwOption(func(c *kindConfig) { c.writersFirst = true })
 }
 
-// Polling makes waiters ask again and again instead of listening, and releases
-// say nothing: for locks that are held for very short times by many, in a
-// cluster where each message goes to every node. They stand in no line. A waiter of the
-// same lock that listens, as Redisson's do, is not told of a release by a holder that polls;
-// one that stands in line is. Redisson: getSpinLock.
+// Polling makes waiters ask again and again instead of listening, and releases say nothing: for locks that are held for
+// very short times by many, in a cluster where each message goes to every node. They stand in no line. A waiter that
+// listens, as Redisson's do, does not hear of a release by a holder that polls; one that stands in line does. Redisson:
+// getSpinLock.
 //
-// Between two tries a waiter pauses from first to longest, doubling: between half of
-// that and all of it, at random, so that waiters do not go in step. Neither may be below
-// 100 µs, or longer than an hour, and longest is not below first. Redisson: LockOptions.ExponentialBackOff, with 1 and 128 ms by default;
-// ConstantBackOff if both are the same.
+// Between two tries a waiter pauses from first to longest, doubling: at random between half of that and all of it. Neither
+// may be below 100 µs, or longer than an hour, and longest is not below first. Redisson: LockOptions.ExponentialBackOff,
+// with 1 and 128 ms by default; ConstantBackOff if both are the same.
 func Polling(first, longest time.Duration) MutexOption {
 	return mutexOption(func(c *kindConfig) error {
 		c.polling = &engine.Backoff{First: first, Longest: longest}

@@ -11,18 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Latch is a count that goes down to zero, for which anybody can wait. Once it
-// is zero it is gone, and can be set anew. Get one from [Client.NewLatch]. All
-// methods are safe for concurrent use.
-// Redisson: RCountDownLatch.
+// Latch is a count that goes down to zero, for which anybody can wait. Once it is zero it is gone, and can be set anew.
+// Get one from [Client.NewLatch]. Redisson: RCountDownLatch.
 type Latch struct {
 	object
 }
 
-// NewLatch returns the latch of the given name. It does no I/O. What a name can be
-// is said at [Client.NewMutex]; on a cluster it has no braces, since its channel,
-// as Redisson spells it, would lie in another slot: every call then returns
-// [ErrInvalid]. Redisson: getCountDownLatch.
+// NewLatch returns the latch of the given name. On a cluster the name has no braces, since its channel, as Redisson spells
+// it, would lie in another slot: every call then returns [ErrInvalid]. Redisson: getCountDownLatch.
 func (c *Client) NewLatch(name string) *Latch {
 	own := *latchTraits
 	own.Refusal = func(r script.Reply) error {
@@ -48,25 +44,22 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	return l.set(ctx, n, 1)
 }
 
-// Delete sets the count to zero without counting down, and reports whether it was
-// not zero. Who waits with holdfast goes on; in Redisson they are not woken. The
-// errors are TrySetCount's. Redisson: delete.
+// Delete sets the count to zero without counting down, and reports whether it was not zero. Who waits with holdfast goes
+// on; Redisson's are not woken. The errors are TrySetCount's. Redisson: delete.
 func (l *Latch) Delete(ctx context.Context) (bool, error) { return l.set(ctx, 0, 0) }
 
-// Expire lets the count become zero d from now, and reports whether it is not zero now. Nobody is told: who waits sees it within
-// three seconds. The bounds of d, and the errors, are those of [PermitSemaphore.Expire]. Redisson: expire, clearExpire.
+// Expire lets the count become zero d from now, and reports whether it is not zero now. Those who wait see it within three
+// seconds. Bounds and errors are [PermitSemaphore.Expire]'s. Redisson: expire, clearExpire.
 func (l *Latch) Expire(ctx context.Context, d time.Duration) (bool, error) { return l.expire(ctx, d) }
 
 func (l *Latch) set(ctx context.Context, n, least int) (bool, error) {
 	return l.counted(ctx, "set", n, least, l.protocol().Set(l.handle.once(), n))
 }
 
-// CountDown lowers the count by one, unless it is zero. It takes no context on purpose,
-// like [Hold.Unlock]: nobody else would ever count for a caller whose context has ended.
-// It counts, and counts once: if Redis does not answer within the client's timeout,
-// CountDown returns a [*BackendError], and the call goes on in the background, for ten
-// more timeouts or so. So do not repeat it. The error can match [ErrUntold], [ErrClosed]
-// and [ErrInvalid], too. Redisson: countDown.
+// CountDown lowers the count by one, unless it is zero. It takes no context, like [Hold.Unlock]. It counts once: if Redis
+// does not answer within the client's timeout, it returns a [*BackendError], and the call goes on in the background for
+// ten more timeouts or so. So do not repeat it. The error can match [ErrUntold], [ErrClosed] and [ErrInvalid], too.
+// Redisson: countDown.
 func (l *Latch) CountDown() error {
 	_, err := l.detached("count down", l.protocol().Down(l.handle.once()))
 	return err
@@ -80,14 +73,11 @@ func (l *Latch) Inspect(ctx context.Context) (State, error) {
 	return found, err
 }
 
-// Await waits until the count is zero, the latch is deleted or expires, ctx ends,
-// or [Wait] runs out. If the count is zero
-// it returns at once. It looks when zero is announced, whenever its subscription
-// is confirmed, and every three seconds. If the latch is set anew before it has
-// looked, it returns all the same, unless it was Redisson that did both.
+// Await waits until the count is zero, the latch is deleted or expires, ctx ends, or [Wait] runs out. It looks when zero
+// is announced, whenever its subscription is confirmed, and every three seconds. If the latch is set anew before it has
+// looked, it returns all the same, unless Redisson did both.
 //
-// The error matches [ErrNotZero] if Wait ran out; ctx.Err() and the context's
-// cause if ctx ended; [*BackendError] if Redis did not answer, or refused;
+// The error matches [ErrNotZero] if Wait ran out; ctx.Err() and the context's cause if ctx ended; [*BackendError];
 // [ErrClosed] or [ErrInvalid]. Redisson: await.
 func (l *Latch) Await(ctx context.Context, options ...WaitOption) error {
 	return l.handle.pass(ctx, toWait(options))

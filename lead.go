@@ -17,25 +17,19 @@ const longestCampaignPause = 10 * time.Second
 // campaignPauses are those between two campaigns that have failed.
 var campaignPauses = engine.Backoff{First: 100 * time.Millisecond, Longest: longestCampaignPause}
 
-// Lead makes its caller one of several candidates, of whom one at a time leads: whoever
-// holds l. It waits for the lock, calls f with the hold and its context, and gives the
-// lock back when f returns. When the lock is lost, the context of f ends; Lead waits for
-// f to return, and then campaigns again.
-//
-// It ends, and returns
+// Lead makes its caller one of several candidates, of whom one at a time leads: the holder of l. It waits for the lock,
+// calls f with the hold and its context, and gives the lock back when f returns. When the lock is lost, the context of f
+// ends; Lead waits for f to return, and then campaigns again. It ends, and returns
 //   - nil, if f returns nil while it still leads, or what Unlock returns then;
 //   - err, if f returns [Stop] of err while it still leads;
 //   - the cause of ctx, when that has ended and f has returned;
-//   - [ErrClosed], [ErrInvalid] or [ErrReentrant], of which nothing would come but the
-//     same again.
+//   - [ErrClosed], [ErrInvalid] or [ErrReentrant], which would only come again.
 //
-// What f returns after the lock was lost counts as nothing, for by then another may lead;
-// unlocking, detaching or downgrading the hold is losing it. After a loss, or any other
-// error of f or of Redis, OnError is told (of several locks, that of the options alone), and
-// the next campaign begins after a pause: 100 ms at first, doubling to 10 s, at random.
-// [Client.Shutdown] waits for f: end ctx before it. If f panics, the lock is
-// given back, and Lead panics. Use a short [RenewedLease] for another to follow soon
-// when a leader has crashed. Redisson has no counterpart.
+// What f returns after the lock was lost counts as nothing; unlocking, detaching or downgrading the hold is losing it.
+// After a loss, or any other error of f or of Redis, OnError is told (of several locks, that of the options alone), and
+// the next campaign begins after a random pause: 100 ms at first, doubling to 10 s. [Client.Shutdown] waits for f: end ctx
+// before it. If f panics, the lock is given back, and Lead panics. A short [RenewedLease] lets another follow a crashed
+// leader soon.
 func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...TryOption) error {
 	hooks, label := toTry(options).hooks, ""
 	one := handleOf(l)
@@ -64,7 +58,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	}
 }
 
-// Stop makes [Lead] end and return err, which may be nil, in place of another campaign.
+// Stop makes [Lead] end and return err, which may be nil.
 func Stop(err error) error { return &stopped{err} }
 
 // stopped is what Stop returns.

@@ -13,16 +13,15 @@ import (
 type Locker interface {
 	// Name returns the lock's name.
 	Name() string
-	// Lock acquires the lock and waits for it if it must. It returns a hold or
-	// an error, never neither.
+	// Lock acquires the lock and waits for it if it must. It returns a hold or an error, never neither.
 	Lock(ctx context.Context, options ...LockOption) (*Hold, error)
 	// TryLock acquires the lock if it is free now. If Redis does not answer, it returns within the client's timeout
 	// ([WithTimeout], 6 s by default); of several locks as [MultiLock.TryLock] says.
 	TryLock(ctx context.Context, options ...TryOption) (*Hold, error)
 }
 
-// Inspector is a [Locker] that is one lock, and not several: a tool looks at it, and takes it from whoever holds it. Each kind says what
-// that means for it.
+// Inspector is a [Locker] that is one lock, and not several: a tool looks at it, and takes it from whoever holds it.
+// Each kind says what that means for it.
 type Inspector interface {
 	Locker
 	// Inspect returns how the lock stands in Redis.
@@ -36,12 +35,9 @@ var (
 	_        = []Inspector{(*Mutex)(nil), (*RWMutex)(nil), (*RLocker)(nil), (*PermitSemaphore)(nil)}
 )
 
-// Do acquires the lock, calls f with the hold and its context, and gives the lock
-// back, also if f panics. If the acquire fails, f is not called and the error is
-// Lock's. Otherwise the error joins f's and Unlock's: it matches [ErrLost] if
-// the lock was lost while f ran. An ErrLocked that f returns cannot be told from the
-// lock's own, also where f wraps it: let f return another error for it. Callbacks for
-// the moments around f are hooks: [WithHooks] for one call, or for all of a client.
+// Do acquires the lock, calls f with the hold and its context, and gives the lock back, also if f panics. If the acquire
+// fails, f is not called and the error is Lock's. Otherwise the error joins f's and Unlock's: it matches [ErrLost] if the
+// lock was lost while f ran. Let f return no [ErrLocked] of its own: it cannot be told from the lock's.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...LockOption) (err error) {
 	hold, err := l.Lock(ctx, options...)
 	if err != nil {
@@ -51,12 +47,10 @@ func Do(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) e
 	return f(hold.Context(), hold)
 }
 
-// SyncLocker returns a [sync.Locker] for code that wants one. Such code cannot
-// be told of errors, so Lock panics if the lock is not acquired, because ctx
-// ended or Redis failed, and Unlock panics if it was not held any more: going on
-// in silence would be going on unprotected. [ErrUntold] is told to OnError. Its users exclude each other from
-// Lock to Unlock even if the lock is lost in between. An owner that ctx carries
-// is not used, because a sync.Locker is not reentrant. Prefer [Do].
+// SyncLocker returns a [sync.Locker] for code that wants one. It cannot return errors, so Lock panics if the lock is not
+// acquired, because ctx ended or Redis failed, and Unlock panics if it was not held any more. [ErrUntold] is told to
+// OnError. Its users exclude each other from Lock to Unlock even if the lock is lost in between. An owner that ctx carries
+// is not used: a sync.Locker is not reentrant. Prefer [Do].
 func SyncLocker(ctx context.Context, l Locker) sync.Locker {
 	return &syncLocker{ctx: engine.WithoutOwner(ctx), locker: l, holds: make(chan *Hold, 1), gate: make(chan struct{}, 1)}
 }

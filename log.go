@@ -7,21 +7,15 @@ import (
 	"time"
 )
 
-// LogHooks returns hooks that write to a log what happens to locks: nothing is logged
-// without them. The levels are
-//   - Error: a hold was lost;
-//   - Warn: Redis did not answer or refused, in an acquire, a renewal, an Unlock or in the
-//     background; an acquire waits for more permits than there are in all, or nobody has set how many there are;
-//     [Permits] says another number than are set;
-//   - Info: an acquire had to wait for longWait or more, 0 being any wait;
-//   - Debug: everything else. That an acquire begins to wait is logged at once, with what is known of who holds the lock: see
-//     [Hooks].OnWait.
+// LogHooks returns hooks that write to a log what happens to locks; a nil logger logs nothing. The levels are Error for a
+// hold that was lost; Warn if Redis did not answer or refused, in an acquire, a renewal, an Unlock or in the background,
+// if an acquire waits for more permits than there are in all, and if [Permits] says another number than are set; Info for
+// an acquire that had to wait for longWait or more, 0 being any wait; Debug for everything else. That an acquire begins to
+// wait is logged at once, with what [Hooks].OnWait knows of who holds the lock.
 //
-// Records have the attributes lock and kind and, where they apply, error, waited, held, token,
-// ahead, handed_over and owner: the last one of losses and failures only, since a hold whose owner
-// somebody asks for is not handed over. They are logged under the context that the hook is told,
-// so a handler finds the span of the call there. A nil logger logs nothing. For metrics and
-// traces there is the module github.com/holdfast-go/holdfast/otel.
+// Records have the attributes lock and kind and, where they apply, error, waited, held, token, ahead, handed_over and
+// owner: the last one of losses and failures only, since a hold whose owner somebody asks for is not handed over. They are
+// logged under the hook's context, so a handler finds the call's span.
 func LogHooks(logger *slog.Logger, longWait time.Duration) Hooks {
 	if logger == nil {
 		return Hooks{}

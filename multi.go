@@ -10,12 +10,9 @@ import (
 	"time"
 )
 
-// MultiLock is several locks as one. One from [NewMultiLock] is held while all of them
-// are, and its Lock acquires all or none; one from [NewRedLock] is held while more than
-// half of them are. All methods are safe for concurrent use.
-//
-// It is nothing of its own in Redis, only its parts. Redisson: RedissonMultiLock, which
-// RedissonRedLock is, too.
+// MultiLock is several locks as one. One from [NewMultiLock] is held while all of them are, and its Lock acquires all or
+// none; one from [NewRedLock] is held while more than half of them are. In Redis there are only its parts. Redisson:
+// RedissonMultiLock, which RedissonRedLock is, too.
 type MultiLock struct {
 	name    string
 	label   string // for hooks
@@ -41,18 +38,14 @@ type part struct {
 	tied bool
 }
 
-// NewMultiLock returns several locks as one: of any kinds and clients, other
-// multi-locks and those from [NewRedLock] included. It does no I/O.
+// NewMultiLock returns several locks as one: of any kinds and clients, other multi-locks and those from NewRedLock
+// included. It does no I/O. They are acquired in the order of their names, and of one name those that exclude others
+// before those that are shared. So two processes that want the same locks do not wait for each other; a hold under whose
+// context another is acquired must follow that order by itself. A multi-lock in a multi-lock counts as its parts, and a
+// lock that is given twice as one; but a [PermitSemaphore] counts as often as it is given.
 //
-// Whatever order they are given in, they are acquired in the order of their
-// names, and of one name those that exclude others before those that are shared.
-// So two processes that want the same locks do not wait for each other; a hold
-// under whose context another is acquired must follow that order by itself. A
-// multi-lock in a multi-lock counts as its parts, and a lock of one client that
-// is given twice as one; but a [PermitSemaphore] counts as often as it is given.
-//
-// Without a lock, with one that is nil, or with two kinds of one name and client, every call returns
-// [ErrInvalid]. Redisson: RedissonClient.getMultiLock.
+// Without a lock, with one that is nil, or with two kinds of one name and client, every call returns [ErrInvalid].
+// Redisson: RedissonClient.getMultiLock.
 func NewMultiLock(lockers ...Locker) *MultiLock {
 	m := newMultiLock("multi", "a multi-lock", lockers, (*MultiLock).add)
 	m.need = len(m.parts)
@@ -142,48 +135,35 @@ func (p part) contradicts(q part) bool {
 }
 
 // Name returns the names of its locks, in the order in which they are acquired,
-// with a + between them. Of one from [NewRedLock] it is each name once, so mostly one.
+// with a + between them. Of one from [NewRedLock] it is each name once.
 func (m *MultiLock) Name() string { return m.name }
 
-// Lock acquires every lock, waiting until all are acquired, ctx ends, or [Wait] runs
-// out. It acquires one after another in the order of the name, each as soon as it is
-// free. Acquired parts are renewed meanwhile. Those of one client have one owner, unless
-// ctx is that of a hold of one of them. Lock of any of them under the context of the hold
-// is reentrant.
+// Lock acquires every lock, one after another in the order of the name, waiting until all are acquired, ctx ends, or
+// [Wait] runs out. Acquired parts are renewed meanwhile. Those of one client have one owner, unless ctx is that of a hold
+// of one of them. Lock of any under the hold's context is reentrant.
 //
-// The hold stands for all. Its context ends with a [*LostError] as soon as one
-// is lost; its deadline is the earliest; Extend and Unlock do it to all of them
-// side by side, whatever becomes of one, and return every error; its token is 0,
-// those of the locks are in [Hold.Parts]. A [FixedLease] starts when all
-// are acquired. The clients' hooks are told of each lock, those of [WithHooks] among
-// the options of the whole.
+// The hold stands for all. Its context ends with a [*LostError] as soon as one is lost; its deadline is the earliest;
+// Extend and Unlock do it to all at once, and return every error; its token is 0, those of the locks are in [Hold.Parts].
+// A [FixedLease] starts when all are acquired. The clients' hooks are told of each lock, those of [WithHooks] among the
+// options of the whole.
 //
-// If Lock returns an error, the caller holds nothing more than before; locks already
-// acquired are released, in the background if necessary. The errors are those of the
-// lock that could not be acquired: a [*LockedError] says which one, and who holds it.
-// If one is lost while others are waited for, Lock starts over.
-//
-// A lock from [NewRedLock] asks all servers side by side and needs a quorum; what that
-// means is said there.
-//
-// Redisson: RedissonMultiLock.lock, lockInterruptibly, and tryLock with a wait
-// time.
+// If Lock returns an error, the caller holds nothing more than before; locks already acquired are released, in the
+// background if necessary. The errors are those of the lock that could not be acquired. If one is lost while others are
+// waited for, Lock starts over. For a lock from [NewRedLock] see there. Redisson: RedissonMultiLock.lock,
+// lockInterruptibly, and tryLock with a wait time.
 func (m *MultiLock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
 	return m.acquire(ctx, toWait(options))
 }
 
-// TryLock is Lock without waiting: it asks once for each lock, and gives back
-// what it has got when one is refused. Each question takes as long as that lock's
-// own TryLock at most, and giving back as long as the client's timeout
-// ([WithTimeout]). One from [NewRedLock] asks side by side, and returns as is
-// said there. Redisson: RedissonMultiLock.tryLock without a wait time.
+// TryLock is Lock without waiting: it asks once for each lock, and gives back what it has got when one is refused. Each
+// question takes as long as that lock's own TryLock at most, and giving back as long as the client's timeout. Redisson:
+// RedissonMultiLock.tryLock without a wait time.
 func (m *MultiLock) TryLock(ctx context.Context, options ...TryOption) (*Hold, error) {
 	return m.acquire(ctx, toTry(options))
 }
 
-// Inspect returns how all of its locks stand in Redis, asking for each once, side by
-// side. A lock that is not of this package cannot be inspected: [ErrInvalid]. The other
-// errors are those of [Mutex.Inspect]. Redisson has no counterpart.
+// Inspect returns how all of its locks stand in Redis, asking for each once, side by side. A lock that is not of this
+// package cannot be inspected: [ErrInvalid]. The other errors are those of [Mutex.Inspect].
 func (m *MultiLock) Inspect(ctx context.Context) (State, error) {
 	if m.invalid != nil {
 		return State{}, m.invalid

@@ -7,13 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// Mutex is a reentrant lock: one owner holds it, as often as it likes. Get one
-// from [Client.NewMutex], or from [Client.NewFairMutex] if waiters of all processes
-// come first, first served. Make as many of one name as you like, they are the same
-// lock; but do not use both kinds under one name. All methods are safe for concurrent
-// use.
-// Redisson: RLock, which is what its getLock and getFairLock return; with [Fenced] RFencedLock,
-// with [Polling] the spin lock, with [NonReentrant] the lock of that name.
+// Mutex is a reentrant lock: one owner holds it, as often as it likes. Get one from [Client.NewMutex], or from
+// [Client.NewFairMutex] if waiters of all processes come first, first served. Make as many of one name as you like, they
+// are the same lock; but do not use both kinds under one name. Redisson: RLock, which is what its getLock and getFairLock
+// return; with [Fenced] RFencedLock, with [Polling] the spin lock.
 type Mutex struct {
 	lock
 }
@@ -43,24 +40,20 @@ func (c *kindConfig) mutex(name string) *protocol.Mutex {
 	return m
 }
 
-// NewFairMutex returns a [Mutex] that is fair: waiters of all processes come first,
-// first served. It does no I/O. What names there are, [Client.NewMutex] says. The
-// options are [NonReentrant] and [Fenced].
+// NewFairMutex returns a [Mutex] that is fair: waiters of all processes come first, first served. The options are
+// [NonReentrant] and [Fenced].
 //
-// Lock takes the last place in a line that stands in Redis, and keeps it until it
-// is let in or returns. Waiters of holdfast and Redisson stand in one line. TryLock never
-// takes a place, and is refused while others stand in line, though the lock be
-// free: its [LockedError] then has neither a Holder nor a TTL. A nested Lock does
-// not wait, and so takes no place either.
+// Lock takes the last place in a line in Redis, which Redisson's waiters share, and keeps it until it is let in or
+// returns. TryLock takes no place, and is refused while others stand in line, even if the lock is free: its [LockedError]
+// then has neither a Holder nor a TTL.
 //
-// A waiter keeps its place by asking again, every one and a half seconds. One that has not been heard of for four and a
-// half seconds (longer behind the first eight of more than 125) is out of the line, and takes the last place if it comes
-// back. Time in which Redis answers nobody does not count, up to two minutes; but whoever asks for the first time right
-// after it may be let in before those who wait. A request that is lost is repeated after a third of the client's timeout,
-// so a [WithTimeout] beyond 8 s can cost a place.
+// A waiter keeps its place by asking every one and a half seconds. After four and a half without an ask (longer behind
+// the first eight of more than 125) it has lost it, and stands at the end if it comes back. Up to two minutes in which
+// Redis answers nobody do not count; but a first ask right after them may be let in before those who wait. A
+// [WithTimeout] beyond 8 s can cost a place.
 //
-// A Mutex of the same name from NewMutex respects the holder but not the line, and should not be used beside it.
-// Redisson: getFairLock, with [NonReentrant] getNonReentrantFairLock.
+// A Mutex of the same name from NewMutex respects the holder but not the line: do not use it beside this one. Redisson:
+// getFairLock, with [NonReentrant] getNonReentrantFairLock.
 func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	config := kindOptions(options)
 	return &Mutex{lock{config.handle(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
@@ -68,27 +61,23 @@ func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 
 var fairTraits = &engine.Traits{Label: "fair", Class: "fair", Line: true, AlwaysStands: true, Registers: true}
 
-// Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs
-// out. Waiters of one process come first, first served. Between processes it is who came
-// first with [Client.NewFairMutex], and as a rule with [Client.NewMutex]; with [Polling] whoever asks first.
+// Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs out. Waiters of one process come first, first
+// served; between processes that is so with [Client.NewFairMutex], as a rule with [Client.NewMutex], not with [Polling].
 //
-// The hold gets an owner of its own, so goroutines that share the lock exclude each
-// other. Under the context of a hold of the same lock it is nested in that hold:
-// they have one owner, and Redis counts. [WithOwner] says by hand whose hold it is.
-// One name through two clients in one call chain waits for itself. Without [FixedLease] the
-// watchdog renews the hold.
+// The hold gets an owner of its own, so goroutines that share the lock exclude each other. Under the context of a hold of
+// the same lock it is nested in that hold: they have one owner, and Redis counts. [WithOwner] says by hand whose hold it
+// is. One name through two clients in one call chain waits for itself. Without [FixedLease] the watchdog renews the hold.
 //
-// If Lock returns an error, the caller holds nothing more than before. What an attempt may have taken that ctx has
-// cut off is given back in the background. Until then others find the lock taken: for a millisecond or so, seldom for a
-// tenth of a second, and if Redis does not answer until the lease ends. The error matches
-//   - ctx.Err() and the context's cause if ctx ended; if another held the lock then, [errors.As] finds
-//     a [*LockedError] in it, and [errors.Is] no [ErrLocked];
+// If Lock returns an error, the caller holds nothing more than before. What an attempt may have taken that ctx has cut off
+// is given back in the background: in a millisecond or so, seldom a tenth of a second; if Redis does not answer, when the
+// lease ends. The error matches
+//   - ctx.Err() and the context's cause if ctx ended; if another held the lock then, [errors.As] finds a
+//     [*LockedError] in it, and [errors.Is] no [ErrLocked];
 //   - [ErrLocked], as a [*LockedError], if Wait ran out and another holds it;
-//   - [*BackendError] if Redis did not answer, or refused; [ErrOtherKind] besides
-//     if the name is another kind of object;
-//   - [ErrLost] if the hold that this one was to be nested in is gone, or the lock was lost, or
-//     taken by force, in the moment in which it was granted or handed over;
-//   - [ErrNotHeld] if the hold that this one was to be nested in was given back meanwhile;
+//   - [*BackendError] if Redis did not answer, or refused; [ErrOtherKind] besides if the name is another kind of
+//     object;
+//   - [ErrLost] or [ErrNotHeld] if the hold that this one was to be nested in is gone, or was given back; ErrLost also
+//     if the lock was lost, or taken by force, just when it was granted or handed over;
 //   - [ErrReentrant] if the owner holds the lock and it is [NonReentrant];
 //   - [ErrNotReplicated] if [WithReplicaAck] asks for more; it is given back;
 //   - [ErrClosed] or [ErrInvalid].
@@ -109,35 +98,32 @@ func (m *Mutex) TryLock(ctx context.Context, options ...TryOption) (*Hold, error
 	return m.try(ctx, options)
 }
 
-// Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or
-// another process. A new owner of this client replaces the given one. The count is 1,
-// and a [Fenced] lock gets a new token; the hold is then as one of Lock's, with its lease,
-// whatever the other one's was. Nobody else gets in between.
+// Adopt takes over a hold that its holder has ended with [Hold.Detach], in this or another process. A new owner of this
+// client replaces the given one, with count 1, Lock's lease, and a new token of a [Fenced] lock. Nobody else gets in
+// between. A hold that was not detached is taken away as by ForceUnlock: until the holder is told, two believe that they
+// hold the lock.
 //
-// Adopting what its holder has not detached is taking it away, as with ForceUnlock:
-// the holder is told as fast, and until then two believe that they hold the lock.
-//
-// It returns [ErrNotHeld] if owner does not hold the lock, and [ErrInvalid] if it is the zero Owner or a permit's. Lock's
-// other errors apply. After an error that Redis has not answered, what may have been taken over is released in the
-// background. Redisson has no counterpart, but lets any client unlock with the right thread id.
+// It returns [ErrNotHeld] if owner does not hold the lock, and [ErrInvalid] if it is the zero Owner or a permit's;
+// otherwise Lock's errors. After an error that Redis has not answered, what may have been taken over is released in the
+// background. With Redisson, any client with the thread id may unlock.
 func (m *Mutex) Adopt(ctx context.Context, owner Owner, options ...TryOption) (*Hold, error) {
 	return m.adopt(ctx, owner, options)
 }
 
-// Inspect returns how the lock stands in Redis. It asks the primary, once, and once more for who the holders are. The error
-// matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked, isHeldByThread, getHoldCount and
-// remainTimeToLive are one call each.
+// Inspect returns how the lock stands in Redis. It asks the primary, once, and once more for who the holders are. The
+// error matches ctx.Err(), [*BackendError], [ErrOtherKind], [ErrInvalid] or [ErrClosed]. Redisson: isLocked,
+// isHeldByThread, getHoldCount and remainTimeToLive are one call each.
 func (m *Mutex) Inspect(ctx context.Context) (State, error) { return m.inspect(ctx) }
 
-// ForceUnlock takes the lock from whoever holds it, announces the release, and reports whether anybody held it. If the
-// holder leaves just then and another one comes, it is taken from that one. If owners are named, as [State] has them, it is
-// taken from these only, and false says that none of them held it. This is a tool for operators: until the holder's context ends, with [ErrLost], two may believe that they
-// hold the lock. That is after one more round trip to Redis if the hold belongs to this client, within 100 ms if it
-// has lasted for a second and its client hears the announcement, and at its next renewal otherwise.
+// ForceUnlock takes the lock from whoever holds it, announces the release, and reports whether anybody held it. If another
+// one gets it just then, it is taken from that one. If owners are named, as [State] has them, it is taken from these only,
+// and false says that none of them held it. It is for operators: until the holder's context ends, with [ErrLost], two may
+// believe that they hold the lock. That takes one more round trip to Redis if the hold belongs to this client, 100 ms if
+// it has lasted for a second and its client hears the announcement, and otherwise until its next renewal.
 //
-// The errors are those of Inspect; [ErrUntold] beside true, if those who wait were not told; and
-// [ErrLocked] if it changes hands faster than it can be taken. Beside a [*BackendError] with
-// MayHaveRun, false means that it is not known whether the lock was taken. Redisson: forceUnlock.
+// The errors are those of Inspect; [ErrUntold] beside true, if those who wait were not told; and [ErrLocked] if it changes
+// hands faster than it can be taken. Beside a [*BackendError] with MayHaveRun, false means that it is not known whether
+// the lock was taken. Redisson: forceUnlock.
 func (m *Mutex) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) {
 	return force(ctx, m.side(), from)
 }

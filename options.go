@@ -11,15 +11,13 @@ import (
 
 // Bounds and defaults.
 const (
-	// DefaultLease is the lease that the watchdog renews, as Redisson's
-	// lockWatchdogTimeout.
+	// DefaultLease is the lease that the watchdog renews, as Redisson's lockWatchdogTimeout.
 	DefaultLease = 30 * time.Second
 	// DefaultTimeout bounds one call to Redis, repetitions included.
 	DefaultTimeout = 6 * time.Second
 	// NoExpiry is the time to live of what does not expire: longer than any other.
 	NoExpiry time.Duration = math.MaxInt64
-	// MinLease and MaxLease bound every lease. Leases have whole milliseconds;
-	// what is below is cut off.
+	// MinLease and MaxLease bound every lease. Leases have whole milliseconds; what is below is cut off.
 	MinLease = time.Millisecond
 	MaxLease = protocol.MaxLeaseMillis * time.Millisecond
 )
@@ -101,30 +99,24 @@ func applyAll[O any](options []O, apply func(O) error) (first error) {
 	return first
 }
 
-// WithLease sets the lease of holds that the watchdog renews: how long a crashed
-// holder still blocks others. The watchdog renews at a third of it, and sees to
-// read holds every 5 s at the latest, whatever their lease. The default
-// is [DefaultLease], the bounds are [MinLease] and [MaxLease]. For one call,
-// [RenewedLease] sets another. Redisson: Config.setLockWatchdogTimeout.
+// WithLease sets the lease of holds that the watchdog renews: how long a crashed holder still blocks others. The watchdog
+// renews at a third of it, read holds every 5 s at the latest. The default is [DefaultLease], the bounds are [MinLease]
+// and [MaxLease]. [RenewedLease] sets another for one call. Redisson: Config.setLockWatchdogTimeout.
 func WithLease(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error { return setLease(&c.Lease, d) })
 }
 
-// WithMaxHold bounds how long the watchdog keeps a hold alive: at d after the
-// acquire (of the outermost, if it is nested) it is lost, like a hold that was not renewed. A read
-// hold that its owner acquires while writing, or by [RWMutex.Downgrade], is lost then, too.
-// The default is no bound; d is between [MinLease] and [MaxLease], or New returns [ErrInvalid].
-// A fixed lease that is longer than d, or than what is left of it, is refused with [ErrInvalid]; RWMutex.Downgrade
-// and a [MultiLock] cut the latter. Renewed leases are cut. Redisson has no counterpart.
+// WithMaxHold bounds how long the watchdog keeps a hold alive: it is lost d after the acquire of the outermost hold, and
+// so is a read hold that its owner acquires while writing, or by [RWMutex.Downgrade]. The default is no bound; d is
+// between [MinLease] and [MaxLease], or [New] returns [ErrInvalid]. A fixed lease that is longer than d, or than what is
+// left of it, is refused with ErrInvalid; RWMutex.Downgrade and a [MultiLock] cut the latter. Renewed leases are cut.
 func WithMaxHold(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error { return setLease(&c.MaxHold, d) })
 }
 
-// WithMargin makes every hold's deadline earlier by d: time for the work to
-// notice the end of its context before the lock can be somebody else's. The
-// default is 0, beyond the 1 % of the lease plus 2 ms that are always kept. New returns [ErrInvalid] if d is
-// negative, or not below half of the lease; so does an acquire with a [RenewedLease] that is too short for
-// it. Redisson has no counterpart.
+// WithMargin makes every hold's deadline earlier by d: time for the work to notice the end of its context. The default is
+// 0, beyond the 1 % of the lease plus 2 ms that are always kept. [New] returns [ErrInvalid] if d is negative, or not below
+// half of the lease; so does an acquire with a [RenewedLease] too short for it.
 func WithMargin(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if d < 0 {
@@ -135,14 +127,12 @@ func WithMargin(d time.Duration) ClientOption {
 	})
 }
 
-// WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock,
-// ForceUnlock and Inspect return within d, and within 250 ms more (Inspect: a second), but never d more, where they ask
-// who holds the lock: see [WithoutIdentity]. [RWMutex.Downgrade] and a [MultiLock] make several
-// calls, and [WithReplicaAck] waits besides.
-// A single attempt is waited for a third of d, then repeated. A Lock that has been told once that the lock is
-// held bears an outage of ten times d before it gives up. Credentials that Redis refuses, though it has
-// accepted them before, count as an outage. The default is
-// [DefaultTimeout], the bounds are 10 ms and an hour.
+// WithTimeout bounds one call to Redis, repetitions included: TryLock, Unlock, ForceUnlock and Inspect return within d.
+// Where they ask who holds the lock they take up to 250 ms more (Inspect: a second), but at most 2d in all: see
+// [WithoutIdentity]. [RWMutex.Downgrade] and a [MultiLock] make several calls, and [WithReplicaAck] waits besides. An
+// attempt is repeated after a third of d. A Lock that was refused once bears an outage of ten times d before it gives up.
+// If Redis refuses credentials that it has accepted before, that is an outage. The default is [DefaultTimeout], the bounds
+// are 10 ms and an hour.
 func WithTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if d < 10*time.Millisecond || d > time.Hour {
@@ -153,13 +143,11 @@ func WithTimeout(d time.Duration) ClientOption {
 	})
 }
 
-// WithoutHandOver has every Unlock release its lock in Redis. Otherwise the hold passes to
-// the first who waits for it in this process, without a word to Redis, for a millisecond or a
-// few from when Redis has granted it; then it is released, and other processes have their
-// turn. What passes on are holds of a [Mutex] that is neither fair nor [Fenced] nor [Polling], with one
-// lease, that are renewed, neither nested nor extended, and whose owner nobody has asked
-// for. Likewise the readers of this process no longer share a hold, of which Redis is asked
-// once a millisecond. Redisson has no counterpart.
+// WithoutHandOver has every Unlock release its lock in Redis. Otherwise the hold passes to the first who waits for it in
+// this process, without a word to Redis, for some milliseconds after the grant; then other processes have their turn.
+// Holds pass on of a [Mutex] that is neither fair nor [Fenced] nor [Polling], with one lease, renewed, neither nested nor
+// extended, and whose owner nobody has asked for. Readers of this process no longer share a hold, either, of which Redis
+// is asked once a millisecond.
 func WithoutHandOver() ClientOption {
 	return clientOption(func(c *config) error {
 		c.HandsOver = false
@@ -167,19 +155,14 @@ func WithoutHandOver() ClientOption {
 	})
 }
 
-// WithReplicaAck has every acquire of the client, of whichever kind, followed by
-// WAIT on the same connection: n replicas must acknowledge within timeout that
-// they have it, or else it is given back and returns [ErrNotReplicated]. So a
-// failover to one of them does not lose a lock that was granted. It is no promise
-// that one of them is chosen: with fewer than all replicas, only a failover that
-// prefers the most recent one keeps it. Neither are renewals waited for; a lock
-// that has been renewed on the primary alone ends earlier after a failover, and
-// its holder is told at the next renewal.
+// WithReplicaAck follows every acquire of the client, of whichever kind, by WAIT on the same connection: n replicas
+// must acknowledge within timeout that they have it, or it is given back and returns [ErrNotReplicated]. So a failover
+// to one of them does not lose a granted lock; one to another replica may. Renewals do not wait: a lock may end earlier
+// after a failover, and the next renewal tells its holder.
 //
-// The timeout is 1 ms at least and is added to [WithTimeout]'s. While a replica
-// is away that n needs, every try takes that long. The default is not to wait, and
-// to send no WAIT at all. Redisson: Config.setCheckLockSyncedSlaves and
-// setSlavesSyncTimeout, with which one acknowledgement is enough.
+// The timeout is 1 ms at least and is added to [WithTimeout]'s. While a needed replica is away, every try takes that long.
+// The default sends no WAIT. Redisson: Config.setCheckLockSyncedSlaves and setSlavesSyncTimeout, with which one
+// acknowledgement is enough.
 func WithReplicaAck(n int, timeout time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if n < 1 || timeout < time.Millisecond || timeout > time.Hour {
@@ -194,35 +177,28 @@ func WithReplicaAck(n int, timeout time.Duration) ClientOption {
 // call, of that call and its hold, after the client's.
 func WithHooks(h Hooks) HooksOption { return hooksOption(h) }
 
-// FixedLease gives the hold a lease that is not renewed: it is lost when the lease
-// has run out. Without it the watchdog renews. A lease outside [MinLease]
-// and [MaxLease], or one of which nothing is left beside the 1 % plus 2 ms and
-// the margin that are kept, is refused with [ErrInvalid]; so is one beside a [RenewedLease]. Redisson: the
-// leaseTime of lock and tryLock.
+// FixedLease gives the hold a lease that the watchdog does not renew: it is lost when that has run out. [ErrInvalid] if d
+// is outside [MinLease] and [MaxLease], leaves nothing beside the 1 % plus 2 ms and the margin that are kept, or stands
+// beside a [RenewedLease]. Redisson: the leaseTime of lock and tryLock.
 func FixedLease(d time.Duration) TryOption {
 	return tryOption(func(c *lockConfig) error { return c.setLease(true, d) })
 }
 
-// RenewedLease gives the hold a lease of its own for the watchdog to renew, in place
-// of [WithLease]'s: a short one where a crashed holder is to be followed soon, a long
-// one where Redis may be away for longer. It is bounded as a [FixedLease] is. While
-// an owner has several holds of a lock, the longest of their leases is renewed.
-// Redisson has one for all.
+// RenewedLease gives the hold a lease of its own for the watchdog to renew, in place of [WithLease]'s: a short one for
+// another to follow a crashed holder soon, a long one where Redis may be away for longer. It is bounded as a [FixedLease]
+// is. While an owner has several holds of a lock, the longest of their leases is renewed. Redisson has one for all.
 func RenewedLease(d time.Duration) TryOption {
 	return tryOption(func(c *lockConfig) error { return c.setLease(false, d) })
 }
 
-// MinHold keeps the lock from others for at least d after the acquire, however soon it is
-// unlocked: for a job that is to run once an hour on one of many machines whose clocks
-// differ by less. Unlock before that ends the hold at once, and leaves the lock to the
-// rest of d; so does closing the client, and if the process crashes, the lock lasts at
-// least as long (each of several locks since it was acquired). Until then it is held by an
-// owner that no client uses, and the same owner does not get it either;
+// MinHold keeps the lock from others for at least d after the acquire, however soon it is unlocked: for a job that is to
+// run once an hour on one of many machines whose clocks differ by less. An earlier Unlock ends the hold at once, and
+// leaves the lock to an owner that no client uses for the rest of d; so does closing the client. If the process crashes,
+// the lock lasts at least as long (each of several locks since it was acquired). The same owner does not get it either;
 // [Mutex.ForceUnlock] ends that. The hold cannot be detached.
 //
-// d is bounded as a [FixedLease] is, and is not longer than one, or [WithMaxHold]. It is
-// for locks that one owner holds: [ErrInvalid] for readers and permits. A writer that
-// goes on reading keeps nothing. Redisson has no counterpart.
+// d is bounded as a [FixedLease] is, and is not longer than one, or [WithMaxHold]. [ErrInvalid] for readers and
+// permits; nothing is kept by a writer that reads on.
 func MinHold(d time.Duration) TryOption {
 	return tryOption(func(c *lockConfig) error { return setLease(&c.MinHold, d) })
 }

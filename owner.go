@@ -85,14 +85,10 @@ func (o *Owner) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// WithOwner returns a context whose calls belong to owner, at every lock of the
-// client that made it: Lock under it is reentrant with everything that owner
-// holds. It is for a logical thread of one's own; without it each hold has an
-// owner of its own, and only [Hold.Context] is reentrant, with that hold's lock.
-//
-// An owner belongs to the client that made it ([Client.NewOwner], [Hold.Owner]).
-// With another client's, or one that nobody has made, Lock returns [ErrInvalid]; a hold
-// goes to another client by [Hold.Detach] and Adopt.
+// WithOwner returns a context whose calls belong to owner, at every lock of the client that made it: Lock under it is
+// reentrant with everything that owner holds. It is for a logical thread of one's own; without it each hold has an owner
+// of its own, and only [Hold.Context] is reentrant, with that hold's lock. With an owner that another client has made, or
+// nobody, Lock returns [ErrInvalid]: see [Client.NewOwner]. A hold goes to another client by [Hold.Detach] and Adopt.
 func WithOwner(ctx context.Context, owner Owner) context.Context {
 	return engine.WithOwner(ctx, owner.text, owner.checkNumbered())
 }

@@ -16,28 +16,22 @@ import (
 // MaxPermitsPerHold is how many permits one hold can have.
 const MaxPermitsPerHold = protocol.MaxPermits
 
-// PermitSemaphore is a semaphore whose permits have leases, like locks: the
-// watchdog renews them, their holder is told of their loss, and those of a
-// process that has crashed are available again when their lease has run out. Get
-// one from [Client.NewPermitSemaphore]. All methods are safe for concurrent use.
+// PermitSemaphore is a semaphore whose permits have leases, like locks: the watchdog renews them, their holder is told of
+// their loss, and those of a crashed process are available again when their lease has run out. Get one from
+// [Client.NewPermitSemaphore].
 //
-// It has permits once [Permits], [PermitSemaphore.TrySetPermits] or another has set how
-// many; until then nobody acquires any. Waiters of several processes get permits in the order in which
-// they came, as a rule and not as a promise: see [Client.NewMutex]. Who waits for many is not overtaken for
-// ever by those who want few: the longest-waiting large request reserves
-// permits, which everybody who uses holdfast respects. That keeps others from permits that they
-// could have for ten seconds at a stretch, and then not for as long.
-// Redisson: RPermitExpirableSemaphore, which takes the time of whichever client asks.
+// It has permits once [Permits], [PermitSemaphore.TrySetPermits] or another has set how many. Waiters of several processes
+// get them in the order of [Client.NewMutex]. The longest-waiting large request reserves permits, unless it wants more
+// than there are: other users of holdfast do not get them for ten seconds at a stretch, and then do for as long. Redisson:
+// RPermitExpirableSemaphore, which takes the time of whichever client asks.
 type PermitSemaphore struct {
 	object
 }
 
 var _ Locker = (*PermitSemaphore)(nil)
 
-// NewPermitSemaphore returns the semaphore of the given name. It does no I/O.
-// What a name can be is said at [Client.NewMutex]. A plain [UnleasedSemaphore] of
-// the same name would be another thing on the same key. Redisson:
-// getPermitExpirableSemaphore.
+// NewPermitSemaphore returns the semaphore of the given name. An [UnleasedSemaphore] of the same name would be another
+// thing on the same key. Redisson: getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
 	s := &PermitSemaphore{object{
 		handle: newHandle(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
@@ -61,22 +55,16 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...TryOption) (*H
 	return s.TryAcquire(ctx, 1, options...)
 }
 
-// Acquire acquires n permits as one hold, all or none, and waits until they are
-// available, ctx ends, or [Wait] runs out. Of one process, those who wait for the
-// same number come first, first served. While one that was refused waits, others
-// do not take permits that it needs, for ten seconds at a stretch, and not at all
-// if it wants more than there are: then it waits until somebody sets more, and [LogHooks] warn of that.
+// Acquire acquires n permits as one hold, all or none, and waits until they are available, ctx ends, or [Wait] runs out:
+// for more than there are in all it waits until somebody sets more, and [LogHooks] warn of that. Of one process, those who
+// wait for the same number come first, first served. While one that was refused waits, others do not take permits that it
+// needs, for ten seconds at a stretch. Permits are not reentrant: each call is an acquisition of its own. Without
+// [FixedLease] the watchdog renews the hold; with it, it lasts as long as the first of its permits. If somebody gives some
+// of them back by their ids, the hold goes on with the others, and is lost with the last one. [Hold.Unlock] gives all back.
 //
-// Each call is an acquisition of its own, also under the context of a hold:
-// permits are not reentrant. Without [FixedLease] the watchdog renews the hold, and with
-// it, it lasts as long as the first of its permits does. If somebody gives some of
-// them back by their ids, it goes on with the others, and is lost with the last one.
-// [Hold.Unlock] gives back all that are left.
-//
-// The error is as [Mutex.Lock]'s; it matches [ErrNoPermits] and [ErrLocked] if
-// too few were available, as a [*PermitsError] that says why, and [ErrInvalid]
-// if n is not between 1 and [MaxPermitsPerHold].
-// Redisson: acquire(permits), whose acquire(0) waits for ever.
+// The error is as [Mutex.Lock]'s; it matches [ErrNoPermits] and [ErrLocked] if too few were available, as a
+// [*PermitsError], and [ErrInvalid] if n is not between 1 and [MaxPermitsPerHold]. Redisson: acquire(permits), whose
+// acquire(0) waits for ever.
 func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
 	return s.acquire(ctx, n, toWait(options))
 }
@@ -102,14 +90,10 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	return one.acquire(ctx, Owner{}, config)
 }
 
-// ReleasePermits gives permits back by their ids, whoever acquired them, all or none. Their
-// hold goes on with those that are left, and is lost if none is. Its holder notices
-// as it notices [PermitSemaphore.ForceUnlock]; until then, more may believe that they
-// have a permit than there are. The error matches [ErrNotHeld] if one of them is not
-// held, or its lease has ended: it is available then already. It matches
-// [ErrInvalid] if an id cannot be read; the other errors are TrySetPermits's.
-// Redisson: release, which gives a permit back after its lease has ended and
-// reports an error all the same.
+// ReleasePermits gives permits back by their ids, whoever acquired them, all or none. Their hold goes on with those that
+// are left, and is lost if none is, when its holder notices, as with ForceUnlock. The error matches [ErrNotHeld] if one of
+// them is not held, or its lease has ended; [ErrInvalid] if an id cannot be read; the others are TrySetPermits's.
+// Redisson: release, which gives an expired permit back, and reports an error all the same.
 func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...Owner) error {
 	raw := make([]string, len(ids))
 	for i, id := range ids {
@@ -132,12 +116,10 @@ func (s *PermitSemaphore) ReleasePermits(ctx context.Context, ids ...Owner) erro
 	return nil
 }
 
-// ExtendPermit makes a permit live for at least d from now, whoever acquired it. It
-// shortens no lease, since its holder relies on it, but gives one an end that
-// has none, as Redisson's can be. The deadline of its hold moves with it as soon as
-// the holder notices, but not beyond [WithMaxHold]; that of a hold of several permits
-// is when the first of them ends. The errors are ReleasePermits's. How long it lives,
-// [PermitSemaphore.Inspect] says. Redisson: updateLeaseTime, which shortens, too.
+// ExtendPermit makes a permit live for at least d from now, whoever acquired it. It shortens no lease, but sets one on a
+// permit that has none, as Redisson's may. Its hold's deadline moves as soon as the holder notices, but not beyond
+// [WithMaxHold]; a hold of several permits ends with the first of them. The errors are ReleasePermits's. Redisson:
+// updateLeaseTime, which shortens, too.
 func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id Owner, d time.Duration) error {
 	d, err := checkLease(d)
 	if err != nil {
@@ -158,14 +140,11 @@ func (s *PermitSemaphore) ExtendPermit(ctx context.Context, id Owner, d time.Dur
 	return nil
 }
 
-// TrySetPermits sets how many permits there are, if that was never set, and
-// reports whether it was not.
-//
-// The error matches [ErrInvalid] if n is not between 0 and [MaxCount], or if the name cannot be one;
-// [ErrOtherKind] if something else has the name; [ErrUntold] if it was done, but those who wait could not
-// be told; ctx.Err() and its cause if ctx ends first; [ErrClosed]; or it is a [*BackendError]. After one
-// that says MayHaveRun, or if ctx or the client ended meanwhile, it may have been done.
-// Redisson: trySetPermits.
+// TrySetPermits sets how many permits there are, if that was never set, and reports whether it was not. The error matches
+// [ErrInvalid] if n is not between 0 and [MaxCount], or if the name cannot be one; [ErrOtherKind] if something else has
+// the name; [ErrUntold] if it was done, but those who wait could not be told; ctx.Err() and its cause if ctx ends first;
+// [ErrClosed]; or it is a [*BackendError]. After one that says MayHaveRun, or if ctx or the client ended meanwhile, it may
+// have been done. Redisson: trySetPermits.
 func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return s.set(ctx, n, false)
 }
@@ -190,36 +169,34 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 	return err
 }
 
-// Inspect returns how the semaphore stands in Redis: how many permits there are, how
-// many are available, and each that is held as a holder, with its id as the owner and
-// how long it lives. It asks the primary, once, and once more for whose they are. The errors are TrySetPermits's.
-// Redisson: getPermits, availablePermits, acquiredPermits, getLeaseTime.
+// Inspect returns how the semaphore stands in Redis: how many permits there are, how many are available, and each that is
+// held as a holder, with its id as the owner. It asks as [Mutex.Inspect] does; the errors are TrySetPermits's. Redisson:
+// getPermits, availablePermits, acquiredPermits, getLeaseTime.
 func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 	found, available, err := inspectState(ctx, &s.handle, s.protocol().Inspect())
 	found.Available, found.Permits = available, available+len(found.Holders)
 	return found, err
 }
 
-// ForceUnlock takes every permit from whoever holds it, or those whose ids are named, announces that, and reports whether any
-// was held. Holders are told as by [Mutex.ForceUnlock]; until then more may believe that they have a permit than there are. The errors, and
-// what false means beside them, are the same, too. Redisson has no counterpart.
+// ForceUnlock takes every permit from whoever holds it, or those whose ids are named, announces that, and reports whether
+// any was held. Holders are told, and errors are, as with [Mutex.ForceUnlock]; until then too many may believe that they
+// have one.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) {
 	return force(ctx, side{&s.handle, s.protocol()}, from)
 }
 
 // Expire lets the semaphore be deleted d from now, with the permits that are held then, and reports whether it is
 // there. With [NoExpiry] it lives until it is deleted. Otherwise d is bounded as a [FixedLease] is; anything else is
-// [ErrInvalid]. No hold is trusted for longer: its deadline moves as soon as the holder notices, as it notices
-// ForceUnlock. The error matches [ErrUntold] if holders could not be told. It waits for earlier attempts as Delete
-// does. Redisson: expire, clearExpire.
+// [ErrInvalid]. No hold is trusted for longer, once its holder has noticed. Errors and earlier attempts are Delete's.
+// Redisson: expire, clearExpire.
 func (s *PermitSemaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	return s.expire(ctx, d)
 }
 
-// Delete deletes the semaphore, and reports whether it was there. Permits that are held are lost; their holders
-// notice as they notice ForceUnlock, and the error matches [ErrUntold] if they could not be told. If an earlier attempt
-// was not answered, it returns when that can do nothing any more; if that is not known within the timeout, or when ctx
-// ends, the error is a [BackendError] and what is made next may be deleted, too. Redisson: delete.
+// Delete deletes the semaphore, and reports whether it was there. Permits that are held are lost; their holders notice as
+// they notice ForceUnlock, and the error matches [ErrUntold] if they could not be told. After an earlier attempt without
+// an answer it waits until that can do nothing any more; if the timeout or ctx ends first, the error is a [*BackendError]
+// and what is made next may be deleted, too. Redisson: delete.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) { return s.remove(ctx) }
 
 func (s *PermitSemaphore) protocol() protocol.Permits { return protocol.Permits{Name: s.handle.Name} }

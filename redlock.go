@@ -13,46 +13,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// NewRedLock returns one lock on several servers that know nothing of each other: it is
-// held while a quorum of them, more than half, hold it. Give it one lock of each: of any
-// kind but a [PermitSemaphore], usually of the same name. Each has to be of a client of
-// its own, and the clients have to reach independent servers, which nobody checks. Take
-// five, or another odd number; and give the clients a short [WithTimeout], because that
-// is how long a server is waited for when the others do not decide. It does no I/O.
+// NewRedLock returns one lock on several servers that know nothing of each other: it is held while a quorum, more than
+// half, hold it. Give it one lock of each server, of any kind but a [PermitSemaphore] and usually of one name, each of
+// a client of its own. Take an odd number such as five, and a short [WithTimeout]: so long a silent server is waited
+// for when others do not decide. It does no I/O.
 //
-// It promises that two holds do not overlap and that the lock can be acquired while
-// fewer than half of the servers are away, if processes, networks and clocks are
-// delayed or wrong by less than the leases allow for, and if a server that restarts
-// either remembers what it held or stays away for as long as the longest lease.
-// It does not promise that after a clock has jumped or a server has forgotten,
-// and it gives no fencing token. A resource that must not be written to by two
-// needs a [Fenced] lock whose tokens it checks, with or without a RedLock around.
+// Two holds do not overlap, and the lock can be acquired while fewer than half of the servers are away, if delays and
+// wrong clocks stay below what the leases allow for, and if a server that restarts remembers what it held or stays away
+// for the longest lease. After a clock has jumped or a server has forgotten, two may hold it. It has no fencing token: a
+// resource that two must never write to needs a [Fenced] lock.
 //
-// Lock asks all servers side by side, and returns as soon as a quorum has granted
-// the lock; servers that answer later join the hold, or are given back as soon as they
-// answer, if it has ended by then. If no quorum is reached, it gives back what it has got
-// and tries again after a random pause, until ctx ends or [Wait] runs out. Waiters are not
-// told of releases. Each lock has an owner of its client's. TryLock is one try: it returns
-// within the longest [WithTimeout] of the clients. Either may take a tenth of a second more, in
-// which the servers say why, and what was acquired is released. Inspect asks all side by side, and needs
-// all to answer.
+// Lock asks all servers at once, and returns as soon as a quorum has granted the lock; later grants join the hold, or are
+// given back. Without a quorum it gives back what it has got and tries again after a random pause; waiters are not told of
+// releases. TryLock is one try, within the longest [WithTimeout] of the clients. Either may take a tenth of a second more
+// for the servers to say why. Inspect needs all to answer.
 //
-// The hold lasts while a quorum lives: its deadline is the latest until which
-// that is certain, and its context ends with a [*LostError] when fewer live. A
-// lock that is lost on one of the other servers is not taken again. Extend has to
-// succeed on a quorum, and so has Unlock, which asks every server. Its token is 0.
-// The clients' hooks are told of each server's lock, those of [WithHooks] among
-// the options of the whole.
+// The hold's deadline is the latest until which a quorum certainly lives; its context ends with a [*LostError] when fewer
+// do. A part that is lost is not taken again. Extend and Unlock ask every server, and have to succeed on a quorum. Owners,
+// errors and hooks are as with [MultiLock.Lock]; a [*LockedError] says that others hold it on too many servers, a
+// [*BackendError] how many failed, and how. Every call returns [ErrInvalid] without a lock, or with one that is nil, not
+// of a single client, or of the same client as another.
 //
-// If Lock returns an error, the caller holds nothing more than before; locks already
-// acquired are released, in the background if necessary. The errors are those of a
-// [Mutex]: a [*LockedError] if others hold the lock on too many servers; a
-// [*BackendError] that says how many servers failed, and how, if too few work.
-// Without a lock, or with one that is nil, not of a single client, or of the same
-// client as another, every call returns [ErrInvalid].
-//
-// In Redis it is an ordinary lock on each server. Redisson: RedissonRedLock, whose lock
-// and tryLock do not check that the quorum's leases still run.
+// Redisson: RedissonRedLock, whose lock and tryLock do not check that the quorum's leases still run.
 func NewRedLock(lockers ...Locker) *MultiLock {
 	m := newMultiLock("redlock", "a RedLock", lockers, (*MultiLock).addServer)
 	m.independent = true

@@ -19,16 +19,13 @@ import (
 // to what was promised, long before that has passed.
 const readRecheck = 5 * time.Second
 
-// RWMutex is a reentrant lock with two sides, as [sync.RWMutex]: many owners hold it
-// for reading, or one for writing. Get one from [Client.NewRWMutex]. All methods are
-// safe for concurrent use.
+// RWMutex is a reentrant lock with two sides, as [sync.RWMutex]: many owners hold it for reading, or one for writing. Get
+// one from [Client.NewRWMutex].
 //
-// Lock, TryLock, Adopt and ForceUnlock are the writer's. Waiters of several processes have their turns as they came, as a rule: the writer that
-// is first, or the readers before the next writer. Readers join readers, too. The
-// writer may read as well, and go on reading when it writes no more: see
-// [RWMutex.Downgrade]. A reader cannot become the writer: it would wait for itself, so
-// Lock returns [ErrReentrant] instead.
-// Redisson: RReadWriteLock; Lock is its writeLock's.
+// Lock, TryLock, Adopt and ForceUnlock are the writer's. Waiters of several processes have their turns as they came, as a
+// rule: the writer that is first, or the readers before the next writer. Readers join readers, too. The writer may read as
+// well, and go on reading when it writes no more: see [RWMutex.Downgrade]. A reader cannot become the writer: Lock returns
+// [ErrReentrant]. Redisson: RReadWriteLock; Lock is its writeLock's.
 type RWMutex struct {
 	lock
 	reader RLocker
@@ -40,10 +37,8 @@ type RLocker struct {
 	lock
 }
 
-// NewRWMutex returns the read-write lock of the given name, for which the rules
-// of [Client.NewMutex] hold. It does no I/O. The options are [WritersFirst],
-// [NonReentrant], which is about each side for itself, and [Fenced], which gives
-// tokens to writers only. Redisson: getReadWriteLock.
+// NewRWMutex returns the read-write lock of the given name. The options are [WritersFirst], [NonReentrant], which is about
+// each side for itself, and [Fenced], which gives tokens to writers only. Redisson: getReadWriteLock.
 func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	config := kindOptions(options)
 	write := protocol.NewWrite(name)
@@ -107,24 +102,16 @@ func (m *RWMutex) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) 
 	return force(ctx, m.side(), from, m.reader.side())
 }
 
-// Downgrade gives back a write hold of this lock and returns a read hold of the same
-// owner; no other writer gets in between. The lease is the write hold's, cut to
-// what is left of its [WithMaxHold] time. The context is that of a Lock under the context
-// which the write hold was acquired under. The write hold is over, and its context has
-// ended, so that nobody goes on writing under it. If the owner has other write holds, it
-// goes on writing by those.
+// Downgrade gives back a write hold of this lock and returns a read hold of the same owner; no other writer gets in
+// between. The lease is the write hold's, cut to what is left of its [WithMaxHold] time; the context is as that of a Lock
+// under the context which the write hold was acquired under. The write hold's context has ended. If the owner has other
+// write holds, it goes on writing by those.
 //
-// It returns within twice the client's timeout. If it returns an error, the write hold
-// stands as it was, unless the error matches
-//   - [ErrLost], [ErrNotHeld] or [ErrClosed]: it is gone;
-//   - [ErrInvalid]: it is no write hold of this lock.
-//
-// If the context that the write hold was acquired under has ended, the error matches that
-// context's Err, but not its cause. Any other error is one of TryLock's.
-//
-// If Redis has not answered that nobody writes any more, the release is repeated in
-// the background, as that of [Hold.Unlock], and OnError is told. Redisson:
-// readLock().lock and writeLock().unlock, one after the other.
+// It returns within twice the client's timeout. If it returns an error, the write hold stands as it was, unless the error
+// matches [ErrLost], [ErrNotHeld] or [ErrClosed]: it is gone; or [ErrInvalid]: it is no write hold of this lock. If the
+// context that the write hold was acquired under has ended, the error matches that context's Err, but not its cause. Any
+// other error is one of TryLock's. A release without an answer is repeated in the background, as that of [Hold.Unlock],
+// and OnError is told. Redisson: readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	if write == nil || write.handle == nil || write.handle.Side != m.handle.Side || !write.handle.Same(&m.handle.Lock) {
 		return nil, invalid("hold: %q is not held for writing by it", m.handle.Name)
@@ -191,8 +178,8 @@ func (l *RLocker) Inspect(ctx context.Context) (State, error) {
 	return found, err
 }
 
-// ForceUnlock takes the lock from all readers, or from those that are named, as [Mutex.ForceUnlock] does. One who also writes goes on writing.
-// Redisson: readLock().forceUnlock, which does nothing then.
+// ForceUnlock takes the lock from all readers, or from those that are named, as [Mutex.ForceUnlock] does. One who also
+// writes goes on writing; Redisson's readLock().forceUnlock does nothing then.
 func (l *RLocker) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) {
 	return force(ctx, l.side(), from)
 }

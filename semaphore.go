@@ -9,24 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// UnleasedSemaphore is a number of permits, which anybody may take and anybody may give
-// back: nobody holds them, and they have no lease. Those that a process had when
-// it crashed are not given back; where that matters, use a [PermitSemaphore].
-// Get one from [Client.NewUnleasedSemaphore]. All methods are safe for concurrent use.
+// UnleasedSemaphore is a number of permits, which anybody may take and anybody may give back: they have no owner and no
+// lease. Those that a process had when it crashed are not given back; where that matters, use a [PermitSemaphore]. Get one
+// from [Client.NewUnleasedSemaphore].
 //
-// Each call has its effect once, whatever happens to its messages. Who waits for
-// many permits is not overtaken for ever by those who want few: the longest-waiting
-// large request reserves permits, which everybody who uses holdfast respects. That keeps others
-// from permits that they could have for ten seconds at a stretch, and then not for
-// as long. So one who wants more than there will ever be costs the others half of
-// their time until it gives up: bound such an Acquire by [Wait].
-// Redisson: RSemaphore.
+// Each call has its effect once, whatever happens to its messages. Large requests reserve permits as with a
+// PermitSemaphore. A request for more than there will ever be costs the others half of their time until it gives up: bound
+// such an Acquire by [Wait]. Redisson: RSemaphore.
 type UnleasedSemaphore struct {
 	object
 }
 
-// NewUnleasedSemaphore returns the semaphore of the given name. It does no I/O. What a
-// name can be is said at [Client.NewMutex]. Redisson: getSemaphore.
+// NewUnleasedSemaphore returns the semaphore of the given name. Redisson: getSemaphore.
 func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *UnleasedSemaphore {
 	s := &UnleasedSemaphore{object{handle: newHandle(c, name, semaphoreTraits, nil), keys: []string{name}}}
 	s.trySet = s.TrySetPermits
@@ -36,19 +30,12 @@ func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *
 
 var semaphoreTraits = &engine.Traits{Label: "semaphore", Class: "semaphore", Shared: true, Registers: true}
 
-// Acquire takes n permits, all or none, and waits until they are available, ctx
-// ends, or [Wait] runs out. Of one process, those who wait for the same number come first, first served.
-//
-// If it returns an error, it has taken nothing: what an unanswered attempt
-// may have taken is given back in the background. The error matches
-//   - ctx.Err() and the context's cause if ctx ended;
-//   - [ErrNoPermits] and [ErrLocked], as a [*PermitsError], if Wait ran out and too
-//     few permits were available;
-//   - [*BackendError] if Redis did not answer, or refused;
-//   - [ErrInvalid] if n is not between 1 and [MaxCount];
-//   - [ErrClosed].
-//
-// Redisson: acquire, and tryAcquire with a wait time; both take 0 permits, too.
+// Acquire takes n permits, all or none, and waits until they are available, ctx ends, or [Wait] runs out. Of one process,
+// those who wait for the same number come first, first served. If it returns an error, what an unanswered attempt may have
+// taken is given back in the background. The error matches ctx.Err() and the context's cause; [ErrNoPermits] and
+// [ErrLocked], as a [*PermitsError], if Wait ran out and too few permits were available; [*BackendError]; [ErrInvalid] if
+// n is not between 1 and [MaxCount]; or [ErrClosed]. Redisson: acquire, and tryAcquire with a wait time; both take 0
+// permits, too.
 func (s *UnleasedSemaphore) Acquire(ctx context.Context, n int, options ...WaitOption) error {
 	return s.acquire(ctx, n, toWait(options))
 }
@@ -67,13 +54,10 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 	return one.pass(ctx, config)
 }
 
-// Release gives n permits back, and announces it; a semaphore that does not exist
-// is made by that. It takes no context on purpose, like [Hold.Unlock]: one that
-// had ended would keep the permits from everybody. It returns within the client's
-// timeout. If Redis has not answered by then it returns a [*BackendError], and
-// the release is repeated in the background for ten more timeouts or so. The
-// error matches [ErrInvalid] if n is not between 1 and [MaxCount],
-// [ErrUntold], or [ErrClosed]. Redisson: release.
+// Release gives n permits back, and announces it; a semaphore that does not exist is made by that. It takes no context,
+// like [Hold.Unlock]. If Redis has not answered within the client's timeout it returns a [*BackendError], and the release
+// is repeated in the background for ten more timeouts or so. The error matches [ErrInvalid] if n is not between 1 and
+// [MaxCount], [ErrUntold], or [ErrClosed]. Redisson: release.
 func (s *UnleasedSemaphore) Release(n int) error {
 	_, err := s.release(n, false)
 	return err
@@ -105,9 +89,8 @@ func (s *UnleasedSemaphore) AddPermits(ctx context.Context, delta int) error {
 	return err
 }
 
-// Drain takes all permits that are available, and returns how many. A number
-// below 0 is set to 0, and returned. The errors are TrySetPermits's; where it may have been done, the permits
-// may be taken, and nobody knows how many. Redisson: drainPermits.
+// Drain takes all permits that are available, and returns how many; a number below 0 is set to 0, and returned. The errors
+// are TrySetPermits's; where it may have been done, nobody knows how many permits were taken. Redisson: drainPermits.
 func (s *UnleasedSemaphore) Drain(ctx context.Context) (int, error) {
 	n, _, err := s.number(ctx, "drain", s.protocol().Drain(s.handle.once()))
 	return int(n), err
@@ -122,14 +105,14 @@ func (s *UnleasedSemaphore) Inspect(ctx context.Context) (State, error) {
 	return found, err
 }
 
-// Expire lets the semaphore be deleted d from now, however many permits are taken then, and reports whether it is
-// there. The bounds of d, and the errors, are those of [PermitSemaphore.Expire]. Redisson: expire, clearExpire.
+// Expire lets the semaphore be deleted d from now, however many permits are taken then. All else is
+// [PermitSemaphore.Expire]'s. Redisson: expire, clearExpire.
 func (s *UnleasedSemaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	return s.expire(ctx, d)
 }
 
-// Delete deletes the semaphore, and reports whether it was there. Who waits goes on waiting, until there are permits again. The errors are those of
-// [PermitSemaphore.Delete]. Redisson: delete.
+// Delete deletes the semaphore, and reports whether it was there. Who waits goes on waiting, until there are permits
+// again. The errors are those of [PermitSemaphore.Delete]. Redisson: delete.
 func (s *UnleasedSemaphore) Delete(ctx context.Context) (bool, error) { return s.remove(ctx) }
 
 func (s *UnleasedSemaphore) protocol() protocol.Semaphore {
