@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the matrix into the README")
+var update = flag.Bool("update", false, "write the matrix into docs/interop.md")
 
 const (
 	matrixBegin = "<!-- matrix: go test ./interop -run TestMatrix -update -->\n"
 	matrixEnd   = "<!-- end of matrix -->\n"
 )
 
-// The matrix in the README is what the tables of these tests say, which make the
+// The matrix in docs/interop.md is what the tables of these tests say, which make the
 // tests' names.
 func TestMatrix(t *testing.T) {
-	path := filepath.Join("..", "README.md")
+	path := filepath.Join("..", "docs", "interop.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

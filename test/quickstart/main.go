@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log"
@@ -20,7 +21,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	options, err := redis.ParseURL(os.Getenv("REDIS_URL")) // redis://localhost:6379
+	options, err := redis.ParseURL(cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"))
 	if err != nil {
 		return err
 	}
