@@ -62,20 +62,17 @@ var sections = []section{
 	{title: "RCountDownLatch", types: []string{"org.redisson.api.RCountDownLatch"}},
 	{title: "RObject", types: []string{"org.redisson.api.RObject"}},
 	{title: "RExpirable", types: []string{"org.redisson.api.RExpirable"}},
-	{title: "Config", types: []string{"org.redisson.config.Config"}},
-	{title: "BaseConfig", types: []string{"org.redisson.config.BaseConfig"}},
-	{title: "SingleServerConfig", types: []string{"org.redisson.config.SingleServerConfig"}},
-	{title: "BaseMasterSlaveServersConfig", types: []string{"org.redisson.config.BaseMasterSlaveServersConfig"}},
-	{title: "ClusterServersConfig", types: []string{"org.redisson.config.ClusterServersConfig"}},
-	{title: "SentinelServersConfig", types: []string{"org.redisson.config.SentinelServersConfig"}},
-	{title: "MasterSlaveServersConfig", types: []string{"org.redisson.config.MasterSlaveServersConfig"}},
-	{title: "ReplicatedServersConfig", types: []string{"org.redisson.config.ReplicatedServersConfig"}},
+	{title: "Config", types: []string{ // the page has only those that matter for locks
+		"org.redisson.config.Config", "org.redisson.config.BaseConfig", "org.redisson.config.SingleServerConfig",
+		"org.redisson.config.BaseMasterSlaveServersConfig", "org.redisson.config.ClusterServersConfig", "org.redisson.config.SentinelServersConfig",
+		"org.redisson.config.MasterSlaveServersConfig", "org.redisson.config.ReplicatedServersConfig",
+	}},
 }
 
 // marks say in the page that only one version has a name.
 var marks = map[string]string{"4.7.0": " (4.7)", "3.52.0": " (3.52)"}
 
-// Every public method of every type, in both versions, has a row in docs/from-redisson.md;
+// Every public method of every type but the configuration's, in both versions, has a row in docs/from-redisson.md;
 // and every Java name there is one of theirs, and marked if one version lacks it.
 // The page is not in this module, so go test does not see that it has changed: use
 // -count=1.
@@ -98,7 +95,7 @@ func TestFromRedissonJava(t *testing.T) {
 						has[name] = map[string]bool{}
 					}
 					has[name][version] = true
-					if _, ok := mentioned[name]; !ok && where != "" {
+					if _, ok := mentioned[name]; !ok && where != "" && s.title != "Config" {
 						t.Errorf("no row for `%s` of %s in Redisson %s", name, where, version)
 					}
 				}
