@@ -245,7 +245,7 @@ type BackendError struct {
 	Op string
 	// Name is the lock's name.
 	Name string
-	// MayHaveRun is false only if the call certainly had no effect; of several locks, if each has refused. After an
+	// MayHaveRun is false only if the call certainly had no effect; of several locks, if each that was asked refused. After an
 	// acquire, the effect is undone in the background. [Hold.Unlock] is repeated there until the lease has run out,
 	// [UnleasedSemaphore.Release] for ten times [WithTimeout], [PermitSemaphore.ReleasePermits] not at all.
 	MayHaveRun bool

@@ -159,8 +159,8 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 //   - [ErrUntold] if it was given back, but the Redis user may not publish, so those who wait were not told;
 //   - [ErrClosed] if the client gave it back when it was closed;
 //   - [*BackendError] if Redis did not answer in time, or refused. What may pass, as no answer or a READONLY, is
-//     repeated in the background until the lease has ended; anything else is tried once more, but beside a read hold
-//     of the owner, which keeps the write hold alive, for as long.
+//     repeated in the background until the lease has ended; anything else only once
+//     more, unless a read hold of the owner keeps the lock alive.
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
