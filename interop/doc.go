@@ -27,7 +27,7 @@
 //	redisson_test.go       what Redisson does wrong, as docs/interop.md says
 //	protocol_test.go       the examples of docs/internals/protocol.md, executed
 //	from_redisson_test.go  docs/from-redisson.md names every method and setting
-//	matrix_test.go         the matrix in the README is that of these tests
+//	matrix_test.go         the matrix in docs/interop.md is that of these tests
 //
 // The referee has one goroutine for each contender that is connected, and one that
 // accepts. It answers a contender after it has noted that the contender is inside,
