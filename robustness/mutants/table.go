@@ -1580,7 +1580,7 @@ var mutants = []mutant{
 		new: "error(nil)",
 	},
 	{
-		name: "engine: a hold passes on though its owner was asked for", in: "engine.Hold.Owner", suite: tests(handover, "TestNotHandedOver"),
+		name: "engine: a hold passes on though its owner was asked for", in: "engine.Hold.tellOwner", suite: tests(handover, "TestNotHandedOver"),
 		old: "a.undisclosed = false",
 		new: "",
 	},
