@@ -410,6 +410,28 @@ func TestWaitersBearAnOutage(t *testing.T) {
 	})
 }
 
+// The first refusal is enough for that, also where it came before the queue.
+func TestOneRefusalBearsAnOutage(t *testing.T) {
+	fake(t, func(t *testing.T, w *world) {
+		c, d := w.client()
+		latch := c.NewLatch("x")
+		if _, err := latch.TrySetCount(background, 1); err != nil {
+			t.Fatal(err)
+		}
+		var asked atomic.Int32
+		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: asked.Add(1) > 1} })
+		time.AfterFunc(20*time.Second, func() {
+			d.SetFaults(nil)
+			ok(t, latch.CountDown())
+		})
+		ok(t, latch.Await(background))
+		if asked.Load() < 2 {
+			t.Error("it asked once")
+		}
+		time.Sleep(10 * time.Minute) // until the ids of calls are forgotten
+	})
+}
+
 // Credentials that were accepted once and are not any more are being rotated: who waits, and who asks once, bears that as an
 // outage. Those that were never accepted are an error at once.
 func TestRotatedCredentials(t *testing.T) {
