@@ -143,6 +143,48 @@ func TestPoolTaken(t *testing.T) {
 	}
 }
 
+// TestLeftUnsent has a caller leave while its connection is being made. The call is not sent when that stands.
+func TestLeftUnsent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	proxy.BlackHole(redistest.ToServer, true)
+	d := New(closeLater(t, redis.NewClient(&redis.Options{Addr: proxy.Addr(), ReadTimeout: 10 * time.Second})))
+	call := driver.Call{Script: incr, Keys: []string{"k"}, Late: told(func(any, error) { t.Error("Late was told of a call that was not sent") })}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	_, err := d.Eval(ctx, call)
+	drivertest.CheckError(t, "left", err, driver.Error{Transient: true})
+	proxy.BlackHole(redistest.ToServer, false)
+	if got, err := d.Eval(t.Context(), call); err != nil || got != int64(1) {
+		t.Errorf("then %v, %v", got, err)
+	}
+	for start := time.Now(); proxy.Requests(redistest.Command("EVAL")) < 2; time.Sleep(time.Millisecond) { // an empty one is in place of the first
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("nothing was sent in place of the first")
+		}
+	}
+	if got, err := d.Eval(t.Context(), call); err != nil || got != int64(2) {
+		t.Errorf("in the end %v, %v", got, err)
+	}
+}
+
+// TestWhyNoConnection has a caller's time end while the client still dials again and again.
+func TestWhyNoConnection(t *testing.T) {
+	t.Parallel()
+	gone := redistest.Start(t)
+	gone.Kill()
+	d := New(closeLater(t, redis.NewClient(&redis.Options{Addr: gone.Addr(), DialerRetries: 100})))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := d.Eval(ctx, driver.Call{Script: incr, Keys: []string{"k"}})
+	ended := ctx.Err()
+	drivertest.CheckError(t, "no connection", err, driver.Error{Transient: true})
+	if ended == nil && !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v", err)
+	}
+}
+
 // told is a driver.Late.
 type told func(reply any, err error)
 

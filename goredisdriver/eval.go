@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // Eval runs the script once; the package comment says what may be repeated.
@@ -96,11 +97,16 @@ func (c *command) result(err error) (any, error) {
 // whether the call can have reached a server at all.
 type scriptText struct {
 	text    string
+	call    *driverkit.Call // nil: nobody can withdraw it
 	written atomic.Bool
 }
 
-// MarshalBinary returns the argument as it is sent.
+// MarshalBinary returns the argument as it is sent. No server has a script by the empty name, and an empty script does
+// nothing: so a call that was withdrawn does not spoil the others of its pipeline.
 func (s *scriptText) MarshalBinary() ([]byte, error) {
+	if s.call != nil && !s.call.Sending() {
+		return nil, nil
+	}
 	s.written.Store(true)
 	return []byte(s.text), nil
 }

@@ -105,9 +105,39 @@ func (s *sender) whyUnsent(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: a Sentinel may be silent: see docs/tuning.md for the timeouts that go-redis needs", err)
 	}
 	if late {
+		if why := s.dialError(); why != nil {
+			return why
+		}
 		return fmt.Errorf("%w: check the address of the Redis client, and whether the server wants TLS", err)
 	}
 	return err
+}
+
+// dialError dials once more, and returns what is wrong with it, if that is known soon: go-redis says so only after it has
+// dialled several times.
+func (s *sender) dialError() error {
+	one, ok := s.client.(interface{ Options() *redis.Options })
+	if !ok {
+		return nil
+	}
+	options, failed := one.Options(), make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), waitMargin/2)
+	defer cancel()
+	go func() { // ends by the client's DialTimeout
+		conn, err := options.Dialer(ctx, options.Network, options.Addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		if ctx.Err() == nil {
+			return err
+		}
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // isPoolTaken reports whether all connections that the pool may have are in use.

@@ -128,7 +128,7 @@ func (d *Driver) reloadNodes(err error) {
 func (s *sender) send(calls []*driverkit.Call) {
 	sendings := make([]sending, len(calls))
 	for i, call := range calls {
-		sendings[i] = sending{Call: call, command: newCommand("evalsha", call.Script.SHA(), call.Call)}
+		sendings[i] = newSending(call, "evalsha", call.Script.SHA())
 	}
 	ctx, cancel := whileUnsent(calls)
 	defer cancel()
@@ -137,8 +137,7 @@ func (s *sender) send(calls []*driverkit.Call) {
 	for _, one := range sendings {
 		switch {
 		case one.refusedWith("NOSCRIPT"):
-			one.command = newCommand("eval", one.Script.Source(), one.Call.Call)
-			unknown = append(unknown, one)
+			unknown = append(unknown, newSending(one.Call, "eval", one.Script.Source()))
 		default:
 			s.end(ctx, one)
 		}
@@ -231,6 +230,12 @@ type sending struct {
 
 	command *command
 	err     error // of the command, as go-redis says it
+}
+
+func newSending(call *driverkit.Call, name, text string) sending {
+	s := sending{Call: call, command: newCommand(name, text, call.Call)}
+	s.command.text.call = call
+	return s
 }
 
 // over sends it once, alone.

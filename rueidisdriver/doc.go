@@ -54,8 +54,9 @@
 // BlockingPoolSize must leave room for one. A search that waits for a place in the pool, because
 // the program has them all, has a goroutine that ends when it gets one.
 //
-// On a cluster, calls to a slot that is in doubt use connections of the node's blocking pool for 20 s. rueidis
-// closes those that do not answer. Each idle one that is dead costs a call there.
+// On a cluster, a slot is in doubt in the same way, for 20 s, and each node has a spare connection of its own. To
+// know the node of a slot, the adapter asks one for CLUSTER SLOTS, and again after a refusal or a search that has found
+// nothing, but once a second at most. If the node is not known, calls use the client's own connections.
 //
 // A client that the program has closed fails calls for good after a second: rueidis says the same
 // of connections that it closes when servers change their roles.

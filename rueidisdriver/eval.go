@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,16 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 
 // send sends calls together, and those again whose script the server does not have.
 func (d *Driver) send(calls []*driverkit.Call) {
+	calls = slices.DeleteFunc(calls, func(call *driverkit.Call) bool {
+		if call.Sending() {
+			return false
+		}
+		call.End(nil, driver.ConnectionError(context.Canceled, true))
+		return true
+	})
+	if len(calls) == 0 {
+		return
+	}
 	commands := make(rueidis.Commands, 0, len(calls))
 	for _, call := range calls {
 		commands = append(commands, command(d.client.B(), "EVALSHA", call.Script.SHA(), call.Call))
@@ -70,7 +81,7 @@ func latest(calls []*driverkit.Call) (end time.Time) {
 
 // exec sends commands once, and reports whether it has done so on a spare connection.
 func (d *Driver) exec(ctx context.Context, commands rueidis.Commands) (results []rueidis.RedisResult, spared bool) {
-	if conn := d.spareConn(); conn != nil {
+	if conn := d.only.spareConn(); conn != nil {
 		results = conn.DoMulti(ctx, commands...)
 		if !errors.Is(results[0].NonRedisError(), rueidis.ErrDedicatedClientRecycled) { // it has not just been given up
 			return results, true
@@ -115,10 +126,10 @@ func (d *Driver) evalOnCluster(ctx context.Context, call driver.Call) (any, erro
 		}
 	}
 	end, _ := ctx.Deadline()
-	sent, inDoubt := time.Now(), d.inDoubt.Some() && d.inDoubt.Has(d.slotOfCall(call))
+	sent := time.Now()
 	reply, err := driver.Run(ctx, call, func() (any, error) {
 		defer func() { <-d.underWay }()
-		return d.eval(onlyDeadline{context.WithoutCancel(ctx), end}, call, inDoubt)
+		return d.eval(ctx, onlyDeadline{context.WithoutCancel(ctx), end}, call)
 	})
 	if err != nil && driverkit.IsDoubtful(err) && (ctx.Err() == nil || time.Since(sent) >= unanswered) {
 		d.inDoubt.Add(d.slotOfCall(call), spareLife)
@@ -150,26 +161,42 @@ type onlyDeadline struct {
 // Deadline returns the deadline.
 func (c onlyDeadline) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero() }
 
-// eval is Eval on a goroutine of its own.
-func (d *Driver) eval(ctx context.Context, call driver.Call, inDoubt bool) (any, error) {
-	build := command
-	if inDoubt {
-		build = separateCommand
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, scriptLimit)
-		defer cancel()
+// eval is Eval on a goroutine of its own. The caller's context says whether the call is still to be sent.
+func (d *Driver) eval(caller, ctx context.Context, call driver.Call) (any, error) {
+	if n := d.nodeInDoubt(call); n != nil {
+		conn := n.reserve()
+		if err := caller.Err(); err != nil { // it has taken time
+			return nil, driver.ConnectionError(err, true)
+		}
+		if conn != nil {
+			result := d.evalWith(ctx, conn, call)
+			_, _, elsewhere := redirect(result.Error())
+			if !elsewhere && !errors.Is(result.NonRedisError(), rueidis.ErrDedicatedClientRecycled) { // it has not just been given up
+				reply, err := d.outcome(ctx, result, true)
+				if err != nil && driverkit.IsDoubtful(err) {
+					n.giveUp(conn)
+				}
+				return reply, err
+			}
+		}
+		d.cluster.forgetSlots()
 	}
-	result := d.do(ctx, build(d.client.B(), "EVALSHA", call.Script.SHA(), call))
+	return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
+}
+
+// evalWith sends a call on a cluster, and again if the server does not have the script.
+func (d *Driver) evalWith(ctx context.Context, client rueidis.CoreClient, call driver.Call) rueidis.RedisResult {
+	result := d.do(ctx, client, command(client.B(), "EVALSHA", call.Script.SHA(), call))
 	if e, ok := rueidis.IsRedisErr(result.Error()); ok && e.IsNoScript() {
-		result = d.do(ctx, build(d.client.B(), "EVAL", call.Script.Source(), call))
+		result = d.do(ctx, client, command(client.B(), "EVAL", call.Script.Source(), call))
 	}
-	return d.outcome(ctx, result, false)
+	return result
 }
 
 // do sends a command once.
-func (d *Driver) do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+func (d *Driver) do(ctx context.Context, client rueidis.CoreClient, command rueidis.Completed) rueidis.RedisResult {
 	for attempt := 1; ; attempt++ {
-		result := d.client.Do(ctx, command)
+		result := client.Do(ctx, command)
 		if !dialCancelled(ctx, result.NonRedisError()) || attempt == dialAttempts {
 			return result
 		}
@@ -182,12 +209,6 @@ func (d *Driver) do(ctx context.Context, command rueidis.Completed) rueidis.Redi
 // then, though a repetition on another connection has been answered.
 func command(b rueidis.Builder, name, text string, call driver.Call) rueidis.Completed {
 	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build().Pin()
-}
-
-// separateCommand is command on a connection of the blocking pool. If it is not answered by the deadline, that
-// connection is closed.
-func separateCommand(b rueidis.Builder, name, text string, call driver.Call) rueidis.Completed {
-	return b.Arbitrary(name).Args(text, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Blocking().ToPipe().Pin()
 }
 
 // dialAttempts bounds how often a call waits for a connection that another call

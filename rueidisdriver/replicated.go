@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 const (
@@ -23,21 +24,33 @@ const (
 // EvalReplicated runs the script once, as [Driver.Eval] does, and has replicas
 // acknowledge it; the package comment says how.
 func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (any, int, error) {
-	epoch := d.calls.Doubt.Resolve(d.renew)
-	reply, acknowledged, err := d.evalReplicated(ctx, call, replicas, timeout)
+	try := replicated{d, d.client, nil, false, replicas, max(timeout, time.Millisecond)}
+	if d.slotted {
+		if try.node = d.nodeInDoubt(call); try.node != nil {
+			try.node.reserve()
+		}
+		reply, acknowledged, err := d.evalReplicated(ctx, call, try)
+		if err != nil && driverkit.IsDoubtful(err) {
+			d.inDoubt.Add(d.slotOfCall(call), spareLife)
+		}
+		return reply, acknowledged, d.explain(err)
+	}
+	try.node = &d.only
+	epoch := d.calls.Doubt.Resolve(d.only.renew)
+	reply, acknowledged, err := d.evalReplicated(ctx, call, try)
 	d.calls.Doubt.Note(epoch, err)
 	return reply, acknowledged, d.explain(err)
 }
 
 // evalReplicated follows the call's slot.
-func (d *Driver) evalReplicated(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (any, int, error) {
-	try := replicated{d, d.client, false, replicas, max(timeout, time.Millisecond)}
+func (d *Driver) evalReplicated(ctx context.Context, call driver.Call, try replicated) (any, int, error) {
 	for redirected := 0; ; redirected++ {
 		reply, acknowledged, err := try.eval(ctx, call)
 		addr, asking, ok := redirect(err)
 		switch {
 		case ok && d.slotted && redirected < redirects:
-			try.client, try.asking = d.client.Nodes()[addr], asking
+			try.client, try.node, try.asking = d.client.Nodes()[addr], nil, asking
+			d.cluster.forgetSlots()
 		case err == nil:
 			reply, err = normalise(reply)
 			return reply, acknowledged, err
@@ -71,7 +84,8 @@ func redirect(err error) (addr string, asking, ok bool) {
 type replicated struct {
 	driver   *Driver
 	client   rueidis.Client
-	asking   bool // the node has yet to get the slot
+	node     *node // whose connections may be in doubt; nil: there is no doubt
+	asking   bool  // the node has yet to get the slot
 	replicas int
 	timeout  time.Duration
 }
@@ -96,8 +110,8 @@ func (r replicated) eval(ctx context.Context, call driver.Call) (any, int, error
 
 // dedicate returns a connection for one call, a new one if others are in doubt.
 func (r replicated) dedicate() (rueidis.DedicatedClient, func()) {
-	if r.driver.spareConn() != nil {
-		if conn := r.driver.find(); conn != nil {
+	if r.node != nil && r.node.spareConn() != nil {
+		if conn, _ := r.node.find(false); conn != nil {
 			return conn, func() { go end(conn) }
 		}
 	}

@@ -7,9 +7,12 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/driver"
 )
 
 // slotTable says who owns which slot of a cluster, sorted by slot.
@@ -40,14 +43,78 @@ func (d *Driver) slotOf(channel string) int64 {
 	return int64(command.Slot())
 }
 
-// slotTable asks one node after the other who owns which slot.
+// cluster is what is known of a cluster's nodes while some slots are in doubt.
+type cluster struct {
+	mu    sync.Mutex       // guards nodes
+	nodes map[string]*node // by address
+
+	slotsMu sync.Mutex // held while a node is asked
+	slots   slotTable  // nil: to be asked for; guarded by slotsMu
+	asked   time.Time  // when that was last done; guarded by slotsMu
+}
+
+// node returns the node at an address.
+func (d *Driver) node(addr string) *node {
+	d.cluster.mu.Lock()
+	defer d.cluster.mu.Unlock()
+	n := d.cluster.nodes[addr]
+	if n == nil {
+		n = &node{driver: d, addr: addr}
+		if d.cluster.nodes == nil {
+			d.cluster.nodes = map[string]*node{}
+		}
+		d.cluster.nodes[addr] = n
+	}
+	return n
+}
+
+// nodeInDoubt returns the node in charge of a call on a cluster if the call's slot is in doubt; nil: it is not, or the
+// node is not known. It may have to ask.
+func (d *Driver) nodeInDoubt(call driver.Call) *node {
+	slot := d.slotOfCall(call)
+	if !d.inDoubt.Some() || !d.inDoubt.Has(slot) {
+		return nil
+	}
+	c := &d.cluster
+	c.slotsMu.Lock()
+	defer c.slotsMu.Unlock()
+	if c.slots == nil && time.Since(c.asked) >= findLimit { // others who wait do not ask again at once
+		ctx, cancel := context.WithTimeout(context.Background(), findLimit)
+		defer cancel()
+		c.slots, _ = d.slotTable(ctx)
+		c.asked = time.Now()
+	}
+	addr, ok := c.slots.owner(slot)
+	if !ok {
+		return nil
+	}
+	return d.node(addr)
+}
+
+// forgetSlots has the nodes asked again who owns which slot.
+func (c *cluster) forgetSlots() {
+	c.slotsMu.Lock()
+	defer c.slotsMu.Unlock()
+	c.slots = nil
+}
+
+// slotTable asks one node after the other who owns which slot, on a connection of its own: to give up waiting for the
+// client's others would fail those who wait for them, too.
 func (d *Driver) slotTable(ctx context.Context) (slotTable, error) {
 	nodes := d.client.Nodes()
-	for addr, node := range nodes {
-		table, refused := slotsOf(ctx, node, addr)
-		if refused {
-			table = shardsOf(ctx, node, addr, nodes)
+	for addr := range nodes {
+		if ctx.Err() != nil {
+			break
 		}
+		conn, release := d.node(addr).find(true)
+		if conn == nil {
+			continue
+		}
+		table, refused := slotsOf(ctx, conn, addr)
+		if refused {
+			table = shardsOf(ctx, conn, addr, nodes)
+		}
+		release()
 		if len(table) > 0 {
 			slices.SortFunc(table, func(a, b slotRange) int { return cmp.Compare(a.first, b.first) })
 			return table, nil
@@ -57,8 +124,8 @@ func (d *Driver) slotTable(ctx context.Context) (slotTable, error) {
 }
 
 // slotsOf asks a node with CLUSTER SLOTS, and reports whether the node refuses that.
-func slotsOf(ctx context.Context, node rueidis.Client, asked string) (table slotTable, refused bool) {
-	entries, err := askCluster(ctx, node, "SLOTS")
+func slotsOf(ctx context.Context, conn rueidis.CoreClient, asked string) (table slotTable, refused bool) {
+	entries, err := askCluster(ctx, conn, "SLOTS")
 	if _, refused = rueidis.IsRedisErr(err); refused {
 		return nil, true
 	}
@@ -82,8 +149,8 @@ func slotsOf(ctx context.Context, node rueidis.Client, asked string) (table slot
 
 // shardsOf asks a node with CLUSTER SHARDS. A primary has a port with TLS and one without; the
 // client knows one of them.
-func shardsOf(ctx context.Context, node rueidis.Client, asked string, known map[string]rueidis.Client) (table slotTable) {
-	entries, _ := askCluster(ctx, node, "SHARDS")
+func shardsOf(ctx context.Context, conn rueidis.CoreClient, asked string, known map[string]rueidis.Client) (table slotTable) {
+	entries, _ := askCluster(ctx, conn, "SHARDS")
 	for _, entry := range entries {
 		shard, _ := entry.AsMap()
 		nodes, slots := shard["nodes"], shard["slots"]
@@ -106,12 +173,10 @@ func shardsOf(ctx context.Context, node rueidis.Client, asked string, known map[
 	return table
 }
 
-// askCluster asks on a connection of its own: to give up waiting for the client's others would
-// fail those who wait for them, too.
-func askCluster(ctx context.Context, node rueidis.Client, what string) ([]rueidis.RedisMessage, error) {
-	ctx, cancel := afterLimit(ctx, slotsLimit)
+func askCluster(ctx context.Context, conn rueidis.CoreClient, what string) ([]rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, slotsLimit)
 	defer cancel()
-	return node.Do(ctx, separate(node, "CLUSTER", what)).ToArray()
+	return conn.Do(ctx, conn.B().Arbitrary("CLUSTER", what).Build().Pin()).ToArray()
 }
 
 // separate returns a command that uses a connection of the blocking pool.

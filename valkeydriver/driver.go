@@ -22,9 +22,9 @@ type Driver struct {
 	// underWay has one for each call on a cluster that valkey-go has not answered yet.
 	underWay chan struct{}
 
-	spare   atomic.Pointer[spare]  // nil: calls use the client's own connections
-	finding atomic.Bool            // a connection is searched for
-	inDoubt driverkit.SlotsInDoubt // of a cluster: calls go by the blocking pool of the node
+	only    node                   // unless it is a cluster
+	inDoubt driverkit.SlotsInDoubt // of a cluster: calls use spare connections of the nodes
+	cluster cluster
 	closed  driverkit.Closed
 }
 
@@ -61,7 +61,8 @@ func New(client valkey.Client, options ...Option) *Driver {
 		return d
 	}
 	d.slotted = client.Mode() == valkey.ClientModeCluster
-	d.calls = driverkit.NewGroup(d.send, nil, d.renew)
+	d.only.driver = d
+	d.calls = driverkit.NewGroup(d.send, nil, d.only.renew)
 	for _, option := range options {
 		option(d)
 	}

@@ -46,82 +46,127 @@ type spare struct {
 // errGivenUp is the error of a call on a spare connection that was closed meanwhile.
 var errGivenUp = errors.New("valkeydriver: the connection was given up")
 
+// node is the only server, or a node of a cluster, with its spare connection.
+type node struct {
+	driver  *Driver
+	addr    string                // of a node of a cluster; "": of the only server, which may change
+	spare   atomic.Pointer[spare] // nil: calls use the client's own connections
+	finding atomic.Bool           // a connection is searched for
+
+	mu     sync.Mutex // held while reserve searches
+	failed time.Time  // when reserve last found none; guarded by mu
+}
+
+// reserve returns the spare connection, and looks for one if there is none. After it has found none, others
+// do not search for a while.
+func (n *node) reserve() valkey.DedicatedClient {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	conn := n.spareConn()
+	if conn != nil || time.Since(n.failed) < findLimit {
+		return conn
+	}
+	n.renew()
+	if conn = n.spareConn(); conn == nil {
+		n.failed = time.Now()
+	}
+	return conn
+}
+
 // spareConn returns the connection to use in place of the client's own, or nil.
-func (d *Driver) spareConn() valkey.DedicatedClient {
-	s := d.spare.Load()
+func (n *node) spareConn() valkey.DedicatedClient {
+	s := n.spare.Load()
 	if s == nil {
 		return nil
 	}
-	if moved(d.client, s.known) { // such as after a failover
-		d.replaceSpare(s, nil)
+	if moved(n.driver.client, s.known) { // such as after a failover
+		n.replaceSpare(s, nil)
 		return nil
 	}
 	s.used.Store(true)
 	return s.conn
 }
 
+// giveUp gives up the spare connection if it is this one.
+func (n *node) giveUp(conn valkey.DedicatedClient) {
+	if s := n.spare.Load(); s != nil && s.conn == conn {
+		n.replaceSpare(s, nil)
+	}
+}
+
 // replaceSpare gives up a spare connection for another one, or for none.
-func (d *Driver) replaceSpare(old, s *spare) {
-	if d.spare.CompareAndSwap(old, s) && old != nil {
+func (n *node) replaceSpare(old, s *spare) {
+	if n.spare.CompareAndSwap(old, s) && old != nil {
 		go end(old.conn) // within a second or so
 	}
 }
 
 // renew finds a connection for the calls that follow. If it finds none, they use the client's own.
-func (d *Driver) renew() {
-	if d.slotted { // see Driver.inDoubt
-		return
+func (n *node) renew() {
+	old, known := n.spare.Load(), []string{n.addr}
+	if n.addr == "" {
+		known = addresses(n.driver.client)
 	}
-	old, known := d.spare.Load(), addresses(d.client)
-	conn := d.find()
+	conn, _ := n.find(false)
 	if conn == nil {
-		d.replaceSpare(old, nil)
+		n.replaceSpare(old, nil)
 		return
 	}
 	s := &spare{conn: conn, known: known, until: time.Now().Add(spareLife)}
-	d.replaceSpare(old, s)
-	time.AfterFunc(spareIdle, func() { d.retire(s) })
+	n.replaceSpare(old, s)
+	time.AfterFunc(spareIdle, func() { n.retire(s) })
 }
 
 // retire gives up a spare connection that is not used any more, or looks again later.
-func (d *Driver) retire(s *spare) {
+func (n *node) retire(s *spare) {
 	switch {
-	case d.spare.Load() != s:
+	case n.spare.Load() != s:
 	case s.used.Swap(false) && time.Now().Before(s.until):
-		time.AfterFunc(spareIdle, func() { d.retire(s) })
+		time.AfterFunc(spareIdle, func() { n.retire(s) })
 	default:
-		d.replaceSpare(s, nil)
+		n.replaceSpare(s, nil)
 	}
 }
 
-// find returns a connection that answers, and leads to a primary; nil if there is none in time. The
-// caller owns it.
-func (d *Driver) find() valkey.DedicatedClient {
-	if !d.finding.CompareAndSwap(false, true) { // an earlier search waits for a place in the pool
-		return nil
+// find returns a connection that answers, and leads to a primary unless replicas will do; nil if there is none in
+// time. The caller ends it, or releases it to the pool.
+func (n *node) find(replicasDo bool) (conn valkey.DedicatedClient, release func()) {
+	client := n.driver.client
+	if n.addr != "" {
+		client = client.Nodes()[n.addr]
 	}
-	f := &finding{client: d.client, found: make(chan valkey.DedicatedClient)}
+	if client == nil || !n.finding.CompareAndSwap(false, true) { // an earlier search waits for a place in the pool
+		return nil, nil
+	}
+	f := &finding{client: client, replicasDo: replicasDo, found: make(chan found)}
 	f.ctx, f.cancel = context.WithTimeout(context.Background(), findLimit)
 	defer f.cancel()
 	go func() { // ends as run does
-		defer d.finding.Store(false)
+		defer n.finding.Store(false)
 		f.run()
 	}()
 	select {
-	case conn := <-f.found:
-		return conn
+	case found := <-f.found:
+		return found.conn, found.release
 	case <-f.ctx.Done():
-		return nil
+		return nil, nil
 	}
+}
+
+// found is what a search has found.
+type found struct {
+	conn    valkey.DedicatedClient
+	release func()
 }
 
 // finding is a search for a connection that answers, and leads to a primary.
 type finding struct {
-	client valkey.Client
-	ctx    context.Context // ends with the search
-	cancel context.CancelFunc
-	found  chan valkey.DedicatedClient
-	tries  sync.WaitGroup
+	client     valkey.Client
+	replicasDo bool
+	ctx        context.Context // ends with the search
+	cancel     context.CancelFunc
+	found      chan found
+	tries      sync.WaitGroup
 
 	replicas atomic.Int32 // new connections that lead to a replica
 }
@@ -135,11 +180,11 @@ func (f *finding) run() {
 	patience := firstPatience
 	for tries := 0; tries < maxTries && f.replicas.Load() < maxReplicas && f.ctx.Err() == nil; tries++ {
 		asked := time.Now()
-		conn, _ := f.client.Dedicate() // end releases it
+		conn, release := f.client.Dedicate()
 		took := time.Since(asked)
 		failed := make(chan struct{})
 		f.tries.Go(func() {
-			if !f.try(conn, took) {
+			if !f.try(found{conn, release}, took) {
 				close(failed)
 			}
 		})
@@ -159,15 +204,16 @@ func (f *finding) run() {
 // try has a connection show that it leads to a primary: a replica refuses WAIT. Without replicas to
 // wait for, it does nothing. To get the connection took so long: a new one takes two round trips or
 // more, an idle one takes none.
-func (f *finding) try(conn valkey.DedicatedClient, took time.Duration) bool {
+func (f *finding) try(this found, took time.Duration) bool {
+	conn := this.conn
 	ctx, cancel := context.WithTimeout(context.Background(), findLimit)
 	defer cancel()
 	sent := time.Now()
 	err := conn.Do(ctx, conn.B().Wait().Numreplicas(0).Timeout(1).Build().Pin()).Error()
 	reply, answered := valkey.IsValkeyErr(err)
-	if err == nil || answered && !isNoPrimary(reply.Error()) {
+	if err == nil || answered && (f.replicasDo || !isNoPrimary(reply.Error())) {
 		select {
-		case f.found <- conn:
+		case f.found <- this:
 			return true
 		case <-f.ctx.Done():
 		}

@@ -32,8 +32,10 @@ type Call struct {
 
 // The states of a call, as its caller sees them.
 const (
-	awaited int32 = iota // the caller waits
-	left                 // the caller has left
+	awaited   int32 = iota // the caller waits, and the call is not sent yet
+	sent                   // the caller waits
+	withdrawn              // the caller has left before the call was sent
+	left                   // the caller has left later
 	ended
 )
 
@@ -50,6 +52,13 @@ func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
 	return c
 }
 
+// Sending notes that the call is about to be sent. It reports false if the caller has left, and was told that nothing is
+// sent: then the adapter must not send the call, but ends it. The adapter calls it as late as it can, and before each
+// repetition.
+func (c *Call) Sending() bool {
+	return c.state.CompareAndSwap(awaited, sent) || c.state.Load() != withdrawn
+}
+
 // End ends the call: its caller gets reply and err, or Late does if the caller has left. They are
 // what [driver.Driver]'s Eval would return: err is nil or a [*driver.Error]. End may be called on
 // any goroutine, also after the send function has returned. It does not block. The adapter does not
@@ -60,10 +69,10 @@ func (c *Call) End(reply any, err error) {
 	b.unended.Add(-1)
 	c.reply, c.err = reply, err
 	switch {
-	case c.state.CompareAndSwap(awaited, ended):
+	case c.state.CompareAndSwap(sent, ended), c.state.CompareAndSwap(awaited, ended):
 		c.ended <- struct{}{}
 		g.awaitedLess(b)
-	case late != nil:
+	case late != nil && c.state.Load() == left:
 		late.Tell(reply, err)
 	}
 }
@@ -78,7 +87,11 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	if g.withdraw(c) {
 		return nil, driver.ConnectionError(ctx.Err(), true)
 	}
-	if !c.state.CompareAndSwap(awaited, left) {
+	if c.state.CompareAndSwap(awaited, withdrawn) {
+		g.awaitedLess(c.batch)
+		return nil, driver.ConnectionError(ctx.Err(), true)
+	}
+	if !c.state.CompareAndSwap(sent, left) {
 		<-c.ended
 		return g.result(c)
 	}

@@ -19,13 +19,14 @@
 // # The states of a call
 //
 // A call is queued until a worker takes it into a batch. It is under way until the adapter ends
-// it with [Call.End], exactly once. Its caller waits for that, and leaves when its context ends:
+// it with [Call.End], exactly once; [Call.Sending] says when it is sent, which is later if there is no connection yet.
+// Its caller waits for the end, and leaves when its context ends:
 //
-//   - A queued call is withdrawn and never sent. The error says so: MayHaveRun is false.
-//   - A call that is under way goes on. The error has MayHaveRun, and Pending if the call has a
+//   - A call that is not sent is withdrawn and never sent. The error says so: MayHaveRun is false.
+//   - A call that is sent goes on. The error has MayHaveRun, and Pending if the call has a
 //     Late. End then tells Late the result, on the goroutine that calls End.
-//   - A call can end in the instant in which its caller leaves. One compare-and-swap decides
-//     whether the caller or Late gets the result; never both.
+//   - A call can be sent, or end, in the instant in which its caller leaves. One compare-and-swap decides
+//     whether it is sent, and another one whether the caller or Late gets the result; never both.
 //
 // A call that fails ends like one that succeeds: with an error. The group repeats nothing.
 //

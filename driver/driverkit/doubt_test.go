@@ -59,6 +59,7 @@ func TestGroupRenews(t *testing.T) {
 				g := NewGroup(func(calls []*Call) {
 					switch sent.Add(1) {
 					case 1:
+						calls[0].Sending()
 						time.Sleep(time.Hour) // and then the client gives up
 						calls[0].End(nil, errUnanswered)
 						return

@@ -79,8 +79,8 @@ type batch struct {
 
 // NewGroup returns a group. It does no I/O, and starts no goroutine.
 //
-// The function send sends a batch of 1 to 128 calls, each once, and ends each of them with
-// [Call.End], exactly once. It runs on a worker's goroutine, on several at the same time. It must
+// The function send sends a batch of 1 to 128 calls, each once and if [Call.Sending] reports true, and ends each of them
+// with [Call.End], exactly once. It runs on a worker's goroutine, on several at the same time. It must
 // return, though no caller waits for it: it heeds no context, so the client's timeouts bound it. It may
 // leave calls to other goroutines, and return before they have ended. It may change the slice,
 // and does not keep it.

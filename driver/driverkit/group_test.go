@@ -42,6 +42,7 @@ func (e *echo) send(calls []*Call) {
 	keys := make([]string, len(calls))
 	for i, c := range calls {
 		keys[i] = c.Keys[0]
+		c.Sending()
 	}
 	time.Sleep(e.delay)
 	for i, c := range calls {
@@ -189,12 +190,49 @@ func TestGivenUp(t *testing.T) {
 	})
 }
 
+// A call whose caller leaves before there is a connection is not sent, and its caller is told so.
+func TestGivenUpUnsent(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		sent := 0
+		g := NewGroup(func(calls []*Call) {
+			for _, c := range calls {
+				time.Sleep(time.Second) // there is no connection yet
+				if !c.Sending() {
+					c.End(nil, driver.ConnectionError(context.Canceled, true))
+					continue
+				}
+				sent++
+				time.Sleep(time.Second)
+				c.End("reply", nil)
+			}
+		}, nil, noRenewal)
+		for after, pending := range map[time.Duration]bool{100 * time.Millisecond: false, 1500 * time.Millisecond: true} {
+			told := 0
+			call := callOf("k")
+			call.Late = tells(func(any, error) { told++ })
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			_, err := g.Eval(ctx, call)
+			cancel()
+			time.Sleep(time.Minute)
+			var failed *driver.Error
+			if !errors.As(err, &failed) || failed.MayHaveRun != pending || failed.Pending != pending || (told == 1) != pending || (sent == 1) != pending {
+				t.Errorf("left after %v: %v; told %d times, %d sent", after, err, told, sent)
+			}
+			sent = 0
+		}
+		checkNothingLeft(t, g)
+	})
+}
+
 // A worker whose calls have all been given up makes room for another one.
 func TestSilence(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
 		hour := time.Hour
 		g := NewGroup(func(calls []*Call) {
+			for _, c := range calls {
+				c.Sending()
+			}
 			if sent.Add(1) <= 2*maxWorkers {
 				time.Sleep(hour)
 			}
@@ -316,7 +354,9 @@ func TestInThatInstant(t *testing.T) {
 	var told, returned, withdrawn atomic.Int32
 	g := NewGroup(func(calls []*Call) {
 		for _, c := range calls {
-			c.End(c.Keys[0], nil)
+			key := c.Keys[0]
+			c.Sending()
+			c.End(key, nil)
 		}
 	}, nil, noRenewal)
 	var all sync.WaitGroup

@@ -412,8 +412,8 @@ func TestWaitersBearAnOutage(t *testing.T) {
 
 // The first refusal is enough for that, also where it came before the queue.
 func TestOneRefusalBearsAnOutage(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, d := w.client()
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		c, d := w.Client()
 		latch := c.NewLatch("x")
 		if _, err := latch.TrySetCount(background, 1); err != nil {
 			t.Fatal(err)
@@ -422,9 +422,9 @@ func TestOneRefusalBearsAnOutage(t *testing.T) {
 		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: asked.Add(1) > 1} })
 		time.AfterFunc(20*time.Second, func() {
 			d.SetFaults(nil)
-			ok(t, latch.CountDown())
+			kit.OK(t, latch.CountDown())
 		})
-		ok(t, latch.Await(background))
+		kit.OK(t, latch.Await(background))
 		if asked.Load() < 2 {
 			t.Error("it asked once")
 		}

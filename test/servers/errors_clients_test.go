@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -23,7 +24,9 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/rueidisdriver"
+	"github.com/holdfast-go/holdfast/test/kit"
 	"github.com/holdfast-go/holdfast/valkeydriver"
 )
 
@@ -198,6 +201,32 @@ func cannotWork(t *testing.T, d driver.Driver, name string, atOnce bool, says []
 	}
 	if took := time.Since(began); took > 5*holdfast.DefaultTimeout || err != nil && strings.Contains(err.Error(), "wr0ng") || atOnce && backend != nil && backend.MayHaveRun {
 		t.Errorf("after %v: %v", took, err)
+	}
+}
+
+// TestNobodyListens has Lock wait, for several times, at a port where nobody listens: the error says so, and that nothing was sent,
+// also if the wait ends while the client dials again.
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	good := redistest.Start(t)
+	refusing := redistest.NewProxy(t, good.Addr())
+	refusing.Close()
+	for adapter, open := range openAt {
+		for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 3 * time.Second, 7 * time.Second} {
+			t.Run(fmt.Sprint(adapter, " ", wait), func(t *testing.T) {
+				t.Parallel()
+				client, err := testclient.New(open(t, place{addr: refusing.Addr()}, good.Addr()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = client.Close() })
+				_, err = client.NewMutex(kit.Fresh()).Lock(background, holdfast.Wait(wait))
+				var backend *holdfast.BackendError
+				if !errors.As(err, &backend) || backend.MayHaveRun || !strings.Contains(err.Error(), "connection refused") {
+					t.Errorf("%v", err)
+				}
+			})
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -21,41 +22,39 @@ import (
 
 // Connections that are dead, or lead to the wrong server, while new ones reach the primary: holds and waiters live on.
 
-// byAddress returns both adapters, whose connections lead to what addr says when they are made.
-func byAddress(s *redistest.Server, addr *atomic.Pointer[string]) []*kit.Platform {
-	dial := func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", *addr.Load())
+// dialling returns both adapters, whose connections are made in one way.
+func dialling(dial func(ctx context.Context, network, addr string) (net.Conn, error), servers ...*redistest.Server) []*kit.Platform {
+	addrs := make([]string, len(servers))
+	for i, s := range servers {
+		addrs[i] = s.Addr()
 	}
 	return []*kit.Platform{
-		kit.GoRedis("address", redis.UniversalOptions{
-			Addrs: []string{s.Addr()}, PoolSize: 100,
-			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-		}, kit.CLI(s)),
-		kit.RueidisAt("address", rueidis.ClientOption{
-			InitAddress: []string{s.Addr()},
-			DialCtxFn:   func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) { return dial(ctx) },
-		}, kit.CLI(s)),
+		kit.GoRedis("dialling", redis.UniversalOptions{Addrs: addrs, PoolSize: 128, Dialer: dial}, nil),
+		kit.RueidisAt("dialling", rueidis.ClientOption{
+			InitAddress: addrs,
+			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				return dial(ctx, "tcp", addr)
+			},
+		}, nil),
 	}
 }
 
 // TestForgottenConnections: a firewall forgets the connections, those that listen for messages and those that nobody uses included.
 func TestForgottenConnections(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	for i := range 2 {
-		proxy := redistest.NewProxy(t, s.Addr())
-		var addr atomic.Pointer[string]
-		p := byAddress(s, &addr)[i]
-		first, then := proxy.Addr(), s.Addr()
-		addr.Store(&first)
-		t.Run(p.Name, func(t *testing.T) {
-			t.Parallel()
-			defer proxy.Cut() // go-redis does not close a client that reads from a silent connection
-			outlive(t, p, func(string) {
-				addr.Store(&then)
-				proxy.BlackHole(redistest.Both, true)
-			})
-		})
+	s, c := redistest.Start(t), redistest.StartCluster(t, 3, 0)
+	for shape, servers := range map[string][]*redistest.Server{"single": {s}, "cluster": c.Nodes} {
+		for _, n := range []int{0, 30, 100} {
+			for i := range 2 {
+				firewall := redistest.NewFirewall(t, servers...)
+				p := dialling(firewall.Dial, servers...)[i]
+				t.Run(fmt.Sprint(p.Name, " ", shape, " idle=", n), func(t *testing.T) {
+					t.Parallel()
+					defer firewall.Cut() // go-redis does not close a client that reads from a silent connection
+					outlive(t, p, n, func(string) { firewall.Forget() })
+				})
+			}
+		}
 	}
 }
 
@@ -70,8 +69,10 @@ func TestAddressMoves(t *testing.T) {
 			var addr atomic.Pointer[string]
 			first, then := old.Addr(), promoted.Addr()
 			addr.Store(&first)
-			p := byAddress(promoted, &addr)[i]
-			outlive(t, p, func(name string) {
+			p := dialling(func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, *addr.Load())
+			}, promoted)[i]
+			outlive(t, p, 30, func(name string) {
 				kit.WaitFor(t, "the replica to have the lock", func() bool { return promoted.Cli(t, "EXISTS", name) == "1" })
 				host, port, _ := net.SplitHostPort(then)
 				promoted.Cli(t, "REPLICAOF", "NO", "ONE")
@@ -84,11 +85,10 @@ func TestAddressMoves(t *testing.T) {
 
 // outlive has a lock held and waited for while the connections are spoiled. The hold is renewed, another lock can be had,
 // and the waiter gets the lock.
-func outlive(t *testing.T, p *kit.Platform, spoil func(name string)) {
+func outlive(t *testing.T, p *kit.Platform, idle int, spoil func(name string)) {
 	t.Helper()
 	const lease = 6 * time.Second
 	d := p.Open(t)
-	leaveIdle(t, d, 30)
 	c, err := testclient.New(d, holdfast.WithLease(lease))
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +99,7 @@ func outlive(t *testing.T, p *kit.Platform, spoil func(name string)) {
 		}
 	}()
 	name := kit.Fresh()
+	leaveIdle(t, d, name, idle)
 	held := kit.Must(t)(c.NewMutex(name).Lock(background))
 	waits, waited := make(chan struct{}), make(chan error, 1)
 	waiter := p.Client(t, holdfast.WithLease(lease), holdfast.WithHooks(holdfast.Hooks{
@@ -131,11 +132,11 @@ func outlive(t *testing.T, p *kit.Platform, spoil func(name string)) {
 	}
 }
 
-// leaveIdle has the client of a driver have so many connections that nobody uses: a call that waits for replicas has one
-// to itself.
-func leaveIdle(t *testing.T, d driver.Driver, n int) {
+// leaveIdle has the client of a driver have so many connections that nobody uses, to the server of a key: a call that waits
+// for replicas has one to itself.
+func leaveIdle(t *testing.T, d driver.Driver, key string, n int) {
 	t.Helper()
-	call := driver.Call{Script: driver.NewScript("touch", "return redis.call('SET', KEYS[1], 1, 'PX', 1)"), Keys: []string{kit.Fresh()}}
+	call := driver.Call{Script: driver.NewScript("touch", "return redis.call('EXISTS', KEYS[1])"), Keys: []string{key}}
 	var calls sync.WaitGroup
 	for range n {
 		calls.Go(func() {
