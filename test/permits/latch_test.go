@@ -31,7 +31,7 @@ func latchWorld(t *testing.T, n int, f func(t *testing.T, w *kit.World)) {
 
 // awaiters starts n waiters in a client each, and returns how long the last one
 // waited from the call of the returned function on.
-func awaiters(w *kit.World, t *testing.T, n int) (last func() time.Duration, drivers []*memdriver.Driver) {
+func awaiters(t *testing.T, w *kit.World, n int) (last func() time.Duration, drivers []*memdriver.Driver) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for range n {
@@ -51,7 +51,7 @@ func TestLatchCountsDown(t *testing.T) {
 	latchWorld(t, 3, func(t *testing.T, w *kit.World) {
 		c, _ := w.Client()
 		l := c.NewLatch("x")
-		last, _ := awaiters(w, t, 3)
+		last, _ := awaiters(t, w, 3)
 		for want := 3; want > 0; want-- {
 			if n, err := kit.Remaining(l); n != want || err != nil {
 				t.Errorf("count %d, %v; want %d", n, err, want)
@@ -204,7 +204,7 @@ func TestL14_EveryEndEndsTheWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			latchWorld(t, 3, func(t *testing.T, w *kit.World) {
-				last, _ := awaiters(w, t, 2)
+				last, _ := awaiters(t, w, 2)
 				end.do(t, w)
 				if took := last(); took > end.bound {
 					t.Errorf("waited %v", took)
@@ -220,7 +220,7 @@ func TestL2_LatchWithoutMessages(t *testing.T) {
 	for _, back := range []time.Duration{0, 500 * time.Millisecond} {
 		latchWorld(t, 1, func(t *testing.T, w *kit.World) {
 			c, _ := w.Client()
-			last, drivers := awaiters(w, t, 1)
+			last, drivers := awaiters(t, w, 1)
 			drivers[0].LoseMessages(true)
 			kit.OK(t, c.NewLatch("x").CountDown())
 			bound := 3 * time.Second
@@ -356,7 +356,7 @@ func TestL14_SetAnewBeforeTheWaiterLooks(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		latchWorld(t, 1, func(t *testing.T, w *kit.World) {
 			c, _ := w.Client()
-			last, drivers := awaiters(w, t, 1)
+			last, drivers := awaiters(t, w, 1)
 			drivers[0].LoseMessages(lose)
 			kit.OK(t, c.NewLatch("x").CountDown())
 			if set, err := c.NewLatch("x").TrySetCount(background, 5); !set || err != nil {

@@ -206,7 +206,7 @@ func TestOverwrittenWhileHeld(t *testing.T) {
 			if !strings.Contains(err.Error(), "another kind of object") {
 				t.Errorf("%v does not say why", err)
 			}
-			wantReply(p, t, name, "something else", "GET", name)
+			wantReply(t, p, name, "something else", "GET", name)
 		})
 	}
 }

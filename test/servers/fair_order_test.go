@@ -25,7 +25,7 @@ func TestFairMutex(t *testing.T) {
 }
 
 // waits makes somebody wait in line, and returns when Redis knows.
-func waits(p *kit.Platform, t *testing.T, ctx context.Context, mu *holdfast.Mutex, got func(*holdfast.Hold, error)) {
+func waits(t *testing.T, p *kit.Platform, ctx context.Context, mu *holdfast.Mutex, got func(*holdfast.Hold, error)) {
 	t.Helper()
 	before := p.Do(t, mu.Name(), "LLEN", "redisson_lock_queue:{"+mu.Name()+"}")
 	go func() { got(mu.Lock(ctx)) }()
@@ -43,7 +43,7 @@ func inOrder(t *testing.T, p *kit.Platform) {
 	clients := []*holdfast.Client{p.Client(t), p.Client(t), p.Client(t)}
 	for i := range 9 {
 		wg.Add(1)
-		waits(p, t, background, clients[i%3].NewFairMutex(name), func(h *holdfast.Hold, err error) {
+		waits(t, p, background, clients[i%3].NewFairMutex(name), func(h *holdfast.Hold, err error) {
 			defer wg.Done()
 			if err != nil {
 				t.Error(err)
@@ -98,8 +98,8 @@ func leavingHeadTells(t *testing.T, p *kit.Platform) {
 	h := kit.Must(t)(c.NewFairMutex(name).Lock(background))
 	ctx, cancel := context.WithCancel(background)
 	first, second := make(chan error, 1), make(chan *holdfast.Hold, 1)
-	waits(p, t, ctx, c.NewFairMutex(name), func(_ *holdfast.Hold, err error) { first <- err })
-	waits(p, t, background, p.Client(t).NewFairMutex(name), func(h *holdfast.Hold, _ error) { second <- h })
+	waits(t, p, ctx, c.NewFairMutex(name), func(_ *holdfast.Hold, err error) { first <- err })
+	waits(t, p, background, p.Client(t).NewFairMutex(name), func(h *holdfast.Hold, _ error) { second <- h })
 	cancel()
 	kit.WantError(t, <-first, context.Canceled)
 	kit.WaitFor(t, "the first to be out of the line", func() bool {

@@ -38,31 +38,31 @@ func addReaders(t *testing.T, rdb *redis.Client, name, prefix string, n int, liv
 
 // dearest returns how many commands the dearest of some releases of a read hold
 // calls.
-func dearest(p *kit.Platform, t *testing.T, l kit.AnyLock) (most int) {
+func dearest(t *testing.T, p *kit.Platform, l kit.AnyLock) (most int) {
 	t.Helper()
 	for range 5 {
 		h := kit.Must(t)(l.Lock(background, holdfast.FixedLease(time.Minute)))
-		before := looks(p, t)
+		before := looks(t, p)
 		kit.Unlock(t, h)
-		most = max(most, looks(p, t)-before)
+		most = max(most, looks(t, p)-before)
 	}
 	return most
 }
 
 // looks returns how often the server has executed what looks at readers, or
 // changes what it finds.
-func looks(p *kit.Platform, t *testing.T) int {
+func looks(t *testing.T, p *kit.Platform) int {
 	t.Helper()
-	return executed(p, t, "hget", "pttl", "exists", "hdel", "del")
+	return executed(t, p, "hget", "pttl", "exists", "hdel", "del")
 }
 
-func published(p *kit.Platform, t *testing.T) int {
+func published(t *testing.T, p *kit.Platform) int {
 	t.Helper()
-	return executed(p, t, "publish")
+	return executed(t, p, "publish")
 }
 
 // executed returns how often the server has executed these commands.
-func executed(p *kit.Platform, t *testing.T, commands ...string) (calls int) {
+func executed(t *testing.T, p *kit.Platform, commands ...string) (calls int) {
 	t.Helper()
 	for line := range strings.Lines(p.Do(t, "", "INFO", "commandstats")[0]) {
 		command, stats, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
@@ -94,7 +94,7 @@ func TestLeavingReaderLooksAtFewOthers(t *testing.T) {
 			name := kit.Fresh()
 			addReaders(t, rdb, name, "a", 200, others[0])
 			addReaders(t, rdb, name, "b", 200, others[1])
-			if most := dearest(p, t, kit.Reader()(c, name)); most > 100 {
+			if most := dearest(t, p, kit.Reader()(c, name)); most > 100 {
 				t.Errorf("%d commands", most)
 			} else {
 				t.Log(most, "commands")
@@ -135,10 +135,10 @@ func TestReadLockAfterTheLongestReader(t *testing.T) {
 			name := kit.Fresh()
 			addReaders(t, rdb, name, "a", row.dead, 0)
 			addReaders(t, rdb, name, "b", row.alive, row.lives)
-			before := published(p, t)
+			before := published(t, p)
 			kit.Unlock(t, kit.Must(t)(kit.Reader()(c, name).Lock(background, holdfast.FixedLease(time.Minute))))
 			do := p.Ask(t, name)
-			if told := published(p, t) - before; told != row.told {
+			if told := published(t, p) - before; told != row.told {
 				t.Errorf("it was announced %d times, want %d", told, row.told)
 			}
 			if got := kit.PTTL(do, name); got > row.want || got < row.want-10*time.Second {
@@ -169,10 +169,10 @@ func TestRefusedWriterDropsTheDead(t *testing.T) {
 		_, err := l.TryLock(background)
 		kit.WantError(t, err, holdfast.ErrLocked)
 	}
-	before := looks(p, t)
+	before := looks(t, p)
 	_, err := l.TryLock(background)
 	kit.WantError(t, err, holdfast.ErrLocked)
-	if calls := looks(p, t) - before; calls > 10 {
+	if calls := looks(t, p) - before; calls > 10 {
 		t.Errorf("%d commands", calls)
 	}
 	if left := kit.ReadCounts(p.Ask(t, name), name); len(left) != 1 || left[alive[0]] != 1 {

@@ -47,7 +47,7 @@ func TestSemaphoreConformance(t *testing.T) {
 	}
 }
 
-func wantReply(p *kit.Platform, t *testing.T, name, want string, args ...string) {
+func wantReply(t *testing.T, p *kit.Platform, name, want string, args ...string) {
 	t.Helper()
 	if got := strings.Join(p.Do(t, name, args...), " "); got != want {
 		t.Errorf("%v = %q, want %q", args, got, want)
@@ -70,11 +70,11 @@ func permitsOnTheWire(t *testing.T, p *kit.Platform) {
 	held := "{" + name + "}:timeout"
 	before := time.Now()
 	h := kit.Must(t)(s.Acquire(background, 2, holdfast.FixedLease(time.Hour)))
-	wantReply(p, t, name, "3", "GET", name)
-	wantReply(p, t, name, "2", "ZCARD", held)
+	wantReply(t, p, name, "3", "GET", name)
+	wantReply(t, p, name, "2", "ZCARD", held)
 	first := "return #redis.call('ZRANGE', KEYS[1], 0, 0)[1]"
-	wantReply(p, t, name, "16", "EVAL", first, "1", held) // raw bytes, as in Redisson
-	wantReply(p, t, name, "2", "ZCOUNT", held,            // by the server's clock, which is ours here
+	wantReply(t, p, name, "16", "EVAL", first, "1", held) // raw bytes, as in Redisson
+	wantReply(t, p, name, "2", "ZCOUNT", held,            // by the server's clock, which is ours here
 		fmt.Sprint(before.Add(time.Hour).UnixMilli()), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
 	if ids := h.PermitIDs(); len(ids) != 2 || len(ids[0].String()) != 32 || ids[0] == ids[1] {
 		t.Errorf("ids %v", ids)
@@ -87,10 +87,10 @@ func permitsOnTheWire(t *testing.T, p *kit.Platform) {
 		t.Errorf("Inspect: %+v, %v", found, err)
 	}
 	kit.OK(t, s.ReleasePermits(background, h.PermitIDs()[0]), s.SetPermits(background, 4), s.AddPermits(background, 1))
-	wantReply(p, t, name, "4", "GET", name)
+	wantReply(t, p, name, "4", "GET", name)
 	kit.Unlock(t, h) // it had one left
-	wantReply(p, t, name, "5", "GET", name)
-	wantReply(p, t, name, "0", "EXISTS", held)
+	wantReply(t, p, name, "5", "GET", name)
+	wantReply(t, p, name, "0", "EXISTS", held)
 }
 
 func permitsAreRenewed(t *testing.T, p *kit.Platform) {
@@ -121,7 +121,7 @@ func permitsTakenAreTold(t *testing.T, p *kit.Platform) {
 	}
 	part, byID, forced := hold(2), hold(1, holdfast.FixedLease(time.Minute)), hold(1)
 	time.Sleep(1300 * time.Millisecond) // for a second they do not listen
-	kit.WaitFor(t, "the subscription", func() bool { return listensOn(p, t, name, "holdfast_lost:{"+name+"}") })
+	kit.WaitFor(t, "the subscription", func() bool { return listensOn(t, p, name, "holdfast_lost:{"+name+"}") })
 	start := time.Now()
 	kit.OK(t, other.ReleasePermits(background, append(byID.PermitIDs(), part.PermitIDs()[0])...))
 	<-byID.Context().Done()
@@ -143,11 +143,11 @@ func permitsTakenAreTold(t *testing.T, p *kit.Platform) {
 		t.Errorf("told of force after %v", took)
 	}
 	kit.WantError(t, forced.Unlock(), holdfast.ErrLost)
-	wantReply(p, t, name, "5", "GET", name)
+	wantReply(t, p, name, "5", "GET", name)
 }
 
 // listensOn reports whether one connection listens on a channel of the lock's.
-func listensOn(p *kit.Platform, t *testing.T, name, channel string) bool {
+func listensOn(t *testing.T, p *kit.Platform, name, channel string) bool {
 	t.Helper()
 	return slices.Contains(p.Do(t, name, "PUBSUB", "NUMSUB", channel), "1") ||
 		p.Sharded && slices.Contains(p.Do(t, name, "PUBSUB", "SHARDNUMSUB", channel), "1")
@@ -268,7 +268,7 @@ func semaphoreKeepsCount(t *testing.T, p *kit.Platform) {
 	for _, c := range clients {
 		kit.OK(t, c.Close()) // what was given up has been given back
 	}
-	wantReply(p, t, name, fmt.Sprint(total), "GET", name)
+	wantReply(t, p, name, fmt.Sprint(total), "GET", name)
 }
 
 func semaphoreOnTheWire(t *testing.T, p *kit.Platform) {
@@ -276,19 +276,19 @@ func semaphoreOnTheWire(t *testing.T, p *kit.Platform) {
 	s := p.Client(t).NewUnleasedSemaphore(name)
 	kit.WantError(t, s.TryAcquire(background, 1), holdfast.ErrLocked)
 	kit.OK(t, s.Release(2)) // makes it
-	wantReply(p, t, name, "2", "GET", name)
+	wantReply(t, p, name, "2", "GET", name)
 	if set, err := s.TrySetPermits(background, 7); set || err != nil {
 		t.Error(set, err)
 	}
 	kit.OK(t, s.Acquire(background, 2), s.AddPermits(background, -3))
-	wantReply(p, t, name, "-3", "GET", name)
+	wantReply(t, p, name, "-3", "GET", name)
 	if n, err := s.Drain(background); n != -3 || err != nil {
 		t.Error(n, err)
 	}
 	if n, err := s.Drain(background); n != 0 || err != nil {
 		t.Error(n, err)
 	}
-	wantReply(p, t, name, "0", "GET", name)
+	wantReply(t, p, name, "0", "GET", name)
 	p.Do(t, name, "DEL", name)
 	if set, err := s.TrySetPermits(background, 7); !set || err != nil {
 		t.Error(set, err)
@@ -297,7 +297,7 @@ func semaphoreOnTheWire(t *testing.T, p *kit.Platform) {
 		t.Error(there, err)
 	}
 	kit.OK(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 1))
-	wantReply(p, t, name, "7", "GET", name)
+	wantReply(t, p, name, "7", "GET", name)
 	if ttl := p.Do(t, name, "TTL", name); ttl[0] == "-1" {
 		t.Error("A9: the time to live is gone")
 	}
@@ -307,7 +307,7 @@ func latchOnTheWire(t *testing.T, p *kit.Platform) {
 	name := kit.Fresh()
 	l := p.Client(t).NewLatch(name)
 	kit.OK(t, l.Await(background), l.CountDown())
-	wantReply(p, t, name, "0", "EXISTS", name)
+	wantReply(t, p, name, "0", "EXISTS", name)
 	if set, err := l.TrySetCount(background, 20); !set || err != nil {
 		t.Fatal(set, err)
 	}
@@ -321,12 +321,12 @@ func latchOnTheWire(t *testing.T, p *kit.Platform) {
 		wg.Go(func() { kit.OK(t, l.CountDown()) })
 	}
 	wg.Wait()
-	wantReply(p, t, name, "1", "GET", name)
+	wantReply(t, p, name, "1", "GET", name)
 	kit.OK(t, l.CountDown())
 	for range 4 {
 		kit.OK(t, <-done)
 	}
-	wantReply(p, t, name, "0", "EXISTS", name)
+	wantReply(t, p, name, "0", "EXISTS", name)
 }
 
 // semaphoresHandOver has one client wait for what another has, of each kind, and
@@ -353,7 +353,7 @@ func semaphoresHandOver(t *testing.T, p *kit.Platform, name string) {
 		}
 	}
 	listens := func(channel string) func() bool {
-		return func() bool { return listensOn(p, t, name, channel+"{"+name+"}") }
+		return func() bool { return listensOn(t, p, name, channel+"{"+name+"}") }
 	}
 	s := permitsOf(t, p, name, 3)
 	h := kit.Must(t)(a.NewPermitSemaphore(name).Acquire(background, 2))

@@ -131,13 +131,13 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 	wantUntold(t, "SetPermits", permits.SetPermits(background, 2), "redisson_sc")
 	h := kit.Must(t)(permits.TryLock(background))
 	wantUntold(t, "Unlock", h.Unlock(), "redisson_sc")
-	wantReply(admin, t, name, "2", "GET", name+"p")
+	wantReply(t, admin, name, "2", "GET", name+"p")
 	h = kit.Must(t)(permits.TryLock(background))
 	wantUntold(t, "permits.Release", permits.ReleasePermits(background, h.PermitIDs()...), "redisson_sc")
-	wantReply(admin, t, name, "2", "GET", name+"p")
+	wantReply(t, admin, name, "2", "GET", name+"p")
 	kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 	wantUntold(t, "AddPermits", permits.AddPermits(background, 1), "redisson_sc")
-	wantReply(admin, t, name, "3", "GET", name+"p")
+	wantReply(t, admin, name, "3", "GET", name+"p")
 
 	set, err := semaphore.TrySetPermits(background, 1)
 	wantUntold(t, "TrySetPermits", err, "redisson_sc")
@@ -146,7 +146,7 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 	}
 	kit.OK(t, semaphore.TryAcquire(background, 1))
 	wantUntold(t, "semaphore.Release", semaphore.Release(1), "redisson_sc")
-	wantReply(admin, t, name, "1", "GET", name+"s")
+	wantReply(t, admin, name, "1", "GET", name+"s")
 
 	set, err = latch.TrySetCount(background, 2)
 	wantUntold(t, "TrySetCount", err, "redisson_countdownlatch")
@@ -155,14 +155,14 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 	}
 	kit.OK(t, latch.CountDown())
 	wantUntold(t, "CountDown", latch.CountDown(), "redisson_countdownlatch")
-	wantReply(admin, t, name, "0", "EXISTS", name+"l")
+	wantReply(t, admin, name, "0", "EXISTS", name+"l")
 	if errs, _ := o.all(); len(errs) > 0 {
 		t.Errorf("told in the background: %v", errs)
 	}
 
 	m := holdfast.NewMultiLock(c.NewMutex("{"+name+"}1"), c.NewMutex("{"+name+"}2"))
 	wantUntold(t, "multi", kit.Must(t)(m.TryLock(background)).Unlock(), "redisson_lock__channel")
-	wantReply(admin, t, name, "0", "EXISTS", "{"+name+"}1", "{"+name+"}2")
+	wantReply(t, admin, name, "0", "EXISTS", "{"+name+"}1", "{"+name+"}2")
 	// Do has nothing to say but that; a sync.Locker goes on, and tells the hooks.
 	wantUntold(t, "Do", holdfast.Do(background, c.NewMutex(name), func(context.Context, *holdfast.Hold) error { return nil }), name)
 	locker := holdfast.SyncLocker(background, c.NewMutex(name))
