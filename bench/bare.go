@@ -35,10 +35,10 @@ func bareOnGoRedis() contender {
 	}
 }
 
-func millis(s setup) string { return strconv.FormatInt(s.lease.Milliseconds(), 10) }
+func millis(s setup) string { return strconv.FormatInt(s.Lease.Milliseconds(), 10) }
 
 type bareGoRedis struct {
-	rdb        *redis.Client
+	rdb        redis.UniversalClient
 	take, give *redis.Script
 	lease      string
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/faketime"
 )
 
@@ -16,16 +17,13 @@ type fakeSession func(name string) pair
 func (f fakeSession) pair(name string) pair { return f(name) }
 func (f fakeSession) close() error          { return nil }
 
-var crowd = workload{id: "crowd", title: "4 on one", goroutines: 4, shared: true}
+var crowd = workload{ID: "crowd", Title: "4 on one", Goroutines: 4, Shared: true}
 
 // fake runs a cell under fake time, with one pair for all of its goroutines.
 func fake(t *testing.T, w workload, p pair) (f figures) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
-		c := cell{
-			workload: w, session: fakeSession(func(string) pair { return p }),
-			prefix: "x", window: 10 * time.Second, limit: time.Second,
-		}
+		c := cell{order: order{w, "x", 10 * time.Second, time.Second}, session: fakeSession(func(string) pair { return p })}
 		f = c.run(t.Context())
 		time.Sleep(time.Hour) // goroutines that were given up end as well
 	})
@@ -33,12 +31,12 @@ func fake(t *testing.T, w workload, p pair) (f figures) {
 }
 
 func work(ctx context.Context, d time.Duration) error {
-	pause(ctx, d)
+	call.Sleep(ctx, d)
 	return ctx.Err()
 }
 
 func TestCellCounts(t *testing.T) {
-	f := fake(t, workload{goroutines: 2}, func(ctx context.Context, critical func()) error {
+	f := fake(t, workload{Goroutines: 2}, func(ctx context.Context, critical func()) error {
 		critical()
 		return work(ctx, 300*time.Millisecond)
 	})
@@ -67,7 +65,7 @@ func TestCellTakesTurns(t *testing.T) {
 			return ctx.Err()
 		}
 	}
-	w := workload{goroutines: 2, shared: true, alternate: true, hold: 100 * time.Millisecond}
+	w := workload{Goroutines: 2, Shared: true, Alternate: true, Hold: 100 * time.Millisecond}
 	if f := fake(t, w, lock); f.Pairs < 90 || f.Most-f.Fewest > 1 || f.HandOvers != f.Completed-1 || f.remark() != "" {
 		t.Errorf("%+v: %s", f, f.remark())
 	}
@@ -128,7 +126,7 @@ func TestCellGivesUpWhoIgnoresItsContext(t *testing.T) {
 }
 
 func TestCellCountsErrors(t *testing.T) {
-	f := fake(t, workload{goroutines: 1}, func(ctx context.Context, _ func()) error {
+	f := fake(t, workload{Goroutines: 1}, func(ctx context.Context, _ func()) error {
 		if err := work(ctx, 99*time.Millisecond); err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func withFigures(entries []*entry) (all []contender) {
 func barChart(c diagram, entries []*entry, contenders []contender, pick func(figures) float64, ids ...string) diagram {
 	for _, id := range ids {
 		for _, w := range workloads() {
-			if w.id == id {
+			if w.ID == id {
 				c.groups = append(c.groups, groupTitle(w))
 			}
 		}
@@ -97,16 +97,16 @@ func barChart(c diagram, entries []*entry, contenders []contender, pick func(fig
 
 // groupTitle is what stands below the bars of a workload.
 func groupTitle(w workload) string {
-	if !w.shared {
-		return grouped(w.goroutines)
+	if !w.Shared {
+		return grouped(w.Goroutines)
 	}
-	return w.title
+	return w.Title
 }
 
 // medianOf is the median of a figure over the rounds; 0 if there is none.
 func medianOf(entries []*entry, who contender, workload string, pick func(figures) float64) float64 {
 	for _, e := range entries {
-		if e.workload.id == workload && e.contender.full() == who.full() {
+		if e.workload.ID == workload && e.contender.full() == who.full() {
 			return over(measured(e.rounds), pick).Median
 		}
 	}
@@ -138,8 +138,8 @@ func herdChart(c diagram, entries []*entry, contenders []contender, pick func(fi
 	for _, who := range contenders {
 		s := series{name: who.short(), color: colorOf(who)}
 		for _, w := range workloads() {
-			if y := medianOf(entries, who, w.id, pick); w.clients && y > 0 && !math.IsInf(y, 0) {
-				s.x, s.y = append(s.x, float64(w.goroutines)), append(s.y, y)
+			if y := medianOf(entries, who, w.ID, pick); w.Clients && y > 0 && !math.IsInf(y, 0) {
+				s.x, s.y = append(s.x, float64(w.Goroutines)), append(s.y, y)
 			}
 		}
 		if len(s.x) > 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,43 +23,42 @@ const (
 	checkCrew = 300 * time.Millisecond
 )
 
-// check is the mode --check: it fails if a goal is missed by more than half.
-func (j *job) check(ctx context.Context) (err error) {
-	p := plan{
-		setup: j.setup(), window: checkWindow, limit: j.timeout, progress: j.progress,
-		contenders: j.contenders(), workloads: checked(),
-	}
-	r, err := p.open(ctx)
+// check is the mode --check: it fails if a goal is missed by more than half. The plan lacks the workloads.
+func check(ctx context.Context, p plan, stdout io.Writer) error {
+	p.workloads = checked()
+	var entries []*entry
+	var some []goal
+	err := p.on(ctx, func(r *runner) error {
+		for _, w := range p.workloads {
+			if r.window = checkWindow; w.Processes > 0 {
+				r.window = checkCrew
+			}
+			under, of := r.entriesOf(w), goalsUnder(p, w)
+			if err := checkWorkload(ctx, r, under, of); err != nil {
+				return err
+			}
+			entries, some = append(entries, under...), append(some, of...)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	var entries []*entry
-	var some []goal
-	for _, w := range p.workloads {
-		if r.window = checkWindow; w.processes > 0 {
-			r.window = checkCrew
-		}
-		under, of := r.entriesOf(w), j.goalsUnder(w)
-		if err := r.checkWorkload(ctx, under, of); err != nil {
-			return err
-		}
-		entries, some = append(entries, under...), append(some, of...)
-	}
-	return j.judge(some, entries)
+	return judge(stdout, some, entries)
 }
 
 // checked are the workloads that goals are about.
 func checked() []workload {
 	return slices.DeleteFunc(workloads(), func(w workload) bool {
-		return !slices.ContainsFunc(goals, func(g goal) bool { return g.workload == w.id })
+		return !slices.ContainsFunc(goals, func(g goal) bool { return g.workload == w.ID })
 	})
 }
 
 // goalsUnder are those of a workload, about whoever takes part.
-func (j *job) goalsUnder(w workload) (some []goal) {
+func goalsUnder(p plan, w workload) (some []goal) {
+	withRedisson := slices.ContainsFunc(p.contenders, func(c contender) bool { return c.full() == redissonName })
 	for _, g := range goals {
-		if g.workload == w.id && (g.than != redissonName || j.redisson) {
+		if g.workload == w.ID && (g.than != redissonName || withRedisson) {
 			some = append(some, g)
 		}
 	}
@@ -69,7 +69,7 @@ func (j *job) goalsUnder(w workload) (some []goal) {
 // as many rounds in all. The median over all of them counts, the first ones included:
 // a second measurement that replaced the first would be a second chance, and one that
 // is added to it is a finer measurement of the same.
-func (r *runner) checkWorkload(ctx context.Context, entries []*entry, of []goal) error {
+func checkWorkload(ctx context.Context, r *runner, entries []*entry, of []goal) error {
 	if err := r.warmUp(ctx, entries); err != nil {
 		return err
 	}
@@ -95,37 +95,18 @@ func concerned(entries []*entry, some []goal) []*entry {
 	})
 }
 
-// goalRecord is a goal, and what was measured.
-type goalRecord struct {
-	Kind     string          `json:"kind"`
-	Workload string          `json:"workload"`
-	Client   string          `json:"client"`
-	Than     string          `json:"than"`
-	Figure   string          `json:"figure"`
-	Goal     float64         `json:"goal"`
-	Alarm    float64         `json:"alarm"`
-	Ratio    spread[float64] `json:"ratio"`
-	Rounds   int             `json:"rounds"`
-	Verdict  verdict         `json:"verdict"`
-}
-
 // judge writes the table of the goals, and returns an error that names those that have
 // failed, or have no figures.
-func (j *job) judge(some []goal, entries []*entry) error {
-	t := goalTable(some, entries)
+func judge(stdout io.Writer, some []goal, entries []*entry) error {
 	var bad []string
 	for _, g := range some {
-		record := g.record(entries)
-		if err := j.records.write(record); err != nil {
-			return err
-		}
-		if record.Verdict == failed || record.Verdict == absent {
-			bad = append(bad, fmt.Sprintf("%v is %s, %s", g, hundredths(record.Ratio.Median), record.Verdict))
+		if ratio := g.ratio(entries); g.judge(ratio) == failed || g.judge(ratio) == absent {
+			bad = append(bad, fmt.Sprintf("%v is %s, %s", g, hundredths(ratio.Median), g.judge(ratio)))
 		}
 	}
-	if _, err := fmt.Fprintf(j.stdout, "%s\n\n%s", wrap(fmt.Sprintf("Medians of the ratios in each of the rounds, of %v for each contender, and %v if it has several processes, in turns. "+
+	if _, err := fmt.Fprintf(stdout, "%s\n\n%s", wrap(fmt.Sprintf("Medians of the ratios in each of the rounds, of %v for each contender, and %v if it has several processes, in turns. "+
 		"The check fails if one is only half as good as the goal. One that would fail is measured in %d more rounds, and all rounds count.",
-		checkWindow, checkCrew, checkAgain), ""), t); err != nil {
+		checkWindow, checkCrew, checkAgain), ""), goalTable(some, entries)); err != nil {
 		return err
 	}
 	if bad != nil {
@@ -139,29 +120,19 @@ func goalTable(some []goal, entries []*entry) *table {
 	t := &table{}
 	t.add("workload", "holdfast on", "compared with", "figure", "goal", "fails", "ratio (min–max)", "rounds", "")
 	for _, g := range some {
-		t.add(g.cells(g.record(entries))...)
+		sign, worse := "≥ ", "< "
+		if g.figure.atMost() {
+			sign, worse = "≤ ", "> "
+		}
+		ratio, rounds := g.ratio(entries), 0
+		switch ours, than := g.pair(entries); {
+		case ours != nil && g.than == nobody:
+			rounds = len(ours.rounds)
+		case ours != nil && than != nil:
+			rounds = min(len(ours.rounds), len(than.rounds))
+		}
+		t.add(g.workload, g.client, cmp.Or(g.than, none), g.figure.String(), sign+sized(g.bound), worse+sized(g.alarm()),
+			rangeOf(ratio, sized), strconv.Itoa(rounds), string(g.judge(ratio)))
 	}
 	return t
-}
-
-func (g goal) record(entries []*entry) goalRecord {
-	ratio, rounds := g.ratio(entries), 0
-	switch ours, than := g.pair(entries); {
-	case ours != nil && g.than == nobody:
-		rounds = len(ours.rounds)
-	case ours != nil && than != nil:
-		rounds = min(len(ours.rounds), len(than.rounds))
-	}
-	return goalRecord{"goal", g.workload, g.client, g.than, g.figure.String(), g.bound, g.alarm(), ratio, rounds, g.judge(ratio)}
-}
-
-func (g goal) cells(r goalRecord) []string {
-	sign, worse := "≥ ", "< "
-	if g.figure.atMost() {
-		sign, worse = "≤ ", "> "
-	}
-	return []string{
-		g.workload, g.client, cmp.Or(g.than, none), g.figure.String(), sign + sized(g.bound), worse + sized(g.alarm()),
-		rangeOf(r.Ratio, sized), strconv.Itoa(r.Rounds), string(r.Verdict),
-	}
 }

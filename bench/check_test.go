@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -45,7 +45,7 @@ func TestGoalWithoutFigures(t *testing.T) {
 }
 
 func TestContentionGoals(t *testing.T) {
-	w := workload{id: "many"}
+	w := workload{ID: "many"}
 	with := func(name, client string, rounds ...figures) *entry {
 		return &entry{contender: contender{name: name, client: client, ours: strings.HasPrefix(name, holdfastName)}, workload: w, rounds: rounds}
 	}
@@ -76,7 +76,7 @@ func TestContentionGoals(t *testing.T) {
 		{nobody, handOverMedian, 2},
 		{nobody, handOverTail, 6},
 	} {
-		g := goal{workload: w.id, client: goRedis, than: c.than, figure: c.figure, bound: 1}
+		g := goal{workload: w.ID, client: goRedis, than: c.than, figure: c.figure, bound: 1}
 		if got := g.ratio(entries); got.Median != c.want {
 			t.Errorf("%v: %v, want %v", g, got, c.want)
 		}
@@ -92,7 +92,7 @@ func TestGoalRatio(t *testing.T) {
 		inRounds(ours, w, 100, 100, 100), inRounds(peer, w, 50, 25, 200), inRounds(peer, other, 1000),
 		inRounds(contender{name: "holdfast", client: rueidisLib, ours: true}, w, 1000),
 	}
-	g := goal{workload: w.id, client: goRedis, than: peer.full(), figure: throughput, bound: 1}
+	g := goal{workload: w.ID, client: goRedis, than: peer.full(), figure: throughput, bound: 1}
 	if got, want := g.ratio(entries), (spread[float64]{2, 0.5, 4}); got != want {
 		t.Errorf("throughput %v, want %v", got, want)
 	}
@@ -115,7 +115,7 @@ func TestGoalsExist(t *testing.T) {
 	var entries []*entry
 	for _, w := range workloads() {
 		for _, c := range all {
-			if c.suits(w) {
+			if w.suits(c) {
 				entries = append(entries, &entry{contender: c, workload: w})
 			}
 		}
@@ -134,35 +134,39 @@ func TestGoalsExist(t *testing.T) {
 // slowAt is a contender that is no lock: each pair takes so long.
 func slowAt(name string, ours bool, pairTakes time.Duration) contender {
 	return contender{name: name, client: goRedis, ours: ours, open: func(context.Context, setup) (session, error) {
-		return fakeSession(func(string) pair {
-			return func(ctx context.Context, critical func()) error {
-				critical()
-				pause(ctx, pairTakes)
-				return ctx.Err()
-			}
-		}), nil
+		return slow(pairTakes), nil
 	}}
 }
+
+type slow time.Duration
+
+func (s slow) pair(string) pair {
+	return func(ctx context.Context, critical func()) error {
+		critical()
+		call.Sleep(ctx, time.Duration(s))
+		return ctx.Err()
+	}
+}
+
+func (slow) close() error { return nil }
 
 // What would fail is measured further, together with what it is compared with, and
 // nothing else is.
 func TestCheckMeasuresAgain(t *testing.T) {
-	w := workload{id: "few", goroutines: 2}
+	w := workload{ID: "few", Goroutines: 2}
 	p := plan{
-		setup: setup{addr: redistest.Start(t).Addr()}, window: 100 * time.Millisecond, limit: time.Minute, progress: t.Output(), // who completes nothing in one is not asked again
+		setup: setup{Addrs: []string{redistest.Start(t).Addr()}}, window: 100 * time.Millisecond, limit: time.Minute, progress: t.Output(), // who completes nothing in one is not asked again
 		contenders: []contender{slowAt(holdfastName, true, 8*time.Millisecond), slowAt("fast", false, time.Millisecond/4), slowAt("slow", false, 16*time.Millisecond)},
 	}
-	r, err := p.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	entries := r.entriesOf(w)
+	var entries []*entry
 	of := []goal{
 		{"few", goRedis, "fast on go-redis", throughput, 1},
 		{"few", goRedis, "slow on go-redis", throughput, 1},
 	}
-	if err := r.checkWorkload(t.Context(), entries, of); err != nil {
+	if err := p.on(t.Context(), func(r *runner) error {
+		entries = r.entriesOf(w)
+		return checkWorkload(t.Context(), r, entries, of)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int{checkRounds + checkAgain, checkRounds + checkAgain, checkRounds} {
@@ -171,12 +175,10 @@ func TestCheckMeasuresAgain(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	none, _ := newRecords("", nil)
-	j := &job{stdout: &out, records: none}
-	if err := j.judge(of, entries); err == nil || !strings.Contains(err.Error(), "fast on go-redis") || strings.Contains(err.Error(), "slow") {
+	if err := judge(&out, of, entries); err == nil || !strings.Contains(err.Error(), "fast on go-redis") || strings.Contains(err.Error(), "slow") {
 		t.Errorf("the check says %v", err)
 	}
-	if err := j.judge(of[1:], entries); err != nil {
+	if err := judge(&out, of[1:], entries); err != nil {
 		t.Errorf("the goal that is reached: %v", err)
 	}
 	if !strings.Contains(out.String(), string(failed)) || !strings.Contains(out.String(), string(reached)) {
@@ -186,67 +188,11 @@ func TestCheckMeasuresAgain(t *testing.T) {
 
 func TestGoalsOfRedisson(t *testing.T) {
 	w := workloads()[1]
-	without, with := (&job{}).goalsUnder(w), (&job{options: options{redisson: true}}).goalsUnder(w)
+	p := plan{contenders: contenders()}
+	without := goalsUnder(p, w)
+	p.contenders = append(p.contenders, redissonInJVM(jvmProgram{}, io.Discard))
+	with := goalsUnder(p, w)
 	if len(without) != 5 || len(with) != 7 {
 		t.Errorf("%d goals, and %d with Redisson", len(without), len(with))
-	}
-}
-
-// What is given counts, also with --quick.
-func TestQuickOptions(t *testing.T) {
-	for args, want := range map[string][4]int{
-		"--quick":                               {50, 2, cpuFrom, 2000},
-		"--quick --rounds 7":                    {50, 7, cpuFrom, 2000},
-		"--rounds 5 --duration 1s --quick":      {1000, 5, cpuFrom, 2000},
-		"--quick --held --holds 5 --timeout 3s": {50, 2, 5, 3000},
-		"--quick --held --holds 2000000":        {50, 2, 2_000_000, 2000},
-	} {
-		o, err := parse(strings.Fields(args), io.Discard)
-		got := [4]int{int(o.duration.Milliseconds()), o.rounds, o.holds, int(o.timeout.Milliseconds())}
-		if err != nil || got != want {
-			t.Errorf("%s: %v, %v; want %v", args, got, err, want)
-		}
-	}
-}
-
-func TestChosenWorkloads(t *testing.T) {
-	for args, want := range map[string]string{
-		"--workloads herd-1000,1":       "1 herd-1000",
-		"--quick --workloads herd-1000": "herd-1000",
-	} {
-		o, err := parse(strings.Fields(args), io.Discard)
-		got := ""
-		for _, w := range o.chosenWorkloads() {
-			got += w.id + " "
-		}
-		if err != nil || strings.TrimSpace(got) != want {
-			t.Errorf("%s: %s, %v; want %s", args, got, err, want)
-		}
-	}
-	short, err := parse([]string{"--quick"}, io.Discard)
-	if err != nil || len(short.chosenWorkloads()) != len(workloads())-2 {
-		t.Errorf("%v, %v", short.chosenWorkloads(), err)
-	}
-}
-
-func TestModes(t *testing.T) {
-	for args, want := range map[string]string{
-		"": " ", "--held": "held ", "--check": "check ", "--quick": " held scripts ", "--quick --scripts": "scripts ",
-		"--check --held": "", "--check --rounds 2": "", "--holds 2": "", "--held --redisson": "", "--check --redisson": "check ",
-	} {
-		o, err := parse(strings.Fields(args), io.Discard)
-		if want == "" {
-			if !errors.Is(err, errUsage) {
-				t.Errorf("%s: %v", args, err)
-			}
-			continue
-		}
-		got := ""
-		for _, m := range o.modes {
-			got += m.flag + " "
-		}
-		if err != nil || got != want {
-			t.Errorf("%s: %q, %v; want %q", args, got, err, want)
-		}
 	}
 }

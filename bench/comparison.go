@@ -18,21 +18,21 @@ const (
 // comparison is what there is to show of one workload, in tables.
 func comparison(entries []*entry, w workload) []*table {
 	entries = under(entries, w)
-	if w.shared {
+	if w.Shared {
 		return contended(entries, w)
 	}
 	withRedisson := find(entries, redissonName, w) != nil
 	t := &table{}
 	t.add(heads(w, withRedisson)...)
 	for _, e := range entries {
-		t.add(slices.Concat([]string{e.contender.short(), e.rate()}, e.times(), e.costs(), ratiosOf(entries, e).cells(withRedisson))...)
+		t.add(slices.Concat([]string{e.contender.short(), rate(e)}, times(e), costs(e), ratiosOf(entries, e).cells(withRedisson))...)
 	}
 	return []*table{t}
 }
 
 func heads(w workload, withRedisson bool) []string {
 	all := []string{
-		w.title, columnRate, columnP50, columnP99, "max",
+		w.Title, columnRate, columnP50, columnP99, "max",
 		columnRedis, "sent", columnRun, "allocs", "×peer", "×limit",
 	}
 	if withRedisson {
@@ -42,12 +42,12 @@ func heads(w workload, withRedisson bool) []string {
 }
 
 // times are medians over the rounds.
-func (e *entry) times() []string {
+func times(e *entry) []string {
 	return []string{brief(over(e.rounds, p50).Median), brief(over(e.rounds, p99).Median), brief(over(e.rounds, longest).Median)}
 }
 
 // costs are medians over the rounds, but for the commands that are sent.
-func (e *entry) costs() []string {
+func costs(e *entry) []string {
 	return []string{
 		short(over(e.rounds, redisMicros).Median), decimal(e.sent, 1),
 		decimal(over(e.rounds, executedPerPair).Median, 1), short(over(e.rounds, allocs).Median),
@@ -55,9 +55,9 @@ func (e *entry) costs() []string {
 }
 
 func (r ratios) cells(withRedisson bool) []string {
-	all := []string{hundredths(r.Peer.Median), hundredths(r.Limit.Median)}
+	all := []string{hundredths(r.peer.Median), hundredths(r.limit.Median)}
 	if withRedisson {
-		all = append(all, hundredths(r.Redisson.Median))
+		all = append(all, hundredths(r.redisson.Median))
 	}
 	return all
 }
@@ -93,7 +93,7 @@ func find(entries []*entry, full string, w workload) *entry {
 }
 
 // rate is the throughput, or what kept it from being one.
-func (e *entry) rate() string {
+func rate(e *entry) string {
 	if n := total(e.rounds, func(f figures) int { return f.Overlaps }); n > 0 {
 		return fmt.Sprintf("OVERLAPPED %d times", n)
 	}
@@ -102,3 +102,84 @@ func (e *entry) rate() string {
 	}
 	return rangeOf(over(e.rounds, perSecond), whole)
 }
+
+// contended are the tables of a workload on one lock: what the goroutines get, and how
+// the lock changes hands.
+func contended(entries []*entry, w workload) []*table {
+	withRedisson := find(entries, redissonName, w) != nil
+	t := &table{}
+	head := []string{w.Title, columnRate, "wait p50", columnP99, "max", "goroutines", columnRedis, columnRun, "×best"}
+	if withRedisson {
+		head = append(head, "×Java")
+	}
+	t.add(head...)
+	for _, e := range entries {
+		cells := []string{
+			e.contender.short(), rate(e),
+			medianTime(e, func(f figures) time.Duration { return f.WaitP50 }),
+			medianTime(e, func(f figures) time.Duration { return f.WaitP99 }),
+			medianTime(e, func(f figures) time.Duration { return f.WaitMax }),
+			fewestMost(e, func(f figures) (int, int) { return f.Fewest, f.Most }),
+			short(over(e.rounds, redisMicros).Median), decimal(over(e.rounds, executedPerPair).Median, 1),
+		}
+		r := ratiosOf(entries, e)
+		cells = append(cells, hundredths(r.best.Median))
+		if withRedisson {
+			cells = append(cells, hundredths(r.redisson.Median))
+		}
+		t.add(cells...)
+	}
+	if !w.turns() {
+		return []*table{t}
+	}
+	return []*table{t, handOvers(entries, w)}
+}
+
+// handOvers is the table of how the lock changes hands.
+func handOvers(entries []*entry, w workload) *table {
+	t := &table{}
+	head := []string{w.Title + ": hand-overs", "a second", "mean", columnP50, columnP99, "free"}
+	switch {
+	case w.Alternate:
+		head = append(head, "scripts", "ping", "trips p50", columnP99)
+	case w.Processes > 0:
+		head = append(head, "scripts", "processes")
+	}
+	t.add(head...)
+	for _, e := range entries {
+		cells := []string{
+			e.contender.short(),
+			whole(over(e.rounds, func(f figures) float64 { return f.handOversPerSecond() }).Median),
+			medianTime(e, func(f figures) time.Duration { return f.HandOverMean }),
+			medianTime(e, func(f figures) time.Duration { return f.HandOverP50 }),
+			medianTime(e, func(f figures) time.Duration { return f.HandOverP99 }),
+			medianTime(e, func(f figures) time.Duration { return f.LongestFree }),
+		}
+		if w.Processes > 0 {
+			cells = append(cells, decimal(over(e.rounds, scriptsPerHandOver).Median, 1))
+		}
+		switch {
+		case w.Alternate:
+			cells = append(cells, medianTime(e, func(f figures) time.Duration { return f.RoundTrip }),
+				hundredths(over(e.rounds, handOverMedian.pick()).Median), hundredths(over(e.rounds, handOverTail.pick()).Median))
+		case w.Processes > 0:
+			cells = append(cells, fewestMost(e, func(f figures) (int, int) { return f.ProcessFewest, f.ProcessMost }))
+		}
+		t.add(cells...)
+	}
+	return t
+}
+
+// medianTime is the median of a time over the rounds.
+func medianTime(e *entry, pick func(figures) time.Duration) string {
+	return brief(over(e.rounds, pick).Median)
+}
+
+// fewestMost are the fewest and the most pairs of somebody, medians over the rounds.
+func fewestMost(e *entry, pick func(figures) (fewest, most int)) string {
+	few := over(e.rounds, func(f figures) int { fewest, _ := pick(f); return fewest })
+	many := over(e.rounds, func(f figures) int { _, most := pick(f); return most })
+	return fmt.Sprintf("%s : %s", grouped(few.Median), grouped(many.Median))
+}
+
+func scriptsPerHandOver(f figures) float64 { return f.Scripts }

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // How long a process of a crew may take, beside the work.
@@ -19,10 +23,15 @@ const (
 // stillFrom is the shortest window in which each process should have had the lock.
 const stillFrom = time.Second / 2
 
+// crewLimit is how long a crew may live.
+func (o order) crewLimit() time.Duration {
+	return crewStart + o.Ramp + o.Window + 3*o.Limit + crewGrace
+}
+
 // A crew is the processes of a cell. All of them are children of this one, and map one
 // room. They end when this one does, whatever they are doing.
 type crew struct {
-	members []*member
+	members []*process
 	room    *room
 	close   func() error
 }
@@ -39,18 +48,17 @@ func (c *cell) inProcesses(ctx context.Context) figures {
 
 func (c *cell) withCrew(ctx context.Context) (f figures, err error) {
 	// Whoever does not end in time is killed with this context.
-	limit := crewStart + c.workload.ramp + c.window + 3*c.limit + crewGrace
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, c.crewLimit())
 	defer cancel()
 	k, err := c.hire(ctx)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, k.close()) }()
-	if err := k.all(func(m *member) error { return m.awaitReady(ctx) }); err != nil {
+	if err := k.all(func(_ int, p *process) error { return p.ready(ctx, crewStart) }); err != nil {
 		return f, err
 	}
-	if err := k.all((*member).begin); err != nil {
+	if err := k.all(func(_ int, p *process) error { return p.say("begin") }); err != nil {
 		return f, err
 	}
 	spent, err := c.watch(ctx, k.room)
@@ -58,8 +66,16 @@ func (c *cell) withCrew(ctx context.Context) (f figures, err error) {
 		return f, err
 	}
 	outcomes := make([]outcome, len(k.members))
-	err = k.all(func(m *member) error { outcomes[m.number] = m.outcome(ctx); return nil })
+	err = k.all(func(i int, p *process) error { outcomes[i] = outcomeOf(ctx, p, c.share(i)); return nil })
 	return c.figures(outcomes, spent), err
+}
+
+// outcomeOf is what a process of so many goroutines has measured; if it does not say, that is a standstill.
+func outcomeOf(ctx context.Context, p *process, goroutines int) (o outcome) {
+	if err := p.answer(ctx, &o); err != nil {
+		return outcome{Still: true, Stuck: goroutines, Error: err.Error()}
+	}
+	return o
 }
 
 // hire starts the processes.
@@ -84,62 +100,80 @@ func (c *cell) hire(ctx context.Context) (k *crew, err error) {
 	}
 	k.room = r
 	k.close = func() error {
-		return errors.Join(k.all((*member).dismiss), closeRoom(), os.RemoveAll(dir))
+		return errors.Join(k.all(func(_ int, p *process) error { return p.close() }), closeRoom(), os.RemoveAll(dir))
 	}
-	for i := range c.workload.processes {
-		m, err := startMember(ctx, c.request(i, file), c.progress)
+	setup := c.setup
+	setup.Small = c.Clients
+	for i := range c.Processes {
+		p, err := startMember(ctx, memberRequest{order: c.order, Contender: c.contender, Setup: setup, Room: file, Process: i}, c.progress)
 		if err != nil {
 			return nil, err
 		}
-		k.members = append(k.members, m)
+		k.members = append(k.members, p)
 	}
 	return k, nil
 }
 
+// startMember starts this program once more. It is killed at the end of the context.
+func startMember(ctx context.Context, q memberRequest, stderr io.Writer) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p, err := startProcess(ctx, crewGrace, stderr, []string{memberEnv + "=1", "GORACE=atexit_sleep_ms=0"}, self)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.say(q); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
 // all calls f for each process, all at the same time, and waits.
-func (k *crew) all(f func(*member) error) error {
+func (k *crew) all(f func(int, *process) error) error {
 	failed := make([]error, len(k.members))
 	var group sync.WaitGroup
-	for i, m := range k.members {
+	for i, p := range k.members {
 		group.Go(func() {
-			if err := f(m); err != nil {
+			if err := f(i, p); err != nil {
 				failed[i] = fmt.Errorf("process %d: %w", i+1, err)
 			}
 		})
 	}
 	group.Wait()
-	for _, err := range failed { // one is enough to say
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(failed...) // one is enough to say
 }
 
 // crewSpent is what has been counted and spent in the window.
 type crewSpent struct {
-	room          roomReading
-	before, after reading
+	room   roomReading
+	server spending
 }
 
 // watch waits for the window, and returns what has happened in it.
 func (c *cell) watch(ctx context.Context, r *room) (s crewSpent, err error) {
 	start := time.Now()
-	pause(ctx, c.workload.ramp)
+	call.Sleep(ctx, c.Ramp)
 	r.longestFree.Store(0)
-	if s.before, err = c.meter.before(ctx); err != nil {
+	before, err := c.server.spent(ctx)
+	if err != nil {
 		return s, err
 	}
 	first := r.reading()
-	pause(ctx, time.Until(start.Add(c.workload.ramp+c.window)))
+	call.Sleep(ctx, time.Until(start.Add(c.Ramp+c.Window)))
 	s.room = r.reading().since(first)
-	s.after, err = c.meter.after(ctx)
-	return s, errors.Join(err, ctx.Err())
+	after, err := c.server.spent(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.server = after.since(before)
+	return s, ctx.Err()
 }
 
 // figures puts together what the processes say, and what was seen of them from here.
 func (c *cell) figures(outcomes []outcome, s crewSpent) figures {
-	f := summarize(outcomes, c.window).handedOver(s.room)
+	f := summarize(outcomes, c.Window).handedOver(s.room)
 	f.Overlaps = int(s.room.overlaps)
 	f.Processes = len(outcomes)
 	for i, o := range outcomes {
@@ -148,15 +182,15 @@ func (c *cell) figures(outcomes []outcome, s crewSpent) figures {
 			f.ProcessFewest = pairs
 		}
 		f.ProcessFewest, f.ProcessMost = min(f.ProcessFewest, pairs), max(f.ProcessMost, pairs)
-		if pairs == 0 && c.window >= stillFrom {
+		if pairs == 0 && c.Window >= stillFrom {
 			f.StillProcesses++
 		}
 	}
 	f.StoodStill = f.StoodStill || f.Pairs == 0
-	measured := figures{Completed: int(s.room.visits)}.spent(s.before, s.after)
+	measured := figures{Completed: int(s.room.visits)}.spent(s.server, 0)
 	f.RedisMicros, f.Executed = measured.RedisMicros, measured.Executed
 	if s.room.handOvers > 0 {
-		f.Scripts = float64(s.after.scripts-s.before.scripts) / float64(s.room.handOvers)
+		f.Scripts = float64(s.server.total().scripts) / float64(s.room.handOvers)
 	}
 	return f
 }

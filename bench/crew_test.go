@@ -22,24 +22,18 @@ import (
 // crewCell is a cell of two processes, on a server of its own.
 func crewCell(t *testing.T, contender string, w workload) *cell {
 	t.Helper()
-	addr := redistest.Start(t).Addr()
-	m := newMeter(addr)
-	t.Cleanup(func() {
-		if err := m.close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w.shared, w.processes, w.ramp = true, 2, 20*time.Millisecond
+	server := openPlace(t, "the server", redistest.Start(t).Addr())
+	w.Shared, w.Processes, w.Ramp = true, 2, 20*time.Millisecond
 	return &cell{
-		workload: w, session: fakeSession(nil), prefix: "t", limit: 20 * time.Second, contender: contender,
-		window: 3 * time.Second, // a busy machine may stand still for one
-		setup:  setup{addr: addr, pool: 10, lease: 30 * time.Second}, meter: m, progress: t.Output(),
+		order:   order{w, "t", 3 * time.Second, 20 * time.Second}, // a busy machine may stand still for one second
+		session: fakeSession(nil), contender: contender,
+		setup: setup{Addrs: server.addrs, Pool: 10, Lease: 30 * time.Second}, server: server, progress: t.Output(),
 	}
 }
 
 // Several processes contend, and each is counted.
 func TestCrew(t *testing.T) {
-	f := crewCell(t, "holdfast on go-redis", workload{goroutines: 5}).run(t.Context())
+	f := crewCell(t, "holdfast on go-redis", workload{Goroutines: 5}).run(t.Context())
 	if remark := f.remark(); remark != "" {
 		t.Error(remark)
 	}
@@ -58,7 +52,7 @@ func TestCrew(t *testing.T) {
 // A lock that excludes nobody is found out also if those who meet are in different
 // processes.
 func TestCrewSeesOverlap(t *testing.T) {
-	f := crewCell(t, bareGoName, workload{goroutines: 2, hold: time.Millisecond}).run(t.Context())
+	f := crewCell(t, bareGoName, workload{Goroutines: 2, Hold: time.Millisecond}).run(t.Context())
 	if f.Overlaps == 0 || f.Pairs == 0 {
 		t.Errorf("no overlap seen: %+v", f)
 	}
@@ -66,7 +60,7 @@ func TestCrewSeesOverlap(t *testing.T) {
 
 // Of those who take turns, both do, and round trips are measured beside them.
 func TestCrewTakesTurns(t *testing.T) {
-	f := crewCell(t, "holdfast on rueidis", workload{goroutines: 2, hold: time.Millisecond, alternate: true}).run(t.Context())
+	f := crewCell(t, "holdfast on rueidis", workload{Goroutines: 2, Hold: time.Millisecond, Alternate: true}).run(t.Context())
 	if remark := f.remark(); remark != "" {
 		t.Error(remark)
 	}
@@ -78,7 +72,7 @@ func TestCrewTakesTurns(t *testing.T) {
 
 // In a herd each goroutine has a client of its own, so each counts for itself.
 func TestHerd(t *testing.T) {
-	c := crewCell(t, "holdfast on rueidis", workload{goroutines: 6, clients: true})
+	c := crewCell(t, "holdfast on rueidis", workload{Goroutines: 6, Clients: true})
 	f := c.run(t.Context())
 	if remark := f.remark(); remark != "" {
 		t.Error(remark)
@@ -86,15 +80,15 @@ func TestHerd(t *testing.T) {
 	if f.Pairs == 0 || f.HandOvers == 0 || f.Scripts < 1 {
 		t.Errorf("%+v", f)
 	}
-	if got := c.workload.share(0) + c.workload.share(1); got != 6 {
+	if got := c.share(0) + c.share(1); got != 6 {
 		t.Errorf("%d goroutines in all", got)
 	}
 }
 
 // A lock that nobody can get is reported, and not waited for.
 func TestCrewStandsStill(t *testing.T) {
-	c := crewCell(t, "holdfast on go-redis", workload{goroutines: 4})
-	rdb := redis.NewClient(&redis.Options{Addr: c.setup.addr})
+	c := crewCell(t, "holdfast on go-redis", workload{Goroutines: 4})
+	rdb := redis.NewClient(&redis.Options{Addr: c.setup.Addrs[0]})
 	defer rdb.Close()
 	client, err := holdfast.New(goredisdriver.New(rdb))
 	if err != nil {
@@ -106,7 +100,7 @@ func TestCrewStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := c.run(t.Context())
-	if !f.StoodStill || f.Pairs != 0 || f.WaitMax < c.window || f.Stuck != 0 || f.Errors != 0 {
+	if !f.StoodStill || f.Pairs != 0 || f.WaitMax < c.Window || f.Stuck != 0 || f.Errors != 0 {
 		t.Errorf("%+v", f)
 	}
 	if !strings.Contains(f.remark(), "stood still") {
@@ -121,7 +115,7 @@ func TestCrewStandsStill(t *testing.T) {
 func TestCrewFails(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	c := crewCell(t, "nobody on nothing", workload{goroutines: 2})
+	c := crewCell(t, "nobody on nothing", workload{Goroutines: 2})
 	if f := c.run(t.Context()); !f.StoodStill || !strings.Contains(f.Error, `no contender "nobody on nothing"`) {
 		t.Errorf("%+v", f)
 	}
@@ -132,18 +126,18 @@ func TestCrewFails(t *testing.T) {
 
 // A process that does not answer is killed.
 func TestMemberIsKilled(t *testing.T) {
-	m, err := startMember(t.Context(), memberRequest{Contender: "nobody on nothing", Limit: time.Hour}, t.Output())
+	m, err := startMember(t.Context(), memberRequest{Contender: "nobody on nothing", order: order{Limit: time.Hour}}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.awaitReady(t.Context()); err == nil {
+	if err := m.ready(t.Context(), time.Minute); err == nil {
 		t.Error("it is ready")
 	}
 	m.kill()
-	if o := m.outcome(t.Context()); !o.Still || o.Error == "" {
+	if o := outcomeOf(t.Context(), m, 1); !o.Still || o.Error == "" {
 		t.Errorf("%+v", o)
 	}
-	if err := m.dismiss(); err != nil {
+	if err := m.close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -155,8 +149,9 @@ func TestMemberEndsWithItsInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	request, err := json.Marshal(memberRequest{
-		Contender: "bare on go-redis", Addr: redistest.Start(t).Addr(), Pool: 1, Lease: time.Minute, Room: file, Prefix: "t",
-		Processes: 1, Goroutines: 1, Window: time.Hour, Limit: time.Hour,
+		order:     order{workload{Shared: true, Processes: 1, Goroutines: 1}, "t", time.Hour, time.Hour},
+		Contender: "bare on go-redis", Room: file,
+		Setup: setup{Addrs: []string{redistest.Start(t).Addr()}, Pool: 1, Lease: time.Minute},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,18 +15,7 @@ import (
 )
 
 // facts are about the machine and the programs, all of them looked up.
-type facts struct {
-	Time       string            `json:"time"`
-	CPU        string            `json:"cpu"`
-	Cores      int               `json:"cores"`
-	GoMaxProcs int               `json:"gomaxprocs"`
-	System     string            `json:"system"`
-	Go         string            `json:"go"`
-	Redis      string            `json:"redis"`
-	Load       string            `json:"load"` // of the minute before the run
-	Libraries  map[string]string `json:"libraries"`
-	order      []string          // of the libraries
-}
+type facts []string
 
 // libraries are the modules whose versions are shown.
 var libraries = []string{
@@ -42,36 +29,22 @@ var libraries = []string{
 func lookUp(ctx context.Context, addr string) (facts, error) {
 	version, err := redisVersion(ctx, addr)
 	if err != nil {
-		return facts{}, err
+		return nil, err
 	}
-	return facts{
-		Time:  time.Now().UTC().Format(time.RFC3339),
-		CPU:   cpuModel(ctx),
-		Cores: runtime.NumCPU(), GoMaxProcs: runtime.GOMAXPROCS(0),
-		System: system(), Go: runtime.Version(),
-		Redis: version, Load: load(),
-		Libraries: versions(), order: libraries,
-	}, nil
+	all := facts{
+		fmt.Sprintf("%s, %d cores, GOMAXPROCS %d", cpuModel(ctx), runtime.NumCPU(), runtime.GOMAXPROCS(0)),
+		fmt.Sprintf("%s; load before the run: %s", system(), load()),
+		fmt.Sprintf("%s, Redis %s, %s", runtime.Version(), version, time.Now().UTC().Format(time.RFC3339)),
+	}
+	built := versions()
+	for _, path := range libraries {
+		all = append(all, path+" "+built[path])
+	}
+	return all, nil
 }
 
 // String lists the facts as Markdown.
-func (f facts) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "- %s, %d cores, GOMAXPROCS %d\n- %s; load before the run: %s\n", f.CPU, f.Cores, f.GoMaxProcs, f.System, f.Load)
-	fmt.Fprintf(&b, "- %s, Redis %s, %s\n", f.Go, f.Redis, f.Time)
-	for _, path := range f.order {
-		fmt.Fprintf(&b, "- %s %s\n", path, f.Libraries[path])
-	}
-	return b.String()
-}
-
-// with adds a library that this program was not built with.
-func (f facts) with(name, version string) facts {
-	f.Libraries = maps.Clone(f.Libraries)
-	f.Libraries[name] = version
-	f.order = append(slices.Clone(f.order), name)
-	return f
-}
+func (f facts) String() string { return "- " + strings.Join(f, "\n- ") + "\n" }
 
 // versions returns what this program was built with.
 func versions() map[string]string {

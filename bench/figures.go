@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -135,6 +137,43 @@ func (f figures) handedOver(r roomReading) figures {
 	return f
 }
 
+// spent are the figures with what one of the cell's pairs has cost.
+func (f figures) spent(s spending, mallocs uint64) figures {
+	if f.Completed == 0 {
+		return f
+	}
+	pairs, all := float64(f.Completed), s.total()
+	f.RedisMicros = float64(all.cpu) / float64(time.Microsecond) / pairs
+	f.Executed = float64(all.executed) / pairs
+	f.Allocs = float64(mallocs) / pairs
+	return f
+}
+
+// remark says what was not as it should be in one cell; nothing if all was.
+func (f figures) remark() string {
+	var parts []string
+	say := func(when bool, format string, args ...any) {
+		if when {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	say(f.Overlaps > 0, "OVERLAPPED %d times", f.Overlaps)
+	say(f.StoodStill, "stood still after %d pairs", f.Pairs)
+	say(f.StillProcesses > 0 && !f.StoodStill, "%d of %d processes stood still", f.StillProcesses, f.Processes)
+	say(f.Stuck > 0, "%d goroutines never came back", f.Stuck)
+	say(f.Timeouts > 0, "%d pairs were cut short", f.Timeouts)
+	say(f.Errors > 0, "%d errors, the first: %s", f.Errors, f.Error)
+	return strings.Join(parts, "; ")
+}
+
+// handOversPerSecond are hand-overs for as many pairs as there are in a second.
+func (f figures) handOversPerSecond() float64 {
+	if f.Pairs == 0 {
+		return 0
+	}
+	return float64(f.HandOvers) / float64(max(f.Pairs, f.Completed)) * f.PerSecond
+}
+
 // percentile returns the smallest element that p percent of the elements do not
 // exceed, 0 if there are none. The elements are sorted.
 func percentile(sorted []time.Duration, p int) time.Duration {
@@ -147,9 +186,7 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 
 // spread is one figure over all rounds. It is zero if there are none.
 type spread[T cmp.Ordered] struct {
-	Median T `json:"median"`
-	Low    T `json:"min"`
-	High   T `json:"max"`
+	Median, Low, High T
 }
 
 // over collects one figure of each round.

@@ -3,23 +3,84 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 )
 
+// A cell is one workload under one contender in one round.
+type cell struct {
+	order
+
+	session session
+
+	// For a workload with several processes.
+	contender string // its full name
+	setup     setup
+	server    *place
+	progress  io.Writer // for what the processes write to their standard errors
+}
+
+// run runs the cell. It returns within the ramp, the window and three times the limit;
+// if it has to start processes, these may take some more.
+func (c *cell) run(ctx context.Context) figures {
+	switch s := c.session.(type) {
+	case cellRunner:
+		return c.elsewhere(ctx, s)
+	case pairer:
+		if c.Processes > 0 {
+			return c.inProcesses(ctx)
+		}
+		return summarize([]outcome{c.here(ctx, s)}, c.Window)
+	}
+	return figures{StoodStill: true, Error: fmt.Sprintf("%T has no pairs", c.session)}
+}
+
+// here runs the cell in this process, and on one client.
+func (c *cell) here(ctx context.Context, locks pairer) outcome {
+	rooms := make([]room, 1)
+	if !c.Shared {
+		rooms = make([]room, c.Goroutines)
+	}
+	g := &gang{
+		order: c.order, goroutines: c.Goroutines,
+		locks: func(int) pairer { return locks }, room: func(i int) *room { return &rooms[i%len(rooms)] },
+	}
+	o := g.run(ctx)
+	for i := range rooms {
+		o.Overlaps += int(rooms[i].overlaps.Load())
+	}
+	if c.turns() {
+		o.room = rooms[0].reading()
+	}
+	return o
+}
+
+// elsewhere has a program run the cell that gives the figures itself. Figures that do not come are a standstill, after
+// which the runner starts another one.
+func (c *cell) elsewhere(ctx context.Context, s cellRunner) (f figures) {
+	if err := s.runCell(ctx, c.Window+2*c.Limit, c.order, &f); err != nil {
+		return figures{StoodStill: true, Stuck: c.Goroutines, Errors: 1, Error: err.Error()}
+	}
+	f.PerSecond = float64(f.Pairs) / c.Window.Seconds()
+	f.Processes = c.Processes // clients, but they count as such
+	return f
+}
+
 // A gang is the goroutines of a cell that run in one process.
 type gang struct {
-	workload   workload
-	window     time.Duration
-	limit      time.Duration
-	prefix     string // of the locks' names
-	goroutines int    // of this process
-	process    int    // its number
+	order
+
+	goroutines int // of this process
+	process    int // its number
 	// locks and room are those of the goroutine of a number.
 	locks func(i int) pairer
 	room  func(i int) *room
 	// abandon ends what is under way when the window is over. Without it, pairs that
 	// were begun are completed.
 	abandon bool
+
+	workers []*worker
+	tallies []tally // of those that have come back
 }
 
 // outcome is what has come of a gang.
@@ -43,71 +104,91 @@ func (g *gang) run(ctx context.Context) (o outcome) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	start := time.Now()
-	workers := g.workers(start)
+	g.makeWorkers(start)
 	if g.abandon {
-		over := time.AfterFunc(time.Until(workers[0].until), cancel)
+		over := time.AfterFunc(time.Until(g.workers[0].until), cancel)
 		defer over.Stop()
 	}
-	results := make(chan tally, len(workers)) // so that a worker that is given up can end
-	for _, w := range workers {
+	results := make(chan tally, len(g.workers)) // so that a worker that is given up can end
+	for _, w := range g.workers {
 		go func() { results <- w.run(ctx) }()
 	}
-	s := supervisor{gang: g, workers: workers, results: results, cancel: cancel, start: start}
-	s.watch(ctx)
-	o.Tallies, o.Still, o.Stuck = s.tallies, s.still, len(workers)-len(s.tallies)
+	o.Still = g.watch(ctx, cancel, start, results)
+	o.Tallies, o.Stuck = g.tallies, len(g.workers)-len(g.tallies)
 	if o.Stuck > 0 {
-		o.StuckPairs = int(s.completed())
-		for _, t := range s.tallies {
+		for _, w := range g.workers {
+			o.StuckPairs += int(w.pairs.Load())
+		}
+		for _, t := range g.tallies {
 			o.StuckPairs -= t.Pairs
 		}
 	}
 	return o
 }
 
-// workers makes the goroutines' workers.
-func (g *gang) workers(start time.Time) []*worker {
-	workers := make([]*worker, g.goroutines)
-	w := g.workload
-	for i := range workers {
+// makeWorkers makes the goroutines' workers.
+func (g *gang) makeWorkers(start time.Time) {
+	g.workers = make([]*worker, g.goroutines)
+	for i := range g.workers {
 		which := 0 // the lock
-		if !w.shared {
+		if !g.Shared {
 			which = i
 		}
-		workers[i] = &worker{
-			from: start.Add(w.ramp), until: start.Add(w.ramp + g.window),
-			visitor:    visitor{room: g.room(i), shared: w.shared, turns: w.turns(), hold: w.hold, who: g.who(i)},
-			writeEvery: w.writeEvery, alternate: w.alternate,
+		w := &worker{
+			from: start.Add(g.Ramp), until: start.Add(g.Ramp + g.Window),
+			visitor:    visitor{room: g.room(i), shared: g.Shared, turns: g.turns(), hold: g.Hold, who: g.who(i)},
+			writeEvery: g.WriteEvery, alternate: g.Alternate,
 		}
-		workers[i].pair, workers[i].write = w.pairs(g.locks(i), fmt.Sprintf("%s:%d", g.prefix, which))
+		w.pair, w.write = g.pairs(g.locks(i), fmt.Sprintf("%s:%d", g.Prefix, which))
+		g.workers[i] = w
 	}
-	return workers
 }
 
-// turns reports whether the lock is handed over from one goroutine to the next.
-func (w workload) turns() bool { return w.shared && w.kind != aReadWrite }
+// watch returns when every worker has reported, or when those that have not are
+// given up. It ends what takes too long, and reports whether that was the whole gang.
+func (g *gang) watch(ctx context.Context, cancel context.CancelFunc, start time.Time, results <-chan tally) (still bool) {
+	tick := time.NewTicker(g.Limit / 10)
+	defer tick.Stop()
+	giveUp := time.NewTimer(g.Ramp + g.Window + 3*g.Limit)
+	defer giveUp.Stop()
+	for len(g.tallies) < len(g.workers) {
+		select {
+		case t := <-results:
+			g.tallies = append(g.tallies, t)
+		case now := <-tick.C:
+			switch oldest := now.Add(-g.Limit); {
+			case ctx.Err() != nil:
+			case g.moved(start).Before(oldest):
+				still = true
+				cancel()
+			default:
+				for _, w := range g.workers {
+					w.cutIfOlder(oldest)
+				}
+			}
+		case <-giveUp.C:
+			return still
+		}
+	}
+	return still
+}
+
+// moved returns when the gang last completed a pair; its start if it has not.
+func (g *gang) moved(start time.Time) time.Time {
+	latest := start
+	for _, w := range g.workers {
+		if at := time.Unix(0, w.last.Load()); at.After(latest) {
+			latest = at
+		}
+	}
+	return latest
+}
 
 // who is between whom hand-overs count: processes, where several goroutines share one,
 // else goroutines.
 func (g *gang) who(i int) int64 {
-	if g.workload.processes > 0 && !g.workload.clients {
+	if g.Processes > 0 && !g.Clients {
 		return int64(g.process + 1)
 	}
 	return int64(g.process)<<32 + int64(i) + 1
-}
-
-// pairs returns what a goroutine does with the lock of that name. The second one is
-// for the writers of a read-write lock.
-func (w workload) pairs(locks pairer, name string) (each, write pair) {
-	if w.kind == aMutex {
-		return locks.pair(name), nil
-	}
-	kinds, ok := locks.(kindPairer)
-	switch {
-	case !ok:
-		failed := func(context.Context, func()) error { return fmt.Errorf("%T has no lock of the kind %s", locks, w.kind) }
-		return failed, failed
-	case w.kind == aFairLock:
-		return kinds.fair(name), nil
-	}
-	return kinds.readWrite(name)
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"runtime/metrics"
+	"testing"
 	"time"
 )
 
@@ -12,38 +15,38 @@ import (
 // it can be told from the rest of what the process does.
 const cpuFrom = 1000
 
-// heldRun measures what locks cost while they are held.
+// heldRun measures what locks cost while they are held, and while they are waited for.
 type heldRun struct {
 	setup    setup
-	most     int // holds
-	window   time.Duration
 	limit    time.Duration // of a session's end
 	id       string        // in front of every key
-	meter    meter
+	server   *place
 	progress io.Writer
 }
 
-// heldRecord is a number of holds. Their memory is that of one of them.
-type heldRecord struct {
-	Kind      string `json:"kind"`
-	Contender string `json:"contender"`
-	Client    string `json:"client"`
-	Holds     int    `json:"holds"`
+// heldFigures are of a number of holds. Their memory is that of one of them.
+type heldFigures struct {
+	contender contender
+	holds     int
 	memory
 
 	// Shares of one core, over all holds and a window of so long; no window if they
 	// were not measured.
-	CPU      float64       `json:"cpu_share_of_core"`
-	RedisCPU float64       `json:"redis_cpu_share_of_core"`
-	Window   time.Duration `json:"window_ns"`
-	// Lost holds have ended before they were given back.
-	Lost int `json:"lost"`
+	cpu, redisCPU float64
+	window        time.Duration
+	// lost holds have ended before they were given back.
+	lost int
 }
 
-// contender has one contender hold more and more locks.
-func (r *heldRun) contender(ctx context.Context, c contender) (records []heldRecord, err error) {
+func newHeldRun(t testing.TB, s setup, limit time.Duration, progress io.Writer) *heldRun {
+	t.Helper()
+	return &heldRun{setup: s, limit: limit, id: newID(), server: openPlace(t, "the server", s.Addrs...), progress: progress}
+}
+
+// held has one contender hold more and more locks. Its renewals are measured for so long.
+func (r *heldRun) held(ctx context.Context, c contender, most int, window time.Duration) (all []heldFigures, err error) {
 	prefix := r.id + ":" + c.short()
-	names := makeNames(prefix, r.most)
+	names := makeNames(prefix, most)
 	s, err := openHolder(ctx, c, r.setup)
 	if err != nil {
 		return nil, err
@@ -56,62 +59,38 @@ func (r *heldRun) contender(ctx context.Context, c contender) (records []heldRec
 	defer func() { err = errors.Join(err, giveBackAll(ctx, held, len(names), err)) }()
 	before := readMemory()
 	taken := 0
-	for _, n := range steps(1, r.most) {
+	for _, n := range steps(1, most) {
 		if err := takeAll(ctx, held, names[:n], taken); err != nil {
-			return records, err
+			return all, err
 		}
 		taken = n
-		record, err := r.step(ctx, c, n, before)
-		if err != nil {
-			return records, err
+		if _, err := fmt.Fprintf(r.progress, "held  %-22s %9d holds\n", c.full(), n); err != nil {
+			return all, err
 		}
-		record.Lost = held.lost()
-		records = append(records, record)
+		if err := awaitQuiet(ctx); err != nil {
+			return all, err
+		}
+		f := heldFigures{contender: c, holds: n, memory: readMemory().since(before, n)}
+		if n >= cpuFrom || n == most {
+			f.window = window
+			if f.cpu, f.redisCPU, err = r.shares(ctx, window); err != nil {
+				return all, err
+			}
+		}
+		f.lost = held.lost()
+		all = append(all, f)
 	}
-	return records, nil
-}
-
-// step measures n holds.
-func (r *heldRun) step(ctx context.Context, c contender, n int, before memory) (record heldRecord, err error) {
-	if _, err := fmt.Fprintf(r.progress, "held  %-22s %9s holds\n", c.full(), grouped(n)); err != nil {
-		return record, err
-	}
-	if err := awaitQuiet(ctx); err != nil {
-		return record, err
-	}
-	record = heldRecord{Kind: "held", Contender: c.name, Client: c.client, Holds: n, memory: readMemory().since(before, n)}
-	if n >= cpuFrom || n == r.most {
-		record.Window = r.window
-		record.CPU, record.RedisCPU, err = r.shares(ctx)
-	}
-	return record, err
+	return all, nil
 }
 
 // shares are how much of a core this process and the server need while nothing
 // happens but renewals.
-func (r *heldRun) shares(ctx context.Context) (own, server float64, err error) {
-	start := time.Now()
-	ownBefore, err := processCPU()
+func (r *heldRun) shares(ctx context.Context, window time.Duration) (own, server float64, err error) {
+	s, err := r.server.spentIn(ctx, window)
 	if err != nil {
 		return 0, 0, err
 	}
-	serverBefore, err := r.meter.cpu(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	pause(ctx, r.window)
-	ownAfter, err := processCPU()
-	if err != nil {
-		return 0, 0, err
-	}
-	serverAfter, err := r.meter.cpu(ctx)
-	took := time.Since(start)
-	return share(ownBefore, ownAfter, took), share(serverBefore, serverAfter, took), err
-}
-
-// share is how much of a core was used of the time that has passed.
-func share(before, after, passed time.Duration) float64 {
-	return float64(after-before) / float64(passed)
+	return share(s.own, s.passed), share(s.total().cpu, s.passed), nil
 }
 
 // steps are low, ten times as many, and so on, up to high.
@@ -120,4 +99,36 @@ func steps(low, high int) (all []int) {
 		all = append(all, n)
 	}
 	return append(all, high)
+}
+
+// memory is what this process uses.
+type memory struct {
+	heap       float64 // bytes of live objects
+	stacks     float64 // bytes of goroutines
+	goroutines float64
+}
+
+// collections are as many as it takes until nothing changes any more: the second one
+// empties pools, and each one halves stacks of which little is used.
+const collections = 6
+
+// readMemory collects the garbage first.
+func readMemory() memory {
+	for range collections {
+		runtime.GC()
+	}
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
+		{Name: "/sched/goroutines:goroutines"},
+	}
+	metrics.Read(samples)
+	value := func(i int) float64 { return float64(samples[i].Value.Uint64()) }
+	return memory{heap: value(0), stacks: value(1), goroutines: value(2)}
+}
+
+// since is what one of n has added to what there was before.
+func (m memory) since(before memory, n int) memory {
+	each := func(now, then float64) float64 { return (now - then) / float64(n) }
+	return memory{each(m.heap, before.heap), each(m.stacks, before.stacks), each(m.goroutines, before.goroutines)}
 }

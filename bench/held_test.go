@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"maps"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func TestSteps(t *testing.T) {
@@ -24,15 +22,9 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestShare(t *testing.T) {
-	if got := share(time.Second, 3*time.Second, 8*time.Second); got != 0.25 {
-		t.Errorf("%v, want 0.25", got)
-	}
-}
-
 func TestMemorySince(t *testing.T) {
-	got := memory{Heap: 1100, Stacks: 2050, Goroutines: 15}.since(memory{Heap: 100, Stacks: 2000, Goroutines: 5}, 10)
-	if want := (memory{Heap: 100, Stacks: 5, Goroutines: 1}); got != want {
+	got := memory{1100, 2050, 15}.since(memory{100, 2000, 5}, 10)
+	if want := (memory{100, 5, 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -49,57 +41,17 @@ func TestReadMemory(t *testing.T) {
 	}
 	each := readMemory().since(before, n)
 	close(end)
-	if each.Heap < bytes || each.Heap > bytes+1024 || each.Stacks < 1024 || each.Goroutines < 0.99 || each.Goroutines > 1.01 {
+	if each.heap < bytes || each.heap > bytes+1024 || each.stacks < 1024 || each.goroutines < 0.99 || each.goroutines > 1.01 {
 		t.Errorf("%+v", each)
 	}
 	runtime.KeepAlive(kept)
 }
 
-func TestForEach(t *testing.T) {
-	var calls [100]atomic.Int32
-	err := forEach(t.Context(), 10, len(calls), func(i int) error {
-		calls[i].Add(1)
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	for i := range calls {
-		want := int32(1)
-		if i < 10 {
-			want = 0
-		}
-		if got := calls[i].Load(); got != want {
-			t.Errorf("number %d: %d calls, want %d", i, got, want)
-		}
-	}
-	broken := errors.New("broken")
-	if err := forEach(t.Context(), 0, 1000, func(i int) error {
-		if i == 500 {
-			return broken
-		}
-		return nil
-	}); !errors.Is(err, broken) {
-		t.Errorf("the error is %v", err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := forEach(ended, 0, 10, func(int) error { return nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-}
-
 // Every contender holds and waits, loses nothing, and nobody returns early.
 func TestHeld(t *testing.T) {
-	j := newJob(t, "--quick", "--held")
-	m := newMeter(j.addr)
-	defer m.close()
-	s := j.heldSetup()
-	s.lease = 30 * time.Second // a busy machine shall not lose holds
-	holding := heldRun{setup: s, most: 100, window: 100 * time.Millisecond, limit: time.Minute, id: "t", meter: m, progress: t.Output()}
-	waiting := waitRun{setup: s, most: 100, limit: time.Minute, id: "t", progress: t.Output()}
+	r := newHeldRun(t, setup{Addrs: []string{redistest.Start(t).Addr()}, Pool: 20, Lease: 30 * time.Second}, time.Minute, t.Output()) // with a long lease: a busy machine shall not lose holds
 	for _, c := range renewing() {
-		holds, err := holding.contender(t.Context(), c)
+		holds, err := r.held(t.Context(), c, 100, 100*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,24 +59,16 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%s: %d figures", c.full(), len(holds))
 		}
 		for _, h := range holds {
-			if h.Lost != 0 || h.Holds == 100 && (h.Heap < 200 || h.Window == 0) {
+			if h.lost != 0 || h.holds == 100 && (h.heap < 200 || h.window == 0) {
 				t.Errorf("%s: %+v", c.full(), h)
 			}
 		}
-		waits, err := waiting.contender(t.Context(), c)
+		waits, err := r.waiting(t.Context(), c, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(waits) != 2 || waits[1].Waiters != 100 || waits[1].Locks != 10 || waits[1].Returned != 0 {
+		if len(waits) != 2 || waits[1].waiters != 100 || waits[1].locks != 10 || waits[1].returned != 0 {
 			t.Errorf("%s: %+v", c.full(), waits)
 		}
-	}
-}
-
-// The mode writes a table and a record of each step.
-func TestHeldMode(t *testing.T) {
-	kinds, out := recordsOf(t, "--held", "--quick", "--holds", "10", "--waiters", "10", "--lease", "600ms", "--timeout", "500ms", "--only", "holdfast on go")
-	if want := map[string]int{"run": 1, "held": 2, "waiting": 1}; !maps.Equal(kinds, want) {
-		t.Errorf("%v, want %v; output:\n%s", kinds, want, out)
 	}
 }

@@ -23,7 +23,7 @@ func holdfastOnGoRedis() contender {
 		name: holdfastName, client: goRedis, notes: holdfastNotes, ours: true, kinds: true,
 		open: func(_ context.Context, s setup) (session, error) {
 			rdb := newGoRedis(s)
-			return newHoldfast(s, goredisdriver.New(rdb), rdb.Close)
+			return newHoldfast(s, goredisdriver.New(rdb, goredisdriver.WithShardedPubSub(s.Cluster && !s.Plain)), rdb.Close)
 		},
 	}
 }
@@ -36,7 +36,7 @@ func holdfastOnRueidis() contender {
 			if err != nil {
 				return nil, err
 			}
-			return newHoldfast(s, rueidisdriver.New(client), func() error { client.Close(); return nil })
+			return newHoldfast(s, rueidisdriver.New(client, rueidisdriver.WithShardedPubSub(s.Cluster && !s.Plain)), func() error { client.Close(); return nil })
 		},
 	}
 }
@@ -48,7 +48,7 @@ type holdfastSession struct {
 }
 
 func newHoldfast(s setup, d driver.Driver, disconnect func() error) (session, error) {
-	client, err := holdfast.New(d, holdfast.WithLease(s.lease))
+	client, err := holdfast.New(d, holdfast.WithLease(s.Lease))
 	if err != nil {
 		return nil, errors.Join(err, disconnect())
 	}

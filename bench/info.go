@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,12 @@ import (
 
 // infoSection is one section of INFO: what follows the colon, by what stands before it.
 type infoSection = map[string]string
+
+// infoOf asks a server for a section, by its title.
+func infoOf(ctx context.Context, rdb *redis.Client, title string) (infoSection, error) {
+	info, err := rdb.InfoMap(ctx, title).Result()
+	return info[title], err
+}
 
 // cpuTime returns how long the server process has been on a core, in user and
 // system mode together, all of its threads. The section is cpu.
@@ -27,31 +34,22 @@ func cpuTime(section infoSection) (sum time.Duration, err error) {
 }
 
 // executed returns how many commands the server has executed, those that scripts
-// call included, without INFO, which is ours. The section is commandstats.
-func executed(section infoSection) (sum int64, err error) {
+// call included, and how many of them ran scripts; without INFO, which is ours. The section is commandstats.
+func executed(section infoSection) (all, scripts int64, err error) {
 	for name := range section {
 		if name == "cmdstat_info" {
 			continue
 		}
 		calls, err := commandStat(section, name, "calls")
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		sum += calls
-	}
-	return sum, nil
-}
-
-// scriptCalls returns how many scripts the server has run. The section is commandstats.
-func scriptCalls(section infoSection) (sum int64, err error) {
-	for _, name := range []string{"cmdstat_eval", "cmdstat_evalsha", "cmdstat_fcall"} {
-		calls, err := commandStat(section, name, "calls")
-		if err != nil {
-			return 0, err
+		all += calls
+		if slices.Contains([]string{"cmdstat_eval", "cmdstat_evalsha", "cmdstat_fcall"}, name) {
+			scripts += calls
 		}
-		sum += calls
 	}
-	return sum, nil
+	return all, scripts, nil
 }
 
 // commandStat returns one number of a command, 0 if it has not been executed yet.
@@ -101,11 +99,11 @@ func busMessages(section infoSection) (sum int64, err error) {
 
 // usedMemory asks a server how many bytes it uses.
 func usedMemory(ctx context.Context, rdb *redis.Client) (int64, error) {
-	info, err := rdb.InfoMap(ctx, "memory").Result()
+	info, err := infoOf(ctx, rdb, "Memory")
 	if err != nil {
 		return 0, err
 	}
-	bytes, err := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
+	bytes, err := strconv.ParseInt(info["used_memory"], 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("INFO memory: %w", err)
 	}

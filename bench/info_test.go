@@ -24,8 +24,8 @@ func TestExecuted(t *testing.T) {
 		"cmdstat_hset":    "calls=5,usec=10,usec_per_call=2.00",
 		"cmdstat_info":    "calls=1000,usec=10,usec_per_call=2.00",
 	}
-	if got, err := executed(section); err != nil || got != 15 {
-		t.Errorf("%d, %v, want 15", got, err)
+	if all, scripts, err := executed(section); err != nil || all != 15 || scripts != 10 {
+		t.Errorf("%d, %d, %v, want 15 and 10", all, scripts, err)
 	}
 	if got, err := commandStat(section, "cmdstat_evalsha", "usec"); err != nil || got != 300 {
 		t.Errorf("%d, %v, want 300", got, err)
@@ -37,7 +37,7 @@ func TestExecuted(t *testing.T) {
 		t.Error("a missing number is no error")
 	}
 	section["cmdstat_hset"] = "calls=many"
-	if _, err := executed(section); err == nil {
+	if _, _, err := executed(section); err == nil {
 		t.Error("a number that is none is no error")
 	}
 }

@@ -14,8 +14,7 @@ import (
 // main exits with 64 for bad usage, and with 1 if a run failed, holdfast let two
 // into one lock, or a goal was missed by far.
 func main() {
-	if os.Getenv(memberEnv) != "" {
-		memberMain()
+	if memberMain() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -32,21 +31,13 @@ func main() {
 }
 
 // run is the program.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
-	j := &job{options: o, stdout: stdout, progress: stderr}
-	if j.records, err = newRecords(o.json, stdout); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, j.records.close()) }()
-	if o.json == toStdout {
-		j.stdout = io.Discard
-	}
-	return withServer(ctx, o.redis, func(addr string) error {
-		j.addr = addr
-		return o.profile.around(func() error { return j.run(ctx) })
+	return withServer(o.redis, func(addr string) error {
+		j := &job{options: o, addr: addr, stdout: stdout, progress: stderr}
+		return j.run(ctx)
 	})
 }

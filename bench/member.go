@@ -1,139 +1,161 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"time"
 )
 
 // memberEnv is set in the environment of a process that is part of a crew.
 const memberEnv = "HOLDFAST_BENCH_MEMBER"
 
-// A member is a process of a crew, seen from the one that has started it. One goroutine
-// reads what it says, and one waits for its end; both end with it.
-type member struct {
-	number     int
-	goroutines int
-	input      io.WriteCloser
-	answers    chan json.RawMessage // closed at the end of its output
-	ended      chan struct{}        // closed when it has ended
-	kill       context.CancelFunc
+// memberRequest is what a process of a crew is to do: the first line of its standard
+// input. The second one has it begin. It says when it is ready, and then its outcome.
+type memberRequest struct {
+	order
+
+	Contender string `json:"contender"` // its full name
+	Setup     setup  `json:"setup"`
+	Room      string `json:"room"`    // its file
+	Process   int    `json:"process"` // its number
 }
 
-// startMember starts this program once more. It is killed at the end of the context.
-func startMember(ctx context.Context, q memberRequest, stderr io.Writer) (*member, error) {
-	self, err := os.Executable()
+// goroutines are those of this process.
+func (q memberRequest) goroutines() int { return q.share(q.Process) }
+
+// memberMain is the program of a process of a crew, and reports whether this is one. However it goes, it ends when its
+// input does, and so when the process that has started it is no more.
+func memberMain() bool {
+	if os.Getenv(memberEnv) == "" {
+		return false
+	}
+	if err := runMember(os.Stdin, os.Stdout, os.Exit); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// runMember reads a request, says when it is ready, begins when it is told to, and says
+// what it has measured. It calls exit at the end of its input, or when its time is up.
+func runMember(input io.Reader, output io.Writer, exit func(int)) error {
+	lines, answers := bufio.NewReader(input), json.NewEncoder(output)
+	line, err := lines.ReadBytes('\n')
 	if err != nil {
-		return nil, err
-	}
-	request, err := json.Marshal(q)
-	if err != nil {
-		return nil, err
-	}
-	ctx, kill := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, self) //nolint:gosec // it starts itself
-	cmd.Env = append(os.Environ(), memberEnv+"=1", "GORACE=atexit_sleep_ms=0")
-	cmd.Stderr, cmd.WaitDelay = stderr, time.Second
-	m := &member{
-		number: q.Process, goroutines: q.Goroutines, answers: make(chan json.RawMessage, 2), ended: make(chan struct{}), kill: kill,
-	}
-	output, toAnswers := io.Pipe()
-	cmd.Stdout = toAnswers
-	if m.input, err = cmd.StdinPipe(); err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		kill()
-		return nil, fmt.Errorf("starting a process: %w", err)
-	}
-	go m.read(output)
-	go func() {
-		_ = cmd.Wait()        // how it ends says nothing that it has not said: it may have been killed
-		_ = toAnswers.Close() // it always returns nil
-		close(m.ended)
-	}()
-	if err := m.say(request); err != nil {
-		return nil, errors.Join(err, m.dismiss())
-	}
-	return m, nil
-}
-
-// read delivers answers until the process has ended.
-func (m *member) read(output io.Reader) {
-	defer close(m.answers)
-	for decoder := json.NewDecoder(output); ; {
-		var answer json.RawMessage
-		if decoder.Decode(&answer) != nil { // the end, or nonsense, after which nothing can be understood
-			_, _ = io.Copy(io.Discard, output) // nothing else reads it
-			return
-		}
-		m.answers <- answer // there are no more than two, so it does not block
-	}
-}
-
-func (m *member) say(line []byte) error {
-	_, err := m.input.Write(append(line, '\n'))
-	return err
-}
-
-// answer waits for the next line.
-func (m *member) answer(ctx context.Context, into any) error {
-	select {
-	case line, more := <-m.answers:
-		if !more {
-			return errors.New("it has ended")
-		}
-		return json.Unmarshal(line, into)
-	case <-ctx.Done():
-		return fmt.Errorf("it has not answered: %w", context.Cause(ctx))
-	}
-}
-
-// awaitReady waits until it has connected all clients.
-func (m *member) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, crewStart)
-	defer cancel()
-	var ready memberReady
-	if err := m.answer(ctx, &ready); err != nil {
 		return err
 	}
-	if ready.Error != "" {
-		return errors.New(ready.Error)
+	var q memberRequest
+	if err := json.Unmarshal(line, &q); err != nil {
+		return err
 	}
-	return nil
+	timeIsUp := time.AfterFunc(q.crewLimit(), func() { exit(1) })
+	defer timeIsUp.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	begin := make(chan struct{})
+	go func() { // it ends the process, or with it
+		if _, err := lines.ReadBytes('\n'); err == nil {
+			close(begin)
+			_, _ = lines.ReadBytes('\n') // nothing more is said, so this is the end
+		}
+		exit(0)
+	}()
+	w, err := openMember(ctx, q)
+	if err != nil {
+		return errors.Join(answers.Encode(ready{err.Error()}), w.close())
+	}
+	if err := answers.Encode(ready{}); err != nil {
+		return errors.Join(err, w.close())
+	}
+	<-begin
+	return errors.Join(answers.Encode(w.run(ctx)), w.close())
 }
 
-// begin has it start.
-func (m *member) begin() error { return m.say([]byte("begin")) }
+// member is what a process of a crew works with.
+type member struct {
+	memberRequest
 
-// outcome is what it has measured; if it does not say, that is a standstill.
-func (m *member) outcome(ctx context.Context) (o outcome) {
-	if err := m.answer(ctx, &o); err != nil {
-		return outcome{Still: true, Stuck: m.goroutines, Error: err.Error()}
+	contender contender
+	sessions  []session
+	pings     *pings
+	room      *room // mapped until the process ends: one who does not come back may be inside
+}
+
+// openMember connects all clients, and warms them up. It has to be closed, also after an
+// error.
+func openMember(ctx context.Context, q memberRequest) (w *member, err error) {
+	w = &member{memberRequest: q}
+	if w.contender, err = contenderOf(q.Contender); err != nil {
+		return w, err
+	}
+	if w.room, _, err = openRoom(q.Room); err != nil {
+		return w, err
+	}
+	n := 1
+	if q.Clients {
+		n = q.goroutines()
+	}
+	w.sessions = make([]session, n)
+	if err := forEach(ctx, 0, n, func(i int) error { return w.open(ctx, i) }); err != nil {
+		return w, err
+	}
+	if q.Alternate {
+		w.pings, err = openPings(ctx, w.contender.client, q.Setup)
+	}
+	return w, err
+}
+
+// open opens a session, and has it do a pair with a lock that nobody else wants.
+func (w *member) open(ctx context.Context, i int) error {
+	s, err := w.contender.open(ctx, w.Setup)
+	if err != nil {
+		return err
+	}
+	w.sessions[i] = s
+	locks, ok := s.(pairer)
+	if !ok {
+		return fmt.Errorf("%T has no pairs", s)
+	}
+	each, write := w.pairs(locks, fmt.Sprintf("%s:warm:%d:%d", w.Prefix, w.Process, i))
+	ctx, cancel := context.WithTimeout(ctx, crewStart)
+	defer cancel()
+	if write != nil {
+		if err := write(ctx, func() {}); err != nil {
+			return err
+		}
+	}
+	return each(ctx, func() {})
+}
+
+// run is the work itself.
+func (w *member) run(ctx context.Context) outcome {
+	g := &gang{
+		order: w.order, goroutines: w.goroutines(), process: w.Process,
+		locks:   func(i int) pairer { return w.sessions[i%len(w.sessions)].(pairer) }, //nolint:forcetypeassert // it has been one in open
+		room:    func(int) *room { return w.room },
+		abandon: true,
+	}
+	stop := w.pings.start(ctx, w.Ramp)
+	o := g.run(ctx)
+	pings, err := stop()
+	o.RoundTrips = pings
+	if err != nil {
+		o.Error = err.Error()
 	}
 	return o
 }
 
-// dismiss ends the process, and waits for it. It ends with its input.
-func (m *member) dismiss() error {
-	err := m.input.Close()
-	patience := time.NewTimer(crewGrace)
-	defer patience.Stop()
-	defer m.kill()
-	for {
-		select {
-		case <-m.ended:
-			if errors.Is(err, os.ErrClosed) { // it has ended before
-				err = nil
-			}
-			return err
-		case <-patience.C:
-			m.kill()
+// close closes all sessions. What does not end is left to the end of the process.
+func (w *member) close() error {
+	return errors.Join(w.pings.close(), forEach(context.Background(), 0, len(w.sessions), func(i int) error {
+		if s := w.sessions[i]; s != nil {
+			return closeWithin(w.Limit, w.contender, s)
 		}
-	}
+		return nil
+	}))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -11,25 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func TestSpent(t *testing.T) {
-	f := figures{Completed: 4}.spent(reading{cpu: time.Second, executed: 100, mallocs: 1000}, reading{cpu: time.Second + 10*time.Microsecond, executed: 130, mallocs: 1002})
-	if f.RedisMicros != 2.5 || f.Executed != 7.5 || f.Allocs != 0.5 {
-		t.Errorf("%+v", f)
-	}
-	if f := (figures{}).spent(reading{}, reading{cpu: time.Second}); f.RedisMicros != 0 {
-		t.Errorf("nothing was done, and it cost %v", f.RedisMicros)
-	}
-}
-
-// The meter sees what a server executes and nothing of its own; a monitor sees what
+// What is spent is what a server executes, and nothing of the question for it; a monitor sees what
 // was sent.
-func TestMeterAndMonitor(t *testing.T) {
-	server := redistest.Start(t)
-	ctx := t.Context()
-	m := newMeter(server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+func TestSpentAndMonitor(t *testing.T) {
+	ctx, server := t.Context(), openPlace(t, "the server", redistest.Start(t).Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: server.addrs[0]})
 	defer func() {
-		if err := errors.Join(m.close(), rdb.Close()); err != nil {
+		if err := rdb.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -37,14 +24,14 @@ func TestMeterAndMonitor(t *testing.T) {
 	if err := script.Load(ctx, rdb).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.before(ctx); err != nil { // connects
+	if _, err := server.spent(ctx); err != nil { // connects
 		t.Fatal(err)
 	}
-	watch, err := startMonitor(ctx, server.Addr(), time.Minute)
+	watch, err := startMonitor(ctx, server.addrs[0], time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := m.before(ctx)
+	before, err := server.spent(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +41,15 @@ func TestMeterAndMonitor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	after, err := m.after(ctx)
+	after, err := server.spent(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := figures{Completed: calls}.spent(before, after)
-	if math.Abs(f.Executed-3) > 0.01 || f.RedisMicros <= 0 || f.Allocs <= 0 { // EVALSHA, HSET, PEXPIRE
-		t.Errorf("%+v", f)
+	spent := after.since(before).total()
+	if perCall := float64(spent.executed) / calls; math.Abs(perCall-3) > 0.01 || spent.scripts != calls || spent.cpu <= 0 { // EVALSHA, HSET, PEXPIRE
+		t.Errorf("%+v", spent)
 	}
-	if sent, err := watch.finish(ctx, m); err != nil || sent != calls {
+	if sent, err := watch.finish(ctx, server.nodes[0]); err != nil || sent != calls {
 		t.Errorf("%d commands sent, %v", sent, err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A monitor counts the commands that clients send to the server. INFO cannot tell
@@ -85,16 +87,16 @@ func calledByScript(line string) bool {
 	return strings.HasSuffix(source, " lua")
 }
 
-// isInfo reports whether a line of MONITOR shows INFO, which only the meter sends.
+// isInfo reports whether a line of MONITOR shows INFO, which is ours.
 func isInfo(line string) bool {
 	_, command, _ := strings.Cut(line, "] ")
 	return strings.HasPrefix(strings.ToLower(command), `"info"`)
 }
 
-// finish returns how many commands have been sent since the start. On the meter's
-// connection it sends the one that ends the count.
-func (m *monitor) finish(ctx context.Context, on meter) (int, error) {
-	err := on.rdb.Echo(ctx, m.token).Err()
+// finish returns how many commands have been sent since the start. It sends
+// the one that ends the count.
+func (m *monitor) finish(ctx context.Context, on *redis.Client) (int, error) {
+	err := on.Echo(ctx, m.token).Err()
 	if err != nil {
 		err = errors.Join(err, m.conn.Close())
 		<-m.done

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,28 +15,14 @@ type page struct {
 	file   string
 	facts  facts
 	report report
-	waits  []waitRecord
+	waits  []waitFigures
 	charts []diagram
 	args   []string // of the command that has written it
 }
 
-// writePage measures what waiters cost, too, and writes the page.
-func (j *job) writePage(ctx context.Context, r report) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	waiting := waitRun{
-		setup: j.setup(), most: j.waiters, limit: 3 * j.timeout, id: "holdfast-bench:" + rand.Text()[:8], progress: j.progress,
-	}
-	p := &page{file: j.report, facts: j.facts, report: r, charts: charts(r.entries), args: j.args}
-	for _, c := range j.chosen(renewing()) {
-		more, err := waiting.contender(ctx, c)
-		if err := j.bear(c, err); err != nil {
-			return err
-		}
-		p.waits = append(p.waits, more...)
-	}
-	return errors.Join(writeAll(j.records, p.waits), p.write())
+// newPage is a page that has yet to be written.
+func newPage(file string, f facts, r report, waits []waitFigures, args []string) *page {
+	return &page{file: file, facts: f, report: r, waits: waits, charts: charts(r.entries), args: args}
 }
 
 // directory is where the charts are.
@@ -106,24 +89,24 @@ type section struct {
 var sections = []section{
 	{
 		"A lock for each goroutine", "Nobody waits for anybody: what a pair of lock and unlock costs, and how many fit side by side.", "each",
-		func(w workload) bool { return !w.shared },
+		func(w workload) bool { return !w.Shared },
 	},
 	{
 		"One lock for all", "64 goroutines want the same lock, in one process or in eight, and stay inside for no time or for 1 ms. Libraries whose waiters " +
 			"try again after a pause get many pairs from one who takes the lock again while all others sleep: see how few the unluckiest one gets.",
-		"one waits", func(w workload) bool { return w.turns() && w.kind == aMutex && !w.clients && !w.alternate },
+		"one waits", func(w workload) bool { return w.turns() && w.Kind == aMutex && !w.Clients && !w.Alternate },
 	},
 	{
 		"Hand-over", "Two processes in turns: each asks for the lock only after the other one has got it, so each pair is a hand-over to somebody who waits.",
-		"handover", func(w workload) bool { return w.alternate },
+		"handover", func(w workload) bool { return w.Alternate },
 	},
 	{
 		"Herds", "Clients with a connection and a subscription each, in four processes, want the same lock.",
-		"herd-scripts herd-time herd-free", func(w workload) bool { return w.clients },
+		"herd-scripts herd-time herd-free", func(w workload) bool { return w.Clients },
 	},
 	{
 		"Readers, and fair locks", "64 goroutines on a read-write lock, of which each writes once in a hundred pairs; and on a fair lock. The other libraries for Go have neither.",
-		"kinds", func(w workload) bool { return w.kind != aMutex },
+		"kinds", func(w workload) bool { return w.Kind != aMutex },
 	},
 }
 

@@ -25,14 +25,14 @@ func redislockOnGoRedis() contender {
 			"the shortest pause that its documentation recommends. Nothing renews the lease.", redislockPoll),
 		open: func(_ context.Context, s setup) (session, error) {
 			rdb := newGoRedis(s)
-			return redislockSession{redislock.New(rdb), rdb, s.lease}, nil
+			return redislockSession{redislock.New(rdb), rdb, s.Lease}, nil
 		},
 	}
 }
 
 type redislockSession struct {
 	client *redislock.Client
-	rdb    *redis.Client
+	rdb    redis.UniversalClient
 	lease  time.Duration
 }
 
@@ -61,14 +61,14 @@ func redsyncOnGoRedis() contender {
 			"default pause (50 to 250 ms, at random), without the default bound of 32 tries. Nothing renews the lease.",
 		open: func(_ context.Context, s setup) (session, error) {
 			rdb := newGoRedis(s)
-			return redsyncSession{redsync.New(goredis.NewPool(rdb)), rdb, s.lease}, nil
+			return redsyncSession{redsync.New(goredis.NewPool(rdb)), rdb, s.Lease}, nil
 		},
 	}
 }
 
 type redsyncSession struct {
 	sync  *redsync.Redsync
-	rdb   *redis.Client
+	rdb   redis.UniversalClient
 	lease time.Duration
 }
 
@@ -98,7 +98,7 @@ func rueidislockOnRueidis() contender {
 			"releases by client-side caching. Its release returns no error.",
 		open: func(_ context.Context, s setup) (session, error) {
 			locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-				ClientOption: rueidisOptions(s), KeyMajority: 1, NoLoopTracking: true, KeyValidity: s.lease,
+				ClientOption: rueidisOptions(s), KeyMajority: 1, NoLoopTracking: true, KeyValidity: s.Lease,
 			})
 			return rueidislockSession{locker}, err
 		},

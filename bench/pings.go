@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // pingEvery is the pause between two pings: as long as between two hand-overs, so that
@@ -50,7 +52,7 @@ func (p *pings) start(ctx context.Context, ramp time.Duration) (stop func() ([]t
 	var took []time.Duration
 	done := make(chan error, 1)
 	go func() {
-		for counts := time.Now().Add(ramp); ; pause(ctx, pingEvery) {
+		for counts := time.Now().Add(ramp); ; call.Sleep(ctx, pingEvery) {
 			start := time.Now()
 			err := p.ping(ctx)
 			if ctx.Err() != nil {

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"syscall"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/goredisdriver"
-	"github.com/holdfast-go/holdfast/rueidisdriver"
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // A place is where locks are: one server, or a cluster of some primaries.
@@ -19,60 +18,34 @@ type place struct {
 	cluster bool
 	addrs   []string
 	nodes   []*redis.Client // to each of them, to read what it has spent
-	close   func() error
 }
 
-// openPlace connects to the nodes of a place. end is called when it is closed.
-func openPlace(name string, cluster bool, addrs []string, end func() error) *place {
-	p := &place{name: name, cluster: cluster, addrs: addrs}
+// openPlace connects to the nodes of a place, until the test or the stage ends.
+func openPlace(t testing.TB, name string, addrs ...string) *place {
+	t.Helper()
+	p := &place{name: name, addrs: addrs}
 	for _, addr := range addrs {
-		p.nodes = append(p.nodes, redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1}))
-	}
-	p.close = func() (err error) {
-		for _, node := range p.nodes {
-			err = errors.Join(err, node.Close())
-		}
-		return errors.Join(err, end())
+		node := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+		t.Cleanup(func() { _ = node.Close() }) // it has nothing to lose
+		p.nodes = append(p.nodes, node)
 	}
 	return p
-}
-
-// contenders are holdfast on each client. Messages are sharded where the place is a cluster,
-// as by default, unless they are to be plain.
-func (p *place) contenders(plain bool) []contender {
-	sharded := p.cluster && !plain
-	return []contender{
-		{name: holdfastName, client: goRedis, ours: true, open: func(_ context.Context, s setup) (session, error) {
-			var rdb redis.UniversalClient = newGoRedis(setup{addr: p.addrs[0], pool: s.pool})
-			if p.cluster {
-				rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: p.addrs, PoolSize: s.pool})
-			}
-			return newHoldfast(s, goredisdriver.New(rdb, goredisdriver.WithShardedPubSub(sharded)), rdb.Close)
-		}},
-		{name: holdfastName, client: rueidisLib, ours: true, open: func(_ context.Context, s setup) (session, error) {
-			o := rueidisOptions(s)
-			o.InitAddress = p.addrs
-			client, err := rueidis.NewClient(o)
-			if err != nil {
-				return nil, err
-			}
-			return newHoldfast(s, rueidisdriver.New(client, rueidisdriver.WithShardedPubSub(sharded)), func() error { client.Close(); return nil })
-		}},
-	}
 }
 
 // A spending is what each node of a place, and this process, has spent up to a moment, or
 // between two.
 type spending struct {
-	at    time.Time
-	own   time.Duration
-	nodes []nodeSpending
+	at     time.Time
+	passed time.Duration // between the two
+	own    time.Duration // of this process
+	nodes  []nodeSpending
 }
 
 type nodeSpending struct {
-	cpu     time.Duration
-	scripts int64
-	bus     int64 // messages of publishers, sent to other nodes
+	cpu      time.Duration // of the server process
+	executed int64         // commands, those that scripts call included
+	scripts  int64         // those of them that run scripts
+	bus      int64         // messages of publishers, sent to other nodes
 }
 
 // spent reads what has been spent so far.
@@ -90,11 +63,18 @@ func (p *place) spent(ctx context.Context) (s spending, err error) {
 }
 
 func spentBy(ctx context.Context, node *redis.Client, cluster bool) (n nodeSpending, err error) {
-	m := meter{node}
-	if n.cpu, err = m.cpu(ctx); err != nil {
+	stats, err := infoOf(ctx, node, "Commandstats")
+	if err != nil {
 		return n, err
 	}
-	if _, n.scripts, err = m.commands(ctx); err != nil || !cluster {
+	if n.executed, n.scripts, err = executed(stats); err != nil {
+		return n, err
+	}
+	cpu, err := infoOf(ctx, node, "CPU")
+	if err != nil {
+		return n, err
+	}
+	if n.cpu, err = cpuTime(cpu); err != nil || !cluster {
 		return n, err
 	}
 	info, err := clusterInfo(ctx, node)
@@ -107,18 +87,33 @@ func spentBy(ctx context.Context, node *redis.Client, cluster bool) (n nodeSpend
 
 // since is what has been spent since an earlier moment. Both are of one place.
 func (s spending) since(before spending) spending {
-	d := spending{at: s.at, own: s.own - before.own}
+	d := spending{passed: s.at.Sub(before.at), own: s.own - before.own}
 	for i, n := range s.nodes {
 		b := before.nodes[i]
-		d.nodes = append(d.nodes, nodeSpending{n.cpu - b.cpu, n.scripts - b.scripts, n.bus - b.bus})
+		d.nodes = append(d.nodes, nodeSpending{n.cpu - b.cpu, n.executed - b.executed, n.scripts - b.scripts, n.bus - b.bus})
 	}
 	return d
+}
+
+// spentIn is what is spent in so long.
+func (p *place) spentIn(ctx context.Context, window time.Duration) (s spending, err error) {
+	before, err := p.spent(ctx)
+	if err != nil {
+		return s, err
+	}
+	call.Sleep(ctx, window)
+	after, err := p.spent(ctx)
+	if err != nil {
+		return s, err
+	}
+	return after.since(before), ctx.Err()
 }
 
 // total is what all nodes have spent, and most what the one has that has spent the most time.
 func (s spending) total() (sum nodeSpending) {
 	for _, n := range s.nodes {
 		sum.cpu += n.cpu
+		sum.executed += n.executed
 		sum.scripts += n.scripts
 		sum.bus += n.bus
 	}
@@ -152,3 +147,48 @@ func (p *place) memory(ctx context.Context) (bytes int64, err error) {
 	}
 	return bytes, nil
 }
+
+// processCPU returns how long this process has been on a core, in user and system
+// mode together, all of its threads.
+func processCPU() (time.Duration, error) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0, err
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+}
+
+// What counts as quiet: for so long this process has used less than so much of a
+// core. With those that poll it never is, so it is not waited for longer than the limit.
+const (
+	quietFor   = 200 * time.Millisecond
+	quietShare = 0.05
+	quietLimit = 5 * time.Second
+)
+
+// awaitQuiet waits until what has been started is under way: connections made, waiters
+// asleep.
+func awaitQuiet(ctx context.Context) error {
+	for end := time.Now().Add(quietLimit); time.Now().Before(end); {
+		start := time.Now()
+		before, err := processCPU()
+		if err != nil {
+			return err
+		}
+		call.Sleep(ctx, quietFor)
+		after, err := processCPU()
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if share(after-before, time.Since(start)) < quietShare {
+			return nil
+		}
+	}
+	return nil
+}
+
+// share is how much of a core a time on it is.
+func share(spent, passed time.Duration) float64 { return spent.Seconds() / passed.Seconds() }

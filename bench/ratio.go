@@ -34,7 +34,7 @@ func bestOfAll(entries []*entry, workload string, pick func(figures) float64, be
 	chosen := 0.
 	for _, e := range entries {
 		median := over(measured(e.rounds), pick).Median
-		if e.workload.id == workload && e.contender.peer() && median > 0 && (best == nil || better(median, chosen)) {
+		if e.workload.ID == workload && e.contender.peer() && median > 0 && (best == nil || better(median, chosen)) {
 			best, chosen = e, median
 		}
 	}
@@ -58,10 +58,7 @@ func limitOf(entries []*entry, e *entry) *entry {
 // ratios are an entry's throughput over that of others. Those that make no sense
 // are zero.
 type ratios struct {
-	Peer     spread[float64] `json:"to_best_peer,omitzero"`
-	Best     spread[float64] `json:"to_best_of_all,omitzero"` // on whatever client
-	Limit    spread[float64] `json:"to_limit,omitzero"`
-	Redisson spread[float64] `json:"to_redisson,omitzero"`
+	peer, best, limit, redisson spread[float64] // best: on whatever client
 }
 
 func ratiosOf(entries []*entry, e *entry) (r ratios) {
@@ -72,10 +69,10 @@ func ratiosOf(entries []*entry, e *entry) (r ratios) {
 		return ratio(e, other, perSecond)
 	}
 	if e.contender.ours {
-		r.Peer = over(bestPeer(entries, e))
-		r.Best = over(bestOfAll(entries, e.workload.id, perSecond, more))
-		r.Redisson = over(find(entries, redissonName, e.workload))
+		r.peer = over(bestPeer(entries, e))
+		r.best = over(bestOfAll(entries, e.workload.ID, perSecond, more))
+		r.redisson = over(find(entries, redissonName, e.workload))
 	}
-	r.Limit = over(limitOf(entries, e))
+	r.limit = over(limitOf(entries, e))
 	return r
 }

@@ -56,10 +56,10 @@ func TestRatiosOf(t *testing.T) {
 		inRounds(contender{name: bareName, client: goRedis, bare: true}, other, 1000),
 	}
 	one := func(f float64) spread[float64] { return spread[float64]{f, f, f} }
-	if got, want := ratiosOf(entries, ours), (ratios{Peer: one(1.5), Best: one(0.03), Limit: one(0.5), Redisson: one(10)}); got != want {
+	if got, want := ratiosOf(entries, ours), (ratios{peer: one(1.5), best: one(0.03), limit: one(0.5), redisson: one(10)}); got != want {
 		t.Errorf("ours: %v, want %v", got, want)
 	}
-	if got, want := ratiosOf(entries, fast), (ratios{Limit: one(20. / 60)}); got != want {
+	if got, want := ratiosOf(entries, fast), (ratios{limit: one(20. / 60)}); got != want {
 		t.Errorf("a peer: %v, want %v", got, want)
 	}
 	if got := ratiosOf(entries, bare); got != (ratios{}) {

@@ -1,14 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
-	"strconv"
+	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -30,166 +30,121 @@ func redissonInJVM(p jvmProgram, progress io.Writer) contender {
 	}
 }
 
-// redissonSession owns a JVM, the goroutine that reads from it, and the one that
-// waits for its end. It is used by one goroutine.
-type redissonSession struct {
-	cmd    *exec.Cmd
-	input  io.WriteCloser
-	lines  chan []byte // from its standard output; closed at its end
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when the process has
-}
+// A redissonSession is a JVM. It is used by one goroutine.
+type redissonSession struct{ *process }
 
-// startRedisson returns when the JVM is connected and warm.
-func startRedisson(ctx context.Context, p jvmProgram, s setup, progress io.Writer) (_ session, err error) {
+// startRedisson returns when the JVM is connected.
+func startRedisson(ctx context.Context, p jvmProgram, s setup, progress io.Writer) (session, error) {
 	if _, err := fmt.Fprintf(progress, "warm  Redisson %s\n", p.redisson); err != nil {
 		return nil, err
 	}
-	r, err := launchJVM(p, s, progress)
+	jvm, err := startProcess(ctx, jvmStop, progress, nil, "java", "-cp", p.classpath, p.source, s.Addrs[0], millis(s))
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			r.cancel() // it is not needed any more, however busy it is
-			err = errors.Join(err, r.close())
-		}
-	}()
-	var hello struct {
-		Ready bool `json:"ready"`
+	if err := jvm.ready(ctx, jvmStart); err != nil {
+		jvm.kill() // it is not needed any more, however busy it is
+		return nil, errors.Join(err, jvm.close())
 	}
-	if err := r.answer(ctx, jvmStart, &hello); err != nil {
-		return nil, err
-	}
-	return r, r.warmUp(ctx, s)
+	return redissonSession{jvm}, nil
 }
 
-func launchJVM(p jvmProgram, s setup, stderr io.Writer) (*redissonSession, error) {
-	// Not the context of the run: the process has to be waited for in any case.
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "java", "-cp", p.classpath, p.source, s.addr, //nolint:gosec // our own program
-		strconv.FormatInt(s.lease.Milliseconds(), 10))
-	cmd.Stderr, cmd.WaitDelay = stderr, jvmStop
-	r := &redissonSession{cmd: cmd, lines: make(chan []byte), cancel: cancel, ended: make(chan struct{})}
-	var output io.Reader
-	output, toLines := io.Pipe()
-	cmd.Stdout = toLines
-	var err error
-	if r.input, err = cmd.StdinPipe(); err == nil {
-		err = cmd.Start()
+// runCell has the JVM run a cell.
+func (r redissonSession) runCell(ctx context.Context, limit time.Duration, order, figures any) error {
+	ctx, cancel := context.WithTimeout(ctx, limit+jvmGrace)
+	defer cancel()
+	err := r.say(order)
+	if err == nil {
+		err = r.answer(ctx, figures)
 	}
 	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("starting a JVM: %w", err)
+		r.kill() // so that close does not wait for it
 	}
-	go r.read(ctx, output)
-	go func() {
-		_ = cmd.Wait()      // how it ends says nothing: it may have been killed
-		_ = toLines.Close() // it always returns nil
-		close(r.ended)
-	}()
-	return r, nil
+	return err
 }
 
-// read delivers lines until the process has ended.
-func (r *redissonSession) read(ctx context.Context, output io.Reader) {
-	defer close(r.lines)
-	for lines := bufio.NewScanner(output); lines.Scan(); {
-		select {
-		case r.lines <- append([]byte(nil), lines.Bytes()...):
-		case <-ctx.Done(): // nobody asks any more
-		}
-	}
+// A jvmProgram is the Java program, with what it needs to start.
+type jvmProgram struct {
+	classpath string
+	source    string
+	redisson  string // its version
+	java      string // its version
 }
 
-// answer waits for the next line.
-func (r *redissonSession) answer(ctx context.Context, limit time.Duration, into any) error {
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
-	select {
-	case line, more := <-r.lines:
-		if !more {
-			return errors.New("the JVM has ended")
-		}
-		if err := json.Unmarshal(line, into); err != nil {
-			return fmt.Errorf("the JVM says %q: %w", line, err)
-		}
-		return nil
-	case <-timeout.C:
-		return fmt.Errorf("the JVM has not answered for %v", limit)
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// repository files that the Java program needs, from the root.
+const (
+	javaPOM    = "interop/java/pom.xml" // says which Redisson
+	javaSource = "bench/java/RedissonBench.java"
+	javaTarget = "bench/java/target"
+)
+
+// prepareJVM looks for a JDK and Maven, and has Maven fetch the Redisson that the
+// interop tests run against.
+func prepareJVM(ctx context.Context) (p jvmProgram, err error) {
+	if err := needJVM(); err != nil {
+		return p, err
 	}
+	root, err := repositoryRoot()
+	if err != nil {
+		return p, err
+	}
+	target := filepath.Join(root, javaTarget)
+	lib := filepath.Join(target, "lib")
+	fetch := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(root, javaPOM), "-Dtarget="+target, //nolint:gosec // our own paths
+		"dependency:copy-dependencies", "-DoutputDirectory="+lib)
+	if text, err := fetch.CombinedOutput(); err != nil {
+		return p, fmt.Errorf("mvn: %w: %s", err, text)
+	}
+	p = jvmProgram{classpath: filepath.Join(lib, "*"), source: filepath.Join(root, javaSource)}
+	if p.redisson, err = jarVersion(lib); err != nil {
+		return p, err
+	}
+	text, err := exec.CommandContext(ctx, "java", "--version").Output()
+	if err != nil {
+		return p, fmt.Errorf("java --version: %w", err)
+	}
+	p.java, _, _ = strings.Cut(string(text), "\n")
+	return p, nil
 }
 
-// warmUp runs pairs until the JVM has compiled what they run through.
-func (r *redissonSession) warmUp(ctx context.Context, s setup) error {
-	for _, w := range []workload{{goroutines: 64}, {goroutines: 1}} {
-		c := &cell{workload: w, prefix: "holdfast-bench:warm", window: s.jvmWarm, limit: jvmGrace}
-		if f := r.runCell(ctx, c); f.Error != "" {
-			return errors.New(f.Error)
+// needJVM looks for the same programs as tools/need-jvm, which installs them.
+func needJVM() error {
+	for _, program := range []string{"javac", "mvn"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("--redisson needs a JDK (17 or newer) and Maven: run tools/need-jvm: %w", err)
 		}
 	}
 	return nil
 }
 
-// cellRequest is a cell as RedissonBench.java reads it.
-type cellRequest struct {
-	Prefix     string        `json:"prefix"`
-	Threads    int           `json:"threads"`
-	Shared     bool          `json:"shared"`
-	Window     time.Duration `json:"window_ns"`
-	Limit      time.Duration `json:"limit_ns"`
-	Kind       lockKind      `json:"kind"`
-	Hold       time.Duration `json:"hold_ns"`
-	WriteEvery int           `json:"write_every"`
-	// Clients are as many as there are processes elsewhere: each has its own connections,
-	// subscriptions and owners.
-	Clients   int  `json:"clients"`
-	Alternate bool `json:"alternate"`
-}
-
-func redissonRequest(c *cell) cellRequest {
-	w := c.workload
-	return cellRequest{
-		Prefix: c.prefix, Threads: w.goroutines, Shared: w.shared, Window: c.window, Limit: c.limit,
-		Kind: w.kind, Hold: w.hold, WriteEvery: w.writeEvery, Clients: max(1, w.processes), Alternate: w.alternate,
-	}
-}
-
-// runCell has the JVM run the cell. Figures that do not come are a standstill, after
-// which the runner starts another one.
-func (r *redissonSession) runCell(ctx context.Context, c *cell) (f figures) {
-	request, err := json.Marshal(redissonRequest(c))
-	if err == nil {
-		_, err = r.input.Write(append(request, '\n'))
-	}
-	if err == nil {
-		err = r.answer(ctx, c.window+2*c.limit+jvmGrace, &f)
-	}
+// repositoryRoot returns the directory at or above this one that has the Java
+// program's files.
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
 	if err != nil {
-		r.cancel() // so that close does not wait for it
-		return figures{StoodStill: true, Stuck: c.workload.goroutines, Errors: 1, Error: err.Error()}
+		return "", err
 	}
-	f.PerSecond = float64(f.Pairs) / c.window.Seconds()
-	if c.workload.processes > 0 {
-		f.Processes = c.workload.processes // clients, but they count as such
+	for {
+		if _, err := os.Stat(filepath.Join(dir, javaSource)); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("--redisson works inside the repository only: " + javaSource + " is not here")
+		}
+		dir = parent
 	}
-	return f
 }
 
-// close ends the process, and kills it if it does not end.
-func (r *redissonSession) close() error {
-	_ = r.input.Close() // it ends with its input
-	timeout := time.NewTimer(jvmStop)
-	defer timeout.Stop()
-	defer r.cancel()
-	for {
-		select {
-		case <-r.ended:
-			return nil
-		case <-timeout.C:
-			r.cancel() // kills it
-		}
+// jarVersion returns the version of the one Redisson in the directory.
+func jarVersion(lib string) (string, error) {
+	const prefix, suffix = "redisson-", ".jar"
+	jars, err := filepath.Glob(filepath.Join(lib, prefix+"[0-9]*"+suffix))
+	if err != nil {
+		return "", err
 	}
+	if len(jars) != 1 {
+		return "", fmt.Errorf("one Redisson is needed in %s, there are %d; delete the directory", lib, len(jars))
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), prefix), suffix), nil
 }

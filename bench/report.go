@@ -35,7 +35,7 @@ func (r report) how() string {
 	return wrap(fmt.Sprintf("Medians over %d rounds of %v for each contender, in turns, client and server on one machine. "+
 		"A pair is one lock and one unlock, with nothing in between unless the title says so, of locks with a lease of %v; a pair that "+
 		"takes longer than %v is cut short. Each go-redis client has a pool of %d connections.",
-		r.plan.rounds, r.plan.window, r.plan.setup.lease, r.plan.limit, r.plan.setup.pool), "")
+		r.plan.rounds, r.plan.window, r.plan.setup.Lease, r.plan.limit, r.plan.setup.Pool), "")
 }
 
 // columns says what stands in the tables.
@@ -63,7 +63,7 @@ func (r report) remarks() string {
 	for _, e := range r.entries {
 		for i, f := range e.rounds {
 			if remark := f.remark(); remark != "" {
-				fmt.Fprintf(&b, "- %s, %s, round %d: %s\n", e.contender.full(), e.workload.title, i+1, remark)
+				fmt.Fprintf(&b, "- %s, %s, round %d: %s\n", e.contender.full(), e.workload.Title, i+1, remark)
 			}
 		}
 	}
@@ -71,23 +71,6 @@ func (r report) remarks() string {
 		return "No errors, no timeouts, no overlaps.\n"
 	}
 	return b.String()
-}
-
-// remark says what was not as it should be in one cell; nothing if all was.
-func (f figures) remark() string {
-	var parts []string
-	say := func(when bool, format string, args ...any) {
-		if when {
-			parts = append(parts, fmt.Sprintf(format, args...))
-		}
-	}
-	say(f.Overlaps > 0, "OVERLAPPED %d times", f.Overlaps)
-	say(f.StoodStill, "stood still after %d pairs", f.Pairs)
-	say(f.StillProcesses > 0 && !f.StoodStill, "%d of %d processes stood still", f.StillProcesses, f.Processes)
-	say(f.Stuck > 0, "%d goroutines never came back", f.Stuck)
-	say(f.Timeouts > 0, "%d pairs were cut short", f.Timeouts)
-	say(f.Errors > 0, "%d errors, the first: %s", f.Errors, f.Error)
-	return strings.Join(parts, "; ")
 }
 
 // notes say how the contenders are set up.
@@ -114,7 +97,7 @@ func (r report) notes() string {
 func (r report) overlapped() (names []string) {
 	for _, e := range r.entries {
 		if e.contender.ours && total(e.rounds, func(f figures) int { return f.Overlaps }) > 0 {
-			names = append(names, e.contender.full()+", "+e.workload.title)
+			names = append(names, e.contender.full()+", "+e.workload.Title)
 		}
 	}
 	return names

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // A room is what a lock protects. It counts the visits during which somebody was in it
 // who should not have been, and how the lock has changed hands. It has no pointers: it
-// may lie in a file that several processes map (shared.go).
+// may lie in a file that several processes map.
 type room struct {
 	inside   atomic.Int64 // readers, and writers times aWriter
 	overlaps atomic.Int64
@@ -141,3 +146,42 @@ func (r roomReading) since(before roomReading) roomReading {
 	r.handOverTotal -= before.handOverTotal
 	return r
 }
+
+// newRoomFile makes a file with an empty room in it.
+func newRoomFile(name string) error {
+	if errClock != nil {
+		return errClock // moments of two processes could not be compared
+	}
+	file, err := os.Create(name) //nolint:gosec // our own directory
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(int64(unsafe.Sizeof(room{}))), file.Close())
+}
+
+// openRoom maps the room in a file. Everybody who has done so is in the same room. It
+// must not be used after close.
+func openRoom(name string) (r *room, closeRoom func() error, err error) {
+	file, err := os.OpenFile(name, os.O_RDWR, 0) //nolint:gosec // our own directory
+	if err != nil {
+		return nil, nil, err
+	}
+	memory, err := unix.Mmap(int(file.Fd()), 0, int(unsafe.Sizeof(room{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err := errors.Join(err, file.Close()); err != nil { // the mapping stays
+		return nil, nil, err
+	}
+	return (*room)(unsafe.Pointer(&memory[0])), func() error { return unix.Munmap(memory) }, nil //nolint:gosec // a page is aligned, and a room has no pointers
+}
+
+// The clock of a room: it is the same in all processes, and nobody sets it.
+var clockBegan, clockAt, errClock = startClock()
+
+// startClock returns a moment, and what the system's monotonic clock said at it, in ns.
+func startClock() (time.Time, int64, error) {
+	var now unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+	return time.Now(), now.Nano(), err
+}
+
+// ticks is a moment by the clock, in ns.
+func ticks(t time.Time) int64 { return clockAt + int64(t.Sub(clockBegan)) }

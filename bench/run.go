@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"testing"
 	"time"
 )
 
@@ -18,7 +19,10 @@ type plan struct {
 	rounds     int
 	window     time.Duration // of each cell
 	limit      time.Duration // of each pair
-	progress   io.Writer
+	// jvmWarm is how long Redisson runs before it is measured, with many threads, and
+	// again with one: long enough for a JVM to compile what is called often.
+	jvmWarm  time.Duration
+	progress io.Writer
 }
 
 // entry is all rounds of one contender under one workload.
@@ -35,24 +39,29 @@ type entry struct {
 type runner struct {
 	plan
 	id       string // in front of every key of this run
-	meter    meter
+	server   *place
 	sessions []session
 	turns    int // so far
 }
 
-// open connects all contenders of a plan. The runner has to be closed.
-func (p plan) open(ctx context.Context) (*runner, error) {
-	r := &runner{
-		plan: p, id: "holdfast-bench:" + rand.Text()[:8], meter: newMeter(p.setup.addr),
-		sessions: make([]session, len(p.contenders)),
-	}
-	for i := range r.contenders {
-		if err := r.connect(ctx, i); err != nil {
-			return nil, errors.Join(err, r.close())
+// on connects all contenders of a plan, calls f, and closes them.
+func (p plan) on(ctx context.Context, f func(*runner) error) error {
+	return onStage(func(t testing.TB) (err error) {
+		r := &runner{
+			plan: p, id: newID(), server: openPlace(t, "the server", p.setup.Addrs...), sessions: make([]session, len(p.contenders)),
 		}
-	}
-	return r, nil
+		defer func() { err = errors.Join(err, r.close()) }()
+		for i := range r.contenders {
+			if err := r.connect(ctx, i); err != nil {
+				return err
+			}
+		}
+		return f(r)
+	})
 }
+
+// newID is what stands in front of every key of a run.
+func newID() string { return "holdfast-bench:" + rand.Text()[:8] }
 
 func (r *runner) connect(ctx context.Context, i int) error {
 	s, err := r.contenders[i].open(ctx, r.setup)
@@ -60,11 +69,20 @@ func (r *runner) connect(ctx context.Context, i int) error {
 		return fmt.Errorf("%s: %w", r.contenders[i].full(), err)
 	}
 	r.sessions[i] = s
+	if _, elsewhere := s.(cellRunner); !elsewhere {
+		return nil
+	}
+	for _, n := range []int{64, 1} {
+		c := cell{order: order{workload{Goroutines: n}, r.id + ":warm", r.jvmWarm, 10 * time.Second}, session: s}
+		if f := c.run(ctx); f.Error != "" {
+			return errors.New(f.Error)
+		}
+	}
 	return nil
 }
 
 func (r *runner) close() error {
-	failed := []error{r.meter.close()}
+	var failed []error
 	for i, s := range r.sessions {
 		if s != nil {
 			failed = append(failed, r.closeSession(i))
@@ -80,46 +98,31 @@ func (r *runner) closeSession(i int) error {
 	return closeWithin(3*r.limit, r.contenders[i], s)
 }
 
-func closeWithin(limit time.Duration, c contender, s session) error {
-	done := make(chan error, 1)
-	go func() { done <- s.close() }()
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timeout.C:
-		return fmt.Errorf("%s: close has not returned for %v", c.full(), limit)
-	}
-}
-
 // run runs the plan, and returns an entry for each contender and workload.
 func (p plan) run(ctx context.Context) (all []*entry, err error) {
-	r, err := p.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	for _, w := range r.workloads {
-		entries := r.entriesOf(w)
-		all = append(all, entries...)
-		if err := r.warmUp(ctx, entries); err != nil {
-			return nil, err
+	err = p.on(ctx, func(r *runner) error {
+		for _, w := range r.workloads {
+			entries := r.entriesOf(w)
+			all = append(all, entries...)
+			if err := r.warmUp(ctx, entries); err != nil {
+				return err
+			}
+			if err := r.countCommands(ctx, entries); err != nil {
+				return err
+			}
+			if err := r.measure(ctx, entries, r.rounds); err != nil {
+				return err
+			}
 		}
-		if err := r.countCommands(ctx, entries); err != nil {
-			return nil, err
-		}
-		if err := r.measure(ctx, entries, r.rounds); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+		return nil
+	})
+	return all, err
 }
 
 // entriesOf returns an entry for each contender that takes part in the workload.
 func (r *runner) entriesOf(w workload) (entries []*entry) {
 	for i, c := range r.contenders {
-		if c.suits(w) {
+		if w.suits(c) {
 			entries = append(entries, &entry{contender: c, workload: w, index: i})
 		}
 	}
@@ -130,7 +133,7 @@ func (r *runner) entriesOf(w workload) (entries []*entry) {
 // scripts loaded.
 func (r *runner) warmUp(ctx context.Context, entries []*entry) error {
 	for _, e := range entries {
-		if e.workload.processes > 0 && e.contender.client != inJVM {
+		if e.workload.Processes > 0 && e.contender.client != inJVM {
 			continue // its processes warm themselves up
 		}
 		if _, err := r.turn(ctx, e, r.window/4, "warm"); err != nil {
@@ -151,19 +154,19 @@ const (
 // countCommands runs a round in which commands are counted, and nothing else.
 func (r *runner) countCommands(ctx context.Context, entries []*entry) error {
 	for _, e := range entries {
-		if e.workload.processes > 0 {
+		if e.workload.Processes > 0 {
 			continue // nobody has a turn of the usual length there, and MONITOR would be the load
 		}
-		m, err := startMonitor(ctx, r.setup.addr, countWindow+10*r.limit)
+		m, err := startMonitor(ctx, r.setup.Addrs[0], countWindow+10*r.limit)
 		if err != nil {
 			return err
 		}
 		counted := *e
-		if !e.workload.shared {
-			counted.workload.goroutines = min(countGoroutines, e.workload.goroutines)
+		if !e.workload.Shared {
+			counted.workload.Goroutines = min(countGoroutines, e.workload.Goroutines)
 		}
 		f, failed := r.turn(ctx, &counted, min(countWindow, r.window), "count")
-		commands, err := m.finish(ctx, r.meter)
+		commands, err := m.finish(ctx, r.server.nodes[0])
 		if err := errors.Join(failed, err); err != nil {
 			return err
 		}
@@ -201,9 +204,8 @@ func (e *entry) hopeless() bool {
 func (r *runner) turn(ctx context.Context, e *entry, window time.Duration, which string) (figures, error) {
 	r.turns++
 	c := cell{
-		workload: e.workload, session: r.sessions[e.index], window: window, limit: r.limit,
-		prefix:    fmt.Sprintf("%s:%d", r.id, r.turns),
-		contender: e.contender.full(), setup: r.setup, meter: r.meter, progress: r.progress,
+		order: order{e.workload, fmt.Sprintf("%s:%d", r.id, r.turns), window, r.limit}, session: r.sessions[e.index],
+		contender: e.contender.full(), setup: r.setup, server: r.server, progress: r.progress,
 	}
 	runtime.GC() // so that nobody pays for the garbage of the one before
 	f, err := r.metered(ctx, &c)
@@ -228,23 +230,31 @@ func (r *runner) turn(ctx context.Context, e *entry, window time.Duration, which
 // metered runs the cell, and says what its pairs have cost.
 func (r *runner) metered(ctx context.Context, c *cell) (f figures, err error) {
 	_, elsewhere := c.session.(cellRunner)
-	if c.workload.processes > 0 && !elsewhere {
-		return c.run(ctx), nil // it reads the meter itself, without what its processes need to start
+	if c.Processes > 0 && !elsewhere {
+		return c.run(ctx), nil // it looks itself what is spent, without what its processes need to start
 	}
-	before, err := r.meter.before(ctx)
+	before, err := r.server.spent(ctx)
 	if err != nil {
 		return f, err
 	}
+	allocated := mallocs()
 	f = c.run(ctx)
-	after, err := r.meter.after(ctx)
+	allocated = mallocs() - allocated
+	after, err := r.server.spent(ctx)
 	if err != nil {
 		return f, err
 	}
-	f = f.spent(before, after)
 	if elsewhere {
-		f.Allocs = 0 // those are not its own
+		allocated = 0 // those are not its own
 	}
-	return f, nil
+	return f.spent(after.since(before), allocated), nil
+}
+
+// mallocs is how often this process has allocated so far.
+func mallocs() uint64 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.Mallocs
 }
 
 func (r *runner) report(which string, e *entry, f figures) error {
@@ -252,7 +262,7 @@ func (r *runner) report(which string, e *entry, f figures) error {
 	if remark != "" {
 		remark = "  " + remark
 	}
-	return r.say("%-5s %-24s %-22s %9.0f pairs/s%s\n", which, e.workload.title, e.contender.full(), f.PerSecond, remark)
+	return r.say("%-5s %-24s %-22s %9.0f pairs/s%s\n", which, e.workload.Title, e.contender.full(), f.PerSecond, remark)
 }
 
 func (r *runner) say(format string, args ...any) error {

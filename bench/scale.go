@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 const (
@@ -22,15 +25,19 @@ const (
 
 // A scaleRun measures what limits how far one server goes, and a cluster.
 type scaleRun struct {
-	job    *job
-	id     string // in front of every key
-	setup  setup
-	window time.Duration
-	limit  time.Duration
-	sizes  scaleSizes
-	server *place
-	// clusters are of one primary, two, and so on.
-	clusters []*place
+	setup      setup
+	contenders []contender // of holdfast's
+	rounds     int
+	window     time.Duration // of a round
+	limit      time.Duration // of a pair
+	holds      int
+	quick      bool
+	progress   io.Writer
+
+	id       string // in front of every key
+	sizes    scaleSizes
+	server   *place
+	clusters []*place // of one primary, two, and so on
 	report   scaleReport
 }
 
@@ -39,115 +46,70 @@ type scaleSizes struct{ goroutines, contended, listeners, channels, messages int
 
 // scaleReport is what has been measured.
 type scaleReport struct {
-	primaries   []primariesRecord
-	messages    []messagesRecord
-	renewals    []renewalsRecord
-	subscribers subscribersRecord
-	idle        []idleRecord
+	run         *scaleRun
+	primaries   []primariesFigures
+	messages    []messagesFigures
+	renewals    []renewalsFigures
+	subscribers subscribersFigures
+	idle        []idleFigures
 }
 
-// idleRecord is a place where nothing happens.
-type idleRecord struct {
-	Kind    string  `json:"kind"`
-	Place   string  `json:"place"`
-	NodeCPU float64 `json:"node_cpu_share_of_core"` // of the busiest one
+// idleFigures are of a place where nothing happens.
+type idleFigures struct {
+	place   string
+	nodeCPU float64 // a share of a core, of the busiest one
 }
 
-// primariesRecord is locks of their own on a place: who spends what on a pair.
-type primariesRecord struct {
-	Kind         string          `json:"kind"`
-	Place        string          `json:"place"`
-	Primaries    int             `json:"primaries"`
-	Client       string          `json:"client"`
-	PerSecond    spread[float64] `json:"pairs_per_second"`
-	RedisMicros  spread[float64] `json:"redis_cpu_us_per_pair"`
-	BusiestNode  spread[float64] `json:"busiest_node_cpu_us_per_pair"`
-	ClientMicros spread[float64] `json:"client_cpu_us_per_pair"`
-	Shares       []float64       `json:"share_of_scripts_by_node"` // of the last round
+// primariesFigures are of locks of their own on a place: who spends what on a pair.
+type primariesFigures struct {
+	place, client                            string
+	perSecond                                spread[float64]
+	redisMicros, busiestMicros, clientMicros spread[float64] // on a core, for a pair
+	shares                                   []float64       // of the scripts by node, in the last round
 }
 
-// messagesRecord is locks that two clients want each, on the largest cluster.
-type messagesRecord struct {
-	Kind        string          `json:"kind"`
-	Client      string          `json:"client"`
-	Sharded     bool            `json:"sharded"`
-	PerSecond   spread[float64] `json:"pairs_per_second"`
-	RedisMicros spread[float64] `json:"redis_cpu_us_per_pair"`
-	Scripts     spread[float64] `json:"scripts_per_pair"`
-	Bus         spread[float64] `json:"bus_messages_per_pair"`
+// messagesFigures are of locks that two clients want each, on the largest cluster.
+type messagesFigures struct {
+	client                 string
+	sharded                bool
+	perSecond, redisMicros spread[float64]
+	scripts, bus           spread[float64] // for a pair
 }
 
-// renewalsRecord is holds that are kept.
-type renewalsRecord struct {
-	Kind   string `json:"kind"`
-	Place  string `json:"place"`
-	Names  string `json:"names"`
-	Client string `json:"client"`
-	Holds  int    `json:"holds"`
-	// Calls are a second; the shares are of a core.
-	Calls      float64 `json:"calls_per_second"`
-	RedisCPU   float64 `json:"redis_cpu_share_of_core"`
-	Busiest    float64 `json:"busiest_node_share_of_core"`
-	CPU        float64 `json:"cpu_share_of_core"`
-	RedisBytes float64 `json:"redis_bytes_per_hold"`
-	Lost       int     `json:"lost"`
+// renewalsFigures are of holds that are kept.
+type renewalsFigures struct {
+	place, names, client   string
+	holds                  int
+	calls                  float64 // a second
+	redisCPU, busiest, cpu float64 // shares of a core
+	redisBytes             float64 // of a hold
+	lost                   int
 }
 
-// scale is the mode --scale.
-func (j *job) scale(ctx context.Context) (err error) {
-	if len(j.chosen((&place{}).contenders(false))) == 0 {
-		return errNothing
-	}
-	r := j.scaleRun()
-	defer func() { err = errors.Join(err, r.close()) }()
-	failed := r.measure(ctx)
-	// What has been measured before is worth having.
-	return errors.Join(failed, writeAll(j.records, r.report.primaries), writeAll(j.records, r.report.messages),
-		writeAll(j.records, r.report.renewals), writeAll(j.records, r.report.idle), j.records.write(r.report.subscribers), j.writeScale(r))
-}
-
-func (j *job) scaleRun() *scaleRun {
-	r := &scaleRun{
-		job: j, id: "holdfast-bench:" + rand.Text()[:8], setup: j.heldSetup(), window: j.duration, limit: j.timeout,
-		sizes: scaleSizes{scaleGoroutines, scaleContended, scaleListeners, scaleChannels, scaleMessages},
-	}
-	if j.quick {
+// measure measures everything. Of a run that has failed there is what was measured before.
+func (r *scaleRun) measure(ctx context.Context) (scaleReport, error) {
+	r.id, r.sizes = newID(), scaleSizes{scaleGoroutines, scaleContended, scaleListeners, scaleChannels, scaleMessages}
+	if r.quick {
 		r.sizes = scaleSizes{16, 4, 20, 100, 10}
 	}
-	return r
-}
-
-// measure measures everything. The run has to be closed, also after an error.
-func (r *scaleRun) measure(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{r.open, r.idle, r.primaries, r.messages, r.renewals, r.subscribers} {
-		if err := errors.Join(ctx.Err(), step(ctx)); err != nil {
-			return err
+	r.report.run = r
+	err := onStage(func(t testing.TB) error {
+		r.server = openPlace(t, "one server", r.setup.Addrs...)
+		for n := 1; n <= scalePrimaries; n++ {
+			c, err := startCluster(ctx, t, n)
+			if err != nil {
+				return err
+			}
+			r.clusters = append(r.clusters, c)
 		}
-	}
-	return ctx.Err()
-}
-
-// open starts the clusters.
-func (r *scaleRun) open(ctx context.Context) error {
-	r.server = openPlace("one server", false, []string{r.job.addr}, func() error { return nil })
-	for n := 1; n <= scalePrimaries; n++ {
-		c, err := startCluster(ctx, n)
-		if err != nil {
-			return err
+		for _, step := range []func(context.Context) error{r.idle, r.primaries, r.messages, r.renewals, r.subscribers} {
+			if err := errors.Join(ctx.Err(), step(ctx)); err != nil {
+				return err
+			}
 		}
-		name := fmt.Sprintf("cluster of %d", n)
-		r.clusters = append(r.clusters, openPlace(name, true, c.addrs(), c.close))
-	}
-	return nil
-}
-
-func (r *scaleRun) close() (err error) {
-	for _, p := range append(r.clusters, r.server) {
-		if p != nil {
-			err = errors.Join(err, p.close())
-		}
-	}
-	return err
+		return ctx.Err()
+	})
+	return r.report, err
 }
 
 // largest is the largest cluster.
@@ -155,31 +117,27 @@ func (r *scaleRun) largest() *place { return r.clusters[len(r.clusters)-1] }
 
 // say tells how far it is.
 func (r *scaleRun) say(what string, p *place, c contender) error {
-	_, err := fmt.Fprintf(r.job.progress, "scale  %-11s %-13s %s\n", what, p.name, c.full())
+	_, err := fmt.Fprintf(r.progress, "scale  %-11s %-13s %s\n", what, p.name, c.full())
 	return err
 }
 
 // idle sees what nodes need while nothing happens.
 func (r *scaleRun) idle(ctx context.Context) error {
 	for _, p := range []*place{r.server, r.largest()} {
-		before, err := p.spent(ctx)
+		s, err := p.spentIn(ctx, 3*r.window)
 		if err != nil {
 			return err
 		}
-		pause(ctx, 3*r.window)
-		after, err := p.spent(ctx)
-		if err != nil {
-			return err
-		}
-		record := idleRecord{Kind: "idle", Place: p.name, NodeCPU: share(0, after.since(before).most(), after.at.Sub(before.at))}
-		r.report.idle = append(r.report.idle, record)
+		r.report.idle = append(r.report.idle, idleFigures{p.name, share(s.most(), s.passed)})
 	}
 	return nil
 }
 
-// with opens a contender, calls f, and closes it.
-func (r *scaleRun) with(ctx context.Context, c contender, f func(holder) error) (err error) {
-	s, err := openHolder(ctx, c, r.setup)
+// with opens a contender at a place, calls f, and closes it.
+func (r *scaleRun) with(ctx context.Context, p *place, c contender, plain bool, f func(holder) error) (err error) {
+	at := r.setup
+	at.Addrs, at.Cluster, at.Plain = p.addrs, p.cluster, plain
+	s, err := openHolder(ctx, c, at)
 	if err != nil {
 		return err
 	}
@@ -204,18 +162,17 @@ func (a *perPair) add(n int, window time.Duration, s spending) {
 // primaries has goroutines lock and unlock a lock each, on all places in turns.
 func (r *scaleRun) primaries(ctx context.Context) error {
 	places := append([]*place{r.server}, r.clusters...)
-	for i := range r.job.chosen(places[0].contenders(false)) {
+	for _, c := range r.contenders {
 		spent := make([]perPair, len(places))
 		shares := make([][]float64, len(places))
-		for round := range r.job.rounds {
+		for round := range r.rounds {
 			for at, p := range places {
-				c := r.job.chosen(p.contenders(false))[i]
 				if round == 0 {
 					if err := r.say("primaries", p, c); err != nil {
 						return err
 					}
 				}
-				if err := r.with(ctx, c, func(s holder) (err error) {
+				if err := r.with(ctx, p, c, false, func(s holder) (err error) {
 					shares[at], err = r.pairs(ctx, p, s, &spent[at])
 					return err
 				}); err != nil {
@@ -225,10 +182,9 @@ func (r *scaleRun) primaries(ctx context.Context) error {
 		}
 		for at, p := range places {
 			a := spent[at]
-			r.report.primaries = append(r.report.primaries, primariesRecord{
-				Kind: "primaries", Place: p.name, Primaries: len(p.nodes), Client: r.job.chosen(p.contenders(false))[i].client,
-				PerSecond: spreadOf(a.pairs), RedisMicros: spreadOf(a.redis), BusiestNode: spreadOf(a.busiest),
-				ClientMicros: spreadOf(a.own), Shares: shares[at],
+			r.report.primaries = append(r.report.primaries, primariesFigures{
+				place: p.name, client: c.client, perSecond: spreadOf(a.pairs), redisMicros: spreadOf(a.redis),
+				busiestMicros: spreadOf(a.busiest), clientMicros: spreadOf(a.own), shares: shares[at],
 			})
 		}
 	}
@@ -237,11 +193,9 @@ func (r *scaleRun) primaries(ctx context.Context) error {
 
 // pairs is one round of one contender on a place.
 func (r *scaleRun) pairs(ctx context.Context, p *place, s holder, a *perPair) (shares []float64, err error) {
-	c := &cell{
-		workload: workload{goroutines: r.sizes.goroutines}, session: s, prefix: r.id, window: r.window / 4, limit: r.limit,
-	}
+	c := &cell{order: order{workload{Goroutines: r.sizes.goroutines}, r.id, r.window / 4, r.limit}, session: s}
 	c.run(ctx) // connections, scripts
-	c.window = r.window
+	c.Window = r.window
 	before, err := p.spent(ctx)
 	if err != nil {
 		return nil, err
@@ -262,23 +216,22 @@ func (r *scaleRun) pairs(ctx context.Context, p *place, s holder, a *perPair) (s
 // messages has two clients want each of some locks, on the largest cluster.
 func (r *scaleRun) messages(ctx context.Context) error {
 	p := r.largest()
-	for i := range r.job.chosen(p.contenders(false)) {
+	for _, c := range r.contenders {
 		for _, sharded := range []bool{true, false} {
-			c := r.job.chosen(p.contenders(!sharded))[i]
 			if err := r.say("messages", p, c); err != nil {
 				return err
 			}
 			var a perPair
-			for range r.job.rounds {
-				if err := r.with(ctx, c, func(one holder) error {
-					return r.with(ctx, c, func(other holder) error { return r.contend(ctx, p, [2]holder{one, other}, &a) })
+			for range r.rounds {
+				if err := r.with(ctx, p, c, !sharded, func(one holder) error {
+					return r.with(ctx, p, c, !sharded, func(other holder) error { return r.contend(ctx, p, [2]holder{one, other}, &a) })
 				}); err != nil {
 					return err
 				}
 			}
-			r.report.messages = append(r.report.messages, messagesRecord{
-				Kind: "messages", Client: c.client, Sharded: sharded,
-				PerSecond: spreadOf(a.pairs), RedisMicros: spreadOf(a.redis), Scripts: spreadOf(a.scripts), Bus: spreadOf(a.bus),
+			r.report.messages = append(r.report.messages, messagesFigures{
+				client: c.client, sharded: sharded,
+				perSecond: spreadOf(a.pairs), redisMicros: spreadOf(a.redis), scripts: spreadOf(a.scripts), bus: spreadOf(a.bus),
 			})
 		}
 	}
@@ -303,18 +256,18 @@ func (r *scaleRun) contend(ctx context.Context, p *place, clients [2]holder, a *
 						pairs.Add(1)
 					case run.Err() == nil:
 						failed.Store(&err)
-						pause(run, failPause)
+						call.Sleep(run, failPause)
 					}
 				}
 			})
 		}
 	}
-	pause(ctx, r.window/4) // connections, subscriptions
+	call.Sleep(ctx, r.window/4) // connections, subscriptions
 	// To ask the nodes takes its time, in which the pairs go on. So both are looked at in the same order each time.
 	start, begun := time.Now(), pairs.Load()
 	before, err := p.spent(ctx)
 	if err == nil {
-		pause(ctx, r.window)
+		call.Sleep(ctx, r.window)
 		passed, done := time.Since(start), pairs.Load()-begun
 		var after spending
 		if after, err = p.spent(ctx); err == nil {
@@ -343,16 +296,16 @@ func (r *scaleRun) renewals(ctx context.Context) error {
 		{r.largest(), "any", own},
 		{r.largest(), fmt.Sprintf("in %d hash tags", scaleTags), tagged},
 	} {
-		for _, c := range r.job.chosen(at.place.contenders(false)) {
+		for _, c := range r.contenders {
 			if err := r.say("renewals", at.place, c); err != nil {
 				return err
 			}
-			names := make([]string, r.job.holds)
+			names := make([]string, r.holds)
 			for i := range names {
 				names[i] = at.name(i)
 			}
-			record := renewalsRecord{Kind: "renewals", Place: at.place.name, Names: at.names, Client: c.client, Holds: len(names)}
-			if err := r.with(ctx, c, func(s holder) error { return r.keep(ctx, at.place, s, names, &record) }); err != nil {
+			record := renewalsFigures{place: at.place.name, names: at.names, client: c.client, holds: len(names)}
+			if err := r.with(ctx, at.place, c, false, func(s holder) error { return r.keep(ctx, at.place, s, names, &record) }); err != nil {
 				return err
 			}
 			r.report.renewals = append(r.report.renewals, record)
@@ -362,7 +315,7 @@ func (r *scaleRun) renewals(ctx context.Context) error {
 }
 
 // keep holds locks for a lease, and notes what that costs.
-func (r *scaleRun) keep(ctx context.Context, p *place, s holder, names []string, record *renewalsRecord) (err error) {
+func (r *scaleRun) keep(ctx context.Context, p *place, s holder, names []string, f *renewalsFigures) (err error) {
 	if err := warm(ctx, s, r.id); err != nil {
 		return err
 	}
@@ -375,7 +328,7 @@ func (r *scaleRun) keep(ctx context.Context, p *place, s holder, names []string,
 	if err := takeAll(ctx, held, names, 0); err != nil {
 		return err
 	}
-	pause(ctx, listensAfter)
+	call.Sleep(ctx, listensAfter)
 	if err := awaitQuiet(ctx); err != nil {
 		return err
 	}
@@ -383,20 +336,14 @@ func (r *scaleRun) keep(ctx context.Context, p *place, s holder, names []string,
 	if err != nil {
 		return err
 	}
-	record.RedisBytes = float64(full-empty) / float64(len(names))
-	before, err := p.spent(ctx)
+	f.redisBytes = float64(full-empty) / float64(len(names))
+	spent, err := p.spentIn(ctx, r.setup.Lease)
 	if err != nil {
 		return err
 	}
-	pause(ctx, r.setup.lease)
-	after, err := p.spent(ctx)
-	if err != nil {
-		return err
-	}
-	spent, passed := after.since(before), after.at.Sub(before.at)
-	record.Calls = float64(spent.total().scripts) / passed.Seconds()
-	record.RedisCPU, record.Busiest = share(0, spent.total().cpu, passed), share(0, spent.most(), passed)
-	record.CPU, record.Lost = share(0, spent.own, passed), held.lost()
+	f.calls = float64(spent.total().scripts) / spent.passed.Seconds()
+	f.redisCPU, f.busiest, f.cpu = share(spent.total().cpu, spent.passed), share(spent.most(), spent.passed), share(spent.own, spent.passed)
+	f.lost = held.lost()
 	return nil
 }
 

@@ -8,111 +8,121 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
-// subscribersRecord is what a subscriber costs a server.
-type subscribersRecord struct {
-	Kind          string  `json:"kind"`
-	Listeners     int     `json:"listeners"`
-	ListenerBytes float64 `json:"redis_bytes_per_listener"`
-	ChannelBytes  float64 `json:"redis_bytes_per_channel"`
-	MessageMicros float64 `json:"redis_cpu_us_per_message"`
+// subscribersFigures are what a subscriber costs a server.
+type subscribersFigures struct {
+	listeners                   int
+	listenerBytes, channelBytes float64
+	messageMicros               float64 // for one message to one listener
 }
 
 // subscribers has bare connections listen.
 func (r *scaleRun) subscribers(ctx context.Context) (err error) {
-	node, channel := r.server.nodes[0], r.id+":channel"
-	record := subscribersRecord{Kind: "subscribers", Listeners: r.sizes.listeners}
-	empty, err := usedMemory(ctx, node)
-	if err != nil {
-		return err
-	}
-	l := &listeners{}
+	channel, f := r.id+":channel", subscribersFigures{listeners: r.sizes.listeners}
+	l := &listeners{addr: r.server.addrs[0]}
 	defer func() { err = errors.Join(err, l.close()) }()
-	for range r.sizes.listeners {
-		if err := l.listen(ctx, r.job.addr, channel); err != nil {
-			return err
+	if f.listenerBytes, err = r.grows(ctx, r.sizes.listeners, func() error {
+		for range r.sizes.listeners {
+			if err := l.listen(ctx, channel); err != nil {
+				return err
+			}
 		}
-	}
-	if err := await(ctx, node, channel, r.sizes.listeners); err != nil {
+		return r.await(ctx, channel, r.sizes.listeners)
+	}); err != nil {
 		return err
 	}
-	full, err := usedMemory(ctx, node)
-	if err != nil {
+	if f.messageMicros, err = r.publish(ctx, channel); err != nil {
 		return err
 	}
-	record.ListenerBytes = float64(full-empty) / float64(r.sizes.listeners)
-	if record.MessageMicros, err = r.publish(ctx, node, channel); err != nil {
+	if f.channelBytes, err = r.channels(ctx); err != nil {
 		return err
 	}
-	if record.ChannelBytes, err = r.channels(ctx, node); err != nil {
-		return err
-	}
-	r.report.subscribers = record
+	r.report.subscribers = f
 	return nil
+}
+
+// grows is how much of the server's memory each of so many takes.
+func (r *scaleRun) grows(ctx context.Context, n int, f func() error) (bytes float64, err error) {
+	empty, err := r.server.memory(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	full, err := r.server.memory(ctx)
+	return float64(full-empty) / float64(n), err
 }
 
 // publish tells all listeners something some times, and returns the server's time for one
 // message to one of them.
-func (r *scaleRun) publish(ctx context.Context, node *redis.Client, channel string) (micros float64, err error) {
-	m := meter{node}
-	before, err := m.cpu(ctx)
+func (r *scaleRun) publish(ctx context.Context, channel string) (micros float64, err error) {
+	before, err := r.server.spent(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for range r.sizes.messages {
-		if err := node.Publish(ctx, channel, "0").Err(); err != nil {
+		if err := r.server.nodes[0].Publish(ctx, channel, "0").Err(); err != nil {
 			return 0, err
 		}
 	}
-	after, err := m.cpu(ctx)
+	after, err := r.server.spent(ctx)
+	if err != nil {
+		return 0, err
+	}
 	n := r.sizes.messages * r.sizes.listeners
-	return float64(after-before) / float64(time.Microsecond) / float64(n), err
+	return float64(after.since(before).total().cpu) / float64(time.Microsecond) / float64(n), nil
 }
 
 // channels subscribes one connection to many channels, and returns the server's memory for one.
-func (r *scaleRun) channels(ctx context.Context, node *redis.Client) (bytes float64, err error) {
-	names := makeNames(r.id+":channel", r.sizes.channels)
-	l := &listeners{}
+func (r *scaleRun) channels(ctx context.Context) (bytes float64, err error) {
+	first, names := r.id+":first", makeNames(r.id+":channel", r.sizes.channels)
+	l := &listeners{addr: r.server.addrs[0]}
 	defer func() { err = errors.Join(err, l.close()) }()
-	if err := l.listen(ctx, r.job.addr, r.id+":first"); err != nil {
-		return 0, err
-	}
-	if err := await(ctx, node, r.id+":first", 1); err != nil {
+	if err := errors.Join(l.listen(ctx, first), r.await(ctx, first, 1)); err != nil {
 		return 0, err
 	}
 	if err := awaitQuiet(ctx); err != nil { // what the server has still to send is no part of it
 		return 0, err
 	}
-	empty, err := usedMemory(ctx, node)
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		if err := l.subscribe(0, name); err != nil {
-			return 0, err
+	return r.grows(ctx, len(names), func() error {
+		for _, name := range names {
+			if err := l.subscribe(0, name); err != nil {
+				return err
+			}
 		}
+		return errors.Join(r.await(ctx, names[len(names)-1], 1), awaitQuiet(ctx))
+	})
+}
+
+// await returns once a channel has so many subscribers.
+func (r *scaleRun) await(ctx context.Context, channel string, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		got, err := r.server.nodes[0].PubSubNumSub(ctx, channel).Result()
+		if err == nil && got[channel] == int64(n) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%d of %d subscribers: %w", got[channel], n, errors.Join(err, context.Cause(ctx)))
+		}
+		call.Sleep(ctx, 20*time.Millisecond) // between two questions
 	}
-	if err := await(ctx, node, names[len(names)-1], 1); err != nil {
-		return 0, err
-	}
-	if err := awaitQuiet(ctx); err != nil {
-		return 0, err
-	}
-	full, err := usedMemory(ctx, node)
-	return float64(full-empty) / float64(len(names)), err
 }
 
 // listeners are connections that are subscribed and read nothing but to drop it. Each has a
 // goroutine, which ends with its connection.
 type listeners struct {
+	addr  string
 	conns []net.Conn
 	group sync.WaitGroup
 }
 
-func (l *listeners) listen(ctx context.Context, addr, channel string) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+func (l *listeners) listen(ctx context.Context, channel string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.addr)
 	if err != nil {
 		return err
 	}
@@ -138,21 +148,4 @@ func (l *listeners) close() (err error) {
 	}
 	l.group.Wait()
 	return err
-}
-
-// await returns once a channel has so many subscribers.
-func await(ctx context.Context, node *redis.Client, channel string, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, serverStart)
-	defer cancel()
-	for {
-		got, err := node.PubSubNumSub(ctx, channel).Result()
-		if err == nil && got[channel] == int64(n) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d of %d subscribers: %w", got[channel], n, errors.Join(err, context.Cause(ctx)))
-		case <-time.After(20 * time.Millisecond): // between two questions
-		}
-	}
 }

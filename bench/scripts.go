@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -26,64 +27,40 @@ type scriptRun struct {
 	turns int
 }
 
+// scriptFigures are of a kind of lock: the server's time of a pair in the fastest turn, µs.
+type scriptFigures struct {
+	lock             string
+	holdfast, theirs float64
+}
+
 // scriptFigure is the fastest turn of a contender.
 type scriptFigure struct {
 	pair  scriptPair
-	micro float64 // server time of a pair, µs
+	micro float64
 }
 
-// compareScripts is the mode --scripts: it measures, and writes a table.
-func (j *job) compareScripts(ctx context.Context) (err error) {
-	run := &scriptRun{rdb: redis.NewClient(&redis.Options{Addr: j.addr}), turns: j.rounds * turnsARound}
-	if j.fewTurns {
-		run.turns = j.rounds
-	}
+// measureScripts measures each kind of lock in so many turns, and then the barest pair, which is no lock but the limit.
+func measureScripts(ctx context.Context, addr string, lease time.Duration, turns int, progress io.Writer) (all []scriptFigures, barestMicros float64, err error) {
+	run := &scriptRun{rdb: redis.NewClient(&redis.Options{Addr: addr}), turns: turns}
 	defer func() { err = errors.Join(err, run.rdb.Close()) }()
 	id := "holdfast-bench:" + rand.Text()[:8]
-	kinds, limit := scriptKinds(id, j.lease), barest(id, j.lease)
-	figures := make([]*scriptFigure, 0, 2*len(kinds)+1)
+	kinds, limit := scriptKinds(id, lease), &scriptFigure{pair: barest(id, lease)}
+	figures := []*scriptFigure{limit}
 	for _, k := range kinds {
 		figures = append(figures, &scriptFigure{pair: k.holdfast}, &scriptFigure{pair: k.theirs})
 	}
-	figures = append(figures, &scriptFigure{pair: limit})
-	if err := run.measure(ctx, figures, j.progress); err != nil {
-		return err
+	if err := run.measure(ctx, figures, progress); err != nil {
+		return nil, 0, err
+	}
+	for i, k := range kinds {
+		all = append(all, scriptFigures{k.name, figures[2*i+1].micro, figures[2*i+2].micro})
 	}
 	for _, f := range figures {
 		if err := run.rdb.Del(ctx, f.pair.semaphore).Err(); err != nil {
-			return err
+			return nil, 0, err
 		}
 	}
-	return j.writeScripts(run.turns, kinds, figures)
-}
-
-// scriptRecord is the server's time of a pair, µs.
-type scriptRecord struct {
-	Kind     string  `json:"kind"`
-	Lock     string  `json:"lock"`
-	Micros   float64 `json:"holdfast_us"`
-	Redisson float64 `json:"as_redisson_us"`
-}
-
-// writeScripts writes the table. The figures are two of each kind, and the limit's.
-func (j *job) writeScripts(turns int, kinds []scriptKind, figures []*scriptFigure) error {
-	t := &table{}
-	t.add("server time of a pair, µs", "holdfast", "as Redisson", "ratio")
-	for i, k := range kinds {
-		ours, theirs := figures[2*i].micro, figures[2*i+1].micro
-		t.add(k.name, decimal(ours, 1), decimal(theirs, 1), hundredths(ours/theirs))
-		if err := j.records.write(scriptRecord{"scripts", k.name, ours, theirs}); err != nil {
-			return err
-		}
-	}
-	t.add("the barest pair", decimal(figures[len(figures)-1].micro, 1), none, none)
-	_, err := fmt.Fprintf(j.stdout, `A free lock taken and given back, by two scripts: the server's own figure for EVALSHA (INFO commandstats).
-The fastest of %d turns of %d pairs each, in turns. "As Redisson": scripts that do what Redisson's do,
-without the DEL that Redisson sends behind each unlock. The barest pair sets a field and a time to live,
-deletes the key and announces it; it is no lock, but the limit.
-
-%s`, turns, pairsATurn, t)
-	return err
+	return all, limit.micro, nil
 }
 
 // measure has the contenders take turns.
@@ -158,9 +135,9 @@ func (r *scriptRun) turn(ctx context.Context, p scriptPair) (float64, error) {
 
 // spent returns how long the server has executed EVALSHA, in µs, in all.
 func (r *scriptRun) spent(ctx context.Context) (int64, error) {
-	info, err := r.rdb.InfoMap(ctx, "commandstats").Result()
+	stats, err := infoOf(ctx, r.rdb, "Commandstats")
 	if err != nil {
 		return 0, err
 	}
-	return commandStat(info["Commandstats"], "cmdstat_evalsha", "usec")
+	return commandStat(stats, "cmdstat_evalsha", "usec")
 }

@@ -6,150 +6,136 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
-	"syscall"
+	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
-
-const (
-	serverStart = 10 * time.Second // for it to answer
-	serverStop  = 5 * time.Second  // after SIGTERM, before SIGKILL
-	portTries   = 5
-)
-
-var errEnded = errors.New("before it answered")
-
-// A server is a redis-server process of our own.
-type server struct {
-	addr string
-	bus  string // the port for the other nodes of a cluster; empty if it is in none
-	dir  string
-	pid  int
-	stop context.CancelFunc // asks it to end
-	done chan error         // delivers what came of it
-}
 
 // withServer calls f with the address of a server: the one named, or one of our own
 // that ends after f.
-func withServer(ctx context.Context, named string, f func(addr string) error) (err error) {
+func withServer(named string, f func(addr string) error) error {
 	if named != "" {
 		return f(named)
 	}
-	s, err := startServer(ctx)
+	return onStage(func(t testing.TB) error { return f(redistest.Start(t).Addr()) })
+}
+
+// onStage calls f with what redistest takes for a test. What f starts on it ends when f returns.
+func onStage(f func(t testing.TB) error) (err error) {
+	s := &stage{}
+	defer func() {
+		failed := recover()
+		for _, end := range slices.Backward(s.ends) {
+			end()
+		}
+		if failed != nil && failed != any(s) {
+			panic(failed)
+		}
+		err = errors.Join(err, s.failed)
+	}()
+	return f(s)
+}
+
+// stage is no test, but has all of one that redistest needs.
+type stage struct {
+	testing.TB // nil
+
+	ends   []func()
+	failed error
+}
+
+func (*stage) Helper() {}
+
+func (s *stage) Cleanup(f func()) { s.ends = append(s.ends, f) }
+
+func (s *stage) Failed() bool { return s.failed != nil }
+
+func (*stage) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+func (s *stage) Fatalf(format string, args ...any) {
+	s.failed = fmt.Errorf(format, args...)
+	panic(s)
+}
+
+func (s *stage) TempDir() string {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		s.Fatalf("%w", err)
+	}
+	s.Cleanup(func() { s.failed = errors.Join(s.failed, os.RemoveAll(dir)) })
+	return dir
+}
+
+// slots are all slots of a cluster.
+const slots = 16384
+
+// clusterStart is how long a cluster may take to come together.
+const clusterStart = 10 * time.Second
+
+// startCluster starts a cluster of primaries that share the slots, without replicas, and returns when all nodes know who
+// has which. It is put together by hand, since redis-cli does not make one of fewer than three.
+func startCluster(ctx context.Context, t testing.TB, primaries int) (*place, error) {
+	t.Helper()
+	var addrs []string
+	for range primaries {
+		addrs = append(addrs, redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf")).Addr())
+	}
+	p := openPlace(t, fmt.Sprintf("cluster of %d", primaries), addrs...)
+	p.cluster = true
+	ctx, cancel := context.WithTimeout(ctx, clusterStart)
+	defer cancel()
+	for i := range addrs {
+		if err := p.join(ctx, i); err != nil {
+			return nil, fmt.Errorf("making a cluster (it needs Redis 7.0): %w", err)
+		}
+	}
+	for i := range addrs {
+		if err := p.agreed(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// join gives a node its share of the slots, and has it meet the first one.
+func (p *place) join(ctx context.Context, i int) error {
+	n, node := len(p.nodes), p.nodes[i]
+	host, port, err := net.SplitHostPort(p.addrs[0])
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	return f(s.addr)
+	// Without an epoch of its own, two would claim the same one, and have to agree who keeps it.
+	if err := node.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
+		return err
+	}
+	if err := node.ClusterAddSlotsRange(ctx, i*slots/n, (i+1)*slots/n-1).Err(); err != nil || i == 0 {
+		return err
+	}
+	return node.ClusterMeet(ctx, host, port).Err()
 }
 
-// startServer starts a redis-server that keeps nothing on disk, on a free port
-// of the loopback interface, and returns when it answers. More arguments may follow its own.
-func startServer(ctx context.Context, more ...string) (*server, error) {
-	var failed error
-	for range portTries { // between our choice of a port and its bind another may take it
-		s, err := tryServer(ctx, more)
-		if err == nil {
-			return s, nil
-		}
-		failed = err
-		if ctx.Err() != nil || errors.Is(err, exec.ErrNotFound) {
-			break
-		}
+// agreed returns once a node knows all others and all slots.
+func (p *place) agreed(ctx context.Context, i int) error {
+	nodes := strconv.Itoa(len(p.nodes))
+	want := map[string]string{
+		"cluster_state": "ok", "cluster_slots_ok": strconv.Itoa(slots), "cluster_known_nodes": nodes, "cluster_size": nodes,
 	}
-	return nil, failed
-}
-
-func tryServer(ctx context.Context, more []string) (_ *server, err error) {
-	addr, port, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return nil, err
-	}
-	s := &server{addr: addr, dir: dir, done: make(chan error, 1)}
-	if err := s.launch(port, more); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	if err := s.answers(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return s, nil
-}
-
-// freePort returns an address that nobody listens on.
-func freePort(ctx context.Context) (addr, port string, err error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
-	}
-	addr = l.Addr().String()
-	_, port, err = net.SplitHostPort(addr)
-	return addr, port, errors.Join(err, l.Close())
-}
-
-// launch starts the process and the goroutine that waits for it.
-func (s *server) launch(port string, more []string) error {
-	// Not the context of the run: the server outlives it, until close.
-	ctx, cancel := context.WithCancel(context.Background())
-	args := append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log"),
-	}, more...)
-	cmd := exec.CommandContext(ctx, "redis-server", args...) //nolint:gosec // numbers, and our own directory
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = serverStop
-	if err := cmd.Start(); err != nil {
-		cancel()
-		return fmt.Errorf("starting redis-server (or name one with --redis): %w", err)
-	}
-	s.stop, s.pid = cancel, cmd.Process.Pid
-	go func() { s.done <- cmd.Wait() }()
-	return nil
-}
-
-// answers returns nil once this very process answers at the address.
-func (s *server) answers(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, serverStart)
-	defer cancel()
-	rdb := redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1})
-	defer rdb.Close() //nolint:errcheck // it has nothing to lose
 	for {
-		info, err := rdb.InfoMap(ctx, "server").Result()
-		if err == nil && info["Server"]["process_id"] == strconv.Itoa(s.pid) {
+		got, err := clusterInfo(ctx, p.nodes[i])
+		done := err == nil
+		for name, value := range want {
+			done = done && got[name] == value
+		}
+		if done {
 			return nil
 		}
-		select {
-		case ended := <-s.done:
-			s.done <- ended // for close
-			return fmt.Errorf("redis-server has ended (%w); its log:\n%s", errors.Join(errEnded, ended), s.log())
-		case <-ctx.Done():
-			return fmt.Errorf("redis-server does not answer: %w", errors.Join(err, context.Cause(ctx)))
-		case <-time.After(20 * time.Millisecond): // between two questions
+		if ctx.Err() != nil {
+			return fmt.Errorf("the cluster has not come together: %v: %w", got, errors.Join(err, context.Cause(ctx)))
 		}
+		call.Sleep(ctx, 20*time.Millisecond) // between two questions
 	}
-}
-
-func (s *server) log() string {
-	text, err := os.ReadFile(filepath.Join(s.dir, "log"))
-	if err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(string(text))
-}
-
-// close ends the process, waits for it, and removes its directory.
-func (s *server) close() error {
-	s.stop()
-	err := <-s.done
-	if errors.Is(err, context.Canceled) { // it ended as it was asked to
-		err = nil
-	}
-	return errors.Join(err, os.RemoveAll(s.dir))
 }

@@ -4,90 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // waitersALock is how many wait for each lock.
 const waitersALock = 10
 
-// waitRun measures what waiters cost while they wait.
-type waitRun struct {
-	setup    setup
-	most     int // waiters
-	limit    time.Duration
-	id       string
-	progress io.Writer
-}
-
-// waitRecord is a number of waiters. Their memory is that of one of them: heap beyond
+// waitFigures are of a number of waiters. Their memory is that of one of them: heap beyond
 // the caller's stack, and by how much that stack grows.
-type waitRecord struct {
-	Kind      string `json:"kind"`
-	Contender string `json:"contender"`
-	Client    string `json:"client"`
-	Waiters   int    `json:"waiters"`
-	Locks     int    `json:"locks"`
+type waitFigures struct {
+	contender      contender
+	waiters, locks int
 	memory
 
-	// Returned waiters did not wait until the end, though no lock was free.
-	Returned int `json:"returned"`
+	// returned waiters did not wait until the end, though no lock was free.
+	returned int
 }
 
-// contender has more and more waiters on one contender's locks.
-func (r *waitRun) contender(ctx context.Context, c contender) (records []waitRecord, err error) {
-	for _, n := range steps(waitersALock, r.most) {
-		if _, err := fmt.Fprintf(r.progress, "wait  %-22s %9s waiters\n", c.full(), grouped(n)); err != nil {
-			return records, err
+// waiting has more and more waiters on one contender's locks.
+func (r *heldRun) waiting(ctx context.Context, c contender, most int) (all []waitFigures, err error) {
+	for _, n := range steps(waitersALock, most) {
+		if _, err := fmt.Fprintf(r.progress, "wait  %-22s %9d waiters\n", c.full(), n); err != nil {
+			return all, err
 		}
-		record, err := r.step(ctx, c, n)
+		f, err := r.wait(ctx, c, n)
 		if err != nil {
-			return records, err
+			return all, err
 		}
-		records = append(records, record)
+		all = append(all, f)
 	}
-	return records, nil
+	return all, nil
 }
 
-// step has n waiters. One session holds the locks, and a new one waits, so that
+// wait has n waiters. One session holds the locks, and a new one waits, so that
 // nothing is left of the waiters before.
-func (r *waitRun) step(ctx context.Context, c contender, n int) (record waitRecord, err error) {
+func (r *heldRun) wait(ctx context.Context, c contender, n int) (f waitFigures, err error) {
 	prefix := fmt.Sprintf("%s:%s:%d", r.id, c.short(), n)
 	names := makeNames(prefix, max(1, n/waitersALock))
 	keeper, err := openHolder(ctx, c, r.setup)
 	if err != nil {
-		return record, err
+		return f, err
 	}
 	defer func() { err = errors.Join(err, closeWithin(r.limit, c, keeper)) }()
 	held := keeper.holds(len(names))
 	defer func() { err = errors.Join(err, giveBackAll(ctx, held, len(names), err)) }()
 	if err := takeAll(ctx, held, names, 0); err != nil {
-		return record, err
+		return f, err
 	}
 	s, err := openHolder(ctx, c, r.setup)
 	if err != nil {
-		return record, err
+		return f, err
 	}
 	defer func() { err = errors.Join(err, closeWithin(r.limit, c, s)) }()
 	if err := warm(ctx, s, prefix); err != nil {
-		return record, err
+		return f, err
 	}
-	record = waitRecord{Kind: "waiting", Contender: c.name, Client: c.client, Waiters: n, Locks: len(names)}
-	record.memory, record.Returned, err = r.measure(ctx, s, names, n)
-	return record, err
-}
-
-// measure compares goroutines that are about to wait with those that wait.
-func (r *waitRun) measure(ctx context.Context, s pairer, names []string, n int) (each memory, returned int, err error) {
+	f = waitFigures{contender: c, waiters: n, locks: len(names)}
 	w := startWaiters(ctx, s, names, n)
-	before := readMemory()
+	before := readMemory() // of goroutines that are about to wait
 	w.begin()
 	failed := awaitQuiet(ctx)
-	each = readMemory().since(before, n)
-	returned = w.end()
-	return each, returned, failed
+	f.memory = readMemory().since(before, n)
+	f.returned = w.end()
+	return f, failed
 }
 
 // waiters are goroutines that call Lock and are refused. They end with end.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
 )
 
 // A worker is one goroutine of a cell.
@@ -69,7 +71,7 @@ func (w *worker) run(cell context.Context) (t tally) {
 			t.Timeouts++
 		default:
 			t.fail(err)
-			pause(cell, failPause)
+			call.Sleep(cell, failPause)
 		}
 		if cut {
 			w.disarm()
@@ -98,7 +100,7 @@ const alternatePause = 100 * time.Microsecond
 // letOthers waits until somebody else has got in.
 func (w *worker) letOthers(cell context.Context) {
 	for w.alternate && !w.visitor.othersTurn() && cell.Err() == nil && time.Now().Before(w.until) {
-		pause(cell, alternatePause)
+		call.Sleep(cell, alternatePause)
 	}
 }
 
@@ -160,15 +162,5 @@ func (w *worker) cutIfOlder(than time.Time) {
 	if !w.began.IsZero() && w.began.Before(than) && !w.cut {
 		w.cut = true
 		w.cancel()
-	}
-}
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

@@ -1,36 +1,37 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
 // A workload is what the goroutines of a cell do.
 type workload struct {
-	id         string // for flags and files
-	title      string
-	goroutines int  // in all processes together
-	shared     bool // all on one lock
-	kind       lockKind
+	ID         string   `json:"-"` // for flags and files
+	Title      string   `json:"-"`
+	Goroutines int      `json:"goroutines"` // in all processes together
+	Shared     bool     `json:"shared"`     // all on one lock
+	Kind       lockKind `json:"kind"`
 
-	// hold is how long each goroutine stays inside the lock.
-	hold time.Duration
-	// writeEvery is how many pairs of a read-write lock a goroutine does, one of which writes.
-	writeEvery int
-	// processes is among how many processes the goroutines are divided; 0: they run in
+	// Hold is how long each goroutine stays inside the lock.
+	Hold time.Duration `json:"hold_ns"`
+	// WriteEvery is how many pairs of a read-write lock a goroutine does, one of which writes.
+	WriteEvery int `json:"write_every"`
+	// Processes is among how many processes the goroutines are divided; 0: they run in
 	// this one.
-	processes int
-	// clients: each goroutine has a client of its own, as if it were alone in its process.
-	clients bool
-	// alternate: whoever has had the lock asks for it again only after somebody else has
+	Processes int `json:"processes"`
+	// Clients: each goroutine has a client of its own, as if it were alone in its process.
+	Clients bool `json:"clients"`
+	// Alternate: whoever has had the lock asks for it again only after somebody else has
 	// got it, so that each pair is a hand-over to somebody who has been waiting.
-	alternate bool
-	// ramp is how long the goroutines run before anything counts.
-	ramp time.Duration
-	// full: a smoke run leaves it out.
-	full bool
+	Alternate bool `json:"alternate"`
+	// Ramp is how long the goroutines run before anything counts.
+	Ramp time.Duration `json:"ramp_ns"`
+	// Full: a smoke run leaves it out.
+	Full bool `json:"-"`
 }
 
 // lockKind is the kind of lock of a workload.
@@ -68,85 +69,93 @@ const (
 )
 
 func workloads() []workload {
-	all := []workload{
-		{id: "1", title: "1 goroutine", goroutines: 1},
-		{id: "64", title: "64, a lock each", goroutines: 64},
-		{id: "256", title: "256, a lock each", goroutines: 256},
-		{id: "1024", title: "1,024, a lock each", goroutines: 1024},
-		{id: oneLock, title: "64 on one lock", goroutines: crowdSize, shared: true},
-		{id: oneLock + longer, title: "64 on one, 1 ms inside", goroutines: crowdSize, shared: true, hold: longHold},
-		{id: manyProcesses, title: "8 × 8 on one lock", goroutines: crowdSize, shared: true, processes: manyProcess, ramp: processRamp},
+	one := workload{ID: oneLock, Title: "64 on one lock", Goroutines: crowdSize, Shared: true}
+	many := one
+	many.ID, many.Title, many.Processes, many.Ramp = manyProcesses, "8 × 8 on one lock", manyProcess, processRamp
+	return []workload{
+		{ID: "1", Title: "1 goroutine", Goroutines: 1},
+		{ID: "64", Title: "64, a lock each", Goroutines: 64},
+		{ID: "256", Title: "256, a lock each", Goroutines: 256},
+		{ID: "1024", Title: "1,024, a lock each", Goroutines: 1024},
+		one, one.longer("64 on one, 1 ms inside"),
+		many, many.longer("8 × 8, 1 ms inside"),
 		{
-			id: manyProcesses + longer, title: "8 × 8, 1 ms inside", goroutines: crowdSize, shared: true,
-			processes: manyProcess, ramp: processRamp, hold: longHold,
+			ID: takingTurns, Title: "2 processes in turns", Goroutines: 2, Shared: true,
+			Processes: 2, Ramp: processRamp, Hold: alternateHold, Alternate: true,
 		},
-		{
-			id: takingTurns, title: "2 processes in turns", goroutines: 2, shared: true,
-			processes: 2, ramp: processRamp, hold: alternateHold, alternate: true,
-		},
+		herd(10, "10"), herd(100, "100"), herd(500, "500"), herd(1000, "1,000"),
+		{ID: readMostly, Title: "64 readers, 1 % writes", Goroutines: crowdSize, Shared: true, Kind: aReadWrite, WriteEvery: 100},
+		{ID: fairLock, Title: "64 on one fair lock", Goroutines: crowdSize, Shared: true, Kind: aFairLock},
 	}
-	for _, n := range []int{10, 100, 500, 1000} {
-		all = append(all, herd(n))
-	}
-	return append(all,
-		workload{id: readMostly, title: "64 readers, 1 % writes", goroutines: crowdSize, shared: true, kind: aReadWrite, writeEvery: 100},
-		workload{id: fairLock, title: "64 on one fair lock", goroutines: crowdSize, shared: true, kind: aFairLock},
-	)
+}
+
+// longer is the workload with a longer critical section.
+func (w workload) longer(title string) workload {
+	w.ID, w.Title, w.Hold = w.ID+longer, title, longHold
+	return w
 }
 
 // herd is n clients for one lock.
-func herd(n int) workload {
+func herd(n int, inTitle string) workload {
 	return workload{
-		id: "herd-" + strconv.Itoa(n), title: grouped(n) + " clients for one lock", goroutines: n, shared: true,
-		processes: herdProcesses, clients: true, ramp: processRamp + time.Duration(n)*clientRamp, full: n > 100,
+		ID: "herd-" + strconv.Itoa(n), Title: inTitle + " clients for one lock", Goroutines: n, Shared: true,
+		Processes: herdProcesses, Clients: true, Ramp: processRamp + time.Duration(n)*clientRamp, Full: n > 100,
 	}
-}
-
-// workloadIDs are the names for the command line.
-func workloadIDs() (ids []string) {
-	for _, w := range workloads() {
-		ids = append(ids, w.id)
-	}
-	return ids
 }
 
 // share is how many goroutines of the workload the process of that number has.
 func (w workload) share(process int) int {
-	return (w.goroutines + w.processes - 1 - process) / w.processes
+	return (w.Goroutines + w.Processes - 1 - process) / w.Processes
 }
+
+// turns reports whether the lock is handed over from one goroutine to the next.
+func (w workload) turns() bool { return w.Shared && w.Kind != aReadWrite }
 
 // suits reports whether the contender takes part in the workload.
-func (c contender) suits(w workload) bool {
+func (w workload) suits(c contender) bool {
 	switch {
 	case c.bare:
-		return !w.shared
-	case w.clients:
+		return !w.Shared
+	case w.Clients:
 		return c.client != inJVM // a thousand clients of it have tens of thousands of threads
 	}
-	return w.kind == aMutex || c.kinds
+	return w.Kind == aMutex || c.kinds
 }
 
-// chosenWorkloads are those that the options name; without any, all that fit into the
-// run.
-func (o *options) chosenWorkloads() (some []workload) {
-	named := strings.Split(o.workloads, ",")
-	for _, w := range workloads() {
-		if o.workloads == "" && (!o.quick || !w.full) || slices.Contains(named, w.id) {
-			some = append(some, w)
-		}
+// pairs returns what a goroutine does with the lock of that name. The second one is
+// for the writers of a read-write lock.
+func (w workload) pairs(locks pairer, name string) (each, write pair) {
+	if w.Kind == aMutex {
+		return locks.pair(name), nil
 	}
-	return some
+	kinds, ok := locks.(kindPairer)
+	switch {
+	case !ok:
+		failed := func(context.Context, func()) error { return fmt.Errorf("%T has no lock of the kind %s", locks, w.Kind) }
+		return failed, failed
+	case w.Kind == aFairLock:
+		return kinds.fair(name), nil
+	}
+	return kinds.readWrite(name)
 }
 
-// unknownWorkload returns what --workloads names and is none; empty if there is nothing.
-func (o *options) unknownWorkload() string {
-	if o.workloads == "" {
-		return ""
+// workloadNamed returns the one of this ID.
+func workloadNamed(id string) (workload, bool) {
+	all := workloads()
+	i := slices.IndexFunc(all, func(w workload) bool { return w.ID == id })
+	if i < 0 {
+		return workload{}, false
 	}
-	for name := range strings.SplitSeq(o.workloads, ",") {
-		if !slices.Contains(workloadIDs(), name) {
-			return name
-		}
-	}
-	return ""
+	return all[i], true
+}
+
+// An order is what to do for one workload in one round.
+type order struct {
+	workload
+
+	Prefix string `json:"prefix"` // of the locks' names
+	// Window is how long pairs are begun and counted.
+	Window time.Duration `json:"window_ns"`
+	// Limit is how long a pair may take, and how long there may be none.
+	Limit time.Duration `json:"limit_ns"`
 }

@@ -54,13 +54,13 @@ public final class RedissonBench {
     Runtime.getRuntime().halt(0);
   }
 
-  /** What a cell is: see cell.go and workload.go. */
+  /** What a cell is: an order, see workload.go. Where there are several processes elsewhere, here are as many clients. */
   private record Request(String prefix, int threads, boolean shared, long windowNanos, long limitNanos, String kind,
       long holdNanos, int writeEvery, int clients, boolean alternate) {
     Request(Map<String, Object> o) {
-      this((String) o.get("prefix"), number(o, "threads").intValue(), (Boolean) o.get("shared"),
+      this((String) o.get("prefix"), number(o, "goroutines").intValue(), (Boolean) o.get("shared"),
           number(o, "window_ns").longValue(), number(o, "limit_ns").longValue(), (String) o.get("kind"),
-          number(o, "hold_ns").longValue(), number(o, "write_every").intValue(), number(o, "clients").intValue(),
+          number(o, "hold_ns").longValue(), number(o, "write_every").intValue(), Math.max(1, number(o, "processes").intValue()),
           (Boolean) o.get("alternate"));
     }
 
