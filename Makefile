@@ -28,7 +28,7 @@ TESTS         := $(FAKE_TIME:%=test/%) $(REAL_TIME:%=test/%)
 # order; test-third one: those of test-oldest, then those of THIRD. With more at once, tests fail of lateness on a
 # busy machine; with fewer, make test takes more than its six minutes with an empty cache. release and
 # otel/example compile, so they come when most of that has been done for others.
-SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench robustness/soak cmd/holdfast/internal/doctor release \
+SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench/workloads/scale bench/workloads robustness/soak cmd/holdfast/internal/doctor release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard)
 AFTER_TEST    := goredisdriver rueidisdriver
 THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest test/gocronlock otel/example valkeydriver)

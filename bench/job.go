@@ -8,6 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/bench/contenders"
+	"github.com/holdfast-go/holdfast/bench/places"
+	"github.com/holdfast-go/holdfast/bench/reports"
+	"github.com/holdfast-go/holdfast/bench/workloads"
+	"github.com/holdfast-go/holdfast/bench/workloads/held"
+	"github.com/holdfast-go/holdfast/bench/workloads/scale"
+	"github.com/holdfast-go/holdfast/bench/workloads/scripts"
 )
 
 // A job is one run of the program, with a server.
@@ -17,22 +25,22 @@ type job struct {
 	addr     string
 	stdout   io.Writer // for people
 	progress io.Writer
-	facts    facts
-	jvm      jvmProgram // if Redisson takes part
+	facts    reports.Facts
+	jvm      contenders.JVMProgram // if Redisson takes part
 }
 
 // run runs what the options ask for, with a line between.
 func (j *job) run(ctx context.Context) (err error) {
 	if j.redisson {
-		if j.jvm, err = prepareJVM(ctx); err != nil {
+		if j.jvm, err = contenders.PrepareJVM(ctx); err != nil {
 			return err
 		}
 	}
-	if j.facts, err = lookUp(ctx, j.addr); err != nil {
+	if j.facts, err = reports.LookUp(ctx, j.addr); err != nil {
 		return err
 	}
 	if j.redisson {
-		j.facts = append(j.facts, "org.redisson:redisson "+j.jvm.redisson+", "+j.jvm.java)
+		j.facts = append(j.facts, "org.redisson:redisson "+j.jvm.Redisson+", "+j.jvm.Java)
 	}
 	if _, err := fmt.Fprintln(j.stdout, j.facts); err != nil {
 		return err
@@ -56,12 +64,12 @@ func (j *job) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, err := p.run(ctx)
+	entries, err := p.Run(ctx)
 	if err != nil {
 		return err
 	}
-	r := report{plan: p, entries: entries}
-	if err := r.write(j.stdout); err != nil {
+	r := reports.Comparison{Plan: p, Entries: entries}
+	if err := r.Write(j.stdout); err != nil {
 		return err
 	}
 	if j.report != "" {
@@ -69,23 +77,23 @@ func (j *job) compare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := newPage(j.report, j.facts, r, waits, j.args).write(); err != nil {
+		if err := reports.WritePage(j.report, j.facts, r, waits, j.args); err != nil {
 			return err
 		}
 	}
-	if names := r.overlapped(); names != nil {
+	if names := r.Overlapped(); names != nil {
 		return fmt.Errorf("two were inside one lock: %s", strings.Join(names, "; "))
 	}
 	return nil
 }
 
 // plan makes the plan that the options ask for.
-func (j *job) plan() (plan, error) {
-	p := plan{
-		setup: j.setup(), rounds: j.rounds, window: j.duration, limit: j.timeout, jvmWarm: j.jvmWarm,
-		contenders: j.chosen(j.contenders()), workloads: j.chosenWorkloads(), progress: j.progress,
+func (j *job) plan() (workloads.Plan, error) {
+	p := workloads.Plan{
+		Setup: j.setup(), Rounds: j.rounds, Window: j.duration, Limit: j.timeout, JVMWarm: j.JVMWarm,
+		Contenders: j.chosen(j.contenders()), Workloads: j.chosenWorkloads(), Progress: j.progress,
 	}
-	if len(p.contenders) == 0 || len(p.workloads) == 0 {
+	if len(p.Contenders) == 0 || len(p.Workloads) == 0 {
 		return p, errNothing
 	}
 	return p, nil
@@ -93,30 +101,32 @@ func (j *job) plan() (plan, error) {
 
 var errNothing = errors.New("nothing is left to run: see --only and --workloads")
 
-func (j *job) setup() setup { return setup{Addrs: []string{j.addr}, Pool: j.pool, Lease: j.lease} }
+func (j *job) setup() contenders.Setup {
+	return contenders.Setup{Addrs: []string{j.addr}, Pool: j.pool, Lease: j.lease}
+}
 
 // heldSetup is that of all others, but in a smoke run the lease is short, since what is held is
 // measured for as long as that.
-func (j *job) heldSetup() setup {
+func (j *job) heldSetup() contenders.Setup {
 	s := j.setup()
 	s.Lease = j.heldLease
 	return s
 }
 
 // contenders are all that can take part.
-func (j *job) contenders() []contender {
-	all := contenders()
+func (j *job) contenders() []contenders.Contender {
+	all := contenders.All()
 	if j.redisson {
-		all = append(all, redissonInJVM(j.jvm, j.progress))
+		all = append(all, contenders.RedissonInJVM(j.jvm, j.progress))
 	}
 	return all
 }
 
 // chosen are those that --only names.
-func (j *job) chosen(all []contender) (some []contender) {
+func (j *job) chosen(all []contenders.Contender) (some []contenders.Contender) {
 	for _, c := range all {
 		if j.only == "" || slices.ContainsFunc(strings.Split(j.only, ","), func(word string) bool {
-			return strings.Contains(c.full(), word)
+			return strings.Contains(c.Full(), word)
 		}) {
 			some = append(some, c)
 		}
@@ -126,9 +136,9 @@ func (j *job) chosen(all []contender) (some []contender) {
 
 // chosenWorkloads are those that the options name; without any, all that fit into the
 // run.
-func (j *job) chosenWorkloads() (some []workload) {
+func (j *job) chosenWorkloads() (some []workloads.Workload) {
 	named := strings.Split(j.workloads, ",")
-	for _, w := range workloads() {
+	for _, w := range workloads.All() {
 		if j.workloads == "" && (!j.quick || !w.Full) || slices.Contains(named, w.ID) {
 			some = append(some, w)
 		}
@@ -138,40 +148,40 @@ func (j *job) chosenWorkloads() (some []workload) {
 
 // check is the mode --check.
 func (j *job) check(ctx context.Context) error {
-	p := plan{setup: j.setup(), limit: j.timeout, jvmWarm: j.jvmWarm, contenders: j.contenders(), progress: j.progress}
-	return check(ctx, p, j.stdout)
+	p := workloads.Plan{Setup: j.setup(), Limit: j.timeout, JVMWarm: j.JVMWarm, Contenders: j.contenders(), Progress: j.progress}
+	return reports.Check(ctx, p, j.stdout)
 }
 
 // held is the mode --held.
 func (j *job) held(ctx context.Context) error {
 	s := j.heldSetup()
-	if len(j.chosen(renewing())) == 0 {
+	if len(j.chosen(contenders.Renewing())) == 0 {
 		return errNothing
 	}
 	holds, waits, err := j.measureHeld(ctx, s, j.holds)
 	if err != nil {
 		return err
 	}
-	return writeHeld(j.stdout, s.Lease, holds, waits)
+	return reports.WriteHeld(j.stdout, s.Lease, holds, waits)
 }
 
 // measureHeld measures up to so many holds, if there are any, and the waiters.
-func (j *job) measureHeld(ctx context.Context, s setup, most int) (holds []heldFigures, waits []waitFigures, err error) {
-	some := j.chosen(renewing())
-	err = onStage(func(t testing.TB) error {
-		r := newHeldRun(t, s, 3*j.timeout, j.progress)
+func (j *job) measureHeld(ctx context.Context, s contenders.Setup, most int) (holds []held.Holds, waits []held.Waits, err error) {
+	some := j.chosen(contenders.Renewing())
+	err = places.OnStage(func(t testing.TB) error {
+		r := held.New(t, s, 3*j.timeout, j.progress)
 		for _, c := range some {
 			if most == 0 {
 				break
 			}
-			more, err := r.held(ctx, c, most, s.Lease)
+			more, err := r.Held(ctx, c, most, s.Lease)
 			if err := j.bear(c, err); err != nil {
 				return err
 			}
 			holds = append(holds, more...)
 		}
 		for _, c := range some {
-			more, err := r.waiting(ctx, c, j.waiters)
+			more, err := r.Waiting(ctx, c, j.waiters)
 			if err := j.bear(c, err); err != nil {
 				return err
 			}
@@ -183,32 +193,32 @@ func (j *job) measureHeld(ctx context.Context, s setup, most int) (holds []heldF
 }
 
 // bear says why a peer has not gone on, and returns the error of one of ours.
-func (j *job) bear(c contender, failed error) error {
-	if failed == nil || c.ours {
+func (j *job) bear(c contenders.Contender, failed error) error {
+	if failed == nil || c.Ours {
 		return failed
 	}
-	_, err := fmt.Fprintf(j.progress, "%s has not gone on: %v\n", c.full(), failed)
+	_, err := fmt.Fprintf(j.progress, "%s has not gone on: %v\n", c.Full(), failed)
 	return err
 }
 
 // compareScripts is the mode --scripts.
 func (j *job) compareScripts(ctx context.Context) error {
-	figures, barest, err := measureScripts(ctx, j.addr, j.lease, j.turns, j.progress)
+	figures, barest, err := scripts.Measure(ctx, j.addr, j.lease, j.turns, j.progress)
 	if err != nil {
 		return err
 	}
-	return writeScripts(j.stdout, j.turns, figures, barest)
+	return reports.WriteScripts(j.stdout, j.turns, figures, barest)
 }
 
 // scale is the mode --scale.
 func (j *job) scale(ctx context.Context) error {
-	ours := j.chosen(ours())
+	ours := j.chosen(contenders.Ours())
 	if len(ours) == 0 {
 		return errNothing
 	}
-	r := scaleRun{
-		setup: j.heldSetup(), contenders: ours, rounds: j.rounds, window: j.duration, limit: j.timeout, holds: j.holds, quick: j.quick, progress: j.progress,
+	r := scale.Run{
+		Setup: j.heldSetup(), Contenders: ours, Rounds: j.rounds, Window: j.duration, Limit: j.timeout, Holds: j.holds, Quick: j.quick, Progress: j.progress,
 	}
-	report, failed := r.measure(ctx)
-	return errors.Join(failed, writeScale(j.stdout, report)) // what has been measured before is worth having
+	report, failed := r.Measure(ctx)
+	return errors.Join(failed, reports.WriteScale(j.stdout, report)) // what has been measured before is worth having
 }

@@ -9,12 +9,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/holdfast-go/holdfast/bench/places"
+	"github.com/holdfast-go/holdfast/bench/workloads"
 )
 
 // main exits with 64 for bad usage, and with 1 if a run failed, holdfast let two
 // into one lock, or a goal was missed by far.
 func main() {
-	if memberMain() {
+	if workloads.Member() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -36,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return withServer(o.redis, func(addr string) error {
+	return places.WithServer(o.redis, func(addr string) error {
 		j := &job{options: o, addr: addr, stdout: stdout, progress: stderr}
 		return j.run(ctx)
 	})

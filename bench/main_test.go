@@ -13,17 +13,12 @@ import (
 	"unicode/utf8"
 
 	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/bench/workloads"
+	"github.com/holdfast-go/holdfast/bench/workloads/held"
 )
 
-// TestMain makes the test binary a process of a crew when it is started as one.
-func TestMain(m *testing.M) {
-	if memberMain() {
-		return
-	}
-	goleak.VerifyTestMain(m,
-		// go-redis' cluster client leaves them behind when it is closed.
-		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/maintnotifications.(*CircuitBreakerManager).cleanupLoop"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The whole program, with a server of its own, writes tables and a page.
 func TestOwnServerAndPage(t *testing.T) {
@@ -108,9 +103,9 @@ func TestHelp(t *testing.T) {
 // What is given counts, also with --quick.
 func TestQuickOptions(t *testing.T) {
 	for args, want := range map[string][4]int{
-		"--quick":                               {50, 2, cpuFrom, 2000},
-		"--quick --rounds 7":                    {50, 7, cpuFrom, 2000},
-		"--rounds 5 --duration 1s --quick":      {1000, 5, cpuFrom, 2000},
+		"--quick":                               {50, 2, held.CPUFrom, 2000},
+		"--quick --rounds 7":                    {50, 7, held.CPUFrom, 2000},
+		"--rounds 5 --duration 1s --quick":      {1000, 5, held.CPUFrom, 2000},
 		"--quick --held --holds 5 --timeout 3s": {50, 2, 5, 3000},
 		"--quick --held --holds 2000000":        {50, 2, 2_000_000, 2000},
 	} {
@@ -137,7 +132,7 @@ func TestChosenWorkloads(t *testing.T) {
 		}
 	}
 	short, err := parse([]string{"--quick"}, io.Discard)
-	if err != nil || len((&job{options: short}).chosenWorkloads()) != len(workloads())-2 {
+	if err != nil || len((&job{options: short}).chosenWorkloads()) != len(workloads.All())-2 {
 		t.Errorf("%v, %v", (&job{options: short}).chosenWorkloads(), err)
 	}
 }

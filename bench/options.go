@@ -11,6 +11,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/bench/workloads"
+	"github.com/holdfast-go/holdfast/bench/workloads/held"
+	"github.com/holdfast-go/holdfast/bench/workloads/scripts"
 )
 
 // errUsage is a command line that makes no sense; it has been said why.
@@ -35,7 +39,7 @@ type options struct {
 	modes     []mode        // to run
 	heldLease time.Duration // of what --held and --scale hold
 	turns     int           // of --scripts
-	jvmWarm   time.Duration // how long a JVM runs before it is measured
+	JVMWarm   time.Duration // how long a JVM runs before it is measured
 	args      []string      // those that were given
 }
 
@@ -120,11 +124,11 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 		given[set.Name] = true
 		o.args = append(o.args, "--"+set.Name+"="+set.Value.String())
 	})
-	o.jvmWarm = 5 * time.Second // enough to compile what is called often
+	o.JVMWarm = 5 * time.Second // enough to compile what is called often
 	if o.quick {
 		o.beQuick(given)
 	}
-	o.heldLease, o.turns = cmp.Or(o.heldLease, o.lease), cmp.Or(o.turns, o.rounds*turnsARound)
+	o.heldLease, o.turns = cmp.Or(o.heldLease, o.lease), cmp.Or(o.turns, o.rounds*scripts.TurnsARound)
 	if err := cmp.Or(o.choose(given), o.valid(f)); err != nil {
 		_, said := fmt.Fprintln(stderr, "bench:", err)
 		return o, errors.Join(errUsage, said)
@@ -141,15 +145,15 @@ func (o *options) beQuick(given map[string]bool) {
 		"duration": func() { o.duration = 50 * time.Millisecond },
 		"rounds":   func() { o.rounds, o.turns = 2, 2 },
 		"timeout":  func() { o.timeout = 2 * time.Second },
-		"holds":    func() { o.holds = cpuFrom },
-		"waiters":  func() { o.waiters = 10 * waitersALock },
+		"holds":    func() { o.holds = held.CPUFrom },
+		"waiters":  func() { o.waiters = 10 * held.WaitersALock },
 		"lease":    func() { o.heldLease = quickLease },
 	} {
 		if !given[name] {
 			shorten()
 		}
 	}
-	o.jvmWarm = o.duration
+	o.JVMWarm = o.duration
 }
 
 // choose sets the modes that the flags ask for, and says what does not go together.
@@ -195,7 +199,7 @@ func (o *options) valid(f *flag.FlagSet) error {
 
 // workloadIDs are the names for the command line.
 func workloadIDs() (ids []string) {
-	for _, w := range workloads() {
+	for _, w := range workloads.All() {
 		ids = append(ids, w.ID)
 	}
 	return ids

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"github.com/holdfast-go/holdfast/bench/internal/chart"
+	"github.com/holdfast-go/holdfast/bench/reports/chart"
 )
 
 // colors are those of subjects, told apart by most people who do not see all colours. A peer's line

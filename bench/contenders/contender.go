@@ -1,0 +1,150 @@
+package contenders
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+)
+
+// A Pair acquires a lock, calls critical while it has it, and gives it back. It
+// ends when ctx does. One goroutine calls it.
+type Pair func(ctx context.Context, critical func()) error
+
+// A Session is a contender that is connected to the server: a pairer, or a cell runner.
+type Session interface {
+	Close() error
+}
+
+// A Pairer is a session whose locks the goroutines of this process use.
+type Pairer interface {
+	Session
+	// pair returns what one goroutine needs to use the lock of that name.
+	Pair(name string) Pair
+}
+
+// A KindPairer has other kinds of locks as well.
+type KindPairer interface {
+	Pairer
+	Fair(name string) Pair
+	// readWrite returns two pairs, for the two sides of one lock.
+	ReadWrite(name string) (read, write Pair)
+}
+
+// A CellRunner is a session that runs whole cells elsewhere.
+type CellRunner interface {
+	Session
+	// runCell runs what is ordered, and returns its figures. It returns some time after the limit at most.
+	RunCell(ctx context.Context, limit time.Duration, order, figures any) error
+}
+
+// RedissonName is the full name of Redisson itself.
+const RedissonName = "Redisson on " + InJVM
+
+// The clients.
+const (
+	GoRedis    = "go-redis"
+	RueidisLib = "rueidis"
+	InJVM      = "JVM" // its own
+)
+
+// A Contender is a library on a client.
+type Contender struct {
+	Name   string
+	Client string
+	// notes say how it is set up, for the reader of the table.
+	Notes string
+	// bare marks what is no lock: it excludes nobody, so it runs only where
+	// nobody meets anybody.
+	Bare bool
+	// ours marks what may not overlap, or the run fails.
+	Ours bool
+	// kinds: it has fair and read-write locks.
+	Kinds bool
+	Open  func(context.Context, Setup) (Session, error)
+}
+
+// Setup is what all sessions have in common.
+type Setup struct {
+	Addrs   []string      `json:"addrs"` // of one server, or of the nodes of a cluster
+	Cluster bool          `json:"cluster"`
+	Plain   bool          `json:"plain"`    // messages in a cluster are not sharded
+	Pool    int           `json:"pool"`     // connections of each go-redis client
+	Lease   time.Duration `json:"lease_ns"` // of every lock
+	// Small: there are many clients, so their buffers are as small as can be.
+	Small bool `json:"small"`
+}
+
+// All are all that take part, in the order of their turns, but for Redisson. One
+// that is added here takes part in every workload that suits it.
+func All() []Contender {
+	return append(Ours(), redislockOnGoRedis(), redsyncOnGoRedis(), rueidislockOnRueidis(), bareOnGoRedis(), bareOnRueidis())
+}
+
+// Ours are those of holdfast's.
+func Ours() []Contender { return []Contender{holdfastOnGoRedis(), holdfastOnRueidis()} }
+
+// Renewing are the contenders that renew what they hold, with no more than a call
+// that acquires.
+func Renewing() []Contender { return append(Ours(), rueidislockOnRueidis()) }
+
+// Named returns the one of this full name.
+func Named(full string) (Contender, error) {
+	for _, c := range All() {
+		if c.Full() == full {
+			return c, nil
+		}
+	}
+	return Contender{}, fmt.Errorf("there is no contender %q", full)
+}
+
+// Full returns the name with the client.
+func (c Contender) Full() string { return c.Name + " on " + c.Client }
+
+// Short is the name with the client as it stands in tables.
+func (c Contender) Short() string { return c.Name + "/" + c.Client }
+
+// Peer reports whether it is a lock of somebody else's.
+func (c Contender) Peer() bool { return !c.Ours && !c.Bare }
+
+// CloseWithin closes a session of the contender. One that does not end in time is left behind.
+func CloseWithin(limit time.Duration, c Contender, s Session) error {
+	done := make(chan error, 1)
+	go func() { done <- s.Close() }()
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timeout.C:
+		return fmt.Errorf("%s: close has not returned for %v", c.Full(), limit)
+	}
+}
+
+// SmallBuffer has room for what a lock sends, apart from the scripts' texts.
+const SmallBuffer = 4096
+
+// NewGoRedis returns a client with the settings that all contenders on go-redis
+// share: its defaults, except for the size of the pool.
+func NewGoRedis(s Setup) redis.UniversalClient {
+	options := &redis.UniversalOptions{Addrs: s.Addrs, IsClusterMode: s.Cluster, PoolSize: s.Pool}
+	if s.Small {
+		options.ReadBufferSize, options.WriteBufferSize = SmallBuffer, SmallBuffer
+	}
+	return redis.NewUniversalClient(options)
+}
+
+// RueidisOptions are the settings that all contenders on rueidis share: its
+// defaults. It pipelines all goroutines on a few connections and has no pool for
+// such commands.
+func RueidisOptions(s Setup) rueidis.ClientOption {
+	o := rueidis.ClientOption{InitAddress: s.Addrs}
+	if s.Small {
+		o.ReadBufferEachConn, o.WriteBufferEachConn = SmallBuffer, SmallBuffer
+		o.RingScaleEachConn = 6
+		o.PipelineMultiplex = -1 // one connection for calls
+	}
+	return o
+}

@@ -1,0 +1,106 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/bench/workloads"
+)
+
+// Comparison is what a comparison has found out.
+type Comparison struct {
+	Plan    workloads.Plan
+	Entries []*workloads.Entry
+}
+
+// Write writes the report for people.
+func (r Comparison) Write(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(r.how() + "\n")
+	for _, load := range r.Plan.Workloads {
+		for _, t := range tablesOf(r.Entries, load) {
+			b.WriteString("\n" + t.String())
+		}
+	}
+	if goals := goalsOf(r.Entries); len(goals) > 0 {
+		b.WriteString("\n" + goalTable(goals, r.Entries).String())
+	}
+	b.WriteString("\n" + columns + "\n" + r.remarks() + "\n" + r.notes())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// how says how it was measured.
+func (r Comparison) how() string {
+	return wrap(fmt.Sprintf("Medians over %d rounds of %v for each contender, in turns, client and server on one machine. "+
+		"A pair is one lock and one unlock, with nothing in between unless the title says so, of locks with a lease of %v; a pair that "+
+		"takes longer than %v is cut short. Each go-redis client has a pool of %d connections.",
+		r.Plan.Rounds, r.Plan.Window, r.Plan.Setup.Lease, r.Plan.Limit, r.Plan.Setup.Pool), "")
+}
+
+// columns says what stands in the tables.
+const columns = `p50, p99, max  from the call of lock to the return of unlock; of waits: from the call of lock to being inside,
+               and the max counts those, too, that came to nothing, for as long as they lasted
+goroutines     the fewest and the most pairs of a goroutine; processes: of a process
+Redis µs       the server process's time on a core for a pair, user and system (INFO cpu)
+sent           commands that clients send for a pair, counted by MONITOR in one short turn of its own, of 16
+               goroutines at most unless they share the lock
+run            commands that the server executes for a pair, those that scripts call included (INFO commandstats)
+allocs         allocations of this process for a pair
+×peer          throughput over that of the fastest other lock library on the same client; ×best: on any;
+               ×Java: over Redisson's
+×limit         throughput over that of "bare": two minimal scripts on the same client, and no lock
+               (ratios are medians of the rounds' ratios)
+hand-overs     to another goroutine than the one before; with several processes, to another process; in a herd, to
+               another client. From the call of unlock to being inside; free: the longest time that nobody was
+               inside though somebody waited; scripts: that the server ran for one (INFO commandstats)
+trips          p50 and p99 of hand-overs over the median of PINGs by the same client library beside them
+`
+
+// remarks tell of everything that was not as it should be.
+func (r Comparison) remarks() string {
+	var b strings.Builder
+	for _, e := range r.Entries {
+		for i, f := range e.Rounds {
+			if remark := f.Remark(); remark != "" {
+				fmt.Fprintf(&b, "- %s, %s, round %d: %s\n", e.Contender.Full(), e.Workload.Title, i+1, remark)
+			}
+		}
+	}
+	if b.Len() == 0 {
+		return "No errors, no timeouts, no overlaps.\n"
+	}
+	return b.String()
+}
+
+// notes say how the contenders are set up.
+func (r Comparison) notes() string {
+	var b strings.Builder
+	var said []string
+	for _, e := range r.Entries {
+		if c := e.Contender; !slices.Contains(said, c.Notes) { // on both clients the same
+			b.WriteString(wrap("- "+c.Name+": "+c.Notes, "  ") + "\n")
+			said = append(said, c.Notes)
+		}
+	}
+	for _, note := range []string{
+		"- A library whose waiters try again after a pause gets most of its pairs on one lock from a goroutine that takes the " +
+			"lock again while all the others sleep: see how evenly the turns are spread.",
+		"- Through the server, one lock cannot change hands more often than one goroutine's bare pairs.",
+	} {
+		b.WriteString(wrap(note, "  ") + "\n")
+	}
+	return b.String()
+}
+
+// Overlapped names what is ours and let two in at once.
+func (r Comparison) Overlapped() (names []string) {
+	for _, e := range r.Entries {
+		if e.Contender.Ours && workloads.Total(e.Rounds, func(f workloads.Figures) int { return f.Overlaps }) > 0 {
+			names = append(names, e.Contender.Full()+", "+e.Workload.Title)
+		}
+	}
+	return names
+}
