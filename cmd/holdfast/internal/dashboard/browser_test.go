@@ -164,20 +164,22 @@ func (b *tab) becomes(expression string) {
 // shows waits for a text to be seen.
 func (b *tab) shows(text string) {
 	b.Helper()
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.becomes("document.body.innerText.includes(" + string(quoted) + ")")
+	b.becomes(b.shown(text))
 }
 
 func (b *tab) hides(text string) {
+	b.Helper()
+	b.becomes("!" + b.shown(text))
+}
+
+// shown is the expression of whether a text is to be seen.
+func (b *tab) shown(text string) string {
 	b.Helper()
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.becomes("!document.body.innerText.includes(" + string(quoted) + ")")
+	return "document.body.innerText.includes(" + string(quoted) + ")"
 }
 
 func (b *tab) press(keys ...string) {
@@ -185,12 +187,6 @@ func (b *tab) press(keys ...string) {
 	for _, key := range keys {
 		b.run(chromedp.KeyEvent(key))
 	}
-}
-
-// backwards is Shift+Tab.
-func (b *tab) backwards() {
-	b.Helper()
-	b.run(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)))
 }
 
 // tabTo presses Tab until something that a selector finds has the focus, and sees to it that the focus shows at each step.
@@ -253,9 +249,6 @@ func (b *tab) narrow() {
 	b.Helper()
 	b.run(chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile))
 }
-
-func (b *tab) dark()  { b.Helper(); b.scheme("dark") }
-func (b *tab) light() { b.Helper(); b.scheme("light") }
 
 // scheme is which colours the reader likes.
 func (b *tab) scheme(name string) {
@@ -452,12 +445,9 @@ func testHostile(t *testing.T, chromium context.Context) {
 
 // testKeyboard goes to a lock and back without a mouse.
 func testKeyboard(t *testing.T, chromium context.Context) {
-	w := newWorld(t)
+	w := served(t, mayUnlock)
 	w.holds("alpha", javaOwner, 0)
 	w.holds("beta", javaOwner, 0)
-	cfg := w.config()
-	cfg.AllowUnlock = true
-	w.serve(cfg)
 	b := open(t, chromium, "http://"+w.addr)
 	b.shows("beta")
 	b.press(kb.Tab)
@@ -482,7 +472,7 @@ func testKeyboard(t *testing.T, chromium context.Context) {
 	b.named("dialog", "button")
 	b.press(kb.Escape)
 	b.becomes(`!document.querySelector("#confirm").open && document.activeElement.id === "unlock"`)
-	b.backwards()
+	b.run(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)))
 	b.becomes(`document.activeElement.id === "back"`)
 	b.press(kb.Enter)
 	b.becomes(`document.activeElement.textContent === "beta" && document.activeElement.matches("#locks a")`)
@@ -505,7 +495,7 @@ func testPhone(t *testing.T, chromium context.Context) {
 		t.Error("a narrow table does not say who holds a lock")
 	}
 	light := eval[string](b, "getComputedStyle(document.body).backgroundColor")
-	b.dark()
+	b.scheme("dark")
 	if dark := eval[string](b, "getComputedStyle(document.body).backgroundColor"); dark == light {
 		t.Errorf("it is %s by day and by night", dark)
 	}
@@ -557,22 +547,19 @@ func testUnlock(t *testing.T, chromium context.Context) {
 
 // testSignIn wants the token.
 func testSignIn(t *testing.T, chromium context.Context) {
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	cfg := w.config()
-	cfg.Token = "correct horse battery"
-	w.serve(cfg)
+	const token = "correct horse battery"
+	w := served(t, func(c *Config) { c.Token = token })
 	b := open(t, chromium, "http://"+w.addr, "401")
 	b.becomes(`document.activeElement.id === "token"`)
 	b.run(chromedp.SendKeys("#token", "guessed"+kb.Enter))
 	b.shows("That is not the token.")
 	b.script(`document.querySelector("#token").value = ""`)
-	b.run(chromedp.SendKeys("#token", cfg.Token+kb.Enter))
+	b.run(chromedp.SendKeys("#token", token+kb.Enter))
 	b.shows(javaOwner)
 	if cookies := eval[string](b, "document.cookie"); cookies != "" {
 		t.Errorf("scripts see the session: %s", cookies)
 	}
-	if kept := eval[bool](b, fmt.Sprintf("location.href.includes(%q) || document.documentElement.outerHTML.includes(%q)", cfg.Token, cfg.Token)); kept {
+	if kept := eval[bool](b, fmt.Sprintf("location.href.includes(%q) || document.documentElement.outerHTML.includes(%q)", token, token)); kept {
 		t.Error("the page keeps the token")
 	}
 	b.run(chromedp.Reload())
@@ -585,9 +572,7 @@ func testSignIn(t *testing.T, chromium context.Context) {
 
 // testAway loses Redis for a while.
 func testAway(t *testing.T, chromium context.Context) {
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	w.serve(w.config())
+	w := served(t)
 	b := open(t, chromium, "http://"+w.addr, "502")
 	b.shows("job")
 	w.proxy.Refuse(true)

@@ -24,8 +24,7 @@ import (
 // TestAddresses has names stand in addresses as people write them, with whatever else they hold percent-encoded.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.serve(w.config())
+	w := served(t)
 	for name, id := range map[string]string{
 		"orders:42": "orders:42", "a/b c": "a%2Fb%20c", "100%": "100%25", "50%25": "50%2525", "\"<#?&+": "%22%3C%23%3F&+", "\xff": "%FF", "ü": "%C3%BC", "\n": "%0A",
 	} {
@@ -33,9 +32,9 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %s, want %s", name, got, id)
 		}
 		w.holds(name, newPerson(1, "billing", "web-3").owner(), time.Minute)
-		answer, text := w.ask(http.MethodGet, "/api/lock?id="+url.QueryEscape(id), nil, nil)
-		if answer.StatusCode != http.StatusOK || !strings.Contains(text, `"holder_count":1`) {
-			t.Errorf("%q: %d %s", name, answer.StatusCode, text)
+		_, text := w.answers(http.MethodGet, "/api/lock?id="+url.QueryEscape(id), nil, nil)
+		if !strings.Contains(text, `"holder_count":1`) {
+			t.Errorf("%q: %s", name, text)
 		}
 	}
 }
@@ -91,6 +90,25 @@ func (w *world) refused(what string, status int, says, method, path string, body
 	}
 }
 
+// answers makes a request that must succeed.
+func (w *world) answers(method, path string, body any, change func(*http.Request)) (answer reply, text string) {
+	w.Helper()
+	answer, text = w.ask(method, path, body, change)
+	if answer.StatusCode != http.StatusOK {
+		w.Errorf("%s: %d %s", path, answer.StatusCode, text)
+	}
+	return answer, text
+}
+
+// shows waits until the list of locks has a text.
+func (w *world) shows(part string) {
+	w.Helper()
+	eventually(w.T, part, func() bool {
+		_, text := w.ask(http.MethodGet, "/api/locks", nil, nil)
+		return strings.Contains(text, part)
+	})
+}
+
 func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
@@ -110,11 +128,7 @@ func (w *world) seenOf(name string) map[string]string {
 // TestGuard asks as other sites would have a browser ask.
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	cfg := w.config()
-	cfg.AllowUnlock, cfg.Hosts = true, []string{"locks.example.com"}
-	w.serve(cfg)
+	w := served(t, mayUnlock, func(c *Config) { c.Hosts = []string{"locks.example.com"} })
 	seen := w.seenOf("job")
 	port := w.addr[strings.LastIndex(w.addr, ":"):]
 
@@ -127,9 +141,7 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"127.0.0.1", "[::1]:9000", "localhost:9000", "LOCALHOST", "locks.example.com", "Locks.Example.com.:443", "10.0.0.7"} {
-		if answer, text := w.ask(http.MethodGet, "/api/locks", nil, host(name)); answer.StatusCode != http.StatusOK {
-			t.Errorf("the host %s: %d %s", name, answer.StatusCode, text)
-		}
+		w.answers(http.MethodGet, "/api/locks", nil, host(name))
 	}
 
 	unlock := func(what string, status int, says string, change func(*http.Request)) {
@@ -161,9 +173,7 @@ func TestGuard(t *testing.T) {
 		header("Sec-Fetch-Site", "cross-site")(r)
 		header("Sec-Fetch-Mode", "navigate")(r)
 	}
-	if answer, _ := w.ask(http.MethodGet, "/", nil, link); answer.StatusCode != http.StatusOK {
-		t.Errorf("a link of another site leads to %d", answer.StatusCode)
-	}
+	w.answers(http.MethodGet, "/", nil, link)
 	w.refused("too much", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", map[string]string{"id": strings.Repeat("x", mostBody)}, nil)
 	w.refused("no JSON", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", "job", nil)
 	w.refused("another field", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", map[string]string{"name": "job"}, nil)
@@ -179,8 +189,9 @@ func TestGuard(t *testing.T) {
 	if w.rdb.Exists(t.Context(), "job").Val() != 1 {
 		t.Fatal("it was taken away")
 	}
-	if answer, text := w.ask(http.MethodPost, "/api/unlock", seen, nil); answer.StatusCode != http.StatusOK || w.rdb.Exists(t.Context(), "job").Val() != 0 {
-		t.Errorf("%d %s", answer.StatusCode, text)
+	w.answers(http.MethodPost, "/api/unlock", seen, nil)
+	if w.rdb.Exists(t.Context(), "job").Val() != 0 {
+		t.Error("it was not taken away")
 	}
 	if strings.Contains(w.hasSaid(), "/api/") {
 		t.Errorf("requests are logged: %s", w.hasSaid())
@@ -190,9 +201,7 @@ func TestGuard(t *testing.T) {
 // TestUnlockOff refuses to take locks away, whatever the page would have.
 func TestUnlockOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	w.serve(w.config())
+	w := served(t)
 	w.refused("unlock", http.StatusForbidden, "without --allow-unlock", http.MethodPost, "/api/unlock", w.seenOf("job"), nil)
 	if w.rdb.Exists(t.Context(), "job").Val() != 1 {
 		t.Error("it was taken away")
@@ -202,11 +211,7 @@ func TestUnlockOff(t *testing.T) {
 // TestUnlockAway has Redis hang: there is an answer all the same, and nothing goes on behind it.
 func TestUnlockAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	cfg := w.config()
-	cfg.AllowUnlock = true
-	w.serve(cfg)
+	w := served(t, mayUnlock)
 	seen := w.seenOf("job")
 	w.proxy.BlackHole(redistest.Both, true)
 	w.refused("unlock", http.StatusBadGateway, "Redis cannot be used", http.MethodPost, "/api/unlock", seen, nil)
@@ -220,8 +225,7 @@ func TestUnlockAway(t *testing.T) {
 // TestHeaders are on every answer, refusals included.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.serve(w.config())
+	w := served(t)
 	for _, path := range []string{"/", "/app.js", "/style.css", "/icon.svg", "/api/locks", "/api/lock", "/nothing", "/api/nothing", "/../handler.go", "/assets/"} {
 		for _, change := range []func(*http.Request){nil, host("evil.example")} {
 			answer, _ := w.ask(http.MethodGet, path, nil, change)
@@ -266,11 +270,7 @@ func TestOutside(t *testing.T) {
 func TestToken(t *testing.T) {
 	t.Parallel()
 	const token = "correct horse battery staple"
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	cfg := w.config()
-	cfg.Token, cfg.AllowUnlock = token, true
-	w.serve(cfg)
+	w := served(t, mayUnlock, func(c *Config) { c.Token = token })
 	closed := func(change func(*http.Request)) {
 		t.Helper()
 		w.refused("locks", http.StatusUnauthorized, "token", http.MethodGet, "/api/locks", nil, change)
@@ -302,12 +302,10 @@ func TestToken(t *testing.T) {
 		t.Errorf("behind a proxy with TLS: %d, cookies %v", behindTLS.StatusCode, behindTLS.cookies)
 	}
 	signedIn := header("Cookie", session.Name+"="+session.Value)
-	if answer, text := w.ask(http.MethodGet, "/api/lock?id="+idOf("job"), nil, signedIn); answer.StatusCode != http.StatusOK || strings.Contains(text, token) {
-		t.Errorf("%d %s", answer.StatusCode, text)
+	if _, text := w.answers(http.MethodGet, "/api/lock?id="+idOf("job"), nil, signedIn); strings.Contains(text, token) {
+		t.Errorf("the token is shown: %s", text)
 	}
-	if answer, text := w.ask(http.MethodPost, "/api/sign-out", struct{}{}, signedIn); answer.StatusCode != http.StatusOK {
-		t.Errorf("%d %s", answer.StatusCode, text)
-	}
+	w.answers(http.MethodPost, "/api/sign-out", struct{}{}, signedIn)
 	closed(signedIn)
 	if strings.Contains(w.hasSaid(), token) {
 		t.Error("the token is logged")
@@ -343,22 +341,19 @@ func TestCredentials(t *testing.T) {
 	cfg := w.config()
 	cfg.Redis = w.client(":" + secret + "@" + w.proxy.Addr())
 	w.serve(cfg)
-	look := func(what, text string) {
+	look := func(text string) {
 		t.Helper()
-		eventually(t, what, func() bool {
-			_, got := w.ask(http.MethodGet, "/api/locks", nil, nil)
-			return strings.Contains(got, text)
-		})
+		w.shows(text)
 		for _, path := range []string{"/api/locks", "/api/lock?id=" + idOf("job"), "/api/lock?id=" + idOf("none"), "/"} {
 			if _, text := w.ask(http.MethodGet, path, nil, nil); strings.Contains(text, secret) {
 				t.Errorf("%s shows the password", path)
 			}
 		}
 	}
-	look("it has looked", javaOwner)
+	look(javaOwner)
 	w.do("CONFIG", "SET", "requirepass", "another")
 	w.proxy.Cut()
-	look("it notices", "the user name or the password is wrong")
+	look("the user name or the password is wrong")
 	if strings.Contains(w.hasSaid(), secret) {
 		t.Error("the password is logged")
 	}
@@ -367,11 +362,7 @@ func TestCredentials(t *testing.T) {
 // TestHealth asks a dashboard that wants a token how it is, without one.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	cfg := w.config()
-	cfg.Token = "a token of the test's"
-	w.serve(cfg)
+	w := served(t, func(c *Config) { c.Token = "a token of the test's" })
 	for _, step := range []struct {
 		do   func()
 		want int
@@ -387,18 +378,9 @@ func TestHealth(t *testing.T) {
 // TestOneLook has many look at the page: Redis is asked as often as for one.
 func TestOneLook(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	cfg := w.config()
-	cfg.Interval = 24 * time.Hour
-	w.serve(cfg)
-	eventually(t, "it has looked", func() bool {
-		_, text := w.ask(http.MethodGet, "/api/locks", nil, nil)
-		return strings.Contains(text, javaOwner)
-	})
-	if answer, text := w.ask(http.MethodGet, "/api/lock?id="+idOf("job"), nil, nil); answer.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s", answer.StatusCode, text)
-	}
+	w := served(t, func(c *Config) { c.Interval = 24 * time.Hour })
+	w.shows(javaOwner)
+	w.answers(http.MethodGet, "/api/lock?id="+idOf("job"), nil, nil)
 	asked := func() int { return w.proxy.Requests(func([]byte) bool { return true }) }
 	before := asked()
 	for range 50 {
@@ -423,17 +405,9 @@ func TestCluster(t *testing.T) {
 		Redis: w.client(addrs), Server: "cluster", Interval: 100 * time.Millisecond, Most: 1000, Log: w.logf, AllowUnlock: true,
 		Explain: func(err error) string { return err.Error() },
 	})
-	held := func(n int) func() bool {
-		return func() bool {
-			_, text := w.ask(http.MethodGet, "/api/locks", nil, nil)
-			return strings.Contains(text, fmt.Sprintf(`"held":%d,"waiting"`, n))
-		}
-	}
-	eventually(t, "all are found", held(30))
-	if answer, text := w.ask(http.MethodPost, "/api/unlock", w.seenOf("lock:7"), nil); answer.StatusCode != http.StatusOK {
-		t.Errorf("%d %s", answer.StatusCode, text)
-	}
-	eventually(t, "one is gone", held(29))
+	w.shows(`"held":30,"waiting"`)
+	w.answers(http.MethodPost, "/api/unlock", w.seenOf("lock:7"), nil)
+	w.shows(`"held":29,"waiting"`)
 }
 
 // TestPause keeps Redis busy for a fifth of the time at most.
@@ -447,34 +421,42 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestRun ends in time though somebody hangs on the line, and leaves nothing behind.
+// TestRun ends in time though somebody hangs on the line, and leaves nothing behind; and when nobody can be served any more.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, listener, w.config()) }()
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "GET /api/locks HTTP/1.1\r\nHost: local") // and no more
-	cancel()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("it ended with %v", err)
+	for what, want := range map[string]error{"the context ends": context.Canceled, "the listener fails": net.ErrClosed} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(patience):
-		t.Fatal("it does not end")
-	}
-	if _, err := net.Dial("tcp", listener.Addr().String()); err == nil {
-		t.Error("the address is still in use")
+		addr := listener.Addr().String()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- Run(ctx, listener, w.config()) }()
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET /api/locks HTTP/1.1\r\nHost: local") // and no more
+		if errors.Is(want, net.ErrClosed) {
+			_ = listener.Close()
+		} else {
+			cancel()
+		}
+		select {
+		case err := <-ended:
+			if !errors.Is(err, want) {
+				t.Errorf("%s: it ended with %v", what, err)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: it does not end", what)
+		}
+		if _, err := net.Dial("tcp", addr); err == nil {
+			t.Errorf("%s: the address is still in use", what)
+		}
 	}
 	s := newServer(t.Context(), newObserver(w.config()))
 	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 || s.MaxHeaderBytes == 0 {
@@ -482,37 +464,11 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestServerFails ends when nobody can be served any more.
-func TestServerFails(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- Run(t.Context(), listener, w.config()) }()
-	_ = listener.Close()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, net.ErrClosed) {
-			t.Errorf("it ended with %v", err)
-		}
-	case <-time.After(patience):
-		t.Fatal("it does not end")
-	}
-}
-
 // TestCrowd refuses more at once than it answers.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
-	w.serve(w.config())
-	eventually(t, "it has looked", func() bool {
-		_, text := w.ask(http.MethodGet, "/api/locks", nil, nil)
-		return strings.Contains(text, javaOwner)
-	})
+	w := served(t)
+	w.shows(javaOwner)
 	w.proxy.BlackHole(redistest.Both, true)
 	crowd := make(chan int, 3*mostAtOnce)
 	for i := range cap(crowd) {
@@ -538,27 +494,24 @@ func TestCrowd(t *testing.T) {
 // TestMetrics reads what Prometheus gets: of a dashboard that wants a token, and of a Redis that goes away.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.holds("job", javaOwner, 0)
+	const token = "a token of the test's"
+	w := served(t, func(c *Config) { c.Token = token })
 	p := newPerson(1, "billing", "web-3")
 	w.isHere(p, time.Hour, "other")
 	w.holds("other", p.owner(), time.Minute)
-	cfg := w.config()
-	cfg.Token = "a token of the test's"
-	w.serve(cfg)
 	w.refused("without the token", http.StatusUnauthorized, "token", http.MethodGet, metricsPath, nil, nil)
 	w.refused("with another one", http.StatusUnauthorized, "token", http.MethodGet, metricsPath, nil, header("Authorization", "Bearer nothing"))
 	metrics := func() string {
-		answer, text := w.ask(http.MethodGet, metricsPath, nil, header("Authorization", "Bearer "+cfg.Token))
+		answer, text := w.ask(http.MethodGet, metricsPath, nil, header("Authorization", "Bearer "+token))
 		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
 			t.Fatalf("%d %v %s", answer.StatusCode, answer.Header, text)
 		}
 		return text
 	}
-	eventually(t, "it has looked", func() bool { return strings.Contains(metrics(), "holdfast_dashboard_up 1\n") })
+	eventually(t, "it has looked", func() bool { return strings.Contains(metrics(), "holdfast_dashboard_locks{kind=\"mutex\"} 2\n") })
 	text := metrics()
 	for _, line := range []string{
-		`holdfast_dashboard_locks{kind="mutex"} 2`, `holdfast_dashboard_held{kind="mutex"} 2`, `holdfast_dashboard_held{kind="latch"} 0`,
+		"holdfast_dashboard_up 1", `holdfast_dashboard_held{kind="mutex"} 2`, `holdfast_dashboard_held{kind="latch"} 0`,
 		`holdfast_dashboard_waiting{kind="mutex"} 0`, `holdfast_dashboard_leases_ran_out_total 0`, "# TYPE holdfast_dashboard_held gauge", "# TYPE holdfast_dashboard_leases_ran_out_total counter",
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {

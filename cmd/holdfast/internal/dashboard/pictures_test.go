@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"slices"
 	"testing"
@@ -80,13 +81,13 @@ func takePictures(t *testing.T, w *world, chromium context.Context) {
 	b.shows("orders:42")
 	b.shows("lease of")
 	b.picture("light")
-	b.dark()
+	b.scheme("dark")
 	b.picture("dark")
 	b.narrow()
 	b.script(`document.querySelector("#table-title").scrollIntoView()`)
 	b.picture("phone")
 	b.run(chromedp.EmulateViewport(1200, 1330))
-	b.light()
+	b.scheme("light")
 	b.run(chromedp.Click(`//a[text()="orders:42"]`))
 	b.becomes(`document.querySelectorAll("#timeline .lane").length > 4`)
 	b.script(`document.activeElement.blur(); scrollTo(0, 0)`)
@@ -120,18 +121,7 @@ func smaller(b *tab, picture []byte) []byte {
 	}
 	slices.SortFunc(colours, func(a, b color.Color) int { return counts[b] - counts[a] })
 	few := image.NewPaletted(size, colours[:min(len(colours), 256)])
-	index := map[color.Color]uint8{}
-	for y := size.Min.Y; y < size.Max.Y; y++ {
-		for x := size.Min.X; x < size.Max.X; x++ {
-			c := full.At(x, y)
-			at, known := index[c]
-			if !known {
-				at = uint8(few.Palette.Index(c))
-				index[c] = at
-			}
-			few.SetColorIndex(x, y, at)
-		}
-	}
+	draw.Draw(few, size, full, size.Min, draw.Src)
 	var out bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few); err != nil {
 		b.Fatal(err)

@@ -108,6 +108,22 @@ func (w *world) serve(cfg Config) {
 	})
 }
 
+// served is a world with a lock that Java holds for ever, and a dashboard until the test ends.
+func served(t *testing.T, change ...func(*Config)) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.holds("job", javaOwner, 0)
+	cfg := w.config()
+	for _, f := range change {
+		f(&cfg)
+	}
+	w.serve(cfg)
+	return w
+}
+
+// mayUnlock has the dashboard take locks away.
+func mayUnlock(c *Config) { c.AllowUnlock = true }
+
 // do calls Redis.
 func (w *world) do(args ...any) {
 	w.Helper()
