@@ -5,7 +5,7 @@ package main
 import (
 	"io"
 	"net/http"
-	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"syscall"
@@ -32,35 +32,58 @@ func getOf(t *testing.T, url string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
+// aDashboard is one that runs.
+type aDashboard struct {
+	*exec.Cmd
+
+	said *lockedText
+	at   string // the address of its page
+}
+
+// serveDashboard starts one, and returns when it has said where it is.
+func serveDashboard(t *testing.T, cmd *exec.Cmd) aDashboard {
+	t.Helper()
+	d := aDashboard{cmd, &lockedText{}, ""}
+	cmd.Stdout, cmd.Stderr = d.said, d.said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it says where it is", func() bool { return addressSaid.MatchString(d.said.String()) })
+	d.at = addressSaid.FindStringSubmatch(d.said.String())[1]
+	return d
+}
+
+// ends stops it, and returns its exit code.
+func (d aDashboard) ends(t *testing.T, sig syscall.Signal) int {
+	t.Helper()
+	send(t, d.Cmd, sig)
+	return code(t, d.Wait())
+}
+
 // TestDashboard serves the page until a signal comes, and nobody else can have its address meanwhile.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Cli(t, "HSET", "job", javaOwner, "1")
+	url := "redis://" + server.Addr()
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-		out := &lockedText{}
-		cmd := holdfast(t, "redis://"+server.Addr(), "dashboard", "--listen", "127.0.0.1:0", "--interval", "100ms", "j*")
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "it says where it is", func() bool { return addressSaid.MatchString(out.String()) })
-		url := addressSaid.FindStringSubmatch(out.String())[1]
-		if status, text := getOf(t, url); status != http.StatusOK || !strings.Contains(text, "<title>holdfast</title>") {
+		d := serveDashboard(t, holdfast(t, url, "dashboard", "--listen", "127.0.0.1:0", "--interval", "100ms", "j*"))
+		if status, text := getOf(t, d.at); status != http.StatusOK || !strings.Contains(text, "<title>holdfast</title>") {
 			t.Errorf("%d %s", status, text)
 		}
 		eventually(t, "it shows the lock", func() bool {
-			status, text := getOf(t, url+"api/locks")
+			status, text := getOf(t, d.at+"api/locks")
 			return status == http.StatusOK && strings.Contains(text, javaOwner) && strings.Contains(text, `"pattern":"j*"`)
 		})
-		other := holdfast(t, "redis://"+server.Addr(), "dashboard", "--listen", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
-		text, err := other.CombinedOutput()
-		if got := code(t, err); got != 1 || !strings.HasPrefix(string(text), "holdfast: the page cannot be served, so --listen another address: ") || !strings.Contains(string(text), "in use") {
+		other := holdfast(t, url, "dashboard", "--listen", strings.TrimSuffix(strings.TrimPrefix(d.at, "http://"), "/"))
+		out, err := other.CombinedOutput()
+		text := string(out)
+		if got := code(t, err); got != 1 || !strings.Contains(text, "in use") ||
+			!strings.HasPrefix(text, "holdfast: the page cannot be served, so --listen another address: ") {
 			t.Errorf("exit code %d: %s", got, text)
 		}
-		send(t, cmd, sig)
-		if got := code(t, cmd.Wait()); got != want || strings.Count(out.String(), "\n") != 1 {
-			t.Errorf("exit code %d, want %d: %s", got, want, out)
+		if got := d.ends(t, sig); got != want || strings.Count(d.said.String(), "\n") != 1 {
+			t.Errorf("exit code %d, want %d: %s", got, want, d.said)
 		}
 	}
 }
@@ -70,25 +93,23 @@ func TestDashboardWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Kill()
-	out := &lockedText{}
-	cmd := holdfast(t, "redis://"+server.Addr(), "dashboard", "--listen", "127.0.0.1:0", "--interval", "100ms")
-	cmd.Stderr = out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	d := serveDashboard(t, holdfast(t, "redis://"+server.Addr(), "dashboard", "--listen", "127.0.0.1:0", "--interval", "100ms"))
+	answers := func(parts ...string) {
+		t.Helper()
+		status, text := getOf(t, d.at+"api/locks")
+		for _, part := range parts {
+			if status != http.StatusOK || !strings.Contains(text, part) {
+				t.Errorf("%d %s", status, text)
+			}
+		}
 	}
-	eventually(t, "it says that Redis is away", func() bool { return strings.Contains(out.String(), "cannot be used: check that it runs there") })
-	url := addressSaid.FindStringSubmatch(out.String())[1]
-	if status, text := getOf(t, url+"api/locks"); status != http.StatusOK || !strings.Contains(text, `"away":"check that it runs there`) || !strings.Contains(text, `"age":-1`) {
-		t.Errorf("%d %s", status, text)
-	}
+	eventually(t, "it says that Redis is away", func() bool { return strings.Contains(d.said.String(), "cannot be used: check that it runs there") })
+	answers(`"away":"check that it runs there`, `"age":-1`)
 	server.Restart()
-	eventually(t, "it says that Redis is back", func() bool { return strings.Contains(out.String(), "answers again, after ") })
-	if status, text := getOf(t, url+"api/locks"); status != http.StatusOK || !strings.Contains(text, `"away":""`) {
-		t.Errorf("%d %s", status, text)
-	}
-	send(t, cmd, syscall.SIGTERM)
-	if got := code(t, cmd.Wait()); got != 143 {
-		t.Errorf("exit code %d: %s", got, out)
+	eventually(t, "it says that Redis is back", func() bool { return strings.Contains(d.said.String(), "answers again, after ") })
+	answers(`"away":""`)
+	if got := d.ends(t, syscall.SIGTERM); got != 143 {
+		t.Errorf("exit code %d: %s", got, d.said)
 	}
 }
 
@@ -100,37 +121,28 @@ func TestDashboardToken(t *testing.T) {
 	file := t.TempDir() + "/token"
 	write(t, file, token+"\n")
 	for _, args := range [][]string{nil, {"--token-file", file}} {
-		out := &lockedText{}
 		cmd := holdfast(t, "redis://"+server.Addr(), append([]string{"dashboard", "--listen", "127.0.0.1:0"}, args...)...)
-		cmd.Stdout, cmd.Stderr = out, out
 		if args == nil {
 			cmd.Env = append(cmd.Env, "HOLDFAST_DASHBOARD_TOKEN="+token)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "it says where it is", func() bool { return addressSaid.MatchString(out.String()) })
-		url := addressSaid.FindStringSubmatch(out.String())[1]
-		if status, _ := getOf(t, url+"api/locks?token="+token); status != http.StatusUnauthorized {
-			t.Errorf("%v: %d", args, status)
-		}
-		r, err := http.NewRequest(http.MethodPost, url+"api/sign-in", strings.NewReader(`{"token":"`+token+`"}`))
+		d := serveDashboard(t, cmd)
+		r, err := http.NewRequest(http.MethodGet, d.at+"metrics", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Origin", strings.TrimSuffix(url, "/"))
-		answer, err := (&http.Client{Timeout: patience}).Do(r)
-		if err != nil {
-			t.Fatal(err)
+		for given, want := range map[string]int{"": http.StatusUnauthorized, token[1:]: http.StatusUnauthorized, token: http.StatusOK} {
+			r.Header.Set("Authorization", "Bearer "+given)
+			answer, err := (&http.Client{Timeout: patience}).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != want {
+				t.Errorf("%v: %q: %d, want %d", args, given, answer.StatusCode, want)
+			}
 		}
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusOK || len(answer.Cookies()) != 1 {
-			t.Errorf("%v: %d", args, answer.StatusCode)
-		}
-		send(t, cmd, os.Interrupt)
-		if got := code(t, cmd.Wait()); got != 130 || strings.Contains(out.String(), token) {
-			t.Errorf("exit code %d: %s", got, out)
+		if got := d.ends(t, syscall.SIGINT); got != 130 || strings.Contains(d.said.String(), token) {
+			t.Errorf("exit code %d: %s", got, d.said)
 		}
 	}
 }

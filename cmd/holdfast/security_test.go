@@ -412,29 +412,21 @@ func TestHostileContents(t *testing.T) {
 // startDashboard starts one, and returns what looks at a page of it, which is to be an answer in JSON of a bearable length, and what ends it.
 func startDashboard(t *testing.T, url string) (look func(path string), end func()) {
 	t.Helper()
-	out := &lockedText{}
-	cmd := holdfast(t, url, "dashboard", "--listen", "127.0.0.1:0", "--interval", "100ms")
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it says where it is", func() bool { return addressSaid.MatchString(out.String()) })
-	at := addressSaid.FindStringSubmatch(out.String())[1]
+	d := serveDashboard(t, holdfast(t, url, "dashboard", "--listen", "127.0.0.1:0", "--interval", "100ms"))
 	eventually(t, "it has looked", func() bool {
-		_, text := getOf(t, at+"api/locks")
+		_, text := getOf(t, d.at+"api/locks")
 		return strings.Contains(text, javaOwner)
 	})
 	look = func(path string) {
 		t.Helper()
-		status, text := getOf(t, at+path)
+		status, text := getOf(t, d.at+path)
 		if !json.Valid([]byte(text)) || len(text) > 256<<10 || status >= 500 && status != http.StatusBadGateway || strings.ContainsAny(text, "\x1b\u202e\x07") {
 			t.Errorf("%.100s: %d, %d bytes: %.300q", path, status, len(text), text)
 		}
 	}
 	return look, func() {
-		send(t, cmd, syscall.SIGTERM)
-		if got := code(t, cmd.Wait()); got != 143 || strings.Count(out.String(), "\n") != 1 {
-			t.Errorf("the dashboard: exit code %d: %.300q", got, out)
+		if got := d.ends(t, syscall.SIGTERM); got != 143 || strings.Count(d.said.String(), "\n") != 1 {
+			t.Errorf("the dashboard: exit code %d: %.300q", got, d.said)
 		}
 	}
 }
