@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
 )
 
-type benchCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type benchCommand struct {
 	Kind            string        `default:"mutex" enum:"${benched}" placeholder:"KIND" help:"Kind of the locks: ${benched}. The default is ${default}."`
 	Goroutines      int           `default:"64" placeholder:"N" help:"How many goroutines lock and unlock, all on one client: 1 to 100,000. The default is ${default}."`
 	Locks           int           `default:"1" placeholder:"N" help:"How many locks they are divided among: 1 to the number of goroutines. The default is ${default}: all of them want the same."`
@@ -22,9 +22,7 @@ type benchCommand struct { //nolint:recvcheck // kong asks the value for its hel
 	JSON            bool          `name:"json" help:"Print one JSON object instead, with times in nanoseconds."`
 }
 
-// Help is shown by kong below the usage.
-func (benchCommand) Help() string {
-	return `It loads the server, so think before you run it where others work. The locks have names of
+const benchHelp = `It loads the server, so think before you run it where others work. The locks have names of
 their own, and nothing is left behind.
 
 64 goroutines that want one lock, or one each:
@@ -36,7 +34,6 @@ The same, with every pair through Redis:
 
 As much as one goroutine can do alone:
   holdfast bench --goroutines 1 --duration 3s`
-}
 
 // Run is called by kong.
 func (c *benchCommand) Run(s streams, redis redisFlags) error {

@@ -19,7 +19,7 @@ const (
 	shortestToken = 16
 )
 
-type dashboardCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type dashboardCommand struct {
 	selection
 
 	Interval    time.Duration `default:"2s" placeholder:"TIME" help:"Pause between two looks, from 100ms on; it is four times as long as a look takes if that is longer. The default is ${default}."`
@@ -29,9 +29,7 @@ type dashboardCommand struct { //nolint:recvcheck // kong asks the value for its
 	AllowUnlock bool          `help:"Let who sees the page take locks away."`
 }
 
-// Help is shown by kong below the usage.
-func (dashboardCommand) Help() string {
-	return `On this machine only, at http://127.0.0.1:8378/:
+const dashboardHelp = `On this machine only, at http://127.0.0.1:8378/:
   holdfast dashboard
 
 For others, with a token, and behind something that speaks TLS:
@@ -39,7 +37,6 @@ For others, with a token, and behind something that speaks TLS:
 
 It reads what ls reads, and writes nothing unless --allow-unlock is given. One look at a time serves all who
 look at the page. It ends with SIGINT or SIGTERM.`
-}
 
 // Run is called by kong.
 func (c *dashboardCommand) Run(s streams, flags redisFlags) error {

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 )
 
-type demoCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type demoCommand struct {
 	Kind  string `arg:"" optional:"" default:"mutex" enum:"${shows}" help:"What to show, one of those above. The default is ${default}."`
 	Plain bool   `help:"Print plain lines also on a terminal. So does a NO_COLOR in the environment, TERM=dumb, and output to a file or pipe."`
 }
 
-// Help is shown by kong below the usage.
-func (demoCommand) Help() string {
+// demoHelp lists the kinds.
+func demoHelp() string {
 	var text strings.Builder
 	text.WriteString("It shows one of these kinds, in less than 20 seconds:\n")
 	for _, show := range demo.Shows {

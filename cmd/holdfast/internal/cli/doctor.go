@@ -19,7 +19,7 @@ const (
 // fileWidth is that of lines that are not for a terminal.
 const fileWidth = 79
 
-type doctorCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type doctorCommand struct {
 	Kind    []string      `placeholder:"KIND" enum:"${doctored}" help:"Kinds of locks that have to work: ${doctored}. By default all of them are tried, and it is a failure if none works."`
 	Prefix  string        `default:"holdfast_doctor" placeholder:"TEXT" help:"What the names of the locks that are tried begin with; a colon and a random word follow. For a user who may use certain names only. The default is ${default}."`
 	Strict  bool          `help:"Have warnings count as failures do."`
@@ -28,9 +28,7 @@ type doctorCommand struct { //nolint:recvcheck // kong asks the value for its he
 	JSON    bool          `name:"json" help:"Print one JSON object a line for each finding."`
 }
 
-// Help is shown by kong below the usage.
-func (doctorCommand) Help() string {
-	return `It asks each server of the URL, of the cluster, or of those that the sentinels name; tries what
+const doctorHelp = `It asks each server of the URL, of the cluster, or of those that the sentinels name; tries what
 the user may do; and locks and unlocks locks with names of their own, which it removes. It says
 what is well, what is not and what to do about it, and what the server does not say.
 
@@ -39,7 +37,6 @@ can be used.
   holdfast doctor --kind mutex,fair --prefix orders --strict
 
 docs/cli.md lists all checks.`
-}
 
 // Run is called by kong.
 func (c *doctorCommand) Run(s streams, redis redisFlags) error {

@@ -26,22 +26,28 @@ const (
 
 // usages are how the commands are written. That of the tool itself is under "".
 var usages = map[string]string{
-	"":          "holdfast <command> [flags]",
-	"demo":      "holdfast demo [flags] [<kind>]",
-	runName:     "holdfast run [flags] <name> -- <command> [<arg> ...]",
-	"ls":        "holdfast ls [flags] [<pattern>]",
-	"show":      "holdfast show [flags] <name>",
-	"watch":     "holdfast watch [flags] [<pattern>]",
-	"wait":      "holdfast wait [flags] <name>",
-	unlockName:  "holdfast unlock --force [flags] <name>",
-	"dashboard": "holdfast dashboard [flags] [<pattern>]",
-	"bench":     "holdfast bench [flags]",
-	"doctor":    "holdfast doctor [flags]",
-	helpName:    "holdfast help [<command>]",
-	versionName: "holdfast version",
-
+	"":           "holdfast <command> [flags]",
+	"demo":       "holdfast demo [flags] [<kind>]",
+	runName:      "holdfast run [flags] <name> -- <command> [<arg> ...]",
+	"ls":         "holdfast ls [flags] [<pattern>]",
+	"show":       "holdfast show [flags] <name>",
+	"watch":      "holdfast watch [flags] [<pattern>]",
+	"wait":       "holdfast wait [flags] <name>",
+	unlockName:   "holdfast unlock --force [flags] <name>",
+	"dashboard":  "holdfast dashboard [flags] [<pattern>]",
+	"bench":      "holdfast bench [flags]",
+	"doctor":     "holdfast doctor [flags]",
+	helpName:     "holdfast help [<command>]",
+	versionName:  "holdfast version",
 	"completion": "holdfast completion <shell>",
 	"man":        "holdfast man",
+}
+
+// details are what the help of a command says below its usage.
+var details = map[string]string{
+	"demo": demoHelp(), runName: runHelp, "ls": lsHelp, "show": showHelp, "watch": watchHelp, "wait": waitHelp,
+	unlockName: unlockHelp, "dashboard": dashboardHelp, "bench": benchHelp, "doctor": doctorHelp,
+	"completion": completionHelp, "man": manHelp,
 }
 
 // about is the tool in a sentence.
@@ -116,13 +122,11 @@ func (c *helpCommand) Run(ctx *kong.Context) error {
 	return nil
 }
 
-type completionCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type completionCommand struct {
 	Shell string `arg:"" enum:"${shells}" help:"The shell: ${shells}."`
 }
 
-// Help is shown by kong below the usage.
-func (completionCommand) Help() string {
-	return `For the shell that reads it:
+const completionHelp = `For the shell that reads it:
   source <(holdfast completion bash)
   source <(holdfast completion zsh)
   holdfast completion fish | source
@@ -131,7 +135,6 @@ For every shell from now on:
   holdfast completion bash >~/.local/share/bash-completion/completions/holdfast
   holdfast completion zsh >"${fpath[1]}/_holdfast"
   holdfast completion fish >~/.config/fish/completions/holdfast.fish`
-}
 
 // Run is called by kong.
 func (c *completionCommand) Run(s streams) error {
@@ -142,14 +145,11 @@ func (c *completionCommand) Run(s streams) error {
 	return completion.Write(s.stdout, c.Shell, parser.Model)
 }
 
-type manCommand struct{} //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type manCommand struct{}
 
-// Help is shown by kong below the usage.
-func (manCommand) Help() string {
-	return `To read it, and to have it where man looks:
+const manHelp = `To read it, and to have it where man looks:
   holdfast man | man -l -
   holdfast man >/usr/local/share/man/man1/holdfast.1`
-}
 
 // Run is called by kong.
 func (*manCommand) Run(s streams) error {

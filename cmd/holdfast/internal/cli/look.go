@@ -49,7 +49,7 @@ func checkInterval(interval time.Duration) error {
 	return nil
 }
 
-type lsCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type lsCommand struct {
 	selection
 
 	All  bool   `help:"List also what may be a lock or not: every integer, which may be a semaphore or a latch that nobody waits for, and fenced locks of which only the token is left."`
@@ -57,9 +57,7 @@ type lsCommand struct { //nolint:recvcheck // kong asks the value for its help a
 	JSON bool   `name:"json" help:"Print one JSON object a line, not sorted. docs/cli.md lists what they have."`
 }
 
-// Help is shown by kong below the usage.
-func (lsCommand) Help() string {
-	return `What is held, who holds it and for how long:
+const lsHelp = `What is held, who holds it and for how long:
   holdfast ls --held
 
 The locks of orders, those that most wait for first:
@@ -67,7 +65,6 @@ The locks of orders, those that most wait for first:
 
 Read docs/cli.md for what is taken for a lock. It goes through all keys with SCAN, side by side on the
 primaries of a cluster, and writes nothing.`
-}
 
 // Run is called by kong.
 func (c *lsCommand) Run(s streams, flags redisFlags) error {
@@ -175,19 +172,16 @@ func scanProgress(out *os.File) (tell func(done, total int64), wipe func()) {
 	}
 }
 
-type showCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type showCommand struct {
 	Name string `arg:"" type:"name" help:"Name of the lock: the Redis key."`
 	JSON bool   `name:"json" help:"Print one JSON object instead. docs/cli.md lists what it has."`
 }
 
-// Help is shown by kong below the usage.
-func (showCommand) Help() string {
-	return `Who holds a lock, since when and for how much longer, and who waits for it:
+const showHelp = `Who holds a lock, since when and for how much longer, and who waits for it:
   holdfast show orders:42
 
 It exits with 66 if there is no such lock, which is so of most kinds when nobody
 holds it or waits for it.`
-}
 
 // Run is called by kong.
 func (c *showCommand) Run(s streams, flags redisFlags) error {
@@ -203,21 +197,18 @@ func (c *showCommand) Run(s streams, flags redisFlags) error {
 	})
 }
 
-type watchCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type watchCommand struct {
 	selection
 
 	Sort     string        `default:"name" enum:"${orders}" placeholder:"BY" help:"Sort by name, held (held longest first), left (ends first) or waiting (most wait first). The default is ${default}; the key s changes it."`
 	Interval time.Duration `default:"2s" placeholder:"TIME" help:"Pause between two looks, from 100ms on; it is as long as a look takes if that is longer. The default is ${default}."`
 }
 
-// Help is shown by kong below the usage.
-func (watchCommand) Help() string {
-	return `The locks of orders, as they are, the longest held first:
+const watchHelp = `The locks of orders, as they are, the longest held first:
   holdfast watch --sort held 'orders:*'
 
 Keys: the arrows move, enter shows one lock, u takes it away if you then say y, s sorts, / filters, q
 quits. Each look goes through all keys as ls does, so think of the interval where there are many.`
-}
 
 // Run is called by kong.
 func (c *watchCommand) Run(s streams, flags redisFlags) error {

@@ -101,6 +101,9 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, command := range parser.Model.Children {
+		command.Detail = details[command.Name]
+	}
 	parser.Model.HelpFlag.Help = "Print the help of the tool, or of the command."
 	return parser, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/goredisdriver"
 )
 
-type runCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type runCommand struct {
 	Kind     string         `default:"mutex" enum:"${kinds},semaphore" placeholder:"KIND" help:"Kind of the lock: mutex (one command at a time), fair (the same, in the order in which they came), read (any number of them, but none beside a write), write (one at a time, and none beside a read; one that waits goes before reads that come later) or permits (a semaphore: so many at a time as it has permits; semaphore says the same). The default is ${default}."`
 	Permits  *int           `placeholder:"N" help:"With --kind permits: there are N of them, so at most N commands run at once; each takes one. The first run sets that, and a later one with another N changes it, and says so. Without --permits the number stands as it was set before, by whomever; if nobody has, that is an error, unless --wait says to wait for it."`
 	Fenced   bool           `help:"Give the command a fencing token in HOLDFAST_TOKEN: a number greater than those of all before it, by which a resource can refuse writes of a command that has lost the lock. For mutex, fair and write."`
@@ -34,9 +34,7 @@ type runCommand struct { //nolint:recvcheck // kong asks the value for its help 
 	Command []string `arg:"" optional:"" passthrough:"partial" help:"Command to run, without a shell in between, and its arguments; put -- before it. It finds the lock's name and owner in HOLDFAST_LOCK and HOLDFAST_OWNER, with --fenced its token in HOLDFAST_TOKEN, with --kind permits the id of its permit in HOLDFAST_PERMIT, the process number of this holdfast in HOLDFAST_RUNNER, and gets the signals INT, TERM, HUP, QUIT, USR1, USR2 and WINCH that holdfast gets. Processes that it leaves behind in the background are not protected by the lock."`
 }
 
-// Help is shown by kong below the usage.
-func (runCommand) Help() string {
-	return `A nightly job that starts on every host and runs on one:
+const runHelp = `A nightly job that starts on every host and runs on one:
   holdfast run --try --min-hold 1m nightly -- /usr/local/bin/report --full
 
 Reports side by side, and an import that nobody reads beside:
@@ -51,7 +49,6 @@ More than one command:
 
 Inside a run of the same name it works under the hold of that one. It needs a Unix system: on
 Windows it does not run.`
-}
 
 // take sees to the command: what follows the "--", or the words for a shell.
 func (c *runCommand) take(line commandLine) error {

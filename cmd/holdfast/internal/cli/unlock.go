@@ -20,22 +20,19 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 )
 
-type unlockCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type unlockCommand struct {
 	Name  string `arg:"" type:"name" help:"Name of the lock: the Redis key."`
 	Force bool   `help:"Needed: it takes the lock away from whoever holds it, and that may still be at work."`
 	Yes   bool   `short:"y" help:"Do not ask. Needed where there is no terminal."`
 	JSON  bool   `name:"json" help:"Print one JSON object: name, kind, unlocked, and before, which is the lock as show prints it."`
 }
 
-// Help is shown by kong below the usage.
-func (unlockCommand) Help() string {
-	return `It says whom it hits, asks, and takes the lock away; of a semaphore, all permits that are held:
+const unlockHelp = `It says whom it hits, asks, and takes the lock away; of a semaphore, all permits that are held:
   holdfast unlock --force orders:42
 
 Those who wait are told. A holder of holdfast's learns of it within 100 ms, or at its next renewal
 if it has held for less than a second; Redisson does not tell its own. Until then two may believe
 that they hold it. It exits with 66 if nobody does.`
-}
 
 // Run is called by kong.
 func (c *unlockCommand) Run(s streams, flags redisFlags) error {

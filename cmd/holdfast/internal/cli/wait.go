@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/goredisdriver"
 )
 
-type waitCommand struct { //nolint:recvcheck // kong asks the value for its help and the pointer to run
+type waitCommand struct {
 	Name  string         `arg:"" type:"name" help:"Name of the lock, the semaphore or the latch: the Redis key."`
 	Kind  *string        `placeholder:"KIND" enum:"latch,permits" help:"What the name is: latch, or permits, a semaphore whose permits have leases. Needed where Redis does not show what an integer is: a latch that nobody else waits for, or permits of which none is held."`
 	Wait  *time.Duration `placeholder:"TIME" help:"Longest wait, such as 500ms, 10s or 1h30m; 0 is one look. The default is to wait for ever."`
@@ -24,15 +24,12 @@ type waitCommand struct { //nolint:recvcheck // kong asks the value for its help
 	JSON  bool           `name:"json" help:"Print one JSON object in the end: name, free, and waited_ms."`
 }
 
-// Help is shown by kong below the usage.
-func (waitCommand) Help() string {
-	return `It waits until nobody holds a lock, or any permit of a semaphore, or until a latch is at zero; and
+const waitHelp = `It waits until nobody holds a lock, or any permit of a semaphore, or until a latch is at zero; and
 takes nothing, so somebody may hold it again by the time that it ends:
   holdfast wait migration && ./start.sh
   holdfast wait --kind latch --wait 5m workers-ready
 
 It exits with 75 if that takes longer than --wait says.`
-}
 
 // Run is called by kong.
 func (c *waitCommand) Run(s streams, flags redisFlags) error {
