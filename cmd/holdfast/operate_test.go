@@ -58,7 +58,7 @@ func TestWatchOnTerminal(t *testing.T) {
 	if got := code(t, cmd.Wait()); got != 0 {
 		t.Errorf("exit code %d", got)
 	}
-	if strings.Contains(c.screen(), "\x1b[5m") {
+	if strings.Contains(c.String(), "\x1b[5m") {
 		t.Error("a name reaches the terminal as it is")
 	}
 }

@@ -17,7 +17,7 @@ func TestSuspended(t *testing.T) {
 	c.shows("ready")
 	for i := range 25 {
 		c.types("\x1a")
-		eventually(t, "it goes on", func() bool { return strings.Count(c.screen(), "cannot be suspended") > i })
+		eventually(t, "it goes on", func() bool { return strings.Count(c.String(), "cannot be suspended") > i })
 	}
 	c.types("\x03")
 	c.shows("interrupted")

@@ -23,8 +23,7 @@ type console struct {
 	cmd *exec.Cmd
 	tty *os.File
 
-	mu  sync.Mutex
-	out strings.Builder // what is on the screen
+	lockedText // what is on the screen
 }
 
 func onTerminal(t *testing.T, cmd *exec.Cmd) *console {
@@ -35,10 +34,10 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *console {
 	}
 	c := &console{t: t, cmd: cmd, tty: tty}
 	var reader sync.WaitGroup
-	reader.Go(func() { _, _ = io.Copy(c, tty) }) // ends with an error when the terminal goes
+	reader.Go(func() { _, _ = io.Copy(&c.lockedText, tty) }) // ends with an error when the terminal goes
 	t.Cleanup(func() {
 		if t.Failed() { // somebody may still have the terminal
-			t.Logf("on the screen:\n%s", c.screen())
+			t.Logf("on the screen:\n%s", c.String())
 			if group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP); err == nil && group > 0 {
 				_ = syscall.Kill(-group, syscall.SIGKILL)
 			}
@@ -51,22 +50,9 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *console {
 	return c
 }
 
-// Write adds to the screen.
-func (c *console) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.out.Write(p)
-}
-
-func (c *console) screen() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.out.String()
-}
-
 func (c *console) shows(text string) {
 	c.t.Helper()
-	eventually(c.t, text+" on the screen", func() bool { return strings.Contains(c.screen(), text) })
+	eventually(c.t, text+" on the screen", func() bool { return strings.Contains(c.String(), text) })
 }
 
 func (c *console) types(text string) {

@@ -126,7 +126,24 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestBadServer has a server configured badly for each check of one server.
+// TestBadlySet has a server all of whose settings are bad. What else they may be, [TestFacts] has.
+func TestBadlySet(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.WithConfig(
+		"maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly yes", "appendfsync no", "timeout 5", "tcp-keepalive 0",
+		"client-output-buffer-limit pubsub 64kb 32kb 10", "lua-time-limit 60000", "slowlog-log-slower-than -1",
+	))
+	s := look(t, at(server))
+	s.finds("eviction", Failure, "allkeys-lru evicts locks")
+	s.finds("persistence", Warning, "appendfsync no")
+	s.finds("output-buffers", Warning, "when 64.0 KB wait")
+	s.finds("idle-timeout", Warning, "idle for 5 s")
+	s.finds("tcp-keepalive", Warning, "dead clients are never found")
+	s.finds("blocking", Unknown, "slow log does not note")
+	s.finds("script-limit", Warning, "after 1m0s only")
+}
+
+// TestBadServer has servers that are in a bad way, each in another one.
 func TestBadServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -136,29 +153,15 @@ func TestBadServer(t *testing.T) {
 		severity Severity
 		says     string
 	}{
-		"evicts":            {[]string{"maxmemory 100mb", "maxmemory-policy allkeys-lru"}, nil, "eviction", Failure, "allkeys-lru evicts locks"},
-		"evicts what ends":  {[]string{"maxmemory 100mb", "maxmemory-policy volatile-ttl"}, nil, "eviction", Failure, "volatile-ttl evicts locks"},
-		"would evict":       {[]string{"maxmemory-policy volatile-lru"}, nil, "eviction", Warning, "as soon as somebody sets maxmemory"},
 		"no memory":         {[]string{"maxmemory 500kb"}, nil, "memory", Failure, "writes are refused"},
 		"no memory, locks":  {[]string{"maxmemory 500kb"}, nil, "locks", Failure, "it has no memory left for writes"},
 		"little memory":     {nil, littleMemory, "memory", Warning, "when it is full"},
 		"nothing on disk":   {nil, nil, "persistence", Warning, "a restart forgets every lock"},
-		"snapshots":         {[]string{"save 60 1"}, nil, "persistence", Warning, "save 60 1"},
-		"no fsync":          {[]string{"appendonly yes", "appendfsync no"}, nil, "persistence", Warning, "appendfsync no"},
-		"fsync":             {[]string{"appendonly yes", "appendfsync everysec"}, nil, "persistence", Pass, "a power failure about a second"},
 		"snapshot failed":   {[]string{"save 3600 1"}, snapshotFails, "persistence", Failure, "the last snapshot failed"},
 		"needs replicas":    {[]string{"min-replicas-to-write 1"}, nil, "min-replicas", Failure, "writes need 1 replicas, and 0 are there"},
-		"small buffers":     {[]string{"client-output-buffer-limit pubsub 64kb 32kb 10"}, nil, "output-buffers", Warning, "when 64.0 KB wait"},
-		"small soft buffer": {[]string{"client-output-buffer-limit pubsub 32mb 32kb 10"}, nil, "output-buffers", Warning, "when 32.0 KB wait"},
-		"short idle":        {[]string{"timeout 5"}, nil, "idle-timeout", Warning, "idle for 5 s"},
-		"longer idle":       {[]string{"timeout 500"}, nil, "idle-timeout", Pass, "idle for 500 s"},
-		"no keepalive":      {[]string{"tcp-keepalive 0"}, nil, "tcp-keepalive", Warning, "dead clients are never found"},
 		"many clients":      {[]string{"maxclients 30"}, manyConnections, "clients", Warning, " of 30: when they are used up"},
 		"slow script":       {nil, slowScript, "blocking", Warning, "the longest, EVAL, "},
 		"slow on the whole": {nil, slowScript, "blocking", Warning, "these commands are slow: EVAL (1 calls of "},
-		"no slow log":       {[]string{"slowlog-log-slower-than -1"}, nil, "blocking", Unknown, "slow log does not note"},
-		"patient scripts":   {[]string{"lua-time-limit 60000"}, nil, "script-limit", Warning, "after 1m0s only"},
-		"endless scripts":   {[]string{"lua-time-limit 0"}, nil, "script-limit", Warning, "cannot be killed"},
 		"part of a cluster": {[]string{"cluster-enabled yes"}, nil, "cluster-mode", Failure, "one node of a cluster"},
 		"all fail alike":    {[]string{"cluster-enabled yes"}, nil, "locks", Failure, "all kinds: lock and unlock failed: it is one node of a cluster"},
 		"no scripts":        {[]string{`rename-command EVAL ""`}, nil, "rights", Failure, "all kinds: it does not work: the server does not know EVAL"},
