@@ -72,7 +72,7 @@ type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 func (o Options) Resolve() (*Target, error) {
 	a, err := parse(o.URL)
 	if err != nil {
-		return nil, firstOf(err)
+		return nil, err
 	}
 	t := &Target{address: a, options: o}
 	if _, _, err := t.credentials(context.Background()); err != nil {
@@ -114,14 +114,6 @@ func (t *Target) check(o Options) error {
 	return nil
 }
 
-// firstOf is the first of joined errors: one sentence is enough.
-func firstOf(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()[0]
-	}
-	return err
-}
-
 // or returns the password, or that of the URL if there is no other.
 func (p Password) or(ofURL string) (string, error) {
 	switch {
@@ -148,14 +140,24 @@ func FirstLine(file, what string) (string, error) {
 }
 
 // tlsConfig is nil without TLS.
-func (t *Target) tlsConfig() (config *tls.Config, err error) {
+func (t *Target) tlsConfig() (*tls.Config, error) {
 	if !t.tls {
 		return nil, nil //nolint:nilnil // it is none
 	}
 	o := t.options
-	config = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.skipVerify} //nolint:gosec // only on request
-	if config.RootCAs, err = o.authorities(); err != nil || o.CertFile == "" && o.KeyFile == "" {
-		return config, err
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.skipVerify} //nolint:gosec // only on request
+	if o.CAFile != "" {                                                                   // else the system's authorities
+		text, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("the CA file cannot be read: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("the CA file %s has no PEM certificate", o.CAFile)
+		}
+	}
+	if o.CertFile == "" && o.KeyFile == "" {
+		return config, nil
 	}
 	if o.CertFile == "" || o.KeyFile == "" {
 		return nil, errors.New("a client certificate takes both, --tls-cert and --tls-key")
@@ -166,22 +168,6 @@ func (t *Target) tlsConfig() (config *tls.Config, err error) {
 	}
 	config.Certificates = []tls.Certificate{certificate}
 	return config, nil
-}
-
-// authorities returns nil, the system's, if no file is named.
-func (o Options) authorities() (*x509.CertPool, error) {
-	if o.CAFile == "" {
-		return nil, nil //nolint:nilnil // nil is the system's pool
-	}
-	text, err := os.ReadFile(o.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("the CA file cannot be read: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("the CA file %s has no PEM certificate", o.CAFile)
-	}
-	return pool, nil
 }
 
 // String names the hosts, without any credential.
@@ -224,20 +210,38 @@ func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 // Client returns a client. It does no I/O yet. dial is [Target.Dial], or a
 // wrapper around it.
 func (t *Target) Client(dial Dial) redis.UniversalClient {
-	options := &redis.UniversalOptions{
-		Addrs: t.hosts, MasterName: t.master, IsClusterMode: t.cluster, DB: t.db,
-		CredentialsProviderContext: t.credentials,
-		OnConnect:                  t.greet,
-		Dialer:                     dial, DialerRetries: 1,
-		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
-		ContextTimeoutEnabled:    true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
+	options := t.common(dial, t.hosts...)
+	options.MasterName, options.IsClusterMode, options.OnConnect = t.master, t.cluster, t.greet
 	if t.master != "" {
 		options.MaxRetries = -1
 		options.DialTimeout, options.ReadTimeout, options.WriteTimeout = sentinelTimeout, sentinelTimeout, sentinelTimeout
 	}
 	return redis.NewUniversalClient(options)
+}
+
+// Node returns a client of one server, of those that the target consists of.
+func (t *Target) Node(addr string, dial Dial) *redis.Client {
+	options := t.common(dial, addr).Simple()
+	options.MaxRetries = -1
+	return redis.NewClient(options)
+}
+
+// Sentinel returns a client of one sentinel.
+func (t *Target) Sentinel(addr string, dial Dial) *redis.SentinelClient {
+	options := t.common(dial, addr).Simple()
+	options.MaxRetries, options.DB, options.CredentialsProviderContext = -1, 0, t.sentinelCredentials
+	return redis.NewSentinelClient(options)
+}
+
+// common are the options that all clients have.
+func (t *Target) common(dial Dial, addrs ...string) *redis.UniversalOptions {
+	return &redis.UniversalOptions{
+		Addrs: addrs, DB: t.db, CredentialsProviderContext: t.credentials,
+		Dialer: dial, DialerRetries: 1,
+		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
+		ContextTimeoutEnabled:    true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
 }
 
 // greet finds out to whom a connection leads, before anything is asked: a server that is not what the URL says has other locks, or
@@ -314,31 +318,6 @@ func (t *Target) Verifies() (usesTLS, verified bool) { return t.tls, t.tls && !t
 
 // HasPassword reports whether there is a password for the server.
 func (t *Target) HasPassword() bool { return t.password != "" || t.options.Password != Password{} }
-
-// Node returns a client of one server, of those that the target consists of.
-func (t *Target) Node(addr string, dial Dial) *redis.Client {
-	options := t.single(addr, dial)
-	options.CredentialsProviderContext, options.DB = t.credentials, t.db
-	return redis.NewClient(options)
-}
-
-// Sentinel returns a client of one sentinel.
-func (t *Target) Sentinel(addr string, dial Dial) *redis.SentinelClient {
-	options := t.single(addr, dial)
-	options.CredentialsProviderContext = t.sentinelCredentials
-	return redis.NewSentinelClient(options)
-}
-
-// single are the options of a client of one address, without credentials.
-func (t *Target) single(addr string, dial Dial) *redis.Options {
-	return &redis.Options{
-		Addr: addr, DialerRetries: 1, MaxRetries: -1,
-		Dialer:      dial,
-		DialTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
-		ContextTimeoutEnabled:    true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-}
 
 // CloseWithin closes a client whose program is about to end, and returns after
 // limit at the latest. What could not be given back by then ends with its lease.

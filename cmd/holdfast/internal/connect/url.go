@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
@@ -57,7 +58,7 @@ func parse(text string) (address, error) {
 	var a address
 	if scheme == "unix" {
 		a.socket = true
-		return a, errors.Join(a.readSocket(authority, path), a.readQuery(query), a.fit(false))
+		return a, cmp.Or(a.readSocket(authority, path), a.readQuery(query), a.fit(false))
 	}
 	port := "6379"
 	scheme, sentinel := strings.CutSuffix(scheme, "+sentinel")
@@ -71,7 +72,7 @@ func parse(text string) (address, error) {
 	default:
 		return a, errScheme
 	}
-	return a, errors.Join(a.readAuthority(authority, port), a.readQuery(query), a.readPath(path, sentinel), a.fit(sentinel))
+	return a, cmp.Or(a.readAuthority(authority, port), a.readQuery(query), a.readPath(path, sentinel), a.fit(sentinel))
 }
 
 // readSocket reads [user[:password]@] and the path of a socket, without the slash between them.
