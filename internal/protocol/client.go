@@ -12,8 +12,6 @@ import (
 // ClientTTL is how long Redis keeps what a client says of itself, unless it says it again.
 const ClientTTL = time.Hour
 
-const clientPrefix = "holdfast_client:"
-
 // clientDigits is how much of a client's UUID its key has: 64 bits, four of them the version.
 const clientDigits = len("99f17b91-c6cc-889e")
 
@@ -46,7 +44,7 @@ func ClientKey(owner string) string {
 	if !Ours(id) {
 		return ""
 	}
-	return clientPrefix + id
+	return clientPrefix + ":" + id
 }
 
 var clientScripts = struct{ write, read *driver.Script }{

@@ -9,7 +9,8 @@
 // golden tests hold each of them. Two rules join a prefix or a suffix to a lock's
 // name so that all keys of one lock share a cluster slot. Both put braces around
 // the name unless it has an opening brace already; see [Prefixed]. [CheckName]
-// refuses the names for which that does not work.
+// refuses the names for which that does not work. recognise.go is the way back: which lock a key belongs to, and whether
+// a text is an owner.
 //
 // # Scripts
 //

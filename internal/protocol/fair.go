@@ -9,15 +9,15 @@ import (
 )
 
 // FairQueueKey is the key of a fair lock's line: a list of owners, the next first.
-func FairQueueKey(name string) string { return Prefixed("redisson_lock_queue", name) }
+func FairQueueKey(name string) string { return Prefixed(queuePrefix, name) }
 
 // FairTimeoutsKey is the key of the times until which each of a fair lock's waiters
 // is believed to live: a sorted set, scores in ms since the epoch.
-func FairTimeoutsKey(name string) string { return Prefixed("redisson_lock_timeout", name) }
+func FairTimeoutsKey(name string) string { return Prefixed(timeoutsPrefix, name) }
 
 // FairHeartbeatsKey is the key of when each of holdfast's own waiters was last heard
 // of. Redisson has no such key.
-func FairHeartbeatsKey(name string) string { return Prefixed("holdfast_lock_waiting", name) }
+func FairHeartbeatsKey(name string) string { return Prefixed(heartbeatsPrefix, name) }
 
 // WaiterChannel is where one waiter of a fair lock is told that it is next.
 func WaiterChannel(name, owner string) string { return LockChannel(name) + ":" + owner }

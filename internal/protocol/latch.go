@@ -17,7 +17,7 @@ const (
 
 // LatchChannel is where a latch announces. Its braces stand around the name
 // even if that has some of its own; see [LatchFits].
-func LatchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+func LatchChannel(name string) string { return latchPrefix + "{" + name + "}" }
 
 // LatchFits reports whether the channel of a latch lies in the slot of its name,
 // as a cluster wants it.
@@ -25,7 +25,7 @@ func LatchFits(name string) bool { return script.Slot(LatchChannel(name)) == scr
 
 // LatchZeroKey is the key of when a latch came to zero last. Redisson does not know
 // it.
-func LatchZeroKey(name string) string { return Prefixed("holdfast_zero", name) }
+func LatchZeroKey(name string) string { return Prefixed(zeroPrefix, name) }
 
 var latchScripts = struct{ await, down, set *driver.Script }{
 	await: load("latch", "await"),

@@ -13,6 +13,27 @@ const Released = "0"
 // Redisson it says to wake all who wait, not one.
 const WriterReleased = "1"
 
+// What stands before a name, or behind it, in the keys beside a lock's own, and in channels. [NamesOf] takes names out of these again.
+const (
+	linePrefix       = "holdfast_line"
+	asksPrefix       = "holdfast_asks"
+	turnPrefix       = "holdfast_turn"
+	nextPrefix       = "holdfast_next"
+	callsPrefix      = "holdfast_calls"
+	zeroPrefix       = "holdfast_zero"
+	heartbeatsPrefix = "holdfast_lock_waiting"
+	clientPrefix     = "holdfast_client"
+	tokenPrefix      = "redisson_lock_token"
+	queuePrefix      = "redisson_lock_queue"
+	timeoutsPrefix   = "redisson_lock_timeout"
+	unlockPrefix     = "redisson_unlock_latch" // Redisson's alone
+	semaphorePrefix  = "redisson_sc"
+	latchPrefix      = "redisson_countdownlatch__channel__"
+	permitsSuffix    = "timeout"
+	readHoldInfix    = ":rwlock_timeout:"
+	writerSuffix     = ":write"
+)
+
 // Prefixed joins a prefix to a lock's name, with the whole name as the hash tag
 // unless the name brings one of its own.
 func Prefixed(prefix, name string) string {
@@ -35,13 +56,13 @@ func LockChannel(name string) string { return Prefixed("redisson_lock__channel",
 
 // LineKey is the key of those who stand in line for a lock, AsksKey that of what they have asked, and TurnKey that of when the
 // lock is left to others. Redisson knows none of them.
-func LineKey(name string) string { return Prefixed("holdfast_line", name) }
+func LineKey(name string) string { return Prefixed(linePrefix, name) }
 
 // AsksKey is described at [LineKey].
-func AsksKey(name string) string { return Prefixed("holdfast_asks", name) }
+func AsksKey(name string) string { return Prefixed(asksPrefix, name) }
 
 // TurnKey is described at [LineKey].
-func TurnKey(name string) string { return Prefixed("holdfast_turn", name) }
+func TurnKey(name string) string { return Prefixed(turnPrefix, name) }
 
 // GrantChannel is where a client hears that it was granted a lock; one for all locks, or, if messages belong to a shard,
 // one for each. LINE and channel_of in lua/line.lua have the same names.
@@ -53,7 +74,7 @@ func GrantChannel(client, name string, sharded bool) string {
 }
 
 // TokenKey is the key of the last fencing token of a lock.
-func TokenKey(name string) string { return Prefixed("redisson_lock_token", name) }
+func TokenKey(name string) string { return Prefixed(tokenPrefix, name) }
 
 // RWChannel is where the releases of a read-write lock are announced.
 func RWChannel(name string) string { return Prefixed("redisson_rwlock", name) }
@@ -63,12 +84,12 @@ func ReadPrefix(name string) string { return Suffixed(name, "") }
 
 // ReadHoldKey is the key of an owner's read hold, the i-th from 1 on.
 func ReadHoldKey(name, owner string, i int) string {
-	return ReadPrefix(name) + owner + ":rwlock_timeout:" + strconv.Itoa(i)
+	return ReadPrefix(name) + owner + readHoldInfix + strconv.Itoa(i)
 }
 
 // ReservationKey is the key of the waiter for whom others make way: a writer, or one who
 // wants many permits. Redisson does not know it.
-func ReservationKey(name string) string { return Prefixed("holdfast_next", name) }
+func ReservationKey(name string) string { return Prefixed(nextPrefix, name) }
 
 // WriterField is the field of an owner that writes.
-func WriterField(owner string) string { return owner + ":write" }
+func WriterField(owner string) string { return owner + writerSuffix }

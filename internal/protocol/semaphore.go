@@ -9,14 +9,14 @@ import (
 
 // SemaphoreChannel is where both kinds of semaphore announce permits. The payload
 // is how many are available now, never less than 0.
-func SemaphoreChannel(name string) string { return Prefixed("redisson_sc", name) }
+func SemaphoreChannel(name string) string { return Prefixed(semaphorePrefix, name) }
 
 // PermitsKey is the key of the permits that are held, with the times at which they
 // expire.
-func PermitsKey(name string) string { return Suffixed(name, "timeout") }
+func PermitsKey(name string) string { return Suffixed(name, permitsSuffix) }
 
 // CallsKey is the key, our own, of the calls that have had their effect lately, and of some that were refused.
-func CallsKey(name string) string { return Prefixed("holdfast_calls", name) }
+func CallsKey(name string) string { return Prefixed(callsPrefix, name) }
 
 // PermitsChannel is the channel, our own, on which the holders of permits hear that others
 // have given some back by their ids, or have changed their leases.

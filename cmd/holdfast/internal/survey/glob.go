@@ -7,52 +7,31 @@ func isPattern(text string) bool { return strings.ContainsAny(text, `*?[\`) }
 
 // matches reports whether a text matches a pattern as Redis has them: * is any text, ? any byte, [a-c]
 // and [^a-c] one byte of a set, or none of it, and a \ takes the meaning of what is behind it away.
+//
+// Where a text does not go on as the pattern does, the last * takes a byte more. An earlier one need not: what it takes is
+// as little as can be already.
 func matches(pattern, text string) bool {
-	for pattern != "" {
-		if pattern[0] == '*' {
-			return matchesStar(strings.TrimLeft(pattern, "*"), text)
+	var behindStar, untaken string
+	star := false
+	for pattern != "" || text != "" {
+		if strings.HasPrefix(pattern, "*") {
+			pattern = pattern[1:]
+			behindStar, untaken, star = pattern, text, true
+			continue
 		}
-		if text == "" {
-			return false
-		}
-		ok, rest := matchesByte(pattern, text[0])
-		if !ok {
-			return false
-		}
-		pattern, text = rest, text[1:]
-	}
-	return text == ""
-}
-
-// matchesStar is matches for what follows a *, which ends at the first place from which the rest up
-// to the next * matches: so each * is tried once a byte.
-func matchesStar(pattern, text string) bool {
-	if pattern == "" {
-		return true
-	}
-	for i := 0; i <= len(text); i++ {
-		if rest, left, ok := matchesPart(pattern, text[i:]); ok && (rest == "" && left == "" || rest != "") {
-			if rest == "" {
-				return true
+		if pattern != "" && text != "" {
+			if ok, rest := matchesByte(pattern, text[0]); ok {
+				pattern, text = rest, text[1:]
+				continue
 			}
-			return matchesStar(strings.TrimLeft(rest, "*"), left)
 		}
+		if !star || untaken == "" {
+			return false
+		}
+		untaken = untaken[1:]
+		pattern, text = behindStar, untaken
 	}
-	return false
-}
-
-// matchesPart matches a pattern up to its next *.
-func matchesPart(pattern, text string) (rest, left string, ok bool) {
-	for pattern != "" && pattern[0] != '*' {
-		if text == "" {
-			return "", "", false
-		}
-		if ok, pattern = matchesByte(pattern, text[0]); !ok {
-			return "", "", false
-		}
-		text = text[1:]
-	}
-	return pattern, text, true
+	return true
 }
 
 // matchesByte matches one byte and returns the rest of the pattern.

@@ -76,17 +76,11 @@ func FuzzHash(f *testing.F) {
 				t.Errorf("%s: %v", written, err)
 			}
 		}
-		if wants, id, ok := parseReservation(text); ok && (wants < 1 || len(id) != permitIDLength) {
+		if wants, id, ok := protocol.ReadReservation(text); ok && (wants < 1 || len(id) != protocol.PermitID) {
 			t.Errorf("%q reserves %d for %q", text, wants, id)
 		}
 		if since := moment(text); !since.IsZero() && (since.Before(time.UnixMilli(1)) || since.Year() > 40_000) {
 			t.Errorf("%q is %v", text, since)
-		}
-		// What is read from the names of keys is a name that such keys belong to.
-		for _, of := range append(names(queuePrefix, name), namesSuffixed(name, permitsSuffix)...) {
-			if protocol.CheckName(of) != nil || protocol.FairQueueKey(of) != name && protocol.PermitsKey(of) != name {
-				t.Errorf("%q is taken for a key of %q", name, of)
-			}
 		}
 	})
 }

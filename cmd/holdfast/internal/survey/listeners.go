@@ -135,12 +135,12 @@ func countSharded(ctx context.Context, cluster *redis.ClusterClient, channels ma
 	return counts, nil
 }
 
-// channels are those of a node on which somebody listens and that begin with a prefix.
-func (r *reader) channels(ctx context.Context, node redis.Cmdable, prefix string) ([]string, error) {
+// channels are those of a node on which somebody listens and that match a pattern.
+func (r *reader) channels(ctx context.Context, node redis.Cmdable, pattern string) ([]string, error) {
 	ask := node.PubSubChannels
 	if r.sharded {
 		ask = node.PubSubShardChannels
 	}
-	asked := ask(ctx, prefix+"*")
+	asked := ask(ctx, pattern)
 	return asked.Val(), explain(asked)
 }

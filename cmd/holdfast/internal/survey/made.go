@@ -19,10 +19,10 @@ import (
 
 // nextOwner is who is next at a semaphore, or writes next; empty if nobody is.
 func (one *raw) nextOwner() string {
-	if _, id, ok := parseReservation(one.next); ok {
+	if _, id, ok := protocol.ReadReservation(one.next); ok {
 		return hex.EncodeToString([]byte(id))
 	}
-	if isOwner(one.next) {
+	if protocol.IsOwner(one.next) {
 		return one.next
 	}
 	return ""
@@ -90,7 +90,7 @@ func (one *raw) result(at time.Time) result {
 }
 
 func (one *raw) fillLock(l *Lock) {
-	l.Token, _ = integer(one.token)
+	l.Token, _ = protocol.Integer(one.token)
 	for _, h := range one.found {
 		if h.TTL = one.holdTTL(h); h.TTL == 0 {
 			one.fieldCount-- // it has died
@@ -131,7 +131,7 @@ func (one *raw) holdTTL(h Holder) (ttl time.Duration) {
 		}
 		ttl = max(ttl, left)
 	}
-	if ttl == 0 && !ofHoldfast(h.Owner) {
+	if ttl == 0 && !protocol.Ours(h.Owner) {
 		return min(unkeptReader, cmp.Or(max(one.ttl, 0), unkeptReader))
 	}
 	return ttl
@@ -142,8 +142,9 @@ func (one *raw) holdTTL(h Holder) (ttl time.Duration) {
 func (one *raw) listeningHolders(l *Lock) int {
 	clients := map[string]bool{}
 	for _, h := range l.Holders {
-		if ofHoldfast(h.Owner) && (!h.Since.IsZero() || h.Who.IsZero()) {
-			clients[h.Owner[:uuidLength]] = true
+		if protocol.Ours(h.Owner) && (!h.Since.IsZero() || h.Who.IsZero()) {
+			client, _, _ := strings.Cut(h.Owner, ":")
+			clients[client] = true
 		}
 	}
 	return len(clients)
@@ -151,7 +152,7 @@ func (one *raw) listeningHolders(l *Lock) int {
 
 // fillLine sets who stands in line for a plain or a read-write lock, and how many wait besides, as so many listen.
 func (one *raw) fillLine(l *Lock, listeners int64) {
-	foreign := slices.ContainsFunc(l.Holders, func(h Holder) bool { return !ofHoldfast(h.Owner) })
+	foreign := slices.ContainsFunc(l.Holders, func(h Holder) bool { return !protocol.Ours(h.Owner) })
 	one.addLine(l, listeners-int64(one.listeningHolders(l)), foreign)
 	l.Listeners = int(listeners)
 }
@@ -183,7 +184,7 @@ func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
 // fillReserved sets the writer for whom readers make way, who may not stand in line. It goes before readers.
 func (one *raw) fillReserved(l *Lock) {
 	owner := one.nextOwner()
-	if !isOwner(owner) {
+	if !protocol.IsOwner(owner) {
 		return
 	}
 	w := Waiter{Owner: owner, Mode: Writes}
@@ -211,9 +212,9 @@ func (one *raw) asked() (until, wants []int64) {
 	for i, ask := range one.asks.Val() {
 		text, _ := ask.(string)
 		if i >= n {
-			wants[i-n] = int64(len(text) / permitIDLength)
+			wants[i-n] = int64(len(text) / protocol.PermitID)
 		} else if parts := strings.Fields(text); len(parts) == 4 {
-			until[i], _ = integer(parts[2])
+			until[i], _ = protocol.Integer(parts[2])
 		}
 	}
 	return until, wants
@@ -245,7 +246,7 @@ func (one *raw) silent(owner string, at time.Time) bool {
 }
 
 func (one *raw) fillPermits(l *Lock) {
-	available, _ := integer(one.text)
+	available, _ := protocol.Integer(one.text)
 	l.Taken, l.Available = one.heldCount, available
 	if one.keyType == typeString { // one that was deleted does not get them back
 		l.Available += one.expired
@@ -268,14 +269,14 @@ func (one *raw) fillPermits(l *Lock) {
 		one.fillNext(l)
 		return
 	}
-	one.addLine(l, one.onSemaphore, slices.ContainsFunc(l.Holders, func(h Holder) bool { return !permitOfHoldfast(h.Owner) }))
+	one.addLine(l, one.onSemaphore, slices.ContainsFunc(l.Holders, func(h Holder) bool { return !protocol.OurPermit(h.Owner) }))
 	l.Listeners = int(one.onSemaphore)
 }
 
 // fillNext sets who waits at a semaphore.
 func (one *raw) fillNext(l *Lock) {
 	l.Listeners = int(one.onSemaphore)
-	if wants, _, ok := parseReservation(one.next); ok {
+	if wants, _, ok := protocol.ReadReservation(one.next); ok {
 		w := Waiter{Owner: one.nextOwner(), Wants: wants}
 		w.Who, _ = one.identity(w.Owner)
 		l.Waiters = []Waiter{w}
@@ -285,7 +286,7 @@ func (one *raw) fillNext(l *Lock) {
 
 // fillNumber fills in what has no holders.
 func (one *raw) fillNumber(l *Lock) {
-	n, _ := integer(one.text)
+	n, _ := protocol.Integer(one.text)
 	switch l.Kind {
 	case Latch:
 		l.Count, l.State = n, Open

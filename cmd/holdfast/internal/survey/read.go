@@ -183,7 +183,7 @@ func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 		one.fields = slices.CompactFunc(one.fields, func(a, b field) bool { return a.name == b.name })
 		one.fieldCount = max(one.fieldCount, int64(len(one.fields))) // others may have come in between
 		one.found, one.lock = holders(one.mode, one.fields)
-		one.lock = one.lock && !auxiliary(one.name) // what is asked stands under owners, too
+		one.lock = one.lock && !protocol.Auxiliary(one.name) // what is asked stands under owners, too
 	}
 }
 
@@ -236,10 +236,10 @@ func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, 
 		}
 		one.held, one.heldCount, one.expired = held.Val(), count.Val(), expired.Val()
 		one.calls, one.zero = calls.Val() > 0, zero.Val() > 0
-		one.permits = len(first.Val()) > 0 && len(first.Val()[0]) == permitIDLength
+		one.permits = len(first.Val()) > 0 && len(first.Val()[0]) == protocol.PermitID
 		for _, z := range one.held {
 			id, _ := z.Member.(string)
-			one.permits = one.permits && len(id) == permitIDLength
+			one.permits = one.permits && len(id) == protocol.PermitID
 		}
 	}
 }

@@ -5,75 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 const (
 	goOwner   = "99f17b91-c6cc-889e-88f6-8265bee545cf:12"
 	javaOwner = "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57"
 )
-
-// TestNamesOf takes the names of locks back out of the keys and channels that protocol has made.
-func TestNamesOf(t *testing.T) {
-	t.Parallel()
-	makes := map[string]func(string) string{
-		"line": protocol.LineKey, "queue": protocol.FairQueueKey, "token": protocol.TokenKey, "next": protocol.ReservationKey, "calls": protocol.CallsKey,
-		"zero": protocol.LatchZeroKey, "semaphore": protocol.SemaphoreChannel, "permits": protocol.PermitsKey,
-	}
-	for _, name := range []string{"job", "a:b:c", "{user}:cart", "a{b}", "{a}b}", "x:timeout", "redisson_sc:x", "\x1b[31m"} {
-		for what, key := range makes {
-			if got := namesOf(key(name)); len(got) == 0 || got[0] != name {
-				t.Errorf("%s of %q: %q", what, name, got)
-			}
-		}
-		if got := namesOf(protocol.LatchChannel(name)); len(got) != 1 || got[0] != name {
-			t.Errorf("latch of %q: %q", name, got)
-		}
-	}
-	for what, key := range makes {
-		if got := namesOf(key("{x}")); !slices.Equal(got, []string{"x", "{x}"}) {
-			t.Errorf("%s of {x}, and of x: %q", what, got)
-		}
-	}
-	for _, key := range []string{"job", "redisson_lock_queue:job", "redisson_lock_queue:{}", "session:timeout", ":timeout", "redisson_lock_queues:{job}", latchPrefix + "job"} {
-		if got := namesOf(key); len(got) > 0 {
-			t.Errorf("%q is beside %q", key, got)
-		}
-	}
-}
-
-// TestAuxiliary tells the strings beside locks from those that may be semaphores.
-func TestAuxiliary(t *testing.T) {
-	t.Parallel()
-	for _, key := range []string{
-		protocol.TokenKey("x"), protocol.ReservationKey("{x}y"), protocol.LatchZeroKey("x"), protocol.ReadHoldKey("x", goOwner, 1),
-		"redisson_unlock_latch:{x}:0123456789abcdef0123456789abcdef", "holdfast_client:99f17b91-c6cc-889e",
-		protocol.LineKey("x"), protocol.AsksKey("{x}y"), protocol.TurnKey("x"),
-	} {
-		if !auxiliary(key) {
-			t.Errorf("%q stands for itself", key)
-		}
-	}
-	for _, key := range []string{"x", "redisson", "redisson_lock_tokens:{x}", "orders:redisson_lock_token:{x}"} {
-		if auxiliary(key) {
-			t.Errorf("%q stands beside a lock", key)
-		}
-	}
-}
-
-func TestIsOwner(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]bool{
-		goOwner: true, javaOwner: true, javaOwner + ":7f0d": true, "0B0EE0E1-9A5C-4E5F-8B0E-0F6CBB0A3F7D:1": true, goOwner[:37] + "-5": true,
-		"": false, "mode": false, goOwner[:36]: false, goOwner[:37]: false, goOwner[:37] + "x": false, "a:1": false,
-		strings.Replace(goOwner, "-", "x", 1): false, strings.Replace(goOwner, "9", "g", 1): false, goOwner[:37] + "9223372036854775808": false,
-	} {
-		if got := isOwner(text); got != want {
-			t.Errorf("%q is an owner: %v", text, got)
-		}
-	}
-}
 
 // TestHolders tells hashes that are locks from those that are somebody else's.
 func TestHolders(t *testing.T) {

@@ -2,13 +2,13 @@ package survey
 
 import (
 	"context"
-	"errors"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 const (
@@ -135,10 +135,8 @@ func (s *scan) run(ctx context.Context, node redis.Cmdable, p pass) error {
 		if err != nil {
 			return err
 		}
-		for batch := range slices.Chunk(names, batchSize) {
-			if err := s.emit(ctx, batch); err != nil {
-				return err
-			}
+		if err := s.emit(ctx, names); err != nil {
+			return err
 		}
 		s.tell()
 	}
@@ -193,7 +191,7 @@ func (s *scan) locks(ctx context.Context, node redis.Cmdable, keys []string) (fo
 		return nil, err
 	}
 	for key, fields := range single {
-		if len(fields.Val()) == 1 && isOwner(fields.Val()[0]) {
+		if len(fields.Val()) == 1 && protocol.IsOwner(fields.Val()[0]) {
 			found = append(found, key)
 		}
 	}
@@ -207,7 +205,7 @@ func (s *scan) beside(ctx context.Context, _ redis.Cmdable, keys []string) (foun
 		if !s.tells(key) {
 			continue
 		}
-		switch possible := namesOf(key); {
+		switch possible := protocol.NamesOf(key); {
 		case !slices.ContainsFunc(possible, s.named):
 		case len(possible) > 1:
 			unsure = append(unsure, possible)
@@ -221,7 +219,7 @@ func (s *scan) beside(ctx context.Context, _ redis.Cmdable, keys []string) (foun
 
 // tells reports whether a key beside a lock tells of one that is wanted. There may be many tokens of locks that nobody holds.
 func (s *scan) tells(key string) bool {
-	return (s.All || !strings.HasPrefix(key, tokenPrefix+":")) && (!s.Held || strings.HasSuffix(key, permitsSuffix))
+	return (s.All || !protocol.IsTokenKey(key)) && (!s.Held || protocol.IsPermitsKey(key))
 }
 
 // named reports whether a name is one of those to be found.
@@ -259,7 +257,7 @@ func (s *scan) numbers(ctx context.Context, node redis.Cmdable, keys []string) (
 	pipe := node.Pipeline()
 	texts := map[string]*redis.StringCmd{}
 	for _, key := range keys {
-		if !auxiliary(key) {
+		if !protocol.Auxiliary(key) {
 			texts[key] = pipe.GetRange(ctx, key, 0, longestInteger)
 		}
 	}
@@ -270,7 +268,7 @@ func (s *scan) numbers(ctx context.Context, node redis.Cmdable, keys []string) (
 		return nil, err
 	}
 	for key, text := range texts {
-		if _, ok := integer(text.Val()); ok {
+		if _, ok := protocol.Integer(text.Val()); ok {
 			found = append(found, key)
 		}
 	}
@@ -279,8 +277,8 @@ func (s *scan) numbers(ctx context.Context, node redis.Cmdable, keys []string) (
 
 // listenedTo finds the semaphores and latches for which somebody waits at a node.
 func (s *scan) listenedTo(ctx context.Context, node redis.Cmdable) error {
-	for _, prefix := range []string{semaphorePrefix + ":", latchPrefix} {
-		channels, err := s.channels(ctx, node, prefix)
+	for _, pattern := range protocol.CounterChannels() {
+		channels, err := s.channels(ctx, node, pattern)
 		if err != nil {
 			return err
 		}
@@ -288,10 +286,8 @@ func (s *scan) listenedTo(ctx context.Context, node redis.Cmdable) error {
 		if err != nil {
 			return err
 		}
-		for batch := range slices.Chunk(names, batchSize) {
-			if err := s.emit(ctx, batch); err != nil {
-				return err
-			}
+		if err := s.emit(ctx, names); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -299,28 +295,32 @@ func (s *scan) listenedTo(ctx context.Context, node redis.Cmdable) error {
 
 // emit reads locks that were not found yet, and tells of those that are wanted.
 func (s *scan) emit(ctx context.Context, names []string) error {
-	fresh := s.unseen(names)
-	if len(fresh) == 0 {
-		return nil
+	for batch := range slices.Chunk(s.unseen(names), batchSize) {
+		results, err := s.read(ctx, batch)
+		if err != nil {
+			return err
+		}
+		if err := s.tellOf(results); err != nil {
+			return err
+		}
 	}
-	results, err := s.read(ctx, fresh)
-	if err != nil {
-		return err
-	}
+	return ctx.Err()
+}
+
+// tellOf tells of those of some locks that are wanted, and were not told of.
+func (s *scan) tellOf(results []result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range results {
-		if one.err != nil || !s.wanted(one.Lock) {
-			continue
-		}
 		key := maphash.String(s.seed, one.Name)
-		if _, twice := s.seen[key]; twice || s.failed != nil {
+		_, twice := s.seen[key]
+		if twice || s.failed != nil || one.err != nil || !s.wanted(one.Lock) {
 			continue
 		}
 		s.seen[key] = struct{}{}
 		s.failed = s.found(one.Lock)
 	}
-	return errors.Join(s.failed, ctx.Err())
+	return s.failed
 }
 
 // unseen are the names that were not found yet.
