@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -46,11 +47,20 @@ type arena struct {
 	length   time.Duration
 	together bool // several may be inside, so what is counted for the reader is how many are
 
-	began   time.Time
-	mu      sync.Mutex
-	waiting []bool
-	spans   []span
+	began time.Time
+	mu    sync.Mutex
+	now   []doing // what each actor does
+	spans []span
 }
+
+// doing is what an actor does.
+type doing string
+
+const (
+	rests doing = "rests"
+	waits doing = "waits"
+	holds doing = "HOLDS"
+)
 
 // enter adds actors, each with a client of its own, who are called by what they are and a number.
 func (s *show) enter(a *arena, n int, what actor, lock func(c *holdfast.Client, i int) holdfast.Locker) {
@@ -65,7 +75,7 @@ func (s *show) enter(a *arena, n int, what actor, lock func(c *holdfast.Client, 
 // enact shows it, and returns when all actors have left. The stays are then in
 // the order of their begin.
 func (s *show) enact(a *arena) {
-	a.began, a.waiting = time.Now(), make([]bool, len(a.actors))
+	a.began, a.now = time.Now(), slices.Repeat([]doing{rests}, len(a.actors))
 	group, ctx := errgroup.WithContext(s.ctx)
 	ctx, cancel := context.WithTimeout(ctx, a.length)
 	defer func() {
@@ -86,23 +96,22 @@ func (s *show) enact(a *arena) {
 func (a *arena) work(ctx context.Context, i int) error {
 	who := a.actors[i]
 	for {
-		a.note(func() { a.waiting[i] = true })
+		a.note(func() { a.now[i] = waits })
 		hold, err := who.lock.Lock(ctx)
-		stay := span{actor: i, start: time.Now()}
-		a.note(func() { a.waiting[i] = false })
-		if ctx.Err() != nil && err != nil {
-			return nil //nolint:nilerr // the scene is over, and that is no failure
-		}
+		stay, n := span{actor: i, start: time.Now()}, 0
 		if err != nil {
+			a.note(func() { a.now[i] = rests })
+			if ctx.Err() != nil {
+				return nil // the scene is over, and that is no failure
+			}
 			return err
 		}
-		n := 0
 		a.note(func() {
-			n = len(a.spans)
-			a.spans = append(a.spans, stay)
+			n, a.spans = len(a.spans), append(a.spans, stay)
+			a.now[i] = holds
 		})
 		time.Sleep(who.stay.randomly())
-		a.note(func() { a.spans[n].end = time.Now() })
+		a.note(func() { a.now[i], a.spans[n].end = rests, time.Now() })
 		if err := hold.Unlock(); err != nil {
 			return err
 		}
@@ -135,40 +144,24 @@ func (a *arena) handOvers() (n int) {
 	return n
 }
 
-// inside reports who holds now. mu is held.
-func (a *arena) inside() []bool {
-	inside := make([]bool, len(a.actors))
-	for _, sp := range a.spans {
-		inside[sp.actor] = inside[sp.actor] || sp.end.IsZero()
-	}
-	return inside
-}
-
 // line says how things stand.
 func (a *arena) line() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := make([]bool, len(a.actors))
-	for i := range all {
-		all[i] = true
-	}
-	width := len(a.shorts(all))
+	width := len(a.who(rests, waits, holds))
 	return fmt.Sprintf("%s  inside: %-*s  waiting: %-*s  %s", seconds(time.Since(a.began)),
-		width, a.shorts(a.inside()), width, a.shorts(a.waiting), a.tally())
+		width, a.who(holds), width, a.who(waits), a.tally())
 }
 
-// shorts are the short names of those of whom something is true.
-func (a *arena) shorts(of []bool) string {
-	names := []string{}
-	for i, who := range a.actors {
-		if of[i] {
-			names = append(names, who.short)
+// who are the short names of those who do one of these.
+func (a *arena) who(do ...doing) string {
+	names := ""
+	for i, actor := range a.actors {
+		if slices.Contains(do, a.now[i]) {
+			names += " " + actor.short
 		}
 	}
-	if len(names) == 0 {
-		return "nobody"
-	}
-	return strings.Join(names, " ")
+	return cmp.Or(strings.TrimSpace(names), "nobody")
 }
 
 // picture has a row for each actor and a column for each slice of time. A column is full if its middle lies in a stay,
@@ -179,7 +172,6 @@ func (s *show) picture(a *arena) []string {
 	columns := max(8, min(s.Stage.width()-18, 60))
 	slice := a.length / time.Duration(columns)
 	passed := min(columns, int(time.Since(a.began)/slice))
-	inside := a.inside()
 	rows := make([]string, 0, len(a.actors)+1)
 	for i, who := range a.actors {
 		row := []rune(strings.Repeat("·", passed))
@@ -189,19 +181,19 @@ func (s *show) picture(a *arena) []string {
 				row[c] = '█'
 			}
 		}
-		rows = append(rows, fmt.Sprintf("%-8s  %s  %s", who.name, s.state(inside[i], a.waiting[i]), string(row)))
+		rows = append(rows, fmt.Sprintf("%-8s  %s  %s", who.name, s.state(a.now[i]), string(row)))
 	}
 	return append(rows, "█ inside the lock   "+strings.TrimLeft(a.tally(), " "))
 }
 
-func (s *show) state(inside, waiting bool) string {
-	switch {
-	case inside:
-		return s.Stage.mark(good, "HOLDS")
-	case waiting:
-		return "waits"
+func (s *show) state(now doing) string {
+	switch now {
+	case holds:
+		return s.Stage.mark(good, string(now))
+	case waits:
+		return string(now)
 	default:
-		return s.Stage.mark(dim, "rests")
+		return s.Stage.mark(dim, string(now))
 	}
 }
 

@@ -9,9 +9,11 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 )
 
@@ -82,3 +84,27 @@ func Hold(
 	_, err = io.Copy(io.Discard, in)
 	return err
 }
+
+// Server is a Redis server inside this process, on a port of its own.
+type Server struct {
+	mini *miniredis.Miniredis
+}
+
+// StartServer starts one that executes the real scripts in real time.
+func StartServer() (*Server, error) {
+	mini := miniredis.NewMiniRedis()
+	mini.ClockTTL(true)
+	if err := mini.StartAddr("127.0.0.1:0"); err != nil {
+		return nil, fmt.Errorf("the embedded server did not start: %w", err)
+	}
+	return &Server{mini}, nil
+}
+
+// URL is where it listens.
+func (s *Server) URL() string { return "redis://" + s.mini.Addr() }
+
+// Target is how to connect to it.
+func (s *Server) Target() (*connect.Target, error) { return connect.Options{URL: s.URL()}.Resolve() }
+
+// Close stops it.
+func (s *Server) Close() { s.mini.Close() }
