@@ -1,6 +1,7 @@
 package completion
 
 import (
+	"embed"
 	"fmt"
 	"io"
 	"slices"
@@ -10,18 +11,20 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+//go:embed *.tmpl
+var templates embed.FS
+
 // Shells are those that there is a script for.
 func Shells() []string { return []string{"bash", "zsh", "fish"} }
 
 // Write writes the script of a shell.
 func Write(w io.Writer, shell string, app *kong.Application) error {
-	templates := map[string]string{"bash": bash, "zsh": zsh, "fish": fish}
-	text, ok := templates[shell]
-	if !ok {
+	if !slices.Contains(Shells(), shell) {
 		return fmt.Errorf("there is no completion for %s; there is one for %s", shell, strings.Join(Shells(), ", "))
 	}
-	functions := template.FuncMap{"words": words, "quote": quote, "inSpec": inSpec}
-	script, err := template.New(shell).Funcs(functions).Parse(text)
+	functions := template.FuncMap{"words": words, "quote": quote, "inSpec": inSpec, "written": written}
+	name := shell + ".tmpl"
+	script, err := template.New(name).Funcs(functions).ParseFS(templates, name)
 	if err != nil {
 		return err
 	}
@@ -32,6 +35,7 @@ func Write(w io.Writer, shell string, app *kong.Application) error {
 type grammar struct {
 	Name     string
 	Flags    []flag // good for every command
+	Names    []string
 	Commands []command
 }
 
@@ -49,31 +53,27 @@ type argument struct {
 
 type flag struct {
 	Name, About string
-	Short       string // "" if there is none
-	Value       string // what the value is called; "" if the flag has none
+	Words       []string // as it can be written
+	Short       string   // "" if there is none
+	Value       string   // what the value is called; "" if the flag has none
 	Values      []string
 	File        bool // the value is a file
 }
 
 func grammarOf(app *kong.Application) grammar {
+	shown := slices.DeleteFunc(slices.Clone(app.Children), func(node *kong.Node) bool { return node.Hidden })
 	g := grammar{Name: app.Name, Flags: flagsOf(app.Node)}
-	var names []string
-	for _, node := range app.Children {
-		if !node.Hidden {
-			names = append(names, node.Name)
-		}
+	for _, node := range shown {
+		g.Names = append(g.Names, node.Name)
 	}
-	for _, node := range app.Children {
-		if node.Hidden {
-			continue
-		}
+	for _, node := range shown {
 		c := command{Name: node.Name, About: brief(node.Help), Flags: flagsOf(node)}
 		for _, positional := range node.Positional {
 			switch {
 			case positional.PassthroughMode != kong.PassThroughModeNone:
 				c.Runs = true
 			case positional.Name == "command":
-				c.Arguments = append(c.Arguments, argument{positional.Name, names})
+				c.Arguments = append(c.Arguments, argument{positional.Name, g.Names})
 			default:
 				c.Arguments = append(c.Arguments, argument{positional.Name, enum(positional)})
 			}
@@ -83,15 +83,15 @@ func grammarOf(app *kong.Application) grammar {
 	return g
 }
 
-func flagsOf(node *kong.Node) []flag {
-	var all []flag
+func flagsOf(node *kong.Node) (all []flag) {
 	for _, f := range node.Flags {
 		if f.Hidden {
 			continue
 		}
-		one := flag{Name: f.Name, About: brief(f.Help), Values: enum(f.Value)}
+		one := flag{Name: f.Name, About: brief(f.Help), Words: []string{"--" + f.Name}, Values: enum(f.Value)}
 		if f.Short != 0 {
 			one.Short = string(f.Short)
+			one.Words = append(one.Words, "-"+one.Short)
 		}
 		if !f.IsBool() && !f.IsCounter() {
 			one.Value, one.File = f.FormatPlaceHolder(), f.PlaceHolder == "FILE"
@@ -131,35 +131,12 @@ func inSpec(text string) string {
 	return strings.NewReplacer("'", `'\''`, `\`, `\\`, ":", `\:`, "[", `\[`, "]", `\]`).Replace(text)
 }
 
-// Words are the flag as it can be written.
-func (f flag) Words() []string {
-	all := []string{"--" + f.Name}
-	if f.Short != "" {
-		all = append(all, "-"+f.Short)
-	}
-	return all
-}
-
-// Words are the flags as they can be written.
-func (c command) Words() []string { return wordsOf(c.Flags) }
-
-// Words are the flags of every command as they can be written.
-func (g grammar) Words() []string { return wordsOf(g.Flags) }
-
-// Names are the commands.
-func (g grammar) Names() []string {
-	all := make([]string, len(g.Commands))
-	for i, c := range g.Commands {
-		all[i] = c.Name
-	}
-	return all
-}
-
-func wordsOf(flags []flag) []string {
+// written are flags as they can be written.
+func written(flags []flag) string {
 	var all []string
 	for _, f := range flags {
-		all = append(all, f.Words()...)
+		all = append(all, f.Words...)
 	}
 	slices.Sort(all)
-	return all
+	return words(all)
 }

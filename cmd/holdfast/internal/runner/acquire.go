@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"sync"
 	"time"
@@ -58,34 +57,30 @@ func (r *run) acquire() *exit.Error {
 	defer func() { acquires(); reporting.Wait() }()
 	r.detailf("asks Redis (%s) for %s", r.Server, r.wanted())
 	got := make(chan acquired, 1)
-	go func() {
-		got <- r.take()
-	}()
-	for {
-		select {
-		case a := <-got:
-			if a.err != nil {
-				return r.refused(a.err)
-			}
-			acquires()
-			reporting.Wait() // it must not say that we wait after we have said that we do not
-			if a.outer != nil {
-				return r.runUnder(a.outer)
-			}
-			r.hold, r.since = a.hold, time.Now()
-			r.tellAcquired(r.since.Sub(began))
-			return r.interrupted()
-		case s := <-r.signals:
-			if !ends(s) {
-				continue
-			}
-			r.giveUp()
-			if a := <-got; a.hold != nil {
-				r.hold = a.hold
-				return r.giveBack(s)
-			}
-			return exit.Silently(signalCode(s))
+	go func() { got <- r.take() }()
+	select {
+	case a := <-got:
+		if a.err != nil {
+			return r.refused(a.err)
 		}
+		acquires()
+		reporting.Wait() // it must not say that we wait after we have said that we do not
+		if a.outer != nil {
+			return r.runUnder(a.outer)
+		}
+		r.hold, r.since = a.hold, time.Now()
+		r.tellAcquired(r.since.Sub(began))
+		if s := r.ended(); s != nil { // it came together with the lock
+			return r.giveBack(s)
+		}
+		return nil
+	case s := <-r.signals:
+		r.giveUp()
+		if a := <-got; a.hold != nil {
+			r.hold = a.hold
+			return r.giveBack(s)
+		}
+		return endedBy(s)
 	}
 }
 
@@ -101,26 +96,4 @@ func (r *run) tellAcquired(waited time.Duration) {
 		fenced = fmt.Sprintf(", token %d", token)
 	}
 	r.detailf("acquired the %s after %v, as %s%s", r.what(), waited.Round(time.Millisecond), owner, fenced)
-}
-
-// interrupted gives the lock back if a signal came together with it.
-func (r *run) interrupted() *exit.Error {
-	if s := r.ended(); s != nil {
-		return r.giveBack(s)
-	}
-	return nil
-}
-
-// ended is a signal that has come and ends us, or nil.
-func (r *run) ended() os.Signal {
-	for {
-		select {
-		case s := <-r.signals:
-			if ends(s) {
-				return s
-			}
-		default:
-			return nil
-		}
-	}
 }

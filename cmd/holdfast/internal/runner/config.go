@@ -9,6 +9,23 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
+// Kind is which kind of lock the command runs under.
+type Kind string
+
+// The kinds.
+const (
+	Mutex   Kind = "mutex"   // one at a time
+	Fair    Kind = "fair"    // the same, first come, first served over all processes
+	Read    Kind = "read"    // any number at once, but never beside Write
+	Write   Kind = "write"   // one at a time, and no Read beside it
+	Permits Kind = "permits" // a semaphore: so many at once as it has permits
+)
+
+// Kinds are all of them, for the command line.
+func Kinds() []string {
+	return []string{string(Mutex), string(Fair), string(Read), string(Write), string(Permits)}
+}
+
 // OnLost says what becomes of the command when the lock is lost.
 type OnLost string
 
@@ -73,33 +90,17 @@ type Config struct {
 
 // check refuses what cannot work, and sets the grace.
 func (c *Config) check() error {
-	if err := c.checkKind(); err != nil {
-		return err
-	}
-	if err := c.checkNumbers(); err != nil {
-		return err
-	}
-	if len(c.Command) == 0 || c.Command[0] == "" {
-		return errors.New("there is no command to run")
-	}
 	if c.Grace == nil {
 		grace := min(DefaultGrace, c.Lease/4)
 		c.Grace = &grace
 	}
+	if err := c.checkKind(); err != nil {
+		return err
+	}
 	longest := c.Lease/2 - c.reserve() - time.Millisecond
-	if *c.Grace < 0 || *c.Grace > longest {
-		return fmt.Errorf("a grace of %v does not fit into a lease of %v: the command must be dead before the lock "+
-			"can be somebody else's; it may be from 0 to %v", *c.Grace, c.Lease, longest)
-	}
-	return nil
-}
-
-// checkNumbers refuses what no number of its kind can be.
-func (c *Config) checkNumbers() error {
-	if c.MinHold != 0 && (c.MinHold < holdfast.MinLease || c.MinHold > holdfast.MaxLease) {
-		return fmt.Errorf("a shortest hold of %v is not between %v and %v", c.MinHold, holdfast.MinLease, holdfast.MaxLease)
-	}
 	switch {
+	case c.MinHold != 0 && (c.MinHold < holdfast.MinLease || c.MinHold > holdfast.MaxLease):
+		return fmt.Errorf("a shortest hold of %v is not between %v and %v", c.MinHold, holdfast.MinLease, holdfast.MaxLease)
 	case c.Lease < MinLease:
 		return fmt.Errorf("a lease of %v is too short: it takes a while to stop a command, so the least is %v", c.Lease, MinLease)
 	case c.Wait != nil && *c.Wait < 0:
@@ -108,9 +109,31 @@ func (c *Config) checkNumbers() error {
 		return fmt.Errorf("an exit code of %d is not between 0 and 255", c.Conflict)
 	case c.MaxRun < 0:
 		return fmt.Errorf("a longest run of %v is negative", c.MaxRun)
+	case len(c.Command) == 0 || c.Command[0] == "":
+		return errors.New("there is no command to run")
+	case *c.Grace < 0 || *c.Grace > longest:
+		return fmt.Errorf("a grace of %v does not fit into a lease of %v: the command must be dead before the lock "+
+			"can be somebody else's; it may be from 0 to %v", *c.Grace, c.Lease, longest)
 	}
 	return nil
 }
+
+// checkKind refuses what a kind cannot do.
+func (c *Config) checkKind() error {
+	switch {
+	case c.Permits != nil && c.Kind != Permits:
+		return fmt.Errorf("only a semaphore has permits, not the kind %s", c.Kind)
+	case c.Permits != nil && (*c.Permits < 1 || *c.Permits > holdfast.MaxCount):
+		return fmt.Errorf("a semaphore can be given from 1 to %d permits, not %d", holdfast.MaxCount, *c.Permits)
+	case c.Fenced && !c.keeps():
+		return fmt.Errorf("the kind %s has no fencing tokens, because many can hold it at once", c.Kind)
+	}
+	return nil
+}
+
+// keeps reports whether one at a time holds the lock. Then it is kept from others for its shortest hold, however
+// this process ends. Otherwise we wait for that.
+func (c *Config) keeps() bool { return c.Kind != Read && c.Kind != Permits }
 
 // reserve is the time kept between SIGKILL and the end of the lock.
 func (c *Config) reserve() time.Duration { return min(longestReserve, c.Lease/10) }

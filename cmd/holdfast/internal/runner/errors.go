@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
-// what names what is held while the command runs.
+// what names what is held while the command runs, and wanted what is waited for.
 func (r *run) what() string {
 	if r.Kind == Permits {
 		return fmt.Sprintf("permit of the semaphore %q", r.Name)
@@ -20,7 +20,6 @@ func (r *run) what() string {
 	return fmt.Sprintf("lock %q", r.Name)
 }
 
-// wanted names what is waited for.
 func (r *run) wanted() string {
 	if r.Kind == Permits {
 		return "a " + r.what()

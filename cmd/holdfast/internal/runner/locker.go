@@ -12,28 +12,31 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// locker is the lock of the configuration.
-func (r *run) locker() holdfast.Locker {
-	// Commands that read may come one after the other without end.
-	ofWriter := []holdfast.RWOption{holdfast.WritersFirst()}
-	var ofMutex []holdfast.MutexOption
-	var ofFair []holdfast.AnyMutexOption
-	if r.Fenced {
-		fenced := holdfast.Fenced()
-		ofMutex, ofFair, ofWriter = append(ofMutex, fenced), append(ofFair, fenced), append(ofWriter, fenced)
-	}
+// locks are the lock of the configuration, and what is asked who holds it: of one for reading, that may be who writes.
+func (r *run) locks() (lock, whole holdfast.Inspector) {
 	switch r.Kind {
 	case Fair:
-		return r.client.NewFairMutex(r.Name, ofFair...)
+		lock = r.client.NewFairMutex(r.Name, given[holdfast.AnyMutexOption](r.Fenced, holdfast.Fenced())...)
 	case Read:
-		return r.client.NewRWMutex(r.Name).RLocker()
-	case Write:
-		return r.client.NewRWMutex(r.Name, ofWriter...)
+		rw := r.client.NewRWMutex(r.Name)
+		return rw.RLocker(), rw
+	case Write: // commands that read may come one after the other without end
+		options := given[holdfast.RWOption](r.Fenced, holdfast.Fenced())
+		lock = r.client.NewRWMutex(r.Name, append(options, holdfast.WritersFirst())...)
 	case Permits:
-		return r.client.NewPermitSemaphore(r.Name)
+		lock = r.client.NewPermitSemaphore(r.Name)
 	default:
-		return r.client.NewMutex(r.Name, ofMutex...)
+		lock = r.client.NewMutex(r.Name, given[holdfast.MutexOption](r.Fenced, holdfast.Fenced())...)
 	}
+	return lock, lock
+}
+
+// given are options of which there is one or none.
+func given[T any](on bool, option T) []T {
+	if on {
+		return []T{option}
+	}
+	return nil
 }
 
 // take looks for a run around this one that has the lock, and otherwise waits for it. It is called
@@ -51,14 +54,13 @@ func (r *run) take() acquired {
 			return acquired{err: err}
 		}
 	}
-	hold, err := r.lock(began)
+	hold, err := r.await(began)
 	return acquired{hold: hold, err: err}
 }
 
-// lock waits for a hold of our own.
-func (r *run) lock(began time.Time) (*holdfast.Hold, error) {
-	lock := r.locker()
-	if semaphore, ok := lock.(*holdfast.PermitSemaphore); ok {
+// await waits for a hold of our own.
+func (r *run) await(began time.Time) (*holdfast.Hold, error) {
+	if semaphore, ok := r.lock.(*holdfast.PermitSemaphore); ok {
 		if err := r.furnish(semaphore); err != nil {
 			return nil, err
 		}
@@ -70,12 +72,8 @@ func (r *run) lock(began time.Time) (*holdfast.Hold, error) {
 	if r.MinHold > 0 && r.keeps() {
 		options = append(options, holdfast.MinHold(r.MinHold))
 	}
-	return lock.Lock(r.waiting, options...)
+	return r.lock.Lock(r.waiting, options...)
 }
-
-// keeps reports whether the lock itself is kept from others for its shortest hold, however
-// this process ends. Otherwise we wait for that.
-func (r *run) keeps() bool { return r.Kind != Read && r.Kind != Permits }
 
 // furnish gives a semaphore the permits that the configuration says it has. If
 // it had another number, we are not the only ones to say so.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 )
 
 // outer is what the environment says of a run of the same name around this one. Anybody can set
@@ -26,7 +27,7 @@ func (r *run) outer() (*holdfast.Holder, error) {
 	}
 	ctx, cancel := r.withinWait()
 	defer cancel()
-	state, err := r.inspect(ctx)
+	state, err := r.whole.Inspect(ctx)
 	if err != nil {
 		return nil, unanswered("inspect", r.Name, err)
 	}
@@ -65,11 +66,11 @@ func (r *run) runUnder(outer *holdfast.Holder) *exit.Error {
 	nested := event{Event: "nested"}
 	nested.Owner, nested.Permit = r.ownerOrPermit(outer.Owner)
 	r.happened(nested)
-	r.detailf("runs under the hold of the run of %q around this one, %s", r.Name, holderName(outer.Owner, outer.Who))
+	r.detailf("runs under the hold of the run of %q around this one, %s", r.Name, present.Who(outer.Who, outer.Owner.String()))
 	r.teller.close()
 	r.deafen() // from now on a signal does to us what it does to the command
 	if s := r.ended(); s != nil {
-		return exit.Silently(signalCode(s))
+		return endedBy(s)
 	}
 	return cannotRun(r.Command[0], syscall.Exec(r.path, r.Command, environment)) //nolint:gosec // what the user has said
 }

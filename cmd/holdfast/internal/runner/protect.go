@@ -133,6 +133,8 @@ func (w *watch) untilExit() {
 			return
 		case s := <-w.signals:
 			w.signal(s.(syscall.Signal)) //nolint:forcetypeassert // every signal of a Unix is one
+		case <-w.resized:
+			w.child.signal(syscall.SIGWINCH)
 		case <-w.child.stopped:
 			w.suspended()
 		case <-glances:
@@ -166,7 +168,7 @@ func (w *watch) look() {
 
 // signal sends a signal to the command, and says so if it is refused.
 func (w *watch) signal(s syscall.Signal) {
-	if w.child.signal(s) || !ends(s) {
+	if w.child.signal(s) {
 		return
 	}
 	w.refused = true

@@ -31,14 +31,17 @@ type run struct {
 	Config
 
 	client  *holdfast.Client
-	signals <-chan os.Signal
+	lock    holdfast.Inspector
+	whole   holdfast.Inspector // what says who holds it
+	signals <-chan os.Signal   // that end us
+	resized <-chan os.Signal
 	deafen  func() // gives signals the effects that they had before
 	path    string // of the command
 	hold    *holdfast.Hold
 	since   time.Time                        // when the lock was acquired
 	say     func(format string, args ...any) // Config.Log, at once
 	teller  *teller
-	status  status // only the teller's goroutine writes it
+	mute    bool // the status cannot be written; only the teller's goroutine looks at it
 
 	// waiting is what Lock is called with, so the hold's context comes from it:
 	// giveUp is called while waiting, or when all is over.
@@ -59,9 +62,10 @@ func Run(cfg Config, d driver.Driver) error {
 	if err != nil {
 		return &exit.Error{Code: exit.Usage, Err: plain(err)}
 	}
-	signals, stop := listen()
+	signals, resized, stop := listen()
 	defer stop()
-	r := &run{Config: cfg, client: client, signals: signals, deafen: stop, say: cfg.Log, teller: newTeller(), status: status{cfg.Status}}
+	r := &run{Config: cfg, client: client, signals: signals, resized: resized, deafen: stop, say: cfg.Log, teller: newTeller()}
+	r.lock, r.whole = r.locks()
 	defer r.teller.close()
 	r.Log = func(format string, args ...any) { r.teller.tell(func() { r.say(format, args...) }) }
 	r.waiting, r.giveUp = context.WithCancel(context.Background())
@@ -130,18 +134,13 @@ func (r *run) all() *exit.Error {
 func (r *run) holdOn() *exit.Error {
 	rest := time.NewTimer(time.Until(r.since.Add(r.MinHold)))
 	defer rest.Stop()
-	for {
-		select {
-		case <-rest.C:
-			return nil
-		case <-r.hold.Context().Done():
-			return nil
-		case s := <-r.signals:
-			if ends(s) {
-				return exit.Silently(signalCode(s))
-			}
-		}
+	select {
+	case <-rest.C:
+	case <-r.hold.Context().Done():
+	case s := <-r.signals:
+		return endedBy(s)
 	}
+	return nil
 }
 
 // release gives the lock back, and decides the exit code.

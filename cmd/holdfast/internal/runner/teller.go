@@ -4,7 +4,6 @@ package runner
 
 import (
 	"encoding/json"
-	"io"
 	"sync"
 	"time"
 )
@@ -88,21 +87,6 @@ type holder struct {
 	TTLMS  int64  `json:"ttl_ms"` // -1 without an end
 }
 
-// status writes lines for programs until that fails.
-type status struct {
-	out io.Writer // nil: nobody wants them, or it has failed
-}
-
-func (s *status) write(e event, failed func(error)) {
-	if s.out == nil {
-		return
-	}
-	if err := json.NewEncoder(s.out).Encode(e); err != nil {
-		s.out = nil
-		failed(err)
-	}
-}
-
 // noticef says what is worth knowing, unless nothing but errors is to be said.
 func (r *run) noticef(format string, args ...any) {
 	if !r.Quiet {
@@ -117,7 +101,7 @@ func (r *run) detailf(format string, args ...any) {
 	}
 }
 
-// happened tells programs.
+// happened tells programs, until that fails.
 func (r *run) happened(e event) {
 	if r.Status == nil {
 		return
@@ -125,7 +109,13 @@ func (r *run) happened(e event) {
 	e.Time, e.Name, e.Kind = time.Now(), r.Conceal(r.Name), r.Kind
 	e.Reason, e.Error = r.Conceal(e.Reason), r.Conceal(e.Error)
 	r.teller.tell(func() {
-		r.status.write(e, func(err error) { r.say("the status cannot be written, so there is no more of it: %v", err) })
+		if r.mute {
+			return
+		}
+		if err := json.NewEncoder(r.Status).Encode(e); err != nil {
+			r.mute = true
+			r.say("the status cannot be written, so there is no more of it: %v", err)
+		}
 	})
 }
 

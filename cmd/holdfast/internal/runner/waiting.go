@@ -22,20 +22,6 @@ const (
 	askLimit     = time.Second
 )
 
-// inspect asks who holds the lock. Of one for reading, that may be who writes.
-func (r *run) inspect(ctx context.Context) (holdfast.State, error) {
-	switch r.Kind {
-	case Fair:
-		return r.client.NewFairMutex(r.Name).Inspect(ctx)
-	case Read, Write:
-		return r.client.NewRWMutex(r.Name).Inspect(ctx)
-	case Permits:
-		return r.client.NewPermitSemaphore(r.Name).Inspect(ctx)
-	default:
-		return r.client.NewMutex(r.Name).Inspect(ctx)
-	}
-}
-
 // reportWait says that we wait, and for whom, until ctx ends.
 func (r *run) reportWait(ctx context.Context) {
 	began := time.Now()
@@ -48,7 +34,7 @@ func (r *run) reportWait(ctx context.Context) {
 		case <-next.C:
 		}
 		asking, cancel := context.WithTimeout(ctx, askLimit)
-		state, err := r.inspect(asking)
+		state, err := r.whole.Inspect(asking)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -85,7 +71,7 @@ func (r *run) waitingFor(state holdfast.State, err error) string {
 	case len(holders) == 1:
 		return ": it is " + heldBy(holders[0].Owner, holders[0].Who, holders[0].HeldFor, holders[0].TTL)
 	case len(holders) > 1:
-		return fmt.Sprintf(": it is held by %s and %d more%s", holderName(holders[0].Owner, holders[0].Who), len(holders)-1, remaining(state.TTL))
+		return fmt.Sprintf(": it is held by %s and %d more%s", present.Who(holders[0].Who, holders[0].Owner.String()), len(holders)-1, remaining(state.TTL))
 	case len(state.Waiters) > 1: // we are one of them
 		return fmt.Sprintf(": %d stand in line for it", len(state.Waiters))
 	}
@@ -110,17 +96,13 @@ func waitingForPermit(state holdfast.State) string {
 	return words
 }
 
-// holderName names who holds a lock: the program, if it is known. All words about holders come from here.
-func holderName(owner holdfast.Owner, who holdfast.Identity) string {
-	return present.Who(who, owner.String())
-}
-
 // heldBy says who holds a lock, for how long, and for how much longer, as far as is known.
 func heldBy(owner holdfast.Owner, who holdfast.Identity, held, ttl time.Duration) string {
-	text := "held by " + holderName(owner, who)
+	text := "held by "
 	if protocol.Kept(owner.String()) {
-		text = "kept by " + holderName(owner, who)
+		text = "kept by "
 	}
+	text += present.Who(who, owner.String())
 	if held > 0 {
 		text += ", for " + present.Span(held)
 	}
