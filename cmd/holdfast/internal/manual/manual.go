@@ -3,10 +3,11 @@
 package manual
 
 import (
-	"fmt"
+	_ "embed"
 	"io"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/alecthomas/kong"
 
@@ -22,55 +23,21 @@ type Page struct {
 	Variables map[string]string
 }
 
+//go:embed page.tmpl
+var page string
+
 // Write writes the page in roff, with the macros of man(7).
 func (p Page) Write(w io.Writer, app *kong.Application) error {
-	var out strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
-	line(`.TH %s 1 "" "%s %s" "User Commands"`, strings.ToUpper(app.Name), app.Name, text(p.Version))
-	line(".nh\n.ad l") // names and flags are not to be hyphenated, nor lines stretched
-	line(".SH NAME\n%s \\- %s", app.Name, text(strings.ToLower(p.About[:1])+strings.TrimSuffix(p.About[1:], ".")))
-	line(".SH SYNOPSIS\n.nf")
-	line(".B %s", text(p.Usages[""]))
-	line(".fi\n.SH COMMANDS")
-	for _, node := range app.Children {
-		if node.Hidden {
-			continue
-		}
-		line(".SS %s", text(p.Usages[node.Name]))
-		line("%s", text(node.Help))
-		out.WriteString(detail(node.Detail))
-		for _, positional := range node.Positional {
-			out.WriteString(item("<"+positional.Name+">", positional.Help))
-		}
-		out.WriteString(flags(node.Flags, ""))
+	functions := template.FuncMap{
+		"text": text, "detail": detail, "groups": groups, "in": in, "written": written, "upper": strings.ToUpper,
+		"title": func(group *kong.Group) string { return strings.TrimSuffix(group.Title, ":") },
 	}
-	line(".SH OPTIONS\nThese are good for every command.")
-	out.WriteString(flags(app.Flags, ""))
-	for _, group := range groups(app.Flags) {
-		line(".SS %s", text(strings.TrimSuffix(group.Title, ":")))
-		out.WriteString(flags(app.Flags, group.Key))
+	t, err := template.New("page").Funcs(functions).Parse(page)
+	if err != nil {
+		return err
 	}
-	line(".SH EXIT STATUS")
-	for _, row := range exit.Table {
-		out.WriteString(item(row.Code, row.Means+"."))
-	}
-	line(".PP\nBut for these, holdfast run exits as the command that it runs.")
-	line(".SH ENVIRONMENT")
-	for _, f := range app.Flags {
-		for _, name := range f.Envs {
-			out.WriteString(item(name, "As --"+f.Name+"."))
-		}
-	}
-	names := make([]string, 0, len(p.Variables))
-	for name := range p.Variables {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		out.WriteString(item(name, p.Variables[name]))
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	about := strings.ToLower(p.About[:1]) + strings.TrimSuffix(p.About[1:], ".")
+	return t.Execute(w, map[string]any{"App": app, "Page": p, "About": about, "Statuses": exit.Table})
 }
 
 // groups are those that the flags stand in.
@@ -83,32 +50,23 @@ func groups(all []*kong.Flag) (found []*kong.Group) {
 	return found
 }
 
-// flags are those of a group. "" has those that are in none.
-func flags(all []*kong.Flag, group string) string {
-	var out strings.Builder
-	for _, f := range all {
-		in := ""
-		if f.Group != nil {
-			in = f.Group.Key
-		}
-		if f.Hidden || in != group {
-			continue
-		}
-		name := "--" + f.Name
-		if f.Short != 0 {
-			name = "-" + string(f.Short) + ", " + name
-		}
-		if !f.IsBool() && !f.IsCounter() {
-			name += "=" + f.FormatPlaceHolder()
-		}
-		out.WriteString(item(name, f.Help))
-	}
-	return out.String()
+// in are the flags of a group that are shown. "" has those that are in none.
+func in(group string, all []*kong.Flag) []*kong.Flag {
+	return slices.DeleteFunc(slices.Clone(all), func(f *kong.Flag) bool {
+		return f.Hidden || f.Group == nil && group != "" || f.Group != nil && f.Group.Key != group
+	})
 }
 
-// item is a paragraph with a title.
-func item(title, about string) string {
-	return ".TP\n.B " + text(title) + "\n" + text(about) + "\n"
+// written is a flag as it can be written.
+func written(f *kong.Flag) string {
+	name := "--" + f.Name
+	if f.Short != 0 {
+		name = "-" + string(f.Short) + ", " + name
+	}
+	if !f.IsBool() && !f.IsCounter() {
+		name += "=" + f.FormatPlaceHolder()
+	}
+	return name
 }
 
 // detail is a longer help: paragraphs, and indented lines that stay as they are.
