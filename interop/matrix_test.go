@@ -40,26 +40,33 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
+// matrix has a row for all kinds whose cells are the same.
 func matrix() string {
-	var out strings.Builder
-	row := func(cells ...string) { out.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	head, rule := []string{"kind"}, []string{"---"}
+	head, rule := "kind", "---"
 	for _, top := range topologies {
-		head, rule = append(head, top.name), append(rule, "---")
+		head, rule = head+" | "+top.name, rule+" | ---"
 	}
-	row(append(head, "failover")...)
-	row(append(rule, "---")...)
+	rows := []string{head + " | failover", rule + " | ---"}
+	var all []string // cells
+	names := map[string][]string{}
 	for _, k := range append(kinds, redKind) {
 		if k.label != "" {
 			continue // it is a part of another one
 		}
-		cells := []string{k.name}
+		cells := ""
 		for _, top := range topologies {
-			cells = append(cells, k.versions(slices.Contains(top.kinds, k)))
+			cells += " | " + k.versions(slices.Contains(top.kinds, k))
 		}
-		row(append(cells, k.versions(k != redKind))...)
+		cells += " | " + k.versions(k != redKind)
+		if names[cells] == nil {
+			all = append(all, cells)
+		}
+		names[cells] = append(names[cells], k.name)
 	}
-	return out.String()
+	for _, cells := range all {
+		rows = append(rows, strings.Join(names[cells], ", ")+cells)
+	}
+	return "| " + strings.Join(rows, " |\n| ") + " |\n"
 }
 
 // versions are those of Redisson that have the kind, if it is tested at all.
