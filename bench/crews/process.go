@@ -18,7 +18,8 @@ type Process struct {
 	input   io.WriteCloser
 	answers chan []byte   // closed at the end of its output
 	ended   chan struct{} // closed when it has
-	Kill    context.CancelFunc
+	kill    context.CancelFunc
+	process *os.Process
 	grace   time.Duration
 }
 
@@ -38,7 +39,7 @@ func Start(ctx context.Context, grace time.Duration, stderr io.Writer, env []str
 		kill()
 		return nil, fmt.Errorf("starting a process: %w", err)
 	}
-	p := &Process{input: input, answers: make(chan []byte, 2), ended: make(chan struct{}), Kill: kill, grace: grace}
+	p := &Process{input: input, answers: make(chan []byte, 2), ended: make(chan struct{}), kill: kill, process: cmd.Process, grace: grace}
 	go p.read(ctx, output)
 	go func() {
 		_ = cmd.Wait()        // how it ends says nothing that it has not said: it may have been killed
@@ -96,6 +97,15 @@ func (p *Process) Ready(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
+// Kill kills the process, and waits for its end.
+func (p *Process) Kill() {
+	p.kill()
+	<-p.ended
+}
+
+// Signal sends it a signal.
+func (p *Process) Signal(s os.Signal) error { return p.process.Signal(s) }
+
 // Ready is what a process says first.
 type Ready struct {
 	Error string `json:"error"` // why it is not
@@ -106,7 +116,7 @@ func (p *Process) Close() error {
 	err := p.input.Close()
 	patience := time.NewTimer(p.grace)
 	defer patience.Stop()
-	defer p.Kill()
+	defer p.kill()
 	for {
 		select {
 		case <-p.ended:
@@ -115,7 +125,7 @@ func (p *Process) Close() error {
 			}
 			return err
 		case <-patience.C:
-			p.Kill()
+			p.kill()
 		}
 	}
 }

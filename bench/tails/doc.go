@@ -5,12 +5,14 @@
 //
 //	go test ./bench/tails                                a few trials of each, and what must hold of each
 //	go test ./bench/tails -run 'TestCrash$/^fair$' -trials 1     all trials of one series
+//	go test ./bench/tails -run TestLoss -trials 0.25             a quarter of the trials of all losses
 //	make tails                                                all trials, and docs/robustness.md with its plots
 //
 // A measure is one fault and the time that it costs; a subject is a kind of lock, or another library. Each subject
 // that a measure fits is a series of samples. With -figures each series is appended to a file, an object a line, of which
 // TestPage makes the page (page.tmpl) and the plots.
 //
-// Those who hold or wait and are to be killed or stopped are processes of their own: this test binary, started once
-// more (child_test.go). All are on one machine, so they and Redis have one wall clock.
+// The measures take a test, as go test chooses among them, runs some at once, and ends what they have started. Those who hold
+// or wait and are to be killed or stopped are processes of their own: the test binary, started once
+// more (child.go). All are on one machine, so they and Redis have one wall clock.
 package tails

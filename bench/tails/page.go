@@ -2,9 +2,11 @@ package tails
 
 import (
 	"bufio"
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -49,76 +51,97 @@ func isPeer(name string) bool {
 	return err != nil || s.peer
 }
 
-// TestPage writes the page and the plots.
-func TestPage(t *testing.T) {
-	if *page == "" {
-		t.Skip("no -page: nothing to write")
+// WritePage writes the page and the plots, if there is to be one; else it compares the form of the one that there is.
+func WritePage(t *testing.T) {
+	if settings.page == "" {
+		sameForm(t)
+		return
 	}
-	found := read(t, *figures)
-	dir := strings.TrimSuffix(*page, ".md")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	found, err := read(settings.figures)
+	if err != nil {
 		t.Fatal(err)
 	}
+	dir := strings.TrimSuffix(settings.page, ".md")
+	charts, err := drawAll(found, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := fill(&text, found, charts); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(settings.page, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sameForm fails if docs/robustness.md was made from another page.tmpl.
+func sameForm(t *testing.T) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/robustness.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(io.Discard, nil, nil); err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(pageText) {
+		if !strings.Contains(line, "{{") && !strings.Contains(string(page), line) {
+			t.Errorf("docs/robustness.md has no %q: change both, or make tails", line)
+		}
+	}
+}
+
+// drawAll draws what there are figures for into a directory, and returns how the page shows each.
+func drawAll(found map[string][]series, dir string) (map[string]string, error) {
 	charts := map[string]string{}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
 	for _, m := range measures {
 		c := distribution{title: m.title, x: m.x, linear: m.linear, least: 0.1, goal: m.goal, series: found[m.id]}
 		if m.linear {
 			c.least = -200
 		}
-		for _, s := range found["sentinel"] {
-			if strings.HasPrefix(m.id, "sentinel") {
-				c.series = append(c.series, s)
-			}
-		}
-		for _, s := range found["cluster"] {
-			if strings.HasPrefix(m.id, "cluster") {
-				c.series = append(c.series, s)
+		for _, servers := range []string{"sentinel", "cluster"} {
+			if strings.HasPrefix(m.id, servers) {
+				c.series = append(c.series, found[servers]...)
 			}
 		}
 		if !slices.ContainsFunc(c.series, func(s series) bool { return !s.Never }) {
 			continue
 		}
-		file := filepath.Join(dir, m.id+".svg")
-		if err := c.save(file); err != nil {
-			t.Fatal(err)
+		if err := c.save(filepath.Join(dir, m.id+".svg")); err != nil {
+			return nil, err
 		}
 		charts[m.id] = fmt.Sprintf("![%s](%s/%s.svg)", m.title, filepath.Base(dir), m.id)
 	}
+	return charts, nil
+}
+
+// fill writes the page.
+func fill(w io.Writer, found map[string][]series, charts map[string]string) error {
 	text, err := template.New("page").Funcs(template.FuncMap{
 		"table": func(ids ...string) string { return table(found, ids...) },
 		"chart": func(id string) string { return charts[id] },
 		"facts": facts,
-		"note": func() string {
-			if *note == "" {
-				return ""
-			}
-			return " " + *note
-		},
-		"p50":  func(id, subject string) string { return figure(found, id, subject, 0.5) },
-		"p99":  func(id, subject string) string { return figure(found, id, subject, 0.99) },
-		"most": func(id, subject string) string { return figure(found, id, subject, 1) },
-		"late": func(id, subject string) int { return late(pick(found, id, subject)) },
+		"note":  func() string { return strings.TrimRight(" "+settings.note, " ") },
+		"p50":   func(id, subject string) string { return figure(found, id, subject, 0.5) },
+		"p99":   func(id, subject string) string { return figure(found, id, subject, 0.99) },
+		"most":  func(id, subject string) string { return figure(found, id, subject, 1) },
+		"late":  func(id, subject string) int { return late(pick(found, id, subject)) },
 	}).Parse(pageText)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	out, err := os.Create(*page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := text.Execute(out, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	return text.Execute(w, nil)
 }
 
 // read returns the series of a file by their measures. Of the same one, the last counts.
-func read(t *testing.T, file string) map[string][]series {
+func read(file string) (map[string][]series, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer f.Close()
 	found := map[string][]series{}
@@ -126,15 +149,15 @@ func read(t *testing.T, file string) map[string][]series {
 	for lines.Buffer(nil, 1<<24); lines.Scan(); {
 		var s series
 		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		all := slices.DeleteFunc(found[s.Measure], func(old series) bool { return old.Subject == s.Subject })
 		found[s.Measure] = append(all, s)
 	}
 	if err := lines.Err(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return found
+	return found, nil
 }
 
 func pick(found map[string][]series, id, subject string) series {

@@ -20,7 +20,7 @@ const stoppedLease = 2 * time.Second
 // margin is what holders keep off their deadlines beside that. In a test it is enough for a busy machine; what
 // is measured is the default.
 func margin() time.Duration {
-	if *trials == 0 {
+	if settings.trials == 0 {
 		return time.Second
 	}
 	return 0
@@ -44,7 +44,7 @@ func forTelling(t *testing.T, measure string, run func(t *testing.T, s subject))
 
 // The holder is cut off from Redis, silently. Its locks are for others as soon as their keys have
 // gone, and it must know before.
-func TestLossCutOff(t *testing.T) {
+func LossCutOff(t *testing.T) {
 	forTelling(t, "loss-cutoff", func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)
@@ -73,7 +73,7 @@ func TestLossCutOff(t *testing.T) {
 			holder.close()
 		})
 		r := beforeKey.done(t, "loss-cutoff", s.name)
-		if *trials == 0 && r.most() > 0 {
+		if settings.trials == 0 && r.most() > 0 {
 			t.Errorf("told %v ms after the key had gone", r.most())
 		}
 		if !s.peer {
@@ -83,7 +83,7 @@ func TestLossCutOff(t *testing.T) {
 }
 
 // The holder's process is stopped until its leases have run out, and goes on.
-func TestLossStopped(t *testing.T) {
+func LossStopped(t *testing.T) {
 	forTelling(t, "loss-stopped", func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		var told sampler
@@ -95,17 +95,17 @@ func TestLossStopped(t *testing.T) {
 			time.Sleep(stoppedLease + 200*time.Millisecond)
 			goesOn := time.Now()
 			p.signal(t, syscall.SIGCONT)
-			for _, at := range p.collect(t, "lost", n, limit) {
+			for _, at := range p.collect(t, "lost", n) {
 				told.add(at.Sub(goesOn))
 			}
-			p.kill(t)
+			p.Kill()
 		})
 		told.done(t, "loss-stopped", s.name)
 	})
 }
 
 // Somebody takes the lock away by force, or deletes the key of a peer.
-func TestLossForced(t *testing.T) {
+func LossForced(t *testing.T) {
 	forTelling(t, "loss-forced", func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)

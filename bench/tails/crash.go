@@ -14,7 +14,7 @@ import (
 // crashLease is the lease of holders that are killed.
 const crashLease = 3 * time.Second
 
-func TestCrash(t *testing.T) {
+func Crash(t *testing.T) {
 	forSubjects(t, all, func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)
@@ -29,7 +29,7 @@ func TestCrash(t *testing.T) {
 				longest = crashLease / 4
 			}
 			time.Sleep(crashLease/6 + time.Duration(rng.Int64N(int64(longest))))
-			p.kill(t)
+			p.Kill()
 			time.Sleep(20 * time.Millisecond) // for what the server has still received
 			ends := expiries(t, rdb, s, names)
 			for i, at := range next.granted(t) {
@@ -48,7 +48,7 @@ func TestCrash(t *testing.T) {
 const crowd = 24
 
 // The same, while a crowd waits.
-func TestCrashCrowd(t *testing.T) {
+func CrashCrowd(t *testing.T) {
 	t.Parallel()
 	onlyMeasured(t)
 	s, err := subjectNamed("mutex")
@@ -62,7 +62,7 @@ func TestCrashCrowd(t *testing.T) {
 	for range (part(100) + 4) / 5 {
 		names := fresh(5)
 		p := start(t, order{Subject: s.name, Target: to, Names: names, Role: holds, Spread: crashLease / 3, Seed: rng.Uint64()})
-		p.collect(t, "held", len(names), limit)
+		p.collect(t, "held", len(names))
 		var waiters []session
 		var waits []*waiting
 		for range crowd {
@@ -70,7 +70,7 @@ func TestCrashCrowd(t *testing.T) {
 			waiters, waits = append(waiters, waiter), append(waits, wait(t, waiter, names))
 		}
 		time.Sleep(crashLease + time.Duration(rng.Int64N(int64(crashLease))))
-		p.kill(t)
+		p.Kill()
 		time.Sleep(20 * time.Millisecond) // for what the server has still received
 		ends := expiries(t, rdb, s, names)
 		first := make([]time.Time, len(names))
@@ -92,23 +92,23 @@ func TestCrashCrowd(t *testing.T) {
 }
 
 // A waiter dies, and then the lock is free: until the next one who lives has it.
-func TestDeadWaiter(t *testing.T) {
-	waitersFall(t, "dead-waiter", 1, func(p *process) { p.kill(t) })
+func DeadWaiter(t *testing.T) {
+	waitersFall(t, "dead-waiter", 1, func(p process) { p.Kill() })
 }
 
 // A waiter is stopped: its connections stay, and it does not hear that the lock is its.
-func TestStoppedWaiter(t *testing.T) {
-	waitersFall(t, "stopped-waiter", 1, func(p *process) { p.signal(t, syscall.SIGSTOP) })
+func StoppedWaiter(t *testing.T) {
+	waitersFall(t, "stopped-waiter", 1, func(p process) { p.signal(t, syscall.SIGSTOP) })
 }
 
 // Five are stopped that come one after the other.
-func TestStoppedWaiters(t *testing.T) {
+func StoppedWaiters(t *testing.T) {
 	onlyMeasured(t)
-	waitersFall(t, "stopped-waiters", 5, func(p *process) { p.signal(t, syscall.SIGSTOP) })
+	waitersFall(t, "stopped-waiters", 5, func(p process) { p.signal(t, syscall.SIGSTOP) })
 }
 
 // waitersFall measures from a release until one who lives has the lock, if so many who came before fall just then.
-func waitersFall(t *testing.T, measure string, n int, fall func(p *process)) {
+func waitersFall(t *testing.T, measure string, n int, fall func(p process)) {
 	inLine := func(s subject) bool { return s.line != nil || s.name == "mutex" || s.peer }
 	forSubjects(t, inLine, func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
@@ -118,7 +118,7 @@ func waitersFall(t *testing.T, measure string, n int, fall func(p *process)) {
 		rounds(200, func(locks int) {
 			holder, names, held := holding(t, s, to, locks, 0, rng)
 			waiter := open(t, s, to)
-			var fallen []*process
+			var fallen []process
 			for range n {
 				fallen = append(fallen, start(t, order{Subject: s.name, Target: to, Names: names, Role: dies, Spread: 3 * time.Second, Seed: rng.Uint64()}))
 			}
@@ -143,7 +143,7 @@ func waitersFall(t *testing.T, measure string, n int, fall func(p *process)) {
 				after.since(free[i], at)
 			}
 			for _, p := range fallen {
-				p.kill(t)
+				p.Kill()
 			}
 			holder.close()
 			waiter.close()

