@@ -49,7 +49,8 @@ type arena struct {
 
 	began time.Time
 	mu    sync.Mutex
-	now   []doing // what each actor does
+	now   []doing  // what each actor does
+	past  []string // what each did at each frame, as a row of the picture
 	spans []span
 }
 
@@ -61,6 +62,8 @@ const (
 	waits doing = "waits"
 	holds doing = "HOLDS"
 )
+
+var marked = map[doing]mark{rests: dim, waits: plain, holds: good}
 
 // enter adds actors, each with a client of its own, who are called by what they are and a number.
 func (s *show) enter(a *arena, n int, what actor, lock func(c *holdfast.Client, i int) holdfast.Locker) {
@@ -75,7 +78,7 @@ func (s *show) enter(a *arena, n int, what actor, lock func(c *holdfast.Client, 
 // enact shows it, and returns when all actors have left. The stays are then in
 // the order of their begin.
 func (s *show) enact(a *arena) {
-	a.began, a.now = time.Now(), slices.Repeat([]doing{rests}, len(a.actors))
+	a.began, a.now, a.past = time.Now(), slices.Repeat([]doing{rests}, len(a.actors)), make([]string, len(a.actors))
 	group, ctx := errgroup.WithContext(s.ctx)
 	ctx, cancel := context.WithTimeout(ctx, a.length)
 	defer func() {
@@ -164,37 +167,24 @@ func (a *arena) who(do ...doing) string {
 	return cmp.Or(strings.TrimSpace(names), "nobody")
 }
 
-// picture has a row for each actor and a column for each slice of time. A column is full if its middle lies in a stay,
-// so two rows share a column only if two stays overlap.
+// picture has a row for each actor and a column for each frame, the last ones if there is no room for all. Two rows share
+// a column only if two actors were inside at once.
 func (s *show) picture(a *arena) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	columns := max(8, min(s.Stage.width()-18, 60))
-	slice := a.length / time.Duration(columns)
-	passed := min(columns, int(time.Since(a.began)/slice))
+	columns := max(8, s.Stage.width()-18)
 	rows := make([]string, 0, len(a.actors)+1)
 	for i, who := range a.actors {
-		row := []rune(strings.Repeat("·", passed))
-		for c := range row {
-			middle := a.began.Add(time.Duration(c)*slice + slice/2)
-			if slices.ContainsFunc(a.spans, func(sp span) bool { return sp.actor == i && sp.lasts(middle) }) {
-				row[c] = '█'
-			}
+		cell := "·"
+		if a.now[i] == holds {
+			cell = "█"
 		}
-		rows = append(rows, fmt.Sprintf("%-8s  %s  %s", who.name, s.state(a.now[i]), string(row)))
+		a.past[i] += cell
+		shown := []rune(a.past[i])
+		shown = shown[max(0, len(shown)-columns):]
+		rows = append(rows, fmt.Sprintf("%-8s  %s  %s", who.name, s.Stage.mark(marked[a.now[i]], string(a.now[i])), string(shown)))
 	}
 	return append(rows, "█ inside the lock   "+strings.TrimLeft(a.tally(), " "))
-}
-
-func (s *show) state(now doing) string {
-	switch now {
-	case holds:
-		return s.Stage.mark(good, string(now))
-	case waits:
-		return string(now)
-	default:
-		return s.Stage.mark(dim, string(now))
-	}
 }
 
 // clashes counts the pairs of overlapping stays in which either is one of those

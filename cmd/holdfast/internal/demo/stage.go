@@ -36,7 +36,8 @@ type Stage interface {
 type mark int
 
 const (
-	good mark = iota
+	plain mark = iota
+	good
 	bad
 	dim
 )
@@ -87,9 +88,10 @@ var ErrInterrupted = errors.New("interrupted")
 var (
 	titleStyle = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.BrightCyan)
 	marks      = map[mark]lipgloss.Style{
-		good: lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Green),
-		bad:  lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Red),
-		dim:  lipgloss.NewStyle().Faint(true),
+		plain: lipgloss.NewStyle(),
+		good:  lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Green),
+		bad:   lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Red),
+		dim:   lipgloss.NewStyle().Faint(true),
 	}
 )
 
