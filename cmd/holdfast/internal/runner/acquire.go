@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 // find looks a command up as a shell does, before anybody waits for the lock.
@@ -96,4 +98,112 @@ func (r *run) tellAcquired(waited time.Duration) {
 		fenced = fmt.Sprintf(", token %d", token)
 	}
 	r.detailf("acquired the %s after %v, as %s%s", r.what(), waited.Round(time.Millisecond), owner, fenced)
+}
+
+// locks are the lock of the configuration, and what is asked who holds it: of one for reading, that may be who writes.
+func (r *run) locks() (lock, whole holdfast.Inspector) {
+	switch r.Kind {
+	case Fair:
+		lock = r.client.NewFairMutex(r.Name, given[holdfast.AnyMutexOption](r.Fenced, holdfast.Fenced())...)
+	case Read:
+		rw := r.client.NewRWMutex(r.Name)
+		return rw.RLocker(), rw
+	case Write: // commands that read may come one after the other without end
+		options := given[holdfast.RWOption](r.Fenced, holdfast.Fenced())
+		lock = r.client.NewRWMutex(r.Name, append(options, holdfast.WritersFirst())...)
+	case Permits:
+		lock = r.client.NewPermitSemaphore(r.Name)
+	default:
+		lock = r.client.NewMutex(r.Name, given[holdfast.MutexOption](r.Fenced, holdfast.Fenced())...)
+	}
+	return lock, lock
+}
+
+// given are options of which there is one or none.
+func given[T any](on bool, option T) []T {
+	if on {
+		return []T{option}
+	}
+	return nil
+}
+
+// take looks for a run around this one that has the lock, and otherwise waits for it. It is called
+// once, in a goroutine of its own.
+func (r *run) take() acquired {
+	began := time.Now()
+	if os.Getenv(lockVariable) == r.Name {
+		outer, err := r.outer()
+		switch {
+		case err == nil:
+			return acquired{outer: outer}
+		case errors.Is(err, errAlone), errors.Is(err, errLeftGroup):
+			r.noticef("%s says that a run of %q is around this one, but %v, so this one is on its own", lockVariable, r.Name, err)
+		case !errors.Is(err, holdfast.ErrOtherKind): // a run of another kind, or in another Redis
+			return acquired{err: err}
+		}
+	}
+	hold, err := r.await(began)
+	return acquired{hold: hold, err: err}
+}
+
+// await waits for a hold of our own.
+func (r *run) await(began time.Time) (*holdfast.Hold, error) {
+	if semaphore, ok := r.lock.(*holdfast.PermitSemaphore); ok {
+		if err := r.furnish(semaphore); err != nil {
+			return nil, err
+		}
+	}
+	var options []holdfast.LockOption
+	if r.Wait != nil {
+		options = append(options, holdfast.Wait(max(0, *r.Wait-time.Since(began))))
+	}
+	if r.MinHold > 0 && r.keeps() {
+		options = append(options, holdfast.MinHold(r.MinHold))
+	}
+	return r.lock.Lock(r.waiting, options...)
+}
+
+// furnish gives a semaphore the permits that the configuration says it has. If
+// it had another number, we are not the only ones to say so.
+func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
+	ctx, cancel := r.withinWait()
+	defer cancel()
+	found, err := semaphore.Inspect(ctx)
+	had := found.Permits
+	switch {
+	case err != nil:
+	case r.Permits == nil && had == 0:
+		err = r.checkSet(ctx, semaphore)
+	case r.Permits != nil && had != *r.Permits:
+		err = semaphore.SetPermits(ctx, *r.Permits)
+		if errors.Is(err, holdfast.ErrUntold) {
+			r.Log("the semaphore %q was set, but those who wait for it were not told and find out later: %s", r.Name, r.reason(err))
+			err = nil
+		}
+		if err == nil && had != 0 {
+			r.noticef("the semaphore %q had %s; it has %d now", r.Name, text.Count(had, "permit"), *r.Permits)
+		}
+	}
+	return unanswered("set", r.Name, err)
+}
+
+// waits reports whether the wait has a bound that was asked for, and is no single try.
+func (r *run) waits() bool { return r.Wait != nil && *r.Wait > 0 }
+
+// checkSet refuses a semaphore that nobody has given permits: one would wait for ever. Somebody may
+// give it some within a wait that was asked for. One that was set to 0 permits is only closed.
+func (r *run) checkSet(ctx context.Context, semaphore *holdfast.PermitSemaphore) error {
+	hold, err := semaphore.TryLock(ctx)
+	var short *holdfast.PermitsError
+	switch {
+	case err == nil: // it was set meanwhile
+		return hold.Unlock()
+	case !errors.As(err, &short):
+		return err
+	case short.Unset && !r.waits():
+		return err
+	case short.Unset:
+		r.noticef("the semaphore %q has no permits yet; --permits says how many there are", r.Name)
+	}
+	return nil
 }
