@@ -29,7 +29,7 @@ func TestManual(t *testing.T) {
 			}
 			continue
 		}
-		wanted = append(wanted, usages[command.Name])
+		wanted = append(wanted, texts[command.Name].usage)
 		for _, f := range command.Flags {
 			wanted = append(wanted, "--"+f.Name)
 		}

@@ -24,30 +24,23 @@ const (
 	redisFlag   = "redis"
 )
 
-// usages are how the commands are written. That of the tool itself is under "".
-var usages = map[string]string{
-	"":           "holdfast <command> [flags]",
-	"demo":       "holdfast demo [flags] [<kind>]",
-	runName:      "holdfast run [flags] <name> -- <command> [<arg> ...]",
-	"ls":         "holdfast ls [flags] [<pattern>]",
-	"show":       "holdfast show [flags] <name>",
-	"watch":      "holdfast watch [flags] [<pattern>]",
-	"wait":       "holdfast wait [flags] <name>",
-	unlockName:   "holdfast unlock --force [flags] <name>",
-	"dashboard":  "holdfast dashboard [flags] [<pattern>]",
-	"bench":      "holdfast bench [flags]",
-	"doctor":     "holdfast doctor [flags]",
-	helpName:     "holdfast help [<command>]",
-	versionName:  "holdfast version",
-	"completion": "holdfast completion <shell>",
-	"man":        "holdfast man",
-}
-
-// details are what the help of a command says below its usage.
-var details = map[string]string{
-	"demo": demoHelp(), runName: runHelp, "ls": lsHelp, "show": showHelp, "watch": watchHelp, "wait": waitHelp,
-	unlockName: unlockHelp, "dashboard": dashboardHelp, "bench": benchHelp, "doctor": doctorHelp,
-	"completion": completionHelp, "man": manHelp,
+// texts are how the commands are written, and what their help says below that. Those of the tool itself are under "".
+var texts = map[string]struct{ usage, detail string }{
+	"":           {"holdfast <command> [flags]", ""},
+	"demo":       {"holdfast demo [flags] [<kind>]", demoHelp()},
+	runName:      {"holdfast run [flags] <name> -- <command> [<arg> ...]", runHelp},
+	"ls":         {"holdfast ls [flags] [<pattern>]", lsHelp},
+	"show":       {"holdfast show [flags] <name>", showHelp},
+	"watch":      {"holdfast watch [flags] [<pattern>]", watchHelp},
+	"wait":       {"holdfast wait [flags] <name>", waitHelp},
+	unlockName:   {"holdfast unlock --force [flags] <name>", unlockHelp},
+	"dashboard":  {"holdfast dashboard [flags] [<pattern>]", dashboardHelp},
+	"bench":      {"holdfast bench [flags]", benchHelp},
+	"doctor":     {"holdfast doctor [flags]", doctorHelp},
+	helpName:     {"holdfast help [<command>]", ""},
+	versionName:  {"holdfast version", ""},
+	"completion": {"holdfast completion <shell>", completionHelp},
+	"man":        {"holdfast man", manHelp},
 }
 
 // about is the tool in a sentence.
@@ -75,11 +68,11 @@ func exitCodes() string {
 // to run stands.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	command := selected(ctx)
-	usage, found := usages[command]
+	text, found := texts[command]
 	if !found {
 		return kong.DefaultHelpPrinter(options, ctx)
 	}
-	if _, err := fmt.Fprintln(ctx.Stdout, "Usage:", usage); err != nil {
+	if _, err := fmt.Fprintln(ctx.Stdout, "Usage:", text.usage); err != nil {
 		return err
 	}
 	options.NoAppSummary, options.FlagsLast = true, true
@@ -156,6 +149,10 @@ func (*manCommand) Run(s streams) error {
 	parser, err := newParser(new(grammar), s)
 	if err != nil {
 		return err
+	}
+	usages := map[string]string{}
+	for name, text := range texts {
+		usages[name] = text.usage
 	}
 	page := manual.Page{
 		Version: number(), About: about, Usages: usages,

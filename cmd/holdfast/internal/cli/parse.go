@@ -53,9 +53,6 @@ func (l commandLine) named() (named commandLine, ok bool) {
 	return named, l.command[1] == "--"
 }
 
-// takePatterns are the commands that need no name, and take a pattern of names.
-var takePatterns = []string{"ls", "watch", "dashboard"}
-
 // parse reads a command line. It ends with a panic of [helped] if help was asked for.
 func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	var g grammar
@@ -77,7 +74,7 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	case parsed.Selected().Name == runName:
 		return parsed, g.redisFlags, g.Run.take(l)
 	case l.dashes && len(l.command) > 0:
-		if named, ok := l.named(); ok && !named.dashes && slices.Contains(takePatterns, selected(parsed)) {
+		if named, ok := l.named(); ok && !named.dashes && takesPattern(parsed) {
 			return named.parse(s)
 		}
 		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])
@@ -102,7 +99,7 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		return nil, err
 	}
 	for _, command := range parser.Model.Children {
-		command.Detail = details[command.Name]
+		command.Detail = texts[command.Name].detail
 	}
 	parser.Model.HelpFlag.Help = "Print the help of the tool, or of the command."
 	return parser, nil
@@ -147,6 +144,12 @@ func selected(of *kong.Context) string {
 	return ""
 }
 
+// takesPattern reports whether the command needs no name, and takes a pattern of names.
+func takesPattern(of *kong.Context) bool {
+	arguments := of.Selected().Positional
+	return len(arguments) > 0 && arguments[0].Name == "pattern"
+}
+
 // missesName reports whether a lock's name is what was missing.
 func missesName(err *kong.ParseError) bool {
 	return selected(err.Context) == runName && strings.HasPrefix(err.Error(), `expected "<name>`)
@@ -182,7 +185,7 @@ func (l commandLine) explain(s streams) error {
 	command, said := selected(refused.Context), refused.Error()
 	switch {
 	case missesName(refused):
-		return errors.New("the name of the lock is missing: " + usages[runName])
+		return errors.New("the name of the lock is missing: " + texts[runName].usage)
 	case command == "" && strings.HasPrefix(said, "expected one of "):
 		return errors.New("a command is missing, such as holdfast ls; see holdfast --help")
 	case command == "" && noCommand.MatchString(said):
@@ -190,7 +193,7 @@ func (l commandLine) explain(s streams) error {
 	case negativeTime.MatchString(said):
 		return fmt.Errorf("%s must not be negative", negativeTime.FindStringSubmatch(said)[1])
 	case argumentMissing.MatchString(said):
-		return fmt.Errorf("%s is missing: %s", argumentMissing.FindStringSubmatch(said)[1], usages[command])
+		return fmt.Errorf("%s is missing: %s", argumentMissing.FindStringSubmatch(said)[1], texts[command].usage)
 	case command != "":
 		command += " "
 	}

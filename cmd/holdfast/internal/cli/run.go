@@ -65,7 +65,7 @@ func (c *runCommand) take(line commandLine) error {
 	case shell:
 		c.Command = []string{"sh", "-c", c.Shell}
 	case len(line.command) == 0:
-		return errors.New("there is no command to run: " + usages[runName])
+		return errors.New("there is no command to run: " + texts[runName].usage)
 	default:
 		c.Command = line.command
 	}

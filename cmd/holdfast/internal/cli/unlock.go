@@ -37,7 +37,7 @@ that they hold it. It exits with 66 if nobody does.`
 // Run is called by kong.
 func (c *unlockCommand) Run(s streams, flags redisFlags) error {
 	if !c.Force {
-		return exit.Because(exit.Usage, "unlock takes a lock away from whoever holds it, so it wants --force: %s", usages[unlockName])
+		return exit.Because(exit.Usage, "unlock takes a lock away from whoever holds it, so it wants --force: %s", texts[unlockName].usage)
 	}
 	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, _ *connect.Target) error {
 		before, err := c.read(ctx, rdb)

@@ -324,8 +324,9 @@ func (t *trail) view(now time.Time) *trailView {
 
 // spansOf are those that have ended, and those that go on.
 func spansOf(now time.Time, ended, lasting []*span) []spanView {
-	views := []spanView{}
-	for _, s := range slices.Concat(ended, lasting) {
+	all := slices.Concat(ended, lasting)
+	views := make([]spanView, 0, len(all))
+	for _, s := range all {
 		one := spanView{Who: s.who, Mode: s.mode, From: ago(now, s.began()), To: -1, How: s.how, Seen: s.since.IsZero()}
 		if s.how != running {
 			one.To = ago(now, s.gone)

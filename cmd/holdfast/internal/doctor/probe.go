@@ -144,14 +144,16 @@ func unknownCommand(err error) bool {
 
 // try tries what some kinds need.
 func (p *probe) try(these []kind) {
-	var commands, keys, channels []string
-	for _, k := range these {
-		commands = append(commands, p.commandsOf(k)...)
-		keys, channels = append(keys, words(k.keys)...), append(channels, words(k.channels)...)
+	list := func(of func(k kind) []string) []string {
+		var all []string
+		for _, k := range these {
+			all = append(all, of(k)...)
+		}
+		return unique(all)
 	}
-	p.tryCommands(unique(commands))
-	p.tryKeys(unique(keys))
-	p.tryChannels(unique(channels))
+	p.tryCommands(list(p.commandsOf))
+	p.tryKeys(list(func(k kind) []string { return words(k.keys) }))
+	p.tryChannels(list(func(k kind) []string { return words(k.channels) }))
 	p.trySubscribe()
 }
 

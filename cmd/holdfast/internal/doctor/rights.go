@@ -106,24 +106,15 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
 	ofLine, _ := p.lacksOf(p.line(), e.Prefix)
 	for _, k := range these {
 		lacks, soft := p.lacksOf(k, e.Prefix)
-		if soft && k.inLine() && ofLine != "" {
-			f := warn(rightsDo, theKinds+": it works, but those who wait do not stand in line: %s", ofLine)
-			waits = append(waits, f.at(k.id())...)
-		}
-		f := pass("all that is needed for " + theKinds)
-		switch {
-		case lacks == "":
-		case soft:
-			f = warn(rightsDo, theKinds+": it works, but those who wait may hear late: %s", lacks)
-		case each, len(n.allowed) == 0:
-			f = fail(rightsDo, theKinds+": it does not work: %s", lacks)
-		case e.Detailed:
-			f = warn(rightsDo, theKinds+": it does not work: %s", lacks)
-		default:
+		f := e.judgeKind(lacks, soft, each || len(n.allowed) == 0)
+		if len(f) == 0 {
 			idle = append(idle, k.id())
-			continue
 		}
 		said = append(said, f.at(k.id())...)
+		if soft && k.inLine() && ofLine != "" {
+			f = warn(rightsDo, theKinds+": it works, but those who wait do not stand in line: %s", ofLine)
+			waits = append(waits, f.at(k.id())...)
+		}
 	}
 	found := ofKinds(append(said, waits...))
 	if len(idle) > 0 {
@@ -132,6 +123,22 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
 			"these kinds do not work for this user: %s", strings.Join(idle, ", "))...)
 	}
 	return found
+}
+
+// judgeKind says whether a kind works that lacks something; needed is true if it has to. Nothing is said of one that does not
+// have to, unless all is to be said.
+func (e *exam) judgeKind(lacks string, soft, needed bool) findings {
+	switch {
+	case lacks == "":
+		return pass("all that is needed for " + theKinds)
+	case soft:
+		return warn(rightsDo, theKinds+": it works, but those who wait may hear late: %s", lacks)
+	case needed:
+		return fail(rightsDo, theKinds+": it does not work: %s", lacks)
+	case e.Detailed:
+		return warn(rightsDo, theKinds+": it does not work: %s", lacks)
+	}
+	return nil
 }
 
 // locks has each kind that the user has the rights for locked, and unlocked.
