@@ -77,25 +77,22 @@ func (c *demoCommand) livePicture(s streams) (width int, ok bool) {
 // its own.
 func setting(redis redisFlags) (cfg demo.Config, done func(), err error) {
 	if redis.Redis != "" {
-		target, err := redis.target()
-		if err != nil {
+		if cfg.Target, err = redis.target(); err != nil {
 			return cfg, nil, err
 		}
-		return demo.Config{Target: target, Server: "the Redis at " + target.String(), Holder: redis.holder()}, func() {}, nil
+		cfg.Server, cfg.Holder = "the Redis at "+cfg.Target.String(), redis.holder()
+		return cfg, func() {}, nil
 	}
 	server, err := demo.StartServer()
 	if err != nil {
 		return cfg, nil, err
 	}
-	redis = redisFlags{Redis: server.URL()} // the others are of another server
-	target, err := server.Target()
-	if err != nil {
+	cfg.Server, cfg.Holder = "a Redis server inside this process", redisFlags{Redis: server.URL()}.holder()
+	if cfg.Target, err = server.Target(); err != nil { // what else the flags say is of another server
 		server.Close()
 		return cfg, nil, err
 	}
-	return demo.Config{
-		Target: target, Server: "a Redis server inside this process", Holder: redis.holder(),
-	}, server.Close, nil
+	return cfg, server.Close, nil
 }
 
 // holder starts this program once more, to hold a lock and be killed. It gets

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -155,7 +156,7 @@ func (*manCommand) Run(s streams) error {
 		usages[name] = text.usage
 	}
 	page := manual.Page{
-		Version: number(), About: about, Usages: usages,
+		Version: number(buildInfo(), release), About: about, Usages: usages,
 		Variables: map[string]string{
 			passwordVariable:         "The password, if --password-file is not given.",
 			sentinelPasswordVariable: "The password for the sentinels, if --sentinel-password-file is not given.",
@@ -184,40 +185,27 @@ func buildInfo() *debug.BuildInfo {
 	return info
 }
 
-func version() string { return build{release, commit, date}.describe(buildInfo()) }
+func version() string { return describe(buildInfo(), release, commit, date) }
 
 // number is the version alone.
-func number() string { return build{release: release}.number(buildInfo()) }
-
-// build is what the linker has set.
-type build struct{ release, commit, date string }
-
-// number is the version of a program.
-func (b build) number(info *debug.BuildInfo) string {
-	switch {
-	case b.release != "":
-		return b.release
-	case info.Main.Version != "":
-		return info.Main.Version
-	}
-	return "(devel)"
+func number(info *debug.BuildInfo, release string) string {
+	return cmp.Or(release, info.Main.Version, "(devel)")
 }
 
 // describe says of what a program was built, in one line: the commit and its date, where they
 // are known.
-func (b build) describe(info *debug.BuildInfo) string {
+func describe(info *debug.BuildInfo, release, commit, date string) string {
 	settings := map[string]string{}
 	for _, setting := range info.Settings {
 		settings[setting.Key] = setting.Value
 	}
-	commit, date := b.commit, b.date
 	if commit == "" {
 		commit, date = settings["vcs.revision"], settings["vcs.time"]
 		if commit != "" && settings["vcs.modified"] == "true" {
 			commit += " with changes"
 		}
 	}
-	text := "holdfast " + b.number(info)
+	text := "holdfast " + number(info, release)
 	if commit != "" {
 		text += ", commit " + commit
 	}

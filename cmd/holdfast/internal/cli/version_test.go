@@ -19,11 +19,11 @@ func TestVersion(t *testing.T) {
 		"holdfast (devel), commit 0123abcd with changes, date 2026-01-02T03:04:05Z, go": {Main: debug.Module{Version: "(devel)"}, Settings: changed},
 		"holdfast (devel), go": {},
 	} {
-		if got := (build{}).describe(&info); !strings.HasPrefix(got, want) {
+		if got := describe(&info, "", "", ""); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	linked := build{"v1.2.4", "4567cdef", "2026-05-06T07:08:09Z"}.describe(&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: vcs})
+	linked := describe(&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: vcs}, "v1.2.4", "4567cdef", "2026-05-06T07:08:09Z")
 	if want := "holdfast v1.2.4, commit 4567cdef, date 2026-05-06T07:08:09Z, go"; !strings.HasPrefix(linked, want) {
 		t.Errorf("%q, want %q", linked, want)
 	}

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -38,8 +39,11 @@ const (
 // silentTLS is the error of a handshake that has no answer.
 const silentTLS = "no answer to the TLS handshake"
 
+// reply is a part of what is said, and what to do then.
+type reply struct{ text, advice string }
+
 // replies are what servers say, or do not say, and what to do then.
-var replies = []struct{ text, advice string }{
+var replies = []reply{
 	{"NOAUTH", wantsPassword},
 	{"Protocol error: unauthenticated", wantsPassword},
 	{"WRONGPASS", "the user name or the password is wrong, so check HOLDFAST_REDIS_PASSWORD, --password-file and the URL"},
@@ -66,7 +70,7 @@ var replies = []struct{ text, advice string }{
 const noSentinel = "it is no sentinel; the URL of a server begins with redis:// or rediss://"
 
 // atSentinels are what sentinels say, or those who are none.
-var atSentinels = []struct{ text, advice string }{
+var atSentinels = []reply{
 	{"redis: nil", "the sentinels know no master of that name"},
 	{"No such master", "the sentinels know no master of that name"},
 	{"HELLO says mode cluster", noSentinel},
@@ -79,17 +83,17 @@ var atSentinels = []struct{ text, advice string }{
 
 // ExplainSentinel is Explain for an error of one sentinel.
 func ExplainSentinel(err error) error {
-	advice := adviseSentinel(err.Error())
-	if advice == "" {
-		return Explain(err)
+	if advice := adviceFor(err, atSentinels); advice != "" {
+		return fmt.Errorf("%s (%w)", advice, redact.Arguments(err))
 	}
-	return fmt.Errorf("%s (%w)", advice, redact.Arguments(err))
+	return Explain(err)
 }
 
-func adviseSentinel(text string) string {
-	for _, reply := range atSentinels {
-		if strings.Contains(text, reply.text) {
-			return reply.advice
+// adviceFor is what a table has for an error, if anything.
+func adviceFor(err error, table []reply) string {
+	for _, r := range table {
+		if strings.Contains(err.Error(), r.text) {
+			return r.advice
 		}
 	}
 	return ""
@@ -97,16 +101,12 @@ func adviseSentinel(text string) string {
 
 // advise says what to do, if anything can be said.
 func advise(err error) string {
-	text := err.Error()
-	if strings.Contains(text, "all sentinels specified") {
-		if advice := adviseSentinel(text); advice != "" {
-			return advice
-		}
+	advice := ""
+	if strings.Contains(err.Error(), "all sentinels specified") {
+		advice = adviceFor(err, atSentinels)
 	}
-	for _, reply := range replies {
-		if strings.Contains(text, reply.text) {
-			return reply.advice
-		}
+	if advice = cmp.Or(advice, adviceFor(err, replies)); advice != "" {
+		return advice
 	}
 	var answered redis.Error
 	var cut redact.Error
