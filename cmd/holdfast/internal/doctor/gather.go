@@ -53,7 +53,7 @@ type node struct {
 	now       time.Time
 
 	tls   atomic.Pointer[tls.ConnectionState] // with which it was reached last; nil: none
-	lacks string                              // the first that a check has asked for and was not said
+	lacks string                              // why what a check has asked for is not there; empty: it is
 
 	clusterInfo   map[string]string
 	noClusterInfo string
@@ -273,7 +273,7 @@ func (n *node) readTime(ctx context.Context, now func() time.Time) {
 	}
 }
 
-// says is a field of INFO. If there is none, the check that asks finds that out as its result, as with the next three.
+// says is a field of INFO. If there is none, what the check finds is not known; so it is with the next three.
 func (n *node) says(field string) string {
 	return n.read(n.info, field, cmp.Or(n.noInfo, "INFO has no "+field))
 }
