@@ -80,7 +80,7 @@ func (r *run) open() (err error) {
 	}
 	r.client, err = holdfast.New(goredisdriver.New(r.rdb), options...)
 	if err != nil {
-		return &exit.Error{Code: exit.Usage, Err: plain(err)}
+		return exit.Of(err)
 	}
 	prefix := r.Prefix + ":" + strings.ToLower(rand.Text()[:8])
 	r.first = prefix + ":first"
@@ -109,19 +109,14 @@ func (r *run) once(ctx context.Context) error {
 		return exit.Because(exit.Failed, "it was interrupted before anything was measured")
 	case errors.As(err, &backend):
 		return r.unavailable(backend.Err)
-	case errors.Is(err, holdfast.ErrInvalid):
-		return &exit.Error{Code: exit.Usage, Err: plain(err)}
 	default:
-		return &exit.Error{Code: exit.Failed, Err: plain(err)}
+		return exit.Of(err)
 	}
 }
 
 func (r *run) unavailable(err error) *exit.Error {
 	return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %v", r.Target, connect.Explain(err))
 }
-
-// plain takes the library's prefix off an error: the tool has the same.
-func plain(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "holdfast: ")) }
 
 // measure has the workers work.
 func (r *run) measure(ctx context.Context) *Result {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 )
 
-// cable is a network that can be cut: connections then stay open, but nothing
-// comes through any more, as when a cable is pulled or a firewall drops packets.
+// cable is a network that can be cut: connections then stay open, but nothing that is sent arrives any more, so nothing
+// is answered, as when a cable is pulled or a firewall drops packets.
 type cable struct {
 	dial connect.Dial
 	cut  atomic.Bool
@@ -39,14 +39,4 @@ func (c *cableConn) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return c.Conn.Write(p)
-}
-
-// Read drops what comes while the cable is cut.
-func (c *cableConn) Read(p []byte) (int, error) {
-	for {
-		n, err := c.Conn.Read(p)
-		if err != nil || !c.cable.cut.Load() {
-			return n, err
-		}
-	}
 }

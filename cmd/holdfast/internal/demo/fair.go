@@ -77,7 +77,7 @@ func (l *line) stands(n int) {
 // tell says who stands in line, and checks that it is these.
 func (l *line) tell(words string, want ...*waiter) {
 	owners := l.owners()
-	l.pointf("%s: %s", words, shortened(owners))
+	l.pointf("%s: %s", words, shortened(owners...))
 	promise(slices.Equal(owners, ownersOf(want)), "%v should stand in line, but %v do", ownersOf(want), owners)
 }
 
@@ -90,15 +90,13 @@ func ownersOf(waiters []*waiter) []string {
 }
 
 // shortened are owners in a form to compare them by eye.
-func shortened(owners []string) string {
+func shortened(owners ...string) string {
 	short := ""
 	for _, owner := range owners {
-		short += " " + short8(owner)
+		short += " " + owner[:min(8, len(owner))]
 	}
 	return strings.TrimSpace(short)
 }
-
-func short8(owner string) string { return owner[:min(8, len(owner))] }
 
 // serve lets those who wait have the lock, says who got it in which order, and checks that order.
 func (l *line) serve(waiting []*waiter) {
@@ -125,7 +123,7 @@ func (l *line) serve(waiting []*waiter) {
 	for i, t := range all {
 		order[i] = t.hold.Owner().String()
 	}
-	l.pointf("They got it as: %s", shortened(order))
+	l.pointf("They got it as: %s", shortened(order...))
 	promise(slices.Equal(order, ownersOf(waiting)), "%v stood in line, but %v was the order in which they got the lock",
 		ownersOf(waiting), order)
 }
@@ -155,7 +153,7 @@ func (s *show) outOfLine() {
 	l.stands(2)
 	after := millis(time.Since(began))
 	rest := []*waiter{l.waiters[0], l.waiters[2]}
-	l.tell(fmt.Sprintf("%s after %s has given up", after, short8(gone.owner)), rest...)
+	l.tell(fmt.Sprintf("%s after %s has given up", after, shortened(gone.owner)), rest...)
 	l.serve(rest)
 	s.measuredf("Giving up: the place in line was gone %s later.", after)
 }

@@ -78,7 +78,7 @@ func (q *quorum) holders(hold *holdfast.Hold) (held int, words string) {
 		case len(found) == 0:
 			parts[i] = fmt.Sprintf("%d: free", i+1)
 		default:
-			parts[i] = fmt.Sprintf("%d: %s", i+1, short8(found[0]))
+			parts[i] = fmt.Sprintf("%d: %s", i+1, shortened(found[0]))
 			if slices.ContainsFunc(hold.Parts(), func(part *holdfast.Hold) bool { return part.Owner().String() == found[0] }) {
 				held++
 			}

@@ -1,7 +1,13 @@
 // Package exit has the exit codes of the tool, and errors that carry one.
 package exit
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast"
+)
 
 // The codes. A command that was run gives its own, and 128+n stands for the end
 // by signal n.
@@ -50,6 +56,26 @@ type Error struct {
 func Because(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
+
+// Of returns an error with the code of what the library has refused.
+func Of(err error) *Error {
+	code := Failed
+	var backend *holdfast.BackendError
+	switch {
+	case errors.Is(err, holdfast.ErrOtherKind):
+		code = OtherKind
+	case errors.As(err, &backend):
+		code = Unavailable
+	case errors.Is(err, holdfast.ErrInvalid):
+		code = Usage
+	case errors.Is(err, holdfast.ErrLost):
+		code = Lost
+	}
+	return &Error{Code: code, Err: Plain(err)}
+}
+
+// Plain takes the library's prefix off an error: the tool has the same.
+func Plain(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "holdfast: ")) }
 
 // Silently returns an error with a code and nothing to say.
 func Silently(code int) *Error { return &Error{Code: code} }

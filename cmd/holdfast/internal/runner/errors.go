@@ -33,12 +33,7 @@ func (r *run) sayNotGivenBack(err error) {
 		r.Log("the %s was given back, but those who wait for it were not told and find out later: %s", r.what(), r.reason(err))
 		return
 	}
-	r.Log("the %s could not be given back, so it ends with its lease within %v: %v", r.what(), r.Lease, plain(err))
-}
-
-// plain takes the library's prefix off an error: the tool has the same.
-func plain(err error) error {
-	return errors.New(strings.TrimPrefix(err.Error(), "holdfast: "))
+	r.Log("the %s could not be given back, so it ends with its lease within %v: %v", r.what(), r.Lease, exit.Plain(err))
 }
 
 // refused is the exit for a lock that was not acquired.
@@ -60,12 +55,8 @@ func (r *run) refused(err error) *exit.Error {
 	case errors.As(err, &backend):
 		return exit.Because(exit.Unavailable, "the %s was not acquired, because Redis (%s) cannot be used: %v",
 			r.what(), r.Server, connect.Explain(backend.Err))
-	case errors.Is(err, holdfast.ErrInvalid):
-		return &exit.Error{Code: exit.Usage, Err: plain(err)}
-	case errors.Is(err, holdfast.ErrLost):
-		return &exit.Error{Code: exit.Lost, Err: plain(err)}
 	default:
-		return &exit.Error{Code: exit.Failed, Err: plain(err)}
+		return exit.Of(err)
 	}
 }
 
@@ -104,7 +95,7 @@ func (r *run) noPermit(short *holdfast.PermitsError) error {
 
 // reason is why the lock was lost, or nobody was told, without the lock's name.
 func (r *run) reason(err error) string {
-	text := plain(err).Error()
+	text := exit.Plain(err).Error()
 	for _, what := range []error{holdfast.ErrLost, holdfast.ErrUntold} {
 		if _, reason, found := strings.Cut(text, what.Error()+": "); found {
 			return strings.ReplaceAll(reason, ": holdfast: ", ": ")

@@ -60,7 +60,7 @@ func Run(cfg Config, d driver.Driver) error {
 	client, err := holdfast.New(d, holdfast.WithLease(cfg.Lease), holdfast.WithMargin(cfg.margin()),
 		holdfast.WithIdentity(holdfast.Identity{Program: identityOf(cfg.Command[0])}))
 	if err != nil {
-		return &exit.Error{Code: exit.Usage, Err: plain(err)}
+		return exit.Of(err)
 	}
 	signals, resized, stop := listen()
 	defer stop()

@@ -77,7 +77,7 @@ func (one *raw) result(at time.Time) result {
 	if err != nil {
 		return result{err: err}
 	}
-	l := Lock{Name: one.name, Kind: kind, Ours: ours, At: at, TTL: one.ttl}
+	l := Lock{Name: one.name, Kind: kind, Ours: ours, At: at, TTL: one.ttl, State: Free}
 	switch kind {
 	case Mutex, Fair, RW:
 		one.fillLock(&l)
@@ -86,7 +86,16 @@ func (one *raw) result(at time.Time) result {
 	default:
 		one.fillNumber(&l)
 	}
+	if l.HolderCount > 0 {
+		l.State = Held
+	}
 	return result{Lock: l}
+}
+
+// waiter is one of whom is known who it is.
+func (one *raw) waiter(w Waiter) Waiter {
+	w.Who, _ = one.identity(w.Owner)
+	return w
 }
 
 func (one *raw) fillLock(l *Lock) {
@@ -104,9 +113,8 @@ func (one *raw) fillLock(l *Lock) {
 	if l.Kind == RW && one.mode != "" {
 		l.HolderCount = max(l.HolderCount-1, len(l.Holders)) // the mode may have been of another moment
 	}
-	l.State = Free
 	if l.HolderCount > 0 {
-		l.State, l.Mode = Held, one.mode
+		l.Mode = one.mode
 	}
 	switch l.Kind {
 	case Fair:
@@ -164,7 +172,6 @@ func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
 	for i, field := range one.inLine {
 		owner, writes := strings.CutSuffix(field, writerSuffix)
 		w := Waiter{Owner: owner, Wants: wants[i], Silent: until[i] > 0 && until[i] <= l.At.UnixMilli()}
-		w.Who, _ = one.identity(owner)
 		switch {
 		case l.Kind != RW:
 		case writes:
@@ -172,7 +179,7 @@ func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
 		default:
 			w.Mode = Reads
 		}
-		l.Waiters = append(l.Waiters, w)
+		l.Waiters = append(l.Waiters, one.waiter(w))
 	}
 	if foreign {
 		listening -= min(one.inLineCount, nearPlaces)
@@ -187,8 +194,7 @@ func (one *raw) fillReserved(l *Lock) {
 	if !protocol.IsOwner(owner) {
 		return
 	}
-	w := Waiter{Owner: owner, Mode: Writes}
-	w.Who, _ = one.identity(owner)
+	w := one.waiter(Waiter{Owner: owner, Mode: Writes})
 	if i := slices.IndexFunc(l.Waiters, func(w Waiter) bool { return w.Owner == owner && w.Mode == Writes }); i >= 0 {
 		w = l.Waiters[i]
 		l.Waiters = slices.Delete(l.Waiters, i, i+1)
@@ -224,9 +230,7 @@ func (one *raw) asked() (until, wants []int64) {
 func (one *raw) fillQueue(l *Lock) {
 	l.Line, l.Waiting = int(one.queueLength), int(one.queueLength)
 	for _, owner := range one.queue {
-		w := Waiter{Owner: owner, Silent: one.silent(owner, l.At)}
-		w.Who, _ = one.identity(owner)
-		l.Waiters = append(l.Waiters, w)
+		l.Waiters = append(l.Waiters, one.waiter(Waiter{Owner: owner, Silent: one.silent(owner, l.At)}))
 	}
 }
 
@@ -261,10 +265,6 @@ func (one *raw) fillPermits(l *Lock) {
 		h.Who, h.Since = one.identity(h.Owner)
 		l.Holders = append(l.Holders, h)
 	}
-	l.State = Free
-	if l.Taken > 0 {
-		l.State = Held
-	}
 	if !one.line {
 		one.fillNext(l)
 		return
@@ -277,9 +277,7 @@ func (one *raw) fillPermits(l *Lock) {
 func (one *raw) fillNext(l *Lock) {
 	l.Listeners = int(one.onSemaphore)
 	if wants, _, ok := protocol.ReadReservation(one.next); ok {
-		w := Waiter{Owner: one.nextOwner(), Wants: wants}
-		w.Who, _ = one.identity(w.Owner)
-		l.Waiters = []Waiter{w}
+		l.Waiters = []Waiter{one.waiter(Waiter{Owner: one.nextOwner(), Wants: wants})}
 	}
 	l.Waiting = max(l.Listeners, len(l.Waiters))
 }
@@ -296,7 +294,7 @@ func (one *raw) fillNumber(l *Lock) {
 		l.Listeners = int(one.onLatch)
 		l.Waiting = l.Listeners
 	case Semaphore:
-		l.Available, l.State = n, Free
+		l.Available = n
 		if n <= 0 {
 			l.State = Exhausted
 		}
