@@ -2,7 +2,6 @@ package contenders
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -29,72 +28,47 @@ return 1`
 func bareOnGoRedis() Contender {
 	return Contender{
 		Name: BareName, Client: GoRedis, Notes: bareNotes, Bare: true,
-		Open: func(_ context.Context, s Setup) (Session, error) {
-			return &bareGoRedis{NewGoRedis(s), redis.NewScript(BareTake), redis.NewScript(BareGive), millis(s)}, nil
+		Open: func(_ context.Context, s Setup) (*Session, error) {
+			rdb, take, give := NewGoRedis(s), redis.NewScript(BareTake), redis.NewScript(BareGive)
+			return bareSession(s, rdb.Close, func(ctx context.Context, keys []string, lease string) error {
+				return take.Run(ctx, rdb, keys, BareOwner, lease).Err() // it falls back to EVAL once, when the server does not know the script
+			}, func(ctx context.Context, keys []string) error { return give.Run(ctx, rdb, keys).Err() }), nil
 		},
 	}
 }
-
-func millis(s Setup) string { return strconv.FormatInt(s.Lease.Milliseconds(), 10) }
-
-type bareGoRedis struct {
-	rdb        redis.UniversalClient
-	take, give *redis.Script
-	lease      string
-}
-
-func (s *bareGoRedis) Pair(name string) Pair {
-	key, both := []string{name}, []string{name, name + ":channel"}
-	return func(ctx context.Context, critical func()) error {
-		// Run falls back to EVAL once, when the server does not know the script.
-		if err := s.take.Run(ctx, s.rdb, key, BareOwner, s.lease).Err(); err != nil {
-			return fmt.Errorf("lock: %w", err)
-		}
-		critical()
-		if err := s.give.Run(ctx, s.rdb, both).Err(); err != nil {
-			return fmt.Errorf("unlock: %w", err)
-		}
-		return nil
-	}
-}
-
-func (s *bareGoRedis) Close() error { return s.rdb.Close() }
 
 func bareOnRueidis() Contender {
 	return Contender{
 		Name: BareName, Client: RueidisLib, Notes: bareNotes, Bare: true,
-		Open: func(_ context.Context, s Setup) (Session, error) {
+		Open: func(_ context.Context, s Setup) (*Session, error) {
 			client, err := rueidis.NewClient(RueidisOptions(s))
 			if err != nil {
 				return nil, err
 			}
-			return &bareRueidis{client, rueidis.NewLuaScript(BareTake), rueidis.NewLuaScript(BareGive), millis(s)}, nil
+			take, give, args := rueidis.NewLuaScript(BareTake), rueidis.NewLuaScript(BareGive), []string{BareOwner, millis(s)}
+			return bareSession(s, closing(client), func(ctx context.Context, keys []string, _ string) error {
+				return take.Exec(ctx, client, keys, args).Error()
+			}, func(ctx context.Context, keys []string) error { return give.Exec(ctx, client, keys, nil).Error() }), nil
 		},
 	}
 }
 
-type bareRueidis struct {
-	client     rueidis.Client
-	take, give *rueidis.Lua
-	lease      string
+// bareSession is a session with these two scripts.
+func bareSession(
+	s Setup, disconnect func() error, take func(ctx context.Context, keys []string, lease string) error, give func(ctx context.Context, keys []string) error,
+) *Session {
+	lease := millis(s)
+	return &Session{Close: disconnect, Pair: func(name string) Pair {
+		key, both := []string{name}, []string{name, name + ":channel"}
+		return pairOf(
+			func(ctx context.Context) (struct{}, error) { return struct{}{}, take(ctx, key, lease) },
+			func(ctx context.Context, _ struct{}) error { return give(ctx, both) })
+	}}
 }
 
-func (s *bareRueidis) Pair(name string) Pair {
-	key, both := []string{name}, []string{name, name + ":channel"}
-	args := []string{BareOwner, s.lease}
-	return func(ctx context.Context, critical func()) error {
-		if err := s.take.Exec(ctx, s.client, key, args).Error(); err != nil {
-			return fmt.Errorf("lock: %w", err)
-		}
-		critical()
-		if err := s.give.Exec(ctx, s.client, both, nil).Error(); err != nil {
-			return fmt.Errorf("unlock: %w", err)
-		}
-		return nil
-	}
-}
+func millis(s Setup) string { return strconv.FormatInt(s.Lease.Milliseconds(), 10) }
 
-func (s *bareRueidis) Close() error {
-	s.client.Close()
-	return nil
+// closing closes a client that returns no error.
+func closing(client interface{ Close() }) func() error {
+	return func() error { client.Close(); return nil }
 }

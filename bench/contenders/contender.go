@@ -13,31 +13,42 @@ import (
 // ends when ctx does. One goroutine calls it.
 type Pair func(ctx context.Context, critical func()) error
 
-// A Session is a contender that is connected to the server: a pairer, or a cell runner.
-type Session interface {
-	Close() error
+// pairOf is a pair of these two.
+func pairOf[H any](lock func(context.Context) (H, error), unlock func(context.Context, H) error) Pair {
+	return func(ctx context.Context, critical func()) error {
+		held, err := lock(ctx)
+		if err != nil {
+			return fmt.Errorf("lock: %w", err)
+		}
+		critical()
+		if err := unlock(ctx, held); err != nil {
+			return fmt.Errorf("unlock: %w", err)
+		}
+		return nil
+	}
 }
 
-// A Pairer is a session whose locks the goroutines of this process use.
-type Pairer interface {
-	Session
-	// pair returns what one goroutine needs to use the lock of that name.
-	Pair(name string) Pair
+// A Session is a contender that is connected to the server. What it cannot do is nil.
+type Session struct {
+	// Pair returns what one goroutine needs to use the lock of that name, and Fair the same for a fair lock.
+	Pair, Fair func(name string) Pair
+	// ReadWrite returns two pairs, for the two sides of one lock.
+	ReadWrite func(name string) (read, write Pair)
+	// Holds returns room for n holds, which are renewed. What is in it is the user's own.
+	Holds func(n int) Holds
+	// RunCell runs what is ordered elsewhere, and returns its figures. It returns some time after the limit at most.
+	RunCell func(ctx context.Context, limit time.Duration, order, figures any) error
+	Close   func() error
 }
 
-// A KindPairer has other kinds of locks as well.
-type KindPairer interface {
-	Pairer
-	Fair(name string) Pair
-	// readWrite returns two pairs, for the two sides of one lock.
-	ReadWrite(name string) (read, write Pair)
-}
-
-// A CellRunner is a session that runs whole cells elsewhere.
-type CellRunner interface {
-	Session
-	// runCell runs what is ordered, and returns its figures. It returns some time after the limit at most.
-	RunCell(ctx context.Context, limit time.Duration, order, figures any) error
+// Holds are locks that are held, by their numbers. Different numbers may be used by
+// different goroutines.
+type Holds struct {
+	Take func(ctx context.Context, i int, name string) error
+	// Lost counts those that have ended before they were given back.
+	Lost func() int
+	// GiveBack gives back a hold, unless it has not been taken.
+	GiveBack func(i int) error
 }
 
 // RedissonName is the full name of Redisson itself.
@@ -54,16 +65,16 @@ const (
 type Contender struct {
 	Name   string
 	Client string
-	// notes say how it is set up, for the reader of the table.
+	// Notes say how it is set up, for the reader of the table.
 	Notes string
-	// bare marks what is no lock: it excludes nobody, so it runs only where
+	// Bare marks what is no lock: it excludes nobody, so it runs only where
 	// nobody meets anybody.
 	Bare bool
-	// ours marks what may not overlap, or the run fails.
+	// Ours marks what may not overlap, or the run fails.
 	Ours bool
-	// kinds: it has fair and read-write locks.
+	// Kinds: it has fair and read-write locks.
 	Kinds bool
-	Open  func(context.Context, Setup) (Session, error)
+	Open  func(context.Context, Setup) (*Session, error)
 }
 
 // Setup is what all sessions have in common.
@@ -110,15 +121,13 @@ func (c Contender) Short() string { return c.Name + "/" + c.Client }
 func (c Contender) Peer() bool { return !c.Ours && !c.Bare }
 
 // CloseWithin closes a session of the contender. One that does not end in time is left behind.
-func CloseWithin(limit time.Duration, c Contender, s Session) error {
+func (c Contender) CloseWithin(limit time.Duration, s *Session) error {
 	done := make(chan error, 1)
 	go func() { done <- s.Close() }()
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-timeout.C:
+	case <-time.After(limit):
 		return fmt.Errorf("%s: close has not returned for %v", c.Full(), limit)
 	}
 }

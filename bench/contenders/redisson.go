@@ -28,15 +28,12 @@ func RedissonInJVM(p JVMProgram, progress io.Writer) Contender {
 			"Redisson's default settings; a thread and an RLock for each goroutine, and in place of several processes as many clients in " +
 			"that one. It is warmed up before the first round. " +
 			"Its watchdog renews its locks.",
-		Open: func(ctx context.Context, s Setup) (Session, error) { return startRedisson(ctx, p, s, progress) },
+		Open: func(ctx context.Context, s Setup) (*Session, error) { return startRedisson(ctx, p, s, progress) },
 	}
 }
 
-// A redissonSession is a JVM. It is used by one goroutine.
-type redissonSession struct{ *crews.Process }
-
-// startRedisson returns when the JVM is connected.
-func startRedisson(ctx context.Context, p JVMProgram, s Setup, progress io.Writer) (Session, error) {
+// startRedisson returns when the JVM is connected. One goroutine uses the session.
+func startRedisson(ctx context.Context, p JVMProgram, s Setup, progress io.Writer) (*Session, error) {
 	if _, err := fmt.Fprintf(progress, "warm  Redisson %s\n", p.Redisson); err != nil {
 		return nil, err
 	}
@@ -48,21 +45,18 @@ func startRedisson(ctx context.Context, p JVMProgram, s Setup, progress io.Write
 		jvm.Kill() // it is not needed any more, however busy it is
 		return nil, errors.Join(err, jvm.Close())
 	}
-	return redissonSession{jvm}, nil
-}
-
-// RunCell has the JVM run a cell.
-func (r redissonSession) RunCell(ctx context.Context, limit time.Duration, order, figures any) error {
-	ctx, cancel := context.WithTimeout(ctx, limit+jvmGrace)
-	defer cancel()
-	err := r.Say(order)
-	if err == nil {
-		err = r.Answer(ctx, figures)
-	}
-	if err != nil {
-		r.Kill() // so that close does not wait for it
-	}
-	return err
+	return &Session{Close: jvm.Close, RunCell: func(ctx context.Context, limit time.Duration, order, figures any) error {
+		ctx, cancel := context.WithTimeout(ctx, limit+jvmGrace)
+		defer cancel()
+		err := jvm.Say(order)
+		if err == nil {
+			err = jvm.Answer(ctx, figures)
+		}
+		if err != nil {
+			jvm.Kill() // so that close does not wait for it
+		}
+		return err
+	}}, nil
 }
 
 // A JVMProgram is the Java program, with what it needs to start.

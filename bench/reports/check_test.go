@@ -139,22 +139,19 @@ func TestGoalsExist(t *testing.T) {
 
 // slowAt is a contender that is no lock: each pair takes so long.
 func slowAt(name string, ours bool, pairTakes time.Duration) contenders.Contender {
-	return contenders.Contender{Name: name, Client: contenders.GoRedis, Ours: ours, Open: func(context.Context, contenders.Setup) (contenders.Session, error) {
-		return slow(pairTakes), nil
+	return contenders.Contender{Name: name, Client: contenders.GoRedis, Ours: ours, Open: func(context.Context, contenders.Setup) (*contenders.Session, error) {
+		return &contenders.Session{
+			Close: func() error { return nil },
+			Pair: func(string) contenders.Pair {
+				return func(ctx context.Context, critical func()) error {
+					critical()
+					call.Sleep(ctx, pairTakes)
+					return ctx.Err()
+				}
+			},
+		}, nil
 	}}
 }
-
-type slow time.Duration
-
-func (s slow) Pair(string) contenders.Pair {
-	return func(ctx context.Context, critical func()) error {
-		critical()
-		call.Sleep(ctx, time.Duration(s))
-		return ctx.Err()
-	}
-}
-
-func (slow) Close() error { return nil }
 
 // What would fail is measured further, together with what it is compared with, and
 // nothing else is.

@@ -99,7 +99,7 @@ var sections = []section{
 		"One lock for all", "64 goroutines want the same lock, in one process or in eight, and stay inside for no time or for 1 ms. Libraries whose waiters " +
 			"try again after a pause get many pairs from one who takes the lock again while all others sleep: see how few the unluckiest one gets.",
 		"one waits", func(w workloads.Workload) bool {
-			return w.Turns() && w.Kind == workloads.AMutex && !w.Clients && !w.Alternate
+			return w.Turns() && w.Kind == workloads.Mutex && !w.Clients && !w.Alternate
 		},
 	},
 	{
@@ -112,7 +112,7 @@ var sections = []section{
 	},
 	{
 		"Readers, and fair locks", "64 goroutines on a read-write lock, of which each writes once in a hundred pairs; and on a fair lock. The other libraries for Go have neither.",
-		"kinds", func(w workloads.Workload) bool { return w.Kind != workloads.AMutex },
+		"kinds", func(w workloads.Workload) bool { return w.Kind != workloads.Mutex },
 	},
 }
 

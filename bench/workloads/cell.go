@@ -14,7 +14,7 @@ import (
 type Cell struct {
 	Order
 
-	Session contenders.Session
+	Session *contenders.Session
 
 	// For a workload with several processes.
 	contender string // its full name
@@ -26,27 +26,24 @@ type Cell struct {
 // Run runs the cell. It returns within the ramp, the window and three times the limit;
 // if it has to start processes, these may take some more.
 func (c *Cell) Run(ctx context.Context) Figures {
-	switch s := c.Session.(type) {
-	case contenders.CellRunner:
-		return c.elsewhere(ctx, s)
-	case contenders.Pairer:
-		if c.Processes > 0 {
-			return c.inProcesses(ctx)
-		}
-		return summarize([]outcome{c.here(ctx, s)}, c.Window)
+	switch {
+	case c.Session.RunCell != nil:
+		return c.elsewhere(ctx)
+	case c.Processes > 0:
+		return c.inProcesses(ctx)
 	}
-	return Figures{StoodStill: true, Error: fmt.Sprintf("%T has no pairs", c.Session)}
+	return summarize([]outcome{c.here(ctx)}, c.Window)
 }
 
 // here runs the cell in this process, and on one client.
-func (c *Cell) here(ctx context.Context, locks contenders.Pairer) outcome {
+func (c *Cell) here(ctx context.Context) outcome {
 	rooms := make([]places.Room, 1)
 	if !c.Shared {
 		rooms = make([]places.Room, c.Goroutines)
 	}
 	g := &gang{
 		Order: c.Order, goroutines: c.Goroutines,
-		locks: func(int) contenders.Pairer { return locks }, room: func(i int) *places.Room { return &rooms[i%len(rooms)] },
+		locks: func(int) *contenders.Session { return c.Session }, room: func(i int) *places.Room { return &rooms[i%len(rooms)] },
 	}
 	o := g.run(ctx)
 	for i := range rooms {
@@ -60,8 +57,8 @@ func (c *Cell) here(ctx context.Context, locks contenders.Pairer) outcome {
 
 // elsewhere has a program run the cell that gives the figures itself. Figures that do not come are a standstill, after
 // which the runner starts another one.
-func (c *Cell) elsewhere(ctx context.Context, s contenders.CellRunner) (f Figures) {
-	if err := s.RunCell(ctx, c.Window+2*c.Limit, c.Order, &f); err != nil {
+func (c *Cell) elsewhere(ctx context.Context) (f Figures) {
+	if err := c.Session.RunCell(ctx, c.Window+2*c.Limit, c.Order, &f); err != nil {
 		return Figures{StoodStill: true, Stuck: c.Goroutines, Errors: 1, Error: err.Error()}
 	}
 	f.PerSecond = float64(f.Pairs) / c.Window.Seconds()
@@ -76,7 +73,7 @@ type gang struct {
 	goroutines int // of this process
 	process    int // its number
 	// locks and room are those of the goroutine of a number.
-	locks func(i int) contenders.Pairer
+	locks func(i int) *contenders.Session
 	room  func(i int) *places.Room
 	// abandon ends what is under way when the window is over. Without it, pairs that
 	// were begun are completed.

@@ -13,10 +13,9 @@ import (
 )
 
 // fakeSession is a contender of the tests' own.
-type fakeSession func(name string) contenders.Pair
-
-func (f fakeSession) Pair(name string) contenders.Pair { return f(name) }
-func (f fakeSession) Close() error                     { return nil }
+func fakeSession(p contenders.Pair) *contenders.Session {
+	return &contenders.Session{Pair: func(string) contenders.Pair { return p }}
+}
 
 var crowd = Workload{ID: "crowd", Title: "4 on one", Goroutines: 4, Shared: true}
 
@@ -24,7 +23,7 @@ var crowd = Workload{ID: "crowd", Title: "4 on one", Goroutines: 4, Shared: true
 func fake(t *testing.T, w Workload, p contenders.Pair) (f Figures) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
-		c := Cell{Order: Order{w, "x", 10 * time.Second, time.Second}, Session: fakeSession(func(string) contenders.Pair { return p })}
+		c := Cell{Order: Order{w, "x", 10 * time.Second, time.Second}, Session: fakeSession(p)}
 		f = c.Run(t.Context())
 		time.Sleep(time.Hour) // goroutines that were given up end as well
 	})

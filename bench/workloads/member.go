@@ -85,7 +85,7 @@ type member struct {
 	memberRequest
 
 	contender contenders.Contender
-	sessions  []contenders.Session
+	sessions  []*contenders.Session
 	pings     *pings
 	room      *places.Room // mapped until the process ends: one who does not come back may be inside
 }
@@ -104,7 +104,7 @@ func openMember(ctx context.Context, q memberRequest) (w *member, err error) {
 	if q.Clients {
 		n = q.goroutines()
 	}
-	w.sessions = make([]contenders.Session, n)
+	w.sessions = make([]*contenders.Session, n)
 	if err := ForEach(ctx, 0, n, func(i int) error { return w.open(ctx, i) }); err != nil {
 		return w, err
 	}
@@ -121,11 +121,7 @@ func (w *member) open(ctx context.Context, i int) error {
 		return err
 	}
 	w.sessions[i] = s
-	locks, ok := s.(contenders.Pairer)
-	if !ok {
-		return fmt.Errorf("%T has no pairs", s)
-	}
-	each, write := w.pairs(locks, fmt.Sprintf("%s:warm:%d:%d", w.Prefix, w.Process, i))
+	each, write := w.pairs(s, fmt.Sprintf("%s:warm:%d:%d", w.Prefix, w.Process, i))
 	ctx, cancel := context.WithTimeout(ctx, crewStart)
 	defer cancel()
 	if write != nil {
@@ -140,7 +136,7 @@ func (w *member) open(ctx context.Context, i int) error {
 func (w *member) run(ctx context.Context) outcome {
 	g := &gang{
 		Order: w.Order, goroutines: w.goroutines(), process: w.Process,
-		locks:   func(i int) contenders.Pairer { return w.sessions[i%len(w.sessions)].(contenders.Pairer) }, //nolint:forcetypeassert // it has been one in open
+		locks:   func(i int) *contenders.Session { return w.sessions[i%len(w.sessions)] },
 		room:    func(int) *places.Room { return w.room },
 		abandon: true,
 	}
@@ -158,7 +154,7 @@ func (w *member) run(ctx context.Context) outcome {
 func (w *member) Close() error {
 	return errors.Join(w.pings.Close(), ForEach(context.Background(), 0, len(w.sessions), func(i int) error {
 		if s := w.sessions[i]; s != nil {
-			return contenders.CloseWithin(w.Limit, w.contender, s)
+			return w.contender.CloseWithin(w.Limit, s)
 		}
 		return nil
 	}))

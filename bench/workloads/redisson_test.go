@@ -21,7 +21,7 @@ func fakeJava(t *testing.T, script string) {
 }
 
 // openFake starts a session whose limits are short.
-func openFake(t *testing.T) (contenders.Session, error) {
+func openFake(t *testing.T) (*contenders.Session, error) {
 	t.Helper()
 	c := contenders.RedissonInJVM(contenders.JVMProgram{Classpath: "none", Source: "None.java"}, t.Output())
 	return c.Open(t.Context(), contenders.Setup{Addrs: []string{"nowhere:1"}, Lease: time.Second})

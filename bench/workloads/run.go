@@ -43,7 +43,7 @@ type Runner struct {
 	Plan
 	ID       string // in front of every key of this run
 	server   *places.Place
-	sessions []contenders.Session
+	sessions []*contenders.Session
 	turns    int // so far
 }
 
@@ -51,7 +51,7 @@ type Runner struct {
 func (p Plan) On(ctx context.Context, f func(*Runner) error) error {
 	return places.OnStage(func(t testing.TB) (err error) {
 		r := &Runner{
-			Plan: p, ID: NewID(), server: places.Open(t, "the server", p.Setup.Addrs...), sessions: make([]contenders.Session, len(p.Contenders)),
+			Plan: p, ID: NewID(), server: places.Open(t, "the server", p.Setup.Addrs...), sessions: make([]*contenders.Session, len(p.Contenders)),
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
 		for i := range r.Contenders {
@@ -72,7 +72,7 @@ func (r *Runner) connect(ctx context.Context, i int) error {
 		return fmt.Errorf("%s: %w", r.Contenders[i].Full(), err)
 	}
 	r.sessions[i] = s
-	if _, elsewhere := s.(contenders.CellRunner); !elsewhere {
+	if s.RunCell == nil {
 		return nil
 	}
 	for _, n := range []int{64, 1} {
@@ -98,7 +98,7 @@ func (r *Runner) Close() error {
 func (r *Runner) closeSession(i int) error {
 	s := r.sessions[i]
 	r.sessions[i] = nil
-	return contenders.CloseWithin(3*r.Limit, r.Contenders[i], s)
+	return r.Contenders[i].CloseWithin(3*r.Limit, s)
 }
 
 // Run runs the plan, and returns an entry for each contender and workload.
@@ -232,7 +232,7 @@ func (r *Runner) turn(ctx context.Context, e *Entry, window time.Duration, which
 
 // metered runs the cell, and says what its pairs have cost.
 func (r *Runner) metered(ctx context.Context, c *Cell) (f Figures, err error) {
-	_, elsewhere := c.Session.(contenders.CellRunner)
+	elsewhere := c.Session.RunCell != nil
 	if c.Processes > 0 && !elsewhere {
 		return c.Run(ctx), nil // it looks itself what is spent, without what its processes need to start
 	}

@@ -1,8 +1,6 @@
 package workloads
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -40,7 +38,7 @@ type Workload struct {
 type lockKind string
 
 const (
-	AMutex     lockKind = "" // the only kind that all libraries have
+	Mutex      lockKind = "" // the only kind that all libraries have
 	aFairLock  lockKind = "fair"
 	aReadWrite lockKind = "read-write"
 )
@@ -121,24 +119,19 @@ func (w Workload) Suits(c contenders.Contender) bool {
 	case w.Clients:
 		return c.Client != contenders.InJVM // a thousand clients of it have tens of thousands of threads
 	}
-	return w.Kind == AMutex || c.Kinds
+	return w.Kind == Mutex || c.Kinds
 }
 
 // pairs returns what a goroutine does with the lock of that name. The second one is
 // for the writers of a read-write lock.
-func (w Workload) pairs(locks contenders.Pairer, name string) (each, write contenders.Pair) {
-	if w.Kind == AMutex {
-		return locks.Pair(name), nil
+func (w Workload) pairs(locks *contenders.Session, name string) (each, write contenders.Pair) {
+	switch w.Kind {
+	case aFairLock:
+		return locks.Fair(name), nil
+	case aReadWrite:
+		return locks.ReadWrite(name)
 	}
-	kinds, ok := locks.(contenders.KindPairer)
-	switch {
-	case !ok:
-		failed := func(context.Context, func()) error { return fmt.Errorf("%T has no lock of the kind %s", locks, w.Kind) }
-		return failed, failed
-	case w.Kind == aFairLock:
-		return kinds.Fair(name), nil
-	}
-	return kinds.ReadWrite(name)
+	return locks.Pair(name), nil
 }
 
 // Named returns the one of this ID.

@@ -51,11 +51,11 @@ func New(t testing.TB, s contenders.Setup, limit time.Duration, progress io.Writ
 func (r *Run) Held(ctx context.Context, c contenders.Contender, most int, window time.Duration) (all []Holds, err error) {
 	prefix := r.ID + ":" + c.Short()
 	names := MakeNames(prefix, most)
-	s, err := contenders.OpenHolder(ctx, c, r.setup)
+	s, err := c.Open(ctx, r.setup)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, contenders.CloseWithin(r.limit, c, s)) }()
+	defer func() { err = errors.Join(err, c.CloseWithin(r.limit, s)) }()
 	if err := Warm(ctx, s, prefix); err != nil {
 		return nil, err
 	}

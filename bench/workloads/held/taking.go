@@ -41,7 +41,7 @@ func GiveBackAll(ctx context.Context, held contenders.Holds, n int, failed error
 // Warm takes locks and gives them back as fast as takeAll does, so that the client's
 // connections and buffers are there before a measurement, and waits until nothing
 // moves any more.
-func Warm(ctx context.Context, s contenders.Holder, prefix string) error {
+func Warm(ctx context.Context, s *contenders.Session, prefix string) error {
 	held, lasting := s.Holds(workloads.Hands), context.WithoutCancel(ctx)
 	names := MakeNames(prefix+":warm", workloads.Hands)
 	err := workloads.ForEach(ctx, 0, workloads.Hands, func(i int) error {

@@ -45,21 +45,21 @@ func (r *Run) Waiting(ctx context.Context, c contenders.Contender, most int) (al
 func (r *Run) wait(ctx context.Context, c contenders.Contender, n int) (f Waits, err error) {
 	prefix := fmt.Sprintf("%s:%s:%d", r.ID, c.Short(), n)
 	names := MakeNames(prefix, max(1, n/WaitersALock))
-	keeper, err := contenders.OpenHolder(ctx, c, r.setup)
+	keeper, err := c.Open(ctx, r.setup)
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, contenders.CloseWithin(r.limit, c, keeper)) }()
+	defer func() { err = errors.Join(err, c.CloseWithin(r.limit, keeper)) }()
 	held := keeper.Holds(len(names))
 	defer func() { err = errors.Join(err, GiveBackAll(ctx, held, len(names), err)) }()
 	if err := TakeAll(ctx, held, names, 0); err != nil {
 		return f, err
 	}
-	s, err := contenders.OpenHolder(ctx, c, r.setup)
+	s, err := c.Open(ctx, r.setup)
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, contenders.CloseWithin(r.limit, c, s)) }()
+	defer func() { err = errors.Join(err, c.CloseWithin(r.limit, s)) }()
 	if err := Warm(ctx, s, prefix); err != nil {
 		return f, err
 	}
@@ -82,7 +82,7 @@ type waiters struct {
 }
 
 // startWaiters starts goroutines, which do nothing until begin.
-func startWaiters(ctx context.Context, s contenders.Pairer, names []string, n int) *waiters {
+func startWaiters(ctx context.Context, s *contenders.Session, names []string, n int) *waiters {
 	w := &waiters{gate: make(chan struct{})}
 	ctx, w.cancel = context.WithCancel(ctx)
 	for i := range n {

@@ -138,14 +138,14 @@ func (r *Run) idle(ctx context.Context) error {
 }
 
 // with opens a contender at a place, calls f, and closes it.
-func (r *Run) with(ctx context.Context, p *places.Place, c contenders.Contender, plain bool, f func(contenders.Holder) error) (err error) {
+func (r *Run) with(ctx context.Context, p *places.Place, c contenders.Contender, plain bool, f func(*contenders.Session) error) (err error) {
 	at := r.Setup
 	at.Addrs, at.Cluster, at.Plain = p.Addrs, p.Cluster, plain
-	s, err := contenders.OpenHolder(ctx, c, at)
+	s, err := c.Open(ctx, at)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, contenders.CloseWithin(3*r.Limit, c, s)) }()
+	defer func() { err = errors.Join(err, c.CloseWithin(3*r.Limit, s)) }()
 	return f(s)
 }
 
@@ -176,7 +176,7 @@ func (r *Run) primaries(ctx context.Context) error {
 						return err
 					}
 				}
-				if err := r.with(ctx, p, c, false, func(s contenders.Holder) (err error) {
+				if err := r.with(ctx, p, c, false, func(s *contenders.Session) (err error) {
 					shares[at], err = r.pairs(ctx, p, s, &spent[at])
 					return err
 				}); err != nil {
@@ -196,7 +196,7 @@ func (r *Run) primaries(ctx context.Context) error {
 }
 
 // pairs is one round of one contender on a place.
-func (r *Run) pairs(ctx context.Context, p *places.Place, s contenders.Holder, a *perPair) (shares []float64, err error) {
+func (r *Run) pairs(ctx context.Context, p *places.Place, s *contenders.Session, a *perPair) (shares []float64, err error) {
 	c := &workloads.Cell{Order: workloads.Order{
 		Workload: workloads.Workload{Goroutines: r.Sizes.Goroutines}, Prefix: r.ID, Window: r.Window / 4, Limit: r.Limit,
 	}, Session: s}
@@ -229,8 +229,10 @@ func (r *Run) messages(ctx context.Context) error {
 			}
 			var a perPair
 			for range r.Rounds {
-				if err := r.with(ctx, p, c, !sharded, func(one contenders.Holder) error {
-					return r.with(ctx, p, c, !sharded, func(other contenders.Holder) error { return r.contend(ctx, p, [2]contenders.Holder{one, other}, &a) })
+				if err := r.with(ctx, p, c, !sharded, func(one *contenders.Session) error {
+					return r.with(ctx, p, c, !sharded, func(other *contenders.Session) error {
+						return r.contend(ctx, p, [2]*contenders.Session{one, other}, &a)
+					})
 				}); err != nil {
 					return err
 				}
@@ -245,7 +247,7 @@ func (r *Run) messages(ctx context.Context) error {
 }
 
 // contend is one round of two clients.
-func (r *Run) contend(ctx context.Context, p *places.Place, clients [2]contenders.Holder, a *perPair) error {
+func (r *Run) contend(ctx context.Context, p *places.Place, clients [2]*contenders.Session, a *perPair) error {
 	var pairs atomic.Int64
 	var failed atomic.Pointer[error]
 	var all sync.WaitGroup
@@ -311,7 +313,7 @@ func (r *Run) renewals(ctx context.Context) error {
 				names[i] = at.name(i)
 			}
 			record := Renewals{Place: at.place.Name, Names: at.names, Client: c.Client, Holds: len(names)}
-			if err := r.with(ctx, at.place, c, false, func(s contenders.Holder) error { return r.keep(ctx, at.place, s, names, &record) }); err != nil {
+			if err := r.with(ctx, at.place, c, false, func(s *contenders.Session) error { return r.keep(ctx, at.place, s, names, &record) }); err != nil {
 				return err
 			}
 			r.report.Renewals = append(r.report.Renewals, record)
@@ -321,7 +323,7 @@ func (r *Run) renewals(ctx context.Context) error {
 }
 
 // keep holds locks for a lease, and notes what that costs.
-func (r *Run) keep(ctx context.Context, p *places.Place, s contenders.Holder, names []string, f *Renewals) (err error) {
+func (r *Run) keep(ctx context.Context, p *places.Place, s *contenders.Session, names []string, f *Renewals) (err error) {
 	if err := held.Warm(ctx, s, r.ID); err != nil {
 		return err
 	}

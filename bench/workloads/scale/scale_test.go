@@ -27,7 +27,7 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, client := range contenders.Ours() {
-		s, err := contenders.OpenHolder(t.Context(), client, contenders.Setup{Addrs: p.Addrs, Cluster: true, Pool: 10, Lease: 30 * time.Second})
+		s, err := client.Open(t.Context(), contenders.Setup{Addrs: p.Addrs, Cluster: true, Pool: 10, Lease: 30 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
