@@ -98,7 +98,7 @@ func rueidislockHolds(locker rueidislock.Locker, n int) Holds {
 			for {
 				held, release, err := locker.TryWithContext(ctx, name)
 				if err == nil {
-					contexts[i], releases[i] = held, release
+					contexts[i], releases[i] = held, release //nolint:fatcontext // one of many, not derived from the one before
 					return nil
 				}
 				if errors.Is(err, rueidislock.ErrLockerClosed) || ctx.Err() != nil {

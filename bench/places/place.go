@@ -21,12 +21,12 @@ type Place struct {
 }
 
 // Open connects to the nodes of a place, until the test or the stage ends.
-func Open(t testing.TB, name string, addrs ...string) *Place {
-	t.Helper()
+func Open(tb testing.TB, name string, addrs ...string) *Place {
+	tb.Helper()
 	p := &Place{Name: name, Addrs: addrs}
 	for _, addr := range addrs {
 		node := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-		t.Cleanup(func() { _ = node.Close() }) // it has nothing to lose
+		tb.Cleanup(func() { _ = node.Close() }) // it has nothing to lose
 		p.Nodes = append(p.Nodes, node)
 	}
 	return p
@@ -41,6 +41,7 @@ type Spending struct {
 	Nodes  []NodeSpending
 }
 
+// NodeSpending is what one node has spent.
 type NodeSpending struct {
 	CPU      time.Duration // of the server process
 	Executed int64         // commands, those that scripts call included
@@ -109,7 +110,7 @@ func (p *Place) SpentIn(ctx context.Context, window time.Duration) (s Spending, 
 	return after.Since(before), ctx.Err()
 }
 
-// Total is what all nodes have spent, and most what the one has that has spent the most time.
+// Total is what all nodes have spent.
 func (s Spending) Total() (sum NodeSpending) {
 	for _, n := range s.Nodes {
 		sum.CPU += n.CPU
@@ -120,6 +121,7 @@ func (s Spending) Total() (sum NodeSpending) {
 	return sum
 }
 
+// Most is the time of the node that has spent the most.
 func (s Spending) Most() (busiest time.Duration) {
 	for _, n := range s.Nodes {
 		busiest = max(busiest, n.CPU)

@@ -132,6 +132,7 @@ type RoomReading struct {
 	HandOverTotal, LongestFree  time.Duration
 }
 
+// Reading is what it has counted so far.
 func (r *Room) Reading() RoomReading {
 	return RoomReading{
 		Visits: r.Visits.Load(), HandOvers: r.handOvers.Load(), Overlaps: r.Overlaps.Load(),

@@ -21,7 +21,7 @@ func WithServer(named string, f func(addr string) error) error {
 	if named != "" {
 		return f(named)
 	}
-	return OnStage(func(t testing.TB) error { return f(redistest.Start(t).Addr()) })
+	return OnStage(func(tb testing.TB) error { return f(redistest.Start(tb).Addr()) })
 }
 
 // OnStage calls f with what redistest takes for a test. What f starts on it ends when f returns.
@@ -48,19 +48,25 @@ type stage struct {
 	failed error
 }
 
+// Helper implements [testing.TB].
 func (*stage) Helper() {}
 
+// Cleanup implements [testing.TB].
 func (s *stage) Cleanup(f func()) { s.ends = append(s.ends, f) }
 
+// Failed implements [testing.TB].
 func (s *stage) Failed() bool { return s.failed != nil }
 
+// Logf implements [testing.TB].
 func (*stage) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
+// Fatalf implements [testing.TB].
 func (s *stage) Fatalf(format string, args ...any) {
 	s.failed = fmt.Errorf(format, args...)
 	panic(s)
 }
 
+// TempDir implements [testing.TB].
 func (s *stage) TempDir() string {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -78,13 +84,13 @@ const clusterStart = 10 * time.Second
 
 // StartCluster starts a cluster of primaries that share the slots, without replicas, and returns when all nodes know who
 // has which. It is put together by hand, since redis-cli does not make one of fewer than three.
-func StartCluster(ctx context.Context, t testing.TB, primaries int) (*Place, error) {
-	t.Helper()
-	var addrs []string
+func StartCluster(ctx context.Context, tb testing.TB, primaries int) (*Place, error) {
+	tb.Helper()
+	addrs := make([]string, 0, primaries)
 	for range primaries {
-		addrs = append(addrs, redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf")).Addr())
+		addrs = append(addrs, redistest.Start(tb, redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf")).Addr())
 	}
-	p := Open(t, fmt.Sprintf("cluster of %d", primaries), addrs...)
+	p := Open(tb, fmt.Sprintf("cluster of %d", primaries), addrs...)
 	p.Cluster = true
 	ctx, cancel := context.WithTimeout(ctx, clusterStart)
 	defer cancel()

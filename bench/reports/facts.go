@@ -26,6 +26,7 @@ var libraries = []string{
 	"github.com/go-redsync/redsync/v4",
 }
 
+// LookUp asks the system, and the server at this address.
 func LookUp(ctx context.Context, addr string) (Facts, error) {
 	version, err := redisVersion(ctx, addr)
 	if err != nil {

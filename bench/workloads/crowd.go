@@ -18,7 +18,7 @@ const (
 	atLeast = 30 * time.Second
 )
 
-// errLeft: goroutines did not come back.
+// ErrLeft says that goroutines did not come back.
 var ErrLeft = errors.New("it has not come to an end")
 
 // ForEach calls f with the numbers from low to high-1 on several goroutines, and

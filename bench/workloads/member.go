@@ -71,13 +71,13 @@ func runMember(input io.Reader, output io.Writer, exit func(int)) error {
 	}()
 	w, err := openMember(ctx, q)
 	if err != nil {
-		return errors.Join(answers.Encode(crews.Ready{Error: err.Error()}), w.Close())
+		return errors.Join(answers.Encode(crews.Ready{Error: err.Error()}), w.close())
 	}
 	if err := answers.Encode(crews.Ready{}); err != nil {
-		return errors.Join(err, w.Close())
+		return errors.Join(err, w.close())
 	}
 	<-begin
-	return errors.Join(answers.Encode(w.run(ctx)), w.Close())
+	return errors.Join(answers.Encode(w.run(ctx)), w.close())
 }
 
 // member is what a process of a crew works with.
@@ -151,8 +151,8 @@ func (w *member) run(ctx context.Context) outcome {
 }
 
 // Close closes all sessions. What does not end is left to the end of the process.
-func (w *member) Close() error {
-	return errors.Join(w.pings.Close(), ForEach(context.Background(), 0, len(w.sessions), func(i int) error {
+func (w *member) close() error {
+	return errors.Join(w.pings.close(), ForEach(context.Background(), 0, len(w.sessions), func(i int) error {
 		if s := w.sessions[i]; s != nil {
 			return w.contender.CloseWithin(w.Limit, s)
 		}

@@ -75,7 +75,7 @@ func (p *pings) start(ctx context.Context, ramp time.Duration) (stop func() ([]t
 	}
 }
 
-func (p *pings) Close() error {
+func (p *pings) close() error {
 	if p == nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ type Plan struct {
 	Rounds     int
 	Window     time.Duration // of each cell
 	Limit      time.Duration // of each pair
-	// jvmWarm is how long Redisson runs before it is measured, with many threads, and
+	// JVMWarm is how long Redisson runs before it is measured, with many threads, and
 	// again with one: long enough for a JVM to compile what is called often.
 	JVMWarm  time.Duration
 	Progress io.Writer
@@ -53,7 +53,7 @@ func (p Plan) On(ctx context.Context, f func(*Runner) error) error {
 		r := &Runner{
 			Plan: p, ID: NewID(), server: places.Open(t, "the server", p.Setup.Addrs...), sessions: make([]*contenders.Session, len(p.Contenders)),
 		}
-		defer func() { err = errors.Join(err, r.Close()) }()
+		defer func() { err = errors.Join(err, r.close()) }()
 		for i := range r.Contenders {
 			if err := r.connect(ctx, i); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (r *Runner) connect(ctx context.Context, i int) error {
 	return nil
 }
 
-func (r *Runner) Close() error {
+func (r *Runner) close() error {
 	var failed []error
 	for i, s := range r.sessions {
 		if s != nil {
@@ -268,6 +268,7 @@ func (r *Runner) report(which string, e *Entry, f Figures) error {
 	return r.Say("%-5s %-24s %-22s %9.0f pairs/s%s\n", which, e.Workload.Title, e.Contender.Full(), f.PerSecond, remark)
 }
 
+// Say tells how far it is.
 func (r *Runner) Say(format string, args ...any) error {
 	_, err := fmt.Fprintf(r.Progress, format, args...)
 	return err

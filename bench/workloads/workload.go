@@ -37,6 +37,7 @@ type Workload struct {
 // lockKind is the kind of lock of a workload.
 type lockKind string
 
+// The kinds.
 const (
 	Mutex      lockKind = "" // the only kind that all libraries have
 	aFairLock  lockKind = "fair"
@@ -68,6 +69,7 @@ const (
 	clientRamp = time.Millisecond
 )
 
+// All are all workloads.
 func All() []Workload {
 	one := Workload{ID: OneLock, Title: "64 on one lock", Goroutines: crowdSize, Shared: true}
 	many := one
@@ -130,8 +132,9 @@ func (w Workload) pairs(locks *contenders.Session, name string) (each, write con
 		return locks.Fair(name), nil
 	case aReadWrite:
 		return locks.ReadWrite(name)
+	default:
+		return locks.Pair(name), nil
 	}
-	return locks.Pair(name), nil
 }
 
 // Named returns the one of this ID.

@@ -42,6 +42,7 @@ type Holds struct {
 	Lost int
 }
 
+// New returns a run at the place of the setup.
 func New(t testing.TB, s contenders.Setup, limit time.Duration, progress io.Writer) *Run {
 	t.Helper()
 	return &Run{setup: s, limit: limit, ID: workloads.NewID(), server: places.Open(t, "the server", s.Addrs...), progress: progress}

@@ -55,6 +55,7 @@ func Warm(ctx context.Context, s *contenders.Session, prefix string) error {
 	return errors.Join(err, places.AwaitQuiet(ctx))
 }
 
+// MakeNames returns n names.
 func MakeNames(prefix string, n int) []string {
 	names := make([]string, n)
 	for i := range names {

@@ -17,15 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 )
 
-const (
-	scaleGoroutines = 256 // each on a lock of its own
-	Largest         = 3   // of the largest cluster
-	scaleContended  = 32  // locks, which two clients want each
-	scaleTags       = 48  // hash tags that holds share
-	scaleListeners  = 1000
-	scaleChannels   = 10_000
-	scaleMessages   = 500 // to each listener
-)
+// tags are how many hash tags holds share.
+const tags = 48
+
+// Largest is how many primaries the largest cluster has.
+const Largest = 3
 
 // A Run measures what limits how far one server goes, and a cluster.
 type Run struct {
@@ -39,14 +35,20 @@ type Run struct {
 	Progress   io.Writer
 
 	ID       string // in front of every key
-	Sizes    scaleSizes
+	Sizes    sizes
 	server   *places.Place
 	clusters []*places.Place // of one primary, two, and so on
 	report   Report
 }
 
-// scaleSizes are how much of everything there is.
-type scaleSizes struct{ Goroutines, Contended, listeners, channels, messages int }
+// sizes are how much of everything there is.
+type sizes struct {
+	Goroutines int // each on a lock of its own
+	Contended  int // locks, which two clients want each
+	listeners  int
+	channels   int // of one listener
+	messages   int // to each listener
+}
 
 // Report is what has been measured.
 type Report struct {
@@ -92,9 +94,9 @@ type Renewals struct {
 
 // Measure measures everything. Of a run that has failed there is what was measured before.
 func (r *Run) Measure(ctx context.Context) (Report, error) {
-	r.ID, r.Sizes = workloads.NewID(), scaleSizes{scaleGoroutines, scaleContended, scaleListeners, scaleChannels, scaleMessages}
+	r.ID, r.Sizes = workloads.NewID(), sizes{Goroutines: 256, Contended: 32, listeners: 1000, channels: 10_000, messages: 500}
 	if r.Quick {
-		r.Sizes = scaleSizes{16, 4, 20, 100, 10}
+		r.Sizes = sizes{Goroutines: 16, Contended: 4, listeners: 20, channels: 100, messages: 10}
 	}
 	r.report.Run = r
 	err := places.OnStage(func(t testing.TB) error {
@@ -294,7 +296,7 @@ func (r *Run) contend(ctx context.Context, p *places.Place, clients [2]*contende
 // in some hash tags.
 func (r *Run) renewals(ctx context.Context) error {
 	own := func(i int) string { return fmt.Sprintf("%s:held:%d", r.ID, i) }
-	tagged := func(i int) string { return fmt.Sprintf("%s:{%d}:held:%d", r.ID, i%scaleTags, i) }
+	tagged := func(i int) string { return fmt.Sprintf("%s:{%d}:held:%d", r.ID, i%tags, i) }
 	for _, at := range []struct {
 		place *places.Place
 		names string
@@ -302,7 +304,7 @@ func (r *Run) renewals(ctx context.Context) error {
 	}{
 		{r.server, "any", own},
 		{r.largest(), "any", own},
-		{r.largest(), fmt.Sprintf("in %d hash tags", scaleTags), tagged},
+		{r.largest(), fmt.Sprintf("in %d hash tags", tags), tagged},
 	} {
 		for _, c := range r.Contenders {
 			if err := r.say("renewals", at.place, c); err != nil {

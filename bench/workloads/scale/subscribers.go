@@ -25,7 +25,7 @@ type Subscribers struct {
 func (r *Run) subscribers(ctx context.Context) (err error) {
 	channel, f := r.ID+":channel", Subscribers{Listeners: r.Sizes.listeners}
 	l := &listeners{addr: r.server.Addrs[0]}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = errors.Join(err, l.close()) }()
 	if f.ListenerBytes, err = r.grows(ctx, r.Sizes.listeners, func() error {
 		for range r.Sizes.listeners {
 			if err := l.listen(ctx, channel); err != nil {
@@ -83,7 +83,7 @@ func (r *Run) publish(ctx context.Context, channel string) (micros float64, err 
 func (r *Run) channels(ctx context.Context) (bytes float64, err error) {
 	first, names := r.ID+":first", held.MakeNames(r.ID+":channel", r.Sizes.channels)
 	l := &listeners{addr: r.server.Addrs[0]}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = errors.Join(err, l.close()) }()
 	if err := errors.Join(l.listen(ctx, first), r.await(ctx, first, 1)); err != nil {
 		return 0, err
 	}
@@ -145,7 +145,7 @@ func (l *listeners) subscribe(i int, channel string) error {
 	return err
 }
 
-func (l *listeners) Close() (err error) {
+func (l *listeners) close() (err error) {
 	for _, conn := range l.conns {
 		err = errors.Join(err, conn.Close())
 	}
