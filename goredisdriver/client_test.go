@@ -185,6 +185,25 @@ func TestWhyNoConnection(t *testing.T) {
 	}
 }
 
+// TestWhySentinelIsSilent has a Sentinel that does not answer: the error names the settings that would help.
+func TestWhySentinelIsSilent(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close() //nolint:errcheck // fails only if it is closed
+	d := New(closeLater(t, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{silent.Addr().String()}})))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = d.Eval(ctx, driver.Call{Script: incr, Keys: []string{"k"}})
+	ended := ctx.Err()
+	drivertest.CheckError(t, "no connection", err, driver.Error{Transient: true})
+	if ended == nil && !strings.Contains(err.Error(), "set MaxRetries to -1, and DialTimeout and ReadTimeout to a second") {
+		t.Errorf("%v", err)
+	}
+}
+
 // told is a driver.Late.
 type told func(reply any, err error)
 

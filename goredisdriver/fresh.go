@@ -102,7 +102,8 @@ func (s *sender) whyUnsent(ctx context.Context, err error) error {
 			"raise PoolSize, or give holdfast a Redis client of its own", err)
 	}
 	if late && s.isFailover() {
-		return fmt.Errorf("%w: a Sentinel may be silent: see docs/tuning.md for the timeouts that go-redis needs", err)
+		return fmt.Errorf("%w: a Sentinel may be silent: set MaxRetries to -1, and DialTimeout and ReadTimeout to a second, "+
+			"in redis.FailoverOptions; docs/tuning.md says why", err)
 	}
 	if late {
 		if why := s.dialError(); why != nil {

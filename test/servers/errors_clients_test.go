@@ -230,6 +230,112 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
+// TestClientIsClosedUnderneath has the program close its Redis client while a lock is held and another one waited for: both are
+// told why in time, and nothing takes long.
+func TestClientIsClosedUnderneath(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for adapter, open := range map[string]func() (driver.Driver, func(), error){
+		"go-redis": func() (driver.Driver, func(), error) {
+			rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			return goredisdriver.New(rdb), func() { _ = rdb.Close() }, nil
+		},
+		"rueidis": func() (driver.Driver, func(), error) {
+			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
+			return rueidisdriver.New(client), client.Close, err
+		},
+		"valkey-go": func() (driver.Driver, func(), error) {
+			client, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{s.Addr()}})
+			return valkeydriver.New(client), client.Close, err
+		},
+	} {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			d, closeClient, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			closedUnderneath(t, s, d, closeClient)
+		})
+	}
+}
+
+func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeClient func()) {
+	t.Helper()
+	const says = "the program has closed the Redis client"
+	waits, waited := make(chan struct{}), make(chan error, 1)
+	c, err := testclient.New(d, holdfast.WithLease(6*time.Second), holdfast.WithMargin(2500*time.Millisecond), holdfast.WithTimeout(2*time.Second),
+		holdfast.WithHooks(holdfast.Hooks{OnWait: func(context.Context, holdfast.Event) { close(waits) }}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, name := fresh(), fresh()
+	other := must(t)(goRedis("other", redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s)).client(t).NewMutex(taken).Lock(background))
+	go func() {
+		_, err := c.NewMutex(taken).Lock(background)
+		waited <- err
+	}()
+	<-waits
+	held := must(t)(c.NewMutex(name).Lock(background))
+	closeClient()
+	<-held.Context().Done()
+	if cause := context.Cause(held.Context()); s.Cli(t, "EXISTS", name) != "1" || !errors.Is(cause, holdfast.ErrLost) || !strings.Contains(cause.Error(), says) {
+		t.Errorf("the holder is told, perhaps too late: %v", cause)
+	}
+	if err := <-waited; !strings.Contains(fmt.Sprint(err), says) {
+		t.Errorf("the waiter: %v", err)
+	}
+	began := time.Now()
+	if _, err := c.NewMutex(fresh()).TryLock(background); !strings.Contains(fmt.Sprint(err), says) {
+		t.Errorf("TryLock: %v", err)
+	}
+	wantError(t, held.Unlock(), holdfast.ErrLost)
+	if err := c.Close(); err != nil || time.Since(began) > 6*time.Second {
+		t.Errorf("Close, %v later: %v", time.Since(began), err)
+	}
+	unlock(t, other)
+}
+
+// TestPoolIsTaken has the program's blocking commands take all connections of go-redis: the holder is told why in time, and whoever
+// asks that nothing was sent.
+func TestPoolIsTaken(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), PoolSize: 4})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(6*time.Second), holdfast.WithMargin(2500*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ok(t, c.Close()) })
+	name := fresh()
+	held := must(t)(c.NewMutex(name).Lock(background))
+	ctx, cancel := context.WithCancel(background)
+	var blocked sync.WaitGroup
+	for range 10 {
+		blocked.Go(func() {
+			for ctx.Err() == nil {
+				_ = rdb.BLPop(ctx, 0, "queue").Err()
+			}
+		})
+	}
+	defer func() { // go-redis does not close a client that reads
+		cancel()
+		s.Cli(t, "CLIENT", "KILL", "TYPE", "normal")
+		blocked.Wait()
+	}()
+	<-held.Context().Done()
+	const says = "raise PoolSize"
+	if cause := context.Cause(held.Context()); s.Cli(t, "EXISTS", name) != "1" || !strings.Contains(cause.Error(), says) {
+		t.Errorf("the holder is told, perhaps too late: %v", cause)
+	}
+	_, err = c.NewMutex(fresh()).TryLock(background)
+	var backend *holdfast.BackendError
+	if !errors.As(err, &backend) || backend.MayHaveRun || !strings.Contains(err.Error(), says) {
+		t.Errorf("TryLock: %v", err)
+	}
+}
+
 func toolCannotWork(t *testing.T, built string, to place, name, says string) {
 	t.Helper()
 	url := "redis://:" + to.password + "@" + to.addr
