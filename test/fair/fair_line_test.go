@@ -201,9 +201,7 @@ func TestL6_WhoeverLeavesIsOutOfTheLine(t *testing.T) {
 					kit.Unlock(t, h)
 					for _, s := range line {
 						h := s.Hold(t)
-						if took := time.Since(start); took > bound {
-							t.Errorf("got it after %v", took)
-						}
+						kit.Took(t, time.Since(start), 0, bound, "got it after %v")
 						kit.Unlock(t, h)
 					}
 					leaver.Cancel(nil)

@@ -297,9 +297,7 @@ func TestSharedAndClosed(t *testing.T) {
 		for range 3 {
 			holds = append(holds, kit.Must(t)(x.RLock(background)))
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, c.Close())
 		w.WantReply("", "KEYS", "*")
 		for _, h := range holds {
 			kit.WantError(t, h.Unlock(), holdfast.ErrClosed)

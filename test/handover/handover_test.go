@@ -202,9 +202,7 @@ func TestHandOverLeaving(t *testing.T) {
 		if h, err := x.Lock(holdfast.WithOwner(background, locked.Holder)); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("as another call's owner: %v, %v", h, err)
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, c.Close())
 		if err := <-errs; !errors.Is(err, holdfast.ErrClosed) {
 			t.Error(err)
 		}
@@ -365,9 +363,7 @@ func TestSharedAndDetached(t *testing.T) {
 		}
 		time.AfterFunc(time.Second, func() { kit.Unlock(t, b) })
 		owner, err := a.Detach()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		kit.Unlock(t, kit.Must(t)(x.RLocker().Adopt(background, owner)))
 	})
 }

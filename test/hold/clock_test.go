@@ -205,9 +205,7 @@ func (n *nodes) client(t *testing.T) *holdfast.Client {
 		n.drivers = append(n.drivers, s.Driver())
 	}
 	c, err := testclient.New(n, holdfast.WithoutIdentity())
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -248,9 +246,7 @@ func (n *nodes) Listen(sink func(driver.Event)) driver.Listener { return n.drive
 func TestClocksOfTwoNodes(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		second, err := memdriver.NewServer()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		t.Cleanup(second.Close)
 		second.SetClock(3 * time.Second)
 		n := &nodes{servers: []*memdriver.Server{w.Server, second}}
@@ -277,9 +273,7 @@ func TestClocksOfTwoNodes(t *testing.T) {
 func TestFirstCallOfASlotHeldUp(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		second, err := memdriver.NewServer()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		t.Cleanup(second.Close)
 		second.SetClock(time.Minute)
 		n := &nodes{servers: []*memdriver.Server{w.Server, second}}

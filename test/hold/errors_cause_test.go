@@ -90,9 +90,7 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 					got := <-call
 					kit.WantError(t, got.Err, context.Canceled, cause)
 				}
-				if took := time.Since(began); took > 0 {
-					t.Errorf("they gave up %v late", took)
-				}
+				kit.Took(t, time.Since(began), 0, 0, "they gave up %v late")
 				time.Sleep(time.Minute)
 			})
 		})
@@ -394,14 +392,10 @@ func TestAWaitThatIsOverAtOnce(t *testing.T) {
 	lockers := make([]holdfast.Locker, 3)
 	for i := range lockers {
 		server, err := memdriver.NewServer()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		t.Cleanup(server.Close)
 		c, err := testclient.New(server.Driver())
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		lockers[i] = c.NewMutex("x")
 	}

@@ -185,9 +185,7 @@ func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
 		if w.Kind.Polls {
 			bound += 128 * time.Millisecond // the longest pause
 		}
-		if took := time.Since(start); took > bound {
-			t.Errorf("the next owner waited %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, bound, "the next owner waited %v")
 	})
 }
 
@@ -229,9 +227,7 @@ func TestUnlockWithoutRedisIsBoundedAndMadeUpFor(t *testing.T) {
 		if !errors.As(err, &failed) || !failed.MayHaveRun || errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("Unlock: %v", err)
 		}
-		if took := time.Since(start); took > holdfast.DefaultTimeout {
-			t.Errorf("Unlock took %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, holdfast.DefaultTimeout, "Unlock took %v")
 		kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
 		time.Sleep(time.Second)
 		d.SetFaults(nil)
@@ -311,9 +307,7 @@ func cancelledWaiter(t *testing.T, w *kit.World, fault memdriver.Fault, after, r
 	defer cancel()
 	start := time.Now()
 	h, err := w.Lock(c).Lock(ctx)
-	if took := time.Since(start); took > after {
-		t.Errorf("returned after %v", took)
-	}
+	kit.Took(t, time.Since(start), 0, after, "returned after %v")
 	if err == nil {
 		kit.Unlock(t, h)
 	} else {
@@ -328,9 +322,7 @@ func cancelledWaiter(t *testing.T, w *kit.World, fault memdriver.Fault, after, r
 	if w.Kind.Queues {
 		most = 3 * time.Second // a try that was not answered may have taken a place, until its limit
 	}
-	if took := time.Since(start); took > most {
-		t.Errorf("the next one waited %v", took)
-	}
+	kit.Took(t, time.Since(start), 0, most, "the next one waited %v")
 	time.Sleep(5 * time.Second)
 	w.WantNothing()
 	if n := w.Listeners(); n != 0 {
@@ -378,9 +370,7 @@ func TestRefusedHasNoEffectLater(t *testing.T) {
 					goes := time.AfterFunc(goes, func() { w.Do(test.after...) })
 					defer goes.Stop()
 					done, err := test.call(c)
-					if err != nil {
-						t.Fatal(err)
-					}
+					kit.OK(t, err)
 					time.Sleep(5 * time.Second)
 					if has := w.Do("GET", "x") == test.value; has != done {
 						t.Errorf("it says %v, and in Redis stands %q", done, w.Do("GET", "x"))

@@ -70,9 +70,7 @@ func TestLateRenewalsDoNotOutliveTrust(t *testing.T) {
 		kit.LostAt(t, h, start)
 		other, _ := w.Client()
 		kit.Unlock(t, kit.Must(t)(w.Rival(other).Lock(background)))
-		if took := time.Since(start); took > 31*time.Second {
-			t.Errorf("the next owner got it after %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, 31*time.Second, "the next owner got it after %v")
 		d.SetFaults(nil)
 		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 	})
@@ -171,18 +169,14 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 		h := kit.Must(t)(w.Lock(c).Lock(background, holdfast.FixedLease(10*time.Second)))
 		start := time.Now()
 		time.Sleep(5 * time.Second)
-		if err := h.Extend(background, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, h.Extend(background, time.Minute))
 		if left := time.Until(h.Deadline()); left > time.Minute || left < 59*time.Second {
 			t.Errorf("deadline in %v", left)
 		}
 		if err := h.Extend(background, time.Second); err != nil { // never shortens
 			t.Fatal(err)
 		}
-		if took := kit.LostAt(t, h, start); took < 64*time.Second || took > 65*time.Second {
-			t.Errorf("lost after %v", took)
-		}
+		kit.Took(t, kit.LostAt(t, h, start), 64*time.Second, 65*time.Second, "lost after %v")
 		kit.WantError(t, h.Extend(background, time.Minute), holdfast.ErrLost)
 		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 		kit.WantError(t, h.Extend(background, time.Minute), holdfast.ErrNotHeld)
@@ -276,9 +270,7 @@ func TestS6_MixedLeases(t *testing.T) {
 		inner = kit.Must(t)(mu.Lock(outer.Context()))
 		time.Sleep(2 * time.Minute)
 		kit.Unlock(t, inner)
-		if took := kit.LostAt(t, outer, start); took > 151*time.Second {
-			t.Errorf("the outer hold lasted %v", took)
-		}
+		kit.Took(t, kit.LostAt(t, outer, start), 0, 151*time.Second, "the outer hold lasted %v")
 		kit.WantError(t, outer.Unlock(), holdfast.ErrLost)
 	})
 }

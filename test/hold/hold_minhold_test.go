@@ -139,9 +139,7 @@ func TestMinHoldOfSeveral(t *testing.T) {
 				kit.WantError(t, err, holdfast.ErrLocked)
 			}
 			kit.Unlock(t, kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(other, "a", "b")...).Lock(background)))
-			if took := time.Since(start); took < shortest || took > shortest+time.Second {
-				t.Errorf("free after %v", took)
-			}
+			kit.Took(t, time.Since(start), shortest, shortest+time.Second, "free after %v")
 		}
 		m := c.NewRWMutex("x")
 		read := kit.Must(t)(m.Downgrade(kit.Must(t)(m.Lock(background, holdfast.MinHold(shortest)))))
@@ -259,9 +257,7 @@ func minHoldOfARedLock(t *testing.T, redlock func(s *kit.Servers) holdfast.Locke
 			kit.WantError(t, err, holdfast.ErrLocked)
 		}
 		kit.Unlock(t, kit.Must(t)(s.Redlock("x").Lock(background)))
-		if took := time.Since(start); took < shortest || took > shortest+time.Second {
-			t.Errorf("free after %v", took)
-		}
+		kit.Took(t, time.Since(start), shortest, shortest+time.Second, "free after %v")
 	})
 }
 
@@ -343,9 +339,7 @@ func TestMinHoldOfAFairLock(t *testing.T) {
 		time.Sleep(9500 * time.Millisecond)
 		kit.Unlock(t, h)
 		kit.Unlock(t, <-next)
-		if took := time.Since(start); took < shortest || took > shortest+200*time.Millisecond {
-			t.Errorf("free after %v", took)
-		}
+		kit.Took(t, time.Since(start), shortest, shortest+200*time.Millisecond, "free after %v")
 	})
 }
 

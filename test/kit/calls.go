@@ -95,6 +95,14 @@ func OK(t *testing.T, errs ...error) {
 	}
 }
 
+// Took checks how long something took; says has one %v for that.
+func Took(t *testing.T, took, least, most time.Duration, says string) {
+	t.Helper()
+	if took < least || took > most {
+		t.Errorf(says, took)
+	}
+}
+
 // Calls counts the scripts that a driver sends, by name.
 type Calls struct {
 	mu sync.Mutex

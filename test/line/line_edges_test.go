@@ -47,9 +47,7 @@ func TestLineEdgeClockGoesBack(t *testing.T) {
 		w.Server.SetClock(-time.Minute)
 		start := time.Now()
 		n := first.Hold(t)
-		if took := time.Since(start); took > 4500*time.Millisecond {
-			t.Errorf("it waited for %v beside a free lock", took)
-		}
+		kit.Took(t, time.Since(start), 0, 4500*time.Millisecond, "it waited for %v beside a free lock")
 		other.Close()
 		kit.Unlock(t, n)
 		w.Server.SetClock(0)
@@ -105,9 +103,7 @@ func TestLineEdgeFarPlaces(t *testing.T) {
 		kit.Unlock(t, eighth)
 		start := time.Now()
 		n := last.Hold(t)
-		if took := time.Since(start); took > 3*time.Second+1500*time.Millisecond {
-			t.Errorf("the last one waited for %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, 3*time.Second+1500*time.Millisecond, "the last one waited for %v")
 		kit.Unlock(t, n)
 	})
 }
@@ -130,9 +126,7 @@ func TestLineEdgeHolderDies(t *testing.T) {
 		time.Sleep(w.PTTL("x"))
 		start := time.Now() // it may be had from now on
 		kit.Unlock(t, last.Hold(t))
-		if took := time.Since(start); took > 4500*time.Millisecond {
-			t.Errorf("the last one waited for %v beside a free lock", took)
-		}
+		kit.Took(t, time.Since(start), 0, 4500*time.Millisecond, "the last one waited for %v beside a free lock")
 		_ = n.Unlock()
 	})
 }
@@ -151,9 +145,7 @@ func TestLineEdgeManyDeaf(t *testing.T) {
 		kit.Unlock(t, h)
 		start := time.Now()
 		n := last.Hold(t)
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("it waited for %v behind the dead", took)
-		}
+		kit.Took(t, time.Since(start), 0, 10*time.Second, "it waited for %v behind the dead")
 		kit.Unlock(t, n)
 	})
 }
@@ -161,15 +153,11 @@ func TestLineEdgeManyDeaf(t *testing.T) {
 // A Lock that fails at once leaves nothing in memory.
 func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 	server, err := memdriver.NewServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	defer server.Close()
 	d := server.Driver()
 	c, err := holdfast.New(d, holdfast.WithTimeout(60*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	defer func() { d.SetFaults(nil); c.Close() }()
 	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: errors.New("connection refused")} })
 	type key struct{}
@@ -264,9 +252,7 @@ func TestLineEdgeNoMoreSubscription(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		d := &deaf{Driver: w.Server.Driver()}
 		c, err := holdfast.New(d, holdfast.WithoutIdentity())
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		h := lineHolder(w)
 		go func() { time.Sleep(10 * time.Millisecond); kit.Unlock(t, h) }()
 		kit.Unlock(t, kit.Must(t)(c.NewMutex("x").Lock(background))) // it hears
@@ -356,9 +342,7 @@ func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
 				t.Fatal("Redis has answered")
 			}
 			owner, err := n.Detach()
-			if err != nil {
-				t.Fatal(err)
-			}
+			kit.OK(t, err)
 			time.Sleep(time.Second)
 			w.WantReply("1", "EXISTS", "x")
 			if a, err := lock(first).Adopt(background, owner); err != nil {

@@ -363,9 +363,7 @@ func TestLineL6_Renewal(t *testing.T) {
 				t.Errorf("granted for %v, trusted until %v after the ask", lease, trusted)
 			}
 			if falls == "silent" {
-				if lost := kit.LostAt(t, h, released); lost > kit.GrantLasts || lost < kit.GrantLasts/2 {
-					t.Errorf("lost after %v", lost)
-				}
+				kit.Took(t, kit.LostAt(t, h, released), kit.GrantLasts/2, kit.GrantLasts, "lost after %v")
 				kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 				s.D.SetFaults(nil)
 				time.Sleep(time.Minute)
@@ -700,9 +698,7 @@ func TestLineL15_BesideTheLine(t *testing.T) {
 			released := time.Now()
 			kit.Unlock(t, first.Within(t, released, 0))
 			kit.Unlock(t, second.Hold(t))
-			if kept := second.Granted.Sub(released); kept < 10*time.Second || kept > 10*time.Second+20*time.Millisecond {
-				t.Errorf("it was kept for %v", kept)
-			}
+			kit.Took(t, second.Granted.Sub(released), 10*time.Second, 10*time.Second+20*time.Millisecond, "it was kept for %v")
 		})
 	})
 	t.Run("Polling", func(t *testing.T) {
@@ -800,9 +796,7 @@ func TestLineL17_HandedOver(t *testing.T) {
 			}
 			kit.Unlock(t, h)
 		}
-		if lost := kit.LostAt(t, wantSoon(t, third), asked); lost > kit.GrantLasts || lost < kit.GrantLasts/2 {
-			t.Errorf("lost %v after the ask", lost)
-		}
+		kit.Took(t, kit.LostAt(t, wantSoon(t, third), asked), kit.GrantLasts/2, kit.GrantLasts, "lost %v after the ask")
 		d.SetFaults(nil)
 		time.Sleep(time.Minute)
 	})

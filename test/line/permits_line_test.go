@@ -482,9 +482,7 @@ func TestPermitLineOfOneOwner(t *testing.T) {
 		released := time.Now()
 		kit.Unlock(t, h)
 		all.Wait()
-		if took := time.Since(released); took > 0 {
-			t.Errorf("they had them after %v", took)
-		}
+		kit.Took(t, time.Since(released), 0, 0, "they had them after %v")
 	})
 }
 
@@ -534,8 +532,6 @@ func TestPermitLineOfOneOutside(t *testing.T) {
 		kit.Unlock(t, one)
 		kit.Unlock(t, in.Within(t, released, 50*time.Millisecond))
 		kit.OK(t, <-got)
-		if took := time.Since(released); took > 100*time.Millisecond {
-			t.Errorf("the one outside had it after %v", took)
-		}
+		kit.Took(t, time.Since(released), 0, 100*time.Millisecond, "the one outside had it after %v")
 	})
 }

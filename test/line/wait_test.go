@@ -100,9 +100,7 @@ func TestWaiterBehindALuckyHead(t *testing.T) {
 		if got := waiters(t, w.Lock(c), 5, 10*time.Millisecond)(); !slices.IsSorted(got) {
 			t.Errorf("served in the order %v", got)
 		}
-		if took := time.Since(start); took > 200*time.Millisecond {
-			t.Errorf("five short holds took %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, 200*time.Millisecond, "five short holds took %v")
 	})
 }
 
@@ -201,16 +199,12 @@ func TestWaitsNoLongerThanTheKeyLasts(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { w.Do("DEL", "x") })
 		start := time.Now()
 		kit.Unlock(t, kit.Must(t)(c.NewMutex("x").Lock(background)))
-		if took := time.Since(start); took > 13*time.Second {
-			t.Errorf("waited %v for a key that was deleted after 10s", took)
-		}
+		kit.Took(t, time.Since(start), 0, 13*time.Second, "waited %v for a key that was deleted after 10s")
 		w.Do("HSET", "x", "ffffffff-0000-4000-8000-000000000000:1", "1")
 		w.Do("PEXPIRE", "x", "10500")
 		start = time.Now()
 		kit.Unlock(t, kit.Must(t)(c.NewMutex("x").Lock(background)))
-		if took := time.Since(start); took > 10505*time.Millisecond {
-			t.Errorf("waited %v for a key that lived 10.5s", took)
-		}
+		kit.Took(t, time.Since(start), 0, 10505*time.Millisecond, "waited %v for a key that lived 10.5s")
 	})
 }
 
@@ -335,9 +329,7 @@ func TestA13_CancelledWaiterEndsAtOnce(t *testing.T) {
 		start := time.Now()
 		_, err := w.Lock(c).Lock(ctx)
 		kit.WantError(t, err, context.Canceled, why)
-		if took := time.Since(start); took != 7*time.Second {
-			t.Errorf("ended after %v", took)
-		}
+		kit.Took(t, time.Since(start), 7*time.Second, 7*time.Second, "ended after %v")
 		kit.Unlock(t, h)
 	})
 }
@@ -499,9 +491,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			})
 		}
 		time.Sleep(5 * time.Second)
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, c.Close())
 		wg.Wait()
 		for _, h := range holds {
 			kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
@@ -580,16 +570,12 @@ func TestCloseIsBounded(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		d := w.Server.Driver()
 		c, err := testclient.New(d, holdfast.WithTimeout(100*time.Millisecond))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		kit.Must(t)(w.Lock(c).Lock(background, holdfast.FixedLease(time.Second)))
 		kit.Silent(d, memdriver.Fault{LoseRequest: true})
 		start := time.Now()
 		kit.WantError(t, c.Close(), context.DeadlineExceeded)
-		if took := time.Since(start); took > 100*time.Millisecond {
-			t.Errorf("Close took %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, 100*time.Millisecond, "Close took %v")
 		if err := c.Close(); err != nil {
 			t.Errorf("the second Close: %v", err)
 		}
@@ -647,9 +633,7 @@ func TestWakeUpOfOneWhoLeavesDuringATry(t *testing.T) {
 			secondLeaves()
 			free := time.Now()
 			kit.Unlock(t, <-third)
-			if took := time.Since(free); took > 200*time.Millisecond {
-				t.Errorf("the third has waited for %v", took)
-			}
+			kit.Took(t, time.Since(free), 0, 200*time.Millisecond, "the third has waited for %v")
 		})
 	}
 }

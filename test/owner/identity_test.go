@@ -45,9 +45,7 @@ func TestIdentityInRedis(t *testing.T) {
 		w.Do("DEL", key) // as a failover may
 		time.Sleep(21 * time.Minute)
 		w.WantReply("1", "EXISTS", key)
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, c.Close())
 		time.Sleep(2 * time.Second) // until the turn of others is forgotten
 		w.WantReply("", "KEYS", "*")
 	})
@@ -93,9 +91,7 @@ func TestHolderIsNamed(t *testing.T) {
 		}
 
 		// The next hold does not have what the one before had.
-		if err := hold.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, hold.Unlock())
 		synctest.Wait()
 		if n := w.Do("HLEN", clientKey(a)); n != "5" {
 			t.Errorf("its hash has %s fields", n)
@@ -112,13 +108,9 @@ func TestHoldersOfAllKindsAreNamed(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		a, _ := w.Known()
 		b, _ := w.Known()
-		if err := a.NewPermitSemaphore("permits").SetPermits(background, 5); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, a.NewPermitSemaphore("permits").SetPermits(background, 5))
 		permits, err := a.NewPermitSemaphore("permits").Acquire(background, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		defer kit.Unlock(t, permits)
 		defer kit.Unlock(t, kit.Must(t)(a.NewFairMutex("fair").Lock(background)))
 		defer kit.Unlock(t, kit.Must(t)(a.NewRWMutex("readers").RLock(background)))
@@ -174,16 +166,12 @@ func TestIdentityIsNoCondition(t *testing.T) {
 				}
 				began := time.Now()
 				hold := kit.Must(t)(a.NewMutex("x").TryLock(background))
-				if took := time.Since(began); took > 0 {
-					t.Errorf("the acquire took %v", took)
-				}
+				kit.Took(t, time.Since(began), 0, 0, "the acquire took %v")
 				time.Sleep(2 * time.Second)
 				began = time.Now()
 				_, err := b.NewMutex("x").TryLock(background)
 				kit.WantError(t, err, holdfast.ErrLocked)
-				if took := time.Since(began); took > 250*time.Millisecond {
-					t.Errorf("the refusal took %v", took)
-				}
+				kit.Took(t, time.Since(began), 0, 250*time.Millisecond, "the refusal took %v")
 				kit.Unlock(t, hold)
 			})
 		})
@@ -263,9 +251,7 @@ func TestIdentityKeepsNobodyWaiting(t *testing.T) {
 					if err := c.Close(); err != nil {
 						t.Error(err)
 					}
-					if took := time.Since(began); took > 500*time.Millisecond {
-						t.Errorf("Close took %v", took)
-					}
+					kit.Took(t, time.Since(began), 0, 500*time.Millisecond, "Close took %v")
 				}
 				w.Do("DEL", clientKey(a), clientKey(b))
 			})
@@ -374,9 +360,7 @@ func TestWithoutIdentityNothingIsWritten(t *testing.T) {
 		kit.Unlock(t, hold)
 		synctest.Wait()
 		w.WantReply("", "KEYS", "holdfast_client:*")
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, c.Close())
 		if n.Of("write") != 0 || n.Of("read") != 0 || n.Of("delete") != 0 {
 			t.Errorf("%v", n)
 		}
@@ -431,9 +415,7 @@ func TestIdentityOfAMinHold(t *testing.T) {
 		a, _ := w.Known()
 		kit.Must(t)(a.NewMutex("x").TryLock(background, holdfast.MinHold(time.Minute)))
 		synctest.Wait()
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, a.Close())
 		b, _ := w.Known()
 		_, err := b.NewMutex("x").TryLock(background)
 		var refused *holdfast.LockedError

@@ -263,9 +263,7 @@ func TestTransferEndsTheGiversLease(t *testing.T) {
 		kit.OK(t, adopted.Extend(background, time.Minute))
 		start := time.Now()
 		kit.Away(d)
-		if took := kit.LostAt(t, adopted, start); took < 55*time.Second || took > time.Minute {
-			t.Errorf("lost after %v", took)
-		}
+		kit.Took(t, kit.LostAt(t, adopted, start), 55*time.Second, time.Minute, "lost after %v")
 		d.SetFaults(nil)
 		time.Sleep(5 * time.Second)
 		w.WantCount("x", adopted.Owner(), 0)

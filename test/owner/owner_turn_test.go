@@ -155,9 +155,7 @@ func TestMaxHoldOfALockInOneThatEnded(t *testing.T) {
 			err := got.Err
 			if err == nil {
 				<-got.Hold.Context().Done()
-				if held := time.Since(start); held < 9*time.Second || held > 10*time.Second {
-					t.Errorf("held for %v", held)
-				}
+				kit.Took(t, time.Since(start), 9*time.Second, 10*time.Second, "held for %v")
 				err = got.Hold.Unlock()
 			}
 			lost := new(holdfast.LostError)

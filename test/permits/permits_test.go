@@ -32,9 +32,7 @@ func TestPermitsLeaseAndRenewal(t *testing.T) {
 		renewed := kit.Must(t)(s.Acquire(background, 2))
 		leased := kit.Must(t)(s.Lock(background, holdfast.FixedLease(10*time.Second)))
 		w.WantReply("0", "GET", "x")
-		if lost := kit.LostAt(t, leased, start); lost > 10*time.Second || lost < 9*time.Second {
-			t.Errorf("lost after %v", lost)
-		}
+		kit.Took(t, kit.LostAt(t, leased, start), 9*time.Second, 10*time.Second, "lost after %v")
 		time.Sleep(time.Minute)
 		if err := renewed.Context().Err(); err != nil {
 			t.Errorf("the renewed hold: %v", context.Cause(renewed.Context()))
@@ -56,9 +54,7 @@ func TestPermitsRenewalNeverShortens(t *testing.T) {
 		c, _ := w.Client()
 		s := c.NewPermitSemaphore("x")
 		long := kit.Must(t)(s.Acquire(background, 2))
-		if err := long.Extend(background, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, long.Extend(background, time.Hour))
 		short := kit.Must(t)(s.Lock(background, holdfast.FixedLease(time.Minute)))
 		time.Sleep(30 * time.Second) // two renewals of long
 		for i, id := range long.PermitIDs() {
@@ -88,9 +84,7 @@ func TestPermitsRenewalsInOneBatch(t *testing.T) {
 			kit.Must(t)(x.Acquire(background, 3)), kit.Must(t)(y.Acquire(background, 4)),
 			kit.Must(t)(x.Acquire(background, 1)), kit.Must(t)(x.Acquire(background, 5)),
 		}
-		if err := x.ReleasePermits(background, holds[2].PermitIDs()[0]); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, x.ReleasePermits(background, holds[2].PermitIDs()[0]))
 		w.Do("DEL", "{y}:timeout")
 		w.Do("SET", "{y}:timeout", "no semaphore")
 		seen := kit.Count(d)
@@ -286,9 +280,7 @@ func TestManyAreNotStarvedByOnes(t *testing.T) {
 		c, _ := w.Client()
 		start := time.Now()
 		h := kit.Must(t)(c.NewPermitSemaphore("x").Acquire(background, 3, holdfast.Wait(time.Minute)))
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("the waiter for all waited %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, time.Second, "the waiter for all waited %v")
 		kit.Unlock(t, h)
 	})
 }
@@ -349,9 +341,7 @@ func TestImpossibleNumberBlocksNobody(t *testing.T) {
 		for _, waiter := range []*holdfast.PermitSemaphore{s, other.NewPermitSemaphore("x")} {
 			kit.Unlock(t, kit.Must(t)(waiter.Acquire(background, 2)))
 		}
-		if took := time.Since(start); took > 0 {
-			t.Errorf("others waited %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, 0, "others waited %v")
 		cancel()
 		<-gone
 	})
@@ -375,16 +365,12 @@ func TestL2_PermitsAreFoundWithoutMessage(t *testing.T) {
 		d.LoseMessages(true)
 		released := time.Now()
 		kit.Unlock(t, h)
-		if took := (<-got).Sub(released); took > 3*time.Second {
-			t.Errorf("waited %v", took)
-		}
+		kit.Took(t, (<-got).Sub(released), 0, 3*time.Second, "waited %v")
 		d.LoseMessages(false)
 		kit.Must(t)(a.NewPermitSemaphore("x").Lock(background, holdfast.FixedLease(1500*time.Millisecond))) // crashed, so to say
 		start := time.Now()
 		kit.Unlock(t, kit.Must(t)(c.NewPermitSemaphore("x").Lock(background)))
-		if took := time.Since(start); took > 1510*time.Millisecond {
-			t.Errorf("waited %v for a permit with 1.5 s left", took)
-		}
+		kit.Took(t, time.Since(start), 0, 1510*time.Millisecond, "waited %v for a permit with 1.5 s left")
 	})
 }
 
@@ -435,18 +421,14 @@ func TestL16_PayloadsAreNeverNegative(t *testing.T) {
 		s := c.NewPermitSemaphore("x")
 		h := kit.Must(t)(s.Acquire(background, 3))
 		leased := func() { _ = kit.Must(t)(s.Lock(background, holdfast.FixedLease(time.Second))) }
-		if err := errors.Join(s.AddPermits(background, -2), s.AddPermits(background, 1)); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, errors.Join(s.AddPermits(background, -2), s.AddPermits(background, 1)))
 		kit.Unlock(t, h) // 2 are available
 		leased()
 		time.Sleep(2 * time.Second)
 		if n, err := kit.Available(s); n != 2 || err != nil {
 			t.Error(n, err)
 		}
-		if err := errors.Join(s.SetPermits(background, 1), s.SetPermits(background, 3)); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, errors.Join(s.SetPermits(background, 1), s.SetPermits(background, 3)))
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
@@ -548,20 +530,14 @@ func TestPermitsByID(t *testing.T) {
 		kit.WantError(t, err1, holdfast.ErrInvalid)
 		_, err2 := a.NewMutex("y").TryLock(holdfast.WithOwner(background, ids[0]))
 		kit.WantError(t, err2, holdfast.ErrInvalid)
-		if err := other.ExtendPermit(background, ids[0], time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		if err := other.ExtendPermit(background, ids[0], time.Second); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, other.ExtendPermit(background, ids[0], time.Hour))
+		kit.OK(t, other.ExtendPermit(background, ids[0], time.Second))
 		if left, err := kit.LeaseOf(other, ids[0]); left != time.Hour || err != nil {
 			t.Errorf("%v left, %v", left, err)
 		}
 		kit.WantError(t, other.ReleasePermits(background, ids[0], kit.PermitID(strings.Repeat("00", 16))), holdfast.ErrNotHeld)
 		w.WantReply("1", "GET", "x")
-		if err := other.ReleasePermits(background, ids...); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, other.ReleasePermits(background, ids...))
 		w.WantReply("3", "GET", "x")
 		kit.WantError(t, other.ReleasePermits(background, ids...), holdfast.ErrNotHeld)
 		w.WantReply("3", "GET", "x")
@@ -613,14 +589,10 @@ func TestPermitWithoutEnd(t *testing.T) {
 		if found, err := s.Inspect(background); found.Holders[0].TTL != holdfast.NoExpiry || err != nil {
 			t.Errorf("%+v, %v", found, err)
 		}
-		if err := s.ExtendPermit(background, id, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, s.ExtendPermit(background, id, time.Second))
 		start := time.Now()
 		kit.Unlock(t, kit.Must(t)(s.Lock(background)))
-		if took := time.Since(start); took > 1010*time.Millisecond {
-			t.Errorf("waited %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, 1010*time.Millisecond, "waited %v")
 	})
 }
 
@@ -634,9 +606,7 @@ func TestPermitsTimeToLive(t *testing.T) {
 		if ttl := w.PTTL("{x}:timeout"); ttl != time.Minute {
 			t.Errorf("the permits live for %v", ttl)
 		}
-		if err := s.AddPermits(background, 2); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, s.AddPermits(background, 2))
 		if ttl := w.PTTL("x"); ttl != time.Minute {
 			t.Errorf("A9: after AddPermits it lives for %v", ttl)
 		}
@@ -693,9 +663,7 @@ func TestPermitsAtClose(t *testing.T) {
 			kit.WantError(t, err, holdfast.ErrClosed)
 		}()
 		time.Sleep(time.Second)
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, c.Close())
 		<-gone
 		w.WantReply("2", "GET", "x")
 		kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
@@ -766,9 +734,7 @@ func TestIDsOfSeveralLocks(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		c, _ := w.Client()
 		sem := c.NewPermitSemaphore("s")
-		if err := sem.SetPermits(background, 1); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, sem.SetPermits(background, 1))
 		h := kit.Must(t)(holdfast.NewMultiLock(sem, c.NewMutex("m")).Lock(background))
 		if ids := h.PermitIDs(); ids != nil {
 			t.Errorf("ids %v of the whole", ids)

@@ -111,9 +111,7 @@ func live(t *testing.T, k *kit.Kind, admin *kit.Platform, a *holdfast.Client, p 
 			defer mu.Unlock()
 			told = e.Err
 		}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	defer func() { // without a right, it may be unable to give back
 		if closed := c.Close(); err == nil {
 			err = closed
@@ -572,9 +570,7 @@ func aclTable() string {
 // The documentation has the rights as they are tested.
 func TestACLDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/acl.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	if want := aclTable(); !strings.Contains(string(text), want) {
 		t.Errorf("docs/acl.md should have\n%s", want)
 	}

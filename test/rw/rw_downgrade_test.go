@@ -228,9 +228,7 @@ func TestDowngradeKeepsToMaxHold(t *testing.T) {
 					write := kit.Must(t)(m.Lock(background, options...))
 					time.Sleep(40 * time.Second)
 					h := kit.Must(t)(read(m, write))
-					if took := kit.LostAt(t, h, start); took > time.Minute || took < 58*time.Second {
-						t.Errorf("lost after %v", took)
-					}
+					kit.Took(t, kit.LostAt(t, h, start), 58*time.Second, time.Minute, "lost after %v")
 					_, _ = h.Unlock(), write.Unlock() // they are lost
 				})
 			})
@@ -250,9 +248,7 @@ func TestDowngradeOfAFixedLeaseThatHasToWait(t *testing.T) {
 		go func() { _ = before.Unlock() }()
 		synctest.Wait()
 		read := kit.Must(t)(m.Downgrade(write))
-		if took := kit.LostAt(t, read, start); took < 58*time.Second || took > time.Minute {
-			t.Errorf("lost after %v", took)
-		}
+		kit.Took(t, kit.LostAt(t, read, start), 58*time.Second, time.Minute, "lost after %v")
 		_ = read.Unlock()
 	})
 }
@@ -287,9 +283,7 @@ func TestMultiLockOfBothSidesWithMaxHold(t *testing.T) {
 		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: time.Millisecond} })
 		m, start := c.NewRWMutex("x"), time.Now()
 		h := kit.Must(t)(holdfast.NewMultiLock(m, m.RLocker()).Lock(background, holdfast.FixedLease(time.Minute)))
-		if took := kit.LostAt(t, h, start); took < 58*time.Second || took > time.Minute {
-			t.Errorf("lost after %v", took)
-		}
+		kit.Took(t, kit.LostAt(t, h, start), 58*time.Second, time.Minute, "lost after %v")
 		_ = h.Unlock()
 	})
 }

@@ -117,9 +117,7 @@ func TestL11_WritersHearThatTheirWaitIsShorter(t *testing.T) {
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { kit.Unlock(t, long) })
 		h := kit.Must(t)(b.NewRWMutex("x").Lock(background))
-		if took := time.Since(start); took < 5*time.Second || took > 5100*time.Millisecond {
-			t.Errorf("the writer got in after %v", took)
-		}
+		kit.Took(t, time.Since(start), 5*time.Second, 5100*time.Millisecond, "the writer got in after %v")
 		kit.Unlock(t, h)
 		d.SetFaults(nil)
 		kit.WantError(t, crashed.Unlock(), holdfast.ErrLost)
@@ -332,9 +330,7 @@ func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
 		r := kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background))
 		d := &cutOff{Driver: w.Server.Driver()}
 		b, err := testclient.New(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		warm := kit.Must(t)(b.NewRWMutex("y").Lock(background)) // it knows the server's clock now
 		kit.Unlock(t, warm)
 		d.breaks.Store(true)
@@ -380,9 +376,7 @@ func TestLastReaderEndsTheLock(t *testing.T) {
 		start := time.Now()
 		kit.Unlock(t, h)
 		h = <-waiting
-		if took := time.Since(start); took > 100*time.Millisecond {
-			t.Errorf("the writer got in after %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, 100*time.Millisecond, "the writer got in after %v")
 		kit.Unlock(t, h)
 		h = kit.Must(t)(c.NewRWMutex("x").RLocker().Lock(background))
 		w.Do("PEXPIRE", "x", "600000")
@@ -590,9 +584,7 @@ func TestWritersFirst_ReadersWhoShare(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		start := time.Now()
 		kit.Unlock(t, kit.Must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Lock(background)))
-		if took := time.Since(start); took > 200*time.Millisecond {
-			t.Errorf("the writer waited for %v", took)
-		}
+		kit.Took(t, time.Since(start), 0, 200*time.Millisecond, "the writer waited for %v")
 		readers.Wait()
 	})
 }

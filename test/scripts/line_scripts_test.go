@@ -88,13 +88,9 @@ func (l *linedUp) send(r script.Request) script.Reply {
 	raw, err := l.driver.Eval(background, driver.Call{
 		Script: r.Script, Keys: r.Keys, Args: append([]string{"0", r.Channel, l.publish}, r.Args...),
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	kit.OK(l.t, err)
 	reply, err := script.Parse(raw)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	kit.OK(l.t, err)
 	return reply
 }
 

@@ -53,9 +53,7 @@ func quiet(t *testing.T, p *kit.Platform, options ...holdfast.ClientOption) *hol
 	t.Helper()
 	var o told
 	c, err := testclient.New(p.Open(t), append(options, o.hooks())...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	t.Cleanup(func() {
 		began := time.Now()
 		if err := c.Close(); err != nil || time.Since(began) > 3*time.Second {
@@ -279,9 +277,7 @@ func later(t *testing.T, p *kit.Platform, s *redistest.Server) *kit.Platform {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "wr0ng", PoolSize: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	for _, command := range [][]any{{"CONFIG", "SET", "requirepass", "sesame"}, {"CLIENT", "KILL", "TYPE", "normal"}} {
-		if err := rdb.Do(background, command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, rdb.Do(background, command...).Err())
 	}
 	// The first call may find its connection gone.
 	_, _ = d.Eval(background, driver.Call{Script: driver.NewScript("one", "return 1")})

@@ -36,18 +36,12 @@ type fairChild struct {
 func fairWaiter(t *testing.T, p *kit.Platform, addr, name string) *fairChild {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	cmd := exec.Command(self, "-test.run=^TestHelperFairWaiter$")
 	cmd.Env = append(os.Environ(), "WAITER_REDIS="+addr, "WAITER_LOCK="+name)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
+	kit.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -72,9 +66,7 @@ func (c *fairChild) says(t *testing.T, what string) string {
 
 func (c *fairChild) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
-	if err := c.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, c.cmd.Process.Signal(s))
 	if s != syscall.SIGKILL && s != syscall.SIGSTOP {
 		return
 	}
@@ -94,9 +86,7 @@ func TestHelperFairWaiter(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	c, err := testclient.New(goredisdriver.New(rdb))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	defer c.Close()
 	owner := c.NewOwner()
 	say("waits " + owner.String())
@@ -220,9 +210,7 @@ func TestL8_StoppedAndRestartedServer(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if took := time.Since(lost); took > 15*time.Second {
-			t.Errorf("all had it after %v", took)
-		}
+		kit.Took(t, time.Since(lost), 0, 15*time.Second, "all had it after %v")
 		_ = h.Unlock()
 	}
 }

@@ -121,9 +121,7 @@ func fairHandOver(t *testing.T, p *kit.Platform) {
 	released := time.Now()
 	kit.Unlock(t, h)
 	next := <-got
-	if took := time.Since(released); took > kit.ByMessage {
-		t.Errorf("it got it after %v", took)
-	}
+	kit.Took(t, time.Since(released), 0, kit.ByMessage, "it got it after %v")
 	kit.Unlock(t, next)
 }
 
@@ -215,9 +213,7 @@ func fairLeaving(t *testing.T, p *kit.Platform) {
 	start := time.Now()
 	kit.Unlock(t, h)
 	kit.Unlock(t, <-got)
-	if took := time.Since(start); took > kit.ByMessage {
-		t.Errorf("the next one got it after %v", took)
-	}
+	kit.Took(t, time.Since(start), 0, kit.ByMessage, "the next one got it after %v")
 }
 
 // Each shape of server, one after the other in line.
@@ -261,9 +257,7 @@ func fairPlatforms(t *testing.T, platforms ...*kit.Platform) {
 				}
 				kit.Unlock(t, a)
 				kit.Unlock(t, <-gotB)
-				if took := time.Since(start); took > kit.ByMessage {
-					t.Errorf("both had it after %v", took)
-				}
+				kit.Took(t, time.Since(start), 0, kit.ByMessage, "both had it after %v")
 				kit.WaitFor(t, "the end of the line", func() bool { return len(lineOf(t, p, name)) == 0 })
 			}
 		})

@@ -20,9 +20,7 @@ func TestFencedResource(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	client, err := testclient.New(goredisdriver.New(rdb))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {
 			t.Error(err)
@@ -38,12 +36,8 @@ func TestFencedResource(t *testing.T) {
 		stale = token
 		return save("first")(ctx, token)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fencing.Under(background, client, "orders:42", save("second")); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
+	kit.OK(t, fencing.Under(background, client, "orders:42", save("second")))
 	kit.WantError(t, save("late")(background, stale), fencing.ErrStale)
 	if got := s.Cli(t, "HGET", "order", "body"); got != "second" {
 		t.Errorf("the order says %q", got)

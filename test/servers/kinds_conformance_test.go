@@ -148,9 +148,7 @@ func waitAndLease(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	start := time.Now()
 	_, err := k.Against(p.Client(t), name).Lock(background, holdfast.Wait(2*time.Second), holdfast.FixedLease(time.Minute))
 	kit.WantError(t, err, holdfast.ErrLocked)
-	if took := time.Since(start); took < 2*time.Second || took > 5*time.Second {
-		t.Errorf("gave up after %v", took)
-	}
+	kit.Took(t, time.Since(start), 2*time.Second, 5*time.Second, "gave up after %v")
 	_, err = k.Against(c, name).Lock(background, holdfast.Wait(0))
 	kit.WantError(t, err, holdfast.ErrLocked)
 	time.AfterFunc(50*time.Millisecond, func() { kit.Unlock(t, h) })
@@ -234,9 +232,7 @@ func questions(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	check := func(owner holdfast.Owner, count int) {
 		t.Helper()
 		found, err := asker.Inspect(background)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		held := count > 0
 		if found.Locked() != held || found.HeldBy(owner) != held || found.Count(owner) != count || found.TTL > 0 != held {
 			t.Errorf("%+v: want count %d of %v", found, count, owner)
@@ -354,9 +350,7 @@ func handOver(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	p.AwaitWaiter(t, k, name)
 	released := time.Now()
 	kit.Unlock(t, h)
-	if took := (<-got).Sub(released); took > kit.ByMessage {
-		t.Errorf("the waiter got it after %v", took)
-	}
+	kit.Took(t, (<-got).Sub(released), 0, kit.ByMessage, "the waiter got it after %v")
 	kit.WaitFor(t, "the subscription's end", func() bool { return !p.Listens(t, name) })
 }
 
@@ -404,9 +398,7 @@ func holdsDoNotOverlap(t *testing.T, p *kit.Platform, k *kit.Kind) {
 func closeGivesBack(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	c, name := p.Client(t), p.Fresh(t, k)
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, c.Close())
 	if cause := context.Cause(h.Context()); !errors.Is(cause, holdfast.ErrClosed) {
 		t.Errorf("cause %v", cause)
 	}

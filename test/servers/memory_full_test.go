@@ -132,9 +132,7 @@ func TestLineL12_MemoryFull(t *testing.T) {
 			if k.ByMessage {
 				in := <-got
 				h = kit.Must(t)(in.Hold, in.Err)
-				if took := time.Since(released); took > kit.ByMessage {
-					t.Errorf("it was let in after %v", took)
-				}
+				kit.Took(t, time.Since(released), 0, kit.ByMessage, "it was let in after %v")
 				lives(t, h)
 				later := k.Lock(p.Client(t), name)
 				_, err := later.Lock(background, holdfast.Wait(time.Second))

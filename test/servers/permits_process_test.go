@@ -30,9 +30,7 @@ func TestPermitsOfProcesses(t *testing.T) {
 	s := redistest.Start(t)
 	p := kit.GoRedis("processes", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.CLI(s))
 	sem := p.Client(t).NewPermitSemaphore("permits")
-	if err := sem.SetPermits(background, permits); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, sem.SetPermits(background, permits))
 	var mu sync.Mutex
 	changes := map[int64]int{} // when so many permits more were held, or fewer
 	var holders [3]*exec.Cmd
@@ -43,15 +41,11 @@ func TestPermitsOfProcesses(t *testing.T) {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestHelperPermits$")
 		cmd.Env = append(os.Environ(), "PERMITS_REDIS="+s.Addr())
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		if inputs[i], err = cmd.StdinPipe(); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, cmd.Start())
 		holders[i] = cmd
 		readers.Go(func() {
 			open := map[string]int{} // what it has taken and not given back
@@ -81,9 +75,7 @@ func TestPermitsOfProcesses(t *testing.T) {
 	}
 	<-heard
 	time.Sleep(700 * time.Millisecond) // they work
-	if err := holders[0].Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, holders[0].Process.Kill())
 	time.Sleep(7 * time.Second) // they work on, and what the dead one had comes back
 	for i, cmd := range holders {
 		_ = inputs[i].Close()
@@ -124,9 +116,7 @@ func TestHelperPermits(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(6*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	defer c.Close()
 	stop := make(chan struct{})
 	go func() {

@@ -107,9 +107,7 @@ func downgrade(t *testing.T, p *kit.Platform) {
 	}
 	kit.WantError(t, w.Unlock(), holdfast.ErrNotHeld)
 	other := <-waiting
-	if took := time.Since(start); took > kit.ByMessage {
-		t.Errorf("a reader noticed after %v", took)
-	}
+	kit.Took(t, time.Since(start), 0, kit.ByMessage, "a reader noticed after %v")
 	if got := kit.Fields(p.Do(t, name, "HGETALL", name)); got["mode"] != "read" || len(got) != 3 {
 		t.Errorf("in Redis %v", got)
 	}
@@ -168,9 +166,7 @@ func writerWaitsByMessage(t *testing.T, p *kit.Platform) {
 	kit.Unlock(t, one)
 	start := time.Now()
 	w := <-waiting
-	if took := time.Since(start); took > kit.ByMessage {
-		t.Errorf("the writer noticed after %v", took)
-	}
+	kit.Took(t, time.Since(start), 0, kit.ByMessage, "the writer noticed after %v")
 	kit.Unlock(t, w)
 }
 

@@ -90,9 +90,7 @@ func outlive(t *testing.T, p *kit.Platform, idle int, spoil func(name string)) {
 	const lease = 6 * time.Second
 	d := p.Open(t)
 	c, err := testclient.New(d, holdfast.WithLease(lease))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	defer func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -62,9 +62,7 @@ func TestReplicaAck(t *testing.T) {
 				t.Error(err)
 			}
 			permits := both.NewPermitSemaphore(kit.Fresh())
-			if err := permits.SetPermits(background, 2); err != nil {
-				t.Fatal(err)
-			}
+			kit.OK(t, permits.SetPermits(background, 2))
 			_, err := permits.Lock(background)
 			kit.WantError(t, err, holdfast.ErrNotReplicated)
 			kit.WaitFor(t, "the permit to be given back", func() bool {
