@@ -269,14 +269,14 @@ func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeC
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, name := fresh(), fresh()
-	other := must(t)(goRedis("other", redis.UniversalOptions{Addrs: []string{s.Addr()}}, cli(s)).client(t).NewMutex(taken).Lock(background))
+	taken, name := kit.Fresh(), kit.Fresh()
+	other := kit.Must(t)(kit.GoRedis("other", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.CLI(s)).Client(t).NewMutex(taken).Lock(background))
 	go func() {
 		_, err := c.NewMutex(taken).Lock(background)
 		waited <- err
 	}()
 	<-waits
-	held := must(t)(c.NewMutex(name).Lock(background))
+	held := kit.Must(t)(c.NewMutex(name).Lock(background))
 	closeClient()
 	<-held.Context().Done()
 	if cause := context.Cause(held.Context()); s.Cli(t, "EXISTS", name) != "1" || !errors.Is(cause, holdfast.ErrLost) || !strings.Contains(cause.Error(), says) {
@@ -286,14 +286,14 @@ func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeC
 		t.Errorf("the waiter: %v", err)
 	}
 	began := time.Now()
-	if _, err := c.NewMutex(fresh()).TryLock(background); !strings.Contains(fmt.Sprint(err), says) {
+	if _, err := c.NewMutex(kit.Fresh()).TryLock(background); !strings.Contains(fmt.Sprint(err), says) {
 		t.Errorf("TryLock: %v", err)
 	}
-	wantError(t, held.Unlock(), holdfast.ErrLost)
+	kit.WantError(t, held.Unlock(), holdfast.ErrLost)
 	if err := c.Close(); err != nil || time.Since(began) > 6*time.Second {
 		t.Errorf("Close, %v later: %v", time.Since(began), err)
 	}
-	unlock(t, other)
+	kit.Unlock(t, other)
 }
 
 // TestPoolIsTaken has the program's blocking commands take all connections of go-redis: the holder is told why in time, and whoever
@@ -307,9 +307,9 @@ func TestPoolIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ok(t, c.Close()) })
-	name := fresh()
-	held := must(t)(c.NewMutex(name).Lock(background))
+	t.Cleanup(func() { kit.OK(t, c.Close()) })
+	name := kit.Fresh()
+	held := kit.Must(t)(c.NewMutex(name).Lock(background))
 	ctx, cancel := context.WithCancel(background)
 	var blocked sync.WaitGroup
 	for range 10 {
@@ -329,7 +329,7 @@ func TestPoolIsTaken(t *testing.T) {
 	if cause := context.Cause(held.Context()); s.Cli(t, "EXISTS", name) != "1" || !strings.Contains(cause.Error(), says) {
 		t.Errorf("the holder is told, perhaps too late: %v", cause)
 	}
-	_, err = c.NewMutex(fresh()).TryLock(background)
+	_, err = c.NewMutex(kit.Fresh()).TryLock(background)
 	var backend *holdfast.BackendError
 	if !errors.As(err, &backend) || backend.MayHaveRun || !strings.Contains(err.Error(), says) {
 		t.Errorf("TryLock: %v", err)
