@@ -192,7 +192,7 @@ func TestWhySentinelIsSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close() //nolint:errcheck // fails only if it is closed
+	defer silent.Close()
 	d := New(closeLater(t, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{silent.Addr().String()}})))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

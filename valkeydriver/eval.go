@@ -165,25 +165,28 @@ func (c onlyDeadline) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero
 
 // eval is Eval on a goroutine of its own. The caller's context says whether the call is still to be sent.
 func (d *Driver) eval(caller, ctx context.Context, call driver.Call) (any, error) {
-	if n := d.nodeInDoubt(call); n != nil {
-		conn := n.reserve()
-		if err := caller.Err(); err != nil { // it has taken time
-			return nil, driver.ConnectionError(err, true)
-		}
-		if conn != nil {
-			result := d.evalWith(ctx, conn, call)
-			_, _, elsewhere := redirect(result.Error())
-			if !elsewhere && !errors.Is(result.NonValkeyError(), valkey.ErrDedicatedClientRecycled) { // it has not just been given up
-				reply, err := d.outcome(ctx, result, true)
-				if err != nil && driverkit.IsDoubtful(err) {
-					n.giveUp(conn)
-				}
-				return reply, err
-			}
-		}
-		d.cluster.forgetSlots()
+	n := d.nodeInDoubt(call)
+	if n == nil {
+		return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
 	}
-	return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
+	conn := n.reserve()
+	if err := caller.Err(); err != nil { // it has taken time
+		return nil, driver.ConnectionError(err, true)
+	}
+	if conn == nil {
+		d.cluster.forgetSlots()
+		return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
+	}
+	result := d.evalWith(ctx, conn, call)
+	if _, _, elsewhere := redirect(result.Error()); elsewhere || errors.Is(result.NonValkeyError(), valkey.ErrDedicatedClientRecycled) {
+		d.cluster.forgetSlots() // or the connection has just been given up
+		return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
+	}
+	reply, err := d.outcome(ctx, result, true)
+	if err != nil && driverkit.IsDoubtful(err) {
+		n.giveUp(conn)
+	}
+	return reply, err
 }
 
 // evalWith sends a call on a cluster, and again if the server does not have the script.
