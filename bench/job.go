@@ -90,7 +90,7 @@ func (j *job) compare(ctx context.Context) error {
 // plan makes the plan that the options ask for.
 func (j *job) plan() (workloads.Plan, error) {
 	p := workloads.Plan{
-		Setup: j.setup(), Rounds: j.rounds, Window: j.duration, Limit: j.timeout, JVMWarm: j.JVMWarm,
+		Setup: j.setup(), Rounds: j.rounds, Window: j.duration, Limit: j.timeout, JVMWarm: j.jvmWarm,
 		Contenders: j.chosen(j.contenders()), Workloads: j.chosenWorkloads(), Progress: j.progress,
 	}
 	if len(p.Contenders) == 0 || len(p.Workloads) == 0 {
@@ -148,7 +148,7 @@ func (j *job) chosenWorkloads() (some []workloads.Workload) {
 
 // check is the mode --check.
 func (j *job) check(ctx context.Context) error {
-	p := workloads.Plan{Setup: j.setup(), Limit: j.timeout, JVMWarm: j.JVMWarm, Contenders: j.contenders(), Progress: j.progress}
+	p := workloads.Plan{Setup: j.setup(), Limit: j.timeout, JVMWarm: j.jvmWarm, Contenders: j.contenders(), Progress: j.progress}
 	return reports.Check(ctx, p, j.stdout)
 }
 

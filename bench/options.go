@@ -39,7 +39,7 @@ type options struct {
 	modes     []mode        // to run
 	heldLease time.Duration // of what --held and --scale hold
 	turns     int           // of --scripts
-	JVMWarm   time.Duration // how long a JVM runs before it is measured
+	jvmWarm   time.Duration // how long a JVM runs before it is measured
 	args      []string      // those that were given
 }
 
@@ -124,7 +124,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 		given[set.Name] = true
 		o.args = append(o.args, "--"+set.Name+"="+set.Value.String())
 	})
-	o.JVMWarm = 5 * time.Second // enough to compile what is called often
+	o.jvmWarm = 5 * time.Second // enough to compile what is called often
 	if o.quick {
 		o.beQuick(given)
 	}
@@ -153,7 +153,7 @@ func (o *options) beQuick(given map[string]bool) {
 			shorten()
 		}
 	}
-	o.JVMWarm = o.duration
+	o.jvmWarm = o.duration
 }
 
 // choose sets the modes that the flags ask for, and says what does not go together.

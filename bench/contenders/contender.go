@@ -2,7 +2,9 @@ package contenders
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,11 +36,19 @@ type Session struct {
 	Pair, Fair func(name string) Pair
 	// ReadWrite returns two pairs, for the two sides of one lock.
 	ReadWrite func(name string) (read, write Pair)
+	// Lock waits for a lock of somebody else's library, to keep it.
+	Lock func(ctx context.Context, name string) (Grant, error)
 	// Holds returns room for n holds, which are renewed. What is in it is the user's own.
 	Holds func(n int) Holds
 	// RunCell runs what is ordered elsewhere, and returns its figures. It returns some time after the limit at most.
 	RunCell func(ctx context.Context, limit time.Duration, order, figures any) error
 	Close   func() error
+}
+
+// A Grant is a lock that somebody has.
+type Grant struct {
+	Lost   <-chan struct{} // closed when the holder is told that it has lost it; nil: nobody is ever told
+	Unlock func() error
 }
 
 // Holds are locks that are held, by their numbers. Different numbers may be used by
@@ -79,13 +89,16 @@ type Contender struct {
 
 // Setup is what all sessions have in common.
 type Setup struct {
-	Addrs   []string      `json:"addrs"` // of one server, or of the nodes of a cluster
+	Addrs   []string      `json:"addrs"`  // of one server, of sentinels, or of the nodes of a cluster
+	Master  string        `json:"master"` // of sentinels
 	Cluster bool          `json:"cluster"`
 	Plain   bool          `json:"plain"`    // messages in a cluster are not sharded
 	Pool    int           `json:"pool"`     // connections of each go-redis client
 	Lease   time.Duration `json:"lease_ns"` // of every lock
 	// Small: there are many clients, so their buffers are as small as can be.
 	Small bool `json:"small"`
+	// Dialer makes the connections; nil: the client does.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error) `json:"-"`
 }
 
 // All are all that take part, in the order of their turns, but for Redisson. One
@@ -138,7 +151,7 @@ const SmallBuffer = 4096
 // NewGoRedis returns a client with the settings that all contenders on go-redis
 // share: its defaults, except for the size of the pool.
 func NewGoRedis(s Setup) redis.UniversalClient {
-	options := &redis.UniversalOptions{Addrs: s.Addrs, IsClusterMode: s.Cluster, PoolSize: s.Pool}
+	options := &redis.UniversalOptions{Addrs: s.Addrs, MasterName: s.Master, IsClusterMode: s.Cluster, PoolSize: s.Pool, Dialer: s.Dialer}
 	if s.Small {
 		options.ReadBufferSize, options.WriteBufferSize = SmallBuffer, SmallBuffer
 	}
@@ -149,7 +162,12 @@ func NewGoRedis(s Setup) redis.UniversalClient {
 // defaults. It pipelines all goroutines on a few connections and has no pool for
 // such commands.
 func RueidisOptions(s Setup) rueidis.ClientOption {
-	o := rueidis.ClientOption{InitAddress: s.Addrs}
+	o := rueidis.ClientOption{InitAddress: s.Addrs, Sentinel: rueidis.SentinelOption{MasterSet: s.Master}}
+	if s.Dialer != nil {
+		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return s.Dialer(ctx, "tcp", addr)
+		}
+	}
 	if s.Small {
 		o.ReadBufferEachConn, o.WriteBufferEachConn = SmallBuffer, SmallBuffer
 		o.RingScaleEachConn = 6

@@ -29,11 +29,18 @@ func redislockOnGoRedis() Contender {
 			client := redislock.New(rdb)
 			// A linear backoff has no state, so the options may be used again.
 			options := &redislock.Options{RetryStrategy: redislock.LinearBackoff(redislockPoll)}
-			return &Session{Close: rdb.Close, Pair: func(name string) Pair {
-				return pairOf(
-					func(ctx context.Context) (*redislock.Lock, error) { return client.Obtain(ctx, name, s.Lease, options) },
-					func(ctx context.Context, lock *redislock.Lock) error { return lock.Release(ctx) })
-			}}, nil
+			return &Session{
+				Close: rdb.Close,
+				Pair: func(name string) Pair {
+					return pairOf(
+						func(ctx context.Context) (*redislock.Lock, error) { return client.Obtain(ctx, name, s.Lease, options) },
+						func(ctx context.Context, lock *redislock.Lock) error { return lock.Release(ctx) })
+				},
+				Lock: func(ctx context.Context, name string) (Grant, error) {
+					lock, err := client.Obtain(ctx, name, s.Lease, options)
+					return Grant{Unlock: func() error { return lock.Release(context.WithoutCancel(ctx)) }}, err
+				},
+			}, nil
 		},
 	}
 }
@@ -46,18 +53,27 @@ func redsyncOnGoRedis() Contender {
 		Open: func(_ context.Context, s Setup) (*Session, error) {
 			rdb := NewGoRedis(s)
 			sync := redsync.New(goredis.NewPool(rdb))
-			return &Session{Close: rdb.Close, Pair: func(name string) Pair {
-				mu := sync.NewMutex(name, redsync.WithExpiry(s.Lease), redsync.WithTries(math.MaxInt32))
-				return pairOf(
-					func(ctx context.Context) (struct{}, error) { return struct{}{}, mu.LockContext(ctx) },
-					func(ctx context.Context, _ struct{}) error {
-						ok, err := mu.UnlockContext(ctx)
-						if err == nil && !ok {
-							err = errors.New("it was not held")
-						}
-						return err
-					})
-			}}, nil
+			mutex := func(name string) *redsync.Mutex {
+				return sync.NewMutex(name, redsync.WithExpiry(s.Lease), redsync.WithTries(math.MaxInt32))
+			}
+			unlock := func(ctx context.Context, mu *redsync.Mutex) error {
+				ok, err := mu.UnlockContext(ctx)
+				if err == nil && !ok {
+					err = errors.New("it was not held")
+				}
+				return err
+			}
+			return &Session{
+				Close: rdb.Close,
+				Pair: func(name string) Pair {
+					mu := mutex(name)
+					return pairOf(func(ctx context.Context) (*redsync.Mutex, error) { return mu, mu.LockContext(ctx) }, unlock)
+				},
+				Lock: func(ctx context.Context, name string) (Grant, error) {
+					mu := mutex(name)
+					return Grant{Unlock: func() error { return unlock(context.WithoutCancel(ctx), mu) }}, mu.LockContext(ctx)
+				},
+			}, nil
 		},
 	}
 }
@@ -83,6 +99,13 @@ func rueidislockOnRueidis() Contender {
 						_, release, err := locker.WithContext(ctx, name)
 						return release, err
 					}, func(_ context.Context, release context.CancelFunc) error { release(); return nil })
+				},
+				Lock: func(ctx context.Context, name string) (Grant, error) {
+					held, release, err := locker.WithContext(ctx, name)
+					if err != nil {
+						return Grant{}, err
+					}
+					return Grant{held.Done(), func() error { release(); return nil }}, nil
 				},
 			}, nil
 		},

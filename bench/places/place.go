@@ -3,6 +3,8 @@ package places
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -194,3 +196,13 @@ func AwaitQuiet(ctx context.Context) error {
 
 // Share is how much of a core a time on it is.
 func Share(spent, passed time.Duration) float64 { return spent.Seconds() / passed.Seconds() }
+
+// Load returns the load average of the last minute, where there is such a thing.
+func Load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}

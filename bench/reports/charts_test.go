@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/plot"
 
 	"github.com/holdfast-go/holdfast/bench/contenders"
+	"github.com/holdfast-go/holdfast/bench/reports/chart"
 	"github.com/holdfast-go/holdfast/bench/workloads"
 )
 
@@ -91,10 +92,10 @@ func TestTicks(t *testing.T) {
 		}
 		return all
 	}
-	if got := strings.Join(labels(numbers(true).Ticks(0.01, 20000)), " "); got != "0.01 0.1 1 10 100 1,000 10,000" {
+	if got := strings.Join(labels(chart.Decades(axisNumber).Ticks(0.01, 20000)), " "); got != "0.01 0.1 1 10 100 1,000 10,000" {
 		t.Errorf("logarithmic: %s", got)
 	}
-	if got := labels(numbers(false).Ticks(0, 50000)); len(got) < 2 || got[0] != "0" || !strings.HasSuffix(got[len(got)-1], ",000") {
+	if got := labels(chart.Linear(axisNumber).Ticks(0, 50000)); len(got) < 2 || got[0] != "0" || !strings.HasSuffix(got[len(got)-1], ",000") {
 		t.Errorf("linear: %v", got)
 	}
 }

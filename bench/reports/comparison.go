@@ -9,71 +9,120 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workloads"
 )
 
-// Heads of columns.
+// A column is what a table says of each contender.
+type column struct {
+	head string
+	cell func(*workloads.Entry) string
+}
+
+// Heads of columns that stand elsewhere, too.
 const (
-	columnRate  = "pairs/s (min–max)"
-	columnP50   = "p50"
-	columnP99   = "p99"
-	columnRedis = "Redis µs"
-	columnRun   = "run"
+	columnP50 = "p50"
+	columnP99 = "p99"
 )
 
 // tablesOf is what there is to show of one workload, in tables.
 func tablesOf(entries []*workloads.Entry, w workloads.Workload) []*table {
 	entries = under(entries, w)
+	over := func(head string, pick func(ratios) workloads.Spread[float64]) column {
+		return column{head, func(e *workloads.Entry) string { return hundredths(pick(ratiosOf(entries, e)).Median) }}
+	}
+	rates := column{"pairs/s (min–max)", rate}
+	redis, executed := number("Redis µs", redisMicros, short), number("run", executedPerPair, tenths)
+	var columns []column
 	if w.Shared {
-		return contended(entries, w)
+		columns = []column{
+			rates, times("wait p50", func(f workloads.Figures) time.Duration { return f.WaitP50 }),
+			times(columnP99, func(f workloads.Figures) time.Duration { return f.WaitP99 }),
+			times("max", func(f workloads.Figures) time.Duration { return f.WaitMax }),
+			fewestMost("goroutines", func(f workloads.Figures) (int, int) { return f.Fewest, f.Most }),
+			redis, executed, over("×best", func(r ratios) workloads.Spread[float64] { return r.best }),
+		}
+	} else {
+		columns = []column{
+			rates, times(columnP50, func(f workloads.Figures) time.Duration { return f.P50 }),
+			times(columnP99, func(f workloads.Figures) time.Duration { return f.P99 }),
+			times("max", func(f workloads.Figures) time.Duration { return f.Max }),
+			redis, {"sent", func(e *workloads.Entry) string { return tenths(e.Sent) }}, executed, number("allocs", allocs, short),
+			over("×peer", func(r ratios) workloads.Spread[float64] { return r.peer }),
+			over("×limit", func(r ratios) workloads.Spread[float64] { return r.limit }),
+		}
 	}
-	withRedisson := find(entries, contenders.RedissonName, w) != nil
-	t := &table{}
-	t.add(heads(w, withRedisson)...)
+	if find(entries, contenders.RedissonName, w) != nil {
+		columns = append(columns, over("×Java", func(r ratios) workloads.Spread[float64] { return r.redisson }))
+	}
+	all := []*table{filled(w.Title, entries, columns)}
+	if w.Turns() {
+		all = append(all, filled(w.Title+": hand-overs", entries, handOvers(w)))
+	}
+	return all
+}
+
+// handOvers are the columns of how the lock changes hands.
+func handOvers(w workloads.Workload) []column {
+	columns := []column{
+		number("a second", workloads.Figures.HandOversPerSecond, whole),
+		times("mean", func(f workloads.Figures) time.Duration { return f.HandOverMean }),
+		times(columnP50, func(f workloads.Figures) time.Duration { return f.HandOverP50 }),
+		times(columnP99, func(f workloads.Figures) time.Duration { return f.HandOverP99 }),
+		times("free", func(f workloads.Figures) time.Duration { return f.LongestFree }),
+	}
+	if w.Processes > 0 {
+		columns = append(columns, number("scripts", scriptsPerHandOver, tenths))
+	}
+	switch {
+	case w.Alternate:
+		columns = append(columns, times("ping", func(f workloads.Figures) time.Duration { return f.RoundTrip }),
+			number("trips p50", handOverMedian.pick(), hundredths), number(columnP99, handOverTail.pick(), hundredths))
+	case w.Processes > 0:
+		columns = append(columns, fewestMost("processes", func(f workloads.Figures) (int, int) { return f.ProcessFewest, f.ProcessMost }))
+	}
+	return columns
+}
+
+// filled is a table with a row for each entry.
+func filled(title string, entries []*workloads.Entry, columns []column) *table {
+	t, head := &table{}, []string{title}
+	for _, c := range columns {
+		head = append(head, c.head)
+	}
+	t.add(head...)
 	for _, e := range entries {
-		t.add(slices.Concat([]string{e.Contender.Short(), rate(e)}, times(e), costs(e), ratiosOf(entries, e).cells(withRedisson))...)
+		row := []string{e.Contender.Short()}
+		for _, c := range columns {
+			row = append(row, c.cell(e))
+		}
+		t.add(row...)
 	}
-	return []*table{t}
+	return t
 }
 
-func heads(w workloads.Workload, withRedisson bool) []string {
-	all := []string{
-		w.Title, columnRate, columnP50, columnP99, "max",
-		columnRedis, "sent", columnRun, "allocs", "×peer", "×limit",
-	}
-	if withRedisson {
-		all = append(all, "×Java")
-	}
-	return all
+// number is a column of the median of a figure over the rounds.
+func number(head string, pick func(workloads.Figures) float64, write func(float64) string) column {
+	return column{head, func(e *workloads.Entry) string { return write(workloads.Over(e.Rounds, pick).Median) }}
 }
 
-// times are medians over the rounds.
-func times(e *workloads.Entry) []string {
-	return []string{brief(workloads.Over(e.Rounds, p50).Median), brief(workloads.Over(e.Rounds, p99).Median), brief(workloads.Over(e.Rounds, longest).Median)}
+// times is a column of the median of a time over the rounds.
+func times(head string, pick func(workloads.Figures) time.Duration) column {
+	return column{head, func(e *workloads.Entry) string { return brief(workloads.Over(e.Rounds, pick).Median) }}
 }
 
-// costs are medians over the rounds, but for the commands that are sent.
-func costs(e *workloads.Entry) []string {
-	return []string{
-		short(workloads.Over(e.Rounds, redisMicros).Median), decimal(e.Sent, 1),
-		decimal(workloads.Over(e.Rounds, executedPerPair).Median, 1), short(workloads.Over(e.Rounds, allocs).Median),
-	}
-}
-
-func (r ratios) cells(withRedisson bool) []string {
-	all := []string{hundredths(r.peer.Median), hundredths(r.limit.Median)}
-	if withRedisson {
-		all = append(all, hundredths(r.redisson.Median))
-	}
-	return all
+// fewestMost is a column of the fewest and the most pairs of somebody, medians over the rounds.
+func fewestMost(head string, pick func(workloads.Figures) (fewest, most int)) column {
+	return column{head, func(e *workloads.Entry) string {
+		few := workloads.Over(e.Rounds, func(f workloads.Figures) int { fewest, _ := pick(f); return fewest })
+		many := workloads.Over(e.Rounds, func(f workloads.Figures) int { _, most := pick(f); return most })
+		return fmt.Sprintf("%s : %s", grouped(few.Median), grouped(many.Median))
+	}}
 }
 
 // What is picked of the figures of a round.
-func p50(f workloads.Figures) time.Duration       { return f.P50 }
-func p99(f workloads.Figures) time.Duration       { return f.P99 }
-func longest(f workloads.Figures) time.Duration   { return f.Max }
-func p50Nanos(f workloads.Figures) float64        { return float64(f.P50) }
-func perSecond(f workloads.Figures) float64       { return f.PerSecond }
-func redisMicros(f workloads.Figures) float64     { return f.RedisMicros }
-func executedPerPair(f workloads.Figures) float64 { return f.Executed }
-func allocs(f workloads.Figures) float64          { return f.Allocs }
+func p50Nanos(f workloads.Figures) float64           { return float64(f.P50) }
+func perSecond(f workloads.Figures) float64          { return f.PerSecond }
+func redisMicros(f workloads.Figures) float64        { return f.RedisMicros }
+func executedPerPair(f workloads.Figures) float64    { return f.Executed }
+func allocs(f workloads.Figures) float64             { return f.Allocs }
+func scriptsPerHandOver(f workloads.Figures) float64 { return f.Scripts }
 
 // under returns the entries of a workload.
 func under(entries []*workloads.Entry, w workloads.Workload) (some []*workloads.Entry) {
@@ -105,84 +154,3 @@ func rate(e *workloads.Entry) string {
 	}
 	return rangeOf(workloads.Over(e.Rounds, perSecond), whole)
 }
-
-// contended are the tables of a workload on one lock: what the goroutines get, and how
-// the lock changes hands.
-func contended(entries []*workloads.Entry, w workloads.Workload) []*table {
-	withRedisson := find(entries, contenders.RedissonName, w) != nil
-	t := &table{}
-	head := []string{w.Title, columnRate, "wait p50", columnP99, "max", "goroutines", columnRedis, columnRun, "×best"}
-	if withRedisson {
-		head = append(head, "×Java")
-	}
-	t.add(head...)
-	for _, e := range entries {
-		cells := []string{
-			e.Contender.Short(), rate(e),
-			medianTime(e, func(f workloads.Figures) time.Duration { return f.WaitP50 }),
-			medianTime(e, func(f workloads.Figures) time.Duration { return f.WaitP99 }),
-			medianTime(e, func(f workloads.Figures) time.Duration { return f.WaitMax }),
-			fewestMost(e, func(f workloads.Figures) (int, int) { return f.Fewest, f.Most }),
-			short(workloads.Over(e.Rounds, redisMicros).Median), decimal(workloads.Over(e.Rounds, executedPerPair).Median, 1),
-		}
-		r := ratiosOf(entries, e)
-		cells = append(cells, hundredths(r.best.Median))
-		if withRedisson {
-			cells = append(cells, hundredths(r.redisson.Median))
-		}
-		t.add(cells...)
-	}
-	if !w.Turns() {
-		return []*table{t}
-	}
-	return []*table{t, handOvers(entries, w)}
-}
-
-// handOvers is the table of how the lock changes hands.
-func handOvers(entries []*workloads.Entry, w workloads.Workload) *table {
-	t := &table{}
-	head := []string{w.Title + ": hand-overs", "a second", "mean", columnP50, columnP99, "free"}
-	switch {
-	case w.Alternate:
-		head = append(head, "scripts", "ping", "trips p50", columnP99)
-	case w.Processes > 0:
-		head = append(head, "scripts", "processes")
-	}
-	t.add(head...)
-	for _, e := range entries {
-		cells := []string{
-			e.Contender.Short(),
-			whole(workloads.Over(e.Rounds, func(f workloads.Figures) float64 { return f.HandOversPerSecond() }).Median),
-			medianTime(e, func(f workloads.Figures) time.Duration { return f.HandOverMean }),
-			medianTime(e, func(f workloads.Figures) time.Duration { return f.HandOverP50 }),
-			medianTime(e, func(f workloads.Figures) time.Duration { return f.HandOverP99 }),
-			medianTime(e, func(f workloads.Figures) time.Duration { return f.LongestFree }),
-		}
-		if w.Processes > 0 {
-			cells = append(cells, decimal(workloads.Over(e.Rounds, scriptsPerHandOver).Median, 1))
-		}
-		switch {
-		case w.Alternate:
-			cells = append(cells, medianTime(e, func(f workloads.Figures) time.Duration { return f.RoundTrip }),
-				hundredths(workloads.Over(e.Rounds, handOverMedian.pick()).Median), hundredths(workloads.Over(e.Rounds, handOverTail.pick()).Median))
-		case w.Processes > 0:
-			cells = append(cells, fewestMost(e, func(f workloads.Figures) (int, int) { return f.ProcessFewest, f.ProcessMost }))
-		}
-		t.add(cells...)
-	}
-	return t
-}
-
-// medianTime is the median of a time over the rounds.
-func medianTime(e *workloads.Entry, pick func(workloads.Figures) time.Duration) string {
-	return brief(workloads.Over(e.Rounds, pick).Median)
-}
-
-// fewestMost are the fewest and the most pairs of somebody, medians over the rounds.
-func fewestMost(e *workloads.Entry, pick func(workloads.Figures) (fewest, most int)) string {
-	few := workloads.Over(e.Rounds, func(f workloads.Figures) int { fewest, _ := pick(f); return fewest })
-	many := workloads.Over(e.Rounds, func(f workloads.Figures) int { _, most := pick(f); return most })
-	return fmt.Sprintf("%s : %s", grouped(few.Median), grouped(many.Median))
-}
-
-func scriptsPerHandOver(f workloads.Figures) float64 { return f.Scripts }

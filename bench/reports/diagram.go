@@ -46,10 +46,10 @@ const (
 func (c diagram) svg() ([]byte, error) {
 	p := chart.New(c.title, c.x, c.y)
 	p.Grid.Vertical.Color = nil
+	p.Y.Tick.Marker = chart.Linear(axisNumber)
 	if c.log {
-		p.Y.Scale = plot.LogScale{}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, chart.Decades(axisNumber)
 	}
-	p.Y.Tick.Marker = numbers(c.log)
 	add := c.bars
 	if c.points {
 		add = c.lines
@@ -166,29 +166,6 @@ func (b bars) Thumbnail(c *draw.Canvas) { fill(*c, b.color, c.Min.X, c.Max.X, c.
 
 func fill(c draw.Canvas, with color.Color, left, right, bottom, top vg.Length) {
 	c.FillPolygon(with, []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}})
-}
-
-// numbers are ticks with numbers as people write them.
-type numbers bool // logarithmic
-
-// Ticks implements [plot.Ticker].
-func (log numbers) Ticks(low, high float64) (all []plot.Tick) {
-	if !log {
-		for _, tick := range (plot.DefaultTicks{}).Ticks(low, high) {
-			if tick.Label != "" {
-				tick.Label = axisNumber(tick.Value)
-			}
-			all = append(all, tick)
-		}
-		return all
-	}
-	for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
-		all = append(all, plot.Tick{Value: decade, Label: axisNumber(decade)})
-		for _, minor := range []float64{2, 5} {
-			all = append(all, plot.Tick{Value: minor * decade})
-		}
-	}
-	return all
 }
 
 // axisNumber writes 0.01, 10 and 10,000.

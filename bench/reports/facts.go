@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/bench/places"
 )
 
 // Facts are about the machine and the programs, all of them looked up.
@@ -34,7 +36,7 @@ func LookUp(ctx context.Context, addr string) (Facts, error) {
 	}
 	all := Facts{
 		fmt.Sprintf("%s, %d cores, GOMAXPROCS %d", cpuModel(ctx), runtime.NumCPU(), runtime.GOMAXPROCS(0)),
-		fmt.Sprintf("%s; load before the run: %s", system(), load()),
+		fmt.Sprintf("%s; load before the run: %s", system(), places.Load()),
 		fmt.Sprintf("%s, Redis %s, %s", runtime.Version(), version, time.Now().UTC().Format(time.RFC3339)),
 	}
 	built := versions()
@@ -117,14 +119,4 @@ func system() string {
 		}
 	}
 	return built
-}
-
-// load returns the load average of the last minute, where there is such a thing.
-func load() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return unknown
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }

@@ -144,6 +144,7 @@ func rangeOf(s workloads.Spread[float64], write func(float64) string) string {
 
 func whole(f float64) string      { return grouped(int(math.Round(f))) }
 func hundredths(f float64) string { return decimal(f, 2) }
+func tenths(f float64) string     { return decimal(f, 1) }
 
 // sized writes a number with as many digits as it needs to be told from another.
 func sized(f float64) string {

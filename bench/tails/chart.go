@@ -58,9 +58,9 @@ func (c distribution) save(file string) error {
 			low, high = min(low, s.Millis[0]), max(high, s.Millis[len(s.Millis)-1])
 		}
 	}
-	p.X.Tick.Marker = plot.TickerFunc(whole)
+	p.X.Tick.Marker = chart.Linear(func(ms float64) string { return strconv.FormatFloat(ms, 'f', 0, 64) })
 	if !c.linear {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.TickerFunc(decades)
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, chart.Decades(shortTime)
 		low, high = max(c.least, low/1.3), high*1.5
 		low = math.Pow(10, math.Floor(math.Log10(low)+1e-9))
 	} else {
@@ -114,28 +114,6 @@ func (r series) steps(low, high float64) plotter.XYs {
 		xys = append(xys, plotter.XY{X: ms, Y: xys[len(xys)-1].Y}, plotter.XY{X: ms, Y: float64(i+1) / n * 100})
 	}
 	return append(xys, plotter.XY{X: high, Y: float64(len(r.Millis)) / n * 100})
-}
-
-// whole are ticks with whole numbers.
-func whole(low, high float64) (all []plot.Tick) {
-	for _, tick := range (plot.DefaultTicks{}).Ticks(low, high) {
-		if tick.Label != "" {
-			tick.Label = strconv.FormatFloat(tick.Value, 'f', 0, 64)
-		}
-		all = append(all, tick)
-	}
-	return all
-}
-
-// decades are ticks with names as people write them.
-func decades(low, high float64) (all []plot.Tick) {
-	for at := math.Pow(10, math.Floor(math.Log10(low)+1e-9)); at <= high; at *= 10 {
-		all = append(all, plot.Tick{Value: at, Label: shortTime(at)})
-		for _, minor := range []float64{2, 5} {
-			all = append(all, plot.Tick{Value: minor * at})
-		}
-	}
-	return all
 }
 
 // shortTime writes 0.1 ms, 10 ms, 1 s.

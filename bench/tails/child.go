@@ -87,7 +87,7 @@ func beChild(in *bufio.Reader, say func(event)) error {
 			}
 			say(event{"held", i, time.Now()})
 			select {
-			case <-g.lost:
+			case <-g.Lost:
 				say(event{"lost", i, time.Now()})
 			case <-ctx.Done():
 			}

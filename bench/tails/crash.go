@@ -18,7 +18,7 @@ func Crash(t *testing.T) {
 	forSubjects(t, all, func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)
-		to := target{Addrs: []string{server.Addr()}, Lease: crashLease}
+		to := at(crashLease, server.Addr())
 		var after sampler
 		rounds(1000, func(n int) {
 			p, names := begin(t, order{Subject: s.name, Target: to, Names: make([]string, n), Role: holds, Spread: crashLease / 3, Seed: rng.Uint64()}, s)
@@ -57,7 +57,7 @@ func CrashCrowd(t *testing.T) {
 	}
 	server, rng := redistest.Start(t), random(s)
 	rdb := direct(t, server)
-	to := target{Addrs: []string{server.Addr()}, Lease: crashLease}
+	to := at(crashLease, server.Addr())
 	var after sampler
 	for range (part(100) + 4) / 5 {
 		names := fresh(5)
@@ -113,7 +113,7 @@ func waitersFall(t *testing.T, measure string, n int, fall func(p process)) {
 	forSubjects(t, inLine, func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)
-		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}
+		to := at(30*time.Second, server.Addr())
 		var after sampler
 		rounds(200, func(locks int) {
 			holder, names, held := holding(t, s, to, locks, 0, rng)
@@ -135,7 +135,7 @@ func waitersFall(t *testing.T, measure string, n int, fall func(p process)) {
 			free := make([]time.Time, locks)
 			each(names, func(i int, _ string) {
 				free[i] = time.Now()
-				if err := held[i].unlock(); err != nil {
+				if err := held[i].Unlock(); err != nil {
 					t.Errorf("unlock: %v", err)
 				}
 			})

@@ -58,7 +58,7 @@ func through(t *testing.T, measure string, to target, rest, kill, recovered func
 		var released, granted sync.WaitGroup
 		for _, l := range locks {
 			for _, g := range l.held {
-				released.Go(func() { _ = g.unlock() }) // it may tell that it could not reach anybody
+				released.Go(func() { _ = g.Unlock() }) // it may tell that it could not reach anybody
 			}
 			granted.Go(func() {
 				for _, at := range wait(t, l.waiter, names(fewLocks)).ended() {
@@ -109,7 +109,8 @@ func FailoverSentinel(t *testing.T) {
 	t.Parallel()
 	onlyMeasured(t)
 	s := redistest.StartSentinel(t, 2, 3)
-	to := target{Addrs: s.Addrs(), Master: s.MasterName(), Lease: failoverLease}
+	to := at(failoverLease, s.Addrs()...)
+	to.Master = s.MasterName()
 	var old *redistest.Server
 	rest := func() {
 		linked(t, s.Primary(t), 2)
@@ -125,7 +126,8 @@ func FailoverCluster(t *testing.T) {
 	t.Parallel()
 	onlyMeasured(t)
 	s := redistest.StartCluster(t, 3, 1)
-	to := target{Addrs: s.Addrs(), Cluster: true, Lease: failoverLease}
+	to := at(failoverLease, s.Addrs()...)
+	to.Cluster = true
 	// All locks are in one slot, so that all are on the node that dies.
 	names := func(n int) (all []string) {
 		for _, name := range fresh(n) {

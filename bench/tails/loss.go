@@ -51,7 +51,8 @@ func LossCutOff(t *testing.T) {
 		var beforeKey, afterDeadline sampler
 		rounds(1000, func(n int) {
 			proxy := redistest.NewProxy(t, server.Addr())
-			to := target{Addrs: []string{proxy.Addr()}, Lease: cutOffLease, Margin: margin()}
+			to := at(cutOffLease, proxy.Addr())
+			to.Margin = margin()
 			holder, names, grants := holding(t, s, to, n, cutOffLease/2, rng)
 			time.Sleep(time.Duration(rng.Int64N(int64(cutOffLease))))
 			proxy.BlackHole(redistest.Both, true)
@@ -59,7 +60,7 @@ func LossCutOff(t *testing.T) {
 			ends := expiries(t, rdb, s, names)
 			each(names, func(i int, name string) {
 				select {
-				case <-grants[i].lost:
+				case <-grants[i].Lost:
 				case <-time.After(limit):
 					t.Errorf("nobody was told of the loss of %q", name)
 				}
@@ -88,7 +89,7 @@ func LossStopped(t *testing.T) {
 		server, rng := redistest.Start(t), random(s)
 		var told sampler
 		rounds(1000, func(n int) {
-			to := target{Addrs: []string{server.Addr()}, Lease: stoppedLease}
+			to := at(stoppedLease, server.Addr())
 			p, _ := begin(t, order{Subject: s.name, Target: to, Names: make([]string, n), Role: holds, Spread: stoppedLease / 2, Seed: rng.Uint64()}, s)
 			time.Sleep(time.Duration(rng.Int64N(int64(stoppedLease))))
 			p.signal(t, syscall.SIGSTOP)
@@ -109,7 +110,7 @@ func LossForced(t *testing.T) {
 	forTelling(t, "loss-forced", func(t *testing.T, s subject) {
 		server, rng := redistest.Start(t), random(s)
 		rdb := direct(t, server)
-		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}
+		to := at(30*time.Second, server.Addr())
 		other := open(t, s, to)
 		defer other.close()
 		var told sampler
@@ -128,7 +129,7 @@ func LossForced(t *testing.T) {
 					t.Fatal(err)
 				}
 				select {
-				case <-grants[i].lost:
+				case <-grants[i].Lost:
 				case <-time.After(limit):
 					t.Fatalf("nobody was told of the loss of %q", name)
 				}

@@ -18,7 +18,7 @@ func released(t *testing.T, s subject, measure string, trials int, waitsAt targe
 	defer waiter.close()
 	var after sampler
 	rounds(trials, func(n int) {
-		holder, names, held := holding(t, s, target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}, n, 0, rng)
+		holder, names, held := holding(t, s, at(30*time.Second, server.Addr()), n, 0, rng)
 		defer holder.close()
 		next := wait(t, waiter, names)
 		time.Sleep(time.Second)
@@ -27,7 +27,7 @@ func released(t *testing.T, s subject, measure string, trials int, waitsAt targe
 			time.Sleep(rest/2 + time.Duration(rng.Int64N(int64(rest))))
 			fault()
 			free[i] = time.Now()
-			if err := held[i].unlock(); err != nil {
+			if err := held[i].Unlock(); err != nil {
 				t.Fatal(err)
 			}
 			over()
@@ -44,7 +44,7 @@ func nothing() {}
 func Released(t *testing.T) {
 	forSubjects(t, all, func(t *testing.T, s subject) {
 		server := redistest.Start(t)
-		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}
+		to := at(30*time.Second, server.Addr())
 		released(t, s, "released", 200, to, server, nothing, nothing, 20*time.Millisecond)
 	})
 }
@@ -54,7 +54,7 @@ func MessageConnectionClosed(t *testing.T) {
 	forSubjects(t, func(s subject) bool { return !s.peer }, func(t *testing.T, s subject) {
 		server := redistest.Start(t)
 		rdb := direct(t, server)
-		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second}
+		to := at(30*time.Second, server.Addr())
 		released(t, s, "message-closed", 200, to, server, func() {
 			if err := rdb.Do(background, "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
 				t.Error(err)
@@ -68,7 +68,7 @@ func MessageConnectionsCut(t *testing.T) {
 	forSubjects(t, all, func(t *testing.T, s subject) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		to := target{Addrs: []string{proxy.Addr()}, Lease: 30 * time.Second}
+		to := at(30*time.Second, proxy.Addr())
 		released(t, s, "message-cut", 200, to, server, proxy.Cut, nothing, 200*time.Millisecond)
 	})
 }
@@ -80,7 +80,8 @@ func MessageLost(t *testing.T) {
 	forSubjects(t, listens, func(t *testing.T, s subject) {
 		server := redistest.Start(t)
 		ears := &lossy{all: s.peer}
-		to := target{Addrs: []string{server.Addr()}, Lease: 30 * time.Second, dialer: ears.dial}
+		to := at(30*time.Second, server.Addr())
+		to.Dialer = ears.dial
 		released(t, s, "message-lost", 100, to, server, func() { ears.on.Store(true) }, func() {
 			time.Sleep(20 * time.Millisecond)
 			ears.on.Store(false)

@@ -6,10 +6,11 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/bench/places"
 )
 
 // series is what was measured of one subject under one fault.
@@ -56,7 +57,7 @@ var figuresFile sync.Mutex
 // done ends a series: it is told, and written down.
 func (s *sampler) done(t *testing.T, measure, subject string) series {
 	t.Helper()
-	r := series{Measure: measure, Subject: subject, Never: len(s.all)+s.missed == 0, Missed: s.missed, Load: load(), Seed: settings.seed}
+	r := series{Measure: measure, Subject: subject, Never: len(s.all)+s.missed == 0, Missed: s.missed, Load: places.Load(), Seed: settings.seed}
 	for _, d := range s.all {
 		r.Millis = append(r.Millis, math.Round(d.Seconds()*1e5)/100)
 	}
@@ -100,14 +101,4 @@ func (r series) String() string {
 	}
 	return fmt.Sprintf("%s, %s: %d (and %d not in time), least %.1f, p50 %.1f, p99 %.1f, most %.1f ms; load %s",
 		r.Measure, r.Subject, len(r.Millis), r.Missed, r.at(0), r.at(0.5), r.at(0.99), r.most(), r.Load)
-}
-
-// load returns the load average of the last minute, where there is such a thing.
-func load() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }

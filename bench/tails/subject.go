@@ -2,51 +2,28 @@ package tails
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"math"
-	"net"
-	"strconv"
 	"time"
 
-	"github.com/bsm/redislock"
-	"github.com/go-redsync/redsync/v4"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
-	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/contenders"
 	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/rueidisdriver"
 )
 
-// target is where the locks are.
+// target is where the locks are, and what of them is holdfast's alone.
 type target struct {
-	Addrs   []string      `json:"addrs"`
-	Master  string        `json:"master"` // of sentinels
-	Cluster bool          `json:"cluster"`
-	Lease   time.Duration `json:"lease"`
-	Margin  time.Duration `json:"margin"`
-	dialer  func(ctx context.Context, network, addr string) (net.Conn, error)
+	contenders.Setup
+
+	Margin time.Duration `json:"margin"`
 }
 
-func (t target) goRedis() redis.UniversalClient {
-	return redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: t.Addrs, MasterName: t.Master, IsClusterMode: t.Cluster, Dialer: t.dialer,
-		PoolSize: 200, // peers that poll take a connection each
-	})
-}
-
-func (t target) rueidis() rueidis.ClientOption {
-	o := rueidis.ClientOption{InitAddress: t.Addrs, Sentinel: rueidis.SentinelOption{MasterSet: t.Master}}
-	if t.dialer != nil {
-		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return t.dialer(ctx, "tcp", addr)
-		}
-	}
-	return o
+// at is a target. Its pool is large: peers that poll take a connection each.
+func at(lease time.Duration, addrs ...string) target {
+	return target{Setup: contenders.Setup{Addrs: addrs, Lease: lease, Pool: 200}}
 }
 
 // role is what somebody wants with a lock: in some kinds it matters.
@@ -60,9 +37,9 @@ const (
 
 // grant is a lock that somebody has.
 type grant struct {
-	lost     <-chan struct{}  // nil: nobody is ever told
+	contenders.Grant
+
 	deadline func() time.Time // nil: it has none
-	unlock   func() error
 }
 
 // session is a client of a library.
@@ -105,7 +82,7 @@ func (s *holdfastSession) lock(ctx context.Context, name string, r role) (grant,
 	if err != nil {
 		return grant{}, err
 	}
-	return grant{h.Context().Done(), h.Deadline, h.Unlock}, nil
+	return grant{contenders.Grant{Lost: h.Context().Done(), Unlock: h.Unlock}, h.Deadline}, nil
 }
 
 func (s *holdfastSession) close() {
@@ -115,7 +92,7 @@ func (s *holdfastSession) close() {
 
 func onGoRedis(one one) func(target) (session, error) {
 	return func(t target) (session, error) {
-		rdb := t.goRedis()
+		rdb := contenders.NewGoRedis(t.Setup)
 		c, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(t.Lease), holdfast.WithMargin(t.Margin))
 		return &holdfastSession{c, one, func() { _ = rdb.Close() }}, err
 	}
@@ -123,7 +100,7 @@ func onGoRedis(one one) func(target) (session, error) {
 
 func onRueidis(one one) func(target) (session, error) {
 	return func(t target) (session, error) {
-		rc, err := rueidis.NewClient(t.rueidis())
+		rc, err := rueidis.NewClient(contenders.RueidisOptions(t.Setup))
 		if err != nil {
 			return nil, err
 		}
@@ -185,10 +162,10 @@ var subjects = []subject{
 		name: "permits", key: func(name string) string { return "{" + name + "}:timeout" }, scores: true, renews: true, tells: true, line: nextOf,
 		open: onGoRedis(permits(map[role]int{holds: 2, dies: 2, waits: 1})),
 	},
-	{name: "redislock", open: openRedislock, key: plainKey, peer: true},
-	{name: "redsync", open: openRedsync, key: plainKey, peer: true},
+	{name: "redislock", open: peer("redislock on go-redis"), key: plainKey, peer: true},
+	{name: "redsync", open: peer("redsync on go-redis"), key: plainKey, peer: true},
 	{
-		name: "rueidislock", open: openRueidislock, renews: true, tells: true, peer: true,
+		name: "rueidislock", open: peer("rueidislock on rueidis"), renews: true, tells: true, peer: true,
 		key: func(name string) string { return "rueidislock:0:" + name },
 	},
 }
@@ -202,96 +179,33 @@ func subjectNamed(name string) (subject, error) {
 	return subject{}, fmt.Errorf("there is no subject %q", name)
 }
 
-// poll is the shortest pause between two tries that the documentation of redislock recommends.
-const poll = 16 * time.Millisecond
-
 // afterError is how long a caller of a peer pauses whose call has failed, since that peer leaves
 // it to its caller to go on.
 const afterError = 50 * time.Millisecond
 
-// persist calls until it has the lock, or ctx ends.
-func persist(ctx context.Context, lock func() (grant, error)) (grant, error) {
-	for {
-		g, err := lock()
-		if err == nil || ctx.Err() != nil {
-			return g, err
+// peer is another library.
+func peer(name string) func(target) (session, error) {
+	return func(t target) (session, error) {
+		c, err := contenders.Named(name)
+		if err != nil {
+			return nil, err
 		}
-		select {
-		case <-time.After(afterError):
-		case <-ctx.Done():
-		}
+		s, err := c.Open(background, t.Setup)
+		return peerSession{s}, err
 	}
 }
 
-type redislockSession struct {
-	client *redislock.Client
-	rdb    redis.UniversalClient
-	lease  time.Duration
-}
+type peerSession struct{ *contenders.Session }
 
-func openRedislock(t target) (session, error) {
-	rdb := t.goRedis()
-	return redislockSession{redislock.New(rdb), rdb, t.Lease}, nil
-}
-
-func (s redislockSession) lock(ctx context.Context, name string, _ role) (grant, error) {
-	return persist(ctx, func() (grant, error) {
-		l, err := s.client.Obtain(ctx, name, s.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(poll)})
-		if err != nil {
-			return grant{}, err
+// lock calls until it has the lock, or ctx ends.
+func (s peerSession) lock(ctx context.Context, name string, _ role) (grant, error) {
+	for {
+		g, err := s.Lock(ctx, name)
+		if err == nil || ctx.Err() != nil {
+			return grant{Grant: g}, err
 		}
-		return grant{unlock: func() error { return l.Release(context.Background()) }}, nil
-	})
+		call.Sleep(ctx, afterError)
+	}
 }
 
-func (s redislockSession) close() { _ = s.rdb.Close() }
-
-type redsyncSession struct {
-	sync  *redsync.Redsync
-	rdb   redis.UniversalClient
-	lease time.Duration
-}
-
-func openRedsync(t target) (session, error) {
-	rdb := t.goRedis()
-	return redsyncSession{redsync.New(goredis.NewPool(rdb)), rdb, t.Lease}, nil
-}
-
-func (s redsyncSession) lock(ctx context.Context, name string, _ role) (grant, error) {
-	return persist(ctx, func() (grant, error) {
-		mu := s.sync.NewMutex(name, redsync.WithExpiry(s.lease), redsync.WithTries(math.MaxInt32))
-		if err := mu.LockContext(ctx); err != nil {
-			return grant{}, err
-		}
-		return grant{unlock: func() error {
-			if ok, err := mu.Unlock(); err != nil || !ok {
-				return errors.Join(err, errors.New("it was not held: "+strconv.FormatBool(ok)))
-			}
-			return nil
-		}}, nil
-	})
-}
-
-func (s redsyncSession) close() { _ = s.rdb.Close() }
-
-type rueidislockSession struct{ locker rueidislock.Locker }
-
-// As its README says for one server.
-func openRueidislock(t target) (session, error) {
-	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: t.rueidis(), KeyMajority: 1, NoLoopTracking: true, KeyValidity: t.Lease,
-	})
-	return rueidislockSession{locker}, err
-}
-
-func (s rueidislockSession) lock(ctx context.Context, name string, _ role) (grant, error) {
-	return persist(ctx, func() (grant, error) {
-		held, release, err := s.locker.WithContext(ctx, name)
-		if err != nil {
-			return grant{}, err
-		}
-		return grant{lost: held.Done(), unlock: func() error { release(); return nil }}, nil
-	})
-}
-
-func (s rueidislockSession) close() { s.locker.Close() }
+func (s peerSession) close() { _ = s.Close() }

@@ -130,7 +130,7 @@ func take(ctx context.Context, t *testing.T, s session, names []string, r role, 
 			if ctx.Err() == nil {
 				t.Errorf("%s %q: %v", r, name, err)
 			}
-			grants[i].unlock = func() error { return err }
+			grants[i].Unlock = func() error { return err }
 		}
 	})
 	return grants
@@ -184,7 +184,7 @@ func wait(t *testing.T, s session, names []string) *waiting {
 			g, err := s.lock(ctx, name, waits)
 			if err == nil {
 				w.at[i] = time.Now()
-				err = g.unlock()
+				err = g.Unlock()
 			}
 			if err != nil && ours {
 				t.Errorf("waiting for %q: %v", name, err)

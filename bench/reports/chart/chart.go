@@ -5,6 +5,7 @@ package chart
 import (
 	"bytes"
 	"image/color"
+	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -67,4 +68,27 @@ func (c *Chart) SVG(height, legendWidth vg.Length) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:"+families+";")), nil
+}
+
+// Decades are ticks at powers of ten, with a label, and at twice and five times as much.
+func Decades(label func(float64) string) plot.Ticker {
+	return plot.TickerFunc(func(low, high float64) (all []plot.Tick) {
+		for at := math.Pow(10, math.Floor(math.Log10(low)+1e-9)); at <= high; at *= 10 {
+			all = append(all, plot.Tick{Value: at, Label: label(at)}, plot.Tick{Value: 2 * at}, plot.Tick{Value: 5 * at})
+		}
+		return all
+	})
+}
+
+// Linear are ticks as usual, with other labels.
+func Linear(label func(float64) string) plot.Ticker {
+	return plot.TickerFunc(func(low, high float64) (all []plot.Tick) {
+		for _, tick := range (plot.DefaultTicks{}).Ticks(low, high) {
+			if tick.Label != "" {
+				tick.Label = label(tick.Value)
+			}
+			all = append(all, tick)
+		}
+		return all
+	})
 }
