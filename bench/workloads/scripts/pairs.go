@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"crypto/rand"
+	"embed"
 	"encoding/hex"
 	"slices"
 	"strconv"
@@ -125,15 +126,31 @@ func isOne(reply any) bool { return reply == int64(1) }
 func isNil(reply any) bool { return reply == nil }
 func isOK(reply any) bool  { return reply == "OK" }
 
+// redisson has scripts that do what Redisson's do, command for command, for a kind of lock each:
+// keys, arguments and replies are the same. The text is ours. What follows a
+// contended or nested lock is there only as far as it decides what a free one costs.
+//
+//go:embed redisson
+var redisson embed.FS
+
+// like is the script of this name.
+func like(name string) *driver.Script {
+	text, err := redisson.ReadFile("redisson/" + name + ".lua")
+	if err != nil {
+		panic(err) // it is part of this program
+	}
+	return driver.NewScript(name, string(text))
+}
+
 // latchTTL is how long Redisson keeps the outcome of an unlock, ms, with its
 // default settings.
 const latchTTL = "18000"
 
 // redissonPair is a pair as Redisson sends it to a single server. keys and args are
 // those of the release before the latch and its time to live, which come last.
-func redissonPair(name string, take, give *driver.Script, taken, given scriptCall) scriptPair {
-	taken.script, taken.want = take, isNil
-	given.script, given.want = give, isOne
+func redissonPair(name, kind string, taken, given scriptCall) scriptPair {
+	taken.script, taken.want = like(kind+"_take"), isNil
+	given.script, given.want = like(kind+"_give"), isOne
 	keys, args := given.keys, given.args
 	return scriptPair{pair: func() [2]scriptCall {
 		given := given
@@ -146,7 +163,7 @@ func redissonPair(name string, take, give *driver.Script, taken, given scriptCal
 
 func redissonMutex(name string, lease time.Duration) scriptPair {
 	ms := millisText(lease)
-	return redissonPair(name, likeMutexTake, likeMutexGive,
+	return redissonPair(name, "mutex",
 		scriptCall{keys: []string{name}, args: []any{ms, redissonOwner}},
 		scriptCall{keys: []string{name, protocol.LockChannel(name)}, args: []any{"0", ms, redissonOwner, publish}})
 }
@@ -154,7 +171,7 @@ func redissonMutex(name string, lease time.Duration) scriptPair {
 func redissonFair(name string, lease time.Duration) scriptPair {
 	ms, now := millisText(lease), strconv.FormatInt(time.Now().UnixMilli(), 10)
 	queue, timeouts := protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name)
-	return redissonPair(name, likeFairTake, likeFairGive,
+	return redissonPair(name, "fair",
 		scriptCall{keys: []string{name, queue, timeouts}, args: []any{ms, redissonOwner, "300000", now}},
 		scriptCall{
 			keys: []string{name, queue, timeouts, protocol.LockChannel(name)},
@@ -164,7 +181,7 @@ func redissonFair(name string, lease time.Duration) scriptPair {
 
 func redissonRead(name string, lease time.Duration) scriptPair {
 	holds := protocol.ReadPrefix(name) + redissonOwner + ":rwlock_timeout"
-	return redissonPair(name, likeReadTake, likeReadGive,
+	return redissonPair(name, "read",
 		scriptCall{keys: []string{name, holds}, args: []any{millisText(lease), redissonOwner, protocol.WriterField(redissonOwner)}},
 		scriptCall{
 			keys: []string{name, protocol.RWChannel(name), holds, "{" + name + "}"},
@@ -174,24 +191,25 @@ func redissonRead(name string, lease time.Duration) scriptPair {
 
 func redissonWrite(name string, lease time.Duration) scriptPair {
 	ms, writer := millisText(lease), protocol.WriterField(redissonOwner)
-	return redissonPair(name, likeWriteTake, likeWriteGive,
+	return redissonPair(name, "write",
 		scriptCall{keys: []string{name}, args: []any{ms, writer}},
 		scriptCall{keys: []string{name, protocol.RWChannel(name)}, args: []any{"1", ms, writer, publish}})
 }
 
 func redissonPermits(name string, lease time.Duration) scriptPair {
 	held, channel := protocol.PermitsKey(name), protocol.SemaphoreChannel(name)
+	take, give := like("permits_take"), like("permits_give")
 	return scriptPair{semaphore: name, pair: func() [2]scriptCall {
 		now := time.Now()
 		ms, expiry := strconv.FormatInt(now.UnixMilli(), 10), strconv.FormatInt(now.Add(lease).UnixMilli(), 10)
 		id := randomID()
 		return [2]scriptCall{
 			{
-				script: likePermitsTake, want: isOK, keys: []string{name, held, channel},
+				script: take, want: isOK, keys: []string{name, held, channel},
 				args: []any{"1", expiry, ms, "922337203685477", publish, id},
 			},
 			{
-				script: likePermitsGive, want: isOne, keys: []string{name, channel, held},
+				script: give, want: isOne, keys: []string{name, channel, held},
 				args: []any{id, "1", ms, publish},
 			},
 		}

@@ -1,0 +1,10 @@
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if not mode then
+  redis.call('HSET', KEYS[1], 'mode', 'read')
+  redis.call('HSET', KEYS[1], ARGV[2], 1)
+  redis.call('SET', KEYS[2] .. ':1', 1)
+  redis.call('PEXPIRE', KEYS[2] .. ':1', ARGV[1])
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+  return nil
+end
+return redis.call('PTTL', KEYS[1])
