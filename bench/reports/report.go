@@ -1,6 +1,7 @@
 package reports
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -41,23 +42,9 @@ func (r Comparison) how() string {
 }
 
 // columns says what stands in the tables.
-const columns = `p50, p99, max  from the call of lock to the return of unlock; of waits: from the call of lock to being inside,
-               and the max counts those, too, that came to nothing, for as long as they lasted
-goroutines     the fewest and the most pairs of a goroutine; processes: of a process
-Redis µs       the server process's time on a core for a pair, user and system (INFO cpu)
-sent           commands that clients send for a pair, counted by MONITOR in one short turn of its own, of 16
-               goroutines at most unless they share the lock
-run            commands that the server executes for a pair, those that scripts call included (INFO commandstats)
-allocs         allocations of this process for a pair
-×peer          throughput over that of the fastest other lock library on the same client; ×best: on any;
-               ×Java: over Redisson's
-×limit         throughput over that of "bare": two minimal scripts on the same client, and no lock
-               (ratios are medians of the rounds' ratios)
-hand-overs     to another goroutine than the one before; with several processes, to another process; in a herd, to
-               another client. From the call of unlock to being inside; free: the longest time that nobody was
-               inside though somebody waited; scripts: that the server ran for one (INFO commandstats)
-trips          p50 and p99 of hand-overs over the median of PINGs by the same client library beside them
-`
+//
+//go:embed columns.txt
+var columns string
 
 // remarks tell of everything that was not as it should be.
 func (r Comparison) remarks() string {
