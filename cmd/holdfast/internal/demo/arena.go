@@ -105,7 +105,7 @@ func (a *arena) work(ctx context.Context, i int) error {
 		if err != nil {
 			a.note(func() { a.now[i] = rests })
 			if ctx.Err() != nil {
-				return nil // the scene is over, and that is no failure
+				return nil //nolint:nilerr // the scene is over, and that is no failure
 			}
 			return err
 		}
@@ -158,13 +158,13 @@ func (a *arena) line() string {
 
 // who are the short names of those who do one of these.
 func (a *arena) who(do ...doing) string {
-	names := ""
+	names := make([]string, 0, len(a.actors))
 	for i, actor := range a.actors {
 		if slices.Contains(do, a.now[i]) {
-			names += " " + actor.short
+			names = append(names, actor.short)
 		}
 	}
-	return cmp.Or(strings.TrimSpace(names), "nobody")
+	return cmp.Or(strings.Join(names, " "), "nobody")
 }
 
 // picture has a row for each actor and a column for each frame, the last ones if there is no room for all. Two rows share

@@ -91,11 +91,11 @@ func ownersOf(waiters []*waiter) []string {
 
 // shortened are owners in a form to compare them by eye.
 func shortened(owners ...string) string {
-	short := ""
-	for _, owner := range owners {
-		short += " " + owner[:min(8, len(owner))]
+	short := make([]string, len(owners))
+	for i, owner := range owners {
+		short[i] = owner[:min(8, len(owner))]
 	}
-	return strings.TrimSpace(short)
+	return strings.Join(short, " ")
 }
 
 // serve lets those who wait have the lock, says who got it in which order, and checks that order.
@@ -112,11 +112,10 @@ func (l *line) serve(waiting []*waiter) {
 			served <- t
 		}()
 	}
-	var all []taken
-	for range waiting {
-		t := <-served
-		check(t.err)
-		all = append(all, t)
+	all := make([]taken, len(waiting))
+	for i := range all {
+		all[i] = <-served
+		check(all[i].err)
 	}
 	slices.SortFunc(all, func(a, b taken) int { return a.at.Compare(b.at) })
 	order := make([]string, len(all))

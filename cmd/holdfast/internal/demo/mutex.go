@@ -76,7 +76,7 @@ func counts(owner holdfast.Owner, times string) map[string]string {
 // expectHash reads a hash, shows it, and checks it. A nil one is no key.
 func (s *show) expectHash(key, after string, want map[string]string) {
 	hash := must(s.rdb.HGetAll(s.ctx, key).Result())
-	fields := []string{}
+	fields := make([]string, 0, len(hash))
 	for _, field := range slices.Sorted(maps.Keys(hash)) {
 		fields = append(fields, fmt.Sprintf("%s -> %s", field, hash[field]))
 	}
@@ -127,7 +127,7 @@ func (s *show) chart(course []time.Duration, words string) []string {
 	const rows = 4
 	levels := []rune(" ▁▂▃▄▅▆▇█")
 	course = course[max(0, len(course)-max(8, s.Stage.width()-12)):]
-	picture := make([]string, rows)
+	picture := make([]string, 0, rows+1)
 	for row := range rows {
 		label := "       "
 		if row == 0 {
@@ -138,7 +138,7 @@ func (s *show) chart(course []time.Duration, words string) []string {
 			eighths := int(ttl*rows*8/renewedLease) - (rows-1-row)*8
 			line.WriteRune(levels[max(0, min(8, eighths))])
 		}
-		picture[row] = label + line.String()
+		picture = append(picture, label+line.String())
 	}
 	return append(picture, fmt.Sprintf("PTTL %4d ms   %s", course[len(course)-1].Milliseconds(), words))
 }

@@ -59,10 +59,10 @@ func (s *show) newQuorum() *quorum {
 // process is a RedLock with a client for each server, as a process of its own
 // would have it.
 func (q *quorum) process() *holdfast.MultiLock {
-	var lockers []holdfast.Locker
-	for _, target := range q.targets {
+	lockers := make([]holdfast.Locker, len(q.targets))
+	for i, target := range q.targets {
 		client := q.clientOf(target, target.Dial, holdfast.WithLease(redLease), holdfast.WithTimeout(redTimeout))
-		lockers = append(lockers, client.NewMutex(q.name))
+		lockers[i] = client.NewMutex(q.name)
 	}
 	return holdfast.NewRedLock(lockers...)
 }

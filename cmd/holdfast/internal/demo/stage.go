@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"charm.land/bubbletea/v2"
+	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
@@ -165,11 +165,11 @@ func (t *terminal) print(lines ...string) { t.program.Send(tea.Println(strings.J
 
 func (t *terminal) title(title string) {
 	time.Sleep(breath)
-	lines := []string{""}
-	for _, line := range text.Wrap(title, "", t.width()) {
-		lines = append(lines, titleStyle.Render(line))
+	lines := text.Wrap(title, "", t.width())
+	for i, line := range lines {
+		lines[i] = titleStyle.Render(line)
 	}
-	t.print(lines...)
+	t.print("", strings.Join(lines, "\n"))
 }
 
 func (t *terminal) write(lead, said string) {

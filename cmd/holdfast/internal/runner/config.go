@@ -97,7 +97,6 @@ func (c *Config) check() error {
 	if err := c.checkKind(); err != nil {
 		return err
 	}
-	longest := c.Lease/2 - c.reserve() - time.Millisecond
 	switch {
 	case c.MinHold != 0 && (c.MinHold < holdfast.MinLease || c.MinHold > holdfast.MaxLease):
 		return fmt.Errorf("a shortest hold of %v is not between %v and %v", c.MinHold, holdfast.MinLease, holdfast.MaxLease)
@@ -111,7 +110,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("a longest run of %v is negative", c.MaxRun)
 	case len(c.Command) == 0 || c.Command[0] == "":
 		return errors.New("there is no command to run")
-	case *c.Grace < 0 || *c.Grace > longest:
+	}
+	if longest := c.Lease/2 - c.reserve() - time.Millisecond; *c.Grace < 0 || *c.Grace > longest {
 		return fmt.Errorf("a grace of %v does not fit into a lease of %v: the command must be dead before the lock "+
 			"can be somebody else's; it may be from 0 to %v", *c.Grace, c.Lease, longest)
 	}
