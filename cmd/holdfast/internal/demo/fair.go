@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -29,15 +28,15 @@ var fairShow = Show{
 	},
 }
 
-// line is a fair lock, and those who wait for it.
+// line is a fair lock, and those who wait for it, each with a client of its own.
 type line struct {
 	*show
 	name    string
 	first   *holdfast.Hold // who holds it when they come
-	waiters []*waiter
+	waiters []waiter
 }
 
-// waiter is one of them, with a client of its own.
+// waiter is one of them.
 type waiter struct {
 	owner  string
 	giveUp context.CancelFunc
@@ -51,41 +50,33 @@ func (s *show) newLine(name string, n int) *line {
 	s.keys = append(s.keys,
 		protocol.FairQueueKey(l.name), protocol.FairTimeoutsKey(l.name), protocol.FairHeartbeatsKey(l.name))
 	l.first = must(s.client().NewFairMutex(l.name).Lock(s.ctx))
-	for i := range n {
+	for range n {
 		client := s.client()
 		owner := client.NewOwner()
 		waiting, giveUp := context.WithCancel(holdfast.WithOwner(s.ctx, owner))
 		s.atEnd(giveUp)
-		got := s.take(waiting, client.NewFairMutex(l.name))
-		l.waiters = append(l.waiters, &waiter{owner: owner.String(), giveUp: giveUp, got: got})
-		l.stands(i + 1)
+		l.waiters = append(l.waiters, waiter{owner.String(), giveUp, s.take(waiting, client.NewFairMutex(l.name))})
+		l.stands()
 	}
 	return l
 }
 
-// owners are who stands in line.
+// owners are those who wait, as they came.
 func (l *line) owners() []string {
-	return must(l.rdb.LRange(l.ctx, protocol.FairQueueKey(l.name), 0, -1).Result())
-}
-
-// stands waits until so many stand in line.
-func (l *line) stands(n int) {
-	stand := l.eventually(func() bool { return len(l.owners()) == n })
-	promise(stand, "%d owners should stand in line, but others do: %v", n, l.owners())
-}
-
-// tell says who stands in line, and checks that it is these.
-func (l *line) tell(words string, want ...*waiter) {
-	owners := l.owners()
-	l.pointf("%s: %s", words, shortened(owners...))
-	promise(slices.Equal(owners, ownersOf(want)), "%v should stand in line, but %v do", ownersOf(want), owners)
-}
-
-func ownersOf(waiters []*waiter) []string {
-	owners := make([]string, len(waiters))
-	for i, w := range waiters {
+	owners := make([]string, len(l.waiters))
+	for i, w := range l.waiters {
 		owners[i] = w.owner
 	}
+	return owners
+}
+
+// stands waits until just those stand in line who wait, and returns them as Redis has them.
+func (l *line) stands() (owners []string) {
+	stand := l.eventually(func() bool {
+		owners = must(l.rdb.LRange(l.ctx, protocol.FairQueueKey(l.name), 0, -1).Result())
+		return slices.Equal(owners, l.owners())
+	})
+	promise(stand, "%v should stand in line, but %v do", l.owners(), owners)
 	return owners
 }
 
@@ -99,10 +90,10 @@ func shortened(owners ...string) string {
 }
 
 // serve lets those who wait have the lock, says who got it in which order, and checks that order.
-func (l *line) serve(waiting []*waiter) {
+func (l *line) serve() {
 	check(l.first.Unlock())
-	served := make(chan taken, len(waiting))
-	for _, w := range waiting {
+	served := make(chan taken, len(l.waiters))
+	for _, w := range l.waiters {
 		go func() {
 			t := <-w.got
 			if t.err == nil {
@@ -112,7 +103,7 @@ func (l *line) serve(waiting []*waiter) {
 			served <- t
 		}()
 	}
-	all := make([]taken, len(waiting))
+	all := make([]taken, len(l.waiters))
 	for i := range all {
 		all[i] = <-served
 		check(all[i].err)
@@ -123,8 +114,7 @@ func (l *line) serve(waiting []*waiter) {
 		order[i] = t.hold.Owner().String()
 	}
 	l.pointf("They got it as: %s", shortened(order...))
-	promise(slices.Equal(order, ownersOf(waiting)), "%v stood in line, but %v was the order in which they got the lock",
-		ownersOf(waiting), order)
+	promise(slices.Equal(order, l.owners()), "%v stood in line, but %v got the lock", l.owners(), order)
 }
 
 // inOrder compares the order of arrival with that of service.
@@ -133,8 +123,8 @@ func (s *show) inOrder() {
 		"goes from one to the next. This is the line as LRANGE answers it, the first 8 characters of each owner:",
 		queueing, queueing)
 	l := s.newLine("fair", queueing)
-	l.tell("They came as", l.waiters...)
-	l.serve(l.waiters)
+	s.pointf("They came as: %s", shortened(l.stands()...))
+	l.serve()
 	s.pointf("That is the order in which they came, over all processes. With a mutex it is so as a rule.")
 	s.measuredf("Fairness: %d of %d waiters got the lock in the order in which they came.", queueing, queueing)
 }
@@ -143,16 +133,16 @@ func (s *show) inOrder() {
 func (s *show) outOfLine() {
 	s.sayf("Who gives up must not keep those behind it waiting. Of three that stand in line, the second gives up:")
 	l := s.newLine("patience", 3)
-	l.tell("In line", l.waiters...)
+	s.pointf("In line: %s", shortened(l.stands()...))
 	gone := l.waiters[1]
 	gone.giveUp()
 	t := <-gone.got
 	promise(errors.Is(t.err, context.Canceled), "one gave up, and was not told so: %w", t.err)
+	l.waiters = slices.Delete(l.waiters, 1, 2)
 	began := time.Now()
-	l.stands(2)
+	owners := l.stands()
 	after := millis(time.Since(began))
-	rest := []*waiter{l.waiters[0], l.waiters[2]}
-	l.tell(fmt.Sprintf("%s after %s has given up", after, shortened(gone.owner)), rest...)
-	l.serve(rest)
+	s.pointf("%s after %s has given up: %s", after, shortened(gone.owner), shortened(owners...))
+	l.serve()
 	s.measuredf("Giving up: the place in line was gone %s later.", after)
 }

@@ -1,9 +1,9 @@
 package demo
 
 import (
-	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,16 +45,24 @@ func (s *show) race() {
 		runners, runners, runners)
 	judge := s.client()
 	start, finish := s.newLatch(judge, "start", 1), s.newLatch(judge, "finish", runners)
-	started, arrived := make(chan time.Time, runners), make(chan time.Time, runners)
+	var begun atomic.Int32
+	started, arrived := make([]time.Time, runners), make([]time.Time, runners)
 	group, ctx := errgroup.WithContext(s.ctx)
-	for range runners {
+	for i := range runners {
 		client := s.client()
 		group.Go(func() error {
-			return s.runner(ctx, client.NewLatch(start.Name()), client.NewLatch(finish.Name()), started, arrived)
+			if err := client.NewLatch(start.Name()).Await(ctx); err != nil {
+				return err
+			}
+			started[i] = time.Now()
+			begun.Add(1)
+			time.Sleep(between{200, 1200}.randomly())
+			arrived[i] = time.Now()
+			return client.NewLatch(finish.Name()).CountDown()
 		})
 	}
 	s.pause(beforeGun)
-	promise(len(started) == 0, "runners started before the gun: %d", len(started))
+	promise(begun.Load() == 0, "%d runners started before the gun", begun.Load())
 	s.pointf("%s later nobody has started.", millis(beforeGun))
 	gun := time.Now()
 	check(start.CountDown())
@@ -64,26 +72,21 @@ func (s *show) race() {
 		goesOn <- time.Now()
 		return err
 	})
-	went := until(s, goesOn, func() { s.livef("%s after the gun  GET answers %s", seconds(time.Since(gun)), s.count(finish)) })
+	wentOn := until(s, goesOn, func() {
+		s.livef("%s after the gun  GET answers %s", seconds(time.Since(gun)), s.count(finish))
+	})
 	s.Stage.keep()
 	check(group.Wait())
-	s.photoFinish(gun, went, collect(started), collect(arrived))
+	arrival := slices.MaxFunc(arrived, time.Time.Compare)
+	slices.SortFunc(started, time.Time.Compare)
+	first, last := started[0].Sub(gun), started[runners-1].Sub(gun)
+	s.pointf("The runners started from %s to %s after the gun.", millis(first), millis(last))
+	s.pointf("The judge went on %s after the last one had arrived.", millis(wentOn.Sub(arrival)))
+	s.measuredf("Latch: %d runners started within %s of the gun.", runners, millis(last))
+	s.measuredf("Latch: the judge went on when all %d had arrived.", runners)
+	promise(first >= 0 && last <= late, "the runners started from %v to %v after the gun", first, last)
+	promise(!wentOn.Before(arrival), "the judge went on before all runners had arrived")
 	promise(must(s.rdb.Exists(s.ctx, start.Name()).Result()) == 0, "the gun was fired, but its latch is still there")
-}
-
-// runner is one of them. It says when it has heard the gun, and when it is about to count down.
-func (s *show) runner(ctx context.Context, start, finish *holdfast.Latch, started, arrived chan<- time.Time) error {
-	if err := start.Await(ctx); err != nil {
-		return err
-	}
-	started <- time.Now()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(between{200, 1200}.randomly()):
-	}
-	arrived <- time.Now()
-	return finish.CountDown()
 }
 
 // count is what stands in Redis for a latch.
@@ -93,24 +96,4 @@ func (s *show) count(latch *holdfast.Latch) string {
 		return "that there is no key"
 	}
 	return must(count, err)
-}
-
-// collect is what has come by now, in order.
-func collect(from chan time.Time) (all []time.Time) {
-	for len(from) > 0 {
-		all = append(all, <-from)
-	}
-	slices.SortFunc(all, time.Time.Compare)
-	return all
-}
-
-// photoFinish compares the times.
-func (s *show) photoFinish(gun, wentOn time.Time, started, arrived []time.Time) {
-	first, last, arrival := started[0].Sub(gun), started[runners-1].Sub(gun), arrived[runners-1]
-	s.pointf("The runners started from %s to %s after the gun.", millis(first), millis(last))
-	s.pointf("The judge went on %s after the last one had arrived.", millis(wentOn.Sub(arrival)))
-	s.measuredf("Latch: %d runners started within %s of the gun.", runners, millis(last))
-	s.measuredf("Latch: the judge went on when all %d had arrived.", runners)
-	promise(first >= 0 && last <= late, "the runners started from %v to %v after the gun", first, last)
-	promise(!wentOn.Before(arrival), "the judge went on before all runners had arrived")
 }

@@ -99,19 +99,16 @@ func (s *show) renewal() {
 		"it (PTTL):", seconds(renewedLease), seconds(renewedFor))
 	mu := s.client(holdfast.WithLease(renewedLease)).NewMutex(s.key("renewed"))
 	hold := must(mu.Lock(s.ctx))
-	began := time.Now()
-	var course []time.Duration // of the time to live
-	renewals := 0
+	began, renewals, last := time.Now(), 0, renewedLease
 	until(s, time.After(renewedFor), func() {
 		check(context.Cause(hold.Context()))
 		ttl, held := s.pttl(mu.Name()), seconds(time.Since(began))
 		promise(ttl > 0, "the key was gone after %s, although its holder lives", held)
-		if n := len(course); n > 0 && ttl > course[n-1] { // it only grows by a renewal
+		if ttl > last { // it only grows by a renewal
 			renewals++
 		}
-		course = append(course, ttl)
-		s.Stage.live(s.chart(course, fmt.Sprintf("held %s   %s", held, text.Count(renewals, "renewal"))),
-			fmt.Sprintf("held %s  PTTL %4d ms  %s  %2d renewals", held, ttl.Milliseconds(), bar(ttl, renewedLease, 30), renewals))
+		last = ttl
+		s.liveTTL("PTTL", ttl, renewedLease, fmt.Sprintf("held %s, %s", held, text.Count(renewals, "renewal")))
 	})
 	s.Stage.keep()
 	held := seconds(time.Since(began))
@@ -120,27 +117,6 @@ func (s *show) renewal() {
 		held, text.Count(renewals, "renewal"), seconds(renewedLease))
 	s.measuredf("Watchdog: a lease of %s was held for %s.", seconds(renewedLease), held)
 	promise(renewals >= 3, "%d renewals in %s are too few", renewals, held)
-}
-
-// chart draws the time to live with a row for each quarter of the lease.
-func (s *show) chart(course []time.Duration, words string) []string {
-	const rows = 4
-	levels := []rune(" ▁▂▃▄▅▆▇█")
-	course = course[max(0, len(course)-max(8, s.Stage.width()-12)):]
-	picture := make([]string, 0, rows+1)
-	for row := range rows {
-		label := "       "
-		if row == 0 {
-			label = fmt.Sprintf("%5s  ", seconds(renewedLease))
-		}
-		var line strings.Builder
-		for _, ttl := range course {
-			eighths := int(ttl*rows*8/renewedLease) - (rows-1-row)*8
-			line.WriteRune(levels[max(0, min(8, eighths))])
-		}
-		picture = append(picture, label+line.String())
-	}
-	return append(picture, fmt.Sprintf("PTTL %4d ms   %s", course[len(course)-1].Milliseconds(), words))
 }
 
 const (
@@ -159,7 +135,6 @@ type victim struct {
 	name string
 	lock func(*holdfast.Client) holdfast.Locker
 	left func() time.Duration // of the holder's lease
-	tell string               // how the reader knows that
 }
 
 // crash kills a process that holds a lock.
@@ -169,7 +144,7 @@ func (s *show) crash() {
 		seconds(crashLease))
 	name := s.key("crash")
 	s.kill(victim{
-		what: "lock", kind: mutexKind, name: name, tell: "PTTL",
+		what: "lock", kind: mutexKind, name: name,
 		lock: func(c *holdfast.Client) holdfast.Locker { return c.NewMutex(name) },
 		left: func() time.Duration { return s.pttl(name) },
 	})
@@ -180,13 +155,13 @@ func (s *show) kill(v victim) {
 	holder := must(s.Holder(s.ctx, v.kind, v.name, crashLease))
 	s.atEnd(func() { _ = holder.Kill() }) // of one that is dead it fails
 	got := s.take(s.ctx, v.lock(s.client()))
-	until(s, time.After(beforeCrash), func() { s.liveTTL(v.tell, v.left(), crashLease, "holder lives, one waits") })
+	until(s, time.After(beforeCrash), func() { s.liveTTL("lease", v.left(), crashLease, "holder lives, one waits") })
 	nobody(fmt.Sprintf("the waiter got the %s while another process held it", v.what), got)
 	killed := time.Now()
 	check(holder.Kill())
 	left := v.left()
 	s.pointf("Process %d is killed. Its lease had %s left.", holder.Pid(), seconds(left))
-	t := until(s, got, func() { s.liveTTL(v.tell, v.left(), crashLease, "holder is dead, one waits") })
+	t := until(s, got, func() { s.liveTTL("lease", v.left(), crashLease, "holder is dead, one waits") })
 	s.Stage.keep()
 	check(t.err)
 	check(t.hold.Unlock())

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 )
 
 const (
@@ -39,7 +38,6 @@ type quorum struct {
 	*show
 	name    string
 	servers []*Server
-	targets []*connect.Target
 	rdbs    []redis.UniversalClient // to look at them
 }
 
@@ -51,7 +49,7 @@ func (s *show) newQuorum() *quorum {
 		target := must(server.Target())
 		rdb := target.Client(target.Dial)
 		s.atEnd(func() { _ = rdb.Close() })
-		q.servers, q.targets, q.rdbs = append(q.servers, server), append(q.targets, target), append(q.rdbs, rdb)
+		q.servers, q.rdbs = append(q.servers, server), append(q.rdbs, rdb)
 	}
 	return q
 }
@@ -59,8 +57,9 @@ func (s *show) newQuorum() *quorum {
 // process is a RedLock with a client for each server, as a process of its own
 // would have it.
 func (q *quorum) process() *holdfast.MultiLock {
-	lockers := make([]holdfast.Locker, len(q.targets))
-	for i, target := range q.targets {
+	lockers := make([]holdfast.Locker, len(q.servers))
+	for i, server := range q.servers {
+		target := must(server.Target())
 		client := q.clientOf(target, target.Dial, holdfast.WithLease(redLease), holdfast.WithTimeout(redTimeout))
 		lockers[i] = client.NewMutex(q.name)
 	}
@@ -70,18 +69,22 @@ func (q *quorum) process() *holdfast.MultiLock {
 // holders says what each server has, and on how many of them it is the hold. Each
 // server's part of it has an owner of its own.
 func (q *quorum) holders(hold *holdfast.Hold) (held int, words string) {
+	isPart := func(owner string) bool {
+		return slices.ContainsFunc(hold.Parts(), func(part *holdfast.Hold) bool { return part.Owner().String() == owner })
+	}
 	parts := make([]string, len(q.rdbs))
 	for i, rdb := range q.rdbs {
-		switch found, err := rdb.HKeys(q.ctx, q.name).Result(); {
+		found, err := rdb.HKeys(q.ctx, q.name).Result()
+		says := "free"
+		switch {
 		case err != nil:
-			parts[i] = fmt.Sprintf("%d: no answer", i+1)
-		case len(found) == 0:
-			parts[i] = fmt.Sprintf("%d: free", i+1)
-		default:
-			parts[i] = fmt.Sprintf("%d: %s", i+1, shortened(found[0]))
-			if slices.ContainsFunc(hold.Parts(), func(part *holdfast.Hold) bool { return part.Owner().String() == found[0] }) {
-				held++
-			}
+			says = "no answer"
+		case len(found) > 0:
+			says = shortened(found...)
+		}
+		parts[i] = fmt.Sprintf("%d: %s", i+1, says)
+		if len(found) == 1 && isPart(found[0]) {
+			held++
 		}
 	}
 	return held, strings.Join(parts, ", ")

@@ -73,7 +73,7 @@ func (s *show) lostPermit() {
 	semaphore := s.client().NewPermitSemaphore(name)
 	ours := must(semaphore.Lock(s.ctx))
 	s.kill(victim{
-		what: "permit", kind: semaphoreKind, name: name, tell: "lease",
+		what: "permit", kind: semaphoreKind, name: name,
 		lock: func(c *holdfast.Client) holdfast.Locker { return c.NewPermitSemaphore(name) },
 		left: func() time.Duration { return s.leaseOfOther(semaphore, ours) },
 	})
