@@ -169,6 +169,47 @@ func TestLeftUnsent(t *testing.T) {
 	}
 }
 
+// TestLeftUnsentMoved has a caller leave while its call waits for a connection to a node of a cluster, which is not in charge of
+// the key any more when there is one. The call is not sent to the node that is.
+func TestLeftUnsentMoved(t *testing.T) {
+	t.Parallel()
+	const key = "k"
+	cluster := redistest.StartCluster(t, 3, 0)
+	rdb := closeLater(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), PoolSize: 1, PoolTimeout: time.Minute}))
+	d := New(rdb)
+	call := driver.Call{Script: incr, Keys: []string{key}}
+	if _, err := d.Eval(t.Context(), call); err != nil { // sent by a worker, and the next one by its caller
+		t.Fatal(err)
+	}
+	node, err := rdb.MasterForKey(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := node.Conn()
+	if err := conn.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first by its caller, the second by a worker
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(300*time.Millisecond, cancel)
+		_, err := d.Eval(ctx, call)
+		drivertest.CheckError(t, "left", err, driver.Error{Transient: true})
+	}
+	cluster.BeginMove(t, key).Finish(t)
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	to := cluster.NodeFor(t, key)
+	for start := time.Now(); to.Calls(t, "eval") == 0; time.Sleep(time.Millisecond) { // an empty one is in place of the call
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("nothing was sent in its place to the node in charge")
+		}
+	}
+	if got := to.Cli(t, "GET", key); got != "1" {
+		t.Errorf("the call was made %s times", got)
+	}
+}
+
 // TestWhyNoConnection has a caller's time end while the client still dials again and again.
 func TestWhyNoConnection(t *testing.T) {
 	t.Parallel()

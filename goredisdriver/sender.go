@@ -214,10 +214,10 @@ func (d *Driver) isElsewhere(one sending) bool {
 // follow sends a call that a node has refused to the node in charge. It ends by the client's
 // timeouts.
 func (s *sender) follow(ctx context.Context, one sending) {
-	one.command = newCommand("evalsha", one.Script.SHA(), one.Call.Call)
+	one = newSending(one.Call, "evalsha", one.Script.SHA())
 	one.over(ctx, s.driver.rdb)
 	if one.refusedWith("NOSCRIPT") {
-		one.command = newCommand("eval", one.Script.Source(), one.Call.Call)
+		one = newSending(one.Call, "eval", one.Script.Source())
 		one.over(ctx, s.driver.rdb)
 	}
 	s.driver.reloadNodes(one.err)
