@@ -881,6 +881,11 @@ var mutants = []mutant{
 		new: "ctx.Err(), true",
 	},
 	{
+		name: "gathering: a call whose caller has left is sent once there is a connection", in: "Call.Sending", suite: tests("driver/driverkit", "TestGivenUpUnsent"),
+		old: "c.state.Load() != withdrawn",
+		new: "true",
+	},
+	{
 		name: "gathering: one reply for two calls", in: "Group.await", suite: tests("driver/driverkit", "TestLeftIsNotReused"),
 		old: "err :=",
 		new: "g.unused.Put(c); err :=",

@@ -222,7 +222,11 @@ func TestNobodyListens(t *testing.T) {
 				t.Cleanup(func() { _ = client.Close() })
 				_, err = client.NewMutex(kit.Fresh()).Lock(background, holdfast.Wait(wait))
 				var backend *holdfast.BackendError
-				if !errors.As(err, &backend) || backend.MayHaveRun || !strings.Contains(err.Error(), "connection refused") {
+				says := []string{"connection refused"}
+				if wait < 2*time.Second { // in which go-redis, which dials five times, may not be done
+					says = append(says, "Redis did not answer in time")
+				}
+				if !errors.As(err, &backend) || backend.MayHaveRun || !slices.ContainsFunc(says, func(text string) bool { return strings.Contains(err.Error(), text) }) {
 					t.Errorf("%v", err)
 				}
 			})
@@ -264,7 +268,7 @@ func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeC
 	t.Helper()
 	const says = "the program has closed the Redis client"
 	waits, waited := make(chan struct{}), make(chan error, 1)
-	c, err := testclient.New(d, holdfast.WithLease(6*time.Second), holdfast.WithMargin(2500*time.Millisecond), holdfast.WithTimeout(2*time.Second),
+	c, err := testclient.New(d, holdfast.WithLease(12*time.Second), holdfast.WithMargin(2500*time.Millisecond),
 		holdfast.WithHooks(holdfast.Hooks{OnWait: func(context.Context, holdfast.Event) { close(waits) }}))
 	if err != nil {
 		t.Fatal(err)
@@ -285,13 +289,13 @@ func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeC
 	if err := <-waited; !strings.Contains(fmt.Sprint(err), says) {
 		t.Errorf("the waiter: %v", err)
 	}
-	began := time.Now()
 	if _, err := c.NewMutex(kit.Fresh()).TryLock(background); !strings.Contains(fmt.Sprint(err), says) {
 		t.Errorf("TryLock: %v", err)
 	}
 	kit.WantError(t, held.Unlock(), holdfast.ErrLost)
-	if err := c.Close(); err != nil || time.Since(began) > 6*time.Second {
-		t.Errorf("Close, %v later: %v", time.Since(began), err)
+	began := time.Now()
+	if err := c.Close(); err != nil || time.Since(began) > holdfast.DefaultTimeout {
+		t.Errorf("Close, after %v: %v", time.Since(began), err)
 	}
 	kit.Unlock(t, other)
 }
