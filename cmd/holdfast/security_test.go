@@ -318,7 +318,7 @@ func TestNoCommandShowsACredential(t *testing.T) {
 			{"help", "run"},
 		} {
 			t.Run(what+"/"+strings.Join(args, " "), func(t *testing.T) {
-				if len(args) < 6 || !strings.Contains(args[4], secret) { // else it is a lock's name, which the others are to show
+				if len(args) < 6 || !strings.Contains(args[5], secret) { // else it is a lock's name, which the others are to show
 					t.Parallel()
 				}
 				out, err := holdfast(t, url, args...).CombinedOutput()
