@@ -37,10 +37,6 @@ type span struct {
 	start, end time.Time // end is zero while it lasts
 }
 
-func (sp span) lasts(at time.Time) bool {
-	return !sp.start.After(at) && (sp.end.IsZero() || sp.end.After(at))
-}
-
 // arena is where actors want locks, and what they have done.
 type arena struct {
 	actors   []actor
@@ -209,7 +205,7 @@ func most(spans []span) (n int) {
 		// It changes for the worse only when a stay begins.
 		now := 0
 		for _, y := range spans {
-			if y.lasts(x.start) {
+			if !y.start.After(x.start) && (y.end.IsZero() || y.end.After(x.start)) {
 				now++
 			}
 		}

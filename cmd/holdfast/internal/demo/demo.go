@@ -1,3 +1,13 @@
+// Package demo shows what the locks do, in words and live, scene by scene, and
+// checks what it shows: whatever does not come out as promised is said, and
+// makes the demo fail.
+//
+// A scene is a script of a play: a function that does one thing after the other, says what comes of it,
+// and ends where something is not as promised. So it has no errors to pass on: [must], [check] and [promise] panic
+// with a [broken], which [show.perform] makes an error of. They are for the goroutine of the scene alone.
+//
+// A [Stage] shows it, of which there are two: lines of text, and a picture on a terminal that changes. Run works in
+// the goroutine that calls it; every goroutine of a scene ends before the scene does, or with its clients.
 package demo
 
 import (
@@ -38,6 +48,48 @@ type Config struct {
 	Stage Stage
 }
 
+// Show is what the demo shows of one kind of lock.
+type Show struct {
+	// Name is what the reader asks for.
+	Name string
+	// Also is by which other names.
+	Also []string
+	// About is what to expect, in half a sentence.
+	About string
+
+	// Servers describes the servers that it brings itself; empty: it plays on any.
+	Servers string
+
+	intro  string // what stands in Redis
+	scenes []scene
+}
+
+type scene struct {
+	title string
+	play  func(*show)
+}
+
+// Shows are all there are. Each is in a file of its own.
+var Shows = []Show{mutexShow, fairShow, rwShow, semaphoreShow, fencedShow, multiShow, redLockShow, latchShow}
+
+// Find returns the one of a name.
+func Find(name string) (Show, bool) {
+	for _, s := range Shows {
+		if s.Name == name || slices.Contains(s.Also, name) {
+			return s, true
+		}
+	}
+	return Show{}, false
+}
+
+// Names are by what names they are found.
+func Names() (names []string) {
+	for _, s := range Shows {
+		names = append(append(names, s.Name), s.Also...)
+	}
+	return names
+}
+
 // show is one run of the demo.
 type show struct {
 	Config
@@ -45,7 +97,7 @@ type show struct {
 	rdb     redis.UniversalClient
 	prefix  string
 	keys    []string // that the scenes have used
-	lasting []string // the same, of those that are meant to stay in Redis
+	lasting []string // the same, of those that are meant to outlive the scene, so the demo removes them in the end
 	summary []string
 
 	ctx  context.Context // ends with the scene
@@ -160,16 +212,15 @@ func (s *show) measuredf(format string, args ...any) {
 // atEnd has the scene do something at its end.
 func (s *show) atEnd(end func()) { s.ends = append(s.ends, end) }
 
-// key names the lock of a scene.
-func (s *show) key(name string) string {
+// key names the lock of a scene, and minds its key and those beside it.
+func (s *show) key(name string, beside ...func(string) string) string {
 	key := s.prefix + ":" + name
 	s.keys = append(s.keys, key)
+	for _, of := range beside {
+		s.keys = append(s.keys, of(key))
+	}
 	return key
 }
-
-// lastingKey notes a key that is meant to outlive the scene, so the demo removes
-// it in the end.
-func (s *show) lastingKey(key string) { s.lasting = append(s.lasting, key) }
 
 // sweep removes what the scenes have left, which is nothing but the lasting keys
 // unless one failed or was interrupted, and makes sure.
@@ -266,14 +317,19 @@ func nobody(what string, waiters ...<-chan taken) {
 	}
 }
 
-// expectLost makes sure that a hold has ended because it was lost.
-func (s *show) expectLost(hold *holdfast.Hold) {
+// expectLost waits until a hold has ended, and makes sure that it was lost.
+func (s *show) expectLost(hold *holdfast.Hold, within time.Duration) {
+	select {
+	case <-hold.Context().Done():
+	case <-time.After(within):
+		promise(false, "the holder was not told within %v that it has lost its lock", within)
+	}
 	check(context.Cause(s.ctx))
 	cause := context.Cause(hold.Context())
 	promise(errors.Is(cause, holdfast.ErrLost), "the context ended because of %w, not ErrLost", cause)
 }
 
-// live shows a line that changes.
+// livef shows a line that changes.
 func (s *show) livef(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	s.Stage.live([]string{line}, line)
@@ -281,13 +337,10 @@ func (s *show) livef(format string, args ...any) {
 
 // liveTTL shows what is left of a lease, with a bar of plain characters.
 func (s *show) liveTTL(name string, ttl, lease time.Duration, words string) {
-	s.livef("%s %4d ms  %s  %s", name, ttl.Milliseconds(), bar(ttl, lease, max(4, min(20, s.Stage.width()-42))), words)
-}
-
-// bar draws a part of a whole in plain characters.
-func bar(part, whole time.Duration, width int) string {
-	n := max(0, min(width, int(part*time.Duration(width)/whole)))
-	return strings.Repeat("#", n) + strings.Repeat("-", width-n)
+	width := max(4, min(20, s.Stage.width()-42))
+	left := max(0, min(width, int(ttl*time.Duration(width)/lease)))
+	bar := strings.Repeat("#", left) + strings.Repeat("-", width-left)
+	s.livef("%s %4d ms  %s  %s", name, ttl.Milliseconds(), bar, words)
 }
 
 // seconds writes a duration for readers.

@@ -46,9 +46,8 @@ type waiter struct {
 // newLine takes a fair lock, and lets several come, each when the one before it
 // stands in line.
 func (s *show) newLine(name string, n int) *line {
-	l := &line{show: s, name: s.key(name)}
-	s.keys = append(s.keys,
-		protocol.FairQueueKey(l.name), protocol.FairTimeoutsKey(l.name), protocol.FairHeartbeatsKey(l.name))
+	l := &line{show: s}
+	l.name = s.key(name, protocol.FairQueueKey, protocol.FairTimeoutsKey, protocol.FairHeartbeatsKey)
 	l.first = must(s.client().NewFairMutex(l.name).Lock(s.ctx))
 	for range n {
 		client := s.client()

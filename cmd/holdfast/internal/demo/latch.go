@@ -31,8 +31,7 @@ var latchShow = Show{
 // newLatch sets a latch up, and minds what stays beside it for a minute.
 func (s *show) newLatch(judge *holdfast.Client, name string, count int) *holdfast.Latch {
 	key := s.key(name)
-	s.lastingKey(protocol.CallsKey(key))
-	s.lastingKey(protocol.LatchZeroKey(key))
+	s.lasting = append(s.lasting, protocol.CallsKey(key), protocol.LatchZeroKey(key))
 	latch := judge.NewLatch(key)
 	promise(must(latch.TrySetCount(s.ctx, count)), "a latch was there already")
 	return latch

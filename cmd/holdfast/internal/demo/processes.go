@@ -31,15 +31,9 @@ type Holder struct {
 
 // StartHolder starts a command that runs [Hold], and returns when it holds.
 func StartHolder(command *exec.Cmd) (*Holder, error) {
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
+	stdin, inErr := command.StdinPipe()
+	stdout, outErr := command.StdoutPipe()
+	if err := errors.Join(inErr, outErr, command.Start()); err != nil {
 		return nil, err
 	}
 	h := &Holder{command: command, stdin: stdin}

@@ -32,7 +32,7 @@ func (s *show) readersAndWriters() {
 	s.sayf("%d readers and %d writers want one lock, each with a client of its own. The writers go first "+
 		"(WritersFirst): readers who come while one waits stand back, so that a stream of readers cannot keep it out for ever.",
 		readers, writers)
-	name := s.rwKey("rw")
+	name := s.key("rw", protocol.ReservationKey)
 	a := &arena{length: readAndWritten, together: true}
 	s.enter(a, readers, actor{name: "reader", short: "r", stay: between{150, 300}, rest: between{100, 300}},
 		func(c *holdfast.Client, _ int) holdfast.Locker { return c.NewRWMutex(name).RLocker() })
@@ -50,20 +50,13 @@ func (s *show) readersAndWriters() {
 	promise(written > 0, "nobody could write")
 }
 
-// rwKey names the lock of a scene, and minds the key that holdfast has beside it.
-func (s *show) rwKey(name string) string {
-	key := s.key(name)
-	s.keys = append(s.keys, protocol.ReservationKey(key))
-	return key
-}
-
 // downgrade turns a write hold into a read hold, so that nobody can write in
 // between.
 func (s *show) downgrade() {
 	s.sayf("An owner that has written wants to read what it wrote, and let others read it, too. It takes the lock for " +
 		"reading as well, and then unlocks its write hold: it has never been without the lock, so nobody can have written in " +
 		"between. A reader and another writer stand by. This is what HGETALL answers:")
-	lock, other := s.client().NewRWMutex(s.rwKey("downgrade")), s.client()
+	lock, other := s.client().NewRWMutex(s.key("downgrade", protocol.ReservationKey)), s.client()
 	write := must(lock.Lock(s.ctx))
 	owner := write.Owner()
 	s.expectHash(lock.Name(), "Write lock", writing(owner))

@@ -27,8 +27,7 @@ var semaphoreShow = Show{
 // semaphore sets up a semaphore, and minds what stands in Redis for it.
 func (s *show) semaphore(name string, n int) string {
 	key := s.prefix + ":" + name
-	s.lastingKey(key)
-	s.lastingKey(protocol.CallsKey(key))
+	s.lasting = append(s.lasting, key, protocol.CallsKey(key))
 	s.keys = append(s.keys, protocol.PermitsKey(key), protocol.ReservationKey(key))
 	first := must(s.client().NewPermitSemaphore(key).TrySetPermits(s.ctx, n))
 	promise(first, "the semaphore was there already")
