@@ -46,12 +46,12 @@ func makeAll(ctx context.Context, dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	fmt.Println("building the tool")
-	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(temp, "holdfast"), "github.com/holdfast-go/holdfast/cmd/holdfast") //nolint:gosec // nothing of it comes from outside
+	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(temp, "holdfast"), "github.com/holdfast-go/holdfast/cmd/holdfast")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(temp, "report.sh"), []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // it is to be run
+	if err := os.WriteFile(filepath.Join(temp, "report.sh"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		return err
 	}
 	s, err := setUp(ctx, temp)
@@ -59,7 +59,7 @@ func makeAll(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.end()) }()
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // pictures are for everybody
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	for _, p := range all {
@@ -77,7 +77,7 @@ func makeAll(ctx context.Context, dir string) (err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, p.name+".svg"), picture, 0o644); err != nil { //nolint:gosec // as above
+		if err := os.WriteFile(filepath.Join(dir, p.name+".svg"), picture, 0o644); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func (silence) Printf(context.Context, string, ...any) {}
 func setUp(ctx context.Context, temp string) (s *scene, err error) {
 	redis.SetLogger(silence{}) // what goes wrong is in the errors
 	s = &scene{}
-	s.server = exec.CommandContext(ctx, "redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", temp) //nolint:gosec // nothing of it comes from outside
+	s.server = exec.CommandContext(ctx, "redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", temp)
 	if err := s.server.Start(); err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func permits(c *holdfast.Client) holdfast.Locker { return c.NewPermitSemaphore("
 
 var parts = []part{
 	{"report", "web-3", 4711, false, mutex("nightly")},
-	{"report", "web-1", 4102, true, mutex("nightly")}, //nolint:goconst // read best in rows
-	{"billing", "web-1", 2207, false, fair},           //nolint:goconst // read best in rows
+	{"report", "web-1", 4102, true, mutex("nightly")},
+	{"billing", "web-1", 2207, false, fair},
 	{"billing", "web-2", 2318, true, fair},
 	{"billing", "web-3", 2290, true, fair},
 	{"stats", "web-2", 933, false, reads},

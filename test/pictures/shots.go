@@ -12,11 +12,11 @@ var all = []shot{
 		{types: "holdfast run --wait 2s nightly -- ./report.sh; echo exit code $?", until: `exit code 75` + prompt},
 		{types: "holdfast run -v --kind permits conversions -- echo converted", until: `\nconverted.*` + prompt},
 	}},
-	{name: "ls", about: "holdfast ls", steps: []step{{types: "holdfast ls", until: `warehouse.*` + prompt}, {types: "holdfast ls --sort waiting 'inv*'", until: `inv\*.*invoices.*` + prompt}}}, //nolint:goconst // read best in rows
+	{name: "ls", about: "holdfast ls", steps: []step{{types: "holdfast ls", until: `warehouse.*` + prompt}, {types: "holdfast ls --sort waiting 'inv*'", until: `inv\*.*invoices.*` + prompt}}},
 	{name: "ls-narrow", about: "holdfast ls on a narrow terminal", wide: 44, high: 30, steps: []step{{types: "holdfast ls", until: `warehouse.*` + prompt}}},
 	{name: "show", about: "holdfast show", steps: []step{{types: "holdfast show invoices", until: `expires.*` + prompt}, {types: "holdfast show orders:42", until: `orders:42.*expires.*` + prompt}}},
 	{name: "show-narrow", about: "holdfast show on a narrow terminal", wide: 44, high: 30, steps: []step{{types: "holdfast show warehouse", until: `expires.*` + prompt}}},
-	{name: "watch", about: "holdfast watch: the table", steps: []step{{types: "holdfast watch", until: `warehouse.*q quit`}, {key: "Down", until: `> invoices`}}}, //nolint:goconst // read best in rows
+	{name: "watch", about: "holdfast watch: the table", steps: []step{{types: "holdfast watch", until: `warehouse.*q quit`}, {key: "Down", until: `> invoices`}}},
 	{name: "watch-lock", about: "holdfast watch: one lock", steps: []step{{types: "holdfast watch", until: `warehouse.*q quit`}, {key: "End", until: `> warehouse`}, {key: "Enter", until: `esc back`}}},
 	{name: "watch-unlock", about: "holdfast watch: about to take a lock away", wide: 44, high: 30, steps: []step{
 		{types: "holdfast watch", until: `warehouse.*q quit`}, {key: "Down", until: `> invoices`}, {key: "u", until: `y take it away`},

@@ -1,12 +1,10 @@
 package demo
 
 import (
-	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
@@ -72,7 +70,8 @@ func (s *show) race() {
 		return err
 	})
 	wentOn := until(s, goesOn, func() {
-		s.livef("%s after the gun  GET answers %s", seconds(time.Since(gun)), s.count(finish))
+		count := s.rdb.Get(s.ctx, finish.Name()).Val() // there is none when it has come to zero
+		s.livef("%s after the gun  GET answers %q", seconds(time.Since(gun)), count)
 	})
 	s.Stage.keep()
 	check(group.Wait())
@@ -86,13 +85,4 @@ func (s *show) race() {
 	promise(first >= 0 && last <= late, "the runners started from %v to %v after the gun", first, last)
 	promise(!wentOn.Before(arrival), "the judge went on before all runners had arrived")
 	promise(must(s.rdb.Exists(s.ctx, start.Name()).Result()) == 0, "the gun was fired, but its latch is still there")
-}
-
-// count is what stands in Redis for a latch.
-func (s *show) count(latch *holdfast.Latch) string {
-	count, err := s.rdb.Get(s.ctx, latch.Name()).Result()
-	if errors.Is(err, redis.Nil) {
-		return "that there is no key"
-	}
-	return must(count, err)
 }

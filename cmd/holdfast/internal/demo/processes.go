@@ -24,19 +24,16 @@ const (
 )
 
 // Holder is a process that holds a lock.
-type Holder struct {
-	command *exec.Cmd
-	stdin   io.Closer
-}
+type Holder struct{ command *exec.Cmd }
 
 // StartHolder starts a command that runs [Hold], and returns when it holds.
 func StartHolder(command *exec.Cmd) (*Holder, error) {
-	stdin, inErr := command.StdinPipe()
+	_, inErr := command.StdinPipe() // it ends with this process
 	stdout, outErr := command.StdoutPipe()
 	if err := errors.Join(inErr, outErr, command.Start()); err != nil {
 		return nil, err
 	}
-	h := &Holder{command: command, stdin: stdin}
+	h := &Holder{command}
 	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		return nil, errors.Join(fmt.Errorf("the process that was to hold the lock does not: %w", err), h.Kill())
 	}
@@ -50,7 +47,6 @@ func (h *Holder) Pid() int { return h.command.Process.Pid }
 func (h *Holder) Kill() error {
 	err := h.command.Process.Kill()
 	_ = h.command.Wait() // it says that the process was killed
-	_ = h.stdin.Close()
 	return err
 }
 
