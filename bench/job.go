@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/holdfast-go/holdfast/bench/contenders"
 	"github.com/holdfast-go/holdfast/bench/places"
@@ -168,8 +167,8 @@ func (j *job) held(ctx context.Context) error {
 // measureHeld measures up to so many holds, if there are any, and the waiters.
 func (j *job) measureHeld(ctx context.Context, s contenders.Setup, most int) (holds []held.Holds, waits []held.Waits, err error) {
 	some := j.chosen(contenders.Renewing())
-	err = places.OnStage(func(tb testing.TB) error {
-		r := held.New(tb, s, 3*j.timeout, j.progress)
+	err = places.OnStage(func(stage *places.Stage) error {
+		r := held.New(stage, s, 3*j.timeout, j.progress)
 		for _, c := range some {
 			if most == 0 {
 				break

@@ -21,12 +21,12 @@ func WithServer(named string, f func(addr string) error) error {
 	if named != "" {
 		return f(named)
 	}
-	return OnStage(func(tb testing.TB) error { return f(redistest.Start(tb).Addr()) })
+	return OnStage(func(s *Stage) error { return f(redistest.Start(s).Addr()) })
 }
 
-// OnStage calls f with what redistest takes for a test. What f starts on it ends when f returns.
-func OnStage(f func(t testing.TB) error) (err error) {
-	s := &stage{}
+// OnStage calls f with a stage, which ends when f returns.
+func OnStage(f func(*Stage) error) (err error) {
+	s := &Stage{}
 	defer func() {
 		failed := recover()
 		for _, end := range slices.Backward(s.ends) {
@@ -40,8 +40,8 @@ func OnStage(f func(t testing.TB) error) (err error) {
 	return f(s)
 }
 
-// stage is no test, but has all of one that redistest needs.
-type stage struct {
+// A Stage is no test, but has all of one that redistest needs. What is started on it ends with it.
+type Stage struct {
 	testing.TB // nil
 
 	ends   []func()
@@ -49,25 +49,25 @@ type stage struct {
 }
 
 // Helper implements [testing.TB].
-func (*stage) Helper() {}
+func (*Stage) Helper() {}
 
 // Cleanup implements [testing.TB].
-func (s *stage) Cleanup(f func()) { s.ends = append(s.ends, f) }
+func (s *Stage) Cleanup(f func()) { s.ends = append(s.ends, f) }
 
 // Failed implements [testing.TB].
-func (s *stage) Failed() bool { return s.failed != nil }
+func (s *Stage) Failed() bool { return s.failed != nil }
 
 // Logf implements [testing.TB].
-func (*stage) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+func (*Stage) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // Fatalf implements [testing.TB].
-func (s *stage) Fatalf(format string, args ...any) {
+func (s *Stage) Fatalf(format string, args ...any) {
 	s.failed = fmt.Errorf(format, args...)
 	panic(s)
 }
 
 // TempDir implements [testing.TB].
-func (s *stage) TempDir() string {
+func (s *Stage) TempDir() string {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		s.Fatalf("%w", err)

@@ -43,7 +43,9 @@ func tablesOf(entries []*workloads.Entry, w workloads.Workload) []*table {
 			rates, times(columnP50, func(f workloads.Figures) time.Duration { return f.P50 }),
 			times(columnP99, func(f workloads.Figures) time.Duration { return f.P99 }),
 			times("max", func(f workloads.Figures) time.Duration { return f.Max }),
-			redis, {"sent", func(e *workloads.Entry) string { return tenths(e.Sent) }}, executed, number("allocs", allocs, short),
+			redis,
+			{"sent", func(e *workloads.Entry) string { return tenths(e.Sent) }},
+			executed, number("allocs", allocs, short),
 			over("×peer", func(r ratios) workloads.Spread[float64] { return r.peer }),
 			over("×limit", func(r ratios) workloads.Spread[float64] { return r.limit }),
 		}
@@ -82,17 +84,17 @@ func handOvers(w workloads.Workload) []column {
 
 // filled is a table with a row for each entry.
 func filled(title string, entries []*workloads.Entry, columns []column) *table {
-	t, head := &table{}, []string{title}
-	for _, c := range columns {
-		head = append(head, c.head)
-	}
-	t.add(head...)
-	for _, e := range entries {
-		row := []string{e.Contender.Short()}
+	t := &table{}
+	row := func(first string, cell func(column) string) {
+		cells := []string{first}
 		for _, c := range columns {
-			row = append(row, c.cell(e))
+			cells = append(cells, cell(c)) //nolint:prealloc // a few
 		}
-		t.add(row...)
+		t.add(cells...)
+	}
+	row(title, func(c column) string { return c.head })
+	for _, e := range entries {
+		row(e.Contender.Short(), func(c column) string { return c.cell(e) })
 	}
 	return t
 }

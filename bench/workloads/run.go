@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/contenders"
@@ -49,9 +48,9 @@ type Runner struct {
 
 // On connects all contenders of a plan, calls f, and closes them.
 func (p Plan) On(ctx context.Context, f func(*Runner) error) error {
-	return places.OnStage(func(t testing.TB) (err error) {
+	return places.OnStage(func(stage *places.Stage) (err error) {
 		r := &Runner{
-			Plan: p, ID: NewID(), server: places.Open(t, "the server", p.Setup.Addrs...), sessions: make([]*contenders.Session, len(p.Contenders)),
+			Plan: p, ID: NewID(), server: places.Open(stage, "the server", p.Setup.Addrs...), sessions: make([]*contenders.Session, len(p.Contenders)),
 		}
 		defer func() { err = errors.Join(err, r.close()) }()
 		for i := range r.Contenders {

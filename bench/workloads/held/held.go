@@ -43,9 +43,9 @@ type Holds struct {
 }
 
 // New returns a run at the place of the setup.
-func New(t testing.TB, s contenders.Setup, limit time.Duration, progress io.Writer) *Run {
-	t.Helper()
-	return &Run{setup: s, limit: limit, ID: workloads.NewID(), server: places.Open(t, "the server", s.Addrs...), progress: progress}
+func New(tb testing.TB, s contenders.Setup, limit time.Duration, progress io.Writer) *Run {
+	tb.Helper()
+	return &Run{setup: s, limit: limit, ID: workloads.NewID(), server: places.Open(tb, "the server", s.Addrs...), progress: progress}
 }
 
 // Held has one contender hold more and more locks. Its renewals are measured for so long.

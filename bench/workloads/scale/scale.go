@@ -7,7 +7,6 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/contenders"
@@ -99,10 +98,10 @@ func (r *Run) Measure(ctx context.Context) (Report, error) {
 		r.Sizes = sizes{Goroutines: 16, Contended: 4, listeners: 20, channels: 100, messages: 10}
 	}
 	r.report.Run = r
-	err := places.OnStage(func(t testing.TB) error {
-		r.server = places.Open(t, "one server", r.Setup.Addrs...)
+	err := places.OnStage(func(stage *places.Stage) error {
+		r.server = places.Open(stage, "one server", r.Setup.Addrs...)
 		for n := 1; n <= Largest; n++ {
-			c, err := places.StartCluster(ctx, t, n)
+			c, err := places.StartCluster(ctx, stage, n)
 			if err != nil {
 				return err
 			}

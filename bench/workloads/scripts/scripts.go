@@ -47,7 +47,7 @@ func Measure(ctx context.Context, addr string, lease time.Duration, turns int, p
 	defer func() { err = errors.Join(err, run.rdb.Close()) }()
 	id := "holdfast-bench:" + rand.Text()[:8]
 	kinds, limit := scriptKinds(id, lease), &fastest{pair: barest(id, lease)}
-	figures := []*fastest{limit}
+	figures := append(make([]*fastest, 0, 2*len(kinds)+1), limit)
 	for _, k := range kinds {
 		figures = append(figures, &fastest{pair: k.holdfast}, &fastest{pair: k.theirs})
 	}
