@@ -106,8 +106,7 @@ func TestLateAcquireKeepsNoPlaceAfterTheHold(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		h := kit.Must(t)(other.NewFairMutex("x").Lock(background))
 		kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
-		_, err := mu.TryLock(ctx)
-		kit.WantError(t, err, holdfast.ErrLocked) // the guess of the server's clock is now 950 ms ahead
+		kit.Fails(t, holdfast.ErrLocked)(mu.TryLock(ctx)) // the guess of the server's clock is now 950 ms ahead
 		kit.Unlock(t, h)
 		kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 2500 * time.Millisecond, LoseReply: true})
 		kit.Unlock(t, kit.Must(t)(mu.Lock(ctx)))
@@ -135,8 +134,7 @@ func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
 				}
 				time.Sleep(silence)
 				try, _ := w.Client()
-				_, err := try.NewFairMutex("x").TryLock(background)
-				kit.WantError(t, err, holdfast.ErrLocked)
+				kit.Fails(t, holdfast.ErrLocked)(try.NewFairMutex("x").TryLock(background))
 				for i := range line {
 					if reversed {
 						i = len(line) - 1 - i
@@ -470,8 +468,7 @@ func TestLateAcquireKeepsNoPlaceAfterNestedHolds(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		h := kit.Must(t)(other.NewFairMutex("x").Lock(background))
 		kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
-		_, err := mu.TryLock(ctx)
-		kit.WantError(t, err, holdfast.ErrLocked) // the guess of the server's clock is now 950 ms ahead
+		kit.Fails(t, holdfast.ErrLocked)(mu.TryLock(ctx)) // the guess of the server's clock is now 950 ms ahead
 		kit.Unlock(t, h)
 		kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 2500 * time.Millisecond, LoseReply: true})
 		outer := kit.Must(t)(mu.Lock(ctx))

@@ -24,32 +24,25 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"", "{", "}", "{}", "{}a", "a{}b", "a}b", "a{", "{a", "}a{b}", "a{b", strings.Repeat("x", 1025),
 		} {
 			mu := c.NewMutex(name)
-			_, err := mu.Lock(background)
-			kit.WantError(t, err, holdfast.ErrInvalid)
-			_, err = mu.TryLock(background)
-			kit.WantError(t, err, holdfast.ErrInvalid)
-			_, err = mu.Inspect(background)
+			kit.Fails(t, holdfast.ErrInvalid)(mu.Lock(background))
+			kit.Fails(t, holdfast.ErrInvalid)(mu.TryLock(background))
+			_, err := mu.Inspect(background)
 			kit.WantError(t, err, holdfast.ErrInvalid)
 			_, err = mu.ForceUnlock(background)
 			kit.WantError(t, err, holdfast.ErrInvalid)
-			_, err = mu.Adopt(background, c.NewOwner())
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			kit.Fails(t, holdfast.ErrInvalid)(mu.Adopt(background, c.NewOwner()))
 		}
 		for _, lease := range []time.Duration{0, -1, 100 * time.Nanosecond, holdfast.MaxLease + 1, math.MaxInt64, math.MinInt64} {
-			_, err := good.Lock(background, holdfast.FixedLease(lease))
-			kit.WantError(t, err, holdfast.ErrInvalid)
-			_, err = holdfast.New(d, holdfast.WithLease(lease))
+			kit.Fails(t, holdfast.ErrInvalid)(good.Lock(background, holdfast.FixedLease(lease)))
+			_, err := holdfast.New(d, holdfast.WithLease(lease))
 			kit.WantError(t, err, holdfast.ErrInvalid)
 		}
 		for _, option := range []holdfast.LockOption{nil, holdfast.Wait(-1)} {
-			_, err := good.Lock(background, option)
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			kit.Fails(t, holdfast.ErrInvalid)(good.Lock(background, option))
 		}
-		_, err := good.TryLock(background, nil)
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		_, err = good.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		_, err = good.Adopt(background, holdfast.Owner{})
+		kit.Fails(t, holdfast.ErrInvalid)(good.TryLock(background, nil))
+		kit.Fails(t, holdfast.ErrInvalid)(good.Lock(holdfast.WithOwner(background, holdfast.Owner{})))
+		_, err := good.Adopt(background, holdfast.Owner{})
 		kit.WantError(t, err, holdfast.ErrInvalid)
 		for _, option := range []holdfast.ClientOption{
 			nil, holdfast.WithMargin(-1), holdfast.WithMargin(time.Hour), holdfast.WithTimeout(0), holdfast.WithTimeout(2 * time.Hour),

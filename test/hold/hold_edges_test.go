@@ -322,8 +322,7 @@ func TestTinyLease(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		c, _ := w.Client(holdfast.WithMargin(time.Second))
 		for _, lease := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second} {
-			_, err := w.Lock(c).Lock(background, holdfast.FixedLease(lease))
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(background, holdfast.FixedLease(lease)))
 		}
 		time.Sleep(time.Second)
 	})
@@ -505,8 +504,7 @@ func TestSlowAnswerReconcilesNothing(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
 		defer cancel()
-		_, err := w.Lock(c).Lock(ctx)
-		kit.WantError(t, err, context.DeadlineExceeded)
+		kit.Fails(t, context.DeadlineExceeded)(w.Lock(c).Lock(ctx))
 		time.Sleep(5 * time.Second)
 		w.WantCount("x", holdfast.Owner{}, 0)
 		time.Sleep(time.Minute)
@@ -537,8 +535,7 @@ func TestUnlockDoesNotWaitForOldSends(t *testing.T) {
 		kit.Once(d, "acquire", memdriver.Fault{LoseReply: true})
 		ctx, cancel := context.WithTimeout(outer.Context(), 10*time.Millisecond)
 		defer cancel()
-		_, err := w.Lock(c).Lock(ctx)
-		kit.WantError(t, err, context.DeadlineExceeded)
+		kit.Fails(t, context.DeadlineExceeded)(w.Lock(c).Lock(ctx))
 		start := time.Now()
 		kit.Unlock(t, outer)
 		// The client gives the nested send up after a third of its timeout, 2 s; it could

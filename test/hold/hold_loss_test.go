@@ -39,8 +39,7 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 						t.Errorf("the key had expired when the loss was told after %v", took)
 					}
 					other, _ := w.Client()
-					_, err := w.Rival(other).TryLock(background)
-					kit.WantError(t, err, holdfast.ErrLocked)
+					kit.Fails(t, holdfast.ErrLocked)(w.Rival(other).TryLock(background))
 					if trusted := lease * 98 / 100; took < trusted-3*time.Millisecond {
 						t.Errorf("lost after %v, with the key good for %v", took, lease)
 					}
@@ -48,7 +47,7 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 					if deadline := h.Deadline().Sub(start); deadline != took {
 						t.Errorf("deadline after %v, lost after %v", deadline, took)
 					}
-					err = h.Unlock()
+					err := h.Unlock()
 					kit.WantError(t, err, holdfast.ErrLost, holdfast.ErrNotHeld)
 					var lost *holdfast.LostError
 					if !errors.As(err, &lost) || lost.Name != "x" || lost.Reason == "" {
@@ -193,8 +192,7 @@ func TestMaxHoldEndsRenewal(t *testing.T) {
 			t.Errorf("lost after %v", took)
 		}
 		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-		_, err := w.Lock(c).Lock(background, holdfast.FixedLease(3*time.Minute))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(background, holdfast.FixedLease(3*time.Minute)))
 	})
 }
 
@@ -300,13 +298,11 @@ func TestNestedIntoNothingIsLost(t *testing.T) {
 		c, _ := w.Client()
 		outer := kit.Must(t)(w.Lock(c).Lock(background))
 		w.Wipe()
-		_, err := w.Lock(c).Lock(outer.Context())
-		kit.WantError(t, err, holdfast.ErrLost)
+		kit.Fails(t, holdfast.ErrLost)(w.Lock(c).Lock(outer.Context()))
 		if cause := context.Cause(outer.Context()); !errors.Is(cause, holdfast.ErrLost) {
 			t.Errorf("the outer hold's cause: %v", cause)
 		}
-		_, err = w.Lock(c).Lock(holdfast.WithOwner(background, outer.Owner()))
-		kit.WantError(t, err, holdfast.ErrLost)
+		kit.Fails(t, holdfast.ErrLost)(w.Lock(c).Lock(holdfast.WithOwner(background, outer.Owner())))
 		kit.WantError(t, outer.Unlock(), holdfast.ErrLost)
 		// With nothing of the old left, the owner starts anew.
 		kit.Unlock(t, kit.Must(t)(w.Lock(c).Lock(holdfast.WithOwner(background, outer.Owner()))))
@@ -318,8 +314,7 @@ func TestLeaseShorterThanTheWay(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		c, d := w.Client()
 		kit.Silent(d, memdriver.Fault{DelayReply: 20 * time.Millisecond})
-		_, err := w.Lock(c).Lock(background, holdfast.FixedLease(10*time.Millisecond))
-		kit.WantError(t, err, holdfast.ErrLost)
+		kit.Fails(t, holdfast.ErrLost)(w.Lock(c).Lock(background, holdfast.FixedLease(10*time.Millisecond)))
 	})
 }
 

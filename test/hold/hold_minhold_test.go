@@ -135,8 +135,7 @@ func TestMinHoldOfSeveral(t *testing.T) {
 			start := time.Now()
 			kit.Unlock(t, kit.Must(t)(holdfast.NewMultiLock(locks...).Lock(background, holdfast.MinHold(shortest))))
 			for _, name := range []string{"a", "b"} {
-				_, err := other.NewMutex(name).TryLock(background)
-				kit.WantError(t, err, holdfast.ErrLocked)
+				kit.Fails(t, holdfast.ErrLocked)(other.NewMutex(name).TryLock(background))
 			}
 			kit.Unlock(t, kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(other, "a", "b")...).Lock(background)))
 			kit.Took(t, time.Since(start), shortest, shortest+time.Second, "free after %v")
@@ -209,24 +208,20 @@ func TestMinHoldOfSeveralRefused(t *testing.T) {
 		busy := kit.Must(t)(other.NewMutex("b").Lock(background))
 		for _, options := range [][]holdfast.MutexOption{nil, {holdfast.NonReentrant()}} {
 			m := holdfast.NewMultiLock(c.NewMutex("a", options...), c.NewMutex("b"))
-			_, err := m.TryLock(background, holdfast.MinHold(time.Minute))
-			kit.WantError(t, err, holdfast.ErrLocked)
-			_, err = m.Lock(background, holdfast.MinHold(time.Minute), holdfast.Wait(time.Second))
-			kit.WantError(t, err, holdfast.ErrLocked)
+			kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background, holdfast.MinHold(time.Minute)))
+			kit.Fails(t, holdfast.ErrLocked)(m.Lock(background, holdfast.MinHold(time.Minute), holdfast.Wait(time.Second)))
 			time.Sleep(time.Second) // it is given back in the background
 			kit.Unlock(t, kit.Must(t)(other.NewMutex("a").TryLock(background)))
 		}
 		kit.Unlock(t, busy)
-		_, err := holdfast.NewMultiLock(c.NewMutex("a"), c.NewRWMutex("r").RLocker()).TryLock(background, holdfast.MinHold(time.Minute))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(c.NewMutex("a"), c.NewRWMutex("r").RLocker()).TryLock(background, holdfast.MinHold(time.Minute)))
 
 		s := kit.Several(w, 3)
 		for i := range 2 {
 			_ = kit.Must(t)(s.Clients[i].NewMutex("x").Lock(holdfast.WithOwner(background, s.Clients[i].NewOwner())))
 		}
 		r := s.Redlock("x")
-		_, err = r.TryLock(background, holdfast.MinHold(time.Minute))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(r.TryLock(background, holdfast.MinHold(time.Minute)))
 		time.Sleep(time.Second)
 		kit.Unlock(t, kit.Must(t)(s.Clients[2].NewMutex("x").TryLock(background)))
 	})
@@ -253,8 +248,7 @@ func minHoldOfARedLock(t *testing.T, redlock func(s *kit.Servers) holdfast.Locke
 		s.Drivers[2].SetFaults(nil)
 		kit.Unlock(t, h)
 		for _, c := range s.Clients {
-			_, err := c.NewMutex("x").TryLock(background)
-			kit.WantError(t, err, holdfast.ErrLocked)
+			kit.Fails(t, holdfast.ErrLocked)(c.NewMutex("x").TryLock(background))
 		}
 		kit.Unlock(t, kit.Must(t)(s.Redlock("x").Lock(background)))
 		kit.Took(t, time.Since(start), shortest, shortest+time.Second, "free after %v")
@@ -321,8 +315,7 @@ func TestMinHoldWithinMaxHold(t *testing.T) {
 		c, _ := w.Client(holdfast.WithMaxHold(time.Minute))
 		outer := kit.Must(t)(w.Lock(c).Lock(background))
 		time.Sleep(50 * time.Second)
-		_, err := w.Lock(c).Lock(outer.Context(), holdfast.MinHold(40*time.Second))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(outer.Context(), holdfast.MinHold(40*time.Second)))
 		kit.Unlock(t, outer)
 	})
 }
@@ -349,26 +342,22 @@ func TestMinHoldOfWhatCannotBeKept(t *testing.T) {
 		c, d := w.Client(holdfast.WithMaxHold(time.Hour))
 		seen := kit.Count(d)
 		s := c.NewPermitSemaphore("p")
-		_, err := holdfast.NewMultiLock(s, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(s, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest)))
 		if n := seen.All(); n > 0 {
 			t.Errorf("%d calls were sent", n)
 		}
 		for _, l := range []holdfast.Locker{struct{ holdfast.Locker }{c.NewRWMutex("r").RLocker()}, struct{ holdfast.Locker }{s}} {
-			_, err := holdfast.NewMultiLock(c.NewMutex("a"), l).Lock(background, holdfast.MinHold(shortest))
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(c.NewMutex("a"), l).Lock(background, holdfast.MinHold(shortest)))
 		}
 		short, _ := w.Client(holdfast.WithMaxHold(time.Second))
-		_, err = holdfast.NewMultiLock(struct{ holdfast.Locker }{short.NewMutex("b")}, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(struct{ holdfast.Locker }{short.NewMutex("b")}, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest)))
 		time.Sleep(time.Second)
 		kit.Unlock(t, kit.Must(t)(c.NewMutex("a").TryLock(background)))
 
 		nested, _ := w.Client(holdfast.WithMaxHold(time.Minute))
 		outer := kit.Must(t)(nested.NewMutex("a").Lock(background))
 		time.Sleep(50 * time.Second)
-		_, err = holdfast.NewMultiLock(kit.Mutexes(nested, "a", "b")...).Lock(outer.Context(), holdfast.MinHold(40*time.Second))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(kit.Mutexes(nested, "a", "b")...).Lock(outer.Context(), holdfast.MinHold(40*time.Second)))
 		kit.Unlock(t, outer)
 	})
 }

@@ -163,6 +163,14 @@ func Must(t *testing.T) func(*holdfast.Hold, error) *holdfast.Hold {
 	}
 }
 
+// Fails checks that an acquire fails, with an error that matches all targets.
+func Fails(t *testing.T, targets ...error) func(*holdfast.Hold, error) {
+	return func(_ *holdfast.Hold, err error) {
+		t.Helper()
+		WantError(t, err, targets...)
+	}
+}
+
 // Unlock gives a hold back, which has to succeed.
 func Unlock(t *testing.T, h *holdfast.Hold) {
 	t.Helper()

@@ -558,8 +558,7 @@ func TestLineL9_FreeWithoutARelease(t *testing.T) {
 		"tried": {func(t *testing.T, w *kit.World) {
 			c, _ := w.Client()
 			w.Do("DEL", "x")
-			_, err := w.Lock(c).TryLock(background)
-			kit.WantError(t, err, holdfast.ErrLocked)
+			kit.Fails(t, holdfast.ErrLocked)(w.Lock(c).TryLock(background))
 		}, 0},
 	}
 	for name, way := range ways {
@@ -670,8 +669,7 @@ func TestLineL15_BesideTheLine(t *testing.T) {
 			kit.Unlock(t, h)
 			w.WantCount("x", first.Owner, 1)
 			wantInLine(w, second)
-			_, err := w.Lock(c).Lock(ctx, holdfast.Wait(100*time.Millisecond))
-			kit.WantError(t, err, holdfast.ErrLocked)
+			kit.Fails(t, holdfast.ErrLocked)(w.Lock(c).Lock(ctx, holdfast.Wait(100*time.Millisecond)))
 			wantInLine(w, second) // who has given up has left
 			released := time.Now()
 			kit.Unlock(t, inner)
@@ -758,8 +756,7 @@ func TestLineL16_TryLock(t *testing.T) {
 		c, _ := w.Client()
 		s := line(w)
 		w.Do("DEL", "x") // in the moment between two holds
-		_, err := w.Lock(c).TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(w.Lock(c).TryLock(background))
 		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 		h = s.Hold(t)
 		wantInLine(w) // who has tried does not stand there

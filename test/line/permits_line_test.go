@@ -406,8 +406,7 @@ func TestPermitLineL16_Try(t *testing.T) {
 	kit.PermitsWorld(t, 2, func(t *testing.T, w *kit.World) {
 		h := permitHolder(w, 1)
 		many := permitLined(w, 2)
-		_, err := otherPermits(w).TryLock(background)
-		kit.WantError(t, err, holdfast.ErrNoPermits)
+		kit.Fails(t, holdfast.ErrNoPermits)(otherPermits(w).TryLock(background))
 		many.Cancel(nil)
 		synctest.Wait()
 		kit.Unlock(t, kit.Must(t)(otherPermits(w).TryLock(background)))

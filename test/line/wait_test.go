@@ -255,8 +255,7 @@ func TestL12_L13_SlowSubscriptionFailsNobody(t *testing.T) {
 		d.LoseMessages(true) // no confirmation, no message
 		var leaver sync.WaitGroup
 		leaver.Go(func() {
-			_, err := w.Lock(c).Lock(background, holdfast.Wait(5*time.Millisecond))
-			kit.WantError(t, err, holdfast.ErrLocked)
+			kit.Fails(t, holdfast.ErrLocked)(w.Lock(c).Lock(background, holdfast.Wait(5*time.Millisecond)))
 		})
 		synctest.Wait()
 		order := waiters(t, w.Lock(c), 3, 0)
@@ -284,9 +283,8 @@ func TestL13_L21_LeavingWaitersLeaveNothing(t *testing.T) {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(background, time.Duration(i)*333*time.Microsecond)
 				defer cancel()
-				_, err := w.Lock(c).Lock(ctx)
-				kit.WantError(t, err, context.DeadlineExceeded)
-				_, err = w.Lock(c).Lock(background, holdfast.Wait(time.Duration(i)*333*time.Microsecond))
+				kit.Fails(t, context.DeadlineExceeded)(w.Lock(c).Lock(ctx))
+				_, err := w.Lock(c).Lock(background, holdfast.Wait(time.Duration(i)*333*time.Microsecond))
 				if !errors.Is(err, holdfast.ErrLocked) {
 					var failed *holdfast.BackendError // too short for any answer
 					if !errors.As(err, &failed) {
@@ -327,8 +325,7 @@ func TestA13_CancelledWaiterEndsAtOnce(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(background)
 		time.AfterFunc(7*time.Second, func() { cancel(why) })
 		start := time.Now()
-		_, err := w.Lock(c).Lock(ctx)
-		kit.WantError(t, err, context.Canceled, why)
+		kit.Fails(t, context.Canceled, why)(w.Lock(c).Lock(ctx))
 		kit.Took(t, time.Since(start), 7*time.Second, 7*time.Second, "ended after %v")
 		kit.Unlock(t, h)
 	})
@@ -486,8 +483,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
-				_, err := w.Kind.Against(c, fmt.Sprint("x", i)).Lock(background)
-				kit.WantError(t, err, holdfast.ErrClosed)
+				kit.Fails(t, holdfast.ErrClosed)(w.Kind.Against(c, fmt.Sprint("x", i)).Lock(background))
 			})
 		}
 		time.Sleep(5 * time.Second)
@@ -498,11 +494,9 @@ func TestCloseEndsEverything(t *testing.T) {
 			kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
 		}
 		w.WantNothing()
-		_, err := w.Lock(c).Lock(background)
-		kit.WantError(t, err, holdfast.ErrClosed)
-		_, err = w.Lock(c).TryLock(background)
-		kit.WantError(t, err, holdfast.ErrClosed)
-		_, err = w.Lock(c).Inspect(background)
+		kit.Fails(t, holdfast.ErrClosed)(w.Lock(c).Lock(background))
+		kit.Fails(t, holdfast.ErrClosed)(w.Lock(c).TryLock(background))
+		_, err := w.Lock(c).Inspect(background)
 		kit.WantError(t, err, holdfast.ErrClosed)
 	})
 }

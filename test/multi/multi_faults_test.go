@@ -80,14 +80,12 @@ func TestMultiLockRefusedTakesNothing(t *testing.T) {
 			synctest.Wait() // the wait is over, so it is given back in the background
 			w.WantReply("b", "KEYS", "*")
 		}
-		_, err := m.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 		w.WantReply("b", "KEYS", "*")
 		ctx, cancel := context.WithCancelCause(background)
 		why := errors.New("changed my mind")
 		time.AfterFunc(time.Second, func() { cancel(why) })
-		_, err = m.Lock(ctx)
-		kit.WantError(t, err, context.Canceled, why)
+		kit.Fails(t, context.Canceled, why)(m.Lock(ctx))
 		time.Sleep(time.Second)
 		w.WantReply("b", "KEYS", "*")
 		kit.Unlock(t, h)
@@ -371,8 +369,7 @@ func TestMultiLockOfOtherLockers(t *testing.T) {
 		h := kit.Must(t)(m.Lock(background))
 		w.WantCount("a", h.Parts()[0].Owner(), 1)
 		w.WantCount("b", h.Parts()[1].Owner(), 1)
-		_, err := m.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 		w.Do("DEL", "a")
 		kit.LostAt(t, h, time.Now())
 		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
@@ -568,8 +565,7 @@ func TestCloseEndsAMultiLock(t *testing.T) {
 		w.WantCount("a", h.Parts()[0].Owner(), 1)
 		kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
 		w.WantReply("", "KEYS", "*")
-		_, err := m.Lock(background)
-		kit.WantError(t, err, holdfast.ErrClosed)
+		kit.Fails(t, holdfast.ErrClosed)(m.Lock(background))
 		w.WantReply("", "KEYS", "*")
 	})
 }
@@ -587,8 +583,7 @@ func TestCloseEndsAWaitingMultiLock(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			_, err := holdfast.NewMultiLock(a.NewMutex("a"), b.NewMutex("b")).Lock(background)
-			kit.WantError(t, err, holdfast.ErrClosed)
+			kit.Fails(t, holdfast.ErrClosed)(holdfast.NewMultiLock(a.NewMutex("a"), b.NewMutex("b")).Lock(background))
 			synctest.Wait()
 			w.WantReply("b", "KEYS", "*")
 		}

@@ -306,8 +306,7 @@ func TestGrantedTooLate(t *testing.T) {
 		}
 		goOn := make(chan struct{})
 		late := s.Again(holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { <-goOn }}))
-		_, err := late.Redlock("x").TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(late.Redlock("x").TryLock(background))
 		close(goOn)
 		synctest.Wait()
 		s.Worlds[2].WantReply("", "KEYS", "*")
@@ -406,8 +405,7 @@ func TestRedLockFixedLease(t *testing.T) {
 		kit.Took(t, kit.LostAt(t, h, start), 10*time.Second-102*time.Millisecond, 10*time.Second-102*time.Millisecond, "lost after %v")
 		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 		// The answer comes after the lease: no hold, and no endless trying.
-		_, err := s.Redlock("x").Lock(background, holdfast.FixedLease(50*time.Millisecond))
-		kit.WantError(t, err, holdfast.ErrLost)
+		kit.Fails(t, holdfast.ErrLost)(s.Redlock("x").Lock(background, holdfast.FixedLease(50*time.Millisecond)))
 		time.Sleep(time.Second)
 	})
 }
@@ -636,8 +634,7 @@ func TestCloseOfAMinority(t *testing.T) {
 			t.Errorf("cause %v", cause)
 		}
 		kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
-		_, err := s.Redlock("x").Lock(background)
-		kit.WantError(t, err, holdfast.ErrClosed)
+		kit.Fails(t, holdfast.ErrClosed)(s.Redlock("x").Lock(background))
 		synctest.Wait()
 		s.WantFree(t)
 	})
@@ -691,16 +688,13 @@ func TestRedLockOfBadInput(t *testing.T) {
 				t.Fatalf("%d: %v", i, err)
 			}
 		}
-		_, err := s.Redlock("}").TryLock(background)
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		_, err = s.Redlock("x").Lock(background, holdfast.FixedLease(0))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(s.Redlock("}").TryLock(background))
+		kit.Fails(t, holdfast.ErrInvalid)(s.Redlock("x").Lock(background, holdfast.FixedLease(0)))
 		h := kit.Must(t)(holdfast.NewRedLock(a.NewMutex("x", holdfast.NonReentrant()), b.NewMutex("y")).Lock(background))
 		if h.Name() != "x+y" {
 			t.Errorf("name %q", h.Name())
 		}
-		_, err = holdfast.NewRedLock(a.NewMutex("x", holdfast.NonReentrant()), b.NewMutex("y")).Lock(h.Context())
-		kit.WantError(t, err, holdfast.ErrReentrant)
+		kit.Fails(t, holdfast.ErrReentrant)(holdfast.NewRedLock(a.NewMutex("x", holdfast.NonReentrant()), b.NewMutex("y")).Lock(h.Context()))
 		synctest.Wait()
 		kit.Unlock(t, h)
 	})

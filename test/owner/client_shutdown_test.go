@@ -121,8 +121,7 @@ func TestShutdownLetsInWhatWasNested(t *testing.T) {
 		got := <-waits
 		kit.OK(t, got.Err)
 		kit.Unlock(t, other)
-		_, err := c.NewMutex("x").TryLock(holdfast.WithOwner(background, c.NewOwner()))
-		kit.WantError(t, err, holdfast.ErrClosed)
+		kit.Fails(t, holdfast.ErrClosed)(c.NewMutex("x").TryLock(holdfast.WithOwner(background, c.NewOwner())))
 		kit.Unlock(t, got.Hold)
 		kit.OK(t, <-done)
 	})
@@ -162,8 +161,7 @@ func TestShutdownLetsNothingNestInWhatIsLost(t *testing.T) {
 		<-lost.Context().Done()
 		over := kit.BeginShutdown(c)
 		synctest.Wait()
-		_, err := w.Lock(c).Lock(ctx)
-		kit.WantError(t, err, holdfast.ErrClosed)
+		kit.Fails(t, holdfast.ErrClosed)(w.Lock(c).Lock(ctx))
 		kit.WantError(t, lost.Unlock(), holdfast.ErrLost)
 		kit.Unlock(t, kept)
 		kit.OK(t, <-over)
@@ -209,8 +207,7 @@ func TestPermitsOption(t *testing.T) {
 		u := c.NewUnleasedSemaphore("y", holdfast.Permits(2))
 		kit.OK(t, u.Acquire(background, 2, holdfast.Wait(time.Second)), u.Release(2))
 		for _, bad := range []holdfast.SemaphoreOption{nil, holdfast.Permits(0), holdfast.Permits(-1), holdfast.Permits(holdfast.MaxCount + 1)} {
-			_, err := c.NewPermitSemaphore("x", bad).Lock(background)
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			kit.Fails(t, holdfast.ErrInvalid)(c.NewPermitSemaphore("x", bad).Lock(background))
 			kit.WantError(t, c.NewUnleasedSemaphore("y", bad).TryAcquire(background, 1), holdfast.ErrInvalid)
 		}
 		time.Sleep(5 * time.Minute) // the calls are forgotten

@@ -104,8 +104,7 @@ func TestOnErrorDelaysNoCleanUp(t *testing.T) {
 		time.AfterFunc(time.Second, func() { kit.Silent(d, memdriver.Fault{LoseRequest: true}) })
 		ctx, cancel := context.WithTimeout(holdfast.WithOwner(background, c.NewOwner()), 2*time.Second)
 		defer cancel()
-		_, err := c.NewFairMutex("x").Lock(ctx)
-		kit.WantError(t, err, context.DeadlineExceeded)
+		kit.Fails(t, context.DeadlineExceeded)(c.NewFairMutex("x").Lock(ctx))
 		<-told // it does not try to leave the line any more
 		d.SetFaults(nil)
 		kit.Unlock(t, h)

@@ -140,10 +140,8 @@ func TestHooksArePaired(t *testing.T) {
 
 		// Acquires.
 		busy := kit.Must(t)(w.Rival(other).Lock(background))
-		_, err = lock.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
-		_, err = lock.Lock(background, holdfast.Wait(5*time.Second))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(lock.TryLock(background))
+		kit.Fails(t, holdfast.ErrLocked)(lock.Lock(background, holdfast.Wait(5*time.Second)))
 		b.want(t, 0, 0)
 		ctx, cancel := context.WithCancel(background)
 		cancelled := kit.Waiting(t, lock, ctx)
@@ -228,8 +226,7 @@ func TestHooksOfPermitsArePaired(t *testing.T) {
 		kit.OK(t, err, plain.Acquire(background, 1))
 		h := kit.Must(t)(permits.Acquire(background, 2))
 		b.want(t, 0, 1)
-		_, err = permits.TryAcquire(background, 1)
-		kit.WantError(t, err, holdfast.ErrNoPermits)
+		kit.Fails(t, holdfast.ErrNoPermits)(permits.TryAcquire(background, 1))
 		kit.WantError(t, plain.Acquire(background, 1, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
 		kit.WantError(t, latch.Await(background, holdfast.Wait(time.Second)), holdfast.ErrNotZero)
 		b.want(t, 0, 1)

@@ -95,14 +95,12 @@ func TestHooks(t *testing.T) {
 
 		// It waits, and is refused.
 		h = kit.Must(t)(w.Rival(other).Lock(background))
-		_, err := w.Lock(c).TryLock(ctx)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(w.Lock(c).TryLock(ctx))
 		l.want(t, "refuse!")
 		if e := l.event("refuse"); e.HadToWait {
 			t.Errorf("%+v", e)
 		}
-		_, err = w.Lock(c).Lock(ctx, holdfast.Wait(2*time.Second))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(w.Lock(c).Lock(ctx, holdfast.Wait(2*time.Second)))
 		l.want(t, "wait! refuse!")
 		if e := l.event("refuse"); !errors.Is(e.Err, holdfast.ErrLocked) || e.Waited < 2*time.Second || !e.HadToWait {
 			t.Errorf("%+v", e)
@@ -119,7 +117,7 @@ func TestHooks(t *testing.T) {
 		}
 		var lost *holdfast.LostError
 		var backend *holdfast.BackendError
-		err = l.event("lost").Err
+		err := l.event("lost").Err
 		if !errors.As(err, &lost) || lost.Reason != holdfast.LostUnanswered || !errors.As(err, &backend) {
 			t.Errorf("lost because of %v", err)
 		}
@@ -257,8 +255,7 @@ func TestHooksOfSeveral(t *testing.T) {
 		whole.want(t, "release end")
 		busy = kit.Must(t)(other.NewMutex("b").Lock(background))
 		each.took()
-		_, err := holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).TryLock(background, holdfast.WithHooks(whole.hooks()))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).TryLock(background, holdfast.WithHooks(whole.hooks())))
 		whole.want(t, "refuse")
 		if e := each.event("refuse"); e.Name != "b" {
 			t.Errorf("%+v", e)

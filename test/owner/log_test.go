@@ -100,8 +100,7 @@ func TestLogHooks(t *testing.T) {
 		if e := want("DEBUG not acquired"); e["error"] != err.Error() {
 			t.Errorf("%v", e)
 		}
-		_, err = x.Lock(background, holdfast.Wait(5*time.Second))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(x.Lock(background, holdfast.Wait(5*time.Second)))
 		want("DEBUG waiting, INFO not acquired after a long wait")
 		kit.Unlock(t, h)
 		s := c.NewUnleasedSemaphore("s", holdfast.Permits(1))
@@ -157,8 +156,7 @@ func TestWaitSaysWhatFor(t *testing.T) {
 				wait := func() holdfast.Event {
 					t.Helper()
 					var l heard
-					_, err := x.Lock(background, holdfast.Wait(time.Second), holdfast.WithHooks(l.hooks()))
-					kit.WantError(t, err, holdfast.ErrLocked)
+					kit.Fails(t, holdfast.ErrLocked)(x.Lock(background, holdfast.Wait(time.Second), holdfast.WithHooks(l.hooks())))
 					return l.event("wait")
 				}
 				h := kit.Must(t)(x.Lock(background))

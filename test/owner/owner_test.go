@@ -48,13 +48,11 @@ func TestHoldsContextAndOtherKinds(t *testing.T) {
 		c, _ := w.Client()
 		reading := kit.Must(t)(c.NewRWMutex("a").RLocker().Lock(background))
 		first := kit.Must(t)(c.NewRWMutex("b").Lock(reading.Context()))
-		_, err := c.NewRWMutex("b").TryLock(reading.Context())
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(c.NewRWMutex("b").TryLock(reading.Context()))
 		s := c.NewPermitSemaphore("s")
 		kit.OK(t, s.SetPermits(background, 1))
 		permit := kit.Must(t)(s.TryLock(reading.Context()))
-		_, err = s.TryLock(permit.Context())
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(s.TryLock(permit.Context()))
 		for _, h := range []*holdfast.Hold{permit, first, reading} {
 			kit.Unlock(t, h)
 		}
@@ -102,8 +100,7 @@ func TestSeveralLocksNest(t *testing.T) {
 			kit.Unlock(t, kit.Must(t)(l.TryLock(h.Context())))
 		}
 		other := kit.Must(t)(c.NewMutex("d").TryLock(h.Context()))
-		_, err := c.NewMutex("d").TryLock(h.Context())
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(c.NewMutex("d").TryLock(h.Context()))
 		kit.Unlock(t, other)
 		kit.Unlock(t, h)
 		red := holdfast.NewRedLock(s.Clients[0].NewMutex("r"), s.Clients[1].NewMutex("r"), s.Clients[2].NewMutex("r"))
@@ -128,8 +125,7 @@ func TestUpgradeIsRecognisedUnderAContext(t *testing.T) {
 		m := c.NewRWMutex("x")
 		reading := kit.Must(t)(m.RLocker().Lock(background))
 		between := kit.Must(t)(c.NewMutex("y").Lock(reading.Context()))
-		_, err := m.Lock(between.Context())
-		kit.WantError(t, err, holdfast.ErrReentrant)
+		kit.Fails(t, holdfast.ErrReentrant)(m.Lock(between.Context()))
 		kit.Unlock(t, between)
 		kit.Unlock(t, reading)
 		writing := kit.Must(t)(m.Lock(background))
@@ -152,8 +148,7 @@ func TestWithOwnerByHand(t *testing.T) {
 		}
 		nested := kit.Must(t)(y.TryLock(a.Context())) // the same thread, by hand
 		kit.Unlock(t, nested)
-		_, err := x.TryLock(holdfast.WithOwner(a.Context(), c.NewOwner()))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(x.TryLock(holdfast.WithOwner(a.Context(), c.NewOwner())))
 		if got, ok := holdfast.OwnerFrom(a.Context(), x); got != owner || !ok {
 			t.Errorf("OwnerFrom: %v, %v", got, ok)
 		}
@@ -172,12 +167,9 @@ func TestOwnerOfAnotherClient(t *testing.T) {
 		a, _ := w.Client()
 		b, _ := w.Client()
 		ctx := holdfast.WithOwner(background, a.NewOwner())
-		_, err := w.Lock(b).Lock(ctx)
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		_, err = w.Lock(b).TryLock(ctx)
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		_, err = holdfast.NewMultiLock(w.Lock(a), b.NewMutex("y")).Lock(ctx)
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(b).Lock(ctx))
+		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(b).TryLock(ctx))
+		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(w.Lock(a), b.NewMutex("y")).Lock(ctx))
 		kit.Unlock(t, kit.Must(t)(w.Lock(a).Lock(ctx)))
 	})
 }
@@ -213,10 +205,8 @@ func TestOwnersMadeUp(t *testing.T) {
 		for _, tail := range []string{":write", " ", ":1"} {
 			var owner holdfast.Owner
 			kit.OK(t, owner.UnmarshalText([]byte(c.NewOwner().String()+tail)))
-			_, err := w.Lock(c).TryLock(holdfast.WithOwner(background, owner))
-			kit.WantError(t, err, holdfast.ErrInvalid)
-			_, err = w.Lock(c).Adopt(background, owner)
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).TryLock(holdfast.WithOwner(background, owner)))
+			kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Adopt(background, owner))
 		}
 	})
 }

@@ -36,11 +36,9 @@ func TestTransfer(t *testing.T) {
 		_, err = h.Detach()
 		kit.WantError(t, err, holdfast.ErrNotHeld)
 		w.WantCount("x", owner, 1)
-		_, err = w.Lock(a).Lock(holdfast.WithOwner(background, owner))
-		kit.WantError(t, err, holdfast.ErrInvalid) // it is about to be replaced
+		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(a).Lock(holdfast.WithOwner(background, owner))) // it is about to be replaced
 		time.Sleep(5 * time.Second)
-		_, err = w.Rival(rival).TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(w.Rival(rival).TryLock(background))
 		seen := kit.Count(d)
 		adopted := kit.Must(t)(w.Lock(b).Adopt(background, parsed(t, owner)))
 		if n := seen.All(); n != 1 {
@@ -55,8 +53,7 @@ func TestTransfer(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute) // b renews it, sixty times
 		w.WantCount("x", adopted.Owner(), 1)
-		_, err = w.Lock(b).Adopt(background, owner)
-		kit.WantError(t, err, holdfast.ErrNotHeld)
+		kit.Fails(t, holdfast.ErrNotHeld)(w.Lock(b).Adopt(background, owner))
 		if w.Kind.Nests {
 			kit.Unlock(t, kit.Must(t)(w.Lock(b).TryLock(adopted.Context())))
 		}
@@ -70,9 +67,8 @@ func TestTransferRefused(t *testing.T) {
 	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
 		a, _ := w.Client()
 		b, _ := w.Client()
-		_, err := w.Lock(b).Adopt(background, a.NewOwner())
-		kit.WantError(t, err, holdfast.ErrNotHeld)
-		_, err = w.Lock(b).Adopt(background, holdfast.Owner{})
+		kit.Fails(t, holdfast.ErrNotHeld)(w.Lock(b).Adopt(background, a.NewOwner()))
+		_, err := w.Lock(b).Adopt(background, holdfast.Owner{})
 		kit.WantError(t, err, holdfast.ErrInvalid)
 		h := kit.Must(t)(w.Lock(a).TryLock(background))
 		nested := kit.Must(t)(w.Lock(a).Lock(h.Context()))
@@ -113,10 +109,8 @@ func TestTransferOfOneSide(t *testing.T) {
 			_, err := h.Detach()
 			kit.WantError(t, err, holdfast.ErrReentrant)
 		}
-		_, err := b.NewRWMutex("x").RLocker().Adopt(background, writing.Owner())
-		kit.WantError(t, err, holdfast.ErrReentrant)
-		_, err = b.NewRWMutex("x").Adopt(background, writing.Owner())
-		kit.WantError(t, err, holdfast.ErrReentrant)
+		kit.Fails(t, holdfast.ErrReentrant)(b.NewRWMutex("x").RLocker().Adopt(background, writing.Owner()))
+		kit.Fails(t, holdfast.ErrReentrant)(b.NewRWMutex("x").Adopt(background, writing.Owner()))
 		kit.Unlock(t, reading)
 		kit.Unlock(t, writing)
 	})

@@ -260,8 +260,7 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			_, err := s.Acquire(ctx, 5)
-			kit.WantError(t, err, context.Canceled)
+			kit.Fails(t, context.Canceled)(s.Acquire(ctx, 5))
 		}()
 		synctest.Wait()
 		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, Available: 1, Total: 5, Reserved: 5, TTL: time.Hour},

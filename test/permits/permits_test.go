@@ -173,8 +173,7 @@ func TestS24_OnlyTheServersClockCounts(t *testing.T) {
 			return memdriver.Fault{}
 		})
 		h := kit.Must(t)(s.Acquire(background, 2))
-		_, err := s.Acquire(background, 1, holdfast.Wait(15*time.Second))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(s.Acquire(background, 1, holdfast.Wait(15*time.Second)))
 		kit.OK(t, s.ExtendPermit(background, h.PermitIDs()[0], time.Hour), s.AddPermits(background, 1), s.SetPermits(background, 2))
 		kit.Unlock(t, h)
 	})
@@ -297,8 +296,7 @@ func TestReservationEnds(t *testing.T) {
 			gone := make(chan struct{})
 			go func() {
 				defer close(gone)
-				_, err := b.NewPermitSemaphore("x").Acquire(ctx, 3)
-				kit.WantError(t, err, context.Canceled)
+				kit.Fails(t, context.Canceled)(b.NewPermitSemaphore("x").Acquire(ctx, 3))
 			}()
 			time.Sleep(time.Second)
 			if died {
@@ -306,8 +304,7 @@ func TestReservationEnds(t *testing.T) {
 			} else {
 				time.AfterFunc(time.Second, cancel)
 			}
-			_, err := a.NewPermitSemaphore("x").TryLock(background)
-			kit.WantError(t, err, holdfast.ErrLocked)
+			kit.Fails(t, holdfast.ErrLocked)(a.NewPermitSemaphore("x").TryLock(background))
 			start := time.Now()
 			two := kit.Must(t)(a.NewPermitSemaphore("x").Lock(background))
 			if took := time.Since(start); took > 10*time.Second || !died && took > 1010*time.Millisecond {
@@ -331,8 +328,7 @@ func TestImpossibleNumberBlocksNobody(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			_, err := s.Acquire(ctx, 3)
-			kit.WantError(t, err, context.Canceled)
+			kit.Fails(t, context.Canceled)(s.Acquire(ctx, 3))
 		}()
 		time.Sleep(time.Second)
 		kit.Unlock(t, kit.Must(t)(s.TryAcquire(background, 2)))
@@ -659,8 +655,7 @@ func TestPermitsAtClose(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			_, err := s.Acquire(background, 2)
-			kit.WantError(t, err, holdfast.ErrClosed)
+			kit.Fails(t, holdfast.ErrClosed)(s.Acquire(background, 2))
 		}()
 		time.Sleep(time.Second)
 		kit.OK(t, c.Close())

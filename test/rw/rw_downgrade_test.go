@@ -65,8 +65,7 @@ func TestDowngradeRefused(t *testing.T) {
 		m := c.NewRWMutex("x")
 		plain, read := kit.Must(t)(c.NewMutex("y").Lock(background)), kit.Must(t)(m.RLock(background))
 		for _, h := range []*holdfast.Hold{plain, read} {
-			_, err := m.Downgrade(h)
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			kit.Fails(t, holdfast.ErrInvalid)(m.Downgrade(h))
 			if err := h.Context().Err(); err != nil {
 				t.Error(err)
 			}
@@ -74,8 +73,7 @@ func TestDowngradeRefused(t *testing.T) {
 		}
 		write := kit.Must(t)(m.Lock(background))
 		kit.Unlock(t, write)
-		_, err := m.Downgrade(write)
-		kit.WantError(t, err, holdfast.ErrNotHeld)
+		kit.Fails(t, holdfast.ErrNotHeld)(m.Downgrade(write))
 
 		// It is taken away, and another writes, before its holder has noticed.
 		write = kit.Must(t)(m.Lock(background, holdfast.FixedLease(time.Hour)))
@@ -83,13 +81,12 @@ func TestDowngradeRefused(t *testing.T) {
 			t.Fatal(did, err)
 		}
 		kit.Unlock(t, kit.Must(t)(tool.NewRWMutex("x").Lock(background)))
-		_, err = m.Downgrade(write)
-		kit.WantError(t, err, holdfast.ErrLost)
+		kit.Fails(t, holdfast.ErrLost)(m.Downgrade(write))
 
 		// Redis does not answer: it goes on writing.
 		write = kit.Must(t)(m.Lock(background))
 		kit.Silent(d, memdriver.Fault{LoseRequest: true})
-		_, err = m.Downgrade(write)
+		_, err := m.Downgrade(write)
 		var backend *holdfast.BackendError
 		if !errors.As(err, &backend) {
 			t.Error(err)
@@ -133,11 +130,9 @@ func TestDowngradeAfterAnotherWrote(t *testing.T) {
 		w.Do("DEL", "x")
 		kit.Unlock(t, kit.Must(t)(other.NewRWMutex("x").Lock(background)))
 		kit.Once(d, "release", memdriver.Fault{LoseRequest: true})
-		_, err := m.Downgrade(write)
-		kit.WantError(t, err, holdfast.ErrLost)
+		kit.Fails(t, holdfast.ErrLost)(m.Downgrade(write))
 		_ = write.Unlock()
-		_, err = m.Downgrade(nil)
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(m.Downgrade(nil))
 	})
 }
 

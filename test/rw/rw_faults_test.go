@@ -57,8 +57,7 @@ func TestS8_RenewalDoesNotShortenOthersReads(t *testing.T) {
 		}
 		kit.Away(d) // it crashes
 		time.Sleep(time.Minute)
-		_, err := a.NewRWMutex("x").TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(a.NewRWMutex("x").TryLock(background))
 		d.SetFaults(nil)
 		kit.WantError(t, renewed.Unlock(), holdfast.ErrLost)
 		kit.Unlock(t, long)
@@ -223,8 +222,7 @@ func TestWritersFirst_WhoGivesUp(t *testing.T) {
 					failed <- err
 				}()
 				time.Sleep(time.Second)
-				_, err := a.NewRWMutex("x").RLocker().TryLock(background)
-				kit.WantError(t, err, holdfast.ErrLocked)
+				kit.Fails(t, holdfast.ErrLocked)(a.NewRWMutex("x").RLocker().TryLock(background))
 				nested := kit.Must(t)(a.NewRWMutex("x").RLocker().TryLock(r.Context()))
 				kit.Unlock(t, nested)
 				start := time.Now()
@@ -312,8 +310,7 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 					if byHand {
 						ctx = holdfast.WithOwner(ctx, b.NewOwner())
 					}
-					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx)
-					kit.WantError(t, err, context.DeadlineExceeded)
+					kit.Fails(t, context.DeadlineExceeded)(b.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx))
 					time.Sleep(4 * time.Second) // its sends' limits
 					w.WantReply("0", "EXISTS", "holdfast_next:{x}")
 					kit.Unlock(t, r)
@@ -440,8 +437,7 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 				ctx := holdfast.WithOwner(background, c.NewOwner())
 				giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
-				_, err := m.RLocker().Lock(giveUp)
-				kit.WantError(t, err, context.DeadlineExceeded)
+				kit.Fails(t, context.DeadlineExceeded)(m.RLocker().Lock(giveUp))
 				time.Sleep(100 * time.Millisecond)
 				kit.Unlock(t, kit.Must(t)(m.Lock(ctx)))
 				time.Sleep(4 * time.Second)
@@ -471,8 +467,7 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 			}
 			giveUp, cancel = context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
-			_, err = m.Lock(giveUp)
-			kit.WantError(t, err, context.DeadlineExceeded)
+			kit.Fails(t, context.DeadlineExceeded)(m.Lock(giveUp))
 			kit.Unlock(t, kit.Must(t)(m.TryLock(ctx)))
 			time.Sleep(4 * time.Second)
 		})
@@ -519,8 +514,7 @@ func TestReaderOfALockWithoutExpiry(t *testing.T) {
 		w.Do("PERSIST", "x")
 		short := kit.Must(t)(m.RLocker().Lock(background, holdfast.FixedLease(time.Second)))
 		time.Sleep(2 * time.Second)
-		_, err := m.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 		kit.WantError(t, short.Unlock(), holdfast.ErrLost)
 		kit.Unlock(t, long)
 	})
@@ -553,8 +547,7 @@ func TestReservationWithoutExpiry(t *testing.T) {
 		sent := kit.Count(d)
 		readers := c.NewRWMutex("x").RLocker()
 		w.Do("SET", "holdfast_next:{x}", "nobody:1", "PX", "20000")
-		_, err := readers.Lock(background, holdfast.Wait(10*time.Second))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(readers.Lock(background, holdfast.Wait(10*time.Second)))
 		if n := sent.Of("acquire"); n > 3+10 { // who stands in line asks every second
 			t.Errorf("asked %d times in 10 s", n)
 		}

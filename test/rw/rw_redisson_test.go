@@ -23,8 +23,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 		if !j.Read(time.Minute) || j.Write(time.Minute) {
 			t.Error("beside our reader, theirs does not read, or their writer writes")
 		}
-		_, err := m.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 		kit.Unlock(t, h)
 		if got := j.ReadNoMore(); got != "1" {
 			t.Errorf("their reader is not the last: %s", got)
@@ -50,8 +49,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 			if !in || !j.Read(10*time.Second) {
 				t.Fatal("their writer does not get in")
 			}
-			_, err = m.RLocker().TryLock(background)
-			kit.WantError(t, err, holdfast.ErrLocked)
+			kit.Fails(t, holdfast.ErrLocked)(m.RLocker().TryLock(background))
 			j.WriteNoMore()
 			j.WriteNoMore()
 			h = kit.Must(t)(m.RLocker().Lock(background))
@@ -94,8 +92,7 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 		for range 6 {
 			time.Sleep(10 * time.Second)
 			w.Do("PEXPIRE", "x", "30000") // its renewal
-			_, err := m.TryLock(background)
-			kit.WantError(t, err, holdfast.ErrLocked)
+			kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 		}
 		w.Do("PEXPIRE", "x", "600000") // ours
 		kit.Unlock(t, h)
@@ -185,8 +182,7 @@ func setRight(t *testing.T, w *kit.World, m *holdfast.RWMutex, h *holdfast.Hold)
 			}
 		}
 	}
-	_, err := m.TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 	if err := context.Cause(h.Context()); err != nil {
 		t.Errorf("the hold has ended: %v", err)
 	}

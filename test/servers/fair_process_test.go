@@ -168,8 +168,7 @@ func TestKilledWaiterKeepsNobodyOut(t *testing.T) {
 	waiter.signal(t, syscall.SIGKILL)
 	killed := time.Now()
 	kit.Unlock(t, h)
-	_, err := mu.TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(mu.TryLock(background))
 	time.Sleep(time.Until(killed.Add(4500 * time.Millisecond))) // what is promised
 	kit.Unlock(t, kit.Must(t)(mu.TryLock(background)))
 }
@@ -235,8 +234,7 @@ func TestFairACL(t *testing.T) {
 	_, got := queued(t, p, name, holdfast.Fenced())
 	inner := kit.Must(t)(mu.Lock(h.Context()))
 	kit.Unlock(t, inner)
-	_, err := mu.Lock(background, holdfast.Wait(time.Second))
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(mu.Lock(background, holdfast.Wait(time.Second)))
 	if err := h.Extend(background, time.Minute); err != nil {
 		t.Error(err)
 	}

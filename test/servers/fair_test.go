@@ -102,8 +102,7 @@ func fairOptions(t *testing.T, p *kit.Platform) {
 	if got := p.Do(t, name, "HGET", name, outer.Owner().String()); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("count %v", got)
 	}
-	_, err := c.NewFairMutex(name, holdfast.NonReentrant()).Lock(outer.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
+	kit.Fails(t, holdfast.ErrReentrant)(c.NewFairMutex(name, holdfast.NonReentrant()).Lock(outer.Context()))
 	kit.Unlock(t, inner)
 	kit.Unlock(t, outer)
 	next := <-got

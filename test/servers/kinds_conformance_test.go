@@ -146,11 +146,9 @@ func waitAndLease(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	c, name := p.Client(t), p.Fresh(t, k)
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
 	start := time.Now()
-	_, err := k.Against(p.Client(t), name).Lock(background, holdfast.Wait(2*time.Second), holdfast.FixedLease(time.Minute))
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(k.Against(p.Client(t), name).Lock(background, holdfast.Wait(2*time.Second), holdfast.FixedLease(time.Minute)))
 	kit.Took(t, time.Since(start), 2*time.Second, 5*time.Second, "gave up after %v")
-	_, err = k.Against(c, name).Lock(background, holdfast.Wait(0))
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(k.Against(c, name).Lock(background, holdfast.Wait(0)))
 	time.AfterFunc(50*time.Millisecond, func() { kit.Unlock(t, h) })
 	second := kit.Must(t)(k.Against(p.Client(t), name).Lock(background, holdfast.Wait(10*time.Second), holdfast.FixedLease(time.Minute)))
 	if d := time.Until(second.Deadline()); d > time.Minute || d < 58*time.Second {
@@ -176,8 +174,7 @@ func strangerCannotUnlock(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	c, name := p.Client(t), p.Fresh(t, k)
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
 	stranger := p.Client(t)
-	_, err := k.Lock(stranger, name).Adopt(background, stranger.NewOwner())
-	kit.WantError(t, err, holdfast.ErrNotHeld)
+	kit.Fails(t, holdfast.ErrNotHeld)(k.Lock(stranger, name).Adopt(background, stranger.NewOwner()))
 	kit.Unlock(t, h)
 	kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
 }
@@ -268,8 +265,7 @@ func watchdogRenews(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	ended := make(chan struct{})
 	go func() { // the lock is not free when the lease that it was acquired with is long over
 		defer close(ended)
-		_, err := k.Against(p.Client(t), name).Lock(background, holdfast.Wait(9*time.Second))
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(k.Against(p.Client(t), name).Lock(background, holdfast.Wait(9*time.Second)))
 	}()
 	<-ended
 	if err := h.Context().Err(); err != nil {

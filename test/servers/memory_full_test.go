@@ -135,13 +135,12 @@ func TestLineL12_MemoryFull(t *testing.T) {
 				kit.Took(t, time.Since(released), 0, kit.ByMessage, "it was let in after %v")
 				lives(t, h)
 				later := k.Lock(p.Client(t), name)
-				_, err := later.Lock(background, holdfast.Wait(time.Second))
-				kit.WantError(t, err, holdfast.ErrLocked)
+				kit.Fails(t, holdfast.ErrLocked)(later.Lock(background, holdfast.Wait(time.Second)))
 				if n := p.Standing(t, name); n != 0 {
 					t.Errorf("%d stand in line", n)
 				}
 				kit.Unlock(t, h)
-				_, err = later.Lock(background, holdfast.Wait(time.Second))
+				_, err := later.Lock(background, holdfast.Wait(time.Second))
 				wantFull(t, err)
 			}
 			p.server.Cli(t, "CONFIG", "SET", "maxmemory", "0")

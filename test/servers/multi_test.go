@@ -53,17 +53,15 @@ func multiAllOrNone(t *testing.T, p *kit.Platform) {
 		t.Errorf("count %v", got)
 	}
 	kit.Unlock(t, in)
-	_, err := other.NewMutex(names[1]).TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(other.NewMutex(names[1]).TryLock(background))
 	kit.Unlock(t, h)
 	h = kit.Must(t)(other.NewMutex(names[2]).Lock(background))
-	_, err = m.TryLock(background)
+	_, err := m.TryLock(background)
 	var locked *holdfast.LockedError
 	if !errors.As(err, &locked) || locked.Name != names[2] || locked.Holder != h.Owner() {
 		t.Errorf("%v", err)
 	}
-	_, err = m.Lock(background, holdfast.Wait(time.Second), holdfast.FixedLease(time.Minute))
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(m.Lock(background, holdfast.Wait(time.Second), holdfast.FixedLease(time.Minute)))
 	for _, name := range names[:2] {
 		kit.WaitFor(t, "the release", func() bool { return slices.Equal(p.Do(t, name, "EXISTS", name), []string{"0"}) })
 	}
@@ -91,8 +89,7 @@ func multiOfManyKinds(t *testing.T, p *kit.Platform) {
 	if left := time.Until(h.Deadline()); left < 50*time.Second {
 		t.Errorf("deadline in %v", left)
 	}
-	_, err := m.Lock(h.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
+	kit.Fails(t, holdfast.ErrReentrant)(m.Lock(h.Context()))
 	if got := p.Do(t, names[0], "HGET", names[0], h.Parts()[0].Owner().String()); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("count %v", got)
 	}
@@ -318,13 +315,12 @@ func TestRedLockOnFiveServers(t *testing.T) {
 	if took := time.Since(start); took > 5*time.Second { // the timeout is 6 s
 		t.Errorf("had after %v, with two servers stopped", took)
 	}
-	_, err := other.TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(other.TryLock(background))
 	kit.Unlock(t, h)
 
 	f[2].Stop()
 	start = time.Now()
-	_, err = r.TryLock(background)
+	_, err := r.TryLock(background)
 	var failed *holdfast.BackendError
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "2 of 5") {
 		t.Errorf("%v", err)
@@ -428,8 +424,7 @@ func TestMultiLockNeedsNoFurtherRights(t *testing.T) {
 	}
 	kit.Unlock(t, h)
 	h = <-got
-	_, err := m.TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 	kit.Unlock(t, h)
 	red := holdfast.NewRedLock(c.NewMutex("lk:a"))
 	kit.Unlock(t, kit.Must(t)(red.Lock(background)))

@@ -30,12 +30,9 @@ func nonReentrant(t *testing.T, p *kit.Platform) {
 	c, name := p.Client(t), kit.Fresh()
 	mu := c.NewMutex(name, holdfast.NonReentrant())
 	h := kit.Must(t)(mu.Lock(background))
-	_, err := mu.Lock(h.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
-	_, err = mu.TryLock(h.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
-	_, err = mu.TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrReentrant)(mu.Lock(h.Context()))
+	kit.Fails(t, holdfast.ErrReentrant)(mu.TryLock(h.Context()))
+	kit.Fails(t, holdfast.ErrLocked)(mu.TryLock(background))
 	kit.Unlock(t, h)
 	kit.Unlock(t, kit.Must(t)(mu.Lock(holdfast.WithOwner(background, h.Owner()))))
 }
@@ -131,10 +128,8 @@ func fencedIsBounded(t *testing.T, p *kit.Platform) {
 		t.Errorf("it lives for %d ms, %v", ms, err)
 	}
 	start := time.Now()
-	_, err := mu.TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
-	_, err = mu.Lock(background, holdfast.Wait(time.Second))
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(mu.TryLock(background))
+	kit.Fails(t, holdfast.ErrLocked)(mu.Lock(background, holdfast.Wait(time.Second)))
 	kit.Took(t, time.Since(start), 0, 10*time.Second, "it took %v")
 	kit.Unlock(t, h)
 }

@@ -50,8 +50,7 @@ func readersShare(t *testing.T, p *kit.Platform) {
 			t.Errorf("%s = %v", key, got)
 		}
 	}
-	_, err := b.TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(b.TryLock(background))
 	kit.Unlock(t, one)
 	kit.Unlock(t, nested)
 	if got := kit.Fields(p.Do(t, name, "HGETALL", name)); len(got) != 2 {
@@ -111,8 +110,7 @@ func downgrade(t *testing.T, p *kit.Platform) {
 	if got := kit.Fields(p.Do(t, name, "HGETALL", name)); got["mode"] != "read" || len(got) != 3 {
 		t.Errorf("in Redis %v", got)
 	}
-	_, err := b.TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(b.TryLock(background))
 	kit.Unlock(t, r)
 	kit.Unlock(t, other)
 	nothingLeft(t, p, name)
@@ -122,16 +120,13 @@ func noUpgrade(t *testing.T, p *kit.Platform) {
 	name := kit.Fresh()
 	a, b := p.Client(t).NewRWMutex(name), p.Client(t).NewRWMutex(name)
 	r := kit.Must(t)(a.RLocker().Lock(background))
-	_, err := a.Lock(r.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
-	_, err = a.TryLock(r.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
+	kit.Fails(t, holdfast.ErrReentrant)(a.Lock(r.Context()))
+	kit.Fails(t, holdfast.ErrReentrant)(a.TryLock(r.Context()))
 	// Nor does it wait in line behind one who waits for it.
 	waiting := make(chan *holdfast.Hold)
 	go func() { waiting <- kit.Must(t)(a.Lock(background)) }()
 	p.AwaitRefusal(t, b)
-	_, err = a.Lock(r.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
+	kit.Fails(t, holdfast.ErrReentrant)(a.Lock(r.Context()))
 	kit.Unlock(t, r)
 	kit.Unlock(t, <-waiting)
 	nothingLeft(t, p, name)
@@ -310,12 +305,10 @@ func otherKindOfLock(t *testing.T, p *kit.Platform) {
 	plain := kit.Must(t)(c.NewMutex(name).Lock(background))
 	m := c.NewRWMutex(name)
 	for _, l := range []holdfast.Locker{m.RLocker(), m} {
-		_, err := l.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrOtherKind)
+		kit.Fails(t, holdfast.ErrOtherKind)(l.TryLock(background))
 	}
 	kit.Unlock(t, plain)
 	r := kit.Must(t)(m.RLocker().Lock(background))
-	_, err := c.NewMutex(name).TryLock(background)
-	kit.WantError(t, err, holdfast.ErrOtherKind)
+	kit.Fails(t, holdfast.ErrOtherKind)(c.NewMutex(name).TryLock(background))
 	kit.Unlock(t, r)
 }

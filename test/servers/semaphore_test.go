@@ -98,8 +98,7 @@ func permitsAreRenewed(t *testing.T, p *kit.Platform) {
 	permitsOf(t, p, name, 3)
 	s := p.Client(t, holdfast.WithLease(8*time.Second)).NewPermitSemaphore(name)
 	one, two := kit.Must(t)(s.Lock(background)), kit.Must(t)(s.Acquire(background, 2))
-	_, err := p.Client(t).NewPermitSemaphore(name).Lock(background, holdfast.Wait(11*time.Second))
-	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Fails(t, holdfast.ErrLocked)(p.Client(t).NewPermitSemaphore(name).Lock(background, holdfast.Wait(11*time.Second)))
 	for _, h := range []*holdfast.Hold{one, two} {
 		if h.Context().Err() != nil {
 			t.Errorf("lost although renewed: %v", context.Cause(h.Context()))

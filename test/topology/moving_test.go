@@ -119,8 +119,7 @@ func TestMovingSlotKeepsReaders(t *testing.T) {
 		}
 		m.Finish(t)
 		kit.OK(t, <-left)
-		_, err := p.Client(t).NewRWMutex(name).TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(p.Client(t).NewRWMutex(name).TryLock(background))
 		kit.Unlock(t, stays)
 	})
 }

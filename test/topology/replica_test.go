@@ -38,8 +38,7 @@ func TestReplicaAck(t *testing.T) {
 			one := p.Client(t, holdfast.WithReplicaAck(1, 5*time.Second))
 			s.Replicas[0].Stop()
 			for _, l := range replicatedKinds(both, kit.Fresh) {
-				_, err := l.Lock(background)
-				kit.WantError(t, err, holdfast.ErrNotReplicated)
+				kit.Fails(t, holdfast.ErrNotReplicated)(l.Lock(background))
 				for part := range strings.SplitSeq(l.Name(), "+") {
 					kit.WaitFor(t, "it to be given back", func() bool {
 						return len(p.Do(t, part, "KEYS", "*"+part+"*")) == 0
